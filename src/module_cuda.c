@@ -1,4 +1,5 @@
 /* ztrain-cuda.so: the table it exports, from the rooms it is made of. Nothing of this is in the program itself. */
+#include "device/module.h"
 #include "device/arrays_cuda.h"
 #include "device/cuda.h"
 #include "ops/cuda/kernels.h"

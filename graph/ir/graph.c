@@ -68,6 +68,7 @@ static struct zt_graph *copy_graph(struct zt_graph *g, const struct zt_graph *fr
         zt_graph_add_write_back(g, from->write_backs[i].initializer, from->write_backs[i].value);
     g->made = from->made;
     g->functions = from->functions;
+    g->table = from->table;
     g->lowered_nodes = from->lowered_nodes;
     g->lowered_bytes = from->lowered_bytes;
     return g;

@@ -154,6 +154,7 @@ struct zt_graph {
     const int *captured;   /* bodies: their values of origin ZT_FROM_OUTSIDE */
     int captured_count;
     const struct zt_functions *functions; /* of the model, NULL: none */
+    const struct zt_op_table *table;      /* of the rows of its nodes (zt_op_resolve), NULL: none is resolved */
     double lowered_nodes, lowered_bytes;  /* what copies of bodies took so far (graph/passes/lower_count.h) */
     bool borrows_arena;
     struct zt_readers

@@ -2,11 +2,23 @@
 
 #include <string.h>
 
+const struct zt_op *zt_op_next(const struct zt_op_table *table, struct zt_op_cursor *at) {
+    while (table->families[at->family]) {
+        const struct zt_op *row = table->families[at->family][at->row++];
+        if (row)
+            return row;
+        *at = (struct zt_op_cursor){ .family = at->family + 1 };
+    }
+    return NULL;
+}
+
 const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *domain, const char *name, int opset) {
-    for (const struct zt_op *const *row = table->rows; *row; row++)
-        if (strcmp((*row)->name, name) == 0 && strcmp((*row)->domain ? (*row)->domain : "", domain) == 0 &&
-            opset >= (*row)->since && (!(*row)->until || opset <= (*row)->until))
-            return *row;
+    struct zt_op_cursor at = { 0 };
+    const struct zt_op *row;
+    while ((row = zt_op_next(table, &at)))
+        if (strcmp(row->name, name) == 0 && strcmp(row->domain ? row->domain : "", domain) == 0 &&
+            opset >= row->since && (!row->until || opset <= row->until))
+            return row;
     return NULL;
 }
 
@@ -17,8 +29,10 @@ bool zt_op_copies(const struct zt_op *op) {
 static bool fail_missing(const struct zt_op_table *table, const struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_node *n = g->nodes[node];
     const char *domain = n->domain[0] ? n->domain : "ai.onnx";
-    for (const struct zt_op *const *row = table->rows; *row; row++)
-        if (strcmp((*row)->name, n->op_type) == 0 && strcmp((*row)->domain ? (*row)->domain : "", n->domain) == 0)
+    struct zt_op_cursor at = { 0 };
+    const struct zt_op *row;
+    while ((row = zt_op_next(table, &at)))
+        if (strcmp(row->name, n->op_type) == 0 && strcmp(row->domain ? row->domain : "", n->domain) == 0)
             return zt_node_fail(g, node, err, "operator %s.%s is not supported in opset %d", domain, n->op_type,
                                 n->opset);
     return zt_node_fail(g, node, err, "operator %s.%s is not supported (`ztrain ops` lists those that are)", domain,
@@ -76,6 +90,7 @@ bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node
     struct zt_node *n = g->nodes[node];
     /* Our own ops trust their attributes, which our passes wrote: a file may not use them. */
     bool foreign = n->file_index < 0 || strcmp(n->domain, "ztrain") != 0;
+    g->table = table;
     n->op = foreign ? zt_op_find(table, n->domain, n->op_type, n->opset) : NULL;
     if (!n->op)
         return fail_missing(table, g, node, err);

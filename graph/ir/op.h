@@ -87,6 +87,8 @@ struct zt_prepare {
 };
 
 struct zt_kernel {
+    /* The kernel's position in the device module's array (device/module.h). NULL: a kernel of the program itself. */
+    const int *module_kernel;
     /* Whether this back end takes the node with its dtypes, shapes and attributes. NULL: every node of the row. */
     bool (*supports)(const struct zt_graph *g, int node);
     /* Says of a node what kernels that lie elsewhere (device/module.h) read of it, in the struct of the row's family.
@@ -185,14 +187,21 @@ struct zt_op {
 /* ---- rows as a set: the table lives in ops/table.c and is handed in, so that the graph knows no op by name ---- */
 
 struct zt_op_table {
-    const struct zt_op *const *rows; /* NULL-terminated */
+    const struct zt_op *const *const *families; /* arrays of rows; the list and each array are NULL-terminated */
 };
+/* Goes through all rows; start with { 0 }. */
+struct zt_op_cursor {
+    int family, row;
+};
+/* The next row, NULL after the last one. */
+const struct zt_op *zt_op_next(const struct zt_op_table *table, struct zt_op_cursor *at);
 
 /* The row for (domain, name, opset), NULL where there is none. */
 const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *domain, const char *name, int opset);
 /* Whether nodes of the row can only be copies: one input, no attributes, the bytes handed on (Identity). */
 bool zt_op_copies(const struct zt_op *op);
-/* Sets node->op and checks counts and attributes against the row. A missing row: an error that names node and op. */
+/* Sets node->op and the graph's table, and checks counts and attributes against the row. A missing row: an error that
+ * names node and op. */
 bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node, struct zt_err *err);
 /* Checks dtypes of the inputs against the row, and that their sizes are within reason. */
 bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err);

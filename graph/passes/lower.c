@@ -144,14 +144,15 @@ static bool copy_node(const struct copy *c, struct frame *f, const struct zt_nod
 
 /* A body may hand out what it was given: a node that copies, of the row that does nothing else, stands between. */
 static bool copy_value(const struct copy *c, const char *prefix, int from, int to) {
-    const struct zt_op *const *row = c->table->rows;
-    while (*row && !zt_op_copies(*row))
-        row++;
-    if (from < 0 || !*row)
+    struct zt_op_cursor at = { 0 };
+    const struct zt_op *row = zt_op_next(c->table, &at);
+    while (row && !zt_op_copies(row))
+        row = zt_op_next(c->table, &at);
+    if (from < 0 || !row)
         return zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): an output of it is an input that is not there", c->like.name,
                        c->like.op_type);
     const char *name = zt_arena_printf(c->g->arena, "%s%s", prefix, c->g->values[to]->name);
-    int node = zt_graph_add_node(c->g, name, (*row)->name, (*row)->domain, ZT_OPSET, &from, 1, &to, 1);
+    int node = zt_graph_add_node(c->g, name, row->name, row->domain, ZT_OPSET, &from, 1, &to, 1);
     take_place(c, node);
     return !c->resolve || zt_op_resolve(c->table, c->g, node, c->err);
 }
@@ -265,11 +266,10 @@ const struct zt_graph *zt_expand_function_body(const struct zt_expansion *x, con
 }
 
 /* Turns are of one body: it is counted at the first. */
-static const struct zt_lower_count *count_of(struct zt_expansion *x, const struct zt_op_table *table,
-                                             const struct zt_graph *body) {
+static const struct zt_lower_count *count_of(struct zt_expansion *x, const struct zt_graph *body) {
     if (x->counted != body) {
         struct zt_lower_counter counter;
-        zt_lower_counter_init(&counter, x->g->functions, table);
+        zt_lower_counter_init(&counter, x->g->functions, x->g->table);
         const struct zt_lower_count count = zt_lower_count_function_body(&counter, body);
         x->count = zt_arena_copy(x->g->arena, &count, sizeof count);
         x->counted = body;
@@ -278,22 +278,21 @@ static const struct zt_lower_count *count_of(struct zt_expansion *x, const struc
     return x->count;
 }
 
-struct zt_lower_count zt_expand_count(struct zt_expansion *x, const struct zt_op_table *table, const char *name) {
-    return *count_of(x, table, zt_expand_function_body(x, name));
+struct zt_lower_count zt_expand_count(struct zt_expansion *x, const char *name) {
+    return *count_of(x, zt_expand_function_body(x, name));
 }
 
-bool zt_expand_fits(struct zt_expansion *x, const struct zt_op_table *table, const char *name, int64_t turns, int more,
-                    struct zt_err *err) {
-    struct zt_lower_count each = *count_of(x, table, zt_expand_function_body(x, name));
+bool zt_expand_fits(struct zt_expansion *x, const char *name, int64_t turns, int more, struct zt_err *err) {
+    struct zt_lower_count each = *count_of(x, zt_expand_function_body(x, name));
     each.nodes += more;
     return zt_lower_charge(x->g, x->g->nodes[x->node], &each, (double)turns, false, err);
 }
 
-bool zt_expand_open(struct zt_expansion *x, const struct zt_op_table *table, const char *name, struct zt_graph *to,
-                    const int *in, const int *captured, int *out, struct zt_err *err) {
-    struct copy c = { .g = to, .table = table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
+bool zt_expand_open(struct zt_expansion *x, const char *name, struct zt_graph *to, const int *in, const int *captured,
+                    int *out, struct zt_err *err) {
+    struct copy c = { .g = to, .table = x->g->table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
     const struct zt_attr *attr = zt_node_attr(&c.like, name);
-    if (!zt_lower_charge(to, &c.like, count_of(x, table, attr->graph), 1, true, err))
+    if (!zt_lower_charge(to, &c.like, count_of(x, attr->graph), 1, true, err))
         return false;
     struct frame f = { .body = attr->graph,
                        .bound = attr->bound,
@@ -301,14 +300,13 @@ bool zt_expand_open(struct zt_expansion *x, const struct zt_op_table *table, con
     return copy_body(&c, &f, in, f.body->input_count, captured, out, f.body->output_count);
 }
 
-bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, const char *name, const int *in, int *out,
-                    struct zt_err *err) {
-    struct copy c = { .g = x->g, .table = table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
+bool zt_expand_copy(struct zt_expansion *x, const char *name, const int *in, int *out, struct zt_err *err) {
+    struct copy c = { .g = x->g, .table = x->g->table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
     const struct zt_attr *attr = zt_node_attr(&c.like, name);
     const int *captured = c.like.in + c.like.in_count - c.like.captured;
     for (int i = 0; &c.like.attr[i] != attr; i++)
         captured += c.like.attr[i].graph ? c.like.attr[i].graph->captured_count : 0;
-    if (!zt_lower_charge(x->g, &c.like, count_of(x, table, attr->graph), 1, true, err))
+    if (!zt_lower_charge(x->g, &c.like, count_of(x, attr->graph), 1, true, err))
         return false;
     struct frame f = { .body = attr->graph, .bound = attr->bound };
     f.prefix = x->step || !x->done ? zt_arena_printf(x->g->arena, "%s#%d/", c.like.name, x->step)
@@ -316,9 +314,9 @@ bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, con
     return copy_body(&c, &f, in, f.body->input_count, captured, out, f.body->output_count);
 }
 
-bool zt_expand_emit(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
-                    int in_count, int *out, int out_count, const struct zt_attr *attr, struct zt_err *err) {
-    struct copy c = { .g = x->g, .table = table, .like = *x->g->nodes[x->node], .err = err };
+bool zt_expand_emit(struct zt_expansion *x, const char *op_type, const int *in, int in_count, int *out, int out_count,
+                    const struct zt_attr *attr, struct zt_err *err) {
+    struct copy c = { .g = x->g, .table = x->g->table, .like = *x->g->nodes[x->node], .err = err };
     const struct zt_lower_count one = zt_lower_count_emitted(op_type, in_count, out_count);
     if (!zt_lower_charge(x->g, &c.like, &one, 1, true, err))
         return false;
@@ -329,17 +327,16 @@ bool zt_expand_emit(struct zt_expansion *x, const struct zt_op_table *table, con
     take_place(&c, node);
     if (attr)
         zt_node_set_attr(x->g, node, attr);
-    return zt_op_resolve(table, x->g, node, err);
+    return zt_op_resolve(x->g->table, x->g, node, err);
 }
 
-bool zt_expand_emit_own(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
-                        int in_count, const int *out, int out_count, const struct zt_attr *attrs, int attr_count,
-                        struct zt_err *err) {
-    struct copy c = { .g = x->g, .table = table, .like = *x->g->nodes[x->node], .err = err };
+bool zt_expand_emit_own(struct zt_expansion *x, const char *op_type, const int *in, int in_count, const int *out,
+                        int out_count, const struct zt_attr *attrs, int attr_count, struct zt_err *err) {
+    struct copy c = { .g = x->g, .table = x->g->table, .like = *x->g->nodes[x->node], .err = err };
     const int node = zt_graph_add_node(x->g, c.like.name, op_type, "ztrain", 1, in, in_count, out, out_count);
     take_place(&c, node);
     x->g->nodes[node]->file_index = -1;
     for (int i = 0; i < attr_count; i++)
         zt_node_set_attr(x->g, node, &attrs[i]);
-    return zt_op_resolve(table, x->g, node, err);
+    return zt_op_resolve(x->g->table, x->g, node, err);
 }

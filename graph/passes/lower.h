@@ -56,22 +56,19 @@ bool zt_expand(struct zt_graph *g, int node, const struct zt_settler *settler, s
 const struct zt_graph *zt_expand_function_body(const struct zt_expansion *x, const char *name);
 /* Fails where so many turns of the body, with `more` nodes of the row's own in each, would make the graph larger than a
  * graph may become (graph/passes/lower_count.h). A hook that knows the number of turns asks before the first one. */
-bool zt_expand_fits(struct zt_expansion *x, const struct zt_op_table *table, const char *name, int64_t turns, int more,
-                    struct zt_err *err);
+bool zt_expand_fits(struct zt_expansion *x, const char *name, int64_t turns, int more, struct zt_err *err);
 /* Appends the body's nodes, rows resolved. in[i] is what its input i reads (as many as it has, -1: omitted); out[i] the
  * value that its output i makes, or -1: it becomes the value that holds that output. */
-bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, const char *name, const int *in, int *out,
-                    struct zt_err *err);
+bool zt_expand_copy(struct zt_expansion *x, const char *name, const int *in, int *out, struct zt_err *err);
 /* The same into another graph, whose values captured[i] stand for what the body takes from outside. */
-bool zt_expand_open(struct zt_expansion *x, const struct zt_op_table *table, const char *name, struct zt_graph *to,
-                    const int *in, const int *captured, int *out, struct zt_err *err);
+bool zt_expand_open(struct zt_expansion *x, const char *name, struct zt_graph *to, const int *in, const int *captured,
+                    int *out, struct zt_err *err);
 /* Appends a node of ONNX's own domain in the node's place; where out[i] is -1 it makes a new value, whose id is put
  * there. `attr`: its attribute, NULL: none. */
-bool zt_expand_emit(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
-                    int in_count, int *out, int out_count, const struct zt_attr *attr, struct zt_err *err);
+bool zt_expand_emit(struct zt_expansion *x, const char *op_type, const int *in, int in_count, int *out, int out_count,
+                    const struct zt_attr *attr, struct zt_err *err);
 /* Appends a node of our own in the node's place, with the node's name. */
-bool zt_expand_emit_own(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
-                        int in_count, const int *out, int out_count, const struct zt_attr *attrs, int attr_count,
-                        struct zt_err *err);
+bool zt_expand_emit_own(struct zt_expansion *x, const char *op_type, const int *in, int in_count, const int *out,
+                        int out_count, const struct zt_attr *attrs, int attr_count, struct zt_err *err);
 
 #endif

@@ -39,6 +39,6 @@ bool zt_lower_charge(struct zt_graph *g, const struct zt_node *n, const struct z
                      bool taken, struct zt_err *err);
 
 /* Of one copy of the body that attribute `name` of x->node holds. */
-struct zt_lower_count zt_expand_count(struct zt_expansion *x, const struct zt_op_table *table, const char *name);
+struct zt_lower_count zt_expand_count(struct zt_expansion *x, const char *name);
 
 #endif

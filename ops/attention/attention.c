@@ -13,12 +13,37 @@
  *     dp = dy v^T (+ g)      dx = p (dp - sum p dp) (+ g)      dc = dx (+ g)      ds = dc (1 - (c / softcap)^2) (+ g)
  *     dq = scale ds k        dk = scale ds^T q                 dv = p^T dy        dbias = dx */
 #include "ops/attention/attention.h"
-#include "ops/kernel/function_bodies.h"
+#include "ops/attention/kernels.h"
 
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/training_form.h"
+
+/* Whether nothing but y is asked of a forward node, and nothing but y's gradient given to AttentionGrad. */
+static bool is_y_alone(const struct zt_graph *g, int node, bool grad) {
+    bool alone = !grad || zt_in(g, node, ZT_ATTENTION_INS + ZT_Y);
+    for (int i = ZT_PRESENT_K; i < ZT_ATTENTION_OUTS; i++)
+        alone &= grad ? !zt_in(g, node, ZT_ATTENTION_INS + i)
+                      : !zt_out(g, node, i) || zt_attention_is_train(g->nodes[node]->op);
+    return alone;
+}
+
+bool zt_attention_takes_cuda(const struct zt_graph *g, int node) {
+    const struct zt_value *q = zt_in(g, node, ZT_Q), *mask = zt_in(g, node, ZT_MASK);
+    const bool grad = zt_attention_is_grad(g->nodes[node]->op);
+    struct zt_attention a;
+    struct zt_err err = { 0 };
+    for (int i = ZT_Q; i <= ZT_V; i++)
+        if (zt_in(g, node, i) && (!zt_cuda_is_float(zt_in(g, node, i)) || zt_in(g, node, i)->dtype != q->dtype))
+            return false;
+    if (zt_in(g, node, ZT_PAST_K) || !is_y_alone(g, node, grad) ||
+        (mask && !zt_dtype_in(mask->dtype, ZT_CUDA_FLOATS | ZT_BIT(ZT_BOOL))) || !zt_attention_read(g, node, &a, &err))
+        return false;
+    const int64_t sizes[] = { a.batch, a.kv_heads, a.queries, a.keys, a.size, a.v_size };
+    bool fit = true;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        fit &= zt_cuda_size(sizes[i]);
+    return fit;
+}
 
 /* ---- rows ---- */
 
@@ -154,7 +179,7 @@ static const struct zt_attr_spec attrs[] = {
         .flops = forward_flops,                                                                                        \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },                           \
                     [ZT_CPU] = ZT_ON_CPU(zt_attention_cpu),                                                            \
-                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_attention) },                                                       \
+                    [ZT_CUDA] = ZT_ON_CUDA(attention, zt_attention_takes_cuda) },                                      \
     };
 #define TRAIN_ROW(id, NAME, LEAST)                                                                                     \
     const struct zt_op zt_op_##id = {                                                                                  \
@@ -177,7 +202,7 @@ static const struct zt_attr_spec attrs[] = {
         .flops = forward_flops,                                                                                        \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },                           \
                     [ZT_CPU] = ZT_ON_CPU(zt_attention_cpu),                                                            \
-                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_attention) },                                                       \
+                    [ZT_CUDA] = ZT_ON_CUDA(attention, zt_attention_takes_cuda) },                                      \
     };
 #define GRAD_ROW(id, NAME, LEAST, BODY)                                                                                \
     const struct zt_op zt_op_##id = {                                                                                  \
@@ -198,7 +223,7 @@ static const struct zt_attr_spec attrs[] = {
         .body = BODY,                                                                                                  \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_grad_prepare, .run = zt_attention_grad_run },                 \
                     [ZT_CPU] = ZT_ON_CPU(zt_attention_grad_cpu),                                                       \
-                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_attention) },                                                       \
+                    [ZT_CUDA] = ZT_ON_CUDA(attention_grad, zt_attention_takes_cuda) },                                 \
     };
 
 FORWARD_ROW(attention, "Attention", "", 23, ZT_V + 1)

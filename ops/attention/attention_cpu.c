@@ -1,6 +1,6 @@
 #include "ops/attention/attention_cpu.h"
 
-#include "ops/cpu/cpu.h"
+#include "ops/attention/kernels.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"

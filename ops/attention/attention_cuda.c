@@ -13,7 +13,6 @@
 #include "ops/attention/attention_flash_cuda.h"
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
 
 #include <stdlib.h>

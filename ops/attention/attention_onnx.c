@@ -1,6 +1,6 @@
 /* Attention and rotary embeddings, backwards (formulas in attention.c and rotary.c). */
 #include "ops/attention/attention.h"
-#include "ops/kernel/function_bodies.h"
+#include "ops/attention/kernels.h"
 #include "ops/kernel/shape.h"
 
 #include <math.h>

@@ -9,10 +9,8 @@
  * row. */
 #include "ops/attention/rotary.h"
 
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/attention/kernels.h"
 #include "ops/kernel/element_blocks.h"
-#include "ops/kernel/function_bodies.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>
@@ -225,7 +223,7 @@ const struct zt_op zt_op_rotary_embedding = {
     .no_grad_in = 1 << ZT_ROTARY_POSITION,
     .kernel = { [ZT_REF] = { .run = rotary_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_rotary_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, rotary_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(rotary, zt_cuda_float_data, rotary_describe) },
 };
 /* (x, cos, sin, positions, dy) -> dcos, dsin */
 const struct zt_op zt_op_rotary_cache_grad = {
@@ -241,5 +239,6 @@ const struct zt_op zt_op_rotary_cache_grad = {
     .attrs = attrs,
     .infer = cache_grad_infer,
     .body = zt_rotary_cache_grad_function_body,
-    .kernel = { [ZT_REF] = { .run = cache_grad_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, rotary_describe) },
+    .kernel = { [ZT_REF] = { .run = cache_grad_ref },
+                [ZT_CUDA] = ZT_CUDA_AS(rotary_cache_grad, zt_cuda_float_data, rotary_describe) },
 };

@@ -1,5 +1,5 @@
 /* RotaryEmbedding of floats on the CPU: a place after the other, with the heads that share its angles. */
-#include "ops/cpu/cpu.h"
+#include "ops/attention/kernels.h"
 #include "ops/attention/rotary.h"
 #include "ops/kernel/tile.h"
 

@@ -1,6 +1,5 @@
 /* RotaryEmbedding and the gradient of its caches on CUDA. */
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/attention/rotary.h"
 
 ZT_PREPARE_CUDA(rotary, zt_launch_rotary)

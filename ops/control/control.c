@@ -28,7 +28,7 @@ static int inputs_of(const struct zt_expansion *x) {
 }
 
 static bool copy_value(struct zt_expansion *x, int from, int to, struct zt_err *err) {
-    return to < 0 || zt_expand_emit(x, &zt_ops, "Identity", &from, 1, &to, 1, NULL, err);
+    return to < 0 || zt_expand_emit(x, "Identity", &from, 1, &to, 1, NULL, err);
 }
 
 static bool check_body(const struct zt_expansion *x, const char *name, int inputs, int outputs, struct zt_err *err) {
@@ -68,7 +68,7 @@ static bool if_expand(struct zt_expansion *x, struct zt_err *err) {
     memset(out, -1, (size_t)zt_expand_function_body(x, branch)->output_count * sizeof *out);
     memcpy(out, n->out, (size_t)n->out_count * sizeof *out);
     x->done = true;
-    return zt_expand_copy(x, &zt_ops, branch, NULL, out, err);
+    return zt_expand_copy(x, branch, NULL, out, err);
 }
 
 /* ---- turns ---- */
@@ -117,18 +117,18 @@ static bool stack(struct zt_expansion *x, const struct loop *l, int first, int k
     for (int t = 0; t < turns; t++) {
         int in[2] = { stacked(x, l, first, backward ? turns - 1 - t : t)[k], axes };
         pieces[t] = -1;
-        if (!zt_expand_emit(x, &zt_ops, "Unsqueeze", in, 2, &pieces[t], 1, NULL, err))
+        if (!zt_expand_emit(x, "Unsqueeze", in, 2, &pieces[t], 1, NULL, err))
             return false;
     }
     const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
-    return zt_expand_emit(x, &zt_ops, "Concat", pieces, turns, &to, 1, &along, err);
+    return zt_expand_emit(x, "Concat", pieces, turns, &to, 1, &along, err);
 }
 
 /* One turn: the first `outputs - stacks` outputs of the body go to `kept`. */
 static bool turn(struct zt_expansion *x, const struct loop *l, const int *in, int *kept, struct zt_err *err) {
     int count = l->body->output_count, *out = ZT_NEW_N(x->g->arena, int, count);
     memset(out, -1, (size_t)count * sizeof *out);
-    if (!zt_expand_copy(x, &zt_ops, "body", in, out, err))
+    if (!zt_expand_copy(x, "body", in, out, err))
         return false;
     memcpy(kept, out, (size_t)(count - l->stacks) * sizeof *out);
     for (int k = 0; k < l->stacks; k++)
@@ -175,7 +175,7 @@ static bool condition_stays(const struct zt_expansion *x, const struct zt_graph 
     int v = body->outputs[0];
     while (body->values[v]->producer >= 0) {
         const struct zt_node *n = body->nodes[body->values[v]->producer];
-        const struct zt_op *op = zt_op_find(&zt_ops, n->domain, n->op_type, n->opset);
+        const struct zt_op *op = zt_op_find(x->g->table, n->domain, n->op_type, n->opset);
         if (n->in_count != 1 || n->in[0] < 0 || !op || !(op->flags & (ZT_OP_VIEW | ZT_OP_CAST)))
             break;
         v = n->in[0];
@@ -215,7 +215,7 @@ static bool loop_begin(struct zt_expansion *x, const struct loop *l, struct zt_e
         return zt_loop_alone(x, &whole, err);
     }
     return whole.turns <= 0 || (zt_loop_try(x, &whole, l->stacks, &x->done, err) &&
-                                (x->done || zt_expand_fits(x, &zt_ops, "body", whole.turns, l->stacks, err)));
+                                (x->done || zt_expand_fits(x, "body", whole.turns, l->stacks, err)));
 }
 
 static bool loop_goes_on(struct zt_expansion *x, bool *goes_on, struct zt_err *err) {
@@ -313,12 +313,12 @@ static bool cut(struct zt_expansion *x, const struct loop *l, int i, int64_t axi
     }
     int in[2] = { x->g->nodes[x->node]->in[l->states + i], zt_graph_add_ints(x->g, NULL, ones, turns) };
     const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
-    if (!zt_expand_emit(x, &zt_ops, "Split", in, 2, pieces, turns, &along, err))
+    if (!zt_expand_emit(x, "Split", in, 2, pieces, turns, &along, err))
         return false;
     int axes = zt_graph_add_ints(x->g, NULL, &axis, 1);
     for (int t = 0; t < turns; t++) {
         int of[2] = { pieces[entry(x, "scan_input_directions", i) ? turns - 1 - t : t], axes }, slice = -1;
-        if (!zt_expand_emit(x, &zt_ops, "Squeeze", of, 2, &slice, 1, NULL, err))
+        if (!zt_expand_emit(x, "Squeeze", of, 2, &slice, 1, NULL, err))
             return false;
         zt_vec_push(&x->values, slice);
     }
@@ -353,7 +353,7 @@ static bool scan_run(struct zt_expansion *x, const struct loop *l, int64_t turns
                                    .reverse_out = entries(x, "scan_output_directions", l->stacks),
                                    .out = outputs_of(x, l) };
     return !turns || (zt_loop_try(x, &whole, l->scans + l->stacks, &x->done, err) &&
-                      (x->done || zt_expand_fits(x, &zt_ops, "body", turns, l->scans + l->stacks, err)));
+                      (x->done || zt_expand_fits(x, "body", turns, l->scans + l->stacks, err)));
 }
 
 /* x->values: the states, the slices of every scan input, the stacked. */

@@ -78,7 +78,7 @@ static bool fill(struct building *b, int *captured, int *condition) {
         in[at++] = add_slice(b, l->slice[i], l->axis_in[i]);
     add_captured(b, ids, captured);
     memset(out, -1, ((size_t)outputs + 1) * sizeof *out);
-    if (!zt_expand_open(b->x, &zt_ops, "body", b->g, in, ids, out, b->why))
+    if (!zt_expand_open(b->x, "body", b->g, in, ids, out, b->why))
         return false;
     *condition = l->condition ? out[0] : -1;
     b->g->outputs = out + l->condition;
@@ -120,6 +120,7 @@ static const struct zt_graph *make_turn(struct zt_expansion *x, const struct zt_
     struct building b = { x, loop, zt_graph_create_in(x->g->arena, x->g->nodes[x->node]->name), why };
     int condition = -1;
     b.g->functions = x->g->functions;
+    b.g->table = x->g->table;
     b.g->lowered_nodes = x->g->lowered_nodes;
     b.g->lowered_bytes = x->g->lowered_bytes;
     *captured = ZT_NEW_N(x->g->arena, int, x->g->nodes[x->node]->captured + 1);
@@ -161,7 +162,7 @@ static bool emit_transpose(struct zt_expansion *x, int from, const int64_t *perm
                                   .type = ZT_ATTR_INTS,
                                   .count = rank,
                                   .ints = zt_arena_copy(x->g->arena, perm, (size_t)rank * sizeof *perm) };
-    return zt_expand_emit(x, &zt_ops, "Transpose", &from, 1, to, 1, &attr, err);
+    return zt_expand_emit(x, "Transpose", &from, 1, to, 1, &attr, err);
 }
 
 /* The axis that is cut goes to the front. */
@@ -196,7 +197,7 @@ static bool emit_node(struct zt_expansion *x, const struct zt_loop *l, const str
         { .name = "reverse_in", .type = ZT_ATTR_INTS, .count = l->slices, .ints = l->reverse_in },
         { .name = "reverse_out", .type = ZT_ATTR_INTS, .count = l->stacks, .ints = l->reverse_out },
     };
-    return zt_expand_emit_own(x, &zt_ops, "LoopRun", in, in_count, out, l->states + l->stacks, attrs,
+    return zt_expand_emit_own(x, "LoopRun", in, in_count, out, l->states + l->stacks, attrs,
                               sizeof attrs / sizeof *attrs, err);
 }
 
@@ -249,7 +250,7 @@ static bool settle_axes(const struct zt_expansion *x, struct zt_loop *l, const s
 }
 
 bool zt_loop_try(struct zt_expansion *x, const struct zt_loop *loop, int more, bool *runs, struct zt_err *err) {
-    const struct zt_lower_count count = zt_expand_count(x, &zt_ops, "body");
+    const struct zt_lower_count count = zt_expand_count(x, "body");
     struct zt_loop l = *loop;
     struct zt_err why = { 0 };
     int *captured;
@@ -262,7 +263,7 @@ bool zt_loop_try(struct zt_expansion *x, const struct zt_loop *loop, int more, b
     if (!body && l.condition && x->settler->run && (double)l.turns * (count.nodes + more) > ZT_LOOP_WRITTEN)
         return (*runs = true) && zt_loop_alone(x, &l, err);
     if (!body)
-        return zt_expand_fits(x, &zt_ops, "body", l.turns, more, err) ||
+        return zt_expand_fits(x, "body", l.turns, more, err) ||
                zt_hint(err, "it cannot run as a loop: %s", why.text[0]);
     if (!check_runs(x, &l, runs_of(body), err))
         return false;

@@ -199,7 +199,7 @@ static void list_results(struct back *k, struct zt_arena *arena) {
 
 static bool build_back(struct back *k, struct zt_arena *arena, struct zt_err *err) {
     open_back(k, arena);
-    if (!zt_grad_build(k->g, &zt_ops, k->from, k->from_count, k->wanted, k->wanted_count, k->grads, err)) {
+    if (!zt_grad_build(k->g, k->g->table, k->from, k->from_count, k->wanted, k->wanted_count, k->grads, err)) {
         zt_graph_destroy(k->g);
         return false;
     }

@@ -2,9 +2,8 @@
  * block, is added to element  l stride - pad + k dilation  of plane (n, c) of the image, where that is inside. Its
  * gradient is ztrain.Im2Col, which reads where Col2Im adds. */
 #include "ops/conv/columns.h"
-#include "ops/cuda/cuda.h"
+#include "ops/conv/kernels.h"
 #include "ops/kernel/element_blocks.h"
-#include "ops/kernel/function_bodies.h"
 #include "ops/kernel/window.h"
 #include "ops/kernel/shape.h"
 
@@ -203,7 +202,7 @@ const struct zt_op zt_op_col2im = {
     .infer = col2im_infer,
     .grad = col2im_grad,
     .no_grad_in = 0x6,
-    .kernel = { [ZT_REF] = { .run = col2im_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
+    .kernel = { [ZT_REF] = { .run = col2im_run }, [ZT_CUDA] = ZT_CUDA_AS(col2im, takes_cuda, describe) },
 };
 const struct zt_op zt_op_im2col = {
     .name = "Im2Col",
@@ -214,5 +213,5 @@ const struct zt_op zt_op_im2col = {
     .attrs = attrs,
     .infer = im2col_infer,
     .body = zt_im2col_function_body,
-    .kernel = { [ZT_REF] = { .run = im2col_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
+    .kernel = { [ZT_REF] = { .run = im2col_run }, [ZT_CUDA] = ZT_CUDA_AS(im2col, takes_cuda, describe) },
 };

@@ -1,7 +1,6 @@
 /* Col2Im, Im2Col and MaxUnpool on CUDA. */
 #include "ops/conv/columns.h"
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/conv/launch_columns.h"
 #include "ops/cuda/window_cuda.h"
 

@@ -12,9 +12,7 @@
 #include "ops/conv/conv.h"
 
 #include "graph/passes/grad.h"
-#include "ops/kernel/function_bodies.h"
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/conv/kernels.h"
 #include "ops/kernel/shape.h"
 
 /* Gradient rows take those of both forward rows and the two shapes. */
@@ -27,6 +25,26 @@
     { "output_padding", ZT_ATTR_INTS }, {                                                                              \
         "output_shape", ZT_ATTR_INTS                                                                                   \
     }
+
+/* cuDNN counts in 32 bits here and there; the reference kernels do the rest. */
+static bool fits_cuda(const struct zt_conv *c) {
+    const struct zt_window *w = &c->window;
+    const int64_t sizes[] = { c->n, c->c, c->m, w->in_elems, w->out_elems, w->kernel_elems };
+    bool fit = w->axes <= 3;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        fit &= zt_cuda_size(sizes[i]);
+    for (int a = 0; fit && a < w->axes; a++)
+        fit = w->pad[a] >= 0;
+    return fit;
+}
+
+bool zt_conv_takes_cuda(const struct zt_graph *g, int node) {
+    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[node]);
+    struct zt_conv c;
+    struct zt_err err = { 0 };
+    return roles && (roles->way == ZT_CONV_TO_W ? zt_cuda_any_floats(g, node) : zt_cuda_floats(g, node)) &&
+           roles->read(g, node, &c, &err) && fits_cuda(&c);
+}
 
 static const struct zt_attr_spec conv_attrs[] = { CONV_ATTRS, { 0 } };
 static const struct zt_attr_spec transpose_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { 0 } };
@@ -285,7 +303,7 @@ const struct zt_op zt_op_conv = {
     .flops = conv_flops,
     .kernel = { [ZT_REF] = { .run = conv_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+                [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_conv_grad_input = {
     .name = "ConvGradInput",
@@ -297,7 +315,7 @@ const struct zt_op zt_op_conv_grad_input = {
     .flops = grad_input_flops,
     .kernel = { [ZT_REF] = { .run = grad_input_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_input_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+                [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_conv_grad_weight = {
     .name = "ConvGradWeight",
@@ -309,7 +327,7 @@ const struct zt_op zt_op_conv_grad_weight = {
     .flops = grad_weight_flops,
     .kernel = { [ZT_REF] = { .run = grad_weight_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_weight_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+                [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_conv_transpose = {
     .name = "ConvTranspose",
@@ -320,7 +338,7 @@ const struct zt_op zt_op_conv_transpose = {
     .flops = transpose_flops,
     .kernel = { [ZT_REF] = { .run = transpose_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+                [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_conv_transpose_grad_input = {
     .name = "ConvTransposeGradInput",
@@ -332,7 +350,7 @@ const struct zt_op zt_op_conv_transpose_grad_input = {
     .flops = transpose_grad_input_flops,
     .kernel = { [ZT_REF] = { .run = transpose_grad_input_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_input_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+                [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_conv_transpose_grad_weight = {
     .name = "ConvTransposeGradWeight",
@@ -344,5 +362,5 @@ const struct zt_op zt_op_conv_transpose_grad_weight = {
     .flops = transpose_grad_weight_flops,
     .kernel = { [ZT_REF] = { .run = transpose_grad_weight_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_weight_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+                [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };

@@ -51,4 +51,8 @@ void zt_conv_forward(const struct zt_conv_job *job);  /* x, w, bias -> y */
 void zt_conv_backward(const struct zt_conv_job *job); /* y, w, bias -> x: the gradient of x, and ConvTranspose */
 void zt_conv_weight(const struct zt_conv_job *job);   /* x, dy -> w, db */
 
+/* Whether the CUDA kernel takes the node: float or half types, up to three spatial axes, no empty tensor, sizes within
+ * 32 bits, no negative padding. */
+bool zt_conv_takes_cuda(const struct zt_graph *g, int node);
+
 #endif

@@ -5,7 +5,7 @@
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/group_cpu.h"
 #include "ops/conv/weight_gradient_cpu.h"
-#include "ops/cpu/cpu.h"
+#include "ops/conv/kernels.h"
 #include "ops/kernel/tile.h"
 
 #include <stdlib.h>

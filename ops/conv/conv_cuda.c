@@ -14,7 +14,6 @@
 #include "ops/conv/conv_dnn.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/dnn_places_cuda.h"
-#include "ops/cuda/kernels.h"
 #include "ops/conv/launch_weight.h"
 #include "ops/cuda/layout_cuda.h"
 

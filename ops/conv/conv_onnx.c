@@ -3,7 +3,7 @@
  * A plane that is read is padded, or cut where the last windows do not reach its end, so that it is exactly as long as
  * the windows: (out - 1) stride + (kernel - 1) dilation + 1. A plane that is written comes out with that length and is
  * cut the other way. Pads below 0 cut. */
-#include "ops/kernel/function_bodies.h"
+#include "ops/conv/kernels.h"
 #include "ops/conv/conv.h"
 
 /* What to add behind every axis of the plane `in` to make it as long as the windows. */
@@ -122,5 +122,34 @@ bool zt_conv_transpose_grad_weight_function_body(struct zt_function_body *b, con
         return false;
     zt_function_body_names(b, "x, dy -> dw");
     say_weight_gradient(b, &c, "dy", "x");
+    return true;
+}
+
+/* Each place of a block is a filter with a single one. */
+ZT_FUNCTION_BODY(zt_im2col_function_body) {
+    int64_t kernel[ZT_MAX_RANK];
+    int axes, count;
+    if (!zt_known_ints(g, node, 2, kernel, ZT_MAX_RANK, &axes, err))
+        return false;
+    struct zt_shape x = zt_in(g, node, 0)->shape, filters = { axes + 2, { 1, 1 } };
+    for (int a = 0; a < axes; a++)
+        filters.dim[0] *= filters.dim[a + 2] = kernel[a];
+    int64_t places = filters.dim[0];
+    double *ones = ZT_NEW_N(b->arena, double, places *places);
+    for (int64_t k = 0; k < places; k++)
+        ones[k * places + k] = 1;
+    const char *attrs = "";
+    static const char *const names[] = { "dilations", "pads", "strides" };
+    for (int i = 0; i < 3; i++) {
+        const int64_t *list = zt_attr_ints(g->nodes[node], names[i], &count);
+        if (list)
+            attrs = zt_function_body_text(b, "%s%s=%s, ", attrs, names[i], zt_function_body_list(b, list, count));
+    }
+    zt_function_body_names(b, "x, image, block -> y");
+    zt_function_body_doubles(b, "filters", &filters, ones);
+    x.dim[0] *= x.dim[1];
+    x.dim[1] = 1;
+    zt_function_body_add(b, "y = Reshape(Conv<%s group=1>(Reshape(x, %s), filters), %s)", attrs,
+                         zt_function_body_dims(b, &x), zt_body_out(b, 0));
     return true;
 }

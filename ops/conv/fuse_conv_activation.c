@@ -6,7 +6,7 @@
  * something else reads z it is an output too: the gradients of most activations do, which are functions of their input.
  * Those of Sigmoid, Tanh and HardSigmoid read y, and LeakyRelu's may do so as well where its slope is positive, for it
  * asks for nothing but the sign: then z is never written. ReLU has a row of its own (relu.c). */
-#include "ops/cpu/cpu.h"
+#include "ops/conv/kernels.h"
 #include "graph/passes/fuse.h"
 #include "graph/passes/pattern.h"
 #include "ops/table.h"

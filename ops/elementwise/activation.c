@@ -1,4 +1,5 @@
 /* Activation functions as rows. Selections are written so that NaN flows through them. */
+#include "ops/elementwise/pointwise.h"
 #include "ops/elementwise/unary.h"
 
 #include <math.h>

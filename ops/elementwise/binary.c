@@ -1,6 +1,7 @@
 /* Arithmetic of two broadcast inputs. Integers are exact and wrap as their type does; division by integer zero gives
  * zero. */
-#include "ops/kernel/function_bodies.h"
+#include "ops/elementwise/pointwise.h"
+#include "ops/elementwise/kernels.h"
 #include "ops/elementwise/binary.h"
 
 #include "device/threads.h"

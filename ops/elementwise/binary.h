@@ -3,7 +3,8 @@
 #ifndef ZT_OPS_ELEMENTWISE_BINARY_H
 #define ZT_OPS_ELEMENTWISE_BINARY_H
 
-#include "ops/cuda/cuda.h"
+#include "ops/elementwise/pointwise.h"
+#include "ops/elementwise/kernels.h"
 #include "ops/elementwise/elementwise_cpu.h"
 #include "ops/kernel/shape.h"
 

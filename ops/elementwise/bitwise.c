@@ -1,4 +1,5 @@
 /* Bits of integers. Shifts by more than a word give zero (right shifts of signed numbers: their sign). */
+#include "ops/elementwise/pointwise.h"
 #include "ops/elementwise/binary.h"
 
 #include <stddef.h>

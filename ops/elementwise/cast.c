@@ -1,7 +1,7 @@
 /* Cast, CastLike (by value) and BitCast (by bits). dx = dy cast back. */
+#include "ops/elementwise/pointwise.h"
 #include "device/threads.h"
-#include "ops/kernel/function_bodies.h"
-#include "ops/cuda/cuda.h"
+#include "ops/elementwise/kernels.h"
 #include "ops/elementwise/elementwise_cpu.h"
 #include "ops/kernel/shape.h"
 
@@ -78,7 +78,7 @@ static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT }
                                                      { "round_mode", ZT_ATTR_STRING },
                                                      { 0 } };
 
-#define CAST_ROW(id, NAME, SINCE, UNTIL, COUNT, FLAGS, ATTRS, INFER, RUN, GRAD)                                        \
+#define CAST_ROW(id, NAME, SINCE, UNTIL, COUNT, FLAGS, ATTRS, INFER)                                                   \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -88,17 +88,24 @@ static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT }
         .flags = FLAGS,                                                                                                \
         .attrs = ATTRS,                                                                                                \
         .infer = INFER,                                                                                                \
-        .grad = GRAD,                                                                                                  \
+        .grad = cast_grad,                                                                                             \
         .no_grad_in = 1 << 1,                                                                                          \
         .type_in = 1 << 1,                                                                                             \
         .body = zt_same_opset_form_body,                                                                               \
-        .kernel = { [ZT_REF] = { .run = RUN }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },         \
+        .kernel = { [ZT_REF] = { .run = cast_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },    \
     };
 
-CAST_ROW(bit_cast, "BitCast", 26, 0, 1, ZT_OP_VIEW, bit_cast_attrs, bit_cast_infer, zt_run_copy, NULL)
-CAST_ROW(cast_6, "Cast", 6, 18, 1, ZT_OP_CAST | ZT_OP_POINTWISE | ZT_OP_LIGHT, cast_attrs_6, cast_infer, cast_run,
-         cast_grad)
-CAST_ROW(cast, "Cast", 19, 0, 1, ZT_OP_CAST | ZT_OP_POINTWISE | ZT_OP_LIGHT, cast_attrs_19, cast_infer, cast_run,
-         cast_grad)
-CAST_ROW(cast_like_15, "CastLike", 15, 18, 2, ZT_OP_CAST | ZT_OP_LIGHT, NULL, cast_like_infer, cast_run, cast_grad)
-CAST_ROW(cast_like, "CastLike", 19, 0, 2, ZT_OP_CAST | ZT_OP_LIGHT, like_attrs_19, cast_like_infer, cast_run, cast_grad)
+const struct zt_op zt_op_bit_cast = {
+    .name = "BitCast",
+    .domain = "",
+    .since = 26,
+    ZT_ONE_OUT(1, 1),
+    .flags = ZT_OP_VIEW,
+    .attrs = bit_cast_attrs,
+    .infer = bit_cast_infer,
+    .kernel = { [ZT_REF] = { .run = zt_run_copy } },
+};
+CAST_ROW(cast_6, "Cast", 6, 18, 1, ZT_OP_CAST | ZT_OP_POINTWISE | ZT_OP_LIGHT, cast_attrs_6, cast_infer)
+CAST_ROW(cast, "Cast", 19, 0, 1, ZT_OP_CAST | ZT_OP_POINTWISE | ZT_OP_LIGHT, cast_attrs_19, cast_infer)
+CAST_ROW(cast_like_15, "CastLike", 15, 18, 2, ZT_OP_CAST | ZT_OP_LIGHT, NULL, cast_like_infer)
+CAST_ROW(cast_like, "CastLike", 19, 0, 2, ZT_OP_CAST | ZT_OP_LIGHT, like_attrs_19, cast_like_infer)

@@ -1,6 +1,6 @@
 /* Derivatives of elementwise functions: dx from g, the gradient of the result, and v, the argument or the result as the
  * gradient row keeps it; a and b are the first two attributes. */
-#include "ops/kernel/function_bodies.h"
+#include "ops/elementwise/kernels.h"
 
 #include "graph/ir/op.h"
 
@@ -92,11 +92,35 @@ bool zt_clip_grad_function_body(struct zt_function_body *b, const struct zt_grap
     return true;
 }
 
-ZT_FUNCTION_BODY(zt_dropout_grad_function_body) {
+ZT_FUNCTION_BODY(zt_clip_old_function_body) {
     (void)err;
-    zt_function_body_names(b, "dy, mask, ratio -> dx");
-    if (!zt_in(g, node, 2))
-        zt_function_body_number(b, "ratio", (double)zt_attr_float(g->nodes[node], "ratio", 0.5f));
-    zt_function_body_add(b, "dx = Where(And(mask, Less(ratio, 1)), dy / (1 - ratio), 0)");
+    const struct zt_attr *low = zt_node_attr(g->nodes[node], "min"), *high = zt_node_attr(g->nodes[node], "max");
+    zt_function_body_names(b, "x -> y");
+    zt_function_body_number(b, "low", low ? (double)low->f : 0);
+    zt_function_body_number(b, "high", high ? (double)high->f : 0);
+    zt_function_body_add(b, "y = Clip(x, %s, %s)", low ? "low" : "_", high ? "high" : "_");
+    return true;
+}
+
+/* ---- powers: the exponent may have another type ---- */
+
+static void say_power(struct zt_function_body *b, const char *formula) {
+    const char *type = zt_dtype_name(zt_out(b->g, b->node, 0)->dtype);
+    bool is_float = zt_dtype_in(zt_out(b->g, b->node, 0)->dtype, ZT_ANY_FLOAT);
+    zt_function_body_names(b, "x, e -> y");
+    zt_function_body_add(b, "x = Cast<to=T>(x); e = Cast<to=T>(e); %s", formula);
+    if (!is_float)
+        zt_function_body_add(b, "y = Cast<to=%s>(y)", type);
+}
+
+ZT_FUNCTION_BODY(zt_pow_slope_function_body) {
+    (void)g, (void)node, (void)err;
+    say_power(b, "y = Where(Equal(e, 0), 0, e * Pow(x, e - 1))");
+    return true;
+}
+
+ZT_FUNCTION_BODY(zt_pow_log_function_body) {
+    (void)g, (void)node, (void)err;
+    say_power(b, "y = Where(And(Equal(x, 0), GreaterOrEqual(e, 0)), 0, Pow(x, e) * Log(x))");
     return true;
 }

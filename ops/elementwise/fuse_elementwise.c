@@ -13,7 +13,7 @@
  * stage, the loss, the optimizer or a statistic reads: the first is a reader like others, what others than nodes read
  * are outputs of the graph (parallel/schedule/program.c). Results are rounded as they were between the nodes: the bits
  * stay. */
-#include "ops/cuda/cuda.h"
+#include "ops/elementwise/kernels.h"
 #include "graph/passes/fuse.h"
 #include "ops/elementwise/pointwise.h"
 #include "ops/table.h"
@@ -104,7 +104,7 @@ const struct zt_op zt_op_fused_elementwise = {
     .flags = ZT_OP_IN_PLACE | ZT_OP_LIGHT,
     .attrs = attrs,
     .infer = chain_infer,
-    .kernel = { [ZT_REF] = { .run = chain_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_listed, chain_describe) },
+    .kernel = { [ZT_REF] = { .run = chain_ref }, [ZT_CUDA] = ZT_CUDA_AS(pointwise, zt_cuda_any, chain_describe) },
 };
 
 /* ---- the pattern ---- */
@@ -116,7 +116,7 @@ struct region {
 };
 
 static bool is_elementwise(const struct zt_node *n) {
-    return n->op->kernel[ZT_CUDA].describe == zt_cuda_describe_pointwise && n->out_count == 1 && n->out[0] >= 0 &&
+    return n->op->kernel[ZT_CUDA].describe == zt_pointwise_describe && n->out_count == 1 && n->out[0] >= 0 &&
            n->in_count <= ZT_POINTWISE_INPUTS;
 }
 

@@ -92,3 +92,21 @@ bool zt_pointwise_find(const struct zt_graph *g, int node, struct zt_pointwise *
             find_float(g, node, to)) &&
            to->inputs <= ZT_POINTWISE_INPUTS;
 }
+
+bool zt_pointwise_takes_cuda(const struct zt_graph *g, int node) {
+    struct zt_pointwise what;
+    return zt_pointwise_find(g, node, &what);
+}
+
+bool zt_pointwise_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    struct zt_fused_elementwise *chain = to;
+    struct zt_fused_elementwise_step *only = &chain->step[0];
+    if (!zt_pointwise_find(g, node, &only->what))
+        return zt_node_fail(g, node, err, "there is no expression for it");
+    chain->inputs = only->what.inputs;
+    chain->steps = 1;
+    only->dtype = zt_out(g, node, 0)->dtype;
+    for (int i = 0; i < chain->inputs; i++)
+        only->from[i] = i;
+    return true;
+}

@@ -3,6 +3,7 @@
 #ifndef ZT_OPS_ELEMENTWISE_POINTWISE_H
 #define ZT_OPS_ELEMENTWISE_POINTWISE_H
 
+#include "ops/elementwise/kernels.h"
 #include "graph/ir/op.h"
 
 /* The value is C of a, b and c, the first inputs, and of the numbers u and v. In type float what is stored as a half
@@ -34,5 +35,11 @@ struct zt_fused_elementwise {
 
 /* False where the node is no such op, or has types, or numbers not known before it runs, that no expression is for. */
 bool zt_pointwise_find(const struct zt_graph *g, int node, struct zt_pointwise *to);
+
+/* The column ZT_CUDA of elementwise rows: nodes with an expression. A row whose description is this function may become
+ * a step of a fused elementwise node; it describes to a struct zt_fused_elementwise of one step. */
+bool zt_pointwise_takes_cuda(const struct zt_graph *g, int node);
+bool zt_pointwise_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err);
+#define ZT_POINTWISE_CUDA ZT_CUDA_AS(pointwise, zt_pointwise_takes_cuda, zt_pointwise_describe)
 
 #endif

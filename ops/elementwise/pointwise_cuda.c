@@ -4,7 +4,6 @@
 
 #include "ops/cuda/describe.h"
 #include "ops/cuda/generated_cuda.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/kernel/shape.h"
 #include "ops/cuda/broadcast_cuda.h"

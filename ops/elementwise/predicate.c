@@ -1,6 +1,7 @@
 /* Elementwise functions of one input without a derivative: tests, roundings, bits. */
+#include "ops/elementwise/pointwise.h"
 #include "ops/elementwise/elementwise_cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/elementwise/kernels.h"
 #include "ops/kernel/shape.h"
 
 #include "ops/kernel/element_blocks.h"

@@ -1,6 +1,6 @@
 /* Where and Clip: values chosen, never computed with, so every type is copied or compared exactly. */
-#include "ops/kernel/function_bodies.h"
-#include "ops/cuda/cuda.h"
+#include "ops/elementwise/pointwise.h"
+#include "ops/elementwise/kernels.h"
 #include "ops/kernel/shape.h"
 
 #include "ops/elementwise/elementwise_cpu.h"

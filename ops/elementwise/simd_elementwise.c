@@ -1,7 +1,5 @@
 #include "ops/elementwise/simd_elementwise.h"
 
-#include "ops/table.h"
-
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,14 +29,6 @@ struct zt_simd_strided_copies {
 
 #define BODY "ops/elementwise/simd_elementwise.inc"
 #include "ops/cpu/simd_targets.inc"
-
-const char *zt_cpu_instructions(void) {
-    static const char instructions_plain[] = "vectors of 4";
-#if defined(__x86_64__)
-    static const char instructions_avx2[] = "AVX2", instructions_avx512[] = "AVX-512";
-#endif
-    return OF_MACHINE(instructions);
-}
 
 zt_simd_function *const *zt_simd_functions(void) {
     return OF_MACHINE(functions);

@@ -1,9 +1,10 @@
 /* y = swish(a) b, swish(a) = a s(alpha a), s the logistic function       da = dy b swish'(a), db = dy swish(a)
  *
  * ONNX SwiGLU (Shazeer, "GLU variants improve transformer", 2020); a and b have one shape. */
+#include "ops/elementwise/pointwise.h"
 #include "ops/elementwise/elementwise_cpu.h"
 #include "ops/kernel/element_blocks.h"
-#include "ops/cuda/cuda.h"
+#include "ops/elementwise/kernels.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 

@@ -1,6 +1,7 @@
 /* Any number of broadcast inputs folded into one: Min, Max, Sum, Mean. NaN wins in Min and Max. */
+#include "ops/elementwise/pointwise.h"
 #include "ops/elementwise/elementwise_cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/elementwise/kernels.h"
 #include "ops/kernel/shape.h"
 
 #include "ops/kernel/element_blocks.h"

@@ -8,7 +8,7 @@
  * ReLU and maximum change places: both only grow with their input. Where the maximum is not positive the position may
  * be another than without fusion, but nothing flows there. Any of the gradient's outputs may be omitted. */
 #include "ops/fusion/conv_pool.h"
-#include "ops/cpu/cpu.h"
+#include "ops/fusion/kernels.h"
 #include "graph/passes/fuse.h"
 #include "ops/pool/pool.h"
 #include "ops/kernel/shape.h"

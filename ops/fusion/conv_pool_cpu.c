@@ -9,7 +9,7 @@
 #include "ops/conv/conv_cpu.h"
 #include "ops/fusion/conv_pool.h"
 #include "ops/pool/pool_cpu.h"
-#include "ops/cpu/cpu.h"
+#include "ops/fusion/kernels.h"
 #include "ops/cpu/simd_planes.h"
 
 #include "base/align.h"

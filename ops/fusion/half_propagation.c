@@ -7,7 +7,7 @@
  *
  * The casts may stand on the other side of views. The rows are those that products and elementwise nodes, which the
  * half pass takes, stand around: norms, pools, losses, and what moves elements. */
-#include "ops/cuda/cuda.h"
+#include "ops/fusion/kernels.h"
 #include "graph/passes/fuse.h"
 #include "ops/table.h"
 

@@ -8,8 +8,12 @@
  * The last one is ReluGrad(MaxPoolGrad(dy, position), r), r the pool's input: a result of the pool is its input at
  * `position`, so both mask the same gradients, and r is not read in the backward phase any more. NaN passes as it does
  * in ReluGrad. */
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/matmul/kernels.h"
+#include "ops/pool/kernels.h"
+#include "ops/pool/pool.h"
+#include "ops/conv/kernels.h"
+#include "ops/conv/conv.h"
+#include "ops/fusion/kernels.h"
 #include "graph/passes/fuse.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
@@ -80,7 +84,7 @@ const struct zt_op zt_op_conv_relu = {
     .flops = conv_relu_flops,
     .kernel = { [ZT_REF] = { .run = conv_relu_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+                [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_gemm_relu = {
     .name = "GemmRelu",
@@ -104,7 +108,7 @@ const struct zt_op zt_op_max_pool_relu_grad = {
     .infer = pool_relu_grad_infer,
     .kernel = { [ZT_REF] = { .run = pool_relu_grad_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_grad_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(max_pool_grad, zt_pool_takes_cuda) },
 };
 
 /* ---- patterns ---- */

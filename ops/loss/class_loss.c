@@ -13,10 +13,8 @@
  * ONNX SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss (opset 12 on) are the same with reductions, classes on
  * axis 1, and class weights as their third input; there no ignore_index means that none is ignored. */
 #include "ops/loss/class_loss.h"
-#include "ops/kernel/function_bodies.h"
+#include "ops/loss/kernels.h"
 
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
 #include "ops/cuda/launch.h"
 #include "ops/loss/loss.h"
 
@@ -243,8 +241,16 @@ static bool loss_describe(const struct zt_graph *g, int node, void *to, struct z
 static bool grad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     return describe(g, node, 1, to, err);
 }
-#define LOSS_CUDA ZT_CUDA_AS(zt_cuda_class_loss, loss_describe)
-#define GRAD_CUDA ZT_CUDA_AS(zt_cuda_class_loss, grad_describe)
+bool zt_class_loss_takes_cuda(const struct zt_graph *g, int node) {
+    const unsigned whole = ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
+    bool takes = true;
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
+        takes &= !zt_in(g, node, i) || zt_dtype_in(zt_in(g, node, i)->dtype, ZT_CUDA_FLOATS | whole);
+    return takes;
+}
+
+#define LOSS_CUDA         ZT_CUDA_AS(class_loss, zt_class_loss_takes_cuda, loss_describe)
+#define GRAD_CUDA(kernel) ZT_CUDA_AS(kernel, zt_class_loss_takes_cuda, grad_describe)
 
 /* ---- rows ---- */
 
@@ -288,7 +294,7 @@ const struct zt_op zt_op_cross_entropy_grad = {
     .body = zt_cross_entropy_grad_function_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),
-                [ZT_CUDA] = GRAD_CUDA },
+                [ZT_CUDA] = GRAD_CUDA(class_loss_grad) },
 };
 /* (dloss, logits, target[, row weight[, class weight]]) -> dlogits, loss: both of ours at once (fuse_cross_entropy.c)
  */
@@ -301,7 +307,7 @@ const struct zt_op zt_op_cross_entropy_train = {
     .min_out = 2,
     .max_out = 2,
     .infer = train_infer,
-    .kernel = { [ZT_REF] = { .run = zt_class_loss_train_ref }, [ZT_CUDA] = GRAD_CUDA },
+    .kernel = { [ZT_REF] = { .run = zt_class_loss_train_ref }, [ZT_CUDA] = GRAD_CUDA(class_loss_train) },
 };
 /* (dloss, log p, target, row weight, class weight) -> dlog p */
 const struct zt_op zt_op_negative_log_likelihood_grad = {
@@ -310,7 +316,7 @@ const struct zt_op zt_op_negative_log_likelihood_grad = {
     .body = zt_negative_log_likelihood_grad_function_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),
-                [ZT_CUDA] = GRAD_CUDA },
+                [ZT_CUDA] = GRAD_CUDA(class_loss_grad) },
 };
 const struct zt_op zt_op_softmax_cross_entropy_loss = {
     .name = "SoftmaxCrossEntropyLoss",

@@ -1,6 +1,6 @@
 /* Losses over class indices on the CPU, a bundle of lines at a time (simd_rows.h); formulas in class_loss.c. The
  * losses of a chunk's lines are summed in double, and the chunks in order. */
-#include "ops/cpu/cpu.h"
+#include "ops/loss/kernels.h"
 #include "ops/cpu/simd_rows.h"
 #include "ops/loss/class_loss.h"
 

@@ -9,8 +9,7 @@
  *
  * PyTorch's formulas and mean. ztrain.NAME(x, target[, weight]) -> scalar; ztrain.NAMEGrad(dloss, x, target[, weight])
  * -> dx. When all weigh nothing, loss and gradient are 0. */
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/loss/kernels.h"
 #include "ops/cuda/launch.h"
 #include "ops/loss/loss.h"
 #include "ops/kernel/element_blocks.h"
@@ -199,6 +198,16 @@ static bool emit_grad(struct zt_grad *b, int node, const char *op) {
 }
 
 /* The two rows of a loss. */
+static bool takes_cuda(const struct zt_graph *g, int node) {
+    const unsigned targets =
+        ZT_CUDA_FLOATS | ZT_BIT(ZT_DOUBLE) | ZT_BIT(ZT_BOOL) | ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
+    const int target = g->nodes[node]->op->max_in - 2; /* behind x: the gradient has one input more */
+    bool takes = true;
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
+        takes &= !zt_in(g, node, i) || zt_dtype_in(zt_in(g, node, i)->dtype, i == target ? targets : ZT_CUDA_FLOATS);
+    return takes;
+}
+
 #define LOSS(id, NAME, f, bend, TERM)                                                                                  \
     static bool f##_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {                       \
         (void)err;                                                                                                     \
@@ -235,7 +244,7 @@ static bool emit_grad(struct zt_grad *b, int node, const char *op) {
         .grad = f##_grad,                                                                                              \
         .kernel = { [ZT_REF] = { .run = f##_ref },                                                                     \
                     [ZT_CPU] = ZT_ON_CPU(zt_element_loss_cpu),                                                         \
-                    [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_element_loss, f##_describe) },                                      \
+                    [ZT_CUDA] = ZT_CUDA_AS(element_loss, takes_cuda, f##_describe) },                                  \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
@@ -250,7 +259,7 @@ static bool emit_grad(struct zt_grad *b, int node, const char *op) {
         .infer = grad_infer,                                                                                           \
         .kernel = { [ZT_REF] = { .run = f##_grad_ref },                                                                \
                     [ZT_CPU] = ZT_ON_CPU(zt_element_loss_grad_cpu),                                                    \
-                    [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_element_loss, f##_grad_describe) },                                 \
+                    [ZT_CUDA] = ZT_CUDA_AS(element_loss_grad, takes_cuda, f##_grad_describe) },                        \
     };
 
 LOSS(squared_error, "SquaredError", squared, NULL, ZT_TERM_SQUARED)

@@ -1,6 +1,6 @@
 /* Losses that compare element by element, on the CPU (formulas in element_loss.c). Chunks of CHUNK elements are summed
  * in double, and the chunks in order. */
-#include "ops/cpu/cpu.h"
+#include "ops/loss/kernels.h"
 #include "ops/cpu/simd_rows.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"

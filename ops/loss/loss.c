@@ -1,7 +1,8 @@
 /* The losses of the config by type, and ztrain.CountCorrect, the count behind the metric accuracy. */
+#include "ops/loss/class_loss.h"
 #include "ops/loss/loss.h"
 
-#include "ops/cuda/cuda.h"
+#include "ops/loss/kernels.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/kernel/axis_slices.h"
 #include "ops/kernel/element_blocks.h"
@@ -111,5 +112,6 @@ const struct zt_op zt_op_count_correct = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT },
     .attrs = count_attrs,
     .infer = count_infer,
-    .kernel = { [ZT_REF] = { .run = count_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_class_loss, count_describe) },
+    .kernel = { [ZT_REF] = { .run = count_ref },
+                [ZT_CUDA] = ZT_CUDA_AS(count_correct, zt_class_loss_takes_cuda, count_describe) },
 };

@@ -1,6 +1,5 @@
 /* Losses and their gradients on CUDA: what rows say of their nodes, with the addresses of the call. */
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/layout_cuda.h"
 

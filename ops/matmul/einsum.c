@@ -10,10 +10,8 @@
  * x_n the gradient is 0. */
 #include "ops/matmul/einsum.h"
 
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/matmul/kernels.h"
 #include "ops/kernel/element_blocks.h"
-#include "ops/kernel/function_bodies.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
@@ -434,7 +432,7 @@ const struct zt_op zt_op_einsum = {
     .flops = einsum_flops,
     .kernel = { [ZT_REF] = { .run = einsum_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_einsum_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(einsum, takes_cuda, describe) },
 };
 /* (dy, the operands) -> the gradient of one of them; its own contents are not read */
 const struct zt_op zt_op_einsum_grad = {
@@ -448,5 +446,5 @@ const struct zt_op zt_op_einsum_grad = {
     .body = zt_einsum_grad_function_body,
     .kernel = { [ZT_REF] = { .run = grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_einsum_grad_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(einsum, takes_cuda, describe) },
 };

@@ -6,7 +6,7 @@
  *     summed                         depth k      too, or products that are added
  *
  * a is the operand that lacks the result's innermost axis. */
-#include "ops/cpu/cpu.h"
+#include "ops/matmul/kernels.h"
 #include "ops/matmul/einsum.h"
 #include "ops/cpu/simd_gemm.h"
 

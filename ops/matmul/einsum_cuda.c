@@ -8,7 +8,6 @@
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/matmul/einsum.h"
-#include "ops/cuda/kernels.h"
 #include "ops/matmul/launch_einsum.h"
 #include "ops/cuda/broadcast_cuda.h"
 

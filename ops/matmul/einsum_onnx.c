@@ -4,7 +4,7 @@
  * of letters alone: dy and the other operands make what the operand's letters range over. A letter that none of them
  * has is stretched; one that stands twice leaves the gradient on the diagonal; what broadcasting stretched is summed.
  */
-#include "ops/kernel/function_bodies.h"
+#include "ops/matmul/kernels.h"
 #include "ops/kernel/shape.h"
 
 #include <ctype.h>

@@ -12,7 +12,8 @@
  *     backward     GeluGrad(Gemm(a, b), z)
  *
  * A Reshape may stand between: of rows of several axes exporters and gradients make Gemms over one. */
-#include "ops/cuda/cuda.h"
+#include "ops/elementwise/pointwise.h"
+#include "ops/matmul/kernels.h"
 #include "ops/matmul/fuse_linear.h"
 #include "ops/kernel/shape.h"
 
@@ -104,7 +105,7 @@ static bool gelu_describe(const struct zt_graph *g, int node, const struct zt_op
     gelu.in_count = row->min_in;
     gelu.out = &out;
     gelu.out_count = 1;
-    return zt_cuda_describe_pointwise(&alone, 0, to, err);
+    return zt_pointwise_describe(&alone, 0, to, err);
 }
 static bool linear_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     return gelu_describe(g, node, &zt_op_gelu, to, err);
@@ -123,7 +124,8 @@ const struct zt_op zt_op_linear_gelu = {
     .min_in = 2,
     .max_out = 2,
     .infer = linear_infer,
-    .kernel = { [ZT_REF] = { .run = linear_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_matmul, linear_describe) },
+    .kernel = { [ZT_REF] = { .run = linear_ref },
+                [ZT_CUDA] = ZT_CUDA_AS(linear_gelu, zt_matmul_takes_cuda, linear_describe) },
 };
 const struct zt_op zt_op_matmul_gelu_grad = {
     .name = "MatMulGeluGrad",
@@ -131,7 +133,8 @@ const struct zt_op zt_op_matmul_gelu_grad = {
     .min_in = 3,
     .max_out = 1,
     .infer = grad_infer,
-    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_matmul, grad_describe) },
+    .kernel = { [ZT_REF] = { .run = grad_ref },
+                [ZT_CUDA] = ZT_CUDA_AS(linear_gelu_grad, zt_matmul_takes_cuda, grad_describe) },
 };
 
 /* ---- the patterns ---- */

@@ -11,7 +11,7 @@
  *
  * cuBLASLt sums in fp32 and stores the sums as they are: nothing is rounded to half, and gradients of several
  * micro-batches are added in the product. */
-#include "ops/cuda/cuda.h"
+#include "ops/matmul/kernels.h"
 #include "graph/passes/fuse.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
@@ -82,7 +82,7 @@ const struct zt_op zt_op_gemm_float = {
     .attrs = attrs,
     .infer = infer,
     .flops = zt_matmul_flops,
-    .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul_float) },
+    .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda_float) },
 };
 
 /* ---- the patterns ---- */

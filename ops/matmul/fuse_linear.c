@@ -10,7 +10,7 @@
  * rounded up to three times. A Reshape may stand between. */
 #include "ops/matmul/fuse_linear.h"
 
-#include "ops/cuda/cuda.h"
+#include "ops/matmul/kernels.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>
@@ -99,7 +99,7 @@ const struct zt_op zt_op_linear = {
     .flags = ZT_OP_HALF,
     .infer = infer,
     .flops = zt_matmul_flops,
-    .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
+    .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda) },
 };
 
 /* ---- what patterns have in common ---- */

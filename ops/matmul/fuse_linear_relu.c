@@ -10,7 +10,7 @@
  * bits [rows, ZT_LINEAR_BITS(columns) / 8] (uint8) has column c of a row in bit c % 8 of byte c / 8, zeros behind the
  * last: as cuBLASLt's gradient of ReLU reads it. Nothing flows where y is 0, and NaN does. A Reshape may stand between.
  */
-#include "ops/cuda/cuda.h"
+#include "ops/matmul/kernels.h"
 #include "ops/matmul/fuse_linear.h"
 #include "ops/kernel/shape.h"
 
@@ -92,7 +92,7 @@ const struct zt_op zt_op_linear_relu = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .same_type = 1 << 1 | 1 << 2,
     .infer = relu_infer,
-    .kernel = { [ZT_REF] = { .run = relu_ref }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul_bits) },
+    .kernel = { [ZT_REF] = { .run = relu_ref }, [ZT_CUDA] = ZT_ON_CUDA(linear_relu, zt_matmul_takes_cuda_bits) },
 };
 const struct zt_op zt_op_matmul_relu_grad = {
     .name = "MatMulReluGrad",
@@ -102,7 +102,7 @@ const struct zt_op zt_op_matmul_relu_grad = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_BIT(ZT_UINT8) },
     .same_type = 1 << 1,
     .infer = grad_infer,
-    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul_bits) },
+    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CUDA] = ZT_ON_CUDA(linear_relu_grad, zt_matmul_takes_cuda_bits) },
 };
 
 /* ---- the pattern ---- */

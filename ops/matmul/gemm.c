@@ -13,8 +13,7 @@
 #include "ops/matmul/matmul.h"
 
 #include "graph/passes/grad.h"
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/matmul/kernels.h"
 
 static const struct zt_attr_spec gemm_attrs[] = {
     { "alpha", ZT_ATTR_FLOAT }, { "beta", ZT_ATTR_FLOAT }, { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 }
@@ -108,5 +107,5 @@ const struct zt_op zt_op_gemm = {
     .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = gemm_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
+                [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda) },
 };

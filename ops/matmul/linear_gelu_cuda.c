@@ -4,7 +4,6 @@
  * the row of bits that it would keep has an end that it does not write. */
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/matmul/matmul.h"

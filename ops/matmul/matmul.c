@@ -6,14 +6,32 @@
  * rank 2, are Gemm nodes over a and dy reshaped to matrices (reshapes move nothing); the others are ztrain.BatchMatMul,
  * which is MatMul with transposition flags, so that no back end has to materialise a transposed matrix. */
 #include "ops/matmul/matmul.h"
-#include "ops/kernel/function_bodies.h"
+#include "ops/matmul/kernels.h"
 
 #include "graph/passes/grad.h"
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>
+
+/* cuBLAS knows neither empty matrices nor sides beyond 2^31. */
+static bool has_product(const struct zt_graph *g, int node) {
+    struct zt_matmul m;
+    struct zt_err err = { 0 };
+    return zt_matmul_read_node(g, node, &m, &err) && zt_cuda_size(m.m) && zt_cuda_size(m.n) && zt_cuda_size(m.k) &&
+           zt_shape_count(&m.batch) > 0;
+}
+
+bool zt_matmul_takes_cuda(const struct zt_graph *g, int node) {
+    return zt_cuda_floats(g, node) && has_product(g, node);
+}
+
+bool zt_matmul_takes_cuda_float(const struct zt_graph *g, int node) {
+    return zt_cuda_any_floats(g, node) && has_product(g, node);
+}
+
+bool zt_matmul_takes_cuda_bits(const struct zt_graph *g, int node) {
+    return zt_cuda_float_data(g, node) && has_product(g, node);
+}
 
 static const struct zt_attr_spec batch_attrs[] = { { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 } };
 
@@ -132,7 +150,7 @@ const struct zt_op zt_op_matmul = {
     .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
+                [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda) },
 };
 
 /* y = op(a) op(b), where op exchanges the last two axes if transA (transB) is set. */
@@ -153,5 +171,5 @@ const struct zt_op zt_op_batch_matmul = {
     .body = zt_batch_matmul_function_body,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
+                [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda) },
 };

@@ -2,7 +2,7 @@
 #ifndef ZT_OPS_MATMUL_MATMUL_CPU_H
 #define ZT_OPS_MATMUL_MATMUL_CPU_H
 
-#include "ops/cpu/cpu.h"
+#include "ops/matmul/kernels.h"
 #include "ops/matmul/matmul.h"
 
 /* A node's product with its batch axes made one: y = relu(scale a b + bias_scale bias). */

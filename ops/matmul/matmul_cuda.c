@@ -9,7 +9,6 @@
  * for which cuBLASLt has no epilogue; Linear's c then comes last. */
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/reduce/launch_reduce.h"
 #include "ops/matmul/matmul.h"

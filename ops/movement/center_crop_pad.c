@@ -1,7 +1,7 @@
 /* CenterCropPad (opset 18 on): every axis is cut or padded with zeros to the wanted length, about its middle; an odd
  * element is left off or added at the end. Elements that stay keep their distance from the middle, rounded down either
  * way, so the gradient is the same op to the shape of x. */
-#include "ops/cuda/cuda.h"
+#include "ops/movement/kernels.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
@@ -83,5 +83,5 @@ const struct zt_op zt_op_center_crop_pad = {
     .infer = crop_infer,
     .grad = crop_grad,
     .no_grad_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = crop_run }, [ZT_CUDA] = ZT_MOVES_CUDA(crop) },
+    .kernel = { [ZT_REF] = { .run = crop_run }, [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, crop_describe) },
 };

@@ -1,5 +1,5 @@
 /* Tensors made from attributes or shapes: Constant, ConstantOfShape, Shape, Size, Range, EyeLike. No gradient. */
-#include "ops/kernel/function_bodies.h"
+#include "ops/movement/kernels.h"
 #include "ops/kernel/shape.h"
 
 #include "ops/kernel/element_blocks.h"

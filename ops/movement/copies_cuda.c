@@ -1,6 +1,5 @@
 /* Ops that only move elements, on CUDA: the copies their rows list (strided_copies.h), a launch each. */
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"

@@ -2,9 +2,8 @@
 #include "ops/movement/gather.h"
 
 #include "device/threads.h"
-#include "ops/kernel/function_bodies.h"
+#include "ops/movement/kernels.h"
 #include "ops/movement/combine.h"
-#include "ops/cuda/cuda.h"
 #include "ops/movement/gather_cpu.h"
 #include "ops/table.h"
 #include "ops/kernel/tile.h"
@@ -452,7 +451,7 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
                                                         { 0 } };
 
 /* Last: the fast kernels of the op and of the gradient. */
-#define GATHER_ROWS(id, NAME, SINCE, ATTRS, GRAD_ATTRS, FAST, GRAD_FAST)                                               \
+#define GATHER_ROWS(id, NAME, SINCE, ATTRS, GRAD_ATTRS, FAST, GRAD_FAST, CUDA, CUDA_GRAD)                              \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -466,7 +465,7 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .no_grad_in = 1 << 1,                                                                                          \
         .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
                     [ZT_CPU] = FAST,                                                                                   \
-                    [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_listed, id##_describe) },                                           \
+                    [ZT_CUDA] = ZT_CUDA_AS(CUDA, zt_cuda_any, id##_describe) },                                        \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
@@ -479,9 +478,10 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .body = zt_##id##_grad_function_body,                                                                          \
         .kernel = { [ZT_REF] = { .run = id##_grad_run },                                                               \
                     [ZT_CPU] = GRAD_FAST,                                                                              \
-                    [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, id##_grad_describe) },                                  \
+                    [ZT_CUDA] = ZT_CUDA_AS(CUDA_GRAD, zt_cuda_float_data, id##_grad_describe) },                       \
     };
 
-GATHER_ROWS(gather, "Gather", 1, with_axis, with_axis_shape, ZT_GATHER_CPU, ZT_GATHER_GRAD_CPU)
-GATHER_ROWS(gather_elements, "GatherElements", 11, with_axis, with_axis_shape, { 0 }, { 0 })
-GATHER_ROWS(gather_nd, "GatherND", 11, with_batch, with_batch_shape, { 0 }, { 0 })
+GATHER_ROWS(gather, "Gather", 1, with_axis, with_axis_shape, ZT_GATHER_CPU, ZT_GATHER_GRAD_CPU, gather, gather_grad)
+GATHER_ROWS(gather_elements, "GatherElements", 11, with_axis, with_axis_shape, { 0 }, { 0 }, gather_elements,
+            gather_elements_grad)
+GATHER_ROWS(gather_nd, "GatherND", 11, with_batch, with_batch_shape, { 0 }, { 0 }, gather_tuples, gather_tuples_grad)

@@ -46,4 +46,9 @@ bool zt_gather_describe_tuples(const struct zt_graph *g, int node, const struct 
 
 enum { ZT_ANY_INDEX = 1 << ZT_INT32 | 1 << ZT_INT64 };
 
+/* The value whose rows node `node`, a Gather along axis 0, looks up; -1: it is none. */
+int zt_gather_table(const struct zt_graph *g, int node);
+/* Attribute of such a node in a training graph: the row of the table that gets no gradient from it. */
+#define ZT_GATHER_PADDING "padding_idx"
+
 #endif

@@ -1,6 +1,5 @@
 /* Concat and Split along an axis; each is the other's gradient. */
-#include "ops/kernel/function_bodies.h"
-#include "ops/cuda/cuda.h"
+#include "ops/movement/kernels.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
 
@@ -100,7 +99,8 @@ const struct zt_op zt_op_concat = {
     .attrs = concat_attrs,
     .infer = concat_infer,
     .grad = concat_grad,
-    .kernel = { [ZT_REF] = { .run = concat_run }, [ZT_CUDA] = ZT_MOVES_CUDA(concat) },
+    .kernel = { [ZT_REF] = { .run = concat_run },
+                [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, concat_describe) },
 };
 
 /* ---- Split ---- */
@@ -207,7 +207,8 @@ static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, {
         .grad = split_grad,                                                                                            \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_split_old_function_body,                                                                            \
-        .kernel = { [ZT_REF] = { .run = split_run }, [ZT_CUDA] = ZT_MOVES_CUDA(split) },                               \
+        .kernel = { [ZT_REF] = { .run = split_run },                                                                   \
+                    [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, split_describe) },                             \
     };
 
 SPLIT_ROW(split_2, 2, 12, 1, split_attrs_2)

@@ -1,19 +1,9 @@
 /* Values moved, backwards: what was read from a place is added up there. And products of matrices. */
-#include "ops/kernel/function_bodies.h"
+#include "ops/movement/kernels.h"
 #include "ops/movement/gather.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>
-
-static const char *out_shape(struct zt_function_body *b) {
-    return zt_function_body_dims(b, &zt_out(b->g, b->node, 0)->shape);
-}
-
-static int last_axis(int rank, int64_t perm[ZT_MAX_RANK]) {
-    for (int k = 0; k < rank; k++)
-        perm[k] = k;
-    return rank - 1;
-}
 
 /* ---- gathers ---- */
 
@@ -30,7 +20,7 @@ ZT_FUNCTION_BODY(zt_gather_grad_function_body) {
     zt_function_body_add(
         b, "dx = ScatterElements<axis=1, reduction=\"add\">(Expand(0, [%lld, %lld, %lld]), at, Reshape(dy, taken))",
         outer, size, inner);
-    zt_function_body_add(b, "dx = Reshape(dx, %s)", out_shape(b));
+    zt_function_body_add(b, "dx = Reshape(dx, %s)", zt_body_out(b, 0));
     return true;
 }
 
@@ -39,7 +29,7 @@ ZT_FUNCTION_BODY(zt_gather_elements_grad_function_body) {
     int axis = zt_gather_axis(g->nodes[node], zt_out(g, node, 0)->shape.rank);
     zt_function_body_names(b, "dy, indices -> dx");
     zt_function_body_add(b, "dx = ScatterElements<axis=%d, reduction=\"add\">(Expand(0, %s), indices, dy)", axis,
-                         out_shape(b));
+                         zt_body_out(b, 0));
     return true;
 }
 
@@ -60,7 +50,7 @@ ZT_FUNCTION_BODY(zt_gather_nd_grad_function_body) {
         zt_function_body_int64s(b, "batch", &tuples, place);
         zt_function_body_add(b, "at = Concat<axis=%d>(batch, at)", tuples.rank - 1);
     }
-    zt_function_body_add(b, "dx = ScatterND<reduction=\"add\">(Expand(0, %s), at, dy)", out_shape(b));
+    zt_function_body_add(b, "dx = ScatterND<reduction=\"add\">(Expand(0, %s), at, dy)", zt_body_out(b, 0));
     return true;
 }
 
@@ -142,95 +132,38 @@ ZT_FUNCTION_BODY(zt_tile_grad_function_body) {
     return true;
 }
 
-/* ---- windows ---- */
+/* ---- forms of earlier opsets ---- */
 
-/* Each place of a block is a filter with a single one. */
-ZT_FUNCTION_BODY(zt_im2col_function_body) {
-    int64_t kernel[ZT_MAX_RANK];
-    int axes, count;
-    if (!zt_known_ints(g, node, 2, kernel, ZT_MAX_RANK, &axes, err))
-        return false;
-    struct zt_shape x = zt_in(g, node, 0)->shape, filters = { axes + 2, { 1, 1 } };
-    for (int a = 0; a < axes; a++)
-        filters.dim[0] *= filters.dim[a + 2] = kernel[a];
-    int64_t places = filters.dim[0];
-    double *ones = ZT_NEW_N(b->arena, double, places *places);
-    for (int64_t k = 0; k < places; k++)
-        ones[k * places + k] = 1;
-    const char *attrs = "";
-    static const char *const names[] = { "dilations", "pads", "strides" };
-    for (int i = 0; i < 3; i++) {
-        const int64_t *list = zt_attr_ints(g->nodes[node], names[i], &count);
-        if (list)
-            attrs = zt_function_body_text(b, "%s%s=%s, ", attrs, names[i], zt_function_body_list(b, list, count));
-    }
-    zt_function_body_names(b, "x, image, block -> y");
-    zt_function_body_doubles(b, "filters", &filters, ones);
-    x.dim[0] *= x.dim[1];
-    x.dim[1] = 1;
-    zt_function_body_add(b, "y = Reshape(Conv<%s group=1>(Reshape(x, %s), filters), %s)", attrs,
-                         zt_function_body_dims(b, &x), out_shape(b));
-    return true;
-}
-
-/* Places count in the plane that a pool with these windows had, which lies in a corner of dy's. */
-ZT_FUNCTION_BODY(zt_max_unpool_grad_function_body) {
+/* Since opset 18 either the lengths or their number must be said. */
+ZT_FUNCTION_BODY(zt_split_old_function_body) {
     (void)err;
-    struct zt_shape inner = zt_out(g, node, 0)->shape;
-    int axes, strides, pads;
-    const int64_t *kernel = zt_attr_ints(g->nodes[node], "kernel_shape", &axes);
-    const int64_t *stride = zt_attr_ints(g->nodes[node], "strides", &strides);
-    const int64_t *pad = zt_attr_ints(g->nodes[node], "pads", &pads);
-    int64_t zeros[ZT_MAX_RANK] = { 0 };
-    for (int a = 0; a < axes; a++)
-        inner.dim[2 + a] =
-            (inner.dim[2 + a] - 1) * (stride ? stride[a] : 1) + kernel[a] - (pad ? pad[a] + pad[axes + a] : 0);
-    zt_function_body_names(b, "dy, index -> dx");
-    zt_function_body_add(b, "dx = Gather(Reshape(Slice(dy, %s, %s), [-1]), index)",
-                         zt_function_body_list(b, zeros, inner.rank), zt_function_body_dims(b, &inner));
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    int64_t axis = zt_attr_int(n, "axis", 0), *length = ZT_NEW_N(b->arena, int64_t, n->out_count);
+    for (int i = 0; i < n->out_count; i++)
+        length[i] = zt_out(g, node, i)->shape.dim[axis < 0 ? axis + x->rank : axis];
+    zt_function_body_again(b, "Split", "split",
+                           zt_in(g, node, 1) ? "" : zt_function_body_list(b, length, n->out_count));
     return true;
 }
 
-/* ---- products ---- */
-
-static void say_turned(struct zt_function_body *b, const char *name, const char *flag, int rank) {
-    int64_t perm[ZT_MAX_RANK];
-    int last = last_axis(rank, perm);
-    if (!zt_attr_int(b->g->nodes[b->node], flag, 0))
-        return;
-    perm[last] = last - 1;
-    perm[last - 1] = last;
-    zt_function_body_add(b, "%s = Transpose<perm=%s>(%s)", name, zt_function_body_list(b, perm, rank), name);
+ZT_FUNCTION_BODY(zt_slice_old_function_body) {
+    (void)g, (void)node, (void)err;
+    const char *axes = zt_body_attr_list(b, "axes");
+    zt_function_body_again(b, "Slice", "starts ends axes",
+                           zt_function_body_text(b, "%s, %s%s%s", zt_body_attr_list(b, "starts"),
+                                                 zt_body_attr_list(b, "ends"), *axes ? ", " : "", axes));
+    return true;
 }
 
-ZT_FUNCTION_BODY(zt_batch_matmul_function_body) {
+ZT_FUNCTION_BODY(zt_pad_old_function_body) {
     (void)err;
-    zt_function_body_names(b, "x, z -> y");
-    say_turned(b, "x", "transA", zt_in(g, node, 0)->shape.rank);
-    say_turned(b, "z", "transB", zt_in(g, node, 1)->shape.rank);
-    zt_function_body_add(b, "y = MatMul(x, z)");
-    return true;
-}
-
-/* ---- powers, whose exponent may be of another type ---- */
-
-static void say_power(struct zt_function_body *b, const char *formula) {
-    const char *type = zt_dtype_name(zt_out(b->g, b->node, 0)->dtype);
-    bool is_float = zt_dtype_in(zt_out(b->g, b->node, 0)->dtype, ZT_ANY_FLOAT);
-    zt_function_body_names(b, "x, e -> y");
-    zt_function_body_add(b, "x = Cast<to=T>(x); e = Cast<to=T>(e); %s", formula);
-    if (!is_float)
-        zt_function_body_add(b, "y = Cast<to=%s>(y)", type);
-}
-
-ZT_FUNCTION_BODY(zt_pow_slope_function_body) {
-    (void)g, (void)node, (void)err;
-    say_power(b, "y = Where(Equal(e, 0), 0, e * Pow(x, e - 1))");
-    return true;
-}
-
-ZT_FUNCTION_BODY(zt_pow_log_function_body) {
-    (void)g, (void)node, (void)err;
-    say_power(b, "y = Where(And(Equal(x, 0), GreaterOrEqual(e, 0)), 0, Pow(x, e) * Log(x))");
+    const struct zt_node *n = g->nodes[node];
+    if (!zt_node_attr(n, "pads"))
+        return zt_same_opset_form_body(b, g, node, err);
+    zt_function_body_names(b, "x -> y");
+    zt_function_body_number(b, "value", (double)zt_attr_float(n, "value", 0));
+    zt_function_body_add(b, "y = Pad<mode=\"%s\">(x, %s, value)", zt_attr_text(n, "mode", "constant"),
+                         zt_body_attr_list(b, "pads"));
     return true;
 }

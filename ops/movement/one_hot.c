@@ -1,5 +1,5 @@
 /* OneHot and Trilu: patterns of indices. */
-#include "ops/cuda/cuda.h"
+#include "ops/movement/kernels.h"
 #include "ops/cuda/launch_copy.h"
 #include "ops/kernel/shape.h"
 
@@ -63,7 +63,7 @@ static bool one_hot_describe(const struct zt_graph *g, int node, void *to, struc
 
 static bool one_hot_supports(const struct zt_graph *g, int node) {
     const unsigned types = ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
-    return zt_cuda_listed(g, node) && zt_dtype_in(zt_in(g, node, 0)->dtype, types);
+    return zt_dtype_in(zt_in(g, node, 0)->dtype, types);
 }
 
 /* dvalues = [sum dy off the marks, sum dy on them] */
@@ -99,7 +99,8 @@ const struct zt_op zt_op_one_hot = {
     .infer = one_hot_infer,
     .grad = one_hot_grad,
     .no_grad_in = 1 << 0 | 1 << 1,
-    .kernel = { [ZT_REF] = { .run = one_hot_run }, [ZT_CUDA] = ZT_CUDA_AS(one_hot_supports, one_hot_describe) },
+    .kernel = { [ZT_REF] = { .run = one_hot_run },
+                [ZT_CUDA] = ZT_CUDA_AS(one_hot, one_hot_supports, one_hot_describe) },
 };
 
 /* ---- Trilu:  the upper or lower triangle from diagonal k on, zeros elsewhere; dx = the same triangle of dy ---- */
@@ -151,7 +152,7 @@ static bool trilu_describe(const struct zt_graph *g, int node, void *to, struct 
 static bool trilu_supports(const struct zt_graph *g, int node) {
     struct zt_launch_triangle t;
     struct zt_err err = { 0 };
-    return zt_cuda_listed(g, node) && trilu_describe(g, node, &t, &err);
+    return trilu_describe(g, node, &t, &err);
 }
 
 static bool trilu_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -176,5 +177,5 @@ const struct zt_op zt_op_trilu = {
     .infer = trilu_infer,
     .grad = trilu_grad,
     .no_grad_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = trilu_run }, [ZT_CUDA] = ZT_CUDA_AS(trilu_supports, trilu_describe) },
+    .kernel = { [ZT_REF] = { .run = trilu_run }, [ZT_CUDA] = ZT_CUDA_AS(triangle, trilu_supports, trilu_describe) },
 };

@@ -1,11 +1,10 @@
 /* Pad. Every output index has one source index per axis (or none: the constant); the gradient adds dy up there. */
 #include "device/threads.h"
 #include "ops/movement/combine.h"
-#include "ops/cuda/cuda.h"
+#include "ops/movement/kernels.h"
 #include "ops/cuda/launch_copy.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
-#include "ops/kernel/function_bodies.h"
 
 #include <string.h>
 
@@ -350,7 +349,7 @@ static const struct zt_attr_spec pad_grad_attrs[] = {
         .grad = pad_grad,                                                                                              \
         .no_grad_in = 0xe,                                                                                             \
         .body = zt_pad_old_function_body,                                                                              \
-        .kernel = { [ZT_REF] = { .run = pad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_listed, pad_describe) },             \
+        .kernel = { [ZT_REF] = { .run = pad_run }, [ZT_CUDA] = ZT_CUDA_AS(pad, zt_cuda_any, pad_describe) },           \
     };
 
 PAD_ROW(pad_2, 2, 10, 1, 1, pad_attrs_2)
@@ -367,5 +366,6 @@ const struct zt_op zt_op_pad_grad = {
     .attrs = pad_grad_attrs,
     .infer = pad_grad_infer,
     .body = zt_pad_grad_function_body,
-    .kernel = { [ZT_REF] = { .run = pad_grad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, pad_grad_describe) },
+    .kernel = { [ZT_REF] = { .run = pad_grad_run },
+                [ZT_CUDA] = ZT_CUDA_AS(pad_grad, zt_cuda_floats, pad_grad_describe) },
 };

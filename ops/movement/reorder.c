@@ -1,7 +1,6 @@
 /* ztrain.Reorder(x) -> y: the same tensor in another memory layout. The assign pass puts it where a producer and a
  * reader want different ones; in a graph without layouts it is a copy. */
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/movement/kernels.h"
 #include "ops/kernel/shape.h"
 
 #ifdef HAVE_DNNL
@@ -64,5 +63,5 @@ const struct zt_op zt_op_reorder = {
     .infer = zt_infer_first,
     .kernel = { [ZT_REF] = { .run = zt_run_copy },
                 [ZT_CPU] = ZT_IF_DNNL(zt_reorder_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_listed) },
+                [ZT_CUDA] = ZT_ON_CUDA(reorder, zt_cuda_any) },
 };

@@ -1,10 +1,10 @@
 /* Expand (broadcasting to a shape) and Tile (repeating whole). */
+#include "ops/reduce/kernels.h"
 #include "device/threads.h"
-#include "ops/cuda/cuda.h"
+#include "ops/movement/kernels.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/reduce/reduce.h"
 #include "ops/kernel/shape.h"
-#include "ops/kernel/function_bodies.h"
 
 #include "ops/kernel/element_blocks.h"
 
@@ -58,7 +58,8 @@ const struct zt_op zt_op_expand = {
     .grad = expand_grad,
     .no_grad_in = 1 << 1,
     .shape_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = expand_run }, [ZT_CUDA] = ZT_MOVES_CUDA(expand) },
+    .kernel = { [ZT_REF] = { .run = expand_run },
+                [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, expand_describe) },
 };
 
 /* ---- Tile:  y[i] = x[i mod size]    dx = sum of dy over the repetitions ---- */
@@ -231,6 +232,13 @@ static bool tile_grad_run(const struct zt_call *call, struct zt_err *err) {
 
 static const struct zt_attr_spec with_shape[] = { { "shape", ZT_ATTR_INTS, true }, { 0 } };
 
+static bool tile_takes_cuda(const struct zt_graph *g, int node) {
+    struct zt_strided_copy_list list;
+    struct zt_err err = { 0 };
+    const struct zt_kernel *k = &g->nodes[node]->op->kernel[ZT_CUDA];
+    return k->describe(g, node, &list, &err);
+}
+
 const struct zt_op zt_op_tile = {
     .name = "Tile",
     .domain = "",
@@ -242,7 +250,8 @@ const struct zt_op zt_op_tile = {
     .grad = tile_grad,
     .no_grad_in = 1 << 1,
     .size_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = tile_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_tile, tile_describe) },
+    .kernel = { [ZT_REF] = { .run = tile_run },
+                [ZT_CUDA] = ZT_CUDA_AS(strided_copies, tile_takes_cuda, tile_describe) },
 };
 
 const struct zt_op zt_op_tile_grad = {
@@ -254,5 +263,6 @@ const struct zt_op zt_op_tile_grad = {
     .attrs = with_shape,
     .infer = tile_grad_infer,
     .body = zt_tile_grad_function_body,
-    .kernel = { [ZT_REF] = { .run = tile_grad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, tile_grad_describe) },
+    .kernel = { [ZT_REF] = { .run = tile_grad_run },
+                [ZT_CUDA] = ZT_CUDA_AS(reduce, zt_cuda_floats, tile_grad_describe) },
 };

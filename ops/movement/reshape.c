@@ -1,6 +1,5 @@
 /* Ops that only rename axes: the bytes stay, so all of them are views. dx = dy in the shape of x. */
-#include "ops/kernel/function_bodies.h"
-#include "ops/cuda/cuda.h"
+#include "ops/movement/kernels.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
 
@@ -103,7 +102,8 @@ ZT_MOVES_DESCRIBE(view, false)
         .shape_in = SHAPE_IN,                                                                                          \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_axes_old_function_body,                                                                             \
-        .kernel = { [ZT_REF] = { .run = zt_run_copy }, [ZT_CUDA] = ZT_MOVES_CUDA(view) },                              \
+        .kernel = { [ZT_REF] = { .run = zt_run_copy },                                                                 \
+                    [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, view_describe) },                              \
     };
 
 VIEW_ROW(flatten, "Flatten", 1, 0, 1, 1, 0, with_axis, flatten_infer)

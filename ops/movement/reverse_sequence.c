@@ -1,5 +1,5 @@
 /* ReverseSequence: the first sequence_lens[b] steps of each sample b turned round; its own gradient. */
-#include "ops/cuda/cuda.h"
+#include "ops/movement/kernels.h"
 #include "ops/cuda/launch_copy.h"
 #include "ops/kernel/shape.h"
 
@@ -72,5 +72,5 @@ const struct zt_op zt_op_reverse_sequence = {
     .infer = reverse_infer,
     .grad = reverse_grad,
     .no_grad_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = reverse_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_listed, reverse_describe) },
+    .kernel = { [ZT_REF] = { .run = reverse_run }, [ZT_CUDA] = ZT_CUDA_AS(reverse, zt_cuda_any, reverse_describe) },
 };

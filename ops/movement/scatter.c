@@ -6,11 +6,10 @@
  *     max    dx = s [x = y]                     du = G(s) [u = G(y)]       (min likewise)
  *            with s = dy / (number of x and u that equal y): ties share
  */
-#include "ops/kernel/function_bodies.h"
+#include "ops/movement/kernels.h"
 #include "ops/movement/gather.h"
 
 #include "ops/movement/combine.h"
-#include "ops/cuda/cuda.h"
 
 #include <string.h>
 
@@ -84,7 +83,7 @@ static bool scatter_nd_describe(const struct zt_graph *g, int node, void *to, st
 
 /* Floats, int32 and int64 with every reduction; other types are put as they are. */
 static bool scatter_supports(const struct zt_graph *g, int node) {
-    return reduction_of(g->nodes[node]) == ZT_COMBINE_REPLACE ? zt_cuda_listed(g, node) : zt_cuda_numbers(g, node);
+    return reduction_of(g->nodes[node]) == ZT_COMBINE_REPLACE || zt_cuda_numbers(g, node);
 }
 
 /* ---- gradients ---- */
@@ -178,7 +177,7 @@ static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } 
 static const struct zt_attr_spec with_reduction[] = { { "reduction", ZT_ATTR_STRING }, { 0 } };
 static const struct zt_attr_spec with_both[] = { { "axis", ZT_ATTR_INT }, { "reduction", ZT_ATTR_STRING }, { 0 } };
 
-#define SCATTER_ROW(id, NAME, SINCE, UNTIL, ATTRS, FAMILY)                                                             \
+#define SCATTER_ROW(id, NAME, SINCE, UNTIL, ATTRS, FAMILY, CUDA)                                                       \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -192,11 +191,12 @@ static const struct zt_attr_spec with_both[] = { { "axis", ZT_ATTR_INT }, { "red
         .grad = FAMILY##_grad,                                                                                         \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_same_opset_form_body,                                                                               \
-        .kernel = { [ZT_REF] = { .run = FAMILY##_run }, [ZT_CUDA] = ZT_CUDA_AS(scatter_supports, FAMILY##_describe) }, \
+        .kernel = { [ZT_REF] = { .run = FAMILY##_run },                                                                \
+                    [ZT_CUDA] = ZT_CUDA_AS(CUDA, scatter_supports, FAMILY##_describe) },                               \
     };
 
-SCATTER_ROW(scatter, "Scatter", 9, 0, with_axis, scatter_elements)
-SCATTER_ROW(scatter_elements_11, "ScatterElements", 11, 15, with_axis, scatter_elements)
-SCATTER_ROW(scatter_elements, "ScatterElements", 16, 0, with_both, scatter_elements)
-SCATTER_ROW(scatter_nd_11, "ScatterND", 11, 15, NULL, scatter_nd)
-SCATTER_ROW(scatter_nd, "ScatterND", 16, 0, with_reduction, scatter_nd)
+SCATTER_ROW(scatter, "Scatter", 9, 0, with_axis, scatter_elements, scatter_elements)
+SCATTER_ROW(scatter_elements_11, "ScatterElements", 11, 15, with_axis, scatter_elements, scatter_elements)
+SCATTER_ROW(scatter_elements, "ScatterElements", 16, 0, with_both, scatter_elements, scatter_elements)
+SCATTER_ROW(scatter_nd_11, "ScatterND", 11, 15, NULL, scatter_nd, scatter_tuples)
+SCATTER_ROW(scatter_nd, "ScatterND", 16, 0, with_reduction, scatter_nd, scatter_tuples)

@@ -1,9 +1,8 @@
 /* Slice: per axis the elements start, start + step, ... before end. The gradient puts dy back among zeros. */
-#include "ops/cuda/cuda.h"
+#include "ops/movement/kernels.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
 #include "ops/movement/slice.h"
-#include "ops/kernel/function_bodies.h"
 
 #include <string.h>
 
@@ -163,7 +162,7 @@ const struct zt_op zt_op_slice_1 = {
     .infer = slice_infer,
     .grad = slice_grad,
     .body = zt_slice_old_function_body,
-    .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice) },
+    .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, slice_describe) },
 };
 
 const struct zt_op zt_op_slice = {
@@ -176,7 +175,7 @@ const struct zt_op zt_op_slice = {
     .infer = slice_infer,
     .grad = slice_grad,
     .no_grad_in = 0x1e,
-    .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice) },
+    .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, slice_describe) },
 };
 
 const struct zt_op zt_op_slice_grad = {
@@ -188,5 +187,6 @@ const struct zt_op zt_op_slice_grad = {
     .attrs = slice_grad_attrs,
     .infer = slice_grad_infer,
     .body = zt_slice_grad_function_body,
-    .kernel = { [ZT_REF] = { .run = slice_grad_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice_grad) },
+    .kernel = { [ZT_REF] = { .run = slice_grad_run },
+                [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, slice_grad_describe) },
 };

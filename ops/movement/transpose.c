@@ -6,7 +6,7 @@
 
 #include "ops/movement/transpose.h"
 
-#include "ops/cuda/cuda.h"
+#include "ops/movement/kernels.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
 
@@ -90,7 +90,8 @@ const struct zt_op zt_op_transpose = {
     .attrs = with_perm,
     .infer = transpose_infer,
     .grad = transpose_grad,
-    .kernel = { [ZT_REF] = { .run = transpose_run }, [ZT_CUDA] = ZT_MOVES_CUDA(transpose) },
+    .kernel = { [ZT_REF] = { .run = transpose_run },
+                [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, transpose_describe) },
 };
 
 /* ---- depth and space ---- */
@@ -218,7 +219,8 @@ static const struct zt_attr_spec blocks_attrs[] = { { "blocksize", ZT_ATTR_INT, 
         .attrs = blocks_attrs,                                                                                         \
         .infer = id##_infer,                                                                                           \
         .grad = id##_grad,                                                                                             \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CUDA] = ZT_MOVES_CUDA(id) },                                   \
+        .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
+                    [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, id##_describe) },                              \
     };
 
 BLOCKS_ROW(depth_to_space, "DepthToSpace")

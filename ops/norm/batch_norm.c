@@ -9,11 +9,9 @@
  *     dx = scale inv_std (dy - db / M - xh dscale / M)          BatchNormGrad       the batch's statistics move with x
  *     dx = scale inv_std dy                                     BatchNormFixedGrad  running statistics do not */
 #include "ops/norm/norm.h"
-#include "ops/kernel/function_bodies.h"
+#include "ops/norm/kernels.h"
 
 #include "graph/passes/grad.h"
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
@@ -293,7 +291,7 @@ static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err
                                        .keeps_var = standard };
     return true;
 }
-#define ON_CUDA ZT_CUDA_AS(zt_cuda_any_floats, describe)
+#define ON_CUDA(kernel) ZT_CUDA_AS(kernel, zt_cuda_any_floats, describe)
 
 /* ---- gradient rules ---- */
 
@@ -405,7 +403,9 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
 #define STANDARD_ROW                                                                                                   \
     .name = "BatchNormalization", .domain = "", .min_in = 5, .max_in = 5, .min_out = 1, FIVE_FLOATS,                   \
     .statistic_in = 1 << 3 | 1 << 4, .infer = batch_norm_infer, .grad = batch_norm_grad, .train = batch_norm_train,    \
-    .kernel = { [ZT_REF] = { .run = batch_norm_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu), [ZT_CUDA] = ON_CUDA }
+    .kernel = {                                                                                                        \
+        [ZT_REF] = { .run = batch_norm_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu), [ZT_CUDA] = ON_CUDA(batch_norm) \
+    }
 #define GRAD_ROW                                                                                                       \
     .domain = "ztrain", .since = 1, .min_in = 5, .min_out = 1, .max_out = 3, .attrs = own_attrs, .infer = grad_infer,  \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
@@ -429,7 +429,9 @@ const struct zt_op zt_op_batch_norm_train = {
     .infer = train_infer,
     .grad = train_grad,
     .body = zt_batch_norm_train_function_body,
-    .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu), [ZT_CUDA] = ON_CUDA },
+    .kernel = { [ZT_REF] = { .run = train_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu),
+                [ZT_CUDA] = ON_CUDA(batch_norm) },
 };
 /* (dy, x, scale, batch mean, inv_std[, gradient of the batch's mean[, of its variance]]) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_grad = {
@@ -437,7 +439,9 @@ const struct zt_op zt_op_batch_norm_grad = {
     GRAD_ROW,
     .max_in = 7,
     .body = zt_batch_norm_grad_function_body,
-    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu), [ZT_CUDA] = ON_CUDA },
+    .kernel = { [ZT_REF] = { .run = grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu),
+                [ZT_CUDA] = ON_CUDA(batch_norm_grad) },
 };
 /* (dy, x, scale, running mean, running var) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_fixed_grad = {
@@ -447,5 +451,5 @@ const struct zt_op zt_op_batch_norm_fixed_grad = {
     .body = zt_batch_norm_fixed_grad_function_body,
     .kernel = { [ZT_REF] = { .run = fixed_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu),
-                [ZT_CUDA] = ON_CUDA },
+                [ZT_CUDA] = ON_CUDA(batch_norm_grad) },
 };

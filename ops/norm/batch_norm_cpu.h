@@ -13,7 +13,7 @@
 #ifndef ZT_OPS_NORM_BATCH_NORM_CPU_H
 #define ZT_OPS_NORM_BATCH_NORM_CPU_H
 
-#include "ops/cpu/cpu.h"
+#include "ops/norm/kernels.h"
 #include "ops/norm/norm.h"
 
 /* Forwards y = (x - mean) FIRST + SECOND; backwards dx = FIRST dy + SECOND + THIRD (x - mean). */

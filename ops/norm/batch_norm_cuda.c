@@ -6,7 +6,6 @@
 #include "ops/norm/norm_plan_cuda.h"
 
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
 
 static struct zt_launch_batch_norm_tensors forward_of(const struct zt_call *call) {

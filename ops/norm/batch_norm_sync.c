@@ -14,8 +14,7 @@
 #include "ops/norm/norm.h"
 
 #include "graph/passes/grad.h"
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/norm/kernels.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
@@ -275,7 +274,7 @@ const struct zt_op zt_op_batch_norm_sync = {
     .grad = sync_grad,
     .kernel = { [ZT_REF] = { .run = sync_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, sync_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(batch_norm_sync, zt_cuda_any_floats, sync_describe) },
 };
 /* (dy, x, scale, mean, inv_std[, row weights]) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_sync_grad = {
@@ -286,5 +285,5 @@ const struct zt_op zt_op_batch_norm_sync_grad = {
     .infer = sync_grad_infer,
     .kernel = { [ZT_REF] = { .run = sync_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, sync_grad_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(batch_norm_sync_grad, zt_cuda_any_floats, sync_grad_describe) },
 };

@@ -10,7 +10,7 @@
  *                              alone reads
  *
  * On a GPU each such node launches a kernel for a few hundred numbers; ResNet-50 has 53. */
-#include "ops/cuda/cuda.h"
+#include "ops/norm/kernels.h"
 #include "graph/passes/fuse.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/norm/norm.h"
@@ -74,7 +74,7 @@ const struct zt_op zt_op_batch_norm_statistics = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = attrs,
     .infer = infer,
-    .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_ON_CUDA(all_float) },
+    .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_ON_CUDA(batch_norm_statistics, all_float) },
 };
 
 /* ---- the pattern ---- */

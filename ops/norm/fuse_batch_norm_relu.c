@@ -13,7 +13,8 @@
  *
  * A ReluGrad whose dy an elementwise node makes for it alone is left to that node's chain (fuse_elementwise.c): the sum
  * of a residual's two gradients is masked as it is added up. */
-#include "ops/cuda/cuda.h"
+#include "ops/elementwise/pointwise.h"
+#include "ops/norm/kernels.h"
 #include "graph/passes/fuse.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/norm/norm.h"
@@ -113,7 +114,7 @@ const struct zt_op zt_op_batch_norm_relu = {
     .same_type = 1 << 5,
     .statistic_in = 1 << 3 | 1 << 4,
     .infer = relu_infer,
-    .kernel = { [ZT_REF] = { .run = relu_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, describe) },
+    .kernel = { [ZT_REF] = { .run = relu_ref }, [ZT_CUDA] = ZT_CUDA_AS(batch_norm_relu, zt_cuda_any_floats, describe) },
 };
 const struct zt_op zt_op_batch_norm_relu_grad = {
     .name = "BatchNormReluGrad",
@@ -126,7 +127,8 @@ const struct zt_op zt_op_batch_norm_relu_grad = {
     FLOATS,
     .same_type = 1 << 1 | 1 << 5,
     .infer = relu_grad_infer,
-    .kernel = { [ZT_REF] = { .run = relu_grad_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, describe_grad) },
+    .kernel = { [ZT_REF] = { .run = relu_grad_ref },
+                [ZT_CUDA] = ZT_CUDA_AS(batch_norm_relu_grad, zt_cuda_any_floats, describe_grad) },
 };
 
 /* ---- patterns ---- */
@@ -174,7 +176,7 @@ const struct zt_pattern zt_pattern_batch_norm_relu = { "batch_norm_relu", 1 << Z
 /* Whether the node stands in a chain with the one that makes its input 0. */
 static bool is_chained(const struct zt_graph *g, int node) {
     const int from = zt_fuse_producer(g, node, 0, NULL, true);
-    return from >= 0 && g->nodes[from]->op->kernel[ZT_CUDA].describe == zt_cuda_describe_pointwise &&
+    return from >= 0 && g->nodes[from]->op->kernel[ZT_CUDA].describe == zt_pointwise_describe &&
            zt_op_takes(g, from, ZT_CUDA);
 }
 

@@ -13,10 +13,8 @@
  * In training LayerNormalization gives Mean and InvStdDev, which the gradient reads; the others' are found again by
  * ztrain.NormStats. */
 #include "ops/norm/norm.h"
-#include "ops/kernel/function_bodies.h"
+#include "ops/norm/kernels.h"
 
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
@@ -413,7 +411,7 @@ static bool grad_describe(const struct zt_graph *g, int node, void *to, struct z
     .infer = norm_infer, .grad = norm_grad,                                                                            \
     .kernel = { [ZT_REF] = { .run = norm_ref },                                                                        \
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_cpu),                                                                     \
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, norm_describe) }
+                [ZT_CUDA] = ZT_CUDA_AS(norm, zt_cuda_any_floats, norm_describe) }
 
 const struct zt_op zt_op_layer_normalization = {
     NORM_ROW, .name = "LayerNormalization", .since = 17, .max_out = 3, .attrs = axis_attrs, .train = layer_norm_train,
@@ -442,7 +440,7 @@ const struct zt_op zt_op_norm_stats = {
     .body = zt_norm_stats_function_body,
     .kernel = { [ZT_REF] = { .run = stats_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_stats_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, stats_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(norm_stats, zt_cuda_any_floats, stats_describe) },
 };
 /* (dy, x, scale, mean or nothing, inv_std[, dmean[, dinv_std]]) -> dx, dscale, dbias */
 const struct zt_op zt_op_norm_grad = {
@@ -459,5 +457,5 @@ const struct zt_op zt_op_norm_grad = {
     .body = zt_norm_grad_function_body,
     .kernel = { [ZT_REF] = { .run = grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_grad_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, grad_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(norm_grad, zt_cuda_any_floats, grad_describe) },
 };

@@ -3,7 +3,6 @@
 #include "ops/norm/norm_plan_cuda.h"
 
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
 
 struct norm {

@@ -4,7 +4,7 @@
  * Gradients of scale and bias. Where every element of a row has an entry of its own (run 1), a chunk of rows adds up
  * its rows in the workspace; else every row leaves two sums a part there. Both are then added in the order of the rows,
  * in double. */
-#include "ops/cpu/cpu.h"
+#include "ops/norm/kernels.h"
 #include "ops/cpu/simd_rows.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/tile.h"

@@ -8,11 +8,10 @@
  * MeanVarianceNormalization, over the M elements that share the axes not in `axes`, d = std + 1e-9, as its body has it:
  *     y = (x - mean) / d
  *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
+#include "ops/softmax/kernels.h"
 #include "ops/norm/norm_slices.h"
 
-#include "ops/kernel/function_bodies.h"
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/norm/kernels.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
@@ -352,7 +351,7 @@ const struct zt_op zt_op_lp_normalization = {
     .grad = lp_grad,
     .kernel = { [ZT_REF] = { .run = lp_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lp_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(rows, zt_cuda_floats, lp_describe) },
 };
 const struct zt_op zt_op_lp_normalization_grad = {
     .name = "LpNormalizationGrad",
@@ -362,7 +361,7 @@ const struct zt_op zt_op_lp_normalization_grad = {
     .body = zt_lp_normalization_grad_function_body,
     .kernel = { [ZT_REF] = { .run = lp_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lp_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(rows, zt_cuda_floats, lp_describe) },
 };
 const struct zt_op zt_op_lrn = {
     .name = "LRN",
@@ -373,7 +372,7 @@ const struct zt_op zt_op_lrn = {
     .grad = lrn_grad,
     .kernel = { [ZT_REF] = { .run = lrn_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lrn_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(lrn, zt_cuda_floats, lrn_describe) },
 };
 const struct zt_op zt_op_lrn_grad = {
     .name = "LRNGrad",
@@ -383,7 +382,7 @@ const struct zt_op zt_op_lrn_grad = {
     .body = zt_lrn_grad_function_body,
     .kernel = { [ZT_REF] = { .run = lrn_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lrn_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(lrn_grad, zt_cuda_floats, lrn_describe) },
 };
 const struct zt_op zt_op_mean_variance_normalization = {
     .name = "MeanVarianceNormalization",
@@ -394,7 +393,7 @@ const struct zt_op zt_op_mean_variance_normalization = {
     .grad = mvn_grad,
     .kernel = { [ZT_REF] = { .run = mvn_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, mvn_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(mvn, zt_cuda_floats, mvn_describe) },
 };
 const struct zt_op zt_op_mean_variance_normalization_grad = {
     .name = "MeanVarianceNormalizationGrad",
@@ -404,5 +403,5 @@ const struct zt_op zt_op_mean_variance_normalization_grad = {
     .body = zt_mean_variance_normalization_grad_function_body,
     .kernel = { [ZT_REF] = { .run = mvn_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, mvn_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(mvn, zt_cuda_floats, mvn_describe) },
 };

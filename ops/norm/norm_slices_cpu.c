@@ -5,7 +5,7 @@
  * are taken along C, a line, and a group's A lines are put together in double. */
 #include "ops/norm/norm_slices.h"
 
-#include "ops/cpu/cpu.h"
+#include "ops/norm/kernels.h"
 #include "ops/cpu/simd_rows.h"
 #include "ops/kernel/tile.h"
 

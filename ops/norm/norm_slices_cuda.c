@@ -1,6 +1,5 @@
 /* LRN and MeanVarianceNormalization with their gradients on CUDA. */
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/norm/norm_slices.h"
 #include "ops/cuda/broadcast_cuda.h"

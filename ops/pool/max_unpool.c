@@ -1,10 +1,9 @@
 /* MaxUnpool (opset 9 on): y = zeros but y[index] = x, where indices are flat ones into a tensor of the size the pool
  * had, which lies in the corner of the output where output_shape asks for a larger one. Backwards dx = dy[index]. */
-#include "ops/cuda/cuda.h"
+#include "ops/pool/kernels.h"
 #include "ops/conv/launch_columns.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
-#include "ops/kernel/function_bodies.h"
 
 #include <string.h>
 
@@ -148,7 +147,7 @@ static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err
 static bool takes_cuda(const struct zt_graph *g, int node) {
     struct zt_launch_unpool u;
     struct zt_err err = { 0 };
-    return zt_cuda_listed(g, node) && describe(g, node, &u, &err) && u.elems < INT32_MAX && u.whole_elems < INT32_MAX;
+    return describe(g, node, &u, &err) && u.elems < INT32_MAX && u.whole_elems < INT32_MAX;
 }
 
 static bool unpool_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -174,7 +173,7 @@ const struct zt_op zt_op_max_unpool = {
     .infer = unpool_infer,
     .grad = unpool_grad,
     .no_grad_in = 0x6,
-    .kernel = { [ZT_REF] = { .run = unpool_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
+    .kernel = { [ZT_REF] = { .run = unpool_run }, [ZT_CUDA] = ZT_CUDA_AS(unpool, takes_cuda, describe) },
 };
 const struct zt_op zt_op_max_unpool_grad = {
     .name = "MaxUnpoolGrad",
@@ -185,5 +184,5 @@ const struct zt_op zt_op_max_unpool_grad = {
     .attrs = attrs,
     .infer = grad_infer,
     .body = zt_max_unpool_grad_function_body,
-    .kernel = { [ZT_REF] = { .run = grad_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
+    .kernel = { [ZT_REF] = { .run = grad_run }, [ZT_CUDA] = ZT_CUDA_AS(unpool_grad, takes_cuda, describe) },
 };

@@ -11,9 +11,7 @@
 #include "ops/pool/pool.h"
 
 #include "graph/passes/grad.h"
-#include "ops/kernel/function_bodies.h"
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/pool/kernels.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
@@ -26,6 +24,23 @@
         { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS }, {                                                  \
         "strides", ZT_ATTR_INTS                                                                                        \
     }
+
+/* Windows have kernel_shape, the global pools none. */
+bool zt_pool_takes_cuda(const struct zt_graph *g, int node) {
+    const struct zt_node *n = g->nodes[node];
+    struct zt_pool p;
+    struct zt_err err = { 0 };
+    const struct zt_value *position = zt_in(g, node, 1);
+    bool grad = zt_node_attr(n, "input_shape") != NULL, window = zt_node_attr(n, "kernel_shape") != NULL;
+    if (position && !zt_dtype_in(position->dtype, ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT32)))
+        return false;
+    return zt_cuda_is_float(zt_in(g, node, 0)) &&
+           (grad     ? zt_pool_read_grad(g, node, &p, &err)
+            : window ? zt_pool_read(g, node, &p, &err)
+                     : zt_pool_read_global(g, node, &p, &err)) &&
+           p.window.axes <= 3 && p.window.in_elems > 0 && p.planes > 0;
+}
+
 static const struct zt_attr_spec max_attrs[] = { POOL_ATTRS, { "storage_order", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec average_attrs[] = { POOL_ATTRS, { "count_include_pad", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec lp_attrs[] = { POOL_ATTRS, { "p", ZT_ATTR_INT }, { 0 } };
@@ -418,7 +433,7 @@ const struct zt_op zt_op_max_pool = {
     .train = max_train,
     .kernel = { [ZT_REF] = { .run = max_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(max_pool, zt_pool_takes_cuda) },
 };
 /* y and the position of each maximum in its window, row-major (uint8; int32 for windows beyond 256) */
 const struct zt_op zt_op_max_pool_train = {
@@ -436,7 +451,7 @@ const struct zt_op zt_op_max_pool_train = {
     .body = zt_max_pool_train_function_body,
     .kernel = { [ZT_REF] = { .run = indexed_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(max_pool_train, zt_pool_takes_cuda) },
 };
 const struct zt_op zt_op_average_pool = {
     .name = "AveragePool",
@@ -449,7 +464,7 @@ const struct zt_op zt_op_average_pool = {
     .grad = average_grad,
     .kernel = { [ZT_REF] = { .run = average_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(average_pool, zt_pool_takes_cuda) },
 };
 const struct zt_op zt_op_lp_pool = {
     .name = "LpPool",
@@ -462,7 +477,7 @@ const struct zt_op zt_op_lp_pool = {
     .grad = lp_grad,
     .kernel = { [ZT_REF] = { .run = lp_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(lp_pool, zt_pool_takes_cuda) },
 };
 const struct zt_op zt_op_global_max_pool = {
     .name = "GlobalMaxPool",
@@ -475,7 +490,7 @@ const struct zt_op zt_op_global_max_pool = {
     .train = global_max_train,
     .kernel = { [ZT_REF] = { .run = global_max_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(global_max_pool, zt_pool_takes_cuda) },
 };
 const struct zt_op zt_op_global_average_pool = {
     .name = "GlobalAveragePool",
@@ -487,7 +502,7 @@ const struct zt_op zt_op_global_average_pool = {
     .grad = average_grad,
     .kernel = { [ZT_REF] = { .run = global_average_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(global_average_pool, zt_pool_takes_cuda) },
 };
 const struct zt_op zt_op_global_lp_pool = {
     .name = "GlobalLpPool",
@@ -500,7 +515,7 @@ const struct zt_op zt_op_global_lp_pool = {
     .grad = lp_grad,
     .kernel = { [ZT_REF] = { .run = global_lp_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(global_lp_pool, zt_pool_takes_cuda) },
 };
 const struct zt_op zt_op_max_pool_grad = {
     .name = "MaxPoolGrad",
@@ -511,7 +526,7 @@ const struct zt_op zt_op_max_pool_grad = {
     .body = zt_max_pool_grad_function_body,
     .kernel = { [ZT_REF] = { .run = max_grad_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_grad_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(max_pool_grad, zt_pool_takes_cuda) },
 };
 const struct zt_op zt_op_average_pool_grad = {
     .name = "AveragePoolGrad",
@@ -522,7 +537,7 @@ const struct zt_op zt_op_average_pool_grad = {
     .body = zt_average_pool_grad_function_body,
     .kernel = { [ZT_REF] = { .run = average_grad_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_grad_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(average_pool_grad, zt_pool_takes_cuda) },
 };
 /* dy summed over the windows that cover an element: the gradient of a sum over windows */
 const struct zt_op zt_op_sum_pool_grad = {
@@ -534,5 +549,5 @@ const struct zt_op zt_op_sum_pool_grad = {
     .body = zt_sum_pool_grad_function_body,
     .kernel = { [ZT_REF] = { .run = sum_grad_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_grad_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
+                [ZT_CUDA] = ZT_ON_CUDA(sum_pool_grad, zt_pool_takes_cuda) },
 };

@@ -21,4 +21,7 @@ bool zt_pool_read_grad(const struct zt_graph *g, int node, struct zt_pool *to, s
 /* Number of the window's positions along axis `a` at result `o` that lie inside the input (or its padding). */
 int64_t zt_pool_count(const struct zt_pool *p, int a, int64_t o);
 
+/* Whether the CUDA kernels take the node: float or half types, up to three spatial axes, no empty input. */
+bool zt_pool_takes_cuda(const struct zt_graph *g, int node);
+
 #endif

@@ -3,7 +3,7 @@
  * reaches. */
 #include "ops/pool/pool_cpu.h"
 
-#include "ops/cpu/cpu.h"
+#include "ops/pool/kernels.h"
 #include "ops/cpu/blocked_layout.h"
 #include "ops/pool/pool.h"
 #include "ops/cpu/simd_planes.h"

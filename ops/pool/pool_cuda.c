@@ -7,7 +7,6 @@
 #include "device/cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/dnn_places_cuda.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/pool/pool_dnn.h"
 #include "ops/cuda/window_cuda.h"

@@ -1,5 +1,5 @@
 /* The gradients of the pools (formulas in pool.c). Planes stand one behind the other as samples of one channel. */
-#include "ops/kernel/function_bodies.h"
+#include "ops/pool/kernels.h"
 #include "ops/pool/pool.h"
 
 /* "[first, second, plane ...]" */
@@ -144,5 +144,23 @@ bool zt_max_pool_grad_function_body(struct zt_function_body *b, const struct zt_
     zt_function_body_add(
         b, "dx = ScatterElements<axis=1, reduction=\"add\">(none, Reshape(flat, rows), Reshape(dy, rows))");
     zt_function_body_add(b, "dx = Reshape(dx, %s)", zt_function_body_dims(b, &zt_out(g, node, 0)->shape));
+    return true;
+}
+
+/* Places count in the plane that a pool with these windows had, which lies in a corner of dy's. */
+ZT_FUNCTION_BODY(zt_max_unpool_grad_function_body) {
+    (void)err;
+    struct zt_shape inner = zt_out(g, node, 0)->shape;
+    int axes, strides, pads;
+    const int64_t *kernel = zt_attr_ints(g->nodes[node], "kernel_shape", &axes);
+    const int64_t *stride = zt_attr_ints(g->nodes[node], "strides", &strides);
+    const int64_t *pad = zt_attr_ints(g->nodes[node], "pads", &pads);
+    int64_t zeros[ZT_MAX_RANK] = { 0 };
+    for (int a = 0; a < axes; a++)
+        inner.dim[2 + a] =
+            (inner.dim[2 + a] - 1) * (stride ? stride[a] : 1) + kernel[a] - (pad ? pad[a] + pad[axes + a] : 0);
+    zt_function_body_names(b, "dy, index -> dx");
+    zt_function_body_add(b, "dx = Gather(Reshape(Slice(dy, %s, %s), [-1]), index)",
+                         zt_function_body_list(b, zeros, inner.rank), zt_function_body_dims(b, &inner));
     return true;
 }

@@ -5,9 +5,10 @@
  * Training drops, whatever the node was exported as: ztrain.DropoutTrain, whose mask is drawn as ops/random/random.h
  * says. A standard node that trains by itself and has a `seed` gives the numbers of ONNX's reference evaluator, which
  * are numpy's: MT19937 (Matsumoto and Nishimura, 1998), two words a double of 53 bits. */
+#include "ops/movement/kernels.h"
+#include "ops/elementwise/pointwise.h"
 #include "device/threads.h"
-#include "ops/kernel/function_bodies.h"
-#include "ops/cuda/cuda.h"
+#include "ops/random/kernels.h"
 #include "ops/random/launch_random.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/random/random.h"
@@ -182,8 +183,7 @@ ZT_MOVES_DESCRIBE(dropout, false)
 
 static bool only_copies(const struct zt_graph *g, int node) {
     const struct zt_value *mode = zt_in(g, node, 2);
-    return zt_cuda_listed(g, node) && !zt_out(g, node, 1) &&
-           (!mode || (mode->data && !zt_load_int(mode->dtype, mode->data, 0)));
+    return !zt_out(g, node, 1) && (!mode || (mode->data && !zt_load_int(mode->dtype, mode->data, 0)));
 }
 
 /* A struct zt_launch_dropout for other back ends, with everything but the draws. */
@@ -261,7 +261,9 @@ static bool dropout_train(struct zt_graph *g, int node, const struct zt_train_op
     .name = "Dropout", .domain = "", .min_in = 1, .min_out = 1, .max_out = 2, .infer = dropout_infer,                  \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, 1 << ZT_BOOL }, .no_grad_in = 6, .grad = dropout_grad,                   \
     .train = dropout_train,                                                                                            \
-    .kernel = { [ZT_REF] = { .run = dropout_ref }, [ZT_CUDA] = ZT_CUDA_AS(only_copies, dropout_describe) }
+    .kernel = {                                                                                                        \
+        [ZT_REF] = { .run = dropout_ref }, [ZT_CUDA] = ZT_CUDA_AS(strided_copies, only_copies, dropout_describe)       \
+    }
 
 const struct zt_op zt_op_dropout_7 = {
     STANDARD_ROW, .since = 7, .until = 11, .max_in = 1, .attrs = old_attrs, .body = zt_dropout_old_function_body,
@@ -282,7 +284,7 @@ const struct zt_op zt_op_dropout_train = {
     .attrs = own_attrs,
     .infer = dropout_infer,
     .grad = train_grad,
-    .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CUDA] = ZT_CUDA_AS(train_supports, train_describe) },
+    .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CUDA] = ZT_CUDA_AS(dropout, train_supports, train_describe) },
 };
 /* (dy, mask[, ratio]) -> dx */
 const struct zt_op zt_op_dropout_grad = {

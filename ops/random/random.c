@@ -7,7 +7,7 @@
  * numbers of its own; they still change from step to step. Without a training run (predict) all are those of step 0. */
 #include "ops/random/random.h"
 
-#include "ops/cuda/cuda.h"
+#include "ops/random/kernels.h"
 #include "ops/elementwise/simd_elementwise.h"
 #include "ops/random/launch_random.h"
 #include "ops/kernel/element_blocks.h"
@@ -294,7 +294,7 @@ enum {
 };
 
 static bool draws_cuda(const struct zt_graph *g, int node) {
-    return zt_cuda_listed(g, node) && zt_dtype_in(zt_out(g, node, 0)->dtype, CUDA_TO);
+    return zt_dtype_in(zt_out(g, node, 0)->dtype, CUDA_TO);
 }
 static bool draws_cuda_from(const struct zt_graph *g, int node) {
     return draws_cuda(g, node) && zt_dtype_in(zt_in(g, node, 0)->dtype, CUDA_FROM);
@@ -360,7 +360,7 @@ static const struct zt_attr_spec random_uniform_like_attrs[] = { UNIFORM, { 0 } 
 static const struct zt_attr_spec random_normal_attrs[] = { NORMAL, SHAPED, { 0 } };
 static const struct zt_attr_spec random_normal_like_attrs[] = { NORMAL, { 0 } };
 
-#define RANDOM_ROW(id, NAME, SINCE, COUNT, TYPES, INFER, RUN, CUDA, ...)                                               \
+#define RANDOM_ROW(id, NAME, SINCE, COUNT, TYPES, INFER, RUN, KERNEL, CUDA, ...)                                       \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -372,15 +372,15 @@ static const struct zt_attr_spec random_normal_like_attrs[] = { NORMAL, { 0 } };
         .infer = INFER##_infer,                                                                                        \
         .kernel = { [ZT_REF] = { .run = RUN##_run },                                                                   \
                     [ZT_CPU] = { __VA_ARGS__ },                                                                        \
-                    [ZT_CUDA] = ZT_CUDA_AS(CUDA, RUN##_describe) },                                                    \
+                    [ZT_CUDA] = ZT_CUDA_AS(KERNEL, CUDA, RUN##_describe) },                                            \
     };
 
-RANDOM_ROW(bernoulli, "Bernoulli", 15, 1, ZT_ANY_FLOAT, bernoulli, bernoulli, draws_cuda_from, 0)
-RANDOM_ROW(multinomial, "Multinomial", 7, 1, ZT_ANY_FLOAT, multinomial, multinomial, draws_cuda_from,
+RANDOM_ROW(bernoulli, "Bernoulli", 15, 1, ZT_ANY_FLOAT, bernoulli, bernoulli, draws, draws_cuda_from, 0)
+RANDOM_ROW(multinomial, "Multinomial", 7, 1, ZT_ANY_FLOAT, multinomial, multinomial, multinomial, draws_cuda_from,
            .supports = takes_float, .run = multinomial_fast_run)
-RANDOM_ROW(random_normal, "RandomNormal", 1, 0, 0, made, normal, draws_cuda, .supports = gives_float,
+RANDOM_ROW(random_normal, "RandomNormal", 1, 0, 0, made, normal, draws, draws_cuda, .supports = gives_float,
            .run = normal_fast_run)
-RANDOM_ROW(random_normal_like, "RandomNormalLike", 1, 1, 0, like, normal, draws_cuda, .supports = gives_float,
+RANDOM_ROW(random_normal_like, "RandomNormalLike", 1, 1, 0, like, normal, draws, draws_cuda, .supports = gives_float,
            .run = normal_fast_run)
-RANDOM_ROW(random_uniform, "RandomUniform", 1, 0, 0, made, uniform, draws_cuda, 0)
-RANDOM_ROW(random_uniform_like, "RandomUniformLike", 1, 1, 0, like, uniform, draws_cuda, 0)
+RANDOM_ROW(random_uniform, "RandomUniform", 1, 0, 0, made, uniform, draws, draws_cuda, 0)
+RANDOM_ROW(random_uniform_like, "RandomUniformLike", 1, 1, 0, like, uniform, draws, draws_cuda, 0)

@@ -1,6 +1,5 @@
 /* Operators that draw on CUDA. */
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/random/launch_random.h"
 #include "ops/random/random.h"
 

@@ -1,7 +1,19 @@
 /* Shape rules and gradient rules of recurrent nodes. */
+#include "ops/recurrent/kernels.h"
 #include "ops/recurrent/recurrent.h"
 
 #include "ops/kernel/training_form.h"
+
+bool zt_recurrent_takes_cuda(const struct zt_cell *cell, const struct zt_graph *g, int node) {
+    struct zt_recurrent r;
+    struct zt_err err = { 0 };
+    if (zt_in(g, node, 0)->dtype != ZT_FLOAT || !zt_recurrent_read(cell, g, node, &r, &err))
+        return false;
+    bool plain = zt_cuda_size(r.steps * r.rows) && zt_cuda_size(r.input) && zt_cuda_size(r.hidden);
+    for (int i = 0; plain && i < cell->functions * (int)r.directions; i++)
+        plain = zt_gate_plain(&r.function[i / cell->functions][i % cell->functions]) >= 0;
+    return plain;
+}
 
 /* ---- rows ---- */
 

@@ -17,8 +17,7 @@
 #ifndef ZT_OPS_RECURRENT_RECURRENT_H
 #define ZT_OPS_RECURRENT_RECURRENT_H
 
-#include "ops/kernel/function_bodies.h"
-#include "ops/cuda/cuda.h"
+#include "ops/recurrent/kernels.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 
@@ -142,7 +141,7 @@ bool zt_recurrent_prepare(const struct zt_cell *cell, bool backward, struct zt_p
 bool zt_recurrent_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_grad_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_cpu_supports(const struct zt_cell *cell, const struct zt_graph *g, int node);
-bool zt_recurrent_cuda_supports(const struct zt_cell *cell, const struct zt_graph *g, int node); /* cuda.c */
+bool zt_recurrent_takes_cuda(const struct zt_cell *cell, const struct zt_graph *g, int node);
 bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err);
 bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
@@ -191,7 +190,7 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
         return zt_recurrent_cpu_supports(&id##_cell, g, node);                                                         \
     }                                                                                                                  \
     static bool id##_cuda_supports(const struct zt_graph *g, int node) {                                               \
-        return zt_recurrent_cuda_supports(&id##_cell, g, node);                                                        \
+        return zt_recurrent_takes_cuda(&id##_cell, g, node);                                                           \
     }                                                                                                                  \
     static bool id##_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {                                           \
         return zt_recurrent_cpu_prepare(&id##_cell, false, p, err);                                                    \
@@ -255,13 +254,13 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
                     [ZT_CPU] = { .supports = id##_cpu_supports,                                                        \
                                  .prepare = id##_grad_cpu_prepare,                                                     \
                                  .run = id##_grad_cpu },                                                               \
-                    [ZT_CUDA] = ZT_ON_CUDA(id##_cuda_supports) },                                                      \
+                    [ZT_CUDA] = ZT_ON_CUDA(id##_grad, id##_cuda_supports) },                                           \
     };
 #define ZT_RECURRENT_ROW(id, INS, OUTS)                                                                                \
     .min_in = 3, .max_in = (INS), .min_out = 0, .max_out = (OUTS), ZT_RECURRENT_TYPES, .infer = id##_infer,            \
     .grad = id##_grad, .no_grad_in = 1 << 4, .flops = id##_flops,                                                      \
     .kernel = { [ZT_REF] = { .prepare = id##_prepare, .run = id##_ref },                                               \
                 [ZT_CPU] = { .supports = id##_cpu_supports, .prepare = id##_cpu_prepare, .run = id##_cpu },            \
-                [ZT_CUDA] = ZT_ON_CUDA(id##_cuda_supports) }
+                [ZT_CUDA] = ZT_ON_CUDA(id, id##_cuda_supports) }
 
 #endif

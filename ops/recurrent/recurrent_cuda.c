@@ -7,7 +7,6 @@
 #include "base/align.h"
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
 #include "ops/recurrent/recurrent.h"
 

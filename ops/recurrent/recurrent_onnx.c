@@ -2,7 +2,7 @@
  *
  * A name with a number behind it belongs to that step of the sweep. The sequences of a reverse sweep are turned round
  * by ReverseSequence, which knows their lengths; where rows may be over, `run_s` says which still run. */
-#include "ops/kernel/function_bodies.h"
+#include "ops/recurrent/kernels.h"
 #include "ops/recurrent/recurrent.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* ArgMax, ArgMin: the index of the first (select_last_index: last) extreme element along an axis. A NaN wins. */
 #include "device/threads.h"
 #include "ops/kernel/element_blocks.h"
-#include "ops/cuda/cuda.h"
+#include "ops/reduce/kernels.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/kernel/shape.h"
 
@@ -153,7 +153,7 @@ static const struct zt_attr_spec arg_attrs[] = {
         .in_types = { ZT_ANY_NUMBER },                                                                                 \
         .attrs = arg_attrs,                                                                                            \
         .infer = arg_infer,                                                                                            \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_numbers, arg_describe) },           \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CUDA] = ZT_CUDA_AS(extreme, zt_cuda_numbers, arg_describe) },  \
     };
 
 ARG_ROW(arg_max, "ArgMax")

@@ -1,7 +1,7 @@
 /* CumSum and CumProd along an axis given by an input; exclusive: without the element itself, reverse: from the end. */
 #include "device/threads.h"
 #include "ops/kernel/element_blocks.h"
-#include "ops/cuda/cuda.h"
+#include "ops/reduce/kernels.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/kernel/shape.h"
 
@@ -174,7 +174,8 @@ static const struct zt_attr_spec cumulate_attrs[] = { { "exclusive", ZT_ATTR_INT
         .infer = cumulate_infer,                                                                                       \
         .grad = id##_grad,                                                                                             \
         .no_grad_in = 1 << 1,                                                                                          \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CUDA] = ZT_CUDA_AS(cumulate_supports, cumulate_describe) },    \
+        .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
+                    [ZT_CUDA] = ZT_CUDA_AS(cumulate, cumulate_supports, cumulate_describe) },                          \
     };
 
 CUMULATE_ROW(cum_prod, "CumProd", 26)

@@ -1,8 +1,7 @@
 /* ReduceX: y = finish(fold of x over the axes), accumulated in double (integers: exactly, in 64 bits). */
-#include "ops/kernel/function_bodies.h"
+#include "ops/reduce/kernels.h"
 #include "ops/reduce/reduce.h"
 
-#include "ops/cuda/cuda.h"
 #include "ops/reduce/reduce_cpu.h"
 #include "ops/kernel/element_blocks.h"
 
@@ -240,12 +239,20 @@ static const struct zt_attr_spec with_noop[] = { { "keepdims", ZT_ATTR_INT },
                                                  { "noop_with_empty_axes", ZT_ATTR_INT },
                                                  { 0 } };
 
+static bool takes_cuda(const struct zt_graph *g, int node) {
+    bool marked[ZT_MAX_RANK];
+    struct zt_err err = { 0 };
+    return zt_dtype_in(zt_in(g, node, 0)->dtype, ZT_CUDA_FLOATS) && zt_reduce_axes(g, node, marked, &err);
+}
+
 #define REDUCE_FORM(id, NAME, SINCE, UNTIL, MOST_IN, TYPES, ATTRS, GRAD)                                               \
     {                                                                                                                  \
         .name = NAME, .domain = "", .since = SINCE, .until = UNTIL, ZT_ONE_OUT(1, MOST_IN),                            \
         .in_types = { TYPES, ZT_BIT(ZT_INT64) }, .attrs = ATTRS, .infer = reduce_infer, .grad = GRAD,                  \
         .body = zt_axes_old_function_body, .no_grad_in = 1 << 1, .flops = reduce_flops,                                \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_REDUCE_CPU, [ZT_CUDA] = ZT_REDUCE_CUDA },            \
+        .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
+                    [ZT_CPU] = ZT_REDUCE_CPU,                                                                          \
+                    [ZT_CUDA] = ZT_CUDA_AS(reduce, takes_cuda, zt_reduce_describe) },                                  \
     }
 
 /* A row up to the opset in which axes became an input, a row from it on. */

@@ -1,6 +1,5 @@
 /* Reductions over any axes on CUDA. */
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/reduce/launch_reduce.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/reduce/reduce.h"

@@ -5,8 +5,7 @@
  * element that beats the last of them is inserted. Where only values are wanted, each result is the best element behind
  * the one before it, in k passes: no memory is needed. */
 #include "device/threads.h"
-#include "ops/kernel/function_bodies.h"
-#include "ops/cuda/cuda.h"
+#include "ops/reduce/kernels.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/kernel/axis_slices.h"
 #include "ops/kernel/element_blocks.h"
@@ -154,7 +153,7 @@ static const struct zt_attr_spec top_k_attrs[] = {
         .grad = top_k_grad,                                                                                            \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_top_k_old_function_body,                                                                            \
-        .kernel = { [ZT_REF] = { .run = top_k_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_numbers, top_k_describe) },        \
+        .kernel = { [ZT_REF] = { .run = top_k_run }, [ZT_CUDA] = ZT_CUDA_AS(top_k, zt_cuda_numbers, top_k_describe) }, \
     };
 
 TOP_K_ROW(top_k_1, 1, 9, 1, top_k_attrs_1)

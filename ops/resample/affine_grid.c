@@ -2,10 +2,9 @@
  * (x, y, z, 1) and x, y, z from -1 to 1 along the last, the second to last and the third to last axis: the middles of
  * equal parts, or, with align_corners, both ends included.        dtheta[n, r, c] = sum over the places of dgrid[n,
  * place, r] b[place, c] */
-#include "ops/cuda/cuda.h"
+#include "ops/resample/kernels.h"
 #include "ops/resample/launch_sample.h"
 #include "ops/kernel/element_blocks.h"
-#include "ops/kernel/function_bodies.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>
@@ -183,7 +182,8 @@ const struct zt_op zt_op_affine_grid = {
     .infer = grid_infer,
     .grad = grid_grad,
     .no_grad_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = grid_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, grid_describe) },
+    .kernel = { [ZT_REF] = { .run = grid_run },
+                [ZT_CUDA] = ZT_CUDA_AS(affine_grid, zt_cuda_float_data, grid_describe) },
 };
 /* (dgrid, size, theta) -> dtheta; of theta only the shape counts */
 const struct zt_op zt_op_affine_grid_grad = {
@@ -196,5 +196,6 @@ const struct zt_op zt_op_affine_grid_grad = {
     .attrs = attrs,
     .infer = grad_infer,
     .body = zt_affine_grid_grad_function_body,
-    .kernel = { [ZT_REF] = { .run = grad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, grid_describe) },
+    .kernel = { [ZT_REF] = { .run = grad_run },
+                [ZT_CUDA] = ZT_CUDA_AS(affine_grid_grad, zt_cuda_float_data, grid_describe) },
 };

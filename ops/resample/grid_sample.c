@@ -12,11 +12,9 @@
  * onnxruntime, while the standard's evaluator moves the place there too. */
 #include "ops/resample/grid_sample.h"
 
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
+#include "ops/resample/kernels.h"
 #include "ops/resample/launch_sample.h"
 #include "ops/kernel/shape.h"
-#include "ops/kernel/function_bodies.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
@@ -248,7 +246,7 @@ const struct zt_op zt_op_grid_sample = {
     .grad = grid_sample_grad,
     .kernel = { [ZT_REF] = { .run = grid_sample_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_grid_sample_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(grid_sample, takes_cuda, describe) },
 };
 
 /* (dy, x, grid) -> dx[, dgrid] */
@@ -266,5 +264,5 @@ const struct zt_op zt_op_grid_sample_grad = {
     .body = zt_grid_sample_grad_function_body,
     .kernel = { [ZT_REF] = { .prepare = grad_prepare, .run = grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_grid_sample_grad_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(grid_sample_grad, takes_cuda, describe) },
 };

@@ -4,7 +4,7 @@
  *
  * Backwards each plane adds up its own dX, and each place its dgrid: with q[tap] = sum over c of dY X[tap], which all
  * axes share, dgrid along an axis is the sum over taps of slope q. */
-#include "ops/cpu/cpu.h"
+#include "ops/resample/kernels.h"
 #include "ops/resample/grid_sample.h"
 #include "ops/kernel/tile.h"
 

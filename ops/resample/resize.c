@@ -7,13 +7,21 @@
  * The map is linear, so dx = its transpose applied to dy: ztrain.ResizeGrad(dy, region, scales, sizes) with the shape
  * of x. */
 #include "ops/resample/resize.h"
-#include "ops/kernel/function_bodies.h"
+#include "ops/resample/kernels.h"
 
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>
+
+/* The maps of its axes count in 32 bits. */
+bool zt_resize_takes_cuda(const struct zt_graph *g, int node) {
+    struct zt_resize r;
+    struct zt_err err = { 0 };
+    if (!zt_cuda_is_float(zt_in(g, node, 0)) || !zt_resize_read(g, node, &r, &err))
+        return false;
+    int64_t from = zt_shape_count(&r.x), to = zt_shape_count(&r.y);
+    return from > 0 && to > 0 && from <= INT32_MAX / 64 && to <= INT32_MAX / 64;
+}
 
 /* ---- rows ---- */
 
@@ -93,10 +101,10 @@ enum {
     SIZES = 1 << ZT_INT64
 };
 
-#define KERNEL(prepare_function, id)                                                                                   \
+#define KERNEL(prepare_function, id, cuda)                                                                             \
     .kernel = { [ZT_REF] = { .prepare = prepare_function, .run = zt_resize_run, .release = zt_resize_release },        \
                 [ZT_CPU] = ZT_IF_DNNL(id),                                                                             \
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_resize) }
+                [ZT_CUDA] = ZT_ON_CUDA(cuda, zt_resize_takes_cuda) }
 #define FORWARD(id, NAME, SINCE, UNTIL, LEAST, MOST, BODY, SPEC, ...)                                                  \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
@@ -111,7 +119,7 @@ enum {
         .no_grad_in = 0xe,                                                                                             \
         .body = BODY,                                                                                                  \
         .shape_in = 1 << 3,                                                                                            \
-        KERNEL(zt_resize_prepare, zt_resize_cpu),                                                                      \
+        KERNEL(zt_resize_prepare, zt_resize_cpu, resize),                                                              \
     }
 
 FORWARD(upsample_7, "Upsample", 7, 8, 1, 1, zt_resize_old_function_body, attrs_7, 0);
@@ -130,5 +138,5 @@ const struct zt_op zt_op_resize_grad = {
     .attrs = grad_attrs,
     .infer = grad_infer,
     .body = zt_resize_grad_function_body,
-    KERNEL(zt_resize_grad_prepare, zt_resize_grad_cpu),
+    KERNEL(zt_resize_grad_prepare, zt_resize_grad_cpu, resize_grad),
 };

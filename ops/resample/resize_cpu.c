@@ -4,7 +4,7 @@
  *     lines that the outer axes name  --mix-->  one line of the input's length  --sample-->  a line of the result
  *
  * No element is written twice, so results do not depend on the number of threads. */
-#include "ops/cpu/cpu.h"
+#include "ops/resample/kernels.h"
 #include "ops/cpu/simd_planes.h"
 #include "ops/cpu/blocked_layout.h"
 #include "ops/resample/resize.h"

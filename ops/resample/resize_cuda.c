@@ -2,7 +2,6 @@
  * gradient's transposed, and lie in device memory as long as the node. Axes are walked as the tensors lie, plain or
  * channels last; neighbouring ones that stay as they are are one. */
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/resample/resize.h"

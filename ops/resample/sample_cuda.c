@@ -1,6 +1,5 @@
 /* GridSample and AffineGrid with their gradients on CUDA. */
 #include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
 #include "ops/resample/launch_sample.h"
 
 static bool grid_sample_prepare(struct zt_prepare *q, struct zt_err *err) {

@@ -1,5 +1,5 @@
 /* Resize, Upsample, GridSample and AffineGrid, backwards. */
-#include "ops/kernel/function_bodies.h"
+#include "ops/resample/kernels.h"
 #include "ops/resample/resize.h"
 #include "ops/kernel/shape.h"
 

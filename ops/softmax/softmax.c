@@ -6,10 +6,8 @@
  * flattened to a matrix at `axis` (1 by default) and a line is one of its rows; gradient nodes say so with attribute
  * `flat`. */
 #include "ops/softmax/softmax.h"
-#include "ops/kernel/function_bodies.h"
+#include "ops/softmax/kernels.h"
 
-#include "ops/cpu/cpu.h"
-#include "ops/cuda/cuda.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
@@ -192,7 +190,7 @@ static bool softmax_describe(const struct zt_graph *g, int node, void *to, struc
     };
     return true;
 }
-#define ON_CUDA ZT_CUDA_AS(zt_cuda_floats, softmax_describe)
+#define ON_CUDA ZT_CUDA_AS(rows, zt_cuda_floats, softmax_describe)
 
 #define ROW                                                                                                            \
     .domain = "", .since = 1, .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1, .in_types = { ZT_ANY_FLOAT },      \

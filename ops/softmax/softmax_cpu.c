@@ -1,5 +1,5 @@
 /* Softmax, LogSoftmax and their gradients on the CPU: bundles of lines (simd_rows.h), each within one chunk. */
-#include "ops/cpu/cpu.h"
+#include "ops/softmax/kernels.h"
 #include "ops/cpu/simd_rows.h"
 #include "ops/softmax/softmax.h"
 

@@ -1,5 +1,6 @@
 /* ztrain doctor: what this machine and this build have, what is missing and how to get it. Finding something missing is
  * no failure: the exit status is 0. */
+#include "ops/cpu/cpu.h"
 #include "cli/commands.h"
 
 #include "device/libraries.h"

@@ -2,12 +2,13 @@
 #include "cli/commands.h"
 
 #include "session/options.h"
-#include "ops/cuda/cuda.h"
 #include "ops/table.h"
 
 #include "base/text.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *domain_of(const struct zt_op *op) {
     return op->domain && op->domain[0] ? op->domain : "ai.onnx";
@@ -43,7 +44,7 @@ static void add_backends(struct zt_text *to, const struct zt_op *op, const char 
     if (op->expand)
         zt_text_add(to, "bodies"); /* those of the nodes inside */
     for (int b = 0; b < ZT_BACKENDS; b++) {
-        if (!op->kernel[b].run || (b == ZT_CUDA && !zt_cuda_has(op->domain ? op->domain : "", op->name)))
+        if (!op->kernel[b].run)
             continue;
         zt_text_add(to, "%s%s", sign, name[b]);
         sign = between;
@@ -70,13 +71,30 @@ static void print_row(const struct zt_op *op, bool json) {
     zt_text_finish(&opsets);
 }
 
+/* By name, then domain, then opset. */
+static int by_name(const void *a, const void *b) {
+    const struct zt_op *const *x = a, *const *y = b;
+    const int name = strcasecmp((*x)->name, (*y)->name);
+    return name ? name : (*x)->since - (*y)->since;
+}
+
 bool zt_cli_ops(const struct zt_options *options, struct zt_err *err) {
     (void)err;
+    struct zt_op_cursor at = { 0 };
+    int count = 0;
+    while (zt_op_next(&zt_ops, &at))
+        count++;
+    const struct zt_op **row = zt_malloc((size_t)count * sizeof *row);
+    at = (struct zt_op_cursor){ 0 };
+    for (int i = 0; i < count; i++)
+        row[i] = zt_op_next(&zt_ops, &at);
+    qsort(row, (size_t)count, sizeof *row, by_name);
     if (!options->json)
         printf("%-28s %-8s %-7s %-9s %-13s %s\n", "name", "domain", "opsets", "gradient", "back ends", "dtypes");
     for (int own = 0; own < 2; own++)
-        for (const struct zt_op *const *row = zt_ops.rows; *row; row++)
-            if (is_own(*row) == own)
-                print_row(*row, options->json);
+        for (int i = 0; i < count; i++)
+            if (is_own(row[i]) == own)
+                print_row(row[i], options->json);
+    free(row);
     return true;
 }

@@ -3,7 +3,7 @@
  * ztrain-cuda.so lies beside the executable or in ../lib/ztrain from there. It carries what it needs of our own code
  * inside, links the CUDA runtime, cuBLASLt, cuDNN and NVRTC, and exports one table, so that the program itself runs
  * where no CUDA library exists. A row of the operator table says in its column ZT_CUDA that the op has a kernel and
- * which nodes it takes (ops/cuda/cuda.h); the kernel itself is found in the module's list when the node is prepared. */
+ * which nodes it takes (ops/cuda/cuda.h); the row's id of the kernel is its position in the module's array. */
 #ifndef ZT_DEVICE_MODULE_H
 #define ZT_DEVICE_MODULE_H
 
@@ -19,11 +19,6 @@ struct zt_step_feed; /* optim/step.h */
 struct zt_step_norm;
 struct zt_step_state;
 
-struct zt_module_kernel {
-    const char *domain, *name;      /* of the operator's rows */
-    const struct zt_kernel *kernel; /* `supports` is unset: the row in the program answers that */
-};
-
 /* What an optimizer does on the device, for all pieces at once (optim/step.h). */
 struct zt_module_optimizer {
     const char *name; /* of the optimizer's row */
@@ -33,14 +28,14 @@ struct zt_module_optimizer {
 };
 
 enum {
-    ZT_MODULE_ABI = 8
+    ZT_MODULE_ABI = 9
 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
       optim/step.h and those that kernels are told of nodes by (describe of graph/ir/op.h) */
 
 struct zt_module {
     int abi;
-    const char *version;                          /* of the build */
-    const struct zt_module_kernel *kernels;       /* ends with a NULL name */
+    const char *version;                    /* of the build */
+    const struct zt_kernel *const *kernels; /* by id (ops/cuda/cuda.h); `supports` is unset: the row answers that */
     const struct zt_module_optimizer *optimizers; /* ends with a NULL name */
     /* A device of this process for rank `number` of the host: ranks beyond the devices share them, in turn. Fails with
      * the reason where there is none. For the calling thread alone. */

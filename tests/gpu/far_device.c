@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "device/module.h"
 #include "graph/ir/op.h"
-#include "ops/cuda/cuda.h"
+#include "ops/cuda_kernels.h"
 #include "optim/optim.h"
 #include "optim/step.h"
 
@@ -307,8 +307,8 @@ static bool clip(struct zt_device *device, struct zt_step_state *state, double m
     return true;
 }
 
-#define ROW(domain, name, id) { domain, name, &kernel },
-static const struct zt_module_kernel kernels[] = { ZT_CUDA_OPS(ROW){ 0 } };
+#define KERNEL(id) &kernel,
+static const struct zt_kernel *const kernels[] = { ZT_FAMILIES(ZT_CUDA_KERNELS_OF) };
 #define OPTIMIZER(name, update, norms) { name, update, norms },
 static const struct zt_module_optimizer optimizers[] = { ZT_STEP_OPTIMIZERS(OPTIMIZER){ 0 } };
 static const struct zt_module module = { .abi = ZT_MODULE_ABI,

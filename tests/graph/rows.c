@@ -124,7 +124,8 @@ static const struct zt_op *const rows[] = {
     NULL,
 };
 
-const struct zt_op_table zt_test_rows = { rows };
+static const struct zt_op *const *const families[] = { rows, NULL };
+const struct zt_op_table zt_test_rows = { families };
 
 void zt_test_resolve(struct zt_graph *g) {
     for (int n = 0; n < g->node_count; n++)

@@ -168,7 +168,8 @@ static bool unknown_op(struct zt_grad *b, int node, struct zt_err *e) {
     }
 static const struct zt_op wrong[] = { ROW("WrongShape", wrong_shape), ROW("UnknownOp", unknown_op) };
 static const struct zt_op *const wrong_rows[] = { &wrong[0], &wrong[1], NULL };
-static const struct zt_op_table wrong_table = { wrong_rows };
+static const struct zt_op *const *const wrong_families[] = { wrong_rows, NULL };
+static const struct zt_op_table wrong_table = { wrong_families };
 
 static void refuse(const char *op, const char *words) {
     int w = net_param(g, "w", SHAPE(2)), dw;

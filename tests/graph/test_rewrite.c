@@ -360,7 +360,8 @@ static const struct zt_op rows[] = {
 };
 static const struct zt_op *const row_list[] = { &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], &rows[5],
                                                 &rows[6], &rows[7], &rows[8], &rows[9], NULL };
-static const struct zt_op_table table = { row_list };
+static const struct zt_op *const *const families[] = { row_list, NULL };
+static const struct zt_op_table table = { families };
 
 static struct zt_prepared *assign_to(enum zt_backend fast, int *plain, int plain_count) {
     struct zt_prepared *prepared = NULL;

@@ -29,7 +29,8 @@ static const struct zt_op work = { .name = "Work",
                                    .infer = infer_first,
                                    .flops = cost_of };
 static const struct zt_op *const rows[] = { &work, NULL };
-static const struct zt_op_table table = { rows };
+static const struct zt_op *const *const families[] = { rows, NULL };
+static const struct zt_op_table table = { families };
 
 static struct zt_graph *g;
 static struct zt_err err;

@@ -1,4 +1,5 @@
 /* The end of the joint graph: which output the loss reads, what it is held against, how targets are weighed. */
+#include "ops/loss/loss.h"
 #include "plan/job/loss.h"
 
 #include "base/text.h"

@@ -1,5 +1,6 @@
 /* ztrain.padding_idx: rows of embeddings that get no gradient from their look-ups. The Gather nodes say so in an
  * attribute, which their gradient rule reads (ops/movement/gather.c); forward phase and file are as without. */
+#include "ops/movement/gather.h"
 #include "plan/job/padding.h"
 
 #include "base/text.h"

@@ -1,0 +1,22 @@
+/* What the rows of this family name: ONNX function bodies, CPU kernels and CUDA kernels. */
+#ifndef ZT_OPS_ELEMENTWISE_KERNELS_H
+#define ZT_OPS_ELEMENTWISE_KERNELS_H
+
+#include "ops/cpu/cpu.h"
+#include "ops/cuda/cuda.h"
+#include "ops/kernel/onnx_body.h"
+
+/* ONNX function bodies: *_onnx.c */
+ZT_FUNCTION_BODY(zt_gelu_grad_function_body);
+ZT_FUNCTION_BODY(zt_clip_grad_function_body);
+ZT_FUNCTION_BODY(zt_clip_old_function_body);
+ZT_FUNCTION_BODY(zt_pow_slope_function_body);
+ZT_FUNCTION_BODY(zt_pow_log_function_body);
+/* Of the gradient row of a unary function; parameters: its first two attributes. */
+bool zt_unary_function_body(struct zt_function_body *b, const struct zt_graph *g, int node, const double parameters[2]);
+
+/* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */
+#define ZT_CUDA_KERNELS_elementwise(KERNEL) KERNEL(pointwise)
+ZT_CUDA_KERNELS_elementwise(ZT_CUDA_ID)
+
+#endif

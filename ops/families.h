@@ -1,0 +1,22 @@
+/* The families of operators: one folder of ops/ each. */
+#ifndef ZT_OPS_FAMILIES_H
+#define ZT_OPS_FAMILIES_H
+
+#define ZT_FAMILIES(FAMILY)                                                                                            \
+    FAMILY(elementwise)                                                                                                \
+    FAMILY(reduce)                                                                                                     \
+    FAMILY(softmax)                                                                                                    \
+    FAMILY(movement)                                                                                                   \
+    FAMILY(random)                                                                                                     \
+    FAMILY(matmul)                                                                                                     \
+    FAMILY(pool)                                                                                                       \
+    FAMILY(conv)                                                                                                       \
+    FAMILY(norm)                                                                                                       \
+    FAMILY(attention)                                                                                                  \
+    FAMILY(recurrent)                                                                                                  \
+    FAMILY(resample)                                                                                                   \
+    FAMILY(loss)                                                                                                       \
+    FAMILY(control)                                                                                                    \
+    FAMILY(fusion)
+
+#endif

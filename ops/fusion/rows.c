@@ -1,0 +1,11 @@
+/* The rows of this family. */
+#include "ops/kernel/rows.h"
+
+#define ROWS(ROW)                                                                                                      \
+    ROW(conv_relu)                                                                                                     \
+    ROW(conv_relu_pool)                                                                                                \
+    ROW(conv_relu_pool_grad)                                                                                           \
+    ROW(gemm_relu)                                                                                                     \
+    ROW(max_pool_relu_grad)
+
+ZT_ROWS(fusion, ROWS)

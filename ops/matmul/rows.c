@@ -1,0 +1,17 @@
+/* The rows of this family. */
+#include "ops/kernel/rows.h"
+
+#define ROWS(ROW)                                                                                                      \
+    ROW(batch_matmul)                                                                                                  \
+    ROW(einsum)                                                                                                        \
+    ROW(einsum_grad)                                                                                                   \
+    ROW(gemm)                                                                                                          \
+    ROW(gemm_float)                                                                                                    \
+    ROW(linear)                                                                                                        \
+    ROW(linear_gelu)                                                                                                   \
+    ROW(linear_relu)                                                                                                   \
+    ROW(matmul)                                                                                                        \
+    ROW(matmul_gelu_grad)                                                                                              \
+    ROW(matmul_relu_grad)
+
+ZT_ROWS(matmul, ROWS)
