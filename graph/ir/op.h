@@ -179,6 +179,7 @@ struct zt_op {
      * that gradient rules emit have one, and rows of forms that opset ZT_FUNCTION_BODY_OPSET does not have. NULL: none.
      */
     bool (*body)(struct zt_function_body *b, const struct zt_graph *g, int node, struct zt_err *err);
+    const void *detail; /* what the row's family keeps of it for its own kernels; NULL: nothing */
     int renewed; /* opset from which on the row's nodes mean something else than before (Softmax: 13); 0: never */
     double (*flops)(const struct zt_graph *g, int node); /* NULL: one per output element */
     struct zt_kernel kernel[ZT_BACKENDS];                /* [ZT_REF].run is mandatory without expand */

@@ -163,7 +163,7 @@ static void take_activation(const struct zt_prepare *p, struct conv_state *s, bo
     const char *name = activation_of(p->graph, p->node);
     s->relu = name && own && strcmp(name, "Relu") == 0;
     if (name && !s->relu)
-        zt_activation_of(p->graph->nodes[p->node], name, &s->activation);
+        zt_activation_of(p->graph->nodes[p->node], zt_op_find(p->graph->table, "", name, ZT_OPSET), &s->activation);
 }
 
 /* Whether groups are narrow and our own kernels take them: then everything is prepared. */

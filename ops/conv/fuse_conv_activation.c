@@ -9,7 +9,6 @@
 #include "ops/conv/kernels.h"
 #include "graph/passes/fuse.h"
 #include "graph/passes/pattern.h"
-#include "ops/table.h"
 
 #include <string.h>
 
@@ -19,10 +18,10 @@ static const char *const activations[] = { "Celu",      "Clip",      "Elu",   "G
                                            "HardSwish", "LeakyRelu", "Mish",  "Selu", "Sigmoid",
                                            "Softplus",  "Softsign",  "Swish", "Tanh", "ThresholdedRelu" };
 
-static const struct zt_op *row_of(const char *name) {
+static const struct zt_op *row_of(const struct zt_op_table *table, const char *name) {
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
         if (strcmp(activations[i], name) == 0)
-            return zt_op_find(&zt_ops, "", name, ZT_OPSET);
+            return zt_op_find(table, "", name, ZT_OPSET);
     return NULL;
 }
 
@@ -47,7 +46,7 @@ static const struct zt_attr_spec attrs[] = {
 
 static bool conv_activation_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const char *name = zt_attr_text(g->nodes[node], "activation", "");
-    if (!row_of(name))
+    if (!row_of(g->table, name))
         return zt_node_fail(g, node, err, "attribute \"activation\" is \"%s\", which is none", name);
     if (!zt_op_conv.infer(g, node, err))
         return false;
@@ -60,7 +59,7 @@ static double conv_activation_flops(const struct zt_graph *g, int node) {
 }
 
 static bool conv_activation_ref(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_op *row = row_of(zt_attr_text(call->node, "activation", ""));
+    const struct zt_op *row = row_of(call->graph->table, zt_attr_text(call->node, "activation", ""));
     const struct zt_view *z = &call->out[call->out_count > 1 && call->out[1].data];
     struct zt_node f = *call->node; /* with the attributes of both */
     struct zt_call part = *call;
@@ -119,7 +118,8 @@ static void read_result(struct zt_graph *g, const struct zt_op_table *table, con
 static bool fuse(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     const struct zt_node f = *g->nodes[node];
     struct zt_attr bound[2];
-    int bounds, from = f.op && !f.op->domain[0] && row_of(f.op_type) ? zt_fuse_producer(g, node, 0, "Conv", false) : -1;
+    int bounds,
+        from = f.op && !f.op->domain[0] && row_of(table, f.op_type) ? zt_fuse_producer(g, node, 0, "Conv", false) : -1;
     if (from < 0 || !zt_op_takes(g, from, ZT_CPU) || !take_bounds(g, &f, bound, &bounds))
         return false;
     const struct zt_node conv = *g->nodes[from];

@@ -4,9 +4,9 @@
 
 enum { BLOCK = 512 }; /* elements that are converted at a time */
 
-bool zt_activation_of(const struct zt_node *node, const char *name, struct zt_activation *to) {
+bool zt_activation_of(const struct zt_node *node, const struct zt_op *op, struct zt_activation *to) {
     float number[2];
-    to->run = zt_elementwise_loop(node, name, number, &to->keeps_zero);
+    to->run = zt_elementwise_loop(node, op, number, &to->keeps_zero);
     to->u = number[0];
     to->v = number[1];
     return to->run != NULL;

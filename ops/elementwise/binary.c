@@ -221,16 +221,16 @@ static bool prelu_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 enum { HALF = ZT_OP_HALF | ZT_OP_IN_PLACE | ZT_OP_LIGHT };
 
-BINARY_ROW(add, "Add", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, add_grad, HALF)
-BINARY_ROW(div, "Div", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, div_grad, HALF)
-BINARY_ROW(mul, "Mul", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, mul_grad, HALF)
-BINARY_ROW(pow, "Pow", "", 7, ZT_ANY_NUMBER, 0, zt_infer_broadcast, pow_grad, ZT_OP_IN_PLACE)
-BINARY_ROW(pow_log, "PowLog", "ztrain", 1, ZT_ANY_NUMBER, 0, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE,
+BINARY_ROW(add, "Add", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, add_grad, HALF, add, add)
+BINARY_ROW(div, "Div", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, div_grad, HALF, div, div)
+BINARY_ROW(mul, "Mul", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, mul_grad, HALF, mul, mul)
+BINARY_ROW(pow, "Pow", "", 7, ZT_ANY_NUMBER, 0, zt_infer_broadcast, pow_grad, ZT_OP_IN_PLACE, pow, none)
+BINARY_ROW(pow_log, "PowLog", "ztrain", 1, ZT_ANY_NUMBER, 0, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE, pow_log, none,
            .body = zt_pow_log_function_body, )
-BINARY_ROW(pow_slope, "PowSlope", "ztrain", 1, ZT_ANY_NUMBER, 0, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE,
-           .body = zt_pow_slope_function_body, )
-BINARY_ROW(prelu, "PRelu", "", 7, ZT_ANY_NUMBER, 2, prelu_infer, prelu_grad, HALF)
-BINARY_ROW(sub, "Sub", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, sub_grad, HALF)
+BINARY_ROW(pow_slope, "PowSlope", "ztrain", 1, ZT_ANY_NUMBER, 0, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE, pow_slope,
+           none, .body = zt_pow_slope_function_body, )
+BINARY_ROW(prelu, "PRelu", "", 7, ZT_ANY_NUMBER, 2, prelu_infer, prelu_grad, HALF, prelu, none)
+BINARY_ROW(sub, "Sub", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, sub_grad, HALF, sub, sub)
 
 static bool mod_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
@@ -250,5 +250,6 @@ const struct zt_op zt_op_mod = {
     .attrs = with_fmod,
     .infer = zt_infer_broadcast,
     .grad = mod_grad,
+    .detail = ZT_ELEMENTWISE_LOOPS(fmod, mod),
     .kernel = { [ZT_REF] = { .run = mod_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

@@ -34,8 +34,9 @@ bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule
         }                                                                                                              \
     }
 
-/* Row NAME whose kernel follows `id_rule`; behind the flags, more members. */
-#define BINARY_ROW(id, NAME, DOMAIN, SINCE, TYPES, SAME, INFER, GRAD, FLAGS, ...)                                      \
+/* Row NAME whose reference kernel follows `id_rule`; SIMD and TYPED: its vector loops (elementwise_cpu.h); behind them,
+ * more members. */
+#define BINARY_ROW(id, NAME, DOMAIN, SINCE, TYPES, SAME, INFER, GRAD, FLAGS, SIMD, TYPED, ...)                         \
     static bool id##_run(const struct zt_call *call, struct zt_err *err) {                                             \
         (void)err;                                                                                                     \
         return zt_binary_run(call, &id##_rule);                                                                        \
@@ -50,6 +51,7 @@ bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule
         .same_type = SAME,                                                                                             \
         .infer = INFER,                                                                                                \
         .grad = GRAD,                                                                                                  \
+        .detail = ZT_ELEMENTWISE_LOOPS(SIMD, TYPED),                                                                   \
         __VA_ARGS__.kernel = { [ZT_REF] = { .run = id##_run },                                                         \
                                [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                          \
                                [ZT_CUDA] = ZT_POINTWISE_CUDA },                                                        \

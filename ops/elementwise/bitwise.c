@@ -25,9 +25,12 @@ static const struct zt_binary_rule bitwise_and_rule = { NULL, and_i }, bitwise_o
                                    bitwise_xor_rule = { NULL, xor_i };
 static const struct zt_binary_rule shift_rules[2] = { { NULL, left_i }, { NULL, right_i } };
 
-BINARY_ROW(bitwise_and, "BitwiseAnd", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE | ZT_OP_LIGHT)
-BINARY_ROW(bitwise_or, "BitwiseOr", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE | ZT_OP_LIGHT)
-BINARY_ROW(bitwise_xor, "BitwiseXor", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE | ZT_OP_LIGHT)
+BINARY_ROW(bitwise_and, "BitwiseAnd", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE | ZT_OP_LIGHT,
+           none, and)
+BINARY_ROW(bitwise_or, "BitwiseOr", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE | ZT_OP_LIGHT, none,
+           or)
+BINARY_ROW(bitwise_xor, "BitwiseXor", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE | ZT_OP_LIGHT,
+           none, xor)
 
 static bool shift_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const char *direction = zt_attr_text(g->nodes[node], "direction", "");
@@ -53,5 +56,6 @@ const struct zt_op zt_op_bit_shift = {
     .same_type = 1 << 1,
     .attrs = with_direction,
     .infer = shift_infer,
+    .detail = ZT_ELEMENTWISE_LOOPS(none, left),
     .kernel = { [ZT_REF] = { .run = shift_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

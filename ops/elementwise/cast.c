@@ -89,6 +89,7 @@ static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT }
         .attrs = ATTRS,                                                                                                \
         .infer = INFER,                                                                                                \
         .grad = cast_grad,                                                                                             \
+        .detail = ZT_ELEMENTWISE_LOOPS(cast, none),                                                                    \
         .no_grad_in = 1 << 1,                                                                                          \
         .type_in = 1 << 1,                                                                                             \
         .body = zt_same_opset_form_body,                                                                               \

@@ -21,11 +21,13 @@ static const struct zt_binary_rule equal_rule = { equal_f, equal_i }, less_rule 
                                    greater_or_equal_rule = { greater_or_equal_f, greater_or_equal_i },
                                    and_rule = { and_f, NULL }, or_rule = { or_f, NULL }, xor_rule = { xor_f, NULL };
 
-BINARY_ROW(and, "And", "", 7, ZT_BIT(ZT_BOOL), 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT)
-BINARY_ROW(equal, "Equal", "", 7, ZT_ANY_TYPE, 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT)
-BINARY_ROW(greater, "Greater", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT)
-BINARY_ROW(greater_or_equal, "GreaterOrEqual", "", 12, ZT_ANY_NUMBER, 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT)
-BINARY_ROW(less, "Less", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT)
-BINARY_ROW(less_or_equal, "LessOrEqual", "", 12, ZT_ANY_NUMBER, 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT)
-BINARY_ROW(or, "Or", "", 7, ZT_BIT(ZT_BOOL), 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT)
-BINARY_ROW(xor, "Xor", "", 7, ZT_BIT(ZT_BOOL), 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT)
+BINARY_ROW(and, "And", "", 7, ZT_BIT(ZT_BOOL), 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT, none, logical_and)
+BINARY_ROW(equal, "Equal", "", 7, ZT_ANY_TYPE, 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT, equal, equal)
+BINARY_ROW(greater, "Greater", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT, greater, greater)
+BINARY_ROW(greater_or_equal, "GreaterOrEqual", "", 12, ZT_ANY_NUMBER, 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT,
+           greater_or_equal, greater_or_equal)
+BINARY_ROW(less, "Less", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT, less, less)
+BINARY_ROW(less_or_equal, "LessOrEqual", "", 12, ZT_ANY_NUMBER, 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT,
+           less_or_equal, less_or_equal)
+BINARY_ROW(or, "Or", "", 7, ZT_BIT(ZT_BOOL), 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT, none, logical_or)
+BINARY_ROW(xor, "Xor", "", 7, ZT_BIT(ZT_BOOL), 2, zt_infer_broadcast_bool, NULL, ZT_OP_LIGHT, none, logical_xor)

@@ -10,15 +10,13 @@
 enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
 
 static const struct lane {
-    const char *op;
     int inputs;
     const char *attr[2];
     float otherwise[2];
     bool keeps_zero;
 } lanes[ZT_SIMD_OPS] = {
-#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { NAME, INPUTS, { U, V }, { U0, V0 }, ZERO },
-    ZT_ELEMENTWISE(LANE)
-#undef LANE
+#define LOOP(id, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { INPUTS, { U, V }, { U0, V0 }, ZERO },
+#include "ops/elementwise/loops.inc"
 };
 
 /* ---- which loop, with which numbers ---- */
@@ -55,15 +53,13 @@ static int variant_of(const struct zt_graph *g, int node, int i, float number[2]
         return of_tanh(n) ? ZT_SIMD_gelu_tanh_grad : i;
     case ZT_SIMD_clip:
     case ZT_SIMD_clip_grad:
-        return bounds_known(g, node, lanes[i].inputs, number) ? i : ZT_SIMD_OPS;
-    case ZT_SIMD_square:
-        return is_square(g, node) ? i : ZT_SIMD_pow;
-    case ZT_SIMD_square_slope:
-        return is_square(g, node) ? i : ZT_SIMD_pow_slope;
-    case ZT_SIMD_cast_like:
-        return ZT_SIMD_cast;
+        return bounds_known(g, node, lanes[i].inputs, number) ? i : ZT_SIMD_none;
+    case ZT_SIMD_pow:
+        return is_square(g, node) ? ZT_SIMD_square : i;
+    case ZT_SIMD_pow_slope:
+        return is_square(g, node) ? ZT_SIMD_square_slope : i;
     case ZT_SIMD_fmod:
-        return zt_attr_int(n, "fmod", 0) ? i : ZT_SIMD_OPS;
+        return zt_attr_int(n, "fmod", 0) ? i : ZT_SIMD_none;
     case ZT_SIMD_is_inf:
         number[0] = (float)(zt_attr_int(n, "detect_positive", 1) != 0);
         number[1] = (float)(zt_attr_int(n, "detect_negative", 1) != 0);
@@ -73,24 +69,23 @@ static int variant_of(const struct zt_graph *g, int node, int i, float number[2]
     }
 }
 
-/* The first row of an op, ZT_SIMD_OPS where there is none, and the numbers that are attributes. */
-static int find_lane(const struct zt_node *n, const char *op, float number[2]) {
-    int i = 0;
-    while (i < ZT_SIMD_OPS && strcmp(lanes[i].op, op) != 0)
-        i++;
-    for (int k = 0; k < 2 && i < ZT_SIMD_OPS; k++)
+/* The loop of the row and the numbers that are attributes. */
+static int find_lane(const struct zt_node *n, const struct zt_op *op, float number[2]) {
+    const struct zt_elementwise *loops = op->detail;
+    const int i = loops ? (int)loops->simd : ZT_SIMD_none;
+    for (int k = 0; k < 2; k++)
         number[k] = lanes[i].attr[k] ? zt_attr_float(n, lanes[i].attr[k], lanes[i].otherwise[k]) : 0;
     return i;
 }
 
 int zt_simd_elementwise(const struct zt_graph *g, int node, float number[2]) {
-    const int i = find_lane(g->nodes[node], g->nodes[node]->op->name, number);
-    return i < ZT_SIMD_OPS ? variant_of(g, node, i, number) : i;
+    return variant_of(g, node, find_lane(g->nodes[node], g->nodes[node]->op, number), number);
 }
 
-zt_simd_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero) {
+zt_simd_function *zt_elementwise_loop(const struct zt_node *node, const struct zt_op *op, float number[2],
+                                      bool *keeps_zero) {
     int i = find_lane(node, op, number);
-    if (i == ZT_SIMD_OPS || lanes[i].inputs != 1)
+    if (i == ZT_SIMD_none || lanes[i].inputs != 1)
         return NULL;
     if (i == ZT_SIMD_gelu && of_tanh(node))
         i = ZT_SIMD_gelu_tanh;
@@ -132,7 +127,7 @@ bool zt_elementwise_supports(const struct zt_graph *g, int node) {
         return true;
     const enum zt_simd_op op = (enum zt_simd_op)zt_simd_elementwise(g, node, number);
     const enum zt_dtype to = zt_out(g, node, 0)->dtype;
-    if (op == ZT_SIMD_OPS)
+    if (op == ZT_SIMD_none)
         return false;
     if (op == ZT_SIMD_cast)
         return zt_dtype_in(zt_in(g, node, 0)->dtype, held) && zt_dtype_in(to, floats | ZT_BIT(ZT_BOOL));

@@ -10,11 +10,12 @@
 #include "graph/ir/op.h"
 #include "ops/elementwise/simd_elementwise.h"
 
-/* The loop of the function of one input that is called `op`, its numbers from the node's attributes and whether f(0) =
- * 0; NULL: there is none. */
-zt_simd_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero);
+/* The loop of `op`, a function of one input, its numbers from the node's attributes and whether f(0) = 0; NULL: there
+ * is none. */
+zt_simd_function *zt_elementwise_loop(const struct zt_node *node, const struct zt_op *op, float number[2],
+                                      bool *keeps_zero);
 
-/* The float loop of a node, of enum zt_simd_op (ZT_SIMD_OPS: it has none), and the numbers u and v of its value. */
+/* The float loop of a node, of enum zt_simd_op (ZT_SIMD_none: it has none), and the numbers u and v of its value. */
 int zt_simd_elementwise(const struct zt_graph *g, int node, float number[2]);
 
 bool zt_elementwise_supports(const struct zt_graph *g, int node);

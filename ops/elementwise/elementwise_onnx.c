@@ -1,66 +1,10 @@
-/* Derivatives of elementwise functions: dx from g, the gradient of the result, and v, the argument or the result as the
- * gradient row keeps it; a and b are the first two attributes. */
+/* ONNX function bodies of Gelu's and Clip's gradients, of Clip before opset 11, and of the powers that the gradient of
+ * Pow multiplies by. Those of functions.inc are there. */
 #include "ops/elementwise/kernels.h"
 
 #include "graph/ir/op.h"
 
 #include <string.h>
-
-struct text {
-    const char *op_type, *says;
-};
-
-/* w is 1 above a kink at 0, 0 below it, and a half on it. */
-#define KINK "w = 0.5 + 0.5 * Sign(v);"
-
-static const struct text texts[] = {
-    { "AbsGrad", "dx = g * Sign(v)" },
-    { "AcosGrad", "dx = -g / Sqrt(1 - v * v)" },
-    { "AcoshGrad", "dx = g / Sqrt(v * v - 1)" },
-    { "AsinGrad", "dx = g / Sqrt(1 - v * v)" },
-    { "AsinhGrad", "dx = g / Sqrt(v * v + 1)" },
-    { "AtanGrad", "dx = g / (1 + v * v)" },
-    { "AtanhGrad", "dx = g / (1 - v * v)" },
-    { "CeluGrad", "dx = Where(Greater(v, 0), g, g * Exp(v / a))" },
-    { "CosGrad", "dx = -g * Sin(v)" },
-    { "CoshGrad", "dx = g * (Exp(v) - Exp(-v)) / 2" },
-    { "EluGrad", KINK "dx = g * (w + (1 - w) * a * Exp(Min(v, 0)))" },
-    { "ErfGrad", "dx = g * 1.1283791670955126 * Exp(-v * v)" },
-    { "ExpGrad", "dx = g * v" },
-    { "HardSigmoidGrad", "dx = Where(And(Greater(v, 0), Less(v, 1)), g * a, 0 * g)" },
-    { "HardSwishGrad", "dx = g * Where(LessOrEqual(v, -3), 0, Where(GreaterOrEqual(v, 3), 1, v / 3 + 0.5))" },
-    { "LeakyReluGrad", KINK "dx = g * (w + (1 - w) * a)" },
-    { "LogGrad", "dx = g / v" },
-    { "MishGrad", "t = Tanh(Softplus(v)); dx = g * (t + v * (1 - t * t) * Sigmoid(v))" },
-    { "NegGrad", "dx = -g" },
-    { "ReciprocalGrad", "dx = -g * v * v" },
-    { "ReluGrad", "dx = Where(LessOrEqual(v, 0), 0, g)" },
-    { "SeluGrad", KINK "dx = g * b * (w + (1 - w) * a * Exp(Min(v, 0)))" },
-    { "ShrinkGrad", "dx = Where(Or(Less(v, -b), Greater(v, b)), g, 0 * g)" },
-    { "SigmoidGrad", "dx = g * v * (1 - v)" },
-    { "SinGrad", "dx = g * Cos(v)" },
-    { "SinhGrad", "dx = g * (Exp(v) + Exp(-v)) / 2" },
-    { "SoftplusGrad", "dx = g * Sigmoid(v)" },
-    { "SoftsignGrad", "d = 1 + Abs(v); dx = g / (d * d)" },
-    { "SqrtGrad", "dx = g / (2 * v)" },
-    { "SwishGrad", "s = Sigmoid(a * v); dx = g * (s + a * v * s * (1 - s))" },
-    { "TanGrad", "dx = g * (1 + v * v)" },
-    { "TanhGrad", "dx = g * (1 - v * v)" },
-    { "ThresholdedReluGrad", "dx = Where(LessOrEqual(v, a), 0 * g, g)" },
-    { 0 },
-};
-
-bool zt_unary_function_body(struct zt_function_body *b, const struct zt_graph *g, int node,
-                            const double parameters[2]) {
-    const struct text *t = texts;
-    while (t->op_type && strcmp(t->op_type, g->nodes[node]->op_type) != 0)
-        t++;
-    zt_function_body_names(b, "g, v -> dx");
-    zt_function_body_number(b, "a", parameters[0]);
-    zt_function_body_number(b, "b", parameters[1]);
-    zt_function_body_add(b, "%s", t->op_type ? t->says : "");
-    return true;
-}
 
 /* sqrt(2 / pi) and sqrt(1 / 2 pi) */
 bool zt_gelu_grad_function_body(struct zt_function_body *b, const struct zt_graph *g, int node, struct zt_err *err) {

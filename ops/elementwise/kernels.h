@@ -12,8 +12,6 @@ ZT_FUNCTION_BODY(zt_clip_grad_function_body);
 ZT_FUNCTION_BODY(zt_clip_old_function_body);
 ZT_FUNCTION_BODY(zt_pow_slope_function_body);
 ZT_FUNCTION_BODY(zt_pow_log_function_body);
-/* Of the gradient row of a unary function; parameters: its first two attributes. */
-bool zt_unary_function_body(struct zt_function_body *b, const struct zt_graph *g, int node, const double parameters[2]);
 
 /* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */
 #define ZT_CUDA_KERNELS_elementwise(KERNEL) KERNEL(pointwise)

@@ -16,9 +16,8 @@ static const struct {
     const char *value;
     int inputs;
 } lanes[ZT_SIMD_OPS] = {
-#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { #VALUE, INPUTS },
-    ZT_ELEMENTWISE(LANE)
-#undef LANE
+#define LOOP(id, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { #VALUE, INPUTS },
+#include "ops/elementwise/loops.inc"
 };
 
 static bool have_types(const struct zt_graph *g, int node, int inputs, unsigned types) {
@@ -75,7 +74,7 @@ static bool find_typed(const struct zt_graph *g, int node, struct zt_pointwise *
 static bool find_float(const struct zt_graph *g, int node, struct zt_pointwise *to) {
     float number[2];
     const int lane = zt_simd_elementwise(g, node, number), count = g->nodes[node]->in_count;
-    if (lane == ZT_SIMD_OPS || !zt_dtype_in(zt_out(g, node, 0)->dtype, kept))
+    if (lane == ZT_SIMD_none || !zt_dtype_in(zt_out(g, node, 0)->dtype, kept))
         return false;
     const int inputs = folds(g, node) ? count : lanes[lane].inputs;
     *to = (struct zt_pointwise){ .value = lanes[lane].value,

@@ -31,7 +31,7 @@ static const struct zt_attr_spec is_inf_attrs[] = { { "detect_positive", ZT_ATTR
                                                     { 0 } };
 
 /* F: y from x; a, b: the first two attributes, 1 where absent. */
-#define PLAIN_ROW(id, NAME, SINCE, TYPES, INFER, FLAGS, ATTRS, F)                                                      \
+#define PLAIN_ROW(id, NAME, SINCE, TYPES, INFER, FLAGS, ATTRS, SIMD, TYPED, F)                                         \
     static void id##_f(const double *p, int64_t n, double *v) {                                                        \
         const double a = p[0], b = p[1];                                                                               \
         (void)a, (void)b;                                                                                              \
@@ -58,18 +58,19 @@ static const struct zt_attr_spec is_inf_attrs[] = { { "detect_positive", ZT_ATTR
         .in_types = { TYPES },                                                                                         \
         .attrs = ATTRS,                                                                                                \
         .infer = INFER,                                                                                                \
+        .detail = ZT_ELEMENTWISE_LOOPS(SIMD, TYPED),                                                                   \
         .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },    \
     };
 
-PLAIN_ROW(ceil, "Ceil", 6, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, ceil(x))
-PLAIN_ROW(floor, "Floor", 6, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, floor(x))
-PLAIN_ROW(is_inf, "IsInf", 10, ZT_ANY_FLOAT, infer_bool, ZT_OP_LIGHT, is_inf_attrs,
+PLAIN_ROW(ceil, "Ceil", 6, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, ceil, none, ceil(x))
+PLAIN_ROW(floor, "Floor", 6, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, floor, none, floor(x))
+PLAIN_ROW(is_inf, "IsInf", 10, ZT_ANY_FLOAT, infer_bool, ZT_OP_LIGHT, is_inf_attrs, is_inf, none,
           (a != 0 && x == INFINITY) || (b != 0 && x == -INFINITY))
-PLAIN_ROW(is_nan, "IsNaN", 9, ZT_ANY_FLOAT, infer_bool, ZT_OP_LIGHT, NULL, isnan(x))
-PLAIN_ROW(not, "Not", 1, ZT_BIT(ZT_BOOL), infer_bool, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, x == 0)
-PLAIN_ROW(round, "Round", 11, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL,
+PLAIN_ROW(is_nan, "IsNaN", 9, ZT_ANY_FLOAT, infer_bool, ZT_OP_LIGHT, NULL, is_nan, none, isnan(x))
+PLAIN_ROW(not, "Not", 1, ZT_BIT(ZT_BOOL), infer_bool, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, none, logical_not, x == 0)
+PLAIN_ROW(round, "Round", 11, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, round, none,
           nearbyint(x)) /* halves to even */
-PLAIN_ROW(sign, "Sign", 9, ZT_ANY_NUMBER, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL,
+PLAIN_ROW(sign, "Sign", 9, ZT_ANY_NUMBER, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, sign, sign,
           x > 0   ? 1
           : x < 0 ? -1
                   : x)
@@ -91,5 +92,6 @@ const struct zt_op zt_op_bitwise_not = {
     .flags = ZT_OP_IN_PLACE | ZT_OP_LIGHT,
     .in_types = { ZT_ANY_INT },
     .infer = zt_infer_first,
+    .detail = ZT_ELEMENTWISE_LOOPS(none, not ),
     .kernel = { [ZT_REF] = { .run = bitwise_not_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

@@ -1,24 +1,10 @@
-/* The rows of this family. */
+/* The rows of this family: all of functions.inc, and these. */
 #include "ops/kernel/rows.h"
 
 /* clang-format off: it takes `not` for an operator */
 #define ROWS(ROW)                                                                                                      \
-    ROW(abs)                                                                                                           \
-    ROW(abs_grad)                                                                                                      \
-    ROW(acos)                                                                                                          \
-    ROW(acos_grad)                                                                                                     \
-    ROW(acosh)                                                                                                         \
-    ROW(acosh_grad)                                                                                                    \
     ROW(add)                                                                                                           \
     ROW(and)                                                                                                           \
-    ROW(asin)                                                                                                          \
-    ROW(asin_grad)                                                                                                     \
-    ROW(asinh)                                                                                                         \
-    ROW(asinh_grad)                                                                                                    \
-    ROW(atan)                                                                                                          \
-    ROW(atan_grad)                                                                                                     \
-    ROW(atanh)                                                                                                         \
-    ROW(atanh_grad)                                                                                                    \
     ROW(bit_cast)                                                                                                      \
     ROW(bit_shift)                                                                                                     \
     ROW(bitwise_and)                                                                                                   \
@@ -30,91 +16,49 @@
     ROW(cast_like)                                                                                                     \
     ROW(cast_like_15)                                                                                                  \
     ROW(ceil)                                                                                                          \
-    ROW(celu)                                                                                                          \
-    ROW(celu_grad)                                                                                                     \
     ROW(fused_elementwise)                                                                                             \
     ROW(clip)                                                                                                          \
     ROW(clip_6)                                                                                                        \
     ROW(clip_grad)                                                                                                     \
-    ROW(cos)                                                                                                           \
-    ROW(cos_grad)                                                                                                      \
-    ROW(cosh)                                                                                                          \
-    ROW(cosh_grad)                                                                                                     \
     ROW(div)                                                                                                           \
-    ROW(elu)                                                                                                           \
-    ROW(elu_grad)                                                                                                      \
     ROW(equal)                                                                                                         \
-    ROW(erf)                                                                                                           \
-    ROW(erf_grad)                                                                                                      \
-    ROW(exp)                                                                                                           \
-    ROW(exp_grad)                                                                                                      \
     ROW(floor)                                                                                                         \
     ROW(gelu)                                                                                                          \
     ROW(gelu_grad)                                                                                                     \
     ROW(greater)                                                                                                       \
     ROW(greater_or_equal)                                                                                              \
-    ROW(hard_sigmoid)                                                                                                  \
-    ROW(hard_sigmoid_grad)                                                                                             \
-    ROW(hard_swish)                                                                                                    \
-    ROW(hard_swish_grad)                                                                                               \
     ROW(is_inf)                                                                                                        \
     ROW(is_nan)                                                                                                        \
-    ROW(leaky_relu)                                                                                                    \
-    ROW(leaky_relu_grad)                                                                                               \
     ROW(less)                                                                                                          \
     ROW(less_or_equal)                                                                                                 \
-    ROW(log)                                                                                                           \
-    ROW(log_grad)                                                                                                      \
     ROW(max)                                                                                                           \
     ROW(mean)                                                                                                          \
     ROW(min)                                                                                                           \
-    ROW(mish)                                                                                                          \
-    ROW(mish_grad)                                                                                                     \
     ROW(mod)                                                                                                           \
     ROW(mul)                                                                                                           \
-    ROW(neg)                                                                                                           \
-    ROW(neg_grad)                                                                                                      \
     ROW(not )                                                                                                          \
     ROW(or)                                                                                                            \
     ROW(pow)                                                                                                           \
     ROW(pow_log)                                                                                                       \
     ROW(pow_slope)                                                                                                     \
     ROW(prelu)                                                                                                         \
-    ROW(reciprocal)                                                                                                    \
-    ROW(reciprocal_grad)                                                                                               \
-    ROW(relu)                                                                                                          \
-    ROW(relu_grad)                                                                                                     \
     ROW(round)                                                                                                         \
-    ROW(selu)                                                                                                          \
-    ROW(selu_grad)                                                                                                     \
-    ROW(shrink)                                                                                                        \
-    ROW(shrink_grad)                                                                                                   \
-    ROW(sigmoid)                                                                                                       \
-    ROW(sigmoid_grad)                                                                                                  \
     ROW(sign)                                                                                                          \
-    ROW(sin)                                                                                                           \
-    ROW(sin_grad)                                                                                                      \
-    ROW(sinh)                                                                                                          \
-    ROW(sinh_grad)                                                                                                     \
-    ROW(softplus)                                                                                                      \
-    ROW(softplus_grad)                                                                                                 \
-    ROW(softsign)                                                                                                      \
-    ROW(softsign_grad)                                                                                                 \
-    ROW(sqrt)                                                                                                          \
-    ROW(sqrt_grad)                                                                                                     \
     ROW(sub)                                                                                                           \
     ROW(sum)                                                                                                           \
     ROW(swiglu)                                                                                                        \
-    ROW(swish)                                                                                                         \
-    ROW(swish_grad)                                                                                                    \
-    ROW(tan)                                                                                                           \
-    ROW(tan_grad)                                                                                                      \
-    ROW(tanh)                                                                                                          \
-    ROW(tanh_grad)                                                                                                     \
-    ROW(thresholded_relu)                                                                                              \
-    ROW(thresholded_relu_grad)                                                                                         \
     ROW(where)                                                                                                         \
     ROW(xor)
 /* clang-format on */
 
-ZT_ROWS(elementwise, ROWS)
+ROWS(ZT_ROW_EXTERN)
+#define LOOP(...)
+#define UNARY(id, ...) ZT_ROW_EXTERN(id) ZT_ROW_EXTERN(id##_grad)
+#include "ops/elementwise/functions.inc"
+
+extern const struct zt_op *const zt_elementwise_rows[];
+const struct zt_op *const zt_elementwise_rows[] = { ROWS(ZT_ROW_ADDRESS)
+#define LOOP(...)
+#define UNARY(id, ...) ZT_ROW_ADDRESS(id) ZT_ROW_ADDRESS(id##_grad)
+#include "ops/elementwise/functions.inc"
+                                                        NULL };

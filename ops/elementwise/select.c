@@ -184,6 +184,7 @@ const struct zt_op zt_op_clip_6 = {
     .infer = clip_infer,
     .grad = clip_grad,
     .body = zt_clip_old_function_body,
+    .detail = ZT_ELEMENTWISE_LOOPS(clip, none),
     .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };
 
@@ -198,6 +199,7 @@ const struct zt_op zt_op_clip = {
     .infer = clip_infer,
     .grad = clip_grad,
     .no_grad_in = 1 << 1 | 1 << 2,
+    .detail = ZT_ELEMENTWISE_LOOPS(clip, none),
     .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };
 
@@ -212,5 +214,6 @@ const struct zt_op zt_op_clip_grad = {
     .attrs = with_bounds,
     .infer = zt_infer_first,
     .body = zt_clip_grad_function_body,
+    .detail = ZT_ELEMENTWISE_LOOPS(clip_grad, none),
     .kernel = { [ZT_REF] = { .run = clip_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

@@ -36,65 +36,54 @@
     DO(FLOAT, float, (double)a, a, __VA_ARGS__)                                                                        \
     DO(DOUBLE, double, a, a, __VA_ARGS__)
 
-/* SAME(id, name, inputs, value): the result has the inputs' type T, whose arithmetic wraps in U; BITS is its width,
+/* SAME(id, inputs, value): the result has the inputs' type T, whose arithmetic wraps in U; BITS is its width,
  * `negative` whether it has negative numbers. TEST: the result is bool. */
 #define BELOW_ZERO(x) ((x) <= 0 && (x) != 0)
 #define INTEGER_OPS(SAME, TEST)                                                                                        \
-    SAME(add, "Add", 2, (U)a + (U)b)                                                                                   \
-    SAME(sub, "Sub", 2, (U)a - (U)b)                                                                                   \
-    SAME(mul, "Mul", 2, (U)a *(U)b)                                                                                    \
-    SAME(div, "Div", 2, negative ? (U)signed_quotient((int64_t)a, (int64_t)b) : (U)quotient((uint64_t)a, (uint64_t)b)) \
-    SAME(mod, "Mod", 2, negative ? (U)floored((int64_t)a, (int64_t)b) : (U)remainder_of((uint64_t)a, (uint64_t)b))     \
-    SAME(fmod, "truncated Mod", 2,                                                                                     \
-         negative ? (U)truncated((int64_t)a, (int64_t)b) : (U)remainder_of((uint64_t)a, (uint64_t)b))                  \
-    SAME(max, "Max", 2, a > b ? a : b)                                                                                 \
-    SAME(min, "Min", 2, a < b ? a : b)                                                                                 \
-    SAME(sum, "Sum", 2, (U)a + (U)b)                                                                                   \
-    SAME(abs, "Abs", 1, BELOW_ZERO(a) ? 0 - (U)a : (U)a)                                                               \
-    SAME(neg, "Neg", 1, 0 - (U)a)                                                                                      \
-    SAME(sign, "Sign", 1, (a > 0) - BELOW_ZERO(a))                                                                     \
-    SAME(and, "BitwiseAnd", 2, a &b)                                                                                   \
-    SAME(or, "BitwiseOr", 2, a | b)                                                                                    \
-    SAME(xor, "BitwiseXor", 2, a ^ b)                                                                                  \
-    SAME(not, "BitwiseNot", 1, ~(U)a)                                                                                  \
-    SAME(left, "BitShift", 2, BELOW_ZERO(b) || b >= BITS ? 0 : (U)a << ((U)b & (BITS - 1)))                            \
-    SAME(right, "BitShift right", 2,                                                                                   \
-         (a >> (BELOW_ZERO(b) || b >= BITS ? (U)(BITS - 1) : (U)b)) >> (!negative && b >= BITS))                       \
-    TEST(equal, "Equal", 2, a == b)                                                                                    \
-    TEST(less, "Less", 2, a < b)                                                                                       \
-    TEST(less_or_equal, "LessOrEqual", 2, a <= b)                                                                      \
-    TEST(greater, "Greater", 2, a > b)                                                                                 \
-    TEST(greater_or_equal, "GreaterOrEqual", 2, a >= b)
+    SAME(add, 2, (U)a + (U)b)                                                                                          \
+    SAME(sub, 2, (U)a - (U)b)                                                                                          \
+    SAME(mul, 2, (U)a *(U)b)                                                                                           \
+    SAME(div, 2, negative ? (U)signed_quotient((int64_t)a, (int64_t)b) : (U)quotient((uint64_t)a, (uint64_t)b))        \
+    SAME(mod, 2, negative ? (U)floored((int64_t)a, (int64_t)b) : (U)remainder_of((uint64_t)a, (uint64_t)b))            \
+    SAME(fmod, 2, negative ? (U)truncated((int64_t)a, (int64_t)b) : (U)remainder_of((uint64_t)a, (uint64_t)b))         \
+    SAME(max, 2, a > b ? a : b)                                                                                        \
+    SAME(min, 2, a < b ? a : b)                                                                                        \
+    SAME(sum, 2, (U)a + (U)b)                                                                                          \
+    SAME(abs, 1, BELOW_ZERO(a) ? 0 - (U)a : (U)a)                                                                      \
+    SAME(neg, 1, 0 - (U)a)                                                                                             \
+    SAME(sign, 1, (a > 0) - BELOW_ZERO(a))                                                                             \
+    SAME(and, 2, a &b)                                                                                                 \
+    SAME(or, 2, a | b)                                                                                                 \
+    SAME(xor, 2, a ^ b)                                                                                                \
+    SAME(not, 1, ~(U)a)                                                                                                \
+    SAME(left, 2, BELOW_ZERO(b) || b >= BITS ? 0 : (U)a << ((U)b & (BITS - 1)))                                        \
+    SAME(right, 2, (a >> (BELOW_ZERO(b) || b >= BITS ? (U)(BITS - 1) : (U)b)) >> (!negative && b >= BITS))             \
+    TEST(equal, 2, a == b)                                                                                             \
+    TEST(less, 2, a < b)                                                                                               \
+    TEST(less_or_equal, 2, a <= b)                                                                                     \
+    TEST(greater, 2, a > b)                                                                                            \
+    TEST(greater_or_equal, 2, a >= b)
 /* Those of double. */
 #define DOUBLE_OPS(SAME, TEST)                                                                                         \
-    SAME(add, "Add", 2, a + b)                                                                                         \
-    SAME(sub, "Sub", 2, a - b)                                                                                         \
-    SAME(mul, "Mul", 2, a *b)                                                                                          \
-    SAME(div, "Div", 2, a / b)                                                                                         \
-    TEST(equal, "Equal", 2, a == b)                                                                                    \
-    TEST(less, "Less", 2, a < b)                                                                                       \
-    TEST(less_or_equal, "LessOrEqual", 2, a <= b)                                                                      \
-    TEST(greater, "Greater", 2, a > b)                                                                                 \
-    TEST(greater_or_equal, "GreaterOrEqual", 2, a >= b)
+    SAME(add, 2, a + b)                                                                                                \
+    SAME(sub, 2, a - b)                                                                                                \
+    SAME(mul, 2, a *b)                                                                                                 \
+    SAME(div, 2, a / b)                                                                                                \
+    TEST(equal, 2, a == b)                                                                                             \
+    TEST(less, 2, a < b)                                                                                               \
+    TEST(less_or_equal, 2, a <= b)                                                                                     \
+    TEST(greater, 2, a > b)                                                                                            \
+    TEST(greater_or_equal, 2, a >= b)
 
 /* Those of bool, whose bytes are true where they are not 0. */
 #define BOOL_OPS(TEST)                                                                                                 \
-    TEST(logical_and, "And", 2, (a != 0) & (b != 0))                                                                   \
-    TEST(logical_or, "Or", 2, (a | b) != 0)                                                                            \
-    TEST(logical_xor, "Xor", 2, (a != 0) ^ (b != 0))                                                                   \
-    TEST(logical_not, "Not", 1, a == 0)
+    TEST(logical_and, 2, (a != 0) & (b != 0))                                                                          \
+    TEST(logical_or, 2, (a | b) != 0)                                                                                  \
+    TEST(logical_xor, 2, (a != 0) ^ (b != 0))                                                                          \
+    TEST(logical_not, 1, a == 0)
 
-enum op {
-#define OP(id, ...) OP_##id,
-    INTEGER_OPS(OP, OP) BOOL_OPS(OP)
-#undef OP
-        OPS
-};
-static const struct {
-    const char *name;
-    int inputs;
-} ops[OPS] = {
-#define OP(id, NAME, INPUTS, VALUE) { NAME, INPUTS },
+static const int inputs_of[ZT_TYPED_OPS] = {
+#define OP(id, INPUTS, VALUE) [ZT_TYPED_##id] = INPUTS,
     INTEGER_OPS(OP, OP) BOOL_OPS(OP)
 #undef OP
 };
@@ -135,35 +124,27 @@ static inline uint64_t whole_unsigned(double x) {
 }
 
 struct typed {
-    zt_typed_function *loop[OPS][ZT_DTYPES], *cast[ZT_DTYPES][ZT_DTYPES];
+    zt_typed_function *loop[ZT_TYPED_OPS][ZT_DTYPES], *cast[ZT_DTYPES][ZT_DTYPES];
 };
 
 #define BODY "ops/elementwise/simd_typed.inc"
 #include "ops/cpu/simd_targets.inc"
 
-/* How the list calls the op that a node with its attributes is. */
-static const char *name_of(const struct zt_node *node) {
-    if (strcmp(node->op_type, "BitShift") == 0)
-        return strcmp(zt_attr_text(node, "direction", ""), "RIGHT") == 0 ? "BitShift right" : "BitShift";
-    if (strcmp(node->op_type, "Mod") == 0)
-        return zt_attr_int(node, "fmod", 0) ? "truncated Mod" : "Mod";
-    return node->op_type;
-}
-
-static int find_op(const struct zt_node *node) {
-    const char *name = name_of(node);
-    int i = 0;
-    while (i < OPS && strcmp(ops[i].name, name) != 0)
-        i++;
-    return i;
+/* The row's loop, or what an attribute of the node makes of it. */
+static enum zt_typed_op find_op(const struct zt_node *node) {
+    const struct zt_elementwise *loops = node->op->detail;
+    const enum zt_typed_op op = loops ? loops->typed : ZT_TYPED_none;
+    if (op == ZT_TYPED_left && strcmp(zt_attr_text(node, "direction", ""), "RIGHT") == 0)
+        return ZT_TYPED_right;
+    return op == ZT_TYPED_mod && zt_attr_int(node, "fmod", 0) ? ZT_TYPED_fmod : op;
 }
 
 zt_typed_function *zt_typed_loop(const struct zt_node *node, enum zt_dtype dtype, int *inputs) {
-    const int i = find_op(node);
-    if (i == OPS || dtype < 0 || dtype >= ZT_DTYPES)
+    const enum zt_typed_op op = find_op(node);
+    if (op == ZT_TYPED_none || dtype < 0 || dtype >= ZT_DTYPES)
         return NULL;
-    *inputs = ops[i].inputs;
-    return OF_MACHINE(&typed)->loop[i][dtype];
+    *inputs = inputs_of[op];
+    return OF_MACHINE(&typed)->loop[op][dtype];
 }
 
 zt_typed_function *zt_typed_cast(enum zt_dtype from, enum zt_dtype to) {
@@ -172,17 +153,15 @@ zt_typed_function *zt_typed_cast(enum zt_dtype from, enum zt_dtype to) {
 
 /* ---- as text ---- */
 
-#define TEXT(id, NAME, INPUTS, VALUE) [OP_##id] = { #VALUE, INPUTS },
-static const struct zt_typed_text integer_texts[OPS] = { INTEGER_OPS(TEXT, TEXT) };
-static const struct zt_typed_text double_texts[OPS] = { DOUBLE_OPS(TEXT, TEXT) };
-static const struct zt_typed_text bool_texts[OPS] = { BOOL_OPS(TEXT)[OP_equal] = { "a == b", 2 } };
+#define TEXT(id, INPUTS, VALUE) [ZT_TYPED_##id] = { #VALUE, INPUTS },
+static const struct zt_typed_text integer_texts[ZT_TYPED_OPS] = { INTEGER_OPS(TEXT, TEXT) };
+static const struct zt_typed_text double_texts[ZT_TYPED_OPS] = { DOUBLE_OPS(TEXT, TEXT) };
+static const struct zt_typed_text bool_texts[ZT_TYPED_OPS] = { BOOL_OPS(TEXT)[ZT_TYPED_equal] = { "a == b", 2 } };
 #undef TEXT
 
 struct zt_typed_text zt_typed_text(const struct zt_node *node, enum zt_dtype dtype) {
-    const int i = find_op(node);
+    const enum zt_typed_op i = find_op(node);
     const struct zt_typed_text none = { 0 };
-    if (i == OPS)
-        return none;
     return zt_dtype_in(dtype, ZT_ANY_INT) ? integer_texts[i]
            : dtype == ZT_DOUBLE           ? double_texts[i]
            : dtype == ZT_BOOL             ? bool_texts[i]

@@ -5,7 +5,8 @@
 #ifndef ZT_OPS_ELEMENTWISE_SIMD_TYPED_H
 #define ZT_OPS_ELEMENTWISE_SIMD_TYPED_H
 
-#include "graph/ir/graph.h"
+#include "graph/ir/op.h"
+#include "ops/elementwise/loops.h"
 
 /* y[i] = f(a[i * a_step], b[i * b_step]), i < n; steps are 0 or 1, not both 0. y may be a. */
 struct zt_typed_span {

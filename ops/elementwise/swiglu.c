@@ -64,5 +64,6 @@ const struct zt_op zt_op_swiglu = {
     .attrs = attrs,
     .infer = infer,
     .grad = grad,
+    .detail = ZT_ELEMENTWISE_LOOPS(swiglu, none),
     .kernel = { [ZT_REF] = { .run = run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

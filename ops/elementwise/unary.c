@@ -1,11 +1,11 @@
-/* Elementwise functions of one input: mathematics. Activations are in activation.c, predicates in predicate.c. */
+/* The rows of functions.inc as operators. */
 #include "ops/elementwise/unary.h"
 
 #include "ops/kernel/element_blocks.h"
 
 #include <math.h>
 
-void zt_unary_parameters(const struct zt_node *node, const struct zt_unary_rule *rule, double p[2]) {
+static void parameters(const struct zt_node *node, const struct zt_unary_rule *rule, double p[2]) {
     const struct zt_attr_spec *spec = node->op->attrs;
     p[0] = rule->otherwise[0];
     p[1] = rule->otherwise[1];
@@ -35,7 +35,7 @@ bool zt_unary_run(const struct zt_call *call, const struct zt_unary_rule *rule) 
         run_ints(call, rule);
         return true;
     }
-    zt_unary_parameters(call->node, rule, p);
+    parameters(call->node, rule, p);
     int64_t count = zt_shape_count(&y->shape);
     for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
         int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
@@ -49,7 +49,7 @@ bool zt_unary_run(const struct zt_call *call, const struct zt_unary_rule *rule) 
 bool zt_unary_grad_run(const struct zt_call *call, const struct zt_unary_rule *rule) {
     const struct zt_view *dy = &call->in[0], *kept = &call->in[1], *dx = &call->out[0];
     double p[2], v[ZT_ELEMENT_BLOCK], g[ZT_ELEMENT_BLOCK];
-    zt_unary_parameters(call->node, rule, p);
+    parameters(call->node, rule, p);
     int64_t count = zt_shape_count(&dx->shape);
     for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
         int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
@@ -71,6 +71,20 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
     return true;
 }
 
+/* The ONNX function body of a gradient row: `text` makes dx of g and v, with a and b the first two attributes. */
+static bool write_body(struct zt_function_body *body, const struct zt_node *node, const struct zt_unary_rule *rule,
+                       const char *text) {
+    double p[2];
+    parameters(node, rule, p);
+    zt_function_body_names(body, "g, v -> dx");
+    zt_function_body_number(body, "a", p[0]);
+    zt_function_body_number(body, "b", p[1]);
+    zt_function_body_add(body, "%s", text);
+    return true;
+}
+
+/* ---- what the expressions of functions.inc call ---- */
+
 static void abs_int(int64_t n, bool is_unsigned, const int64_t *x, int64_t *y) {
     for (int64_t i = 0; i < n; i++)
         y[i] = is_unsigned || x[i] >= 0 ? x[i] : (int64_t)(0 - (uint64_t)x[i]);
@@ -82,26 +96,100 @@ static void neg_int(int64_t n, bool is_unsigned, const int64_t *x, int64_t *y) {
         y[i] = (int64_t)(0 - (uint64_t)x[i]);
 }
 
-UNARY_ROW(abs, "Abs", 6, ZT_ANY_NUMBER, ZT_KEEP_X, NULL, 0, 0, fabs(x),
-          v > 0   ? g
-          : v < 0 ? -g
-                  : 0 * g,
-          abs_int, ZT_OP_HALF | ZT_OP_LIGHT)
-UNARY(acos, "Acos", 7, ZT_KEEP_X, NULL, 0, 0, acos(x), -g / sqrt(1 - v * v))
-UNARY(acosh, "Acosh", 9, ZT_KEEP_X, NULL, 0, 0, acosh(x), g / sqrt(v * v - 1))
-UNARY(asin, "Asin", 7, ZT_KEEP_X, NULL, 0, 0, asin(x), g / sqrt(1 - v * v))
-UNARY(asinh, "Asinh", 9, ZT_KEEP_X, NULL, 0, 0, asinh(x), g / sqrt(v * v + 1))
-UNARY(atan, "Atan", 7, ZT_KEEP_X, NULL, 0, 0, atan(x), g / (1 + v * v))
-UNARY(atanh, "Atanh", 9, ZT_KEEP_X, NULL, 0, 0, atanh(x), g / (1 - v * v))
-UNARY(cos, "Cos", 7, ZT_KEEP_X, NULL, 0, 0, cos(x), -g *sin(v))
-UNARY(cosh, "Cosh", 9, ZT_KEEP_X, NULL, 0, 0, cosh(x), g *sinh(v))
-UNARY_ROW(erf, "Erf", 9, ZT_ANY_NUMBER, ZT_KEEP_X, NULL, 0, 0, erf(x), g *M_2_SQRTPI *exp(-v *v), NULL, ZT_OP_HALF)
-UNARY(exp, "Exp", 6, ZT_KEEP_Y, NULL, 0, 0, exp(x), g *v)
-UNARY(log, "Log", 6, ZT_KEEP_X, NULL, 0, 0, log(x), g / v)
-UNARY_ROW(neg, "Neg", 6, ZT_ANY_FLOAT | ZT_ANY_SIGNED, ZT_KEEP_X, NULL, 0, 0, -x, -g, neg_int, ZT_OP_HALF | ZT_OP_LIGHT)
-UNARY(reciprocal, "Reciprocal", 6, ZT_KEEP_Y, NULL, 0, 0, 1 / x, -g *v *v)
-UNARY(sin, "Sin", 7, ZT_KEEP_X, NULL, 0, 0, sin(x), g *cos(v))
-UNARY(sinh, "Sinh", 9, ZT_KEEP_X, NULL, 0, 0, sinh(x), g *cosh(v))
-UNARY(sqrt, "Sqrt", 6, ZT_KEEP_Y, NULL, 0, 0, sqrt(x), g / (2 * v))
-UNARY(tan, "Tan", 7, ZT_KEEP_Y, NULL, 0, 0, tan(x), g *(1 + v * v))
-UNARY(tanh, "Tanh", 6, ZT_KEEP_Y, NULL, 0, 0, tanh(x), g *(1 - v * v))
+/* A slope that differs on the two sides of 0 is their mean at 0, what a central difference finds there. */
+static double at_kink(double x, double above, double below) {
+    return x > 0 ? above : x < 0 ? below : (above + below) / 2;
+}
+
+static double clamp01(double x) {
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
+static double sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+
+static double softplus(double x) {
+    return log1p(exp(-fabs(x))) + (x < 0 ? 0 : x);
+}
+
+/* Mish: y = x tanh(softplus(x)), dy/dx = t + x (1 - t^2) sigmoid(x) with t = tanh(softplus(x)) */
+static double mish_slope(double x) {
+    double t = tanh(softplus(x));
+    return t + x * (1 - t * t) * sigmoid(x);
+}
+
+/* Swish: y = x s, dy/dx = s + a x s (1 - s) with s = sigmoid(a x) */
+static double swish_slope(double a, double x) {
+    double s = sigmoid(a * x);
+    return s + a * x * s * (1 - s);
+}
+
+static void relu_int(int64_t n, bool is_unsigned, const int64_t *x, int64_t *y) {
+    for (int64_t i = 0; i < n; i++)
+        y[i] = is_unsigned || x[i] > 0 ? x[i] : 0;
+}
+
+/* In ONNX function bodies: w is 1 above a kink at 0, 0 below it, and a half on it. */
+#define KINK "w = 0.5 + 0.5 * Sign(v);"
+
+/* ---- rows NAME and NAMEGrad ---- */
+
+#define ATTRIBUTES(A_NAME, B_NAME)                                                                                     \
+    (const struct zt_attr_spec[]) {                                                                                    \
+        { A_NAME, ZT_ATTR_FLOAT }, { B_NAME, ZT_ATTR_FLOAT }, {                                                        \
+            0                                                                                                          \
+        }                                                                                                              \
+    }
+
+#define LOOP(...)
+#define UNARY(id, NAME, SINCE, TYPES, SAVED, A_NAME, A, B_NAME, B, INTEGERS, TYPED, FLAGS, Y, DX, ZERO, VALUE,         \
+              GRAD_INPUTS, GRAD_ZERO, GRAD_VALUE, BODY_TEXT)                                                           \
+    ZT_UNARY_LOOPS(id, Y, DX)                                                                                          \
+    static const struct zt_unary_rule id##_rule = { { A, B }, id##_f, id##_df, INTEGERS };                             \
+    static bool id##_run(const struct zt_call *call, struct zt_err *err) {                                             \
+        (void)err;                                                                                                     \
+        return zt_unary_run(call, &id##_rule);                                                                         \
+    }                                                                                                                  \
+    static bool id##_grad_run(const struct zt_call *call, struct zt_err *err) {                                        \
+        (void)err;                                                                                                     \
+        return zt_unary_grad_run(call, &id##_rule);                                                                    \
+    }                                                                                                                  \
+    static bool id##_grad(struct zt_grad *b, int node, struct zt_err *err) {                                           \
+        (void)err;                                                                                                     \
+        return zt_unary_grad(b, node, NAME "Grad", SAVED);                                                             \
+    }                                                                                                                  \
+    static ZT_FUNCTION_BODY(id##_grad_body) {                                                                          \
+        (void)err;                                                                                                     \
+        return write_body(b, g->nodes[node], &id##_rule, BODY_TEXT);                                                   \
+    }                                                                                                                  \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = NAME,                                                                                                  \
+        .domain = "",                                                                                                  \
+        .since = SINCE,                                                                                                \
+        ZT_ONE_OUT(1, 1),                                                                                              \
+        .flags = ZT_OP_IN_PLACE | ZT_OP_POINTWISE | (FLAGS),                                                           \
+        .in_types = { TYPES },                                                                                         \
+        .attrs = ATTRIBUTES(A_NAME, B_NAME),                                                                           \
+        .infer = zt_infer_first,                                                                                       \
+        .grad = id##_grad,                                                                                             \
+        .detail = ZT_ELEMENTWISE_LOOPS(id, TYPED),                                                                     \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },    \
+    };                                                                                                                 \
+    const struct zt_op zt_op_##id##_grad = {                                                                           \
+        .name = NAME "Grad",                                                                                           \
+        .domain = "ztrain",                                                                                            \
+        .since = 1,                                                                                                    \
+        ZT_ONE_OUT(2, 2),                                                                                              \
+        .flags = ZT_OP_IN_PLACE | (FLAGS),                                                                             \
+        .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT },                                                                    \
+        .same_type = 1 << 1,                                                                                           \
+        .attrs = ATTRIBUTES(A_NAME, B_NAME),                                                                           \
+        .infer = zt_infer_first,                                                                                       \
+        .body = id##_grad_body,                                                                                        \
+        .detail = ZT_ELEMENTWISE_LOOPS(id##_grad, none),                                                               \
+        .kernel = { [ZT_REF] = { .run = id##_grad_run },                                                               \
+                    [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                                     \
+                    [ZT_CUDA] = ZT_POINTWISE_CUDA },                                                                   \
+    };
+#include "ops/elementwise/functions.inc"

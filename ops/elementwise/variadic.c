@@ -137,7 +137,7 @@ FOLD_LOOP(sum_f, a + b)
 static const struct fold max_fold = { max_f, max_i, false }, min_fold = { min_f, min_i, false },
                          sum_fold = { sum_f, NULL, false }, mean_fold = { sum_f, NULL, true };
 
-#define VARIADIC_ROW(id, NAME, TYPES, GRAD)                                                                            \
+#define VARIADIC_ROW(id, NAME, TYPES, GRAD, TYPED)                                                                     \
     static bool id##_run(const struct zt_call *call, struct zt_err *err) {                                             \
         (void)err;                                                                                                     \
         fold_all(call, &id##_fold);                                                                                    \
@@ -152,10 +152,11 @@ static const struct fold max_fold = { max_f, max_i, false }, min_fold = { min_f,
         .in_types = { TYPES },                                                                                         \
         .infer = variadic_infer,                                                                                       \
         .grad = GRAD,                                                                                                  \
+        .detail = ZT_ELEMENTWISE_LOOPS(id, TYPED),                                                                     \
         .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },    \
     };
 
-VARIADIC_ROW(max, "Max", ZT_ANY_NUMBER, extreme_grad)
-VARIADIC_ROW(mean, "Mean", ZT_ANY_FLOAT, mean_grad)
-VARIADIC_ROW(min, "Min", ZT_ANY_NUMBER, extreme_grad)
-VARIADIC_ROW(sum, "Sum", ZT_ANY_FLOAT, sum_grad)
+VARIADIC_ROW(max, "Max", ZT_ANY_NUMBER, extreme_grad, max)
+VARIADIC_ROW(mean, "Mean", ZT_ANY_FLOAT, mean_grad, none)
+VARIADIC_ROW(min, "Min", ZT_ANY_NUMBER, extreme_grad, min)
+VARIADIC_ROW(sum, "Sum", ZT_ANY_FLOAT, sum_grad, sum)

@@ -109,7 +109,7 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     }
     zt_conv_direct_take(&s->direct, &s->main, &c.conv, s->samples);
     set_pool(s, &c, blocked);
-    zt_activation_of(g->nodes[p->node], "Relu", &s->relu);
+    zt_activation_of(g->nodes[p->node], &zt_op_relu, &s->relu);
     p->state = s;
     p->in_layout[0] = zt_conv_layout(g->arena, &s->main, ZT_CONV_X, &x->shape);
     p->in_layout[1] = zt_conv_layout(g->arena, &s->main, ZT_CONV_W, &zt_in(g, p->node, 1)->shape);

@@ -123,7 +123,7 @@ bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
     }
     p->state = s;
     s->relu_elems = product.relu ? zt_shape_count(&product.shape.out) : 0;
-    zt_activation_of(n, "Relu", &s->relu);
+    zt_activation_of(n, &zt_op_relu, &s->relu);
     p->can_accumulate = product.weight_gradient;
     p->workspace_bytes = zt_batch_blocks_scratch(&s->chunks, p->threads);
     size_t adding = product.weight_gradient ? zt_batch_blocks_scratch(&s->adding, p->threads) : 0;

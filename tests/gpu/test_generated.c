@@ -47,10 +47,9 @@ enum { CAPABILITIES = sizeof capabilities / sizeof *capabilities };
 /* All values of the table as one chain would be too long; so many at a time. */
 START_TEST(every_float_expression_compiles) {
     static const struct zt_pointwise rows[] = {
-#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE)                                                              \
+#define LOOP(id, INPUTS, U, U0, V, V0, ZERO, VALUE)                                                                    \
     { .value = #VALUE, .dtype = ZT_FLOAT, .inputs = INPUTS, .number = { U0, V0 }, .scale = 1 },
-        ZT_ELEMENTWISE(LANE)
-#undef LANE
+#include "ops/elementwise/loops.inc"
     };
     const int count = (int)(sizeof rows / sizeof *rows);
     for (int first = 0; first < count; first += ZT_CHAIN_STEPS) {
