@@ -9,7 +9,6 @@
 #include "graph/passes/fuse.h"
 #include "graph/passes/pattern.h"
 #include "ops/softmax/softmax.h"
-#include "ops/table.h"
 
 #include <math.h>
 #include <string.h>

@@ -10,7 +10,6 @@
 #include "graph/passes/lower.h"
 #include "ops/control/loop_run.h"
 #include "ops/kernel/shape.h"
-#include "ops/table.h"
 
 #include <limits.h>
 #include <string.h>

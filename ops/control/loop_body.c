@@ -1,9 +1,9 @@
 /* From a Loop's or Scan's body to a graph that is one turn of it. */
+#include "graph/passes/passes.h"
 #include "ops/control/loop_run.h"
 
 #include "graph/passes/lower_count.h"
 #include "ops/kernel/shape.h"
-#include "ops/table.h"
 
 #include <string.h>
 

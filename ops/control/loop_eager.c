@@ -2,7 +2,6 @@
  * forgotten. So a condition may depend on data, states may grow, and nothing that a turn computed stays. */
 #include "ops/control/loop_run.h"
 #include "ops/kernel/shape.h"
-#include "ops/table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "base/align.h"
 #include "graph/passes/memory.h"
 #include "graph/passes/passes.h"
-#include "ops/table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include "ops/control/loop_run.h"
 
 #include "ops/kernel/shape.h"
-#include "ops/table.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  *     mish          x tanh(softplus(x))
  *     softplus      log(1 + exp x), and softplus where x is no larger than a limit beyond which x is the same number
  */
+#include "graph/passes/passes.h"
 #include "graph/passes/pattern.h"
-#include "ops/table.h"
 
 #include <math.h>
 

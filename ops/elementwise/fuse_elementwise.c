@@ -16,7 +16,6 @@
 #include "ops/elementwise/kernels.h"
 #include "graph/passes/fuse.h"
 #include "ops/elementwise/pointwise.h"
-#include "ops/table.h"
 
 #include <string.h>
 

@@ -2,6 +2,11 @@
 #ifndef ZT_OPS_ELEMENTWISE_LOOPS_H
 #define ZT_OPS_ELEMENTWISE_LOOPS_H
 
+#include <stdbool.h>
+
+struct zt_graph;
+struct zt_pointwise; /* pointwise.h */
+
 /* The vector loops of functions.inc. ZT_SIMD_none: no loop. */
 enum zt_simd_op {
     ZT_SIMD_none,
@@ -49,6 +54,8 @@ enum zt_typed_op {
 struct zt_elementwise {
     enum zt_simd_op simd;
     enum zt_typed_op typed;
+    /* Its expression (pointwise.h), where that is not the loops'. False: the node has none. */
+    bool (*expression)(const struct zt_graph *g, int node, struct zt_pointwise *to);
 };
 #define ZT_ELEMENTWISE_LOOPS(simd_, typed_)                                                                            \
     &(const struct zt_elementwise) {                                                                                   \

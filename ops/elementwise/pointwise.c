@@ -2,10 +2,7 @@
 
 #include "ops/elementwise/elementwise_cpu.h"
 #include "ops/elementwise/simd_elementwise.h"
-#include "ops/random/random.h"
 #include "ops/elementwise/simd_typed.h"
-
-#include <string.h>
 
 /* Values a float holds, and what a float is stored as. */
 static const unsigned held = ZT_BIT(ZT_FLOAT) | ZT_ANY_HALF | ZT_BIT(ZT_BOOL) | ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT8) |
@@ -27,32 +24,13 @@ static bool have_types(const struct zt_graph *g, int node, int inputs, unsigned 
     return good;
 }
 
+bool zt_pointwise_floats(const struct zt_graph *g, int node, int inputs) {
+    return have_types(g, node, inputs, held);
+}
+
 /* Max, Min, Sum, Mean */
 static bool folds(const struct zt_graph *g, int node) {
     return g->nodes[node]->op->flags & ZT_OP_VARIADIC;
-}
-
-/* Chosen elements are moved as they are. */
-static bool find_choice(const struct zt_graph *g, int node, struct zt_pointwise *to) {
-    if (strcmp(g->nodes[node]->op_type, "Where") != 0)
-        return false;
-    *to = (struct zt_pointwise){
-        .value = "a ? b : c", .dtype = zt_in(g, node, 1)->dtype, .moves = true, .inputs = 3, .scale = 1
-    };
-    return true;
-}
-
-/* DropoutGrad(dy, mask[, ratio]) with a ratio that is known. */
-static bool find_dropout_grad(const struct zt_graph *g, int node, struct zt_pointwise *to) {
-    double ratio;
-    if (strcmp(g->nodes[node]->op_type, "DropoutGrad") != 0 || !zt_dropout_ratio(g, node, 2, &ratio) ||
-        !have_types(g, node, 2, held))
-        return false;
-    float scale = (float)zt_dropout_scale(ratio);
-    *to = (struct zt_pointwise){
-        .value = "F(drop)(b == 0, a * u)", .dtype = ZT_FLOAT, .inputs = 2, .number = { scale, 0 }, .scale = 1
-    };
-    return true;
 }
 
 static bool find_typed(const struct zt_graph *g, int node, struct zt_pointwise *to) {
@@ -87,8 +65,9 @@ static bool find_float(const struct zt_graph *g, int node, struct zt_pointwise *
 }
 
 bool zt_pointwise_find(const struct zt_graph *g, int node, struct zt_pointwise *to) {
-    return (find_choice(g, node, to) || find_dropout_grad(g, node, to) || find_typed(g, node, to) ||
-            find_float(g, node, to)) &&
+    const struct zt_elementwise *loops = g->nodes[node]->op->detail;
+    return (loops && loops->expression ? loops->expression(g, node, to)
+                                       : find_typed(g, node, to) || find_float(g, node, to)) &&
            to->inputs <= ZT_POINTWISE_INPUTS;
 }
 

@@ -36,6 +36,9 @@ struct zt_fused_elementwise {
 /* False where the node is no such op, or has types, or numbers not known before it runs, that no expression is for. */
 bool zt_pointwise_find(const struct zt_graph *g, int node, struct zt_pointwise *to);
 
+/* Whether the first `inputs` inputs are there and of types whose values floats hold. */
+bool zt_pointwise_floats(const struct zt_graph *g, int node, int inputs);
+
 /* The column ZT_CUDA of elementwise rows: nodes with an expression. A row whose description is this function may become
  * a step of a fused elementwise node; it describes to a struct zt_fused_elementwise of one step. */
 bool zt_pointwise_takes_cuda(const struct zt_graph *g, int node);

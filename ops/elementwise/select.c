@@ -4,7 +4,7 @@
 #include "ops/kernel/shape.h"
 
 #include "ops/elementwise/elementwise_cpu.h"
-#include "ops/movement/copy_cpu.h"
+#include "ops/elementwise/where_cpu.h"
 #include "ops/kernel/element_blocks.h"
 
 #include <math.h>
@@ -54,6 +54,14 @@ static bool where_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
+/* Chosen elements are moved as they are stored. */
+static bool where_expression(const struct zt_graph *g, int node, struct zt_pointwise *to) {
+    *to = (struct zt_pointwise){
+        .value = "a ? b : c", .dtype = zt_in(g, node, 1)->dtype, .moves = true, .inputs = 3, .scale = 1
+    };
+    return true;
+}
+
 const struct zt_op zt_op_where = {
     .name = "Where",
     .domain = "",
@@ -64,7 +72,8 @@ const struct zt_op zt_op_where = {
     .infer = where_infer,
     .grad = where_grad,
     .no_grad_in = 1 << 0,
-    .kernel = { [ZT_REF] = { .run = where_run }, [ZT_CPU] = ZT_MOVE_CPU(where), [ZT_CUDA] = ZT_POINTWISE_CUDA },
+    .detail = &(const struct zt_elementwise){ .expression = where_expression },
+    .kernel = { [ZT_REF] = { .run = where_run }, [ZT_CPU] = ZT_WHERE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };
 
 /* ---- Clip:  y = min(max(x, low), high)    dx = dy where low <= x <= high ---- */

@@ -3,10 +3,10 @@
  *     softmax        exp(x - max x) / sum exp(x - max x)
  *     log_softmax    log softmax x, x - log sum exp x, and the latter with the maximum taken off first
  *     softmax_loss   NegativeLogLikelihoodLoss of a LogSoftmax over the classes: SoftmaxCrossEntropyLoss */
+#include "graph/passes/passes.h"
 #include "graph/passes/pattern.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
-#include "ops/table.h"
 
 #include <string.h>
 

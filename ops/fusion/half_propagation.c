@@ -9,7 +9,6 @@
  * half pass takes, stand around: norms, pools, losses, and what moves elements. */
 #include "ops/fusion/kernels.h"
 #include "graph/passes/fuse.h"
-#include "ops/table.h"
 
 #include <string.h>
 

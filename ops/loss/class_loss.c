@@ -241,16 +241,8 @@ static bool loss_describe(const struct zt_graph *g, int node, void *to, struct z
 static bool grad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     return describe(g, node, 1, to, err);
 }
-bool zt_class_loss_takes_cuda(const struct zt_graph *g, int node) {
-    const unsigned whole = ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
-    bool takes = true;
-    for (int i = 0; i < g->nodes[node]->in_count; i++)
-        takes &= !zt_in(g, node, i) || zt_dtype_in(zt_in(g, node, i)->dtype, ZT_CUDA_FLOATS | whole);
-    return takes;
-}
-
-#define LOSS_CUDA         ZT_CUDA_AS(class_loss, zt_class_loss_takes_cuda, loss_describe)
-#define GRAD_CUDA(kernel) ZT_CUDA_AS(kernel, zt_class_loss_takes_cuda, grad_describe)
+#define LOSS_CUDA         ZT_CUDA_AS(class_loss, zt_loss_takes_cuda, loss_describe)
+#define GRAD_CUDA(kernel) ZT_CUDA_AS(kernel, zt_loss_takes_cuda, grad_describe)
 
 /* ---- rows ---- */
 

@@ -51,7 +51,4 @@ bool zt_class_loss_grad_ref(const struct zt_call *call, struct zt_err *err);
 /* The gradient's inputs but the log sum exp -> dx, loss */
 bool zt_class_loss_train_ref(const struct zt_call *call, struct zt_err *err);
 
-/* Whether the CUDA kernels take the node: float or half types, targets int32 or int64. */
-bool zt_class_loss_takes_cuda(const struct zt_graph *g, int node);
-
 #endif

@@ -1,15 +1,21 @@
 /* The losses of the config by type, and ztrain.CountCorrect, the count behind the metric accuracy. */
-#include "ops/loss/class_loss.h"
 #include "ops/loss/loss.h"
 
 #include "ops/loss/kernels.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/kernel/axis_slices.h"
 #include "ops/kernel/element_blocks.h"
-#include "ops/table.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>
+
+bool zt_loss_takes_cuda(const struct zt_graph *g, int node) {
+    const unsigned whole = ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
+    bool takes = true;
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
+        takes &= !zt_in(g, node, i) || zt_dtype_in(zt_in(g, node, i)->dtype, ZT_CUDA_FLOATS | whole);
+    return takes;
+}
 
 const struct zt_loss_row zt_losses[] = {
     { "cross_entropy", "CrossEntropy", true, { "label_smoothing" } },
@@ -113,5 +119,5 @@ const struct zt_op zt_op_count_correct = {
     .attrs = count_attrs,
     .infer = count_infer,
     .kernel = { [ZT_REF] = { .run = count_ref },
-                [ZT_CUDA] = ZT_CUDA_AS(count_correct, zt_class_loss_takes_cuda, count_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(count_correct, zt_loss_takes_cuda, count_describe) },
 };

@@ -10,6 +10,9 @@
 bool zt_loss_weight_fits(const struct zt_graph *g, int node, const struct zt_value *weight,
                          const struct zt_shape *target, struct zt_err *err);
 
+/* Whether the CUDA kernels take the node: float or half types, targets int32 or int64. */
+bool zt_loss_takes_cuda(const struct zt_graph *g, int node);
+
 /* A loss type of the config as an op: node (logits, target[, weight[, class weight]]) -> scalar, domain "ztrain"; the
  * fourth input where targets are integers (ops/loss/loss.h, ops/loss/class_loss.c). Rows in ops/loss/loss.c. */
 struct zt_loss_row {

@@ -1,7 +1,6 @@
 /* What stands at the end of the graph, in front of the loss: an activation that the loss applies itself. */
 #include "ops/loss/loss.h"
 #include "ops/softmax/softmax.h"
-#include "ops/table.h"
 
 #include <string.h>
 

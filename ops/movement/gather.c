@@ -5,7 +5,6 @@
 #include "ops/movement/kernels.h"
 #include "ops/movement/combine.h"
 #include "ops/movement/gather_cpu.h"
-#include "ops/table.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>

@@ -9,7 +9,6 @@
  * its parts to the second in place of s. */
 #include "graph/passes/lower.h"
 #include "ops/kernel/shape.h"
-#include "ops/table.h"
 
 #include <limits.h>
 #include <string.h>

@@ -5,9 +5,9 @@
  *     group_norm    InstanceNormalization of x with its groups as channels, then a scale and a bias for every channel
  *
  * Scale and bias have the shape of the axes averaged over, with ones in front or without; either may be missing. */
+#include "graph/passes/passes.h"
 #include "graph/passes/pattern.h"
 #include "ops/reduce/reduce.h"
-#include "ops/table.h"
 
 #include <string.h>
 

@@ -5,6 +5,7 @@
  * Training drops, whatever the node was exported as: ztrain.DropoutTrain, whose mask is drawn as ops/random/random.h
  * says. A standard node that trains by itself and has a `seed` gives the numbers of ONNX's reference evaluator, which
  * are numpy's: MT19937 (Matsumoto and Nishimura, 1998), two words a double of 53 bits. */
+#include "ops/elementwise/loops.h"
 #include "ops/movement/kernels.h"
 #include "ops/elementwise/pointwise.h"
 #include "device/threads.h"
@@ -286,6 +287,19 @@ const struct zt_op zt_op_dropout_train = {
     .grad = train_grad,
     .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CUDA] = ZT_CUDA_AS(dropout, train_supports, train_describe) },
 };
+/* dx = dy / (1 - ratio) where the mask is true, with a ratio that is known. */
+static bool grad_expression(const struct zt_graph *g, int node, struct zt_pointwise *to) {
+    double ratio;
+    if (!zt_dropout_ratio(g, node, 2, &ratio) || !zt_pointwise_floats(g, node, 2))
+        return false;
+    *to = (struct zt_pointwise){ .value = "F(drop)(b == 0, a * u)",
+                                 .dtype = ZT_FLOAT,
+                                 .inputs = 2,
+                                 .number = { (float)zt_dropout_scale(ratio), 0 },
+                                 .scale = 1 };
+    return true;
+}
+
 /* (dy, mask[, ratio]) -> dx */
 const struct zt_op zt_op_dropout_grad = {
     .name = "DropoutGrad",
@@ -299,5 +313,6 @@ const struct zt_op zt_op_dropout_grad = {
     .attrs = own_attrs,
     .infer = zt_infer_first,
     .body = zt_dropout_grad_function_body,
+    .detail = &(const struct zt_elementwise){ .expression = grad_expression },
     .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

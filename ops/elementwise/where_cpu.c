@@ -1,4 +1,4 @@
-#include "ops/movement/copy_cpu.h"
+#include "ops/elementwise/where_cpu.h"
 
 #include "device/threads.h"
 #include "ops/kernel/shape.h"
