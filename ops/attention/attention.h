@@ -1,8 +1,9 @@
-/* What an Attention node computes, read from the node: shared by its rows and their kernels.
+/* Attention: the geometry of a node, read from its shapes and attributes, and the reference kernels. The rows and the
+ * kernels of all back ends use it.
  *
- * ztrain.PackedAttention, its training form and its gradient are the same with queries, keys and values of one size in
- * one tensor [batch, rows, (q_num_heads + 2 kv_num_heads) * size], the heads of each behind those before. It is input
- * ZT_Q, and its gradient output ZT_DQ; ZT_K, ZT_V, ZT_DK and ZT_DV are omitted. */
+ * ztrain.PackedAttention, its training form and its gradient hold queries, keys and values of one size in one tensor
+ * [batch, rows, (q_num_heads + 2 kv_num_heads) * size]: the heads of queries, then those of keys, then those of values.
+ * The tensor is input ZT_Q, its gradient output ZT_DQ; ZT_K, ZT_V, ZT_DK and ZT_DV are omitted. */
 #ifndef ZT_OPS_ATTENTION_ATTENTION_H
 #define ZT_OPS_ATTENTION_ATTENTION_H
 
@@ -11,14 +12,15 @@
 /* Inputs of Attention and, before the cotangents of its outputs, of ztrain.AttentionGrad. */
 enum { ZT_Q, ZT_K, ZT_V, ZT_MASK, ZT_PAST_K, ZT_PAST_V, ZT_NONPAD, ZT_ATTENTION_INS };
 enum { ZT_Y, ZT_PRESENT_K, ZT_PRESENT_V, ZT_QK, ZT_ATTENTION_OUTS };
-/* Inputs of ztrain.AttentionGrad behind the cotangents: what ztrain.AttentionTrain(the inputs of Attention) gave. */
+/* Inputs of ztrain.AttentionGrad after the cotangents: the outputs of ztrain.AttentionTrain. */
 enum { ZT_KEPT_Y = ZT_ATTENTION_INS + ZT_ATTENTION_OUTS, ZT_KEPT_STATISTICS, ZT_ATTENTION_GRAD_INS };
 enum { ZT_DQ, ZT_DK, ZT_DV, ZT_DPAST_K, ZT_DPAST_V, ZT_DMASK, ZT_ATTENTION_GRADS };
 
-/* What the output QK holds (attribute qk_matmul_output_mode). */
+/* Contents of the output QK (attribute qk_matmul_output_mode). */
 enum zt_qk { ZT_QK_RAW, ZT_QK_CAPPED, ZT_QK_BIASED, ZT_QK_SOFTMAX };
 
-/* Where the columns of (batch, head, row) begin, which are contiguous: element first + the steps. */
+/* Addressing of one tensor: the contiguous columns of (batch, head, row) begin at element first + b batch + h head + r
+ * row. */
 struct zt_heads {
     int64_t batch, head, row; /* steps */
     int64_t first;
@@ -43,7 +45,7 @@ bool zt_attention_read(const struct zt_graph *g, int node, struct zt_attention *
 bool zt_attention_shape_fail(const struct zt_graph *g, int node, const struct zt_value *v, const char *wanted,
                              struct zt_err *err);
 
-/* The keys [*from, *to) that row i of a batch may see, as far as causality, window, padding and the mask's length go.
+/* The keys [*from, *to) that query row i of a batch may attend to by causality, window, padding and the mask's length.
  */
 void zt_attention_visible(const struct zt_call *call, const struct zt_attention *a, int64_t batch, int64_t i,
                           int64_t *from, int64_t *to);

@@ -32,7 +32,7 @@ static bool part_of_split(const struct zt_graph *g, int node, int value, struct 
 static bool part_of_slice(const struct zt_graph *g, int node, struct part *to) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     struct zt_err ignored = { 0 };
-    struct zt_stage_bounds cut;
+    struct zt_slice_bounds cut;
     bool fits = x->rank > 0 && zt_slice_read(g, node, &cut, &ignored) && cut.step[x->rank - 1] == 1;
     for (int k = 0; fits && k < x->rank - 1; k++)
         fits = cut.shape.dim[k] == x->dim[k] && cut.step[k] == 1;

@@ -1,4 +1,4 @@
-/* What a RotaryEmbedding node computes, read from the node: shared by its kernels. */
+/* RotaryEmbedding: the geometry of a node, read from its shapes and attributes. Its kernels use it. */
 #ifndef ZT_OPS_ATTENTION_ROTARY_H
 #define ZT_OPS_ATTENTION_ROTARY_H
 
@@ -8,7 +8,7 @@
 enum { ZT_ROTARY_X, ZT_ROTARY_COS, ZT_ROTARY_SIN, ZT_ROTARY_POSITION, ZT_ROTARY_DY };
 
 bool zt_rotary_read(const struct zt_graph *g, int node, struct zt_launch_rotary *to, struct zt_err *err);
-/* First element of the row of angles of place (b, s); an error where the position is not in the cache. */
+/* The first element of the cache row of position (b, s). Fails where the position is outside the cache. */
 bool zt_rotary_angle(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t b, int64_t s, int64_t *to,
                      struct zt_err *err);
 

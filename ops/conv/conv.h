@@ -1,12 +1,12 @@
-/* What a convolution node computes, read from the node: shared by the rows of conv.c and the kernels of all back ends.
- */
+/* Convolutions: the geometry of a node, read from its shapes and attributes. The rows of conv.c and the kernels of all
+ * back ends use it. */
 #ifndef ZT_OPS_CONV_CONV_H
 #define ZT_OPS_CONV_CONV_H
 
 #include "ops/kernel/window.h"
 
-/* x [n, c, window.in], w [m, c/groups, kernel], y [n, m, window.out]. For ConvTranspose x and y change places: it maps
- * y to x, and its weight [m, c/groups, kernel] has its own input channels first. */
+/* Shapes: x [n, c, window.in], w [m, c/groups, kernel], y [n, m, window.out]. ConvTranspose maps y to x: m counts its
+ * input channels. */
 struct zt_conv {
     struct zt_window window;
     int64_t n, c, m, groups;
@@ -25,8 +25,8 @@ bool zt_conv_transpose_read(const struct zt_graph *g, int node, struct zt_conv *
 bool zt_conv_transpose_grad_input_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
 bool zt_conv_transpose_grad_weight_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
 
-/* Which of the three tensors of a convolution is computed from the other two, and which of the node's tensors they are:
- * an index of an input, or output 0. */
+/* The direction of a convolution: forward (y from x and w), data gradient (x from y and w), weight gradient (w from x
+ * and y). `of` says which tensor of the node is x, w and y: an input's index, or ZT_CONV_OUT for output 0. */
 enum zt_conv_direction { ZT_CONV_TO_Y, ZT_CONV_TO_X, ZT_CONV_TO_W };
 enum { ZT_CONV_OUT = -1 };
 struct zt_conv_directions {
@@ -34,15 +34,15 @@ struct zt_conv_directions {
     enum zt_conv_direction way;
     int of[3]; /* x, w, y */
 };
-/* Of the rows above, and of a Conv with an activation behind it; NULL for any other. */
+/* The directions of the rows above and of ztrain.ConvActivation; NULL for other nodes. */
 const struct zt_conv_directions *zt_conv_directions(const struct zt_node *n);
 
-/* The reference kernels (ops/conv/conv_ref.c): to y, to x, to w. bias and db may be NULL. */
+/* The reference kernels (conv_ref.c). bias and db may be NULL. */
 struct zt_conv_job {
     struct zt_conv conv;
     enum zt_dtype dtype;
-    const void *from, *weight, *bias; /* `from`: the plane that is read; for the weight product x */
-    const void *dy;                   /* weight product only, as is the type of what it gives */
+    const void *from, *weight, *bias; /* from: the tensor that the kernel reads beside the weight; weight gradient: x */
+    const void *dy;                   /* weight gradient only, as is to_dtype: the type of dw and db */
     enum zt_dtype to_dtype;
     void *to, *db;
     int threads;

@@ -1,4 +1,4 @@
-/* What an Einsum node or its gradient computes: shared by the kernels. */
+/* Einsum and its gradient as one contraction, read from the node. The kernels of all back ends use it. */
 #ifndef ZT_OPS_MATMUL_EINSUM_H
 #define ZT_OPS_MATMUL_EINSUM_H
 
@@ -6,15 +6,15 @@
 
 enum { ZT_EINSUM_LETTERS = 52, ZT_EINSUM_LABELS = ZT_EINSUM_LETTERS + ZT_MAX_RANK, ZT_EINSUM_OPERANDS = 8 };
 
-/* The result is the sum over the axes from `kept` on of the product of the operands; the axes before are its own. Steps
- * count elements, by operand, the result's behind them; 0: the tensor does not change along that axis. */
+/* The first `kept` axes are those of the result. The result is the product of the operands, summed over the other axes.
+ * step[operand][axis] counts elements, step[operands] is that of the result; 0: the tensor has no such axis. */
 struct zt_contraction {
     int operands, kept, axes;
     int in[ZT_EINSUM_OPERANDS]; /* inputs of the node */
     int64_t dim[ZT_EINSUM_LABELS], step[ZT_EINSUM_OPERANDS + 1][ZT_EINSUM_LABELS];
 };
 
-/* Einsum; `grad`: ztrain.EinsumGrad, whose result is 0 wherever no axis leads. */
+/* Einsum, or ztrain.EinsumGrad where `grad` is set. Elements of a gradient that no axis reaches are 0. */
 bool zt_contraction_read(const struct zt_graph *g, int node, bool grad, struct zt_contraction *to, struct zt_err *err);
 
 #endif

@@ -1,7 +1,6 @@
-/* Products of rows and a matrix that take in what stands behind them: what their rows and patterns have in common
- * (fuse_linear.c: a bias and another summand; fuse_gelu.c: GELU; fuse_linear_relu.c: ReLU). All axes of x but the last
- * are rows, w is a matrix.
- */
+/* Linear layers with an epilogue: what their rows and fusion patterns share. A linear layer multiplies x, all axes but
+ * the last as rows, by a matrix w. The epilogues are a bias and a residual (fuse_linear.c), GELU (fuse_gelu.c) and ReLU
+ * (fuse_linear_relu.c). */
 #ifndef ZT_OPS_MATMUL_FUSE_LINEAR_H
 #define ZT_OPS_MATMUL_FUSE_LINEAR_H
 
@@ -12,13 +11,13 @@
 
 extern const struct zt_attr_spec zt_linear_attrs[4]; /* alpha, transA, transB */
 
-/* Fails where inputs 0 and 1 are not rows and a matrix; of a transposed x, no two matrices. */
+/* The geometry of inputs 0 and 1. Fails where w is no matrix, or x is transposed and no matrix. */
 bool zt_linear_read(const struct zt_graph *g, int node, struct zt_matmul *m, struct zt_err *err);
-/* Fails where input 2, if there, is not a number for each of m's columns. */
+/* Fails where the node has an input 2 that is no bias: one number for each column of the result. */
 bool zt_linear_check_bias(const struct zt_graph *g, int node, const struct zt_matmul *m, struct zt_err *err);
 
-/* For reference kernels: the product without what is added, in fp32 (of double: in double), in the arena; and element i
- * of it with the bias at input 2 and the summand at input 3. */
+/* For reference kernels. The first function computes the product without bias and residual in fp32 (double: in double),
+ * to memory of the arena. The second gives element i of it with the bias (input 2) and the residual (input 3) added. */
 bool zt_linear_product(const struct zt_call *call, struct zt_arena *arena, struct zt_view *to, struct zt_err *err);
 double zt_linear_sum(const struct zt_call *call, const struct zt_view *p, int64_t i);
 
@@ -26,29 +25,30 @@ double zt_linear_sum(const struct zt_call *call, const struct zt_view *p, int64_
 
 enum { ZT_LINEAR_BETWEEN = 3 };
 
-/* A node and the nodes behind it that only lay what it makes in other rows. */
+/* A node, and the nodes after it that only reshape or cast its result. */
 struct zt_linear_source {
     int node; /* -1: none */
     int between[ZT_LINEAR_BETWEEN], count;
 };
 
-/* What makes input `in` of `node` behind nodes that only lay it in other rows: a Reshape, which in a half type stands
- * between a cast to float and one back. Nothing that rounds, nothing that others read but the input itself where it may
- * be (not `alone`). */
+/* The node that computes input `in` of `node`, before nodes that only reshape it: a Reshape, in a half type between a
+ * cast to float and a cast back. None of these nodes rounds. Other nodes may read the input itself unless `alone` is
+ * set, and nothing before it. */
 struct zt_linear_source zt_linear_source_of(const struct zt_graph *g, int node, int in, bool alone);
 
-/* Whether the node is a product of rows and a matrix that CUDA's kernels take, its c NULL or a bias. */
+/* Whether the node is a linear layer that the CUDA kernels take, without c or with a bias as c. */
 bool zt_linear_is_product(const struct zt_graph *g, int node);
-/* Whether the value is a number for each column of what `of` is. */
+/* Whether `value` has one number for each column of the value `of`. */
 bool zt_linear_is_bias(const struct zt_graph *g, int value, int of);
 
-/* The source and the nodes behind it die. */
+/* Removes the source and the nodes after it. */
 void zt_linear_kill(struct zt_graph *g, const struct zt_linear_source *source);
-/* A value of the shape that `value` is made of by a Reshape beside node `like`; itself where it has it; -1: failed. */
+/* `value` in another shape, by a Reshape in the place of node `like`; `value` itself where it has that shape. -1:
+ * failed. */
 int zt_linear_reshaped(struct zt_graph *g, const struct zt_op_table *table, int like, int value,
                        const struct zt_shape *shape, struct zt_err *err);
-/* A product `op_type` of ztrain takes the place of `node` and of the source that makes what it computes with, whose
- * attributes it has: it makes output 0 of `node`, and `second` where that is not -1. */
+/* Replaces `node` and its source by a node `op_type` of domain ztrain with the source's attributes. Its outputs are
+ * output 0 of `node`, and `second` where that is not -1. */
 bool zt_linear_replace(struct zt_graph *g, const struct zt_op_table *table, int node,
                        const struct zt_linear_source *source, const char *op_type, const int *in, int in_count,
                        int second, struct zt_err *err);

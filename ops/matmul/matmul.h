@@ -1,4 +1,5 @@
-/* What a matrix product multiplies: shared by MatMul, BatchMatMul and Gemm and by the kernels of all back ends. */
+/* Matrix products: the geometry of MatMul, ztrain.BatchMatMul and Gemm, and their reference kernel. The kernels of all
+ * back ends use it. */
 #ifndef ZT_OPS_MATMUL_MATMUL_H
 #define ZT_OPS_MATMUL_MATMUL_H
 
@@ -19,14 +20,15 @@ struct zt_matmul {
 bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
                     bool trans_a, bool trans_b, struct zt_matmul *to, struct zt_err *err);
 
-/* Inputs 0 and 1 of the node with its attributes transA and transB, and the operations that takes. */
+/* The same of inputs 0 and 1 with the attributes transA and transB. The second function counts floating-point
+ * operations. */
 bool zt_matmul_read_node(const struct zt_graph *g, int node, struct zt_matmul *to, struct zt_err *err);
 double zt_matmul_flops(const struct zt_graph *g, int node);
 
-/* Whether `c` is a number a column of n, the same for every row: [N], [1, N] and so on. */
+/* Whether `c` has one number for each of n columns, the same in every row: shape [n], [1, n] and so on. */
 bool zt_matmul_is_bias(const struct zt_shape *c, int64_t n);
 
-/* Bits of a row of n columns where a bit an element is kept (fuse_linear_relu.c), as cuBLASLt wants them. */
+/* Bits in a row of cuBLASLt's ReLU mask for n columns: one bit an element, rows padded to 128 (fuse_linear_relu.c). */
 #define ZT_LINEAR_BITS(n) (((n) + 127) / 128 * 128)
 
 /* The broadcast batch axes of a and b (all but the last two); false where they do not broadcast. */

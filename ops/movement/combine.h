@@ -1,4 +1,4 @@
-/* Putting one element into another place with a reduction: what Scatter ops and gradients of gathers are made of. */
+/* Elements combined into other positions with a reduction: the Scatter operators and the gradients of gathers. */
 #ifndef ZT_OPS_MOVEMENT_COMBINE_H
 #define ZT_OPS_MOVEMENT_COMBINE_H
 
@@ -6,7 +6,7 @@
 
 enum zt_combine { ZT_COMBINE_REPLACE, ZT_COMBINE_ADD, ZT_COMBINE_MUL, ZT_COMBINE_MAX, ZT_COMBINE_MIN, ZT_COMBINES };
 
-/* The reduction of an ONNX attribute ("none", "add", ...); ZT_COMBINES where there is none of that name. */
+/* The reduction that an ONNX attribute names ("none", "add", ...); ZT_COMBINES: no such reduction. */
 enum zt_combine zt_combine_named(const char *name);
 /* to[i] = to[i] op from[j], both of `dtype`. */
 void zt_combine_element(enum zt_combine how, enum zt_dtype dtype, void *to, int64_t i, const void *from, int64_t j);

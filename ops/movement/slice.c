@@ -11,7 +11,7 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high) {
 }
 
 /* One axis of `size` elements, numpy's rules: negative bounds count from the end, bounds outside are cut. */
-static void cut_axis(struct zt_stage_bounds *c, int axis, int64_t start, int64_t end, int64_t step) {
+static void cut_axis(struct zt_slice_bounds *c, int axis, int64_t start, int64_t end, int64_t step) {
     const int64_t size = c->shape.dim[axis], far = INT64_C(1) << 62;
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
     step = clamp(step, -far, far);
@@ -23,7 +23,7 @@ static void cut_axis(struct zt_stage_bounds *c, int axis, int64_t start, int64_t
     c->shape.dim[axis] = span > 0 ? (span - 1) / stride + 1 : 0;
 }
 
-bool zt_slice_read(const struct zt_graph *g, int node, struct zt_stage_bounds *c, struct zt_err *err) {
+bool zt_slice_read(const struct zt_graph *g, int node, struct zt_slice_bounds *c, struct zt_err *err) {
     int64_t starts[ZT_MAX_RANK], ends[ZT_MAX_RANK], axes[ZT_MAX_RANK], steps[ZT_MAX_RANK];
     int count, end_count, axis_count, step_count, marked_count;
     bool marked[ZT_MAX_RANK];
@@ -52,7 +52,7 @@ bool zt_slice_read(const struct zt_graph *g, int node, struct zt_stage_bounds *c
 }
 
 static bool slice_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct zt_stage_bounds c;
+    struct zt_slice_bounds c;
     if (!zt_slice_read(g, node, &c, err))
         return false;
     zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &c.shape);
@@ -71,7 +71,7 @@ static int64_t steps_in(const struct zt_shape *whole, const int64_t *start, cons
 }
 
 static bool slice_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg, struct zt_err *err) {
-    struct zt_stage_bounds c;
+    struct zt_slice_bounds c;
     if (!zt_slice_read(g, node, &c, err))
         return false;
     struct zt_strided_copy move = { .shape = c.shape };
@@ -92,7 +92,7 @@ static bool slice_run(const struct zt_call *call, struct zt_err *err) {
 
 static bool slice_grad(struct zt_grad *b, int node, struct zt_err *err) {
     struct zt_shape x = *zt_grad_in_shape(b, node, 0);
-    struct zt_stage_bounds c;
+    struct zt_slice_bounds c;
     if (!zt_slice_read(zt_grad_graph(b), node, &c, err))
         return false;
     int dy = zt_grad_out(b, node, 0);

@@ -1,4 +1,5 @@
-/* Geometry of the normalisations, read from the node: shared by their rows and the kernels of all back ends. */
+/* Normalisations with a learned scale: the geometry of a node, read from its shapes and attributes. The rows and the
+ * kernels of all back ends use it. */
 #ifndef ZT_OPS_NORM_NORM_H
 #define ZT_OPS_NORM_NORM_H
 
@@ -9,8 +10,8 @@ struct zt_batch_norm {
     int64_t n, channels, spatial;
     double epsilon, momentum; /* new running = old * momentum + batch * (1 - momentum) */
 };
-/* BatchNormalization, ztrain.BatchNormTrain: x is input 0. ztrain.BatchNormGrad and BatchNormFixedGrad: input 1. Checks
- * the sizes of the inputs that hold one number a channel: all behind x, or those before input `end`. */
+/* BatchNormalization, ztrain.BatchNormTrain: x is input 0. ztrain.BatchNormGrad and BatchNormFixedGrad: input 1. The
+ * inputs after x, up to input `end` in the second function, hold one number a channel: their sizes are checked. */
 bool zt_batch_norm_read(const struct zt_graph *g, int node, int x, struct zt_batch_norm *to, struct zt_err *err);
 bool zt_batch_norm_read_to(const struct zt_graph *g, int node, int x, int end, struct zt_batch_norm *to,
                            struct zt_err *err);
@@ -19,20 +20,20 @@ bool zt_batch_norm_read_to(const struct zt_graph *g, int node, int x, int end, s
 void zt_batch_norm_train_outs(struct zt_graph *g, int node);
 void zt_batch_norm_grad_outs(struct zt_graph *g, int node);
 
-/* ztrain.BatchNormSync and BatchNormSyncGrad (batch_norm_sync.c), whose ranks may run different kernels. So all of the
- * host's send the same: of the channels in order, ZT_BATCH_NORM_TOGETHER at a time, two sums each, and behind them how
- * many elements of a channel they are of. The sums: of x - s and of its square, s the running mean; of dy and of dy (x
- * - mean) inv_std. */
+/* ztrain.BatchNormSync and BatchNormSyncGrad sum over the ranks (batch_norm_sync.c). Ranks may run different kernels,
+ * so the message has one format: ZT_BATCH_NORM_TOGETHER channels at a time, two sums a channel, then the number of
+ * elements of a channel. Forward sums are of x - s and (x - s)^2, with s the running mean; backward sums of dy and dy
+ * (x - mean) inv_std. */
 enum { ZT_BATCH_NORM_TOGETHER = 256, ZT_BATCH_NORM_SUMS = 2 * ZT_BATCH_NORM_TOGETHER + 1 };
 bool zt_batch_norm_is_sync(const struct zt_node *n);
-/* Adds up such a message over the ranks, in rank order. */
+/* Sums such a message over the ranks, in rank order. */
 bool zt_batch_norm_add_ranks(const struct zt_call *call, double *sums, int64_t channels, struct zt_err *err);
 
 /* Layer, RMS, instance and group normalisation: x is `rows` rows of `length` elements, each with its own statistics.
  * Element i of row r is scaled by scale[(r % period) * per_row + i / run]; length = per_row * run. */
 struct zt_norm {
     int64_t rows, length, period, per_row, run;
-    bool centred; /* the mean is taken off; not in RMSNormalization */
+    bool centred; /* the mean is subtracted: all but RMSNormalization */
     double epsilon;
 };
 /* Any of the four forward ops: x is input 0. */

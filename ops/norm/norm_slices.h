@@ -1,5 +1,5 @@
-/* What the normalisations without learned scale compute, read from their nodes (formulas in norm_slices.c); x is input
- * 0, and in their gradients, where it has the same shape, dy. */
+/* Normalisations without a learned scale: LpNormalization, LRN, MeanVarianceNormalization (formulas in norm_slices.c).
+ * The geometry comes from input 0: x, or dy of a gradient, which has the same shape. */
 #ifndef ZT_OPS_NORM_NORM_SLICES_H
 #define ZT_OPS_NORM_NORM_SLICES_H
 
@@ -9,12 +9,12 @@ bool zt_lp_read(const struct zt_graph *g, int node, struct zt_axis_slices *lines
 
 struct zt_lrn {
     struct zt_axis_slices lines; /* along the channels */
-    int64_t before, after;       /* channels that a sum holds on either side */
+    int64_t before, after;       /* channels in a sum on either side */
     double alpha, beta, bias;
 };
 bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct zt_err *err);
 
-/* MeanVarianceNormalization: the axes averaged over and the others, each as a shape with the element steps of its axes.
+/* MeanVarianceNormalization: the averaged axes and the others, each as a shape with the steps of its axes in elements.
  */
 struct zt_mvn {
     struct zt_shape over, kept;

@@ -1,14 +1,16 @@
-/* What a pooling node computes, read from the node: shared by the rows of pool.c and the kernels of all back ends. */
+/* Pooling: the geometry of a node, read from its shapes and attributes. The rows of pool.c and the kernels of all back
+ * ends use it. */
 #ifndef ZT_OPS_POOL_POOL_H
 #define ZT_OPS_POOL_POOL_H
 
 #include "ops/kernel/window.h"
 
-/* `planes` planes of window.in become as many of window.out. */
+/* Shapes: x [planes, window.in], y [planes, window.out]. */
 struct zt_pool {
     struct zt_window window;
     int64_t planes;
-    bool count_include_pad; /* average: padding counts, but not what ceil_mode adds beyond it */
+    bool count_include_pad; /* average pooling divides by positions in the padding too, but not by those that ceil_mode
+                               adds */
 };
 
 /* MaxPool, ztrain.MaxPoolTrain, AveragePool, LpPool: from the shape of the input. */

@@ -1,15 +1,15 @@
-/* Reductions over a set of axes. Axes are an attribute in old opsets, an input in new ones; none means all, or, with
- * noop_with_empty_axes, an empty set (then only the elementwise part of the op is done). */
+/* Reductions over a set of axes. Early opsets give the axes as an attribute, later ones as an input. No axes means all
+ * axes, or, with noop_with_empty_axes, none: then only the elementwise part of the operator is computed. */
 #ifndef ZT_OPS_REDUCE_REDUCE_H
 #define ZT_OPS_REDUCE_REDUCE_H
 
 #include "ops/kernel/shape.h"
 
-/* Marks the axes that node reduces. */
+/* marked[axis]: the node reduces the axis. */
 bool zt_reduce_axes(const struct zt_graph *g, int node, bool marked[ZT_MAX_RANK], struct zt_err *err);
 
-/* What a row of folds over axes tells other back ends: the axes of input 0 as it lies, row-major, some of which are
- * folded away. */
+/* The description of a reduction for other back ends: the axes of input 0 in row-major order; over[axis]: the axis is
+ * reduced. */
 struct zt_reduction {
     int axes;
     int64_t dim[2 * ZT_MAX_RANK];

@@ -1,4 +1,5 @@
-/* What a resizing node computes, read from the node: shared by the rows of resize.c and the kernels. */
+/* Resize and Upsample: the geometry of a node, read from its shapes and attributes, and the linear map of each axis.
+ * The rows of resize.c and the kernels of all back ends use it. */
 #ifndef ZT_OPS_RESAMPLE_RESIZE_H
 #define ZT_OPS_RESAMPLE_RESIZE_H
 
@@ -7,9 +8,9 @@
 enum zt_resize_mode { ZT_NEAREST, ZT_LINEAR, ZT_CUBIC };
 
 struct zt_resize;
-/* Where in an axis of the input place `o` of the result lies. */
+/* The coordinate in the input of element `o` of the result along an axis. */
 typedef double zt_resize_coordinate(const struct zt_resize *r, int axis, double o);
-/* The element nearest to `x`. */
+/* The element nearest to coordinate `x`. */
 typedef double zt_resize_nearest(double x, double scale);
 
 struct zt_resize {
@@ -19,7 +20,7 @@ struct zt_resize {
     enum zt_resize_mode mode;
     zt_resize_coordinate *coordinate;
     zt_resize_nearest *nearest;
-    bool crops; /* places outside the input get `extrapolation` */
+    bool crops; /* results whose coordinate is outside the input are `extrapolation` */
     bool antialias, exclude_outside;
     double cubic_a, extrapolation;
 };
@@ -27,11 +28,11 @@ struct zt_resize {
 /* Resize, Upsample, ztrain.ResizeGrad (x: its attribute input_shape). Scales, sizes and region must be known. */
 bool zt_resize_read(const struct zt_graph *g, int node, struct zt_resize *to, struct zt_err *err);
 
-/* Forms without region and sizes: Upsample and Resize 10. */
+/* Upsample and Resize of opset 10, which have neither region nor sizes. */
 bool zt_resize_is_old(const struct zt_node *n);
 
-/* The linear map of one axis: destination d is the sum of weight[t] times source index[t], begin[d] <= t < begin[d +
- * 1]. Nothing to sum: d lies outside the input. */
+/* The linear map of one axis, a sparse matrix by rows: result d is the sum of weight[t] times element index[t],
+ * begin[d] <= t < begin[d + 1]. An empty row: d is outside the input. */
 struct zt_resize_map {
     int64_t *begin, *index;
     double *weight;

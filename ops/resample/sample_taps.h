@@ -1,5 +1,5 @@
-/* Where GridSample reads along an axis (ops/resample/grid_sample.c has the formulas): for the host, and for the kernels
- * of the CUDA module, which have it from here. */
+/* The pixels that GridSample reads along an axis, with their weights (formulas in grid_sample.c). Kernels of the host
+ * and of the CUDA module include this file. */
 #ifndef ZT_OPS_RESAMPLE_SAMPLE_TAPS_H
 #define ZT_OPS_RESAMPLE_SAMPLE_TAPS_H
 
@@ -20,11 +20,11 @@ struct zt_sampler {
     int64_t size[ZT_MAX_RANK], stride[ZT_MAX_RANK];
 };
 
-/* The pixels of an axis that a place reads: offset -1 reads zero. */
+/* The pixels of an axis that a grid position reads: offset -1 reads zero. */
 struct zt_sample_taps {
     int count;
     int64_t offset[ZT_SAMPLE_TAPS];
-    double weight[ZT_SAMPLE_TAPS], slope[ZT_SAMPLE_TAPS]; /* slope: of the weight along grid */
+    double weight[ZT_SAMPLE_TAPS], slope[ZT_SAMPLE_TAPS]; /* slope: derivative of the weight by the grid coordinate */
 };
 
 #ifdef __CUDACC__
@@ -33,7 +33,7 @@ struct zt_sample_taps {
 #define ZT_TAPS static inline
 #endif
 
-/* x thrown back between low and high as often as it takes; *turn is -1 where that mirrors the direction. */
+/* x reflected into [low, high], repeatedly. *turn: -1 where the reflections invert the direction, else 1. */
 ZT_TAPS double zt_sample_reflect(double x, double low, double high, double *turn) {
     double range = high - low, over = x < low ? low - x : x - high;
     *turn = 1;
@@ -56,7 +56,7 @@ ZT_TAPS int64_t zt_sample_pixel(const struct zt_sampler *s, int axis, double low
     return s->stride[axis] * (int64_t)fmin(fmax(index, 0.0), last);
 }
 
-/* Keys' convolution, a = -0.75, at distance d and its slope: within 1 (near), and from 1 to 2 (far). */
+/* Keys' cubic convolution with a = -0.75, and its derivative: distance d up to 1 (near), from 1 to 2 (far). */
 ZT_TAPS void zt_sample_near(double d, double sign, double *weight, double *slope) {
     const double a = -0.75;
     *weight = ((a + 2) * d - (a + 3)) * d * d + 1;
@@ -92,7 +92,7 @@ ZT_TAPS double zt_sample_weights(enum zt_sample_mode mode, double t, struct zt_s
     return -1;
 }
 
-/* The taps of a place g on an axis. */
+/* The taps of grid coordinate g on an axis. */
 ZT_TAPS void zt_sample_axis_taps(const struct zt_sampler *s, int axis, double g, struct zt_sample_taps *to) {
     double size = (double)s->size[axis], low = s->align ? 0 : -0.5, high = s->align ? size - 1 : size - 0.5;
     double x = s->align ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2, turn = 1;

@@ -1,11 +1,11 @@
-/* The lines a softmax runs over, read from its node: shared with the kernels of all back ends. */
+/* Softmax: the slices that it normalises, read from the node. The kernels of all back ends use it. */
 #ifndef ZT_OPS_SOFTMAX_SOFTMAX_H
 #define ZT_OPS_SOFTMAX_SOFTMAX_H
 
 #include "ops/kernel/axis_slices.h"
 
-/* Softmax, LogSoftmax, Hardmax and their gradients. Opset 13 on: along `axis`. Before: over all axes from `axis` on, as
- * one line. */
+/* Softmax, LogSoftmax, Hardmax and their gradients. From opset 13 a slice runs along `axis`; before, over all axes from
+ * `axis` on. */
 bool zt_softmax_read(const struct zt_graph *g, int node, struct zt_axis_slices *to, struct zt_err *err);
 
 #endif
