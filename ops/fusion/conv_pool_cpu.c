@@ -10,7 +10,7 @@
 #include "ops/fusion/conv_pool.h"
 #include "ops/pool/pool_cpu.h"
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/simd_planes.h"
+#include "ops/pool/simd_pool.h"
 
 #include "base/align.h"
 #include "device/threads.h"
@@ -24,7 +24,7 @@ struct state {
     struct zt_conv_direct direct; /* forward */
     struct zt_activation relu;    /* forward */
     struct zt_simd_pool pool;
-    const struct zt_simd_kernels *kernels;
+    const struct zt_pool_kernels *kernels;
     struct zt_planes big, small; /* of the convolution's result, of the pool's */
     int64_t samples;             /* of a whole chunk */
     size_t buffer_bytes, scratch_bytes;
@@ -67,7 +67,7 @@ static void set_pool(struct state *s, const struct zt_conv_pool *c, const struct
     zt_planes_of(layout, &y, &s->big);
     zt_planes_of(layout, &p, &s->small);
     s->pool.pixel = s->big.pixel;
-    s->kernels = zt_simd_kernels(s->big.lanes);
+    s->kernels = zt_pool_kernels(s->big.lanes);
     s->buffer_bytes = (size_t)zt_align_64(s->samples * s->big.sample * (int64_t)sizeof(float));
 }
 

@@ -1,7 +1,7 @@
-/* Losses over class indices on the CPU, a bundle of lines at a time (simd_rows.h); formulas in class_loss.c. The
+/* Losses over class indices on the CPU, a bundle of lines at a time (simd_loss.h); formulas in class_loss.c. The
  * losses of a chunk's lines are summed in double, and the chunks in order. */
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/simd_rows.h"
+#include "ops/loss/simd_loss.h"
 #include "ops/loss/class_loss.h"
 
 #include "device/threads.h"
@@ -14,7 +14,7 @@ enum { LANES = 16 }; /* at most */
 
 struct loss_state {
     struct zt_bundles bundles;
-    const struct zt_row_kernels *kernels;
+    const struct zt_loss_kernels *kernels;
     size_t bytes; /* of an element */
 };
 
@@ -30,7 +30,7 @@ struct job {
 };
 
 static bool supports(const struct zt_graph *g, int node, int x) {
-    return zt_row_kernels() && zt_row_type(zt_in(g, node, x)->dtype);
+    return zt_loss_kernels() && zt_row_type(zt_in(g, node, x)->dtype);
 }
 
 bool zt_class_loss_cpu_supports(const struct zt_graph *g, int node) {
@@ -48,7 +48,7 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     struct loss_state *s = zt_calloc(1, sizeof *s);
-    s->kernels = zt_row_kernels();
+    s->kernels = zt_loss_kernels();
     s->bundles = zt_bundles_of(&loss.lines, dtype, s->kernels->lanes);
     s->bytes = zt_dtype_bytes(dtype);
     p->workspace_bytes =
@@ -105,7 +105,7 @@ static void bundle_sums(const struct job *j, const struct zt_bundle *b, const vo
     if (!j->loss.logs)
         j->s->kernels->exp_sum(b, x, max, sum);
     if (j->loss.smoothing != 0)
-        j->s->kernels->weigh(b, x, j->weight, weighed);
+        j->s->kernels->weighted_sum(b, x, j->weight, weighed);
     for (int k = 0; k < lines_in(b); k++) {
         lse[k] = j->loss.logs ? 0 : (double)max[k] + log((double)sum[k]);
         spread[k] = j->loss.smoothing != 0 ? lse[k] * j->loss.weight_sum - (double)weighed[k] : 0;

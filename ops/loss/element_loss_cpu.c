@@ -1,7 +1,7 @@
 /* Losses that compare element by element, on the CPU (formulas in element_loss.c). Chunks of CHUNK elements are summed
  * in double, and the chunks in order. */
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/simd_rows.h"
+#include "ops/loss/simd_loss.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
@@ -21,7 +21,7 @@ static const struct {
 };
 
 struct loss_state {
-    const struct zt_row_kernels *kernels;
+    const struct zt_loss_kernels *kernels;
     int kind;
     int x;               /* input */
     int64_t count, rows; /* elements; rows of one weight each */
@@ -30,10 +30,10 @@ struct loss_state {
 };
 
 bool zt_element_loss_cpu_supports(const struct zt_graph *g, int node) {
-    return zt_row_kernels() && zt_row_type(zt_in(g, node, 0)->dtype);
+    return zt_loss_kernels() && zt_row_type(zt_in(g, node, 0)->dtype);
 }
 bool zt_element_loss_grad_cpu_supports(const struct zt_graph *g, int node) {
-    return zt_row_kernels() && zt_row_type(zt_in(g, node, 1)->dtype);
+    return zt_loss_kernels() && zt_row_type(zt_in(g, node, 1)->dtype);
 }
 
 static bool prepare(struct zt_prepare *p, int x) {
@@ -44,7 +44,7 @@ static bool prepare(struct zt_prepare *p, int x) {
         p->in_layout[i] = NULL;
     while (strncmp(n->op->name, kinds[s->kind].op, strlen(kinds[s->kind].op)) != 0)
         s->kind++;
-    s->kernels = zt_row_kernels();
+    s->kernels = zt_loss_kernels();
     s->x = x;
     s->count = zt_shape_count(&v->shape);
     s->rows = weight ? zt_shape_count(&weight->shape) : v->shape.rank > 0 ? v->shape.dim[0] : 1;

@@ -1,6 +1,6 @@
 /* Batch normalisation of blocked activations, a channel group of a sample (a plane) at a time. */
 #include "ops/norm/batch_norm_cpu.h"
-#include "ops/cpu/simd_planes.h"
+#include "ops/norm/simd_norm_planes.h"
 #include "ops/cpu/blocked_layout.h"
 
 #include "device/threads.h"
@@ -11,7 +11,7 @@
 struct norm_state {
     struct zt_batch_norm norm;
     struct zt_planes planes;
-    const struct zt_simd_kernels *kernels;
+    const struct zt_norm_plane_kernels *kernels;
     bool fixed, sync;
 };
 
@@ -77,7 +77,7 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     struct norm_state *s = zt_calloc(1, sizeof *s);
     s->norm = norm;
     zt_planes_of(p->in_layout[x], &zt_in(g, p->node, x)->shape, &s->planes);
-    s->kernels = zt_simd_kernels(s->planes.lanes);
+    s->kernels = zt_norm_plane_kernels(s->planes.lanes);
     p->state = s;
     s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
     s->sync = zt_batch_norm_is_sync(n);

@@ -2,7 +2,7 @@
  * plain tensors elsewhere. A line is a channel of a sample, or without spatial axes a column: channels side by side. */
 #include "ops/norm/batch_norm_cpu.h"
 
-#include "ops/cpu/simd_rows.h"
+#include "ops/norm/simd_norm.h"
 #include "ops/kernel/tile.h"
 
 #include <math.h>
@@ -178,7 +178,7 @@ struct state {
     void *blocked; /* NULL: lines */
     struct zt_batch_norm norm;
     struct zt_bundles bundles;
-    const struct zt_row_kernels *kernels;
+    const struct zt_norm_kernels *kernels;
     bool fixed, sync;
     size_t bytes; /* of an element */
 };
@@ -197,7 +197,7 @@ static bool supports(const struct zt_graph *g, int node, int x) {
     for (int i = 0; i <= x; i++)
         if (zt_in(g, node, i)->dtype != zt_in(g, node, x)->dtype)
             return false;
-    return zt_row_kernels() && zt_row_type(zt_in(g, node, x)->dtype) && zt_batch_norm_read(g, node, x, &norm, &err) &&
+    return zt_norm_kernels() && zt_row_type(zt_in(g, node, x)->dtype) && zt_batch_norm_read(g, node, x, &norm, &err) &&
            norm.n > 0 && norm.channels > 0 && norm.spatial > 0;
 }
 
@@ -227,7 +227,7 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     if (norm.spatial == 1)
         lines = (struct zt_axis_slices){ 1, norm.n, norm.channels };
     s->norm = norm;
-    s->kernels = zt_row_kernels();
+    s->kernels = zt_norm_kernels();
     s->bundles = zt_bundles_of(&lines, dtype, s->kernels->lanes);
     s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
     s->sync = zt_batch_norm_is_sync(n);

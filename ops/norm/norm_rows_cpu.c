@@ -1,11 +1,11 @@
-/* Layer, RMS, instance and group normalisation on the CPU, a row at a time (norm.h has the geometry, simd_rows.h the
+/* Layer, RMS, instance and group normalisation on the CPU, a row at a time (norm.h has the geometry, simd_norm.h the
  * loops). Sums of a row are taken in vectors of floats, some hundred terms each, and in double beyond.
  *
  * Gradients of scale and bias. Where every element of a row has an entry of its own (run 1), a chunk of rows adds up
  * its rows in the workspace; else every row leaves two sums a part there. Both are then added in the order of the rows,
  * in double. */
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/simd_rows.h"
+#include "ops/norm/simd_norm.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/tile.h"
 
@@ -19,7 +19,7 @@ enum { CHUNK = 1 << 14, MOST_CHUNKS = 64, FEW_CHUNKS = 8, LEAST_ROWS = 32, BLOCK
 
 struct rows_state {
     struct zt_norm norm;
-    const struct zt_row_kernels *kernels;
+    const struct zt_norm_kernels *kernels;
     size_t bytes;         /* of an element */
     int x;                /* input */
     int64_t rows, chunks; /* rows: of a chunk */
@@ -43,7 +43,7 @@ static bool supports(const struct zt_graph *g, int node, int x) {
     for (int i = x + 1; i < n->in_count; i++)
         if (zt_in(g, node, i) && !zt_row_type(zt_in(g, node, i)->dtype))
             return false;
-    return zt_row_kernels() && zt_row_type(dtype) && zt_shape_count(&zt_in(g, node, x)->shape) > 0;
+    return zt_norm_kernels() && zt_row_type(dtype) && zt_shape_count(&zt_in(g, node, x)->shape) > 0;
 }
 
 bool zt_norm_cpu_supports(const struct zt_graph *g, int node) {
@@ -71,7 +71,7 @@ static void prepare(struct zt_prepare *p, const struct zt_norm *norm, int x) {
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     s->norm = *norm;
-    s->kernels = zt_row_kernels();
+    s->kernels = zt_norm_kernels();
     s->bytes = zt_dtype_bytes(zt_in(p->graph, p->node, x)->dtype);
     s->x = x;
     s->entries = norm->period * norm->per_row;
@@ -170,7 +170,7 @@ static struct zt_row row_of(const struct job *j, int64_t row) {
  * a float, the differences are small and their mean is what it is off by. */
 static void row_statistics(const struct job *j, int64_t row, const void *x, int out, struct zt_row *r) {
     const struct zt_norm *n = &j->s->norm;
-    const struct zt_row_kernels *k = j->s->kernels;
+    const struct zt_norm_kernels *k = j->s->kernels;
     double count = (double)n->length, off, squares;
     r->mean = n->centred ? (float)(k->row_sum(r->dtype, n->length, x) / count) : 0;
     k->row_moments(r->dtype, n->length, x, r->mean, &off, &squares);

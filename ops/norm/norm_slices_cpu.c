@@ -1,12 +1,12 @@
 /* LRN, LpNormalization (p = 2) and MeanVarianceNormalization on the CPU, with their gradients: bundles of lines
- * (simd_rows.h), formulas in norm_slices.c.
+ * (simd_norm.h), formulas in norm_slices.c.
  *
  * MeanVarianceNormalization: x is [A, B, C, D] with A and C averaged over, A or D being 1. Moments and gradient sums
  * are taken along C, a line, and a group's A lines are put together in double. */
 #include "ops/norm/norm_slices.h"
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/simd_rows.h"
+#include "ops/norm/simd_norm.h"
 #include "ops/kernel/tile.h"
 
 #include "device/threads.h"
@@ -21,7 +21,7 @@ enum kind { RESPONSE, LENGTH, MEAN_VARIANCE };
 struct state {
     enum kind kind;
     struct zt_bundles bundles;
-    const struct zt_row_kernels *kernels;
+    const struct zt_norm_kernels *kernels;
     struct zt_response response;
     int64_t parts, groups; /* MEAN_VARIANCE: lines of a group */
     bool grad;
@@ -69,7 +69,7 @@ static bool read_state(const struct zt_graph *g, int node, struct state *s, stru
     struct zt_err err = { 0 };
     struct zt_lrn lrn;
     int p;
-    *s = (struct state){ .grad = n->in_count > 1, .kernels = zt_row_kernels() };
+    *s = (struct state){ .grad = n->in_count > 1, .kernels = zt_norm_kernels() };
     if (strncmp(n->op->name, "LRN", 3) == 0) {
         if (!zt_lrn_read(g, node, &lrn, &err) || lrn.lines.inner == 1)
             return false;
@@ -91,7 +91,7 @@ bool zt_norm_rows_cpu_supports(const struct zt_graph *g, int node) {
     struct state s;
     struct zt_axis_slices lines;
     const struct zt_value *x = zt_in(g, node, 0);
-    return zt_row_kernels() && zt_row_type(x->dtype) && zt_shape_count(&x->shape) > 0 &&
+    return zt_norm_kernels() && zt_row_type(x->dtype) && zt_shape_count(&x->shape) > 0 &&
            read_state(g, node, &s, &lines);
 }
 
@@ -146,7 +146,7 @@ static void *output(const struct job *j, int64_t start) {
 static void respond(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
     const struct job *j = with;
     (void)line;
-    float *room = (float *)j->call->workspace + zt_parallel_thread() * 2 * j->s->bundles.lines.length * LANES;
+    float *room = (float *)j->call->workspace + zt_parallel_thread() * 2 * j->s->bundles.slices.length * LANES;
     if (j->s->grad)
         j->s->kernels->respond_grad(b, input(j, 0, start), input(j, 1, start), &j->s->response, room, output(j, start));
     else
@@ -160,7 +160,7 @@ static void to_length(const void *with, const struct zt_bundle *b, int64_t start
     (void)line;
     static const float zero[LANES];
     float sum[LANES], squares[LANES], along[LANES], of_x[LANES], of_dy[LANES];
-    const struct zt_row_kernels *k = j->s->kernels;
+    const struct zt_norm_kernels *k = j->s->kernels;
     const void *x = input(j, j->s->grad, start);
     k->products(b, x, x, zero, sum, squares);
     if (j->s->grad)
@@ -219,7 +219,7 @@ static double variance(const struct job *j, int64_t group, double mean, double l
 static void run_mean_variance(struct job *j) {
     const struct state *s = j->s;
     int64_t lines = s->groups * s->parts;
-    double length = (double)s->bundles.lines.length, all = length * (double)s->parts;
+    double length = (double)s->bundles.slices.length, all = length * (double)s->parts;
     for (int i = 0; i < PARTS; i++)
         j->part[i] = (float *)j->call->workspace + i * lines;
     for (int i = 0; i < MAPS; i++)

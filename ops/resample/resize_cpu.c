@@ -5,7 +5,7 @@
  *
  * No element is written twice, so results do not depend on the number of threads. */
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/simd_planes.h"
+#include "ops/resample/simd_resize.h"
 #include "ops/cpu/blocked_layout.h"
 #include "ops/resample/resize.h"
 
@@ -25,7 +25,7 @@ struct resize_state {
     void *numbers; /* of the maps */
     float fill;
     struct zt_planes in, out;
-    const struct zt_simd_kernels *kernels;
+    const struct zt_resize_kernels *kernels;
     size_t line_bytes, scratch_bytes; /* of a thread: a mixed line, then where its lines are and their weights */
 };
 
@@ -150,7 +150,7 @@ static bool prepare(struct zt_prepare *p, bool transposed, struct zt_err *err) {
         p->in_layout[i] = NULL;
     zt_planes_of(p->in_layout[0], &x->shape, &s->in);
     zt_planes_of(p->out_layout[0], &y->shape, &s->out);
-    s->kernels = zt_simd_kernels(s->in.lanes);
+    s->kernels = zt_resize_kernels(s->in.lanes);
     s->line_bytes = (size_t)(s->from[s->axes - 1] * s->in.lanes) * sizeof(float);
     s->scratch_bytes = s->line_bytes + (size_t)s->most_taps * (sizeof(float *) + sizeof(float));
     s->scratch_bytes = zt_align_64(s->scratch_bytes);

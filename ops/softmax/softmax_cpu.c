@@ -1,6 +1,6 @@
-/* Softmax, LogSoftmax and their gradients on the CPU: bundles of lines (simd_rows.h), each within one chunk. */
+/* Softmax, LogSoftmax and their gradients on the CPU: bundles of lines (simd_softmax.h), each within one chunk. */
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/simd_rows.h"
+#include "ops/softmax/simd_softmax.h"
 #include "ops/softmax/softmax.h"
 
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 
 struct softmax_state {
     struct zt_bundles bundles;
-    const struct zt_row_kernels *kernels;
+    const struct zt_softmax_kernels *kernels;
     bool log, grad;
     size_t bytes; /* of an element */
 };
 
 bool zt_softmax_cpu_supports(const struct zt_graph *g, int node) {
     enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
-    return zt_row_kernels() && zt_row_type(dtype);
+    return zt_softmax_kernels() && zt_row_type(dtype);
 }
 
 bool zt_softmax_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -27,7 +27,7 @@ bool zt_softmax_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
     struct softmax_state *s = zt_calloc(1, sizeof *s);
-    s->kernels = zt_row_kernels();
+    s->kernels = zt_softmax_kernels();
     s->bundles = zt_bundles_of(&lines, dtype, s->kernels->lanes);
     s->log = strncmp(n->op->name, "Log", 3) == 0;
     s->grad = n->in_count > 1;
@@ -40,7 +40,7 @@ static void run_bundle(const void *with, const struct zt_bundle *b, int64_t star
     (void)line;
     const struct zt_call *call = with;
     const struct softmax_state *s = call->state;
-    const struct zt_row_kernels *k = s->kernels;
+    const struct zt_softmax_kernels *k = s->kernels;
     const void *first = zt_element(call->in[0].data, s->bytes, start);
     void *out = zt_element(call->out[0].data, s->bytes, start);
     if (s->grad)
