@@ -7,7 +7,8 @@
  * once a chunk m <  n           columns of b, bias and y; every chunk packs its own columns */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/cpu/batch_blocks.h"
-#include "ops/matmul/matmul_cpu.h"
+#include "ops/matmul/matmul_dnnl_cpu.h"
+#include "ops/matmul/product_cpu.h"
 
 #include "device/threads.h"
 

@@ -1,5 +1,7 @@
 /* Batch normalisation of blocked activations, a channel group of a sample (a plane) at a time. */
-#include "ops/norm/batch_norm_cpu.h"
+#include "ops/norm/batch_norm_blocked_cpu.h"
+
+#include "ops/norm/channel_sums_cpu.h"
 #include "ops/norm/simd_norm_planes.h"
 #include "ops/cpu/blocked_layout.h"
 

@@ -110,15 +110,6 @@ static void load(const struct zt_view *v, int64_t at, int64_t count, double *to)
     zt_load_block(v->dtype, v->data, at, 1, count, to);
 }
 
-bool zt_batch_norm_is_sync(const struct zt_node *n) {
-    return strncmp(n->op_type, "BatchNormSync", strlen("BatchNormSync")) == 0;
-}
-
-bool zt_batch_norm_add_ranks(const struct zt_call *call, double *sums, int64_t channels, struct zt_err *err) {
-    const struct zt_group *peers = zt_attr_int(call->node, "alone", 0) ? NULL : call->peers;
-    return !peers || peers->sum(peers->with, sums, (int)(2 * channels + 1), err);
-}
-
 static void sum_forward(const struct task *t, int64_t c, double *sums) {
     double shift = number(&t->call->in[3], c), x[ZT_ELEMENT_BLOCK];
     sums[0] = sums[1] = 0;

@@ -20,22 +20,6 @@
 static const struct zt_attr_spec softmax_attrs[] = { { "axis", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec grad_attrs[] = { { "axis", ZT_ATTR_INT }, { "flat", ZT_ATTR_INT }, { 0 } };
 
-static bool is_flat(const struct zt_node *n) {
-    return n->domain[0] ? zt_attr_int(n, "flat", 0) : n->opset < 13;
-}
-
-bool zt_softmax_read(const struct zt_graph *g, int node, struct zt_axis_slices *to, struct zt_err *err) {
-    const struct zt_node *n = g->nodes[node];
-    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
-    bool flat = is_flat(n);
-    int axis;
-    if (!zt_axis(g, node, zt_attr_int(n, "axis", flat ? 1 : -1), x->rank, &axis, err))
-        return false;
-    *to = flat ? (struct zt_axis_slices){ zt_dims(x, 0, axis), zt_dims(x, axis, x->rank), 1 }
-               : zt_axis_slices_along(x, axis);
-    return true;
-}
-
 static bool softmax_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_axis_slices lines;
     return zt_softmax_read(g, node, &lines, err) && zt_infer_first(g, node, err);
@@ -152,7 +136,7 @@ RUN(log_softmax_grad_ref, log_softmax_grad_line)
 
 static bool grad(struct zt_grad *b, int node, const char *op) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
-    bool flat = is_flat(n);
+    bool flat = zt_softmax_is_flat(n);
     struct zt_attr attrs[] = { { .name = "flat", .type = ZT_ATTR_INT, .i = flat },
                                { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", flat ? 1 : -1) } };
     int in[2] = { zt_grad_out(b, node, 0), n->out[0] }, out;
