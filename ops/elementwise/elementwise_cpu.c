@@ -1,6 +1,7 @@
 #include "ops/elementwise/elementwise_cpu.h"
 
 #include "device/threads.h"
+#include "ops/kernel/merge_axes.h"
 #include "ops/kernel/shape.h"
 #include "ops/elementwise/simd_typed.h"
 
@@ -150,8 +151,7 @@ bool zt_elementwise_supports(const struct zt_graph *g, int node) {
 
 /* ---- the walk ---- */
 
-/* Neighbouring axes along which all tensors go on alike are one. Axis count - 1 is the innermost, where steps are 0
- * or 1. */
+/* The merged axes of all tensors. The last one is the innermost, where steps are 0 or 1. */
 struct walk {
     int axes;
     int64_t dim[ZT_MAX_RANK], step[2][ZT_MAX_RANK];
@@ -176,24 +176,10 @@ static void plan_flat(struct walk *walk, int64_t elements) {
 
 static void plan_broadcast(struct walk *walk, const struct zt_shape *y, const struct zt_shape *a,
                            const struct zt_shape *b) {
-    int64_t step[2][ZT_MAX_RANK];
-    zt_broadcast_steps(y, a, step[0]);
-    zt_broadcast_steps(y, b, step[1]);
-    walk->axes = 0;
-    for (int k = 0; k < y->rank; k++) {
-        int last = walk->axes - 1;
-        if (y->dim[k] == 1)
-            continue;
-        if (last >= 0 && walk->step[0][last] == y->dim[k] * step[0][k] &&
-            walk->step[1][last] == y->dim[k] * step[1][k]) {
-            walk->dim[last] *= y->dim[k];
-        } else {
-            last = walk->axes++;
-            walk->dim[last] = y->dim[k];
-        }
-        walk->step[0][last] = step[0][k];
-        walk->step[1][last] = step[1][k];
-    }
+    memcpy(walk->dim, y->dim, (size_t)y->rank * sizeof *walk->dim);
+    zt_broadcast_steps(y, a, walk->step[0]);
+    zt_broadcast_steps(y, b, walk->step[1]);
+    walk->axes = zt_merge_axes(y->rank, walk->dim, 2, (int64_t *[]){ walk->step[0], walk->step[1] });
     if (walk->axes == 0)
         plan_flat(walk, 1);
 }

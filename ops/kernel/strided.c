@@ -4,6 +4,7 @@
  * axis; where the source of a run is strided, but goes on by one element along another axis, both are walked in tiles,
  * so that both sides are read and written in lines (transposes). */
 #include "ops/kernel/element_blocks.h"
+#include "ops/kernel/merge_axes.h"
 #include "ops/kernel/shape.h"
 
 #include "device/threads.h"
@@ -106,24 +107,6 @@ static void remove_axis(struct copy *c, int k) {
     c->outer--;
 }
 
-static void collapse(struct copy *c, const struct zt_shape *shape, const int64_t *to_step, const int64_t *from_step) {
-    for (int k = 0; k < shape->rank; k++) {
-        const int last = c->outer - 1;
-        if (shape->dim[k] == 1)
-            continue;
-        if (last >= 0 && c->to_step[last] == shape->dim[k] * to_step[k] &&
-            c->from_step[last] == shape->dim[k] * from_step[k]) {
-            c->dim[last] *= shape->dim[k];
-            c->to_step[last] = to_step[k];
-            c->from_step[last] = from_step[k];
-        } else {
-            c->dim[c->outer] = shape->dim[k];
-            c->to_step[c->outer] = to_step[k];
-            c->from_step[c->outer++] = from_step[k];
-        }
-    }
-}
-
 /* The axis to walk beside the runs, -1: none. */
 static int other_axis(const struct copy *c) {
     for (int k = c->outer - 1; k >= 0 && c->from_run != 1 && c->from_run != 0; k--)
@@ -137,7 +120,10 @@ void zt_copy_strided(int threads, size_t bytes, const struct zt_shape *shape, vo
     struct copy c = { .bytes = bytes, .to = to, .from = from, .n = 1, .to_run = 1, .from_run = 1, .across = 1 };
     if (zt_shape_count(shape) == 0)
         return;
-    collapse(&c, shape, to_step, from_step);
+    memcpy(c.dim, shape->dim, (size_t)shape->rank * sizeof *c.dim);
+    memcpy(c.to_step, to_step, (size_t)shape->rank * sizeof *c.to_step);
+    memcpy(c.from_step, from_step, (size_t)shape->rank * sizeof *c.from_step);
+    c.outer = zt_merge_axes(shape->rank, c.dim, 2, (int64_t *[]){ c.to_step, c.from_step });
     if (c.outer > 0) {
         const int last = c.outer - 1;
         c.n = c.dim[last];

@@ -1,26 +1,20 @@
 #include "ops/matmul/product_cpu.h"
 
+#include "ops/kernel/merge_axes.h"
+
 #include <string.h>
 
-/* Axes of extent 1 aside, each axis must continue the next one. */
+/* False where the batch axes do not merge to one. */
 static bool merge_batch(struct zt_product_cpu *p) {
-    const struct zt_matmul *s = &p->shape;
-    p->count = 1;
-    int64_t a_next = 0, b_next = 0;
-    for (int k = s->batch.rank - 1; k >= 0; k--) {
-        if (s->batch.dim[k] == 1)
-            continue;
-        if (p->count == 1) {
-            p->a_step = s->a_batch[k];
-            p->b_step = s->b_batch[k];
-        } else if (s->a_batch[k] != a_next || s->b_batch[k] != b_next) {
-            return false;
-        }
-        p->count *= s->batch.dim[k];
-        a_next = s->a_batch[k] * s->batch.dim[k];
-        b_next = s->b_batch[k] * s->batch.dim[k];
-    }
-    return true;
+    struct zt_shape batch = p->shape.batch;
+    int64_t a[ZT_MAX_RANK], b[ZT_MAX_RANK];
+    memcpy(a, p->shape.a_batch, sizeof a);
+    memcpy(b, p->shape.b_batch, sizeof b);
+    const int axes = zt_merge_axes(batch.rank, batch.dim, 2, (int64_t *[]){ a, b });
+    p->count = axes > 0 ? batch.dim[0] : 1;
+    p->a_step = axes > 0 ? a[0] : 0;
+    p->b_step = axes > 0 ? b[0] : 0;
+    return axes <= 1;
 }
 
 static bool read_addend(const struct zt_graph *g, int node, struct zt_product_cpu *p) {

@@ -7,6 +7,7 @@
 
 #include "ops/cpu/cpu.h"
 #include "ops/norm/simd_norm.h"
+#include "ops/kernel/merge_axes.h"
 #include "ops/kernel/tile.h"
 
 #include "device/threads.h"
@@ -36,18 +37,10 @@ static bool mean_variance_lines(const struct zt_graph *g, int node, struct state
     struct zt_mvn mvn;
     int64_t dim[ZT_MAX_RANK] = { 0 };
     bool over[ZT_MAX_RANK] = { false };
-    int count = 0;
+    int count;
     if (!zt_mvn_read(g, node, &mvn, &err))
         return false;
-    for (int k = 0; k < x->rank; k++) { /* neighbours of one kind are one */
-        if (x->dim[k] == 1)
-            continue;
-        if (count == 0 || over[count - 1] != mvn.marked[k]) {
-            over[count] = mvn.marked[k];
-            dim[count++] = 1;
-        }
-        dim[count - 1] *= x->dim[k];
-    }
+    count = zt_merge_marked_axes(x, mvn.marked, dim, over);
     int first = count > 0 && !over[0]; /* axes kept before the first that is averaged over */
     int64_t kept = first ? dim[0] : 1;
     s->parts = 1;

@@ -14,6 +14,7 @@
 #include "ops/elementwise/simd_elementwise.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/simd_reduce.h"
+#include "ops/kernel/merge_axes.h"
 #include "ops/kernel/tile.h"
 
 #include <math.h>
@@ -115,14 +116,7 @@ bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     bool marked[ZT_MAX_RANK];
     if (!zt_reduce_axes(p->graph, p->node, marked, err))
         return false;
-    for (int k = 0; k < x->rank; k++) {
-        if (x->dim[k] == 1)
-            continue;
-        if (plan->axes == 0 || plan->reduced[plan->axes - 1] != marked[k])
-            plan->dim[plan->axes++] = 1;
-        plan->dim[plan->axes - 1] *= x->dim[k];
-        plan->reduced[plan->axes - 1] = marked[k];
-    }
+    plan->axes = zt_merge_marked_axes(x, marked, plan->dim, plan->reduced);
     if (plan->axes == 0)
         plan->dim[plan->axes++] = 1;
     int64_t stride = 1, count = zt_shape_count(x);
