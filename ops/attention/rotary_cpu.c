@@ -44,7 +44,6 @@ void zt_rotary_cpu_release(void *state) {
 
 static void turn_halves(int64_t half, const float *restrict x, const float *restrict cos, const float *restrict sin,
                         float *restrict y) {
-#pragma omp simd
     for (int64_t i = 0; i < half; i++) {
         float x1 = x[i], x2 = x[i + half];
         y[i] = cos[i] * x1 - sin[i] * x2;
@@ -54,7 +53,6 @@ static void turn_halves(int64_t half, const float *restrict x, const float *rest
 
 static void turn_pairs(int64_t half, const float *restrict x, const float *restrict cos, const float *restrict sin,
                        float *restrict y) {
-#pragma omp simd
     for (int64_t i = 0; i < half; i++) {
         float x1 = x[2 * i], x2 = x[2 * i + 1];
         y[2 * i] = cos[i] * x1 - sin[i] * x2;

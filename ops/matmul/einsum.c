@@ -17,6 +17,8 @@
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <string.h>
 
 enum { LABELS = ZT_EINSUM_LABELS, OPERANDS = ZT_EINSUM_OPERANDS };
@@ -116,7 +118,8 @@ static uint64_t run_sum_int(const struct contraction *job, const int64_t *offset
 }
 
 /* One element of the result: the last axis in runs, the other summed axes around it. */
-static void contract_point(const struct contraction *job, int64_t index) {
+static void contract_point(void *arg, int64_t index) {
+    const struct contraction *job = arg;
     const struct zt_contraction *c = &job->c;
     int64_t start[OPERANDS + 1] = { 0 }, outer = 1, length = c->dim[c->axes - 1];
     bool integers = zt_dtype_in(job->result.dtype, ZT_ANY_INT);
@@ -153,9 +156,7 @@ static void contract(struct contraction *job, int threads) {
         count *= c->dim[a];
     for (int a = c->kept; a < c->axes; a++)
         summed *= (double)c->dim[a];
-#pragma omp parallel for num_threads(zt_threads_worth(threads, (double)count *summed)) schedule(static)
-    for (int64_t i = 0; i < count; i++)
-        contract_point(job, i);
+    zt_parallel_for(zt_threads_worth(threads, (double)count * summed), count, contract_point, job);
 }
 
 static bool run(const struct zt_call *call, bool grad, struct zt_err *err) {

@@ -20,6 +20,8 @@
 #include "ops/kernel/tile.h"
 #include "ops/kernel/training_form.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -144,32 +146,44 @@ static double work_of(const struct zt_batch_norm *bn) {
     return 8.0 * (double)(bn->n * bn->channels) * (double)bn->spatial;
 }
 
-static bool run_train(const struct zt_call *call, bool keep, struct zt_err *err) {
+struct job {
+    const struct zt_call *call;
     struct zt_batch_norm bn;
-    if (!zt_batch_norm_read_to(call->graph, zt_call_node(call), 0, 5, &bn, err))
-        return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
-    for (int64_t c = 0; c < bn.channels; c++)
-        train_channel(call, &bn, c, keep);
+    bool keep, fixed; /* keep: the training form; fixed: the gradient with running statistics */
+};
+
+static bool each_channel(struct job *j, void (*one)(void *arg, int64_t c)) {
+    zt_parallel_for(zt_threads_worth(j->call->threads, work_of(&j->bn)), j->bn.channels, one, j);
     return true;
+}
+
+static void run_train_channel(void *arg, int64_t c) {
+    const struct job *j = arg;
+    train_channel(j->call, &j->bn, c, j->keep);
+}
+
+static bool run_train(const struct zt_call *call, bool keep, struct zt_err *err) {
+    struct job j = { .call = call, .keep = keep };
+    return zt_batch_norm_read_to(call->graph, zt_call_node(call), 0, 5, &j.bn, err) &&
+           each_channel(&j, run_train_channel);
 }
 
 static bool train_ref(const struct zt_call *call, struct zt_err *err) {
     return run_train(call, true, err);
 }
 
+static void run_fixed_channel(void *arg, int64_t c) {
+    const struct job *j = arg;
+    const struct zt_view *in = j->call->in;
+    struct channel ch = channel_of(&j->bn, c);
+    normalise(j->call, &ch, c, number(&in[3], c), 1 / sqrt(number(&in[4], c) + j->bn.epsilon));
+}
+
 static bool batch_norm_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_batch_norm bn;
+    struct job j = { .call = call };
     if (trains(call->node))
         return run_train(call, false, err);
-    if (!zt_batch_norm_read(call->graph, zt_call_node(call), 0, &bn, err))
-        return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
-    for (int64_t c = 0; c < bn.channels; c++) {
-        struct channel ch = channel_of(&bn, c);
-        normalise(call, &ch, c, number(&call->in[3], c), 1 / sqrt(number(&call->in[4], c) + bn.epsilon));
-    }
-    return true;
+    return zt_batch_norm_read(call->graph, zt_call_node(call), 0, &j.bn, err) && each_channel(&j, run_fixed_channel);
 }
 
 /* dx = a dy + b + d xh for one channel, after the sums; fixed statistics have b = d = 0. in[5] and in[6], where given,
@@ -207,14 +221,15 @@ static void grad_channel(const struct zt_call *call, const struct zt_batch_norm 
     }
 }
 
+static void run_grad_channel(void *arg, int64_t c) {
+    const struct job *j = arg;
+    grad_channel(j->call, &j->bn, c, j->fixed);
+}
+
 static bool run_grad(const struct zt_call *call, bool fixed, struct zt_err *err) {
-    struct zt_batch_norm bn;
-    if (!zt_batch_norm_read_to(call->graph, zt_call_node(call), 1, 5, &bn, err))
-        return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
-    for (int64_t c = 0; c < bn.channels; c++)
-        grad_channel(call, &bn, c, fixed);
-    return true;
+    struct job j = { .call = call, .fixed = fixed };
+    return zt_batch_norm_read_to(call->graph, zt_call_node(call), 1, 5, &j.bn, err) &&
+           each_channel(&j, run_grad_channel);
 }
 
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {

@@ -23,6 +23,8 @@
 #include "ops/kernel/tile.h"
 #include "ops/kernel/training_form.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -175,28 +177,38 @@ static double work_of(const struct zt_norm *n) {
     return 8.0 * (double)n->rows * (double)n->length;
 }
 
-static bool norm_ref(const struct zt_call *call, struct zt_err *err) {
+struct job {
+    const struct zt_call *call;
     struct zt_norm n;
-    if (!zt_norm_read(call->graph, zt_call_node(call), &n, err))
-        return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&n))) schedule(static)
-    for (int64_t row = 0; row < n.rows; row++)
-        norm_row(call, &n, row);
+    int64_t step, pieces; /* of gradients: entries of a piece, pieces of a part */
+};
+
+static bool each(struct job *j, int64_t count, void (*one)(void *arg, int64_t i)) {
+    zt_parallel_for(zt_threads_worth(j->call->threads, work_of(&j->n)), count, one, j);
     return true;
 }
 
+static void run_norm_row(void *arg, int64_t row) {
+    const struct job *j = arg;
+    norm_row(j->call, &j->n, row);
+}
+
+static bool norm_ref(const struct zt_call *call, struct zt_err *err) {
+    struct job j = { .call = call };
+    return zt_norm_read(call->graph, zt_call_node(call), &j.n, err) && each(&j, j.n.rows, run_norm_row);
+}
+
+static void run_stats_row(void *arg, int64_t row) {
+    const struct job *j = arg;
+    double mean, inv_std;
+    row_stats(&j->call->in[0], &j->n, row, &mean, &inv_std);
+    put(j->call, 0, row, mean);
+    put(j->call, 1, row, inv_std);
+}
+
 static bool stats_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_norm n;
-    if (!zt_norm_read_rows(call->graph, zt_call_node(call), 0, &n, err))
-        return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&n))) schedule(static)
-    for (int64_t row = 0; row < n.rows; row++) {
-        double mean, inv_std;
-        row_stats(&call->in[0], &n, row, &mean, &inv_std);
-        put(call, 0, row, mean);
-        put(call, 1, row, inv_std);
-    }
-    return true;
+    struct job j = { .call = call };
+    return zt_norm_read_rows(call->graph, zt_call_node(call), 0, &j.n, err) && each(&j, j.n.rows, run_stats_row);
 }
 
 /* g = dy scale and xh of elements [at, at + count) of a row. */
@@ -261,23 +273,24 @@ static void scale_sums(const struct zt_call *call, const struct zt_norm *n, int6
     }
 }
 
+static void run_grad_row(void *arg, int64_t row) {
+    const struct job *j = arg;
+    grad_row(j->call, &j->n, row);
+}
+
+static void run_scale_sums(void *arg, int64_t i) {
+    const struct job *j = arg;
+    int64_t first = i % j->pieces * j->step;
+    scale_sums(j->call, &j->n, i / j->pieces, first, zt_min_int(j->step, j->n.per_row - first));
+}
+
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_norm n;
-    if (!zt_norm_read_rows(call->graph, zt_call_node(call), 1, &n, err))
+    struct job j = { .call = call };
+    if (!zt_norm_read_rows(call->graph, zt_call_node(call), 1, &j.n, err))
         return false;
-    int64_t step = n.run == 1 ? ZT_ELEMENT_BLOCK : 1, pieces = zt_ceil_div(n.per_row, step);
-#pragma omp parallel num_threads(zt_threads_worth(call->threads, work_of(&n)))
-    {
-#pragma omp for schedule(static)
-        for (int64_t row = 0; row < n.rows; row++)
-            grad_row(call, &n, row);
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < n.period * pieces; i++) {
-            int64_t first = i % pieces * step;
-            scale_sums(call, &n, i / pieces, first, zt_min_int(step, n.per_row - first));
-        }
-    }
-    return true;
+    j.step = j.n.run == 1 ? ZT_ELEMENT_BLOCK : 1;
+    j.pieces = zt_ceil_div(j.n.per_row, j.step);
+    return each(&j, j.n.rows, run_grad_row) && each(&j, j.n.period * j.pieces, run_scale_sums);
 }
 
 /* ---- gradient rule ---- */

@@ -17,6 +17,8 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 
 static const struct zt_attr_spec lp_attrs[] = { { "axis", ZT_ATTR_INT }, { "p", ZT_ATTR_INT }, { 0 } };
@@ -165,22 +167,32 @@ static double lrn_slope(const struct zt_lrn *n, const struct zt_axis_slice *dy, 
     return at(dy, c) * pow(lrn_sum(n, x, c), -n->beta) - 2 * n->alpha * n->beta * at(x, c) * sum;
 }
 
-static bool run_lrn(const struct zt_call *call, bool grad, struct zt_err *err) {
-    struct zt_lrn n;
-    if (!zt_lrn_read(call->graph, zt_call_node(call), &n, err))
-        return false;
-    int64_t lines = n.lines.outer * n.lines.inner;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(lines * n.lines.length)))         \
-    schedule(static)
-    for (int64_t i = 0; i < lines; i++) {
-        struct zt_axis_slice dy = { &call->in[0], zt_axis_slices_start(&n.lines, i), n.lines.inner, n.lines.length },
-                             x = dy;
-        x.view = &call->in[grad];
-        for (int64_t c = 0; c < x.length; c++) {
-            double y = grad ? lrn_slope(&n, &dy, &x, c) : at(&x, c) * pow(lrn_sum(&n, &x, c), -n.beta);
-            zt_store_double(call->out[0].dtype, call->out[0].data, x.start + c * x.stride, y);
-        }
+struct lrn_job {
+    const struct zt_call *call;
+    struct zt_lrn lrn;
+    bool grad;
+};
+
+static void lrn_slice(void *arg, int64_t i) {
+    const struct lrn_job *j = arg;
+    const struct zt_lrn *n = &j->lrn;
+    const struct zt_view *out = &j->call->out[0];
+    struct zt_axis_slice dy = { &j->call->in[0], zt_axis_slices_start(&n->lines, i), n->lines.inner, n->lines.length },
+                         x = dy;
+    x.view = &j->call->in[j->grad];
+    for (int64_t c = 0; c < x.length; c++) {
+        double y = j->grad ? lrn_slope(n, &dy, &x, c) : at(&x, c) * pow(lrn_sum(n, &x, c), -n->beta);
+        zt_store_double(out->dtype, out->data, x.start + c * x.stride, y);
     }
+}
+
+static bool run_lrn(const struct zt_call *call, bool grad, struct zt_err *err) {
+    struct lrn_job j = { .call = call, .grad = grad };
+    if (!zt_lrn_read(call->graph, zt_call_node(call), &j.lrn, err))
+        return false;
+    int64_t slices = j.lrn.lines.outer * j.lrn.lines.inner;
+    double work = 16.0 * (double)(slices * j.lrn.lines.length);
+    zt_parallel_for(zt_threads_worth(call->threads, work), slices, lrn_slice, &j);
     return true;
 }
 

@@ -20,6 +20,8 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <string.h>
 
 /* ---- reading the node ---- */
@@ -81,21 +83,29 @@ static double work_of(const struct zt_sampler *s) {
     return 100.0 * (double)(s->n * s->places) * (double)s->channels;
 }
 
-static bool grid_sample_ref(const struct zt_call *call, struct zt_err *err) {
+struct job {
+    const struct zt_call *call;
     struct zt_sampler s;
-    if (!zt_sampler_read(call->graph, zt_call_node(call), 0, &s, err))
-        return false;
-    const struct zt_view *x = &call->in[0], *y = &call->out[0];
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&s))) schedule(static)
-    for (int64_t at = 0; at < s.n * s.places; at++) {
-        struct zt_sample_taps taps[ZT_MAX_RANK];
-        zt_sampler_taps(&s, &call->in[1], at, taps);
-        for (int64_t c = 0; c < s.channels; c++) {
-            int64_t plane = at / s.places * s.channels + c;
-            zt_store_double(y->dtype, y->data, plane * s.places + at % s.places,
-                            blend(&s, taps, x, plane * s.pixels, 0, -1));
-        }
+};
+
+static void sample_place(void *arg, int64_t at) {
+    const struct job *j = arg;
+    const struct zt_sampler *s = &j->s;
+    const struct zt_view *x = &j->call->in[0], *y = &j->call->out[0];
+    struct zt_sample_taps taps[ZT_MAX_RANK];
+    zt_sampler_taps(s, &j->call->in[1], at, taps);
+    for (int64_t c = 0; c < s->channels; c++) {
+        int64_t plane = at / s->places * s->channels + c;
+        zt_store_double(y->dtype, y->data, plane * s->places + at % s->places,
+                        blend(s, taps, x, plane * s->pixels, 0, -1));
     }
+}
+
+static bool grid_sample_ref(const struct zt_call *call, struct zt_err *err) {
+    struct job j = { .call = call };
+    if (!zt_sampler_read(call->graph, zt_call_node(call), 0, &j.s, err))
+        return false;
+    zt_parallel_for(zt_threads_worth(call->threads, work_of(&j.s)), j.s.n * j.s.places, sample_place, &j);
     return true;
 }
 
@@ -126,21 +136,26 @@ static void grad_place(const struct zt_call *call, const struct zt_sampler *s, i
     }
 }
 
+/* The workspace holds every plane of dx in double: many places may fall on one pixel. */
+static void run_grad_image(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    grad_image(j->call, &j->s, plane, (double *)j->call->workspace + plane * j->s.pixels);
+}
+
+static void run_grad_place(void *arg, int64_t at) {
+    const struct job *j = arg;
+    grad_place(j->call, &j->s, at);
+}
+
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_sampler s;
-    if (!zt_sampler_read(call->graph, zt_call_node(call), 1, &s, err))
+    struct job j = { .call = call };
+    if (!zt_sampler_read(call->graph, zt_call_node(call), 1, &j.s, err))
         return false;
-    int threads = zt_threads_worth(call->threads, work_of(&s));
-    double *dx = call->workspace; /* a plane each, in double: many places may fall on one pixel */
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t plane = 0; plane < s.n * s.channels; plane++)
-        if (s.pixels > 0)
-            grad_image(call, &s, plane, dx + plane * s.pixels);
-    bool moves = call->out_count > 1 && call->out[1].data;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t at = 0; at < s.n * s.places; at++)
-        if (moves)
-            grad_place(call, &s, at);
+    int threads = zt_threads_worth(call->threads, work_of(&j.s));
+    if (j.s.pixels > 0)
+        zt_parallel_for(threads, j.s.n * j.s.channels, run_grad_image, &j);
+    if (call->out_count > 1 && call->out[1].data)
+        zt_parallel_for(threads, j.s.n * j.s.places, run_grad_place, &j);
     return true;
 }
 
