@@ -1,6 +1,6 @@
 /* Attention on the CPU, forwards (attention_cpu.c) and backwards (attention_grad_cpu.c): what both are made of.
  *
- * Scores never lie in memory as a whole. A chunk of work is one head of keys with (forwards: a part of) the queries
+ * Scores never lie in memory as a whole. A unit of work is one head of keys with (forwards: a part of) the queries
  * that share it. Its queries go by in blocks of PANELS panels, a panel being as many queries as a tile of the product's
  * kernel has columns (simd_gemm.h); its keys in blocks of ZT_KEYS. Scores are made transposed, [keys][queries of a
  * panel]: sums over keys are then sums of whole vectors, and weights are the right side of the next product as they
@@ -29,11 +29,11 @@ struct zt_attention_plan {
     const struct zt_simd_gemm_kernel *gemm;
     const struct zt_attention_kernels *kernels;
     int rows, cols; /* of a tile */
-    int parts;      /* forwards: chunks of a head of keys */
+    int parts;      /* forwards: units of a head of keys */
     int64_t elems;  /* floats of workspace a thread */
 };
 
-/* One chunk. */
+/* One unit. */
 struct zt_attention_job {
     const struct zt_call *call;
     const struct zt_attention_plan *plan;

@@ -20,7 +20,7 @@ struct zt_attention_kernels {
     /* Turns scores into exp(x - max), x being capped, biased and masked score, taking in that max and sum of the keys
      * before may change: *max and *sum become those of all keys so far, and what was weighed with the old maximum is to
      * be multiplied by `correct`. All ones: returns false. Where no key is seen max is 0. */
-    bool (*weigh)(const struct zt_score_tile *t, float *max, float *sum, float *correct);
+    bool (*exp_scores)(const struct zt_score_tile *t, float *max, float *sum, float *correct);
     /* score = p = exp(x - max) inverse; grad, which holds dp, = dx = p (dp - delta). slope (NULL without softcap) =
      * what dx is to be multiplied with for the gradient of the score. */
     void (*differentiate)(const struct zt_score_tile *t, const float *max, const float *inverse, const float *delta,

@@ -17,23 +17,23 @@ bool zt_conv_types(const struct zt_graph *g, int node);
 struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, bool bias);
 /* Bytes of a sample of y in a blocked layout. */
 size_t zt_conv_result_bytes(const struct zt_conv *c);
-/* The layout for a graph value of what the chunks' primitive wants in `slot`. */
-const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *chunks, int slot,
+/* The layout for a graph value of what the blocks' primitive wants in `slot`. */
+const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape);
 
-/* Our own kernel in place of the primitive's, on the same chunks and layouts: as fast, and with shorter chains of
+/* Our own kernel in place of the primitive's, on the same blocks and layouts: as fast, and with shorter chains of
  * additions. */
 struct zt_conv_direct {
     zt_simd_conv_run *run; /* NULL: not taken */
     struct zt_simd_conv geometry;
-    int lanes;
-    int64_t samples, total, out_blocks; /* of a whole chunk; of the batch; blocks of output channels */
+    int vector;
+    int64_t samples, total, out_blocks; /* of a whole block; of the batch; blocks of output channels */
 };
-/* Whether it fits what the primitive of `chunks` (kind CONV, `samples` a chunk) chose. */
-bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *chunks, const struct zt_conv *c,
+/* Whether it fits what the primitive of `blocks` (kind CONV, `samples` a block) chose. */
+bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *blocks, const struct zt_conv *c,
                          int64_t samples);
-/* data: the chunk's own, by slot; no bias: NULL. */
-void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t chunk, void *const *data);
+/* data: the block's own, by slot; no bias: NULL. */
+void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t block, void *const *data);
 
 /* What our own kernels of weight gradients are given: dw (accumulate: +=; NULL: not wanted) and db (NULL: not wanted).
  */
@@ -43,20 +43,20 @@ struct zt_conv_weights {
     bool accumulate;
 };
 
-/* Weight gradients: every chunk writes its own in float, dw in oneDNN's order and db,
+/* Weight gradients: every block writes its own in float, dw in oneDNN's order and db,
  *
- *     [ dw of chunk 0 | 1 | ... | db of chunk 0 | 1 | ... ]
+ *     [ dw of block 0 | 1 | ... | db of block 0 | 1 | ... ]
  *
  * which are then added in order and brought into plain order. */
 struct zt_conv_partial {
-    int64_t chunks, m;
+    int64_t blocks, m;
     enum zt_dtype dtype;               /* of dw and db */
-    size_t dw_bytes, db_bytes;         /* of one chunk, multiples of 64; db_bytes 0: no bias */
+    size_t dw_bytes, db_bytes;         /* of one block, multiples of 64; db_bytes 0: no bias */
     struct zt_dnnl *plain, *plain_add; /* summed dw to plain order; the same, added to what is there */
 };
-/* Most chunks for a weight of this size, so that the partial sums stay small. */
+/* Most blocks for a weight of this size, so that the partial sums stay small. */
 int64_t zt_conv_pieces(const struct zt_conv *c);
-/* `weight`: the chunks of a ZT_DNNL_CONV_WEIGHT, whose steps of dw and db are set. */
+/* `weight`: the blocks of a ZT_DNNL_CONV_WEIGHT, whose steps of dw and db are set. */
 bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_batch_blocks *weight, int64_t m, enum zt_dtype dtype,
                           bool bias, struct zt_err *err);
 void zt_conv_partial_finish(struct zt_conv_partial *partial);

@@ -10,7 +10,7 @@ struct zt_conv_group;
 /* Made in the arena; NULL where the convolution is another one: of 1 or 2 axes, float, as many channels in as out,
  * whole vectors of them, groups of 2 or more that divide a vector, not too many taps. */
 const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_dtype dtype,
-                                               enum zt_conv_direction way);
+                                               enum zt_conv_direction direction);
 /* How x and y lie. */
 const struct zt_layout *zt_conv_group_layout(const struct zt_conv_group *g, struct zt_arena *arena,
                                              const struct zt_shape *shape);

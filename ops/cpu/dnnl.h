@@ -1,7 +1,7 @@
 /* oneDNN behind one door: the only file that knows its versions (2.6 and 3.x) and its C API.
  *
  * A zt_dnnl is one primitive made for ONE thread, on one fixed shape, that up to `threads` threads may run at the same
- * time on different chunks of a batch. That is how results come out the same at any thread count. The caller gives
+ * time on different blocks of a batch. That is how results come out the same at any thread count. The caller gives
  * scratch memory; nothing is allocated while running. */
 #ifndef ZT_OPS_CPU_DNNL_H
 #define ZT_OPS_CPU_DNNL_H
@@ -57,8 +57,9 @@ struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, str
 void zt_dnnl_destroy(struct zt_dnnl *d); /* NULL is harmless */
 /* The argument as the primitive wants it: never ANY. Vendor descriptors live as long as the primitive. */
 struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot);
-/* Whether a weight [m, c, kernel, kernel] lies as [m / lanes][c / lanes][kernel][kernel][lane of c][lane of m]. */
-bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int lanes);
+/* Whether a weight [m, c, kernel, kernel] lies as [m / vector][c / vector][kernel][kernel][channel of c][channel of m].
+ */
+bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int vector);
 size_t zt_dnnl_scratch_bytes(const struct zt_dnnl *d); /* for each thread, a multiple of 64 */
 const char *zt_dnnl_name(const struct zt_dnnl *d);     /* oneDNN's name of the implementation */
 /* Runs on the calling thread, whose index in its team is `thread` < threads; data[i] belongs to slot i (ignored where

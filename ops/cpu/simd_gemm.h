@@ -41,14 +41,14 @@ struct zt_simd_gemm_tile {
 
 struct zt_simd_gemm_kernel {
     int rows, cols;
-    /* to[k][l] = from[l * lane + k * next] for l < lanes, 0 up to `rows` (`cols`); rows: any number, panel by panel */
-    void (*pack_rows)(const float *from, int64_t lane, int64_t next, int64_t lanes, int64_t depth, float *to);
-    void (*pack_cols)(const float *from, int64_t lane, int64_t next, int lanes, int64_t depth, float *to);
+    /* to[k][l] = from[l * step + k * next] for l < count, 0 up to `rows` (`cols`); rows: any number, panel by panel */
+    void (*pack_rows)(const float *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
+    void (*pack_cols)(const float *from, int64_t step, int64_t next, int count, int64_t depth, float *to);
     void (*tile)(const struct zt_simd_gemm_tile *t);
 };
 
 /* The kernel with vectors of 8 or 16 floats; NULL where this machine has no fused multiply-add of that width. */
-const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int lanes);
+const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector);
 /* The widest of them, NULL where there is none. */
 const struct zt_simd_gemm_kernel *zt_simd_gemm_best(void);
 
@@ -60,7 +60,7 @@ void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt
 
 /* Memory that a run on at most `threads` threads wants, to be aligned to 64. */
 size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads);
-/* bias may be NULL. A single product on one thread may be a part of other chunks of work. */
+/* bias may be NULL. A single product on one thread may be a part of other blocks of work. */
 void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *a,
                       const float *b, const float *bias, float *y, void *workspace, int threads);
 

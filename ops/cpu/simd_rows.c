@@ -4,28 +4,28 @@
 
 enum { BLOCK = 1 << 14 }; /* elements of a block of work */
 
-struct zt_bundles zt_bundles_of(const struct zt_axis_slices *s, enum zt_dtype dtype, int lanes) {
-    struct zt_bundles all = { .slices = *s, .blocks = (s->inner + lanes - 1) / lanes };
+struct zt_bundles zt_bundles_of(const struct zt_axis_slices *s, enum zt_dtype dtype, int vector) {
+    struct zt_bundles all = { .slices = *s, .blocks = (s->inner + vector - 1) / vector };
     bool across = s->inner == 1;
     int64_t last = across ? s->length : s->inner;
-    last -= (last - 1) / lanes * lanes;
-    all.whole = (struct zt_bundle){ dtype, across, s->length, s->inner, lanes, lanes };
+    last -= (last - 1) / vector * vector;
+    all.whole = (struct zt_bundle){ dtype, across, s->length, s->inner, vector, vector };
     if (across) {
-        all.whole.count = (s->length + lanes - 1) / lanes;
-        all.whole.step = lanes;
+        all.whole.count = (s->length + vector - 1) / vector;
+        all.whole.step = vector;
         all.whole.last = (int)last;
     }
     all.edge = all.whole;
     if (!across)
-        all.edge.lanes = all.edge.last = (int)last;
-    int64_t elements = s->length * (across ? 1 : lanes);
+        all.edge.each = all.edge.last = (int)last;
+    int64_t elements = s->length * (across ? 1 : vector);
     all.count = s->length ? s->outer * all.blocks : 0;
     all.grain = elements < BLOCK ? BLOCK / (elements ? elements : 1) : 1;
     return all;
 }
 
 struct zt_bundle zt_bundle_at(const struct zt_bundles *all, int64_t i, int64_t *start, int64_t *slice) {
-    int64_t outer = i / all->blocks, block = i % all->blocks, first = block * all->whole.lanes;
+    int64_t outer = i / all->blocks, block = i % all->blocks, first = block * all->whole.each;
     *start = outer * all->slices.length * all->slices.inner + first;
     *slice = outer * all->slices.inner + first;
     return block == all->blocks - 1 ? all->edge : all->whole;

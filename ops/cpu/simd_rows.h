@@ -10,14 +10,14 @@
 /* The input of one call: `count` vectors, `step` elements apart.
  *
  *     across     one slice of neighbouring elements; the last vector uses `last` elements
- *     else       up to `lanes` slices side by side; element i of every vector belongs to slice i
+ *     else       up to `each` slices side by side; element i of every vector belongs to slice i
  *
  * A number per slice (max, sum ...) is one float where `across` is set, else one float per vector element. */
 struct zt_bundle {
     enum zt_dtype dtype; /* of the tensors */
     bool across;
     int64_t count, step;
-    int lanes, last; /* elements in use: of all vectors but the last, and of the last */
+    int each, last; /* elements in use: of all vectors but the last, and of the last */
 };
 
 /* Whether the vector kernels take tensors of this type. */
@@ -31,8 +31,8 @@ struct zt_bundles {
     int64_t grain;                /* bundles per block of work */
     struct zt_bundle whole, edge; /* edge: the last of the bundles side by side */
 };
-/* lanes: floats of a vector. */
-struct zt_bundles zt_bundles_of(const struct zt_axis_slices *slices, enum zt_dtype dtype, int lanes);
+/* vector: floats of a vector. */
+struct zt_bundles zt_bundles_of(const struct zt_axis_slices *slices, enum zt_dtype dtype, int vector);
 /* Bundle i; start: its first element in the tensor; slice: the number of its first slice. */
 struct zt_bundle zt_bundle_at(const struct zt_bundles *all, int64_t i, int64_t *start, int64_t *slice);
 /* one(with, bundle, start, slice) for every bundle, on at most `threads` threads. */

@@ -8,18 +8,19 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
+enum { UNIT = 1 << 14 }; /* elements a thread takes at a time */
 
-static const struct lane {
+static const struct simd_row {
     const char *op;
     int inputs;
     const char *attr[2];
     float otherwise[2];
     bool keeps_zero;
-} lanes[ZT_SIMD_OPS] = {
-#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { NAME, INPUTS, { U, V }, { U0, V0 }, ZERO },
-    ZT_ELEMENTWISE(LANE)
-#undef LANE
+} simd_ops[ZT_SIMD_OPS] = {
+#define SIMD_OP(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE)                                                           \
+    [ZT_SIMD_##id] = { NAME, INPUTS, { U, V }, { U0, V0 }, ZERO },
+    ZT_ELEMENTWISE(SIMD_OP)
+#undef SIMD_OP
 };
 
 /* ---- which loop, with which numbers ---- */
@@ -56,7 +57,7 @@ static int variant_of(const struct zt_graph *g, int node, int i, float number[2]
         return of_tanh(n) ? ZT_SIMD_gelu_tanh_grad : i;
     case ZT_SIMD_clip:
     case ZT_SIMD_clip_grad:
-        return bounds_known(g, node, lanes[i].inputs, number) ? i : ZT_SIMD_OPS;
+        return bounds_known(g, node, simd_ops[i].inputs, number) ? i : ZT_SIMD_OPS;
     case ZT_SIMD_square:
         return is_square(g, node) ? i : ZT_SIMD_pow;
     case ZT_SIMD_square_slope:
@@ -77,10 +78,10 @@ static int variant_of(const struct zt_graph *g, int node, int i, float number[2]
 /* The first row of an op, ZT_SIMD_OPS where there is none, and the numbers that are attributes. */
 static int find_lane(const struct zt_node *n, const char *op, float number[2]) {
     int i = 0;
-    while (i < ZT_SIMD_OPS && strcmp(lanes[i].op, op) != 0)
+    while (i < ZT_SIMD_OPS && strcmp(simd_ops[i].op, op) != 0)
         i++;
     for (int k = 0; k < 2 && i < ZT_SIMD_OPS; k++)
-        number[k] = lanes[i].attr[k] ? zt_attr_float(n, lanes[i].attr[k], lanes[i].otherwise[k]) : 0;
+        number[k] = simd_ops[i].attr[k] ? zt_attr_float(n, simd_ops[i].attr[k], simd_ops[i].otherwise[k]) : 0;
     return i;
 }
 
@@ -91,11 +92,11 @@ int zt_simd_elementwise(const struct zt_graph *g, int node, float number[2]) {
 
 zt_simd_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero) {
     int i = find_lane(node, op, number);
-    if (i == ZT_SIMD_OPS || lanes[i].inputs != 1)
+    if (i == ZT_SIMD_OPS || simd_ops[i].inputs != 1)
         return NULL;
     if (i == ZT_SIMD_gelu && of_tanh(node))
         i = ZT_SIMD_gelu_tanh;
-    *keeps_zero = lanes[i].keeps_zero;
+    *keeps_zero = simd_ops[i].keeps_zero;
     return zt_simd_functions()[i];
 }
 
@@ -144,7 +145,7 @@ bool zt_elementwise_supports(const struct zt_graph *g, int node) {
         return good;
     }
     bool good = zt_dtype_in(to, floats | ZT_BIT(ZT_BOOL));
-    for (int i = 0; good && i < lanes[op].inputs; i++)
+    for (int i = 0; good && i < simd_ops[op].inputs; i++)
         good = zt_dtype_in(zt_in(g, node, i)->dtype, to == ZT_BOOL ? floats | ZT_BIT(ZT_BOOL) : floats);
     return good;
 }
@@ -198,7 +199,7 @@ static const struct zt_layout *common_layout(const struct zt_prepare *p, enum zt
             layout = p->in_layout[i];
     }
     bool padded = layout && (int64_t)layout->bytes != 4 * zt_shape_count(y);
-    return !all_float || (padded && !lanes[op].keeps_zero) ? NULL : layout;
+    return !all_float || (padded && !simd_ops[op].keeps_zero) ? NULL : layout;
 }
 
 bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -208,7 +209,7 @@ bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
     plan->op = (enum zt_simd_op)zt_simd_elementwise(p->graph, p->node, plan->number);
     plan->typed = typed_of(p->graph, p->node, &plan->inputs);
     if (!plan->typed)
-        plan->inputs = lanes[plan->op].inputs;
+        plan->inputs = simd_ops[plan->op].inputs;
     plan->folding = folds(plan->op);
     plan->folds = plan->folding ? given - 1 : 1;
     plan->walk = ZT_NEW_N(p->graph->arena, struct walk, plan->folds);
@@ -284,14 +285,14 @@ static void run_span(const struct job *job, const int64_t *offset, int64_t at, i
         zt_simd_store(job->out->dtype, block[2], n, zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at));
 }
 
-/* Elements [chunk * CHUNK, ...) in runs along the innermost axis. */
-static void run_chunk(void *arg, int64_t chunk) {
+/* Elements [unit * UNIT, ...) in runs along the innermost axis. */
+static void run_unit(void *arg, int64_t unit) {
     const struct job *job = arg;
     const struct walk *walk = job->walk;
     const int last = walk->axes - 1;
     const bool direct = job->plan->typed ||
                         (job->out->dtype == ZT_FLOAT && job->in[0]->dtype == ZT_FLOAT && job->in[1]->dtype == ZT_FLOAT);
-    int64_t at = chunk * CHUNK, end = at + CHUNK < job->plan->elements ? at + CHUNK : job->plan->elements;
+    int64_t at = unit * UNIT, end = at + UNIT < job->plan->elements ? at + UNIT : job->plan->elements;
     while (at < end) {
         int64_t rest = at, offset[2] = { 0, 0 }, inside = at % walk->dim[last];
         int64_t n = walk->dim[last] - inside < end - at ? walk->dim[last] - inside : end - at;
@@ -316,7 +317,7 @@ bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err) {
                            .scale = 1 };
         if (plan->op == ZT_SIMD_mean && i == plan->folds - 1)
             job.scale = 1 / (float)(plan->folds + 1);
-        zt_parallel_for(call->threads, (plan->elements + CHUNK - 1) / CHUNK, run_chunk, &job);
+        zt_parallel_for(call->threads, (plan->elements + UNIT - 1) / UNIT, run_unit, &job);
     }
     return true;
 }

@@ -16,9 +16,9 @@ static const struct {
     const char *value;
     int inputs;
 } lanes[ZT_SIMD_OPS] = {
-#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { #VALUE, INPUTS },
-    ZT_ELEMENTWISE(LANE)
-#undef LANE
+#define SIMD_OP(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { #VALUE, INPUTS },
+    ZT_ELEMENTWISE(SIMD_OP)
+#undef SIMD_OP
 };
 
 static bool have_types(const struct zt_graph *g, int node, int inputs, unsigned types) {

@@ -1,9 +1,9 @@
 /* Orders in which the elements of a tensor with channels (dim[1]) lie, other than plain row-major: what the layouts of
  * all back ends are made of.
  *
- * Blocked ("nChw16c"): channels in blocks of 16 (or 8), the lane of a channel innermost: [N][C/16][spatial][16], padded
+ * Blocked ("nChw16c"): channels in blocks of 16 (or 8), the channel within its block innermost: [N][C/16][spatial][16], padded
  * with zero channels to a full block. Channels last ("nhwc"): [N][spatial][C]. In both a sample is contiguous, so a
- * chunk of the batch is a range of bytes. A vendor's own layouts (packed weights) are opaque, see dnnl.h.
+ * block of the batch is a range of bytes. A vendor's own layouts (packed weights) are opaque, see dnnl.h.
  *
  * Filled rows, of matrices: from row to row there are more elements than a row has. Nobody reads those between. */
 #ifndef ZT_OPS_KERNEL_LAYOUT_H

@@ -21,7 +21,7 @@ struct zt_term {
 enum zt_term_kind { ZT_SQUARED, ZT_ABSOLUTE, ZT_SMOOTH, ZT_HUBER, ZT_BINARY, ZT_TERMS };
 
 struct zt_loss_kernels {
-    int lanes; /* floats of a vector */
+    int vector; /* floats of a vector */
     /* The maximum of the numbers of a slice, and sum exp(x - max), which is NaN where the slice holds a NaN. */
     void (*exp_sum)(const struct zt_bundle *b, const void *x, float *max, float *sum);
     /* y = x - shift */

@@ -24,7 +24,7 @@ struct job {
 };
 
 static int64_t wide(const struct norm_state *s) { /* channels, padding included */
-    return s->planes.groups * s->planes.lanes;
+    return s->planes.groups * s->planes.vector;
 }
 
 static struct job job_of(const struct zt_call *call) {
@@ -45,7 +45,7 @@ static struct job job_of(const struct zt_call *call) {
 static void place(const struct norm_state *s, int64_t plane, int64_t *at, int64_t *channel, int64_t *part) {
     int64_t n = plane / s->planes.groups, g = plane % s->planes.groups;
     *at = n * s->planes.sample + g * s->planes.group;
-    *channel = g * s->planes.lanes;
+    *channel = g * s->planes.vector;
     *part = n * wide(s) + *channel;
 }
 
@@ -79,7 +79,7 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     struct norm_state *s = zt_calloc(1, sizeof *s);
     s->norm = norm;
     zt_planes_of(p->in_layout[x], &zt_in(g, p->node, x)->shape, &s->planes);
-    s->kernels = zt_norm_plane_kernels(s->planes.lanes);
+    s->kernels = zt_norm_plane_kernels(s->planes.vector);
     p->state = s;
     s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
     s->sync = zt_batch_norm_is_sync(n);

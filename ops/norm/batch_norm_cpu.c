@@ -1,5 +1,6 @@
-/* Batch normalisation on the CPU: of blocked planes where there are spatial axes and oneDNN's layouts, of lines of
- * plain tensors elsewhere. A line is a channel of a sample, or without spatial axes a column: channels side by side. */
+/* Batch normalisation on the CPU: of blocked planes where there are spatial axes and oneDNN's layouts, of slices of
+ * plain tensors elsewhere. A slice is a channel of a sample, or without spatial axes a column: channels side by side.
+ */
 #include "ops/cpu/cpu.h"
 #include "ops/norm/batch_norm_blocked_cpu.h"
 #include "ops/norm/channel_sums_cpu.h"
@@ -17,7 +18,7 @@ static const struct zt_kernel blocked[2] = { ZT_IF_DNNL(zt_batch_norm_blocked),
                                              ZT_IF_DNNL(zt_batch_norm_grad_blocked) };
 
 struct state {
-    void *blocked; /* NULL: lines */
+    void *blocked; /* NULL: slices */
     struct zt_batch_norm norm;
     struct zt_bundles bundles;
     const struct zt_norm_kernels *kernels;
@@ -65,16 +66,16 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
         return true;
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
-    struct zt_axis_slices lines = { norm.n * norm.channels, norm.spatial, 1 };
+    struct zt_axis_slices slices = { norm.n * norm.channels, norm.spatial, 1 };
     if (norm.spatial == 1)
-        lines = (struct zt_axis_slices){ 1, norm.n, norm.channels };
+        slices = (struct zt_axis_slices){ 1, norm.n, norm.channels };
     s->norm = norm;
     s->kernels = zt_norm_kernels();
-    s->bundles = zt_bundles_of(&lines, dtype, s->kernels->lanes);
+    s->bundles = zt_bundles_of(&slices, dtype, s->kernels->vector);
     s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
     s->sync = zt_batch_norm_is_sync(n);
     s->bytes = zt_dtype_bytes(dtype);
-    p->workspace_bytes = (size_t)zt_channel_sums_room(lines.outer > 1 ? norm.n : 1, norm.channels) * sizeof(float);
+    p->workspace_bytes = (size_t)zt_channel_sums_room(slices.outer > 1 ? norm.n : 1, norm.channels) * sizeof(float);
     return true;
 }
 
@@ -103,7 +104,7 @@ static bool run_blocked(const struct zt_call *call, int x, struct zt_err *err) {
     return blocked[x].run(&inner, err);
 }
 
-/* ---- lines ---- */
+/* ---- slices ---- */
 
 struct job {
     struct zt_channel_sums sums;
@@ -133,30 +134,31 @@ static void *element(const struct job *j, const struct zt_view *v, int64_t at) {
     return zt_element(v->data, j->s->bytes, at);
 }
 
-static struct zt_row_map map_of(const struct job *j, int64_t line, int of_x, int of_dy) {
-    int64_t c = line % j->s->norm.channels;
+static struct zt_row_map map_of(const struct job *j, int64_t slice, int of_x, int of_dy) {
+    int64_t c = slice % j->s->norm.channels;
     float *const *all = j->sums.coefficient;
     return (struct zt_row_map){ all[ZT_MEAN] + c, all[of_x] + c, all[ZT_SECOND] + c, all[of_dy] + c };
 }
 
-static void moments(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void moments(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
-    j->s->kernels->moments(b, element(j, &j->sums.call->in[0], start), j->sums.part[0] + line, j->sums.part[1] + line);
+    j->s->kernels->moments(b, element(j, &j->sums.call->in[0], start), j->sums.part[0] + slice,
+                           j->sums.part[1] + slice);
 }
 
-static void normalise(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void normalise(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
-    struct zt_row_map map = map_of(j, line, ZT_FIRST, ZT_THIRD);
+    struct zt_row_map map = map_of(j, slice, ZT_FIRST, ZT_THIRD);
     j->s->kernels->affine(b, element(j, &j->sums.call->in[0], start), &map, element(j, &j->sums.call->out[0], start));
 }
 
 /* Columns are whole channels: all of it at once, so that they are read while they are near. */
-static void forward_columns(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void forward_columns(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     struct job j = *(const struct job *)with;
     if (!j.s->fixed)
-        moments(&j, b, start, line);
-    zt_channel_own_statistics(&j.sums, line, line + b->lanes);
-    normalise(&j, b, start, line);
+        moments(&j, b, start, slice);
+    zt_channel_own_statistics(&j.sums, slice, slice + b->each);
+    normalise(&j, b, start, slice);
 }
 
 bool zt_batch_norm_cpu_run(const struct zt_call *call, struct zt_err *err) {
@@ -175,29 +177,29 @@ bool zt_batch_norm_cpu_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-static void products(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void products(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
     const struct zt_view *in = j->sums.call->in;
     j->s->kernels->products(b, element(j, &in[0], start), element(j, &in[1], start),
-                            j->sums.coefficient[ZT_MEAN] + line % j->s->norm.channels, j->sums.part[0] + line,
-                            j->sums.part[1] + line);
+                            j->sums.coefficient[ZT_MEAN] + slice % j->s->norm.channels, j->sums.part[0] + slice,
+                            j->sums.part[1] + slice);
 }
 
-static void differentiate(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void differentiate(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
     const struct zt_view *in = j->sums.call->in;
-    struct zt_row_map map = map_of(j, line, ZT_THIRD, ZT_FIRST);
+    struct zt_row_map map = map_of(j, slice, ZT_THIRD, ZT_FIRST);
     j->s->kernels->affine_grad(b, element(j, &in[0], start), element(j, &in[1], start), &map,
                                element(j, &j->sums.call->out[0], start));
 }
 
-static void backward_columns(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void backward_columns(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     struct job j = *(const struct job *)with;
-    zt_channel_means(&j.sums, line, line + b->lanes);
-    products(&j, b, start, line);
-    zt_channel_own_gradients(&j.sums, line, line + b->lanes);
+    zt_channel_means(&j.sums, slice, slice + b->each);
+    products(&j, b, start, slice);
+    zt_channel_own_gradients(&j.sums, slice, slice + b->each);
     if (j.sums.call->out[0].data)
-        differentiate(&j, b, start, line);
+        differentiate(&j, b, start, slice);
 }
 
 bool zt_batch_norm_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {

@@ -27,7 +27,7 @@ struct zt_row {
 };
 
 struct zt_norm_kernels {
-    int lanes; /* floats of a vector */
+    int vector; /* floats of a vector */
     /* The mean of a slice, and the sum of squares around the mean. */
     void (*moments)(const struct zt_bundle *b, const void *x, float *mean, float *squares);
     /* Sums of dy and of dy (x - mean). */

@@ -5,6 +5,6 @@
 #define BODY "ops/norm/simd_norm_planes.inc"
 #include "ops/cpu/simd_plane_targets.inc"
 
-const struct zt_norm_plane_kernels *zt_norm_plane_kernels(int lanes) {
-    return OF_LANES(&kernels, lanes);
+const struct zt_norm_plane_kernels *zt_norm_plane_kernels(int vector) {
+    return OF_VECTOR(&kernels, vector);
 }

@@ -1,5 +1,5 @@
-/* Vector loops of batch normalisation on blocked planes (ops/cpu/blocked_layout.h): `count` pixels of `lanes` channels
- * side by side, `pixel` elements apart. A number per channel is an array of `lanes` floats. The loops are compiled for
+/* Vector loops of batch normalisation on blocked planes (ops/cpu/blocked_layout.h): `count` pixels of `vector` channels
+ * side by side, `pixel` elements apart. A number per channel is an array of `vector` floats. The loops are compiled for
  * several instruction sets, chosen by CPUID; all give the same bits. No pointer may be NULL. */
 #ifndef ZT_OPS_NORM_SIMD_NORM_PLANES_H
 #define ZT_OPS_NORM_SIMD_NORM_PLANES_H
@@ -24,7 +24,7 @@ struct zt_norm_plane_kernels {
     zt_simd_normalise *normalise;
     zt_simd_normalise_grad *normalise_grad;
 };
-/* lanes: 8 or 16, the channels of a block. */
-const struct zt_norm_plane_kernels *zt_norm_plane_kernels(int lanes);
+/* vector: 8 or 16, the channels of a block. */
+const struct zt_norm_plane_kernels *zt_norm_plane_kernels(int vector);
 
 #endif

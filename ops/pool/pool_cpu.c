@@ -66,7 +66,7 @@ static struct pool_state *keep(struct zt_prepare *p, const struct zt_pool *pool,
     zt_planes_of(big, big_shape, &s->big);
     zt_planes_of(small, small_shape, &s->small);
     s->pool.pixel = s->big.pixel;
-    s->kernels = zt_pool_kernels(s->big.lanes);
+    s->kernels = zt_pool_kernels(s->big.vector);
     p->state = s;
     return s;
 }

@@ -104,6 +104,6 @@ static inline int is_group(const struct zt_simd_pool *p, int64_t ox) {
 #define BODY "ops/pool/simd_pool.inc"
 #include "ops/cpu/simd_plane_targets.inc"
 
-const struct zt_pool_kernels *zt_pool_kernels(int lanes) {
-    return OF_LANES(&kernels, lanes);
+const struct zt_pool_kernels *zt_pool_kernels(int vector) {
+    return OF_VECTOR(&kernels, vector);
 }

@@ -1,4 +1,4 @@
-/* Vector loops of pooling on a blocked plane (ops/cpu/blocked_layout.h), whose pixels are `lanes` channels side by
+/* Vector loops of pooling on a blocked plane (ops/cpu/blocked_layout.h), whose pixels are `vector` channels side by
  * side. The loops are compiled for several instruction sets, chosen by CPUID; all give the same bits. No pointer may be
  * NULL unless said. */
 #ifndef ZT_OPS_POOL_SIMD_POOL_H
@@ -40,7 +40,7 @@ struct zt_pool_kernels {
     zt_simd_sum *sum;
     zt_simd_sum_grad *sum_grad;
 };
-/* lanes: 8 or 16, the channels of a block. */
-const struct zt_pool_kernels *zt_pool_kernels(int lanes);
+/* vector: 8 or 16, the channels of a block. */
+const struct zt_pool_kernels *zt_pool_kernels(int vector);
 
 #endif

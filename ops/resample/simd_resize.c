@@ -5,6 +5,6 @@
 #define BODY "ops/resample/simd_resize.inc"
 #include "ops/cpu/simd_plane_targets.inc"
 
-const struct zt_resize_kernels *zt_resize_kernels(int lanes) {
-    return OF_LANES(&kernels, lanes);
+const struct zt_resize_kernels *zt_resize_kernels(int vector) {
+    return OF_VECTOR(&kernels, vector);
 }

@@ -1,4 +1,4 @@
-/* Vector loops of Resize on a row of pixels of a blocked plane (ops/cpu/blocked_layout.h), `lanes` channels each. The
+/* Vector loops of Resize on a row of pixels of a blocked plane (ops/cpu/blocked_layout.h), `vector` channels each. The
  * loops are compiled for several instruction sets, chosen by CPUID; all give the same bits. No pointer may be NULL. */
 #ifndef ZT_OPS_RESAMPLE_SIMD_RESIZE_H
 #define ZT_OPS_RESAMPLE_SIMD_RESIZE_H
@@ -23,7 +23,7 @@ struct zt_resize_kernels {
     zt_simd_mix *mix;
     zt_simd_sample *sample;
 };
-/* lanes: 8 or 16, the channels of a block. */
-const struct zt_resize_kernels *zt_resize_kernels(int lanes);
+/* vector: 8 or 16, the channels of a block. */
+const struct zt_resize_kernels *zt_resize_kernels(int vector);
 
 #endif

@@ -5,7 +5,7 @@
 #include "ops/cpu/simd_rows.h"
 
 struct zt_softmax_kernels {
-    int lanes; /* floats of a vector */
+    int vector; /* floats of a vector */
     void (*softmax)(const struct zt_bundle *b, const void *x, void *y);
     void (*log_softmax)(const struct zt_bundle *b, const void *x, void *y);
     void (*softmax_grad)(const struct zt_bundle *b, const void *dy, const void *y, void *dx);
