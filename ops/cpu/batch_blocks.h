@@ -1,9 +1,9 @@
-/* One oneDNN primitive run over the blocks of an axis, usually the batch.
+/* Runs one oneDNN primitive over the blocks of an axis, usually the batch.
  *
  *     256 samples, blocks of 16:   |0..15|16..31| ... |240..255|      one primitive for 16 samples, run 16 times
  *     100 samples, blocks of  7:   |0..6|7..13| ... |91..97|98..99|   a second, smaller one for the tail
  *
- * The cut is a rule of the shape; which thread runs which block changes nothing. */
+ * The shape alone determines the blocks; the assignment of blocks to threads changes no result. */
 #ifndef ZT_OPS_CPU_BATCH_BLOCKS_H
 #define ZT_OPS_CPU_BATCH_BLOCKS_H
 
@@ -32,18 +32,18 @@ struct zt_batch_block_work {
 enum { ZT_BATCH_BLOCK_BYTES = 1 << 19 };
 int64_t zt_batch_block_for_cache(int64_t samples, size_t sample_bytes);
 
-/* Elements of a block when `total` are cut into at most `pieces`, a multiple of `grain` where there is more than one.
- */
+/* Elements of a block where `total` elements are divided into at most `pieces` blocks; a multiple of `grain` where
+ * there are several. */
 int64_t zt_batch_block_of(int64_t total, int64_t pieces, int64_t grain);
 
-/* `spec` holds the whole tensors; axis[i] says along which axis slot i is cut, -1: not. On success free with
- * zt_batch_blocks_finish. */
+/* Creates the primitives for blocks of `block` of `total` elements. `spec` describes the whole tensors; axis[i] is the
+ * axis of slot i that is divided, -1: none. On success free with zt_batch_blocks_finish. */
 bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
                           int64_t block, int threads, struct zt_err *err);
 void zt_batch_blocks_finish(struct zt_batch_blocks *blocks);
-/* Scratch memory for `threads` threads. */
+/* Scratch bytes of `threads` threads. */
 size_t zt_batch_blocks_scratch(const struct zt_batch_blocks *blocks, int threads);
-/* data[i]: slot i of block 0. `scratch` has zt_batch_blocks_scratch bytes; work may be NULL. */
+/* Runs all blocks. data[i]: slot i of block 0. `scratch` has zt_batch_blocks_scratch bytes; work may be NULL. */
 bool zt_batch_blocks_run(const struct zt_batch_blocks *blocks, int threads, void *const *data, void *scratch,
                          const struct zt_batch_block_work *work, struct zt_err *err);
 /* Runs one block on the calling thread of the team; data: the slots of this block. False where oneDNN fails. */

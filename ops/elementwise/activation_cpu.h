@@ -1,5 +1,5 @@
-/* Activations on what a product just left in cache. oneDNN has some as post-ops, but its ReLU turns NaN into 0, and
- * what the others round is not what the elementwise kernels round. */
+/* Activations of a product's result while it is in cache. oneDNN has some as post-ops, but its ReLU turns NaN into 0,
+ * and the others round differently from the elementwise kernels. */
 #ifndef ZT_OPS_ELEMENTWISE_ACTIVATION_CPU_H
 #define ZT_OPS_ELEMENTWISE_ACTIVATION_CPU_H
 
@@ -12,8 +12,7 @@ struct zt_activation {
     bool keeps_zero; /* f(0) = 0 */
 };
 
-/* The activation that is called `name`, its numbers being the node's attributes; false where there is no loop for it.
- */
+/* The activation called `name`, with its numbers from the node's attributes; false where it has no loop. */
 bool zt_activation_of(const struct zt_node *node, const char *name, struct zt_activation *to);
 /* y[i] = f(x[i]), n elements of float or bfloat16; x may be y. */
 void zt_activation_run(const struct zt_activation *f, enum zt_dtype dtype, int64_t n, const void *x, void *y);

@@ -1,5 +1,5 @@
-/* Elementwise kernels over float vectors: what an elementwise row writes into its [ZT_CPU] column. Which ops have one
- * is the list in simd_elementwise.h, of integers and double that in simd_typed.c; the others run the reference.
+/* The [ZT_CPU] column of elementwise rows. simd_elementwise.h lists the ops with a loop over float vectors,
+ * simd_typed.c those with loops over integers and double; the others run the reference.
  *
  * Blocked layouts pass through where all tensors have one shape and padding stays zero. Results are the same bits at
  * any position and thread count, and on every machine with AVX2 or AVX-512: an element is computed by the same
@@ -10,11 +10,11 @@
 #include "graph/ir/op.h"
 #include "ops/elementwise/simd_elementwise.h"
 
-/* The loop of the function of one input that is called `op`, its numbers from the node's attributes and whether f(0) =
- * 0; NULL: there is none. */
+/* The loop of the function of one input called `op`, or NULL. number: from the node's attributes; keeps_zero: f(0) = 0.
+ */
 zt_simd_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero);
 
-/* The float loop of a node, of enum zt_simd_op (ZT_SIMD_OPS: it has none), and the numbers u and v of its value. */
+/* The enum zt_simd_op of a node (ZT_SIMD_OPS: none); number: the numbers u and v of its value. */
 int zt_simd_elementwise(const struct zt_graph *g, int node, float number[2]);
 
 bool zt_elementwise_supports(const struct zt_graph *g, int node);

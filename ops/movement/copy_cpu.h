@@ -1,4 +1,4 @@
-/* The [ZT_CPU] column of Where. Other ops that move elements copy by zt_copy_strided, which is fast itself. */
+/* The [ZT_CPU] column of Where. Other ops that move elements use zt_copy_strided, which is fast itself. */
 #ifndef ZT_OPS_MOVEMENT_COPY_CPU_H
 #define ZT_OPS_MOVEMENT_COPY_CPU_H
 
