@@ -236,10 +236,3 @@ GRAD_ROW(attention_grad, "AttentionGrad", ZT_V + 1, zt_attention_grad_function_b
 FORWARD_ROW(packed_attention, "PackedAttention", "ztrain", 1, ZT_Q + 1)
 TRAIN_ROW(packed_attention_train, "PackedAttentionTrain", ZT_Q + 1)
 GRAD_ROW(packed_attention_grad, "PackedAttentionGrad", ZT_Q + 1, NULL)
-
-bool zt_attention_is_train(const struct zt_op *op) {
-    return op == &zt_op_attention_train || op == &zt_op_packed_attention_train;
-}
-bool zt_attention_is_grad(const struct zt_op *op) {
-    return op == &zt_op_attention_grad || op == &zt_op_packed_attention_grad;
-}

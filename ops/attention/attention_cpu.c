@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNKS = 16, LINE = 16 /* floats of a cache line */ };
+enum { UNITS = 16, LINE = 16 /* floats of a cache line */ };
 
 /* ---- plan ---- */
 
@@ -179,7 +179,7 @@ bool zt_attention_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         return false;
     int64_t heads = plan.a.batch * plan.a.kv_heads, group = plan.a.heads / plan.a.kv_heads;
     int64_t blocks = group * zt_ceil_div(plan.a.queries, (int64_t)ZT_PANELS * plan.cols);
-    plan.parts = (int)zt_min_int(blocks, zt_ceil_div(CHUNKS, heads));
+    plan.parts = (int)zt_min_int(blocks, zt_ceil_div(UNITS, heads));
     plan.elems = lay_out(&plan, NULL, &f);
     p->workspace_bytes = (size_t)plan.elems * sizeof(float) * (size_t)zt_max_int(p->threads, 1);
     struct zt_attention_plan *kept = zt_calloc(1, sizeof *kept);
@@ -241,7 +241,7 @@ static void forward_block(struct forward *f, int64_t first) {
             struct zt_panel_product scores = { f->k + at * a->size, f->q[i], keys,    a->size, a->size,
                                                (float)a->scale,     false,   f->score };
             zt_attention_multiply(plan, &scores);
-            if (plan->kernels->weigh(&tile, f->max[i], f->sum[i], correct) && any[i])
+            if (plan->kernels->exp_scores(&tile, f->max[i], f->sum[i], correct) && any[i])
                 plan->kernels->scale(a->v_size, correct, f->y[i]);
             struct zt_panel_product values = {
                 f->v + at * plan->rows, f->score, a->v_size, keys, a->keys, 1, any[i], f->y[i]
@@ -254,14 +254,14 @@ static void forward_block(struct forward *f, int64_t first) {
         finish_panel(f, i, &panel[i], any[i]);
 }
 
-static void forward_chunk(void *arg, int64_t chunk) {
+static void forward_unit(void *arg, int64_t unit) {
     const struct zt_call *call = arg;
     const struct zt_attention_plan *plan = call->state;
     const struct zt_attention *a = &plan->a;
     struct forward f = { .job = { .call = call, .plan = plan } };
-    int64_t part = chunk % plan->parts, group = a->heads / a->kv_heads, step = (int64_t)ZT_PANELS * plan->cols;
-    f.job.kv_head = chunk / plan->parts % a->kv_heads;
-    f.job.batch = chunk / plan->parts / a->kv_heads;
+    int64_t part = unit % plan->parts, group = a->heads / a->kv_heads, step = (int64_t)ZT_PANELS * plan->cols;
+    f.job.kv_head = unit / plan->parts % a->kv_heads;
+    f.job.batch = unit / plan->parts / a->kv_heads;
     lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &f);
     const float *k =
         (const float *)call->in[a->k.tensor].data + zt_attention_place(&a->k, f.job.batch, f.job.kv_head, 0);
@@ -279,6 +279,6 @@ static void forward_chunk(void *arg, int64_t chunk) {
 bool zt_attention_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_attention_plan *plan = call->state;
-    zt_parallel_for(call->threads, plan->a.batch * plan->a.kv_heads * plan->parts, forward_chunk, (void *)call);
+    zt_parallel_for(call->threads, plan->a.batch * plan->a.kv_heads * plan->parts, forward_unit, (void *)call);
     return true;
 }

@@ -1,16 +1,16 @@
-/* Attention on the CPU, forwards (attention_cpu.c) and backwards (attention_grad_cpu.c): what both are made of.
+/* Shared by attention on the CPU, forward (attention_cpu.c) and backward (attention_grad_cpu.c).
  *
- * Scores never lie in memory as a whole. A chunk of work is one head of keys with (forwards: a part of) the queries
- * that share it. Its queries go by in blocks of PANELS panels, a panel being as many queries as a tile of the product's
- * kernel has columns (simd_gemm.h); its keys in blocks of ZT_KEYS. Scores are made transposed, [keys][queries of a
- * panel]: sums over keys are then sums of whole vectors, and weights are the right side of the next product as they
- * lie.
+ * No buffer holds all scores. A unit of work is one head of keys with the queries that share it (forward: a part of
+ * them). It processes its queries in blocks of ZT_PANELS panels, where a panel has as many queries as a tile of the
+ * product's kernel has columns (simd_gemm.h), and its keys in blocks of ZT_KEYS. Scores are made transposed,
+ * [keys][queries of a panel]: sums over keys are then sums of whole vectors, and weights are the right side of the next
+ * product as they lie.
  *
- *     forwards, a block:     s = k q^T      p = exp(s - max so far)      y^T = y^T exp(max before - max) + v^T p
- *     backwards, a block:    s = k q^T      p = exp(s - max) / sum       dp = v dy^T      ds = p (dp - delta)
+ *     forward, a block:      s = k q^T      p = exp(s - max so far)      y^T = y^T exp(max before - max) + v^T p
+ *     backward, a block:     s = k q^T      p = exp(s - max) / sum       dp = v dy^T      ds = p (dp - delta)
  *                            dv += p dy     dk += ds q     dq^T += k^T ds     delta = sum over columns of dy y
  *
- * max and 1 / sum of every query are what ztrain.AttentionTrain keeps for the way back. */
+ * ztrain.AttentionTrain keeps max and 1 / sum of every query for the gradient. */
 #ifndef ZT_OPS_ATTENTION_ATTENTION_CPU_H
 #define ZT_OPS_ATTENTION_ATTENTION_CPU_H
 
@@ -29,11 +29,11 @@ struct zt_attention_plan {
     const struct zt_simd_gemm_kernel *gemm;
     const struct zt_attention_kernels *kernels;
     int rows, cols; /* of a tile */
-    int parts;      /* forwards: chunks of a head of keys */
-    int64_t elems;  /* floats of workspace a thread */
+    int parts;      /* forward: units of a head of keys */
+    int64_t elems;  /* floats of workspace per thread */
 };
 
-/* One chunk. */
+/* One unit of work. */
 struct zt_attention_job {
     const struct zt_call *call;
     const struct zt_attention_plan *plan;
@@ -50,25 +50,27 @@ struct zt_panel {
     bool masked;                                  /* not all see the same */
 };
 
-/* Whether the kernels take the node, as far as inputs tell: floats, no past rows. */
+/* Whether the kernels take the inputs of the node: floats, no past rows. */
 bool zt_attention_cpu_takes(const struct zt_graph *g, int node);
-/* The plan but parts and elems; all inputs plain. */
+/* Fills the plan but parts and elems, and asks for plain inputs. */
 bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err);
 
-/* The next `count` floats of the scratch memory from `base` on, whole cache lines, of which *used are taken; NULL
- * without a base. */
+/* Takes `count` floats, rounded up to whole cache lines, of the scratch memory at `base`, of which *used are taken.
+ * NULL where base is NULL, so that a caller can count. */
 float *zt_attention_take(float *base, int64_t *used, int64_t count);
-/* Floats of packed rows of [rows, depth]. */
+/* Floats of the packed rows of [rows, depth]. */
 int64_t zt_attention_packed(int64_t rows, int64_t depth, int tile);
-/* A panel of queries as the right side of a product: [size][query]. */
+/* Packs a panel of queries as the right side of a product: [size][query]. */
 void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
                              int64_t row, int64_t size, float *to);
-/* The transposed results of a panel, [size][query], to rows. */
+/* Stores the transposed results of a panel, [size][query], to rows. */
 void zt_attention_store_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
                               int64_t size, float *to, int64_t row, float *room);
 
+/* The panel of queries from row `first` on. */
 struct zt_panel zt_attention_panel(const struct zt_attention_job *j, int64_t first);
-/* The tile of scores of a panel and keys [first, first + keys), with its bias; false where the mask hides all of it. */
+/* Fills the tile of scores of a panel and keys [first, first + keys), with its bias; false where the mask hides all of
+ * it. */
 bool zt_attention_tile(const struct zt_attention_job *j, const struct zt_panel *panel, int64_t first, int64_t keys,
                        float *score, struct zt_score_tile *tile);
 

@@ -236,19 +236,19 @@ static void query_block(struct backward *b, int64_t first) {
     }
 }
 
-/* ---- chunks ---- */
+/* ---- units ---- */
 
 static void clear_rows(float *to, int64_t rows, int64_t row, int64_t size) {
     for (int64_t i = 0; to && i < rows; i++)
         memset(to + i * row, 0, (size_t)size * sizeof *to);
 }
 
-static void backward_chunk(void *arg, int64_t chunk) {
+static void backward_unit(void *arg, int64_t unit) {
     const struct zt_call *call = arg;
     const struct zt_attention_plan *plan = call->state;
     const struct zt_attention *a = &plan->a;
-    struct backward b = { .job = { .call = call, .plan = plan, .batch = chunk / a->kv_heads } };
-    int64_t kv_head = chunk % a->kv_heads, group = a->heads / a->kv_heads;
+    struct backward b = { .job = { .call = call, .plan = plan, .batch = unit / a->kv_heads } };
+    int64_t kv_head = unit % a->kv_heads, group = a->heads / a->kv_heads;
     b.job.kv_head = kv_head;
     lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &b);
     const float *k = input(&b, a->k.tensor, &a->k, kv_head), *v = input(&b, a->v.tensor, &a->v, kv_head);
@@ -268,6 +268,6 @@ static void backward_chunk(void *arg, int64_t chunk) {
 bool zt_attention_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_attention_plan *plan = call->state;
-    zt_parallel_for(call->threads, plan->a.batch * plan->a.kv_heads, backward_chunk, (void *)call);
+    zt_parallel_for(call->threads, plan->a.batch * plan->a.kv_heads, backward_unit, (void *)call);
     return true;
 }

@@ -7,8 +7,9 @@
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 /* What one thread needs; NULL where a pass has no use for it. */
@@ -50,7 +51,7 @@ static int64_t lay_out(const struct zt_attention *a, bool grad, double *base, st
 }
 
 /* None without queries and keys: nothing is stored then, and the other sizes, beside zeros, may be huge. */
-static int64_t chunks_of(const struct zt_attention *a) {
+static int64_t heads_of(const struct zt_attention *a) {
     return a->queries + a->keys > 0 ? a->batch * a->kv_heads : 0;
 }
 
@@ -60,7 +61,7 @@ static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {
         p->in_layout[i] = NULL; /* plain */
     if (!zt_attention_read(p->graph, p->node, &a, err))
         return false;
-    if (chunks_of(&a) > 0)
+    if (heads_of(&a) > 0)
         p->workspace_bytes = (size_t)lay_out(&a, grad, NULL, NULL) * sizeof(double) * (size_t)zt_max_int(p->threads, 1);
     return true;
 }
@@ -74,8 +75,7 @@ bool zt_attention_grad_prepare(struct zt_prepare *p, struct zt_err *err) {
 }
 
 /* y += a x */
-static void add_multiple(int64_t count, double a, const double *x, double *y) {
-#pragma omp simd
+static void add_multiple(int64_t count, double a, const double *restrict x, double *restrict y) {
     for (int64_t i = 0; i < count; i++)
         y[i] += a * x[i];
 }
@@ -328,7 +328,7 @@ static void start_rows(const struct job *j, int out, int64_t size, double *rows)
         load(d, (j->batch * j->a.kv_heads + j->kv_head) * count, count, rows);
 }
 
-/* ---- chunks ---- */
+/* ---- key heads ---- */
 
 static void store_present(const struct job *j, int out, int64_t size, const double *columns, const double *rows) {
     const struct zt_view *to = result(j->call, out);
@@ -341,7 +341,7 @@ static void store_present(const struct job *j, int out, int64_t size, const doub
         zt_store_block(to->dtype, to->data, start, 1, j->a.keys * size, rows);
 }
 
-static void forward_chunk(struct job *j) {
+static void forward_head(struct job *j) {
     const struct zt_attention *a = &j->a;
     int64_t group = a->heads / a->kv_heads;
     load_rows(j, a->k.tensor, ZT_PAST_K, &a->k, &a->past_k, a->size, j->s.q, NULL, j->s.k_columns);
@@ -352,7 +352,7 @@ static void forward_chunk(struct job *j) {
         forward_row(j, j->kv_head * group + n / a->queries, n % a->queries);
 }
 
-static void grad_chunk(struct job *j) {
+static void grad_head(struct job *j) {
     const struct zt_attention *a = &j->a;
     int64_t group = a->heads / a->kv_heads;
     load_rows(j, a->k.tensor, ZT_PAST_K, &a->k, &a->past_k, a->size, NULL, j->s.k, j->s.k_columns);
@@ -365,18 +365,28 @@ static void grad_chunk(struct job *j) {
     store_rows(j, a->v.tensor, ZT_DPAST_V, &a->v, &a->past_v, a->v_size, j->s.dv);
 }
 
-static bool run(const struct zt_call *call, bool grad, struct zt_err *err) {
+struct heads {
+    const struct zt_call *call;
     struct zt_attention a;
-    if (!zt_attention_read(call->graph, zt_call_node(call), &a, err))
+    bool grad;
+    int64_t scratch; /* doubles of a thread */
+};
+
+static void run_head(void *arg, int64_t n) {
+    const struct heads *h = arg;
+    struct job j = { .call = h->call, .a = h->a, .batch = n / h->a.kv_heads, .kv_head = n % h->a.kv_heads };
+    lay_out(&h->a, h->grad, (double *)h->call->workspace + zt_parallel_thread() * h->scratch, &j.s);
+    (h->grad ? grad_head : forward_head)(&j);
+}
+
+static bool run(const struct zt_call *call, bool grad, struct zt_err *err) {
+    struct heads h = { .call = call, .grad = grad };
+    const struct zt_attention *a = &h.a;
+    if (!zt_attention_read(call->graph, zt_call_node(call), &h.a, err))
         return false;
-    int64_t chunks = chunks_of(&a), each = lay_out(&a, grad, NULL, NULL);
-    double work = (double)(a.batch * a.heads) * (double)a.queries * (double)a.keys * (double)(a.size + a.v_size);
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work)) schedule(static)
-    for (int64_t n = 0; n < chunks; n++) {
-        struct job j = { .call = call, .a = a, .batch = n / a.kv_heads, .kv_head = n % a.kv_heads };
-        lay_out(&a, grad, (double *)call->workspace + omp_get_thread_num() * each, &j.s);
-        (grad ? grad_chunk : forward_chunk)(&j);
-    }
+    h.scratch = lay_out(a, grad, NULL, NULL);
+    double work = (double)(a->batch * a->heads) * (double)a->queries * (double)a->keys * (double)(a->size + a->v_size);
+    zt_parallel_for(zt_threads_worth(call->threads, work), heads_of(a), run_head, &h);
     return true;
 }
 

@@ -170,3 +170,11 @@ bool zt_attention_read(const struct zt_graph *g, int node, struct zt_attention *
         return zt_node_fail(g, node, err, "nonpad_kv_seqlen and past_key are not given together");
     return read_attrs(g, node, to, err);
 }
+
+bool zt_attention_is_train(const struct zt_op *op) {
+    return strcmp(op->name, "AttentionTrain") == 0 || strcmp(op->name, "PackedAttentionTrain") == 0;
+}
+
+bool zt_attention_is_grad(const struct zt_op *op) {
+    return strcmp(op->name, "AttentionGrad") == 0 || strcmp(op->name, "PackedAttentionGrad") == 0;
+}

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
+enum { BLOCK = 1 << 14 }; /* elements a thread takes at a time */
 
 bool zt_rotary_cpu_supports(const struct zt_graph *g, int node) {
     for (int i = ZT_ROTARY_X; i <= ZT_ROTARY_SIN; i++)
@@ -19,7 +19,7 @@ bool zt_rotary_cpu_supports(const struct zt_graph *g, int node) {
 
 struct state {
     struct zt_launch_rotary r;
-    int64_t places, grain; /* grain: places of a chunk */
+    int64_t places, grain; /* grain: places of a block */
 };
 
 /* The workspace holds where the angles of every place begin. */
@@ -32,7 +32,7 @@ bool zt_rotary_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct state *s = zt_calloc(1, sizeof *s);
     s->r = r;
     s->places = r.batch * r.rows;
-    s->grain = zt_max_int(1, CHUNK / (r.heads * r.size));
+    s->grain = zt_max_int(1, BLOCK / (r.heads * r.size));
     p->workspace_bytes = (size_t)s->places * sizeof(int64_t);
     p->state = s;
     return true;
@@ -44,7 +44,6 @@ void zt_rotary_cpu_release(void *state) {
 
 static void turn_halves(int64_t half, const float *restrict x, const float *restrict cos, const float *restrict sin,
                         float *restrict y) {
-#pragma omp simd
     for (int64_t i = 0; i < half; i++) {
         float x1 = x[i], x2 = x[i + half];
         y[i] = cos[i] * x1 - sin[i] * x2;
@@ -54,7 +53,6 @@ static void turn_halves(int64_t half, const float *restrict x, const float *rest
 
 static void turn_pairs(int64_t half, const float *restrict x, const float *restrict cos, const float *restrict sin,
                        float *restrict y) {
-#pragma omp simd
     for (int64_t i = 0; i < half; i++) {
         float x1 = x[2 * i], x2 = x[2 * i + 1];
         y[2 * i] = cos[i] * x1 - sin[i] * x2;
@@ -62,13 +60,13 @@ static void turn_pairs(int64_t half, const float *restrict x, const float *restr
     }
 }
 
-static void turn_chunk(void *arg, int64_t chunk) {
+static void turn_block(void *arg, int64_t block) {
     const struct zt_call *call = arg;
     const struct state *s = call->state;
     const struct zt_launch_rotary *r = &s->r;
     const int64_t *angle = call->workspace;
     const size_t kept = (size_t)(r->size - 2 * r->half) * sizeof(float);
-    for (int64_t n = chunk * s->grain; n < s->places && n < (chunk + 1) * s->grain; n++) {
+    for (int64_t n = block * s->grain; n < s->places && n < (block + 1) * s->grain; n++) {
         const float *cos = (const float *)call->in[ZT_ROTARY_COS].data + angle[n];
         const float *sin = (const float *)call->in[ZT_ROTARY_SIN].data + angle[n];
         int64_t start = n / r->rows * r->batch_step + n % r->rows * r->row_step;
@@ -87,6 +85,6 @@ bool zt_rotary_cpu_run(const struct zt_call *call, struct zt_err *err) {
     for (int64_t n = 0; n < s->places; n++)
         if (!zt_rotary_angle(call, &s->r, n / s->r.rows, n % s->r.rows, &angle[n], err))
             return false;
-    zt_parallel_for(call->threads, zt_ceil_div(s->places, s->grain), turn_chunk, (void *)call);
+    zt_parallel_for(call->threads, zt_ceil_div(s->places, s->grain), turn_block, (void *)call);
     return true;
 }

@@ -8,7 +8,7 @@
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
 
-#define LANES         16
+#define VECTOR        16
 #define TARGET        __attribute__((target("avx512f")))
 #define NAME(id)      id##_16
 #define FMA(a, b, c)  ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
@@ -16,7 +16,7 @@
 #define SMALLER(a, b) ((FLOATS)_mm512_min_ps((__m512)(a), (__m512)(b)))
 #include "ops/attention/simd_attention.inc"
 
-#define LANES         8
+#define VECTOR        8
 #define TARGET        __attribute__((target("avx2,fma")))
 #define NAME(id)      id##_8
 #define FMA(a, b, c)  ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))

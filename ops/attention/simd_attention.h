@@ -1,6 +1,6 @@
-/* What attention does between its matrix products, on tiles of scores: a row a key, `cols` columns side by side, a
- * query each, as the product's kernel of the same width leaves them (simd_gemm.h). Numbers a query are arrays of
- * `cols`. */
+/* Vector loops of attention between its matrix products, on tiles of scores: a row per key and `cols` columns, one per
+ * query, as the product's kernel of the same width writes them (simd_gemm.h). A number per query is an array of `cols`.
+ */
 #ifndef ZT_OPS_ATTENTION_SIMD_ATTENTION_H
 #define ZT_OPS_ATTENTION_SIMD_ATTENTION_H
 
@@ -17,12 +17,12 @@ struct zt_score_tile {
 
 struct zt_attention_kernels {
     int cols;
-    /* Turns scores into exp(x - max), x being capped, biased and masked score, taking in that max and sum of the keys
-     * before may change: *max and *sum become those of all keys so far, and what was weighed with the old maximum is to
-     * be multiplied by `correct`. All ones: returns false. Where no key is seen max is 0. */
-    bool (*weigh)(const struct zt_score_tile *t, float *max, float *sum, float *correct);
+    /* Replaces scores by exp(x - max), where x is the capped, biased and masked score. Updates *max and *sum to those
+     * of all keys so far (max is 0 where no key is seen). `correct` receives the factors of sums that used the old
+     * maximum; returns false where all factors are 1. */
+    bool (*exp_scores)(const struct zt_score_tile *t, float *max, float *sum, float *correct);
     /* score = p = exp(x - max) inverse; grad, which holds dp, = dx = p (dp - delta). slope (NULL without softcap) =
-     * what dx is to be multiplied with for the gradient of the score. */
+     * the factor of dx in the gradient of the score. */
     void (*differentiate)(const struct zt_score_tile *t, const float *max, const float *inverse, const float *delta,
                           float *grad, float *slope);
     /* x[r][c] *= factor[c] */

@@ -7,6 +7,8 @@
 #include "ops/kernel/window.h"
 #include "ops/kernel/shape.h"
 
+#include "device/threads.h"
+
 #include <string.h>
 
 static bool read_list(const struct zt_graph *g, int node, const char *name, int count, int64_t least, int64_t *to,
@@ -119,16 +121,26 @@ static void gather_run(const struct zt_call *call, const struct zt_window *w, in
         zt_store_block(y->dtype, y->data, to, 1, count, sum);
 }
 
-static bool col2im_run(const struct zt_call *call, struct zt_err *err) {
+struct job {
+    const struct zt_call *call;
     struct zt_window w;
-    if (!read_window(call->graph, zt_call_node(call), &w, err))
+};
+
+static void gather_row(void *arg, int64_t n) {
+    const struct job *j = arg;
+    const int64_t width = j->w.in[j->w.axes - 1], rows = j->w.in_elems / width;
+    for (int64_t at = 0; at < width; at += ZT_ELEMENT_BLOCK)
+        gather_run(j->call, &j->w, n / rows, n % rows, at,
+                   width - at < ZT_ELEMENT_BLOCK ? width - at : ZT_ELEMENT_BLOCK);
+}
+
+static bool col2im_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j = { .call = call };
+    if (!read_window(call->graph, zt_call_node(call), &j.w, err))
         return false;
-    const int64_t count = zt_shape_count(&call->out[0].shape), width = w.in[w.axes - 1], rows = w.in_elems / width;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, (double)count *(double)w.kernel_elems))           \
-    schedule(static)
-    for (int64_t n = 0; n < count / width; n++)
-        for (int64_t at = 0; at < width; at += ZT_ELEMENT_BLOCK)
-            gather_run(call, &w, n / rows, n % rows, at, width - at < ZT_ELEMENT_BLOCK ? width - at : ZT_ELEMENT_BLOCK);
+    const int64_t count = zt_shape_count(&call->out[0].shape);
+    zt_parallel_for(zt_threads_worth(call->threads, (double)count * (double)j.w.kernel_elems),
+                    count / j.w.in[j.w.axes - 1], gather_row, &j);
     return true;
 }
 
@@ -154,14 +166,17 @@ static void spread_row(const struct zt_call *call, const struct zt_window *w, in
     }
 }
 
+static void run_spread_row(void *arg, int64_t r) {
+    const struct job *j = arg;
+    spread_row(j->call, &j->w, r);
+}
+
 static bool im2col_run(const struct zt_call *call, struct zt_err *err) {
-    struct zt_window w;
-    if (!read_window(call->graph, zt_call_node(call), &w, err))
+    struct job j = { .call = call };
+    if (!read_window(call->graph, zt_call_node(call), &j.w, err))
         return false;
-    const int64_t count = zt_shape_count(&call->out[0].shape), rows = count / w.out_elems;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, (double)count)) schedule(static)
-    for (int64_t r = 0; r < rows; r++)
-        spread_row(call, &w, r);
+    const int64_t count = zt_shape_count(&call->out[0].shape);
+    zt_parallel_for(zt_threads_worth(call->threads, (double)count), count / j.w.out_elems, run_spread_row, &j);
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* Convolutions through oneDNN, cut over the batch. Activations stay in the layout oneDNN chooses; weights are asked for
  * in the layout it wants, so that a reorder node makes them, once a step for parameters.
- * Activations are done on each chunk while that is in cache. */
+ * Activations are done on each block while that is in cache. */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/group_cpu.h"
@@ -37,8 +37,8 @@ static const char *activation_of(const struct zt_graph *g, int node) {
     return strcmp(n->op_type, "ConvRelu") == 0 ? "Relu" : zt_attr_text(n, "activation", NULL);
 }
 
-/* Samples of a chunk. */
-static int64_t chunk_of(const struct zt_graph *g, int node, const struct zt_conv_directions *roles,
+/* Samples of a block. */
+static int64_t block_of(const struct zt_graph *g, int node, const struct zt_conv_directions *roles,
                         const struct zt_conv *c) {
     if (roles->way == ZT_CONV_TO_W)
         return zt_batch_block_of(c->n, zt_min_int(zt_conv_pieces(c), ZT_BATCH_BLOCKS), 1);
@@ -46,7 +46,7 @@ static int64_t chunk_of(const struct zt_graph *g, int node, const struct zt_conv
                                   : zt_batch_block_of(c->n, ZT_BATCH_BLOCKS, 1);
 }
 
-static bool make_chunks(struct zt_batch_blocks *to, const struct zt_graph *g, int node,
+static bool make_blocks(struct zt_batch_blocks *to, const struct zt_graph *g, int node,
                         const struct zt_conv_directions *roles, const struct zt_conv *c, int threads,
                         struct zt_err *err) {
     const bool weight = roles->way == ZT_CONV_TO_W;
@@ -55,17 +55,17 @@ static bool make_chunks(struct zt_batch_blocks *to, const struct zt_graph *g, in
     spec.kind = kind_of[roles->way];
     if (weight)
         spec.slot[ZT_CONV_W].dtype = spec.slot[ZT_CONV_B].dtype = ZT_FLOAT;
-    return zt_batch_blocks_make(to, &spec, zt_conv_cut, c->n, chunk_of(g, node, roles, c), threads, err);
+    return zt_batch_blocks_make(to, &spec, zt_conv_cut, c->n, block_of(g, node, roles, c), threads, err);
 }
 
 /* Where the machine computes in bfloat16 itself, oneDNN has no kernel for some convolutions that it has elsewhere. */
 static bool exists(const struct zt_graph *g, int node, const struct zt_conv_directions *roles,
                    const struct zt_conv *c) {
-    struct zt_batch_blocks chunks;
+    struct zt_batch_blocks blocks;
     struct zt_err err = { 0 };
-    const bool made = make_chunks(&chunks, g, node, roles, c, 1, &err);
+    const bool made = make_blocks(&blocks, g, node, roles, c, 1, &err);
     if (made)
-        zt_batch_blocks_finish(&chunks);
+        zt_batch_blocks_finish(&blocks);
     return made;
 }
 
@@ -85,21 +85,21 @@ static bool supports(const struct zt_graph *g, int node) {
 struct conv_state {
     const struct zt_conv_directions *roles;
     const struct zt_conv_group *group; /* our own kernels, in place of all below; NULL: not taken */
-    const struct zt_conv_weight_gradient *weigh;
-    struct zt_batch_blocks chunks;
+    const struct zt_conv_weight_gradient *weight_gradient;
+    struct zt_batch_blocks blocks;
     bool relu;                       /* done by our own kernels */
     struct zt_activation activation; /* of y, otherwise; run NULL: none */
     struct zt_conv_partial partial;  /* weight gradient only */
     struct zt_conv_direct direct;    /* to y only */
     struct zt_planes planes;         /* x, where a bias is added to it; y, where it has an activation */
-    int64_t samples;                 /* of a whole chunk */
+    int64_t samples;                 /* of a whole block */
 };
 
 static void release(void *state) {
     struct conv_state *s = state;
     if (!s)
         return;
-    zt_batch_blocks_finish(&s->chunks);
+    zt_batch_blocks_finish(&s->blocks);
     zt_conv_partial_finish(&s->partial);
     free(s);
 }
@@ -109,22 +109,22 @@ static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_direct
                                struct zt_err *err) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
     s->roles = roles;
-    s->samples = chunk_of(p->graph, p->node, roles, c);
-    if (!make_chunks(&s->chunks, p->graph, p->node, roles, c, p->threads, err)) {
+    s->samples = block_of(p->graph, p->node, roles, c);
+    if (!make_blocks(&s->blocks, p->graph, p->node, roles, c, p->threads, err)) {
         zt_err_within(err, 0, "%s", p->graph->nodes[p->node]->name);
         free(s);
         return NULL;
     }
     p->state = s;
-    p->workspace_bytes = zt_batch_blocks_scratch(&s->chunks, p->threads);
+    p->workspace_bytes = zt_batch_blocks_scratch(&s->blocks, p->threads);
     for (int i = 0; i < 3; i++) {
         int at = roles->of[i];
         if (at != ZT_CONV_OUT)
             p->in_layout[at] =
-                zt_conv_layout(p->graph->arena, &s->chunks, slot_of[i], &zt_in(p->graph, p->node, at)->shape);
+                zt_conv_layout(p->graph->arena, &s->blocks, slot_of[i], &zt_in(p->graph, p->node, at)->shape);
         else if (i != W_ROLE) /* which is brought into plain order */
             p->out_layout[0] =
-                zt_conv_layout(p->graph->arena, &s->chunks, slot_of[i], &zt_out(p->graph, p->node, 0)->shape);
+                zt_conv_layout(p->graph->arena, &s->blocks, slot_of[i], &zt_out(p->graph, p->node, 0)->shape);
     }
     return s;
 }
@@ -168,9 +168,9 @@ static void take_activation(const struct zt_prepare *p, struct conv_state *s, bo
 
 /* Whether groups are narrow and our own kernels take them: then everything is prepared. */
 static bool take_group(struct zt_prepare *p, const struct zt_conv_directions *roles, const struct zt_conv *c,
-                       enum zt_conv_direction way) {
+                       enum zt_conv_direction direction) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_group *group = zt_conv_group_make(g->arena, c, zt_in(g, p->node, 0)->dtype, way);
+    const struct zt_conv_group *group = zt_conv_group_make(g->arena, c, zt_in(g, p->node, 0)->dtype, direction);
     if (!group)
         return false;
     struct conv_state *s = make_own(p, roles);
@@ -189,14 +189,14 @@ static bool take_weights(struct zt_prepare *p, const struct zt_conv_directions *
         return false;
     if (take_group(p, roles, c, ZT_CONV_TO_W))
         return true;
-    const struct zt_conv_weight_gradient *weigh =
+    const struct zt_conv_weight_gradient *weight_gradient =
         zt_conv_weight_gradient_make(g->arena, c, zt_in(g, p->node, 0)->dtype);
-    if (!weigh)
+    if (!weight_gradient)
         return false;
-    make_own(p, roles)->weigh = weigh;
+    make_own(p, roles)->weight_gradient = weight_gradient;
     for (int role = X_ROLE; role <= Y_ROLE; role += Y_ROLE - X_ROLE)
         lay_plane(p, roles, role, zt_conv_weight_gradient_layout(g->arena, plane_of(p, roles, role)));
-    p->workspace_bytes = zt_conv_weight_gradient_bytes(weigh);
+    p->workspace_bytes = zt_conv_weight_gradient_bytes(weight_gradient);
     return true;
 }
 
@@ -226,7 +226,7 @@ static bool run_group(const struct zt_call *call, int from) {
 /* Zeros behind the last channels of `samples` samples, where a block holds more. */
 static void clear_padding(const struct zt_planes *planes, enum zt_dtype dtype, int64_t samples, char *y) {
     const size_t bytes = zt_dtype_bytes(dtype);
-    const int64_t used = planes->channels - (planes->groups - 1) * planes->lanes, rest = planes->lanes - used;
+    const int64_t used = planes->channels - (planes->groups - 1) * planes->vector, rest = planes->vector - used;
     for (int64_t n = 0; n < samples; n++)
         for (int64_t p = 0; p < planes->pixels; p++)
             memset(y + (size_t)(n * planes->sample + (planes->groups - 1) * planes->group + p * planes->pixel + used) *
@@ -235,16 +235,16 @@ static void clear_padding(const struct zt_planes *planes, enum zt_dtype dtype, i
 }
 
 static bool is_padded(const struct zt_planes *planes) {
-    return planes->pixel == planes->lanes && planes->channels % planes->lanes != 0;
+    return planes->pixel == planes->vector && planes->channels % planes->vector != 0;
 }
 
-/* data: the chunk of what the convolution made, which may be the result's own place. */
-static void activate_chunk(void *arg, int64_t chunk, void *const *data) {
+/* data: the block of what the convolution made, which may be the result's own place. */
+static void activate_block(void *arg, int64_t block, void *const *data) {
     const struct zt_call *call = arg;
     const struct conv_state *s = call->state;
     const struct zt_planes *planes = &s->planes;
     const enum zt_dtype dtype = call->out[0].dtype;
-    const int64_t first = chunk * s->samples, rest = planes->samples - first,
+    const int64_t first = block * s->samples, rest = planes->samples - first,
                   samples = rest < s->samples ? rest : s->samples;
     char *y = (char *)call->out[0].data + (size_t)(first * planes->sample) * zt_dtype_bytes(dtype);
     zt_activation_run(&s->activation, dtype, samples * planes->sample, data[ZT_CONV_Y], y);
@@ -252,9 +252,9 @@ static void activate_chunk(void *arg, int64_t chunk, void *const *data) {
         clear_padding(planes, dtype, samples, y);
 }
 
-static void direct_chunk(void *arg, int64_t chunk, void *const *data) {
+static void direct_block(void *arg, int64_t block, void *const *data) {
     const struct zt_call *call = arg;
-    zt_conv_direct_run(&((const struct conv_state *)call->state)->direct, chunk, data);
+    zt_conv_direct_run(&((const struct conv_state *)call->state)->direct, block, data);
 }
 
 static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
@@ -267,7 +267,7 @@ static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
         struct conv_state *s = make(p, roles, &c, err);
         if (!s)
             return false;
-        take_activation(p, s, zt_conv_direct_take(&s->direct, &s->chunks, &c, s->samples));
+        take_activation(p, s, zt_conv_direct_take(&s->direct, &s->blocks, &c, s->samples));
         s->direct.geometry.relu = s->relu;
         zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
     }
@@ -283,10 +283,10 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
     place_data(call, s->roles, data);
     data[ZT_CONV_Y] = made_at(call);
-    const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
-                                        .after = s->activation.run ? activate_chunk : NULL,
-                                        .arg = (void *)call };
-    return zt_batch_blocks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
+    const struct zt_batch_block_work work = { .instead = s->direct.run ? direct_block : NULL,
+                                              .after = s->activation.run ? activate_block : NULL,
+                                              .arg = (void *)call };
+    return zt_batch_blocks_run(&s->blocks, call->threads, data, call->workspace, &work, err);
 }
 
 /* ---- to x: backwards by data; a transposed convolution has a bias there ---- */
@@ -308,16 +308,16 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-/* `lanes` channels side by side at each pixel. */
+/* `vector` channels side by side at each pixel. */
 static void add_bias(enum zt_dtype dtype, const struct zt_planes *planes, const void *bias, int64_t group, void *x) {
-    int64_t first = group * planes->lanes, rest = planes->channels - first;
-    int lanes = rest < planes->lanes ? (int)rest : planes->lanes;
+    int64_t first = group * planes->vector, rest = planes->channels - first;
+    int vector = rest < planes->vector ? (int)rest : planes->vector;
     float b[16];
-    for (int i = 0; i < lanes; i++)
+    for (int i = 0; i < vector; i++)
         b[i] = dtype == ZT_FLOAT ? ((const float *)bias)[first + i]
                                  : zt_bfloat_to_float(((const uint16_t *)bias)[first + i]);
     for (int64_t p = 0; p < planes->pixels; p++)
-        for (int i = 0; i < lanes; i++) {
+        for (int i = 0; i < vector; i++) {
             int64_t at = p * planes->pixel + i;
             if (dtype == ZT_FLOAT)
                 ((float *)x)[at] += b[i];
@@ -331,11 +331,11 @@ struct bias_job {
     const void *bias;
 };
 
-static void bias_chunk(void *arg, int64_t chunk, void *const *data) {
+static void bias_block(void *arg, int64_t block, void *const *data) {
     const struct bias_job *job = arg;
     const struct zt_planes *planes = &job->state->planes;
-    enum zt_dtype dtype = zt_dnnl_slot(job->state->chunks.body, ZT_CONV_X).dtype;
-    int64_t rest = planes->samples - chunk * job->state->samples;
+    enum zt_dtype dtype = zt_dnnl_slot(job->state->blocks.body, ZT_CONV_X).dtype;
+    int64_t rest = planes->samples - block * job->state->samples;
     for (int64_t n = 0; n < (rest < job->state->samples ? rest : job->state->samples); n++)
         for (int64_t g = 0; g < planes->groups; g++)
             add_bias(dtype, planes, job->bias, g,
@@ -350,8 +350,8 @@ static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->roles, data);
     struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };
-    const struct zt_chunk_work work = { .after = job.bias ? bias_chunk : NULL, .arg = &job };
-    return zt_batch_blocks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
+    const struct zt_batch_block_work work = { .after = job.bias ? bias_block : NULL, .arg = &job };
+    return zt_batch_blocks_run(&s->blocks, call->threads, data, call->workspace, &work, err);
 }
 
 /* ---- to w: workspace [ partial sums | scratch ] ---- */
@@ -369,7 +369,7 @@ static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
     struct conv_state *s = make(p, roles, &c, err);
     if (!s)
         return false;
-    if (!zt_conv_partial_make(&s->partial, &s->chunks, c.m, zt_out(g, p->node, 0)->dtype, bias, err)) {
+    if (!zt_conv_partial_make(&s->partial, &s->blocks, c.m, zt_out(g, p->node, 0)->dtype, bias, err)) {
         release(s);
         return false;
     }
@@ -390,29 +390,29 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
                                              .accumulate = call->accumulate };
     if (s->group)
         zt_conv_group_weight_gradient(s->group, &weights, call->workspace, call->threads);
-    else if (s->weigh)
-        zt_conv_weight_gradient_run(s->weigh, &weights, call->workspace, call->threads);
-    if (s->group || s->weigh)
+    else if (s->weight_gradient)
+        zt_conv_weight_gradient_run(s->weight_gradient, &weights, call->workspace, call->threads);
+    if (s->group || s->weight_gradient)
         return true;
     char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(partial);
-    data[ZT_CONV_B] = parts + (size_t)partial->chunks * partial->dw_bytes;
+    data[ZT_CONV_B] = parts + (size_t)partial->blocks * partial->dw_bytes;
     data[ZT_CONV_W] = parts;
-    return zt_batch_blocks_run(&s->chunks, call->threads, data, scratch, NULL, err) &&
+    return zt_batch_blocks_run(&s->blocks, call->threads, data, scratch, NULL, err) &&
            zt_conv_partial_sum(partial, parts, scratch, call->out[0].data, weights.db, call->accumulate, call->threads,
                                err);
 }
 
 /* ---- rows ---- */
 
-#define KERNEL(id, way)                                                                                                \
+#define KERNEL(id, direction)                                                                                          \
     bool id##_supports(const struct zt_graph *g, int node) {                                                           \
         return supports(g, node);                                                                                      \
     }                                                                                                                  \
     bool id##_prepare(struct zt_prepare *p, struct zt_err *err) {                                                      \
-        return prepare_##way(p, err);                                                                                  \
+        return prepare_##direction(p, err);                                                                            \
     }                                                                                                                  \
     bool id##_run(const struct zt_call *call, struct zt_err *err) {                                                    \
-        return run_##way(call, err);                                                                                   \
+        return run_##direction(call, err);                                                                             \
     }                                                                                                                  \
     void id##_release(void *state) {                                                                                   \
         release(state);                                                                                                \

@@ -1,4 +1,4 @@
-/* What the convolution kernels of the CPU share: conv_cpu.c and, fused with a pool, conv_pool_cpu.c. */
+/* Shared by the CPU kernels of convolutions: conv_cpu.c, and conv_pool_cpu.c, which fuses a pool. */
 #ifndef ZT_OPS_CONV_CONV_CPU_H
 #define ZT_OPS_CONV_CONV_CPU_H
 
@@ -13,56 +13,57 @@ extern const int zt_conv_cut[ZT_DNNL_SLOTS];         /* the batch of x and y is 
 bool zt_conv_fits(const struct zt_conv *c);
 /* Whether all inputs of the node, bytes aside, are of one type that oneDNN computes with here: float, bfloat16. */
 bool zt_conv_types(const struct zt_graph *g, int node);
-/* The whole convolution with every layout left to oneDNN; kind and post-ops are the caller's. */
+/* The specification of the whole convolution; oneDNN chooses every layout, the caller sets kind and post-ops. */
 struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, bool bias);
 /* Bytes of a sample of y in a blocked layout. */
 size_t zt_conv_result_bytes(const struct zt_conv *c);
-/* The layout for a graph value of what the chunks' primitive wants in `slot`. */
-const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *chunks, int slot,
+/* The layout that the primitive of the blocks wants in `slot`, for a graph value of this shape. */
+const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape);
 
-/* Our own kernel in place of the primitive's, on the same chunks and layouts: as fast, and with shorter chains of
+/* Our own kernel in place of the primitive, on the same blocks and layouts: it is as fast and has shorter chains of
  * additions. */
 struct zt_conv_direct {
     zt_simd_conv_run *run; /* NULL: not taken */
     struct zt_simd_conv geometry;
-    int lanes;
-    int64_t samples, total, out_blocks; /* of a whole chunk; of the batch; blocks of output channels */
+    int vector;
+    int64_t samples, total, out_blocks; /* of a whole block; of the batch; blocks of output channels */
 };
-/* Whether it fits what the primitive of `chunks` (kind CONV, `samples` a chunk) chose. */
-bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *chunks, const struct zt_conv *c,
+/* Fills `to` where our own kernel fits the layouts of the primitive of `blocks` (kind CONV, `samples` per block); else
+ * false. */
+bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *blocks, const struct zt_conv *c,
                          int64_t samples);
-/* data: the chunk's own, by slot; no bias: NULL. */
-void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t chunk, void *const *data);
+/* Runs one block. data: its slots; the bias may be NULL. */
+void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t block, void *const *data);
 
-/* What our own kernels of weight gradients are given: dw (accumulate: +=; NULL: not wanted) and db (NULL: not wanted).
- */
+/* Arguments of our own kernels of weight gradients: dw (accumulate: +=; NULL: not wanted) and db (NULL: not wanted). */
 struct zt_conv_weights {
     const float *x, *dy;
     float *dw, *db;
     bool accumulate;
 };
 
-/* Weight gradients: every chunk writes its own in float, dw in oneDNN's order and db,
+/* Partial weight gradients: every block writes its own dw, in oneDNN's order, and db, in float,
  *
- *     [ dw of chunk 0 | 1 | ... | db of chunk 0 | 1 | ... ]
+ *     [ dw of block 0 | 1 | ... | db of block 0 | 1 | ... ]
  *
- * which are then added in order and brought into plain order. */
+ * The parts are then added in the order of the blocks, and dw is reordered to plain. */
 struct zt_conv_partial {
-    int64_t chunks, m;
+    int64_t blocks, m;
     enum zt_dtype dtype;               /* of dw and db */
-    size_t dw_bytes, db_bytes;         /* of one chunk, multiples of 64; db_bytes 0: no bias */
+    size_t dw_bytes, db_bytes;         /* of one block, multiples of 64; db_bytes 0: no bias */
     struct zt_dnnl *plain, *plain_add; /* summed dw to plain order; the same, added to what is there */
 };
-/* Most chunks for a weight of this size, so that the partial sums stay small. */
+/* The most blocks for a weight of this size, so that the partial sums stay small. */
 int64_t zt_conv_pieces(const struct zt_conv *c);
-/* `weight`: the chunks of a ZT_DNNL_CONV_WEIGHT, whose steps of dw and db are set. */
+/* weight: the blocks of a ZT_DNNL_CONV_WEIGHT; sets the steps of dw and db. Free with zt_conv_partial_finish. */
 bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_batch_blocks *weight, int64_t m, enum zt_dtype dtype,
                           bool bias, struct zt_err *err);
 void zt_conv_partial_finish(struct zt_conv_partial *partial);
+/* Bytes of the partial sums, and scratch bytes of zt_conv_partial_sum. */
 size_t zt_conv_partial_bytes(const struct zt_conv_partial *partial);
 size_t zt_conv_partial_scratch(const struct zt_conv_partial *partial);
-/* `at`: the partial sums. dw (accumulate: +=) and db (NULL: none) are plain. */
+/* Adds the partial sums at `at` to dw (accumulate: +=) and db (NULL: none), both plain. */
 bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *at, void *scratch, void *dw, void *db,
                          bool accumulate, int threads, struct zt_err *err);
 

@@ -11,6 +11,8 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <string.h>
 
 /* One direction of a convolution: planes of `sources` channels are gathered for each of `results` channels. */
@@ -119,16 +121,30 @@ static double flops_of(const struct zt_conv_job *job) {
            (double)c->window.kernel_elems;
 }
 
+/* The tiles of an image's result, or of a group's weight gradient. */
+struct tiles {
+    struct flow f;
+    int64_t down, across;
+};
+
+static struct tiles tiles_of(const struct zt_conv_job *job, bool back, bool weights) {
+    struct tiles t = { .f = flow_of(job, back) };
+    t.down = zt_ceil_div(t.f.results, ZT_TILE_ROWS);
+    t.across = zt_ceil_div(weights ? t.f.depth : t.f.places, ZT_TILE_COLS);
+    return t;
+}
+
+static void run_result_tile(void *arg, int64_t i) {
+    const struct tiles *t = arg;
+    int64_t r0 = i / t->across % t->down * ZT_TILE_ROWS, p0 = i % t->across * ZT_TILE_COLS;
+    result_tile(&t->f, i / (t->down * t->across), r0, (int)zt_min_int(ZT_TILE_ROWS, t->f.results - r0), p0,
+                (int)zt_min_int(ZT_TILE_COLS, t->f.places - p0));
+}
+
 static void run_flow(const struct zt_conv_job *job, bool back) {
-    struct flow f = flow_of(job, back);
-    int64_t down = zt_ceil_div(f.results, ZT_TILE_ROWS), across = zt_ceil_div(f.places, ZT_TILE_COLS);
-    int64_t tiles = job->conv.n * job->conv.groups * down * across;
-#pragma omp parallel for num_threads(zt_threads_worth(job->threads, flops_of(job))) schedule(static)
-    for (int64_t i = 0; i < tiles; i++) {
-        int64_t r0 = i / across % down * ZT_TILE_ROWS, p0 = i % across * ZT_TILE_COLS;
-        result_tile(&f, i / (down * across), r0, (int)zt_min_int(ZT_TILE_ROWS, f.results - r0), p0,
-                    (int)zt_min_int(ZT_TILE_COLS, f.places - p0));
-    }
+    struct tiles t = tiles_of(job, back, false);
+    zt_parallel_for(zt_threads_worth(job->threads, flops_of(job)), job->conv.n * job->conv.groups * t.down * t.across,
+                    run_result_tile, &t);
 }
 
 void zt_conv_forward(const struct zt_conv_job *job) {
@@ -172,16 +188,17 @@ static void bias_gradient(const struct zt_conv_job *job, int64_t m) {
     zt_store_double(job->to_dtype, job->db, m, sum);
 }
 
+static void run_weight_gradient_tile(void *arg, int64_t i) {
+    const struct tiles *t = arg;
+    int64_t r0 = i / t->across % t->down * ZT_TILE_ROWS, d0 = i % t->across * ZT_TILE_COLS;
+    weight_gradient_tile(&t->f, i / (t->down * t->across), r0, (int)zt_min_int(ZT_TILE_ROWS, t->f.results - r0), d0,
+                         (int)zt_min_int(ZT_TILE_COLS, t->f.depth - d0));
+}
+
 void zt_conv_weight(const struct zt_conv_job *job) {
-    struct flow f = flow_of(job, false);
-    int64_t down = zt_ceil_div(f.results, ZT_TILE_ROWS), across = zt_ceil_div(f.depth, ZT_TILE_COLS);
-    int64_t tiles = job->conv.groups * down * across;
-#pragma omp parallel for num_threads(zt_threads_worth(job->threads, flops_of(job))) schedule(static)
-    for (int64_t i = 0; i < tiles; i++) {
-        int64_t r0 = i / across % down * ZT_TILE_ROWS, d0 = i % across * ZT_TILE_COLS;
-        weight_gradient_tile(&f, i / (down * across), r0, (int)zt_min_int(ZT_TILE_ROWS, f.results - r0), d0,
-                             (int)zt_min_int(ZT_TILE_COLS, f.depth - d0));
-    }
+    struct tiles t = tiles_of(job, false, true);
+    zt_parallel_for(zt_threads_worth(job->threads, flops_of(job)), job->conv.groups * t.down * t.across,
+                    run_weight_gradient_tile, &t);
     for (int64_t m = 0; job->db && m < job->conv.m; m++)
         bias_gradient(job, m);
 }

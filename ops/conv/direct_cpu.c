@@ -1,18 +1,18 @@
 #include "ops/conv/conv_cpu.h"
 
-/* 2-D, one group, whole vectors of channels on both sides, packed as the lanes want them. */
-bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *chunks, const struct zt_conv *c,
+/* 2-D, one group, whole vectors of channels on both sides, packed as the kernel wants them. */
+bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *blocks, const struct zt_conv *c,
                          int64_t samples) {
-    struct zt_desc x = zt_dnnl_slot(chunks->body, ZT_CONV_X), y = zt_dnnl_slot(chunks->body, ZT_CONV_Y);
-    int lanes = y.block;
-    *to = (struct zt_conv_direct){ .lanes = lanes, .samples = samples, .total = c->n };
+    struct zt_desc x = zt_dnnl_slot(blocks->body, ZT_CONV_X), y = zt_dnnl_slot(blocks->body, ZT_CONV_Y);
+    int vector = y.block;
+    *to = (struct zt_conv_direct){ .vector = vector, .samples = samples, .total = c->n };
     if (x.dtype != ZT_FLOAT || c->window.axes != 2 || c->groups != 1 || x.order != ZT_DESC_BLOCKED ||
-        y.order != ZT_DESC_BLOCKED || x.block != lanes || c->c % lanes || c->m % lanes ||
-        !zt_dnnl_weight_vector(chunks->body, ZT_CONV_W, lanes))
+        y.order != ZT_DESC_BLOCKED || x.block != vector || c->c % vector || c->m % vector ||
+        !zt_dnnl_weight_vector(blocks->body, ZT_CONV_W, vector))
         return false;
-    to->run = zt_simd_conv_kernel(lanes);
-    to->out_blocks = c->m / lanes;
-    to->geometry.blocks = c->c / lanes;
+    to->run = zt_simd_conv_kernel(vector);
+    to->out_blocks = c->m / vector;
+    to->geometry.blocks = c->c / vector;
     for (int a = 0; a < 2; a++) {
         to->geometry.in[a] = c->window.in[a];
         to->geometry.out[a] = c->window.out[a];
@@ -24,16 +24,16 @@ bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks
     return to->run != NULL;
 }
 
-void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t chunk, void *const *data) {
+void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t block, void *const *data) {
     static const float no_bias[16];
     const struct zt_simd_conv *g = &d->geometry;
-    int64_t rest = d->total - chunk * d->samples, samples = rest < d->samples ? rest : d->samples;
-    int64_t x_sample = g->blocks * g->in[0] * g->in[1] * d->lanes, y_plane = g->out[0] * g->out[1] * d->lanes;
-    int64_t w_block = g->blocks * g->kernel[0] * g->kernel[1] * d->lanes * d->lanes;
+    int64_t rest = d->total - block * d->samples, samples = rest < d->samples ? rest : d->samples;
+    int64_t x_sample = g->blocks * g->in[0] * g->in[1] * d->vector, y_plane = g->out[0] * g->out[1] * d->vector;
+    int64_t w_block = g->blocks * g->kernel[0] * g->kernel[1] * d->vector * d->vector;
     const float *x = data[ZT_CONV_X], *w = data[ZT_CONV_W], *b = data[ZT_CONV_B];
     float *y = data[ZT_CONV_Y];
     for (int64_t n = 0; n < samples; n++)
         for (int64_t o = 0; o < d->out_blocks; o++)
-            d->run(g, x + n * x_sample, w + o * w_block, b ? b + o * d->lanes : no_bias,
+            d->run(g, x + n * x_sample, w + o * w_block, b ? b + o * d->vector : no_bias,
                    y + (n * d->out_blocks + o) * y_plane);
 }

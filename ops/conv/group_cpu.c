@@ -5,7 +5,7 @@
  *            stride read the same taps of y one after the other. There are stride x stride such phases
  *     to w   tap by tap, the products of y with what the results of "to y" read
  *
- * A chunk is a plane of a block of channels. Weight gradients: a block over a piece of the batch; pieces are added in
+ * A unit is a plane of a block of channels. Weight gradients: a block over a piece of the batch; pieces are added in
  * their order. */
 #include "ops/conv/group_cpu.h"
 
@@ -28,7 +28,7 @@ struct phase {
 
 struct zt_conv_group {
     const struct zt_simd_group_kernel *kernel;
-    enum zt_conv_direction way;
+    enum zt_conv_direction direction;
     int64_t n, blocks, pieces;
     int64_t in[AXES], out[AXES], kernel_size[AXES], stride[AXES], dilation[AXES], pad[AXES];
     int taps;
@@ -57,25 +57,25 @@ static void read_axes(struct zt_conv_group *g, const struct zt_window *w) {
 static bool tap_at(const struct zt_conv_group *g, int axis, int64_t phase, int64_t k, int64_t *at) {
     const int64_t reach = k * g->dilation[axis], to_x = phase + g->pad[axis] - reach;
     *at = reach - g->pad[axis];
-    if (g->way != ZT_CONV_TO_X)
+    if (g->direction != ZT_CONV_TO_X)
         return true;
     *at = to_x / g->stride[axis];
     return to_x % g->stride[axis] == 0;
 }
 
 static int64_t phases_along(const struct zt_conv_group *g, int axis) {
-    return g->way == ZT_CONV_TO_X ? g->stride[axis] : 1;
+    return g->direction == ZT_CONV_TO_X ? g->stride[axis] : 1;
 }
 
 /* Results of a phase along an axis, and how far what they read moves on from one to the next. */
 static int64_t results_along(const struct zt_conv_group *g, int axis, int64_t phase, int64_t *step) {
-    *step = g->way == ZT_CONV_TO_X ? 1 : g->stride[axis];
-    return g->way == ZT_CONV_TO_X ? zt_ceil_div(g->in[axis] - phase, g->stride[axis]) : g->out[axis];
+    *step = g->direction == ZT_CONV_TO_X ? 1 : g->stride[axis];
+    return g->direction == ZT_CONV_TO_X ? zt_ceil_div(g->in[axis] - phase, g->stride[axis]) : g->out[axis];
 }
 
 static void set_margins(struct zt_conv_group *g) {
     for (int a = 0; a < AXES; a++) {
-        const int64_t size = g->way == ZT_CONV_TO_X ? g->out[a] : g->in[a];
+        const int64_t size = g->direction == ZT_CONV_TO_X ? g->out[a] : g->in[a];
         int64_t least = 0, most = size - 1, at, step;
         for (int64_t phase = 0; phase < phases_along(g, a); phase++)
             for (int64_t k = 0; k < g->kernel_size[a]; k++)
@@ -91,41 +91,42 @@ static void set_margins(struct zt_conv_group *g) {
 }
 
 static void set_phase(const struct zt_conv_group *g, int64_t p0, int64_t p1, struct phase *to) {
-    const int lanes = g->kernel->lanes;
-    const int64_t width = g->way == ZT_CONV_TO_X ? g->in[1] : g->out[1];
-    const int64_t jump[AXES] = { g->way == ZT_CONV_TO_X ? g->stride[0] : 1, g->way == ZT_CONV_TO_X ? g->stride[1] : 1 };
+    const int vector = g->kernel->vector;
+    const int64_t width = g->direction == ZT_CONV_TO_X ? g->in[1] : g->out[1];
+    const int64_t jump[AXES] = { g->direction == ZT_CONV_TO_X ? g->stride[0] : 1,
+                                 g->direction == ZT_CONV_TO_X ? g->stride[1] : 1 };
     struct zt_simd_group *grid = &to->grid;
     int64_t step[AXES], row, col;
-    to->first = (p0 * width + p1) * lanes;
+    to->first = (p0 * width + p1) * vector;
     grid->rows = results_along(g, 0, p0, &step[0]);
     grid->cols = results_along(g, 1, p1, &step[1]);
-    grid->x_row = step[0] * g->wide[1] * lanes;
-    grid->x_step = step[1] * lanes;
-    grid->y_row = jump[0] * width * lanes;
-    grid->y_step = jump[1] * lanes;
+    grid->x_row = step[0] * g->wide[1] * vector;
+    grid->x_step = step[1] * vector;
+    grid->y_row = jump[0] * width * vector;
+    grid->y_step = jump[1] * vector;
     for (int64_t k = 0; k < g->taps; k++)
         if (tap_at(g, 0, p0, k / g->kernel_size[1], &row) && tap_at(g, 1, p1, k % g->kernel_size[1], &col)) {
-            grid->x[grid->taps] = ((g->lead[0] + row) * g->wide[1] + g->lead[1] + col) * lanes;
-            grid->w[grid->taps++] = k * g->kernel->width * lanes;
+            grid->x[grid->taps] = ((g->lead[0] + row) * g->wide[1] + g->lead[1] + col) * vector;
+            grid->w[grid->taps++] = k * g->kernel->width * vector;
         }
 }
 
 const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_dtype dtype,
-                                               enum zt_conv_direction way) {
+                                               enum zt_conv_direction direction) {
     const int64_t width = c->c / c->groups;
     const struct zt_simd_group_kernel *kernel = zt_simd_group_kernel(width);
-    if (dtype != ZT_FLOAT || !kernel || c->m != c->c || c->c % kernel->lanes || c->window.axes > AXES ||
+    if (dtype != ZT_FLOAT || !kernel || c->m != c->c || c->c % kernel->vector || c->window.axes > AXES ||
         c->window.kernel_elems > ZT_GROUP_TAPS)
         return NULL;
     struct zt_conv_group *g = ZT_NEW(arena, struct zt_conv_group);
-    *g = (struct zt_conv_group){ .kernel = kernel, .way = way, .n = c->n, .blocks = c->c / kernel->lanes };
+    *g = (struct zt_conv_group){ .kernel = kernel, .direction = direction, .n = c->n, .blocks = c->c / kernel->vector };
     read_axes(g, &c->window);
     g->taps = (int)c->window.kernel_elems;
     g->pieces = zt_min_int(c->n, zt_ceil_div(PIECES, g->blocks));
     if (g->stride[0] > PHASES || g->stride[1] > PHASES || g->pad[0] < 0 || g->pad[1] < 0)
         return NULL;
     set_margins(g);
-    if (g->wide[0] > most_elems || g->wide[1] > most_elems || g->wide[0] * g->wide[1] * kernel->lanes > most_elems)
+    if (g->wide[0] > most_elems || g->wide[1] > most_elems || g->wide[0] * g->wide[1] * kernel->vector > most_elems)
         return NULL;
     const int64_t phases = phases_along(g, 0) * phases_along(g, 1);
     if (phases > PHASES)
@@ -139,22 +140,22 @@ const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const str
 
 const struct zt_layout *zt_conv_group_layout(const struct zt_conv_group *g, struct zt_arena *arena,
                                              const struct zt_shape *shape) {
-    return zt_layout_of(arena, ZT_ORDER_BLOCKED, g->kernel->lanes, ZT_FLOAT, shape);
+    return zt_layout_of(arena, ZT_ORDER_BLOCKED, g->kernel->vector, ZT_FLOAT, shape);
 }
 
 /* ---- workspace: [ weights or their partial sums | a plane with margins a thread ] ---- */
 
-/* Elements of a block's weights, [tap][width][lanes]; a partial sum has a vector more, that of the bias. */
+/* Elements of a block's weights, [tap][width][vector]; a partial sum has a vector more, that of the bias. */
 static int64_t weight_elems(const struct zt_conv_group *g) {
-    return (int64_t)(g->taps * g->kernel->width + (g->way == ZT_CONV_TO_W)) * g->kernel->lanes;
+    return (int64_t)(g->taps * g->kernel->width + (g->direction == ZT_CONV_TO_W)) * g->kernel->vector;
 }
 
 static int64_t weights_elems(const struct zt_conv_group *g) {
-    return zt_ceil_div(weight_elems(g) * g->blocks * (g->way == ZT_CONV_TO_W ? g->pieces : 1), 16) * 16;
+    return zt_ceil_div(weight_elems(g) * g->blocks * (g->direction == ZT_CONV_TO_W ? g->pieces : 1), 16) * 16;
 }
 
 static int64_t plane_elems(const struct zt_conv_group *g) {
-    return g->margins ? g->wide[0] * g->wide[1] * g->kernel->lanes : 0;
+    return g->margins ? g->wide[0] * g->wide[1] * g->kernel->vector : 0;
 }
 
 size_t zt_conv_group_bytes(const struct zt_conv_group *g, int threads) {
@@ -163,8 +164,8 @@ size_t zt_conv_group_bytes(const struct zt_conv_group *g, int threads) {
 
 /* `plane` of what is read, with margins: itself where it has none, else a copy at `to`. */
 static const float *with_margins(const struct zt_conv_group *g, const float *plane, float *to) {
-    const int64_t *size = g->way == ZT_CONV_TO_X ? g->out : g->in, row = g->wide[1] * g->kernel->lanes;
-    const int64_t before = g->lead[1] * g->kernel->lanes, inside = size[1] * g->kernel->lanes;
+    const int64_t *size = g->direction == ZT_CONV_TO_X ? g->out : g->in, row = g->wide[1] * g->kernel->vector;
+    const int64_t before = g->lead[1] * g->kernel->vector, inside = size[1] * g->kernel->vector;
     if (!g->margins)
         return plane;
     for (int64_t r = 0; r < g->wide[0]; r++) {
@@ -180,12 +181,12 @@ static const float *with_margins(const struct zt_conv_group *g, const float *pla
     return to;
 }
 
-/* Element of the plain weight [channel][width][tap]: lane l's channel is this one of its block, `other` one of its
- * group. `of_y`: lane l is a channel of y and the other of x, else the other way round. */
-static int64_t weight_at(const struct zt_conv_group *g, int64_t block, int lane, int other, int tap, bool of_y) {
-    const int width = g->kernel->width, group = lane / width * width;
-    const int64_t out = block * g->kernel->lanes + (of_y ? lane : group + other);
-    return (out * width + (of_y ? other : lane - group)) * g->taps + tap;
+/* Element of the plain weight [channel][width][tap]: `channel` is one of the block, `other` one of the same group.
+ * of_y: `channel` belongs to y and `other` to x, else the reverse. */
+static int64_t weight_at(const struct zt_conv_group *g, int64_t block, int channel, int other, int tap, bool of_y) {
+    const int width = g->kernel->width, group = channel / width * width;
+    const int64_t out = block * g->kernel->vector + (of_y ? channel : group + other);
+    return (out * width + (of_y ? other : channel - group)) * g->taps + tap;
 }
 
 /* ---- to y, to x ---- */
@@ -203,20 +204,20 @@ static void pack_block(void *arg, int64_t block) {
     float *to = job->packed + block * weight_elems(g);
     for (int t = 0; t < g->taps; t++)
         for (int k = 0; k < g->kernel->width; k++)
-            for (int l = 0; l < g->kernel->lanes; l++)
-                *to++ = job->planes->weight[weight_at(g, block, l, k, t, g->way == ZT_CONV_TO_Y)];
+            for (int l = 0; l < g->kernel->vector; l++)
+                *to++ = job->planes->weight[weight_at(g, block, l, k, t, g->direction == ZT_CONV_TO_Y)];
 }
 
 static void run_plane(void *arg, int64_t plane) {
     static const float no_bias[16];
     const struct job *job = arg;
     const struct zt_conv_group *g = job->g;
-    const int lanes = g->kernel->lanes;
-    const int64_t x = g->in[0] * g->in[1] * lanes, y = g->out[0] * g->out[1] * lanes, block = plane % g->blocks;
-    const bool to_x = g->way == ZT_CONV_TO_X;
+    const int vector = g->kernel->vector;
+    const int64_t x = g->in[0] * g->in[1] * vector, y = g->out[0] * g->out[1] * vector, block = plane % g->blocks;
+    const bool to_x = g->direction == ZT_CONV_TO_X;
     const float *from = with_margins(g, job->planes->from + plane * (to_x ? y : x),
                                      job->scratch + zt_parallel_thread() * plane_elems(g));
-    const float *bias = job->planes->bias ? job->planes->bias + block * lanes : no_bias;
+    const float *bias = job->planes->bias ? job->planes->bias + block * vector : no_bias;
     const int64_t elems = to_x ? x : y;
     float *to = job->planes->to + plane * elems;
     for (int i = 0; i < g->phases; i++)
@@ -237,31 +238,30 @@ void zt_conv_group_run(const struct zt_conv_group *g, const struct zt_conv_group
 /* ---- to w ---- */
 
 /* to[l] += sum over the plane */
-static void add_plane(const float *plane, int64_t pixels, int lanes, float *to) {
+static void add_plane(const float *plane, int64_t pixels, int vector, float *to) {
     float sum[16] = { 0 };
     for (int64_t p = 0; p < pixels; p++)
-        for (int l = 0; l < lanes; l++)
-            sum[l] += plane[p * lanes + l];
-    for (int l = 0; l < lanes; l++)
+        for (int l = 0; l < vector; l++)
+            sum[l] += plane[p * vector + l];
+    for (int l = 0; l < vector; l++)
         to[l] += sum[l];
 }
 
-static void weigh_piece(void *arg, int64_t chunk) {
+static void gradient_piece(void *arg, int64_t unit) {
     const struct job *job = arg;
     const struct zt_conv_group *g = job->g;
-    const int lanes = g->kernel->lanes;
-    const int64_t x = g->in[0] * g->in[1] * lanes, y = g->out[0] * g->out[1] * lanes;
-    const int64_t block = chunk / g->pieces, piece = chunk % g->pieces;
-    float *sums = job->packed + chunk * weight_elems(g),
-          *scratch = job->scratch + zt_parallel_thread() * plane_elems(g);
+    const int vector = g->kernel->vector;
+    const int64_t x = g->in[0] * g->in[1] * vector, y = g->out[0] * g->out[1] * vector;
+    const int64_t block = unit / g->pieces, piece = unit % g->pieces;
+    float *sums = job->packed + unit * weight_elems(g), *scratch = job->scratch + zt_parallel_thread() * plane_elems(g);
     memset(sums, 0, (size_t)weight_elems(g) * sizeof *sums);
     for (int64_t n = g->n * piece / g->pieces; n < g->n * (piece + 1) / g->pieces; n++) {
         const float *dy = job->weights->dy + (n * g->blocks + block) * y;
         if (job->weights->dw)
-            g->kernel->weigh(&g->phase->grid, with_margins(g, job->weights->x + (n * g->blocks + block) * x, scratch),
-                             dy, sums);
+            g->kernel->weight_gradient(
+                &g->phase->grid, with_margins(g, job->weights->x + (n * g->blocks + block) * x, scratch), dy, sums);
         if (job->weights->db)
-            add_plane(dy, g->out[0] * g->out[1], lanes, sums + weight_elems(g) - lanes);
+            add_plane(dy, g->out[0] * g->out[1], vector, sums + weight_elems(g) - vector);
     }
 }
 
@@ -269,23 +269,23 @@ static void weigh_piece(void *arg, int64_t chunk) {
 static void finish_block(void *arg, int64_t block) {
     const struct job *job = arg;
     const struct zt_conv_group *g = job->g;
-    const int lanes = g->kernel->lanes, width = g->kernel->width;
+    const int vector = g->kernel->vector, width = g->kernel->width;
     const int64_t elems = weight_elems(g);
     float *sums = job->packed + block * g->pieces * elems;
     zt_sum_blocks(sums, elems, g->pieces, 1);
-    for (int i = 0; job->weights->dw && i < g->taps * width * lanes; i++) {
-        const int tap = i / lanes / width, lane = i % lanes, other = (lane + i / lanes) % width;
-        float *to = job->weights->dw + weight_at(g, block, lane, other, tap, false);
+    for (int i = 0; job->weights->dw && i < g->taps * width * vector; i++) {
+        const int tap = i / vector / width, channel = i % vector, other = (channel + i / vector) % width;
+        float *to = job->weights->dw + weight_at(g, block, channel, other, tap, false);
         *to = job->weights->accumulate ? *to + sums[i] : sums[i];
     }
-    for (int l = 0; job->weights->db && l < lanes; l++)
-        job->weights->db[block * lanes + l] = sums[elems - lanes + l];
+    for (int l = 0; job->weights->db && l < vector; l++)
+        job->weights->db[block * vector + l] = sums[elems - vector + l];
 }
 
 void zt_conv_group_weight_gradient(const struct zt_conv_group *g, const struct zt_conv_weights *weights,
                                    void *workspace, int threads) {
     struct job job = { .g = g, .weights = weights, .packed = workspace };
     job.scratch = job.packed + weights_elems(g);
-    zt_parallel_for(threads, g->blocks * g->pieces, weigh_piece, &job);
+    zt_parallel_for(threads, g->blocks * g->pieces, gradient_piece, &job);
     zt_parallel_for(threads, g->blocks, finish_block, &job);
 }

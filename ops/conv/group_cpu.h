@@ -1,5 +1,5 @@
-/* Convolutions of narrow groups by the kernels of simd_group.h, in place of a library's primitive: oneDNN 2.6 has none
- * for groups that share a vector of channels. Activations lie in blocks of the machine's vectors, weights are plain. */
+/* Convolutions of narrow groups by the kernels of simd_group.h. oneDNN 2.6 has no kernel for groups that share a vector
+ * of channels. Activations are blocked by the machine's vectors, weights are plain. */
 #ifndef ZT_OPS_CONV_GROUP_CPU_H
 #define ZT_OPS_CONV_GROUP_CPU_H
 
@@ -7,18 +7,19 @@
 #include "ops/conv/conv_cpu.h"
 
 struct zt_conv_group;
-/* Made in the arena; NULL where the convolution is another one: of 1 or 2 axes, float, as many channels in as out,
- * whole vectors of them, groups of 2 or more that divide a vector, not too many taps. */
+/* Creates the kernel of a convolution in the arena; NULL where the convolution does not qualify: 1 or 2 axes, float, as
+ * many input as output channels, whole vectors of them, groups of 2 or more that divide a vector, at most ZT_GROUP_TAPS
+ * taps. */
 const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_dtype dtype,
-                                               enum zt_conv_direction way);
-/* How x and y lie. */
+                                               enum zt_conv_direction direction);
+/* The layout of x and y. */
 const struct zt_layout *zt_conv_group_layout(const struct zt_conv_group *g, struct zt_arena *arena,
                                              const struct zt_shape *shape);
-/* Workspace of a run, to be aligned to 64. */
+/* Workspace bytes of a run; the workspace must be aligned to 64. */
 size_t zt_conv_group_bytes(const struct zt_conv_group *g, int threads);
 
-/* ZT_CONV_TO_Y, ZT_CONV_TO_X: `to` from the other plane. bias [channels] may be NULL; relu: max(to, 0). `activated`,
- * which may be `to`, is the activation of it. */
+/* Arguments of ZT_CONV_TO_Y and ZT_CONV_TO_X: computes `to` from `from`. bias [channels] may be NULL; relu: max(to, 0).
+ * `activated` receives the activation of `to` and may be `to`. */
 struct zt_conv_group_planes {
     const float *from, *weight, *bias;
     float *to, *activated;
@@ -27,7 +28,7 @@ struct zt_conv_group_planes {
 };
 void zt_conv_group_run(const struct zt_conv_group *g, const struct zt_conv_group_planes *planes, void *workspace,
                        int threads);
-/* ZT_CONV_TO_W. */
+/* Runs ZT_CONV_TO_W. */
 void zt_conv_group_weight_gradient(const struct zt_conv_group *g, const struct zt_conv_weights *weights,
                                    void *workspace, int threads);
 

@@ -3,7 +3,7 @@
 #include "base/align.h"
 #include "ops/cpu/block_sum.h"
 
-/* Partial weight gradients are kept below this where chunks can be made larger for it, but never fewer than four. */
+/* Partial weight gradients are kept below this where blocks can be made larger for it, but never fewer than four. */
 static const int64_t partial_elems = INT64_C(4) << 20;
 enum { FEWEST = 4, MOST = 64 };
 
@@ -16,7 +16,7 @@ bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_batch_blocks *we
                           bool bias, struct zt_err *err) {
     struct zt_desc dw = zt_dnnl_slot(weight->body, ZT_CONV_W);
     *to = (struct zt_conv_partial){
-        .chunks = weight->count, .m = m, .dtype = dtype, .dw_bytes = zt_align_64(zt_desc_bytes(&dw))
+        .blocks = weight->count, .m = m, .dtype = dtype, .dw_bytes = zt_align_64(zt_desc_bytes(&dw))
     };
     to->db_bytes = bias ? zt_align_64((size_t)m * sizeof(float)) : 0;
     weight->step[ZT_CONV_W] = to->dw_bytes;
@@ -39,7 +39,7 @@ void zt_conv_partial_finish(struct zt_conv_partial *partial) {
 }
 
 size_t zt_conv_partial_bytes(const struct zt_conv_partial *partial) {
-    return (size_t)partial->chunks * (partial->dw_bytes + partial->db_bytes);
+    return (size_t)partial->blocks * (partial->dw_bytes + partial->db_bytes);
 }
 
 size_t zt_conv_partial_scratch(const struct zt_conv_partial *partial) {
@@ -49,13 +49,13 @@ size_t zt_conv_partial_scratch(const struct zt_conv_partial *partial) {
 
 bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *at, void *scratch, void *dw, void *db,
                          bool accumulate, int threads, struct zt_err *err) {
-    zt_sum_blocks(at, (int64_t)(partial->dw_bytes / sizeof(float)), partial->chunks, threads);
+    zt_sum_blocks(at, (int64_t)(partial->dw_bytes / sizeof(float)), partial->blocks, threads);
     void *sides[ZT_DNNL_SLOTS] = { at, dw };
     if (dw && !zt_dnnl_run(accumulate ? partial->plain_add : partial->plain, 0, sides, scratch))
         return zt_dnnl_failed(partial->plain, err);
     if (db) {
-        float *parts = (float *)((char *)at + (size_t)partial->chunks * partial->dw_bytes);
-        zt_sum_blocks(parts, (int64_t)(partial->db_bytes / sizeof(float)), partial->chunks, 1);
+        float *parts = (float *)((char *)at + (size_t)partial->blocks * partial->dw_bytes);
+        zt_sum_blocks(parts, (int64_t)(partial->db_bytes / sizeof(float)), partial->blocks, 1);
         for (int64_t i = 0; i < partial->m; i++)
             zt_store_double(partial->dtype, db, i, (double)parts[i]);
     }

@@ -12,7 +12,7 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-#define LANES        16
+#define VECTOR       16
 #define SEGMENT      14 /* results in flight: two registers each, of 32 */
 #define TAPS         8  /* of a single result in flight: two additions a cycle, each of which takes four */
 #define TARGET       __attribute__((target("avx512f")))
@@ -21,16 +21,16 @@
 #define NAME(id)     id##_16
 #include "ops/conv/simd_conv.inc"
 
-zt_simd_conv_run *zt_simd_conv_kernel(int lanes) {
-    if (lanes == 16 && __builtin_cpu_supports("avx512f"))
+zt_simd_conv_run *zt_simd_conv_kernel(int vector) {
+    if (vector == 16 && __builtin_cpu_supports("avx512f"))
         return conv_16;
     return NULL;
 }
 
 #else
 
-zt_simd_conv_run *zt_simd_conv_kernel(int lanes) {
-    (void)lanes;
+zt_simd_conv_run *zt_simd_conv_kernel(int vector) {
+    (void)vector;
     return NULL;
 }
 

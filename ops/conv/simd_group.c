@@ -12,15 +12,15 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-/* Channel k of each lane's group in every lane, and lanes moved on by k within their group: of four lanes at a time,
- * two bits name each one's source. */
+/* Channel k of each element's group in every element, and elements moved on by k within their group: of four elements
+ * at a time, two bits name each one's source. */
 #define FOUR(a, b, c, d) ((a) | (b) << 2 | (c) << 4 | (d) << 6)
 #define SPREAD_2(k)      FOUR(k, k, 2 + (k), 2 + (k))
 #define TURN_2(k)        FOUR(k, 1 - (k), 2 + (k), 3 - (k))
 #define SPREAD_4(k)      FOUR(k, k, k, k)
 #define TURN_4(k)        FOUR(k, ((k) + 1) % 4, ((k) + 2) % 4, ((k) + 3) % 4)
 
-#define LANES        8
+#define VECTOR       8
 #define SEGMENT      8
 #define TARGET       __attribute__((target("avx2,fma")))
 #define FMA(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
@@ -37,13 +37,13 @@
 #define EACH(DO)     DO(0) DO(1) DO(2) DO(3)
 #define NAME(id)     id##_8_4
 #include "ops/conv/simd_group.inc"
-#undef LANES
+#undef VECTOR
 #undef SEGMENT
 #undef TARGET
 #undef FMA
 #undef MOVE
 
-#define LANES        16
+#define VECTOR       16
 #define SEGMENT      14
 #define TARGET       __attribute__((target("avx512f")))
 #define FMA(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
@@ -60,7 +60,7 @@
 #define EACH(DO)     DO(0) DO(1) DO(2) DO(3)
 #define NAME(id)     id##_16_4
 #include "ops/conv/simd_group.inc"
-/* Eight channels are two fours: sources are named lane by lane. */
+/* Eight channels are two fours: sources are named element by element. */
 #define NAMED(x, a, b, c, d, e, f, g, h)                                                                               \
     ((FLOATS)_mm512_permutexvar_ps(                                                                                    \
         _mm512_setr_epi32(a, b, c, d, e, f, g, h, 8 + a, 8 + b, 8 + c, 8 + d, 8 + e, 8 + f, 8 + g, 8 + h),             \

@@ -12,17 +12,17 @@
 #endif
 #define TARGET __attribute__((target("avx2,fma")))
 
-enum { LANES = ZT_WEIGHT_GRADIENT_WIDTH, AT_ONCE = 4 }; /* input lanes: with two blocks, 8 registers of sums */
+enum { VECTOR = ZT_WEIGHT_GRADIENT_WIDTH, AT_ONCE = 4 }; /* input channels: with two blocks, 8 registers of sums */
 
 /* Inlined with `blocks` known, so that sums stay in registers. */
-TARGET static inline __attribute__((always_inline)) void weigh(const struct zt_simd_weight_gradient *r, int blocks,
-                                                               const float *x, const float *dy, float *w) {
-    for (int first = 0; first < LANES; first += AT_ONCE) {
+TARGET static inline __attribute__((always_inline)) void
+add_gradient(const struct zt_simd_weight_gradient *r, int blocks, const float *x, const float *dy, float *w) {
+    for (int first = 0; first < VECTOR; first += AT_ONCE) {
         __m256 sum[AT_ONCE][2];
         UNROLLED for (int i = 0; i < AT_ONCE; i++) UNROLLED for (int b = 0; b < blocks; b++) sum[i][b] =
             _mm256_setzero_ps();
         const float *from = x + first, *gradient = dy;
-        for (int64_t p = r->pixels; p > 0; p--, from += r->x_step, gradient += LANES) {
+        for (int64_t p = r->pixels; p > 0; p--, from += r->x_step, gradient += VECTOR) {
             __m256 g[2];
             UNROLLED for (int b = 0; b < blocks; b++) g[b] = _mm256_loadu_ps(gradient + b * r->dy_block);
             UNROLLED for (int i = 0; i < AT_ONCE; i++) {
@@ -31,7 +31,7 @@ TARGET static inline __attribute__((always_inline)) void weigh(const struct zt_s
             }
         }
         UNROLLED for (int i = 0; i < AT_ONCE; i++) UNROLLED for (int b = 0; b < blocks; b++) {
-            float *to = w + b * r->w_block + (first + i) * LANES;
+            float *to = w + b * r->w_block + (first + i) * VECTOR;
             _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), sum[i][b]));
         }
     }
@@ -39,9 +39,9 @@ TARGET static inline __attribute__((always_inline)) void weigh(const struct zt_s
 
 TARGET static void run(const struct zt_simd_weight_gradient *r, const float *x, const float *dy, float *w) {
     if (r->blocks == 2)
-        weigh(r, 2, x, dy, w);
+        add_gradient(r, 2, x, dy, w);
     else
-        weigh(r, 1, x, dy, w);
+        add_gradient(r, 1, x, dy, w);
 }
 
 zt_simd_weight_gradient_run *zt_simd_weight_gradient_kernel(void) {

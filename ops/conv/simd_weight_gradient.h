@@ -7,7 +7,7 @@
 
 enum { ZT_WEIGHT_GRADIENT_WIDTH = 8 };
 
-/* For `blocks` (1 or 2) blocks b of output channels, input lane i and output lane o:
+/* For `blocks` (1 or 2) blocks b of output channels, input channel i and output channel o:
  *     w[b][i][o] += sum over p < pixels of x[p][i] dy[b][p][o]
  * Elements: pixels of x lie x_step apart, those of dy side by side, blocks dy_block and w_block. The sum over a row is
  * made in order and added as one. */

@@ -69,8 +69,8 @@ size_t zt_conv_result_bytes(const struct zt_conv *c) {
     return (size_t)((c->m + 15) / 16 * 16 * c->window.out_elems) * sizeof(float);
 }
 
-const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *chunks, int slot,
+const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape) {
-    struct zt_desc d = zt_dnnl_slot(chunks->body, slot);
+    struct zt_desc d = zt_dnnl_slot(blocks->body, slot);
     return zt_desc_layout(arena, &d, shape);
 }

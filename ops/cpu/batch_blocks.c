@@ -5,16 +5,16 @@
 #include <string.h>
 
 int64_t zt_batch_block_of(int64_t total, int64_t pieces, int64_t grain) {
-    int64_t chunk = (total + pieces - 1) / pieces;
-    chunk = (chunk + grain - 1) / grain * grain;
-    return chunk < total ? chunk : total;
+    int64_t block = (total + pieces - 1) / pieces;
+    block = (block + grain - 1) / grain * grain;
+    return block < total ? block : total;
 }
 
 int64_t zt_batch_block_for_cache(int64_t samples, size_t sample_bytes) {
     int64_t fit =
         sample_bytes > ZT_BATCH_BLOCK_BYTES ? 1 : (int64_t)(ZT_BATCH_BLOCK_BYTES / (sample_bytes ? sample_bytes : 1));
-    int64_t chunk = zt_batch_block_of(samples, ZT_BATCH_BLOCKS, 1);
-    return fit < chunk ? zt_batch_block_of(samples, (samples + fit - 1) / fit, 1) : chunk;
+    int64_t block = zt_batch_block_of(samples, ZT_BATCH_BLOCKS, 1);
+    return fit < block ? zt_batch_block_of(samples, (samples + fit - 1) / fit, 1) : block;
 }
 
 static struct zt_dnnl_spec cut(const struct zt_dnnl_spec *whole, const int *axis, int64_t length) {
@@ -43,18 +43,18 @@ static void settle(struct zt_dnnl_spec *spec, const int *axis, const struct zt_d
     }
 }
 
-static size_t step_of(const struct zt_desc *desc, int axis, int64_t chunk) {
+static size_t step_of(const struct zt_desc *desc, int axis, int64_t block) {
     if (desc->rank == 0 || axis < 0)
         return 0;
     if (desc->order == ZT_DESC_STRIDED)
-        return (size_t)(chunk * desc->stride[axis]) * zt_dtype_bytes(desc->dtype);
+        return (size_t)(block * desc->stride[axis]) * zt_dtype_bytes(desc->dtype);
     return zt_desc_bytes(desc);
 }
 
 bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
-                          int64_t chunk, int threads, struct zt_err *err) {
-    *to = (struct zt_batch_blocks){ .count = (total + chunk - 1) / chunk };
-    struct zt_dnnl_spec open = cut(spec, axis, chunk), settled;
+                          int64_t block, int threads, struct zt_err *err) {
+    *to = (struct zt_batch_blocks){ .count = (total + block - 1) / block };
+    struct zt_dnnl_spec open = cut(spec, axis, block), settled;
     bool again = true;
     while (again) {
         zt_dnnl_destroy(to->body);
@@ -69,9 +69,9 @@ bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec 
                     open.slot[i].order = ZT_DESC_PLAIN;
     }
     for (int i = 0; i < ZT_DNNL_SLOTS; i++)
-        to->step[i] = step_of(&settled.slot[i], axis[i], chunk);
-    int64_t rest = total - (to->count - 1) * chunk;
-    if (rest == chunk)
+        to->step[i] = step_of(&settled.slot[i], axis[i], block);
+    int64_t rest = total - (to->count - 1) * block;
+    if (rest == block)
         return true;
     struct zt_dnnl_spec last = cut(&settled, axis, rest);
     to->tail = zt_dnnl_create(&last, threads, err);
@@ -80,10 +80,10 @@ bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec 
     return to->tail != NULL;
 }
 
-void zt_batch_blocks_finish(struct zt_batch_blocks *chunks) {
-    zt_dnnl_destroy(chunks->body);
-    zt_dnnl_destroy(chunks->tail);
-    memset(chunks, 0, sizeof *chunks);
+void zt_batch_blocks_finish(struct zt_batch_blocks *blocks) {
+    zt_dnnl_destroy(blocks->body);
+    zt_dnnl_destroy(blocks->tail);
+    memset(blocks, 0, sizeof *blocks);
 }
 
 static size_t scratch_of_one(const struct zt_batch_blocks *c) {
@@ -91,43 +91,43 @@ static size_t scratch_of_one(const struct zt_batch_blocks *c) {
     return body > tail ? body : tail;
 }
 
-size_t zt_batch_blocks_scratch(const struct zt_batch_blocks *chunks, int threads) {
-    return scratch_of_one(chunks) * (size_t)(threads > 0 ? threads : 1);
+size_t zt_batch_blocks_scratch(const struct zt_batch_blocks *blocks, int threads) {
+    return scratch_of_one(blocks) * (size_t)(threads > 0 ? threads : 1);
 }
 
-bool zt_batch_blocks_run_one(const struct zt_batch_blocks *chunks, int64_t chunk, void *const *data, void *scratch) {
-    struct zt_dnnl *d = chunks->tail && chunk == chunks->count - 1 ? chunks->tail : chunks->body;
+bool zt_batch_blocks_run_one(const struct zt_batch_blocks *blocks, int64_t block, void *const *data, void *scratch) {
+    struct zt_dnnl *d = blocks->tail && block == blocks->count - 1 ? blocks->tail : blocks->body;
     int thread = zt_parallel_thread();
-    return zt_dnnl_run(d, thread, data, (char *)scratch + (size_t)thread * scratch_of_one(chunks));
+    return zt_dnnl_run(d, thread, data, (char *)scratch + (size_t)thread * scratch_of_one(blocks));
 }
 
 struct job {
-    const struct zt_batch_blocks *chunks;
-    const struct zt_chunk_work *work;
+    const struct zt_batch_blocks *blocks;
+    const struct zt_batch_block_work *work;
     void *const *data;
     void *scratch;
     int failed; /* set by any thread, read after all are done */
 };
 
-static void run_chunk(void *arg, int64_t chunk) {
+static void run_block(void *arg, int64_t block) {
     struct job *job = arg;
-    const struct zt_batch_blocks *c = job->chunks;
-    const struct zt_chunk_work *work = job->work;
+    const struct zt_batch_blocks *c = job->blocks;
+    const struct zt_batch_block_work *work = job->work;
     void *data[ZT_DNNL_SLOTS];
     for (int i = 0; i < ZT_DNNL_SLOTS; i++) {
-        size_t offset = (size_t)chunk * c->step[i];
+        size_t offset = (size_t)block * c->step[i];
         if (work->local[i])
             offset = (size_t)zt_parallel_thread() * work->local[i];
         data[i] = offset ? (char *)job->data[i] + offset : job->data[i];
     }
     if (work->before)
-        work->before(work->arg, chunk, data);
+        work->before(work->arg, block, data);
     if (work->instead)
-        work->instead(work->arg, chunk, data);
-    else if (!zt_batch_blocks_run_one(c, chunk, data, job->scratch))
+        work->instead(work->arg, block, data);
+    else if (!zt_batch_blocks_run_one(c, block, data, job->scratch))
         __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
     if (work->after)
-        work->after(work->arg, chunk, data);
+        work->after(work->arg, block, data);
 }
 
 bool zt_batch_blocks_starved(const struct zt_batch_blocks *c) {
@@ -138,10 +138,10 @@ bool zt_batch_blocks_failed(const struct zt_batch_blocks *c, struct zt_err *err)
     return zt_dnnl_failed(c->tail && zt_dnnl_starved(c->tail) ? c->tail : c->body, err);
 }
 
-bool zt_batch_blocks_run(const struct zt_batch_blocks *chunks, int threads, void *const *data, void *scratch,
-                         const struct zt_chunk_work *work, struct zt_err *err) {
-    static const struct zt_chunk_work nothing = { 0 };
-    struct job job = { .chunks = chunks, .work = work ? work : &nothing, .data = data, .scratch = scratch };
-    zt_parallel_for(threads, chunks->count, run_chunk, &job);
-    return !job.failed || zt_batch_blocks_failed(chunks, err);
+bool zt_batch_blocks_run(const struct zt_batch_blocks *blocks, int threads, void *const *data, void *scratch,
+                         const struct zt_batch_block_work *work, struct zt_err *err) {
+    static const struct zt_batch_block_work nothing = { 0 };
+    struct job job = { .blocks = blocks, .work = work ? work : &nothing, .data = data, .scratch = scratch };
+    zt_parallel_for(threads, blocks->count, run_block, &job);
+    return !job.failed || zt_batch_blocks_failed(blocks, err);
 }

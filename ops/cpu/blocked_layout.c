@@ -25,19 +25,19 @@ void zt_planes_of(const struct zt_layout *layout, const struct zt_shape *shape, 
     enum zt_order order = zt_layout_order(layout, &block);
     int64_t c = shape->dim[1];
     *to = (struct zt_planes){
-        .samples = shape->dim[0], .channels = c, .pixels = zt_dims(shape, 2, shape->rank), .lanes = 1
+        .samples = shape->dim[0], .channels = c, .pixels = zt_dims(shape, 2, shape->rank), .vector = 1
     };
     if (order == ZT_ORDER_CHANNELS_LAST) {
-        to->lanes = 16;
+        to->vector = 16;
         to->groups = (c + 15) / 16;
         to->group = 16;
         to->pixel = c;
         to->sample = c * to->pixels;
     } else {
-        to->lanes = order == ZT_ORDER_BLOCKED ? block : 1;
-        to->groups = (c + to->lanes - 1) / to->lanes;
-        to->pixel = to->lanes;
-        to->group = to->pixels * to->lanes;
+        to->vector = order == ZT_ORDER_BLOCKED ? block : 1;
+        to->groups = (c + to->vector - 1) / to->vector;
+        to->pixel = to->vector;
+        to->group = to->pixels * to->vector;
         to->sample = to->groups * to->group;
     }
 }

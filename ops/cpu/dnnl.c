@@ -364,6 +364,9 @@ static bool no_room(const char *doing, const char *what, struct zt_err *err) {
                    MAKING_BYTES >> 20, doing, what);
 }
 
+/* oneDNN has no thread count of its own: it cuts a primitive for OpenMP's count at its creation, and runs it on as many
+ * threads. zt_parallel_for keeps to one primitive per thread, so OpenMP's count is set to 1 around both, and back for
+ * the caller. */
 struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, struct zt_err *err) {
     if (!zt_block_room(MAKING_BYTES)) {
         no_room("make a", kind_names[spec->kind], err);
@@ -373,7 +376,7 @@ struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, str
     d->threads = threads > 0 ? threads : 1;
     d->seat = zt_calloc((size_t)d->threads, sizeof *d->seat);
     int before = omp_get_max_threads();
-    omp_set_num_threads(1); /* primitives are cut for the thread count they are made under */
+    omp_set_num_threads(1);
     bool ok = make(d, spec);
     omp_set_num_threads(before);
     if (ok)
@@ -412,11 +415,11 @@ struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot) {
     return d->slot[slot].desc;
 }
 
-bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int lanes) {
+bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int vector) {
     const struct zt_desc *w = &d->slot[slot].desc;
     md m;
     if (w->rank != 4 || w->order != ZT_DESC_VENDOR ||
-        !md_tagged(&m, 4, w->dim, dnnl_f32, lanes == 16 ? dnnl_ABcd16b16a : dnnl_ABcd8b8a))
+        !md_tagged(&m, 4, w->dim, dnnl_f32, vector == 16 ? dnnl_ABcd16b16a : dnnl_ABcd8b8a))
         return false;
     bool same = dnnl_memory_desc_equal(ref(&m), w->vendor);
     md_free(&m);

@@ -1,8 +1,8 @@
-/* oneDNN behind one door: the only file that knows its versions (2.6 and 3.x) and its C API.
+/* The interface to oneDNN: dnnl.c alone knows its versions (2.6 and 3.x) and its C API.
  *
- * A zt_dnnl is one primitive made for ONE thread, on one fixed shape, that up to `threads` threads may run at the same
- * time on different chunks of a batch. That is how results come out the same at any thread count. The caller gives
- * scratch memory; nothing is allocated while running. */
+ * A zt_dnnl is one primitive for one thread and one fixed shape. Up to `threads` threads may run it at the same time on
+ * different blocks of a batch, so results are the same at any thread count. The caller provides scratch memory; a run
+ * allocates nothing. */
 #ifndef ZT_OPS_CPU_DNNL_H
 #define ZT_OPS_CPU_DNNL_H
 
@@ -52,21 +52,22 @@ bool zt_dnnl_takes(enum zt_dtype dtype);
 /* "2.6.3", of the library at run time. Static text. */
 const char *zt_dnnl_version(void);
 
-/* NULL and an error that names what was wanted where oneDNN has no such primitive. */
+/* Creates a primitive; NULL and an error that names the kind where oneDNN has no such primitive. */
 struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, struct zt_err *err);
 void zt_dnnl_destroy(struct zt_dnnl *d); /* NULL is harmless */
-/* The argument as the primitive wants it: never ANY. Vendor descriptors live as long as the primitive. */
+/* The layout that the primitive chose for an argument: never ANY. Vendor descriptors live as long as the primitive. */
 struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot);
-/* Whether a weight [m, c, kernel, kernel] lies as [m / lanes][c / lanes][kernel][kernel][lane of c][lane of m]. */
-bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int lanes);
+/* Whether a weight [m, c, kernel, kernel] lies as [m / vector][c / vector][kernel][kernel][channel of c][channel of m].
+ */
+bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int vector);
 size_t zt_dnnl_scratch_bytes(const struct zt_dnnl *d); /* for each thread, a multiple of 64 */
 const char *zt_dnnl_name(const struct zt_dnnl *d);     /* oneDNN's name of the implementation */
 /* Runs on the calling thread, whose index in its team is `thread` < threads; data[i] belongs to slot i (ignored where
  * it is not there). */
 bool zt_dnnl_run(struct zt_dnnl *d, int thread, void *const *data, void *scratch);
-/* The error of a zt_dnnl_run() that was false. Returns false. */
+/* Writes the error of a failed zt_dnnl_run(); returns false. */
 bool zt_dnnl_failed(const struct zt_dnnl *d, struct zt_err *err);
-/* Whether it was false for want of memory. */
+/* Whether a run failed for want of memory. */
 bool zt_dnnl_starved(const struct zt_dnnl *d);
 
 size_t zt_desc_bytes(const struct zt_desc *desc);
@@ -74,7 +75,8 @@ size_t zt_desc_bytes(const struct zt_desc *desc);
  * where plain. */
 const struct zt_layout *zt_desc_layout(struct zt_arena *arena, const struct zt_desc *desc,
                                        const struct zt_shape *shape);
-/* The other way. A vendor's layout brings the dims it was made for, which may split the axes of `shape` (groups). */
+/* A layout as a description. A vendor's layout has the dims of its own descriptor, which may split the axes of `shape`
+ * (groups). */
 struct zt_desc zt_desc_of(const struct zt_layout *layout, enum zt_dtype dtype, const struct zt_shape *shape);
 struct zt_desc zt_desc_any(enum zt_dtype dtype, const struct zt_shape *shape);
 

@@ -1,12 +1,12 @@
-/* How a product is cut (sizes of the eight-lane kernel, tiles of 6 x 16):
+/* How a product is cut (sizes of the kernel with vectors of 8, tiles of 6 x 16):
  *
  *     many products      each is one thread's, whole
  *     else               b in blocks of at most 4096 deep and BLOCK floats; of each block, first its panels of 16
- *                        columns are packed, all threads sharing the work, then chunks of y are computed; a b that
+ *                        columns are packed, all threads sharing the work, then units of y are computed; a b that
  *                        came packed is one block
  *
- * A chunk is at most MOST_ROWS rows of y by the block's columns; several threads get CHUNKS each, of fewer rows and,
- * where rows alone give too few, columns. Every chunk packs its rows of a anew.
+ * A unit is at most MOST_ROWS rows of y by the block's columns; several threads get UNITS each, of fewer rows and,
+ * where rows alone give too few, columns. Every unit packs its rows of a anew.
  * Its sides are not shorter than LEAST_TILES, or packing a and fetching b would cost more than the products. */
 #include "ops/cpu/simd_gemm.h"
 
@@ -16,9 +16,9 @@
 
 enum {
     MANY = 8,                        /* products that are worth dealing out whole */
-    CHUNKS = 2,                      /* wanted for each of several threads */
-    LEAST_TILES = 4,                 /* of a chunk, down and across */
-    MOST_ROWS = 96,                  /* of a chunk: 96 KiB of a, packed */
+    UNITS = 2,                       /* wanted for each of several threads */
+    LEAST_TILES = 4,                 /* of a unit, down and across */
+    MOST_ROWS = 96,                  /* of a unit: 96 KiB of a, packed */
     MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
     BLOCK = 1 << 20,                 /* floats of a block of b */
     FEW_TILES = 4,                   /* up to so many tiles high, b is read once or nearly so: not worth packing */
@@ -28,9 +28,9 @@ static const double small_flops = 100000; /* below it one thread */
 struct cut {
     bool whole;               /* a product is one thread's */
     bool direct;              /* only an unfinished panel of b is packed */
-    int threads;              /* for products, or for the chunks of one */
+    int threads;              /* for products, or for the units of one */
     int64_t depth, cols;      /* of a block of b */
-    int64_t down, across;     /* chunks of a block of y */
+    int64_t down, across;     /* units of a block of y */
     int64_t a_elems, b_elems; /* of packed memory */
 };
 
@@ -50,7 +50,7 @@ static int64_t round_up(int64_t n, int64_t to) {
     return parts(n, to) * to;
 }
 
-/* Chunks along a side of so many tiles: a power of two, so that few threads get equal shares. */
+/* Units along a side of so many tiles: a power of two, so that few threads get equal shares. */
 static int64_t chunks_of(int64_t tiles, int64_t wanted) {
     int64_t n = 1;
     while (2 * n <= wanted && tiles / (2 * n) >= LEAST_TILES)
@@ -68,7 +68,7 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
     if (!g->packed)
         c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
     int64_t tiles = parts(g->m, kernel->rows);
-    int64_t wanted = c.threads > 1 ? (int64_t)CHUNKS * c.threads : 1;
+    int64_t wanted = c.threads > 1 ? (int64_t)UNITS * c.threads : 1;
     c.down = most(chunks_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
     c.across = chunks_of(c.cols / kernel->cols, wanted / c.down);
     c.a_elems = round_up(least(tiles * kernel->rows, MOST_ROWS) * least(g->k, ZT_GEMM_DEPTH), 16);
@@ -95,7 +95,7 @@ struct job {
 };
 
 /* Where the columns from panel * cols on of the block lie at depth k of it, a multiple of ZT_GEMM_DEPTH, and how far
- * apart their rows are. Packed panels of one depth follow each other, which is how a chunk reads them. */
+ * apart their rows are. Packed panels of one depth follow each other, which is how a unit reads them. */
 static const float *panel_at(const struct job *job, int64_t panel, int64_t k, int64_t *row) {
     int cols = job->kernel->cols;
     bool direct = job->cut->direct, unfinished = (panel + 1) * cols > job->cols;
@@ -123,7 +123,7 @@ static void pack_panel(void *arg, int64_t panel) {
     }
 }
 
-/* What all tiles of a chunk at depth k of the block have in common. */
+/* What all tiles of a unit at depth k of the block have in common. */
 static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k) {
     const struct zt_simd_gemm *g = job->g;
     bool first = job->k + k == 0;
@@ -158,11 +158,11 @@ static void multiply_depth(const struct job *job, int64_t i, int64_t rows, int64
     }
 }
 
-static void multiply_chunk(void *arg, int64_t chunk) {
+static void multiply_unit(void *arg, int64_t unit) {
     const struct job *job = arg;
     const struct cut *cut = job->cut;
     int64_t tiles = parts(job->g->m, job->kernel->rows), panels = parts(job->cols, job->kernel->cols);
-    int64_t down = chunk / cut->across, across = chunk % cut->across;
+    int64_t down = unit / cut->across, across = unit % cut->across;
     int64_t i = tiles * down / cut->down * job->kernel->rows;
     int64_t rows = least(tiles * (down + 1) / cut->down * job->kernel->rows, job->g->m) - i;
     int64_t from = panels * across / cut->across * job->kernel->cols;
@@ -185,7 +185,7 @@ static void multiply(struct job job, int threads) {
             int64_t panels = parts(job.cols, job.kernel->cols);
             if (!g->packed)
                 zt_parallel_for(threads, panels, pack_panel, &job);
-            zt_parallel_for(threads, cut->down * cut->across, multiply_chunk, &job);
+            zt_parallel_for(threads, cut->down * cut->across, multiply_unit, &job);
         }
     }
 }

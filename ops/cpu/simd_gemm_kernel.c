@@ -11,7 +11,7 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-#define LANES        16
+#define VECTOR       16
 #define ROWS         12 /* 24 registers of 32 hold sums */
 #define TARGET       __attribute__((target("avx512f")))
 #define FMA(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
@@ -19,7 +19,7 @@
 #define NAME(id)     id##_16
 #include "ops/cpu/simd_gemm.inc"
 
-#define LANES        8
+#define VECTOR       8
 #define ROWS         6 /* 12 of 16 */
 #define TARGET       __attribute__((target("avx2,fma")))
 #define FMA(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
@@ -27,18 +27,18 @@
 #define NAME(id)     id##_8
 #include "ops/cpu/simd_gemm.inc"
 
-const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int lanes) {
-    if (lanes == 16 && __builtin_cpu_supports("avx512f"))
+const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector) {
+    if (vector == 16 && __builtin_cpu_supports("avx512f"))
         return &kernel_16;
-    if (lanes == 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (vector == 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return &kernel_8;
     return NULL;
 }
 
 #else
 
-const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int lanes) {
-    (void)lanes;
+const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector) {
+    (void)vector;
     return NULL;
 }
 

@@ -1,33 +1,16 @@
 #include "ops/cuda/broadcast_cuda.h"
 
-#include <string.h>
+#include "ops/kernel/merge_axes.h"
 
-int zt_axes_cuda(int axes, int64_t *dim, int tensors, int64_t (*step)[ZT_MAX_RANK]) {
-    int left = 0;
-    for (int k = 0; k < axes; k++) {
-        bool joins = left > 0;
-        if (dim[k] == 1)
-            continue;
-        for (int i = 0; i < tensors; i++)
-            joins = joins && step[i][left - 1] == step[i][k] * dim[k];
-        left += !joins;
-        dim[left - 1] = joins ? dim[left - 1] * dim[k] : dim[k];
-        for (int i = 0; i < tensors; i++)
-            step[i][left - 1] = step[i][k];
-    }
-    return left;
-}
+#include <string.h>
 
 struct zt_launch_strided_copy zt_strided_copy_cuda(int axes, const int64_t *dim, const int64_t *from,
                                                    const int64_t *to) {
     struct zt_launch_strided_copy m = { 0 };
-    int64_t step[2][ZT_MAX_RANK] = { 0 };
     memcpy(m.dim, dim, (size_t)axes * sizeof *dim);
-    memcpy(step[0], from, (size_t)axes * sizeof *from);
-    memcpy(step[1], to, (size_t)axes * sizeof *to);
-    m.axes = zt_axes_cuda(axes, m.dim, 2, step);
-    memcpy(m.from_step, step[0], sizeof m.from_step);
-    memcpy(m.to_step, step[1], sizeof m.to_step);
+    memcpy(m.from_step, from, (size_t)axes * sizeof *from);
+    memcpy(m.to_step, to, (size_t)axes * sizeof *to);
+    m.axes = zt_merge_axes(axes, m.dim, 2, (int64_t *[]){ m.from_step, m.to_step });
     return m;
 }
 
@@ -40,15 +23,13 @@ void zt_steps_cuda(const struct zt_shape *y, const struct zt_shape *of, const in
 
 struct zt_launch_walk zt_walk_cuda(const struct zt_shape *y, const struct zt_shape *a, const struct zt_shape *b) {
     struct zt_launch_walk w = { .rank = 0 };
-    int64_t step[2][ZT_MAX_RANK], own[ZT_MAX_RANK];
+    int64_t own[ZT_MAX_RANK];
     memcpy(w.dim, y->dim, sizeof w.dim);
     zt_shape_strides(a, own);
-    zt_steps_cuda(y, a, own, step[0]);
+    zt_steps_cuda(y, a, own, w.a);
     zt_shape_strides(b, own);
-    zt_steps_cuda(y, b, own, step[1]);
-    w.rank = zt_axes_cuda(y->rank, w.dim, 2, step);
-    memcpy(w.a, step[0], sizeof w.a);
-    memcpy(w.b, step[1], sizeof w.b);
+    zt_steps_cuda(y, b, own, w.b);
+    w.rank = zt_merge_axes(y->rank, w.dim, 2, (int64_t *[]){ w.a, w.b });
     if (w.rank == 0) {
         w.rank = 1;
         w.dim[0] = 1;

@@ -5,10 +5,6 @@
 #include "ops/cuda/launch.h"
 #include "ops/cuda/launch_copy.h"
 
-/* Merges axes in place: those of length 1 go, neighbours along which all tensors go on alike become one. step[i]: of
- * tensor i, by axis. Returns how many axes are left, 0 for one element. */
-int zt_axes_cuda(int axes, int64_t *dim, int tensors, int64_t (*step)[ZT_MAX_RANK]);
-
 /* The copy of elements that lie at these steps, with as few axes as will do. */
 struct zt_launch_strided_copy zt_strided_copy_cuda(int axes, const int64_t *dim, const int64_t *from,
                                                    const int64_t *to);

@@ -1,5 +1,5 @@
-/* Activations on what a product just left in cache. oneDNN has some as post-ops, but its ReLU turns NaN into 0, and
- * what the others round is not what the elementwise kernels round. */
+/* Activations of a product's result while it is in cache. oneDNN has some as post-ops, but its ReLU turns NaN into 0,
+ * and the others round differently from the elementwise kernels. */
 #ifndef ZT_OPS_ELEMENTWISE_ACTIVATION_CPU_H
 #define ZT_OPS_ELEMENTWISE_ACTIVATION_CPU_H
 

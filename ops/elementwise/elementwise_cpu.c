@@ -1,20 +1,21 @@
 #include "ops/elementwise/elementwise_cpu.h"
 
 #include "device/threads.h"
+#include "ops/kernel/merge_axes.h"
 #include "ops/kernel/shape.h"
 #include "ops/elementwise/simd_typed.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
+enum { UNIT = 1 << 14 }; /* elements a thread takes at a time */
 
-static const struct lane {
+static const struct simd_row {
     int inputs;
     const char *attr[2];
     float otherwise[2];
     bool keeps_zero;
-} lanes[ZT_SIMD_OPS] = {
+} simd_ops[ZT_SIMD_OPS] = {
 #define LOOP(id, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { INPUTS, { U, V }, { U0, V0 }, ZERO },
 #include "ops/elementwise/loops.inc"
 };
@@ -53,7 +54,7 @@ static int variant_of(const struct zt_graph *g, int node, int i, float number[2]
         return of_tanh(n) ? ZT_SIMD_gelu_tanh_grad : i;
     case ZT_SIMD_clip:
     case ZT_SIMD_clip_grad:
-        return bounds_known(g, node, lanes[i].inputs, number) ? i : ZT_SIMD_none;
+        return bounds_known(g, node, simd_ops[i].inputs, number) ? i : ZT_SIMD_none;
     case ZT_SIMD_pow:
         return is_square(g, node) ? ZT_SIMD_square : i;
     case ZT_SIMD_pow_slope:
@@ -74,7 +75,7 @@ static int find_lane(const struct zt_node *n, const struct zt_op *op, float numb
     const struct zt_elementwise *loops = op->detail;
     const int i = loops ? (int)loops->simd : ZT_SIMD_none;
     for (int k = 0; k < 2; k++)
-        number[k] = lanes[i].attr[k] ? zt_attr_float(n, lanes[i].attr[k], lanes[i].otherwise[k]) : 0;
+        number[k] = simd_ops[i].attr[k] ? zt_attr_float(n, simd_ops[i].attr[k], simd_ops[i].otherwise[k]) : 0;
     return i;
 }
 
@@ -85,11 +86,11 @@ int zt_simd_elementwise(const struct zt_graph *g, int node, float number[2]) {
 zt_simd_function *zt_elementwise_loop(const struct zt_node *node, const struct zt_op *op, float number[2],
                                       bool *keeps_zero) {
     int i = find_lane(node, op, number);
-    if (i == ZT_SIMD_none || lanes[i].inputs != 1)
+    if (i == ZT_SIMD_none || simd_ops[i].inputs != 1)
         return NULL;
     if (i == ZT_SIMD_gelu && of_tanh(node))
         i = ZT_SIMD_gelu_tanh;
-    *keeps_zero = lanes[i].keeps_zero;
+    *keeps_zero = simd_ops[i].keeps_zero;
     return zt_simd_functions()[i];
 }
 
@@ -138,15 +139,14 @@ bool zt_elementwise_supports(const struct zt_graph *g, int node) {
         return good;
     }
     bool good = zt_dtype_in(to, floats | ZT_BIT(ZT_BOOL));
-    for (int i = 0; good && i < lanes[op].inputs; i++)
+    for (int i = 0; good && i < simd_ops[op].inputs; i++)
         good = zt_dtype_in(zt_in(g, node, i)->dtype, to == ZT_BOOL ? floats | ZT_BIT(ZT_BOOL) : floats);
     return good;
 }
 
 /* ---- the walk ---- */
 
-/* Neighbouring axes along which all tensors go on alike are one. Axis count - 1 is the innermost, where steps are 0
- * or 1. */
+/* The merged axes of all tensors. The last one is the innermost, where steps are 0 or 1. */
 struct walk {
     int axes;
     int64_t dim[ZT_MAX_RANK], step[2][ZT_MAX_RANK];
@@ -171,24 +171,10 @@ static void plan_flat(struct walk *walk, int64_t elements) {
 
 static void plan_broadcast(struct walk *walk, const struct zt_shape *y, const struct zt_shape *a,
                            const struct zt_shape *b) {
-    int64_t step[2][ZT_MAX_RANK];
-    zt_broadcast_steps(y, a, step[0]);
-    zt_broadcast_steps(y, b, step[1]);
-    walk->axes = 0;
-    for (int k = 0; k < y->rank; k++) {
-        int last = walk->axes - 1;
-        if (y->dim[k] == 1)
-            continue;
-        if (last >= 0 && walk->step[0][last] == y->dim[k] * step[0][k] &&
-            walk->step[1][last] == y->dim[k] * step[1][k]) {
-            walk->dim[last] *= y->dim[k];
-        } else {
-            last = walk->axes++;
-            walk->dim[last] = y->dim[k];
-        }
-        walk->step[0][last] = step[0][k];
-        walk->step[1][last] = step[1][k];
-    }
+    memcpy(walk->dim, y->dim, (size_t)y->rank * sizeof *walk->dim);
+    zt_broadcast_steps(y, a, walk->step[0]);
+    zt_broadcast_steps(y, b, walk->step[1]);
+    walk->axes = zt_merge_axes(y->rank, walk->dim, 2, (int64_t *[]){ walk->step[0], walk->step[1] });
     if (walk->axes == 0)
         plan_flat(walk, 1);
 }
@@ -207,7 +193,7 @@ static const struct zt_layout *common_layout(const struct zt_prepare *p, enum zt
             layout = p->in_layout[i];
     }
     bool padded = layout && (int64_t)layout->bytes != 4 * zt_shape_count(y);
-    return !all_float || (padded && !lanes[op].keeps_zero) ? NULL : layout;
+    return !all_float || (padded && !simd_ops[op].keeps_zero) ? NULL : layout;
 }
 
 bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -217,7 +203,7 @@ bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
     plan->op = (enum zt_simd_op)zt_simd_elementwise(p->graph, p->node, plan->number);
     plan->typed = typed_of(p->graph, p->node, &plan->inputs);
     if (!plan->typed)
-        plan->inputs = lanes[plan->op].inputs;
+        plan->inputs = simd_ops[plan->op].inputs;
     plan->folding = folds(plan->op);
     plan->folds = plan->folding ? given - 1 : 1;
     plan->walk = ZT_NEW_N(p->graph->arena, struct walk, plan->folds);
@@ -293,14 +279,14 @@ static void run_span(const struct job *job, const int64_t *offset, int64_t at, i
         zt_simd_store(job->out->dtype, block[2], n, zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at));
 }
 
-/* Elements [chunk * CHUNK, ...) in runs along the innermost axis. */
-static void run_chunk(void *arg, int64_t chunk) {
+/* Elements [unit * UNIT, ...) in runs along the innermost axis. */
+static void run_unit(void *arg, int64_t unit) {
     const struct job *job = arg;
     const struct walk *walk = job->walk;
     const int last = walk->axes - 1;
     const bool direct = job->plan->typed ||
                         (job->out->dtype == ZT_FLOAT && job->in[0]->dtype == ZT_FLOAT && job->in[1]->dtype == ZT_FLOAT);
-    int64_t at = chunk * CHUNK, end = at + CHUNK < job->plan->elements ? at + CHUNK : job->plan->elements;
+    int64_t at = unit * UNIT, end = at + UNIT < job->plan->elements ? at + UNIT : job->plan->elements;
     while (at < end) {
         int64_t rest = at, offset[2] = { 0, 0 }, inside = at % walk->dim[last];
         int64_t n = walk->dim[last] - inside < end - at ? walk->dim[last] - inside : end - at;
@@ -325,7 +311,7 @@ bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err) {
                            .scale = 1 };
         if (plan->op == ZT_SIMD_mean && i == plan->folds - 1)
             job.scale = 1 / (float)(plan->folds + 1);
-        zt_parallel_for(call->threads, (plan->elements + CHUNK - 1) / CHUNK, run_chunk, &job);
+        zt_parallel_for(call->threads, (plan->elements + UNIT - 1) / UNIT, run_unit, &job);
     }
     return true;
 }

@@ -1,5 +1,5 @@
-/* Elementwise kernels over float vectors: what an elementwise row writes into its [ZT_CPU] column. Which ops have one
- * is the list in simd_elementwise.h, of integers and double that in simd_typed.c; the others run the reference.
+/* The [ZT_CPU] column of elementwise rows. simd_elementwise.h lists the ops with a loop over float vectors,
+ * simd_typed.c those with loops over integers and double; the others run the reference.
  *
  * Blocked layouts pass through where all tensors have one shape and padding stays zero. Results are the same bits at
  * any position and thread count, and on every machine with AVX2 or AVX-512: an element is computed by the same

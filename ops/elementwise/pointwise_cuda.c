@@ -5,8 +5,8 @@
 #include "ops/cuda/describe.h"
 #include "ops/cuda/generated_cuda.h"
 #include "ops/cuda/layout_cuda.h"
+#include "ops/kernel/merge_axes.h"
 #include "ops/kernel/shape.h"
-#include "ops/cuda/broadcast_cuda.h"
 
 #include "device/cuda.h"
 
@@ -27,12 +27,15 @@ static enum zt_broadcast_kind spread_of(const struct zt_kernel_arguments *a, int
 
 /* How the inputs lie beside the output, whose axes are walked in its own order. */
 static void lay_out(struct zt_prepare *q, struct zt_kernel_source *s, struct zt_kernel_arguments *a) {
+    int64_t *step[sizeof a->step / sizeof *a->step];
     const struct zt_shape *y = &zt_out(q->graph, q->node, 0)->shape;
     zt_layout_broadcast(q, s->chain.inputs);
     zt_broadcast_layout_dims(q, a->dim);
-    for (int i = 0; i < s->chain.inputs; i++)
+    for (int i = 0; i < s->chain.inputs; i++) {
         zt_broadcast_layout_steps(q, i, a->step[i]);
-    s->axes = zt_axes_cuda(y->rank, a->dim, s->chain.inputs, a->step);
+        step[i] = a->step[i];
+    }
+    s->axes = zt_merge_axes(y->rank, a->dim, s->chain.inputs, step);
     a->count = zt_shape_count(y);
     s->wide = a->count >= INT32_MAX;
     for (int i = 0; i < s->chain.inputs; i++)

@@ -10,7 +10,7 @@
 #include "ops/fusion/conv_pool.h"
 #include "ops/pool/pool_cpu.h"
 #include "ops/fusion/kernels.h"
-#include "ops/cpu/simd_planes.h"
+#include "ops/pool/simd_pool.h"
 
 #include "base/align.h"
 #include "device/threads.h"
@@ -24,9 +24,9 @@ struct state {
     struct zt_conv_direct direct; /* forward */
     struct zt_activation relu;    /* forward */
     struct zt_simd_pool pool;
-    const struct zt_simd_kernels *kernels;
+    const struct zt_pool_kernels *kernels;
     struct zt_planes big, small; /* of the convolution's result, of the pool's */
-    int64_t samples;             /* of a whole chunk */
+    int64_t samples;             /* of a whole block */
     size_t buffer_bytes, scratch_bytes;
 };
 
@@ -67,7 +67,7 @@ static void set_pool(struct state *s, const struct zt_conv_pool *c, const struct
     zt_planes_of(layout, &y, &s->big);
     zt_planes_of(layout, &p, &s->small);
     s->pool.pixel = s->big.pixel;
-    s->kernels = zt_simd_kernels(s->big.lanes);
+    s->kernels = zt_pool_kernels(s->big.vector);
     s->buffer_bytes = (size_t)zt_align_64(s->samples * s->big.sample * (int64_t)sizeof(float));
 }
 
@@ -76,17 +76,17 @@ static struct zt_desc in_order_of(const struct zt_layout *layout, struct zt_desc
     return desc;
 }
 
-/* Samples and planes of chunk `chunk`. */
-static int64_t planes_in(const struct state *s, int64_t chunk) {
-    int64_t rest = s->small.samples - chunk * s->samples;
+/* Samples and planes of block `block`. */
+static int64_t planes_in(const struct state *s, int64_t block) {
+    int64_t rest = s->small.samples - block * s->samples;
     return (rest < s->samples ? rest : s->samples) * s->small.groups;
 }
 
-/* Elements from the start to plane `plane` of the chunk: in the buffer, and in tensors of the pool's shape. */
-static void place(const struct state *s, int64_t chunk, int64_t plane, int64_t *big, int64_t *small) {
+/* Elements from the start to plane `plane` of the block: in the buffer, and in tensors of the pool's shape. */
+static void place(const struct state *s, int64_t block, int64_t plane, int64_t *big, int64_t *small) {
     int64_t n = plane / s->small.groups, g = plane % s->small.groups;
     *big = n * s->big.sample + g * s->big.group;
-    *small = (chunk * s->samples + n) * s->small.sample + g * s->small.group;
+    *small = (block * s->samples + n) * s->small.sample + g * s->small.group;
 }
 
 /* ---- forward ---- */
@@ -119,23 +119,23 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-static void pool_chunk(void *arg, int64_t chunk, void *const *data) {
+static void pool_block(void *arg, int64_t block, void *const *data) {
     const struct zt_call *call = arg;
     const struct state *s = call->state;
     float *p = call->out[0].data;
     uint8_t *position = call->out[1].data;
-    int64_t planes = planes_in(s, chunk), big, small;
+    int64_t planes = planes_in(s, block), big, small;
     for (int64_t i = 0; i < planes; i++) {
-        place(s, chunk, i, &big, &small);
+        place(s, block, i, &big, &small);
         s->kernels->max(&s->pool, (const float *)data[ZT_CONV_Y] + big, p + small, position + small);
     }
-    p += chunk * s->samples * s->small.sample;
+    p += block * s->samples * s->small.sample;
     zt_activation_run(&s->relu, ZT_FLOAT, planes / s->small.groups * s->small.sample, p, p);
 }
 
-static void direct_chunk(void *arg, int64_t chunk, void *const *data) {
+static void direct_block(void *arg, int64_t block, void *const *data) {
     const struct zt_call *call = arg;
-    zt_conv_direct_run(&((const struct state *)call->state)->direct, chunk, data);
+    zt_conv_direct_run(&((const struct state *)call->state)->direct, block, data);
 }
 
 bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
@@ -145,10 +145,10 @@ bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
                                   [ZT_CONV_W] = call->in[1].data,
                                   [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL,
                                   [ZT_CONV_Y] = buffers };
-    const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
-                                        .after = pool_chunk,
-                                        .arg = (void *)call,
-                                        .local = { [ZT_CONV_Y] = s->buffer_bytes } };
+    const struct zt_batch_block_work work = { .instead = s->direct.run ? direct_block : NULL,
+                                              .after = pool_block,
+                                              .arg = (void *)call,
+                                              .local = { [ZT_CONV_Y] = s->buffer_bytes } };
     return zt_batch_blocks_run(&s->main, call->threads, data, buffers + s->buffer_bytes * (size_t)call->threads, &work,
                                err);
 }
@@ -212,38 +212,38 @@ struct job {
     int failed;
 };
 
-static void unpool(const struct zt_call *call, int64_t chunk, float *dy) {
+static void unpool(const struct zt_call *call, int64_t block, float *dy) {
     const struct state *s = call->state;
     const struct zt_view *in = call->in;
-    for (int64_t i = 0, big, small; i < planes_in(s, chunk); i++) {
-        place(s, chunk, i, &big, &small);
+    for (int64_t i = 0, big, small; i < planes_in(s, block); i++) {
+        place(s, block, i, &big, &small);
         s->kernels->max_grad(&s->pool, (const float *)in[2].data + small, (const float *)in[4].data + small,
                              (const uint8_t *)in[3].data + small, dy + big);
     }
 }
 
-static void *chunk_of(const struct zt_batch_blocks *c, int slot, void *base, int64_t chunk) {
-    return (char *)base + (size_t)chunk * c->step[slot];
+static void *block_of(const struct zt_batch_blocks *c, int slot, void *base, int64_t block) {
+    return (char *)base + (size_t)block * c->step[slot];
 }
 
-static void gradient_chunk(void *arg, int64_t chunk) {
+static void gradient_block(void *arg, int64_t block) {
     struct job *j = arg;
     const struct zt_call *call = j->call;
     const struct state *s = call->state;
     float *dy = (float *)(j->buffers + (size_t)zt_parallel_thread() * s->buffer_bytes);
-    unpool(call, chunk, dy);
+    unpool(call, block, dy);
     void *weight[ZT_DNNL_SLOTS] = {
-        [ZT_CONV_X] = chunk_of(&s->main, ZT_CONV_X, call->in[0].data, chunk),
-        [ZT_CONV_W] = chunk_of(&s->main, ZT_CONV_W, j->parts, chunk),
-        [ZT_CONV_B] = chunk_of(&s->main, ZT_CONV_B, j->parts + (size_t)s->partial.chunks * s->partial.dw_bytes, chunk),
+        [ZT_CONV_X] = block_of(&s->main, ZT_CONV_X, call->in[0].data, block),
+        [ZT_CONV_W] = block_of(&s->main, ZT_CONV_W, j->parts, block),
+        [ZT_CONV_B] = block_of(&s->main, ZT_CONV_B, j->parts + (size_t)s->partial.blocks * s->partial.dw_bytes, block),
         [ZT_CONV_Y] = dy,
     };
-    bool ok = zt_batch_blocks_run_one(&s->main, chunk, weight, j->scratch);
+    bool ok = zt_batch_blocks_run_one(&s->main, block, weight, j->scratch);
     if (s->input.body) {
-        void *input[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = chunk_of(&s->input, ZT_CONV_X, call->out[2].data, chunk),
+        void *input[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = block_of(&s->input, ZT_CONV_X, call->out[2].data, block),
                                        [ZT_CONV_W] = call->in[1].data,
                                        [ZT_CONV_Y] = dy };
-        ok = ok && zt_batch_blocks_run_one(&s->input, chunk, input, j->scratch);
+        ok = ok && zt_batch_blocks_run_one(&s->input, block, input, j->scratch);
     }
     if (!ok)
         __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
@@ -254,7 +254,7 @@ bool zt_conv_pool_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     struct job j = { .call = call, .parts = call->workspace };
     j.buffers = j.parts + zt_conv_partial_bytes(&s->partial);
     j.scratch = j.buffers + s->buffer_bytes * (size_t)call->threads;
-    zt_parallel_for(call->threads, s->main.count, gradient_chunk, &j);
+    zt_parallel_for(call->threads, s->main.count, gradient_block, &j);
     if (j.failed)
         return zt_batch_blocks_failed(zt_batch_blocks_starved(&s->input) ? &s->input : &s->main, err) ||
                zt_err_within(err, err->count - 1, "%s", call->node->name);

@@ -14,13 +14,13 @@ void zt_row_store(const struct zt_axis_slice *l, int64_t at, int64_t count, cons
 }
 
 double zt_row_max(const struct zt_axis_slice *l, int64_t *place) {
-    double run[ZT_ELEMENT_BLOCK], max = -INFINITY;
+    double block[ZT_ELEMENT_BLOCK], max = -INFINITY;
     *place = 0;
     ZT_EACH_BLOCK(l->length, at, count) {
-        zt_row_load(l, at, count, run);
+        zt_row_load(l, at, count, block);
         for (int64_t i = 0; i < count; i++)
-            if (run[i] > max || (isnan(run[i]) && !isnan(max))) {
-                max = run[i];
+            if (block[i] > max || (isnan(block[i]) && !isnan(max))) {
+                max = block[i];
                 *place = at + i;
             }
     }
@@ -28,11 +28,11 @@ double zt_row_max(const struct zt_axis_slice *l, int64_t *place) {
 }
 
 double zt_row_sum_exp(const struct zt_axis_slice *l, double shift) {
-    double run[ZT_ELEMENT_BLOCK], sum = 0;
+    double block[ZT_ELEMENT_BLOCK], sum = 0;
     ZT_EACH_BLOCK(l->length, at, count) {
-        zt_row_load(l, at, count, run);
+        zt_row_load(l, at, count, block);
         for (int64_t i = 0; i < count; i++)
-            sum += exp(run[i] - shift);
+            sum += exp(block[i] - shift);
     }
     return sum;
 }

@@ -1,5 +1,5 @@
-/* The one dtype mechanism of the reference kernels: elements are read in runs into double (or int64) whatever they are
- * stored as, computed with there, and stored back with one rounding. So a kernel has one loop, for every type.
+/* The one dtype mechanism of the reference kernels: elements of any type are read in blocks as double (or int64), the
+ * arithmetic is done there, and the results are stored back with one rounding. So a kernel has one loop for every type.
  *
  * Floats (half, bfloat16, float, double) and bool go through double, exactly. Integers go through int64 where the op
  * must be exact over their whole range (uint64 keeps its bits: add, subtract and multiply wrap alike). */
@@ -19,8 +19,8 @@ void zt_load_block_int(enum zt_dtype dtype, const void *data, int64_t offset, in
 void zt_store_block_int(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count,
                         const int64_t *from);
 
-/* Walks the elements of `shape` in row-major order in runs along the last axis, with up to four tensors' offsets kept
- * at the same time:
+/* Walks the elements of `shape` in row-major order in blocks along the last axis, with the offsets of up to four
+ * tensors:
  *
  *     struct zt_walk w;
  *     zt_walk_start(&w, &out_shape, 3);
@@ -34,15 +34,15 @@ struct zt_walk {
     int64_t step[4][ZT_MAX_RANK]; /* element strides of each tensor */
     int64_t index[ZT_MAX_RANK];
     int64_t offset[4], stride[4];
-    int64_t count, left; /* elements of this run; elements not walked yet */
-    int64_t limit;       /* longest run, ZT_ELEMENT_BLOCK unless changed after start */
+    int64_t count, left; /* elements of this block; elements not walked yet */
+    int64_t limit;       /* longest block, ZT_ELEMENT_BLOCK unless changed after start */
 };
 void zt_walk_start(struct zt_walk *w, const struct zt_shape *shape, int tensors);
 void zt_walk_strides(struct zt_walk *w, int tensor, const struct zt_shape *of); /* numpy broadcasting, right-aligned */
 void zt_walk_part(struct zt_walk *w, int64_t first, int64_t count); /* only elements first .. first + count - 1 */
 bool zt_walk_next(struct zt_walk *w);
 
-/* Threads to start for `work` elementary operations: one where starting more costs longer than they save. */
+/* Threads to start for `work` elementary operations: one where starting more costs more time than they save. */
 static inline int zt_threads_worth(int threads, double work) {
     return threads > 1 && work >= 1 << 16 ? threads : 1;
 }

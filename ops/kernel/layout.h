@@ -1,11 +1,11 @@
-/* Orders in which the elements of a tensor with channels (dim[1]) lie, other than plain row-major: what the layouts of
- * all back ends are made of.
+/* Element orders of a tensor with channels (dim[1]), other than plain row-major. The layouts of all back ends consist
+ * of them.
  *
- * Blocked ("nChw16c"): channels in blocks of 16 (or 8), the lane of a channel innermost: [N][C/16][spatial][16], padded
- * with zero channels to a full block. Channels last ("nhwc"): [N][spatial][C]. In both a sample is contiguous, so a
- * chunk of the batch is a range of bytes. A vendor's own layouts (packed weights) are opaque, see dnnl.h.
+ * Blocked ("nChw16c"): channels in blocks of 16 (or 8), the channel within its block innermost: [N][C/16][spatial][16],
+ * padded with zero channels to a full block. Channels last ("nhwc"): [N][spatial][C]. In both a sample is contiguous,
+ * so a block of the batch is a range of bytes. A vendor's own layouts (packed weights) are opaque, see dnnl.h.
  *
- * Filled rows, of matrices: from row to row there are more elements than a row has. Nobody reads those between. */
+ * Filled rows, of matrices: the step from row to row is longer than a row. Nothing reads the elements between rows. */
 #ifndef ZT_OPS_KERNEL_LAYOUT_H
 #define ZT_OPS_KERNEL_LAYOUT_H
 
@@ -32,13 +32,14 @@ const struct zt_layout *zt_layout_vendor(struct zt_arena *arena, const char *nam
 enum zt_order zt_layout_order(const struct zt_layout *layout, int *block);
 bool zt_layout_is_last(const struct zt_layout *layout);   /* channels last */
 bool zt_layout_is_filled(const struct zt_layout *layout); /* filled rows */
-/* How far apart rows of so many elements should begin, so that tensor cores read them at full rate and cuBLASLt's
- * epilogues take them: at multiples of 16 bytes, of 64 elements where rows are long. A row that ends there stays. */
+/* The row step for rows of this many elements, so that tensor cores read them at full rate and cuBLASLt's epilogues
+ * take them: the row itself where it fills whole 16 bytes, else rounded up to 16 bytes, for long rows to 64 elements.
+ */
 int64_t zt_layout_row(int64_t row, enum zt_dtype dtype);
-/* Where the layout has filled rows, *step becomes the number of elements from row to row. */
+/* Sets *step to the elements from row to row where the layout has filled rows; else leaves it. */
 void zt_layout_fill(const struct zt_layout *layout, int64_t *step);
-/* The bytes that a tensor takes where `stored`, on the host, is a copy of it as it lies: filled rows move together,
- * so that what nobody wrote is gone. */
+/* Compacts `stored`, a copy of the tensor on the host in its own layout: removes the elements between filled rows.
+ * Returns the bytes left. */
 size_t zt_layout_stored(const struct zt_view *view, void *stored);
 
 #endif

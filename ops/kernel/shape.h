@@ -1,5 +1,5 @@
-/* What shape rules and reference kernels of many ops share: axes and integer lists that are an attribute in old opsets
- * and an input in new ones, strided copies, broadcasting. */
+/* Shared by the shape rules and reference kernels of many ops: axes and integer lists, which are an attribute in old
+ * opsets and an input in new ones; strided copies; broadcasting. */
 #ifndef ZT_OPS_KERNEL_SHAPE_H
 #define ZT_OPS_KERNEL_SHAPE_H
 

@@ -2,15 +2,16 @@
  *
  * Axes of one element go, neighbours along which both sides go on alike are one. What remains are runs along the last
  * axis; where the source of a run is strided, but goes on by one element along another axis, both are walked in tiles,
- * so that both sides are read and written in lines (transposes). */
+ * so that both sides are read and written in rows (transposes). */
 #include "ops/kernel/element_blocks.h"
+#include "ops/kernel/merge_axes.h"
 #include "ops/kernel/shape.h"
 
 #include "device/threads.h"
 
 #include <string.h>
 
-enum { TILE = 16, CHUNK = 1 << 14 }; /* elements a thread takes at a time at least */
+enum { TILE = 16, BLOCK = 1 << 14 }; /* elements a thread takes at a time at least */
 
 struct copy {
     size_t bytes;
@@ -67,13 +68,13 @@ static void copy_run(const struct copy *c, void *to, const void *from) {
         const type *f = from;                                                                                          \
         for (int64_t i = 0; i < c->n; i += TILE) {                                                                     \
             const int64_t end = i + TILE < c->n ? i + TILE : c->n;                                                     \
-            for (int64_t line = 0; line < lines; line++)                                                               \
+            for (int64_t row = 0; row < rows; row++)                                                                   \
                 for (int64_t k = i; k < end; k++)                                                                      \
-                    t[line * c->to_across + k * c->to_run] = f[k * c->from_run + line];                                \
+                    t[row * c->to_across + k * c->to_run] = f[k * c->from_run + row];                                  \
         }                                                                                                              \
     } while (0)
 
-static void copy_strip(const struct copy *c, void *to, const void *from, int64_t lines) {
+static void copy_strip(const struct copy *c, void *to, const void *from, int64_t rows) {
     BY_SIZE(STRIP);
 }
 
@@ -91,9 +92,9 @@ static void copy_unit(const struct copy *c, int64_t unit) {
         copy_run(c, zt_element(c->to, c->bytes, t), zt_element(c->from, c->bytes, f));
 }
 
-static void copy_chunk(void *arg, int64_t chunk) {
+static void copy_block(void *arg, int64_t block) {
     const struct copy *c = arg;
-    for (int64_t unit = chunk * c->each; unit < (chunk + 1) * c->each && unit < c->units; unit++)
+    for (int64_t unit = block * c->each; unit < (block + 1) * c->each && unit < c->units; unit++)
         copy_unit(c, unit);
 }
 
@@ -104,24 +105,6 @@ static void remove_axis(struct copy *c, int k) {
     memmove(c->to_step + k, c->to_step + k + 1, behind);
     memmove(c->from_step + k, c->from_step + k + 1, behind);
     c->outer--;
-}
-
-static void collapse(struct copy *c, const struct zt_shape *shape, const int64_t *to_step, const int64_t *from_step) {
-    for (int k = 0; k < shape->rank; k++) {
-        const int last = c->outer - 1;
-        if (shape->dim[k] == 1)
-            continue;
-        if (last >= 0 && c->to_step[last] == shape->dim[k] * to_step[k] &&
-            c->from_step[last] == shape->dim[k] * from_step[k]) {
-            c->dim[last] *= shape->dim[k];
-            c->to_step[last] = to_step[k];
-            c->from_step[last] = from_step[k];
-        } else {
-            c->dim[c->outer] = shape->dim[k];
-            c->to_step[c->outer] = to_step[k];
-            c->from_step[c->outer++] = from_step[k];
-        }
-    }
 }
 
 /* The axis to walk beside the runs, -1: none. */
@@ -137,7 +120,10 @@ void zt_copy_strided(int threads, size_t bytes, const struct zt_shape *shape, vo
     struct copy c = { .bytes = bytes, .to = to, .from = from, .n = 1, .to_run = 1, .from_run = 1, .across = 1 };
     if (zt_shape_count(shape) == 0)
         return;
-    collapse(&c, shape, to_step, from_step);
+    memcpy(c.dim, shape->dim, (size_t)shape->rank * sizeof *c.dim);
+    memcpy(c.to_step, to_step, (size_t)shape->rank * sizeof *c.to_step);
+    memcpy(c.from_step, from_step, (size_t)shape->rank * sizeof *c.from_step);
+    c.outer = zt_merge_axes(shape->rank, c.dim, 2, (int64_t *[]){ c.to_step, c.from_step });
     if (c.outer > 0) {
         const int last = c.outer - 1;
         c.n = c.dim[last];
@@ -156,7 +142,7 @@ void zt_copy_strided(int threads, size_t bytes, const struct zt_shape *shape, vo
     for (int k = 0; k < c.outer; k++)
         c.units *= c.dim[k];
     const int64_t work = c.n * (c.across > TILE ? TILE : c.across);
-    c.each = work < CHUNK ? CHUNK / work : 1;
+    c.each = work < BLOCK ? BLOCK / work : 1;
     zt_parallel_for(zt_threads_worth(threads, (double)c.units * (double)work), (c.units + c.each - 1) / c.each,
-                    copy_chunk, &c);
+                    copy_block, &c);
 }

@@ -1,5 +1,5 @@
-/* What ops that only move elements do, as strided copies from inputs to outputs: run on the host by zt_copy_strided, by
- * other back ends from the same list. */
+/* Strided copies from inputs to outputs: the whole work of ops that only move elements. zt_copy_strided runs them on
+ * the host; other back ends read the same list. */
 #ifndef ZT_OPS_KERNEL_STRIDED_COPIES_H
 #define ZT_OPS_KERNEL_STRIDED_COPIES_H
 
@@ -18,14 +18,14 @@ typedef void zt_strided_copy_take(void *arg, const struct zt_strided_copy *move)
 typedef bool zt_strided_copies(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
                                struct zt_err *err);
 
-/* A move of everything from input 0 to output 0, row-major on both sides; and that as the one copy of a node. */
+/* The copy of all of input 0 to output 0, row-major on both sides; and a node that is this one copy. */
 struct zt_strided_copy zt_strided_copy_whole(const struct zt_shape *shape);
 zt_strided_copies zt_strided_copies_whole;
 
-/* Runs the copies; outputs whose elements not all of them write are zeroed before that by the row. */
+/* Runs the copies. The row zeroes outputs before, where the copies do not write every element. */
 bool zt_strided_copies_run(const struct zt_call *call, zt_strided_copies *each, struct zt_err *err);
 
-/* The copies as a list in the graph's arena: what rows of this kind tell other back ends. */
+/* The copies as a list in the graph's arena: the description that rows of this kind give to other back ends. */
 struct zt_strided_copy_list {
     int count;
     struct zt_strided_copy *move;
@@ -34,7 +34,7 @@ struct zt_strided_copy_list {
 bool zt_strided_copies_list(const struct zt_graph *g, int node, zt_strided_copies *each, bool clears,
                             struct zt_strided_copy_list *to, struct zt_err *err);
 
-/* A row's describe from its zt_strided_copies. */
+/* Defines a row's describe from its zt_strided_copies; a macro, as it defines a function. */
 #define ZT_MOVES_DESCRIBE(id, clears)                                                                                  \
     static bool id##_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {                      \
         return zt_strided_copies_list(g, node, id##_moves, clears, to, err);                                           \

@@ -8,7 +8,7 @@
 
 #include "graph/ir/dtype.h"
 
-/* 32 KiB of sums, 16 KiB of left side, 64 KiB of right side: the right side stays in the second cache. */
+/* 32 KiB of sums, 16 KiB of the left side, 64 KiB of the right side: the right side stays in the second cache. */
 enum { ZT_TILE_ROWS = 32, ZT_TILE_DEPTH = 64, ZT_TILE_COLS = 128 };
 
 /* A matrix inside a tensor: element (r, c) lies at offset + r * row + c * col. */

@@ -1,8 +1,8 @@
-/* Sliding windows: what Conv, ConvTranspose and the pools have in common.
+/* Sliding windows, shared by Conv, ConvTranspose and the pools.
  *
  * A window joins a plane of `in` (what a pool reads) to a plane of `out` (what it writes): window position k of result
  * o covers element  s = o * stride - pad + k * dilation  of every axis, or padding where s is outside 0..in-1.
- * Gradients and ConvTranspose go the other way: element i meets result  t = (i + pad - k * dilation) / stride  where
+ * Gradients and ConvTranspose use the inverse: element i belongs to result  t = (i + pad - k * dilation) / stride where
  * that divides and is inside 0..out-1. Axes here are the spatial ones, after N and C; planes are row-major. */
 #ifndef ZT_OPS_KERNEL_WINDOW_H
 #define ZT_OPS_KERNEL_WINDOW_H
@@ -19,12 +19,12 @@ struct zt_window {
     int64_t in_elems, out_elems, kernel_elems; /* of a plane, of a window */
 };
 
-/* Reads kernel_shape, strides, dilations, pads, auto_pad and ceil_mode of a node and works out `out` for a plane of the
+/* Reads kernel_shape, strides, dilations, pads, auto_pad and ceil_mode of a node and computes `out` for a plane of the
  * `axes` dims at `in`. `kernel`: the kernel's dims where a weight has them (the attribute must agree), NULL: the
  * attribute is required. The last result of ceil_mode begins inside the input or its left padding. */
 bool zt_window_read(const struct zt_graph *g, int node, const int64_t *in, const int64_t *kernel, int axes,
                     struct zt_window *to, struct zt_err *err);
-/* Same for ConvTranspose, whose input is the window's `out`: works out `in` from strides, pads, output_padding and
+/* Same for ConvTranspose, whose input is the window's `out`: computes `in` from strides, pads, output_padding and
  * output_shape. */
 bool zt_window_read_transposed(const struct zt_graph *g, int node, const int64_t *out, const int64_t *kernel, int axes,
                                struct zt_window *to, struct zt_err *err);

@@ -1,7 +1,7 @@
-/* Losses over class indices on the CPU, a bundle of lines at a time (simd_rows.h); formulas in class_loss.c. The
- * losses of a chunk's lines are summed in double, and the chunks in order. */
+/* Losses over class indices on the CPU, a bundle of slices at a time (simd_loss.h); formulas in class_loss.c. The
+ * losses of a block's slices are summed in double, and the blocks in order. */
 #include "ops/loss/kernels.h"
-#include "ops/cpu/simd_rows.h"
+#include "ops/loss/simd_loss.h"
 #include "ops/loss/class_loss.h"
 
 #include "device/threads.h"
@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 16 }; /* at most */
+enum { VECTOR = 16 }; /* at most */
 
 struct loss_state {
     struct zt_bundles bundles;
-    const struct zt_row_kernels *kernels;
+    const struct zt_loss_kernels *kernels;
     size_t bytes; /* of an element */
 };
 
-/* The workspace: a double a chunk, then the class weights as floats. */
+/* The workspace: a double per block, then the class weights as floats. */
 struct job {
     const struct zt_call *call;
     const struct loss_state *s;
@@ -30,7 +30,7 @@ struct job {
 };
 
 static bool supports(const struct zt_graph *g, int node, int x) {
-    return zt_row_kernels() && zt_row_type(zt_in(g, node, x)->dtype);
+    return zt_loss_kernels() && zt_row_type(zt_in(g, node, x)->dtype);
 }
 
 bool zt_class_loss_cpu_supports(const struct zt_graph *g, int node) {
@@ -48,8 +48,8 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     struct loss_state *s = zt_calloc(1, sizeof *s);
-    s->kernels = zt_row_kernels();
-    s->bundles = zt_bundles_of(&loss.lines, dtype, s->kernels->lanes);
+    s->kernels = zt_loss_kernels();
+    s->bundles = zt_bundles_of(&loss.lines, dtype, s->kernels->vector);
     s->bytes = zt_dtype_bytes(dtype);
     p->workspace_bytes =
         (size_t)zt_bundle_blocks(&s->bundles) * sizeof(double) + (size_t)loss.lines.length * sizeof(float);
@@ -87,38 +87,38 @@ static double number(const struct zt_view *v, int64_t i) {
     return zt_load_double(v->dtype, v->data, i);
 }
 
-static int lines_in(const struct zt_bundle *b) {
-    return b->across ? 1 : b->lanes;
+static int slices_in(const struct zt_bundle *b) {
+    return b->across ? 1 : b->each;
 }
 
-/* First and end bundle of a chunk. */
-static int64_t first_of(const struct job *j, int64_t chunk) {
-    int64_t at = chunk * j->s->bundles.grain;
+/* First and end bundle of a block. */
+static int64_t first_of(const struct job *j, int64_t block) {
+    int64_t at = block * j->s->bundles.grain;
     return at < j->s->bundles.count ? at : j->s->bundles.count;
 }
 
 /* ---- forward ---- */
 
-/* The log sum exp of the lines of a bundle, and what label smoothing adds: sum of w_c (lse - x_c). */
+/* The log sum exp of the slices of a bundle, and what label smoothing adds: sum of w_c (lse - x_c). */
 static void bundle_sums(const struct job *j, const struct zt_bundle *b, const void *x, double *lse, double *spread) {
-    float max[LANES], sum[LANES], weighed[LANES];
+    float max[VECTOR], sum[VECTOR], weighed[VECTOR];
     if (!j->loss.logs)
         j->s->kernels->exp_sum(b, x, max, sum);
     if (j->loss.smoothing != 0)
-        j->s->kernels->weigh(b, x, j->weight, weighed);
-    for (int k = 0; k < lines_in(b); k++) {
+        j->s->kernels->weighted_sum(b, x, j->weight, weighed);
+    for (int k = 0; k < slices_in(b); k++) {
         lse[k] = j->loss.logs ? 0 : (double)max[k] + log((double)sum[k]);
         spread[k] = j->loss.smoothing != 0 ? lse[k] * j->loss.weight_sum - (double)weighed[k] : 0;
     }
 }
 
-static void keep_bundle(const struct job *j, const struct zt_bundle *b, const void *x, int64_t start, int64_t line,
+static void keep_bundle(const struct job *j, const struct zt_bundle *b, const void *x, int64_t start, int64_t slice,
                         const double *lse) {
-    float shift[LANES];
-    for (int k = 0; k < lines_in(b); k++) {
+    float shift[VECTOR];
+    for (int k = 0; k < slices_in(b); k++) {
         shift[k] = (float)lse[k];
         if (j->loss.own)
-            zt_store_double(j->kept->dtype, j->kept->data, line + k, lse[k]);
+            zt_store_double(j->kept->dtype, j->kept->data, slice + k, lse[k]);
     }
     if (!j->loss.own)
         j->s->kernels->shift(b, x, shift, zt_element(j->kept->data, j->s->bytes, start));
@@ -126,34 +126,34 @@ static void keep_bundle(const struct job *j, const struct zt_bundle *b, const vo
 
 static double bundle_loss(const struct job *j, int64_t i) {
     const struct zt_class_loss *loss = &j->loss;
-    int64_t start, line;
-    struct zt_bundle b = zt_bundle_at(&j->s->bundles, i, &start, &line);
+    int64_t start, slice;
+    struct zt_bundle b = zt_bundle_at(&j->s->bundles, i, &start, &slice);
     const void *x = zt_element(loss->x->data, j->s->bytes, start);
-    double lse[LANES], spread[LANES], all = 0;
+    double lse[VECTOR], spread[VECTOR], all = 0;
     bundle_sums(j, &b, x, lse, spread);
     if (j->kept)
-        keep_bundle(j, &b, x, start, line, lse);
-    for (int k = 0; k < lines_in(&b); k++) {
-        double sample = zt_class_loss_sample(loss, line + k), one = 0;
+        keep_bundle(j, &b, x, start, slice, lse);
+    for (int k = 0; k < slices_in(&b); k++) {
+        double sample = zt_class_loss_sample(loss, slice + k), one = 0;
         if (sample != 0) {
-            int64_t t = zt_class_loss_target(loss, line + k);
+            int64_t t = zt_class_loss_target(loss, slice + k);
             one = (1 - loss->smoothing) * zt_class_loss_weight(loss, t) *
                   (lse[k] - number(loss->x, start + k + t * loss->lines.inner));
             one = sample * (one + loss->smoothing / (double)loss->lines.length * spread[k]);
         }
         if (loss->reduction == ZT_LOSS_NONE)
-            zt_store_double(j->call->out[0].dtype, j->call->out[0].data, line + k, one);
+            zt_store_double(j->call->out[0].dtype, j->call->out[0].data, slice + k, one);
         all += one;
     }
     return all;
 }
 
-static void loss_chunk(void *arg, int64_t chunk) {
+static void loss_block(void *arg, int64_t block) {
     const struct job *j = arg;
     double sum = 0;
-    for (int64_t i = first_of(j, chunk); i < first_of(j, chunk + 1); i++)
+    for (int64_t i = first_of(j, block); i < first_of(j, block + 1); i++)
         sum += bundle_loss(j, i);
-    j->part[chunk] = sum;
+    j->part[block] = sum;
 }
 
 bool zt_class_loss_cpu_run(const struct zt_call *call, struct zt_err *err) {
@@ -162,9 +162,9 @@ bool zt_class_loss_cpu_run(const struct zt_call *call, struct zt_err *err) {
     if (!read_job(call, 0, &j, err))
         return false;
     j.kept = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
-    int64_t chunks = zt_bundle_blocks(&j.s->bundles);
-    zt_parallel_for(call->threads, chunks, loss_chunk, &j);
-    for (int64_t c = 0; c < chunks; c++)
+    int64_t blocks = zt_bundle_blocks(&j.s->bundles);
+    zt_parallel_for(call->threads, blocks, loss_block, &j);
+    for (int64_t c = 0; c < blocks; c++)
         sum += j.part[c];
     zt_class_loss_store(call, &j.loss, sum);
     return true;
@@ -172,11 +172,11 @@ bool zt_class_loss_cpu_run(const struct zt_call *call, struct zt_err *err) {
 
 /* ---- backward ---- */
 
-/* Lines of zeros. */
+/* Slices of zeros. */
 static void clear(const struct job *j, const struct zt_bundle *b, void *dx) {
-    size_t line = (size_t)(b->across ? j->loss.lines.length : b->lanes) * j->s->bytes;
+    size_t slice = (size_t)(b->across ? j->loss.lines.length : b->each) * j->s->bytes;
     for (int64_t c = 0; c < (b->across ? 1 : b->count); c++)
-        memset(zt_element(dx, j->s->bytes, c * b->step), 0, line);
+        memset(zt_element(dx, j->s->bytes, c * b->step), 0, slice);
 }
 
 /* dx at the target, where x was `x`, in double: p_t - 1 cancels. */
@@ -186,28 +186,28 @@ static double hit(const struct job *j, int64_t t, double x, double p, double lse
     return soft - spread - slope->hit;
 }
 
-/* Where the target of a line lies, -1 where it counts nothing. */
-static int64_t target_at(const struct zt_class_loss *loss, int64_t start, int64_t line,
+/* Where the target of a slice lies, -1 where it counts nothing. */
+static int64_t target_at(const struct zt_class_loss *loss, int64_t start, int64_t slice,
                          const struct zt_class_slope *slope) {
-    return slope->hit != 0 ? start + zt_class_loss_target(loss, line) * loss->lines.inner : -1;
+    return slope->hit != 0 ? start + zt_class_loss_target(loss, slice) * loss->lines.inner : -1;
 }
 
-static void grad_bundle(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void grad_bundle(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
     const struct zt_class_loss *loss = &j->loss;
-    struct zt_class_slope slope[LANES];
-    float p[LANES] = { 0 }, lse[LANES] = { 0 }, spread[LANES] = { 0 };
-    double x_target[LANES];
-    int64_t at[LANES];
+    struct zt_class_slope slope[VECTOR];
+    float p[VECTOR] = { 0 }, lse[VECTOR] = { 0 }, spread[VECTOR] = { 0 };
+    double x_target[VECTOR];
+    int64_t at[VECTOR];
     bool nothing = true;
-    for (int k = 0; k < lines_in(b); k++) {
-        slope[k] = zt_class_loss_slope(j->call, loss, line + k, j->total);
+    for (int k = 0; k < slices_in(b); k++) {
+        slope[k] = zt_class_loss_slope(j->call, loss, slice + k, j->total);
         spread[k] = (float)slope[k].spread;
-        at[k] = target_at(loss, start + k, line + k, &slope[k]);
+        at[k] = target_at(loss, start + k, slice + k, &slope[k]);
         x_target[k] = at[k] >= 0 ? number(loss->x, at[k]) : 0; /* dx may lie on x */
         if (j->kept) {
             p[k] = (float)(slope[k].hit + slope[k].spread * loss->weight_sum);
-            lse[k] = (float)number(j->kept, line + k);
+            lse[k] = (float)number(j->kept, slice + k);
         }
         nothing = nothing && p[k] == 0 && spread[k] == 0;
     }
@@ -218,11 +218,11 @@ static void grad_bundle(const void *with, const struct zt_bundle *b, int64_t sta
         clear(j, b, to);
     else
         j->s->kernels->cross_grad(b, zt_element(loss->x->data, j->s->bytes, start), &g, to);
-    for (int k = 0; k < lines_in(b); k++)
+    for (int k = 0; k < slices_in(b); k++)
         if (at[k] >= 0)
             zt_store_double(
                 dx->dtype, dx->data, at[k],
-                hit(j, zt_class_loss_target(loss, line + k), x_target[k], (double)p[k], (double)lse[k], &slope[k]));
+                hit(j, zt_class_loss_target(loss, slice + k), x_target[k], (double)p[k], (double)lse[k], &slope[k]));
 }
 
 /* With the log sum exp the gradient of cross-entropy, without that of NLL. */

@@ -4,6 +4,8 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,9 +163,9 @@ static void keep_line(const struct zt_class_loss *j, const struct zt_view *to, i
     }
 }
 
-enum { CHUNKS = 64 }; /* lines are summed in so many chunks and these in order: the bits do not depend on threads */
+enum { BLOCKS = 64 }; /* of samples, each summed alone and then in order: the bits do not depend on threads */
 
-static double chunk_loss(const struct zt_call *call, const struct zt_class_loss *j, int64_t from, int64_t end) {
+static double block_loss(const struct zt_call *call, const struct zt_class_loss *j, int64_t from, int64_t end) {
     const struct zt_view *kept = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
     double sum = 0;
     for (int64_t i = from; i < end; i++) {
@@ -183,13 +185,23 @@ static double work_of(const struct zt_class_loss *j) {
     return 16.0 * (double)j->count * (double)j->lines.length;
 }
 
+struct losses {
+    const struct zt_call *call;
+    const struct zt_class_loss *j;
+    double part[BLOCKS];
+};
+
+static void run_block(void *arg, int64_t b) {
+    struct losses *l = arg;
+    l->part[b] = block_loss(l->call, l->j, l->j->count * b / BLOCKS, l->j->count * (b + 1) / BLOCKS);
+}
+
 static void all_losses(const struct zt_call *call, const struct zt_class_loss *j) {
-    double part[CHUNKS] = { 0 }, sum = 0;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(j))) schedule(static)
-    for (int c = 0; c < CHUNKS; c++)
-        part[c] = chunk_loss(call, j, j->count * c / CHUNKS, j->count * (c + 1) / CHUNKS);
-    for (int c = 0; c < CHUNKS; c++)
-        sum += part[c];
+    struct losses l = { .call = call, .j = j };
+    double sum = 0;
+    zt_parallel_for(zt_threads_worth(call->threads, work_of(j)), BLOCKS, run_block, &l);
+    for (int b = 0; b < BLOCKS; b++)
+        sum += l.part[b];
     zt_class_loss_store(call, j, sum);
 }
 
@@ -224,16 +236,26 @@ static void clear_rest(const struct zt_class_loss *j, const struct zt_view *out,
         zt_store_double(out->dtype, out->data, to.start + c * to.stride, 0);
 }
 
+struct gradients {
+    const struct zt_call *call;
+    const struct zt_class_loss *j;
+    const struct zt_view *kept;
+    double total;
+};
+
+static void run_grad(void *arg, int64_t i) {
+    const struct gradients *g = arg;
+    const struct zt_view *kept = g->kept, *dx = &g->call->out[0];
+    double lse = kept ? zt_load_double(kept->dtype, kept->data, i) : 0;
+    struct zt_class_slope slope = zt_class_loss_slope(g->call, g->j, i, g->total);
+    grad_line(g->j, dx, i, &slope, kept ? &lse : NULL);
+    clear_rest(g->j, dx, i);
+}
+
 /* With the log sum exp (kept) the gradient of cross-entropy, without that of NLL. */
 static void all_grads(const struct zt_call *call, const struct zt_class_loss *j, const struct zt_view *kept) {
-    double total = zt_class_loss_total(j);
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(j))) schedule(static)
-    for (int64_t i = 0; i < j->count; i++) {
-        double lse = kept ? zt_load_double(kept->dtype, kept->data, i) : 0;
-        struct zt_class_slope slope = zt_class_loss_slope(call, j, i, total);
-        grad_line(j, &call->out[0], i, &slope, kept ? &lse : NULL);
-        clear_rest(j, &call->out[0], i);
-    }
+    struct gradients g = { call, j, kept, zt_class_loss_total(j) };
+    zt_parallel_for(zt_threads_worth(call->threads, work_of(j)), j->count, run_grad, &g);
 }
 
 bool zt_class_loss_grad_ref(const struct zt_call *call, struct zt_err *err) {

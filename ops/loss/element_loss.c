@@ -16,6 +16,8 @@
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 
 static const struct zt_attr_spec attrs[] = { { "beta", ZT_ATTR_FLOAT }, { "delta", ZT_ATTR_FLOAT }, { 0 } };
@@ -162,12 +164,23 @@ static void grad_row(const struct zt_call *call, const struct job *j, int64_t ro
     }
 }
 
+struct gradient {
+    const struct zt_call *call;
+    struct job j;
+    double dloss;
+    term *slope;
+};
+
+static void run_grad_row(void *arg, int64_t row) {
+    const struct gradient *g = arg;
+    const struct job *j = &g->j;
+    grad_row(g->call, j, row, j->total != 0 ? g->dloss * row_weight(j, row) / j->total : 0, g->slope);
+}
+
 static bool run_grad(const struct zt_call *call, term *slope, const char *bend) {
-    struct job j = job_of(call, 1, bend);
-    double dloss = zt_load_double(call->in[0].dtype, call->in[0].data, 0);
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 4.0 * (double)(j.rows * j.width))) schedule(static)
-    for (int64_t row = 0; row < j.rows; row++)
-        grad_row(call, &j, row, j.total != 0 ? dloss * row_weight(&j, row) / j.total : 0, slope);
+    struct gradient g = { .call = call, .j = job_of(call, 1, bend), .slope = slope };
+    g.dloss = zt_load_double(call->in[0].dtype, call->in[0].data, 0);
+    zt_parallel_for(zt_threads_worth(call->threads, 4.0 * (double)(g.j.rows * g.j.width)), g.j.rows, run_grad_row, &g);
     return true;
 }
 

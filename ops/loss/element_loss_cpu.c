@@ -1,7 +1,7 @@
-/* Losses that compare element by element, on the CPU (formulas in element_loss.c). Chunks of CHUNK elements are summed
- * in double, and the chunks in order. */
+/* Losses that compare element by element, on the CPU (formulas in element_loss.c). Blocks of BLOCK elements are summed
+ * in double, and the blocks in order. */
 #include "ops/loss/kernels.h"
-#include "ops/cpu/simd_rows.h"
+#include "ops/loss/simd_loss.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 14 };
+enum { BLOCK = 1 << 14 };
 
 static const struct {
     const char *op, *bend; /* bend: its attribute */
@@ -21,7 +21,7 @@ static const struct {
 };
 
 struct loss_state {
-    const struct zt_row_kernels *kernels;
+    const struct zt_loss_kernels *kernels;
     int kind;
     int x;               /* input */
     int64_t count, rows; /* elements; rows of one weight each */
@@ -30,10 +30,10 @@ struct loss_state {
 };
 
 bool zt_element_loss_cpu_supports(const struct zt_graph *g, int node) {
-    return zt_row_kernels() && zt_row_type(zt_in(g, node, 0)->dtype);
+    return zt_loss_kernels() && zt_row_type(zt_in(g, node, 0)->dtype);
 }
 bool zt_element_loss_grad_cpu_supports(const struct zt_graph *g, int node) {
-    return zt_row_kernels() && zt_row_type(zt_in(g, node, 1)->dtype);
+    return zt_loss_kernels() && zt_row_type(zt_in(g, node, 1)->dtype);
 }
 
 static bool prepare(struct zt_prepare *p, int x) {
@@ -44,13 +44,13 @@ static bool prepare(struct zt_prepare *p, int x) {
         p->in_layout[i] = NULL;
     while (strncmp(n->op->name, kinds[s->kind].op, strlen(kinds[s->kind].op)) != 0)
         s->kind++;
-    s->kernels = zt_row_kernels();
+    s->kernels = zt_loss_kernels();
     s->x = x;
     s->count = zt_shape_count(&v->shape);
     s->rows = weight ? zt_shape_count(&weight->shape) : v->shape.rank > 0 ? v->shape.dim[0] : 1;
     s->bend = kinds[s->kind].bend ? zt_attr_float(n, kinds[s->kind].bend, 1) : 1;
     s->bytes = zt_dtype_bytes(v->dtype);
-    p->workspace_bytes = (size_t)zt_ceil_div(s->count, CHUNK) * sizeof(double);
+    p->workspace_bytes = (size_t)zt_ceil_div(s->count, BLOCK) * sizeof(double);
     p->state = s;
     return true;
 }
@@ -103,10 +103,10 @@ static double piece(const struct job *j, int64_t at, int64_t n, double weight, b
     if (target->dtype == ZT_FLOAT) {
         term.target = (const float *)target->data + at;
     } else {
-        double run[ZT_ELEMENT_BLOCK];
-        zt_load_block(target->dtype, target->data, at, 1, n, run);
+        double block[ZT_ELEMENT_BLOCK];
+        zt_load_block(target->dtype, target->data, at, 1, n, block);
         for (int64_t i = 0; i < n; i++)
-            copy[i] = (float)run[i];
+            copy[i] = (float)block[i];
         term.target = copy;
     }
     const void *from = zt_element(x->data, s->bytes, at);
@@ -120,12 +120,12 @@ static double piece(const struct job *j, int64_t at, int64_t n, double weight, b
     return 0;
 }
 
-static double run_pieces(const struct job *j, int64_t chunk, bool grad) {
+static double run_pieces(const struct job *j, int64_t block, bool grad) {
     const struct loss_state *s = j->s;
     bool is_float = j->call->in[s->x + 1].dtype == ZT_FLOAT;
-    int64_t end = zt_min_int(s->count, (chunk + 1) * CHUNK), width = j->weight ? s->count / s->rows : s->count;
+    int64_t end = zt_min_int(s->count, (block + 1) * BLOCK), width = j->weight ? s->count / s->rows : s->count;
     double sum = 0;
-    for (int64_t at = chunk * CHUNK, n; at < end; at += n) {
+    for (int64_t at = block * BLOCK, n; at < end; at += n) {
         n = zt_min_int(end, (at / width + 1) * width) - at;
         n = is_float ? n : zt_min_int(n, ZT_ELEMENT_BLOCK);
         sum += piece(j, at, n, row_weight(j, at / width), grad);
@@ -133,22 +133,22 @@ static double run_pieces(const struct job *j, int64_t chunk, bool grad) {
     return sum;
 }
 
-static void loss_chunk(void *arg, int64_t chunk) {
+static void loss_block(void *arg, int64_t block) {
     struct job *j = arg;
-    j->part[chunk] = run_pieces(j, chunk, false);
+    j->part[block] = run_pieces(j, block, false);
 }
 
-static void grad_chunk(void *arg, int64_t chunk) {
-    run_pieces(arg, chunk, true);
+static void grad_block(void *arg, int64_t block) {
+    run_pieces(arg, block, true);
 }
 
 bool zt_element_loss_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     double total, sum = 0;
     struct job j = job_of(call, &total);
-    int64_t chunks = zt_ceil_div(j.s->count, CHUNK);
-    zt_parallel_for(call->threads, chunks, loss_chunk, &j);
-    for (int64_t c = 0; c < chunks; c++)
+    int64_t blocks = zt_ceil_div(j.s->count, BLOCK);
+    zt_parallel_for(call->threads, blocks, loss_block, &j);
+    for (int64_t c = 0; c < blocks; c++)
         sum += j.part[c];
     zt_store_double(call->out[0].dtype, call->out[0].data, 0, total != 0 ? sum / total : 0);
     return true;
@@ -159,6 +159,6 @@ bool zt_element_loss_grad_cpu_run(const struct zt_call *call, struct zt_err *err
     double total;
     struct job j = job_of(call, &total);
     j.factor = total != 0 ? zt_load_double(call->in[0].dtype, call->in[0].data, 0) / total : 0;
-    zt_parallel_for(call->threads, zt_ceil_div(j.s->count, CHUNK), grad_chunk, &j);
+    zt_parallel_for(call->threads, zt_ceil_div(j.s->count, BLOCK), grad_block, &j);
     return true;
 }

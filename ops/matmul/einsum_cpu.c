@@ -9,6 +9,7 @@
 #include "ops/matmul/kernels.h"
 #include "ops/matmul/einsum.h"
 #include "ops/cpu/simd_gemm.h"
+#include "ops/kernel/merge_axes.h"
 
 #include "base/align.h"
 #include "device/threads.h"
@@ -55,29 +56,20 @@ static int by_step(const void *left, const void *right) {
     return 0;
 }
 
-static bool goes_on(const struct axis *outer, const struct axis *inner) {
-    for (int t = 0; t < TENSORS; t++)
-        if (outer->step[t] != inner->step[t] * inner->dim)
-            return false;
-    return true;
-}
-
-/* The axes of a kind, neighbours made one; returns how many. */
+/* The axes of a kind, merged; returns how many. */
 static int collect(const struct axis *all, int count, enum kind kind, struct axis *to) {
-    int found = 0, kept = 0;
+    int64_t dim[ZT_EINSUM_LABELS], a[ZT_EINSUM_LABELS], b[ZT_EINSUM_LABELS], y[ZT_EINSUM_LABELS];
+    int found = 0;
     for (int i = 0; i < count; i++)
         if (kind_of(&all[i]) == kind)
             to[found++] = all[i];
     qsort(to, (size_t)found, sizeof *to, by_step);
-    for (int i = 0; i < found; i++) {
-        if (kept > 0 && goes_on(&to[kept - 1], &to[i])) {
-            to[kept - 1].dim *= to[i].dim;
-            memcpy(to[kept - 1].step, to[i].step, sizeof to[i].step);
-        } else {
-            to[kept++] = to[i];
-        }
-    }
-    return kept;
+    for (int i = 0; i < found; i++)
+        dim[i] = to[i].dim, a[i] = to[i].step[A], b[i] = to[i].step[B], y[i] = to[i].step[Y];
+    found = zt_merge_axes(found, dim, TENSORS, (int64_t *[]){ [A] = a, [B] = b, [Y] = y });
+    for (int i = 0; i < found; i++)
+        to[i] = (struct axis){ dim[i], { [A] = a[i], [B] = b[i], [Y] = y[i] } };
+    return found;
 }
 
 /* Takes the longest axis out of a list (`unit`: that along which the result goes on by one); an axis of one where there

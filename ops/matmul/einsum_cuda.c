@@ -10,6 +10,7 @@
 #include "ops/matmul/einsum.h"
 #include "ops/matmul/launch_einsum.h"
 #include "ops/cuda/broadcast_cuda.h"
+#include "ops/kernel/merge_axes.h"
 
 #include <string.h>
 
@@ -85,11 +86,11 @@ static bool read_groups(const struct zt_contraction *c, struct group *group) {
 
 /* The one step of a group in a tensor, -1: it has several. Of nothing to step along it is 0. */
 static int64_t step_of(const struct group *g, int tensor) {
-    int64_t dim[ZT_MAX_RANK], step[1][ZT_MAX_RANK];
+    int64_t dim[ZT_MAX_RANK], step[ZT_MAX_RANK];
     memcpy(dim, g->dim, sizeof dim);
-    memcpy(step[0], g->step[tensor], sizeof step[0]);
-    const int axes = zt_axes_cuda(g->count, dim, 1, step);
-    return axes == 0 ? 0 : axes == 1 ? step[0][0] : -1;
+    memcpy(step, g->step[tensor], sizeof step);
+    const int axes = zt_merge_axes(g->count, dim, 1, (int64_t *[]){ step });
+    return axes == 0 ? 0 : axes == 1 ? step[0] : -1;
 }
 
 /* Whether matrices of `rows` by `columns` can be taken as they lie in the tensor. The result may not be transposed. */
@@ -185,22 +186,26 @@ static bool prepare_product(struct zt_prepare *q, const struct group *group, str
 
 /* ---- other sums ---- */
 
-static int merged(const struct zt_contraction *c, int from, int to, int64_t *dim, int64_t (*step)[ZT_MAX_RANK],
-                  int64_t *all) {
+/* Writes the merged axes `from`..`to` - 1, and how many points they have to `all`; returns their number. */
+static int merge_range(const struct zt_contraction *c, int from, int to, int64_t *dim, int64_t (*step)[ZT_MAX_RANK],
+                       int64_t *all) {
+    int64_t *of[ZT_EINSUM_OPERANDS + 1];
     *all = 1;
+    for (int t = 0; t <= c->operands; t++)
+        of[t] = step[t];
     for (int k = from; k < to; k++) {
         dim[k - from] = c->dim[k];
         *all *= c->dim[k];
         for (int t = 0; t <= c->operands; t++)
             step[t][k - from] = c->step[t][k];
     }
-    return zt_axes_cuda(to - from, dim, c->operands + 1, step);
+    return zt_merge_axes(to - from, dim, c->operands + 1, of);
 }
 
 static void prepare_contraction(const struct zt_contraction *c, struct zt_launch_contraction *to) {
     to->operands = c->operands;
-    to->kept_axes = merged(c, 0, c->kept, to->kept_dim, to->kept_step, &to->kept);
-    to->over_axes = merged(c, c->kept, c->axes, to->over_dim, to->over_step, &to->over);
+    to->kept_axes = merge_range(c, 0, c->kept, to->kept_dim, to->kept_step, &to->kept);
+    to->over_axes = merge_range(c, c->kept, c->axes, to->over_dim, to->over_step, &to->over);
 }
 
 /* ---- the kernel ---- */

@@ -6,63 +6,13 @@
  *     neither            oneDNN, or the reference kernels
  *
  * Our own takes and gives everything plain. */
-#include "ops/matmul/matmul_cpu.h"
-
+#include "ops/matmul/kernels.h"
 #include "ops/cpu/simd_gemm.h"
+#include "ops/matmul/matmul_dnnl_cpu.h"
+#include "ops/matmul/product_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Axes of extent 1 aside, each axis must continue the next one. */
-static bool merge_batch(struct zt_product_cpu *p) {
-    const struct zt_matmul *s = &p->shape;
-    p->count = 1;
-    int64_t a_next = 0, b_next = 0;
-    for (int k = s->batch.rank - 1; k >= 0; k--) {
-        if (s->batch.dim[k] == 1)
-            continue;
-        if (p->count == 1) {
-            p->a_step = s->a_batch[k];
-            p->b_step = s->b_batch[k];
-        } else if (s->a_batch[k] != a_next || s->b_batch[k] != b_next) {
-            return false;
-        }
-        p->count *= s->batch.dim[k];
-        a_next = s->a_batch[k] * s->batch.dim[k];
-        b_next = s->b_batch[k] * s->batch.dim[k];
-    }
-    return true;
-}
-
-static bool read_addend(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
-    const struct zt_node *n = g->nodes[node];
-    const struct zt_value *c = zt_in(g, node, 2);
-    p->scale = zt_attr_float(n, "alpha", 1);
-    p->bias_scale = zt_attr_float(n, "beta", 1);
-    p->bias = c != NULL;
-    if (!c)
-        return true;
-    int64_t cols = c->shape.rank > 0 ? c->shape.dim[c->shape.rank - 1] : 1,
-            rows = c->shape.rank > 1 ? c->shape.dim[0] : 1;
-    p->bias_col = cols > 1;
-    p->bias_row = rows > 1 ? cols : 0;
-    return c->dtype == p->dtype;
-}
-
-bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
-    const struct zt_node *n = g->nodes[node];
-    const struct zt_value *a = zt_in(g, node, 0), *b = zt_in(g, node, 1);
-    bool trans_a = zt_attr_int(n, "transA", 0);
-    struct zt_err err = { 0 };
-    *p = (struct zt_product_cpu){ .dtype = a->dtype, .weight_gradient = n->phase == ZT_BACKWARD && trans_a };
-    if (b->dtype != a->dtype ||
-        !zt_matmul_read(g, node, &a->shape, &b->shape, trans_a, zt_attr_int(n, "transB", 0), &p->shape, &err))
-        return false;
-    const struct zt_matmul *s = &p->shape;
-    p->relu = strcmp(n->op_type, "GemmRelu") == 0;
-    return s->m > 0 && s->n > 0 && s->k > 0 && s->m <= INT32_MAX && s->n <= INT32_MAX && s->k <= INT32_MAX &&
-           merge_batch(p) && p->count > 0 && p->count <= INT32_MAX && read_addend(g, node, p);
-}
 
 /* ---- which ---- */
 

@@ -1,13 +1,14 @@
 /* Matrix products through oneDNN:  y[m,n] = relu(scale a[m,k] b[k,n] + bias[n]), one or a batch of them.
  *
- * What is cut into chunks, by the shape alone:
+ * What is cut into blocks, by the shape alone:
  *
  *     many products    the batch
- *     m >= n           rows of a and y; b is shared by all chunks and asked for packed, so that it is packed once, not
- * once a chunk m <  n           columns of b, bias and y; every chunk packs its own columns */
+ *     m >= n           rows of a and y; b is shared by all blocks and asked for packed, so that it is packed once, not
+ * once a block m <  n           columns of b, bias and y; every block packs its own columns */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/cpu/batch_blocks.h"
-#include "ops/matmul/matmul_cpu.h"
+#include "ops/matmul/matmul_dnnl_cpu.h"
+#include "ops/matmul/product_cpu.h"
 
 #include "device/threads.h"
 
@@ -15,7 +16,7 @@
 
 enum { A, B, BIAS, Y };                    /* slots of a product in dnnl.h */
 enum { MANY = 8 };                         /* products that are worth dealing out whole */
-static const int64_t small_flops = 100000; /* below it one chunk */
+static const int64_t small_flops = 100000; /* below it one block */
 
 /* The addend is taken where it is one row. */
 static bool read_product(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
@@ -46,7 +47,7 @@ static struct zt_desc matrix(const struct zt_product_cpu *p, int64_t step, int64
 
 struct cut {
     int axis[ZT_DNNL_SLOTS];
-    int64_t total, chunk;
+    int64_t total, block;
 };
 
 static struct cut choose_cut(const struct zt_product_cpu *p) {
@@ -56,16 +57,16 @@ static struct cut choose_cut(const struct zt_product_cpu *p) {
     bool tiny = 2.0 * (double)p->count * (double)s->m * (double)s->n * (double)s->k < (double)small_flops;
     if (p->count >= MANY) {
         c = (struct cut){ .axis = { p->a_step ? 0 : -1, p->b_step ? 0 : -1, -1, 0, -1 }, .total = p->count };
-        c.chunk = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 1);
+        c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 1);
     } else if (s->m >= s->n) {
         c = (struct cut){ .axis = { rows, -1, -1, rows, -1 }, .total = s->m };
-        c.chunk = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 8);
+        c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 8);
     } else {
         c = (struct cut){ .axis = { -1, rows + 1, rows + 1, rows + 1, -1 }, .total = s->n };
-        c.chunk = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 16);
+        c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 16);
     }
     if (tiny)
-        c.chunk = c.total;
+        c.block = c.total;
     return c;
 }
 
@@ -77,7 +78,7 @@ static struct zt_dnnl_spec spec_of(const struct zt_product_cpu *p, const struct 
     spec.slot[Y] = matrix(p, s->m * s->n, s->m, s->n, s->n, 1);
     if (p->bias)
         spec.slot[BIAS] = matrix(p, 0, 1, s->n, s->n, 1);
-    if (p->count == 1 && cut->axis[A] == 0 && cut->chunk < cut->total) {
+    if (p->count == 1 && cut->axis[A] == 0 && cut->block < cut->total) {
         spec.slot[B].order = ZT_DESC_ANY;
         spec.slot[B].opaque = true;
     }
@@ -85,7 +86,7 @@ static struct zt_dnnl_spec spec_of(const struct zt_product_cpu *p, const struct 
 }
 
 struct matmul_state {
-    struct zt_batch_blocks chunks, adding; /* adding.body NULL where accumulating was not foreseen */
+    struct zt_batch_blocks blocks, adding; /* adding.body NULL where accumulating was not foreseen */
     int64_t relu_elems;                    /* of y; 0: no ReLU */
     struct zt_activation relu;
 };
@@ -94,7 +95,7 @@ void zt_matmul_dnnl_release(void *state) {
     struct matmul_state *s = state;
     if (!s)
         return;
-    zt_batch_blocks_finish(&s->chunks);
+    zt_batch_blocks_finish(&s->blocks);
     zt_batch_blocks_finish(&s->adding);
     free(s);
 }
@@ -102,9 +103,9 @@ void zt_matmul_dnnl_release(void *state) {
 /* The same product added to what y holds, with b as the first one wants it. */
 static bool make_adding(struct zt_prepare *p, struct matmul_state *s, struct zt_dnnl_spec *spec, const struct cut *cut,
                         struct zt_err *err) {
-    spec->slot[B] = spec->slot[B].order == ZT_DESC_ANY ? zt_dnnl_slot(s->chunks.body, B) : spec->slot[B];
+    spec->slot[B] = spec->slot[B].order == ZT_DESC_ANY ? zt_dnnl_slot(s->blocks.body, B) : spec->slot[B];
     spec->add = true;
-    return zt_batch_blocks_make(&s->adding, spec, cut->axis, cut->total, cut->chunk, p->threads, err);
+    return zt_batch_blocks_make(&s->adding, spec, cut->axis, cut->total, cut->block, p->threads, err);
 }
 
 bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -116,7 +117,7 @@ bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct cut cut = choose_cut(&product);
     struct zt_dnnl_spec spec = spec_of(&product, &cut);
     struct matmul_state *s = zt_calloc(1, sizeof *s);
-    if (!zt_batch_blocks_make(&s->chunks, &spec, cut.axis, cut.total, cut.chunk, p->threads, err) ||
+    if (!zt_batch_blocks_make(&s->blocks, &spec, cut.axis, cut.total, cut.block, p->threads, err) ||
         (product.weight_gradient && !make_adding(p, s, &spec, &cut, err))) {
         zt_matmul_dnnl_release(s);
         return zt_err_within(err, 0, "%s", n->name);
@@ -125,10 +126,10 @@ bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
     s->relu_elems = product.relu ? zt_shape_count(&product.shape.out) : 0;
     zt_activation_of(n, &zt_op_relu, &s->relu);
     p->can_accumulate = product.weight_gradient;
-    p->workspace_bytes = zt_batch_blocks_scratch(&s->chunks, p->threads);
+    p->workspace_bytes = zt_batch_blocks_scratch(&s->blocks, p->threads);
     size_t adding = product.weight_gradient ? zt_batch_blocks_scratch(&s->adding, p->threads) : 0;
     p->workspace_bytes = adding > p->workspace_bytes ? adding : p->workspace_bytes;
-    struct zt_desc b = zt_dnnl_slot(s->chunks.body, B);
+    struct zt_desc b = zt_dnnl_slot(s->blocks.body, B);
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
     if (spec.slot[B].opaque)
@@ -138,11 +139,11 @@ bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
 
 enum { RELU_CHUNK = 1 << 14 };
 
-static void relu_chunk(void *arg, int64_t chunk) {
+static void relu_block(void *arg, int64_t block) {
     const struct zt_call *call = arg;
     const struct matmul_state *s = call->state;
     const struct zt_view *y = &call->out[0];
-    const int64_t at = chunk * RELU_CHUNK, rest = s->relu_elems - at;
+    const int64_t at = block * RELU_CHUNK, rest = s->relu_elems - at;
     char *from = (char *)y->data + (size_t)at * zt_dtype_bytes(y->dtype);
     zt_activation_run(&s->relu, y->dtype, rest < RELU_CHUNK ? rest : RELU_CHUNK, from, from);
 }
@@ -153,9 +154,9 @@ bool zt_matmul_dnnl_run(const struct zt_call *call, struct zt_err *err) {
                                   [B] = call->in[1].data,
                                   [BIAS] = call->in_count > 2 ? call->in[2].data : NULL,
                                   [Y] = call->out[0].data };
-    if (!zt_batch_blocks_run(call->accumulate ? &s->adding : &s->chunks, call->threads, data, call->workspace, NULL,
+    if (!zt_batch_blocks_run(call->accumulate ? &s->adding : &s->blocks, call->threads, data, call->workspace, NULL,
                              err))
         return false;
-    zt_parallel_for(call->threads, (s->relu_elems + RELU_CHUNK - 1) / RELU_CHUNK, relu_chunk, (void *)call);
+    zt_parallel_for(call->threads, (s->relu_elems + RELU_CHUNK - 1) / RELU_CHUNK, relu_block, (void *)call);
     return true;
 }

@@ -2,6 +2,8 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <string.h>
 
 /* Where batch `index` of a and b begins. */
@@ -65,19 +67,26 @@ static void multiply_ints(const struct zt_product *p, const struct block *t) {
         }
 }
 
+struct blocks {
+    const struct zt_product *product;
+    int64_t down, across; /* blocks of a matrix */
+};
+
+static void run_block(void *arg, int64_t i) {
+    const struct blocks *b = arg;
+    const struct zt_matmul *g = &b->product->geometry;
+    struct block t = { .batch = i / (b->down * b->across),
+                       .r0 = i / b->across % b->down * ZT_TILE_ROWS,
+                       .c0 = i % b->across * ZT_TILE_COLS };
+    t.rows = (int)zt_min_int(ZT_TILE_ROWS, g->m - t.r0);
+    t.cols = (int)zt_min_int(ZT_TILE_COLS, g->n - t.c0);
+    (zt_dtype_in(b->product->dtype, ZT_ANY_INT) ? multiply_ints : multiply_floats)(b->product, &t);
+}
+
 void zt_product_run(const struct zt_product *p) {
     const struct zt_matmul *g = &p->geometry;
-    int64_t down = zt_ceil_div(g->m, ZT_TILE_ROWS), across = zt_ceil_div(g->n, ZT_TILE_COLS);
-    int64_t blocks = zt_shape_count(&g->batch) * down * across;
-    bool integers = zt_dtype_in(p->dtype, ZT_ANY_INT);
-    int threads = zt_threads_worth(p->threads, (double)blocks * ZT_TILE_ROWS * ZT_TILE_COLS * (double)g->k);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < blocks; i++) {
-        struct block t = { .batch = i / (down * across),
-                           .r0 = i / across % down * ZT_TILE_ROWS,
-                           .c0 = i % across * ZT_TILE_COLS };
-        t.rows = (int)zt_min_int(ZT_TILE_ROWS, g->m - t.r0);
-        t.cols = (int)zt_min_int(ZT_TILE_COLS, g->n - t.c0);
-        (integers ? multiply_ints : multiply_floats)(p, &t);
-    }
+    struct blocks b = { p, zt_ceil_div(g->m, ZT_TILE_ROWS), zt_ceil_div(g->n, ZT_TILE_COLS) };
+    int64_t count = zt_shape_count(&g->batch) * b.down * b.across;
+    double work = (double)count * ZT_TILE_ROWS * ZT_TILE_COLS * (double)g->k;
+    zt_parallel_for(zt_threads_worth(p->threads, work), count, run_block, &b);
 }

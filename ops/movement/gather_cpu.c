@@ -25,7 +25,7 @@ struct job {
     int64_t *index;
     int outside;             /* set by any thread */
     size_t bytes;            /* of a row */
-    int64_t rows;            /* a chunk */
+    int64_t rows;            /* a block */
     int64_t columns, blocks; /* of columns */
     float *dx;
     const float *dy;
@@ -44,10 +44,10 @@ static struct job job_of(const struct zt_call *call, const struct zt_view *x) {
     return job;
 }
 
-static void read_chunk(void *arg, int64_t chunk) {
+static void read_block(void *arg, int64_t block) {
     struct job *job = arg;
     const struct zt_view *indices = &job->call->in[1];
-    const int64_t first = chunk * INDICES, n = zt_min_int(INDICES, job->count - first);
+    const int64_t first = block * INDICES, n = zt_min_int(INDICES, job->count - first);
     bool outside = false;
     zt_load_block_int(indices->dtype, indices->data, first, 1, n, job->index + first);
     for (int64_t k = first; k < first + n; k++) {
@@ -62,7 +62,7 @@ static void read_chunk(void *arg, int64_t chunk) {
 static bool read_indices(struct job *job, struct zt_err *err) {
     const struct zt_view *indices = &job->call->in[1];
     zt_parallel_for(zt_threads_worth(job->call->threads, (double)job->count), zt_ceil_div(job->count, INDICES),
-                    read_chunk, job);
+                    read_block, job);
     for (int64_t k = 0; k < job->count && job->outside; k++)
         if (job->index[k] < 0)
             return zt_call_fail(job->call, err, "index %lld at place %lld is outside an axis of %lld",
@@ -98,10 +98,10 @@ static void copy_rows(const struct job *job, int64_t first, int64_t end, const c
         }
 }
 
-static void copy_chunk(void *arg, int64_t chunk) {
+static void copy_block(void *arg, int64_t block) {
     const struct job *job = arg;
-    const int64_t end = zt_min_int((chunk + 1) * job->rows, job->outer * job->count);
-    for (int64_t row = chunk * job->rows; row < end;) {
+    const int64_t end = zt_min_int((block + 1) * job->rows, job->outer * job->count);
+    for (int64_t row = block * job->rows; row < end;) {
         const int64_t o = row / job->count, first = row % job->count, n = zt_min_int(job->count - first, end - row);
         copy_rows(job, first, first + n, zt_element(job->call->in[0].data, job->bytes, o * job->size),
                   zt_element(job->call->out[0].data, job->bytes, o * job->count));
@@ -118,7 +118,7 @@ bool zt_gather_cpu_run(const struct zt_call *call, struct zt_err *err) {
         return false;
     job.rows = zt_max_int(1, (int64_t)(BYTES / job.bytes));
     zt_parallel_for(zt_threads_worth(call->threads, (double)(rows * job.inner)), zt_ceil_div(rows, job.rows),
-                    copy_chunk, &job);
+                    copy_block, &job);
     return true;
 }
 
@@ -128,16 +128,16 @@ bool zt_gather_grad_cpu_supports(const struct zt_graph *g, int node) {
     return zt_in(g, node, 0)->dtype == ZT_FLOAT;
 }
 
-static void clear_chunk(void *arg, int64_t chunk) {
+static void clear_block(void *arg, int64_t block) {
     const struct job *job = arg;
-    const int64_t first = chunk * ZEROS, count = job->outer * job->size * job->inner;
+    const int64_t first = block * ZEROS, count = job->outer * job->size * job->inner;
     memset(job->dx + first, 0, (size_t)zt_min_int(ZEROS, count - first) * sizeof *job->dx);
 }
 
 /* A block of columns at one place of the outer axes. */
-static void add_chunk(void *arg, int64_t chunk) {
+static void add_block(void *arg, int64_t block) {
     const struct job *job = arg;
-    const int64_t o = chunk / job->blocks, first = chunk % job->blocks * job->columns;
+    const int64_t o = block / job->blocks, first = block % job->blocks * job->columns;
     const int64_t width = zt_min_int(job->columns, job->inner - first);
     float *dx = job->dx + o * job->size * job->inner + first;
     const float *dy = job->dy + o * job->count * job->inner + first;
@@ -158,12 +158,12 @@ bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const int64_t elems = job.outer * job.size * job.inner, added = job.outer * job.count * job.inner;
     if (!read_indices(&job, err))
         return false;
-    zt_parallel_for(zt_threads_worth(call->threads, (double)elems), zt_ceil_div(elems, ZEROS), clear_chunk, &job);
+    zt_parallel_for(zt_threads_worth(call->threads, (double)elems), zt_ceil_div(elems, ZEROS), clear_block, &job);
     if (added == 0)
         return true;
     const int threads = zt_threads_worth(call->threads, (double)added);
     job.columns = zt_max_int(1, zt_ceil_div(zt_ceil_div(job.inner, threads), COLUMNS)) * COLUMNS;
     job.blocks = zt_ceil_div(job.inner, job.columns);
-    zt_parallel_for(threads, job.outer * job.blocks, add_chunk, &job);
+    zt_parallel_for(threads, job.outer * job.blocks, add_block, &job);
     return true;
 }

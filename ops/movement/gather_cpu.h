@@ -1,4 +1,4 @@
-/* The [ZT_CPU] columns of Gather, of elements of any size, and of GatherGrad, of float. */
+/* The [ZT_CPU] columns of Gather (elements of any size) and GatherGrad (float). */
 #ifndef ZT_OPS_MOVEMENT_GATHER_CPU_H
 #define ZT_OPS_MOVEMENT_GATHER_CPU_H
 

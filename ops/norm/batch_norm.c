@@ -18,6 +18,8 @@
 #include "ops/kernel/tile.h"
 #include "ops/kernel/training_form.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -32,33 +34,6 @@ static const struct zt_attr_spec own_attrs[] = {
 };
 
 /* ---- geometry ---- */
-
-bool zt_batch_norm_read(const struct zt_graph *g, int node, int x, struct zt_batch_norm *to, struct zt_err *err) {
-    return zt_batch_norm_read_to(g, node, x, g->nodes[node]->in_count, to, err);
-}
-
-bool zt_batch_norm_read_to(const struct zt_graph *g, int node, int x, int end, struct zt_batch_norm *to,
-                           struct zt_err *err) {
-    const struct zt_node *n = g->nodes[node];
-    const struct zt_value *value = zt_in(g, node, x);
-    if (value->shape.rank < 2)
-        return zt_node_fail(g, node, err, "input \"%s\" has rank %d, wants 2 or more (N, C, then spatial axes)",
-                            value->name, value->shape.rank);
-    if (zt_attr_int(n, "spatial", 1) != 1)
-        return zt_node_fail(g, node, err, "spatial = 0 (statistics per activation) is not supported");
-    *to =
-        (struct zt_batch_norm){ value->shape.dim[0], value->shape.dim[1], zt_dims(&value->shape, 2, value->shape.rank),
-                                (double)zt_attr_float(n, "epsilon", 1e-5f),
-                                (double)zt_attr_float(n, "momentum", 0.9f) };
-    for (int i = x + 1; i < end; i++) {
-        const struct zt_value *v = zt_in(g, node, i);
-        char text[ZT_SHAPE_TEXT];
-        if (v && (v->shape.rank != 1 || v->shape.dim[0] != to->channels))
-            return zt_node_fail(g, node, err, "input \"%s\" has shape %s, wants [%lld], the channels of \"%s\"",
-                                v->name, zt_shape_text(&v->shape, text), (long long)to->channels, value->name);
-    }
-    return true;
-}
 
 static bool trains(const struct zt_node *n) {
     return zt_attr_int(n, "training_mode", 0) || (n->opset < 14 && n->out_count > 1);
@@ -76,28 +51,6 @@ static bool batch_norm_infer(struct zt_graph *g, int node, struct zt_err *err) {
     for (int i = 1; i < g->nodes[node]->out_count; i++)
         zt_set_out(g, node, i, zt_in(g, node, 3)->dtype, &(struct zt_shape){ 1, { bn.channels } });
     return true;
-}
-
-/* Statistics are kept in float; those of double in double. */
-static enum zt_dtype kept_type(enum zt_dtype x) {
-    return x == ZT_DOUBLE ? ZT_DOUBLE : ZT_FLOAT;
-}
-
-void zt_batch_norm_train_outs(struct zt_graph *g, int node) {
-    const struct zt_shape x = zt_in(g, node, 0)->shape, channels = { 1, { x.dim[1] } };
-    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
-    zt_set_out(g, node, 0, dtype, &x);
-    zt_set_out(g, node, 1, zt_in(g, node, 3)->dtype, &channels);
-    zt_set_out(g, node, 2, zt_in(g, node, 4)->dtype, &channels);
-    zt_set_out(g, node, 3, kept_type(dtype), &channels);
-    zt_set_out(g, node, 4, kept_type(dtype), &channels);
-}
-
-void zt_batch_norm_grad_outs(struct zt_graph *g, int node) {
-    const struct zt_value *x = zt_in(g, node, 1), *scale = zt_in(g, node, 2);
-    zt_set_out(g, node, 0, x->dtype, &x->shape);
-    zt_set_out(g, node, 1, scale->dtype, &scale->shape);
-    zt_set_out(g, node, 2, scale->dtype, &scale->shape);
 }
 
 static bool train_infer(struct zt_graph *g, int node, struct zt_err *err) {
@@ -191,32 +144,44 @@ static double work_of(const struct zt_batch_norm *bn) {
     return 8.0 * (double)(bn->n * bn->channels) * (double)bn->spatial;
 }
 
-static bool run_train(const struct zt_call *call, bool keep, struct zt_err *err) {
+struct job {
+    const struct zt_call *call;
     struct zt_batch_norm bn;
-    if (!zt_batch_norm_read_to(call->graph, zt_call_node(call), 0, 5, &bn, err))
-        return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
-    for (int64_t c = 0; c < bn.channels; c++)
-        train_channel(call, &bn, c, keep);
+    bool keep, fixed; /* keep: the training form; fixed: the gradient with running statistics */
+};
+
+static bool each_channel(struct job *j, void (*one)(void *arg, int64_t c)) {
+    zt_parallel_for(zt_threads_worth(j->call->threads, work_of(&j->bn)), j->bn.channels, one, j);
     return true;
+}
+
+static void run_train_channel(void *arg, int64_t c) {
+    const struct job *j = arg;
+    train_channel(j->call, &j->bn, c, j->keep);
+}
+
+static bool run_train(const struct zt_call *call, bool keep, struct zt_err *err) {
+    struct job j = { .call = call, .keep = keep };
+    return zt_batch_norm_read_to(call->graph, zt_call_node(call), 0, 5, &j.bn, err) &&
+           each_channel(&j, run_train_channel);
 }
 
 static bool train_ref(const struct zt_call *call, struct zt_err *err) {
     return run_train(call, true, err);
 }
 
+static void run_fixed_channel(void *arg, int64_t c) {
+    const struct job *j = arg;
+    const struct zt_view *in = j->call->in;
+    struct channel ch = channel_of(&j->bn, c);
+    normalise(j->call, &ch, c, number(&in[3], c), 1 / sqrt(number(&in[4], c) + j->bn.epsilon));
+}
+
 static bool batch_norm_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_batch_norm bn;
+    struct job j = { .call = call };
     if (trains(call->node))
         return run_train(call, false, err);
-    if (!zt_batch_norm_read(call->graph, zt_call_node(call), 0, &bn, err))
-        return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
-    for (int64_t c = 0; c < bn.channels; c++) {
-        struct channel ch = channel_of(&bn, c);
-        normalise(call, &ch, c, number(&call->in[3], c), 1 / sqrt(number(&call->in[4], c) + bn.epsilon));
-    }
-    return true;
+    return zt_batch_norm_read(call->graph, zt_call_node(call), 0, &j.bn, err) && each_channel(&j, run_fixed_channel);
 }
 
 /* dx = a dy + b + d xh for one channel, after the sums; fixed statistics have b = d = 0. in[5] and in[6], where given,
@@ -254,14 +219,15 @@ static void grad_channel(const struct zt_call *call, const struct zt_batch_norm 
     }
 }
 
+static void run_grad_channel(void *arg, int64_t c) {
+    const struct job *j = arg;
+    grad_channel(j->call, &j->bn, c, j->fixed);
+}
+
 static bool run_grad(const struct zt_call *call, bool fixed, struct zt_err *err) {
-    struct zt_batch_norm bn;
-    if (!zt_batch_norm_read_to(call->graph, zt_call_node(call), 1, 5, &bn, err))
-        return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
-    for (int64_t c = 0; c < bn.channels; c++)
-        grad_channel(call, &bn, c, fixed);
-    return true;
+    struct job j = { .call = call, .fixed = fixed };
+    return zt_batch_norm_read_to(call->graph, zt_call_node(call), 1, 5, &j.bn, err) &&
+           each_channel(&j, run_grad_channel);
 }
 
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {

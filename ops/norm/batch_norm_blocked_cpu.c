@@ -1,6 +1,8 @@
 /* Batch normalisation of blocked activations, a channel group of a sample (a plane) at a time. */
-#include "ops/norm/batch_norm_cpu.h"
-#include "ops/cpu/simd_planes.h"
+#include "ops/norm/batch_norm_blocked_cpu.h"
+
+#include "ops/norm/channel_sums_cpu.h"
+#include "ops/norm/simd_norm_planes.h"
 #include "ops/cpu/blocked_layout.h"
 
 #include "device/threads.h"
@@ -11,7 +13,7 @@
 struct norm_state {
     struct zt_batch_norm norm;
     struct zt_planes planes;
-    const struct zt_simd_kernels *kernels;
+    const struct zt_norm_plane_kernels *kernels;
     bool fixed, sync;
 };
 
@@ -22,7 +24,7 @@ struct job {
 };
 
 static int64_t wide(const struct norm_state *s) { /* channels, padding included */
-    return s->planes.groups * s->planes.lanes;
+    return s->planes.groups * s->planes.vector;
 }
 
 static struct job job_of(const struct zt_call *call) {
@@ -43,7 +45,7 @@ static struct job job_of(const struct zt_call *call) {
 static void place(const struct norm_state *s, int64_t plane, int64_t *at, int64_t *channel, int64_t *part) {
     int64_t n = plane / s->planes.groups, g = plane % s->planes.groups;
     *at = n * s->planes.sample + g * s->planes.group;
-    *channel = g * s->planes.lanes;
+    *channel = g * s->planes.vector;
     *part = n * wide(s) + *channel;
 }
 
@@ -77,7 +79,7 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     struct norm_state *s = zt_calloc(1, sizeof *s);
     s->norm = norm;
     zt_planes_of(p->in_layout[x], &zt_in(g, p->node, x)->shape, &s->planes);
-    s->kernels = zt_simd_kernels(s->planes.lanes);
+    s->kernels = zt_norm_plane_kernels(s->planes.vector);
     p->state = s;
     s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
     s->sync = zt_batch_norm_is_sync(n);

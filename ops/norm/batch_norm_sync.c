@@ -21,6 +21,8 @@
 #include "ops/kernel/tile.h"
 #include "ops/kernel/training_form.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -109,15 +111,6 @@ static void load(const struct zt_view *v, int64_t at, int64_t count, double *to)
     zt_load_block(v->dtype, v->data, at, 1, count, to);
 }
 
-bool zt_batch_norm_is_sync(const struct zt_node *n) {
-    return strncmp(n->op_type, "BatchNormSync", strlen("BatchNormSync")) == 0;
-}
-
-bool zt_batch_norm_add_ranks(const struct zt_call *call, double *sums, int64_t channels, struct zt_err *err) {
-    const struct zt_group *peers = zt_attr_int(call->node, "alone", 0) ? NULL : call->peers;
-    return !peers || peers->sum(peers->with, sums, (int)(2 * channels + 1), err);
-}
-
 static void sum_forward(const struct task *t, int64_t c, double *sums) {
     double shift = number(&t->call->in[3], c), x[ZT_ELEMENT_BLOCK];
     sums[0] = sums[1] = 0;
@@ -185,6 +178,24 @@ static void apply_backward(const struct task *t, int64_t c, const double *sums, 
     }
 }
 
+/* Up to ZT_BATCH_NORM_TOGETHER channels from `first` on, and their sums. */
+struct channels {
+    const struct task *task;
+    bool backward;
+    int64_t first;
+    double sums[ZT_BATCH_NORM_SUMS], elements;
+};
+
+static void sum_channel(void *arg, int64_t c) {
+    struct channels *s = arg;
+    (s->backward ? sum_backward : sum_forward)(s->task, s->first + c, s->sums + 2 * c);
+}
+
+static void apply_channel(void *arg, int64_t c) {
+    const struct channels *s = arg;
+    (s->backward ? apply_backward : apply_forward)(s->task, s->first + c, s->sums + 2 * c, s->elements);
+}
+
 static bool run(const struct zt_call *call, bool backward, struct zt_err *err) {
     struct task t;
     if (!start(&t, call, backward, err))
@@ -192,18 +203,14 @@ static bool run(const struct zt_call *call, bool backward, struct zt_err *err) {
     int threads = zt_threads_worth(call->threads, 8.0 * (double)(t.bn.n * t.bn.channels) * (double)t.bn.spatial);
     for (int64_t first = 0; first < t.bn.channels; first += ZT_BATCH_NORM_TOGETHER) {
         int64_t count = zt_min_int(ZT_BATCH_NORM_TOGETHER, t.bn.channels - first);
-        double sums[ZT_BATCH_NORM_SUMS];
-#pragma omp parallel for num_threads(threads) schedule(static)
-        for (int64_t c = 0; c < count; c++)
-            (backward ? sum_backward : sum_forward)(&t, first + c, sums + 2 * c);
-        sums[2 * count] = (double)(t.rows * t.bn.spatial);
-        if (!zt_batch_norm_add_ranks(call, sums, count, err))
+        struct channels s = { .task = &t, .backward = backward, .first = first };
+        zt_parallel_for(threads, count, sum_channel, &s);
+        s.sums[2 * count] = (double)(t.rows * t.bn.spatial);
+        if (!zt_batch_norm_add_ranks(call, s.sums, count, err))
             return false;
-        double elements = sums[2 * count];
-#pragma omp parallel for num_threads(threads) schedule(static)
-        for (int64_t c = 0; c < count; c++)
-            if (!backward || call->out[0].data)
-                (backward ? apply_backward : apply_forward)(&t, first + c, sums + 2 * c, elements);
+        s.elements = s.sums[2 * count];
+        if (!backward || call->out[0].data)
+            zt_parallel_for(threads, count, apply_channel, &s);
     }
     return true;
 }

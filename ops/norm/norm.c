@@ -21,6 +21,8 @@
 #include "ops/kernel/tile.h"
 #include "ops/kernel/training_form.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -40,62 +42,6 @@ static const struct zt_attr_spec own_attrs[] = { { "rows", ZT_ATTR_INT, true }, 
                                                  { "epsilon", ZT_ATTR_FLOAT },     { 0 } };
 
 /* ---- geometry ---- */
-
-static void axis_geometry(const struct zt_shape *x, int axis, struct zt_norm *to) {
-    to->rows = zt_dims(x, 0, axis);
-    to->length = to->per_row = zt_dims(x, axis, x->rank);
-    to->period = to->run = 1;
-}
-
-static bool group_geometry(const struct zt_graph *g, int node, const struct zt_shape *x, int64_t groups,
-                           struct zt_norm *to, struct zt_err *err) {
-    int64_t channels = x->dim[1], spatial = zt_dims(x, 2, x->rank);
-    if (groups < 1 || channels % groups)
-        return zt_node_fail(g, node, err, "%lld channels do not divide into num_groups = %lld", (long long)channels,
-                            (long long)groups);
-    to->rows = x->dim[0] * groups;
-    to->length = channels / groups * spatial;
-    to->period = groups;
-    bool by_group = strcmp(g->nodes[node]->op_type, "GroupNormalization") == 0 && g->nodes[node]->opset < 21;
-    to->per_row = by_group ? 1 : channels / groups;
-    to->run = by_group ? to->length : spatial;
-    return true;
-}
-
-/* The attributes say which of the four a node is: axis, num_groups or neither. */
-bool zt_norm_read(const struct zt_graph *g, int node, struct zt_norm *to, struct zt_err *err) {
-    const struct zt_node *n = g->nodes[node];
-    const struct zt_value *x = zt_in(g, node, 0);
-    bool centred = n->op->attrs != rms_attrs, by_axis = n->op->attrs == axis_attrs || !centred;
-    int axis;
-    *to = (struct zt_norm){ .epsilon = (double)zt_attr_float(n, "epsilon", 1e-5f), .centred = centred };
-    if (x->shape.rank < (by_axis ? 1 : 2))
-        return zt_node_fail(g, node, err, "input \"%s\" has rank %d, wants %s", x->name, x->shape.rank,
-                            by_axis ? "1 or more" : "2 or more (N, C, then spatial axes)");
-    if (!by_axis)
-        return group_geometry(g, node, &x->shape, zt_attr_int(n, "num_groups", x->shape.dim[1]), to, err);
-    if (!zt_axis(g, node, zt_attr_int(n, "axis", -1), x->shape.rank, &axis, err))
-        return false;
-    axis_geometry(&x->shape, axis, to);
-    return true;
-}
-
-bool zt_norm_read_rows(const struct zt_graph *g, int node, int x, struct zt_norm *to, struct zt_err *err) {
-    const struct zt_node *n = g->nodes[node];
-    int64_t count = zt_shape_count(&zt_in(g, node, x)->shape);
-    *to = (struct zt_norm){ .rows = zt_attr_int(n, "rows", 1),
-                            .period = zt_attr_int(n, "period", 1),
-                            .per_row = zt_attr_int(n, "per_row", 1),
-                            .centred = zt_attr_int(n, "centred", 1),
-                            .epsilon = (double)zt_attr_float(n, "epsilon", 1e-5f) };
-    bool fits = to->rows >= 0 && to->period > 0 && to->per_row >= 0 && to->rows % to->period == 0;
-    to->length = fits && to->rows ? count / to->rows : 0;
-    to->run = fits && to->per_row ? to->length / to->per_row : 0;
-    if (!fits || to->rows * to->length != count || to->per_row * to->run != to->length)
-        return zt_node_fail(g, node, err, "%lld elements do not divide into %lld rows of %lld parts", (long long)count,
-                            (long long)to->rows, (long long)to->per_row);
-    return true;
-}
 
 /* ---- shape rules ---- */
 
@@ -229,28 +175,38 @@ static double work_of(const struct zt_norm *n) {
     return 8.0 * (double)n->rows * (double)n->length;
 }
 
-static bool norm_ref(const struct zt_call *call, struct zt_err *err) {
+struct job {
+    const struct zt_call *call;
     struct zt_norm n;
-    if (!zt_norm_read(call->graph, zt_call_node(call), &n, err))
-        return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&n))) schedule(static)
-    for (int64_t row = 0; row < n.rows; row++)
-        norm_row(call, &n, row);
+    int64_t step, pieces; /* of gradients: entries of a piece, pieces of a part */
+};
+
+static bool each(struct job *j, int64_t count, void (*one)(void *arg, int64_t i)) {
+    zt_parallel_for(zt_threads_worth(j->call->threads, work_of(&j->n)), count, one, j);
     return true;
 }
 
+static void run_norm_row(void *arg, int64_t row) {
+    const struct job *j = arg;
+    norm_row(j->call, &j->n, row);
+}
+
+static bool norm_ref(const struct zt_call *call, struct zt_err *err) {
+    struct job j = { .call = call };
+    return zt_norm_read(call->graph, zt_call_node(call), &j.n, err) && each(&j, j.n.rows, run_norm_row);
+}
+
+static void run_stats_row(void *arg, int64_t row) {
+    const struct job *j = arg;
+    double mean, inv_std;
+    row_stats(&j->call->in[0], &j->n, row, &mean, &inv_std);
+    put(j->call, 0, row, mean);
+    put(j->call, 1, row, inv_std);
+}
+
 static bool stats_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_norm n;
-    if (!zt_norm_read_rows(call->graph, zt_call_node(call), 0, &n, err))
-        return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&n))) schedule(static)
-    for (int64_t row = 0; row < n.rows; row++) {
-        double mean, inv_std;
-        row_stats(&call->in[0], &n, row, &mean, &inv_std);
-        put(call, 0, row, mean);
-        put(call, 1, row, inv_std);
-    }
-    return true;
+    struct job j = { .call = call };
+    return zt_norm_read_rows(call->graph, zt_call_node(call), 0, &j.n, err) && each(&j, j.n.rows, run_stats_row);
 }
 
 /* g = dy scale and xh of elements [at, at + count) of a row. */
@@ -315,23 +271,24 @@ static void scale_sums(const struct zt_call *call, const struct zt_norm *n, int6
     }
 }
 
+static void run_grad_row(void *arg, int64_t row) {
+    const struct job *j = arg;
+    grad_row(j->call, &j->n, row);
+}
+
+static void run_scale_sums(void *arg, int64_t i) {
+    const struct job *j = arg;
+    int64_t first = i % j->pieces * j->step;
+    scale_sums(j->call, &j->n, i / j->pieces, first, zt_min_int(j->step, j->n.per_row - first));
+}
+
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_norm n;
-    if (!zt_norm_read_rows(call->graph, zt_call_node(call), 1, &n, err))
+    struct job j = { .call = call };
+    if (!zt_norm_read_rows(call->graph, zt_call_node(call), 1, &j.n, err))
         return false;
-    int64_t step = n.run == 1 ? ZT_ELEMENT_BLOCK : 1, pieces = zt_ceil_div(n.per_row, step);
-#pragma omp parallel num_threads(zt_threads_worth(call->threads, work_of(&n)))
-    {
-#pragma omp for schedule(static)
-        for (int64_t row = 0; row < n.rows; row++)
-            grad_row(call, &n, row);
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < n.period * pieces; i++) {
-            int64_t first = i % pieces * step;
-            scale_sums(call, &n, i / pieces, first, zt_min_int(step, n.per_row - first));
-        }
-    }
-    return true;
+    j.step = j.n.run == 1 ? ZT_ELEMENT_BLOCK : 1;
+    j.pieces = zt_ceil_div(j.n.per_row, j.step);
+    return each(&j, j.n.rows, run_grad_row) && each(&j, j.n.period * j.pieces, run_scale_sums);
 }
 
 /* ---- gradient rule ---- */

@@ -1,11 +1,11 @@
-/* Layer, RMS, instance and group normalisation on the CPU, a row at a time (norm.h has the geometry, simd_rows.h the
+/* Layer, RMS, instance and group normalisation on the CPU, a row at a time (norm.h has the geometry, simd_norm.h the
  * loops). Sums of a row are taken in vectors of floats, some hundred terms each, and in double beyond.
  *
- * Gradients of scale and bias. Where every element of a row has an entry of its own (run 1), a chunk of rows adds up
+ * Gradients of scale and bias. Where every element of a row has an entry of its own (run 1), a block of rows adds up
  * its rows in the workspace; else every row leaves two sums a part there. Both are then added in the order of the rows,
  * in double. */
 #include "ops/norm/kernels.h"
-#include "ops/cpu/simd_rows.h"
+#include "ops/norm/simd_norm.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/tile.h"
 
@@ -15,18 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 14, MOST_CHUNKS = 64, FEW_CHUNKS = 8, LEAST_ROWS = 32, BLOCK = 256 };
+enum { BLOCK = 1 << 14, MOST_BLOCKS = 64, FEW_BLOCKS = 8, LEAST_ROWS = 32, ENTRIES = 256 };
 
 struct rows_state {
     struct zt_norm norm;
-    const struct zt_row_kernels *kernels;
+    const struct zt_norm_kernels *kernels;
     size_t bytes;         /* of an element */
     int x;                /* input */
-    int64_t rows, chunks; /* rows: of a chunk */
+    int64_t rows, blocks; /* rows: of a block */
     int64_t entries;      /* of scale */
 };
 
-/* The workspace: scale, bias; in gradients then dscale and dbias of every chunk, or of every row. */
+/* The workspace: scale, bias; in gradients then dscale and dbias of every block, or of every row. */
 struct job {
     const struct zt_call *call;
     const struct rows_state *s;
@@ -43,7 +43,7 @@ static bool supports(const struct zt_graph *g, int node, int x) {
     for (int i = x + 1; i < n->in_count; i++)
         if (zt_in(g, node, i) && !zt_row_type(zt_in(g, node, i)->dtype))
             return false;
-    return zt_row_kernels() && zt_row_type(dtype) && zt_shape_count(&zt_in(g, node, x)->shape) > 0;
+    return zt_norm_kernels() && zt_row_type(dtype) && zt_shape_count(&zt_in(g, node, x)->shape) > 0;
 }
 
 bool zt_norm_cpu_supports(const struct zt_graph *g, int node) {
@@ -56,14 +56,14 @@ bool zt_norm_grad_cpu_supports(const struct zt_graph *g, int node) {
     return supports(g, node, 1);
 }
 
-/* Chunks by the shape alone. In gradients of scales each has sums of its own: no more of them than pays. */
+/* Blocks by the shape alone. In gradients of scales each has sums of its own: no more of them than pays. */
 static void cut(struct rows_state *s, bool grad) {
     const struct zt_norm *n = &s->norm;
-    int64_t chunks = zt_ceil_div(n->rows * n->length, CHUNK);
+    int64_t blocks = zt_ceil_div(n->rows * n->length, BLOCK);
     if (grad && n->run == 1)
-        chunks = zt_min_int(chunks, zt_max_int(FEW_CHUNKS, zt_min_int(MOST_CHUNKS, n->rows / LEAST_ROWS)));
-    s->rows = zt_ceil_div(n->rows, zt_min_int(chunks, n->rows));
-    s->chunks = zt_ceil_div(n->rows, s->rows);
+        blocks = zt_min_int(blocks, zt_max_int(FEW_BLOCKS, zt_min_int(MOST_BLOCKS, n->rows / LEAST_ROWS)));
+    s->rows = zt_ceil_div(n->rows, zt_min_int(blocks, n->rows));
+    s->blocks = zt_ceil_div(n->rows, s->rows);
 }
 
 static void prepare(struct zt_prepare *p, const struct zt_norm *norm, int x) {
@@ -71,12 +71,12 @@ static void prepare(struct zt_prepare *p, const struct zt_norm *norm, int x) {
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     s->norm = *norm;
-    s->kernels = zt_row_kernels();
+    s->kernels = zt_norm_kernels();
     s->bytes = zt_dtype_bytes(zt_in(p->graph, p->node, x)->dtype);
     s->x = x;
     s->entries = norm->period * norm->per_row;
     cut(s, x == 1);
-    int64_t sums = norm->run == 1 ? s->chunks * s->entries : norm->rows * norm->per_row;
+    int64_t sums = norm->run == 1 ? s->blocks * s->entries : norm->rows * norm->per_row;
     p->workspace_bytes = (size_t)(2 * s->entries + (x == 1 ? 2 * sums : 0)) * sizeof(float);
     p->state = s;
 }
@@ -170,7 +170,7 @@ static struct zt_row row_of(const struct job *j, int64_t row) {
  * a float, the differences are small and their mean is what it is off by. */
 static void row_statistics(const struct job *j, int64_t row, const void *x, int out, struct zt_row *r) {
     const struct zt_norm *n = &j->s->norm;
-    const struct zt_row_kernels *k = j->s->kernels;
+    const struct zt_norm_kernels *k = j->s->kernels;
     double count = (double)n->length, off, squares;
     r->mean = n->centred ? (float)(k->row_sum(r->dtype, n->length, x) / count) : 0;
     k->row_moments(r->dtype, n->length, x, r->mean, &off, &squares);
@@ -197,32 +197,32 @@ static void normalise_row(const struct job *j, int64_t row) {
         j->s->kernels->normalise(&r, x, y);
 }
 
-static void normalise_chunk(void *arg, int64_t chunk) {
+static void normalise_block(void *arg, int64_t block) {
     const struct job *j = arg;
-    int64_t end = zt_min_int(j->s->norm.rows, (chunk + 1) * j->s->rows);
-    for (int64_t row = chunk * j->s->rows; row < end; row++)
+    int64_t end = zt_min_int(j->s->norm.rows, (block + 1) * j->s->rows);
+    for (int64_t row = block * j->s->rows; row < end; row++)
         normalise_row(j, row);
 }
 
 bool zt_norm_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     struct job j = job_of(call);
-    zt_parallel_for(call->threads, j.s->chunks, normalise_chunk, &j);
+    zt_parallel_for(call->threads, j.s->blocks, normalise_block, &j);
     return true;
 }
 
-static void stats_chunk(void *arg, int64_t chunk) {
+static void stats_block(void *arg, int64_t block) {
     const struct job *j = arg;
-    int64_t end = zt_min_int(j->s->norm.rows, (chunk + 1) * j->s->rows);
+    int64_t end = zt_min_int(j->s->norm.rows, (block + 1) * j->s->rows);
     struct zt_row r = { .dtype = j->call->in[0].dtype };
-    for (int64_t row = chunk * j->s->rows; row < end; row++)
+    for (int64_t row = block * j->s->rows; row < end; row++)
         row_statistics(j, row, zt_element(j->call->in[0].data, j->s->bytes, row * j->s->norm.length), 0, &r);
 }
 
 bool zt_norm_stats_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     struct job j = { .call = call, .s = call->state };
-    zt_parallel_for(call->threads, j.s->chunks, stats_chunk, &j);
+    zt_parallel_for(call->threads, j.s->blocks, stats_block, &j);
     return true;
 }
 
@@ -275,27 +275,27 @@ static void grad_row(const struct job *j, int64_t row, float *dscale, float *dbi
         j->s->kernels->normalise_grad(&r, dy, x, (float)shift, (float)slope, dx, dscale, dbias);
 }
 
-static void grad_chunk(void *arg, int64_t chunk) {
+static void grad_block(void *arg, int64_t block) {
     const struct job *j = arg;
     const struct rows_state *s = j->s;
-    int64_t end = zt_min_int(s->norm.rows, (chunk + 1) * s->rows);
-    float *sums = j->sums + chunk * 2 * s->entries;
+    int64_t end = zt_min_int(s->norm.rows, (block + 1) * s->rows);
+    float *sums = j->sums + block * 2 * s->entries;
     if (s->norm.run == 1)
         memset(sums, 0, (size_t)(2 * s->entries) * sizeof *sums);
-    for (int64_t row = chunk * s->rows; row < end; row++) {
+    for (int64_t row = block * s->rows; row < end; row++) {
         float *at = sums + row % s->norm.period * s->norm.per_row;
         grad_row(j, row, at, at + s->entries);
     }
 }
 
-/* dscale and dbias of a block of entries, from the sums of chunks or rows. */
+/* dscale and dbias of a block of entries, from the sums of blocks or rows. */
 static void add_block(void *arg, int64_t block) {
     const struct job *j = arg;
     const struct rows_state *s = j->s;
     const struct zt_norm *n = &s->norm;
-    int64_t first = block * BLOCK, count = zt_min_int(BLOCK, s->entries - first);
-    double sum[2][BLOCK] = { { 0 } };
-    for (int64_t c = 0; n->run == 1 && c < s->chunks; c++)
+    int64_t first = block * ENTRIES, count = zt_min_int(ENTRIES, s->entries - first);
+    double sum[2][ENTRIES] = { { 0 } };
+    for (int64_t c = 0; n->run == 1 && c < s->blocks; c++)
         for (int which = 0; which < 2; which++)
             for (int64_t i = 0; i < count; i++)
                 sum[which][i] += (double)j->sums[(2 * c + which) * s->entries + first + i];
@@ -312,7 +312,7 @@ static void add_block(void *arg, int64_t block) {
 bool zt_norm_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     struct job j = job_of(call);
-    zt_parallel_for(call->threads, j.s->chunks, grad_chunk, &j);
-    zt_parallel_for(call->threads, zt_ceil_div(j.s->entries, BLOCK), add_block, &j);
+    zt_parallel_for(call->threads, j.s->blocks, grad_block, &j);
+    zt_parallel_for(call->threads, zt_ceil_div(j.s->entries, ENTRIES), add_block, &j);
     return true;
 }

@@ -16,6 +16,8 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 
 static const struct zt_attr_spec lp_attrs[] = { { "axis", ZT_ATTR_INT }, { "p", ZT_ATTR_INT }, { 0 } };
@@ -42,18 +44,6 @@ static bool check_pair(const struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 /* ---- LpNormalization ---- */
-
-bool zt_lp_read(const struct zt_graph *g, int node, struct zt_axis_slices *lines, int *p, struct zt_err *err) {
-    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
-    int axis;
-    *p = zt_attr_int(g->nodes[node], "p", 2) == 1 ? 1 : 2;
-    if (zt_attr_int(g->nodes[node], "p", 2) != *p)
-        return zt_node_fail(g, node, err, "p = %lld, allowed 1 and 2", (long long)zt_attr_int(g->nodes[node], "p", 2));
-    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), x->rank, &axis, err))
-        return false;
-    *lines = zt_axis_slices_along(x, axis);
-    return true;
-}
 
 static bool lp_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_axis_slices lines;
@@ -150,24 +140,6 @@ static bool lp_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* ---- LRN ---- */
 
-bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct zt_err *err) {
-    const struct zt_node *n = g->nodes[node];
-    const struct zt_value *x = zt_in(g, node, 0);
-    int64_t size = zt_attr_int(n, "size", 1);
-    if (x->shape.rank < 2)
-        return zt_node_fail(g, node, err, "input \"%s\" has rank %d, wants 2 or more (N, C, then spatial axes)",
-                            x->name, x->shape.rank);
-    if (size < 1)
-        return zt_node_fail(g, node, err, "size = %lld, wants 1 or more", (long long)size);
-    *to = (struct zt_lrn){ zt_axis_slices_along(&x->shape, 1),
-                           (size - 1) / 2,
-                           size / 2,
-                           (double)zt_attr_float(n, "alpha", 1e-4f) / (double)size,
-                           (double)zt_attr_float(n, "beta", 0.75f),
-                           (double)zt_attr_float(n, "bias", 1) };
-    return true;
-}
-
 static bool lrn_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_lrn lrn;
     return zt_lrn_read(g, node, &lrn, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
@@ -194,22 +166,32 @@ static double lrn_slope(const struct zt_lrn *n, const struct zt_axis_slice *dy, 
     return at(dy, c) * pow(lrn_sum(n, x, c), -n->beta) - 2 * n->alpha * n->beta * at(x, c) * sum;
 }
 
-static bool run_lrn(const struct zt_call *call, bool grad, struct zt_err *err) {
-    struct zt_lrn n;
-    if (!zt_lrn_read(call->graph, zt_call_node(call), &n, err))
-        return false;
-    int64_t lines = n.lines.outer * n.lines.inner;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(lines * n.lines.length)))         \
-    schedule(static)
-    for (int64_t i = 0; i < lines; i++) {
-        struct zt_axis_slice dy = { &call->in[0], zt_axis_slices_start(&n.lines, i), n.lines.inner, n.lines.length },
-                             x = dy;
-        x.view = &call->in[grad];
-        for (int64_t c = 0; c < x.length; c++) {
-            double y = grad ? lrn_slope(&n, &dy, &x, c) : at(&x, c) * pow(lrn_sum(&n, &x, c), -n.beta);
-            zt_store_double(call->out[0].dtype, call->out[0].data, x.start + c * x.stride, y);
-        }
+struct lrn_job {
+    const struct zt_call *call;
+    struct zt_lrn lrn;
+    bool grad;
+};
+
+static void lrn_slice(void *arg, int64_t i) {
+    const struct lrn_job *j = arg;
+    const struct zt_lrn *n = &j->lrn;
+    const struct zt_view *out = &j->call->out[0];
+    struct zt_axis_slice dy = { &j->call->in[0], zt_axis_slices_start(&n->lines, i), n->lines.inner, n->lines.length },
+                         x = dy;
+    x.view = &j->call->in[j->grad];
+    for (int64_t c = 0; c < x.length; c++) {
+        double y = j->grad ? lrn_slope(n, &dy, &x, c) : at(&x, c) * pow(lrn_sum(n, &x, c), -n->beta);
+        zt_store_double(out->dtype, out->data, x.start + c * x.stride, y);
     }
+}
+
+static bool run_lrn(const struct zt_call *call, bool grad, struct zt_err *err) {
+    struct lrn_job j = { .call = call, .grad = grad };
+    if (!zt_lrn_read(call->graph, zt_call_node(call), &j.lrn, err))
+        return false;
+    int64_t slices = j.lrn.lines.outer * j.lrn.lines.inner;
+    double work = 16.0 * (double)(slices * j.lrn.lines.length);
+    zt_parallel_for(zt_threads_worth(call->threads, work), slices, lrn_slice, &j);
     return true;
 }
 
@@ -243,27 +225,6 @@ static bool lrn_grad(struct zt_grad *b, int node, struct zt_err *err) {
 }
 
 /* ---- MeanVarianceNormalization ---- */
-
-bool zt_mvn_read(const struct zt_graph *g, int node, struct zt_mvn *to, struct zt_err *err) {
-    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
-    bool marked[ZT_MAX_RANK];
-    int count;
-    int64_t stride[ZT_MAX_RANK];
-    if (!zt_ops_axes(g, node, -1, "axes", x->rank, marked, &count, err))
-        return false;
-    if (count < 0 && x->rank != 4)
-        return zt_node_fail(g, node, err, "input of rank %d, wants 4 where axes are not given", x->rank);
-    zt_shape_strides(x, stride);
-    *to = (struct zt_mvn){ 0 };
-    for (int k = 0; k < x->rank; k++) {
-        bool over = count < 0 ? k != 1 : marked[k];
-        struct zt_shape *s = over ? &to->over : &to->kept;
-        to->marked[k] = over;
-        (over ? to->over_step : to->kept_step)[s->rank] = stride[k];
-        s->dim[s->rank++] = x->dim[k];
-    }
-    return true;
-}
 
 static bool mvn_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_mvn mvn;

@@ -1,12 +1,13 @@
-/* LRN, LpNormalization (p = 2) and MeanVarianceNormalization on the CPU, with their gradients: bundles of lines
- * (simd_rows.h), formulas in norm_slices.c.
+/* LRN, LpNormalization (p = 2) and MeanVarianceNormalization on the CPU, with their gradients: bundles of slices
+ * (simd_norm.h), formulas in norm_slices.c.
  *
  * MeanVarianceNormalization: x is [A, B, C, D] with A and C averaged over, A or D being 1. Moments and gradient sums
- * are taken along C, a line, and a group's A lines are put together in double. */
+ * are taken along C, a slice, and a group's A slices are put together in double. */
 #include "ops/norm/norm_slices.h"
 
 #include "ops/norm/kernels.h"
-#include "ops/cpu/simd_rows.h"
+#include "ops/norm/simd_norm.h"
+#include "ops/kernel/merge_axes.h"
 #include "ops/kernel/tile.h"
 
 #include "device/threads.h"
@@ -15,106 +16,99 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 16 }; /* at most */
+enum { VECTOR = 16 }; /* at most */
 enum kind { RESPONSE, LENGTH, MEAN_VARIANCE };
 
 struct state {
     enum kind kind;
     struct zt_bundles bundles;
-    const struct zt_row_kernels *kernels;
+    const struct zt_norm_kernels *kernels;
     struct zt_response response;
-    int64_t parts, groups; /* MEAN_VARIANCE: lines of a group */
+    int64_t parts, groups; /* MEAN_VARIANCE: slices of a group */
     bool grad;
     size_t bytes; /* of an element */
 };
 
 /* ---- which ---- */
 
-static bool mean_variance_lines(const struct zt_graph *g, int node, struct state *s, struct zt_axis_slices *lines) {
+static bool mean_variance_slices(const struct zt_graph *g, int node, struct state *s, struct zt_axis_slices *slices) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     struct zt_err err = { 0 };
     struct zt_mvn mvn;
     int64_t dim[ZT_MAX_RANK] = { 0 };
     bool over[ZT_MAX_RANK] = { false };
-    int count = 0;
+    int count;
     if (!zt_mvn_read(g, node, &mvn, &err))
         return false;
-    for (int k = 0; k < x->rank; k++) { /* neighbours of one kind are one */
-        if (x->dim[k] == 1)
-            continue;
-        if (count == 0 || over[count - 1] != mvn.marked[k]) {
-            over[count] = mvn.marked[k];
-            dim[count++] = 1;
-        }
-        dim[count - 1] *= x->dim[k];
-    }
+    count = zt_merge_marked_axes(x, mvn.marked, dim, over);
     int first = count > 0 && !over[0]; /* axes kept before the first that is averaged over */
     int64_t kept = first ? dim[0] : 1;
     s->parts = 1;
     if (count - first <= 2) {
-        *lines =
+        *slices =
             (struct zt_axis_slices){ kept, count > first ? dim[first] : 1, count - first == 2 ? dim[first + 1] : 1 };
     } else if (!first && count == 3) {
         s->parts = dim[0];
-        *lines = (struct zt_axis_slices){ dim[0] * dim[1], dim[2], 1 };
+        *slices = (struct zt_axis_slices){ dim[0] * dim[1], dim[2], 1 };
     } else {
         return false;
     }
-    s->groups = lines->outer / s->parts * lines->inner;
+    s->groups = slices->outer / s->parts * slices->inner;
     return true;
 }
 
-static bool read_state(const struct zt_graph *g, int node, struct state *s, struct zt_axis_slices *lines) {
+static bool read_state(const struct zt_graph *g, int node, struct state *s, struct zt_axis_slices *slices) {
     const struct zt_node *n = g->nodes[node];
     struct zt_err err = { 0 };
     struct zt_lrn lrn;
     int p;
-    *s = (struct state){ .grad = n->in_count > 1, .kernels = zt_row_kernels() };
+    *s = (struct state){ .grad = n->in_count > 1, .kernels = zt_norm_kernels() };
     if (strncmp(n->op->name, "LRN", 3) == 0) {
         if (!zt_lrn_read(g, node, &lrn, &err) || lrn.lines.inner == 1)
             return false;
-        *lines = lrn.lines;
+        *slices = lrn.lines;
         s->kind = RESPONSE;
-        s->response = (struct zt_response){ zt_min_int(lrn.before, lines->length), zt_min_int(lrn.after, lines->length),
-                                            (float)lrn.alpha, (float)lrn.beta, (float)lrn.bias };
+        s->response =
+            (struct zt_response){ zt_min_int(lrn.before, slices->length), zt_min_int(lrn.after, slices->length),
+                                  (float)lrn.alpha, (float)lrn.beta, (float)lrn.bias };
         return true;
     }
     if (strncmp(n->op->name, "Lp", 2) == 0) {
         s->kind = LENGTH;
-        return zt_lp_read(g, node, lines, &p, &err) && p == 2;
+        return zt_lp_read(g, node, slices, &p, &err) && p == 2;
     }
     s->kind = MEAN_VARIANCE;
-    return mean_variance_lines(g, node, s, lines);
+    return mean_variance_slices(g, node, s, slices);
 }
 
 bool zt_norm_rows_cpu_supports(const struct zt_graph *g, int node) {
     struct state s;
-    struct zt_axis_slices lines;
+    struct zt_axis_slices slices;
     const struct zt_value *x = zt_in(g, node, 0);
-    return zt_row_kernels() && zt_row_type(x->dtype) && zt_shape_count(&x->shape) > 0 &&
-           read_state(g, node, &s, &lines);
+    return zt_norm_kernels() && zt_row_type(x->dtype) && zt_shape_count(&x->shape) > 0 &&
+           read_state(g, node, &s, &slices);
 }
 
-/* Numbers a line in the workspace: moments, sums, then the maps of the groups. LRN: room for each thread. */
+/* Numbers per slice in the workspace: moments, sums, then the maps of the groups. LRN: room for each thread. */
 enum { MEAN, SQUARES, SUM, PRODUCT, PARTS };
 enum { OF_MEAN, OF_X, CONSTANT, OF_DY, MAPS };
 
 bool zt_norm_rows_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct state *s = zt_calloc(1, sizeof *s);
-    struct zt_axis_slices lines;
-    if (!read_state(p->graph, p->node, s, &lines)) {
+    struct zt_axis_slices slices;
+    if (!read_state(p->graph, p->node, s, &slices)) {
         free(s);
         return zt_node_fail(p->graph, p->node, err, "a form that the CPU kernels do not take");
     }
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
-    s->bundles = zt_bundles_of(&lines, dtype, s->kernels->lanes);
+    s->bundles = zt_bundles_of(&slices, dtype, s->kernels->vector);
     s->bytes = zt_dtype_bytes(dtype);
     if (s->kind == MEAN_VARIANCE)
-        p->workspace_bytes = (size_t)(PARTS * lines.outer * lines.inner + MAPS * s->groups) * sizeof(float);
+        p->workspace_bytes = (size_t)(PARTS * slices.outer * slices.inner + MAPS * s->groups) * sizeof(float);
     if (s->kind == RESPONSE && s->grad)
-        p->workspace_bytes = (size_t)(2 * lines.length * LANES * zt_max_int(p->threads, 1)) * sizeof(float);
+        p->workspace_bytes = (size_t)(2 * slices.length * VECTOR * zt_max_int(p->threads, 1)) * sizeof(float);
     p->state = s;
     return true;
 }
@@ -143,10 +137,10 @@ static void *output(const struct job *j, int64_t start) {
     return zt_element(j->call->out[0].data, j->s->bytes, start);
 }
 
-static void respond(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void respond(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
-    (void)line;
-    float *room = (float *)j->call->workspace + zt_parallel_thread() * 2 * j->s->bundles.lines.length * LANES;
+    (void)slice;
+    float *room = (float *)j->call->workspace + zt_parallel_thread() * 2 * j->s->bundles.slices.length * VECTOR;
     if (j->s->grad)
         j->s->kernels->respond_grad(b, input(j, 0, start), input(j, 1, start), &j->s->response, room, output(j, start));
     else
@@ -155,17 +149,17 @@ static void respond(const void *with, const struct zt_bundle *b, int64_t start, 
 
 /* ---- LpNormalization ---- */
 
-static void to_length(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void to_length(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
-    (void)line;
-    static const float zero[LANES];
-    float sum[LANES], squares[LANES], along[LANES], of_x[LANES], of_dy[LANES];
-    const struct zt_row_kernels *k = j->s->kernels;
+    (void)slice;
+    static const float zero[VECTOR];
+    float sum[VECTOR], squares[VECTOR], along[VECTOR], of_x[VECTOR], of_dy[VECTOR];
+    const struct zt_norm_kernels *k = j->s->kernels;
     const void *x = input(j, j->s->grad, start);
     k->products(b, x, x, zero, sum, squares);
     if (j->s->grad)
         k->products(b, input(j, 0, start), x, zero, sum, along);
-    for (int i = 0; i < (b->across ? 1 : b->lanes); i++) {
+    for (int i = 0; i < (b->across ? 1 : b->each); i++) {
         double length = sqrt((double)squares[i]);
         of_dy[i] = length == 0 ? 0 : (float)(1 / length);
         of_x[i] = !j->s->grad ? of_dy[i] : length == 0 ? 0 : (float)(-(double)along[i] / (length * length * length));
@@ -179,20 +173,20 @@ static void to_length(const void *with, const struct zt_bundle *b, int64_t start
 
 /* ---- MeanVarianceNormalization ---- */
 
-static void moments(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void moments(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
-    j->s->kernels->moments(b, input(j, j->s->grad, start), j->part[MEAN] + line, j->part[SQUARES] + line);
+    j->s->kernels->moments(b, input(j, j->s->grad, start), j->part[MEAN] + slice, j->part[SQUARES] + slice);
 }
 
-static void products(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void products(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
-    j->s->kernels->products(b, input(j, 0, start), input(j, 1, start), j->map[OF_MEAN] + line % j->s->groups,
-                            j->part[SUM] + line, j->part[PRODUCT] + line);
+    j->s->kernels->products(b, input(j, 0, start), input(j, 1, start), j->map[OF_MEAN] + slice % j->s->groups,
+                            j->part[SUM] + slice, j->part[PRODUCT] + slice);
 }
 
-static void normalise(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void normalise(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
-    int64_t at = line % j->s->groups;
+    int64_t at = slice % j->s->groups;
     struct zt_row_map map = { j->map[OF_MEAN] + at, j->map[OF_X] + at, j->map[CONSTANT] + at, j->map[OF_DY] + at };
     if (j->s->grad)
         j->s->kernels->affine_grad(b, input(j, 0, start), input(j, 1, start), &map, output(j, start));
@@ -218,12 +212,12 @@ static double variance(const struct job *j, int64_t group, double mean, double l
 
 static void run_mean_variance(struct job *j) {
     const struct state *s = j->s;
-    int64_t lines = s->groups * s->parts;
-    double length = (double)s->bundles.lines.length, all = length * (double)s->parts;
+    int64_t slices = s->groups * s->parts;
+    double length = (double)s->bundles.slices.length, all = length * (double)s->parts;
     for (int i = 0; i < PARTS; i++)
-        j->part[i] = (float *)j->call->workspace + i * lines;
+        j->part[i] = (float *)j->call->workspace + i * slices;
     for (int i = 0; i < MAPS; i++)
-        j->map[i] = (float *)j->call->workspace + PARTS * lines + i * s->groups;
+        j->map[i] = (float *)j->call->workspace + PARTS * slices + i * s->groups;
     each_bundle(j, moments);
     for (int64_t g = 0; g < s->groups; g++)
         j->map[OF_MEAN][g] = (float)(total(j, MEAN, g) / (double)s->parts);

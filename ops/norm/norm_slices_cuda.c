@@ -2,7 +2,7 @@
 #include "ops/cuda/describe.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/norm/norm_slices.h"
-#include "ops/cuda/broadcast_cuda.h"
+#include "ops/kernel/merge_axes.h"
 
 #include <string.h>
 
@@ -46,11 +46,11 @@ const struct zt_kernel zt_kernel_lrn_grad_cuda = {
     .prepare = lrn_grad_prepare, .layouts = true, .run = lrn_grad_run, .release = free
 };
 
-/* Axes of one side, neighbours that go on alike merged. */
-static int merged(const struct zt_shape *shape, const int64_t *step, int64_t *dim, int64_t (*to)[ZT_MAX_RANK]) {
+/* Writes the merged axes of one side; returns their number. */
+static int merge_side(const struct zt_shape *shape, const int64_t *step, int64_t *dim, int64_t *to) {
     memcpy(dim, shape->dim, sizeof shape->dim);
-    memcpy(*to, step, sizeof *to);
-    return zt_axes_cuda(shape->rank, dim, 1, to);
+    memcpy(to, step, (size_t)shape->rank * sizeof *to);
+    return zt_merge_axes(shape->rank, dim, 1, &to);
 }
 
 static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
@@ -60,8 +60,8 @@ static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_launch_mvn *n = zt_calloc(1, sizeof *n);
     n->kept = zt_shape_count(&mvn.kept);
     n->over = zt_shape_count(&mvn.over);
-    n->kept_axes = merged(&mvn.kept, mvn.kept_step, n->kept_dim, &n->kept_step);
-    n->over_axes = merged(&mvn.over, mvn.over_step, n->over_dim, &n->over_step);
+    n->kept_axes = merge_side(&mvn.kept, mvn.kept_step, n->kept_dim, n->kept_step);
+    n->over_axes = merge_side(&mvn.over, mvn.over_step, n->over_dim, n->over_step);
     q->state = n;
     return true;
 }

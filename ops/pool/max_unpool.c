@@ -3,7 +3,10 @@
 #include "ops/pool/kernels.h"
 #include "ops/conv/launch_columns.h"
 #include "ops/kernel/element_blocks.h"
+#include "ops/kernel/tile.h"
 #include "ops/kernel/shape.h"
+
+#include "device/threads.h"
 
 #include <string.h>
 
@@ -90,29 +93,43 @@ static int64_t place_of(int64_t flat, const struct zt_shape *inner, const int64_
     return at;
 }
 
+struct job {
+    const int64_t *index;
+    const struct zt_view *pooled, *whole;
+    struct zt_shape inner;
+    int64_t stride[ZT_MAX_RANK]; /* of `whole` */
+    bool same, forward;          /* same: whole has the shape `inner` */
+};
+
+/* A block of elements of `pooled`. */
+static void move_block(void *arg, int64_t block) {
+    const struct job *j = arg;
+    const size_t bytes = zt_dtype_bytes(j->pooled->dtype);
+    const int64_t end = zt_min_int(zt_shape_count(&j->pooled->shape), (block + 1) * ZT_ELEMENT_BLOCK);
+    for (int64_t e = block * ZT_ELEMENT_BLOCK; e < end; e++) {
+        const int64_t at = j->same ? j->index[e] : place_of(j->index[e], &j->inner, j->stride);
+        if (bytes == 4 && j->forward)
+            ((uint32_t *)j->whole->data)[at] = ((const uint32_t *)j->pooled->data)[e];
+        else if (bytes == 4)
+            ((uint32_t *)j->pooled->data)[e] = ((const uint32_t *)j->whole->data)[at];
+        else
+            memcpy(zt_element(j->forward ? j->whole->data : j->pooled->data, bytes, j->forward ? at : e),
+                   zt_element(j->forward ? j->pooled->data : j->whole->data, bytes, j->forward ? e : at), bytes);
+    }
+}
+
 /* Copies the elements of `pooled` from or to their places in `whole`: to them in order, since places may repeat. */
 static bool move_elements(const struct zt_call *call, const struct zt_view *pooled, const struct zt_view *whole,
                           bool forward, struct zt_err *err) {
-    const int64_t *index = call->in[1].data, elems = zt_shape_count(&pooled->shape);
-    const size_t bytes = zt_dtype_bytes(pooled->dtype);
-    struct zt_shape inner;
-    int64_t stride[ZT_MAX_RANK];
-    if (!pooled_shape(call->graph, zt_call_node(call), &pooled->shape, &inner, err) ||
-        !check_indices(call, elems, zt_shape_count(&inner), err))
+    const int64_t elems = zt_shape_count(&pooled->shape);
+    struct job j = { .index = call->in[1].data, .pooled = pooled, .whole = whole, .forward = forward };
+    if (!pooled_shape(call->graph, zt_call_node(call), &pooled->shape, &j.inner, err) ||
+        !check_indices(call, elems, zt_shape_count(&j.inner), err))
         return false;
-    zt_shape_strides(&whole->shape, stride);
-    const bool same = zt_shape_equal(&inner, &whole->shape);
-#pragma omp parallel for num_threads(forward ? 1 : zt_threads_worth(call->threads, (double)elems)) schedule(static)
-    for (int64_t e = 0; e < elems; e++) {
-        const int64_t at = same ? index[e] : place_of(index[e], &inner, stride);
-        if (bytes == 4 && forward)
-            ((uint32_t *)whole->data)[at] = ((const uint32_t *)pooled->data)[e];
-        else if (bytes == 4)
-            ((uint32_t *)pooled->data)[e] = ((const uint32_t *)whole->data)[at];
-        else
-            memcpy(zt_element(forward ? whole->data : pooled->data, bytes, forward ? at : e),
-                   zt_element(forward ? pooled->data : whole->data, bytes, forward ? e : at), bytes);
-    }
+    zt_shape_strides(&whole->shape, j.stride);
+    j.same = zt_shape_equal(&j.inner, &whole->shape);
+    zt_parallel_for(forward ? 1 : zt_threads_worth(call->threads, (double)elems), zt_ceil_div(elems, ZT_ELEMENT_BLOCK),
+                    move_block, &j);
     return true;
 }
 

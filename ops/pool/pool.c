@@ -17,6 +17,8 @@
 #include "ops/kernel/tile.h"
 #include "ops/kernel/training_form.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 
 #define POOL_ATTRS                                                                                                     \
@@ -223,15 +225,29 @@ static double work_of(const struct zt_pool *p) {
     return (double)p->planes * (double)p->window.out_elems * (double)p->window.kernel_elems;
 }
 
+/* Adds what the results at `s` (through window position k) give to a row of dx. */
+typedef void gather(const struct zt_call *call, const struct zt_pool *pool, int64_t plane, int64_t k,
+                    const struct zt_stretch *s, const double *dy, double *dx);
+
+struct planes {
+    const struct zt_call *call;
+    struct zt_pool pool;
+    const struct pooling *kind; /* forward */
+    gather *add;                /* backward */
+};
+
+static void run_one_plane(void *arg, int64_t plane) {
+    const struct planes *p = arg;
+    run_plane(p->call, &p->pool, p->kind, plane);
+}
+
 static bool run_pool(const struct zt_call *call, const struct pooling *kind,
                      bool (*read)(const struct zt_graph *, int, struct zt_pool *, struct zt_err *),
                      struct zt_err *err) {
-    struct zt_pool pool;
-    if (!read(call->graph, zt_call_node(call), &pool, err))
+    struct planes p = { .call = call, .kind = kind };
+    if (!read(call->graph, zt_call_node(call), &p.pool, err))
         return false;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&pool))) schedule(static)
-    for (int64_t plane = 0; plane < pool.planes; plane++)
-        run_plane(call, &pool, kind, plane);
+    zt_parallel_for(zt_threads_worth(call->threads, work_of(&p.pool)), p.pool.planes, run_one_plane, &p);
     return true;
 }
 
@@ -248,10 +264,6 @@ RUN(global_average_ref, average_pooling, zt_pool_read_global)
 RUN(global_lp_ref, power_pooling, zt_pool_read_global)
 
 /* ---- gradient kernels: each input element gathers from the windows that cover it, so threads never meet ---- */
-
-/* Adds what the results at `s` (through window position k) give to a row of dx. */
-typedef void gather(const struct zt_call *call, const struct zt_pool *pool, int64_t plane, int64_t k,
-                    const struct zt_stretch *s, const double *dy, double *dx);
 
 static void gather_max(const struct zt_call *call, const struct zt_pool *pool, int64_t plane, int64_t k,
                        const struct zt_stretch *s, const double *dy, double *dx) {
@@ -303,16 +315,20 @@ static void grad_row(const struct zt_call *call, const struct zt_pool *pool, gat
                    count, dx);
 }
 
+static void grad_plane(void *arg, int64_t plane) {
+    const struct planes *p = arg;
+    const struct zt_window *w = &p->pool.window;
+    int64_t length = w->in[w->axes - 1];
+    for (int64_t line = 0; line * length < w->in_elems; line++)
+        for (int64_t from = 0; from < length; from += ZT_ELEMENT_BLOCK)
+            grad_row(p->call, &p->pool, p->add, plane, line, from, (int)zt_min_int(ZT_ELEMENT_BLOCK, length - from));
+}
+
 static bool run_grad(const struct zt_call *call, gather *add, struct zt_err *err) {
-    struct zt_pool pool;
-    if (!zt_pool_read_grad(call->graph, zt_call_node(call), &pool, err))
+    struct planes p = { .call = call, .add = add };
+    if (!zt_pool_read_grad(call->graph, zt_call_node(call), &p.pool, err))
         return false;
-    int64_t length = pool.window.in[pool.window.axes - 1];
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&pool))) schedule(static)
-    for (int64_t plane = 0; plane < pool.planes; plane++)
-        for (int64_t line = 0; line * length < pool.window.in_elems; line++)
-            for (int64_t from = 0; from < length; from += ZT_ELEMENT_BLOCK)
-                grad_row(call, &pool, add, plane, line, from, (int)zt_min_int(ZT_ELEMENT_BLOCK, length - from));
+    zt_parallel_for(zt_threads_worth(call->threads, work_of(&p.pool)), p.pool.planes, grad_plane, &p);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* Pools on blocked activations, a channel group of a sample at a time (simd_planes.h): oneDNN's max pool keeps four
+/* Pools on blocked activations, a channel group of a sample at a time (simd_pool.h): oneDNN's max pool keeps four
  * bytes a position and takes three times as long, its average pool knows no dilation and no padding that only ceil_mode
  * reaches. */
 #include "ops/pool/pool_cpu.h"
@@ -6,7 +6,7 @@
 #include "ops/pool/kernels.h"
 #include "ops/cpu/blocked_layout.h"
 #include "ops/pool/pool.h"
-#include "ops/cpu/simd_planes.h"
+#include "ops/pool/simd_pool.h"
 
 #include "device/threads.h"
 
@@ -44,7 +44,7 @@ struct zt_simd_pool zt_simd_pool_of(const struct zt_window *w) {
 
 struct pool_state {
     struct zt_simd_pool pool;
-    const struct zt_simd_kernels *kernels;
+    const struct zt_pool_kernels *kernels;
     struct zt_planes big, small; /* the input's planes, the results' */
     enum zt_simd_sum_kind kind;
     float *numbers; /* of `share`, NULL: nothing is divided */
@@ -66,7 +66,7 @@ static struct pool_state *keep(struct zt_prepare *p, const struct zt_pool *pool,
     zt_planes_of(big, big_shape, &s->big);
     zt_planes_of(small, small_shape, &s->small);
     s->pool.pixel = s->big.pixel;
-    s->kernels = zt_simd_kernels(s->big.lanes);
+    s->kernels = zt_pool_kernels(s->big.vector);
     p->state = s;
     return s;
 }

@@ -2,7 +2,7 @@
 #ifndef ZT_OPS_POOL_POOL_CPU_H
 #define ZT_OPS_POOL_POOL_CPU_H
 
-#include "ops/cpu/simd_planes.h"
+#include "ops/pool/simd_pool.h"
 #include "ops/kernel/window.h"
 
 /* At most ZT_POOL_AXES axes; `pixel` and `wide` are left to the caller. */

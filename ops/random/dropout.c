@@ -101,28 +101,34 @@ double zt_dropout_scale(double ratio) {
     return ratio < 1 ? 1 / (1 - ratio) : 0;
 }
 
-static void drop_row(const struct zt_call *call, const struct zt_draws *draws, int64_t row, int64_t width,
-                     double ratio) {
+struct dropping {
+    const struct zt_call *call;
+    struct zt_draws draws;
+    int64_t width; /* elements of a row */
+    double ratio;
+};
+
+static void drop_row(void *arg, int64_t row) {
+    const struct dropping *d = arg;
     bool mask[ZT_ELEMENT_BLOCK];
     double u[ZT_ELEMENT_BLOCK];
-    for (int64_t at = 0; at < width; at += ZT_ELEMENT_BLOCK) {
-        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, width - at);
-        zt_draws_uniform(draws, row, at, count, u);
+    for (int64_t at = 0; at < d->width; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, d->width - at);
+        zt_draws_uniform(&d->draws, row, at, count, u);
         for (int64_t i = 0; i < count; i++)
-            mask[i] = u[i] >= ratio;
-        apply(call, row * width + at, count, mask, zt_dropout_scale(ratio));
+            mask[i] = u[i] >= d->ratio;
+        apply(d->call, row * d->width + at, count, mask, zt_dropout_scale(d->ratio));
     }
 }
 
 static bool train_ref(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_shape *x = &call->in[0].shape;
-    const struct zt_draws draws = zt_draws_of(call, zt_attr_text(call->node, "key", call->node->name));
-    int64_t rows = x->rank > 0 ? x->dim[0] : 1, width = rows ? zt_shape_count(x) / rows : 0;
-    double ratio = ratio_of(call, 1);
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 4.0 * (double)(rows * width))) schedule(static)
-    for (int64_t row = 0; row < rows; row++)
-        drop_row(call, &draws, row, width, ratio);
+    struct dropping d = { .call = call, .ratio = ratio_of(call, 1) };
+    int64_t rows = x->rank > 0 ? x->dim[0] : 1;
+    d.draws = zt_draws_of(call, zt_attr_text(call->node, "key", call->node->name));
+    d.width = rows ? zt_shape_count(x) / rows : 0;
+    zt_parallel_for(zt_threads_worth(call->threads, 4.0 * (double)(rows * d.width)), rows, drop_row, &d);
     return true;
 }
 

@@ -14,6 +14,8 @@
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 
 /* ---- draws ---- */
@@ -138,19 +140,31 @@ static void finish_bernoulli(const struct zt_call *call, int64_t from, int64_t c
         u[i] = u[i] < p[i];
 }
 
+struct drawing {
+    const struct zt_call *call;
+    struct zt_draws draws;
+    finisher *finish;
+    int64_t width; /* elements of a row */
+};
+
+static void draw_row(void *arg, int64_t row) {
+    const struct drawing *d = arg;
+    const struct zt_view *y = &d->call->out[0];
+    for (int64_t at = 0; at < d->width; at += ZT_ELEMENT_BLOCK) {
+        double block[ZT_ELEMENT_BLOCK];
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, d->width - at);
+        zt_draws_uniform(&d->draws, row, at, whole_pairs(count), block);
+        d->finish(d->call, row * d->width + at, count, block);
+        zt_store_block(y->dtype, y->data, row * d->width + at, 1, count, block);
+    }
+}
+
 static bool draw(const struct zt_call *call, finisher *finish) {
-    const struct zt_view *y = &call->out[0];
-    const struct zt_draws draws = zt_draws_own(call);
-    int64_t rows = y->shape.rank > 0 ? y->shape.dim[0] : 1, width = rows ? zt_shape_count(&y->shape) / rows : 0;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 8.0 * (double)(rows * width))) schedule(static)
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t at = 0; at < width; at += ZT_ELEMENT_BLOCK) {
-            double run[ZT_ELEMENT_BLOCK];
-            int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, width - at);
-            zt_draws_uniform(&draws, row, at, whole_pairs(count), run);
-            finish(call, row * width + at, count, run);
-            zt_store_block(y->dtype, y->data, row * width + at, 1, count, run);
-        }
+    const struct zt_shape *y = &call->out[0].shape;
+    struct drawing d = { .call = call, .draws = zt_draws_own(call), .finish = finish };
+    int64_t rows = y->rank > 0 ? y->dim[0] : 1;
+    d.width = rows ? zt_shape_count(y) / rows : 0;
+    zt_parallel_for(zt_threads_worth(call->threads, 8.0 * (double)(rows * d.width)), rows, draw_row, &d);
     return true;
 }
 
@@ -259,13 +273,22 @@ static void multinomial_row(const struct zt_call *call, const struct zt_draws *d
     }
 }
 
+struct multinomial {
+    const struct zt_call *call;
+    struct zt_draws draws;
+    bool fast;
+};
+
+static void run_multinomial_row(void *arg, int64_t row) {
+    const struct multinomial *m = arg;
+    multinomial_row(m->call, &m->draws, row, m->fast);
+}
+
 static bool draw_classes(const struct zt_call *call, bool fast) {
-    const struct zt_draws draws = zt_draws_own(call);
+    struct multinomial m = { call, zt_draws_own(call), fast };
     const struct zt_shape *x = &call->in[0].shape;
     const double work = 16.0 * (double)x->dim[0] * (double)(x->dim[1] + call->out[0].shape.dim[1]);
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work)) schedule(static)
-    for (int64_t row = 0; row < x->dim[0]; row++)
-        multinomial_row(call, &draws, row, fast);
+    zt_parallel_for(zt_threads_worth(call->threads, work), x->dim[0], run_multinomial_row, &m);
     return true;
 }
 

@@ -180,20 +180,20 @@ void zt_direction_to(struct zt_direction *t, int64_t direction) {
 struct rows_job {
     struct zt_direction *t;
     void (*row)(struct zt_direction *t, int64_t n);
-    int64_t chunk;
+    int64_t block;
 };
 
-static void rows_chunk(void *arg, int64_t chunk) {
+static void rows_block(void *arg, int64_t block) {
     const struct rows_job *job = arg;
-    int64_t end = zt_min_int((chunk + 1) * job->chunk, job->t->rows);
-    for (int64_t n = chunk * job->chunk; n < end; n++)
+    int64_t end = zt_min_int((block + 1) * job->block, job->t->rows);
+    for (int64_t n = block * job->block; n < end; n++)
         job->row(job->t, job->t->first + n);
 }
 
 void zt_direction_rows(struct zt_direction *t, void (*row)(struct zt_direction *t, int64_t n)) {
-    enum { CHUNK = 1 << 12 }; /* values of gates, some microseconds of work */
-    struct rows_job job = { t, row, zt_max_int(1, CHUNK / zt_direction_width(t->r)) };
-    zt_parallel_for(t->threads, (t->rows + job.chunk - 1) / job.chunk, rows_chunk, &job);
+    enum { BLOCK = 1 << 12 }; /* values of gates, some microseconds of work */
+    struct rows_job job = { t, row, zt_max_int(1, BLOCK / zt_direction_width(t->r)) };
+    zt_parallel_for(t->threads, (t->rows + job.block - 1) / job.block, rows_block, &job);
 }
 
 struct steps_job {

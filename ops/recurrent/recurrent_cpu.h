@@ -1,16 +1,16 @@
-/* What the float kernels of RNN, GRU and LSTM share: recurrent_cpu.c forwards, recurrent_grad_cpu.c backwards.
+/* Shared by the float kernels of RNN, GRU and LSTM: recurrent_cpu.c (forward) and recurrent_grad_cpu.c (backward).
  *
- *     forwards    gates of all steps = X W^T + bias, one product; a step: += h R^T, then the cell on each row
- *     backwards   a step: the cell on each row, then dh += da R; after all steps dW = da^T X, dR = da^T h, dX = da W
+ *     forward     gates of all steps = X W^T + bias, one product; a step: += h R^T, then the cell on each row
+ *     backward    a step: the cell on each row, then dh += da R; after all steps dW = da^T X, dR = da^T h, dX = da W
  *
- * Steps go by in the order of time (last one first in the reverse direction) and rows that do not run at a time are
- * left alone, so X, Y and their gradients are used where they lie. `place` of (time, row) counts rows of X: vectors of
- * all steps lie in X's order in whatever layout. GRU's last gate has a product of its own (recurrent.h, `apart`).
+ * Steps run in the order of time (in the reverse direction from the last one) and skip rows that have ended, so that X,
+ * Y and their gradients are used in place. `place` of (time, row) counts rows of X: the vectors of all steps are in X's
+ * order in every layout. GRU's last gate has a product of its own (recurrent.h, `apart`).
  *
- * Rows never meet between the steps: where R fits the second cache each thread takes all steps of some rows, so that
- * threads wait for each other once and not at every step. Else they share each step's work, R's columns among it.
+ * Rows are independent of each other between the steps. Where R fits the second cache, each thread takes all steps of
+ * some rows, and threads wait for each other once. Else the threads share each step's work by R's columns.
  *
- * The gates' values are kept for the gradient by the training form; else they are in the workspace. */
+ * The training form keeps the values of the gates for the gradient; other nodes hold them in the workspace. */
 #ifndef ZT_OPS_RECURRENT_RECURRENT_CPU_H
 #define ZT_OPS_RECURRENT_RECURRENT_CPU_H
 
@@ -35,10 +35,10 @@ struct zt_direction {
     const int32_t *lengths;        /* NULL: all rows run at all steps */
     float *gate, *kept;            /* [places, G H], [places, H]; kept NULL: not wanted */
     float *packed, *packed_last;   /* R's gates that see h, and the last one where it is apart */
-    float *bias;                   /* forwards: Wb + Rb */
-    float *h, *c, *product;        /* [N, H]; backwards gradients of h and c, and da_g R_g */
-    float *da, *u, *before_h, *x;  /* backwards, [places, ...]: as zt_simd_row has them; X without rows that are over */
-    float *zero, *part;            /* backwards: [H], [ZT_DIRECTION_PARTS, G H] */
+    float *bias;                   /* forward: Wb + Rb */
+    float *h, *c, *product;        /* [N, H]; backward: gradients of h and c, and da_g R_g */
+    float *da, *u, *before_h, *x;  /* backward, [places, ...]: as zt_simd_row has them; X without rows that are over */
+    float *zero, *part;            /* backward: [H], [ZT_DIRECTION_PARTS, G H] */
     float *scratch;                /* of products */
     int64_t time;                  /* of the step that is computed */
     zt_simd_row_function *row_function; /* and what is done to its rows */
@@ -47,7 +47,7 @@ struct zt_direction {
 /* Inputs of a node; those of its gradient go on with Y, gates, kept and the gradients of the outputs. */
 enum zt_recurrent_in { ZT_IN_W = 1, ZT_IN_R, ZT_IN_B, ZT_IN_LENGTHS, ZT_IN_H, ZT_IN_C, ZT_IN_P };
 
-/* The products of a turn, by what they make. */
+/* The products of a direction, by their result. */
 enum zt_direction_product {
     ZT_DIRECTION_GATES, /* all steps: X W^T + bias */
     ZT_DIRECTION_RECUR, /* a step: gates that see h += h R^T */
@@ -61,20 +61,22 @@ enum zt_direction_product {
     ZT_DIRECTION_PRODUCTS
 };
 struct zt_simd_gemm zt_direction_product(const struct zt_recurrent *r, enum zt_direction_product which);
-/* Runs it; a, b, y: of the first row. `add`: to what is in y. */
+/* Runs the product; a, b and y point to the first row. add: y += the result. */
 void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
                            const float *b, const float *bias, float *y);
 
-/* Fills all but the workspace's vectors. */
+/* Fills all fields but the pointers into the workspace. */
 bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, const struct zt_call *call,
                         struct zt_err *err);
+/* Turns t to direction 0 or 1 of the node. */
 void zt_direction_to(struct zt_direction *t, int64_t direction);
-/* Packs R (transposed: for the way forwards). */
+/* Packs R (transposed: for the forward pass). */
 void zt_direction_pack(struct zt_direction *t, bool transposed);
-/* Lays the workspace of either pass out from `base` (NULL: only counts); returns its floats. */
+/* Assigns the pointers into the workspace at `base` (NULL: only counts); returns the floats of the workspace. */
 int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward, int threads);
 
-/* A state [N, H] from input `in` (zeros where that is omitted; `to` NULL: nothing) and to an output (NULL: omitted). */
+/* Loads a state [N, H] from input `in` (zeros where the input is omitted; nothing where `to` is NULL), and stores one
+ * to an output (nothing where `to` is NULL). */
 void zt_direction_load(const struct zt_direction *t, int in, float *to);
 void zt_direction_store(const struct zt_direction *t, float *to, const float *from);
 

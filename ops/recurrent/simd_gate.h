@@ -1,5 +1,6 @@
-/* The cells of recurrent nodes on one row of floats: what happens between two matrix products of a step. Formulas are
- * in lstm.c, gru.c and rnn.c. Compiled for several instruction sets, chosen by CPUID; no result depends on its place.
+/* Vector loops of the cells of recurrent nodes, on one row of floats between two matrix products of a step. Formulas
+ * are in lstm.c, gru.c and rnn.c. Compiled for several instruction sets, chosen by CPUID; no result depends on its
+ * place.
  */
 #ifndef ZT_OPS_RECURRENT_SIMD_GATE_H
 #define ZT_OPS_RECURRENT_SIMD_GATE_H
@@ -8,8 +9,8 @@
 
 enum zt_simd_gate_kind { ZT_SIMD_SIGMOID, ZT_SIMD_TANH, ZT_SIMD_RELU };
 
-/* A function at a gate. What enters it is cut at -clip and clip; values that are not between `low` and `high` came from
- * a cut argument, so nothing flows back through them. */
+/* A function at a gate. Its argument is clipped to -clip..clip; values outside low..high come from a clipped argument,
+ * and their gradient is 0. */
 struct zt_simd_gate {
     enum zt_simd_gate_kind kind;
     float clip, low, high;
@@ -41,9 +42,10 @@ struct zt_simd_cells {
     zt_simd_row_function *gru_reset, *gru_update;       /* else: up to r h, and from its product on */
     zt_simd_row_function *gru_back, *gru_reset_back;    /* up to da_g, and from its product on */
 };
+/* The loops for the widest vectors of this machine. */
 const struct zt_simd_cells *zt_simd_cells(void);
 
-/* low and high for a clip (INFINITY: none). */
+/* Sets clip, low and high (clip INFINITY: none). */
 void zt_simd_gate_clip(struct zt_simd_gate *gate, float clip);
 
 #endif

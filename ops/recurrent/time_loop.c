@@ -3,6 +3,8 @@
 #include "ops/recurrent/recurrent.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -105,12 +107,22 @@ void zt_time_loop_add_next(struct zt_time_loop *w, int64_t s, int64_t n) {
         w->dh[i] += w->next[i];
 }
 
+struct time_step {
+    struct zt_time_loop *loop;
+    int64_t s;
+    void (*row)(struct zt_time_loop *w, int64_t s, int64_t n);
+};
+
+static void step_row(void *arg, int64_t n) {
+    const struct time_step *t = arg;
+    if (t->s < t->loop->length[n])
+        t->row(t->loop, t->s, n);
+}
+
 void zt_time_loop_rows(struct zt_time_loop *w, int64_t s, void (*row)(struct zt_time_loop *w, int64_t s, int64_t n)) {
+    struct time_step t = { w, s, row };
     double work = 30.0 * (double)w->r->rows * (double)(w->r->hidden * w->r->cell->gates);
-#pragma omp parallel for num_threads(zt_threads_worth(w->threads, work)) schedule(static)
-    for (int64_t n = 0; n < w->r->rows; n++)
-        if (s < w->length[n])
-            row(w, s, n);
+    zt_parallel_for(zt_threads_worth(w->threads, work), w->r->rows, step_row, &t);
 }
 
 void zt_time_loop_gate(const struct zt_time_loop *w, int function, int64_t count, double *x, double *slope) {

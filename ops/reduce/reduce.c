@@ -19,16 +19,6 @@ struct rule {
     bool shifted; /* two passes: the maximum is found first and subtracted (log-sum-exp) */
 };
 
-bool zt_reduce_axes(const struct zt_graph *g, int node, bool marked[ZT_MAX_RANK], struct zt_err *err) {
-    int rank = zt_in(g, node, 0)->shape.rank, count;
-    if (!zt_ops_axes(g, node, 1, "axes", rank, marked, &count, err))
-        return false;
-    if (count <= 0 && !zt_attr_int(g->nodes[node], "noop_with_empty_axes", 0))
-        for (int k = 0; k < rank; k++)
-            marked[k] = true;
-    return true;
-}
-
 bool zt_reduce_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     struct zt_reduction *r = to;

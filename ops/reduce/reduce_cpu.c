@@ -5,7 +5,7 @@
  *     kept last      [.., n, k]    blocks of results side by side, rows folded one under the other (bias gradients)
  *
  * Partial sums are float over at most SPAN terms and double beyond, so that long sums keep their digits; products are
- * double throughout. Log-sum-exp takes the maximum first and subtracts it. A result is made by one chunk alone; where
+ * double throughout. Log-sum-exp takes the maximum first and subtracts it. A result is made by one unit alone; where
  * there are too few for that, rows are cut into pieces by the shape, which are joined in order. So threads change
  * nothing. */
 #include "ops/reduce/reduce_cpu.h"
@@ -14,14 +14,15 @@
 #include "ops/elementwise/simd_elementwise.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/simd_reduce.h"
+#include "ops/kernel/merge_axes.h"
 #include "ops/kernel/tile.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16, SPAN = 64, COLUMNS = 256, SHIFTED_COLUMNS = 64, RESULTS = 16 };
-enum { CHUNKS = 16, PIECE = 256 }; /* chunks wanted, rows of a piece at least */
-enum { FEW = 1 << 15 };            /* elements not worth waking threads for */
+enum { VECTOR = 16, SPAN = 64, COLUMNS = 256, SHIFTED_COLUMNS = 64, RESULTS = 16 };
+enum { UNITS = 16, PIECE = 256 }; /* units wanted, rows of a piece at least */
+enum { FEW = 1 << 15 };           /* elements not worth waking threads for */
 
 /* ID_merge joins two results; ID_flush does so with those of columns and their parts, which start anew. Of the product
  * rows are folded into the whole, the parts stay 1. */
@@ -40,13 +41,13 @@ FOLDS(FOLD)
 
 /* Sixteen products side by side. */
 static double product_row(const float *x, int64_t n) {
-    double part[LANES], total = 1;
-    for (int k = 0; k < LANES; k++)
+    double part[VECTOR], total = 1;
+    for (int k = 0; k < VECTOR; k++)
         part[k] = 1;
-    for (int64_t i = 0; i < n; i += LANES)
-        for (int k = 0; k < LANES && i + k < n; k++)
+    for (int64_t i = 0; i < n; i += VECTOR)
+        for (int k = 0; k < VECTOR && i + k < n; k++)
             part[k] *= (double)x[i + k];
-    for (int k = 0; k < LANES; k++)
+    for (int k = 0; k < VECTOR; k++)
         total *= part[k];
     return total;
 }
@@ -103,7 +104,7 @@ static size_t cut_rows(struct plan *plan) {
     plan->columns = plan->kind->shifted ? SHIFTED_COLUMNS : COLUMNS;
     plan->blocks = zt_ceil_div(width, plan->columns);
     plan->rows = (int64_t)plan->count;
-    plan->pieces = zt_min_int(CHUNKS / (lines * plan->blocks), plan->rows / PIECE);
+    plan->pieces = zt_min_int(UNITS / (lines * plan->blocks), plan->rows / PIECE);
     if (plan->kind->shifted || plan->pieces < 2)
         plan->pieces = 1;
     return plan->pieces > 1 ? sizeof(double) * (size_t)(lines * plan->blocks * plan->pieces * COLUMNS) : 0;
@@ -115,14 +116,7 @@ bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     bool marked[ZT_MAX_RANK];
     if (!zt_reduce_axes(p->graph, p->node, marked, err))
         return false;
-    for (int k = 0; k < x->rank; k++) {
-        if (x->dim[k] == 1)
-            continue;
-        if (plan->axes == 0 || plan->reduced[plan->axes - 1] != marked[k])
-            plan->dim[plan->axes++] = 1;
-        plan->dim[plan->axes - 1] *= x->dim[k];
-        plan->reduced[plan->axes - 1] = marked[k];
-    }
+    plan->axes = zt_merge_marked_axes(x, marked, plan->dim, plan->reduced);
     if (plan->axes == 0)
         plan->dim[plan->axes++] = 1;
     int64_t stride = 1, count = zt_shape_count(x);
@@ -195,12 +189,12 @@ static void exponentials(const float *x, const float *shift, int64_t step, int64
 
 static double fold_row(const struct fold *fold, const float *shift, const float *x, int64_t n) {
     double total = 0;
-    float v[LANES * SPAN];
+    float v[VECTOR * SPAN];
     zt_row_function *row = fold->id == ZT_FOLD_product ? product_row : zt_row_functions()[fold->id];
     if (!shift)
         return row(x, n);
-    for (int64_t at = 0; at < n; at += LANES * SPAN) {
-        const int64_t length = n - at < LANES * SPAN ? n - at : LANES * SPAN;
+    for (int64_t at = 0; at < n; at += VECTOR * SPAN) {
+        const int64_t length = n - at < VECTOR * SPAN ? n - at : VECTOR * SPAN;
         exponentials(x + at, shift, 0, length, v);
         total += row(v, length);
     }
@@ -226,24 +220,24 @@ static double fold_rows(const struct job *job, const struct fold *fold, int64_t 
     return total;
 }
 
-static void reduced_last(void *arg, int64_t chunk) {
+static void reduced_last(void *arg, int64_t unit) {
     const struct job *job = arg;
     const struct plan *plan = job->plan;
-    int64_t end = (chunk + 1) * RESULTS < plan->results ? (chunk + 1) * RESULTS : plan->results;
-    for (int64_t i = chunk * RESULTS; i < end; i++) {
+    int64_t end = (unit + 1) * RESULTS < plan->results ? (unit + 1) * RESULTS : plan->results;
+    for (int64_t i = unit * RESULTS; i < end; i++) {
         float shift = plan->kind->shifted ? shift_of(fold_rows(job, &folds[ZT_FOLD_max], i, NULL)) : 0;
         double total = fold_rows(job, &folds[plan->kind->fold], i, plan->kind->shifted ? &shift : NULL);
         job->y[i] = (float)finish(plan, total, (double)shift);
     }
 }
 
-/* What a chunk folds: columns first..first+columns-1 of a line of results, rows from..end-1. */
+/* What a unit folds: columns first..first+columns-1 of a line of results, rows from..end-1. */
 struct block {
     int64_t line, first, columns, from, end;
 };
 
-static struct block block_of(const struct plan *plan, int64_t chunk) {
-    const int64_t piece = chunk % plan->pieces, at = chunk / plan->pieces, width = plan->dim[plan->axes - 1];
+static struct block block_of(const struct plan *plan, int64_t unit) {
+    const int64_t piece = unit % plan->pieces, at = unit / plan->pieces, width = plan->dim[plan->axes - 1];
     struct block b = { .line = at / plan->blocks, .first = at % plan->blocks * plan->columns };
     b.columns = zt_min_int(plan->columns, width - b.first);
     b.from = plan->rows * piece / plan->pieces;
@@ -287,16 +281,16 @@ static void give(const struct job *job, const struct block *b, const double *tot
         y[k] = (float)finish(plan, total[k], shift ? (double)shift[k] : 0);
 }
 
-static void kept_last(void *arg, int64_t chunk) {
+static void kept_last(void *arg, int64_t unit) {
     const struct job *job = arg;
     const struct plan *plan = job->plan;
-    const struct block b = block_of(plan, chunk);
+    const struct block b = block_of(plan, unit);
     double total[COLUMNS];
     float shift[SHIFTED_COLUMNS];
     if (!plan->kind->shifted) {
         fold_columns(job, &folds[plan->kind->fold], &b, NULL, total);
         if (plan->pieces > 1)
-            memcpy(job->left + chunk * COLUMNS, total, (size_t)b.columns * sizeof *total);
+            memcpy(job->left + unit * COLUMNS, total, (size_t)b.columns * sizeof *total);
         else
             give(job, &b, total, NULL);
         return;

@@ -3,7 +3,7 @@
 #include "ops/reduce/launch_reduce.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/reduce/reduce.h"
-#include "ops/cuda/broadcast_cuda.h"
+#include "ops/kernel/merge_axes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,19 +32,19 @@ static void steps_of(const struct zt_reduction *r, const struct zt_layout *layou
     }
 }
 
-/* The axes with `over` or without: neighbours that go on alike are merged. all_steps: of all axes in x. */
-static int take_axes(const struct zt_reduction *r, const int64_t *all_steps, bool over, int64_t *dim,
-                     int64_t (*step)[ZT_MAX_RANK], int64_t *count) {
+/* Writes the merged axes that are folded (`over`) or kept; returns their number. all_steps: of all axes in x. */
+static int take_axes(const struct zt_reduction *r, const int64_t *all_steps, bool over, int64_t *dim, int64_t *step,
+                     int64_t *count) {
     int axes = 0;
     *count = 1;
     for (int k = 0; k < r->axes; k++) {
         if (r->over[k] != over)
             continue;
         dim[axes] = r->dim[k];
-        (*step)[axes++] = all_steps[k];
+        step[axes++] = all_steps[k];
         *count *= r->dim[k];
     }
-    return zt_axes_cuda(axes, dim, 1, step);
+    return zt_merge_axes(axes, dim, 1, &step);
 }
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
@@ -62,8 +62,8 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     steps_of(&reduction, q->in_layout[0], step);
     struct zt_launch_reduce *r = zt_calloc(1, sizeof *r);
     r->fold = folds[i].fold;
-    r->kept_axes = take_axes(&reduction, step, false, r->kept_dim, &r->kept_step, &r->kept);
-    r->over_axes = take_axes(&reduction, step, true, r->over_dim, &r->over_step, &r->over);
+    r->kept_axes = take_axes(&reduction, step, false, r->kept_dim, r->kept_step, &r->kept);
+    r->over_axes = take_axes(&reduction, step, true, r->over_dim, r->over_step, &r->over);
     r->parts = zt_launch_reduce_parts(r);
     q->workspace_bytes = r->parts > 1 ? (size_t)(r->kept * r->parts) * sizeof(float) : 0;
     q->can_accumulate = r->fold == ZT_FOLD_SUM;

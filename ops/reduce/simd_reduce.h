@@ -1,13 +1,13 @@
-/* Rows folded one under the other, the vector loops of reduce_cpu.c: compiled for several instruction sets, chosen by
- * CPUID. */
+/* Vector loops of reductions: rows folded into one row, or one row into a number. Compiled for several instruction
+ * sets, chosen by CPUID. */
 #ifndef ZT_OPS_REDUCE_SIMD_REDUCE_H
 #define ZT_OPS_REDUCE_SIMD_REDUCE_H
 
 #include <stdint.h>
 
-/* FOLD(id, START, JOIN, MERGE, WHOLE): what terms become, of vectors: a the result so far, x the term; how two results
- * a and x that are doubles become one; what makes one of a row's partial results. START changes no result, also as a
- * term. NaN wins. */
+/* FOLD(id, START, JOIN, MERGE, WHOLE). JOIN: the new result from the result a and the term x, both vectors. MERGE: the
+ * same for two doubles a and x. WHOLE: the function that joins the partial results of a row. START is neutral, also as
+ * a term. A NaN term gives NaN. */
 #define ZT_FLOAT_FOLDS(FOLD)                                                                                           \
     FOLD(sum, 0, a + x, a + x, added)                                                                                  \
     FOLD(abs, 0, a + F(absolute)(x), a + x, added)                                                                     \

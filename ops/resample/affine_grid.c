@@ -7,6 +7,8 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 
+#include "device/threads.h"
+
 #include <string.h>
 
 enum { AXES = ZT_LAUNCH_SAMPLE_AXES };
@@ -104,15 +106,26 @@ static void grid_line(const struct zt_launch_affine_grid *g, int64_t line, const
     }
 }
 
-static bool grid_run(const struct zt_call *call, struct zt_err *err) {
+struct job {
+    const struct zt_call *call;
     struct zt_launch_affine_grid g;
-    if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 0), 1, &g, err))
+};
+
+static int threads_for(const struct job *j) {
+    return zt_threads_worth(j->call->threads, 4.0 * (double)(j->g.batch * j->g.places));
+}
+
+static void run_grid_line(void *arg, int64_t line) {
+    const struct job *j = arg;
+    grid_line(&j->g, line, &j->call->in[0], &j->call->out[0]);
+}
+
+static bool grid_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j = { .call = call };
+    if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 0), 1, &j.g, err))
         return false;
-    const int64_t lines = g.places ? g.batch * g.places / g.dim[g.axes - 1] : 0;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 4.0 * (double)(g.batch * g.places)))              \
-    schedule(static)
-    for (int64_t line = 0; line < lines; line++)
-        grid_line(&g, line, &call->in[0], &call->out[0]);
+    const int64_t lines = j.g.places ? j.g.batch * j.g.places / j.g.dim[j.g.axes - 1] : 0;
+    zt_parallel_for(threads_for(&j), lines, run_grid_line, &j);
     return true;
 }
 
@@ -138,21 +151,23 @@ static void grad_line(const struct zt_launch_affine_grid *g, const struct zt_vie
             sum[r * width + c] += all[r] * b[c];
 }
 
+static void grad_sample(void *arg, int64_t n) {
+    const struct job *j = arg;
+    const struct zt_launch_affine_grid *g = &j->g;
+    const struct zt_view *dtheta = &j->call->out[0];
+    const int numbers = g->axes * (g->axes + 1);
+    const int64_t lines = g->places ? g->places / g->dim[g->axes - 1] : 0;
+    double sum[AXES * (AXES + 1)] = { 0 };
+    for (int64_t line = 0; line < lines; line++)
+        grad_line(g, &j->call->in[0], n * lines + line, sum);
+    zt_store_block(dtheta->dtype, dtheta->data, n * numbers, 1, numbers, sum);
+}
+
 static bool grad_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *dy = &call->in[0], *dtheta = &call->out[0];
-    struct zt_launch_affine_grid g;
-    if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 2), 1, &g, err))
+    struct job j = { .call = call };
+    if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 2), 1, &j.g, err))
         return false;
-    const int numbers = g.axes * (g.axes + 1);
-    const int64_t lines = g.places ? g.places / g.dim[g.axes - 1] : 0;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 4.0 * (double)(g.batch * g.places)))              \
-    schedule(static)
-    for (int64_t n = 0; n < g.batch; n++) {
-        double sum[AXES * (AXES + 1)] = { 0 };
-        for (int64_t line = 0; line < lines; line++)
-            grad_line(&g, dy, n * lines + line, sum);
-        zt_store_block(dtheta->dtype, dtheta->data, n * numbers, 1, numbers, sum);
-    }
+    zt_parallel_for(threads_for(&j), j.g.batch, grad_sample, &j);
     return true;
 }
 

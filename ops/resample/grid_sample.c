@@ -18,53 +18,11 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <string.h>
 
 /* ---- reading the node ---- */
-
-static bool choose(const struct zt_graph *g, int node, const char *attr, const char *const *names, int count, int *to,
-                   struct zt_err *err) {
-    const char *name = zt_attr_text(g->nodes[node], attr, names[0]);
-    for (*to = 0; *to < count; ++*to)
-        if (strcmp(name, names[*to]) == 0)
-            return true;
-    return zt_node_fail(g, node, err, "%s = \"%s\" is not known", attr, name);
-}
-
-bool zt_sampler_read(const struct zt_graph *g, int node, int first, struct zt_sampler *to, struct zt_err *err) {
-    static const char *const modes[] = { "linear", "bilinear", "nearest", "cubic", "bicubic" };
-    static const enum zt_sample_mode mode_of[] = { ZT_SAMPLE_LINEAR, ZT_SAMPLE_LINEAR, ZT_SAMPLE_NEAREST,
-                                                   ZT_SAMPLE_CUBIC, ZT_SAMPLE_CUBIC };
-    static const char *const paddings[] = { "zeros", "border", "reflection" };
-    const struct zt_node *n = g->nodes[node];
-    const struct zt_shape *x = &zt_in(g, node, first)->shape, *grid = &zt_in(g, node, first + 1)->shape;
-    char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
-    int mode, padding;
-    if (!choose(g, node, "mode", modes, 5, &mode, err) || !choose(g, node, "padding_mode", paddings, 3, &padding, err))
-        return false;
-    bool plane_only = !n->domain[0] && n->opset < 20;
-    if (x->rank < 3 || (plane_only && x->rank != 4) || grid->rank != x->rank || grid->dim[0] != x->dim[0] ||
-        grid->dim[grid->rank - 1] != x->rank - 2)
-        return zt_node_fail(g, node, err, "a grid of shape %s does not fit an input of shape %s",
-                            zt_shape_text(grid, s), zt_shape_text(x, t));
-    *to = (struct zt_sampler){ .mode = mode_of[mode],
-                               .padding = (enum zt_sample_padding)padding,
-                               .align = zt_attr_int(n, "align_corners", 0),
-                               .axes = x->rank - 2,
-                               .n = x->dim[0],
-                               .channels = x->dim[1],
-                               .pixels = zt_dims(x, 2, x->rank),
-                               .places = zt_dims(grid, 1, grid->rank - 1) };
-    int64_t stride = 1;
-    for (int k = to->axes - 1; k >= 0; k--) {
-        to->size[k] = x->dim[k + 2];
-        to->stride[k] = stride;
-        stride *= to->size[k];
-    }
-    if (to->pixels == 0 && to->places > 0)
-        return zt_node_fail(g, node, err, "an input of shape %s has no pixels to read", zt_shape_text(x, s));
-    return true;
-}
 
 static bool grid_sample_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_sampler s;
@@ -92,12 +50,6 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 /* ---- taps ---- */
-
-/* The taps of all axes at place `at` of sample n; grid names the last axis first. */
-void zt_sampler_taps(const struct zt_sampler *s, const struct zt_view *grid, int64_t at, struct zt_sample_taps *to) {
-    for (int k = 0; k < s->axes; k++)
-        zt_sample_axis_taps(s, k, zt_load_double(grid->dtype, grid->data, (at + 1) * s->axes - 1 - k), &to[k]);
-}
 
 /* ---- kernels ---- */
 
@@ -129,21 +81,29 @@ static double work_of(const struct zt_sampler *s) {
     return 100.0 * (double)(s->n * s->places) * (double)s->channels;
 }
 
-static bool grid_sample_ref(const struct zt_call *call, struct zt_err *err) {
+struct job {
+    const struct zt_call *call;
     struct zt_sampler s;
-    if (!zt_sampler_read(call->graph, zt_call_node(call), 0, &s, err))
-        return false;
-    const struct zt_view *x = &call->in[0], *y = &call->out[0];
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&s))) schedule(static)
-    for (int64_t at = 0; at < s.n * s.places; at++) {
-        struct zt_sample_taps taps[ZT_MAX_RANK];
-        zt_sampler_taps(&s, &call->in[1], at, taps);
-        for (int64_t c = 0; c < s.channels; c++) {
-            int64_t plane = at / s.places * s.channels + c;
-            zt_store_double(y->dtype, y->data, plane * s.places + at % s.places,
-                            blend(&s, taps, x, plane * s.pixels, 0, -1));
-        }
+};
+
+static void sample_place(void *arg, int64_t at) {
+    const struct job *j = arg;
+    const struct zt_sampler *s = &j->s;
+    const struct zt_view *x = &j->call->in[0], *y = &j->call->out[0];
+    struct zt_sample_taps taps[ZT_MAX_RANK];
+    zt_sampler_taps(s, &j->call->in[1], at, taps);
+    for (int64_t c = 0; c < s->channels; c++) {
+        int64_t plane = at / s->places * s->channels + c;
+        zt_store_double(y->dtype, y->data, plane * s->places + at % s->places,
+                        blend(s, taps, x, plane * s->pixels, 0, -1));
     }
+}
+
+static bool grid_sample_ref(const struct zt_call *call, struct zt_err *err) {
+    struct job j = { .call = call };
+    if (!zt_sampler_read(call->graph, zt_call_node(call), 0, &j.s, err))
+        return false;
+    zt_parallel_for(zt_threads_worth(call->threads, work_of(&j.s)), j.s.n * j.s.places, sample_place, &j);
     return true;
 }
 
@@ -174,21 +134,26 @@ static void grad_place(const struct zt_call *call, const struct zt_sampler *s, i
     }
 }
 
+/* The workspace holds every plane of dx in double: many places may fall on one pixel. */
+static void run_grad_image(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    grad_image(j->call, &j->s, plane, (double *)j->call->workspace + plane * j->s.pixels);
+}
+
+static void run_grad_place(void *arg, int64_t at) {
+    const struct job *j = arg;
+    grad_place(j->call, &j->s, at);
+}
+
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_sampler s;
-    if (!zt_sampler_read(call->graph, zt_call_node(call), 1, &s, err))
+    struct job j = { .call = call };
+    if (!zt_sampler_read(call->graph, zt_call_node(call), 1, &j.s, err))
         return false;
-    int threads = zt_threads_worth(call->threads, work_of(&s));
-    double *dx = call->workspace; /* a plane each, in double: many places may fall on one pixel */
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t plane = 0; plane < s.n * s.channels; plane++)
-        if (s.pixels > 0)
-            grad_image(call, &s, plane, dx + plane * s.pixels);
-    bool moves = call->out_count > 1 && call->out[1].data;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t at = 0; at < s.n * s.places; at++)
-        if (moves)
-            grad_place(call, &s, at);
+    int threads = zt_threads_worth(call->threads, work_of(&j.s));
+    if (j.s.pixels > 0)
+        zt_parallel_for(threads, j.s.n * j.s.channels, run_grad_image, &j);
+    if (call->out_count > 1 && call->out[1].data)
+        zt_parallel_for(threads, j.s.n * j.s.places, run_grad_place, &j);
     return true;
 }
 

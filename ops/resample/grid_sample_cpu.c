@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { MOST = 16, AXES = 3, PLACES = 64 }; /* taps of a place; axes; places in a chunk */
+enum { MOST = 16, AXES = 3, PLACES = 64 }; /* taps of a place; axes; places in a block */
 
 struct place {
     int32_t count, pixel[MOST];
@@ -100,10 +100,10 @@ static void join_taps(const struct zt_sampler *s, const struct zt_sample_taps *t
     }
 }
 
-static void find_places(void *arg, int64_t chunk) {
+static void find_places(void *arg, int64_t block) {
     const struct job *job = arg;
-    int64_t end = zt_min_int((chunk + 1) * PLACES, job->s.n * job->s.places);
-    for (int64_t at = chunk * PLACES; at < end; at++) {
+    int64_t end = zt_min_int((block + 1) * PLACES, job->s.n * job->s.places);
+    for (int64_t at = block * PLACES; at < end; at++) {
         struct zt_sample_taps taps[ZT_MAX_RANK];
         zt_sampler_taps(&job->s, job->grid, at, taps);
         join_taps(&job->s, taps, &job->place[at]);
@@ -153,20 +153,20 @@ static void grad_plane(void *arg, int64_t plane) {
 }
 
 /* dgrid of some places; grid names the last axis first. */
-static void grad_places(void *arg, int64_t chunk) {
+static void grad_places(void *arg, int64_t block) {
     const struct job *job = arg;
     const struct zt_sampler *s = &job->s;
-    const int64_t end = zt_min_int((chunk + 1) * PLACES, s->n * s->places);
+    const int64_t end = zt_min_int((block + 1) * PLACES, s->n * s->places);
     float q[PLACES][MOST] = { { 0 } };
     for (int64_t c = 0; c < s->channels; c++)
-        for (int64_t at = chunk * PLACES; at < end; at++) {
+        for (int64_t at = block * PLACES; at < end; at++) {
             const struct place *place = &job->place[at];
             int64_t plane = at / s->places * s->channels + c;
             float dy = job->dy[plane * s->places + at % s->places];
             for (int32_t t = 0; t < place->count; t++)
                 q[at % PLACES][t] += dy * job->x[plane * s->pixels + place->pixel[t]];
         }
-    for (int64_t at = chunk * PLACES; at < end; at++)
+    for (int64_t at = block * PLACES; at < end; at++)
         for (int a = 0; a < s->axes; a++) {
             float sum = 0;
             for (int32_t t = 0; t < job->place[at].count; t++)

@@ -1,11 +1,11 @@
 /* Resize and its gradient on planes of channels side by side. Every axis is a linear map (resize_map.c), forward as it
- * is, backward transposed: a line of the result is a mix of lines of the input, sampled along the last axis.
+ * is, backward transposed: a row of the result is a mix of rows of the input, sampled along the last axis.
  *
- *     lines that the outer axes name  --mix-->  one line of the input's length  --sample-->  a line of the result
+ *     rows that the outer axes name  --mix-->  one row of the input's length  --sample-->  a row of the result
  *
  * No element is written twice, so results do not depend on the number of threads. */
 #include "ops/resample/kernels.h"
-#include "ops/cpu/simd_planes.h"
+#include "ops/resample/simd_resize.h"
 #include "ops/cpu/blocked_layout.h"
 #include "ops/resample/resize.h"
 
@@ -15,18 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AXES = 3, LINES = 8 }; /* spatial axes; lines of the result in a chunk */
+enum { AXES = 3, ROWS = 8 }; /* spatial axes; rows of the result in a block */
 
 struct resize_state {
     int axes;
     int64_t from[AXES], to[AXES];
     struct zt_simd_axis map[AXES];
-    int most_taps; /* lines that one line mixes */
+    int most_taps; /* rows that one row mixes */
     void *numbers; /* of the maps */
     float fill;
     struct zt_planes in, out;
-    const struct zt_simd_kernels *kernels;
-    size_t line_bytes, scratch_bytes; /* of a thread: a mixed line, then where its lines are and their weights */
+    const struct zt_resize_kernels *kernels;
+    size_t row_bytes, scratch_bytes; /* of a thread: a mixed row, then where its rows are and their weights */
 };
 
 /* ---- which nodes ---- */
@@ -114,7 +114,7 @@ static bool make_maps(struct resize_state *s, const struct zt_resize *r, bool tr
     return ok;
 }
 
-/* The most lines that any line of the result mixes. */
+/* The most rows that any row of the result mixes. */
 static bool count_taps(struct resize_state *s, struct zt_err *err) {
     int64_t all = 1;
     for (int a = 0; a + 1 < s->axes; a++) {
@@ -126,7 +126,7 @@ static bool count_taps(struct resize_state *s, struct zt_err *err) {
         all *= most;
     }
     s->most_taps = (int)all;
-    return all <= INT32_MAX / 64 || zt_fail(err, ZT_EXIT_MODEL, "a line of %lld lines is too much", (long long)all);
+    return all <= INT32_MAX / 64 || zt_fail(err, ZT_EXIT_MODEL, "a row of %lld rows is too much", (long long)all);
 }
 
 static bool prepare(struct zt_prepare *p, bool transposed, struct zt_err *err) {
@@ -150,9 +150,9 @@ static bool prepare(struct zt_prepare *p, bool transposed, struct zt_err *err) {
         p->in_layout[i] = NULL;
     zt_planes_of(p->in_layout[0], &x->shape, &s->in);
     zt_planes_of(p->out_layout[0], &y->shape, &s->out);
-    s->kernels = zt_simd_kernels(s->in.lanes);
-    s->line_bytes = (size_t)(s->from[s->axes - 1] * s->in.lanes) * sizeof(float);
-    s->scratch_bytes = s->line_bytes + (size_t)s->most_taps * (sizeof(float *) + sizeof(float));
+    s->kernels = zt_resize_kernels(s->in.vector);
+    s->row_bytes = (size_t)(s->from[s->axes - 1] * s->in.vector) * sizeof(float);
+    s->scratch_bytes = s->row_bytes + (size_t)s->most_taps * (sizeof(float *) + sizeof(float));
     s->scratch_bytes = zt_align_64(s->scratch_bytes);
     p->workspace_bytes = s->scratch_bytes * (size_t)(p->threads > 0 ? p->threads : 1);
     p->state = s;
@@ -173,11 +173,11 @@ struct job {
     const float *x;
     float *y;
     char *scratch;
-    int64_t lines, blocks; /* of a plane of the result */
+    int64_t rows, blocks; /* of a plane of the result */
 };
 
-/* The lines that line `i` of a plane mixes, and their weights; returns how many. */
-static int find_lines(const struct resize_state *s, const float *plane, int64_t i, const float **line, float *weight) {
+/* The rows that row `i` of a plane mixes, and their weights; returns how many. */
+static int find_rows(const struct resize_state *s, const float *plane, int64_t i, const float **row, float *weight) {
     int64_t place[AXES], step[AXES];
     int last = s->axes - 1, count = 1;
     step[last] = s->in.pixel;
@@ -185,7 +185,7 @@ static int find_lines(const struct resize_state *s, const float *plane, int64_t 
         step[a - 1] = step[a] * s->from[a];
     for (int a = last - 1; a >= 0; i /= s->to[a--])
         place[a] = i % s->to[a];
-    line[0] = plane;
+    row[0] = plane;
     weight[0] = 1;
     for (int a = 0; a < last; a++) {
         const struct zt_simd_axis *m = &s->map[a];
@@ -193,7 +193,7 @@ static int find_lines(const struct resize_state *s, const float *plane, int64_t 
         int taps = m->begin[place[a] + 1] - first;
         for (int c = count - 1; c >= 0; c--) /* from the back, where nothing is overwritten that is still read */
             for (int t = taps - 1; t >= 0; t--) {
-                line[c * taps + t] = line[c] + m->index[first + t] * step[a];
+                row[c * taps + t] = row[c] + m->index[first + t] * step[a];
                 weight[c * taps + t] = weight[c] * m->weight[first + t];
             }
         count *= taps;
@@ -201,45 +201,45 @@ static int find_lines(const struct resize_state *s, const float *plane, int64_t 
     return count;
 }
 
-static void run_line(const struct job *job, const float *plane, int64_t i, const float *outside, float *to) {
+static void run_row(const struct job *job, const float *plane, int64_t i, const float *outside, float *to) {
     const struct resize_state *s = job->s;
     const int last = s->axes - 1;
     char *scratch = job->scratch + (size_t)zt_parallel_thread() * s->scratch_bytes;
     float *mixed = (float *)scratch;
-    const float **line = (const float **)(scratch + s->line_bytes);
-    float *weight = (float *)(line + s->most_taps);
-    int count = find_lines(s, plane, i, line, weight);
+    const float **row = (const float **)(scratch + s->row_bytes);
+    float *weight = (float *)(row + s->most_taps);
+    int count = find_rows(s, plane, i, row, weight);
     if (count == 1 && weight[0] == 1) {
-        s->kernels->sample(&s->map[last], s->in.pixel, line[0], s->out.pixel, outside, to);
+        s->kernels->sample(&s->map[last], s->in.pixel, row[0], s->out.pixel, outside, to);
     } else if (count > 0) {
-        s->kernels->mix(s->from[last], s->in.pixel, count, line, weight, mixed);
-        s->kernels->sample(&s->map[last], s->in.lanes, mixed, s->out.pixel, outside, to);
+        s->kernels->mix(s->from[last], s->in.pixel, count, row, weight, mixed);
+        s->kernels->sample(&s->map[last], s->in.vector, mixed, s->out.pixel, outside, to);
     } else {
         for (int64_t o = 0; o < s->to[last]; o++)
-            memcpy(to + o * s->out.pixel, outside, (size_t)s->out.lanes * sizeof *to);
+            memcpy(to + o * s->out.pixel, outside, (size_t)s->out.vector * sizeof *to);
     }
 }
 
 static void run_block(void *arg, int64_t block) {
     const struct job *job = arg;
     const struct resize_state *s = job->s;
-    int64_t plane = block / job->blocks, first = block % job->blocks * LINES;
+    int64_t plane = block / job->blocks, first = block % job->blocks * ROWS;
     int64_t n = plane / s->in.groups, g = plane % s->in.groups;
     float outside[16] = { 0 };
-    for (int i = 0; i < s->in.lanes && g * s->in.lanes + i < s->in.channels; i++) /* what pads a block stays 0 */
+    for (int i = 0; i < s->in.vector && g * s->in.vector + i < s->in.channels; i++) /* what pads a block stays 0 */
         outside[i] = s->fill;
     const float *x = job->x + n * s->in.sample + g * s->in.group;
     float *y = job->y + n * s->out.sample + g * s->out.group;
-    for (int64_t i = first; i < first + LINES && i < job->lines; i++)
-        run_line(job, x, i, outside, y + i * s->to[s->axes - 1] * s->out.pixel);
+    for (int64_t i = first; i < first + ROWS && i < job->rows; i++)
+        run_row(job, x, i, outside, y + i * s->to[s->axes - 1] * s->out.pixel);
 }
 
 static bool run(const struct zt_call *call) {
     const struct resize_state *s = call->state;
     struct job job = { s, call->in[0].data, call->out[0].data, call->workspace, 1, 0 };
     for (int a = 0; a + 1 < s->axes; a++)
-        job.lines *= s->to[a];
-    job.blocks = (job.lines + LINES - 1) / LINES;
+        job.rows *= s->to[a];
+    job.blocks = (job.rows + ROWS - 1) / ROWS;
     zt_parallel_for(call->threads, s->in.samples * s->in.groups * job.blocks, run_block, &job);
     return true;
 }

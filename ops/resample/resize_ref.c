@@ -5,6 +5,8 @@
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -204,6 +206,11 @@ static void gather_row(const struct job *j, int64_t row) {
             zt_store_double(j->to->dtype, j->to->data, row * length + i, j->plan->fill);
 }
 
+static void run_row(void *arg, int64_t row) {
+    const struct job *j = arg;
+    (j->plan->gather ? gather_row : sum_row)(j, row);
+}
+
 bool zt_resize_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct plan *p = call->state;
@@ -216,9 +223,6 @@ bool zt_resize_run(const struct zt_call *call, struct zt_err *err) {
         memset(j.to->data, 0, (size_t)count * zt_dtype_bytes(j.to->dtype));
         return true;
     }
-    int64_t rows = count / p->to.dim[j.last];
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 4.0 * (double)count)) schedule(static)
-    for (int64_t row = 0; row < rows; row++)
-        (p->gather ? gather_row : sum_row)(&j, row);
+    zt_parallel_for(zt_threads_worth(call->threads, 4.0 * (double)count), count / p->to.dim[j.last], run_row, &j);
     return true;
 }

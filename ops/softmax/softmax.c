@@ -12,27 +12,13 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 #include <string.h>
 
 static const struct zt_attr_spec softmax_attrs[] = { { "axis", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec grad_attrs[] = { { "axis", ZT_ATTR_INT }, { "flat", ZT_ATTR_INT }, { 0 } };
-
-static bool is_flat(const struct zt_node *n) {
-    return n->domain[0] ? zt_attr_int(n, "flat", 0) : n->opset < 13;
-}
-
-bool zt_softmax_read(const struct zt_graph *g, int node, struct zt_axis_slices *to, struct zt_err *err) {
-    const struct zt_node *n = g->nodes[node];
-    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
-    bool flat = is_flat(n);
-    int axis;
-    if (!zt_axis(g, node, zt_attr_int(n, "axis", flat ? 1 : -1), x->rank, &axis, err))
-        return false;
-    *to = flat ? (struct zt_axis_slices){ zt_dims(x, 0, axis), zt_dims(x, axis, x->rank), 1 }
-               : zt_axis_slices_along(x, axis);
-    return true;
-}
 
 static bool softmax_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_axis_slices lines;
@@ -46,14 +32,14 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return softmax_infer(g, node, err);
 }
 
-/* ---- kernels: one function a line ---- */
+/* ---- kernels: one function per slice ---- */
 
-/* The line in the first two inputs (dy, y of a gradient) and in the output. */
+/* The slice in the first two inputs (dy, y of a gradient) and in the output. */
 struct job {
     struct zt_axis_slice in, second, out;
 };
 
-static void softmax_line(const struct job *j) {
+static void softmax_slice(const struct job *j) {
     int64_t place;
     double run[ZT_ELEMENT_BLOCK], max = zt_row_max(&j->in, &place), sum = zt_row_sum_exp(&j->in, max);
     ZT_EACH_BLOCK(j->in.length, at, count) {
@@ -64,7 +50,7 @@ static void softmax_line(const struct job *j) {
     }
 }
 
-static void log_softmax_line(const struct job *j) {
+static void log_softmax_slice(const struct job *j) {
     int64_t place;
     double run[ZT_ELEMENT_BLOCK], max = zt_row_max(&j->in, &place), shift = log(zt_row_sum_exp(&j->in, max));
     ZT_EACH_BLOCK(j->in.length, at, count) {
@@ -75,7 +61,7 @@ static void log_softmax_line(const struct job *j) {
     }
 }
 
-static void hardmax_line(const struct job *j) {
+static void hardmax_slice(const struct job *j) {
     int64_t place;
     double run[ZT_ELEMENT_BLOCK];
     zt_row_max(&j->in, &place);
@@ -86,7 +72,7 @@ static void hardmax_line(const struct job *j) {
     }
 }
 
-static void softmax_grad_line(const struct job *j) {
+static void softmax_grad_slice(const struct job *j) {
     double dy[ZT_ELEMENT_BLOCK], y[ZT_ELEMENT_BLOCK], sum = 0;
     ZT_EACH_BLOCK(j->in.length, at, count) {
         zt_row_load(&j->in, at, count, dy);
@@ -103,7 +89,7 @@ static void softmax_grad_line(const struct job *j) {
     }
 }
 
-static void log_softmax_grad_line(const struct job *j) {
+static void log_softmax_grad_slice(const struct job *j) {
     double dy[ZT_ELEMENT_BLOCK], y[ZT_ELEMENT_BLOCK], sum = 0;
     ZT_EACH_BLOCK(j->in.length, at, count) {
         zt_row_load(&j->in, at, count, dy);
@@ -119,38 +105,46 @@ static void log_softmax_grad_line(const struct job *j) {
     }
 }
 
-static bool run_lines(const struct zt_call *call, void (*one)(const struct job *), struct zt_err *err) {
-    struct zt_axis_slices lines;
-    if (!zt_softmax_read(call->graph, zt_call_node(call), &lines, err))
+struct walk {
+    const struct zt_call *call;
+    struct zt_axis_slices slices;
+    void (*one)(const struct job *j);
+};
+
+static void run_slice(void *arg, int64_t i) {
+    const struct walk *w = arg;
+    struct zt_axis_slice slice = { w->call->in, zt_axis_slices_start(&w->slices, i), w->slices.inner,
+                                   w->slices.length };
+    struct job job = { slice, slice, slice };
+    job.second.view = w->call->in_count > 1 ? &w->call->in[1] : NULL;
+    job.out.view = w->call->out;
+    w->one(&job);
+}
+
+static bool run_slices(const struct zt_call *call, void (*one)(const struct job *), struct zt_err *err) {
+    struct walk w = { .call = call, .one = one };
+    if (!zt_softmax_read(call->graph, zt_call_node(call), &w.slices, err))
         return false;
-    int64_t count = lines.length ? lines.outer * lines.inner : 0;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(count * lines.length)))           \
-    schedule(static)
-    for (int64_t i = 0; i < count; i++) {
-        struct zt_axis_slice line = { call->in, zt_axis_slices_start(&lines, i), lines.inner, lines.length };
-        struct job job = { line, line, line };
-        job.second.view = call->in_count > 1 ? &call->in[1] : NULL;
-        job.out.view = call->out;
-        one(&job);
-    }
+    int64_t count = w.slices.length ? w.slices.outer * w.slices.inner : 0;
+    zt_parallel_for(zt_threads_worth(call->threads, 16.0 * (double)(count * w.slices.length)), count, run_slice, &w);
     return true;
 }
 
 #define RUN(name, line)                                                                                                \
     static bool name(const struct zt_call *call, struct zt_err *err) {                                                 \
-        return run_lines(call, line, err);                                                                             \
+        return run_slices(call, line, err);                                                                            \
     }
-RUN(softmax_ref, softmax_line)
-RUN(log_softmax_ref, log_softmax_line)
-RUN(hardmax_ref, hardmax_line)
-RUN(softmax_grad_ref, softmax_grad_line)
-RUN(log_softmax_grad_ref, log_softmax_grad_line)
+RUN(softmax_ref, softmax_slice)
+RUN(log_softmax_ref, log_softmax_slice)
+RUN(hardmax_ref, hardmax_slice)
+RUN(softmax_grad_ref, softmax_grad_slice)
+RUN(log_softmax_grad_ref, log_softmax_grad_slice)
 
 /* ---- gradient rules ---- */
 
 static bool grad(struct zt_grad *b, int node, const char *op) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
-    bool flat = is_flat(n);
+    bool flat = zt_softmax_is_flat(n);
     struct zt_attr attrs[] = { { .name = "flat", .type = ZT_ATTR_INT, .i = flat },
                                { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", flat ? 1 : -1) } };
     int in[2] = { zt_grad_out(b, node, 0), n->out[0] }, out;

@@ -1,6 +1,6 @@
-/* Softmax, LogSoftmax and their gradients on the CPU: bundles of lines (simd_rows.h), each within one chunk. */
+/* Softmax, LogSoftmax and their gradients on the CPU: bundles of slices (simd_softmax.h), each within one block. */
 #include "ops/softmax/kernels.h"
-#include "ops/cpu/simd_rows.h"
+#include "ops/softmax/simd_softmax.h"
 #include "ops/softmax/softmax.h"
 
 #include <stdlib.h>
@@ -8,27 +8,27 @@
 
 struct softmax_state {
     struct zt_bundles bundles;
-    const struct zt_row_kernels *kernels;
+    const struct zt_softmax_kernels *kernels;
     bool log, grad;
     size_t bytes; /* of an element */
 };
 
 bool zt_softmax_cpu_supports(const struct zt_graph *g, int node) {
     enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
-    return zt_row_kernels() && zt_row_type(dtype);
+    return zt_softmax_kernels() && zt_row_type(dtype);
 }
 
 bool zt_softmax_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_node *n = p->graph->nodes[p->node];
     enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
-    struct zt_axis_slices lines;
-    if (!zt_softmax_read(p->graph, p->node, &lines, err))
+    struct zt_axis_slices slices;
+    if (!zt_softmax_read(p->graph, p->node, &slices, err))
         return false;
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
     struct softmax_state *s = zt_calloc(1, sizeof *s);
-    s->kernels = zt_row_kernels();
-    s->bundles = zt_bundles_of(&lines, dtype, s->kernels->lanes);
+    s->kernels = zt_softmax_kernels();
+    s->bundles = zt_bundles_of(&slices, dtype, s->kernels->vector);
     s->log = strncmp(n->op->name, "Log", 3) == 0;
     s->grad = n->in_count > 1;
     s->bytes = zt_dtype_bytes(dtype);
@@ -36,11 +36,11 @@ bool zt_softmax_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-static void run_bundle(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
-    (void)line;
+static void run_bundle(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
+    (void)slice;
     const struct zt_call *call = with;
     const struct softmax_state *s = call->state;
-    const struct zt_row_kernels *k = s->kernels;
+    const struct zt_softmax_kernels *k = s->kernels;
     const void *first = zt_element(call->in[0].data, s->bytes, start);
     void *out = zt_element(call->out[0].data, s->bytes, start);
     if (s->grad)

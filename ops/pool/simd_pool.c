@@ -1,7 +1,6 @@
-#include "ops/cpu/simd_planes.h"
+#include "ops/pool/simd_pool.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
 
@@ -102,40 +101,9 @@ static inline int is_group(const struct zt_simd_pool *p, int64_t ox) {
                          at = kz * step[ZT_POOL_Z] + ky * step[ZT_POOL_Y] + kx * step[ZT_POOL_X];                      \
                  kx < (w)->reach[ZT_POOL_X].end; kx++, at += step[ZT_POOL_X])
 
-#define LANES 16
-#define TARGET
-#define NAME(id) id##_16
-#include "ops/cpu/simd_planes.inc"
-#define LANES 8
-#define TARGET
-#define NAME(id) id##_8
-#include "ops/cpu/simd_planes.inc"
-#if defined(__x86_64__)
-#define LANES    16
-#define TARGET   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
-#define NAME(id) id##_16_avx512
-#include "ops/cpu/simd_planes.inc"
-#define LANES    8
-#define TARGET   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
-#define NAME(id) id##_8_avx512
-#include "ops/cpu/simd_planes.inc"
-#define LANES    16
-#define TARGET   __attribute__((target("avx2")))
-#define NAME(id) id##_16_avx2
-#include "ops/cpu/simd_planes.inc"
-#define LANES    8
-#define TARGET   __attribute__((target("avx2")))
-#define NAME(id) id##_8_avx2
-#include "ops/cpu/simd_planes.inc"
-#endif
+#define BODY "ops/pool/simd_pool.inc"
+#include "ops/cpu/simd_plane_targets.inc"
 
-const struct zt_simd_kernels *zt_simd_kernels(int lanes) {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq"))
-        return lanes == 16 ? &kernels_16_avx512 : &kernels_8_avx512;
-    if (__builtin_cpu_supports("avx2"))
-        return lanes == 16 ? &kernels_16_avx2 : &kernels_8_avx2;
-#endif
-    return lanes == 16 ? &kernels_16 : &kernels_8;
+const struct zt_pool_kernels *zt_pool_kernels(int vector) {
+    return OF_VECTOR(&kernels, vector);
 }

@@ -1,8 +1,7 @@
-/* What the two ways to a matrix product on the CPU share: our own (matmul_cpu.c) and oneDNN's (matmul_dnnl_cpu.c). */
-#ifndef ZT_OPS_MATMUL_MATMUL_CPU_H
-#define ZT_OPS_MATMUL_MATMUL_CPU_H
+/* A matrix product as both CPU kernels take it: our own (matmul_cpu.c) and oneDNN's (matmul_dnnl_cpu.c). */
+#ifndef ZT_OPS_MATMUL_PRODUCT_CPU_H
+#define ZT_OPS_MATMUL_PRODUCT_CPU_H
 
-#include "ops/matmul/kernels.h"
 #include "ops/matmul/matmul.h"
 
 /* A node's product with its batch axes made one: y = relu(scale a b + bias_scale bias). */
@@ -18,7 +17,5 @@ struct zt_product_cpu {
 
 /* False where the node is not one product of matrices of one type, or is empty. */
 bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_cpu *to);
-
-ZT_CPU_KERNEL(zt_matmul_dnnl)
 
 #endif

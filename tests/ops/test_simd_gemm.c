@@ -113,8 +113,8 @@ static void expect_same_packed(const struct zt_simd_gemm_kernel *kernel, const s
 }
 
 static void check(const struct problem *p) {
-    for (int lanes = 8; lanes <= 16; lanes += 8) {
-        const struct zt_simd_gemm_kernel *kernel = zt_simd_gemm_kernel(lanes);
+    for (int vector = 8; vector <= 16; vector += 8) {
+        const struct zt_simd_gemm_kernel *kernel = zt_simd_gemm_kernel(vector);
         if (!kernel)
             continue;
         float *one = run(kernel, p, 1);
@@ -194,8 +194,8 @@ START_TEST(rows_of_y_may_lie_apart) {
 END_TEST
 
 START_TEST(nan_and_infinity_reach_what_they_meet_and_nothing_else) {
-    for (int lanes = 8; lanes <= 16; lanes += 8) {
-        const struct zt_simd_gemm_kernel *kernel = zt_simd_gemm_kernel(lanes);
+    for (int vector = 8; vector <= 16; vector += 8) {
+        const struct zt_simd_gemm_kernel *kernel = zt_simd_gemm_kernel(vector);
         if (!kernel)
             continue;
         struct problem p = make(1, 13, 35, 300, false, false, ROW);

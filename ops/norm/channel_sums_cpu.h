@@ -1,19 +1,18 @@
-/* What the two ways to batch normalisation on the CPU share: planes of blocked activations (batch_norm_blocked_cpu.c)
- * and lines of plain ones (batch_norm_cpu.c). Both take statistics in two steps:
+/* The statistics and coefficients of the channels, for both CPU kernels of batch normalisation: on planes of blocked
+ * activations (batch_norm_blocked_cpu.c) and on slices of plain ones (batch_norm_cpu.c). Statistics take two steps:
  *
- *     each part      its mean and sum of squares around it, or its two gradient sums, in float, to the workspace
- *     each channel   all its parts in the order of the samples, in double:
- *                    mean = sum mean_p / N     M var = sum (squares_p + P (mean_p - mean)^2)
+ *     each part      its mean and the sum of squares around the mean, or its two gradient sums, in float, to the
+ * workspace each channel   all its parts in the order of the samples, in double: mean = sum mean_p / N     M var = sum
+ * (squares_p + P (mean_p - mean)^2)
  *
- * with P elements a part, N parts, M = N P. Of the batch of all ranks (batch_norm_sync.c) both sums of a channel then
- * go over the ranks, and M counts the elements of all.
+ * with P elements per part, N parts, M = N P. For the batch of all ranks (batch_norm_sync.c) the ranks then add both
+ * sums of a channel, and M counts the elements of all ranks.
  *
- * The workspace holds two floats a part and channel, then the coefficients of the map that follows, one number a
+ * The workspace holds two floats per part and channel, then the coefficients of the map that follows, one number per
  * channel. */
-#ifndef ZT_OPS_NORM_BATCH_NORM_CPU_H
-#define ZT_OPS_NORM_BATCH_NORM_CPU_H
+#ifndef ZT_OPS_NORM_CHANNEL_SUMS_CPU_H
+#define ZT_OPS_NORM_CHANNEL_SUMS_CPU_H
 
-#include "ops/norm/kernels.h"
 #include "ops/norm/norm.h"
 
 /* Forwards y = (x - mean) FIRST + SECOND; backwards dx = FIRST dy + SECOND + THIRD (x - mean). */
@@ -41,8 +40,5 @@ void zt_channel_own_statistics(struct zt_channel_sums *s, int64_t from, int64_t 
 void zt_channel_means(struct zt_channel_sums *s, int64_t from, int64_t end);
 bool zt_channel_gradients(struct zt_channel_sums *s, struct zt_err *err);
 void zt_channel_own_gradients(struct zt_channel_sums *s, int64_t from, int64_t end);
-
-ZT_CPU_KERNEL(zt_batch_norm_blocked)
-ZT_CPU_KERNEL(zt_batch_norm_grad_blocked)
 
 #endif

@@ -1,0 +1,48 @@
+#include "ops/matmul/product_cpu.h"
+
+#include "ops/kernel/merge_axes.h"
+
+#include <string.h>
+
+/* False where the batch axes do not merge to one. */
+static bool merge_batch(struct zt_product_cpu *p) {
+    struct zt_shape batch = p->shape.batch;
+    int64_t a[ZT_MAX_RANK], b[ZT_MAX_RANK];
+    memcpy(a, p->shape.a_batch, sizeof a);
+    memcpy(b, p->shape.b_batch, sizeof b);
+    const int axes = zt_merge_axes(batch.rank, batch.dim, 2, (int64_t *[]){ a, b });
+    p->count = axes > 0 ? batch.dim[0] : 1;
+    p->a_step = axes > 0 ? a[0] : 0;
+    p->b_step = axes > 0 ? b[0] : 0;
+    return axes <= 1;
+}
+
+static bool read_addend(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_value *c = zt_in(g, node, 2);
+    p->scale = zt_attr_float(n, "alpha", 1);
+    p->bias_scale = zt_attr_float(n, "beta", 1);
+    p->bias = c != NULL;
+    if (!c)
+        return true;
+    int64_t cols = c->shape.rank > 0 ? c->shape.dim[c->shape.rank - 1] : 1,
+            rows = c->shape.rank > 1 ? c->shape.dim[0] : 1;
+    p->bias_col = cols > 1;
+    p->bias_row = rows > 1 ? cols : 0;
+    return c->dtype == p->dtype;
+}
+
+bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_value *a = zt_in(g, node, 0), *b = zt_in(g, node, 1);
+    bool trans_a = zt_attr_int(n, "transA", 0);
+    struct zt_err err = { 0 };
+    *p = (struct zt_product_cpu){ .dtype = a->dtype, .weight_gradient = n->phase == ZT_BACKWARD && trans_a };
+    if (b->dtype != a->dtype ||
+        !zt_matmul_read(g, node, &a->shape, &b->shape, trans_a, zt_attr_int(n, "transB", 0), &p->shape, &err))
+        return false;
+    const struct zt_matmul *s = &p->shape;
+    p->relu = strcmp(n->op_type, "GemmRelu") == 0;
+    return s->m > 0 && s->n > 0 && s->k > 0 && s->m <= INT32_MAX && s->n <= INT32_MAX && s->k <= INT32_MAX &&
+           merge_batch(p) && p->count > 0 && p->count <= INT32_MAX && read_addend(g, node, p);
+}

@@ -1,0 +1,10 @@
+#include "ops/norm/simd_norm_planes.h"
+
+#pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
+
+#define BODY "ops/norm/simd_norm_planes.inc"
+#include "ops/cpu/simd_plane_targets.inc"
+
+const struct zt_norm_plane_kernels *zt_norm_plane_kernels(int vector) {
+    return OF_VECTOR(&kernels, vector);
+}
