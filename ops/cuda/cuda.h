@@ -201,7 +201,7 @@
     OP("ztrain", "BinaryCrossEntropy", element_loss)            \
     OP("ztrain", "BinaryCrossEntropyGrad", element_loss_grad)   \
     OP("ztrain", "CeluGrad", pointwise)                         \
-    OP("ztrain", "Chain", pointwise)                            \
+    OP("ztrain", "FusedElementwise", pointwise)                 \
     OP("ztrain", "ClipGrad", pointwise)                         \
     OP("ztrain", "ConvGradInput", conv)                         \
     OP("ztrain", "ConvGradWeight", conv)                        \

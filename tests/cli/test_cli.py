@@ -439,6 +439,17 @@ class Train(Case):
                          [(1, 0, 8), (2, 0, 8), (3, 0, 4), (4, 1, 8), (5, 1, 8), (6, 1, 4)])
         self.assertEqual([(r["step"], r["epoch"]) for r in self.steps() if r.get("eval")], [(3, 0), (6, 1)])
 
+    def test_former_names_of_fusion_patterns_train_alike_and_resume(self):
+        hashes = []
+        for names in '["fused_elementwise", "half_propagation"]', '["chain", "half"]':
+            self.train("--overwrite", "--set", "ztrain.fuse=" + names, "--steps", "2")
+            plan = self.folder / "run" / "plan.txt"
+            plan.write_text(plan.read_text() + " fused: chain 3, half 2\n")
+            done = self.train("--resume", "--set", "ztrain.fuse=" + names, "--steps", "4")
+            hashes.append(done.stderr.splitlines()[-1])
+        self.assertRegex(hashes[0], r"^weights: [0-9a-f]{16}$")
+        self.assertEqual(hashes[0], hashes[1])
+
     def test_a_folder_that_holds_a_run_is_kept_unless_told(self):
         self.train()
         before = (self.folder / "run" / "model.onnx").read_bytes()

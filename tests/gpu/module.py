@@ -198,14 +198,14 @@ def trains(ztrain, module, case, segments="1 in a full step", *options):
 
 def chains(ztrain, module, case, *settings):
     weights, problems = [], []
-    for fuse in '["chain"]', "[]":
+    for fuse in '["fused_elementwise"]', "[]":
         with tempfile.TemporaryDirectory() as scratch:
             run = train(pathlib.Path(scratch), ztrain, module, case, *[word for s in ("ztrain.fuse=" + fuse, *settings) for word in ("--set", s)])
             if run is None or run[1]:
                 return run and run[1]
             plan = (pathlib.Path(scratch) / "run" / "plan.txt").read_text()
         weights += re.findall(r"^weights: (\w+)$", run[0], re.M)
-        found = re.search(r"^ fused: chain [1-9]", plan, re.M) and re.search(r"^  cuda Chain .*: \w+, \w+", plan, re.M)
+        found = re.search(r"^ fused: fused_elementwise [1-9]", plan, re.M) and re.search(r"^  cuda FusedElementwise .*: \w+, \w+", plan, re.M)
         problems += [] if bool(found) == (fuse != "[]") else [f"ztrain.fuse={fuse}: chains are {'' if found else 'not '}in plan.txt"]
     print(*weights)
     return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])

@@ -103,7 +103,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;
     struct zt_graph *g =
-        zt_fusion_read(config, &job->fusion, err) && zt_job_find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
+        zt_fusion_read(config, arena, &job->fusion, err) && zt_job_find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
     bool ok = g && zt_job_find_parameters(job, g, err);
     if (ok) {
         zt_job_find_findings(job, g);
