@@ -86,10 +86,10 @@ static bool reader_has_left(void) {
     return poll(&out, 1, 0) == 1 && out.revents & POLLERR;
 }
 
-static bool run(int argc, char **argv, struct zt_supervisor_channel *line, struct zt_err *err) {
+static bool run(int argc, char **argv, struct zt_supervisor_channel *supervisor, struct zt_err *err) {
     struct zt_options options;
     bool ok = zt_options_parse(&options, commands, argc, argv, err);
-    options.line = line;
+    options.supervisor = supervisor;
     if (ok && options.version)
         puts("ztrain " ZT_VERSION);
     else if (ok && options.help)
@@ -104,19 +104,19 @@ static bool run(int argc, char **argv, struct zt_supervisor_channel *line, struc
 
 int main(int argc, char **argv) {
     struct zt_err err = { 0 };
-    struct zt_supervisor_channel *line = NULL;
+    struct zt_supervisor_channel *supervisor = NULL;
     zt_malloc_begin();
     zt_stored_begin();
     restart_with_short_spin(argv);
-    bool ok = zt_supervisor_channel_open(&line, &err) && run(argc, argv, line, &err);
+    bool ok = zt_supervisor_channel_open(&supervisor, &err) && run(argc, argv, supervisor, &err);
     int code = ok ? ZT_EXIT_OK : (int)err.code;
-    if (line && !ok) { /* the parent prints, and ends what MPI still waits for */
-        zt_supervisor_channel_close(line, &err, code);
+    if (supervisor && !ok) { /* the parent prints, and ends what MPI still waits for */
+        zt_supervisor_channel_close(supervisor, &err, code);
         _exit(code);
     }
     if (!ok)
         zt_err_print(&err, stderr);
     zt_comm_mpi_finalize(code);
-    zt_supervisor_channel_close(line, &err, code);
+    zt_supervisor_channel_close(supervisor, &err, code);
     return code;
 }

@@ -10,7 +10,7 @@ static int64_t in_ns(double seconds) {
 }
 
 void zt_training_phase(struct zt_training *t, const char *name) {
-    zt_rank_status_phase(&t->worker.where, name);
+    zt_rank_status_phase(&t->worker.status, name);
 }
 
 /* Constants of the graph are read from the mapped model in every step: looked after at once where a page of it could
@@ -68,7 +68,7 @@ static bool measure(struct zt_training *t, struct zt_err *err) {
     struct zt_worker *w = &t->worker;
     if (t->steps > t->first + 2 && !t->stopped) {
         zt_training_phase(t, "measuring the machine");
-        if (!zt_forecast_measure(&t->forecast, t->session, w->device, w->world, t->folder, err))
+        if (!zt_forecast_measure(&t->forecast, t->session, w->device, w->world, t->request->folder, err))
             return false;
     }
     if (w->rank == 0)
@@ -95,7 +95,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
     const double now = zt_now(), seconds = now - *before;
     if (!files_intact(t, now, err))
         return false;
-    zt_rank_status_end(&t->worker.where, in_ns(now));
+    zt_rank_status_end(&t->worker.status, in_ns(now));
     zt_forecast_step(&t->forecast, step, r.samples, seconds);
     if (!report_step(t, step, &r, seconds, err) || !end_step(t, step + 1, &r, err))
         return false;
@@ -118,14 +118,14 @@ bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
     int64_t ended = t->first;
     for (int64_t step = t->first; step < t->steps && !t->stopped; step++) {
         zt_training_phase(t, "stepping");
-        zt_rank_status_begin(&t->worker.where, step + 1, in_ns(before));
+        zt_rank_status_begin(&t->worker.status, step + 1, in_ns(before));
         if (!zt_rank_begin(t->rank, t->loader, step, err))
             return false;
         for (int64_t end = step + must_end(t, step); ended < end; ended++)
             if (!finish_step(t, ended, &before, err))
                 return false;
         if (ended == step) /* it goes on */
-            zt_rank_status_begin(&t->worker.where, step + 1, in_ns(before));
+            zt_rank_status_begin(&t->worker.status, step + 1, in_ns(before));
     }
     return t->stopped || end_step(t, t->steps, NULL, err);
 }

@@ -1,15 +1,14 @@
-/* How CUDA kernels divide their work: a thread an element, or a block a job (a line, a row, a channel) whose threads
- * join what they have. */
+/* Work division of CUDA kernels: one thread per element, or one block per item (a row or a channel) whose threads combine their partial results. */
 #ifndef ZT_BASE_BLOCK_CUH
 #define ZT_BASE_BLOCK_CUH
 
 #include <stdint.h>
 
-/* ---- a thread an element ---- */
+/* ---- one thread per element ---- */
 
 enum { BLOCK = 256 };
 
-/* Enough blocks for `count` threads, but no more than keep a big GPU busy: kernels go on by EACH. */
+/* Returns the number of blocks for `count` elements, limited to what fills a large GPU: kernels loop with EACH. */
 static inline unsigned blocks_for(int64_t count) {
     int64_t blocks = (count + BLOCK - 1) / BLOCK, most = 132 * 16;
     return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
@@ -18,12 +17,12 @@ static inline unsigned blocks_for(int64_t count) {
 #define EACH(i, count)                                                                                                 \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
 
-/* What one load or store moves, 16 bytes at best, at an address that is a multiple of that. */
+/* The unit of one load or store: at most 16 bytes, aligned to its size. */
 template <class T, int N = 16 / sizeof(T)> struct alignas(sizeof(T) * N) pack { T at[N]; };
 
-/* ---- a block a job ---- */
+/* ---- one block per item ---- */
 
-/* Joins a value of each of N threads in a fixed tree; all get the result. `part` has N places. */
+/* Combines one value of each of N threads in a fixed tree; all threads get the result. `part` has N elements. */
 template <int N, class V, class Join> static __device__ V fold_block(V mine, V *part, Join join) {
     part[threadIdx.x] = mine;
     __syncthreads();

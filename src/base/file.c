@@ -193,7 +193,7 @@ bool zt_file_make_folder(const char *path, struct zt_err *err) {
         *p = 0;
         struct stat st;
         if (mkdir(copy, 0777) != 0 && !(stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
-            ok = zt_fail(err, ZT_EXIT_DATA, "%s: cannot make the folder: %s", copy, strerror(errno));
+            ok = zt_fail(err, ZT_EXIT_DATA, "%s: cannot create the folder: %s", copy, strerror(errno));
         *p = end;
         if (!end)
             break;

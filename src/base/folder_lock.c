@@ -77,7 +77,7 @@ struct zt_folder_lock *zt_folder_lock(const char *folder, struct zt_err *err) {
         return lock;
     }
     if (got == 0)
-        zt_fail(err, ZT_EXIT_DATA, "%s: runs come and go too fast", lock->path);
+        zt_fail(err, ZT_EXIT_DATA, "%s: the lock file changes too often", lock->path);
     else if (lock->fd >= 0)
         close(lock->fd);
     free(lock->path);

@@ -130,7 +130,7 @@ void zt_mapped_checked_by_reader(struct zt_mapped *m) {
 static bool fail(struct zt_err *err, const struct zt_mapped *m, const char *how) {
     err->count = 0;
     zt_fail(err, ZT_EXIT_DATA, "%s: changed while it was read (%s)", m->path, how);
-    return zt_hint(err, "write another file and rename it: programs that read the old one keep it");
+    return zt_hint(err, "replace files by renaming a new one: running programs continue to read the old one");
 }
 
 static bool unreadable(struct zt_err *err, const struct zt_mapped *m, long long fault) {

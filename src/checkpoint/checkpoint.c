@@ -40,17 +40,17 @@ static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
     for (int f = 0; f < ZT_STORED_FILES; f++) {
         for (int i = 0; i < c->files[f].count; i++)
             if (strcmp(c->files[f].tensors[i].name, "__metadata__") == 0)
-                return zt_fail(err, ZT_EXIT_MODEL, "tensor \"__metadata__\": a safetensors file means something else");
+                return zt_fail(err, ZT_EXIT_MODEL, "tensor \"__metadata__\": safetensors files reserve this name");
         zt_stored_layout(&c->files[f], &c->head[f]);
         if (c->head[f].length > ZT_STORED_TEXT_MAX)
-            return zt_fail(err, ZT_EXIT_MODEL, "%d tensors are more than a checkpoint holds", c->files[f].count);
+            return zt_fail(err, ZT_EXIT_MODEL, "a checkpoint cannot hold %d tensors", c->files[f].count);
         int64_t blocks = zt_block_count(c->files[f].bytes);
         c->manifest.file_bytes[f] = c->files[f].bytes;
         c->manifest.crc[f] = c->crc[f] = ZT_NEW_N(c->arena, uint32_t, blocks + 1);
         most = blocks > most ? blocks : most;
     }
     c->peer_crc = ZT_NEW_N(c->arena, uint32_t, most + 1);
-    if (c->o.rank->away) {
+    if (c->o.rank->device_memory) {
         int64_t bytes = ZT_PIECE * (int64_t)sizeof(float);
         for (int i = 0; i < c->o.plan->statistic_total; i++)
             if (c->o.plan->statistic_count[i] * (int64_t)sizeof(float) > bytes)

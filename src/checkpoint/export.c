@@ -121,11 +121,12 @@ static struct zt_onnx_payload *all_payloads(const struct zt_job *job, struct zt_
     return all;
 }
 
-bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_onnx_payload *payloads,
-                     const int64_t *elements, int count, uint64_t *hash, struct zt_err *err) {
+bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_collected *weights, uint64_t *hash,
+                     struct zt_err *err) {
+    const struct zt_onnx_payload *payloads = weights->payloads;
     struct zt_graph *g = zt_graph_clone(s->model->graph);
     struct zt_onnx_inference *nodes = zt_malloc(((size_t)g->node_count + 1) * sizeof *nodes);
-    struct zt_onnx_changes changes = { .payload_count = count, .inference_nodes = nodes };
+    struct zt_onnx_changes changes = { .payload_count = weights->count, .inference_nodes = nodes };
     changes.inference_node_count = s->config->export_train ? 0 : list_training_nodes(g, nodes);
     zt_pass_split_aliases(g, &zt_ops);
     const char **aliases = NULL;
@@ -133,9 +134,9 @@ bool zt_export_model(const struct zt_session *s, const char *folder, const struc
     changes.aliases = aliases;
     changes.payloads = all_payloads(s->job, g, payloads, &changes.payload_count);
     *hash = ZT_HASH_START;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < weights->count; i++) {
         *hash = zt_hash(*hash, payloads[i].name, strlen(payloads[i].name) + 1);
-        *hash = zt_hash(*hash, payloads[i].data, (size_t)elements[i] * sizeof(float));
+        *hash = zt_hash(*hash, payloads[i].data, (size_t)weights->elements[i] * sizeof(float));
     }
     char *path = zt_path_join(folder, "model.onnx");
     bool ok = zt_onnx_write(s->model, path, &changes, err);

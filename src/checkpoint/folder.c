@@ -54,7 +54,7 @@ static bool sync_folder(const char *path, struct zt_err *err) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
     if (!ok)
-        zt_fail(err, ZT_EXIT_DATA, "%s: cannot be brought to the disk: %s", path, strerror(errno));
+        zt_fail(err, ZT_EXIT_DATA, "%s: cannot flush to disk: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
     return ok;
@@ -111,7 +111,7 @@ bool zt_checkpoint_begin(const char *folder, int64_t step, struct zt_err *err) {
     each_name(folder, remove_leftover, NULL);
     char *path = zt_checkpoint_temporary(folder, step);
     bool ok =
-        mkdir(path, 0777) == 0 || zt_fail(err, ZT_EXIT_DATA, "%s: cannot make the folder: %s", path, strerror(errno));
+        mkdir(path, 0777) == 0 || zt_fail(err, ZT_EXIT_DATA, "%s: cannot create the folder: %s", path, strerror(errno));
     free(path);
     return ok;
 }
@@ -184,7 +184,7 @@ bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err) 
     step_name(to, "", step);
     bool ok = sync_folder(temporary, err) && zt_mapped_all_intact(err);
     int at = ok ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    ok = ok && ((at >= 0 && move_into_place(at, from, to)) || fail(folder, to, "cannot be put in place", err));
+    ok = ok && ((at >= 0 && move_into_place(at, from, to)) || fail(folder, to, "cannot be renamed into place", err));
     ok = ok && sync_folder(folder, err) && zt_checkpoint_point(folder, "latest", step, err);
     if (at >= 0)
         close(at);
@@ -299,6 +299,6 @@ char *zt_checkpoint_find(const char *path, struct zt_err *err) {
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
         return follow_file(path, err);
     zt_fail(err, ZT_EXIT_DATA, "%s: %s", path,
-            zt_file_exists(path) ? "no checkpoint: there is no " ZT_MANIFEST " in it" : "no such folder");
+            zt_file_exists(path) ? "not a checkpoint: it has no " ZT_MANIFEST "" : "no such folder");
     return NULL;
 }

@@ -36,20 +36,19 @@ static bool compare_tensors(struct loading *l, int f) {
         const struct zt_stored_tensor *have = i < found.count ? &found.tensors[i] : NULL,
                                       *want = i < wanted->count ? &wanted->tensors[i] : NULL;
         if (!want)
-            return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.200s\" is none of this run", have->name);
+            return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.200s\" does not belong to this run", have->name);
         if (!have || strcmp(have->name, want->name) != 0)
             return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.150s\" is missing%s%.150s", want->name,
-                           have ? "; in its place stands " : "", have ? have->name : "");
+                           have ? "; found in its place: " : "", have ? have->name : "");
         if (!zt_shape_equal(&have->shape, &want->shape))
             return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.150s\" is %s, in this run %s", want->name,
                            zt_shape_text(&have->shape, a), zt_shape_text(&want->shape, b));
     }
-    return zt_fail(l->err, ZT_EXIT_DATA, "the header is not as this program writes it");
+    return zt_fail(l->err, ZT_EXIT_DATA, "the header does not have the format of this program");
 }
 
 static bool hint_damage(struct loading *l) {
-    return zt_hint(l->err, "`ztrain verify %s` names all that is damaged; --resume takes an earlier checkpoint too",
-                   l->c->o.from);
+    return zt_hint(l->err, "`ztrain verify %s` lists all damage; --resume accepts an earlier checkpoint", l->c->o.from);
 }
 
 static bool check_file(struct loading *l, int f) {
@@ -85,7 +84,7 @@ static bool agree(struct loading *l) {
     if (!world->api->sum(world, &sum, 1, l->err))
         return false;
     return sum == (double)l->manifest.own_crc * world->size ||
-           zt_fail(l->err, ZT_EXIT_DATA, "%s: the ranks do not see the same checkpoint", l->c->o.from);
+           zt_fail(l->err, ZT_EXIT_DATA, "%s: the ranks found different checkpoints", l->c->o.from);
 }
 
 static bool take(struct loading *l, void *to, int f, int64_t at, int64_t bytes) {

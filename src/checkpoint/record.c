@@ -145,10 +145,10 @@ bool zt_record_fits(const struct zt_session *s, const struct zt_manifest *stored
                     struct zt_err *err) {
     char was[32], is[32];
     if (stored->model != now->model)
-        return zt_fail(err, ZT_EXIT_DATA, "of another model than %s (checksum %08x, the model's is %08x)",
+        return zt_fail(err, ZT_EXIT_DATA, "made from another model than %s (checksum %08x, the model's is %08x)",
                        s->options->model, stored->model, now->model);
     if (stored->samples != now->samples)
-        return zt_fail(err, ZT_EXIT_DATA, "of a run on %lld samples, the data have %lld", (long long)stored->samples,
+        return zt_fail(err, ZT_EXIT_DATA, "made with %lld samples, the data have %lld", (long long)stored->samples,
                        (long long)now->samples);
     snprintf(was, sizeof was, "%llu", (unsigned long long)stored->seed);
     snprintf(is, sizeof is, "%llu", (unsigned long long)now->seed);

@@ -55,7 +55,7 @@ static bool put(struct writer *w, int f, int64_t at, const void *data, int64_t b
 /* Contents that lie in the rank's memory. */
 static bool put_own(struct writer *w, int f, int64_t at, const void *from, int64_t bytes) {
     const struct zt_rank *r = w->c->o.rank;
-    if (!r->away)
+    if (!r->device_memory)
         return put(w, f, at, from, bytes);
     return zt_rank_fetch(r, w->c->bounce, from, (size_t)bytes, w->err) && put(w, f, at, w->c->bounce, bytes);
 }
@@ -87,7 +87,8 @@ static bool open_files(struct writer *w) {
         free(path);
         if (w->file[f] < 0) {
             fail(w, f, "cannot be opened");
-            return zt_hint(w->err, "all ranks write one file: the output folder must be on a file system they share");
+            return zt_hint(w->err,
+                           "all ranks write to the same file: the output folder must be on a shared file system");
         }
     }
     return true;
@@ -128,7 +129,7 @@ static bool sync_files(struct writer *w) {
         int fd = w->file[f], failed = fsync(fd);
         w->file[f] = -1;
         if ((close(fd) | failed) != 0)
-            return fail(w, f, "cannot be brought to the disk");
+            return fail(w, f, "cannot flush to disk");
     }
     return true;
 }

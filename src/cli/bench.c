@@ -46,9 +46,8 @@ static bool read_numbers(const char *option, const char *list, int64_t most, num
     for (int i = 0; ok && i < parts.count; i++) {
         int64_t number = 0;
         if (!zt_text_number(parts.at[i], &number) || number < 1 || number > most)
-            ok =
-                zt_fail(err, ZT_EXIT_CONFIG, "--%s: \"%s\", allowed: whole numbers from 1 to %lld, with commas between",
-                        option, parts.at[i], (long long)most);
+            ok = zt_fail(err, ZT_EXIT_CONFIG, "--%s: \"%s\", allowed: comma-separated whole numbers from 1 to %lld",
+                         option, parts.at[i], (long long)most);
         zt_vec_push(to, number);
     }
     finish_names(&parts);
@@ -183,13 +182,13 @@ static bool take_folder(const struct zt_options *o, struct zt_folder_lock **lock
     free(path);
     if (ok)
         return true;
-    zt_fail(err, ZT_EXIT_DATA, "%s: the folder holds results already", o->output);
+    zt_fail(err, ZT_EXIT_DATA, "%s: the folder already holds results", o->output);
     return zt_hint(err, "choose another --output, or --overwrite");
 }
 
 /* mkdtemp's six characters take the place of its last. */
 static bool make_temporary(char *path, struct zt_err *err) {
-    return mkdtemp(path) || zt_fail(err, ZT_EXIT_DATA, "%s: cannot make the folder: %s", path, strerror(errno));
+    return mkdtemp(path) || zt_fail(err, ZT_EXIT_DATA, "%s: cannot create the folder: %s", path, strerror(errno));
 }
 
 bool zt_cli_bench(const struct zt_options *options, struct zt_err *err) {

@@ -67,9 +67,9 @@ bool zt_bench_mode(struct zt_bench_mode *mode, const char *name, struct zt_err *
     }
     if (take_pipeline(mode, name))
         return true;
-    zt_fail(err, ZT_EXIT_CONFIG, "--modes: \"%s\" is no mode", name);
+    zt_fail(err, ZT_EXIT_CONFIG, "--modes: \"%s\" is not a mode", name);
     return zt_hint(err,
-                   "dp, ddp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN] for a pipeline of S stages, as "
+                   "dp, ddp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN] for a pipeline of S stages, for example "
                    "pp2-1f1b-zero1");
 }
 

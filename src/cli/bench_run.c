@@ -260,12 +260,12 @@ bool zt_bench_run(const struct zt_bench *bench, struct zt_bench_row *row, const 
     add_words(&w, &options, number);
     bool ok = zt_file_make_folder(folder, err) && zt_bench_start(w.at, log, &pid, err);
     if (ok && pid < 0)
-        ok = zt_fail(err, ZT_EXIT_RUN, "%s: the program is not there any more", self);
+        ok = zt_fail(err, ZT_EXIT_RUN, "%s: the program no longer exists", self);
     if (ok) {
         int status = wait_for(pid, self, progress, metrics, row);
         read_log(row, log, status);
         if (!row->reason[0] && read_metrics(bench, row, metrics, true) < bench->steps)
-            snprintf(row->reason, sizeof row->reason, "it ended before its last step");
+            snprintf(row->reason, sizeof row->reason, "the run ended before its last step");
         if (!row->reason[0]) {
             read_forecast(row, plan);
             row->repeats++;

@@ -55,10 +55,11 @@ void zt_bench_warn(const struct zt_bench_row *rows, int count, struct zt_text *t
     for (int i = 0; i < count; i++) {
         int k = partner(rows, i);
         if (rows[i].unsteady)
-            zt_text_add(to, "%s on %d ranks, batch %lld: the runs of it gave different weights.\n", rows[i].mode->name,
+            zt_text_add(to, "%s on %d ranks, batch %lld: repeated runs gave different weights.\n", rows[i].mode->name,
                         rows[i].ranks, (long long)rows[i].batch);
         if (k >= 0 && strcmp(rows[k].weights, rows[i].weights) != 0)
-            zt_text_add(to, "%s and %s on %d ranks, batch %lld: weights %s and %s, which should be the same bits.\n",
+            zt_text_add(to,
+                        "%s and %s on %d ranks, batch %lld: weights %s and %s, which should be equal bit for bit.\n",
                         rows[k].mode->name, rows[i].mode->name, rows[i].ranks, (long long)rows[i].batch,
                         rows[k].weights, rows[i].weights);
     }

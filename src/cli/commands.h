@@ -1,4 +1,4 @@
-/* The subcommands: one file each, one row each in main.c (struct zt_command_row). */
+/* The commands: one file each, and one row each in main.c (struct zt_command_row). */
 #ifndef ZT_CLI_COMMANDS_H
 #define ZT_CLI_COMMANDS_H
 

@@ -44,7 +44,7 @@ static bool read_rank(struct run *run, int rank, struct zt_err *err) {
     if (ok && (f->place.rank != (uint32_t)rank || (rank && f->place.ranks != run->ranks[0].place.ranks) ||
                (rank && f->place.stages != run->ranks[0].place.stages) ||
                (rank && f->place.rows != run->ranks[0].place.rows)))
-        ok = zt_fail(err, ZT_EXIT_DATA, "%s: not of rank %d of the same run as hashes-0.bin", path, rank);
+        ok = zt_fail(err, ZT_EXIT_DATA, "%s: not from rank %d of the run of hashes-0.bin", path, rank);
     free(path);
     return ok;
 }
@@ -55,8 +55,8 @@ static bool read_run(struct run *run, const char *folder, struct zt_err *err) {
     free(first);
     *run = (struct run){ .folder = folder, .steps = UINT32_MAX };
     if (!there) {
-        zt_fail(err, ZT_EXIT_DATA, "%s: holds no hashes of a run (hashes-0.bin)", folder);
-        return zt_hint(err, "train with --set ztrain.hashes=N to leave those of the first N steps");
+        zt_fail(err, ZT_EXIT_DATA, "%s: no hashes of a run (hashes-0.bin)", folder);
+        return zt_hint(err, "train with --set ztrain.hashes=N to write the hashes of the first N steps");
     }
     run->ranks = zt_calloc(65536, sizeof *run->ranks); /* a file promises no more ranks than that */
     for (int rank = 0; rank == 0 || rank < (int)run->ranks[0].place.ranks; rank++) {
@@ -201,9 +201,9 @@ static void print_layout(const struct run *run) {
 
 static void print_notes(const struct run *runs, const struct result *r, bool same_samples) {
     if (!same_samples)
-        printf("The runs cut their batches differently, so tensors hold other samples and are not compared.\n");
+        printf("The runs divide batches differently, so their tensors hold different samples and are not compared.\n");
     if (r->other_type) {
-        printf("%lld tensors are of different shape or type and were not compared; the first: ",
+        printf("%lld tensors have different shapes or types and were not compared; the first: ",
                (long long)r->other_type);
         print_tensor(&r->shapes[0]);
         for (int i = 0; i < 2; i++)
@@ -218,7 +218,7 @@ static void print_result(const struct run *runs, const struct result *r, bool sa
     print_layout(&runs[0]);
     print_layout(&runs[1]);
     if (r->differ) {
-        printf("The runs part at ");
+        printf("The runs first differ at ");
         print_tensor(&r->parts[0]);
         for (int i = 0; i < 2; i++)
             print_place(runs[i].folder, &r->parts[i]);

@@ -74,21 +74,21 @@ static void find_onednn(struct finding *f) {
     const char *version = zt_cpu_onednn();
     f->found = *version != 0;
     snprintf(f->says, sizeof f->says, "%s",
-             f->found ? version : "this build has none: convolutions run on the reference kernels");
+             f->found ? version : "not in this build: convolutions run on the reference kernels");
     if (!f->found)
         snprintf(f->hint, sizeof f->hint, "apt-get install libdnnl-dev, and build with -Ddnnl=enabled");
 }
 
 static void find_libcrypto(struct finding *f) {
     f->found = true;
-    snprintf(f->says, sizeof f->says, "%s: ranks over TCP prove their secret with it", zt_mac_library());
+    snprintf(f->says, sizeof f->says, "%s: authenticates ranks over TCP", zt_mac_library());
 }
 
 static void find_cuda(struct finding *f) {
     struct zt_err err = { 0 };
     struct zt_device *device = zt_device_open("cuda", -1, 1, NULL, &err);
     f->found = device != NULL;
-    snprintf(f->says, sizeof f->says, "%s", device ? "the module and its first device open" : err.text[0]);
+    snprintf(f->says, sizeof f->says, "%s", device ? "the module and its first device can be opened" : err.text[0]);
     if (device)
         device->api->destroy(device);
     else
@@ -121,7 +121,7 @@ static void find_tool(struct finding *f, const char *name, const char *what_for,
     if (f->found)
         snprintf(f->says, sizeof f->says, "%s: %s", file, what_for);
     else
-        snprintf(f->says, sizeof f->says, "%s need it", what_for);
+        snprintf(f->says, sizeof f->says, "needed for %s", what_for);
     if (!f->found)
         snprintf(f->hint, sizeof f->hint, "apt-get install %s", package);
 }

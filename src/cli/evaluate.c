@@ -33,7 +33,7 @@ static bool evaluate(struct zt_session *s, struct zt_err *err) {
     struct zt_eval_result result;
     if (!s->eval_source) {
         zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.data.eval_path: there are no evaluation data", s->options->config);
-        return zt_hint(err, "ztrain.data.eval_path names them, and so does --data FORMAT:PATH");
+        return zt_hint(err, "set ztrain.data.eval_path, or use --data FORMAT:PATH");
     }
     if (s->config->ranks > 1)
         return zt_fail(err, ZT_EXIT_CONFIG, "evaluate runs on one rank, not on %d", s->config->ranks);

@@ -44,7 +44,7 @@ static bool read_cotangent(struct product *p, int output, bool *any, struct zt_e
     struct zt_tensor tensor;
     bool there;
     snprintf(name, sizeof name, "grad_output_%d", output);
-    if (!zt_arrays_read(&p->arrays, "grad_output", output, name, &tensor, &there, err))
+    if (!zt_arrays_read(&p->arrays, &(struct zt_array_key){ "grad_output", output, name }, &tensor, &there, err))
         return false;
     if (!there)
         return true;
@@ -127,7 +127,8 @@ static bool write_gradients(const struct product *p, struct zt_err *err) {
     for (int i = 0; i < count; i++) {
         names[i] = a->graph->values[p->wanted.at[i]]->name;
         tensors[i] = gradient(p, i);
-        if (i < p->inputs && !zt_arrays_write(a, "grad_input", p->index[i], names[i], &tensors[i], err))
+        if (i < p->inputs &&
+            !zt_arrays_write(a, &(struct zt_array_key){ "grad_input", p->index[i], names[i] }, &tensors[i], err))
             return false;
     }
     return zt_arrays_write_npz(a, "grad_params.npz", names + p->inputs, tensors + p->inputs, count - p->inputs, err);

@@ -178,12 +178,12 @@ static void print_missing(const struct inspection *s) {
     for (int i = 0; i < g->output_count; i++)
         free_outputs += !s->held_up[i];
     if (!free_outputs) {
-        print_problems("not supported, so that this model cannot run:", &s->problems);
+        print_problems("not supported; this model cannot run:", &s->problems);
         return;
     }
-    print_problems("not supported, so that not every output can be computed:", &s->problems);
+    print_problems("not supported; some outputs cannot be computed:", &s->problems);
     if (s->problems.count)
-        fputs("outputs that need none of these, and that training may start from:", stdout);
+        fputs("outputs that do not depend on these and can be trained:", stdout);
     for (int i = 0; s->problems.count && i < g->output_count; i++) {
         if (s->held_up[i])
             continue;
@@ -256,7 +256,7 @@ static void print_initializers(struct inspection *s) {
     for (int i = 0; i < count; i++)
         print_initializer(g->values[ids[i]], width);
     if (!trained && s->constants)
-        printf("  %d Constant nodes hold float tensors; what should be trained must be an initializer\n", s->constants);
+        printf("  %d Constant nodes hold float tensors; tensors to be trained must be initializers\n", s->constants);
 }
 
 /* ---- what the exporter did ---- */
@@ -277,9 +277,8 @@ static void print_pairs(const struct zt_graph *g) {
     int count = zt_trainable_pairs(g, &pairs);
     if (count)
         puts(
-            "\nequal initializers, perhaps tied weights that the exporter copied (a line is a group for ztrain.tie; "
-            "what "
-            "reads as an\nembedding and its head, or as the exporter's copy, is tied without):");
+            "\nequal initializers, possibly tied weights that the exporter copied (each line is a group for "
+            "ztrain.tie; an embedding and\nits head, and copies made by the exporter, are tied automatically):");
     for (int i = 0; i < count; i++) {
         const bool begins = i == 0 || pairs[i].a != pairs[i - 1].b;
         fputs(!begins ? "" : i ? "\n  " : "  ", stdout);
@@ -299,8 +298,7 @@ static void print_folds(const struct zt_onnx *model) {
     if (count)
         puts(
             "\nwarning: layers into which the exporter folded a normalization; they train as plain layers with a bias, "
-            "and "
-            "its batch\nstatistics cannot come back:");
+            "without batch\nstatistics:");
     for (int i = 0; i < count; i++) {
         const struct zt_node *n = g->nodes[folds[i].node];
         fputs("  ", stdout);
@@ -321,12 +319,11 @@ static void print_exporter(const struct inspection *s) {
     const char **names;
     int count = zt_trainable_missing(s->model, &names);
     print_names(
-        "warning: parameters that the exporter merged with others or folded away, and that cannot be trained apart:",
+        "warning: parameters that the exporter merged with others or folded, which cannot be trained separately:",
         names, count);
     print_folds(s->model);
     count = zt_trainable_aliases(s->model, s->g, &names);
-    print_names("copies of an initializer that are tensors of their own (Identity nodes, undone by training):", names,
-                count);
+    print_names("copies of an initializer (Identity nodes); training makes them separate tensors:", names, count);
     print_pairs(s->g);
 }
 
@@ -365,8 +362,8 @@ bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err) {
     print_initializers(&s);
     print_exporter(&s);
     print_missing(&s);
-    print_problems("not supported, inside branches and loops, so that these cannot be entered:", &s.inside);
-    print_problems("not supported, but no output needs these nodes:", &s.notes);
+    print_problems("not supported inside branches and loops, which therefore cannot run:", &s.inside);
+    print_problems("not supported, but not needed for any output:", &s.notes);
     free(s.needed);
     zt_vec_finish(&s.uses);
     zt_graph_destroy(s.g);

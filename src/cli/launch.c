@@ -33,7 +33,7 @@ bool zt_launch(const struct zt_options *options, const char *folder, bool *launc
     struct zt_launched found;
     struct zt_hosts hosts;
     *launched = false;
-    if (options->line) /* this is one of them */
+    if (options->supervisor) /* this is one of them */
         return true;
     if (!zt_launched_find(&found, err) || found.size > 1)
         return !err->count;

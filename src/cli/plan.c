@@ -37,7 +37,6 @@ static bool make(struct zt_session *s, struct zt_err *err) {
                                  .device = device,
                                  .threads = device->threads,
                                  .machine = &machine,
-                                 .chosen = s->chosen,
                                  .elsewhere = elsewhere };
     bool known = zt_session_machine(s, elsewhere ? NULL : device, &machine, err);
     if (known)

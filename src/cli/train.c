@@ -33,8 +33,9 @@ static bool check_folder(const struct zt_options *o, const char *folder, struct 
         bool there = zt_file_exists(path);
         free(path);
         if (there) {
-            zt_fail(err, ZT_EXIT_DATA, "%s: the folder holds a run already (%s)", folder, marks[i]);
-            return zt_hint(err, "choose another --output, or --resume to go on, or --overwrite to begin anew");
+            zt_fail(err, ZT_EXIT_DATA, "%s: the folder already holds a run (%s)", folder, marks[i]);
+            return zt_hint(err,
+                           "choose another --output, or --resume to continue the run, or --overwrite to replace it");
         }
     }
     return true;
@@ -47,8 +48,8 @@ static bool take_folder(const struct zt_options *o, const char *folder, struct z
         return false;
     const char *why = zt_folder_unlockable(*lock);
     if (why)
-        zt_say(&o->log, ZT_LOG_WARNING, "%s: its file system has no locks (%s): start no second run in it", folder,
-               why);
+        zt_say(&o->log, ZT_LOG_WARNING,
+               "%s: its file system does not support locks (%s): do not start a second run in it", folder, why);
     return check_folder(o, folder, err);
 }
 
@@ -82,13 +83,14 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     struct zt_folder_lock *lock = NULL;
     char *from = NULL;
     bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
-    s.stop = stop;
     ok = ok && check_optimizer(&s, err);
     if (ok && s.launched.rank == 0)
         ok = take_folder(o, folder, &lock, err);
-    ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL) && zt_train(&s, folder, from, err);
+    ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL);
+    const struct zt_train_request request = { folder, from, stop };
+    ok = ok && zt_train(&s, &request, err);
     free(from);
-    if (!ok && s.processes && !o->line)
+    if (!ok && s.processes && !o->supervisor)
         leave_to_others(&s, err);
     zt_open_finish(&s);
     zt_folder_unlock(lock);
@@ -96,7 +98,7 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
 }
 
 static bool train(const struct zt_options *o, const char *folder, struct zt_err *err) {
-    struct zt_stop *stop = zt_stop_create(o->line != NULL, err); /* before OpenMP makes threads */
+    struct zt_stop *stop = zt_stop_create(o->supervisor != NULL, err); /* before OpenMP makes threads */
     bool ok = stop && open_and_train(o, stop, folder, err);
     zt_stop_destroy(stop);
     return ok;

@@ -189,14 +189,14 @@ static bool open_input(struct zt_device *device, struct zt_err *err) {
     return d->input != NULL;
 }
 
-static bool cuda_bring(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_event *taken,
-                       struct zt_event *sent, struct zt_err *err) {
+static bool cuda_copy_ahead(struct zt_device *device, const struct zt_copy *copy, struct zt_event *taken,
+                            struct zt_event *sent, struct zt_err *err) {
     struct cuda *d = cuda_of(device);
     if (!crosses(device, err) || !open_input(device, err))
         return false;
     return zt_cuda_await(device, d->input, taken, err) &&
-           zt_cuda_good(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, d->input), err,
-                        "copying a batch to the device") &&
+           zt_cuda_good(device, cudaMemcpyAsync(copy->to, copy->from, copy->bytes, cudaMemcpyHostToDevice, d->input),
+                        err, "copying a batch to the device") &&
            zt_cuda_mark(device, d->input, sent, err) && zt_cuda_await(device, d->stream, sent, err);
 }
 
@@ -316,7 +316,7 @@ static const struct zt_device_api api = {
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
     .copy = cuda_copy,
-    .bring = cuda_bring,
+    .copy_ahead = cuda_copy_ahead,
     .zero = cuda_zero,
     .event_create = cuda_event_create,
     .record = cuda_record,
@@ -339,7 +339,7 @@ static int count_devices(struct zt_err *err) {
     cudaError_t code = cudaGetDeviceCount(&count);
     if (code == cudaSuccess && count > 0)
         return count;
-    zt_fail(err, ZT_EXIT_RUN, "no CUDA device: %s", code ? cudaGetErrorString(code) : "the driver knows none");
+    zt_fail(err, ZT_EXIT_RUN, "no CUDA device: %s", code ? cudaGetErrorString(code) : "the driver reports none");
     zt_hint(err, "use --device cpu, or run where there is an NVIDIA GPU with a driver for CUDA 13");
     return 0;
 }

@@ -87,7 +87,7 @@ static bool judge(const struct zt_library *l, bool answers, int version, const c
     decimal(l, version, text, sizeof text);
     decimal(l, l->oldest, wants, sizeof wants);
     if (!answers)
-        snprintf(says, room, "%s does not say its version", path);
+        snprintf(says, room, "%s reports no version", path);
     else if (version < l->oldest)
         snprintf(says, room, "%s is too old, wants %s: %s", text, wants, path);
     else
@@ -99,7 +99,7 @@ bool zt_library_find(const struct zt_library *l, char *says, size_t room) {
     void *handle = open_library(l->file);
     int version = 0;
     if (!handle) {
-        snprintf(says, room, "%s is not there", l->file);
+        snprintf(says, room, "%s was not found", l->file);
         return false;
     }
     bool answers = l->ask(handle, &version), good = judge(l, answers, version, path_of(handle, l->file), says, room);
@@ -146,7 +146,7 @@ bool zt_gpus_find(char *says, size_t room) {
     int count = 0;
     says[0] = 0;
     if (!handle || !find_functions(handle, &d) || d.init(0) != 0 || d.count(&count) != 0 || count == 0)
-        snprintf(says, room, "%s", handle ? "the driver knows none" : "there is no driver to ask");
+        snprintf(says, room, "%s", handle ? "the driver reports none" : "no driver is installed");
     for (int i = 0; i < count && i < MOST; i++)
         add_gpu(&d, i, says, room);
     return count > 0;

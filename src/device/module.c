@@ -30,7 +30,7 @@ static bool matches(const struct zt_module *module, const char *path, struct zt_
         return true;
     zt_fail(err, ZT_EXIT_RUN, "%s: the CUDA module is version %s (interface %d), this program wants %s (interface %d)",
             path, module->version, module->abi, ZT_VERSION, ZT_MODULE_ABI);
-    return zt_hint(err, "install program and module of one build");
+    return zt_hint(err, "install program and module from the same build");
 }
 
 static const struct zt_module *load(const char *path, struct zt_err *err) {
@@ -43,7 +43,7 @@ static const struct zt_module *load(const char *path, struct zt_err *err) {
     }
     const struct zt_module *module = dlsym(handle, ZT_MODULE_SYMBOL);
     if (!module)
-        zt_fail(err, ZT_EXIT_RUN, "%s: is no CUDA module of ztrain: it has no symbol %s", path, ZT_MODULE_SYMBOL);
+        zt_fail(err, ZT_EXIT_RUN, "%s: not a CUDA module of ztrain: it has no symbol %s", path, ZT_MODULE_SYMBOL);
     dlclose(handle);
     return module && matches(module, path, err) ? module : NULL;
 }
@@ -56,7 +56,7 @@ static const struct zt_module *open_module(const char *folder, struct zt_err *er
         return NULL;
     }
     if (access(path, R_OK) != 0) {
-        zt_fail(err, ZT_EXIT_RUN, "no CUDA device: the CUDA module %s is not there: %s", path, strerror(errno));
+        zt_fail(err, ZT_EXIT_RUN, "no CUDA device: the CUDA module %s was not found: %s", path, strerror(errno));
         zt_hint(err, "this build has no CUDA; build with -Dcuda=enabled, or use --device cpu");
         return NULL;
     }

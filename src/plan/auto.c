@@ -130,15 +130,15 @@ static int better_first(const void *a, const void *b) {
 
 static void explain(const struct search *q, struct zt_text *to) {
     char limit[32], bytes[32];
-    zt_text_add(to, "plan auto: %d candidates%s%s, best first\n", q->tried.count, q->limit ? ", at most a rank " : "",
-                q->limit ? zt_format_bytes(limit, (double)q->limit) : "");
+    zt_text_add(to, "plan auto: %d candidates%s%s, fastest first\n", q->tried.count,
+                q->limit ? ", memory limit per rank " : "", q->limit ? zt_format_bytes(limit, (double)q->limit) : "");
     for (int i = 0; i < q->tried.count && i < SHOWN; i++) {
         const struct candidate *k = &q->tried.at[i];
         zt_text_add(to, "  %d stages, zero %d, micro-batch %lld x %lld: ", k->stages, k->zero,
                     (long long)k->micro_batch, (long long)k->accumulation);
         if (k->fits)
-            zt_text_add(to, "%.3f ms a step, %s a rank%s\n", 1e3 * k->seconds, zt_format_bytes(bytes, (double)k->bytes),
-                        k->again ? ", made again in part" : "");
+            zt_text_add(to, "%.3f ms per step, %s per rank%s\n", 1e3 * k->seconds,
+                        zt_format_bytes(bytes, (double)k->bytes), k->again ? ", partly recomputed" : "");
         else
             zt_text_add(to, "not possible: %s\n", k->why);
     }
@@ -157,13 +157,13 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
     bool ok = true;
     if (!q.tried.count)
         ok = zt_fail(err, ZT_EXIT_CONFIG,
-                     "%s: ztrain.plan \"auto\": train_batch_size %lld does not divide among %d ranks in any way",
+                     "%s: ztrain.plan \"auto\": train_batch_size %lld cannot be divided among %d ranks",
                      s->options->config, (long long)s->config->train_batch, s->config->ranks);
     if (ok) {
         struct zt_text why = { 0 };
         qsort(q.tried.at, (size_t)q.tried.count, sizeof *q.tried.at, better_first);
         explain(&q, &why);
-        s->chosen = zt_arena_strdup(s->config->arena, why.at);
+        s->job->chosen = zt_arena_strdup(s->job->arena, why.at);
         zt_text_finish(&why);
         if (q.tried.at[0].fits)
             set(s->config, &q.tried.at[0], q.limit);

@@ -25,7 +25,7 @@ static bool open_data(struct zt_session *s, unsigned data, struct zt_err *err) {
     zt_source_close(s->source);
     zt_source_close(s->eval_source);
     s->source = s->eval_source = NULL;
-    zt_say(&s->options->log, ZT_LOG_INFO, "without data, from the model's shapes alone: %s", missing.text[0]);
+    zt_say(&s->options->log, ZT_LOG_INFO, "planned without data, from the shapes of the model: %s", missing.text[0]);
     return true;
 }
 
@@ -61,7 +61,7 @@ static bool check_batch(const struct zt_session *s, struct zt_err *err) {
     if (!s->source || c->data.drop_last || c->train_batch <= s->source->samples)
         return true;
     snprintf(text, sizeof text,
-             "train_batch_size %lld is more than the %lld samples of the data: every step takes all of them, once",
+             "train_batch_size %lld exceeds the %lld samples of the data: every step uses all samples once",
              (long long)c->train_batch, (long long)s->source->samples);
     return doubt(s, text, err);
 }

@@ -74,7 +74,7 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
 struct zt_plan *zt_plan_create(const struct zt_job *job, const struct zt_plan_options *o, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_plan *plan = ZT_NEW(arena, struct zt_plan);
-    *plan = (struct zt_plan){ .arena = arena, .job = job, .chosen = o->chosen, .elsewhere = o->elsewhere };
+    *plan = (struct zt_plan){ .arena = arena, .job = job, .elsewhere = o->elsewhere };
     bool ok = zt_grid_make(job->config->ranks, job->config->parallel.stages, 0, &plan->grid, err);
     plan->stage = ZT_NEW_N(arena, const struct zt_rank_plan *, plan->grid.stages + 1);
     plan->made = ZT_NEW_N(arena, struct zt_rank_plan *, plan->grid.stages + 1);

@@ -70,7 +70,7 @@ static void note_idle_names(const struct planner *q, struct zt_training_graph *j
     for (int i = 0; i < names->count; i++)
         if (!zt_recompute_fits(joint->graph, names->at[i]))
             notes[joint->note_count++] =
-                zt_arena_printf(arena, "ztrain.recompute: \"%s\" matches no node that is run by itself", names->at[i]);
+                zt_arena_printf(arena, "ztrain.recompute: \"%s\" matches no node that runs separately", names->at[i]);
     joint->notes = notes;
 }
 
@@ -83,18 +83,17 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
     struct zt_training_graph_request request = { .rows = rows,
                                                  .training = training,
                                                  .weighted = padded && !p->replicas,
-                                                 .cut_loss = p->replicas,
+                                                 .split_loss = p->replicas,
                                                  .stages = p->grid.stages,
-                                                 .cuts = p->cuts };
+                                                 .stage_bounds = p->stage_bounds };
     struct zt_training_graph joint;
     if (rows <= 0 || find(p, set, rows, padded && !p->replicas))
         return true;
     if (padded && !p->job->loss)
-        return zt_fail(
-            q->err, ZT_EXIT_CONFIG,
-            "the last batch of the data does not divide among %d ranks, and a loss that is a graph output cannot "
-            "leave samples out: set drop_last",
-            p->grid.data);
+        return zt_fail(q->err, ZT_EXIT_CONFIG,
+                       "the last batch of the data cannot be divided among %d ranks, and a loss that is a graph output "
+                       "cannot ignore padding samples: set drop_last",
+                       p->grid.data);
     if (!zt_job_training_graph(p->job,
                                training            ? q->o->source
                                : q->o->eval_source ? q->o->eval_source
@@ -149,9 +148,10 @@ static bool add_loss_program(struct planner *q, const struct zt_step_shape *shap
                             *model = find(p, training ? &p->train : &p->evaluation, rows, false);
     if (loss->derived_bytes || !rows_fit(&loss->recv_act, loss_rows, &model->send_act, rows) ||
         !rows_fit(&loss->send_grad, loss_rows, &model->recv_grad, rows))
-        return zt_fail(q->err, ZT_EXIT_MODEL,
-                       "mode \"dp\": what the loss reads for %lld rows is not what replicas make for %lld",
-                       (long long)loss_rows, (long long)rows);
+        return zt_fail(
+            q->err, ZT_EXIT_MODEL,
+            "mode \"dp\": the input of the loss for %lld rows does not match the outputs of replicas for %lld rows",
+            (long long)loss_rows, (long long)rows);
     return true;
 }
 
@@ -231,7 +231,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     p->source = o->source;
     p->eval_source = o->eval_source;
     p->eval_samples = o->eval_source ? o->eval_source->samples : 0;
-    p->away = o->device && o->device->module;
+    p->device_memory = o->device && o->device->module;
     p->slots = 1;
     struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
     for (int i = 0; i < 4; i++)
@@ -249,7 +249,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
         return NULL;
     }
     if (!p->flat) { /* no program of any size was asked for */
-        zt_fail(err, ZT_EXIT_DATA, "there are fewer samples than the %lld of a step, and drop_last leaves none",
+        zt_fail(err, ZT_EXIT_DATA, "the data have fewer samples than the %lld of a step, and drop_last drops them all",
                 (long long)c->train_batch);
         zt_rank_plan_destroy(p);
         return NULL;
@@ -275,7 +275,7 @@ static void refuse(const struct zt_rank_plan *p, const struct zt_config *c, stru
     char t[7][32];
     zt_fail(
         err, ZT_EXIT_CONFIG,
-        "ztrain.memory_limit: %s a rank, but stage %d needs %s at least: parameters %s, gradients %s, optimizer %s, "
+        "ztrain.memory_limit: %s per rank, but stage %d needs at least %s: parameters %s, gradients %s, optimizer %s, "
         "activations %s, workspace %s",
         zt_format_bytes(t[0], (double)c->memory_limit), p->grid.stage, zt_format_bytes(t[1], (double)most_bytes(p)),
         zt_format_bytes(t[2], (double)b.parameters), zt_format_bytes(t[3], (double)b.gradients),
@@ -283,12 +283,12 @@ static void refuse(const struct zt_rank_plan *p, const struct zt_config *c, stru
         zt_format_bytes(t[6], (double)b.workspace));
     struct zt_text help = { 0 };
     if (c->micro_batch > 1)
-        zt_text_add(&help, "a smaller train_micro_batch_size_per_gpu (found %lld); ", (long long)c->micro_batch);
+        zt_text_add(&help, "a smaller train_micro_batch_size_per_gpu (now %lld); ", (long long)c->micro_batch);
     if (p->grid.data > 1 && !p->sharding->parameters)
         zt_text_add(&help, "zero_optimization.stage %d to 3; ", c->zero.stage + 1);
     if (c->recompute.names.count || c->recompute.enabled || c->recompute.layers)
-        zt_text_add(&help, "leaving the choice of what to recompute to the limit; ");
-    zt_hint(err, "what would help: %smore ranks or pipeline.stages; ztrain.plan \"auto\" chooses",
+        zt_text_add(&help, "no explicit recomputation, so that the limit selects nodes; ");
+    zt_hint(err, "try %smore ranks or pipeline.stages; ztrain.plan \"auto\" chooses among these",
             help.at ? help.at : "");
     zt_text_finish(&help);
 }

@@ -300,7 +300,7 @@ void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folde
 
 bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err) {
     return !m || m->file < 0 || fdatasync(m->file) == 0 || errno == EINVAL || errno == EROFS ||
-           zt_fail(err, ZT_EXIT_DATA, "%s: cannot be brought to the disk: %s", m->path, strerror(errno));
+           zt_fail(err, ZT_EXIT_DATA, "%s: cannot flush to disk: %s", m->path, strerror(errno));
 }
 
 bool zt_monitor_finish(struct zt_monitor *m, struct zt_err *err) {

@@ -54,7 +54,7 @@ static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to)
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     const struct zt_config *c = s->config;
     char text[256];
-    snprintf(text, sizeof text, "%lld samples = %lld a micro-batch x %lld x %d ranks; %lld steps",
+    snprintf(text, sizeof text, "%lld samples = %lld per micro-batch x %lld x %d ranks; %lld steps",
              (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
              (long long)steps);
     row(s, "batch", text);
@@ -92,7 +92,7 @@ static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *
              zt_format_bytes(t[1], (double)plan->gradient_bytes), zt_format_bytes(t[2], (double)plan->optimizer_bytes),
              zt_format_bytes(t[3], (double)plan->activation_bytes),
              zt_format_bytes(t[4], (double)plan->workspace_bytes));
-    row(s, "bytes a rank", text);
+    row(s, "bytes per rank", text);
 }
 
 /* --verbose: what became one node, and how often, in the first training program of this stage. */
@@ -132,7 +132,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     row(s, "data", text);
     report_device(s, device);
     report_step(s, plan, steps);
-    say_lines(s, s->chosen ? s->chosen : "");
+    say_lines(s, s->job->chosen ? s->job->chosen : "");
     report_bytes(s, plan);
     list_slow_nodes(plan, &slow);
     if (slow.at)

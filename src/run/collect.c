@@ -22,13 +22,6 @@ static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     return true;
 }
 
-/* What rank 0 has of the tensors so far. */
-struct listing {
-    struct zt_onnx_payload *payloads;
-    int64_t *elements;
-    int count;
-};
-
 /* What a stage tells rank 0 before its contents: how many tensors and how long their names are. */
 static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
@@ -49,7 +42,7 @@ static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *er
     return ok;
 }
 
-static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct listing *to,
+static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct zt_collected *to,
                      struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     int total = p->flat->own_tensors + p->statistic_total;
@@ -72,7 +65,8 @@ static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *par
     return true;
 }
 
-static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, struct listing *to, struct zt_err *err) {
+static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, struct zt_collected *to,
+                          struct zt_err *err) {
     const struct zt_comm_api *api = r->world->api;
     int64_t head[3];
     if (!api->recv(r->world, head, sizeof head, from, err))
@@ -98,25 +92,20 @@ static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, s
     return true;
 }
 
-bool zt_rank_collect(struct zt_rank *r, struct zt_arena *arena, struct zt_onnx_payload **payloads, int64_t **elements,
-                     int *count, struct zt_err *err) {
+bool zt_rank_collect(struct zt_rank *r, struct zt_arena *arena, struct zt_collected *to, struct zt_err *err) {
     const struct zt_grid *grid = &r->plan->grid;
     float *params = zt_arena_alloc(arena, (size_t)r->plan->flat->count * sizeof *params);
-    struct listing list = { 0 };
-    *count = 0;
+    *to = (struct zt_collected){ 0 };
     if (!whole_parameters(r, params, err))
         return false;
     if (grid->data_rank != 0)
         return true;
     if (grid->rank != 0)
         return send_stage(r, params, err);
-    if (!list_own(r, arena, params, &list, err))
+    if (!list_own(r, arena, params, to, err))
         return false;
     for (int s = 1; s < grid->stages; s++)
-        if (!receive_stage(r, arena, zt_grid_rank(grid, s, 0), &list, err))
+        if (!receive_stage(r, arena, zt_grid_rank(grid, s, 0), to, err))
             return false;
-    *payloads = list.payloads;
-    *elements = list.elements;
-    *count = list.count;
     return true;
 }

@@ -31,7 +31,6 @@ bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const s
                                        .device = device,
                                        .threads = device->threads,
                                        .machine = &machine,
-                                       .chosen = s->chosen,
                                        .known = known };
     if (!zt_session_machine(s, device, &machine, err))
         return false;

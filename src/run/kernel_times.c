@@ -8,8 +8,7 @@ enum { FEWEST_STEPS = 3 }; /* of a run whose kernels are timed */
 
 void zt_kernel_times_warn(const struct zt_kernel_times *t) {
     if (t->session->options->profile && t->steps < FEWEST_STEPS)
-        zt_say(&t->session->options->log, ZT_LOG_WARNING, "--profile times a step after the first: it wants %d steps",
-               FEWEST_STEPS);
+        zt_say(&t->session->options->log, ZT_LOG_WARNING, "--profile needs a run of at least %d steps", FEWEST_STEPS);
 }
 
 /* How many are timed, on all ranks, where the first took this one `seconds`: of short steps more, since few of them

@@ -24,19 +24,27 @@ struct probe {
     int node;
 };
 
-static bool open_probe(struct probe *p, enum zt_backend backend, const char *op, const struct zt_shape *shapes,
-                       int count, int threads, struct zt_device *device, struct zt_err *err) {
+/* What a probe measures: `times` runs of an operator on inputs of these shapes. */
+struct workload {
+    enum zt_backend backend;
+    const char *op;
+    const struct zt_shape *shapes;
+    int count, times;
+};
+
+static bool open_probe(struct probe *p, const struct workload *w, int threads, struct zt_device *device,
+                       struct zt_err *err) {
     struct zt_graph *g = zt_graph_create("probe");
     int in[4], out;
     *p = (struct probe){ .graph = g };
-    for (int i = 0; i < count; i++) {
-        in[i] = zt_graph_add_value(g, NULL, ZT_FLOAT, &shapes[i]);
+    for (int i = 0; i < w->count; i++) {
+        in[i] = zt_graph_add_value(g, NULL, ZT_FLOAT, &w->shapes[i]);
         g->values[in[i]]->origin = ZT_FROM_INPUT;
     }
     out = zt_graph_add_value(g, "out", ZT_UNDEFINED, NULL);
-    p->node = zt_graph_add_node(g, "probe", op, "", ZT_OPSET, in, count, &out, 1);
+    p->node = zt_graph_add_node(g, "probe", w->op, "", ZT_OPSET, in, w->count, &out, 1);
     if (!zt_op_resolve(&zt_ops, g, p->node, err) || !zt_op_infer(g, p->node, err) || !zt_graph_sort(g, err) ||
-        !zt_pass_assign(g, &zt_ops, backend, threads, device, NULL, 0, &p->prepared, err))
+        !zt_pass_assign(g, &zt_ops, w->backend, threads, device, NULL, 0, &p->prepared, err))
         return false;
     for (int n = 0; n < g->node_count; n++) {
         p->node = strcmp(g->nodes[n]->name, "probe") == 0 ? n : p->node;
@@ -83,13 +91,17 @@ static bool run(struct probe *p, int times, int threads, double *seconds, struct
     return true;
 }
 
-/* Seconds of one run of the node, and its FLOPs. */
-static bool measure_node(enum zt_backend backend, const char *op, const struct zt_shape *shapes, int count, int times,
-                         int threads, struct zt_device *device, double *seconds, double *flops, struct zt_err *err) {
+/* Seconds and FLOPs of one run of the workload. */
+struct speed {
+    double seconds, flops;
+};
+
+static bool measure_node(const struct workload *w, int threads, struct zt_device *device, struct speed *to,
+                         struct zt_err *err) {
     struct probe p;
-    bool ok = open_probe(&p, backend, op, shapes, count, threads, device, err) && run(&p, times, threads, seconds, err);
+    bool ok = open_probe(&p, w, threads, device, err) && run(&p, w->times, threads, &to->seconds, err);
     if (ok)
-        *flops = zt_op_flops(p.graph, p.node);
+        to->flops = zt_op_flops(p.graph, p.node);
     close_probe(&p);
     return ok;
 }
@@ -105,26 +117,26 @@ static bool measure_kernels(int threads, struct zt_device *device, struct zt_mac
                                  norm[2] = { SHAPE(2, 256, 128), SHAPE(1, 128) },
                                  wide[2] = { SHAPE(1, 1 << 19), SHAPE(1, 1 << 19) }, tiny[1] = { SHAPE(1, 16) },
                                  few[2] = { SHAPE(1, 1 << 13), SHAPE(1, 1 << 13) };
-    double seconds, flops;
-    if (!measure_node(ZT_CPU, "MatMul", product, 2, 2, threads, device, &seconds, &flops, err))
-        return false;
-    m->product_flops = m->half_flops = flops / seconds;
-    if (!measure_node(ZT_CPU, "Conv", conv, 2, 1, threads, device, &seconds, &flops, err))
-        return false;
-    m->conv_flops = flops / seconds;
-    if (!measure_node(ZT_CPU, "Add", wide, 2, 1, threads, device, &seconds, &flops, err))
-        return false;
-    m->memory_rate = 3.0 * sizeof(float) * flops / seconds;
-    if (!measure_node(ZT_CPU, "Relu", tiny, 1, 64, threads, device, &seconds, &flops, err))
-        return false;
-    m->node_seconds = seconds;
-    /* a norm: several operations an element, as softmax, GELU, pools and the like */
-    if (!measure_node(ZT_CPU, "LayerNormalization", norm, 2, 2, threads, device, &seconds, &flops, err))
-        return false;
-    m->element_flops = flops / seconds;
-    if (!measure_node(ZT_REF, "Add", few, 2, 1, threads, device, &seconds, &flops, err))
-        return false;
-    m->plain_flops = flops / seconds;
+    enum { PRODUCT, CONV, WIDE, TINY, NORM, FEW, WORKLOADS };
+    /* the norm stands for functions of several operations an element: softmax, GELU, pools and the like */
+    static const struct workload workloads[WORKLOADS] = {
+        [PRODUCT] = { ZT_CPU, "MatMul", product, 2, 2 },
+        [CONV] = { ZT_CPU, "Conv", conv, 2, 1 },
+        [WIDE] = { ZT_CPU, "Add", wide, 2, 1 },
+        [TINY] = { ZT_CPU, "Relu", tiny, 1, 64 },
+        [NORM] = { ZT_CPU, "LayerNormalization", norm, 2, 2 },
+        [FEW] = { ZT_REF, "Add", few, 2, 1 },
+    };
+    struct speed s[WORKLOADS];
+    for (int i = 0; i < WORKLOADS; i++)
+        if (!measure_node(&workloads[i], threads, device, &s[i], err))
+            return false;
+    m->product_flops = m->half_flops = s[PRODUCT].flops / s[PRODUCT].seconds;
+    m->conv_flops = s[CONV].flops / s[CONV].seconds;
+    m->memory_rate = 3.0 * sizeof(float) * s[WIDE].flops / s[WIDE].seconds;
+    m->node_seconds = s[TINY].seconds;
+    m->element_flops = s[NORM].flops / s[NORM].seconds;
+    m->plain_flops = s[FEW].flops / s[FEW].seconds;
     return true;
 }
 

@@ -61,7 +61,7 @@ static bool check_cards(const struct zt_comm *world, const struct card *cards, s
                         "all hosts need the same program at the same path", err);
     if (list_ranks(world->size, other_model, cards, ranks, sizeof ranks))
         return disagree(world, ZT_EXIT_MODEL, "the model file", ranks,
-                        "all hosts must see the same file, and the same external data where it has them", err);
+                        "all hosts need the same model file and the same external data", err);
     if (list_ranks(world->size, other_config, cards, ranks, sizeof ranks))
         return disagree(world, ZT_EXIT_CONFIG, "the configuration", ranks,
                         "all ranks need the same config file, command line and data paths", err);
@@ -199,7 +199,8 @@ static struct plan_card card_of(const struct zt_rank_plan *plan) {
     const struct zt_flat *f = plan->flat;
     struct plan_card card = { .stage = plan->grid.stage };
     card.common = zt_hash(ZT_HASH_START, plan->sharding->name, strlen(plan->sharding->name));
-    card.common = zt_hash(card.common, plan->cuts, ((size_t)plan->grid.stages + 1) * sizeof *plan->cuts);
+    card.common =
+        zt_hash(card.common, plan->stage_bounds, ((size_t)plan->grid.stages + 1) * sizeof *plan->stage_bounds);
     card.stage_hash =
         zt_hash(ZT_HASH_START, f->bound, (size_t)f->bucket_count * ((size_t)f->ranks + 1) * sizeof *f->bound);
     for (int i = 0; i < plan->train.count; i++)
@@ -222,7 +223,7 @@ bool zt_preflight_plan(const struct zt_rank_plan *plan, struct zt_comm *world, s
     bool ok = zt_comm_exchange(world, cards, sizeof *cards, err);
     if (ok && list_ranks(world->size, other_plan, cards, ranks, sizeof ranks))
         ok = disagree(world, ZT_EXIT_CONFIG, "the plan", ranks,
-                      "do all hosts run the same build, with the same libraries, on processors of one kind?", err);
+                      "all hosts need the same build, the same libraries and the same kind of processor", err);
     free(cards);
     return ok;
 }

@@ -106,7 +106,7 @@ static bool share(struct zt_rank *r, const struct zt_trace_origin *o, int64_t st
     if (first == r->world->rank && o->program)
         say(r, o, step, trace);
     else if (first == r->world->rank)
-        snprintf(trace->text, sizeof trace->text, "no node makes it: it is in what micro-batches or ranks add up to");
+        snprintf(trace->text, sizeof trace->text, "no node makes it: it arises in a sum over micro-batches or ranks");
     return ok && r->world->api->broadcast(r->world, trace, sizeof *trace, first, err);
 }
 

@@ -16,18 +16,18 @@
 /* ---- one rank ---- */
 
 /* Only where no parent listens, and there is somebody to hear it. */
-static bool start_pulse(struct zt_worker *w) {
-    return w->session->options->line || w->world->size < 2 ||
-           zt_heartbeat_start(&w->pulse, w->world, &w->where, &w->err);
+static bool start_heartbeat(struct zt_worker *w) {
+    return w->session->options->supervisor || w->world->size < 2 ||
+           zt_heartbeat_start(&w->heartbeat, w->world, &w->status, &w->err);
 }
 
 /* The rank's place in the grid, and its traffic counted where comms_logger asks for it. */
 static bool place(struct zt_worker *w, struct zt_grid *grid) {
     const struct zt_config *c = w->session->config;
-    w->where.rank = w->rank;
+    w->status.rank = w->rank;
     bool ok = zt_grid_make(c->ranks, c->parallel.stages, w->rank, grid, &w->err);
-    zt_grid_place(grid, w->where.place, sizeof w->where.place);
-    w->world->where = &w->where;
+    zt_grid_place(grid, w->status.place, sizeof w->status.place);
+    w->world->where = &w->status;
     if (c->comms.enabled) {
         struct zt_count_options options = { c->comms.prof_all, c->comms.prof_ops.at, c->comms.prof_ops.count,
                                             c->comms.verbose && w->rank == 0 ? stderr : NULL };
@@ -40,8 +40,8 @@ static bool place(struct zt_worker *w, struct zt_grid *grid) {
 /* Cores are shared out before the device starts threads on them. */
 static bool take_cores(struct zt_worker *w) {
     if (w->session->processes) {
-        zt_supervisor_channel_status(w->session->options->line, &w->where);
-        return zt_preflight_start(w->session, w->world, &w->err) && start_pulse(w);
+        zt_supervisor_channel_status(w->session->options->supervisor, &w->status);
+        return zt_preflight_start(w->session, w->world, &w->err) && start_heartbeat(w);
     }
     if (w->cores)
         sched_setaffinity(0, sizeof *w->cores, w->cores);
@@ -54,7 +54,7 @@ static bool open_worker(struct zt_worker *w) {
         !zt_parallel_start(w->device->threads, &w->err) || !zt_preflight_device(w->device, w->world, &w->err) ||
         !(w->data = w->world->api->split(w->world, grid.stage, &w->err)))
         return false;
-    w->data->where = &w->where;
+    w->data->where = &w->status;
     if (w->session->config->parallel.ring)
         w->data = zt_comm_ring_create(w->data);
     return true;
@@ -80,7 +80,7 @@ static void *run_worker(void *arg) {
     w->ok = open_worker(w) && w->run(w, &w->err);
     if (!w->ok)
         give_up(w);
-    zt_supervisor_channel_status(w->session->options->line, NULL);
+    zt_supervisor_channel_status(w->session->options->supervisor, NULL);
     return NULL;
 }
 
@@ -94,7 +94,7 @@ void zt_worker_finish(struct zt_worker *w) {
         w->data->api->destroy(w->data);
     if (w->world)
         w->world->api->destroy(w->world);
-    zt_heartbeat_stop(w->pulse);
+    zt_heartbeat_stop(w->heartbeat);
     zt_counts_destroy(w->counts);
     if (w->device)
         w->device->api->destroy(w->device);
@@ -117,23 +117,23 @@ static void say_overdue(void *arg, const char *line) {
     const struct zt_options *options = arg;
     char text[600];
     snprintf(text, sizeof text, "ztrain: warning: %s", line);
-    if (options->line)
-        zt_supervisor_channel_note(options->line, text);
+    if (options->supervisor)
+        zt_supervisor_channel_note(options->supervisor, text);
     else
         zt_say(&options->log, ZT_LOG_WARNING, "%s", line);
 }
 
-static struct zt_watchdog *start_watchdog(struct zt_worker *const *workers, int held, struct zt_rank_status **where) {
+static struct zt_watchdog *start_watchdog(struct zt_worker *const *workers, int held, struct zt_rank_status **status) {
     for (int i = 0; i < held; i++)
-        where[i] = &workers[i]->where;
-    return zt_watchdog_create(where, held, say_overdue, (void *)workers[0]->session->options);
+        status[i] = &workers[i]->status;
+    return zt_watchdog_create(status, held, say_overdue, (void *)workers[0]->session->options);
 }
 
 /* The first rank is this thread. */
 static void run_threads(struct zt_worker *const *workers, int held, struct zt_err *err) {
     for (int i = 1; i < held; i++) {
         if (pthread_create(&workers[i]->thread, NULL, run_worker, workers[i]) != 0) {
-            zt_fail(err, ZT_EXIT_RUN, "rank %d: the system gives no thread for it", i);
+            zt_fail(err, ZT_EXIT_RUN, "rank %d: cannot create a thread", i);
             zt_err_print(err, stderr); /* the ranks that run would wait for it */
             _Exit(ZT_EXIT_RUN);
         }
@@ -146,16 +146,16 @@ static void run_threads(struct zt_worker *const *workers, int held, struct zt_er
 bool zt_workers_run(struct zt_worker *const *workers, int held, struct zt_err *err) {
     struct zt_session *s = workers[0]->session;
     struct zt_comm **comms = zt_calloc((size_t)held, sizeof *comms);
-    struct zt_rank_status **where = zt_calloc((size_t)held, sizeof *where);
+    struct zt_rank_status **status = zt_calloc((size_t)held, sizeof *status);
     cpu_set_t *shares = zt_calloc((size_t)held, sizeof *shares);
-    bool ok = zt_world_open(s, held, &workers[0]->where, comms, err);
+    bool ok = zt_world_open(s, held, &workers[0]->status, comms, err);
     if (held > 1)
         zt_preflight_threads(s, held, shares);
     for (int i = 0; ok && i < held; i++) {
         workers[i]->world = comms[i];
         workers[i]->cores = held > 1 ? &shares[i] : NULL;
     }
-    struct zt_watchdog *watchdog = start_watchdog(workers, held, where);
+    struct zt_watchdog *watchdog = start_watchdog(workers, held, status);
     if (ok)
         run_threads(workers, held, err);
     zt_watchdog_destroy(watchdog);
@@ -163,7 +163,7 @@ bool zt_workers_run(struct zt_worker *const *workers, int held, struct zt_err *e
         ok &= workers[i]->ok;
     if (!ok && !err->count)
         take_error(workers, held, err);
-    free(where);
+    free(status);
     free(shares);
     free(comms);
     return ok;

@@ -31,18 +31,18 @@ static bool check_meeting(struct zt_session *s, struct zt_err *err) {
         if (!asked || c->ranks == 1)
             return true;
         zt_fail(err, ZT_EXIT_CONFIG,
-                "ztrain.parallel.communicator \"tcp\" is between ranks that RANK, WORLD_SIZE, "
-                "MASTER_ADDR and MASTER_PORT describe, and these are not set");
-        return zt_hint(err, "--ranks %d without it starts ranks over MPI", c->ranks);
+                "ztrain.parallel.communicator \"tcp\" needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which are "
+                "not set");
+        return zt_hint(err, "use --ranks %d without communicator \"tcp\" to start ranks over MPI", c->ranks);
     }
     if (strcmp(wanted, "mpi") == 0 ||
         (!asked && (strcmp(c->device, "cpu") == 0 || (automatic && !zt_gpus_find(gpus, sizeof gpus))))) {
         zt_fail(err, ZT_EXIT_CONFIG, "WORLD_SIZE=%d: ranks started by torchrun %s", s->launched.size,
-                strcmp(wanted, "mpi") == 0 ? "are none of MPI's" : "cannot meet on the CPU");
-        return zt_hint(err,
-                       "--ranks %d starts them, and so does mpirun -n %d; ztrain.parallel.communicator \"tcp\" lets "
-                       "those of torchrun meet",
-                       s->launched.size, s->launched.size);
+                strcmp(wanted, "mpi") == 0 ? "are not ranks of MPI" : "cannot connect on the CPU");
+        return zt_hint(
+            err,
+            "start them with --ranks %d or mpirun -n %d, or set ztrain.parallel.communicator to \"tcp\" for torchrun",
+            s->launched.size, s->launched.size);
     }
     return zt_launched_meeting(&s->launched, &s->meeting, err);
 }
@@ -56,16 +56,16 @@ static bool wants_gpus(const struct zt_session *s) {
 static bool check_communicator(struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
     if (strcmp(c->parallel.communicator, "nccl") == 0 && strcmp(c->device, "cpu") == 0) {
-        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator \"nccl\" is between GPUs, the device is \"%s\"",
+        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator \"nccl\" needs GPUs, but the device is \"%s\"",
                 c->device);
         return zt_hint(err, "use --device cuda, or communicator \"auto\"");
     }
     if (c->recompute.on_host && strcmp(c->device, "cpu") != 0 && wants_gpus(s))
         return zt_fail(err, ZT_EXIT_CONFIG,
-                       "activation_checkpointing.cpu_checkpointing is not there on GPUs, which these ranks are for");
+                       "activation_checkpointing.cpu_checkpointing is not supported on GPUs, which these ranks use");
     if (!s->processes || !zt_session_threaded(c))
         return check_meeting(s, err);
-    zt_fail(err, ZT_EXIT_CONFIG, "%s started %d processes, but %s keeps all ranks in one", s->launched.launcher,
+    zt_fail(err, ZT_EXIT_CONFIG, "%s started %d processes, but %s runs all ranks in one process", s->launched.launcher,
             s->launched.size,
             strcmp(c->parallel.mode, "dp") == 0 ? "mode \"dp\"" : "ztrain.parallel.communicator \"thread\"");
     return zt_hint(err, "start one process with --ranks %d", s->launched.size);
@@ -116,7 +116,7 @@ static const char *device_name(const struct zt_session *s, struct zt_err *why) {
     if (wants_gpus(s))
         return "cuda";
     if (c->recompute.on_host)
-        zt_fail(why, ZT_EXIT_CONFIG, "activation_checkpointing.cpu_checkpointing is not there on a GPU");
+        zt_fail(why, ZT_EXIT_CONFIG, "activation_checkpointing.cpu_checkpointing is not supported on a GPU");
     return c->recompute.on_host ? "cpu" : "auto";
 }
 

@@ -357,7 +357,7 @@ class Ties(Job):
         self.run_on("shared", {})
         shared = self.losses()
         done = self.run_on("other", {"tie": [["e", "up"]]})
-        self.assertIn('ztrain.tie: the initial values of "up" differ from those of "e", which count', done.stderr)
+        self.assertIn('ztrain.tie: the initial values of "up" differ from those of "e", which are used', done.stderr)
         self.close(self.losses(), shared)
         self.check_tied()
 
@@ -459,7 +459,7 @@ class Types(Job):
                 done = self.train({"steps": 6})
                 self.assertEqual(self.losses(), losses)
                 if weights != FLOAT:
-                    self.assertIn(f"2 parameters are stored as {self.NAMES[weights]}: trained in float", done.stderr)
+                    self.assertIn(f"2 parameters have type {self.NAMES[weights]}: they train in fp32", done.stderr)
                 self.assertEqual(self.stored(), {n: (weights, self.round(v, weights)) for n, (_, v) in twin.items()})
 
     def test_all_but_the_weights_is_kept_byte_for_byte(self):

@@ -162,7 +162,7 @@ class Ranks(Case):
 
     def test_processes_that_are_to_be_threads_are_refused(self):
         said = self.run_it("mpirun", "-n", "2", *self.words("--set", "ztrain.parallel.communicator=thread"), code=None, env=ROOTLY)
-        self.assertIn('"thread" keeps all ranks in one', said)
+        self.assertIn('"thread" runs all ranks in one process', said)
 
     def disagreement(self, other):
         return self.run_it("mpirun", "-n", "1", *self.words(), ":", "-n", "1", *other, code=None, env=ROOTLY)

@@ -315,7 +315,7 @@ START_TEST(a_limit_that_nothing_fits_names_what_would_help) {
     struct zt_err err = { 0 };
     ck_assert_ptr_null(make(&t, tiny_wide(), (struct wants){ 2, 1, 1, ", 'memory_limit': 1000", NULL }, &err));
     ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
-    ck_assert_ptr_nonnull(strstr(err.text[0], "ztrain.memory_limit: 1.0 KB a rank, but stage 0 needs"));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "ztrain.memory_limit: 1.0 KB per rank, but stage 0 needs"));
     ck_assert_ptr_nonnull(strstr(err.hint[0], "zero_optimization.stage 2 to 3"));
     tiny_finish(&t);
 }

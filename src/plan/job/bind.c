@@ -16,11 +16,11 @@ static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const stru
         const struct zt_shape *sample = source ? &source->column[i].shape : &job->wants[i].shape;
         struct zt_shape shape = { .rank = sample->rank + 1, .dim = { rows } };
         if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK || !zt_shape_known(sample))
-            return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": its shape is not known without data", v->name);
+            return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": the shape is unknown without data", v->name);
         memcpy(shape.dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
         if (v->shape.rank > 0 && !v->dim_param[0] && v->shape.dim[0] > 0 && v->shape.dim[0] != job->fixed_batch)
             return zt_fail(err, ZT_EXIT_MODEL,
-                           "input \"%s\" has a first dim of %lld, another input one of %lld: there is no one batch",
+                           "input \"%s\" has first dimension %lld, another input has %lld: the batch size is ambiguous",
                            v->name, (long long)v->shape.dim[0], (long long)job->fixed_batch);
         if (v->shape.rank > 0)
             v->shape.dim[0] = rows; /* the batch is ours to choose */

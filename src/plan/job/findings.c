@@ -97,14 +97,15 @@ static void find_moved(struct findings *f) {
             zt_vec_push(&guessed, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, folding.parameter));
     }
     if (mixed.count)
-        find(f, true, "%s: joined by the exporter from parameters and a buffer; all of it trains", listed(f, &mixed));
+        find(f, true, "%s: concatenated by the exporter from parameters and a buffer; the whole tensor trains",
+             listed(f, &mixed));
     if (apart.count)
         find(f, true,
-             "%s: has elements of a parameter several times, perhaps, which train apart; torch.onnx.export(..., "
+             "%s: may hold elements of a parameter several times, which train separately; torch.onnx.export(..., "
              "optimize=False) keeps the parameter",
              listed(f, &apart));
     if (guessed.count)
-        find(f, false, "%s: taken for rearranged parameters, a guess from names", listed(f, &guessed));
+        find(f, false, "%s: assumed to be rearranged parameters, judging by their names", listed(f, &guessed));
 }
 
 /* Parameters of the signature that no tensor comes from. Tied weights are listed once for each of their names: as many
@@ -116,9 +117,9 @@ static void find_missing(struct findings *f) {
     for (int i = 0; i < count; i++)
         zt_vec_push(&names, missing[i]);
     if (count && count <= zt_trainable_shared(f->g))
-        find(f, false, "%s: trained as one with the embedding that a product reads too", listed(f, &names));
+        find(f, false, "%s: shares the parameter of the embedding that a matrix product reads", listed(f, &names));
     else if (count)
-        find(f, true, "%s: parameters that the file does not hold: merged with equal ones, or folded away",
+        find(f, true, "%s: parameters missing from the file: merged with equal ones, or folded into others",
              listed(f, &names));
 }
 
@@ -182,15 +183,15 @@ static void find_doubts(struct findings *f) {
             zt_vec_push(&guesses, v->name);
     }
     if (doubts.count)
-        find(f, true, "%s: perhaps a buffer, but trained; ztrain.freeze keeps it fixed", listed(f, &doubts));
+        find(f, true, "%s: may be a buffer, but is trained; ztrain.freeze keeps it fixed", listed(f, &doubts));
     if (guesses.count)
         find(f, true,
-             "%s: made by the exporter, perhaps computed from a parameter; do_constant_folding=False keeps the "
+             "%s: created by the exporter, possibly computed from a parameter; do_constant_folding=False keeps the "
              "parameter",
              listed(f, &guesses));
     if (scalars.count)
         find(f, true,
-             "%s: a scalar made by the exporter, perhaps computed from a parameter, and fixed; "
+             "%s: a scalar created by the exporter, possibly computed from a parameter, and fixed; "
              "do_constant_folding=False keeps the parameter",
              listed(f, &scalars));
 }
@@ -208,9 +209,12 @@ static void find_undone(struct findings *f) {
             zt_vec_push(&tied, zt_arena_printf(job->arena, "%s = %s%s", job->ties[i].name,
                                                job->ties[i].transposed ? "transpose of " : "", job->ties[i].to));
     if (undone.count)
-        find(f, false, "%s: folded by the exporter, made anew from the parameter, which trains", listed(f, &undone));
+        find(f, false, "%s: folded by the exporter; recomputed from the parameter, which is trained",
+             listed(f, &undone));
     if (tied.count)
-        find(f, false, "%s: copies that the exporter left, trained as one (ztrain.tie_equal: false trains them apart)",
+        find(f, false,
+             "%s: copies made by the exporter, trained as one parameter (ztrain.tie_equal: false trains them "
+             "separately)",
              listed(f, &tied));
 }
 

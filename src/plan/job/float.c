@@ -2,7 +2,7 @@
 #include "plan/job/float.h"
 
 #include "graph/passes/passes.h"
-#include "plan/job/joint.h"
+#include "plan/job/training_graph.h"
 
 /* Doubles stay where they are an island between floats, as for the angles of a position code; they go where weights or
  * the output are double. */
@@ -34,7 +34,7 @@ bool zt_job_to_float(const struct zt_job *job, struct zt_training_graph *joint, 
     }
     for (int type = 0; type < ZT_DTYPES; type++)
         if (weights[type])
-            zt_job_note(joint, "%d parameters are stored as %s: trained in float, written back in their type",
+            zt_job_note(joint, "%d parameters have type %s: they train in fp32 and are exported in their type",
                         weights[type], zt_dtype_name((enum zt_dtype)type));
     return !any || zt_pass_to_float(g, job->to_float, job->floats, job->float_count, root, err);
 }

@@ -8,7 +8,7 @@
 #include "plan/job/bind.h"
 #include "plan/job/findings.h"
 #include "plan/job/float.h"
-#include "plan/job/joint.h"
+#include "plan/job/training_graph.h"
 #include "plan/job/loss.h"
 #include "plan/job/padding.h"
 #include "plan/job/parameters.h"
@@ -102,8 +102,9 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;
-    struct zt_graph *g =
-        zt_fusion_read(config, arena, &job->fusion, err) && zt_job_find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
+    struct zt_graph *g = zt_fusion_read(config, arena, &job->fusion, err) && zt_job_find_loss(job, err)
+                             ? needed_graph(job, &root, err)
+                             : NULL;
     bool ok = g && zt_job_find_parameters(job, g, err);
     if (ok) {
         zt_job_find_findings(job, g);
@@ -186,7 +187,8 @@ static bool prune_or_cast(const struct zt_job *job, struct zt_training_graph *jo
 
 static bool check_params(const struct zt_training_graph *joint, struct zt_err *err) {
     return joint->param_count > 0 ||
-           zt_fail(err, ZT_EXIT_MODEL, "nothing to train: no parameter leads to \"%s\" (`ztrain inspect` says why)",
+           zt_fail(err, ZT_EXIT_MODEL,
+                   "nothing to train: \"%s\" depends on no trained parameter (`ztrain inspect` shows why)",
                    joint->graph->values[joint->loss]->name);
 }
 
@@ -199,21 +201,21 @@ static bool check_statistics(const struct zt_job *job, const struct zt_graph *g,
             ;
         if (k == job->statistic_count)
             return zt_fail(err, ZT_EXIT_MODEL,
-                           "statistics \"%s\": the node that updates them stands in a branch or loop that depends on "
-                           "the shapes of the data, which is not supported",
+                           "statistics \"%s\": the node that updates them is in a branch or loop that depends on data "
+                           "shapes, which is not supported",
                            name);
     }
     return true;
 }
 
-static bool cut_loss(const struct zt_job *job, const struct zt_training_graph_request *request,
-                     struct zt_training_graph *joint, struct zt_err *err) {
+static bool split_loss(const struct zt_job *job, const struct zt_training_graph_request *request,
+                       struct zt_training_graph *joint, struct zt_err *err) {
     if (!job->loss) {
         zt_fail(err, ZT_EXIT_CONFIG,
                 "ztrain.parallel.mode: \"dp\" gathers the output that the loss reads, but the loss is output \"%s\" of "
                 "the graph itself",
                 job->logits);
-        return zt_hint(err, "mode \"ddp\" gives the same mean over the ranks");
+        return zt_hint(err, "use mode \"ddp\", which computes the same mean over the ranks");
     }
     const int inputs[] = { joint->columns[job->target_want],
                            job->weight_want >= 0 ? joint->columns[job->weight_want] : -1 };
@@ -247,12 +249,13 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
         !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused, err))
         return false;
     joint->cuts = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
-    if (request->cuts)
-        memcpy(joint->cuts, request->cuts, ((size_t)request->stages + 1) * sizeof *joint->cuts);
-    if (!(request->cuts || zt_split_choose(g, job->config->parallel.partition, request->stages, joint->cuts, err)) ||
+    if (request->stage_bounds)
+        memcpy(joint->cuts, request->stage_bounds, ((size_t)request->stages + 1) * sizeof *joint->cuts);
+    if (!(request->stage_bounds ||
+          zt_split_choose(g, job->config->parallel.partition, request->stages, joint->cuts, err)) ||
         !zt_split_apply(g, request->stages, joint->cuts, err))
         return false;
-    if (request->cut_loss && !cut_loss(job, request, joint, err))
+    if (request->split_loss && !split_loss(job, request, joint, err))
         return false;
     list_params(job, joint);
     if (!check_params(joint, err))

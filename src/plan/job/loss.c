@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "plan/job/float.h"
-#include "plan/job/joint.h"
+#include "plan/job/training_graph.h"
 
 #include <string.h>
 
@@ -108,12 +108,18 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
 
 /* ---- the joint graph's end ---- */
 
-/* Appends a node and resolves it; attributes may follow before infer_last(). */
-static bool append(struct zt_graph *g, const char *name, const char *op_type, const char *domain, const int *in,
-                   int in_count, int *out, int out_count, struct zt_err *err) {
-    for (int i = 0; i < out_count; i++)
-        out[i] = zt_graph_add_value(g, i ? NULL : name, ZT_UNDEFINED, NULL);
-    int n = zt_graph_add_node(g, name, op_type, domain, domain[0] ? 1 : ZT_OPSET, in, in_count, out, out_count);
+struct new_node {
+    const char *name, *op_type, *domain;
+    const int *in;
+    int in_count, out_count;
+};
+
+/* Appends a node and resolves it. Attributes may be added before infer_last(). */
+static bool append(struct zt_graph *g, const struct new_node *what, int *out, struct zt_err *err) {
+    for (int i = 0; i < what->out_count; i++)
+        out[i] = zt_graph_add_value(g, i ? NULL : what->name, ZT_UNDEFINED, NULL);
+    int n = zt_graph_add_node(g, what->name, what->op_type, what->domain, what->domain[0] ? 1 : ZT_OPSET, what->in,
+                              what->in_count, out, what->out_count);
     return zt_op_resolve(&zt_ops, g, n, err);
 }
 
@@ -127,7 +133,7 @@ static bool column_shape(const struct zt_job *job, const struct zt_source *sourc
     const struct zt_shape *sample = source ? &source->column[i].shape : &job->wants[i].shape;
     *to = (struct zt_shape){ .rank = sample->rank + 1, .dim = { rows } };
     if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK)
-        return zt_fail(err, ZT_EXIT_DATA, "column \"%s\": its shape is not known without data", job->wants[i].name);
+        return zt_fail(err, ZT_EXIT_DATA, "column \"%s\": the shape is unknown without data", job->wants[i].name);
     memcpy(to->dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
     return true;
 }
@@ -142,7 +148,7 @@ static bool assume_target(const struct zt_job *job, struct zt_training_graph *jo
     for (int i = 1, k = 1; i < rank; i++)
         if (i != axis)
             to->dim[k++] = logits->shape.dim[i];
-    zt_job_note(joint, "without data axis %d of \"%s\" is taken for that of the classes", axis, job->logits);
+    zt_job_note(joint, "without data, axis %d of \"%s\" is assumed to be the class axis", axis, job->logits);
     return true;
 }
 
@@ -172,11 +178,10 @@ static bool check_weight(const struct zt_job *job, const struct zt_shape *weight
     bool fits = weight->rank <= target->rank;
     for (int k = 0; fits && k < weight->rank; k++)
         fits = weight->dim[k] == target->dim[k];
-    return fits ||
-           zt_fail(err, ZT_EXIT_DATA,
-                   "ztrain.loss.weight: column \"%s\" has shape %s with the batch, which are not the first axes "
-                   "of the target's %s",
-                   job->weight, zt_shape_text(weight, have), zt_shape_text(target, of));
+    return fits || zt_fail(err, ZT_EXIT_DATA,
+                           "ztrain.loss.weight: column \"%s\" has shape %s with the batch, which does not match the "
+                           "first axes of the target's shape %s",
+                           job->weight, zt_shape_text(weight, have), zt_shape_text(target, of));
 }
 
 /* What targets weigh: the data's column, the zeros of padding rows, or their product; *to is -1 where all count alike.
@@ -199,8 +204,10 @@ static bool add_weight(const struct zt_job *job, const struct zt_source *source,
     for (int k = 1; k < narrow.rank; k++)
         narrow.dim[k] = 1;
     int reshape[2] = { joint->row_weight, zt_graph_add_ints(g, NULL, narrow.dim, narrow.rank) };
-    return append(g, "row weights", "Reshape", "", reshape, 2, &rows, 1, err) && infer_last(g, err) &&
-           append(g, "weights", "Mul", "", (int[]){ column, rows }, 2, to, 1, err) && infer_last(g, err);
+    return append(g, &(struct new_node){ "row weights", "Reshape", "", reshape, 2, 1 }, &rows, err) &&
+           infer_last(g, err) &&
+           append(g, &(struct new_node){ "weights", "Mul", "", (int[]){ column, rows }, 2, 1 }, to, err) &&
+           infer_last(g, err);
 }
 
 /* ztrain.loss.class_weights as a constant; *to is -1 without. */
@@ -235,18 +242,18 @@ static bool use_scores(const struct zt_job *job, struct zt_training_graph *joint
     bool both = strcmp(job->loss->type, "cross_entropy") == 0;
     if (end == ZT_END_SIGMOID && strcmp(job->loss->type, "bce_with_logits") == 0)
         zt_job_note(joint,
-                    "%s (%s): output \"%s\" holds probabilities, which bce_with_logits takes as logits; export the "
-                    "model without it",
+                    "%s (%s): output \"%s\" holds probabilities, but bce_with_logits expects logits; export the model "
+                    "without this node",
                     n->name, n->op_type, job->logits);
     if (end == ZT_END_SOFTMAX && strcmp(job->loss->type, "nll") == 0)
         zt_job_note(joint,
-                    "%s (%s): output \"%s\" holds probabilities, nll wants their logarithms; cross_entropy makes them "
-                    "itself",
+                    "%s (%s): output \"%s\" holds probabilities, but nll expects log-probabilities; cross_entropy "
+                    "computes them from logits",
                     n->name, n->op_type, job->logits);
     if (!both || end == ZT_END_SIGMOID)
         return true;
-    zt_job_note(joint, "%s (%s): cross_entropy makes probabilities itself, so the input of this node is used", n->name,
-                n->op_type);
+    zt_job_note(joint, "%s (%s): cross_entropy computes probabilities itself, so the loss reads the input of this node",
+                n->name, n->op_type);
     int from = n->in[0], to = n->out[0];
     if (reader < 0)
         *root = from;
@@ -280,7 +287,8 @@ static bool infer_classes(const struct zt_job *job, struct zt_graph *g, int axis
 static bool add_count(const struct zt_job *job, struct zt_training_graph *joint, int root, int target, int axis,
                       struct zt_err *err) {
     int in[3] = { root, target, joint->row_weight }, out[2];
-    if (!append(joint->graph, "correct", "CountCorrect", "ztrain", in, in[2] >= 0 ? 3 : 2, out, 2, err))
+    if (!append(joint->graph, &(struct new_node){ "correct", "CountCorrect", "ztrain", in, in[2] >= 0 ? 3 : 2, 2 }, out,
+                err))
         return false;
     joint->correct = out[0];
     joint->counted = out[1];
@@ -308,7 +316,7 @@ static bool add_loss(const struct zt_job *job, const struct zt_source *source,
         !add_class_weights(job, g, g->values[root], axis, &in[3], err))
         return false;
     int in_count = in[3] >= 0 ? 4 : in[2] >= 0 ? 3 : 2;
-    if (!append(g, "loss", job->loss->op_type, "ztrain", in, in_count, out, classes ? 2 : 1, err))
+    if (!append(g, &(struct new_node){ "loss", job->loss->op_type, "ztrain", in, in_count, classes ? 2 : 1 }, out, err))
         return false;
     joint->loss = out[0];
     set_loss_numbers(job, g, g->node_count - 1);
@@ -325,8 +333,9 @@ static bool use_output(const struct zt_job *job, struct zt_training_graph *joint
     const struct zt_value *v = joint->graph->values[root];
     char text[ZT_SHAPE_TEXT];
     joint->loss = root;
-    return is_scalar_float(v) || zt_fail(err, ZT_EXIT_CONFIG, "ztrain.loss.output: \"%s\" is %s%s, a loss is one float",
-                                         job->logits, zt_dtype_name(v->dtype), zt_shape_text(&v->shape, text));
+    return is_scalar_float(v) ||
+           zt_fail(err, ZT_EXIT_CONFIG, "ztrain.loss.output: \"%s\" is %s%s, but a loss must be one float", job->logits,
+                   zt_dtype_name(v->dtype), zt_shape_text(&v->shape, text));
 }
 
 bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source,

@@ -26,7 +26,7 @@ static bool mark_table(struct zt_graph *g, const struct zt_value *v, const struc
         return true;
     zt_fail(err, ZT_EXIT_CONFIG, "ztrain.padding_idx: \"%s\" matches \"%s\", which no Gather along axis 0 reads",
             p->match, v->name);
-    return zt_hint(err, "only embeddings have a padding row: the pattern must match these alone");
+    return zt_hint(err, "only embeddings have a padding row: the pattern must match embeddings only");
 }
 
 /* Names what there is: an exporter names a tied embedding after its head. */

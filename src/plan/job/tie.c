@@ -1,7 +1,7 @@
 /* ztrain.tie: which initializers are one parameter. */
 #include "plan/job/tie.h"
 
-#include "plan/job/joint.h"
+#include "plan/job/training_graph.h"
 
 #include <string.h>
 
@@ -25,19 +25,19 @@ static bool is_turned(const struct zt_shape *a, const struct zt_shape *b) {
 
 /* How b is tied to a: as it is, or with its axes exchanged as contents say; matrices also where contents differ. A
  * square one fits both ways then: as it is. */
-static bool fit(const struct zt_graph *g, int a, int b, int group, int item, struct zt_tie *to, struct zt_err *err) {
+static bool fit(const struct zt_graph *g, int a, int b, const int place[2], struct zt_tie *to, struct zt_err *err) {
     const struct zt_value *x = g->values[a], *y = g->values[b];
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
     bool same = zt_shape_equal(&x->shape, &y->shape), turned = is_turned(&x->shape, &y->shape);
     if (x->dtype != y->dtype)
-        return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.tie[%d][%d]: \"%s\" is of type %s, \"%s\" of type %s", group, item,
-                       y->name, zt_dtype_name(y->dtype), x->name, zt_dtype_name(x->dtype));
+        return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.tie[%d][%d]: \"%s\" is of type %s, \"%s\" of type %s", place[0],
+                       place[1], y->name, zt_dtype_name(y->dtype), x->name, zt_dtype_name(x->dtype));
     const bool equal = same && zt_trainable_same(x, y, NULL),
                permuted = !equal && zt_trainable_find_perm(x, y, to->perm);
     if (!same && !turned && !permuted)
         return zt_fail(err, ZT_EXIT_CONFIG,
-                       "ztrain.tie[%d][%d]: \"%s\" %s is \"%s\" %s neither as it is nor transposed", group, item,
-                       y->name, zt_shape_text(&y->shape, t), x->name, zt_shape_text(&x->shape, s));
+                       "ztrain.tie[%d][%d]: \"%s\" %s has neither the shape of \"%s\" %s nor its transpose", place[0],
+                       place[1], y->name, zt_shape_text(&y->shape, t), x->name, zt_shape_text(&x->shape, s));
     to->differs = x->data && y->data && !equal && !permuted;
     to->transposed = permuted || !same;
     if (!same && !permuted) {
@@ -101,7 +101,7 @@ static void add_group(struct zt_job *job, const struct zt_graph *g, int group, s
     for (int k = 0; k < names->count && first >= 0; k++) {
         struct zt_tie *tie = &job->ties[job->tie_count];
         *tie = (struct zt_tie){ .name = names->at[k], .to = names->at[first] };
-        if (k != first && ids[k] >= 0 && fit(g, ids[first], ids[k], group, k, tie, err))
+        if (k != first && ids[k] >= 0 && fit(g, ids[first], ids[k], (int[]){ group, k }, tie, err))
             job->tie_count++;
     }
 }
@@ -133,6 +133,6 @@ bool zt_job_apply_ties(const struct zt_job *job, struct zt_graph *g, struct zt_e
 void zt_job_note_ties(const struct zt_job *job, struct zt_training_graph *joint) {
     for (int i = 0; i < job->tie_count; i++)
         if (job->ties[i].differs)
-            zt_job_note(joint, "ztrain.tie: the initial values of \"%s\" differ from those of \"%s\", which count",
+            zt_job_note(joint, "ztrain.tie: the initial values of \"%s\" differ from those of \"%s\", which are used",
                         job->ties[i].name, job->ties[i].to);
 }

@@ -160,9 +160,10 @@ static bool keep(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
-bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot,
-                     const struct zt_command *c, bool accumulate, bool last, struct zt_err *err) {
-    struct zt_action a = { run_kernel, rp, slot, c, accumulate && c->accumulate };
+bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
+                     struct zt_err *err) {
+    struct zt_slot *slot = at->slot;
+    struct zt_action a = { run_kernel, at->program, slot, c, at->accumulate && c->accumulate };
     bool shares = c->kind != ZT_RUN_NODE && c->kind != ZT_ADD_GRAD && c->kind != ZT_ZERO_GRAD && c->kind != ZT_RELEASE;
     if (shares && !zt_rank_flush(r, err))
         return false;
@@ -171,15 +172,15 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct 
         return run_node(r, &a, err) && help_on(r, err);
     case ZT_ADD_GRAD:
     case ZT_ZERO_GRAD:
-        return add_gradient(r, rp->program, slot, c, accumulate && c->accumulate, err);
+        return add_gradient(r, at->program->program, slot, c, a.accumulate, err);
     case ZT_GATHER:
         return gather(r, slot, c, err);
     case ZT_GATHERED:
         return wait_for_bucket(r, c->bucket, err);
     case ZT_REDUCE:
-        return (c->last_only && !last) || reduce(r, slot, c, err);
+        return (c->last_only && !at->last) || reduce(r, slot, c, err);
     case ZT_REDUCED:
-        return (c->last_only && !last) || reduced(r, slot, c, accumulate, err);
+        return (c->last_only && !at->last) || reduced(r, slot, c, at->accumulate, err);
     case ZT_KEEP:
         return keep(r, err);
     case ZT_RELEASE:

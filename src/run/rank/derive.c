@@ -69,7 +69,7 @@ static struct zt_cast cast_of(struct zt_rank *r, const struct zt_run_program *rp
 
 /* Not where somebody looks at every node. */
 static bool joins_casts(const struct zt_rank *r) {
-    return r->away && !r->tracing && !r->hashing;
+    return r->device_memory && !r->tracing && !r->hashing;
 }
 
 /* What is cast, and to what. */
@@ -129,8 +129,9 @@ bool zt_rank_derive(struct zt_rank *r, const struct zt_run_program *rp, struct z
     const bool joined = joins_casts(r);
     if (joined && !derive_casts(r, rp, err))
         return false;
+    const struct zt_command_context at = { .program = rp, .last = true };
     for (int i = 0; i < p->derive_count; i++)
-        if (!(joined && is_cast(rp, &p->derive[i])) && !zt_rank_command(r, rp, NULL, &p->derive[i], false, true, err))
+        if (!(joined && is_cast(rp, &p->derive[i])) && !zt_rank_command(r, &at, &p->derive[i], err))
             return false;
     r->derived_for = p;
     return true;

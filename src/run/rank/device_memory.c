@@ -89,19 +89,19 @@ struct zt_step_feed *zt_rank_device_fed(const struct zt_rank *r, const struct zt
 }
 
 static char *side_of(const struct zt_rank *r, int slot, int side) {
-    return side ? r->away->feed_room + slot * r->feed_bytes : r->slots[slot].feed;
+    return side ? r->device_memory->feed_room + slot * r->feed_bytes : r->slots[slot].feed;
 }
 
 /* The slot's next batch is to lie on another side: what is queued by now is all that reads the last one. */
 static bool turn(struct zt_rank *r, int at, struct zt_err *err) {
-    struct feed *f = &r->away->feeds[at];
+    struct feed *f = &r->device_memory->feeds[at];
     f->side = !f->side;
     point_step(r, &r->slots[at], side_of(r, at, f->side));
     return r->device->api->record(r->device, f->taken[!f->side], err);
 }
 
 bool zt_rank_device_align(struct zt_rank *r, int *side, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     for (int i = 0; i < r->plan->slots; i++)
         if (d->feeds[i].side != d->side && !turn(r, i, err))
             return false;
@@ -121,7 +121,7 @@ static void free_batches(void *with, void *memory, size_t bytes) {
     struct zt_rank *r = with;
     struct zt_err ignored = { 0 };
     for (int i = 0; i < ZT_RANK_HELD; i++)
-        r->device->api->wait(r->device, r->away->sent[i], &ignored);
+        r->device->api->wait(r->device, r->device_memory->sent[i], &ignored);
     r->device->api->free_host(r->device, memory, bytes);
 }
 
@@ -134,8 +134,8 @@ static struct part part_of(const struct zt_rank *r, const struct zt_source *sour
                                          : (struct part){ 0, numbers_at(r) };
 }
 
-int64_t zt_rank_brings(const struct zt_rank *r, bool training) {
-    if (!r->away)
+int64_t zt_rank_fed_bytes(const struct zt_rank *r, bool training) {
+    if (!r->device_memory)
         return 0;
     const struct part part = part_of(r, training ? r->plan->source : r->plan->eval_source);
     return (int64_t)(part.last - part.first);
@@ -152,7 +152,7 @@ void zt_rank_device_loads(struct zt_rank *r, struct zt_loader_options *options) 
 }
 
 bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err) {
-    return r->device->api->wait(r->device, r->away->sent[r->away->sent_count % ZT_RANK_HELD], err);
+    return r->device->api->wait(r->device, r->device_memory->sent[r->device_memory->sent_count % ZT_RANK_HELD], err);
 }
 
 static void write_step(const struct zt_slot *slot, int64_t rows, char *to) {
@@ -162,22 +162,22 @@ static void write_step(const struct zt_slot *slot, int64_t rows, char *to) {
 }
 
 /* While the last micro-batch is computed, where the device can bring it. */
-static bool bring(struct zt_rank *r, int at, const struct zt_batch *batch, struct part part, struct zt_err *err) {
+static bool copy_batch(struct zt_rank *r, int at, const struct zt_batch *batch, struct part part, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct feed *f = &d->feeds[at];
     struct zt_event *sent = d->sent[d->sent_count++ % ZT_RANK_HELD];
     char *to = side_of(r, at, f->side) + part.first;
-    const size_t bytes = part.last - part.first;
+    const struct zt_copy copy = { to, batch->memory, part.last - part.first };
     if (d->feed_room)
-        return api->bring(r->device, to, batch->memory, bytes, f->taken[f->side], sent, err);
-    return api->to_device(r->device, to, batch->memory, bytes, err) && api->record(r->device, sent, err);
+        return api->copy_ahead(r->device, &copy, f->taken[f->side], sent, err);
+    return api->to_device(r->device, to, copy.from, copy.bytes, err) && api->record(r->device, sent, err);
 }
 
 static bool make_columns(struct zt_rank *r, const struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err) {
     const int at = (int)(slot - r->slots);
-    const char *numbers = side_of(r, at, r->away->feeds[at].side) + numbers_at(r);
+    const char *numbers = side_of(r, at, r->device_memory->feeds[at].side) + numbers_at(r);
     struct zt_gather columns[ZT_COLUMNS];
     for (int i = 0; i < source->column_count; i++) {
         columns[i] = zt_rank_stored_gather(r, source, i);
@@ -200,18 +200,18 @@ bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct z
     const int at = (int)(slot - r->slots);
     const struct part part = part_of(r, source);
     const bool stays = zt_rank_stored_has(r, source);
-    if (r->away->feed_room && !turn(r, at, err))
+    if (r->device_memory->feed_room && !turn(r, at, err))
         return false;
-    r->away->side = r->away->feeds[at].side;
-    point_columns(slot, source, batch->rows, side_of(r, at, r->away->side));
+    r->device_memory->side = r->device_memory->feeds[at].side;
+    point_columns(slot, source, batch->rows, side_of(r, at, r->device_memory->side));
     write_step(slot, batch->rows, batch->memory + (step_at(r) - part.first));
     if (stays)
         memcpy(batch->memory + (numbers_at(r) - part.first), batch->index, (size_t)batch->rows * sizeof *batch->index);
-    return bring(r, at, batch, part, err) && (!stays || make_columns(r, slot, batch, source, err));
+    return copy_batch(r, at, batch, part, err) && (!stays || make_columns(r, slot, batch, source, err));
 }
 
 bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     if (!d || !d->draws || memcmp(&d->pointed, &r->random, sizeof d->pointed) == 0)
         return true;
     d->pointed = r->random;
@@ -241,8 +241,8 @@ static bool on_host(const struct zt_rank *r, const struct zt_ready *ready) {
 /* Sizes of what create() will fill: an upper bound of constants and host nodes. */
 static void count(struct zt_rank *r, struct zt_run_program *rp, int node) {
     const struct zt_ready *ready = &rp->ready[node];
-    r->away->constant_count += ready->call.in_count;
-    r->away->kind_count += on_host(r, ready);
+    r->device_memory->constant_count += ready->call.in_count;
+    r->device_memory->kind_count += on_host(r, ready);
 }
 
 static struct constant *find_constant(const struct zt_rank_device *d, const void *host, size_t bytes) {
@@ -260,7 +260,7 @@ static const void *constant_in(const struct zt_rank *r, const struct zt_run_prog
 }
 
 static void list_constants(struct zt_rank *r, struct zt_run_program *rp, int node) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     for (int i = 0; i < rp->ready[node].call.in_count; i++) {
         const void *host = constant_in(r, rp, node, i);
         size_t bytes = zt_view_bytes(&rp->ready[node].views[i]);
@@ -276,12 +276,13 @@ static void use_constants(struct zt_rank *r, struct zt_run_program *rp, int node
         const void *host = constant_in(r, rp, node, i);
         if (host)
             rp->ready[node].constant[i] =
-                r->away->constant_block + find_constant(r->away, host, zt_view_bytes(&rp->ready[node].views[i]))->at;
+                r->device_memory->constant_block +
+                find_constant(r->device_memory, host, zt_view_bytes(&rp->ready[node].views[i]))->at;
     }
 }
 
 static bool copy_constants(struct zt_rank *r, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct zt_device_api *api = r->device->api;
     each_node(r, list_constants);
     d->constant_block = api->allocate(r->device, d->constant_bytes, "constants", err);
@@ -297,7 +298,7 @@ static bool copy_constants(struct zt_rank *r, struct zt_err *err) {
 
 /* Counts a node that runs in every micro-batch of a full step, or of an evaluation where nothing is trained. */
 static void report(struct zt_rank *r, const struct zt_run_program *rp, const struct zt_ready *ready, int64_t moved) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct zt_training_graph *j = &rp->program->joint;
     const char *op_type = ready->call.node->op_type;
     bool trains = r->plan->train.count > 0;
@@ -315,7 +316,7 @@ static void report(struct zt_rank *r, const struct zt_run_program *rp, const str
 /* Bytes that go over the bus for a node, and what it takes on the host beside them. */
 static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     struct zt_ready *ready = &rp->ready[node];
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     size_t moved = 0, needed = zt_align_64(rp->program->prepared[node].workspace_bytes);
     if (!on_host(r, ready))
         return;
@@ -335,13 +336,13 @@ static void point_draws(struct zt_rank *r, struct zt_run_program *rp, int node) 
     struct zt_ready *ready = &rp->ready[node];
     if (on_host(r, ready) || !(ready->call.node->op->flags & ZT_OP_RANDOM))
         return;
-    ready->call.random_there = r->away->random;
-    r->away->draws = true;
+    ready->call.random_there = r->device_memory->random;
+    r->device_memory->draws = true;
 }
 
 /* Where draws are is told on the device: what the host queues is the same in every step. */
 static bool open_draws(struct zt_rank *r, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     d->random = r->device->api->allocate(r->device, sizeof *d->random, "what random numbers depend on", err);
     each_node(r, point_draws);
     return d->random != NULL; /* allocated as zeros, which is what `pointed` says */
@@ -361,13 +362,13 @@ static size_t feeds_bytes(const struct zt_rank *r) {
 }
 
 static bool open_feed(struct zt_rank *r, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct zt_device_api *api = r->device->api;
     for (int i = 0; i < ZT_RANK_HELD; i++)
         if (!(d->sent[i] = api->event_create(r->device, err)))
             return false;
     d->feeds = ZT_NEW_N(r->arena, struct feed, r->plan->slots + 1);
-    if (api->bring && !(d->feed_room = api->allocate(r->device, feeds_bytes(r), "the next batches", err)))
+    if (api->copy_ahead && !(d->feed_room = api->allocate(r->device, feeds_bytes(r), "the next batches", err)))
         return false;
     for (int i = 0; i < r->plan->slots; i++)
         if (!open_events(r, &d->feeds[i], err))
@@ -376,7 +377,7 @@ static bool open_feed(struct zt_rank *r, struct zt_err *err) {
 }
 
 static void close_feed(struct zt_rank *r) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct zt_device_api *api = r->device->api;
     for (int i = 0; d->feeds && i < r->plan->slots; i++)
         for (int side = 0; side < 2; side++)
@@ -392,7 +393,7 @@ static void close_feed(struct zt_rank *r) {
 /* NCCL where the config asks for it, or leaves it open and it can be had: each rank a GPU of its own, the library
  * there. Else, and for messages, data travel through the host's communicators. */
 static bool open_comms(struct zt_rank *r, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct zt_parallel_config *c = &r->plan->job->config->parallel;
     bool wanted = strcmp(c->communicator, "nccl") == 0, open = strcmp(c->communicator, "auto") == 0;
     struct zt_err why = { 0 };
@@ -411,7 +412,7 @@ static bool open_comms(struct zt_rank *r, struct zt_err *err) {
 bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     if (!r->device->module)
         return true;
-    struct zt_rank_device *d = r->away = ZT_NEW(r->arena, struct zt_rank_device);
+    struct zt_rank_device *d = r->device_memory = ZT_NEW(r->arena, struct zt_rank_device);
     if (r->world->size > 1 && !open_comms(r, err))
         return false;
     each_node(r, count);
@@ -424,24 +425,24 @@ bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
 }
 
 void zt_rank_device_destroy(struct zt_rank *r) {
-    if (!r->away)
+    if (!r->device_memory)
         return;
     close_feed(r);
-    if (r->away->nccl)
-        r->away->nccl->api->destroy(r->away->nccl);
+    if (r->device_memory->nccl)
+        r->device_memory->nccl->api->destroy(r->device_memory->nccl);
     for (int i = 0; i < 2; i++)
-        if (r->away->staged[i])
-            r->away->staged[i]->api->destroy(r->away->staged[i]);
-    if (r->away->random)
-        r->device->api->free(r->device, r->away->random, sizeof *r->away->random);
-    if (r->away->constant_block)
-        r->device->api->free(r->device, r->away->constant_block, r->away->constant_bytes);
-    if (r->away->stage)
-        r->device->api->free_host(r->device, r->away->stage, r->away->stage_bytes);
+        if (r->device_memory->staged[i])
+            r->device_memory->staged[i]->api->destroy(r->device_memory->staged[i]);
+    if (r->device_memory->random)
+        r->device->api->free(r->device, r->device_memory->random, sizeof *r->device_memory->random);
+    if (r->device_memory->constant_block)
+        r->device->api->free(r->device, r->device_memory->constant_block, r->device_memory->constant_bytes);
+    if (r->device_memory->stage)
+        r->device->api->free_host(r->device, r->device_memory->stage, r->device_memory->stage_bytes);
 }
 
 void zt_rank_warn(const struct zt_rank *r, const struct zt_log *log) {
-    const struct zt_rank_device *d = r->away;
+    const struct zt_rank_device *d = r->device_memory;
     if (d && d->staged[0])
         zt_say(log, ZT_LOG_DEBUG, "data between ranks: %s%s%s", d->nccl ? "NCCL" : "through host memory",
                *d->no_nccl ? ", since " : "", d->no_nccl);
@@ -451,7 +452,7 @@ void zt_rank_warn(const struct zt_rank *r, const struct zt_log *log) {
         if (k->nodes > 1)
             snprintf(others, sizeof others, " and %d more", k->nodes - 1);
         zt_say(log, ZT_LOG_WARNING,
-               "%s (%s)%s: no kernel for device %s, runs on the host: %lld bytes are copied a step", k->first,
+               "%s (%s)%s: no kernel for device %s, runs on the host: %lld bytes are copied per step", k->first,
                k->op_type, others, r->device->api->name, (long long)k->bytes);
     }
 }
@@ -462,7 +463,7 @@ void zt_rank_warn(const struct zt_rank *r, const struct zt_log *log) {
 bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt_ready *ready, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
     int ins = ready->call.in_count, total = ins + ready->call.out_count;
-    char *at = r->away->stage;
+    char *at = r->device_memory->stage;
     bool ok = true;
     for (int i = 0; ok && i < total; i++) {
         struct zt_view *v = &ready->views[i];

@@ -62,9 +62,11 @@ static void list_node(struct zt_rank_hashes *h, const struct zt_run_program *rp,
     }
 }
 
-static void list_commands(struct zt_rank_hashes *h, const struct zt_run_program *rp, int *first,
-                          const struct zt_command *at, int count, bool backward, tensors *list) {
-    for (int i = 0; i < count; i++) {
+static void list_commands(struct zt_rank_hashes *h, const struct zt_run_program *rp, int *first, bool backward,
+                          tensors *list) {
+    const struct zt_program *p = rp->program;
+    const struct zt_command *at = backward ? p->backward : p->forward;
+    for (int i = 0; i < (backward ? p->backward_count : p->forward_count); i++) {
         if (at[i].kind != ZT_RUN_NODE || first[at[i].node] >= 0)
             continue;
         first[at[i].node] = list->count;
@@ -77,8 +79,8 @@ static void list_program(struct zt_rank_hashes *h, const struct zt_run_program *
     *first = ZT_NEW_N(h->arena, int, p->joint.graph->node_count + 1);
     for (int n = 0; n <= p->joint.graph->node_count; n++)
         (*first)[n] = -1;
-    list_commands(h, rp, *first, p->forward, p->forward_count, false, list);
-    list_commands(h, rp, *first, p->backward, p->backward_count, true, list);
+    list_commands(h, rp, *first, false, list);
+    list_commands(h, rp, *first, true, list);
 }
 
 static size_t largest(const struct zt_rank *r) {
@@ -109,7 +111,7 @@ bool zt_rank_hashes_create(struct zt_rank *r, const char *folder, struct zt_err 
     for (int p = 0; p < r->program_count; p++)
         if (r->programs[p].program->joint.training)
             list_program(h, &r->programs[p], &h->first[p], &list);
-    h->copy = r->away ? zt_malloc(largest(r)) : NULL;
+    h->copy = r->device_memory ? zt_malloc(largest(r)) : NULL;
     h->to = zt_hash_writer_create(folder, &place, list.at, list.count, err);
     zt_vec_finish(&list);
     return h->to != NULL;

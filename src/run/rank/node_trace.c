@@ -37,7 +37,7 @@ static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status
     *status = 0;
     if (!data || !bytes || !zt_dtype_in(view->dtype, ZT_ANY_FLOAT))
         return true;
-    if (r->away) {
+    if (r->device_memory) {
         if (bytes > t->copy_bytes) {
             free(t->copy);
             t->copy = zt_malloc(t->copy_bytes = bytes);
@@ -70,7 +70,8 @@ static bool look_at_input(struct zt_rank *r, const struct zt_run_program *rp, un
     if (value < 0 || status[value] & KNOWN || !place)
         return true;
     const bool stays = place->in == ZT_FED || place->in == ZT_PARAMETERS || place->in == ZT_STATISTICS ||
-                       place->in == ZT_DERIVED || (place->in == ZT_CONSTANT && !ready->views[i].layout && !r->away);
+                       place->in == ZT_DERIVED ||
+                       (place->in == ZT_CONSTANT && !ready->views[i].layout && !r->device_memory);
     if (stays && !look(r, &ready->views[i], &found, err))
         return false;
     status[value] = (unsigned char)(found | KNOWN);

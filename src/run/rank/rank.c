@@ -48,7 +48,7 @@ static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
                                     .workspace = r->workspace,
                                     .threads = r->device->threads,
                                     .random = &r->random,
-                                    .peers = &r->peers,
+                                    .peers = &r->group,
                                     .device = r->device,
                                     .path = &ready->path };
     ready->path = p->prepared[n].path;
@@ -276,7 +276,7 @@ static bool sum_over_ranks(void *with, double *values, int count, struct zt_err 
 
 /* What the step needs on a device with memory of its own. */
 static bool open_step(struct zt_rank *r, struct zt_err *err) {
-    if (!r->away || !r->plan->train.count || !r->row)
+    if (!r->device_memory || !r->plan->train.count || !r->row)
         return true;
     zt_rank_graphs_create(r);
     return zt_rank_stepping_create(r, err);
@@ -295,7 +295,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                            .scaling = zt_scaling_of(plan->job->config) };
     r->bulk_world = world;
     r->bulk_data = data;
-    r->peers = (struct zt_group){ data, sum_over_ranks };
+    r->group = (struct zt_group){ data, sum_over_ranks };
     r->feed_bytes = feed_bytes(plan, device);
     r->feed_rows = largest_rows(plan);
     r->random.seed = (uint64_t)plan->job->config->seed;
@@ -313,7 +313,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->scalars = ZT_NEW_N(arena, double, world->size + 1 + ZT_REQUESTS);
     r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
     r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
-    if (zt_rank_device_create(r, err) && open_step(r, err) && (!r->away || zt_rank_stored_create(r, err)) &&
+    if (zt_rank_device_create(r, err) && open_step(r, err) && (!r->device_memory || zt_rank_stored_create(r, err)) &&
         place_weights(r, err))
         return r;
     zt_rank_destroy(r);

@@ -55,14 +55,15 @@ static bool fits(const struct zt_rank *r, struct kept *k, struct zt_err *err) {
     char text[2][32];
     size_t left;
     if (!k->source->format->stored)
-        return zt_fail(err, ZT_EXIT_RUN, "format \"%s\" keeps no samples", k->source->format->name);
+        return zt_fail(err, ZT_EXIT_RUN, "format \"%s\" cannot be held on the device", k->source->format->name);
     if (!r->device->module->gather || !api_of(r)->room)
         return zt_fail(err, ZT_EXIT_RUN, "device %s cannot gather samples", api_of(r)->name);
     if (zt_source_stored_bytes(k->source) < 0 || !lay_out(k))
-        return zt_fail(err, ZT_EXIT_RUN, "they fit no memory");
+        return zt_fail(err, ZT_EXIT_RUN, "the data exceed the address space");
     return api_of(r)->room(r->device, &left, err) &&
            (k->bytes <= left / SHARE ||
-            zt_fail(err, ZT_EXIT_RUN, "they take %s as they are stored, more than half of the %s that are free",
+            zt_fail(err, ZT_EXIT_RUN,
+                    "the data need %s in their stored format, more than half of the %s of free memory",
                     zt_format_bytes(text[0], (double)k->bytes), zt_format_bytes(text[1], (double)left)));
 }
 
@@ -170,7 +171,7 @@ struct zt_gather zt_rank_stored_gather(const struct zt_rank *r, const struct zt_
     return find(r, source)->gather[column];
 }
 
-void zt_rank_stored_say(const struct zt_rank *r, int readers, const int64_t brings[2], const struct zt_log *log) {
+void zt_rank_stored_say(const struct zt_rank *r, int readers, const int64_t fed_bytes[2], const struct zt_log *log) {
     static const char *const name[] = { "training data", "evaluation data" };
     char text[2][32];
     for (int i = 0; r->stored && i < 2; i++) {
@@ -178,12 +179,12 @@ void zt_rank_stored_say(const struct zt_rank *r, int readers, const int64_t brin
         if (!k->source)
             continue;
         zt_format_bytes(text[0], (double)k->bytes);
-        zt_format_bytes(text[1], (double)brings[i]);
+        zt_format_bytes(text[1], (double)fed_bytes[i]);
         if (k->block)
-            zt_say(log, ZT_LOG_DEBUG, "%s: stay on the device as they are stored, %s; a micro-batch brings %s", name[i],
-                   text[0], text[1]);
+            zt_say(log, ZT_LOG_DEBUG, "%s: held on the device in their stored format, %s; each micro-batch copies %s",
+                   name[i], text[0], text[1]);
         else
-            zt_say(log, ZT_LOG_DEBUG, "%s: come in micro-batches of %s, read by %d thread%s: %s", name[i], text[1],
+            zt_say(log, ZT_LOG_DEBUG, "%s: copied in micro-batches of %s, read by %d thread%s: %s", name[i], text[1],
                    readers, readers > 1 ? "s" : "", k->why);
     }
 }

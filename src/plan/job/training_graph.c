@@ -1,4 +1,4 @@
-#include "plan/job/joint.h"
+#include "plan/job/training_graph.h"
 
 #include <stdarg.h>
 #include <string.h>
