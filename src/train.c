@@ -1,7 +1,9 @@
-/* Training, in order: open -> plan every rank -> run the ranks -> step, step, step -> collect -> write.
+/* The main path of training: open, plan every rank, run the ranks (optimizer steps), collect the weights, write the
+ * model.
  *
- * Ranks are threads of this process, or this process is one of them (run/worker.h); each makes its own plan (pure, so
- * all are the same but for its place) and meets the others only in the communicator. Rank 0 talks and writes. */
+ * Ranks are threads of this process, or this process is one of them (run/worker.h). Each makes its own plan; planning
+ * is pure, so the plans differ only in the rank's place. Ranks communicate only through the communicator. Rank 0 prints
+ * and writes files. */
 #include "train.h"
 
 #include "base/file.h"
@@ -65,8 +67,8 @@ static bool write_config(struct zt_training *t, struct zt_err *err) {
     return zt_file_out_commit(&out, err);
 }
 
-/* What rank 0 says and writes of the run, and what every rank writes of its own. Nobody steps, or writes below the
- * folder, before all could open what they need. */
+/* Opens the output of rank 0 and of each rank. A barrier ensures that all ranks have opened what they need before any
+ * rank runs a step or writes to the folder. */
 static bool open_report(struct zt_training *t, struct zt_err *err) {
     const struct zt_session *s = t->session;
     struct zt_worker *w = &t->worker;
@@ -110,7 +112,7 @@ static void say_graphs(const struct zt_training *t) {
         zt_say(&t->session->options->log, ZT_LOG_DEBUG, "captured segments: %s", text);
 }
 
-/* model.onnx, and the last line, --quiet or not. */
+/* Writes model.onnx and prints the last line, also with --quiet. */
 static bool write_model(struct zt_training *t, const struct zt_collected *weights, struct zt_err *err) {
     const struct zt_session *s = t->session;
     struct zt_monitor *monitor = t->monitor;
@@ -128,15 +130,16 @@ static bool finish_run(struct zt_training *t, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_collected weights;
     zt_training_phase(t, "exporting the model");
-    bool ok = zt_rank_collect(t->rank, arena, &weights, err) &&
-              zt_finite_weights(world, &weights, t->request->folder, err) &&
-              (world->rank != 0 || write_model(t, &weights, err)) &&
-              world->api->barrier(world, err); /* tensors travel from a rank's memory: it stays until rank 0 has them */
+    bool ok =
+        zt_rank_collect(t->rank, arena, &weights, err) && zt_finite_weights(world, &weights, t->request->folder, err) &&
+        (world->rank != 0 || write_model(t, &weights, err)) &&
+        world->api->barrier(
+            world, err); /* rank 0 reads the tensors from the other ranks' memory, which must remain valid until then */
     zt_arena_destroy(arena);
     return ok && zt_skips_check(&t->skips, t->steps - t->first, &t->session->config->fp16, err);
 }
 
-/* ---- the whole ---- */
+/* ---- a rank from start to end ---- */
 
 static bool train_rank(struct zt_worker *w, struct zt_err *err) {
     struct zt_training *t = (struct zt_training *)w;

@@ -80,7 +80,7 @@ bool zt_checkpoints_begin(struct zt_checkpoints *c, struct zt_err *err) {
         return true;
     if (c->o.session->options->overwrite)
         return zt_checkpoint_clear(c->folder, err);
-    /* a run that goes back to an earlier checkpoint of its own makes that the latest, and what was the best then the
+    /* a run that resumes from an earlier checkpoint of its own makes that one the latest, and the earlier best one the
      * best */
     return c->saved < 0 ||
            (zt_checkpoint_point(c->folder, "latest", c->saved, err) &&
@@ -104,9 +104,9 @@ void zt_checkpoints_report(const struct zt_checkpoints *c, const struct zt_log *
     zt_record_report(&c->loaded, &c->manifest, log);
 }
 
-/* ---- when ---- */
+/* ---- when to save ---- */
 
-/* Whether an evaluation is the best so far: of the loss the lowest, of the accuracy the highest. */
+/* Whether an evaluation is the best so far: the lowest loss, or the highest accuracy. */
 static bool improves(struct zt_checkpoints *c, const struct zt_eval_result *eval, int64_t step) {
     const char *metric = c->o.plan->job->config->checkpoint.best;
     if (!eval || !metric[0])

@@ -1,5 +1,5 @@
-/* Loading: every rank reads the manifest, checks its share of the blocks, and takes what it holds from the mapped
- * files. */
+/* Loading: every rank reads the manifest, checks its share of the blocks, and reads the slices that it holds from the
+ * mapped files. */
 #include "checkpoint/load.h"
 
 #include "checkpoint/record.h"
@@ -25,7 +25,7 @@ static bool read_manifest(struct loading *l) {
             zt_err_within(l->err, before, "%s", c->o.from));
 }
 
-/* Says which tensor is another than the run's; there is one, or the file is not from this program. */
+/* Reports the tensor that differs from those of the run. There is one, or another program wrote the file. */
 static bool compare_tensors(struct loading *l, int f) {
     const struct zt_stored_file *wanted = &l->c->files[f];
     struct zt_stored_file found;
@@ -77,7 +77,7 @@ static bool open_file(struct loading *l, int f) {
     return ok;
 }
 
-/* All ranks have checked their shares, and of the same checkpoint. */
+/* Checks that all ranks succeeded and loaded the same checkpoint. */
 static bool agree(struct loading *l) {
     struct zt_comm *world = l->c->o.world;
     double sum = l->manifest.own_crc;
@@ -93,7 +93,7 @@ static bool take(struct loading *l, void *to, int f, int64_t at, int64_t bytes) 
            device->api->to_device((struct zt_device *)device, to, l->map[f].data + at, (size_t)bytes, l->err);
 }
 
-/* The parameters of one range that this rank holds. */
+/* Reads the parameters of one range that this rank holds. */
 static bool take_range(struct loading *l, const struct zt_range *range) {
     const struct zt_rank_plan *p = l->c->o.plan;
     const struct zt_stored_file *file = &l->c->files[ZT_WEIGHTS_FILE];
@@ -111,7 +111,7 @@ static bool take_range(struct loading *l, const struct zt_range *range) {
     return true;
 }
 
-/* The rule is the config's, the state that of the run before, unless that had none. */
+/* Reads the state of the loss scale, if the earlier run had one. The config gives its parameters. */
 static void take_scale(struct loading *l) {
     struct zt_scaling *s = &l->c->o.rank->scaling;
     const struct zt_manifest *m = &l->manifest;
@@ -151,7 +151,7 @@ static bool take_over(struct loading *l) {
     return r->device->api->synchronize(r->device, l->err);
 }
 
-/* Whether `from` is what this run's folder has of that step. */
+/* Whether `from` is the checkpoint of that step in this run's folder. */
 static bool is_own(const struct zt_checkpoints *c, int64_t step) {
     struct stat from, own;
     char name[32];

@@ -1,5 +1,5 @@
-/* manifest.json: out and in. Its last member is the checksum of all text before that line, so that a damaged manifest
- * is found before it is believed. */
+/* Writing and reading of manifest.json. Its last member is the checksum of all text before that line, so that a damaged
+ * manifest is detected before it is used. */
 #include "checkpoint/format.h"
 
 #include "base/crc.h"
@@ -11,7 +11,7 @@
 
 enum { VERSION = 1 };
 
-/* The last line, and the digits in it. */
+/* The last line, and its digits. */
 #define LAST_LINE "  \"crc32c\": \"%08x\"\n}\n"
 enum { LAST_BYTES = sizeof LAST_LINE - 1 + 8 - 4 };
 
@@ -65,7 +65,7 @@ static const char *text_of(const cJSON *root, const char *name) {
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
-/* Eight hexadecimal digits and nothing else. */
+/* Parses exactly eight hexadecimal digits. */
 static bool hexadecimal(const char *text, uint32_t *to) {
     *to = 0;
     if (!text || strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
@@ -107,7 +107,7 @@ static bool read_best(struct zt_manifest *m, const cJSON *best, struct zt_arena 
     return member(best, "step", &m->best_step, err);
 }
 
-/* Checkpoints of runs without one lack it. */
+/* Checkpoints of runs without a dynamic loss scale lack this member. */
 static bool read_scale(struct zt_manifest *m, const cJSON *scale, struct zt_err *err) {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(scale, "scale");
     if (!scale)

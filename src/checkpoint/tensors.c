@@ -1,4 +1,4 @@
-/* Safetensors files: header out and in, and the checksums of their blocks. */
+/* Safetensors files: writing and reading of the header, and the checksums of blocks. */
 #include "checkpoint/format.h"
 
 #include "base/crc.h"
@@ -64,7 +64,7 @@ void zt_stored_layout(struct zt_stored_file *file, struct zt_text *head) {
 
 struct reader {
     struct zt_stored_file *file;
-    int64_t data_at, data_bytes, at; /* at: where the next tensor must begin */
+    int64_t data_at, data_bytes, at; /* at: offset at which the next tensor must begin */
     struct zt_map seen;
     struct zt_arena *arena;
     struct zt_err *err;
@@ -170,7 +170,7 @@ bool zt_stored_read(struct zt_stored_file *file, const struct zt_file_map *map, 
 
 /* ---- checksums ---- */
 
-/* The tensors of a block, for its error. */
+/* Lists the tensors of a block for an error. */
 static void name_block(const struct zt_stored_file *file, int64_t first, int64_t last, char *to, size_t room) {
     int shown = 0, count = 0;
     size_t n = 0;

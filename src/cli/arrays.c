@@ -73,7 +73,7 @@ static bool feed(struct zt_arrays *a, int index, struct zt_err *err) {
     return true;
 }
 
-/* An array named like an initializer takes its place: ONNX allows inputs with a default. */
+/* Arrays with the name of an initializer replace it: ONNX allows inputs with a default. */
 static bool override_initializers(struct zt_arrays *a, struct zt_err *err) {
     bool ok = true;
     for (int i = 0; i < a->npz.count; i++) {
@@ -103,7 +103,7 @@ static bool feed_all(struct zt_arrays *a, struct zt_err *err) {
 
 /* ---- the run ---- */
 
-/* A .npy file has no names: it can only be the one input of a model. */
+/* Opens a .npy file. It has no names, so the model must have a single input. */
 static bool open_npy(struct zt_arrays *a, struct zt_err *err) {
     const struct zt_graph *g = a->graph;
     struct zt_text names = { 0 };

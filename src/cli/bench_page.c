@@ -1,4 +1,4 @@
-/* The page of ztrain bench: one file with everything in it, well-formed as XML too. */
+/* The page of ztrain bench: one self-contained file, also well-formed XML. */
 #include "cli/bench.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ static const char head[] =
     "figure svg text { fill: currentColor; } figure svg g { color: inherit; }\n"
     "</style>\n</head>\n<body>\n";
 
-/* What each way trades, whether it was run or not. P: parameters, N: ranks. */
+/* The trade-offs of each mode, whether it was run or not. P: parameters, N: ranks. */
 static const char *const trades[][2] = {
     { "DP",
       "One process with a thread for each replica: it needs no setup. Device 0 computes the loss, holds all gradients "
@@ -174,7 +174,7 @@ static void write_agreement(const struct zt_bench *b, FILE *to) {
     zt_text_finish(&warnings);
 }
 
-/* " --name value", the value as a shell takes it; nothing where it is NULL. */
+/* Writes " --name value" quoted for a shell; nothing if the value is NULL. */
 static void write_option(const char *name, const char *value, FILE *to) {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+:,./@%";
     struct zt_text word = { 0 };
@@ -189,7 +189,7 @@ static void write_option(const char *name, const char *value, FILE *to) {
     zt_text_finish(&word);
 }
 
-/* A number that is below `least` was not given. */
+/* Writes an option with a number; a number below `least` was not given. */
 static void write_number_option(const char *name, int64_t value, int64_t least, FILE *to) {
     if (value >= least)
         fprintf(to, " --%s %lld", name, (long long)value);

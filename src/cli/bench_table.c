@@ -1,4 +1,4 @@
-/* Numbers of what was measured: median and quartiles, rates, efficiency, and whether weights agree. */
+/* Statistics of the measurements: median and quartiles, rates, efficiency, and whether weights agree. */
 #include "cli/bench.h"
 
 #include "base/sort.h"
@@ -40,7 +40,7 @@ void zt_bench_finish(struct zt_bench_row *rows, int count) {
     }
 }
 
-/* The first row of the group that row `i` must agree with; i where it is the first, -1 where it need not. */
+/* Returns the first row whose weights row `i` must equal; i if it is the first, -1 if there is no such requirement. */
 static int partner(const struct zt_bench_row *rows, int i) {
     if (!ran(&rows[i]) || !rows[i].mode->same_bits || rows[i].accumulation > 1)
         return -1;

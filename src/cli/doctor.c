@@ -1,4 +1,4 @@
-/* ztrain doctor: what this machine and this build have, what is missing and how to get it. Finding something missing is
+/* ztrain doctor: lists what this machine and this build have, what is missing and how to install it. Missing parts are
  * no failure: the exit status is 0. */
 #include "cli/commands.h"
 
@@ -16,7 +16,7 @@
 
 struct finding {
     const char *what;
-    bool found, wanted; /* wanted: a feature misses it; else it is just not there */
+    bool found, wanted; /* wanted: a feature needs it; otherwise it is optional */
     char says[4200], hint[ZT_ERR_TEXT];
 };
 
@@ -26,7 +26,7 @@ static void print(const struct finding *f) {
         printf("%-8s %-12s hint: %s\n", "", "", f->hint);
 }
 
-/* The value of "key<spaces>: value" in a file of such lines, "" where there is none. */
+/* Reads the value of "key<spaces>: value" in a file of such lines, "" if there is none. */
 static void read_value(const char *path, const char *key, char *to, size_t room) {
     char line[512];
     FILE *file = fopen(path, "r");
@@ -99,7 +99,7 @@ static void find_gpus(struct finding *f) {
     f->found = zt_gpus_find(f->says, sizeof f->says);
 }
 
-/* What the module of the GPUs loads. It is none of a machine without a GPU to miss. */
+/* Prints the libraries that the CUDA module loads. They are optional on a machine without a GPU. */
 static void print_libraries(void) {
     for (const struct zt_library *l = zt_libraries; l->name; l++) {
         struct finding f = { .what = l->name };
@@ -110,7 +110,7 @@ static void print_libraries(void) {
     }
 }
 
-/* An executable of the search path. */
+/* Finds an executable in the search path. */
 static void find_tool(struct finding *f, const char *name, const char *what_for, const char *package) {
     const char *path = getenv("PATH");
     char file[4000];

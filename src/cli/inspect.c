@@ -1,5 +1,5 @@
-/* ztrain inspect: what a model holds and what training would make of it. Reports what is not supported, without
- * failing. */
+/* ztrain inspect: prints the contents of a model and what training would use. Unsupported parts are listed and are no
+ * failure. */
 #include "cli/commands.h"
 
 #include "graph/passes/lower.h"
@@ -26,15 +26,15 @@ struct use {
 
 struct inspection {
     struct zt_onnx *model;
-    struct zt_graph *g; /* calls of functions written out */
-    int plain;          /* nodes of it; behind them stand those of bodies */
-    bool *needed;       /* by value: some output of the graph needs it */
+    struct zt_graph *g; /* the model with functions inlined */
+    int plain;          /* number of its own nodes; nodes of branches and loops follow */
+    bool *needed;       /* by value: an output of the graph needs it */
     ZT_VEC(struct use) uses;
-    struct zt_err problems; /* nodes that cannot run, needed ones */
-    struct zt_err notes;    /* and those that nothing needs */
-    bool *held_up;          /* by output of the graph: a node it needs cannot run */
-    int constants;          /* nodes that hold nothing but a float tensor of one axis or more */
-    struct zt_err inside;   /* and those in bodies */
+    struct zt_err problems; /* needed nodes that cannot run */
+    struct zt_err notes;    /* unneeded nodes that cannot run */
+    bool *held_up;          /* by output of the graph: it needs a node that cannot run */
+    int constants;          /* number of Constant nodes that hold a float tensor of at least one axis */
+    struct zt_err inside;   /* nodes in branches and loops that cannot run */
 };
 
 static void print_text(const char *text, int width) {
@@ -107,7 +107,7 @@ static int by_name(const void *a, const void *b) {
     return order ? order : strcmp(x->op_type, y->op_type);
 }
 
-/* Which outputs nodes without a row hold up. */
+/* Marks the outputs that need nodes without a row. */
 static void mark_held_up(struct inspection *s) {
     const struct zt_graph *g = s->g;
     bool *value = zt_calloc((size_t)g->value_count + 1, sizeof *value);
@@ -171,7 +171,7 @@ static void print_problems(const char *title, const struct zt_err *problems) {
         printf("  and %d more\n", problems->count - shown);
 }
 
-/* Where some outputs can be had and others cannot, the first ones are named. */
+/* If only some outputs can be computed, lists them. */
 static void print_missing(const struct inspection *s) {
     const struct zt_graph *g = s->model->graph;
     int free_outputs = 0;
@@ -259,7 +259,7 @@ static void print_initializers(struct inspection *s) {
         printf("  %d Constant nodes hold float tensors; tensors to be trained must be initializers\n", s->constants);
 }
 
-/* ---- what the exporter did ---- */
+/* ---- effects of the exporter ---- */
 
 static void print_names(const char *title, const char *const *names, int count) {
     if (count)
@@ -271,7 +271,7 @@ static void print_names(const char *title, const char *const *names, int count) 
     }
 }
 
-/* A line a group: what ztrain.tie takes. */
+/* Prints one line for each group, in the form of ztrain.tie. */
 static void print_pairs(const struct zt_graph *g) {
     struct zt_trainable_pair *pairs;
     int count = zt_trainable_pairs(g, &pairs);
@@ -327,7 +327,7 @@ static void print_exporter(const struct inspection *s) {
     print_pairs(s->g);
 }
 
-/* The operators in all graphs of the file. */
+/* Counts the operators in all graphs of the file. */
 static void look_at_nodes(struct inspection *s) {
     s->g = zt_graph_clone(s->model->graph);
     zt_pass_lower(s->g, &zt_ops, &s->problems);
@@ -337,7 +337,7 @@ static void look_at_nodes(struct inspection *s) {
     resolve_nodes(s);
 }
 
-/* The verdicts, as training gives them. */
+/* Classifies the parameters as training does. */
 static void look_at_parameters(struct inspection *s) {
     zt_graph_destroy(s->g);
     s->g = zt_graph_clone(s->model->graph);

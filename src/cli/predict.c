@@ -1,4 +1,4 @@
-/* ztrain predict: the graph forward, as exported, on whole arrays. */
+/* ztrain predict: runs the graph forward, as exported, on whole arrays. */
 #include "cli/commands.h"
 #include "cli/arrays.h"
 

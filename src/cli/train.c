@@ -1,4 +1,4 @@
-/* ztrain [train]: the output folder, then the main path. */
+/* ztrain [train]: prepares the output folder, then runs the main path. */
 #include "cli/commands.h"
 #include "train.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* runs/<model name> unless --output says where. Free with free(). */
+/* Returns the output folder: --output, or runs/<model name>. The caller frees with free(). */
 static char *output_folder(const struct zt_options *o) {
     if (o->output)
         return zt_strdup(o->output);
@@ -25,7 +25,7 @@ static char *output_folder(const struct zt_options *o) {
     return to;
 }
 
-/* A folder that holds a run is not written over by accident. */
+/* Protects an existing run from being overwritten by accident. */
 static bool check_folder(const struct zt_options *o, const char *folder, struct zt_err *err) {
     static const char *const marks[] = { "metrics.jsonl", "model.onnx", ZT_CHECKPOINTS };
     for (size_t i = 0; !o->overwrite && !o->resume && i < sizeof marks / sizeof *marks; i++) {
@@ -41,7 +41,7 @@ static bool check_folder(const struct zt_options *o, const char *folder, struct 
     return true;
 }
 
-/* Makes the folder the run's own. Nothing in it has been touched when it is refused. */
+/* Takes over the folder. If this fails, nothing in the folder has changed. */
 static bool take_folder(const struct zt_options *o, const char *folder, struct zt_folder_lock **lock,
                         struct zt_err *err) {
     if (!zt_file_make_folder(folder, err) || !(*lock = zt_folder_lock(folder, err)))
@@ -53,7 +53,7 @@ static bool take_folder(const struct zt_options *o, const char *folder, struct z
     return check_folder(o, folder, err);
 }
 
-/* Plans and evaluations need none. */
+/* Training needs an optimizer; plans and evaluations do not. */
 static bool check_optimizer(const struct zt_session *s, struct zt_err *err) {
     if (s->config->optimizer.type)
         return true;
@@ -61,7 +61,7 @@ static bool check_optimizer(const struct zt_session *s, struct zt_err *err) {
     return zt_hint(err, "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.001}}");
 }
 
-/* The checkpoint that --resume means. Free with free(). */
+/* Returns the checkpoint of --resume. The caller frees with free(). */
 static char *resume_from(const struct zt_options *o, const char *folder, struct zt_err *err) {
     return o->resume_from ? zt_checkpoint_find(o->resume_from, err) : zt_checkpoint_latest(folder, err);
 }
@@ -70,14 +70,14 @@ static bool begins(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Under a foreign launcher each rank prints for itself. What only repeats what another rank says stays unsaid. */
+/* With a foreign launcher each rank prints its own errors, except errors that only repeat those of another rank. */
 static void leave_to_others(const struct zt_session *s, struct zt_err *err) {
     if (err->code == ZT_EXIT_RANK && !begins(err->text[0], ZT_LOST_RANK) &&
         (s->launched.rank != 0 || begins(err->text[0], "rank ")))
         err->count = 0;
 }
 
-/* Of several processes one alone looks at the folder, makes it and holds it: the others would find what it writes. */
+/* With several processes, only one checks, creates and locks the folder, because the others would find its files. */
 static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, const char *folder, struct zt_err *err) {
     struct zt_session s;
     struct zt_folder_lock *lock = NULL;

@@ -14,7 +14,8 @@ static const char file_name[] = "ztrain-cuda.so";
 
 /* ---- opening ---- */
 
-/* The runtime inside the module would only say that no driver was found, after loading hundreds of megabytes. */
+/* Checks for a driver first. Without one the runtime inside the module would report the same after loading hundreds of
+ * megabytes. */
 static bool driver_is_there(struct zt_err *err) {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!driver) {
@@ -34,7 +35,7 @@ static bool matches(const struct zt_module *module, const char *path, struct zt_
 }
 
 static const struct zt_module *load(const char *path, struct zt_err *err) {
-    /* The CUDA runtime leaves handlers behind that run at exit: its code must stay. */
+    /* NODELETE: the CUDA runtime registers handlers that run at exit. */
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle) {
         zt_fail(err, ZT_EXIT_RUN, "the CUDA module cannot be loaded: %s", dlerror());
@@ -82,8 +83,8 @@ const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *mo
 
 /* ---- choosing ---- */
 
-/* The folder that holds the module: that of the executable, or where it is installed. The former also where neither has
- * it. */
+/* Finds the folder of the module: that of the executable or of the installation. If neither has the module, returns the
+ * folder of the executable. */
 static bool find_folder(char to[PATH_MAX], struct zt_err *err) {
     char self[PATH_MAX], path[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);

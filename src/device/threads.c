@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-/* Denormals are flushed to zero (FTZ) and read as zero (DAZ): they cost a hundred cycles each, and the bits live in a
+/* Sets FTZ and DAZ: denormals are flushed to zero, because each costs about a hundred cycles. The flags belong to a
  * register of each thread. */
 static void flush_denormals(void) {
 #if defined(__x86_64__)
@@ -24,7 +24,7 @@ void zt_parallel_enter(void) {
     flush_denormals();
 }
 
-/* Threads of a trial wait for each other, so that all are there at once. */
+/* Test threads wait for this barrier, so that all exist at the same time. */
 static void *wait_for_all(void *barrier) {
     pthread_mutex_lock(barrier);
     pthread_mutex_unlock(barrier);
@@ -46,7 +46,7 @@ static int try_threads(int count) {
 }
 
 bool zt_parallel_start(int threads, struct zt_err *err) {
-    enum { TEAM_BYTES = 1 << 20 }; /* what OpenMP itself allocates, and ends the process where it cannot */
+    enum { TEAM_BYTES = 1 << 20 }; /* memory that OpenMP allocates; it ends the process on failure */
     if (!zt_block_room(TEAM_BYTES))
         return zt_fail(err, ZT_EXIT_RUN, "out of memory: less than 1 MiB is left for compute threads");
     int failed = try_threads(threads - 1);

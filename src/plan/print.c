@@ -1,4 +1,4 @@
-/* plan.txt: all ranks in classes, then each stage whole. */
+/* plan.txt: groups of equal ranks, then each stage. */
 #include "plan/print.h"
 
 #include "plan/estimate.h"
@@ -21,7 +21,7 @@ static void print_head(const struct zt_plan *plan, FILE *to) {
 
 enum { SHOWN_KINDS = 4 };
 
-/* How many runs of ranks of the stage hold the same. */
+/* Counts the groups of consecutive ranks of the stage with equal memory. */
 static int count_kinds(const struct zt_plan *plan, int stage) {
     struct zt_rank_bytes before = zt_plan_bytes(plan, stage, 0);
     int kinds = 1;
@@ -33,8 +33,8 @@ static int count_kinds(const struct zt_plan *plan, int stage) {
     return kinds;
 }
 
-/* Ranks of one stage with equal slices are one row, and so are all of them, as the one that owns most, where the sizes
- * of their slices vary. */
+/* Prints one row for ranks of a stage with equal slices. If the sizes vary too much, prints one row for the largest
+ * rank. */
 static void print_bytes(const struct zt_plan *plan, FILE *to) {
     fprintf(to, "\nbytes per rank %14s %14s %14s %14s %14s %14s\n", "parameters", "gradients", "optimizer",
             "activations", "workspace", "all");

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A node, or another part of the step (graph NULL). */
+/* A node, or another part of the step (graph is NULL). */
 struct row {
     int stage, node, runs;
     const char *phase;
     const struct zt_graph *graph;
     const struct zt_path *path;
-    double flops, bytes, estimated, measured; /* of one run; seconds < 0: not known */
+    double flops, bytes, estimated, measured; /* of one run; negative seconds: unknown */
 };
 typedef ZT_VEC(struct row) rows;
 
@@ -144,7 +144,7 @@ static int by_time(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* GFLOP/s where a product's arithmetic is what takes time, else GB/s. */
+/* Prints GFLOP/s if arithmetic limits the node, otherwise GB/s. */
 static void say_row(const struct zt_profile *p, const struct row *r, const struct zt_log *log) {
     char rate[32] = "", peak[16] = "";
     const bool computes = r->graph && r->graph->nodes[r->node]->op->flops;

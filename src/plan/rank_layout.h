@@ -6,6 +6,6 @@
 
 /* Lays out the stage's parameters and statistics from the first training graph, and sets prefetching and reuse of ZeRO
  * stage 3 (plan->traffic). */
-void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *joint);
+void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *training_graph);
 
 #endif

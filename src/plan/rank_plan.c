@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan in the making. */
+/* State of planning. */
 struct planner {
     struct zt_rank_plan *plan;
     const struct zt_rank_options *o;
-    int64_t room; /* > 0: bytes that the activations of a micro-batch should take at most */
+    int64_t room; /* target bytes for the activations of a micro-batch; 0: no target */
     struct zt_err *err;
 };
 
@@ -30,14 +30,13 @@ struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int dat
     return s;
 }
 
-/* Rows of the loss in mode dp: those of all replicas together. */
+/* Mode dp: samples of the loss over all replicas. */
 int64_t zt_rank_loss_rows(const struct zt_rank_plan *p, const struct zt_step_shape *shape, bool last) {
     int64_t together = shape->rows * p->grid.data;
     return last ? shape->samples - (shape->micro_batches - 1) * together : together;
 }
 
-/* Where padding can occur the loss and batch statistics read row weights; stages with neither need no program of
- * their own for it. */
+/* If padding can occur, the loss and batch statistics read sample weights. Stages with neither use the same program. */
 bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_training_graph *j, int64_t rows, bool padded) {
     return j->rows == rows && (!padded || j->weighted || (j->loss < 0 && !p->job->statistic_count));
 }
@@ -50,7 +49,7 @@ static const struct zt_program *find(const struct zt_rank_plan *p, const struct 
     return NULL;
 }
 
-/* What the config says of recomputation, for one stage. */
+/* The recomputation that the config requests, for one stage. */
 static struct zt_recompute recompute_of(const struct planner *q) {
     const struct zt_recompute_config *c = &q->plan->job->config->recompute;
     struct zt_recompute how = { .names = c->names.at, .name_count = c->names.count, .layers = c->layers };
@@ -60,21 +59,22 @@ static struct zt_recompute recompute_of(const struct planner *q) {
     return how;
 }
 
-/* Globs of ztrain.recompute that no node of the model fits. */
-static void note_idle_names(const struct planner *q, struct zt_training_graph *joint) {
+/* Adds a note for every glob of ztrain.recompute that matches no node. */
+static void note_idle_names(const struct planner *q, struct zt_training_graph *training_graph) {
     const struct zt_texts *names = &q->plan->job->config->recompute.names;
-    struct zt_arena *arena = joint->graph->arena;
-    const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + names->count + 1);
-    if (joint->note_count)
-        memcpy(notes, joint->notes, (size_t)joint->note_count * sizeof *notes);
+    struct zt_arena *arena = training_graph->graph->arena;
+    const char **notes = ZT_NEW_N(arena, const char *, training_graph->note_count + names->count + 1);
+    if (training_graph->note_count)
+        memcpy(notes, training_graph->notes, (size_t)training_graph->note_count * sizeof *notes);
     for (int i = 0; i < names->count; i++)
-        if (!zt_recompute_fits(joint->graph, names->at[i]))
-            notes[joint->note_count++] =
+        if (!zt_recompute_fits(training_graph->graph, names->at[i]))
+            notes[training_graph->note_count++] =
                 zt_arena_printf(arena, "ztrain.recompute: \"%s\" matches no node that runs separately", names->at[i]);
-    joint->notes = notes;
+    training_graph->notes = notes;
 }
 
-/* The program of `rows` samples: of this rank's stage, or with `loss` of what mode dp runs on rank 0 alone. */
+/* Adds the program for `rows` samples: of this rank's stage, or with `loss` of the loss that mode dp runs on rank 0
+ * only. */
 static bool add_program(struct planner *q, int64_t rows, bool training, bool padded, bool loss) {
     struct zt_rank_plan *p = q->plan;
     struct zt_program_set *set = loss       ? (training ? &p->loss_train : &p->loss_evaluation)
@@ -86,7 +86,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                                  .split_loss = p->replicas,
                                                  .stages = p->grid.stages,
                                                  .stage_bounds = p->stage_bounds };
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     if (rows <= 0 || find(p, set, rows, padded && !p->replicas))
         return true;
     if (padded && !p->job->loss)
@@ -98,14 +98,14 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                training            ? q->o->source
                                : q->o->eval_source ? q->o->eval_source
                                                    : q->o->source,
-                               &request, &joint, q->err))
+                               &request, &training_graph, q->err))
         return false;
     if (!p->flat)
-        zt_rank_plan_lay_out(p, &joint);
+        zt_rank_plan_lay_out(p, &training_graph);
     if (training)
-        note_idle_names(q, &joint);
-    if (!loss) /* which not all ranks have */
-        zt_rank_plan_stir_graph(p, rows, joint.graph);
+        note_idle_names(q, &training_graph);
+    if (!loss) /* not on all ranks */
+        zt_rank_plan_stir_graph(p, rows, training_graph.graph);
     const struct zt_recompute again = recompute_of(q);
     struct zt_program_options options = { .table = &zt_ops,
                                           .recompute = &again,
@@ -123,14 +123,14 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                           .stages = p->replicas ? 2 : p->grid.stages,
                                           .accumulates = p->full.micro_batches > 1,
                                           .statistic_offset = p->statistic_offset };
-    struct zt_program *program = zt_program_create(&joint, &options, q->err);
+    struct zt_program *program = zt_program_create(&training_graph, &options, q->err);
     if (!program)
         return false;
     set->at[set->count++] = program;
     return true;
 }
 
-/* Both list what crosses in the order of value ids, which must be of the same values. */
+/* Both list the boundary tensors in the order of value ids, which must belong to the same values. */
 static bool rows_fit(const struct zt_boundary_tensors *loss, int64_t loss_rows, const struct zt_boundary_tensors *model,
                      int64_t model_rows) {
     bool fit = loss->count == model->count;
@@ -193,7 +193,7 @@ static bool plan_training(struct planner *q, const struct zt_config *c) {
     p->full = zt_step_shape(samples >= c->train_batch ? c->train_batch : 0, c->micro_batch, p->grid.data);
     p->tail = zt_step_shape(rest, c->micro_batch, p->grid.data);
     p->whole_steps = samples / c->train_batch;
-    if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the tail is all there is */
+    if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the only step is the last one */
         p->full = p->tail;
         p->tail = (struct zt_step_shape){ 0 };
         p->whole_steps = 1;
@@ -212,8 +212,8 @@ static bool plan_evaluation(struct planner *q, const struct zt_config *c) {
     return add_programs(q, &full, false) && add_programs(q, &tail, false);
 }
 
-/* What a memory limit leaves: bytes that the activations of a micro-batch should take at most (0: any), and rows of an
- * evaluation's micro-batch. */
+/* The targets for a memory limit: bytes for the activations of a micro-batch (0: no target), and samples of an
+ * evaluation micro-batch. */
 struct squeeze {
     int64_t room, eval_rows;
 };
@@ -243,12 +243,12 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     }
     p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
     p->sharding = p->replicas ? zt_sharding_replicas()
-                              : zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns all */
+                              : zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns everything */
     if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }
-    if (!p->flat) { /* no program of any size was asked for */
+    if (!p->flat) { /* no program was requested */
         zt_fail(err, ZT_EXIT_DATA, "the data have fewer samples than the %lld of a step, and drop_last drops them all",
                 (long long)c->train_batch);
         zt_rank_plan_destroy(p);
@@ -263,8 +263,8 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
 
 enum { LIMIT_TRIES = 6 };
 
-/* What the rank of the stage that owns most needs: data-parallel ranks must choose alike, since they meet in
- * collectives whose order recomputation may move. */
+/* Memory of the rank with the most in this stage. All data-parallel ranks must choose alike, because recomputation may
+ * change the order of their collectives. */
 static int64_t most_bytes(const struct zt_rank_plan *p) {
     struct zt_rank_bytes bytes = zt_rank_plan_bytes(p, zt_rank_plan_largest(p));
     return zt_rank_bytes_total(&bytes);
@@ -300,8 +300,8 @@ static int64_t activations(const struct zt_program_set *set) {
     return bytes;
 }
 
-/* Asks for less where the plan is above `target` bytes of activations; false: nothing more can be asked for. What the
- * pass reckoned without, layouts and fragments, is taken off the next time. */
+/* Lowers the targets if the plan exceeds `target` bytes of activations. Layouts and fragmentation, which the
+ * recomputation pass does not model, are subtracted in the next try. Returns false if the targets cannot be lowered. */
 static bool squeeze(const struct zt_rank_plan *p, const struct zt_config *c, int64_t target, struct squeeze *to) {
     bool chosen = c->recompute.names.count || c->recompute.enabled || c->recompute.layers;
     int64_t train = activations(&p->train) * p->slots, evaluation = activations(&p->evaluation);

@@ -77,9 +77,10 @@ struct zt_rank_plan {
  * one. */
 int64_t zt_rank_loss_rows(const struct zt_rank_plan *plan, const struct zt_step_shape *shape, bool last);
 
-/* Whether the program of training graph `joint` can run micro-batches of `rows` samples, with padding samples if
- * `padded`. */
-bool zt_rank_fits(const struct zt_rank_plan *plan, const struct zt_training_graph *joint, int64_t rows, bool padded);
+/* Whether the program of training graph `training_graph` can run micro-batches of `rows` samples, with padding samples
+ * if `padded`. */
+bool zt_rank_fits(const struct zt_rank_plan *plan, const struct zt_training_graph *training_graph, int64_t rows,
+                  bool padded);
 
 struct zt_rank_options {
     const struct zt_source *source, *eval_source; /* column shapes; eval_source may be NULL */

@@ -1,4 +1,4 @@
-/* A stage's part of plan.txt: schedule, buckets, programs. */
+/* The part of plan.txt about one stage: schedule, buckets, programs. */
 #include "plan/rank_print.h"
 
 #include "base/show.h"
@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-enum { SHOWN = 12 }; /* operators of a body */
+enum { SHOWN = 12 }; /* operators of a fused node */
 
-/* The operators that the node runs as one, where it has them as graphs, and how often. */
+/* Prints the operators inside a fused node or a loop, and the number of iterations. */
 static void print_body(FILE *to, const struct zt_node *node) {
     const long long turns = (long long)zt_attr_int(node, "turns", 0);
     for (int i = 0; i < node->attr_count; i++) {
@@ -24,7 +24,7 @@ static void print_body(FILE *to, const struct zt_node *node) {
         fprintf(to, ", %lld iterations", turns);
 }
 
-/* Which implementation runs the node, where its back end has several, and why it is not a library's. */
+/* Prints the implementation of a node, if its back end has several, and the reason for not using a library. */
 static void print_path(FILE *to, const struct zt_path *path) {
     if (path->name)
         fprintf(to, " | %s%s%s", path->name, path->note ? ": " : "", path->note ? path->note : "");
@@ -85,7 +85,7 @@ static void print_recomputed(FILE *to, const struct zt_segments *again) {
                 again->at[i].nodes, zt_format_bytes(text, (double)again->at[i].bytes), again->at[i].flops);
 }
 
-/* Mode dp: what device 0 has that the other replicas have not. */
+/* Mode dp: prints the memory that only device 0 needs. */
 static void print_loss(FILE *to, const struct zt_rank_plan *plan) {
     const struct zt_program *p = plan->loss_train.count ? plan->loss_train.at[0] : NULL;
     char text[2][32];
@@ -144,7 +144,7 @@ static void print_ties(FILE *to, const struct zt_rank_plan *plan) {
                 plan->ties[i].home ? "sent" : "received");
 }
 
-/* How much is free on the device is not known before all blocks are there. */
+/* The free device memory is only known after all blocks are allocated. */
 static void print_data(FILE *to, const struct zt_rank_plan *plan) {
     const struct zt_source *const source[] = { plan->source, plan->eval_source };
     static const char *const name[] = { "training", "evaluation" };

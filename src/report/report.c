@@ -1,4 +1,4 @@
-/* The start of a run in one table, on stderr. */
+/* The start table of a run, on standard error. */
 #include "report/report.h"
 
 #include "plan/job/fusion.h"
@@ -30,13 +30,13 @@ void zt_report_findings(const struct zt_session *s) {
 }
 
 void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs) {
-    const struct zt_training_graph *joint = programs->count ? &programs->at[0]->joint : NULL;
+    const struct zt_training_graph *training_graph = programs->count ? &programs->at[0]->joint : NULL;
     list_texts(s, "note", &s->config->notes);
-    for (int i = 0; joint && i < joint->note_count; i++)
-        row(s, s->config->notes.count + i ? "" : "note", joint->notes[i]);
+    for (int i = 0; training_graph && i < training_graph->note_count; i++)
+        row(s, s->config->notes.count + i ? "" : "note", training_graph->notes[i]);
 }
 
-/* Nodes that no fast kernel takes run on the reference kernels; nothing falls back in silence. */
+/* Lists nodes that run on the reference kernels because no fast kernel supports them. */
 static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to) {
     const struct zt_program *p = plan->train.count ? plan->train.at[0] : NULL;
     const struct zt_graph *g = p ? p->joint.graph : NULL;
@@ -95,7 +95,7 @@ static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *
     row(s, "bytes per rank", text);
 }
 
-/* --verbose: what became one node, and how often, in the first training program of this stage. */
+/* --verbose: lists the fusion patterns found in the first training program of this stage, with counts. */
 static void list_fused(const struct zt_session *s, const struct zt_rank_plan *plan) {
     const int *counts = plan->train.count ? plan->train.at[0]->joint.fused : NULL;
     for (int p = 0, listed = 0; counts && zt_patterns[p]; p++)
@@ -104,7 +104,7 @@ static void list_fused(const struct zt_session *s, const struct zt_rank_plan *pl
                    counts[p]);
 }
 
-/* --verbose: which libraries run the nodes, and why the others do not. */
+/* --verbose: lists the libraries that run the nodes, and why others do not use one. */
 static void list_paths(const struct zt_session *s, const struct zt_rank_plan *plan) {
     struct zt_text paths = { 0 };
     if (plan->train.count)

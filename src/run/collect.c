@@ -1,11 +1,11 @@
-/* Bringing the weights home. */
+/* Collection of the weights on rank 0. */
 #include "run/collect.h"
 
 #include "run/rank/blocks.h"
 
 #include <string.h>
 
-/* The whole flat parameters of this stage, gathered from shards where they lie in shards. Collective over the data
+/* Fetches the whole flat parameters of this stage, gathering shards if necessary. Collective over the data-parallel
  * ranks. */
 static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
@@ -13,8 +13,8 @@ static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
         if (!zt_rank_fetch(r, to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
                            (size_t)(r->held[i].last - r->held[i].first) * sizeof(float), err))
             return false;
-    bool whole =
-        !r->plan->sharding->parameters; /* not: this rank has all; in a small model one rank may own everything */
+    bool whole = !r->plan->sharding->parameters; /* if not sharded, this rank has all parameters; in a small model one
+                                                    rank may own everything */
     for (int b = 0; !whole && b < flat->bucket_count; b++)
         if (!r->data->api->all_gather(r->data, to + flat->bucket[b], r->bound + b * (flat->ranks + 1), sizeof(float),
                                       err))
@@ -22,7 +22,7 @@ static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     return true;
 }
 
-/* What a stage tells rank 0 before its contents: how many tensors and how long their names are. */
+/* Sends the tensors of a stage to rank 0, preceded by the number of tensors and the length of their names. */
 static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_comm_api *api = r->world->api;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* printf shows the sign of a NaN, which means nothing. */
+/* Removes the sign of a NaN, which printf would print and which has no meaning. */
 static double unsigned_nan(double x) {
     return isnan(x) ? NAN : x;
 }
@@ -60,7 +60,7 @@ bool zt_skips_check(const struct zt_skips *skips, int64_t steps, const struct zt
     int skipped = 0;
     for (int i = 0; i < ZT_SKIPS_SEEN; i++)
         skipped += skips->at[i];
-    const bool finds = fp16->enabled && fp16->loss_scale == 0; /* a dynamic scale begins with skips */
+    const bool finds = fp16->enabled && fp16->loss_scale == 0; /* a dynamic scale begins with skipped steps */
     if (finds || steps < ZT_SKIPS_SEEN || 2 * skipped <= ZT_SKIPS_SEEN)
         return true;
     zt_fail(err, ZT_EXIT_RUN, "%d of the last %d steps were skipped because loss or gradient was not finite", skipped,

@@ -12,10 +12,10 @@
 
 enum { REPEATS = 4 };
 
-/* The probes run forward. Gradients with regard to weights and inputs reach less; over a step, about this much. */
+/* The probes run forward only. Gradients reach a lower rate; over a step, about this share. */
 static const double BACKWARD_SHARE = 0.8;
 
-/* One node with inputs of the given shapes, on the fast back end. */
+/* A node with inputs of the given shapes. */
 struct probe {
     struct zt_graph *graph;
     struct zt_prepared *prepared;
@@ -80,7 +80,7 @@ static bool run(struct probe *p, int times, int threads, double *seconds, struct
                             .workspace = zt_arena_alloc(p->graph->arena, p->workspace + 64),
                             .threads = threads };
     *seconds = 1e30;
-    for (int r = 0; r < REPEATS; r++) { /* the fastest: the first one warms up */
+    for (int r = 0; r < REPEATS; r++) { /* the fastest run; the first one warms up */
         double before = zt_now();
         for (int i = 0; i < times; i++)
             if (!n->op->kernel[n->backend].run(&call, err))
@@ -118,7 +118,7 @@ static bool measure_kernels(int threads, struct zt_device *device, struct zt_mac
                                  wide[2] = { SHAPE(1, 1 << 19), SHAPE(1, 1 << 19) }, tiny[1] = { SHAPE(1, 16) },
                                  few[2] = { SHAPE(1, 1 << 13), SHAPE(1, 1 << 13) };
     enum { PRODUCT, CONV, WIDE, TINY, NORM, FEW, WORKLOADS };
-    /* the norm stands for functions of several operations an element: softmax, GELU, pools and the like */
+    /* the norm represents functions with several operations per element: softmax, GELU, pools and others */
     static const struct workload workloads[WORKLOADS] = {
         [PRODUCT] = { ZT_CPU, "MatMul", product, 2, 2 },
         [CONV] = { ZT_CPU, "Conv", conv, 2, 1 },
@@ -140,8 +140,8 @@ static bool measure_kernels(int threads, struct zt_device *device, struct zt_mac
     return true;
 }
 
-/* Half of there and back, between neighbours; the last of an odd number of ranks has none. Collectives go other ways.
- */
+/* Measures half of a round trip between neighbours; with an odd number of ranks the last one has no neighbour.
+ * Collectives use other paths. */
 static bool measure_sends(struct zt_comm *world, struct zt_machine *m, void *data, const int64_t *bytes,
                           struct zt_err *err) {
     const int peer = world->rank ^ 1;
@@ -151,8 +151,8 @@ static bool measure_sends(struct zt_comm *world, struct zt_machine *m, void *dat
         double sorted[2 * REPEATS];
         for (int i = 0; ok && i < 2 * REPEATS; i++) {
             const double before = zt_now();
-            for (int turn = 0; ok && turn < 2; turn++)
-                ok = (turn == 0) == (world->rank < peer)
+            for (int pass = 0; ok && pass < 2; pass++)
+                ok = (pass == 0) == (world->rank < peer)
                          ? world->api->send(world, data, (size_t)bytes[size], peer, err)
                          : world->api->recv(world, data, (size_t)bytes[size], peer, err);
             sorted[i] = (zt_now() - before) / 2;
@@ -160,7 +160,7 @@ static bool measure_sends(struct zt_comm *world, struct zt_machine *m, void *dat
         zt_sort_doubles(sorted, 2 * REPEATS);
         took[size] = sorted[REPEATS];
     }
-    /* the mean of those with a neighbour, on every rank */
+    /* the mean over ranks with a neighbour, on every rank */
     double both[3] = { took[0], took[1], peer < world->size };
     ok = ok && world->api->sum(world, both, 3, err);
     const double large = (both[0] - both[1]) / both[2];
@@ -169,12 +169,12 @@ static bool measure_sends(struct zt_comm *world, struct zt_machine *m, void *dat
     return ok;
 }
 
-/* Large transfers give the rate, small ones the time of a message: of the n - 1 that a half reduction takes. */
+/* Large transfers give the rate, small ones the time per message, of which half an all_reduce takes n - 1. */
 static bool measure_links(struct zt_comm *world, struct zt_machine *m, struct zt_err *err) {
     enum { LARGE = 1 << 18, SMALL = 64 };
     int64_t *bound = zt_malloc(((size_t)world->size + 1) * sizeof *bound);
     size_t room = LARGE * sizeof(float);
-    float *data = zt_block_create(room, "probe", err); /* shared, as gradients are */
+    float *data = zt_block_create(room, "probe", err); /* in shared memory, like gradients */
     double took[2] = { 1e30, 1e30 };
     bool ok = data && world->api->share(world, data, room, err);
     for (int size = 0; ok && size < 2; size++) {
@@ -198,7 +198,7 @@ static bool measure_links(struct zt_comm *world, struct zt_machine *m, struct zt
     double bytes = (double)LARGE * sizeof *data * (world->size - 1) / world->size, large = took[0] - took[1];
     m->link_seconds = took[1] / (world->size - 1);
     m->link_rate = bytes / (large > 1e-9 ? large : 1e-9);
-    m->net_rate = m->link_rate; /* the ranks of this run, wherever they are */
+    m->net_rate = m->link_rate; /* measured between the ranks of this run, on any hosts */
     m->net_seconds = m->link_seconds;
     return ok;
 }

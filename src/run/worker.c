@@ -15,13 +15,13 @@
 
 /* ---- one rank ---- */
 
-/* Only where no parent listens, and there is somebody to hear it. */
+/* Starts the heartbeat if there is no supervisor and there are other ranks. */
 static bool start_heartbeat(struct zt_worker *w) {
     return w->session->options->supervisor || w->world->size < 2 ||
            zt_heartbeat_start(&w->heartbeat, w->world, &w->status, &w->err);
 }
 
-/* The rank's place in the grid, and its traffic counted where comms_logger asks for it. */
+/* Sets the rank's place in the grid, and counts its traffic if comms_logger is on. */
 static bool place(struct zt_worker *w, struct zt_grid *grid) {
     const struct zt_config *c = w->session->config;
     w->status.rank = w->rank;
@@ -37,7 +37,7 @@ static bool place(struct zt_worker *w, struct zt_grid *grid) {
     return ok;
 }
 
-/* Cores are shared out before the device starts threads on them. */
+/* Assigns the cores before the device starts threads. */
 static bool take_cores(struct zt_worker *w) {
     if (w->session->processes) {
         zt_supervisor_channel_status(w->session->options->supervisor, &w->status);
@@ -60,12 +60,12 @@ static bool open_worker(struct zt_worker *w) {
     return true;
 }
 
-/* Tells the other ranks, and says in the error which rank it is about. */
+/* Aborts the communicator and adds the rank to the error. */
 static void give_up(struct zt_worker *w) {
     const struct zt_config *c = w->session->config;
     struct zt_err ignored = { 0 };
     struct zt_grid grid = { 0 };
-    if (w->err.count) /* the cause may be a file that changed */
+    if (w->err.count) /* the cause may be a changed file */
         zt_mapped_all_intact(&w->err);
     w->world->api->abort(w->world, w->err.count ? w->err.text[0] : "failed");
     zt_grid_make(c->ranks, c->parallel.stages, w->blamed >= 0 ? w->blamed : w->rank, &grid, &ignored);
@@ -100,9 +100,9 @@ void zt_worker_finish(struct zt_worker *w) {
         w->device->api->destroy(w->device);
 }
 
-/* ---- all of this process ---- */
+/* ---- all ranks of this process ---- */
 
-/* The error to show: that of the rank where it began, not of those that were told. */
+/* Selects the error to report: that of the rank where the failure began, not of ranks that were notified. */
 static void take_error(struct zt_worker *const *workers, int held, struct zt_err *err) {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < held; i++)
@@ -112,7 +112,7 @@ static void take_error(struct zt_worker *const *workers, int held, struct zt_err
             }
 }
 
-/* Each rank says where it is, not rank 0 alone: to the parent, where there is one. */
+/* Every rank reports overdue steps, not only rank 0: to the supervisor, if there is one. */
 static void say_overdue(void *arg, const char *line) {
     const struct zt_options *options = arg;
     char text[600];
@@ -129,12 +129,12 @@ static struct zt_watchdog *start_watchdog(struct zt_worker *const *workers, int 
     return zt_watchdog_create(status, held, say_overdue, (void *)workers[0]->session->options);
 }
 
-/* The first rank is this thread. */
+/* Runs the first rank in this thread. */
 static void run_threads(struct zt_worker *const *workers, int held, struct zt_err *err) {
     for (int i = 1; i < held; i++) {
         if (pthread_create(&workers[i]->thread, NULL, run_worker, workers[i]) != 0) {
             zt_fail(err, ZT_EXIT_RUN, "rank %d: cannot create a thread", i);
-            zt_err_print(err, stderr); /* the ranks that run would wait for it */
+            zt_err_print(err, stderr); /* otherwise the running ranks would wait for it */
             _Exit(ZT_EXIT_RUN);
         }
     }

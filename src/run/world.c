@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The parent sees that the rank is in MPI_Init, and for how long. */
+/* Opens MPI. The supervisor sees that the rank is in MPI_Init, and for how long. */
 static struct zt_comm *open_mpi(const struct zt_session *s, struct zt_rank_status *status, struct zt_err *err) {
     zt_rank_status_phase(status, ZT_PHASE_MPI);
     zt_supervisor_channel_status(s->options->supervisor, status);
@@ -25,7 +25,7 @@ bool zt_world_open(const struct zt_session *s, int held, struct zt_rank_status *
         return (comms[0] = zt_comm_tcp_create(&s->meeting, err)) != NULL;
     const struct zt_mpi_kind *mpi = zt_comm_mpi_kind();
     if (strcmp(s->launched.launcher, "mpirun") != 0 && !getenv(mpi->variable)) {
-        err->code = ZT_EXIT_CONFIG; /* rank 0 says it for all */
+        err->code = ZT_EXIT_CONFIG; /* only rank 0 reports it */
         return s->launched.rank == 0 &&
                (zt_fail(err, ZT_EXIT_CONFIG, "%s started %d ranks without the variables with which MPI connects them",
                         getenv("SLURM_STEP_ID") ? "srun" : s->launched.launcher, s->launched.size) ||

@@ -9,7 +9,7 @@
 
 enum kind { FLAG, TEXT, TEXTS, MAYBE_TEXT, NUMBER, SMALL_NUMBER };
 
-/* One option. `at` is where its value goes in struct zt_options. */
+/* One option. `at` is the offset of its value in struct zt_options. */
 struct row {
     const char *name, *argument, *help; /* name without dashes */
     unsigned bit;
@@ -82,7 +82,7 @@ struct parser {
 
 /* ---- nearest names ---- */
 
-/* Keeps the better of two candidates; far-fetched ones are none. */
+/* Keeps the nearer of two candidates; distant candidates are ignored. */
 static void consider(const char *candidate, const char *wrong, const char **best, int *distance) {
     int d = zt_edit_distance(candidate, wrong);
     if (d < *distance && d <= 1 + (int)strlen(candidate) / 3) {
@@ -146,7 +146,7 @@ static bool set_value(struct parser *p, const struct row *row, const char *text)
 
 /* ---- arguments ---- */
 
-/* The row of "name" or "name=value", that of the command where several have the name; *value is NULL without '='. */
+/* Returns the row of "name" or "name=value" for the command; *value is NULL without '='. */
 static const struct row *find_row(unsigned takes, const char *argument, const char **value) {
     const struct row *found = NULL;
     size_t n = strcspn(argument, "=");
@@ -157,7 +157,7 @@ static const struct row *find_row(unsigned takes, const char *argument, const ch
     return found;
 }
 
-/* Checks that the option may stand here: of this command, once. */
+/* Checks that the command accepts the option and that it is given only once. */
 static bool admit(struct parser *p, const struct row *row) {
     const struct zt_command_row *command = p->o->command;
     if (!(row->bit & command->takes) && row->at != offsetof(struct zt_options, version))
@@ -237,7 +237,7 @@ static bool parse_arguments(struct parser *p) {
     return true;
 }
 
-/* All that are missing, in one message each. */
+/* Reports every missing option. */
 static bool check_needs(const struct parser *p) {
     bool ok = true;
     for (int i = 0; i < ROWS; i++)

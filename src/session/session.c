@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The world is what the launcher started, else what --ranks says. */
+/* The launcher determines the number of ranks; without one, --ranks does. */
 static bool find_world(struct zt_session *s, struct zt_config_overrides *over, struct zt_err *err) {
     if (!zt_launched_find(&s->launched, err))
         return false;
@@ -21,7 +21,7 @@ static bool find_world(struct zt_session *s, struct zt_config_overrides *over, s
     return true;
 }
 
-/* Ranks that torchrun's variables describe are those of GPUs, unless the config says that they meet on the CPU. */
+/* Ranks started by torchrun use GPUs, unless the config selects TCP on the CPU. */
 static bool check_meeting(struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
     const char *wanted = c->parallel.communicator;
@@ -47,7 +47,7 @@ static bool check_meeting(struct zt_session *s, struct zt_err *err) {
     return zt_launched_meeting(&s->launched, &s->meeting, err);
 }
 
-/* NCCL is between GPUs, and so are torchrun's ranks unless they are told to meet on the CPU. */
+/* NCCL needs GPUs, and ranks started by torchrun use GPUs unless they connect over TCP. */
 static bool wants_gpus(const struct zt_session *s) {
     const char *communicator = s->config->parallel.communicator;
     return strcmp(communicator, "nccl") == 0 || (zt_session_meets(s) && strcmp(communicator, "tcp") != 0);
@@ -108,7 +108,7 @@ int zt_session_threads(const struct zt_session *s) {
     return s->config->threads > 0 ? s->config->threads : each > 0 ? each : 1;
 }
 
-/* What "auto" leaves open unless something decides it; some keys have no meaning on a GPU. */
+/* The device name, "auto" if nothing determines it. Some config keys are not supported on a GPU. */
 static const char *device_name(const struct zt_session *s, struct zt_err *why) {
     const struct zt_config *c = s->config;
     if (strcmp(c->device, "auto") != 0)
@@ -142,7 +142,9 @@ bool zt_session_machine(const struct zt_session *s, const struct zt_device *devi
 }
 
 struct zt_device *zt_session_device(struct zt_session *s, int rank, struct zt_err *err) {
-    int local = s->processes ? s->launched.local_rank : rank > 0 ? rank : -1; /* one rank may be told by LOCAL_RANK */
+    int local = s->processes ? s->launched.local_rank
+                : rank > 0   ? rank
+                             : -1; /* LOCAL_RANK may set the device of a single rank */
     struct zt_err unasked = { 0 }, *why = rank == 0 ? &s->no_gpu : &unasked;
     struct zt_device *device = zt_device_open(device_name(s, why), local, zt_session_threads(s), why, err);
     if (device)

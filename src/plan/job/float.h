@@ -10,6 +10,6 @@ void zt_job_find_floats(struct zt_job *job, const struct zt_graph *g, const bool
 /* Returns the type in the training graph of a value with type `stored` in the model file. */
 enum zt_dtype zt_job_type(const struct zt_job *job, enum zt_dtype stored);
 /* Converts the values of the training graph to fp32. *root is the logits value and is updated. */
-bool zt_job_to_float(const struct zt_job *job, struct zt_training_graph *joint, int *root, struct zt_err *err);
+bool zt_job_to_float(const struct zt_job *job, struct zt_training_graph *training_graph, int *root, struct zt_err *err);
 
 #endif

@@ -35,7 +35,7 @@ static void list_allowed(const struct zt_texts *fuse, struct zt_arena *arena, st
     *to = (struct zt_fusion){ zt_patterns, names, count };
 }
 
-/* Rows of several back ends may have one name. */
+/* Several back ends may have rows of one name. */
 static bool is_first_of_name(int p) {
     for (int before = 0; before < p; before++)
         if (strcmp(zt_patterns[before]->name, zt_patterns[p]->name) == 0)

@@ -66,13 +66,13 @@ struct zt_training_graph_request {
     bool weighted; /* padding samples may occur: the loss reads sample weights */
     int stages;
     const struct zt_stage_bounds *stage_bounds; /* [stages + 1] stage bounds of an earlier graph of the model; NULL:
-                                           this graph determines them (joint->cuts) */
+                                           this graph determines them (training_graph->cuts) */
     bool split_loss;                            /* mode dp: stage 0 is the model, stage 1 the loss */
 };
 /* Builds a training graph. Column shapes come from `source`. If it is NULL (plan without data), they come from the
  * model, and unknown dimensions other than the batch are an error. */
 bool zt_job_training_graph(const struct zt_job *job, const struct zt_source *source,
-                           const struct zt_training_graph_request *request, struct zt_training_graph *joint,
+                           const struct zt_training_graph_request *request, struct zt_training_graph *training_graph,
                            struct zt_err *err);
 
 #endif

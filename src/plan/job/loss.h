@@ -11,7 +11,7 @@ bool zt_job_find_loss(struct zt_job *job, struct zt_err *err);
 void zt_job_want_target(struct zt_job *job, const struct zt_value *logits);
 /* Appends the loss of value `root` and the evaluation metrics, or uses the graph's own scalar output. */
 bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source,
-                     const struct zt_training_graph_request *request, struct zt_training_graph *joint, int root,
-                     struct zt_err *err);
+                     const struct zt_training_graph_request *request, struct zt_training_graph *training_graph,
+                     int root, struct zt_err *err);
 
 #endif

@@ -10,6 +10,6 @@ bool zt_job_find_ties(struct zt_job *job, struct zt_graph *g, struct zt_err *err
 /* Replaces each group by one parameter. */
 bool zt_job_apply_ties(const struct zt_job *job, struct zt_graph *g, struct zt_err *err);
 /* Adds a note for every initializer whose initial values are not used. */
-void zt_job_note_ties(const struct zt_job *job, struct zt_training_graph *joint);
+void zt_job_note_ties(const struct zt_job *job, struct zt_training_graph *training_graph);
 
 #endif

@@ -1,4 +1,4 @@
-/* Each instruction of a schedule in a few lines. Nothing is allocated. */
+/* Execution of each instruction of a schedule. Nothing is allocated. */
 #include "run/rank/instruct.h"
 
 #include "base/align.h"
@@ -24,7 +24,7 @@ static bool is_computed(const struct zt_program *p, const struct zt_write_back *
     return p->place[0][w->value].in != ZT_CONSTANT;
 }
 
-/* Statistics that were computed to their places, some at a time. */
+/* Copies computed statistics to their initializers, some at a time. */
 static bool copy_back_all(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     enum { SOME = 128 };
     const struct zt_program *p = a->program->program;
@@ -89,7 +89,7 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
         return zt_fail(err, ZT_EXIT_DATA, "the data ended before the step did");
     slot->samples = batch->samples;
     slot->seed = (float)((double)batch->samples / (double)batch->step_samples);
-    if (!r->device_memory) /* there it is known on the device */
+    if (!r->device_memory) /* on a device, the device applies the loss scale */
         slot->seed *= zt_scaling_seed(r->scaling.scale);
     for (int64_t i = 0; i < batch->rows; i++)
         slot->row_weight[i] = i < batch->samples;
@@ -136,7 +136,8 @@ bool zt_rank_read_scalar(struct zt_rank *r, const struct zt_program *p, const st
     return ok;
 }
 
-/* The gradient of the loss begins with the loss scale, which a device knows; the host has put it into the seed. */
+/* The gradient of the loss starts with the loss scale. A device applies it here; the host has already multiplied the
+ * seed by it. */
 static bool scale_seed(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, struct zt_err *err) {
     return !r->stepping || !p->joint.training || p->joint.loss < 0 || zt_rank_stepping_seed(r, slot, err);
 }
@@ -167,7 +168,7 @@ static void point_random(struct zt_rank *r, const struct zt_instruction_context 
     r->random.first_sample = (uint64_t)(r->first_sample + micro_batch * together + r->plan->grid.data_rank * rows);
 }
 
-/* Whether the instruction is the device's alone: neither data nor other ranks. */
+/* Whether the instruction involves only the device: no data and no other ranks. */
 static bool is_own(const struct zt_rank *r, enum zt_instruction_op op) {
     bool computes = op == ZT_DO_FORWARD || op == ZT_DO_BACKWARD;
     return computes || (r->world->size == 1 && op != ZT_DO_LOAD);
@@ -215,12 +216,12 @@ bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t,
     case ZT_DO_BACKWARD_INPUT:
     case ZT_DO_BACKWARD_WEIGHT:
         return zt_fail(err, ZT_EXIT_RUN, "%s: programs do not split backward yet", zt_instruction_name(at->op));
-    case ZT_DO_REDUCE: /* over data ranks it is done behind backward, where the hooks put it */
+    case ZT_DO_REDUCE: /* the hooks place the reduction over data-parallel ranks behind the backward phase */
         return zt_rank_tie_gradients(r, err);
     case ZT_DO_CLIP:
         return zt_rank_clip(r, err);
     case ZT_DO_STEP:
-        return (!r->stepping && !r->finite) || zt_rank_update(r, err); /* a device leaves it out by itself */
+        return (!r->stepping && !r->finite) || zt_rank_update(r, err); /* a device skips the update by itself */
     case ZT_DO_GATHER:
         if (r->finite && !zt_rank_tie_weights(r, err))
             return false;

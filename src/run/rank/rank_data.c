@@ -4,7 +4,8 @@
 #include "run/rank/device_memory.h"
 #include "run/rank/stored_data.h"
 
-/* A device beside the host leaves the compute threads idle, but for nodes that have no kernel there. */
+/* Returns the number of reading threads. With a device, the compute threads of the host are idle except for nodes
+ * without a kernel on the device. */
 static int readers(const struct zt_rank *r) {
     const int cores = zt_parallel_cores();
     return zt_loader_readers(cores, r->device->module ? cores / 2 : r->device->threads);
