@@ -13,11 +13,11 @@
 #include <stddef.h>
 
 struct zt_arena;
-
+/* Creates an empty arena. zt_arena_destroy() frees it with all its objects. */
 struct zt_arena *zt_arena_create(void);
 void zt_arena_destroy(struct zt_arena *arena); /* accepts NULL */
 
-/* Returns `bytes` zeroed bytes, aligned to 64 and valid until the arena is destroyed. 0 bytes give a valid pointer. */
+/* Return zeroed bytes (0 bytes: a valid pointer) or copies, aligned to 64 and valid until the arena is destroyed. */
 void *zt_arena_alloc(struct zt_arena *arena, size_t bytes);
 char *zt_arena_strdup(struct zt_arena *arena, const char *text);
 char *zt_arena_strndup(struct zt_arena *arena, const char *text, size_t length);

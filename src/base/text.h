@@ -11,7 +11,7 @@ struct zt_text {
     char *at;
     size_t length, room;
 };
-
+/* Append formatted text, or `count` bytes. zt_text_finish() frees the text. */
 void zt_text_add(struct zt_text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void zt_text_add_bytes(struct zt_text *text, const void *bytes, size_t count);
 void zt_text_finish(struct zt_text *text);

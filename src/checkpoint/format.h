@@ -54,6 +54,7 @@ void zt_stored_layout(struct zt_stored_file *file, struct zt_text *head);
 bool zt_stored_read(struct zt_stored_file *file, const struct zt_file_map *map, struct zt_arena *arena,
                     struct zt_err *err);
 
+/* Returns the number of checksum blocks of a file. */
 static inline int64_t zt_block_count(int64_t file_bytes) {
     return (file_bytes + ZT_BLOCK_BYTES - 1) / ZT_BLOCK_BYTES;
 }
@@ -90,6 +91,7 @@ struct zt_manifest {
     uint32_t own_crc;               /* checksum of the manifest without its last line; set by reading */
 };
 
+/* Appends the manifest with its own checksum as text. */
 void zt_manifest_write(const struct zt_manifest *manifest, struct zt_text *to);
 /* Checks the manifest's own checksum, then every field. Contents are allocated in `arena`. */
 bool zt_manifest_read(struct zt_manifest *manifest, const void *data, size_t bytes, struct zt_arena *arena,

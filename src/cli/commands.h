@@ -4,6 +4,7 @@
 
 #include "session/options.h"
 
+/* Each runs its command with parsed options. It prints results to standard output and returns false with an error. */
 bool zt_cli_train(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_plan(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err);

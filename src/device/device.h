@@ -98,7 +98,7 @@ struct zt_device { /* base struct, the first member of every device */
     bool tf32; /* fp32 matrix products and convolutions may round their inputs to TF32 (ztrain.tf32). It is set before
                   the first kernel is prepared; all other fp32 kernels ignore it */
 };
-
+/* Creates the host device with `threads` compute threads. */
 struct zt_device *zt_device_host_create(int threads);
 
 #endif

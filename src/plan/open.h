@@ -15,6 +15,7 @@ bool zt_open(struct zt_session *s, const struct zt_options *options, enum zt_onn
 /* Computes the number of steps of an epoch and of the run. Sets a scheduler's total_num_steps of "auto" to the latter.
  */
 bool zt_open_length(struct zt_session *s, int64_t *per_epoch, int64_t *steps, struct zt_err *err);
+/* Frees everything that zt_open() has opened. */
 void zt_open_finish(struct zt_session *s);
 
 #endif

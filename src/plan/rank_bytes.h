@@ -9,6 +9,7 @@ struct zt_rank_bytes {
     int64_t parameters, gradients, optimizer, activations,
         workspace; /* parameters include statistics and packed copies */
 };
+/* Returns the sum over all lifetimes. */
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *bytes);
 
 /* Returns the memory of data-parallel rank `data_rank` of the plan's stage. */

@@ -17,6 +17,7 @@ struct zt_step_shape {
     int64_t rows, last_rows; /* samples of a micro-batch, and of the last one */
     bool padded;             /* the last micro-batch of some rank has padding samples */
 };
+/* Divides `samples` among `data_ranks` ranks in micro-batches of at most `micro_batch` samples. */
 struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int data_ranks);
 
 /* Programs for every micro-batch size, for training or evaluation. */
@@ -89,6 +90,8 @@ struct zt_rank_options {
     int threads;
     bool elsewhere; /* planned for other hardware: plain layouts, no kernels of this machine; the plan cannot run */
 };
+/* Plans a rank. Errors: data that do not fit the model, nodes without a kernel, a memory limit that is too low. Destroy
+ * with zt_rank_plan_destroy(). */
 struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *options,
                                          struct zt_err *err);
 void zt_rank_plan_destroy(struct zt_rank_plan *plan);

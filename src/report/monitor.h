@@ -31,6 +31,7 @@ struct zt_monitor_options {
 
 struct zt_monitor;
 
+/* Opens metrics.jsonl and the console output. Returns NULL with an error if the file cannot be written. */
 struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, struct zt_err *err);
 /* Writes and flushes a row and prints the console line or the bar if it is due. `batch`: index of the step in its
  * epoch, from 0. */

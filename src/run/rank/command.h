@@ -11,6 +11,7 @@ struct zt_command_context {
     bool accumulate;                      /* add to the existing gradients */
     bool last;                            /* last micro-batch of a step */
 };
+/* Runs one command of a program. */
 bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
                      struct zt_err *err);
 

@@ -16,6 +16,7 @@ void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot);
 /* Batches are in pinned memory, from which they are copied. The rank holds at most ZT_RANK_HELD of them;
  * zt_rank_device_next() waits until the copy of the oldest has ended, before the loader reuses it. */
 enum { ZT_RANK_HELD = 2 };
+/* Sets the allocator of pinned memory and the number of batches in the options of a loader. */
 void zt_rank_device_loads(struct zt_rank *r, struct zt_loader_options *options);
 /* Returns the bytes that are copied to the device for a micro-batch of training or evaluation data; 0 on the host. */
 int64_t zt_rank_fed_bytes(const struct zt_rank *r, bool training);

@@ -4,8 +4,10 @@
 
 #include "run/rank/blocks.h"
 
+/* Allocates r->stepping; zt_rank_stepping_destroy() frees it. */
 bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_stepping_destroy(struct zt_rank *r);
+/* Begins a step: writes the state or the table of coefficients to the device if necessary. */
 bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err); /* tail: last step of an epoch */
 /* Called before the forward phase of a micro-batch with a loss: multiplies its gradient seed by the loss scale, if
  * there is one. */
@@ -16,7 +18,9 @@ bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const 
                            struct zt_err *err);
 /* Clips the gradient. With several ranks, r->scalars holds the requests before the call and their sums afterwards. */
 bool zt_rank_stepping_clip(struct zt_rank *r, struct zt_err *err);
+/* Queues the optimizer update. */
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err);
+/* Queues the copy of the state to the host. */
 bool zt_rank_stepping_end(struct zt_rank *r, struct zt_err *err);
 /* Waits for the oldest step that has ended and was not read, and returns its loss, norm and learning rate and whether
  * they were finite. */

@@ -12,6 +12,7 @@ struct zt_instruction_context {
     bool training;
 };
 
+/* Executes one instruction `at`. */
 bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t, const struct zt_instruction *at,
                       struct zt_err *err);
 

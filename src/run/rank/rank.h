@@ -24,7 +24,8 @@ void zt_rank_warn_paths(const struct zt_rank *rank, const struct zt_log *log);
  * `stop` is borrowed. Exactly one rank of a process does this. */
 void zt_rank_watch(struct zt_rank *rank, struct zt_stop *stop);
 
-int64_t zt_rank_updates(const struct zt_rank *rank); /* optimizer updates since the model file */
+/* Returns the number of optimizer updates since the model file. */
+int64_t zt_rank_updates(const struct zt_rank *rank);
 
 /* The result of an optimizer step. */
 struct zt_step_result {

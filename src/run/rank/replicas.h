@@ -11,6 +11,7 @@ struct zt_share {
     int64_t piece;
     bool training;
 };
+/* Send the input rows to the replicas, gather their outputs on device 0, and scatter the gradients of these outputs. */
 bool zt_rank_scatter(struct zt_rank *r, const struct zt_share *share, struct zt_err *err);
 bool zt_rank_gather_act(struct zt_rank *r, const struct zt_share *share, struct zt_err *err);
 bool zt_rank_scatter_grad(struct zt_rank *r, const struct zt_share *share, struct zt_err *err);
