@@ -137,7 +137,8 @@ static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
 static void print_ties(FILE *to, const struct zt_rank_plan *plan) {
     char name[ZT_ERR_TEXT];
     for (int t = plan->flat->own_tensors; t < plan->flat->tensor_count; t++)
-        fprintf(to, "  copy of %s of another stage\n", zt_show(name, sizeof name, plan->flat->tensors[t].name));
+        fprintf(to, "  copy of %s, which another stage owns\n",
+                zt_show(name, sizeof name, plan->flat->tensors[t].name));
     for (int i = 0; i < plan->tie_count; i++)
         fprintf(to, "  %lld elements of a weight that rank %d holds too: gradient %s, weight %s\n",
                 (long long)plan->ties[i].count, plan->ties[i].peer, plan->ties[i].home ? "received" : "sent",

@@ -405,7 +405,7 @@ def chooses(ztrain, module, case):
                 (gpu, ["--ranks", 2, *halves, "--set", "ztrain.parallel.communicator=thread"], [r"^  device +cuda \(auto\)$"]),
                 (gpu, ["--device", "cpu"], [r"^  device +cpu$"]),
                 (gpu, ["--set", "activation_checkpointing.cpu_checkpointing=true"], [r"^  device +cpu \(auto: activation_checkpointing\.cpu_ch"]),
-                (bare, [], [r"^  device +cpu \(auto: no CUDA device: the CUDA module .* is not there"])]:
+                (bare, [], [r"^  device +cpu \(auto: no CUDA device: the CUDA module .* was not found"])]:
             stderr, wrong = said(*words(program, case, run, *more))
             problems += wrong or wants(stderr, *patterns) + wrong_losses(case, run)
         stderr, wrong = said(*words(bare, case, run, "--set", "ztrain.parallel.communicator=nccl"), code=1)

@@ -67,7 +67,7 @@ def main():
     less, more, _ = convnet.plan(*limited, "--set", "ztrain.plan=auto")
     check(less is not None and less <= total * 7 // 10, f"convnet: auto finds a plan of {less} bytes below {total * 7 // 10}")
     said = convnet.run(*limited, "--set", "ztrain.plan=auto", command=["plan"]).stdout
-    check("plan auto: " in said and "not possible: " in said and "micro-batch 32 x 2: " in said, "convnet: auto says what it weighed")
+    check("plan auto: " in said and "not possible: " in said and "micro-batch 32 x 2: " in said, "convnet: auto lists the candidates")
     trained = convnet.weights(*limited, "--set", "ztrain.plan=auto")
     check(trained.startswith("weights: "), f"convnet: what auto chose trains ({trained})")
     two = Model(ztrain, root, "convnet", "ds_config", ["--ranks", "2", "--set", "ztrain.parallel.communicator=thread"])

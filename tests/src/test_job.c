@@ -230,7 +230,7 @@ START_TEST(a_loss_of_the_graph_must_be_one_float) {
     g->values[loss]->dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'y'}}");
     ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint));
-    ck_assert_msg(says("\"y\" is float[4, 5], a loss must be one float"), "%s", err.text[0]);
+    ck_assert_msg(says("\"y\" is float[4, 5], but a loss must be one float"), "%s", err.text[0]);
     tiny_finish(&t);
 }
 END_TEST
