@@ -352,7 +352,7 @@ def stays(ztrain, module):
                 come, other, more = left_behind(program, case, folder / "run", free, *options)
                 problems += wrong + more + wants(there, "^training data: held on the device", "^evaluation data: held on the device") + \
                     wants(come, r"^training data: copied in micro-batches of .*, read by \d+ threads?: the data need \S+ \S+ in their stored format, more than half of the \S+ \S+ of free memory$",
-                          "^evaluation data: come in")
+                          "^evaluation data: copied in")
                 plan = (folder / "run" / "plan.txt").read_text()
                 problems += wants(plan, r"^training data, \S+ \S+ in their stored format, are held on the device if they fit into half of its free memory$")
                 problems += [] if left == other and len(left) >= 16 and left[0] else [f"{case.name} {options}: {left}, in batches {other}"]
