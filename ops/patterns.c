@@ -24,9 +24,9 @@
     ROW(attention_packed)                                                                                              \
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)
-/* Those of the joint graph: conv_relu_pool takes what the two before it made, half clears the way for
+/* Those of the joint graph: conv_relu_pool takes what the two before it made, half_propagation clears the way for
  * CUDA's, and once more where bias_grad took away what read in float; linear_bias before linear_add and linear_relu,
- * which take what it made; chain takes what is left. Two of CUDA have the names of the CPU's. */
+ * which take what it made; fused_elementwise takes what is left. Two of CUDA have the names of the CPU's. */
 #define JOINT(ROW)                                                                                                     \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \

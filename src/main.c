@@ -1,4 +1,4 @@
-/* argv -> command -> exit status. The only place that prints errors, and the only exit. */
+/* main: selects the command from argv and returns its exit status. Only this file prints errors and exits. */
 #include "base/arena.h"
 #include "checkpoint/format.h"
 #include "cli/commands.h"
@@ -24,7 +24,7 @@
 #define AND_CONFIG (ZT_TAKES_MODEL | ZT_TAKES_CONFIG)
 #define EAGERLY    (ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_CONTROL)
 
-/* The first is the command where none is named. */
+/* The first row is the default command. */
 static const struct zt_command_row commands[] = {
     { "train", "train a model (also without a command)", TRAINS, AND_CONFIG, zt_cli_train, zt_help_train },
     { "plan", "what training would run; runs nothing", RUNS_CONFIG | ZT_TAKES_LENGTH | ZT_TAKES_PLAN | ZT_TAKES_STRICT,
@@ -60,14 +60,14 @@ static const struct zt_command_row commands[] = {
     { 0 },
 };
 
-/* The loader calls it before the libraries' own initialisation, which takes tens of milliseconds. */
+/* The loader calls this function before the libraries' own initialisation, which takes tens of milliseconds. */
 static void (*const early[])(void) __attribute__((section(".preinit_array"), used)) = { zt_stop_prepare };
 
-/* Threads that wait for work should spin for a moment and then sleep. libgomp's default of 300,000 rounds takes the
- * core from whoever has work; with a hundred, threads sleep between the kernels of small networks, and waking one takes
- * longer than most of these. GOMP_SPINCOUNT=N before a run of models/vit.onnx on two threads shows it in the line that
- * tells the median step. libgomp reads the variable when it is loaded, before main, so the program starts itself once
- * more with it set. */
+/* Threads that wait for work should spin briefly and then sleep. libgomp's default of 300,000 iterations takes the core
+ * from other threads. With a hundred, threads sleep between the kernels of small networks, and waking a thread takes
+ * longer than most of these kernels. To measure it, run models/vit.onnx on two threads with GOMP_SPINCOUNT=N and
+ * compare the median step. libgomp reads the variable when it is loaded, before main, so the program sets the variable
+ * and executes itself again. */
 static void restart_with_short_spin(char **argv) {
     static const char spin_count[] = "3000";
     char self[4096];
@@ -77,19 +77,19 @@ static void restart_with_short_spin(char **argv) {
     if (length <= 0 || length >= (ssize_t)sizeof self - 1 || setenv("GOMP_SPINCOUNT", spin_count, 1) != 0)
         return;
     self[length] = 0;
-    execv(self, argv); /* comes back only where that is not possible: then the default will do */
+    execv(self, argv); /* returns only on failure; libgomp's default applies then */
 }
 
-/* As head does that has its lines: no error. */
+/* Whether the reader has closed the pipe, as `head` does. This is not an error. */
 static bool reader_has_left(void) {
     struct pollfd out = { .fd = STDOUT_FILENO };
     return poll(&out, 1, 0) == 1 && out.revents & POLLERR;
 }
 
-static bool run(int argc, char **argv, struct zt_supervisor_channel *line, struct zt_err *err) {
+static bool run(int argc, char **argv, struct zt_supervisor_channel *supervisor, struct zt_err *err) {
     struct zt_options options;
     bool ok = zt_options_parse(&options, commands, argc, argv, err);
-    options.line = line;
+    options.supervisor = supervisor;
     if (ok && options.version)
         puts("ztrain " ZT_VERSION);
     else if (ok && options.help)
@@ -104,19 +104,19 @@ static bool run(int argc, char **argv, struct zt_supervisor_channel *line, struc
 
 int main(int argc, char **argv) {
     struct zt_err err = { 0 };
-    struct zt_supervisor_channel *line = NULL;
+    struct zt_supervisor_channel *supervisor = NULL;
     zt_malloc_begin();
     zt_stored_begin();
     restart_with_short_spin(argv);
-    bool ok = zt_supervisor_channel_open(&line, &err) && run(argc, argv, line, &err);
+    bool ok = zt_supervisor_channel_open(&supervisor, &err) && run(argc, argv, supervisor, &err);
     int code = ok ? ZT_EXIT_OK : (int)err.code;
-    if (line && !ok) { /* the parent prints, and ends what MPI still waits for */
-        zt_supervisor_channel_close(line, &err, code);
+    if (supervisor && !ok) { /* the supervisor prints the error and ends what MPI still waits for */
+        zt_supervisor_channel_close(supervisor, &err, code);
         _exit(code);
     }
     if (!ok)
         zt_err_print(&err, stderr);
     zt_comm_mpi_finalize(code);
-    zt_supervisor_channel_close(line, &err, code);
+    zt_supervisor_channel_close(supervisor, &err, code);
     return code;
 }

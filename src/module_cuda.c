@@ -1,4 +1,4 @@
-/* ztrain-cuda.so: the table it exports, from the rooms it is made of. Nothing of this is in the program itself. */
+/* The table that ztrain-cuda.so exports. This file is not part of the program itself. */
 #include "device/module.h"
 #include "device/arrays_cuda.h"
 #include "device/cuda.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- optimizers; an error is named after the row ---- */
+/* ---- optimizers; errors name the optimizer ---- */
 
 #define STEP(id, launch, what)                                                                                         \
     static bool id(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {                       \
@@ -71,7 +71,7 @@ static bool add_loss(struct zt_device *device, struct zt_step_state *state, cons
     return zt_cuda_good(device, zt_launch_add_loss(zt_cuda_stream(device), state, loss, samples), err, "adding losses");
 }
 
-/* The loss and the clipping are the last launch's. */
+/* The last launch adds the loss and clips. */
 static bool norm(struct zt_device *device, const struct zt_step_norm *n, struct zt_err *err) {
     _Static_assert(ZT_SQUARE_PARTS * sizeof(double) <= ZT_CUDA_SCRATCH, "partial sums fit the scratch memory");
     int done = 0;

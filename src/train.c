@@ -1,7 +1,9 @@
-/* Training, in order: open -> plan every rank -> run the ranks -> step, step, step -> collect -> write.
+/* The main path of training: open, plan every rank, run the ranks (optimizer steps), collect the weights, write the
+ * model.
  *
- * Ranks are threads of this process, or this process is one of them (run/worker.h); each makes its own plan (pure, so
- * all are the same but for its place) and meets the others only in the communicator. Rank 0 talks and writes. */
+ * Ranks are threads of this process, or this process is one of them (run/worker.h). Each makes its own plan; planning
+ * is pure, so the plans differ only in the rank's place. Ranks communicate only through the communicator. Rank 0 prints
+ * and writes files. */
 #include "train.h"
 
 #include "base/file.h"
@@ -44,13 +46,13 @@ static bool open_rank(struct zt_training *t, struct zt_err *err) {
     if (!(t->rank = zt_rank_create(t->plan, w->device, w->world, w->data, err)))
         return false;
     if (w->first_here)
-        zt_rank_watch(t->rank, t->session->stop);
+        zt_rank_watch(t->rank, t->request->stop);
     struct zt_checkpoints_options options = { .session = t->session,
                                               .plan = t->plan,
                                               .rank = t->rank,
                                               .world = w->world,
-                                              .folder = t->folder,
-                                              .from = t->from,
+                                              .folder = t->request->folder,
+                                              .from = t->request->from,
                                               .steps = t->steps,
                                               .per_epoch = t->per_epoch };
     t->checkpoints = zt_checkpoints_open(&options, &t->first, err);
@@ -59,14 +61,14 @@ static bool open_rank(struct zt_training *t, struct zt_err *err) {
 
 static bool write_config(struct zt_training *t, struct zt_err *err) {
     struct zt_file_out out;
-    if (!zt_file_out_open_in(&out, t->folder, "config.resolved.json", err))
+    if (!zt_file_out_open_in(&out, t->request->folder, "config.resolved.json", err))
         return false;
     zt_config_write(t->session->config, out.stream);
     return zt_file_out_commit(&out, err);
 }
 
-/* What rank 0 says and writes of the run, and what every rank writes of its own. Nobody steps, or writes below the
- * folder, before all could open what they need. */
+/* Opens the output of rank 0 and of each rank. A barrier ensures that all ranks have opened what they need before any
+ * rank runs a step or writes to the folder. */
 static bool open_report(struct zt_training *t, struct zt_err *err) {
     const struct zt_session *s = t->session;
     struct zt_worker *w = &t->worker;
@@ -82,24 +84,24 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
     if (w->rank == 0) {
         struct zt_monitor_options options = { .config = s->config,
                                               .log = &s->options->log,
-                                              .folder = t->folder,
+                                              .folder = t->request->folder,
                                               .steps_total = t->steps,
                                               .batches_per_epoch = t->per_epoch,
-                                              .resumed = t->from ? t->first : -1,
+                                              .resumed = t->request->from ? t->first : -1,
                                               .skipped = t->first - zt_rank_updates(t->rank),
-                                              .columns = zt_supervisor_channel_columns(s->options->line),
+                                              .columns = zt_supervisor_channel_columns(s->options->supervisor),
                                               .quiet = s->options->quiet };
         zt_report_start(s, t->plan, w->device, t->steps);
         zt_checkpoints_report(t->checkpoints, &s->options->log);
         zt_rank_say_data(t->rank, &s->options->log);
         zt_rank_warn(t->rank, &s->options->log);
         zt_kernel_times_warn(&t->times);
-        if (!zt_forecast_open(&t->forecast, s, t->plan, w->device, t->folder, err) || !write_config(t, err) ||
+        if (!zt_forecast_open(&t->forecast, s, t->plan, w->device, t->request->folder, err) || !write_config(t, err) ||
             !zt_checkpoints_begin(t->checkpoints, err) || !(t->monitor = zt_monitor_create(&options, err)))
             return false;
     }
-    zt_hash_remove(t->folder, w->rank, s->config->ranks);
-    return !s->config->hashes || zt_rank_hashes_create(t->rank, t->folder, err);
+    zt_hash_remove(t->request->folder, w->rank, s->config->ranks);
+    return !s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err);
 }
 
 /* ---- collect, write ---- */
@@ -110,14 +112,13 @@ static void say_graphs(const struct zt_training *t) {
         zt_say(&t->session->options->log, ZT_LOG_DEBUG, "captured segments: %s", text);
 }
 
-/* model.onnx, and the last line, --quiet or not. */
-static bool write_model(struct zt_training *t, const struct zt_onnx_payload *payloads, const int64_t *elements,
-                        int count, struct zt_err *err) {
+/* Writes model.onnx and prints the last line, also with --quiet. */
+static bool write_model(struct zt_training *t, const struct zt_collected *weights, struct zt_err *err) {
     const struct zt_session *s = t->session;
     struct zt_monitor *monitor = t->monitor;
     uint64_t hash = 0;
     t->monitor = NULL;
-    if (!zt_monitor_finish(monitor, err) || !zt_export_model(s, t->folder, payloads, elements, count, &hash, err))
+    if (!zt_monitor_finish(monitor, err) || !zt_export_model(s, t->request->folder, weights, &hash, err))
         return false;
     zt_forecast_report(&t->forecast, s);
     fprintf(stderr, s->options->json ? "{\"weights\": \"%016llx\"}\n" : "weights: %016llx\n", (unsigned long long)hash);
@@ -127,23 +128,22 @@ static bool write_model(struct zt_training *t, const struct zt_onnx_payload *pay
 static bool finish_run(struct zt_training *t, struct zt_err *err) {
     struct zt_comm *world = t->worker.world;
     struct zt_arena *arena = zt_arena_create();
-    struct zt_onnx_payload *payloads = NULL;
-    int64_t *elements = NULL;
-    int count = 0;
+    struct zt_collected weights;
     zt_training_phase(t, "exporting the model");
-    bool ok = zt_rank_collect(t->rank, arena, &payloads, &elements, &count, err) &&
-              zt_finite_weights(world, payloads, elements, count, t->folder, err) &&
-              (world->rank != 0 || write_model(t, payloads, elements, count, err)) &&
-              world->api->barrier(world, err); /* tensors travel from a rank's memory: it stays until rank 0 has them */
+    bool ok =
+        zt_rank_collect(t->rank, arena, &weights, err) && zt_finite_weights(world, &weights, t->request->folder, err) &&
+        (world->rank != 0 || write_model(t, &weights, err)) &&
+        world->api->barrier(
+            world, err); /* rank 0 reads the tensors from the other ranks' memory, which must remain valid until then */
     zt_arena_destroy(arena);
     return ok && zt_skips_check(&t->skips, t->steps - t->first, &t->session->config->fp16, err);
 }
 
-/* ---- the whole ---- */
+/* ---- a rank from start to end ---- */
 
 static bool train_rank(struct zt_worker *w, struct zt_err *err) {
     struct zt_training *t = (struct zt_training *)w;
-    struct zt_stop *stop = w->first_here ? t->session->stop : NULL;
+    struct zt_stop *stop = w->first_here ? t->request->stop : NULL;
     bool ok = make_plan(t, err) && open_rank(t, err) && open_report(t, err);
     zt_stop_arm(stop, ok);
     ok = ok && zt_training_steps(t, err);
@@ -166,7 +166,7 @@ static void finish_rank(struct zt_training *t) {
     zt_worker_finish(&t->worker);
 }
 
-bool zt_train(struct zt_session *s, const char *folder, const char *from, struct zt_err *err) {
+bool zt_train(struct zt_session *s, const struct zt_train_request *request, struct zt_err *err) {
     int64_t per_epoch, steps;
     if (!zt_open_length(s, &per_epoch, &steps, err))
         return false;
@@ -178,7 +178,7 @@ bool zt_train(struct zt_session *s, const char *folder, const char *from, struct
             .session = s, .rank = s->processes ? s->launched.rank : i, .first_here = i == 0, .run = train_rank
         };
         ranks[i] = (struct zt_training){
-            .worker = worker, .session = s, .folder = folder, .from = from, .steps = steps, .per_epoch = per_epoch
+            .worker = worker, .session = s, .request = request, .steps = steps, .per_epoch = per_epoch
         };
         workers[i] = &ranks[i].worker;
     }

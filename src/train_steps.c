@@ -10,11 +10,11 @@ static int64_t in_ns(double seconds) {
 }
 
 void zt_training_phase(struct zt_training *t, const char *name) {
-    zt_rank_status_phase(&t->worker.where, name);
+    zt_rank_status_phase(&t->worker.status, name);
 }
 
-/* Constants of the graph are read from the mapped model in every step: looked after at once where a page of it could
- * not be read, else every second. */
+/* Checks whether mapped files have changed, because each step reads constants from the mapped model: immediately after
+ * a failed page read, otherwise once per second. */
 static bool files_intact(struct zt_training *t, double now, struct zt_err *err) {
     if (!zt_mapped_faults() && now - t->looked < 1)
         return true;
@@ -49,7 +49,7 @@ static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct 
     return ok && (!t->monitor || zt_monitor_eval(t->monitor, step, epoch, to->loss, to->accuracy, err));
 }
 
-/* What follows step `step` (from 1): evaluation at the end of an epoch, a checkpoint where one is due. */
+/* Runs what follows step `step` (from 1): evaluation at the end of an epoch, a checkpoint if one is due. */
 static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, struct zt_err *err) {
     struct zt_eval_result result;
     struct zt_step_end end = { .step = step, .asked = r && r->save, .monitor = t->monitor };
@@ -63,12 +63,12 @@ static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_r
     return zt_checkpoints_step(t->checkpoints, &end, err);
 }
 
-/* Behind the first step of this run: what the machine does in a second. */
+/* Measures the machine after the first step of this run. */
 static bool measure(struct zt_training *t, struct zt_err *err) {
     struct zt_worker *w = &t->worker;
     if (t->steps > t->first + 2 && !t->stopped) {
         zt_training_phase(t, "measuring the machine");
-        if (!zt_forecast_measure(&t->forecast, t->session, w->device, w->world, t->folder, err))
+        if (!zt_forecast_measure(&t->forecast, t->session, w->device, w->world, t->request->folder, err))
             return false;
     }
     if (w->rank == 0)
@@ -76,13 +76,14 @@ static bool measure(struct zt_training *t, struct zt_err *err) {
     return true;
 }
 
-/* A loss scale above its minimum answers what is not finite: such a step is skipped. */
+/* Whether a non-finite step ends the run. A dynamic loss scale above its minimum skips the step instead. */
 static bool must_fail(const struct zt_training *t, const struct zt_step_result *r) {
     const struct zt_config *c = t->session->config;
     return r->scaling.event == ZT_SCALE_AT_MINIMUM || (!r->finite && !c->skip_non_finite && !c->fp16.enabled);
 }
 
-/* The outcome of the step `step`, the oldest that was begun; `before`: when the one before it was known. */
+/* Handles the result of step `step`, the oldest one begun. *before is the time at which the previous result was known.
+ */
 static bool finish_step(struct zt_training *t, int64_t step, double *before, struct zt_err *err) {
     struct zt_step_result r;
     if (!zt_rank_end(t->rank, &r, err))
@@ -95,7 +96,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
     const double now = zt_now(), seconds = now - *before;
     if (!files_intact(t, now, err))
         return false;
-    zt_rank_status_end(&t->worker.where, in_ns(now));
+    zt_rank_status_end(&t->worker.status, in_ns(now));
     zt_forecast_step(&t->forecast, step, r.samples, seconds);
     if (!report_step(t, step, &r, seconds, err) || !end_step(t, step + 1, &r, err))
         return false;
@@ -103,11 +104,11 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
     if ((step == t->first && !measure(t, err)) ||
         (!t->stopped && !zt_kernel_times_step(&t->times, step - t->first, seconds, err)))
         return false;
-    *before = zt_now(); /* evaluation, checkpoints and measurements are no part of a step */
+    *before = zt_now(); /* their time does not count for the next step */
     return true;
 }
 
-/* Whether something follows the step that was begun for which it must be over. */
+/* Whether the latest step begun must end before the next one begins. */
 static bool must_end(const struct zt_training *t, int64_t step) {
     return !zt_rank_runs_ahead(t->rank) || step == t->first || step + 1 == t->steps || zt_rank_asked(t->rank) ||
            zt_checkpoints_due(t->checkpoints, step + 1) || (t->session->eval_source && (step + 1) % t->per_epoch == 0);
@@ -118,14 +119,14 @@ bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
     int64_t ended = t->first;
     for (int64_t step = t->first; step < t->steps && !t->stopped; step++) {
         zt_training_phase(t, "stepping");
-        zt_rank_status_begin(&t->worker.where, step + 1, in_ns(before));
+        zt_rank_status_begin(&t->worker.status, step + 1, in_ns(before));
         if (!zt_rank_begin(t->rank, t->loader, step, err))
             return false;
         for (int64_t end = step + must_end(t, step); ended < end; ended++)
             if (!finish_step(t, ended, &before, err))
                 return false;
-        if (ended == step) /* it goes on */
-            zt_rank_status_begin(&t->worker.where, step + 1, in_ns(before));
+        if (ended == step) /* the next step continues */
+            zt_rank_status_begin(&t->worker.status, step + 1, in_ns(before));
     }
     return t->stopped || end_step(t, t->steps, NULL, err);
 }

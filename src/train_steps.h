@@ -1,4 +1,4 @@
-/* The step loop of one rank: step, step, step, and what follows a step (evaluation, checkpoint, measurements). */
+/* The training loop of one rank: optimizer steps, and the evaluation, checkpoint and measurements after a step. */
 #ifndef ZT_TRAIN_STEPS_H
 #define ZT_TRAIN_STEPS_H
 
@@ -7,28 +7,29 @@
 #include "run/finite.h"
 #include "run/kernel_times.h"
 #include "run/worker.h"
+#include "train.h"
 
-/* One rank of this process. */
+/* State of one rank of this process during training. */
 struct zt_training {
-    struct zt_worker worker; /* first: its thread knows it by that */
+    struct zt_worker worker; /* first member: the worker thread casts its zt_worker to this struct */
     struct zt_session *session;
-    const char *folder, *from;
+    const struct zt_train_request *request;
     int64_t first, steps, per_epoch;
-    int stopped; /* by this signal; 0: not */
+    int stopped; /* the signal that stopped the run; 0: none */
     struct zt_skips skips;
     struct zt_rank_plan *plan;
     struct zt_rank *rank;
     struct zt_loader *loader;
     struct zt_checkpoints *checkpoints;
-    struct zt_monitor *monitor;  /* rank 0 */
-    struct zt_forecast forecast; /* rank 0 */
+    struct zt_monitor *monitor;  /* rank 0 only */
+    struct zt_forecast forecast; /* rank 0 only */
     struct zt_kernel_times times;
-    double looked; /* when mapped files were last looked after */
+    double looked; /* time of the last check of mapped files */
 };
 
-/* Names what the rank does, for messages about ranks that hang. */
+/* Sets the name of the current phase, for messages about ranks that hang. */
 void zt_training_phase(struct zt_training *t, const char *name);
-/* From the first step to the end of the run, or until a signal stops it (t->stopped). */
+/* Runs all remaining steps, or until a signal stops the run (t->stopped). */
 bool zt_training_steps(struct zt_training *t, struct zt_err *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* Elementwise nodes that only each other read become one generated kernel on CUDA:
  *
- *     ztrain.Chain<steps>(x0, x1, ...) -> y
+ *     ztrain.FusedElementwise<steps>(x0, x1, ...) -> y
  *
- *         a = Add(x, bias)    t = Tanh(a)    y = Mul(t, s)          =>        y = Chain(x, bias, s)
+ *         a = Add(x, bias)    t = Tanh(a)    y = Mul(t, s)          =>        y = FusedElementwise(x, bias, s)
  *
  * `steps` is a graph of these nodes as they were, resolved and inferred. Its first values are the inputs, then come the
  * results of the nodes in their order, then what kernels do not read: what they know beforehand, such as the bounds of
@@ -93,7 +93,7 @@ static bool chain_describe(const struct zt_graph *g, int node, void *to, struct 
 static const struct zt_attr_spec attrs[] = { { "steps", ZT_ATTR_GRAPH, true }, { 0 } };
 
 const struct zt_op zt_op_fused_elementwise = {
-    .name = "Chain",
+    .name = "FusedElementwise",
     .domain = "ztrain",
     .since = 1,
     .min_in = 1,
@@ -286,8 +286,8 @@ static bool fuse_chain(struct zt_graph *g, const struct zt_op_table *table, int 
     const struct zt_node like = { .attr = steps, .attr_count = 1 };
     for (int k = 0; k < r.count; k++)
         g->nodes[r.node[k]]->dead = true;
-    zt_fuse_replace(g, table, node, "Chain", r.in, r.in_count, NULL, 0, &like, err);
+    zt_fuse_replace(g, table, node, "FusedElementwise", r.in, r.in_count, NULL, 0, &like, err);
     return true;
 }
 
-const struct zt_pattern zt_pattern_fused_elementwise = { "chain", 1 << ZT_CUDA, fuse_chain };
+const struct zt_pattern zt_pattern_fused_elementwise = { "fused_elementwise", 1 << ZT_CUDA, fuse_chain };

@@ -139,4 +139,4 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     return zt_op_infer(g, made, err);
 }
 
-const struct zt_pattern zt_pattern_half_propagation = { "half", 1 << ZT_CUDA, apply };
+const struct zt_pattern zt_pattern_half_propagation = { "half_propagation", 1 << ZT_CUDA, apply };

@@ -2,7 +2,7 @@
 #ifndef ZT_BASE_ALIGN_H
 #define ZT_BASE_ALIGN_H
 
-/* The least multiple of 64 that is not below `n`, in the type of `n`, which is an integer and not negative. */
+/* Rounds the non-negative integer `n` up to a multiple of 64. The result has the type of `n`. */
 #define zt_align_64(n) (((n) + 63) / 64 * 64)
 
 #endif

@@ -26,7 +26,7 @@ static void out_of_memory(size_t bytes) {
     char text[96];
     int n = snprintf(text, sizeof text, ZT_ERR_MARK "out of memory: %zu bytes of host memory refused\n", bytes);
     if (write(STDERR_FILENO, text, (size_t)n) < 0) {
-        /* nowhere left to say it */
+        /* nothing can be printed */
     }
     _exit(ZT_EXIT_RUN);
 }
@@ -95,7 +95,7 @@ void *zt_arena_alloc(struct zt_arena *arena, size_t bytes) {
             out_of_memory(size);
         struct chunk *fresh = p;
         *fresh = (struct chunk){ .size = size };
-        if (c && size == need) { /* a big object gets a chunk of its own behind the current one */
+        if (c && size == need) { /* a large object gets its own chunk behind the current one */
             fresh->next = c->next;
             c->next = fresh;
         } else {
@@ -155,7 +155,7 @@ void *zt_block_create(size_t bytes, const char *what, struct zt_err *err) {
     return p;
 }
 
-/* Reckoned, not tried: what one thread tries, another would be refused meanwhile. */
+/* Computed from the limits instead of tried, because a trial allocation could make another thread's allocation fail. */
 bool zt_block_room(size_t bytes) {
     struct rlimit limit;
     char text[64] = "";

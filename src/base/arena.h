@@ -1,9 +1,9 @@
 /* Host memory.
  *
- * Objects of one lifetime live in one arena and are freed together. Allocation of host metadata never returns NULL:
- * when the system refuses, the process says so and leaves with status 1 (the sizes have been checked against the input
- * before, so this is a machine without memory, not a hostile file). Big blocks whose size the user can mend go through
- * zt_block_create(), which reports. */
+ * The objects of one lifetime live in one arena and are freed together. Allocations of host metadata never return NULL:
+ * if the system refuses memory, the process prints an error and exits with status 1. Sizes are checked against the
+ * input before they are allocated, so that a hostile file cannot cause this. Large blocks whose size depends on the
+ * user's choice come from zt_block_create(), which returns an error. */
 #ifndef ZT_BASE_ARENA_H
 #define ZT_BASE_ARENA_H
 
@@ -13,11 +13,11 @@
 #include <stddef.h>
 
 struct zt_arena;
-
+/* Creates an empty arena. zt_arena_destroy() frees it with all its objects. */
 struct zt_arena *zt_arena_create(void);
-void zt_arena_destroy(struct zt_arena *arena); /* NULL is harmless */
+void zt_arena_destroy(struct zt_arena *arena); /* accepts NULL */
 
-/* `bytes` zeroed bytes aligned to 64, valid until the arena is destroyed. 0 bytes give a valid pointer. */
+/* Return zeroed bytes (0 bytes: a valid pointer) or copies, aligned to 64 and valid until the arena is destroyed. */
 void *zt_arena_alloc(struct zt_arena *arena, size_t bytes);
 char *zt_arena_strdup(struct zt_arena *arena, const char *text);
 char *zt_arena_strndup(struct zt_arena *arena, const char *text, size_t length);
@@ -28,23 +28,26 @@ void *zt_arena_copy(struct zt_arena *arena, const void *from, size_t bytes);
 #define ZT_NEW(arena, type)          ((type *)zt_arena_alloc((arena), sizeof(type)))
 #define ZT_NEW_N(arena, type, count) ((type *)zt_arena_alloc((arena), sizeof(type) * (size_t)(count)))
 
-/* malloc, calloc and realloc that do not return NULL (see above); free with free(). */
+/* malloc, calloc, realloc and strdup that never return NULL (see the top of this file). The caller frees with free().
+ */
 void *zt_malloc(size_t bytes);
 void *zt_calloc(size_t count, size_t bytes);
 void *zt_realloc(void *old, size_t bytes);
 char *zt_strdup(const char *text);
-/* Before any thread is made. Under a limit of the address space (ulimit -v) all threads allocate from one place: glibc
- * otherwise reserves 64 MiB for each thread, and where it cannot, takes a page for each of its smallest blocks. */
+/* Configures malloc. Must be called before the first thread starts. Under a limit of the address space (ulimit -v), all
+ * threads then share one glibc arena; otherwise glibc reserves 64 MiB for each thread, and uses a page for each of its
+ * smallest blocks where that fails. */
 void zt_malloc_begin(void);
 
-/* A zeroed block of `bytes`, aligned to 64 (huge pages are advised for a large one). NULL and an error
- * naming `what` where the machine has no room. Free with zt_block_destroy(block, bytes). */
+/* Returns a zeroed block of `bytes` bytes, aligned to 64; large blocks ask for huge pages. On failure returns NULL with
+ * an error that names `what`. The caller frees with zt_block_destroy(block, bytes). */
 void *zt_block_create(size_t bytes, const char *what, struct zt_err *err);
 void zt_block_destroy(void *block, size_t bytes);
-/* Whether the process' address space has room for `bytes` more (ulimit -v): for before a library that does not survive
- * where it has none. */
+/* Whether the address space of the process has room for `bytes` more (ulimit -v). For use before calls into libraries
+ * that crash without memory. */
 bool zt_block_room(size_t bytes);
-/* Makes a block of *room bytes (NULL and 0 at first) one of at least `bytes`; what was in it is lost where it grows. */
+/* Grows a block of *room bytes (initially NULL and 0) to at least `bytes` bytes. Its contents are lost when it grows.
+ */
 bool zt_block_reserve(void **block, size_t *room, size_t bytes, const char *what, struct zt_err *err);
 
 #endif

@@ -1,15 +1,15 @@
-/* How CUDA kernels divide their work: a thread an element, or a block a job (a line, a row, a channel) whose threads
- * join what they have. */
+/* Work division of CUDA kernels: one thread per element, or one block per item (a row or a channel) whose threads
+ * combine their partial results. */
 #ifndef ZT_BASE_BLOCK_CUH
 #define ZT_BASE_BLOCK_CUH
 
 #include <stdint.h>
 
-/* ---- a thread an element ---- */
+/* ---- one thread per element ---- */
 
 enum { BLOCK = 256 };
 
-/* Enough blocks for `count` threads, but no more than keep a big GPU busy: kernels go on by EACH. */
+/* Returns the number of blocks for `count` elements, limited to what fills a large GPU: kernels loop with EACH. */
 static inline unsigned blocks_for(int64_t count) {
     int64_t blocks = (count + BLOCK - 1) / BLOCK, most = 132 * 16;
     return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
@@ -18,12 +18,12 @@ static inline unsigned blocks_for(int64_t count) {
 #define EACH(i, count)                                                                                                 \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
 
-/* What one load or store moves, 16 bytes at best, at an address that is a multiple of that. */
+/* The unit of one load or store: at most 16 bytes, aligned to its size. */
 template <class T, int N = 16 / sizeof(T)> struct alignas(sizeof(T) * N) pack { T at[N]; };
 
-/* ---- a block a job ---- */
+/* ---- one block per item ---- */
 
-/* Joins a value of each of N threads in a fixed tree; all get the result. `part` has N places. */
+/* Combines one value of each of N threads in a fixed tree; all threads get the result. `part` has N elements. */
 template <int N, class V, class Join> static __device__ V fold_block(V mine, V *part, Join join) {
     part[threadIdx.x] = mine;
     __syncthreads();
@@ -40,8 +40,8 @@ template <int N, class V> static __device__ V add_block(V value, V *part) {
     return fold_block<N>(value, part, [](V a, V b) { return a + b; });
 }
 
-/* Joins a value of each row of N of threads with the others of its column, in the order of the rows; the first row gets
- * the results. `part` has N rows of W places. */
+/* Combines the values of each column of an array of threads, [rows][N], in the order of the rows; the first row gets
+ * the results. `part` has N rows of W elements. */
 template <int N, class V, int W, class Join> static __device__ V fold_columns(V mine, V (*part)[W], Join join) {
     part[threadIdx.y][threadIdx.x] = mine;
     __syncthreads();
@@ -54,10 +54,10 @@ template <int N, class V, int W> static __device__ V add_columns(V value, V (*pa
     return fold_columns<N>(value, part, [](V a, V b) { return a + b; });
 }
 
-/* Counts this block in at *arrived. True in the last of `blocks` blocks, in all threads of it: they then see everything
- * that the threads of the others wrote before they came, and are to join it in an order that has nothing to do with who
- * is last. All threads of a block call it. *arrived, a counter of the device (zt_cuda_arrived of device/cuda.h), is
- * zero before the launch and after it. */
+/* Adds this block to *arrived. Returns true in all threads of the last of `blocks` blocks. These threads see everything
+ * that the other blocks wrote before, and must combine it in an order that does not depend on which block is last. All
+ * threads of a block must call this function. *arrived is a counter in device memory (zt_cuda_arrived of device/cuda.h)
+ * that is zero before and after the launch. */
 static __device__ inline bool is_last_of(unsigned *arrived, unsigned blocks) {
     __shared__ bool last;
     __threadfence();
@@ -68,15 +68,15 @@ static __device__ inline bool is_last_of(unsigned *arrived, unsigned blocks) {
     const bool is_last = last;
     if (is_last)
         __threadfence();
-    __syncthreads(); /* it may be called again */
+    __syncthreads(); /* so that the counter can be used again */
     return is_last;
 }
-/* Of the whole grid. */
+/* is_last_of() for the whole grid. */
 static __device__ inline bool is_last_block(unsigned *arrived) {
     return is_last_of(arrived, gridDim.x * gridDim.y * gridDim.z);
 }
 
-/* Part `part` of `count` things that are cut into `parts`. */
+/* Part `part` of `count` items divided into `parts` parts. */
 struct span {
     int64_t first, end;
 };
@@ -85,7 +85,7 @@ static __device__ inline struct span part_of(int64_t count, int64_t parts, int64
     return { first, first + each < count ? first + each : count };
 }
 
-/* The last of `count` entries whose blocks begin at this one or before. */
+/* Returns the last of `count` entries whose first block is at most this block. */
 static __device__ inline int entry_of(const unsigned *blocks, int count) {
     int low = 0, high = count - 1;
     while (low < high) {
@@ -98,7 +98,7 @@ static __device__ inline int entry_of(const unsigned *blocks, int count) {
     return low;
 }
 
-/* Blocks for so many jobs of a block each; kernels go on by grid strides. */
+/* Returns the number of blocks for items of one block each; kernels loop with a grid stride. */
 static inline unsigned job_blocks(int64_t jobs) {
     return (unsigned)(jobs < 65535 ? jobs : 65535);
 }

@@ -1,8 +1,8 @@
-/* The clock that durations are taken from. */
+/* The clock for measuring durations. */
 #ifndef ZT_BASE_CLOCK_H
 #define ZT_BASE_CLOCK_H
 
-/* Monotonic seconds: only differences mean anything, within this host. */
+/* Returns monotonic seconds. Only differences within one host are meaningful. */
 double zt_now(void);
 
 #endif

@@ -6,7 +6,7 @@
  * with the highest power in the lowest bit. */
 static const uint32_t polynomial = 0x82f63b78;
 
-/* Half a byte at a time: for machines without an instruction for it. */
+/* Processes half a byte at a time, for machines without a CRC instruction. */
 static uint32_t plain(uint32_t crc, const unsigned char *at, size_t bytes) {
     uint32_t table[16];
     for (uint32_t i = 0; i < 16; i++) {

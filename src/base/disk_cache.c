@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A file: this, the key, the content. */
+/* The header of a file. The key and the content follow. */
 struct header {
     char magic[16];
     uint64_t key_bytes, content_bytes;

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Text of a hostile file may hold anything: it is escaped, so that one problem stays one line. */
+/* Formats and escapes text: text from hostile files may contain anything, and one problem must remain one line. */
 static void format_shown(char to[ZT_ERR_TEXT], const char *fmt, va_list ap) {
     char text[ZT_ERR_TEXT];
     vsnprintf(text, sizeof text, fmt, ap);

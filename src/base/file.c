@@ -13,7 +13,7 @@
 
 enum { ZT_NAME_MAX = 255 };
 
-/* `path` leads to the file from the current folder, `name` stands in errors. */
+/* `path` is relative to the current folder; errors contain `name`. */
 static bool map_descriptor(struct zt_file_map *map, int fd, const char *path, const char *name, enum zt_exit code,
                            struct zt_err *err) {
     struct stat st;
@@ -42,7 +42,8 @@ bool zt_file_map(struct zt_file_map *map, const char *path, enum zt_exit code, s
     return ok;
 }
 
-/* Opens `name` below `folder` one path part at a time with O_NOFOLLOW; -1 where a part is unfit, the reason in *why. */
+/* Opens `name` below `folder` with O_NOFOLLOW, one path component at a time. Returns -1 with the reason in *why for an
+ * invalid component. */
 static int open_below(const char *folder, const char *name, const char **why) {
     int at = open(folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char part[ZT_NAME_MAX + 1];
@@ -59,7 +60,7 @@ static int open_below(const char *folder, const char *name, const char **why) {
         part[n] = 0;
         int next = openat(at, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
         int saved = errno;
-        struct stat st; /* a link where a folder is wanted comes out as "not a directory" */
+        struct stat st; /* a link instead of a folder gives "not a directory" */
         if (next < 0 && fstatat(at, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
             *why = "is or goes through a symbolic link";
         close(at);
@@ -101,7 +102,7 @@ bool zt_file_close(struct zt_file_map *map, bool ok, struct zt_err *err) {
     return ok;
 }
 
-/* O_EXCL follows no link and takes no file that is there; the number keeps threads apart, and others from guessing. */
+/* O_EXCL follows no link and overwrites no file. The number distinguishes threads and is hard to guess. */
 static FILE *create_new(char *path, size_t length) {
     for (int tries = 0; tries < 100; tries++) {
         uint32_t number = 0;
@@ -125,7 +126,7 @@ bool zt_file_out_open(struct zt_file_out *out, const char *path, struct zt_err *
     if (out->stream)
         return true;
     zt_fail(err, ZT_EXIT_DATA, "%s: %s", out->temporary, strerror(errno));
-    out->temporary[0] = 0; /* what has that name is not ours */
+    out->temporary[0] = 0; /* the existing file is not ours */
     zt_file_out_abort(out);
     return false;
 }
@@ -193,7 +194,7 @@ bool zt_file_make_folder(const char *path, struct zt_err *err) {
         *p = 0;
         struct stat st;
         if (mkdir(copy, 0777) != 0 && !(stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
-            ok = zt_fail(err, ZT_EXIT_DATA, "%s: cannot make the folder: %s", copy, strerror(errno));
+            ok = zt_fail(err, ZT_EXIT_DATA, "%s: cannot create the folder: %s", copy, strerror(errno));
         *p = end;
         if (!end)
             break;

@@ -16,7 +16,7 @@ enum { HOLDER_ROOM = 200, TRIES = 100 };
 struct zt_folder_lock {
     char *path;
     int fd;
-    int unlockable; /* errno; 0: it is locked */
+    int unlockable; /* errno of locking; 0: locked */
 };
 
 static bool refuse(const char *folder, int fd, struct zt_err *err) {
@@ -28,13 +28,13 @@ static bool refuse(const char *folder, int fd, struct zt_err *err) {
     return zt_hint(err, "choose another --output, or end that run first");
 }
 
-/* Whether the locked file still is the one of that name: its last holder may have removed it in between. */
+/* Whether the locked file still has its name: the last holder may have removed it meanwhile. */
 static bool is_current(int fd, const char *path) {
     struct stat own, named;
     return fstat(fd, &own) == 0 && lstat(path, &named) == 0 && own.st_ino == named.st_ino && own.st_dev == named.st_dev;
 }
 
-/* For whoever is refused; a lock counts without. */
+/* Writes the holder into the file for error messages. The lock does not depend on it. */
 static void write_holder(int fd) {
     char host[80] = "", since[40] = "", text[HOLDER_ROOM];
     time_t now = time(NULL);
@@ -46,7 +46,7 @@ static void write_holder(int fd) {
         return;
 }
 
-/* 1: locked, or not lockable; 0: the file was removed meanwhile; -1: an error. */
+/* Returns 1 if the file is locked or cannot be locked, 0 if it was removed meanwhile, -1 for an error. */
 static int try_lock(struct zt_folder_lock *lock, const char *folder, struct zt_err *err) {
     struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     lock->fd = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -77,7 +77,7 @@ struct zt_folder_lock *zt_folder_lock(const char *folder, struct zt_err *err) {
         return lock;
     }
     if (got == 0)
-        zt_fail(err, ZT_EXIT_DATA, "%s: runs come and go too fast", lock->path);
+        zt_fail(err, ZT_EXIT_DATA, "%s: the lock file changes too often", lock->path);
     else if (lock->fd >= 0)
         close(lock->fd);
     free(lock->path);
@@ -89,7 +89,7 @@ const char *zt_folder_unlockable(const struct zt_folder_lock *lock) {
     return lock->unlockable ? strerror(lock->unlockable) : NULL;
 }
 
-/* Removed while it is locked: who has opened it meanwhile finds out (is_current). */
+/* Removes the file while it is locked; a process that has opened it meanwhile detects this with is_current(). */
 void zt_folder_unlock(struct zt_folder_lock *lock) {
     if (!lock)
         return;

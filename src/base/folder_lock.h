@@ -1,8 +1,8 @@
-/* A folder in which one run at a time writes.
+/* A lock on the output folder of a run: one run at a time writes to it.
  *
- * The lock is the system's (fcntl, of the open file), on the file `.ztrain-lock` in the folder: it ends with the
- * process that holds it, however that ends, and holds between the hosts of a network file system. The file says who
- * holds it; it is removed at the end, and where it stays (kill -9) it locks nothing. */
+ * The lock is an open file description lock (fcntl) on the file `.ztrain-lock` in the folder. The system releases it
+ * when the process ends, and it holds across the hosts of a network file system. The file names the process that holds
+ * the lock. It is removed at the end; a file that remains (kill -9) locks nothing. */
 #ifndef ZT_BASE_FOLDER_LOCK_H
 #define ZT_BASE_FOLDER_LOCK_H
 
@@ -10,11 +10,12 @@
 
 struct zt_folder_lock;
 
-/* NULL where another process holds it, which the error names, or where the file cannot be made: ZT_EXIT_DATA. */
+/* Locks `folder`. Returns NULL with an error (ZT_EXIT_DATA) if another process holds the lock, which the error names,
+ * or if the file cannot be created. */
 struct zt_folder_lock *zt_folder_lock(const char *folder, struct zt_err *err);
-/* Why nothing was locked: the file system knows no locks. NULL: it is locked. */
+/* Returns the reason why the file system does not support locks; NULL if the folder is locked. */
 const char *zt_folder_unlockable(const struct zt_folder_lock *lock);
-/* NULL is harmless. */
+/* Accepts NULL. */
 void zt_folder_unlock(struct zt_folder_lock *lock);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Text that is shown has no control characters and is UTF-8. */
+/* The text has been escaped: it has no control characters and is UTF-8. */
 static void print_json_text(FILE *to, const char *text) {
     for (; *text; text++)
         fprintf(to, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);

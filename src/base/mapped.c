@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 struct zt_mapped {
-    struct zt_mapped *next; /* set once: entries are reused, not freed, since a handler may be among them */
-    atomic_uint turn;       /* odd while begin and end change */
+    struct zt_mapped *next; /* set once: entries are reused and never freed, because a handler may be reading them */
+    atomic_uint version;    /* odd while begin and end change */
     atomic_uintptr_t begin; /* 0: free */
     atomic_uintptr_t end;
     atomic_llong fault; /* offset of the first page that could not be read; -1: none */
@@ -25,24 +25,25 @@ struct zt_mapped {
 
 static struct zt_mapped *_Atomic list;
 static atomic_bool faults;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of entering, leaving and looking at all */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects entering, leaving and checking all */
 static size_t page_bytes;
-/* The handler of another copy of this file, in the program that opened a module; else zeros. */
+/* The handler of another copy of this file, in the program that loaded a module; otherwise zeros. */
 static struct sigaction other;
 
-/* ---- the handler: only what is safe in one ---- */
+/* ---- the signal handler: async-signal-safe functions only ---- */
 
 static struct zt_mapped *find(uintptr_t at) {
     for (struct zt_mapped *m = atomic_load(&list); m; m = m->next) {
-        unsigned turn = atomic_load(&m->turn);
+        unsigned version = atomic_load(&m->version);
         uintptr_t begin = atomic_load(&m->begin), end = atomic_load(&m->end);
-        if (begin && begin <= at && at < end && !(turn & 1) && turn == atomic_load(&m->turn))
+        if (begin && begin <= at && at < end && !(version & 1) && version == atomic_load(&m->version))
             return m;
     }
     return NULL;
 }
 
-/* Zeros from the page of the fault to the end: what lies behind the end of a file is gone as well. */
+/* Maps zeros from the page of the fault to the end of the mapping, because everything behind the end of the file is
+ * gone as well. */
 static bool replace(struct zt_mapped *m, uintptr_t at) {
     uintptr_t page = at / page_bytes * page_bytes, begin = atomic_load(&m->begin), end = atomic_load(&m->end);
     long long none = -1;
@@ -58,15 +59,16 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
     if (info->si_code > 0 && !m && other.sa_sigaction) {
         other.sa_sigaction(number, info, context);
     } else if (!m || !replace(m, at)) {
-        signal(number, SIG_DFL); /* the access is tried again, and ends the process */
+        signal(number, SIG_DFL); /* the access is repeated and ends the process */
         if (info->si_code <= 0)
             raise(number);
     }
     errno = saved;
 }
 
-/* A module has this file inside, with a list of its own, and takes the signal over from the program's copy. Copies know
- * each other by what they block: SIGURG means nothing here, and nobody else's handler of SIGBUS would ask for it. */
+/* Installs the handler. A module contains a copy of this file with its own list and replaces the handler of the
+ * program's copy. A copy recognises the other's handler by the blocked signal SIGURG, which has no meaning here and
+ * which no other SIGBUS handler would block. */
 static void install(void) {
     struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_RESTART }, before;
     sigemptyset(&action.sa_mask);
@@ -90,10 +92,10 @@ static struct zt_mapped *free_entry(void) {
 }
 
 static void set_range(struct zt_mapped *m, uintptr_t begin, uintptr_t end) {
-    atomic_fetch_add(&m->turn, 1);
+    atomic_fetch_add(&m->version, 1);
     atomic_store(&m->begin, begin);
     atomic_store(&m->end, end);
-    atomic_fetch_add(&m->turn, 1);
+    atomic_fetch_add(&m->version, 1);
 }
 
 struct zt_mapped *zt_mapped_enter(const void *data, size_t size, const char *path, const struct stat *st) {
@@ -125,12 +127,12 @@ void zt_mapped_checked_by_reader(struct zt_mapped *m) {
         m->checked_by_reader = true;
 }
 
-/* ---- what became of the file ---- */
+/* ---- state of the file ---- */
 
 static bool fail(struct zt_err *err, const struct zt_mapped *m, const char *how) {
     err->count = 0;
     zt_fail(err, ZT_EXIT_DATA, "%s: changed while it was read (%s)", m->path, how);
-    return zt_hint(err, "write another file and rename it: programs that read the old one keep it");
+    return zt_hint(err, "replace files by renaming a new one: running programs continue to read the old one");
 }
 
 static bool unreadable(struct zt_err *err, const struct zt_mapped *m, long long fault) {

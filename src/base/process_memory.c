@@ -10,7 +10,7 @@ static FILE *open_of(int pid, const char *file) {
     return fopen(path, "r");
 }
 
-/* Ranks map what others hold for reading alone. */
+/* Bytes of shared memory of other ranks, which are mapped read-only. */
 static int64_t peers_bytes(int pid) {
     char line[512], access[8];
     long long kilobytes, total = 0;
@@ -46,10 +46,10 @@ struct zt_process_memory zt_process_memory_of(int pid) {
     while (file && fgets(line, sizeof line, file))
         if (sscanf(line, "VmHWM: %lld", &peak) != 1 && sscanf(line, "VmRSS: %lld", &now) != 1 &&
             sscanf(line, "RssShmem: %lld", &shared) == 1)
-            break; /* the last of the three */
+            break; /* all three values were found */
     if (!file)
         return (struct zt_process_memory){ 0 };
     fclose(file);
-    int64_t peers = shared ? peers_bytes(pid) : 0; /* that takes the process's own time */
+    int64_t peers = shared ? peers_bytes(pid) : 0; /* reading it takes time from the process */
     return (struct zt_process_memory){ now * 1024 - peers, peak * 1024 - peers };
 }

@@ -1,6 +1,5 @@
-/* Random numbers that are a function of what they are for, not of what was drawn before: Philox 4x32-10
- * (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The same key and counter give the same
- * number on any rank, thread and machine. */
+/* Counter-based random numbers: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+ * The same key and counter give the same number on any rank, thread and machine. */
 #ifndef ZT_BASE_RNG_H
 #define ZT_BASE_RNG_H
 
@@ -15,16 +14,16 @@ struct zt_rng {
     int left; /* unused words of `block` */
 };
 
-/* A generator at the start of stream `stream` of `key`. */
+/* Returns a generator at the start of stream `stream` of `key`. */
 struct zt_rng zt_rng_start(uint64_t key, uint64_t stream);
 uint32_t zt_rng_u32(struct zt_rng *rng);
 uint64_t zt_rng_below(struct zt_rng *rng, uint64_t n); /* uniform in 0..n-1, n > 0 */
 float zt_rng_uniform(struct zt_rng *rng);              /* in [0, 1), 24 bits */
 float zt_rng_normal(struct zt_rng *rng);               /* Box-Muller, one of the pair */
-/* The four words of block `counter`. */
+/* Computes the four words of block `counter`. */
 void zt_rng_block(uint64_t key, uint64_t stream, uint64_t counter, uint32_t out[4]);
 
-/* ---- for one element of a device kernel too: rng.c and the kernels of the CUDA module have it from here ---- */
+/* ---- for single elements, shared by rng.c and the kernels of the CUDA module ---- */
 
 #ifdef __CUDACC__
 #define ZT_RNG static __device__ inline
@@ -32,20 +31,21 @@ void zt_rng_block(uint64_t key, uint64_t stream, uint64_t counter, uint32_t out[
 #define ZT_RNG static inline
 #endif
 
-/* What makes random ops a function of (seed, step, micro-batch, node name, sample index in the epoch, element). */
+/* The position in a run. Together with the node name and the element index it determines the numbers of random
+ * operators. */
 struct zt_random {
     uint64_t seed, step, micro_batch, first_sample;
 };
 
-/* Whose numbers: of the node whose name has this hash, mixed with its attribute `seed` where it has one, at `here`, or
- * at what lies `there` in the memory of a device. */
+/* The source of a node's random numbers: the hash `name` of the node's name, its attribute `seed` (if `seeded`), and
+ * the position in the run, either `here` or in device memory at `there`. */
 struct zt_drawing {
     uint64_t name, seed;
     bool seeded;
     struct zt_random here;
     const struct zt_random *there; /* NULL: here */
 };
-/* The rows along the first axis are samples, each with a stream of its own. */
+/* Numbers of a tensor whose first axis counts samples; each sample has its own stream. */
 struct zt_draws {
     uint64_t key, first_sample; /* of row 0 */
 };
@@ -56,7 +56,7 @@ ZT_RNG uint64_t zt_rng_mix(uint64_t x) { /* the finaliser of splitmix64 */
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
 }
-/* Mixes a seed with up to three numbers that say what the stream is for. */
+/* Mixes a seed with up to three numbers that identify the stream. */
 ZT_RNG uint64_t zt_rng_key(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
     return zt_rng_mix(zt_rng_mix(zt_rng_mix(zt_rng_mix(seed) ^ a) ^ b) ^ c);
 }

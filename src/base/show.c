@@ -21,7 +21,7 @@ static bool is_obeyed(uint32_t c) {
     return false;
 }
 
-/* The next character of *text as shown; returns its bytes in `to`. */
+/* Escapes the next character of *text into `to`; returns its bytes. */
 static int show_one(const unsigned char **text, char to[LONGEST]) {
     uint32_t c = 0;
     int n = zt_utf8_read(*text, LONGEST, &c), bytes = n ? n : 1;
@@ -63,8 +63,8 @@ int zt_show_print(FILE *to, const char *text) {
     return characters;
 }
 
-/* As many blanks as the line has columns but one move the cursor to the next line unless it stood in the first column:
- * then the carriage return brings it back there. */
+/* Prints columns - 1 blanks. If the cursor was not in the first column, they wrap to the next line; otherwise the
+ * carriage return moves the cursor back to the first column. */
 void zt_show_line_begin(FILE *to) {
     struct winsize size = { 0 };
     if (!isatty(fileno(to)))

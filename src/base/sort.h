@@ -1,7 +1,8 @@
+/* Sorting of numbers. */
 #ifndef ZT_BASE_SORT_H
 #define ZT_BASE_SORT_H
 
-/* Puts numbers, none of them NaN, in ascending order. */
+/* Sorts `count` numbers in ascending order. None may be NaN. */
 void zt_sort_doubles(double *at, int count);
 
 #endif

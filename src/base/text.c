@@ -93,7 +93,8 @@ int zt_edit_distance(const char *a, const char *b) {
 }
 
 int zt_glob(const char *pattern, const char *text) {
-    const char *star = NULL, *back = NULL; /* where to go on after a mismatch: the last '*' eats one letter more */
+    const char *star = NULL,
+               *back = NULL; /* position to resume after a mismatch: the last '*' consumes one more character */
     while (*text) {
         if (*pattern == '*') {
             star = pattern++;

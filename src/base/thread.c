@@ -3,7 +3,8 @@
 #include <signal.h>
 #include <stddef.h>
 
-/* Of the thread's own making: where these are blocked they end the process unheard (mapped.h). */
+/* Signals for faults of the thread itself. If they were blocked, they would end the process without a message
+ * (mapped.h). */
 static const int faults[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP };
 
 int zt_thread_start(pthread_t *thread, void *(*body)(void *arg), void *arg) {

@@ -5,7 +5,7 @@
  *     for (int i = 0; i < ids.count; i++) use(ids.at[i]);
  *     zt_vec_finish(&ids);
  *
- * Growth moves the elements: keep indices, not pointers, across a push. */
+ * Growth moves the elements: store indices, not pointers, across a push. */
 #ifndef ZT_BASE_VEC_H
 #define ZT_BASE_VEC_H
 

@@ -40,17 +40,17 @@ static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
     for (int f = 0; f < ZT_STORED_FILES; f++) {
         for (int i = 0; i < c->files[f].count; i++)
             if (strcmp(c->files[f].tensors[i].name, "__metadata__") == 0)
-                return zt_fail(err, ZT_EXIT_MODEL, "tensor \"__metadata__\": a safetensors file means something else");
+                return zt_fail(err, ZT_EXIT_MODEL, "tensor \"__metadata__\": safetensors files reserve this name");
         zt_stored_layout(&c->files[f], &c->head[f]);
         if (c->head[f].length > ZT_STORED_TEXT_MAX)
-            return zt_fail(err, ZT_EXIT_MODEL, "%d tensors are more than a checkpoint holds", c->files[f].count);
+            return zt_fail(err, ZT_EXIT_MODEL, "a checkpoint cannot hold %d tensors", c->files[f].count);
         int64_t blocks = zt_block_count(c->files[f].bytes);
         c->manifest.file_bytes[f] = c->files[f].bytes;
         c->manifest.crc[f] = c->crc[f] = ZT_NEW_N(c->arena, uint32_t, blocks + 1);
         most = blocks > most ? blocks : most;
     }
     c->peer_crc = ZT_NEW_N(c->arena, uint32_t, most + 1);
-    if (c->o.rank->away) {
+    if (c->o.rank->device_memory) {
         int64_t bytes = ZT_PIECE * (int64_t)sizeof(float);
         for (int i = 0; i < c->o.plan->statistic_total; i++)
             if (c->o.plan->statistic_count[i] * (int64_t)sizeof(float) > bytes)
@@ -80,7 +80,7 @@ bool zt_checkpoints_begin(struct zt_checkpoints *c, struct zt_err *err) {
         return true;
     if (c->o.session->options->overwrite)
         return zt_checkpoint_clear(c->folder, err);
-    /* a run that goes back to an earlier checkpoint of its own makes that the latest, and what was the best then the
+    /* a run that resumes from an earlier checkpoint of its own makes that one the latest, and the earlier best one the
      * best */
     return c->saved < 0 ||
            (zt_checkpoint_point(c->folder, "latest", c->saved, err) &&
@@ -104,9 +104,9 @@ void zt_checkpoints_report(const struct zt_checkpoints *c, const struct zt_log *
     zt_record_report(&c->loaded, &c->manifest, log);
 }
 
-/* ---- when ---- */
+/* ---- when to save ---- */
 
-/* Whether an evaluation is the best so far: of the loss the lowest, of the accuracy the highest. */
+/* Whether an evaluation is the best so far: the lowest loss, or the highest accuracy. */
 static bool improves(struct zt_checkpoints *c, const struct zt_eval_result *eval, int64_t step) {
     const char *metric = c->o.plan->job->config->checkpoint.best;
     if (!eval || !metric[0])

@@ -1,4 +1,4 @@
-/* Writing the trained model, and its hash. */
+/* Export of the trained model, and its hash. */
 #include "checkpoint/export.h"
 
 #include "base/file.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a value of the file's graph is a true constant: an initializer, or what a Constant node holds. */
+/* Whether a value of the file's graph is the constant true: an initializer, or the output of a Constant node. */
 static bool is_true(const struct zt_graph *g, const struct zt_value *v) {
     const struct zt_node *n = v->producer >= 0 ? g->nodes[v->producer] : NULL;
     const struct zt_attr *held = n && n->in_count == 0 && n->attr_count == 1 ? &n->attr[0] : NULL;
@@ -16,7 +16,7 @@ static bool is_true(const struct zt_graph *g, const struct zt_value *v) {
     return v->data && zt_load_int(v->dtype, v->data, 0);
 }
 
-/* The input of `n` that asks for its training form by a true constant; 0: none does. */
+/* Returns the input of `n` that selects its training form with a constant true; 0: none. */
 static int training_input(const struct zt_graph *g, const struct zt_node *n, const struct zt_op *op) {
     for (int i = 1; i < n->in_count; i++)
         if (op->training_in >> i & 1 && n->in[i] >= 0 && is_true(g, g->values[n->in[i]]))
@@ -24,8 +24,8 @@ static int training_input(const struct zt_graph *g, const struct zt_node *n, con
     return 0;
 }
 
-/* Nodes that were exported in training mode go back to inference form: those whose row has a training form, and whose
- * attribute or input asks for it. */
+/* Lists the nodes that were exported in training mode and become inference nodes: their row has a training form, and an
+ * attribute or input selects it. */
 static int list_training_nodes(const struct zt_graph *g, struct zt_onnx_inference *to) {
     int count = 0;
     for (int n = 0; n < g->node_count; n++) {
@@ -39,7 +39,7 @@ static int list_training_nodes(const struct zt_graph *g, struct zt_onnx_inferenc
     return count;
 }
 
-/* Contents of an initializer in the type it is stored in: halves round to the nearest, ties to even. */
+/* Returns the contents of an initializer in its stored type; half types are rounded to nearest even. */
 static const void *as_stored(struct zt_graph *g, const struct zt_value *v, const float *from) {
     int64_t count = zt_shape_count(&v->shape);
     if (v->dtype == ZT_FLOAT)
@@ -50,14 +50,14 @@ static const void *as_stored(struct zt_graph *g, const struct zt_value *v, const
     return to;
 }
 
-/* Contents of an initializer that is tied to one with contents `from`, stored in the same type. */
+/* Returns the contents of an initializer that is tied to one with contents `from` in the same stored type. */
 static const void *as_tied(struct zt_graph *g, const struct zt_value *v, const struct zt_tie *tie, const char *from) {
     const int rank = v->shape.rank;
     const size_t bytes = zt_dtype_bytes(v->dtype);
     int64_t step[ZT_TIE_RANK], at[ZT_TIE_RANK] = { 0 };
     if (!tie->transposed)
         return from;
-    for (int k = 0; k < rank; k++) { /* of the axis of `tie->to` that axis k is: the product of the axes behind it */
+    for (int k = 0; k < rank; k++) { /* stride of the axis of `tie->to` that axis k corresponds to */
         step[k] = 1;
         for (int other = 0; other < rank; other++)
             step[k] *= tie->perm[other] > tie->perm[k] ? v->shape.dim[other] : 1;
@@ -75,8 +75,8 @@ static const void *as_tied(struct zt_graph *g, const struct zt_value *v, const s
     return to;
 }
 
-/* What follows parameters (graph/passes/trainable/derived.h), in the type it is stored in. One whose parameter did not
- * train stays. */
+/* Adds initializers computed from parameters (graph/passes/trainable/derived.h), in their stored type. They do not
+ * change if the parameter was not trained. */
 static void add_derived(const struct zt_job *job, struct zt_graph *g, const struct zt_map *trained,
                         const struct zt_onnx_payload *payloads, struct zt_onnx_payload *all, int *count) {
     for (int i = 0; i < job->derived_count; i++) {
@@ -91,8 +91,8 @@ static void add_derived(const struct zt_job *job, struct zt_graph *g, const stru
     }
 }
 
-/* What was trained, and behind it what follows that or is tied to it. A parameter that does not train keeps its initial
- * values, and so those tied to it get them. */
+/* Returns the trained tensors, then initializers that are computed from them or tied to them. A parameter that was not
+ * trained keeps its initial values, and so do those tied to it. */
 static struct zt_onnx_payload *all_payloads(const struct zt_job *job, struct zt_graph *g,
                                             const struct zt_onnx_payload *trained, int *count) {
     const int room = *count + job->derived_count + job->tie_count + 1, trained_count = *count;
@@ -102,7 +102,7 @@ static struct zt_onnx_payload *all_payloads(const struct zt_job *job, struct zt_
     for (int i = 0; i < trained_count; i++) {
         const int id = zt_graph_find(g, trained[i].name);
         zt_map_put(&at_of, trained[i].name, i);
-        if (id < 0) /* made again: the file has only what follows it */
+        if (id < 0) /* a restored parameter: the file has only tensors computed from it */
             continue;
         const struct zt_value *v = g->values[id];
         zt_map_put(&by_name, v->name, *count);
@@ -121,11 +121,12 @@ static struct zt_onnx_payload *all_payloads(const struct zt_job *job, struct zt_
     return all;
 }
 
-bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_onnx_payload *payloads,
-                     const int64_t *elements, int count, uint64_t *hash, struct zt_err *err) {
+bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_collected *weights, uint64_t *hash,
+                     struct zt_err *err) {
+    const struct zt_onnx_payload *payloads = weights->payloads;
     struct zt_graph *g = zt_graph_clone(s->model->graph);
     struct zt_onnx_inference *nodes = zt_malloc(((size_t)g->node_count + 1) * sizeof *nodes);
-    struct zt_onnx_changes changes = { .payload_count = count, .inference_nodes = nodes };
+    struct zt_onnx_changes changes = { .payload_count = weights->count, .inference_nodes = nodes };
     changes.inference_node_count = s->config->export_train ? 0 : list_training_nodes(g, nodes);
     zt_pass_split_aliases(g, &zt_ops);
     const char **aliases = NULL;
@@ -133,9 +134,9 @@ bool zt_export_model(const struct zt_session *s, const char *folder, const struc
     changes.aliases = aliases;
     changes.payloads = all_payloads(s->job, g, payloads, &changes.payload_count);
     *hash = ZT_HASH_START;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < weights->count; i++) {
         *hash = zt_hash(*hash, payloads[i].name, strlen(payloads[i].name) + 1);
-        *hash = zt_hash(*hash, payloads[i].data, (size_t)elements[i] * sizeof(float));
+        *hash = zt_hash(*hash, payloads[i].data, (size_t)weights->elements[i] * sizeof(float));
     }
     char *path = zt_path_join(folder, "model.onnx");
     bool ok = zt_onnx_write(s->model, path, &changes, err);

@@ -29,7 +29,7 @@ static bool starts(const char *name, const char *with) {
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* The step of a name as step_name() makes it; -1: another name. */
+/* Returns the step in a name of the form of step_name(); -1: another name. */
 static int64_t step_of(const char *name) {
     char again[NAME_ROOM];
     int64_t step;
@@ -49,19 +49,19 @@ static bool fail(const char *folder, const char *name, const char *what, struct 
     return zt_fail(err, ZT_EXIT_DATA, "%s/%s: %s: %s", folder, name, what, strerror(errno));
 }
 
-/* Brings the names of a folder to the disk. There are file systems that know no such thing (EINVAL). */
+/* Flushes the entries of a folder to disk. Some file systems do not support this (EINVAL). */
 static bool sync_folder(const char *path, struct zt_err *err) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
     if (!ok)
-        zt_fail(err, ZT_EXIT_DATA, "%s: cannot be brought to the disk: %s", path, strerror(errno));
+        zt_fail(err, ZT_EXIT_DATA, "%s: cannot flush to disk: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
     return ok;
 }
 
-/* Removes a folder of files below `at`; links in it are removed, not followed. What cannot be removed stays: the next
- * checkpoint tries again. */
+/* Removes a folder of files below `at`; links in it are removed, not followed. Files that cannot be removed remain; the
+ * next checkpoint tries again. */
 static void remove_folder(int at, const char *name) {
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
@@ -77,7 +77,7 @@ static void remove_folder(int at, const char *name) {
     unlinkat(at, name, AT_REMOVEDIR);
 }
 
-/* Takes a checkpoint out of sight by one rename, then removes it. */
+/* Hides a checkpoint by renaming it, then removes it. */
 static void remove_checkpoint(int at, const char *name) {
     char old[NAME_ROOM];
     step_name(old, OLD, step_of(name));
@@ -86,7 +86,7 @@ static void remove_checkpoint(int at, const char *name) {
         remove_folder(at, old);
 }
 
-/* Calls `visit` for every name in the folder; false where it cannot be read. */
+/* Calls `visit` for every name in the folder; returns false if the folder cannot be read. */
 static bool each_name(const char *folder, void (*visit)(int at, const char *name, void *arg), void *arg) {
     DIR *list = opendir(folder);
     if (!list)
@@ -111,7 +111,7 @@ bool zt_checkpoint_begin(const char *folder, int64_t step, struct zt_err *err) {
     each_name(folder, remove_leftover, NULL);
     char *path = zt_checkpoint_temporary(folder, step);
     bool ok =
-        mkdir(path, 0777) == 0 || zt_fail(err, ZT_EXIT_DATA, "%s: cannot make the folder: %s", path, strerror(errno));
+        mkdir(path, 0777) == 0 || zt_fail(err, ZT_EXIT_DATA, "%s: cannot create the folder: %s", path, strerror(errno));
     free(path);
     return ok;
 }
@@ -126,7 +126,7 @@ void zt_checkpoint_abandon(const char *folder, int64_t step) {
     close(at);
 }
 
-/* renameat2 swaps two folders at once; where the file system cannot, the one in the way is moved aside first. */
+/* Exchanges two folders with renameat2; if the file system does not support it, the existing one is renamed first. */
 static bool move_into_place(int at, const char *from, const char *to) {
     char old[NAME_ROOM];
     step_name(old, OLD, step_of(to));
@@ -184,7 +184,7 @@ bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err) 
     step_name(to, "", step);
     bool ok = sync_folder(temporary, err) && zt_mapped_all_intact(err);
     int at = ok ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    ok = ok && ((at >= 0 && move_into_place(at, from, to)) || fail(folder, to, "cannot be put in place", err));
+    ok = ok && ((at >= 0 && move_into_place(at, from, to)) || fail(folder, to, "cannot be renamed into place", err));
     ok = ok && sync_folder(folder, err) && zt_checkpoint_point(folder, "latest", step, err);
     if (at >= 0)
         close(at);
@@ -192,7 +192,7 @@ bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err) 
     return ok;
 }
 
-/* ---- what stays ---- */
+/* ---- removal ---- */
 
 struct steps {
     ZT_VEC(int64_t) list;
@@ -243,7 +243,7 @@ bool zt_checkpoint_clear(const char *folder, struct zt_err *err) {
     struct stat st;
     if (stat(folder, &st) != 0)
         return errno == ENOENT || fail(folder, "", "cannot be read", err);
-    /* pointers first, so that they never name what is gone */
+    /* pointers first, so that they never name a missing checkpoint */
     if (!remove_pointer(folder, "latest", err) || !remove_pointer(folder, "best", err))
         return false;
     return each_name(folder, remove_ours, NULL) || fail(folder, "", "cannot be read", err);
@@ -251,7 +251,7 @@ bool zt_checkpoint_clear(const char *folder, struct zt_err *err) {
 
 /* ---- finding ---- */
 
-/* What `latest` or `best`, the file `path` in the folder of checkpoints, names. */
+/* Returns the checkpoint that the file `path` (`latest` or `best`) names. */
 static char *follow(const char *folder, const char *path, struct zt_err *err) {
     struct zt_file_map map;
     char name[NAME_ROOM] = "", *to = NULL;
@@ -299,6 +299,6 @@ char *zt_checkpoint_find(const char *path, struct zt_err *err) {
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
         return follow_file(path, err);
     zt_fail(err, ZT_EXIT_DATA, "%s: %s", path,
-            zt_file_exists(path) ? "no checkpoint: there is no " ZT_MANIFEST " in it" : "no such folder");
+            zt_file_exists(path) ? "not a checkpoint: it has no " ZT_MANIFEST "" : "no such folder");
     return NULL;
 }

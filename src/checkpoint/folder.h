@@ -1,12 +1,13 @@
 /* The folder checkpoints/ of a run:
  *
- *     step-24/          a checkpoint: what its name says is whole, for it came there by one rename
- *     latest, best      "step-24" and a newline: the newest one, and that of the best evaluation
- *     .tmp-step-48/     one that is being written, or was when the program was killed
- *     .old-step-12/     one that is being removed
+ *     step-24/          a complete checkpoint; one rename gave it this name
+ *     latest, best      "step-24" and a newline: the newest checkpoint, and that of the best evaluation
+ *     .tmp-step-48/     a checkpoint that is being written, or was when the program was killed
+ *     .old-step-12/     a checkpoint that is being removed
  *
- * Rank 0 alone changes it. Whatever moment the program is killed at, `latest` names a checkpoint that is whole: files
- * are brought to the disk before the rename, the rename before `latest`, and what `latest` named goes after that. */
+ * Only rank 0 changes the folder. At any moment at which the program may be killed, `latest` names a complete
+ * checkpoint: files are flushed to disk before the rename, the rename before `latest` changes, and the old checkpoint
+ * is removed afterwards. */
 #ifndef ZT_CHECKPOINT_FOLDER_H
 #define ZT_CHECKPOINT_FOLDER_H
 
@@ -14,32 +15,34 @@
 
 #include <stdint.h>
 
-/* Its name in the run's folder. */
+/* The name of the folder within the run's folder. */
 #define ZT_CHECKPOINTS "checkpoints"
 
-/* All paths returned are free()d by the caller. `folder` is that of the checkpoints, FOLDER/checkpoints of a run. */
+/* Returns the temporary folder of a step. The caller frees all paths that these functions return with free(). `folder`
+ * is FOLDER/checkpoints of a run. */
 char *zt_checkpoint_temporary(const char *folder, int64_t step);
 
-/* Makes the folder, removes what a killed program left in it, and makes the temporary folder of a step. */
+/* Creates the folder, removes what a killed program left in it, and creates the temporary folder of a step. */
 bool zt_checkpoint_begin(const char *folder, int64_t step, struct zt_err *err);
-/* The temporary folder, whose files are on the disk, becomes step-N (in place of one of that name), and `latest`. */
+/* Renames the temporary folder, whose files are on disk, to step-N, replaces an existing one, and updates `latest`. */
 bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err);
-/* Gives up a temporary folder; harmless where there is none. */
+/* Removes a temporary folder, if it exists. */
 void zt_checkpoint_abandon(const char *folder, int64_t step);
-/* FOLDER/NAME says "step-N". */
+/* Writes "step-N" to FOLDER/NAME. */
 bool zt_checkpoint_point(const char *folder, const char *name, int64_t step, struct zt_err *err);
-/* The same where there is a checkpoint of that step; else the pointer goes. */
+/* The same if there is a checkpoint of that step; otherwise removes FOLDER/NAME. */
 bool zt_checkpoint_point_back(const char *folder, const char *name, int64_t step, struct zt_err *err);
-/* Of the checkpoints up to `step` the newest `keep` stay, and that of step `best`; 0: all stay. Those of later steps,
- * from which somebody went back, are left alone. */
+/* Removes checkpoints up to `step` except the newest `keep` (0: all) and that of step `best`. Later checkpoints, which
+ * remain when a run resumed from an earlier one, are not removed. */
 bool zt_checkpoint_prune(const char *folder, int64_t step, int64_t keep, int64_t best, struct zt_err *err);
-/* Removes all that this program writes there, for --overwrite; nothing else. */
+/* Removes all files that this program writes there, for --overwrite, and nothing else. */
 bool zt_checkpoint_clear(const char *folder, struct zt_err *err);
 
-/* The checkpoint that `path` means: one itself, what a file `latest` or `best` names, or the latest of a folder of
- * checkpoints or of a run. NULL with an error of ZT_EXIT_DATA where there is none. */
+/* Returns the checkpoint that `path` refers to: the folder itself, the target of a file `latest` or `best`, or the
+ * latest checkpoint of a folder of checkpoints or of a run. If there is none, returns NULL with an error
+ * (ZT_EXIT_DATA). */
 char *zt_checkpoint_find(const char *path, struct zt_err *err);
-/* The latest of a run; NULL with an error of ZT_EXIT_DATA, whose hint says so where the run has left none. */
+/* Returns the latest checkpoint of a run. If there is none, returns NULL with an error (ZT_EXIT_DATA) and a hint. */
 char *zt_checkpoint_latest(const char *run_folder, struct zt_err *err);
 
 #endif

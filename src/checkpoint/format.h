@@ -1,12 +1,12 @@
-/* What lies in a checkpoint's folder, as values and as bytes:
+/* The file format of a checkpoint:
  *
- *     weights.safetensors      trained tensors, then running statistics, whole, in the order of the model
+ *     weights.safetensors      trained tensors, then running statistics, in the order of the model
  *     optimizer.safetensors    NAME.STATE: the optimizer's arrays, state by state, each in the order of the model
- *     manifest.json            where the run stands, what it was made from, a checksum for every block of the others
+ *     manifest.json            position of the run, its inputs, a checksum for every block of the other files
  *
- * All of it is a function of the state of the run alone, never of ranks, ZeRO stage, pipeline or threads. Numbers are
- * little-endian fp32. Files are hostile when read: sizes are checked against the file in 64 bits before anything is
- * allocated. */
+ * The bytes are a function of the state of the run alone, independent of ranks, ZeRO stage, pipeline and threads.
+ * Numbers are little-endian fp32. The reader treats files as hostile: sizes are checked against the file in 64 bits
+ * before anything is allocated. */
 #ifndef ZT_CHECKPOINT_FORMAT_H
 #define ZT_CHECKPOINT_FORMAT_H
 
@@ -18,8 +18,8 @@
 struct cJSON;
 
 enum {
-    ZT_BLOCK_BYTES = 1 << 20,      /* of a file that one checksum covers; the last block is what remains */
-    ZT_STORED_TEXT_MAX = 16 << 20, /* bytes of a manifest, and of the header of a tensor file */
+    ZT_BLOCK_BYTES = 1 << 20,      /* bytes that one checksum covers; the last block of a file is shorter */
+    ZT_STORED_TEXT_MAX = 16 << 20, /* largest size of a manifest, and of the header of a tensor file */
     ZT_STORED_FILES = 2,
 };
 extern const char *const zt_stored_names[ZT_STORED_FILES]; /* weights, optimizer */
@@ -29,10 +29,10 @@ extern const char *const zt_stored_names[ZT_STORED_FILES]; /* weights, optimizer
 struct zt_stored_tensor {
     const char *name;
     struct zt_shape shape;
-    int64_t at, bytes; /* in the file */
+    int64_t at, bytes; /* position and size in the file */
 };
 
-/* A safetensors file of fp32 tensors that lie one after the other:
+/* A safetensors file of consecutive fp32 tensors:
  *
  *     8 bytes       length of the header, little-endian
  *     header        {"w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...} and spaces
@@ -42,68 +42,70 @@ struct zt_stored_tensor {
 struct zt_stored_file {
     struct zt_stored_tensor *tensors;
     int count;
-    int64_t bytes; /* of the whole file */
+    int64_t bytes; /* size of the file */
 };
 
-/* Fills `at` and `bytes` of the tensors and the file from names and shapes; writes all that stands in front of the data
- * to `head`. */
+/* Computes `at` and `bytes` of the tensors and the file from names and shapes, and writes everything before the data to
+ * `head`. */
 void zt_stored_layout(struct zt_stored_file *file, struct zt_text *head);
-/* The tensors of a mapped file, into `arena`. Only what zt_stored_layout() writes is taken: fp32, at most 8 axes, data
- * without holes in the order of the header, no name twice. Errors name the tensor; the caller puts the file in front.
- */
+/* Reads the list of tensors of a mapped file into `arena`. Accepts only what zt_stored_layout() writes: fp32, at most 8
+ * axes, data without gaps in the order of the header, unique names. Errors name the tensor; the caller prepends the
+ * file. */
 bool zt_stored_read(struct zt_stored_file *file, const struct zt_file_map *map, struct zt_arena *arena,
                     struct zt_err *err);
 
+/* Returns the number of checksum blocks of a file. */
 static inline int64_t zt_block_count(int64_t file_bytes) {
     return (file_bytes + ZT_BLOCK_BYTES - 1) / ZT_BLOCK_BYTES;
 }
 
-/* A key of the configuration that a step's numbers depend on, and its value as JSON. */
+/* A config key that affects the numbers of a step, and its value as JSON. */
 struct zt_recorded_key {
     const char *key, *value;
 };
 
-/* The blocks of a file, from `first` on, whose checksum is not the manifest's, each a problem that names the tensors in
- * it. False where there is one. */
+/* Checks the checksums of blocks first..last-1 of a file against `crc`. Each damaged block is a problem that names its
+ * tensors. Returns false if there is one. */
 bool zt_stored_check(const struct zt_stored_file *file, const struct zt_file_map *map, const uint32_t *crc,
                      int64_t first, int64_t last, struct zt_err *err);
 
 struct zt_manifest {
-    int64_t step;         /* steps done, skipped ones too */
-    int64_t epoch, batch; /* of the step that comes next; batch: its index in the epoch */
-    int64_t updates;      /* optimizer steps applied: the t of bias correction and of the learning rate */
-    int64_t samples;      /* of the training data */
+    int64_t step;         /* steps done, including skipped ones */
+    int64_t epoch, batch; /* of the next step; batch: index in the epoch */
+    int64_t updates;      /* optimizer updates: the t of bias correction and of the learning rate */
+    int64_t samples;      /* number of training samples */
     uint64_t seed;
     uint32_t model; /* zt_onnx_checksum() */
     const char *optimizer;
-    /* The dynamic loss scale (optim/scale.h). */
-    double scale; /* 0: there is none */
+    /* State of the dynamic loss scale (optim/scale.h). */
+    double scale; /* 0: none */
     int64_t since_overflow, hysteresis;
     /* The best evaluation so far. */
-    const char *best_metric; /* NULL: none yet */
+    const char *best_metric; /* NULL: none */
     double best_value;
     int64_t best_step;
     struct zt_recorded_key *keys;
     int key_count;
     int64_t file_bytes[ZT_STORED_FILES];
-    uint32_t *crc[ZT_STORED_FILES]; /* CRC-32C of each block */
-    uint32_t own_crc;               /* of the manifest's text up to its last line; set by reading */
+    uint32_t *crc[ZT_STORED_FILES]; /* CRC-32C by block */
+    uint32_t own_crc;               /* checksum of the manifest without its last line; set by reading */
 };
 
+/* Appends the manifest with its own checksum as text. */
 void zt_manifest_write(const struct zt_manifest *manifest, struct zt_text *to);
-/* Checks the manifest's own checksum first, then every field. Contents go to `arena`. */
+/* Checks the manifest's own checksum, then every field. Contents are allocated in `arena`. */
 bool zt_manifest_read(struct zt_manifest *manifest, const void *data, size_t bytes, struct zt_arena *arena,
                       struct zt_err *err);
 
-/* The same from the file in a checkpoint's folder, which errors name. */
+/* Reads the manifest in the checkpoint folder `folder`. Errors name the file. */
 bool zt_manifest_load(struct zt_manifest *manifest, const char *folder, struct zt_arena *arena, struct zt_err *err);
 
-/* "text" as a JSON string, quotes included. */
+/* Appends `text` as a JSON string with quotes. */
 void zt_stored_quote(struct zt_text *to, const char *text);
-/* Before any of this reads JSON, once a process: memory that cannot be had ends the process as everywhere (zt_malloc),
- * and is not taken for a file that does not parse. */
+/* Makes cJSON allocate with zt_malloc(), so that a lack of memory ends the process and is not reported as a syntax
+ * error. Must be called once before JSON is read. */
 void zt_stored_begin(void);
-/* Whether `item` is a whole number from 0 to 2^53, which is what a JSON number holds exactly. NULL is none. */
+/* Whether `item` is an integer from 0 to 2^53, the range that JSON numbers hold exactly. NULL is not. */
 bool zt_stored_whole(const struct cJSON *item, int64_t *to);
 
 #endif

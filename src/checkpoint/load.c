@@ -1,5 +1,5 @@
-/* Loading: every rank reads the manifest, checks its share of the blocks, and takes what it holds from the mapped
- * files. */
+/* Loading: every rank reads the manifest, checks its share of the blocks, and reads the slices that it holds from the
+ * mapped files. */
 #include "checkpoint/load.h"
 
 #include "checkpoint/record.h"
@@ -25,7 +25,7 @@ static bool read_manifest(struct loading *l) {
             zt_err_within(l->err, before, "%s", c->o.from));
 }
 
-/* Says which tensor is another than the run's; there is one, or the file is not from this program. */
+/* Reports the tensor that differs from those of the run. There is one, or another program wrote the file. */
 static bool compare_tensors(struct loading *l, int f) {
     const struct zt_stored_file *wanted = &l->c->files[f];
     struct zt_stored_file found;
@@ -36,20 +36,19 @@ static bool compare_tensors(struct loading *l, int f) {
         const struct zt_stored_tensor *have = i < found.count ? &found.tensors[i] : NULL,
                                       *want = i < wanted->count ? &wanted->tensors[i] : NULL;
         if (!want)
-            return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.200s\" is none of this run", have->name);
+            return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.200s\" does not belong to this run", have->name);
         if (!have || strcmp(have->name, want->name) != 0)
             return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.150s\" is missing%s%.150s", want->name,
-                           have ? "; in its place stands " : "", have ? have->name : "");
+                           have ? "; found in its place: " : "", have ? have->name : "");
         if (!zt_shape_equal(&have->shape, &want->shape))
             return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.150s\" is %s, in this run %s", want->name,
                            zt_shape_text(&have->shape, a), zt_shape_text(&want->shape, b));
     }
-    return zt_fail(l->err, ZT_EXIT_DATA, "the header is not as this program writes it");
+    return zt_fail(l->err, ZT_EXIT_DATA, "the header does not have the format of this program");
 }
 
 static bool hint_damage(struct loading *l) {
-    return zt_hint(l->err, "`ztrain verify %s` names all that is damaged; --resume takes an earlier checkpoint too",
-                   l->c->o.from);
+    return zt_hint(l->err, "`ztrain verify %s` lists all damage; --resume accepts an earlier checkpoint", l->c->o.from);
 }
 
 static bool check_file(struct loading *l, int f) {
@@ -78,14 +77,14 @@ static bool open_file(struct loading *l, int f) {
     return ok;
 }
 
-/* All ranks have checked their shares, and of the same checkpoint. */
+/* Checks that all ranks succeeded and loaded the same checkpoint. */
 static bool agree(struct loading *l) {
     struct zt_comm *world = l->c->o.world;
     double sum = l->manifest.own_crc;
     if (!world->api->sum(world, &sum, 1, l->err))
         return false;
     return sum == (double)l->manifest.own_crc * world->size ||
-           zt_fail(l->err, ZT_EXIT_DATA, "%s: the ranks do not see the same checkpoint", l->c->o.from);
+           zt_fail(l->err, ZT_EXIT_DATA, "%s: the ranks found different checkpoints", l->c->o.from);
 }
 
 static bool take(struct loading *l, void *to, int f, int64_t at, int64_t bytes) {
@@ -94,7 +93,7 @@ static bool take(struct loading *l, void *to, int f, int64_t at, int64_t bytes) 
            device->api->to_device((struct zt_device *)device, to, l->map[f].data + at, (size_t)bytes, l->err);
 }
 
-/* The parameters of one range that this rank holds. */
+/* Reads the parameters of one range that this rank holds. */
 static bool take_range(struct loading *l, const struct zt_range *range) {
     const struct zt_rank_plan *p = l->c->o.plan;
     const struct zt_stored_file *file = &l->c->files[ZT_WEIGHTS_FILE];
@@ -112,7 +111,7 @@ static bool take_range(struct loading *l, const struct zt_range *range) {
     return true;
 }
 
-/* The rule is the config's, the state that of the run before, unless that had none. */
+/* Reads the state of the loss scale, if the earlier run had one. The config gives its parameters. */
 static void take_scale(struct loading *l) {
     struct zt_scaling *s = &l->c->o.rank->scaling;
     const struct zt_manifest *m = &l->manifest;
@@ -152,7 +151,7 @@ static bool take_over(struct loading *l) {
     return r->device->api->synchronize(r->device, l->err);
 }
 
-/* Whether `from` is what this run's folder has of that step. */
+/* Whether `from` is the checkpoint of that step in this run's folder. */
 static bool is_own(const struct zt_checkpoints *c, int64_t step) {
     struct stat from, own;
     char name[32];

@@ -1,10 +1,11 @@
-/* Going on from a checkpoint. */
+/* Resuming from a checkpoint. */
 #ifndef ZT_CHECKPOINT_LOAD_H
 #define ZT_CHECKPOINT_LOAD_H
 
 #include "checkpoint/parts.h"
 
-/* Checks the checkpoint in c->o.from and takes it over: weights, statistics, optimizer, counters, best evaluation. */
+/* Checks the checkpoint c->o.from and loads it: weights, statistics, optimizer, counters, best evaluation. Collective.
+ */
 bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* manifest.json: out and in. Its last member is the checksum of all text before that line, so that a damaged manifest
- * is found before it is believed. */
+/* Writing and reading of manifest.json. Its last member is the checksum of all text before that line, so that a damaged
+ * manifest is detected before it is used. */
 #include "checkpoint/format.h"
 
 #include "base/crc.h"
@@ -11,7 +11,7 @@
 
 enum { VERSION = 1 };
 
-/* The last line, and the digits in it. */
+/* The last line, and its digits. */
 #define LAST_LINE "  \"crc32c\": \"%08x\"\n}\n"
 enum { LAST_BYTES = sizeof LAST_LINE - 1 + 8 - 4 };
 
@@ -65,7 +65,7 @@ static const char *text_of(const cJSON *root, const char *name) {
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
-/* Eight hexadecimal digits and nothing else. */
+/* Parses exactly eight hexadecimal digits. */
 static bool hexadecimal(const char *text, uint32_t *to) {
     *to = 0;
     if (!text || strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
@@ -90,7 +90,7 @@ static bool read_blocks(struct zt_manifest *m, const cJSON *item, int file, stru
     m->crc[file] = ZT_NEW_N(arena, uint32_t, count + 1);
     cJSON_ArrayForEach(crc, list) {
         if (!hexadecimal(cJSON_IsString(crc) ? crc->valuestring : NULL, &m->crc[file][at++]))
-            return zt_fail(err, ZT_EXIT_DATA, "%s: checksum %lld is none", name, (long long)at - 1);
+            return zt_fail(err, ZT_EXIT_DATA, "%s: checksum %lld is invalid", name, (long long)at - 1);
     }
     return true;
 }
@@ -107,7 +107,7 @@ static bool read_best(struct zt_manifest *m, const cJSON *best, struct zt_arena 
     return member(best, "step", &m->best_step, err);
 }
 
-/* Checkpoints of runs without one lack it. */
+/* Checkpoints of runs without a dynamic loss scale lack this member. */
 static bool read_scale(struct zt_manifest *m, const cJSON *scale, struct zt_err *err) {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(scale, "scale");
     if (!scale)
@@ -152,12 +152,11 @@ static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena 
     int64_t version = 0;
     int at = 0;
     if (!format || strcmp(format, "ztrain checkpoint") != 0)
-        return zt_fail(err, ZT_EXIT_DATA, "not the manifest of a checkpoint of ztrain");
+        return zt_fail(err, ZT_EXIT_DATA, "not the manifest of a ztrain checkpoint");
     if (!member(root, "version", &version, err))
         return false;
     if (version != VERSION)
-        return zt_fail(err, ZT_EXIT_DATA, "version %lld of the format, this program knows %d", (long long)version,
-                       VERSION);
+        return zt_fail(err, ZT_EXIT_DATA, "format version %lld, this program supports %d", (long long)version, VERSION);
     if (!member(root, "step", &m->step, err) || !member(root, "epoch", &m->epoch, err) ||
         !member(root, "batch", &m->batch, err) || !member(root, "updates", &m->updates, err) ||
         !member(root, "samples", &m->samples, err) || !read_seed(m, text_of(root, "seed"), err))
@@ -165,7 +164,7 @@ static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena 
     if (m->updates > m->step)
         return zt_fail(err, ZT_EXIT_DATA, "%lld updates in %lld steps", (long long)m->updates, (long long)m->step);
     if (!hexadecimal(text_of(root, "model"), &m->model))
-        return zt_fail(err, ZT_EXIT_DATA, "\"model\" is no hash");
+        return zt_fail(err, ZT_EXIT_DATA, "\"model\" is not a hash");
     if (!optimizer)
         return zt_fail(err, ZT_EXIT_DATA, "\"optimizer\" is missing");
     m->optimizer = zt_arena_strdup(arena, optimizer);
@@ -187,7 +186,7 @@ bool zt_manifest_read(struct zt_manifest *m, const void *data, size_t bytes, str
     m->own_crc = zt_crc32c(0, text, bytes - LAST_BYTES);
     snprintf(last, sizeof last, LAST_LINE, m->own_crc);
     if (memcmp(text + bytes - LAST_BYTES, last, LAST_BYTES) != 0)
-        return zt_fail(err, ZT_EXIT_DATA, "damaged: its text has not the checksum in its last line");
+        return zt_fail(err, ZT_EXIT_DATA, "damaged: the text does not match the checksum in its last line");
     cJSON *root = cJSON_ParseWithLength(text, bytes);
     bool ok = root ? read_root(m, root, arena, err) : zt_fail(err, ZT_EXIT_DATA, "no JSON");
     cJSON_Delete(root);

@@ -1,5 +1,5 @@
-/* What a run depends on, as a manifest keeps it: the model file, the number of samples, and every key of the
- * configuration that a step's numbers depend on. How the work is spread is none of them. */
+/* The record of a run in a manifest: the model file, the number of samples, and every config key that affects the
+ * numbers of a step. Keys of parallelism do not. */
 #include "checkpoint/record.h"
 
 #include "config/table.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys that say where, how often or for how long, but not what is computed. */
+/* Keys about devices, frequency and length, which do not affect the computation. */
 static const char *const left_out[] = {
     "train_micro_batch_size_per_gpu",
     "gradient_accumulation_steps",
@@ -30,11 +30,11 @@ static const char *const left_out[] = {
     "dataloader_*",
     "ztrain.data.path",
     "ztrain.data.eval_path",
-    "ztrain.data.samples", /* the number that is really there is recorded */
+    "ztrain.data.samples", /* the actual number is recorded */
     "ztrain.metrics",
     "ztrain.epochs",
     "ztrain.steps",
-    "ztrain.seed", /* has a place of its own: JSON numbers hold 53 bits of it */
+    "ztrain.seed", /* recorded separately, because JSON numbers hold only 53 bits */
     "ztrain.fuse",
     "ztrain.parallel.mode",
     "ztrain.parallel.schedule",
@@ -51,7 +51,7 @@ static const char *const left_out[] = {
 };
 enum { LEFT_OUT = sizeof left_out / sizeof left_out[0] };
 
-/* What decides which samples a step holds and what the optimizer's state means: without it there is no going on. */
+/* Keys that determine the samples of a step and the meaning of the optimizer state. They must not change. */
 static const char *const fixed[] = { "train_batch_size", "ztrain.data.shuffle", "ztrain.data.drop_last" };
 
 struct recorder {
@@ -73,7 +73,7 @@ static void record(struct recorder *r, const char *key, const cJSON *item) {
     cJSON_free(value);
 }
 
-/* Depth is that of the key table. */
+/* The depth of recursion is limited by the key table. */
 static void record_members(struct recorder *r, const char *prefix, const cJSON *object) {
     const cJSON *item;
     cJSON_ArrayForEach(item, object) {
@@ -122,7 +122,7 @@ static bool key_fits(const struct zt_session *s, const char *key, const char *wa
                    s->options->config, was ? was : "none");
 }
 
-/* A key that programs before this one did not have is as it was where it has its default. */
+/* Whether a key has its default value. A key that is missing in the record of an older program had its default. */
 static bool is_default(const char *key, const char *value) {
     for (size_t i = 0; i < zt_key_count(); i++) {
         const struct zt_key_row *row = zt_key_at(i);
@@ -145,10 +145,10 @@ bool zt_record_fits(const struct zt_session *s, const struct zt_manifest *stored
                     struct zt_err *err) {
     char was[32], is[32];
     if (stored->model != now->model)
-        return zt_fail(err, ZT_EXIT_DATA, "of another model than %s (checksum %08x, the model's is %08x)",
+        return zt_fail(err, ZT_EXIT_DATA, "made from another model than %s (checksum %08x, the model's is %08x)",
                        s->options->model, stored->model, now->model);
     if (stored->samples != now->samples)
-        return zt_fail(err, ZT_EXIT_DATA, "of a run on %lld samples, the data have %lld", (long long)stored->samples,
+        return zt_fail(err, ZT_EXIT_DATA, "made with %lld samples, the data have %lld", (long long)stored->samples,
                        (long long)now->samples);
     snprintf(was, sizeof was, "%llu", (unsigned long long)stored->seed);
     snprintf(is, sizeof is, "%llu", (unsigned long long)now->seed);

@@ -1,4 +1,4 @@
-/* What a manifest says of the run that wrote it, and whether another one may go on. */
+/* The record of a run in a manifest (model, data, config), and the check whether another run may resume from it. */
 #ifndef ZT_CHECKPOINT_RECORD_H
 #define ZT_CHECKPOINT_RECORD_H
 
@@ -6,14 +6,14 @@
 #include "checkpoint/format.h"
 #include "session/session.h"
 
-/* Fills what a manifest says of model, data and configuration. It takes the time to read the model's files, and so is
- * done when it is needed: by all ranks that load, and by rank 0 when the first checkpoint is saved. */
+/* Fills the manifest's fields about model, data and configuration. It reads the model's files, which takes time, so it
+ * is called only when needed: by all ranks that load, and by rank 0 when the first checkpoint is saved. */
 bool zt_record_make(const struct zt_session *session, struct zt_arena *arena, struct zt_manifest *to,
                     struct zt_err *err);
-/* Whether a run that `now` was recorded of may go on from `stored`. */
+/* Checks whether a run with the record `now` may resume from `stored`; otherwise reports errors. */
 bool zt_record_fits(const struct zt_session *session, const struct zt_manifest *stored, const struct zt_manifest *now,
                     struct zt_err *err);
-/* A row for every key whose value is another, of those that may be. */
+/* Prints a line for every config key that has changed and may change. */
 void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest *now, const struct zt_log *log);
 
 #endif

@@ -1,8 +1,8 @@
-/* Saving. Rank 0 makes the files at their full size, every rank writes what it owns where it belongs, and sends rank 0
- * the checksums of that; rank 0 writes the manifest and commits.
+/* Saving. Rank 0 creates the files at their full size. Every rank writes its slices to their places and sends the
+ * checksums to rank 0, which writes the manifest and commits.
  *
- *     rank 0    make the files | barrier | write own, sync | receive checksums | manifest, rename | barrier
- *     others                   | barrier | write own, sync | send checksums    |                  | barrier
+ *     rank 0    create files | barrier | write own, sync | receive checksums | manifest, rename | barrier
+ *     others                 | barrier | write own, sync | send checksums    |                  | barrier
  */
 #include "checkpoint/save.h"
 
@@ -52,10 +52,10 @@ static bool put(struct writer *w, int f, int64_t at, const void *data, int64_t b
     return true;
 }
 
-/* Contents that lie in the rank's memory. */
+/* Writes contents from the rank's memory. */
 static bool put_own(struct writer *w, int f, int64_t at, const void *from, int64_t bytes) {
     const struct zt_rank *r = w->c->o.rank;
-    if (!r->away)
+    if (!r->device_memory)
         return put(w, f, at, from, bytes);
     return zt_rank_fetch(r, w->c->bounce, from, (size_t)bytes, w->err) && put(w, f, at, w->c->bounce, bytes);
 }
@@ -87,13 +87,15 @@ static bool open_files(struct writer *w) {
         free(path);
         if (w->file[f] < 0) {
             fail(w, f, "cannot be opened");
-            return zt_hint(w->err, "all ranks write one file: the output folder must be on a file system they share");
+            return zt_hint(w->err,
+                           "all ranks write to the same file: the output folder must be on a shared file system");
         }
     }
     return true;
 }
 
-/* A slice belongs to one data rank whatever the layout, and a tensor that several stages hold to the first of them. */
+/* Writes this rank's slices. A slice belongs to one data-parallel rank in any layout, and a tensor on several stages to
+ * the first of them. */
 static bool write_slices(struct writer *w) {
     const struct zt_checkpoints *c = w->c;
     const struct zt_rank_plan *p = c->o.plan;
@@ -128,7 +130,7 @@ static bool sync_files(struct writer *w) {
         int fd = w->file[f], failed = fsync(fd);
         w->file[f] = -1;
         if ((close(fd) | failed) != 0)
-            return fail(w, f, "cannot be brought to the disk");
+            return fail(w, f, "cannot flush to disk");
     }
     return true;
 }

@@ -1,10 +1,10 @@
-/* Writing a checkpoint. */
+/* Saving a checkpoint. */
 #ifndef ZT_CHECKPOINT_SAVE_H
 #define ZT_CHECKPOINT_SAVE_H
 
 #include "checkpoint/parts.h"
 
-/* Writes checkpoints/step-N and makes it the latest. */
+/* Writes checkpoints/step-N and makes it the latest. Collective. */
 bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monitor *monitor, struct zt_err *err);
 
 #endif

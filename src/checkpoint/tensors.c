@@ -1,4 +1,4 @@
-/* Safetensors files: header out and in, and the checksums of their blocks. */
+/* Safetensors files: writing and reading of the header, and the checksums of blocks. */
 #include "checkpoint/format.h"
 
 #include "base/crc.h"
@@ -64,7 +64,7 @@ void zt_stored_layout(struct zt_stored_file *file, struct zt_text *head) {
 
 struct reader {
     struct zt_stored_file *file;
-    int64_t data_at, data_bytes, at; /* at: where the next tensor must begin */
+    int64_t data_at, data_bytes, at; /* at: offset at which the next tensor must begin */
     struct zt_map seen;
     struct zt_arena *arena;
     struct zt_err *err;
@@ -92,7 +92,7 @@ static bool read_shape(struct reader *r, const cJSON *item, struct zt_stored_ten
             return fail(r, t->name, "more than 8 axes");
         int64_t *to = &t->shape.dim[t->shape.rank++];
         if (!zt_stored_whole(dim, to))
-            return fail(r, t->name, "a dim is no whole number");
+            return fail(r, t->name, "a dimension is not a whole number");
         if (__builtin_mul_overflow(count, *to, &count))
             return fail(r, t->name, "its shape is larger than any file");
     }
@@ -109,7 +109,7 @@ static bool read_tensor(struct reader *r, const cJSON *item) {
     int64_t first, last;
     *t = (struct zt_stored_tensor){ .name = zt_arena_strdup(r->arena, name) };
     if (zt_map_get(&r->seen, t->name, -1) >= 0)
-        return fail(r, name, "stands there twice");
+        return fail(r, name, "appears twice");
     zt_map_put(&r->seen, t->name, r->file->count);
     if (!cJSON_IsString(dtype) || strcmp(dtype->valuestring, "F32") != 0)
         return fail(r, name, "dtype is not F32");
@@ -119,9 +119,9 @@ static bool read_tensor(struct reader *r, const cJSON *item) {
         !zt_stored_whole(offsets->child->next, &last))
         return fail(r, name, "data_offsets are not two whole numbers");
     if (first != r->at || last < first || last - first != t->bytes)
-        return fail(r, name, "data_offsets do not fit its shape and the tensor before");
+        return fail(r, name, "data_offsets do not match its shape and the previous tensor");
     if (last > r->data_bytes)
-        return fail(r, name, "ends behind the end of the file");
+        return fail(r, name, "ends after the end of the file");
     t->at = r->data_at + first;
     r->at = last;
     r->file->count++;
@@ -130,7 +130,7 @@ static bool read_tensor(struct reader *r, const cJSON *item) {
 
 static bool read_header(struct reader *r, const cJSON *root) {
     if (!cJSON_IsObject(root))
-        return zt_fail(r->err, ZT_EXIT_DATA, "the header is no JSON object");
+        return zt_fail(r->err, ZT_EXIT_DATA, "the header is not a JSON object");
     r->file->tensors = ZT_NEW_N(r->arena, struct zt_stored_tensor, cJSON_GetArraySize(root) + 1);
     const cJSON *item;
     cJSON_ArrayForEach(item, root) if (!read_tensor(r, item)) return false;
@@ -159,10 +159,10 @@ bool zt_stored_read(struct zt_stored_file *file, const struct zt_file_map *map, 
                         .arena = arena,
                         .err = err };
     bool ok = root ? read_header(&r, root)
-                   : zt_fail(err, ZT_EXIT_DATA, "the header is no JSON (byte %td)", end ? end - text : (ptrdiff_t)0);
+                   : zt_fail(err, ZT_EXIT_DATA, "the header is not JSON (byte %td)", end ? end - text : (ptrdiff_t)0);
     for (; ok && end < text + length; end++)
         if (*end != ' ')
-            ok = zt_fail(err, ZT_EXIT_DATA, "the header has something behind its end (byte %td)", end - text);
+            ok = zt_fail(err, ZT_EXIT_DATA, "text after the end of the header (byte %td)", end - text);
     cJSON_Delete(root);
     zt_map_finish(&r.seen);
     return ok;
@@ -170,7 +170,7 @@ bool zt_stored_read(struct zt_stored_file *file, const struct zt_file_map *map, 
 
 /* ---- checksums ---- */
 
-/* The tensors of a block, for its error. */
+/* Lists the tensors of a block for an error. */
 static void name_block(const struct zt_stored_file *file, int64_t first, int64_t last, char *to, size_t room) {
     int shown = 0, count = 0;
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* ztrain verify: all that can be said of a checkpoint without its model. */
+/* ztrain verify: checks everything about a checkpoint that does not need its model. */
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/format.h"
 

@@ -22,14 +22,14 @@ static char *file_in(struct zt_arena *arena, const char *folder, const char *kin
     return zt_arena_printf(arena, "%s/%s_%d.pb", folder, kind, index);
 }
 
-bool zt_arrays_read(struct zt_arrays *a, const char *kind, int index, const char *name, struct zt_tensor *tensor,
-                    bool *there, struct zt_err *err) {
+bool zt_arrays_read(struct zt_arrays *a, const struct zt_array_key *key, struct zt_tensor *tensor, bool *there,
+                    struct zt_err *err) {
     if (a->folder) {
-        const char *path = file_in(a->arena, a->options->inputs, kind, index), *stored;
+        const char *path = file_in(a->arena, a->options->inputs, key->kind, key->index), *stored;
         *there = zt_file_exists(path);
         return !*there || zt_onnx_read_tensor(path, a->arena, tensor, &stored, ZT_EXIT_DATA, err);
     }
-    const struct zt_npz_array *array = zt_npz_find(&a->npz, name);
+    const struct zt_npz_array *array = zt_npz_find(&a->npz, key->name);
     *there = array != NULL;
     if (array)
         *tensor = (struct zt_tensor){ array->dtype, array->shape, array->data };
@@ -54,12 +54,13 @@ static bool feed(struct zt_arrays *a, int index, struct zt_err *err) {
     struct zt_tensor tensor;
     bool there;
     if (v->dtype == ZT_UNDEFINED)
-        return zt_fail(err, ZT_EXIT_MODEL, "%s: input \"%s\" is no tensor (a sequence, map or optional): not supported",
-                       a->model->path, v->name);
+        return zt_fail(err, ZT_EXIT_MODEL,
+                       "%s: input \"%s\" is not a tensor (a sequence, map or optional): not supported", a->model->path,
+                       v->name);
     if (!zt_dtype_bytes(v->dtype))
-        return zt_fail(err, ZT_EXIT_MODEL, "%s: input \"%s\" has type %s, which ztrain does not compute with",
+        return zt_fail(err, ZT_EXIT_MODEL, "%s: input \"%s\" has type %s, which ztrain does not support",
                        a->model->path, v->name, zt_dtype_name(v->dtype));
-    if (!zt_arrays_read(a, "input", index, v->name, &tensor, &there, err))
+    if (!zt_arrays_read(a, &(struct zt_array_key){ "input", index, v->name }, &tensor, &there, err))
         return false;
     if (!there)
         return fail_missing_input(a, index, err);
@@ -72,7 +73,7 @@ static bool feed(struct zt_arrays *a, int index, struct zt_err *err) {
     return true;
 }
 
-/* An array named like an initializer takes its place: ONNX allows inputs with a default. */
+/* Arrays with the name of an initializer replace it: ONNX allows inputs with a default. */
 static bool override_initializers(struct zt_arrays *a, struct zt_err *err) {
     bool ok = true;
     for (int i = 0; i < a->npz.count; i++) {
@@ -102,7 +103,7 @@ static bool feed_all(struct zt_arrays *a, struct zt_err *err) {
 
 /* ---- the run ---- */
 
-/* A .npy file has no names: it can only be the one input of a model. */
+/* Opens a .npy file. It has no names, so the model must have a single input. */
 static bool open_npy(struct zt_arrays *a, struct zt_err *err) {
     const struct zt_graph *g = a->graph;
     struct zt_text names = { 0 };
@@ -110,7 +111,7 @@ static bool open_npy(struct zt_arrays *a, struct zt_err *err) {
         return zt_npz_read_npy(a->options->inputs, g->values[g->inputs[0]]->name, &a->npz, ZT_EXIT_DATA, err);
     for (int i = 0; i < g->input_count; i++)
         zt_text_add(&names, "%s%s=...", i ? ", " : "", g->values[g->inputs[i]]->name);
-    zt_fail(err, ZT_EXIT_DATA, "%s: is one array, a .npy file, but the model has %d inputs", a->options->inputs,
+    zt_fail(err, ZT_EXIT_DATA, "%s: holds one array (a .npy file), but the model has %d inputs", a->options->inputs,
             g->input_count);
     zt_hint(err, "numpy.savez('inputs.npz', %s)", names.at ? names.at : "");
     zt_text_finish(&names);
@@ -172,9 +173,9 @@ struct zt_tensor zt_arrays_value(const struct zt_arrays *a, int value) {
 
 /* ---- results ---- */
 
-bool zt_arrays_write(const struct zt_arrays *a, const char *kind, int index, const char *name,
-                     const struct zt_tensor *tensor, struct zt_err *err) {
-    return zt_onnx_write_tensor(file_in(a->arena, a->options->output, kind, index), name, tensor, err);
+bool zt_arrays_write(const struct zt_arrays *a, const struct zt_array_key *key, const struct zt_tensor *tensor,
+                     struct zt_err *err) {
+    return zt_onnx_write_tensor(file_in(a->arena, a->options->output, key->kind, key->index), key->name, tensor, err);
 }
 
 bool zt_arrays_write_npz(const struct zt_arrays *a, const char *file, const char *const *names,

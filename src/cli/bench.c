@@ -1,4 +1,4 @@
-/* ztrain bench: the combinations, one after the other. */
+/* ztrain bench: iterates over the combinations. */
 #include "cli/commands.h"
 #include "cli/bench.h"
 
@@ -17,7 +17,7 @@
 
 typedef ZT_VEC(char *) names;
 
-/* The parts of "a,b,c"; free each. */
+/* Splits "a,b,c"; the caller frees each part. */
 static names split(const char *list) {
     names parts = { 0 };
     for (const char *at = list;; at++) {
@@ -46,9 +46,8 @@ static bool read_numbers(const char *option, const char *list, int64_t most, num
     for (int i = 0; ok && i < parts.count; i++) {
         int64_t number = 0;
         if (!zt_text_number(parts.at[i], &number) || number < 1 || number > most)
-            ok =
-                zt_fail(err, ZT_EXIT_CONFIG, "--%s: \"%s\", allowed: whole numbers from 1 to %lld, with commas between",
-                        option, parts.at[i], (long long)most);
+            ok = zt_fail(err, ZT_EXIT_CONFIG, "--%s: \"%s\", allowed: comma-separated whole numbers from 1 to %lld",
+                         option, parts.at[i], (long long)most);
         zt_vec_push(to, number);
     }
     finish_names(&parts);
@@ -76,7 +75,7 @@ static bool make_rows(struct zt_bench *b, struct zt_err *err) {
     bool ok = read_modes(b, o->modes, err) && read_numbers("ranks", o->rank_list, 65536, &ranks, err) &&
               (!o->batch_sizes || read_numbers("batch-sizes", o->batch_sizes, INT64_MAX, &batches, err));
     if (batches.count == 0)
-        zt_vec_push(&batches, 0); /* that of the config */
+        zt_vec_push(&batches, 0); /* the batch size of the config */
     b->rows = zt_calloc((size_t)b->mode_count * (size_t)ranks.count * (size_t)batches.count + 1, sizeof *b->rows);
     for (int n = 0; ok && n < batches.count; n++)
         for (int r = 0; r < ranks.count; r++)
@@ -102,7 +101,7 @@ static void say_done(const struct zt_bench_progress *p, const struct zt_log *log
            (long long)p->row->batch, p->row->reason[0] ? ": " : "", p->row->reason);
 }
 
-/* Repeats are the outer loop, so that a slow minute of the machine does not fall on one combination alone. */
+/* Repeats are the outer loop, so that temporary load of the machine does not affect one combination alone. */
 static bool run_all(struct zt_bench *b, const char *folder, struct zt_err *err) {
     const struct zt_log *log = &b->options->log;
     struct zt_bench_progress progress = { .say = say_progress,
@@ -134,7 +133,7 @@ static void describe_machine(struct zt_bench *b) {
             break;
     if (file)
         fclose(file);
-    double load = 0; /* others that ran here: what was timed among them is no figure of a quiet machine */
+    double load = 0; /* load of other programs, which would distort the times */
     if (getloadavg(&load, 1) != 1)
         load = 0;
     snprintf(b->machine, sizeof b->machine, "%s, %d cores for this process, load average %.1f before the first run",
@@ -183,13 +182,13 @@ static bool take_folder(const struct zt_options *o, struct zt_folder_lock **lock
     free(path);
     if (ok)
         return true;
-    zt_fail(err, ZT_EXIT_DATA, "%s: the folder holds results already", o->output);
+    zt_fail(err, ZT_EXIT_DATA, "%s: the folder already holds results", o->output);
     return zt_hint(err, "choose another --output, or --overwrite");
 }
 
-/* mkdtemp's six characters take the place of its last. */
+/* Creates a temporary folder; mkdtemp replaces the last six characters. */
 static bool make_temporary(char *path, struct zt_err *err) {
-    return mkdtemp(path) || zt_fail(err, ZT_EXIT_DATA, "%s: cannot make the folder: %s", path, strerror(errno));
+    return mkdtemp(path) || zt_fail(err, ZT_EXIT_DATA, "%s: cannot create the folder: %s", path, strerror(errno));
 }
 
 bool zt_cli_bench(const struct zt_options *options, struct zt_err *err) {

@@ -1,57 +1,56 @@
 /* ztrain bench: one model and config under several parallel modes, numbers of ranks and batch sizes.
  *
- * Each combination is planned in this process and run as a child of it, the same program with other words, so that its
- * peak memory is its own. bench.c walks the combinations, bench_predict.c plans one, bench_run.c runs one,
- * bench_table.c makes numbers of what was measured, bench_page.c and bench_plot.c show them. */
+ * Each combination is planned in this process and run as a child process of the same program, so that its peak memory
+ * can be measured. bench.c iterates over the combinations, bench_predict.c plans one, bench_run.c runs one,
+ * bench_table.c computes and prints the results, bench_page.c and bench_plot.c write the page. */
 #ifndef ZT_CLI_BENCH_H
 #define ZT_CLI_BENCH_H
 
 #include "base/text.h"
 #include "session/options.h"
 
-/* What a name of --modes sets: ddp, dp, zero1, zero2, zero3, and ppS[-SCHEDULE][-zeroN], a pipeline of S stages. */
+/* The settings of a name in --modes: ddp, dp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN], a pipeline of S stages.
+ */
 enum { ZT_BENCH_SETS = 4, ZT_BENCH_WORD = 96 };
 struct zt_bench_mode {
     char name[ZT_BENCH_WORD];
-    char set[ZT_BENCH_SETS][ZT_BENCH_WORD]; /* "key.path=value", one after the other; "" behind the last */
-    bool same_bits; /* one of those that promise the same weights bit for bit at an equal number of ranks */
+    char set[ZT_BENCH_SETS][ZT_BENCH_WORD]; /* "key.path=value"; "" after the last one */
+    bool same_bits; /* one of the modes that give bitwise equal weights for equal numbers of ranks */
     bool pipeline;
 };
-/* Errors name the mode and what would do. */
+/* Parses the name of a mode. Errors name it and list the valid names. */
 bool zt_bench_mode(struct zt_bench_mode *mode, const char *name, struct zt_err *err);
 
-/* One combination: what was asked for, what the plan says, what was measured. Bytes are of the rank with most. */
+/* One combination: the request, the plan, the measurements. Bytes are those of the rank with the most. */
 struct zt_bench_row {
     const struct zt_bench_mode *mode;
     int ranks;
-    int64_t batch;            /* samples of a step; 0 until planned, where the config decides */
-    char reason[ZT_ERR_TEXT]; /* why there is nothing; "": it ran */
+    int64_t batch;            /* samples of a step; 0: set by the config, known after planning */
+    char reason[ZT_ERR_TEXT]; /* why it did not run; "": it ran */
 
-    /* planned */
+    /* from the plan */
     int64_t micro_batch, accumulation;
     int64_t predicted_bytes; /* parameters, gradients, optimizer, activations, workspace */
-    double planned_seconds;  /* of a step, with nominal figures of the machine or those of the named cluster */
-    double sent_bytes;       /* in collectives and messages of one step */
-    double planned_bubble;   /* share of the stages' time in which neither kernel nor collective runs; 0 without a
-                                pipeline */
+    double planned_seconds;  /* of a step, for this machine's nominal figures or the named cluster */
+    double sent_bytes;       /* bytes sent in collectives and messages of one step */
+    double planned_bubble;   /* share of the stages' time without kernels or collectives; 0 without a pipeline */
 
-    /* forecast by the runs themselves, whose plan knows what their own kernels and links take; means over the repeats
-     */
+    /* from the runs' own forecasts, which use measured kernels and links; means over the repeats */
     double forecast_seconds, forecast_bubble;
 
-    /* measured, over all repeats */
-    double *seconds; /* of the full steps behind the warm-up */
+    /* measured over all repeats */
+    double *seconds; /* seconds of the full steps after the warm-up */
     int count, room;
-    int repeats;            /* that ran to their end */
-    int64_t measured_bytes; /* largest resident memory over the ranks' processes, divided by the ranks */
-    double loss;            /* of the last step */
-    char weights[24];       /* the hash of the trained tensors */
-    bool unsteady;          /* a repeat gave another hash */
+    int repeats;            /* number of completed repeats */
+    int64_t measured_bytes; /* largest resident memory of all rank processes, divided by the ranks */
+    double loss;            /* loss of the last step */
+    char weights[24];       /* hash of the trained tensors */
+    bool unsteady;          /* repeats gave different hashes */
 
-    /* made of them by zt_bench_finish() */
+    /* computed by zt_bench_finish() */
     double median, low, high; /* seconds of a step: median and quartiles */
     double rate;              /* samples/s */
-    double efficiency; /* rate / (ranks x rate of the first row with one rank and this batch); NAN without such a row */
+    double efficiency; /* rate / (ranks x rate of the first row with one rank and this batch); NAN if there is none */
 };
 
 struct zt_bench {
@@ -60,42 +59,42 @@ struct zt_bench {
     int mode_count;
     struct zt_bench_row *rows;
     int row_count;
-    int64_t steps; /* of a run */
-    int warmup;    /* steps at the begin of a run that are not counted */
-    int repeats;   /* runs of a combination */
+    int64_t steps; /* steps of a run */
+    int warmup;    /* steps at the start of a run that are not counted */
+    int repeats;   /* runs of each combination */
     char machine[256], when[40];
 };
 
-/* The value below which the share `at` (0..1) of the sorted values lies, between two of them interpolated linearly;
- * NAN of none. */
+/* Returns the quantile `at` (0..1) of sorted values, with linear interpolation; NAN if count is 0. */
 double zt_bench_quantile(const double *sorted, int count, double at);
-/* Sorts the rows' seconds and fills what is made of them. */
+/* Sorts the rows' seconds and computes their statistics. */
 void zt_bench_finish(struct zt_bench_row *rows, int count);
-/* A sentence for each group of rows whose weights should agree and do not; nothing is added where all is well. */
+/* Appends a sentence for each group of rows whose weights should be equal and are not. */
 void zt_bench_warn(const struct zt_bench_row *rows, int count, struct zt_text *to);
 
-/* The results: aligned for reading, and with tabs between the columns under the same order of rows. */
+/* Print the results: as an aligned table, and tab-separated with the same order of rows. */
 void zt_bench_print(const struct zt_bench_row *rows, int count, FILE *to);
 void zt_bench_write_tsv(const struct zt_bench_row *rows, int count, FILE *to);
 
-/* Text for HTML: & < > " ' become entities, control characters but newline and tab question marks. */
+/* Escapes text for HTML: & < > " ' become entities, control characters except newline and tab become question marks. */
 void zt_bench_escape(struct zt_text *to, const char *text);
-/* index.html; `plots`: SVG elements to stand in it. */
+/* Writes index.html; `plots` are its SVG elements. */
 void zt_bench_write_page(const struct zt_bench *bench, const struct zt_text *plots, FILE *to);
-/* Has gnuplot draw the rows: adds one <figure> each to `plots`, nothing where there is no gnuplot. `folder` is for
- * its scripts and pictures. */
+/* Plots the rows with gnuplot and appends a <figure> each to `plots`; appends nothing if gnuplot is not installed.
+ * `folder` is for scripts and pictures. */
 bool zt_bench_plot(const struct zt_bench *bench, const char *folder, struct zt_text *plots, struct zt_err *err);
 
-/* Options of one combination, laid over those of the command; `set` is the caller's room for the assignments. */
+/* Computes the options of one combination from those of the command; `set` and `batch` are buffers of the caller for
+ * the assignments. */
 void zt_bench_overlay(const struct zt_bench *bench, const struct zt_bench_row *row, struct zt_options *options,
                       const char **set, char *batch);
-enum { ZT_BENCH_EXTRA_SETS = ZT_BENCH_SETS + 3 }; /* assignments that an overlay adds */
+enum { ZT_BENCH_EXTRA_SETS = ZT_BENCH_SETS + 3 }; /* number of assignments of an overlay */
 
-/* Plans the combination. Where the program refuses it, the row has the reason. */
+/* Plans the combination. If it is not possible, row->reason says why. */
 void zt_bench_predict(const struct zt_bench *bench, struct zt_bench_row *row);
 
-/* Runs it once in `folder`, which must not exist and is removed again. `say` is told how many steps are done. A run
- * that fails gives the row its reason; an error is what concerns bench itself. */
+/* Runs the combination once in `folder`, which must not exist and is removed afterwards. `say` receives the number of
+ * steps done. If the run fails, row->reason says why; `err` is for failures of bench itself. */
 struct zt_bench_progress {
     void (*say)(const struct zt_bench_progress *p, int64_t steps);
     const struct zt_bench *bench;
@@ -105,10 +104,10 @@ struct zt_bench_progress {
 };
 bool zt_bench_run(const struct zt_bench *bench, struct zt_bench_row *row, const char *folder,
                   const struct zt_bench_progress *progress, struct zt_err *err);
-/* Starts `argv` (ends with NULL) with both outputs into `log`; *pid -1: there is no such program. It ends with this
- * process. */
+/* Starts `argv` (ends with NULL) with both outputs to `log`; *pid is -1 if there is no such program. The child ends
+ * with this process. */
 bool zt_bench_start(char *const *argv, const char *log, int *pid, struct zt_err *err);
-/* Removes a folder and all in it, following no link. */
+/* Removes a folder and its contents without following links. */
 void zt_bench_remove(const char *folder);
 
 #endif

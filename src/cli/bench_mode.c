@@ -1,4 +1,4 @@
-/* The names of modes, and what they and the other figures of a combination set. */
+/* The names of modes, and the config keys that a combination sets. */
 #include "cli/bench.h"
 
 #include <ctype.h>
@@ -25,7 +25,7 @@ static bool take_digits(const char **at, char *to, size_t room) {
     return true;
 }
 
-/* "-zeroN" at the end is the ZeRO stage; what stands before it is the schedule, whatever its name. */
+/* Parses a pipeline mode: a final "-zeroN" is the ZeRO stage, the text before it the schedule. */
 static bool take_pipeline(struct zt_bench_mode *mode, const char *name) {
     char stages[8], zero[8] = "0", schedule[24] = "";
     if (strncmp(name, "pp", 2) != 0 || strlen(name) >= sizeof mode->name)
@@ -67,9 +67,9 @@ bool zt_bench_mode(struct zt_bench_mode *mode, const char *name, struct zt_err *
     }
     if (take_pipeline(mode, name))
         return true;
-    zt_fail(err, ZT_EXIT_CONFIG, "--modes: \"%s\" is no mode", name);
+    zt_fail(err, ZT_EXIT_CONFIG, "--modes: \"%s\" is not a mode", name);
     return zt_hint(err,
-                   "dp, ddp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN] for a pipeline of S stages, as "
+                   "dp, ddp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN] for a pipeline of S stages, for example "
                    "pp2-1f1b-zero1");
 }
 
@@ -86,7 +86,7 @@ void zt_bench_overlay(const struct zt_bench *bench, const struct zt_bench_row *r
     snprintf(batch, ZT_BENCH_WORD, "train_batch_size=%lld", (long long)row->batch);
     if (row->batch > 0)
         set[count++] = batch;
-    set[count++] = "ztrain.checkpoint.every_steps=0"; /* a run is timed, not kept */
+    set[count++] = "ztrain.checkpoint.every_steps=0"; /* runs are only timed and need no checkpoints */
     set[count++] = "ztrain.checkpoint.every_epochs=0";
     options->over.set = set;
     options->over.set_count = count;

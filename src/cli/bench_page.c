@@ -1,4 +1,4 @@
-/* The page of ztrain bench: one file with everything in it, well-formed as XML too. */
+/* The page of ztrain bench: one self-contained file, also well-formed XML. */
 #include "cli/bench.h"
 
 #include <math.h>
@@ -54,27 +54,29 @@ static const char head[] =
     "figure svg text { fill: currentColor; } figure svg g { color: inherit; }\n"
     "</style>\n</head>\n<body>\n";
 
-/* What each way trades, whether it was run or not. P: parameters, N: ranks. */
+/* The trade-offs of each mode, whether it was run or not. P: parameters, N: ranks. */
 static const char *const trades[][2] = {
     { "DP",
-      "One process, a thread for each replica: nothing to set up, but device 0 computes the loss, holds gradients and "
-      "optimizer state for all and sends the weights out again every step, so it fills first and the others wait." },
+      "One process with a thread for each replica: it needs no setup. Device 0 computes the loss, holds all gradients "
+      "and optimizer states and broadcasts the weights every step. Its memory fills first, and the other devices wait "
+      "for it." },
     { "DDP",
-      "Every rank holds everything and only gradients travel, behind the backward pass: the fastest where the model "
-      "fits, and no memory is saved however many ranks there are." },
+      "Every rank holds the whole model, and only gradients are communicated, overlapped with the backward pass. DDP "
+      "is the fastest mode if the model fits, but more ranks save no memory." },
     { "ZeRO 1",
-      "Optimizer states are split over the ranks: the bytes moved are those of DDP, and memory for Adam's states falls "
-      "to one N-th, at the price of gathering the weights after the update." },
+      "Optimizer states are sharded over the ranks. The traffic equals that of DDP, and the memory for Adam's states "
+      "falls to 1/N. The weights must be gathered after the update." },
     { "ZeRO 2",
-      "Gradients are split too: still the bytes of DDP without accumulation, but with it every micro-batch reduces, so "
-      "what is saved in memory is paid in traffic." },
+      "Gradients are sharded too. Without accumulation the traffic equals that of DDP. With accumulation every "
+      "micro-batch reduces its gradients, which trades memory for traffic." },
     { "ZeRO 3",
-      "Parameters are split as well and gathered around every use, forward and backward: memory falls with the number "
-      "of ranks, for half as many bytes again as DDP and waiting where a gather cannot hide behind compute." },
+      "Parameters are sharded as well and gathered before every use, forward and backward. Memory falls with the "
+      "number of ranks. The traffic is 1.5 times that of DDP, and ranks wait if a gather cannot overlap with "
+      "computation." },
 };
 
 static void write_trades(FILE *to) {
-    fputs("<h2>What the modes trade</h2>\n<dl>\n", to);
+    fputs("<h2>Trade-offs of the modes</h2>\n<dl>\n", to);
     for (size_t i = 0; i < sizeof trades / sizeof *trades; i++) {
         fprintf(to, "<dt>%s</dt>\n<dd>", trades[i][0]);
         add(to, trades[i][1]);
@@ -130,7 +132,7 @@ static void write_table(const struct zt_bench *b, FILE *to) {
         "<th>step, "
         "median<br/>ms</th><th>quartiles<br/>ms</th><th>forecast<br/>ms</th><th>samples/s</th><th>scaling<br/"
         ">efficiency</th>"
-        "<th>peak a rank,<br/>predicted</th><th>peak a rank,<br/>measured</th><th>sent by a rank<br/>a step, "
+        "<th>peak per rank,<br/>predicted</th><th>peak per rank,<br/>measured</th><th>sent per rank<br/>and step, "
         "planned</th>"
         "<th>bubble,<br/>forecast</th><th>loss at<br/>the end</th><th>weights</th></tr></thead>\n<tbody>\n",
         to);
@@ -139,11 +141,11 @@ static void write_table(const struct zt_bench *b, FILE *to) {
     fputs(
         "</tbody></table></div>\n"
         "<p class=\"quiet\">Efficiency is samples/s over ranks times the samples/s of one rank at the same batch. "
-        "Predicted are the five blocks of the plan (parameters, gradients, optimizer, activations, workspace) of the "
-        "rank with most; measured is resident memory, the program and its libraries included, over the ranks. Forecast "
-        "are a step's time and the bubble, by the run itself from what its own kernels and links took; bytes sent are "
-        "the plan's. The same numbers stand in <code>results.tsv</code>, with what the plan said of time and bubble "
-        "before anything had run.</p>\n",
+        "The predicted peak is the memory of the plan (parameters, gradients, optimizer, activations, workspace) for "
+        "the rank with the most. The measured peak is the resident memory of all ranks, including the program and its "
+        "libraries, divided by their number. Each run forecasts step time and bubble from the measured speed of its "
+        "own kernels and links. The plan gives the bytes sent. <code>results.tsv</code> has the same numbers, and the "
+        "plan's step time and bubble before any measurement.</p>\n",
         to);
 }
 
@@ -155,24 +157,24 @@ static void write_agreement(const struct zt_bench *b, FILE *to) {
     zt_bench_warn(b->rows, b->row_count, &warnings);
     fputs("<h2>Do the modes agree?</h2>\n", to);
     if (warnings.at) {
-        fputs("<p class=\"warning\">Weights differ where they should not: ", to);
+        fputs("<p class=\"warning\">Weights differ although they should be equal: ", to);
         add(to, warnings.at);
         fputs("</p>\n", to);
     } else if (promise > 1) {
         fputs(
-            "<p class=\"agree\">DDP and ZeRO 1 to 3 left the same weights, bit for bit, wherever ranks and batch are "
-            "the same; so did all repeats. Pipelines and DP add in another order and agree to rounding.</p>\n",
+            "<p class=\"agree\">For equal ranks and batch, DDP and ZeRO 1 to 3 give the same weights bit for bit, and "
+            "so do all repeats. Pipelines and DP add in another order and agree to rounding.</p>\n",
             to);
     } else {
         fputs(
-            "<p>Fewer than two rows promise the same bits (DDP and ZeRO 1 to 3 without accumulation), so there is "
+            "<p>Fewer than two rows must have equal weights (DDP and ZeRO 1 to 3 without accumulation), so there is "
             "nothing to compare.</p>\n",
             to);
     }
     zt_text_finish(&warnings);
 }
 
-/* " --name value", the value as a shell takes it; nothing where it is NULL. */
+/* Writes " --name value" quoted for a shell; nothing if the value is NULL. */
 static void write_option(const char *name, const char *value, FILE *to) {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+:,./@%";
     struct zt_text word = { 0 };
@@ -187,7 +189,7 @@ static void write_option(const char *name, const char *value, FILE *to) {
     zt_text_finish(&word);
 }
 
-/* A number that is below `least` was not given. */
+/* Writes an option with a number; a number below `least` was not given. */
 static void write_number_option(const char *name, int64_t value, int64_t least, FILE *to) {
     if (value >= least)
         fprintf(to, " --%s %lld", name, (long long)value);
@@ -232,7 +234,7 @@ void zt_bench_write_page(const struct zt_bench *b, const struct zt_text *plots, 
     if (plots->at)
         fwrite(plots->at, 1, plots->length, to);
     else
-        fputs("<p>There are none: gnuplot is not installed, or no combination ran.</p>\n", to);
+        fputs("<p>There are no plots: gnuplot is not installed, or no combination ran.</p>\n", to);
     write_trades(to);
     fputs("</body>\n</html>\n", to);
 }

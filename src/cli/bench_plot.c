@@ -1,4 +1,4 @@
-/* The plots of ztrain bench, by gnuplot. */
+/* The plots of ztrain bench, drawn by gnuplot. */
 #include "cli/bench.h"
 
 #include "base/file.h"
@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* Bars, a group for every combination that ran: columns 2 on of the data block, named by `titles`. */
+/* A bar chart with a group of bars for every combination that ran: columns from 2 on of the data block, named by
+ * `titles`. */
 struct plot {
     const char *name, *title, *unit, *titles[2];
     double scale;
@@ -59,7 +60,7 @@ static void write_script(const struct zt_bench *b, int plot, const char *picture
     fputc('\n', to);
 }
 
-/* The picture's <svg> element, without the prologue that only a file of its own needs. */
+/* Appends the <svg> element of the picture without the XML prologue. */
 static void add_picture(const struct zt_file_map *map, const char *title, struct zt_text *to) {
     const char *text = (const char *)map->data, *at = text ? memmem(text, map->size, "<svg", 4) : NULL;
     if (!at)

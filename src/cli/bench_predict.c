@@ -1,4 +1,4 @@
-/* What the plan says of one combination. */
+/* The plan of one combination. */
 #include "cli/bench.h"
 #include "device/threads.h"
 #include "plan/open.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The rank that sends most, the rank that holds most, the simulated step. */
+/* Reads the results of a plan: the most bytes sent by a rank, the most memory of a rank, the simulated step. */
 static void take(const struct zt_plan *plan, struct zt_bench_row *row) {
     row->predicted_bytes = zt_plan_most_bytes(plan);
     row->planned_seconds = plan->timeline.seconds;

@@ -1,4 +1,4 @@
-/* One run of one combination: a child, its log, its metrics, its memory. */
+/* One run of a combination: child process, log, metrics, memory. */
 #include "cli/bench.h"
 
 #include "base/file.h"
@@ -38,7 +38,7 @@ bool zt_bench_start(char *const *argv, const char *log, int *pid, struct zt_err 
     int problem = errno;
     close(to);
     close(told[1]);
-    if (forked && read(told[0], &why, sizeof why) > 0) { /* the pipe closes unread where the program started */
+    if (forked && read(told[0], &why, sizeof why) > 0) { /* the pipe closes without data if the program started */
         waitpid(*pid, NULL, 0);
         *pid = -1;
     }
@@ -58,7 +58,7 @@ void zt_bench_remove(const char *folder) {
     nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The path of the program that process `pid` runs, "" where it is gone. */
+/* Writes the path of the program that process `pid` runs, "" if it has ended. */
 static void program_of(int pid, char *to, size_t room) {
     char link[64];
     snprintf(link, sizeof link, "/proc/%d/exe", pid);
@@ -66,15 +66,15 @@ static void program_of(int pid, char *to, size_t room) {
     to[n > 0 ? n : 0] = 0;
 }
 
-/* What a process has been seen to take. */
+/* Memory observed of a process. */
 struct seen {
     int pid;
-    int64_t high, peak; /* with what it maps of others, and without */
+    int64_t high, peak; /* peak including and excluding shared memory of other ranks */
 };
 typedef ZT_VEC(struct seen) sights;
 
-/* What the process maps of others is asked for only when its peak has moved: the kernel looks at every page for it, in
- * the process's own time, which is what is to be measured. */
+/* Reads the peak of a process. Shared memory of other ranks is read only if the peak has changed, because the kernel
+ * then visits every page within the process's own time, which is being measured. */
 static int64_t peak_of(sights *all, int pid) {
     int i = 0;
     while (i < all->count && all->at[i].pid != pid)
@@ -88,9 +88,9 @@ static int64_t peak_of(sights *all, int pid) {
     return s->peak;
 }
 
-/* Peaks (the kernel's own figure for a finished child would do but for counting what its parent held when it was
- * forked) of the process and all below it that run this program; where there are some below, they are the ranks, and it
- * has only started them. */
+/* Returns the sum of the peaks of the process and its descendants that run this program. If there are descendants,
+ * these are the ranks, and the process itself only started them. (The kernel's figure for a finished child is not used,
+ * because it includes the parent's memory at fork.) */
 static int64_t peak_below(sights *all, int pid, const char *self, int depth) {
     char path[64], program[4096];
     int64_t below = 0;
@@ -105,9 +105,9 @@ static int64_t peak_below(sights *all, int pid, const char *self, int depth) {
     return below ? below : strcmp(program, self) == 0 ? peak_of(all, pid) : 0;
 }
 
-/* ---- what a run leaves ---- */
+/* ---- output of a run ---- */
 
-/* The number behind "name": in a line of metrics.jsonl; NAN: none. */
+/* Returns the number after "name": in a line of metrics.jsonl; NAN: none. */
 static double number_of(const char *line, const char *name) {
     char key[40];
     snprintf(key, sizeof key, "\"%s\": ", name);
@@ -115,7 +115,7 @@ static double number_of(const char *line, const char *name) {
     return at && strncmp(at + strlen(key), "null", 4) != 0 ? strtod(at + strlen(key), NULL) : NAN;
 }
 
-/* The full steps behind the warm-up go to the row; the last, smaller step of an epoch takes another time. */
+/* Adds the full steps after the warm-up to the row; the smaller last step of an epoch is not counted. */
 static int64_t read_metrics(const struct zt_bench *bench, struct zt_bench_row *row, const char *path, bool keep) {
     char line[2048];
     int64_t steps = 0;
@@ -152,7 +152,7 @@ static void take_weights(struct zt_bench_row *row, const char *line) {
     snprintf(row->weights, sizeof row->weights, "%s", hash);
 }
 
-/* The hash, or the first error as the reason. */
+/* Reads the hash, or the first error as the reason. */
 static void read_log(struct zt_bench_row *row, const char *path, int status) {
     char line[2048];
     FILE *file = fopen(path, "r");
@@ -170,7 +170,7 @@ static void read_log(struct zt_bench_row *row, const char *path, int status) {
         snprintf(row->reason, sizeof row->reason, "ended with status %d and no message", WEXITSTATUS(status));
 }
 
-/* The line of plan.txt that the run has written anew with what it measured of itself. */
+/* Reads the forecast in plan.txt, which the run rewrote after its own measurements. */
 static void read_forecast(struct zt_bench_row *row, const char *path) {
     char line[2048];
     double ms, percent;
@@ -180,7 +180,7 @@ static void read_forecast(struct zt_bench_row *row, const char *path) {
             continue;
         double before = row->repeats;
         row->forecast_seconds = (before * row->forecast_seconds + 1e-3 * ms) / (before + 1);
-        if (row->mode->pipeline) /* elsewhere the waits in a forecast are those for collectives */
+        if (row->mode->pipeline) /* without a pipeline, the idle time of a forecast is waiting for collectives */
             row->forecast_bubble = (before * row->forecast_bubble + 1e-2 * percent) / (before + 1);
         break;
     }
@@ -260,12 +260,12 @@ bool zt_bench_run(const struct zt_bench *bench, struct zt_bench_row *row, const 
     add_words(&w, &options, number);
     bool ok = zt_file_make_folder(folder, err) && zt_bench_start(w.at, log, &pid, err);
     if (ok && pid < 0)
-        ok = zt_fail(err, ZT_EXIT_RUN, "%s: the program is not there any more", self);
+        ok = zt_fail(err, ZT_EXIT_RUN, "%s: the program no longer exists", self);
     if (ok) {
         int status = wait_for(pid, self, progress, metrics, row);
         read_log(row, log, status);
         if (!row->reason[0] && read_metrics(bench, row, metrics, true) < bench->steps)
-            snprintf(row->reason, sizeof row->reason, "it ended before its last step");
+            snprintf(row->reason, sizeof row->reason, "the run ended before its last step");
         if (!row->reason[0]) {
             read_forecast(row, plan);
             row->repeats++;

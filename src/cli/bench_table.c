@@ -1,4 +1,4 @@
-/* Numbers of what was measured: median and quartiles, rates, efficiency, and whether weights agree. */
+/* Statistics of the measurements: median and quartiles, rates, efficiency, and whether weights agree. */
 #include "cli/bench.h"
 
 #include "base/sort.h"
@@ -40,7 +40,7 @@ void zt_bench_finish(struct zt_bench_row *rows, int count) {
     }
 }
 
-/* The first row of the group that row `i` must agree with; i where it is the first, -1 where it need not. */
+/* Returns the first row whose weights row `i` must equal; i if it is the first, -1 if there is no such requirement. */
 static int partner(const struct zt_bench_row *rows, int i) {
     if (!ran(&rows[i]) || !rows[i].mode->same_bits || rows[i].accumulation > 1)
         return -1;
@@ -55,10 +55,11 @@ void zt_bench_warn(const struct zt_bench_row *rows, int count, struct zt_text *t
     for (int i = 0; i < count; i++) {
         int k = partner(rows, i);
         if (rows[i].unsteady)
-            zt_text_add(to, "%s on %d ranks, batch %lld: the runs of it gave different weights.\n", rows[i].mode->name,
+            zt_text_add(to, "%s on %d ranks, batch %lld: repeated runs gave different weights.\n", rows[i].mode->name,
                         rows[i].ranks, (long long)rows[i].batch);
         if (k >= 0 && strcmp(rows[k].weights, rows[i].weights) != 0)
-            zt_text_add(to, "%s and %s on %d ranks, batch %lld: weights %s and %s, which should be the same bits.\n",
+            zt_text_add(to,
+                        "%s and %s on %d ranks, batch %lld: weights %s and %s, which should be equal bit for bit.\n",
                         rows[k].mode->name, rows[i].mode->name, rows[i].ranks, (long long)rows[i].batch,
                         rows[k].weights, rows[i].weights);
     }

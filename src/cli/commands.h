@@ -1,9 +1,10 @@
-/* The subcommands: one file each, one row each in main.c (struct zt_command_row). */
+/* The commands: one file each, and one row each in main.c (struct zt_command_row). */
 #ifndef ZT_CLI_COMMANDS_H
 #define ZT_CLI_COMMANDS_H
 
 #include "session/options.h"
 
+/* Each runs its command with parsed options. It prints results to standard output and returns false with an error. */
 bool zt_cli_train(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_plan(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err);

@@ -1,6 +1,6 @@
-/* ztrain diff: the first step, node and tensor in which two runs part, from the hashes that each left
- * (ztrain.hashes). Runs of different layouts are compared tensor by tensor where both have a tensor of that name from
- * the same samples. The exit status is 0 where all that could be compared is equal, and 1 where something differs. */
+/* ztrain diff: finds the first step, node and tensor in which two runs differ, from their hashes (ztrain.hashes). Runs
+ * of different layouts are compared tensor by tensor if both have a tensor of that name for the same samples. The exit
+ * status is 0 if all compared tensors are equal, otherwise 1. */
 #include "cli/commands.h"
 
 #include "run/rank/hashes.h"
@@ -18,14 +18,14 @@ struct run {
     const char *folder;
     struct zt_hash_file *ranks;
     int count;
-    uint32_t steps; /* the last one that all ranks have hashes of */
+    uint32_t steps; /* the last step for which all ranks have hashes */
 };
 
-/* One hash with all that is compared or told about it. */
+/* A hash with the fields that are compared or printed. */
 struct entry {
     uint32_t step, data_rank, micro_batch;
-    int id;        /* of its node and tensor, the same number in both runs */
-    int64_t order; /* its place in the rank's step */
+    int id;        /* number of its node and tensor, equal in both runs */
+    int64_t order; /* position in the rank's step */
     const struct zt_hash_file *from;
     const struct zt_hash_record *record;
 };
@@ -44,7 +44,7 @@ static bool read_rank(struct run *run, int rank, struct zt_err *err) {
     if (ok && (f->place.rank != (uint32_t)rank || (rank && f->place.ranks != run->ranks[0].place.ranks) ||
                (rank && f->place.stages != run->ranks[0].place.stages) ||
                (rank && f->place.rows != run->ranks[0].place.rows)))
-        ok = zt_fail(err, ZT_EXIT_DATA, "%s: not of rank %d of the same run as hashes-0.bin", path, rank);
+        ok = zt_fail(err, ZT_EXIT_DATA, "%s: not from rank %d of the run of hashes-0.bin", path, rank);
     free(path);
     return ok;
 }
@@ -55,10 +55,10 @@ static bool read_run(struct run *run, const char *folder, struct zt_err *err) {
     free(first);
     *run = (struct run){ .folder = folder, .steps = UINT32_MAX };
     if (!there) {
-        zt_fail(err, ZT_EXIT_DATA, "%s: holds no hashes of a run (hashes-0.bin)", folder);
-        return zt_hint(err, "train with --set ztrain.hashes=N to leave those of the first N steps");
+        zt_fail(err, ZT_EXIT_DATA, "%s: no hashes of a run (hashes-0.bin)", folder);
+        return zt_hint(err, "train with --set ztrain.hashes=N to write the hashes of the first N steps");
     }
-    run->ranks = zt_calloc(65536, sizeof *run->ranks); /* a file promises no more ranks than that */
+    run->ranks = zt_calloc(65536, sizeof *run->ranks); /* the largest number of ranks in a file */
     for (int rank = 0; rank == 0 || rank < (int)run->ranks[0].place.ranks; rank++) {
         run->count = rank + 1;
         if (!read_rank(run, rank, err))
@@ -117,9 +117,9 @@ static int by_key(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* What comes before what in a run: micro-batches one after the other, forward up the stages, backward down, and in a
- * stage as its ranks ran; of two ranks that part at the same place, the lower. The order of a rank alone would not do:
- * a stage runs few nodes before it passes on what another made of many. */
+/* Orders hashes in time: by micro-batch, forward stages upwards, backward stages downwards, within a stage in the
+ * rank's order; of two ranks at the same position, the lower one first. The order of a rank alone is not enough,
+ * because a stage may run few nodes before it forwards the results of many nodes of another stage. */
 static int by_place(const void *a, const void *b) {
     const struct entry *x = a, *y = b;
     uint32_t backward = tensor_of(x)->backward;
@@ -142,8 +142,8 @@ static int by_key_and_place(const void *a, const void *b) {
 }
 
 struct result {
-    struct entry parts[2];  /* the first that differ, of A and of B */
-    struct entry shapes[2]; /* the first of different type */
+    struct entry parts[2];  /* the first difference, of A and of B */
+    struct entry shapes[2]; /* the first pair with different types */
     int64_t compared, differ, other_type, other_samples, alone[2];
 };
 
@@ -201,9 +201,9 @@ static void print_layout(const struct run *run) {
 
 static void print_notes(const struct run *runs, const struct result *r, bool same_samples) {
     if (!same_samples)
-        printf("The runs cut their batches differently, so tensors hold other samples and are not compared.\n");
+        printf("The runs divide batches differently, so their tensors hold different samples and are not compared.\n");
     if (r->other_type) {
-        printf("%lld tensors are of different shape or type and were not compared; the first: ",
+        printf("%lld tensors have different shapes or types and were not compared; the first: ",
                (long long)r->other_type);
         print_tensor(&r->shapes[0]);
         for (int i = 0; i < 2; i++)
@@ -218,7 +218,7 @@ static void print_result(const struct run *runs, const struct result *r, bool sa
     print_layout(&runs[0]);
     print_layout(&runs[1]);
     if (r->differ) {
-        printf("The runs part at ");
+        printf("The runs first differ at ");
         print_tensor(&r->parts[0]);
         for (int i = 0; i < 2; i++)
             print_place(runs[i].folder, &r->parts[i]);
@@ -250,7 +250,7 @@ bool zt_cli_diff(const struct zt_options *options, struct zt_err *err) {
         print_result(runs, &r, same_samples);
         ok = r.differ == 0 && r.compared > 0;
         if (!ok)
-            err->code = ZT_EXIT_RUN; /* a finding, told on stdout; no error to print */
+            err->code = ZT_EXIT_RUN; /* a result on stdout, without an error message */
         zt_map_finish(&ids);
         zt_arena_destroy(arena);
     }

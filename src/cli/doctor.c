@@ -1,4 +1,4 @@
-/* ztrain doctor: what this machine and this build have, what is missing and how to get it. Finding something missing is
+/* ztrain doctor: lists what this machine and this build have, what is missing and how to install it. Missing parts are
  * no failure: the exit status is 0. */
 #include "ops/cpu/cpu.h"
 #include "cli/commands.h"
@@ -17,7 +17,7 @@
 
 struct finding {
     const char *what;
-    bool found, wanted; /* wanted: a feature misses it; else it is just not there */
+    bool found, wanted; /* wanted: a feature needs it; otherwise it is optional */
     char says[4200], hint[ZT_ERR_TEXT];
 };
 
@@ -27,7 +27,7 @@ static void print(const struct finding *f) {
         printf("%-8s %-12s hint: %s\n", "", "", f->hint);
 }
 
-/* The value of "key<spaces>: value" in a file of such lines, "" where there is none. */
+/* Reads the value of "key<spaces>: value" in a file of such lines, "" if there is none. */
 static void read_value(const char *path, const char *key, char *to, size_t room) {
     char line[512];
     FILE *file = fopen(path, "r");
@@ -75,21 +75,21 @@ static void find_onednn(struct finding *f) {
     const char *version = zt_cpu_onednn();
     f->found = *version != 0;
     snprintf(f->says, sizeof f->says, "%s",
-             f->found ? version : "this build has none: convolutions run on the reference kernels");
+             f->found ? version : "not in this build: convolutions run on the reference kernels");
     if (!f->found)
         snprintf(f->hint, sizeof f->hint, "apt-get install libdnnl-dev, and build with -Ddnnl=enabled");
 }
 
 static void find_libcrypto(struct finding *f) {
     f->found = true;
-    snprintf(f->says, sizeof f->says, "%s: ranks over TCP prove their secret with it", zt_mac_library());
+    snprintf(f->says, sizeof f->says, "%s: authenticates ranks over TCP", zt_mac_library());
 }
 
 static void find_cuda(struct finding *f) {
     struct zt_err err = { 0 };
     struct zt_device *device = zt_device_open("cuda", -1, 1, NULL, &err);
     f->found = device != NULL;
-    snprintf(f->says, sizeof f->says, "%s", device ? "the module and its first device open" : err.text[0]);
+    snprintf(f->says, sizeof f->says, "%s", device ? "the module and its first device can be opened" : err.text[0]);
     if (device)
         device->api->destroy(device);
     else
@@ -100,7 +100,7 @@ static void find_gpus(struct finding *f) {
     f->found = zt_gpus_find(f->says, sizeof f->says);
 }
 
-/* What the module of the GPUs loads. It is none of a machine without a GPU to miss. */
+/* Prints the libraries that the CUDA module loads. They are optional on a machine without a GPU. */
 static void print_libraries(void) {
     for (const struct zt_library *l = zt_libraries; l->name; l++) {
         struct finding f = { .what = l->name };
@@ -111,7 +111,7 @@ static void print_libraries(void) {
     }
 }
 
-/* An executable of the search path. */
+/* Finds an executable in the search path. */
 static void find_tool(struct finding *f, const char *name, const char *what_for, const char *package) {
     const char *path = getenv("PATH");
     char file[4000];
@@ -122,7 +122,7 @@ static void find_tool(struct finding *f, const char *name, const char *what_for,
     if (f->found)
         snprintf(f->says, sizeof f->says, "%s: %s", file, what_for);
     else
-        snprintf(f->says, sizeof f->says, "%s need it", what_for);
+        snprintf(f->says, sizeof f->says, "needed for %s", what_for);
     if (!f->found)
         snprintf(f->hint, sizeof f->hint, "apt-get install %s", package);
 }

@@ -1,4 +1,4 @@
-/* ztrain evaluate: the weights of the file on the evaluation data, one rank. */
+/* ztrain evaluate: evaluates the weights of the model file on the evaluation data, on one rank. */
 #include "cli/commands.h"
 
 #include "base/mapped.h"
@@ -28,12 +28,12 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
     return ok;
 }
 
-/* Loss and metrics on the evaluation data with the weights of the file, one row on stdout. */
+/* Prints loss and metrics of the evaluation data as one row. */
 static bool evaluate(struct zt_session *s, struct zt_err *err) {
     struct zt_eval_result result;
     if (!s->eval_source) {
         zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.data.eval_path: there are no evaluation data", s->options->config);
-        return zt_hint(err, "ztrain.data.eval_path names them, and so does --data FORMAT:PATH");
+        return zt_hint(err, "set ztrain.data.eval_path, or use --data FORMAT:PATH");
     }
     if (s->config->ranks > 1)
         return zt_fail(err, ZT_EXIT_CONFIG, "evaluate runs on one rank, not on %d", s->config->ranks);
@@ -54,7 +54,7 @@ static bool evaluate(struct zt_session *s, struct zt_err *err) {
     if (isfinite(result.loss))
         printf("{\"loss\": %.9g", result.loss);
     else
-        printf("{\"loss\": null"); /* JSON has no other word for it */
+        printf("{\"loss\": null"); /* JSON has no non-finite numbers */
     if (!isnan(result.accuracy))
         printf(", \"accuracy\": %.9g", result.accuracy);
     printf(", \"samples\": %lld}\n", (long long)s->eval_source->samples);

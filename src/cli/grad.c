@@ -1,7 +1,7 @@
 /* ztrain grad: sum over outputs of cotangent * d output / d x, for every float input and trainable initializer x.
  *
- * The graph is run forward eagerly first, so that the backward nodes are built for concrete shapes and contents,
- * data-dependent ones included; then they are run in the order they were made. */
+ * The graph first runs forward eagerly, so that the backward nodes are built for concrete shapes and contents, also
+ * data-dependent ones. Then the backward nodes run in the order of their creation. */
 #include "cli/commands.h"
 
 #include "cli/arrays.h"
@@ -44,7 +44,7 @@ static bool read_cotangent(struct product *p, int output, bool *any, struct zt_e
     struct zt_tensor tensor;
     bool there;
     snprintf(name, sizeof name, "grad_output_%d", output);
-    if (!zt_arrays_read(&p->arrays, "grad_output", output, name, &tensor, &there, err))
+    if (!zt_arrays_read(&p->arrays, &(struct zt_array_key){ "grad_output", output, name }, &tensor, &there, err))
         return false;
     if (!there)
         return true;
@@ -82,7 +82,7 @@ static bool read_cotangents(struct product *p, struct zt_err *err) {
     return true;
 }
 
-/* ---- what is asked for ---- */
+/* ---- requested gradients ---- */
 
 static void list_wanted(struct product *p) {
     struct zt_graph *g = p->arrays.graph;
@@ -110,7 +110,7 @@ static bool differentiate(struct product *p, struct zt_err *err) {
 
 /* ---- results ---- */
 
-/* The gradient of wanted[i]; zeros where no path leads to it. */
+/* Returns the gradient of wanted[i]; zeros if no path leads to it. */
 static struct zt_tensor gradient(const struct product *p, int i) {
     if (p->grads[i] >= 0)
         return zt_arrays_value(&p->arrays, p->grads[i]);
@@ -127,15 +127,17 @@ static bool write_gradients(const struct product *p, struct zt_err *err) {
     for (int i = 0; i < count; i++) {
         names[i] = a->graph->values[p->wanted.at[i]]->name;
         tensors[i] = gradient(p, i);
-        if (i < p->inputs && !zt_arrays_write(a, "grad_input", p->index[i], names[i], &tensors[i], err))
+        if (i < p->inputs &&
+            !zt_arrays_write(a, &(struct zt_array_key){ "grad_input", p->index[i], names[i] }, &tensors[i], err))
             return false;
     }
     return zt_arrays_write_npz(a, "grad_params.npz", names + p->inputs, tensors + p->inputs, count - p->inputs, err);
 }
 
-/* ---- the joint graph as a file ---- */
+/* ---- the graph as a file ---- */
 
-/* Outputs of the file: the model's, then grad_input_N for float input N, then grad:NAME for parameter NAME. */
+/* Names the outputs of the file: the model's, then grad_input_N for float input N, then grad:NAME for parameter NAME.
+ */
 static const char *gradient_name(const struct product *p, int i) {
     struct zt_arena *arena = p->arrays.arena;
     return i < p->inputs ? zt_arena_printf(arena, "grad_input_%d", p->index[i])

@@ -1,4 +1,4 @@
-/* What SUBCOMMAND --help says in front of the options. */
+/* The texts of COMMAND --help, before the list of options. */
 #ifndef ZT_CLI_HELP_H
 #define ZT_CLI_HELP_H
 

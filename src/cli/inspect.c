@@ -1,5 +1,5 @@
-/* ztrain inspect: what a model holds and what training would make of it. Reports what is not supported, without
- * failing. */
+/* ztrain inspect: prints the contents of a model and what training would use. Unsupported parts are listed and are no
+ * failure. */
 #include "cli/commands.h"
 
 #include "graph/passes/lower.h"
@@ -26,15 +26,15 @@ struct use {
 
 struct inspection {
     struct zt_onnx *model;
-    struct zt_graph *g; /* calls of functions written out */
-    int plain;          /* nodes of it; behind them stand those of bodies */
-    bool *needed;       /* by value: some output of the graph needs it */
+    struct zt_graph *g; /* the model with functions inlined */
+    int plain;          /* number of its own nodes; nodes of branches and loops follow */
+    bool *needed;       /* by value: an output of the graph needs it */
     ZT_VEC(struct use) uses;
-    struct zt_err problems; /* nodes that cannot run, needed ones */
-    struct zt_err notes;    /* and those that nothing needs */
-    bool *held_up;          /* by output of the graph: a node it needs cannot run */
-    int constants;          /* nodes that hold nothing but a float tensor of one axis or more */
-    struct zt_err inside;   /* and those in bodies */
+    struct zt_err problems; /* needed nodes that cannot run */
+    struct zt_err notes;    /* unneeded nodes that cannot run */
+    bool *held_up;          /* by output of the graph: it needs a node that cannot run */
+    int constants;          /* number of Constant nodes that hold a float tensor of at least one axis */
+    struct zt_err inside;   /* nodes in branches and loops that cannot run */
 };
 
 static void print_text(const char *text, int width) {
@@ -107,7 +107,7 @@ static int by_name(const void *a, const void *b) {
     return order ? order : strcmp(x->op_type, y->op_type);
 }
 
-/* Which outputs nodes without a row hold up. */
+/* Marks the outputs that need nodes without a row. */
 static void mark_held_up(struct inspection *s) {
     const struct zt_graph *g = s->g;
     bool *value = zt_calloc((size_t)g->value_count + 1, sizeof *value);
@@ -171,19 +171,19 @@ static void print_problems(const char *title, const struct zt_err *problems) {
         printf("  and %d more\n", problems->count - shown);
 }
 
-/* Where some outputs can be had and others cannot, the first ones are named. */
+/* If only some outputs can be computed, lists them. */
 static void print_missing(const struct inspection *s) {
     const struct zt_graph *g = s->model->graph;
     int free_outputs = 0;
     for (int i = 0; i < g->output_count; i++)
         free_outputs += !s->held_up[i];
     if (!free_outputs) {
-        print_problems("not supported, so that this model cannot run:", &s->problems);
+        print_problems("not supported; this model cannot run:", &s->problems);
         return;
     }
-    print_problems("not supported, so that not every output can be computed:", &s->problems);
+    print_problems("not supported; some outputs cannot be computed:", &s->problems);
     if (s->problems.count)
-        fputs("outputs that need none of these, and that training may start from:", stdout);
+        fputs("outputs that do not depend on these and can be trained:", stdout);
     for (int i = 0; s->problems.count && i < g->output_count; i++) {
         if (s->held_up[i])
             continue;
@@ -256,10 +256,10 @@ static void print_initializers(struct inspection *s) {
     for (int i = 0; i < count; i++)
         print_initializer(g->values[ids[i]], width);
     if (!trained && s->constants)
-        printf("  %d Constant nodes hold float tensors; what should be trained must be an initializer\n", s->constants);
+        printf("  %d Constant nodes hold float tensors; tensors to be trained must be initializers\n", s->constants);
 }
 
-/* ---- what the exporter did ---- */
+/* ---- effects of the exporter ---- */
 
 static void print_names(const char *title, const char *const *names, int count) {
     if (count)
@@ -271,15 +271,14 @@ static void print_names(const char *title, const char *const *names, int count) 
     }
 }
 
-/* A line a group: what ztrain.tie takes. */
+/* Prints one line for each group, in the form of ztrain.tie. */
 static void print_pairs(const struct zt_graph *g) {
     struct zt_trainable_pair *pairs;
     int count = zt_trainable_pairs(g, &pairs);
     if (count)
         puts(
-            "\nequal initializers, perhaps tied weights that the exporter copied (a line is a group for ztrain.tie; "
-            "what "
-            "reads as an\nembedding and its head, or as the exporter's copy, is tied without):");
+            "\nequal initializers, possibly tied weights that the exporter copied (each line is a group for "
+            "ztrain.tie; an embedding and\nits head, and copies made by the exporter, are tied automatically):");
     for (int i = 0; i < count; i++) {
         const bool begins = i == 0 || pairs[i].a != pairs[i - 1].b;
         fputs(!begins ? "" : i ? "\n  " : "  ", stdout);
@@ -299,8 +298,7 @@ static void print_folds(const struct zt_onnx *model) {
     if (count)
         puts(
             "\nwarning: layers into which the exporter folded a normalization; they train as plain layers with a bias, "
-            "and "
-            "its batch\nstatistics cannot come back:");
+            "without batch\nstatistics:");
     for (int i = 0; i < count; i++) {
         const struct zt_node *n = g->nodes[folds[i].node];
         fputs("  ", stdout);
@@ -321,16 +319,15 @@ static void print_exporter(const struct inspection *s) {
     const char **names;
     int count = zt_trainable_missing(s->model, &names);
     print_names(
-        "warning: parameters that the exporter merged with others or folded away, and that cannot be trained apart:",
+        "warning: parameters that the exporter merged with others or folded, which cannot be trained separately:",
         names, count);
     print_folds(s->model);
     count = zt_trainable_aliases(s->model, s->g, &names);
-    print_names("copies of an initializer that are tensors of their own (Identity nodes, undone by training):", names,
-                count);
+    print_names("copies of an initializer (Identity nodes); training makes them separate tensors:", names, count);
     print_pairs(s->g);
 }
 
-/* The operators in all graphs of the file. */
+/* Counts the operators in all graphs of the file. */
 static void look_at_nodes(struct inspection *s) {
     s->g = zt_graph_clone(s->model->graph);
     zt_pass_lower(s->g, &zt_ops, &s->problems);
@@ -340,7 +337,7 @@ static void look_at_nodes(struct inspection *s) {
     resolve_nodes(s);
 }
 
-/* The verdicts, as training gives them. */
+/* Classifies the parameters as training does. */
 static void look_at_parameters(struct inspection *s) {
     zt_graph_destroy(s->g);
     s->g = zt_graph_clone(s->model->graph);
@@ -365,8 +362,8 @@ bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err) {
     print_initializers(&s);
     print_exporter(&s);
     print_missing(&s);
-    print_problems("not supported, inside branches and loops, so that these cannot be entered:", &s.inside);
-    print_problems("not supported, but no output needs these nodes:", &s.notes);
+    print_problems("not supported inside branches and loops, which therefore cannot run:", &s.inside);
+    print_problems("not supported, but not needed for any output:", &s.notes);
     free(s.needed);
     zt_vec_finish(&s.uses);
     zt_graph_destroy(s.g);

@@ -1,4 +1,4 @@
-/* --ranks N, --hostfile F: this process becomes the parent of others. */
+/* --ranks N, --hostfile F: this process becomes the supervisor of rank processes. */
 #include "cli/launch.h"
 
 #include "base/file.h"
@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* The hosts to run on, none where all ranks are here. */
+/* Lists the hosts to run on; none if all ranks are on this host. */
 static bool find_hosts(const struct zt_options *o, struct zt_arena *arena, struct zt_hosts *hosts, struct zt_err *err) {
     *hosts = (struct zt_hosts){ .ranks = o->over.ranks };
     return !o->hostfile || zt_hostfile_read(arena, o->hostfile, o->include, o->exclude, hosts, err);
@@ -33,7 +33,7 @@ bool zt_launch(const struct zt_options *options, const char *folder, bool *launc
     struct zt_launched found;
     struct zt_hosts hosts;
     *launched = false;
-    if (options->line) /* this is one of them */
+    if (options->supervisor) /* this process is one of the ranks */
         return true;
     if (!zt_launched_find(&found, err) || found.size > 1)
         return !err->count;

@@ -18,7 +18,7 @@ static bool is_own(const struct zt_op *op) {
     return strcmp(domain_of(op), "ztrain") == 0;
 }
 
-/* Types of input 0, `between` two of them; all that is computed with is "any", no input at all "-". */
+/* Appends the types of input 0, separated by `between`; "any" for all supported types, "-" without inputs. */
 static void add_types(struct zt_text *to, const struct zt_op *op, const char *between) {
     unsigned set = op->in_types[0] ? op->in_types[0] & ZT_ANY_TYPE : ZT_ANY_TYPE;
     if (op->max_in == 0 && !(op->flags & ZT_OP_VARIADIC)) {
@@ -42,7 +42,7 @@ static void add_backends(struct zt_text *to, const struct zt_op *op, const char 
     static const char *const name[ZT_BACKENDS] = { "ref", "cpu", "cuda" };
     const char *sign = "";
     if (op->expand)
-        zt_text_add(to, "bodies"); /* those of the nodes inside */
+        zt_text_add(to, "bodies"); /* the types of the nodes inside */
     for (int b = 0; b < ZT_BACKENDS; b++) {
         if (!op->kernel[b].run)
             continue;

@@ -1,4 +1,4 @@
-/* ztrain plan: the plan of all ranks on stdout; runs nothing. External data may be absent. */
+/* ztrain plan: prints the plan of all ranks and runs nothing. External data may be absent. */
 #include "cli/commands.h"
 
 #include "plan/open.h"
@@ -10,8 +10,8 @@
 #include "base/mapped.h"
 #include "device/threads.h"
 
-/* The GPU of this machine where the plan is for one and no cluster is named; else the host's, which stands for a device
- * that is elsewhere. */
+/* Opens the GPU of this machine if the plan is for a GPU and no cluster is named; otherwise the host, as a stand-in for
+ * a device elsewhere. */
 static struct zt_device *open_device(struct zt_session *s, bool *elsewhere) {
     struct zt_err why = { 0 };
     *elsewhere = zt_session_elsewhere(s);
@@ -37,7 +37,6 @@ static bool make(struct zt_session *s, struct zt_err *err) {
                                  .device = device,
                                  .threads = device->threads,
                                  .machine = &machine,
-                                 .chosen = s->chosen,
                                  .elsewhere = elsewhere };
     bool known = zt_session_machine(s, elsewhere ? NULL : device, &machine, err);
     if (known)

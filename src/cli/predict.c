@@ -1,4 +1,4 @@
-/* ztrain predict: the graph forward, as exported, on whole arrays. */
+/* ztrain predict: runs the graph forward, as exported, on whole arrays. */
 #include "cli/commands.h"
 #include "cli/arrays.h"
 
@@ -9,7 +9,7 @@ static bool write_outputs(const struct zt_arrays *a, struct zt_err *err) {
     for (int i = 0; i < g->output_count; i++) {
         names[i] = g->values[g->outputs[i]]->name;
         tensors[i] = zt_arrays_value(a, g->outputs[i]);
-        if (!zt_arrays_write(a, "output", i, names[i], &tensors[i], err))
+        if (!zt_arrays_write(a, &(struct zt_array_key){ "output", i, names[i] }, &tensors[i], err))
             return false;
     }
     return zt_arrays_write_npz(a, "outputs.npz", names, tensors, g->output_count, err);

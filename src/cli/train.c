@@ -1,4 +1,4 @@
-/* ztrain [train]: the output folder, then the main path. */
+/* ztrain [train]: prepares the output folder, then runs the main path. */
 #include "cli/commands.h"
 #include "train.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* runs/<model name> unless --output says where. Free with free(). */
+/* Returns the output folder: --output, or runs/<model name>. The caller frees with free(). */
 static char *output_folder(const struct zt_options *o) {
     if (o->output)
         return zt_strdup(o->output);
@@ -25,7 +25,7 @@ static char *output_folder(const struct zt_options *o) {
     return to;
 }
 
-/* A folder that holds a run is not written over by accident. */
+/* Protects an existing run from being overwritten by accident. */
 static bool check_folder(const struct zt_options *o, const char *folder, struct zt_err *err) {
     static const char *const marks[] = { "metrics.jsonl", "model.onnx", ZT_CHECKPOINTS };
     for (size_t i = 0; !o->overwrite && !o->resume && i < sizeof marks / sizeof *marks; i++) {
@@ -33,26 +33,27 @@ static bool check_folder(const struct zt_options *o, const char *folder, struct 
         bool there = zt_file_exists(path);
         free(path);
         if (there) {
-            zt_fail(err, ZT_EXIT_DATA, "%s: the folder holds a run already (%s)", folder, marks[i]);
-            return zt_hint(err, "choose another --output, or --resume to go on, or --overwrite to begin anew");
+            zt_fail(err, ZT_EXIT_DATA, "%s: the folder already holds a run (%s)", folder, marks[i]);
+            return zt_hint(err,
+                           "choose another --output, or --resume to continue the run, or --overwrite to replace it");
         }
     }
     return true;
 }
 
-/* Makes the folder the run's own. Nothing in it has been touched when it is refused. */
+/* Takes over the folder. If this fails, nothing in the folder has changed. */
 static bool take_folder(const struct zt_options *o, const char *folder, struct zt_folder_lock **lock,
                         struct zt_err *err) {
     if (!zt_file_make_folder(folder, err) || !(*lock = zt_folder_lock(folder, err)))
         return false;
     const char *why = zt_folder_unlockable(*lock);
     if (why)
-        zt_say(&o->log, ZT_LOG_WARNING, "%s: its file system has no locks (%s): start no second run in it", folder,
-               why);
+        zt_say(&o->log, ZT_LOG_WARNING,
+               "%s: its file system does not support locks (%s): do not start a second run in it", folder, why);
     return check_folder(o, folder, err);
 }
 
-/* Plans and evaluations need none. */
+/* Training needs an optimizer; plans and evaluations do not. */
 static bool check_optimizer(const struct zt_session *s, struct zt_err *err) {
     if (s->config->optimizer.type)
         return true;
@@ -60,7 +61,7 @@ static bool check_optimizer(const struct zt_session *s, struct zt_err *err) {
     return zt_hint(err, "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.001}}");
 }
 
-/* The checkpoint that --resume means. Free with free(). */
+/* Returns the checkpoint of --resume. The caller frees with free(). */
 static char *resume_from(const struct zt_options *o, const char *folder, struct zt_err *err) {
     return o->resume_from ? zt_checkpoint_find(o->resume_from, err) : zt_checkpoint_latest(folder, err);
 }
@@ -69,26 +70,27 @@ static bool begins(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Under a foreign launcher each rank prints for itself. What only repeats what another rank says stays unsaid. */
+/* With a foreign launcher each rank prints its own errors, except errors that only repeat those of another rank. */
 static void leave_to_others(const struct zt_session *s, struct zt_err *err) {
     if (err->code == ZT_EXIT_RANK && !begins(err->text[0], ZT_LOST_RANK) &&
         (s->launched.rank != 0 || begins(err->text[0], "rank ")))
         err->count = 0;
 }
 
-/* Of several processes one alone looks at the folder, makes it and holds it: the others would find what it writes. */
+/* With several processes, only one checks, creates and locks the folder, because the others would find its files. */
 static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, const char *folder, struct zt_err *err) {
     struct zt_session s;
     struct zt_folder_lock *lock = NULL;
     char *from = NULL;
     bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
-    s.stop = stop;
     ok = ok && check_optimizer(&s, err);
     if (ok && s.launched.rank == 0)
         ok = take_folder(o, folder, &lock, err);
-    ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL) && zt_train(&s, folder, from, err);
+    ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL);
+    const struct zt_train_request request = { folder, from, stop };
+    ok = ok && zt_train(&s, &request, err);
     free(from);
-    if (!ok && s.processes && !o->line)
+    if (!ok && s.processes && !o->supervisor)
         leave_to_others(&s, err);
     zt_open_finish(&s);
     zt_folder_unlock(lock);
@@ -96,7 +98,7 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
 }
 
 static bool train(const struct zt_options *o, const char *folder, struct zt_err *err) {
-    struct zt_stop *stop = zt_stop_create(o->line != NULL, err); /* before OpenMP makes threads */
+    struct zt_stop *stop = zt_stop_create(o->supervisor != NULL, err); /* before OpenMP makes threads */
     bool ok = stop && open_and_train(o, stop, folder, err);
     zt_stop_destroy(stop);
     return ok;

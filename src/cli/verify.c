@@ -1,4 +1,4 @@
-/* ztrain verify: is a checkpoint whole? */
+/* ztrain verify: checks a checkpoint. */
 #include "cli/commands.h"
 
 #include "checkpoint/checkpoint.h"

@@ -21,9 +21,9 @@ int zt_launch_accumulate(cudaStream_t stream, float *to, const float *from, int6
 
 /* ---- many copies ---- */
 
-enum { COPY_BLOCKS = 8 }; /* of each copy */
+enum { COPY_BLOCKS = 8 }; /* blocks of each copy */
 
-/* Elements of type T from the `first` on, every `step`th; how many bytes all of them take. */
+/* Copies every `step`th element of type T from `first` on; returns the bytes that the elements of type T cover. */
 template <class T> static __device__ size_t copy_some(const struct zt_copy &c, size_t first, size_t step) {
     const size_t count = c.bytes / sizeof(T);
     for (size_t i = first; i < count; i += step)
@@ -35,7 +35,7 @@ struct alignas(16) sixteen {
     uint64_t half[2];
 };
 
-/* By value, so that nothing has to be brought to the device first. */
+/* The copies are passed by value, so that no host copy is needed. */
 static __global__ void copies_kernel(struct zt_launch_copies copies) {
     struct zt_copy c = copies.at[blockIdx.x / COPY_BLOCKS];
     const size_t first = (size_t)(blockIdx.x % COPY_BLOCKS) * blockDim.x + threadIdx.x;
@@ -56,9 +56,9 @@ int zt_launch_copies(cudaStream_t stream, const struct zt_launch_copies *copies)
 
 /* ---- many casts ---- */
 
-enum { CAST_ELEMENTS = 16 * BLOCK }; /* of a block */
+enum { CAST_ELEMENTS = 16 * BLOCK }; /* elements of a block */
 
-/* What a block does: elements `first` to `last` of `to`. */
+/* The elements `first` to `last` of `to`, which a block casts. */
 template <class T> static __device__ T rounded(float x);
 template <> __device__ __nv_bfloat16 rounded<__nv_bfloat16>(float x) {
     return __float2bfloat16_rn(x);
@@ -69,7 +69,7 @@ template <> __device__ __half rounded<__half>(float x) {
 
 template <class T> static __device__ void cast_turned(const struct zt_cast &c, int64_t first, int64_t last) {
     const uint32_t matrix = c.channels * c.places;
-    const int64_t base = first / matrix * matrix; /* where the matrix begins that the first element is of */
+    const int64_t base = first / matrix * matrix; /* first element of the matrix that contains element `first` */
     const float *from = (const float *)c.from + base;
     T *to = (T *)c.to + base;
     const uint32_t end = (uint32_t)(last - base);
@@ -106,7 +106,7 @@ int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {
 
 /* ---- samples by number ---- */
 
-/* N bytes of a sample from `at` on, and the elements they stand for. */
+/* Decodes N bytes of a sample from `at` on. */
 template <class T, int N>
 static __device__ void look_up(const struct zt_gather &g, const unsigned char *from, char *to, uint32_t at) {
     const uint32_t plane = (uint32_t)g.bytes / g.planes;
@@ -127,7 +127,7 @@ static __device__ void look_up_some(const struct zt_gather &g, const unsigned ch
         look_up<T, 1>(g, from, to, at);
 }
 
-/* `width` bytes of a sample from `at` on. */
+/* Gathers `width` bytes of a sample from `at` on. */
 static __device__ void gather_some(const struct zt_gather &g, const unsigned char *from, char *to, size_t at,
                                    uint32_t width) {
     if (g.table && g.element_bytes == 4)
@@ -146,7 +146,7 @@ static __device__ void gather_some(const struct zt_gather &g, const unsigned cha
         to[at] = (char)from[at];
 }
 
-/* The blocks of an entry take its parts in turn; 64-bit divisions are slow. */
+/* The blocks of an entry share its parts in a loop, because 64-bit divisions are slow. */
 static __global__ void gathers_kernel(struct zt_launch_gathers x) {
     const int entry = entry_of(x.blocks, x.count);
     const struct zt_gather g = x.at[entry];

@@ -1,5 +1,5 @@
-/* Launches over many arrays in device memory (arrays.cu), for the CUDA module. Each queues on `stream` and returns the
- * cudaError_t of doing so. */
+/* Kernel launches over arrays in device memory (arrays.cu), for the CUDA module. Each function queues its kernel on
+ * `stream` and returns the cudaError_t of the launch. */
 #ifndef ZT_DEVICE_ARRAYS_CUDA_H
 #define ZT_DEVICE_ARRAYS_CUDA_H
 
@@ -16,7 +16,7 @@ struct CUstream_st;
 /* to[i] += from[i] */
 int zt_launch_accumulate(struct CUstream_st *stream, float *to, const float *from, int64_t count);
 
-/* Copies that do not overlap, as many as a launch can be told of at once. */
+/* Non-overlapping copies; a launch takes at most ZT_COPIES. */
 enum { ZT_COPIES = 128 };
 struct zt_launch_copies {
     int count;
@@ -24,18 +24,18 @@ struct zt_launch_copies {
 };
 int zt_launch_copies(struct CUstream_st *stream, const struct zt_launch_copies *copies);
 
-/* Casts that do not overlap. `blocks` is the launcher's own: the blocks of those before it. */
+/* Non-overlapping casts. The launcher fills `blocks`, the cumulative number of blocks. */
 enum { ZT_CASTS = 96 };
 struct zt_launch_casts {
     int count;
-    bool fp16; /* all of them, else bfloat16 */
+    bool fp16; /* to float16, otherwise to bfloat16 */
     struct zt_cast at[ZT_CASTS];
     unsigned blocks[ZT_CASTS + 1];
 };
 int zt_launch_casts(struct CUstream_st *stream, struct zt_launch_casts *casts);
 
-/* Gathers that do not overlap. `blocks`, `width` (bytes of a sample that a thread takes at once) and `parts` (of these
- * a sample) are the launcher's own. */
+/* Non-overlapping gathers. The launcher fills `blocks`, `width` (bytes of a sample for each thread at a time) and
+ * `parts` (number of such pieces in a sample). */
 enum { ZT_GATHERS = 24 };
 struct zt_launch_gathers {
     int count;

@@ -1,6 +1,6 @@
-/* The CUDA device: memory, copies and one stream. Everything is queued on the stream in order, but for batches, which
- * come on a stream of their own, and what is exchanged over NCCL; only zt_cuda_synchronize waits (and cudaFree, at the
- * end). Part of ztrain-cuda.so. */
+/* The CUDA device: memory, copies and one stream. All work is queued on the stream in order, except batches, which are
+ * copied on a separate stream, and NCCL collectives. Only zt_cuda_synchronize waits (and cudaFree, at the end). Part of
+ * ztrain-cuda.so. */
 #include "device/cuda.h"
 
 #include "base/arena.h"
@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OLDEST_MAJOR = 8 }; /* compute capability the kernels are compiled for (meson.build) */
+enum { OLDEST_MAJOR = 8 }; /* oldest compute capability that the kernels are compiled for (meson.build) */
 
 struct cuda {
     struct zt_device base;
     int number;
-    char name[256]; /* as cudaDeviceProp has it */
+    char name[256]; /* name from cudaDeviceProp */
     unsigned char identity[16];
-    cudaStream_t stream, side; /* side NULL: nobody asked for it */
-    cudaStream_t input;        /* NULL alike */
+    cudaStream_t stream, side; /* side NULL: not created yet */
+    cudaStream_t input;        /* NULL: not created yet */
     cudaEvent_t order;
     void *scratch, *pinned;
     unsigned *arrived;
-    size_t workspace; /* zt_cuda_workspace */
+    size_t workspace; /* limit of zt_cuda_workspace() */
     bool capturing;
     struct {
         void *(*create)(void);
@@ -108,11 +108,11 @@ void *zt_cuda_library(struct zt_device *device, void *(*create)(void), void (*de
 static void *cuda_allocate(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err) {
     struct cuda *d = cuda_of(device);
     void *memory = NULL;
-    size_t room = bytes ? bytes : 1; /* a block of nothing has an address too */
+    size_t room = bytes ? bytes : 1; /* an empty block has an address too */
     cudaError_t code = cudaMalloc(&memory, room);
     if (code == cudaErrorMemoryAllocation) {
         size_t left = 0, all = 0;
-        cudaGetLastError(); /* forget it: this error is ours to report */
+        cudaGetLastError(); /* clears the error, which is reported here */
         cudaMemGetInfo(&left, &all);
         zt_fail(err, ZT_EXIT_RUN, "out of memory: %zu bytes for %s, %zu of %zu are free on CUDA device %d (%s)", bytes,
                 what, left, all, d->number, d->name);
@@ -131,7 +131,7 @@ static void *cuda_allocate(struct zt_device *device, size_t bytes, const char *w
 
 static void cuda_free(struct zt_device *device, void *memory, size_t bytes) {
     (void)device, (void)bytes;
-    cudaFree(memory); /* NULL is harmless; an error here would be that of something queued earlier, reported there */
+    cudaFree(memory); /* accepts NULL; errors of earlier work are reported where that work is queued */
 }
 
 static bool cuda_room(struct zt_device *device, size_t *left, struct zt_err *err) {
@@ -164,7 +164,7 @@ static bool copy(struct zt_device *device, void *to, const void *from, size_t by
            zt_cuda_good(device, cudaMemcpyAsync(to, from, bytes, kind, cuda_of(device)->stream), err, doing[kind]);
 }
 
-/* A graph would copy at every replay what lies there by then. */
+/* Host copies are refused during capture: a graph would copy the memory contents at every replay. */
 static bool crosses(const struct zt_device *device, struct zt_err *err) {
     return !cuda_of(device)->capturing ||
            zt_fail(err, ZT_EXIT_RUN, "a copy between the host and CUDA device %d cannot be part of a CUDA graph",
@@ -189,14 +189,14 @@ static bool open_input(struct zt_device *device, struct zt_err *err) {
     return d->input != NULL;
 }
 
-static bool cuda_bring(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_event *taken,
-                       struct zt_event *sent, struct zt_err *err) {
+static bool cuda_copy_ahead(struct zt_device *device, const struct zt_copy *copy, struct zt_event *taken,
+                            struct zt_event *sent, struct zt_err *err) {
     struct cuda *d = cuda_of(device);
     if (!crosses(device, err) || !open_input(device, err))
         return false;
     return zt_cuda_await(device, d->input, taken, err) &&
-           zt_cuda_good(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, d->input), err,
-                        "copying a batch to the device") &&
+           zt_cuda_good(device, cudaMemcpyAsync(copy->to, copy->from, copy->bytes, cudaMemcpyHostToDevice, d->input),
+                        err, "copying a batch to the device") &&
            zt_cuda_mark(device, d->input, sent, err) && zt_cuda_await(device, d->stream, sent, err);
 }
 
@@ -244,10 +244,10 @@ static void cuda_event_destroy(struct zt_device *device, struct zt_event *event)
     cudaEventDestroy((cudaEvent_t)event);
 }
 
-/* ---- recording: a zt_captured is a cudaGraphExec_t ---- */
+/* ---- capture: a zt_captured is a cudaGraphExec_t ---- */
 
 static bool cuda_capture(struct zt_device *device, struct zt_err *err) {
-    /* thread local: other ranks of the process may allocate meanwhile */
+    /* thread local, because other ranks of the process may allocate meanwhile */
     int code = cudaStreamBeginCapture(cuda_of(device)->stream, cudaStreamCaptureModeThreadLocal);
     cuda_of(device)->capturing = code == cudaSuccess;
     return zt_cuda_good(device, code, err, "beginning to capture");
@@ -266,7 +266,7 @@ static struct zt_captured *cuda_captured(struct zt_device *device, size_t *launc
         cudaGraphDestroy(graph);
     if (zt_cuda_good(device, code, err, "capturing a segment of the step"))
         return (struct zt_captured *)exec;
-    cudaGetLastError(); /* forget it: the segment is queued piece by piece */
+    cudaGetLastError(); /* clears the error; the segment is queued action by action */
     return NULL;
 }
 
@@ -316,7 +316,7 @@ static const struct zt_device_api api = {
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
     .copy = cuda_copy,
-    .bring = cuda_bring,
+    .copy_ahead = cuda_copy_ahead,
     .zero = cuda_zero,
     .event_create = cuda_event_create,
     .record = cuda_record,
@@ -339,7 +339,7 @@ static int count_devices(struct zt_err *err) {
     cudaError_t code = cudaGetDeviceCount(&count);
     if (code == cudaSuccess && count > 0)
         return count;
-    zt_fail(err, ZT_EXIT_RUN, "no CUDA device: %s", code ? cudaGetErrorString(code) : "the driver knows none");
+    zt_fail(err, ZT_EXIT_RUN, "no CUDA device: %s", code ? cudaGetErrorString(code) : "the driver reports none");
     zt_hint(err, "use --device cpu, or run where there is an NVIDIA GPU with a driver for CUDA 13");
     return 0;
 }
@@ -356,7 +356,8 @@ static bool check_age(const struct cuda *d, struct zt_err *err) {
                    d->name, major, minor, OLDEST_MAJOR);
 }
 
-/* An eighth of the memory, so that the choice is the same in every run where the GPU is not shared with much else. */
+/* Sets the workspace limit to an eighth of the memory. The choice of algorithms is therefore the same in every run,
+ * unless other programs use much of the GPU. */
 static bool measure_memory(struct cuda *d, struct zt_err *err) {
     size_t left = 0, all = 0;
     if (!zt_cuda_good(&d->base, cudaMemGetInfo(&left, &all), err, "asking for its memory"))

@@ -34,7 +34,7 @@ static bool host_synchronize(struct zt_device *device, struct zt_err *err) {
     return true;
 }
 
-/* Everything is done when it returns: any address will do. */
+/* The host executes everything immediately, so any address serves as an event. */
 static struct zt_event *host_event_create(struct zt_device *device, struct zt_err *err) {
     (void)err;
     return (struct zt_event *)device;

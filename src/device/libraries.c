@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where CUDA is installed when the loader has not been told. */
+/* Folders of CUDA installations that the loader may not search. */
 static const char *const folders[] = { "", "/usr/local/cuda/lib64/" };
 
 static void *open_library(const char *file) {
@@ -13,12 +13,12 @@ static void *open_library(const char *file) {
     void *handle = NULL;
     for (size_t i = 0; !handle && i < sizeof folders / sizeof *folders; i++) {
         snprintf(path, sizeof path, "%s%s", folders[i], file);
-        handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE); /* they keep memory from when they load */
+        handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE); /* NODELETE: unloading would leak their memory */
     }
     return handle;
 }
 
-/* ---- the ways in which they say their version ---- */
+/* ---- version functions of the libraries ---- */
 
 /* int f(int *version), 0: well */
 static bool ask_int(void *handle, const char *function, int *version) {
@@ -76,7 +76,7 @@ static void decimal(const struct zt_library *l, int version, char *to, size_t ro
     snprintf(to, room, "%d.%d.%d", version / l->major, rest / l->minor, rest % l->minor);
 }
 
-/* The file that the loader took. */
+/* Returns the path of the file that the loader opened. */
 static const char *path_of(void *handle, const char *file) {
     struct link_map *map = NULL;
     return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name && *map->l_name ? map->l_name : file;
@@ -87,7 +87,7 @@ static bool judge(const struct zt_library *l, bool answers, int version, const c
     decimal(l, version, text, sizeof text);
     decimal(l, l->oldest, wants, sizeof wants);
     if (!answers)
-        snprintf(says, room, "%s does not say its version", path);
+        snprintf(says, room, "%s reports no version", path);
     else if (version < l->oldest)
         snprintf(says, room, "%s is too old, wants %s: %s", text, wants, path);
     else
@@ -99,7 +99,7 @@ bool zt_library_find(const struct zt_library *l, char *says, size_t room) {
     void *handle = open_library(l->file);
     int version = 0;
     if (!handle) {
-        snprintf(says, room, "%s is not there", l->file);
+        snprintf(says, room, "%s was not found", l->file);
         return false;
     }
     bool answers = l->ask(handle, &version), good = judge(l, answers, version, path_of(handle, l->file), says, room);
@@ -146,7 +146,7 @@ bool zt_gpus_find(char *says, size_t room) {
     int count = 0;
     says[0] = 0;
     if (!handle || !find_functions(handle, &d) || d.init(0) != 0 || d.count(&count) != 0 || count == 0)
-        snprintf(says, room, "%s", handle ? "the driver knows none" : "there is no driver to ask");
+        snprintf(says, room, "%s", handle ? "the driver reports none" : "no driver is installed");
     for (int i = 0; i < count && i < MOST; i++)
         add_gpu(&d, i, says, room);
     return count > 0;

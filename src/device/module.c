@@ -14,7 +14,8 @@ static const char file_name[] = "ztrain-cuda.so";
 
 /* ---- opening ---- */
 
-/* The runtime inside the module would only say that no driver was found, after loading hundreds of megabytes. */
+/* Checks for a driver first. Without one the runtime inside the module would report the same after loading hundreds of
+ * megabytes. */
 static bool driver_is_there(struct zt_err *err) {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!driver) {
@@ -30,11 +31,11 @@ static bool matches(const struct zt_module *module, const char *path, struct zt_
         return true;
     zt_fail(err, ZT_EXIT_RUN, "%s: the CUDA module is version %s (interface %d), this program wants %s (interface %d)",
             path, module->version, module->abi, ZT_VERSION, ZT_MODULE_ABI);
-    return zt_hint(err, "install program and module of one build");
+    return zt_hint(err, "install program and module from the same build");
 }
 
 static const struct zt_module *load(const char *path, struct zt_err *err) {
-    /* The CUDA runtime leaves handlers behind that run at exit: its code must stay. */
+    /* NODELETE: the CUDA runtime registers handlers that run at exit. */
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle) {
         zt_fail(err, ZT_EXIT_RUN, "the CUDA module cannot be loaded: %s", dlerror());
@@ -43,7 +44,7 @@ static const struct zt_module *load(const char *path, struct zt_err *err) {
     }
     const struct zt_module *module = dlsym(handle, ZT_MODULE_SYMBOL);
     if (!module)
-        zt_fail(err, ZT_EXIT_RUN, "%s: is no CUDA module of ztrain: it has no symbol %s", path, ZT_MODULE_SYMBOL);
+        zt_fail(err, ZT_EXIT_RUN, "%s: not a CUDA module of ztrain: it has no symbol %s", path, ZT_MODULE_SYMBOL);
     dlclose(handle);
     return module && matches(module, path, err) ? module : NULL;
 }
@@ -56,7 +57,7 @@ static const struct zt_module *open_module(const char *folder, struct zt_err *er
         return NULL;
     }
     if (access(path, R_OK) != 0) {
-        zt_fail(err, ZT_EXIT_RUN, "no CUDA device: the CUDA module %s is not there: %s", path, strerror(errno));
+        zt_fail(err, ZT_EXIT_RUN, "no CUDA device: the CUDA module %s was not found: %s", path, strerror(errno));
         zt_hint(err, "this build has no CUDA; build with -Dcuda=enabled, or use --device cpu");
         return NULL;
     }
@@ -82,8 +83,8 @@ const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *mo
 
 /* ---- choosing ---- */
 
-/* The folder that holds the module: that of the executable, or where it is installed. The former also where neither has
- * it. */
+/* Finds the folder of the module: that of the executable or of the installation. If neither has the module, returns the
+ * folder of the executable. */
 static bool find_folder(char to[PATH_MAX], struct zt_err *err) {
     char self[PATH_MAX], path[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -1,9 +1,9 @@
-/* The CUDA half of the program, opened when a device is asked for, and the choice of a device by name.
+/* The CUDA module, opened when a CUDA device is requested, and the choice of a device by name.
  *
- * ztrain-cuda.so lies beside the executable or in ../lib/ztrain from there. It carries what it needs of our own code
- * inside, links the CUDA runtime, cuBLASLt, cuDNN and NVRTC, and exports one table, so that the program itself runs
- * where no CUDA library exists. A row of the operator table says in its column ZT_CUDA that the op has a kernel and
- * which nodes it takes (ops/cuda/cuda.h); the row's id of the kernel is its position in the module's array. */
+ * ztrain-cuda.so lies beside the executable or in ../lib/ztrain relative to it. It contains the code of ours that it
+ * needs, links the CUDA runtime, cuBLASLt, cuDNN and NVRTC, and exports one table. The program itself therefore runs
+ * without CUDA libraries. The ZT_CUDA column of an operator row says which nodes a CUDA kernel supports
+ * (ops/cuda/cuda.h); the row's id of the kernel is its position in the module's array. */
 #ifndef ZT_DEVICE_MODULE_H
 #define ZT_DEVICE_MODULE_H
 
@@ -19,65 +19,68 @@ struct zt_step_feed; /* optim/step.h */
 struct zt_step_norm;
 struct zt_step_state;
 
-/* What an optimizer does on the device, for all pieces at once (optim/step.h). */
+/* The update of an optimizer on the device, for all pieces at once (optim/step.h). */
 struct zt_module_optimizer {
-    const char *name; /* of the optimizer's row */
+    const char *name; /* name of the optimizer's row */
     bool (*update)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
-    /* Before it, for optimizers with trust ratios, else NULL: advances the moments, finds norms and ratios. */
+    /* Runs before the update of optimizers with trust ratios, otherwise NULL: advances the moments, computes norms and
+     * ratios. */
     bool (*norms)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
 };
 
 enum {
-    ZT_MODULE_ABI = 9
-}; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
-      optim/step.h and those that kernels are told of nodes by (describe of graph/ir/op.h) */
+    ZT_MODULE_ABI = 10
+}; /* version of the structs that program and module share: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those
+      of optim/step.h and the node descriptions of kernels (describe of graph/ir/op.h) */
 
 struct zt_module {
     int abi;
     const char *version;                    /* of the build */
     const struct zt_kernel *const *kernels; /* by id (ops/cuda/cuda.h); `supports` is unset: the row answers that */
     const struct zt_module_optimizer *optimizers; /* ends with a NULL name */
-    /* A device of this process for rank `number` of the host: ranks beyond the devices share them, in turn. Fails with
-     * the reason where there is none. For the calling thread alone. */
+    /* Creates the device for rank `number` of the host, for the calling thread. If there are fewer GPUs than ranks,
+     * ranks share GPUs round-robin. Fails with the reason if there is no GPU. */
     struct zt_device *(*create)(int number, struct zt_err *err);
-    /* The ranks of `staged` (parallel/comm/comm.h, data of the device) with NCCL for the collectives on data; all else
-     * goes over `staged`, and first meetings over `host`, which has the same ranks. Both are borrowed. Collective; NULL
-     * on all ranks where NCCL cannot be had, or where two of them have one GPU. */
+    /* Creates an NCCL communicator for the ranks of `staged` (parallel/comm/comm.h, whose data are in device memory),
+     * used for collectives on tensors. All other operations go through `staged`. NCCL is initialised over `host`, which
+     * has the same ranks. Both are borrowed. Collective; returns NULL on all ranks if NCCL is not available or two
+     * ranks share a GPU. */
     struct zt_comm *(*nccl)(struct zt_device *device, struct zt_comm *staged, struct zt_comm *host, struct zt_err *err);
     /* to[i] += from[i] on the device. */
     bool (*add)(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err);
-    /* Copies and casts (to fp16, else to bfloat16) within the device's memory that do not overlap, many in a launch. */
+    /* Non-overlapping copies, and casts to fp16 or bfloat16, within device memory; one launch for many. */
     bool (*copy_all)(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err);
     bool (*cast_all)(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err);
-    /* Before the forward phase of a micro-batch: feed->scaled = feed->seed times the loss scale; both on the device. */
+    /* Called before the forward phase of a micro-batch: feed->scaled = feed->seed times the loss scale, both in device
+     * memory. */
     bool (*scale_seed)(struct zt_device *device, const struct zt_step_state *state, struct zt_step_feed *feed,
                        struct zt_err *err);
-    /* Samples by number, many columns in a launch. NULL: the device cannot. */
+    /* Gathers samples by number, for many columns in one launch. NULL: not supported. */
     bool (*gather)(struct zt_device *device, const struct zt_gather *columns, int count, struct zt_err *err);
-    /* state->loss += *loss * *samples where there are samples; all three on the device. */
+    /* state->loss += *loss * *samples if there are samples; all three in device memory. */
     bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
                      struct zt_err *err);
-    /* Adds the squares of the gradients and the last loss to the state, and clips where no other rank has more of
-     * them. */
+    /* Adds the sum of squares of the gradients and the last loss to the state. Clips the gradients if no other rank has
+     * part of them. */
     bool (*norm)(struct zt_device *device, const struct zt_step_norm *n, struct zt_err *err);
     /* zt_step_clip of optim/step.h. */
     bool (*clip)(struct zt_device *device, struct zt_step_state *state, double clip, struct zt_err *err);
 };
 
-/* The optimizer called so, NULL where the module has none. */
+/* Returns the optimizer `name`; NULL if the module has none. */
 const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *module, const char *name);
 
-/* The name under which the module exports its struct zt_module. */
+/* The symbol of the module's struct zt_module. */
 #define ZT_MODULE_SYMBOL "zt_cuda_module"
 
-/* A device of `folder`/ztrain-cuda.so, as zt_module's create has it, with `threads` for what the host does beside it.
- * The module stays for the life of the process. NULL with the reason, exit code ZT_EXIT_RUN. */
+/* Opens `folder`/ztrain-cuda.so and creates the device `number` with `threads` host threads. The module remains loaded
+ * for the life of the process. On failure returns NULL with an error (ZT_EXIT_RUN). */
 struct zt_device *zt_module_device(const char *folder, int number, int threads, struct zt_err *err);
 
-/* The device called `name` for rank `local` of this host, -1 where nobody says: then LOCAL_RANK, 0 without. "cpu";
- * "cuda": the GPU of that number, counted round where there are fewer than ranks, or an error that says why not;
- * "auto": "cuda" where module and GPU are there, else "cpu", and *why (NULL: nobody asks) says why. NULL on failure.
- * Call in the thread that will use it. */
+/* Opens the device `name` for rank `local` of this host (-1: from LOCAL_RANK, 0 without it). "cpu" is the host. "cuda"
+ * is the GPU with that number modulo the number of GPUs, or an error with the reason. "auto" is "cuda" if module and
+ * GPU are available, otherwise "cpu" with the reason in *why (may be NULL). Returns NULL on failure. Must be called in
+ * the thread that uses the device. */
 struct zt_device *zt_device_open(const char *name, int local, int threads, struct zt_err *why, struct zt_err *err);
 
 #endif

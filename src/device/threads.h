@@ -1,8 +1,8 @@
-/* Compute threads: OpenMP's, and nothing else's.
+/* Compute threads, all from OpenMP.
  *
- * The work of a kernel is cut into chunks by a rule of its shape alone; threads take chunks. Inside a chunk everything
- * is sequential (the OpenMP thread count is 1 there, which vendor libraries honour), so results do not depend on the
- * number of threads. */
+ * A kernel divides its work into blocks by a rule of its shape alone; threads take blocks. Each block is computed
+ * sequentially (the OpenMP thread count is 1 there, which vendor libraries respect), so that results do not depend on
+ * the number of threads. */
 #ifndef ZT_DEVICE_THREADS_H
 #define ZT_DEVICE_THREADS_H
 
@@ -10,23 +10,23 @@
 
 #include <stdint.h>
 
-/* body(arg, chunk) for every chunk in 0..chunks-1, on at most `threads` threads; returns when all are done. Chunks are
- * dealt out in equal contiguous ranges. Callable from several rank threads at once; not from within a body. */
-void zt_parallel_for(int threads, int64_t chunks, void (*body)(void *arg, int64_t chunk), void *arg);
+/* Calls body(arg, block) for every block in 0..blocks-1 on at most `threads` threads and returns when all have ended.
+ * Each thread gets a contiguous range of blocks; the ranges have equal sizes. Several rank threads may call it at once;
+ * `body` must not. */
+void zt_parallel_for(int threads, int64_t blocks, void (*body)(void *arg, int64_t block), void *arg);
 
-/* Index of the calling thread in its team, 0..threads-1: for scratch memory that only one chunk at a time uses. */
+/* Returns the index of the calling thread in its team, 0..threads-1, for scratch memory per thread. */
 int zt_parallel_thread(void);
 
-/* Prepares the calling thread for computing: one OpenMP thread for what it calls outside zt_parallel_for, denormals are
- * zero. Call once in each thread that runs kernels. zt_parallel_for does it for its helpers. */
+/* Prepares the calling thread for computing: one OpenMP thread outside zt_parallel_for, and denormals are flushed to
+ * zero. Must be called once in each thread that runs kernels; zt_parallel_for does it for its helpers. */
 void zt_parallel_enter(void);
 
-/* Makes the calling thread's team of `threads` threads, which later calls of zt_parallel_for use: so that a system that
- * has no memory or no numbers for them says so here, and not OpenMP, which ends the process, in the middle of a step.
- */
+/* Creates the OpenMP team of the calling thread with `threads` threads. If the system lacks memory or the right to
+ * create them, it reports an error here; otherwise OpenMP ends the process in the middle of a step. */
 bool zt_parallel_start(int threads, struct zt_err *err);
 
-/* Cores the process may use. */
+/* Returns the number of cores available to the process. */
 int zt_parallel_cores(void);
 
 #endif

@@ -1,12 +1,12 @@
-/* ztrain.plan "auto": which micro-batch, accumulation, ZeRO stage and pipeline stages.
+/* ztrain.plan "auto": chooses micro-batch, accumulation, ZeRO stage and pipeline stages.
  *
- * Every candidate goes through the pure chain (job, graphs, plan of all ranks, simulated step), with what has to be
- * made again to stay below the memory limit. The fastest of those that fit is taken; train_batch_size stays. Candidates
- * that cannot be better are left out: more ZeRO sends no less, and a smaller micro-batch without a pipeline computes no
- * faster, so each is tried only where the one before it does not fit or must make something again.
+ * Every candidate is planned completely (job, graphs, plan of all ranks, simulated step), with recomputation if the
+ * memory limit requires it. The fastest candidate that fits is chosen; train_batch_size is constant. Candidates that
+ * cannot be better are not tried: a higher ZeRO stage sends at least as much, and without a pipeline a smaller
+ * micro-batch computes no faster. So each is tried only if the one before does not fit or needs recomputation.
  *
- * The machine is the named cluster, else an h200 for GPUs or the nominal host: every rank of a run chooses by itself,
- * so nothing measured may have a say. */
+ * The machine is the named cluster, otherwise an h200 for GPUs or the nominal host. Measurements are not used, because
+ * every rank of a run chooses independently. */
 #include "plan/auto.h"
 
 #include "base/text.h"
@@ -24,8 +24,8 @@ struct candidate {
     bool fits;
     double seconds;
     int64_t bytes;
-    int again;     /* segments that are made again, over all stages */
-    char why[160]; /* why it cannot be */
+    int recomputed; /* recomputed segments of all stages */
+    char why[160];  /* the reason why it is not possible */
 };
 
 struct search {
@@ -52,10 +52,10 @@ static void measure_plan(struct candidate *k, const struct zt_plan *plan) {
     k->bytes = zt_plan_most_bytes(plan);
     for (int s = 0; s < plan->grid.stages; s++)
         if (plan->stage[s]->train.count)
-            k->again += plan->stage[s]->train.at[0]->recomputed.count;
+            k->recomputed += plan->stage[s]->train.at[0]->recomputed.count;
 }
 
-static void weigh(struct search *q, struct candidate *k) {
+static void plan_candidate(struct search *q, struct candidate *k) {
     struct zt_config config = *q->s->config;
     struct zt_err err = { 0 };
     struct zt_job job = *q->s->job;
@@ -79,10 +79,10 @@ static void weigh(struct search *q, struct candidate *k) {
 }
 
 static bool free_of_cost(const struct candidate *k) {
-    return k->fits && !k->again;
+    return k->fits && !k->recomputed;
 }
 
-/* ZeRO stages of one layout, until one fits with nothing made again. The last one tried. */
+/* Tries the ZeRO stages of one layout until one fits without recomputation; returns the last one tried. */
 static struct candidate try_zero(struct search *q, int stages, int64_t micro_batch, int64_t accumulation) {
     struct candidate k = { 0 };
     int most = q->s->config->ranks / stages > 1 ? 3 : 0;
@@ -90,7 +90,7 @@ static struct candidate try_zero(struct search *q, int stages, int64_t micro_bat
         k = (struct candidate){
             .stages = stages, .zero = zero, .micro_batch = micro_batch, .accumulation = accumulation
         };
-        weigh(q, &k);
+        plan_candidate(q, &k);
         if (free_of_cost(&k))
             break;
     }
@@ -113,7 +113,7 @@ static void try_stages(struct search *q, int stages) {
     }
 }
 
-/* ---- what was chosen, and why ---- */
+/* ---- the choice and its explanation ---- */
 
 static int better_first(const void *a, const void *b) {
     const struct candidate *x = a, *y = b;
@@ -130,15 +130,15 @@ static int better_first(const void *a, const void *b) {
 
 static void explain(const struct search *q, struct zt_text *to) {
     char limit[32], bytes[32];
-    zt_text_add(to, "plan auto: %d candidates%s%s, best first\n", q->tried.count, q->limit ? ", at most a rank " : "",
-                q->limit ? zt_format_bytes(limit, (double)q->limit) : "");
+    zt_text_add(to, "plan auto: %d candidates%s%s, fastest first\n", q->tried.count,
+                q->limit ? ", memory limit per rank " : "", q->limit ? zt_format_bytes(limit, (double)q->limit) : "");
     for (int i = 0; i < q->tried.count && i < SHOWN; i++) {
         const struct candidate *k = &q->tried.at[i];
         zt_text_add(to, "  %d stages, zero %d, micro-batch %lld x %lld: ", k->stages, k->zero,
                     (long long)k->micro_batch, (long long)k->accumulation);
         if (k->fits)
-            zt_text_add(to, "%.3f ms a step, %s a rank%s\n", 1e3 * k->seconds, zt_format_bytes(bytes, (double)k->bytes),
-                        k->again ? ", made again in part" : "");
+            zt_text_add(to, "%.3f ms per step, %s per rank%s\n", 1e3 * k->seconds,
+                        zt_format_bytes(bytes, (double)k->bytes), k->recomputed ? ", partly recomputed" : "");
         else
             zt_text_add(to, "not possible: %s\n", k->why);
     }
@@ -157,13 +157,13 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
     bool ok = true;
     if (!q.tried.count)
         ok = zt_fail(err, ZT_EXIT_CONFIG,
-                     "%s: ztrain.plan \"auto\": train_batch_size %lld does not divide among %d ranks in any way",
+                     "%s: ztrain.plan \"auto\": train_batch_size %lld cannot be divided among %d ranks",
                      s->options->config, (long long)s->config->train_batch, s->config->ranks);
     if (ok) {
         struct zt_text why = { 0 };
         qsort(q.tried.at, (size_t)q.tried.count, sizeof *q.tried.at, better_first);
         explain(&q, &why);
-        s->chosen = zt_arena_strdup(s->config->arena, why.at);
+        s->job->chosen = zt_arena_strdup(s->job->arena, why.at);
         zt_text_finish(&why);
         if (q.tried.at[0].fits)
             set(s->config, &q.tried.at[0], q.limit);

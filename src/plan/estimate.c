@@ -1,12 +1,12 @@
-/* DeepSpeed's memory estimators, in its own columns (reference/deepspeed.md section 4.6): fp16 or bf16 with Adam,
- * whatever the config says, so that a user can hold their figures against what they know. Under them what this program
- * needs for each ZeRO stage in its own arithmetic (section 4.2), beside the activations of the plan's largest stage. */
+/* The tables of DeepSpeed's memory estimators (deepspeed.runtime.zero.stage_1_and_2 and stage3), with their columns:
+ * fp16 or bf16 with Adam whatever the config says, so that users can compare the figures. Below them, the memory that
+ * this program needs for each ZeRO stage, and the activations of the plan's largest stage. */
 #include "plan/estimate.h"
 
-static const double GB = 1 << 30, HOST = 1.5; /* DeepSpeed reckons host buffers at half more */
+static const double GB = 1 << 30, HOST = 1.5; /* DeepSpeed adds half for host buffers */
 
 struct setup {
-    double params, largest; /* elements: of the model, of its largest layer */
+    double params, largest; /* elements of the model, and of its largest layer */
     double gpus, nodes, total;
 };
 
@@ -14,7 +14,7 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/* A layer is what one node reads of parameters (weight and bias), as in the split into stages. */
+/* A layer is the set of parameters that one node reads (weight and bias), as in the split into stages. */
 static double largest_layer(const struct zt_rank_plan *p) {
     const struct zt_graph *g = p->train.count ? p->train.at[0]->joint.graph : NULL;
     double largest = 0;
@@ -85,10 +85,10 @@ void zt_plan_print_estimate(const struct zt_plan *plan, FILE *to) {
     fputc('\n', to);
     print_stage_2(to, &s);
     print_stage_3(to, &s);
-    fprintf(to, "here, fp32 and this config's optimizer on %d data-parallel ranks, the whole model on one stage:\n",
+    fprintf(to, "ztrain, fp32 and the config's optimizer on %d data-parallel ranks, the whole model on one stage:\n",
             plan->grid.data);
     for (int stage = 0; stage < 4; stage++)
-        fprintf(to, "  ZeRO %d: %.0f bytes a rank for weights, gradients, states\n", stage, bytes[stage]);
-    fprintf(to, "and %lld bytes a rank for activations%s\n", (long long)activations,
-            plan->grid.stages > 1 ? ", those of the largest of the plan's stages" : "");
+        fprintf(to, "  ZeRO %d: %.0f bytes per rank for weights, gradients, states\n", stage, bytes[stage]);
+    fprintf(to, "plus %lld bytes per rank for activations%s\n", (long long)activations,
+            plan->grid.stages > 1 ? " of the largest stage" : "");
 }

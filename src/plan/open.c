@@ -18,18 +18,18 @@ static bool open_data(struct zt_session *s, unsigned data, struct zt_err *err) {
         return open_there(s, data, err);
     if (open_there(s, data, &missing))
         return true;
-    if (missing.code == ZT_EXIT_RUN) { /* they are there; memory for them is not */
+    if (missing.code == ZT_EXIT_RUN) { /* the data exist, but memory is missing */
         *err = missing;
         return false;
     }
     zt_source_close(s->source);
     zt_source_close(s->eval_source);
     s->source = s->eval_source = NULL;
-    zt_say(&s->options->log, ZT_LOG_INFO, "without data, from the model's shapes alone: %s", missing.text[0]);
+    zt_say(&s->options->log, ZT_LOG_INFO, "planned without data, from the shapes of the model: %s", missing.text[0]);
     return true;
 }
 
-/* --strict: the model must leave no doubt about what trains. */
+/* With --strict, warnings about the model are errors. */
 static bool check_findings(const struct zt_session *s, struct zt_err *err) {
     const int before = err->count;
     for (int i = 0; s->options->strict && i < s->job->finding_count; i++)
@@ -38,7 +38,7 @@ static bool check_findings(const struct zt_session *s, struct zt_err *err) {
     return err->count == before;
 }
 
-/* What the config asks for and model or data do not have: a line, or with --strict an error. */
+/* Reports a config entry that model or data do not have: a warning, or with --strict an error. */
 static bool doubt(const struct zt_session *s, const char *text, struct zt_err *err) {
     if (s->options->strict)
         return zt_fail(err, ZT_EXIT_CONFIG, "%s: %s", s->options->config, text);
@@ -54,14 +54,14 @@ static bool check_globs(const struct zt_session *s, struct zt_err *err) {
     return ok;
 }
 
-/* Where smaller steps are dropped there would be none: the sampler refuses that. */
+/* If smaller steps are dropped, no step remains; the sampler reports that. */
 static bool check_batch(const struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
     char text[ZT_ERR_TEXT];
     if (!s->source || c->data.drop_last || c->train_batch <= s->source->samples)
         return true;
     snprintf(text, sizeof text,
-             "train_batch_size %lld is more than the %lld samples of the data: every step takes all of them, once",
+             "train_batch_size %lld exceeds the %lld samples of the data: every step uses all samples once",
              (long long)c->train_batch, (long long)s->source->samples);
     return doubt(s, text, err);
 }
@@ -72,7 +72,7 @@ static bool open_all(struct zt_session *s, const struct zt_options *options, enu
         return false;
     int before = err->count;
     s->job = zt_job_create(s->config, s->model, err);
-    if (!s->job) /* what the config asks for is the config's fault, all else the model's */
+    if (!s->job) /* errors about config entries name the config, all others the model */
         return zt_err_within(err, before, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
     return check_findings(s, err) && check_globs(s, err) && open_data(s, data, err) && check_batch(s, err) &&
            (!s->config->plan_auto || !(data & ZT_DATA_TRAIN) || zt_auto_choose(s, err));
@@ -81,7 +81,7 @@ static bool open_all(struct zt_session *s, const struct zt_options *options, enu
 bool zt_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights, unsigned data,
              struct zt_err *err) {
     bool ok = open_all(s, options, weights, data, err);
-    if (!ok) /* it may be for what a file held while it was written anew */
+    if (!ok) /* the reason may be a file that changed while it was read */
         zt_mapped_all_intact(err);
     return ok;
 }
@@ -95,7 +95,7 @@ bool zt_open_length(struct zt_session *s, int64_t *per_epoch, int64_t *steps, st
     *per_epoch = sampler.batches_per_epoch;
     *steps = c->steps > 0 ? c->steps : c->epochs * *per_epoch;
     zt_sampler_finish(&sampler);
-    if (c->scheduler.total_num_steps == 0) /* was "auto" */
+    if (c->scheduler.total_num_steps == 0) /* "auto" in the config */
         c->scheduler.total_num_steps = *steps;
     return true;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nodes of one operator and type that take one path for one reason. */
+/* Nodes with the same operator, type, implementation and reason. */
 struct kind {
     const struct zt_node *first;
     enum zt_dtype dtype;
@@ -49,7 +49,7 @@ static void add_commands(struct kinds *kinds, const struct zt_program *p, const 
     }
 }
 
-/* "cuDNN 53, own kernel 2": the first kind of a name counts for all of it. */
+/* Appends "cuDNN 53, own kernel 2": totals by implementation, in the order of first occurrence. */
 static void list_totals(const struct kinds *kinds, struct zt_text *to) {
     for (int i = 0; i < kinds->count; i++) {
         const char *name = kinds->at[i].path->name;

@@ -1,5 +1,5 @@
-/* Which implementations a program's nodes take (struct zt_path): how many each, and for nodes on our own kernels why no
- * library runs them. */
+/* The implementation of each node of a program (struct zt_path): counts, and the reasons why nodes use our own kernels
+ * instead of a library. */
 #ifndef ZT_PLAN_PATHS_H
 #define ZT_PLAN_PATHS_H
 
@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "parallel/schedule/program.h"
 
-/* Lines, each with its newline: a count for each implementation, then a line for nodes that share operator, type and
- * note. Nothing where no node has a choice. Finish the text. */
+/* Appends lines: the number of nodes of each implementation, then a line for each group of nodes with the same
+ * operator, type and note. Appends nothing if no node has a choice. The caller frees `to`. */
 void zt_paths_list(const struct zt_program *program, struct zt_text *to);
 
 #endif

@@ -8,7 +8,7 @@ static const struct zt_program *training(const struct zt_rank_plan *p) {
     return p->train.count ? p->train.at[0] : NULL;
 }
 
-/* Of a rank's slices of the weights: one array of floats. */
+/* Bytes of a rank's slices of the weights, as one array of floats. */
 static int64_t stepped_bytes(const struct zt_rank_plan *p) {
     return zt_rank_plan_stepped(p, zt_rank_plan_largest(p)) * (int64_t)sizeof(float);
 }
@@ -29,7 +29,7 @@ static bool make_stage(struct zt_plan *plan, const struct zt_plan_options *o, in
     return plan->made[stage] != NULL;
 }
 
-/* That a replica takes in for a full micro-batch. */
+/* Bytes that a replica reads for a full micro-batch. */
 static int64_t input_bytes(const struct zt_rank_plan *p) {
     const struct zt_training_graph *j = &training(p)->joint;
     int64_t bytes = 0;
@@ -50,8 +50,7 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
             return true;
         struct zt_command *after = ZT_NEW_N(plan->arena, struct zt_command, 2 * p->flat->bucket_count + 1);
         int after_count = zt_hooks_after_step(p->flat, p->sharding, after);
-        /* the norm reads the gradients; the optimizer reads weight, gradient and states, and writes weight and states
-         */
+        /* the norm reads the gradients; the optimizer reads weight, gradient and states and writes weight and states */
         int64_t norm = stepped_bytes(p);
         struct zt_stage_work work = { .program = training(p),
                                       .micro_batches = p->full.micro_batches,
@@ -74,7 +73,7 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
 struct zt_plan *zt_plan_create(const struct zt_job *job, const struct zt_plan_options *o, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_plan *plan = ZT_NEW(arena, struct zt_plan);
-    *plan = (struct zt_plan){ .arena = arena, .job = job, .chosen = o->chosen, .elsewhere = o->elsewhere };
+    *plan = (struct zt_plan){ .arena = arena, .job = job, .elsewhere = o->elsewhere };
     bool ok = zt_grid_make(job->config->ranks, job->config->parallel.stages, 0, &plan->grid, err);
     plan->stage = ZT_NEW_N(arena, const struct zt_rank_plan *, plan->grid.stages + 1);
     plan->made = ZT_NEW_N(arena, struct zt_rank_plan *, plan->grid.stages + 1);

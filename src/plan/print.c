@@ -1,4 +1,4 @@
-/* plan.txt: all ranks in classes, then each stage whole. */
+/* plan.txt: groups of equal ranks, then each stage. */
 #include "plan/print.h"
 
 #include "plan/estimate.h"
@@ -10,18 +10,18 @@
 static void print_head(const struct zt_plan *plan, FILE *to) {
     const struct zt_config *c = plan->job->config;
     const struct zt_rank_plan *p = plan->stage[0];
-    fprintf(to, "plan %016llx\n%s", (unsigned long long)plan->hash, plan->chosen ? plan->chosen : "");
+    fprintf(to, "plan %016llx\n%s", (unsigned long long)plan->hash, plan->job->chosen ? plan->job->chosen : "");
     fprintf(to, "%s, %d ranks = %d stages x %d data-parallel ranks, on %s\n", p->sharding->name, plan->grid.world,
             plan->grid.stages, plan->grid.data, plan->machine.name);
-    fprintf(to, "step: %lld samples = %lld a micro-batch x %lld micro-batches x %d ranks\n", (long long)c->train_batch,
-            (long long)c->micro_batch, (long long)c->accumulation, plan->grid.data);
+    fprintf(to, "step: %lld samples = %lld per micro-batch x %lld micro-batches x %d ranks\n",
+            (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, plan->grid.data);
     if (p->tail.samples)
         fprintf(to, "last step of an epoch: %lld samples\n", (long long)p->tail.samples);
 }
 
 enum { SHOWN_KINDS = 4 };
 
-/* How many runs of ranks of the stage hold the same. */
+/* Counts the groups of consecutive ranks of the stage with equal memory. */
 static int count_kinds(const struct zt_plan *plan, int stage) {
     struct zt_rank_bytes before = zt_plan_bytes(plan, stage, 0);
     int kinds = 1;
@@ -33,11 +33,11 @@ static int count_kinds(const struct zt_plan *plan, int stage) {
     return kinds;
 }
 
-/* Ranks of one stage with equal slices are one row, and so are all of them, as the one that owns most, where the sizes
- * of their slices vary. */
+/* Prints one row for ranks of a stage with equal slices. If the sizes vary too much, prints one row for the largest
+ * rank. */
 static void print_bytes(const struct zt_plan *plan, FILE *to) {
-    fprintf(to, "\nbytes a rank %14s %14s %14s %14s %14s %14s\n", "parameters", "gradients", "optimizer", "activations",
-            "workspace", "all");
+    fprintf(to, "\nbytes per rank %14s %14s %14s %14s %14s %14s\n", "parameters", "gradients", "optimizer",
+            "activations", "workspace", "all");
     for (int s = 0; s < plan->grid.stages; s++) {
         bool many = count_kinds(plan, s) > SHOWN_KINDS;
         for (int first = 0, next; first < plan->grid.data; first = next) {
@@ -52,18 +52,18 @@ static void print_bytes(const struct zt_plan *plan, FILE *to) {
             }
             int from = zt_grid_rank(&plan->grid, s, first), last = from + next - first - 1;
             snprintf(ranks, sizeof ranks, from == last ? "rank %d" : "ranks %d-%d", from, last);
-            fprintf(to, "%-12s %14lld %14lld %14lld %14lld %14lld %14lld%s\n", ranks, (long long)b.parameters,
+            fprintf(to, "%-14s %14lld %14lld %14lld %14lld %14lld %14lld%s\n", ranks, (long long)b.parameters,
                     (long long)b.gradients, (long long)b.optimizer, (long long)b.activations, (long long)b.workspace,
                     (long long)zt_rank_bytes_total(&b), many ? "  at most" : "");
         }
     }
     fputs(
         "parameters: weights, statistics, packed copies; activations: peak of a micro-batch x micro-batches in "
-        "flight, with gathered\nand unreduced buckets. The process itself (code, libraries, input buffers) comes on "
-        "top.\n",
+        "flight, with gathered\nand unreduced buckets. The process itself (code, libraries, input buffers) needs "
+        "additional memory.\n",
         to);
     if (plan->machine.memory_bytes)
-        fprintf(to, "the largest rank takes %.1f %% of the %.0f GB that one has\n",
+        fprintf(to, "the largest rank uses %.1f %% of the %.0f GB of its device\n",
                 100.0 * (double)zt_plan_most_bytes(plan) / (double)plan->machine.memory_bytes,
                 (double)plan->machine.memory_bytes / 1e9);
 }
@@ -79,7 +79,7 @@ static void print_prediction(const struct zt_plan *plan, FILE *to) {
     if (!plan->timeline.count)
         return;
     fprintf(to, "\npredicted, ms %10s %10s %10s %10s %10s %10s   %s\n", "forward", "backward", "gather", "reduce",
-            "send", "update", "sent a step and rank: gather, reduce, stages");
+            "send", "update", "sent per step and rank: gather, reduce, stages");
     for (int s = 0; s < plan->grid.stages; s++) {
         const struct zt_stage_cost *c = &plan->cost[s];
         char t[3][32], stage[24];
@@ -94,16 +94,17 @@ static void print_prediction(const struct zt_plan *plan, FILE *to) {
                 zt_format_bytes(t[2], (double)c->send_bytes));
     }
     double seconds = plan->timeline.seconds;
-    fprintf(to, "predicted step %.3f ms, bubble %.1f %%, %.0f samples/s, %.3g FLOPs a step, %.3g FLOP/s a rank\n",
+    fprintf(to, "predicted step %.3f ms, bubble %.1f %%, %.0f samples/s, %.3g FLOPs per step, %.3g FLOP/s per rank\n",
             1e3 * seconds, 100 * plan->timeline.bubble, (double)plan->stage[0]->full.samples / seconds,
             zt_plan_flops(plan), zt_plan_flops(plan) / seconds / plan->grid.world);
 }
 
 static void print_machine(const struct zt_machine *m, FILE *to) {
     fprintf(to,
-            "\nreckoned with, a rank on %s: products %.4g, convolutions %.4g, half products %.4g, other %.4g, "
+            "\ncost model of a rank on %s: products %.4g, convolutions %.4g, half products %.4g, other %.4g, "
             "reference kernels %.4g FLOP/s at "
-            "%g of them;\nmemory %.4g B/s, %.3g us a kernel; link %.4g B/s and %.3g us, network %.4g B/s and %.3g us",
+            "%g of these rates;\nmemory %.4g B/s, %.3g us per kernel; link %.4g B/s and %.3g us, network %.4g B/s and "
+            "%.3g us",
             m->name, m->product_flops, m->conv_flops, m->half_flops, m->element_flops, m->plain_flops, m->efficiency,
             m->memory_rate, 1e6 * m->node_seconds, m->link_rate, 1e6 * m->link_seconds, m->net_rate,
             1e6 * m->net_seconds);
@@ -116,9 +117,8 @@ static void print_paths(const struct zt_plan *plan, FILE *to) {
     struct zt_text paths = { 0 };
     if (plan->elsewhere)
         fputs(
-            "kernels: without the GPU and the CUDA module the plan does not know which nodes cuDNN, cuBLASLt or our "
-            "own "
-            "kernels run\n",
+            "kernels: unknown without the GPU and the CUDA module, which choose between cuDNN, cuBLASLt and our own "
+            "kernels\n",
             to);
     for (int s = 0; s < plan->grid.stages; s++)
         if (plan->stage[s]->train.count)

@@ -1,10 +1,10 @@
-/* plan.txt: all ranks in classes, then each stage whole. */
+/* Printing of plans: groups of equal ranks, then each stage. */
 #ifndef ZT_PLAN_PRINT_H
 #define ZT_PLAN_PRINT_H
 
 #include "plan/plan.h"
 
-/* plan.txt, and what `ztrain plan` prints. */
+/* Prints the plan, as in plan.txt and in the output of `ztrain plan`. */
 void zt_plan_print(const struct zt_plan *plan, FILE *to);
 
 #endif

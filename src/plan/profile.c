@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A node, or another part of the step (graph NULL). */
+/* A node, or another part of the step (graph is NULL). */
 struct row {
     int stage, node, runs;
     const char *phase;
     const struct zt_graph *graph;
     const struct zt_path *path;
-    double flops, bytes, estimated, measured; /* of one run; seconds < 0: not known */
+    double flops, bytes, estimated, measured; /* of one run; negative seconds: unknown */
 };
 typedef ZT_VEC(struct row) rows;
 
@@ -26,17 +26,23 @@ static double measured(const struct zt_profile *p, int stage, int entry) {
     return p->times ? p->times[stage][entry] : -1;
 }
 
-static void add_nodes(const struct zt_profile *p, int stage, const char *phase, const struct zt_command *at, int count,
-                      int runs, rows *to) {
+/* The commands of a phase. */
+struct phase {
+    const char *name;
+    const struct zt_command *at;
+    int count, runs;
+};
+
+static void add_nodes(const struct zt_profile *p, int stage, struct phase phase, rows *to) {
     const struct zt_program *program = p->plan->stage[stage]->train.at[0];
     const struct zt_graph *g = program->joint.graph;
-    for (int i = 0; i < count; i++)
-        if (at[i].kind == ZT_RUN_NODE) {
-            const int n = at[i].node;
+    for (int i = 0; i < phase.count; i++)
+        if (phase.at[i].kind == ZT_RUN_NODE) {
+            const int n = phase.at[i].node;
             zt_vec_push(to, (struct row){ .stage = stage,
                                           .node = n,
-                                          .runs = runs,
-                                          .phase = phase,
+                                          .runs = phase.runs,
+                                          .phase = phase.name,
                                           .graph = g,
                                           .path = &program->prepared[n].path,
                                           .flops = zt_op_flops(g, n),
@@ -69,9 +75,9 @@ static void list_rows(const struct zt_profile *p, rows *to) {
             continue;
         const int runs = r->full.micro_batches;
         add_part(p, s, ZT_PART_LOAD, runs, to);
-        add_nodes(p, s, "derive", program->derive, program->derive_count, 1, to);
-        add_nodes(p, s, "forward", program->forward, program->forward_count, runs, to);
-        add_nodes(p, s, "backward", program->backward, program->backward_count, runs, to);
+        add_nodes(p, s, (struct phase){ "derive", program->derive, program->derive_count, 1 }, to);
+        add_nodes(p, s, (struct phase){ "forward", program->forward, program->forward_count, runs }, to);
+        add_nodes(p, s, (struct phase){ "backward", program->backward, program->backward_count, runs }, to);
         add_part(p, s, ZT_PART_NORM, 1, to);
         add_part(p, s, ZT_PART_UPDATE, 1, to);
     }
@@ -138,7 +144,7 @@ static int by_time(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* GFLOP/s where a product's arithmetic is what takes time, else GB/s. */
+/* Prints GFLOP/s if arithmetic limits the node, otherwise GB/s. */
 static void say_row(const struct zt_profile *p, const struct row *r, const struct zt_log *log) {
     char rate[32] = "", peak[16] = "";
     const bool computes = r->graph && r->graph->nodes[r->node]->op->flops;
@@ -161,7 +167,7 @@ void zt_profile_say(const struct zt_profile *p, const struct zt_log *log) {
     qsort(all.at, (size_t)all.count, sizeof *all.at, by_time);
     zt_say(log, ZT_LOG_INFO, "Profile: step %.3f ms, %d nodes and parts %.3f ms (%.0f %%)%s", 1e3 * p->step_seconds,
            all.count, 1e3 * sum, 100 * sum / p->step_seconds,
-           p->plan->grid.stages > 1 ? "; stages run beside each other" : "");
+           p->plan->grid.stages > 1 ? "; stages run concurrently" : "");
     zt_say(log, ZT_LOG_INFO, "%10s %8s %15s %7s  %-4s %-11s %-9s %-22s %s", "ms a step", "of it", "rate", "of peak",
            "on", "by", "type", "op", "node");
     for (int i = 0; i < all.count; i++) {

@@ -1,24 +1,24 @@
-/* The nodes of a step one by one: what runs them, what they compute and move, what they are estimated to take and what
- * they took. For `plan --nodes` and `train --profile`. */
+/* The profile of a step, node by node: implementation, FLOPs, bytes, estimated and measured time. Used by `plan
+ * --nodes` and `train --profile`. */
 #ifndef ZT_PLAN_PROFILE_H
 #define ZT_PLAN_PROFILE_H
 
 #include "base/log.h"
 #include "plan/plan.h"
 
-/* Measured seconds by stage, as zt_plan_predict has them (NULL: nothing was), and of a whole step. */
+/* Measured times by stage as in zt_plan_predict() (NULL: none), and of a whole step. */
 struct zt_profile {
     const struct zt_plan *plan;
     const double *const *times;
     double step_seconds;
 };
 
-/* Tab-separated, to `path`: a line that names the columns, then a line a node of each stage's first training program,
- * in the order in which they run, and a line for loading, norm and update. Times are of one run, in microseconds;
- * `runs` says how many there are in a step; "-" where nothing is known. */
+/* Writes a tab-separated table to `path`: a line of column names, a line for each node of the first training program of
+ * each stage in execution order, and lines for loading, norm and update. Times are of one run, in microseconds; `runs`
+ * is the number of runs in a step. "-" means unknown. */
 bool zt_profile_write(const struct zt_profile *profile, const char *path, struct zt_err *err);
 
-/* The same on the console, as a table: what took longest in a step comes first, and all of it against the step. */
+/* Prints the table to the console, the longest times of a step first, with their share of the step. */
 void zt_profile_say(const struct zt_profile *profile, const struct zt_log *log);
 
 #endif

@@ -1,4 +1,4 @@
-/* How many bytes a rank needs, by lifetime. */
+/* Memory of a rank by lifetime. */
 #include "plan/rank_bytes.h"
 
 #include "base/align.h"

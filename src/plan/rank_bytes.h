@@ -1,4 +1,4 @@
-/* How many bytes a rank needs, by lifetime. */
+/* Memory of a rank by lifetime. */
 #ifndef ZT_PLAN_RANK_BYTES_H
 #define ZT_PLAN_RANK_BYTES_H
 
@@ -6,18 +6,21 @@
 
 /* Bytes of a rank by lifetime. */
 struct zt_rank_bytes {
-    int64_t parameters, gradients, optimizer, activations, workspace; /* parameters: with statistics, packed copies */
+    int64_t parameters, gradients, optimizer, activations,
+        workspace; /* parameters include statistics and packed copies */
 };
+/* Returns the sum over all lifetimes. */
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *bytes);
 
-/* What the data-parallel rank `data_rank` of the plan's stage holds. */
+/* Returns the memory of data-parallel rank `data_rank` of the plan's stage. */
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *plan, int data_rank);
-/* Elements whose optimizer step it does and state it holds: copies of weights of other stages are not among them. */
+/* Returns the number of elements that the rank updates and holds optimizer state for, without copies of other stages'
+ * weights. */
 int64_t zt_rank_plan_stepped(const struct zt_rank_plan *plan, int data_rank);
-/* The data-parallel rank of the stage that owns most. */
+/* Returns the data-parallel rank of the stage with the most memory. */
 int zt_rank_plan_largest(const struct zt_rank_plan *plan);
 
-/* Fills the bytes of the rank's five blocks and the FLOPs of a micro-batch, once all programs are there. */
+/* Fills the bytes of the rank's memory blocks and the FLOPs of a micro-batch. All programs must exist. */
 void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool training);
 
 #endif

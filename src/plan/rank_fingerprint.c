@@ -1,4 +1,4 @@
-/* The hash that ranks compare before they start: what the plan was made from, as far as all must agree on it. */
+/* The hash of a rank plan: everything that must be equal on all ranks. */
 #include "plan/rank_fingerprint.h"
 
 #include "base/map.h"

@@ -1,4 +1,4 @@
-/* Which tensors a stage holds, in what order, and what ZeRO 3 keeps of them. */
+/* The layout of a stage: its tensors, their order, and the gathers of ZeRO stage 3. */
 #include "plan/rank_layout.h"
 
 #include "base/align.h"
@@ -6,19 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a parameter of the joint graph is held. */
+/* The location of a parameter of the training graph. */
 struct seat {
     int stage, tensor;
 };
 
-static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_training_graph *joint, int stage,
+static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_training_graph *training_graph, int stage,
                                      int *indices, struct seat *seats) {
     struct zt_arena *arena = p->arena;
-    const struct zt_graph *g = joint->graph;
-    int count = zt_program_params(joint, stage, indices);
+    const struct zt_graph *g = training_graph->graph;
+    int count = zt_program_params(training_graph, stage, indices);
     struct zt_flat_tensor *tensors = ZT_NEW_N(arena, struct zt_flat_tensor, count + 1);
     for (int i = 0; i < count; i++) {
-        const struct zt_value *v = g->values[joint->params[indices[i]]];
+        const struct zt_value *v = g->values[training_graph->params[indices[i]]];
         seats[indices[i]] = (struct seat){ stage, i };
         tensors[i] = (struct zt_flat_tensor){ .name = zt_arena_strdup(arena, v->copy_of ? v->copy_of : v->name),
                                               .count = zt_shape_count(&v->shape),
@@ -30,30 +30,31 @@ static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_tra
     return flat;
 }
 
-/* What this rank exchanges with other stages that hold weights of its own, or whose weights it holds. */
-static void tie_stages(struct zt_rank_plan *p, const struct zt_training_graph *joint, const struct seat *seats,
+/* Lists what this rank exchanges with stages that share tied weights with it. */
+static void tie_stages(struct zt_rank_plan *p, const struct zt_training_graph *training_graph, const struct seat *seats,
                        struct zt_flat *const *flats) {
-    struct zt_tie_pair *pairs = ZT_NEW_N(p->arena, struct zt_tie_pair, joint->param_count + 1);
+    struct zt_tie_pair *pairs = ZT_NEW_N(p->arena, struct zt_tie_pair, training_graph->param_count + 1);
     int count = 0;
-    for (int i = 0; i < joint->param_count; i++) {
-        if (joint->home[i] < 0)
+    for (int i = 0; i < training_graph->param_count; i++) {
+        if (training_graph->home[i] < 0)
             continue;
-        const struct seat *home = &seats[joint->home[i]];
+        const struct seat *home = &seats[training_graph->home[i]];
         pairs[count++] = (struct zt_tie_pair){ home->stage, home->tensor, seats[i].stage, seats[i].tensor };
     }
     p->tie_count = zt_tie_runs(p->arena, &p->grid, p->sharding, flats, pairs, count, &p->ties);
 }
 
-/* Appends the parameters, or the statistics, of all stages to the plan's `model`; own[i] becomes the place there of the
- * i-th one of this stage; of a copy, that of what it is a copy of. */
-static void list_model(struct zt_rank_plan *p, const struct zt_training_graph *joint, bool params, int *own) {
-    int total = params ? joint->param_count : joint->statistic_count;
+/* Appends the parameters or statistics of all stages to the plan's `model`. own[i] becomes the index of the i-th one of
+ * this stage; for a copy of a tied weight, the index of the original. */
+static void list_model(struct zt_rank_plan *p, const struct zt_training_graph *training_graph, bool params, int *own) {
+    int total = params ? training_graph->param_count : training_graph->statistic_count;
     int *indices = zt_malloc(((size_t)total + 1) * sizeof *indices),
         *stage = zt_malloc(((size_t)total + 1) * sizeof *stage), *at = zt_malloc(((size_t)total + 1) * sizeof *at);
     for (int i = 0; i < total; i++)
         stage[i] = -1;
     for (int s = p->grid.stages - 1; s >= 0; s--) {
-        int count = params ? zt_program_params(joint, s, indices) : zt_program_statistics(joint, s, indices);
+        int count =
+            params ? zt_program_params(training_graph, s, indices) : zt_program_statistics(training_graph, s, indices);
         for (int i = 0; i < count; i++)
             stage[indices[i]] = s;
     }
@@ -61,15 +62,16 @@ static void list_model(struct zt_rank_plan *p, const struct zt_training_graph *j
     if (p->model_count)
         memcpy(all, p->model, (size_t)p->model_count * sizeof *all);
     for (int i = 0; i < total; i++) {
-        const struct zt_value *v = joint->graph->values[params ? joint->params[i] : joint->statistics[i]];
+        const struct zt_value *v =
+            training_graph->graph->values[params ? training_graph->params[i] : training_graph->statistics[i]];
         at[i] = p->model_count;
-        if (params && joint->home[i] >= 0)
-            at[i] = at[joint->home[i]];
+        if (params && training_graph->home[i] >= 0)
+            at[i] = at[training_graph->home[i]];
         else if (stage[i] >= 0)
             all[p->model_count++] = (struct zt_model_tensor){ zt_arena_strdup(p->arena, v->name), v->shape, stage[i] };
     }
-    int count = params ? zt_program_params(joint, p->grid.stage, indices)
-                       : zt_program_statistics(joint, p->grid.stage, indices);
+    int count = params ? zt_program_params(training_graph, p->grid.stage, indices)
+                       : zt_program_statistics(training_graph, p->grid.stage, indices);
     for (int i = 0; i < count; i++)
         own[i] = at[indices[i]];
     p->model = all;
@@ -79,30 +81,32 @@ static void list_model(struct zt_rank_plan *p, const struct zt_training_graph *j
     free(indices);
 }
 
-static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_training_graph *joint) {
-    const struct zt_graph *g = joint->graph;
-    int *indices = zt_malloc(((size_t)joint->param_count + (size_t)joint->statistic_count + 1) * sizeof *indices);
-    struct seat *seats = zt_calloc((size_t)joint->param_count + 1, sizeof *seats);
+static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
+    const struct zt_graph *g = training_graph->graph;
+    int *indices = zt_malloc(((size_t)training_graph->param_count + (size_t)training_graph->statistic_count + 1) *
+                             sizeof *indices);
+    struct seat *seats = zt_calloc((size_t)training_graph->param_count + 1, sizeof *seats);
     struct zt_flat **flats = ZT_NEW_N(p->arena, struct zt_flat *, p->grid.stages);
     for (int s = 0; s < p->grid.stages; s++)
-        flats[s] = lay_out_stage(p, joint, s, indices, seats);
+        flats[s] = lay_out_stage(p, training_graph, s, indices, seats);
     p->flat = flats[p->grid.stage];
     p->param_initial = ZT_NEW_N(p->arena, const void *, p->flat->tensor_count + 1);
-    for (int i = 0; i < joint->param_count; i++)
+    for (int i = 0; i < training_graph->param_count; i++)
         if (seats[i].stage == p->grid.stage)
-            p->param_initial[seats[i].tensor] = g->values[joint->params[i]]->data;
-    tie_stages(p, joint, seats, flats);
+            p->param_initial[seats[i].tensor] = g->values[training_graph->params[i]]->data;
+    tie_stages(p, training_graph, seats, flats);
     free(seats);
-    list_model(p, joint, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
-    p->cuts = zt_arena_copy(p->arena, joint->cuts, ((size_t)p->grid.stages + 1) * sizeof *p->cuts);
-    p->statistic_total = zt_program_statistics(joint, p->grid.stage, indices);
-    list_model(p, joint, false, p->statistic_model = ZT_NEW_N(p->arena, int, p->statistic_total + 1));
+    list_model(p, training_graph, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
+    p->stage_bounds =
+        zt_arena_copy(p->arena, training_graph->cuts, ((size_t)p->grid.stages + 1) * sizeof *p->stage_bounds);
+    p->statistic_total = zt_program_statistics(training_graph, p->grid.stage, indices);
+    list_model(p, training_graph, false, p->statistic_model = ZT_NEW_N(p->arena, int, p->statistic_total + 1));
     p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
     p->statistic_count = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
     p->statistic_name = ZT_NEW_N(p->arena, const char *, p->statistic_total + 1);
     p->statistic_initial = ZT_NEW_N(p->arena, const void *, p->statistic_total + 1);
     for (int i = 0; i < p->statistic_total; i++) {
-        const struct zt_value *v = g->values[joint->statistics[indices[i]]];
+        const struct zt_value *v = g->values[training_graph->statistics[indices[i]]];
         p->statistic_offset[i] = p->statistic_bytes;
         p->statistic_count[i] = zt_shape_count(&v->shape);
         p->statistic_name[i] = zt_arena_strdup(p->arena, v->name);
@@ -112,16 +116,16 @@ static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_training_
     free(indices);
 }
 
-/* The h of "auto" (reference/deepspeed.md, section 1.3): the most frequent trailing dimension of the weight matrices,
- * the larger one of two; 0 without matrices. */
-static int64_t hidden_size(const struct zt_training_graph *joint) {
+/* The hidden size h in DeepSpeed's formulas for "auto": the most frequent trailing dimension of the weight matrices
+ * (the larger one of two equally frequent), 0 without matrices. */
+static int64_t hidden_size(const struct zt_training_graph *training_graph) {
     int64_t best = 0;
     int best_count = 0;
-    for (int i = 0; i < joint->param_count; i++) {
-        const struct zt_shape *shape = &joint->graph->values[joint->params[i]]->shape;
+    for (int i = 0; i < training_graph->param_count; i++) {
+        const struct zt_shape *shape = &training_graph->graph->values[training_graph->params[i]]->shape;
         int count = 0;
-        for (int k = 0; shape->rank == 2 && k < joint->param_count; k++) {
-            const struct zt_shape *other = &joint->graph->values[joint->params[k]]->shape;
+        for (int k = 0; shape->rank == 2 && k < training_graph->param_count; k++) {
+            const struct zt_shape *other = &training_graph->graph->values[training_graph->params[k]]->shape;
             count += other->rank == 2 && other->dim[1] == shape->dim[1];
         }
         if (count > best_count || (count && count == best_count && shape->dim[1] > best)) {
@@ -144,11 +148,11 @@ static int64_t largest_bucket(const struct zt_flat *flat) {
     return largest;
 }
 
-/* What is "auto" must not undo what stage 3 is for: ahead is at most the largest bucket, and what is kept whole takes
- * at most a hundredth of what the rank owns, or nothing where that is less than a block. */
-static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph *joint) {
+/* Sets the keys of stage 3 that are "auto" so that the stage still saves memory: prefetch at most the largest bucket,
+ * and keep at most a hundredth of the rank's elements persistent, or none if that is less than a block. */
+static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
     const struct zt_zero_config *c = &p->job->config->zero;
-    double h = (double)hidden_size(joint);
+    double h = (double)hidden_size(training_graph);
     p->traffic = (struct zt_traffic){ .overlap = c->overlap_comm,
                                       .prefetch = c->prefetch_bucket_size,
                                       .max_live = c->max_live_parameters,
@@ -165,7 +169,7 @@ static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph 
         zt_flat_persistent(p->arena, p->flat, each, together);
 }
 
-void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *joint) {
-    lay_out_parameters(p, joint);
-    plan_traffic(p, joint);
+void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
+    lay_out_parameters(p, training_graph);
+    plan_traffic(p, training_graph);
 }

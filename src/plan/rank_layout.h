@@ -1,11 +1,11 @@
-/* Which tensors a stage holds, in what order, and what ZeRO 3 keeps of them. */
+/* The layout of a stage: its tensors, their order, and the gathers of ZeRO stage 3. */
 #ifndef ZT_PLAN_RANK_LAYOUT_H
 #define ZT_PLAN_RANK_LAYOUT_H
 
 #include "plan/rank_plan.h"
 
-/* The layout of the stage's parameters and statistics, from the first joint graph built, and what stage 3 fetches ahead
- * and keeps (plan->traffic). */
-void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *joint);
+/* Lays out the stage's parameters and statistics from the first training graph, and sets prefetching and reuse of ZeRO
+ * stage 3 (plan->traffic). */
+void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *training_graph);
 
 #endif

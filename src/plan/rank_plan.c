@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan in the making. */
+/* State of planning. */
 struct planner {
     struct zt_rank_plan *plan;
     const struct zt_rank_options *o;
-    int64_t room; /* > 0: bytes that the activations of a micro-batch should take at most */
+    int64_t room; /* target bytes for the activations of a micro-batch; 0: no target */
     struct zt_err *err;
 };
 
@@ -30,14 +30,13 @@ struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int dat
     return s;
 }
 
-/* Rows of the loss in mode dp: those of all replicas together. */
+/* Mode dp: samples of the loss over all replicas. */
 int64_t zt_rank_loss_rows(const struct zt_rank_plan *p, const struct zt_step_shape *shape, bool last) {
     int64_t together = shape->rows * p->grid.data;
     return last ? shape->samples - (shape->micro_batches - 1) * together : together;
 }
 
-/* Where padding can occur the loss and batch statistics read row weights; stages with neither need no program of
- * their own for it. */
+/* If padding can occur, the loss and batch statistics read sample weights. Stages with neither use the same program. */
 bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_training_graph *j, int64_t rows, bool padded) {
     return j->rows == rows && (!padded || j->weighted || (j->loss < 0 && !p->job->statistic_count));
 }
@@ -50,7 +49,7 @@ static const struct zt_program *find(const struct zt_rank_plan *p, const struct 
     return NULL;
 }
 
-/* What the config says of recomputation, for one stage. */
+/* The recomputation that the config requests, for one stage. */
 static struct zt_recompute recompute_of(const struct planner *q) {
     const struct zt_recompute_config *c = &q->plan->job->config->recompute;
     struct zt_recompute how = { .names = c->names.at, .name_count = c->names.count, .layers = c->layers };
@@ -60,21 +59,22 @@ static struct zt_recompute recompute_of(const struct planner *q) {
     return how;
 }
 
-/* Globs of ztrain.recompute that no node of the model fits. */
-static void note_idle_names(const struct planner *q, struct zt_training_graph *joint) {
+/* Adds a note for every glob of ztrain.recompute that matches no node. */
+static void note_idle_names(const struct planner *q, struct zt_training_graph *training_graph) {
     const struct zt_texts *names = &q->plan->job->config->recompute.names;
-    struct zt_arena *arena = joint->graph->arena;
-    const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + names->count + 1);
-    if (joint->note_count)
-        memcpy(notes, joint->notes, (size_t)joint->note_count * sizeof *notes);
+    struct zt_arena *arena = training_graph->graph->arena;
+    const char **notes = ZT_NEW_N(arena, const char *, training_graph->note_count + names->count + 1);
+    if (training_graph->note_count)
+        memcpy(notes, training_graph->notes, (size_t)training_graph->note_count * sizeof *notes);
     for (int i = 0; i < names->count; i++)
-        if (!zt_recompute_fits(joint->graph, names->at[i]))
-            notes[joint->note_count++] =
-                zt_arena_printf(arena, "ztrain.recompute: \"%s\" matches no node that is run by itself", names->at[i]);
-    joint->notes = notes;
+        if (!zt_recompute_fits(training_graph->graph, names->at[i]))
+            notes[training_graph->note_count++] =
+                zt_arena_printf(arena, "ztrain.recompute: \"%s\" matches no node that runs separately", names->at[i]);
+    training_graph->notes = notes;
 }
 
-/* The program of `rows` samples: of this rank's stage, or with `loss` of what mode dp runs on rank 0 alone. */
+/* Adds the program for `rows` samples: of this rank's stage, or with `loss` of the loss that mode dp runs on rank 0
+ * only. */
 static bool add_program(struct planner *q, int64_t rows, bool training, bool padded, bool loss) {
     struct zt_rank_plan *p = q->plan;
     struct zt_program_set *set = loss       ? (training ? &p->loss_train : &p->loss_evaluation)
@@ -83,30 +83,29 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
     struct zt_training_graph_request request = { .rows = rows,
                                                  .training = training,
                                                  .weighted = padded && !p->replicas,
-                                                 .cut_loss = p->replicas,
+                                                 .split_loss = p->replicas,
                                                  .stages = p->grid.stages,
-                                                 .cuts = p->cuts };
-    struct zt_training_graph joint;
+                                                 .stage_bounds = p->stage_bounds };
+    struct zt_training_graph training_graph;
     if (rows <= 0 || find(p, set, rows, padded && !p->replicas))
         return true;
     if (padded && !p->job->loss)
-        return zt_fail(
-            q->err, ZT_EXIT_CONFIG,
-            "the last batch of the data does not divide among %d ranks, and a loss that is a graph output cannot "
-            "leave samples out: set drop_last",
-            p->grid.data);
+        return zt_fail(q->err, ZT_EXIT_CONFIG,
+                       "the last batch of the data cannot be divided among %d ranks, and a loss that is a graph output "
+                       "cannot ignore padding samples: set drop_last",
+                       p->grid.data);
     if (!zt_job_training_graph(p->job,
                                training            ? q->o->source
                                : q->o->eval_source ? q->o->eval_source
                                                    : q->o->source,
-                               &request, &joint, q->err))
+                               &request, &training_graph, q->err))
         return false;
     if (!p->flat)
-        zt_rank_plan_lay_out(p, &joint);
+        zt_rank_plan_lay_out(p, &training_graph);
     if (training)
-        note_idle_names(q, &joint);
-    if (!loss) /* which not all ranks have */
-        zt_rank_plan_stir_graph(p, rows, joint.graph);
+        note_idle_names(q, &training_graph);
+    if (!loss) /* not on all ranks */
+        zt_rank_plan_stir_graph(p, rows, training_graph.graph);
     const struct zt_recompute again = recompute_of(q);
     struct zt_program_options options = { .table = &zt_ops,
                                           .recompute = &again,
@@ -124,14 +123,14 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                           .stages = p->replicas ? 2 : p->grid.stages,
                                           .accumulates = p->full.micro_batches > 1,
                                           .statistic_offset = p->statistic_offset };
-    struct zt_program *program = zt_program_create(&joint, &options, q->err);
+    struct zt_program *program = zt_program_create(&training_graph, &options, q->err);
     if (!program)
         return false;
     set->at[set->count++] = program;
     return true;
 }
 
-/* Both list what crosses in the order of value ids, which must be of the same values. */
+/* Both list the boundary tensors in the order of value ids, which must belong to the same values. */
 static bool rows_fit(const struct zt_boundary_tensors *loss, int64_t loss_rows, const struct zt_boundary_tensors *model,
                      int64_t model_rows) {
     bool fit = loss->count == model->count;
@@ -149,9 +148,10 @@ static bool add_loss_program(struct planner *q, const struct zt_step_shape *shap
                             *model = find(p, training ? &p->train : &p->evaluation, rows, false);
     if (loss->derived_bytes || !rows_fit(&loss->recv_act, loss_rows, &model->send_act, rows) ||
         !rows_fit(&loss->send_grad, loss_rows, &model->recv_grad, rows))
-        return zt_fail(q->err, ZT_EXIT_MODEL,
-                       "mode \"dp\": what the loss reads for %lld rows is not what replicas make for %lld",
-                       (long long)loss_rows, (long long)rows);
+        return zt_fail(
+            q->err, ZT_EXIT_MODEL,
+            "mode \"dp\": the input of the loss for %lld rows does not match the outputs of replicas for %lld rows",
+            (long long)loss_rows, (long long)rows);
     return true;
 }
 
@@ -193,7 +193,7 @@ static bool plan_training(struct planner *q, const struct zt_config *c) {
     p->full = zt_step_shape(samples >= c->train_batch ? c->train_batch : 0, c->micro_batch, p->grid.data);
     p->tail = zt_step_shape(rest, c->micro_batch, p->grid.data);
     p->whole_steps = samples / c->train_batch;
-    if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the tail is all there is */
+    if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the only step is the last one */
         p->full = p->tail;
         p->tail = (struct zt_step_shape){ 0 };
         p->whole_steps = 1;
@@ -212,8 +212,8 @@ static bool plan_evaluation(struct planner *q, const struct zt_config *c) {
     return add_programs(q, &full, false) && add_programs(q, &tail, false);
 }
 
-/* What a memory limit leaves: bytes that the activations of a micro-batch should take at most (0: any), and rows of an
- * evaluation's micro-batch. */
+/* The targets for a memory limit: bytes for the activations of a micro-batch (0: no target), and samples of an
+ * evaluation micro-batch. */
 struct squeeze {
     int64_t room, eval_rows;
 };
@@ -231,7 +231,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     p->source = o->source;
     p->eval_source = o->eval_source;
     p->eval_samples = o->eval_source ? o->eval_source->samples : 0;
-    p->away = o->device && o->device->module;
+    p->device_memory = o->device && o->device->module;
     p->slots = 1;
     struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
     for (int i = 0; i < 4; i++)
@@ -243,13 +243,13 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     }
     p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
     p->sharding = p->replicas ? zt_sharding_replicas()
-                              : zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns all */
+                              : zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns everything */
     if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }
-    if (!p->flat) { /* no program of any size was asked for */
-        zt_fail(err, ZT_EXIT_DATA, "there are fewer samples than the %lld of a step, and drop_last leaves none",
+    if (!p->flat) { /* no program was requested */
+        zt_fail(err, ZT_EXIT_DATA, "the data have fewer samples than the %lld of a step, and drop_last drops them all",
                 (long long)c->train_batch);
         zt_rank_plan_destroy(p);
         return NULL;
@@ -263,8 +263,8 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
 
 enum { LIMIT_TRIES = 6 };
 
-/* What the rank of the stage that owns most needs: data-parallel ranks must choose alike, since they meet in
- * collectives whose order recomputation may move. */
+/* Memory of the rank with the most in this stage. All data-parallel ranks must choose alike, because recomputation may
+ * change the order of their collectives. */
 static int64_t most_bytes(const struct zt_rank_plan *p) {
     struct zt_rank_bytes bytes = zt_rank_plan_bytes(p, zt_rank_plan_largest(p));
     return zt_rank_bytes_total(&bytes);
@@ -275,7 +275,7 @@ static void refuse(const struct zt_rank_plan *p, const struct zt_config *c, stru
     char t[7][32];
     zt_fail(
         err, ZT_EXIT_CONFIG,
-        "ztrain.memory_limit: %s a rank, but stage %d needs %s at least: parameters %s, gradients %s, optimizer %s, "
+        "ztrain.memory_limit: %s per rank, but stage %d needs at least %s: parameters %s, gradients %s, optimizer %s, "
         "activations %s, workspace %s",
         zt_format_bytes(t[0], (double)c->memory_limit), p->grid.stage, zt_format_bytes(t[1], (double)most_bytes(p)),
         zt_format_bytes(t[2], (double)b.parameters), zt_format_bytes(t[3], (double)b.gradients),
@@ -283,12 +283,12 @@ static void refuse(const struct zt_rank_plan *p, const struct zt_config *c, stru
         zt_format_bytes(t[6], (double)b.workspace));
     struct zt_text help = { 0 };
     if (c->micro_batch > 1)
-        zt_text_add(&help, "a smaller train_micro_batch_size_per_gpu (found %lld); ", (long long)c->micro_batch);
+        zt_text_add(&help, "a smaller train_micro_batch_size_per_gpu (now %lld); ", (long long)c->micro_batch);
     if (p->grid.data > 1 && !p->sharding->parameters)
         zt_text_add(&help, "zero_optimization.stage %d to 3; ", c->zero.stage + 1);
     if (c->recompute.names.count || c->recompute.enabled || c->recompute.layers)
-        zt_text_add(&help, "leaving the choice of what to recompute to the limit; ");
-    zt_hint(err, "what would help: %smore ranks or pipeline.stages; ztrain.plan \"auto\" chooses",
+        zt_text_add(&help, "no explicit recomputation, so that the limit selects nodes; ");
+    zt_hint(err, "try %smore ranks or pipeline.stages; ztrain.plan \"auto\" chooses among these",
             help.at ? help.at : "");
     zt_text_finish(&help);
 }
@@ -300,8 +300,8 @@ static int64_t activations(const struct zt_program_set *set) {
     return bytes;
 }
 
-/* Asks for less where the plan is above `target` bytes of activations; false: nothing more can be asked for. What the
- * pass reckoned without, layouts and fragments, is taken off the next time. */
+/* Lowers the targets if the plan exceeds `target` bytes of activations. Layouts and fragmentation, which the
+ * recomputation pass does not model, are subtracted in the next try. Returns false if the targets cannot be lowered. */
 static bool squeeze(const struct zt_rank_plan *p, const struct zt_config *c, int64_t target, struct squeeze *to) {
     bool chosen = c->recompute.names.count || c->recompute.enabled || c->recompute.layers;
     int64_t train = activations(&p->train) * p->slots, evaluation = activations(&p->evaluation);

@@ -1,5 +1,5 @@
-/* The plan of one rank: its programs, slices, schedules and bytes. It is pure: the same inputs give the same plan on
- * every machine. `ztrain plan` makes it and prints it. */
+/* The plan of one rank: its programs, slices, schedules and memory. Planning is pure: the same inputs give the same
+ * plan on every machine. `ztrain plan` makes and prints it. */
 #ifndef ZT_PLAN_RANK_PLAN_H
 #define ZT_PLAN_RANK_PLAN_H
 
@@ -10,81 +10,88 @@
 #include "parallel/schedule/tied_weights.h"
 #include "plan/job/job.h"
 
-/* How the samples of one step are cut (data.h, zt_loader_create). */
+/* The division of the samples of one step (zt_loader_create of data.h). */
 struct zt_step_shape {
-    int64_t samples;         /* of the step over all ranks; 0: no such step */
-    int micro_batches;       /* on each rank */
-    int64_t rows, last_rows; /* of every micro-batch but the last, and of the last */
-    bool padded;             /* some rank has padding rows in the last one */
+    int64_t samples;         /* of all ranks; 0: there is no such step */
+    int micro_batches;       /* of each rank */
+    int64_t rows, last_rows; /* samples of a micro-batch, and of the last one */
+    bool padded;             /* the last micro-batch of some rank has padding samples */
 };
+/* Divides `samples` among `data_ranks` ranks in micro-batches of at most `micro_batch` samples. */
 struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int data_ranks);
 
-/* All that can be run: programs of every micro-batch size for training and evaluation. */
+/* Programs for every micro-batch size, for training or evaluation. */
 struct zt_program_set {
     struct zt_program **at;
     int count;
 };
 
-/* A tensor that training changes, of whichever stage. */
+/* A trained tensor or statistic of the whole model. */
 struct zt_model_tensor {
     const char *name;
     struct zt_shape shape;
-    int stage; /* the first that holds it */
+    int stage; /* the first stage that holds it */
 };
 
 struct zt_rank_plan {
     struct zt_arena *arena;
     const struct zt_job *job;
-    const struct zt_source *source, *eval_source; /* borrowed; NULL: not there */
-    int64_t whole_steps, eval_samples;            /* full steps in an epoch; samples of an evaluation */
-    int64_t eval_rows; /* of an evaluation's micro-batch: the config's, fewer where the memory limit asks for it */
+    const struct zt_source *source, *eval_source; /* borrowed; NULL: none */
+    int64_t whole_steps, eval_samples;            /* full steps of an epoch; samples of an evaluation */
+    int64_t eval_rows; /* samples of an evaluation micro-batch: the config's, or fewer under a memory limit */
     struct zt_grid grid;
     const struct zt_sharding *sharding;
     struct zt_traffic traffic;
-    struct zt_stage_bounds *cuts; /* of all programs: where the first one was split into stages */
+    struct zt_stage_bounds *stage_bounds; /* bounds of the stages, the same for all programs */
     struct zt_flat *flat;
-    struct zt_tie_run *ties; /* weights held on several stages */
+    struct zt_tie_run *ties; /* tied weights of several stages */
     int tie_count;
-    int64_t statistic_bytes, *statistic_offset,
-        *statistic_count; /* of this stage, by its statistics; counts in elements */
+    int64_t statistic_bytes, *statistic_offset, *statistic_count; /* statistics of this stage; counts in elements */
     const char **statistic_name;
-    const void **statistic_initial, **param_initial; /* contents in the model file; parameters by tensor of `flat` */
+    const void **statistic_initial, **param_initial; /* contents in the model file; parameters in the order of `flat` */
     int statistic_total;
-    /* Trained tensors of the whole model in its order, then its statistics: the same in every layout. */
+    /* Trained tensors of the whole model, then its statistics, in the order of the model. The same in every layout. */
     struct zt_model_tensor *model;
-    int model_count, model_params;      /* all; the trained ones in front */
-    int *param_model, *statistic_model; /* by this stage's tensors, and statistics: where they stand in `model` */
+    int model_count, model_params;      /* number of all, and of the trained ones at the front */
+    int *param_model, *statistic_model; /* index in `model` of this stage's parameters and statistics */
     struct zt_program_set train, evaluation;
-    /* Mode dp: the loss over the rows of all replicas, on rank 0 (chunk 1 of the schedule); else empty. */
+    /* Mode dp: the loss of the samples of all replicas, on rank 0 (chunk 1 of the schedule); otherwise empty. */
     struct zt_program_set loss_train, loss_evaluation;
-    bool replicas; /* mode dp: rank 0 loads whole micro-batches and scatters them */
+    bool replicas; /* mode dp: rank 0 loads whole micro-batches and scatters them to the replicas */
     struct zt_step_shape full, tail;
-    struct zt_schedule full_schedule, tail_schedule; /* tail: count 0 without */
-    struct zt_schedule eval_schedule;                /* of one micro-batch */
+    struct zt_schedule full_schedule, tail_schedule; /* tail: count 0 if there is no smaller last step */
+    struct zt_schedule eval_schedule;                /* for one micro-batch */
     int slots;
-    bool away;        /* planned for a device with memory of its own, where data may stay (run/rank/stored_data.h) */
-    bool keeps_input; /* slots have memory for the fed columns: the loader's is gone before backward reads it */
-    int64_t loss_activation_bytes; /* of activation_bytes, those of the last slot, which is the loss's */
-    int optimizer_states;          /* arrays an element */
+    bool device_memory; /* planned for a device with its own memory, which may hold the data set
+                           (run/rank/stored_data.h) */
+    bool keeps_input;   /* slots copy the input columns, because the loader reuses its memory before the backward phase
+                           reads them */
+    int64_t loss_activation_bytes; /* the part of activation_bytes for the loss, in the last slot */
+    int optimizer_states;          /* number of optimizer state arrays */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes;
-    double flops;  /* of one full micro-batch, forward and backward, this stage */
-    uint64_t hash; /* of all that ranks must agree on, the same on every rank: grid, graphs, cuts, buckets, steps,
-                      schedule, recomputation asked for */
+    double flops;  /* forward and backward of a full micro-batch on this stage */
+    uint64_t hash; /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
+                      schedule, requested recomputation */
 };
 
-/* Rows of the loss in mode dp: those of all replicas together in the last micro-batch of a step or another. */
+/* Mode dp: returns the number of samples of the loss over all replicas, for the last micro-batch of a step or another
+ * one. */
 int64_t zt_rank_loss_rows(const struct zt_rank_plan *plan, const struct zt_step_shape *shape, bool last);
 
-/* Whether a program of graph `joint` runs micro-batches of `rows` samples, of which some may be padding. */
-bool zt_rank_fits(const struct zt_rank_plan *plan, const struct zt_training_graph *joint, int64_t rows, bool padded);
+/* Whether the program of training graph `training_graph` can run micro-batches of `rows` samples, with padding samples
+ * if `padded`. */
+bool zt_rank_fits(const struct zt_rank_plan *plan, const struct zt_training_graph *training_graph, int64_t rows,
+                  bool padded);
 
 struct zt_rank_options {
-    const struct zt_source *source, *eval_source; /* shapes of the columns; eval may be NULL */
+    const struct zt_source *source, *eval_source; /* column shapes; eval_source may be NULL */
     int rank;
     struct zt_device *device;
     int threads;
-    bool elsewhere; /* planned for another kind of machine: plain layouts, no kernel of this one; not to be run */
+    bool elsewhere; /* planned for other hardware: plain layouts, no kernels of this machine; the plan cannot run */
 };
+/* Plans a rank. Errors: data that do not fit the model, nodes without a kernel, a memory limit that is too low. Destroy
+ * with zt_rank_plan_destroy(). */
 struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *options,
                                          struct zt_err *err);
 void zt_rank_plan_destroy(struct zt_rank_plan *plan);

@@ -1,4 +1,4 @@
-/* A stage's part of plan.txt: schedule, buckets, programs. */
+/* The part of plan.txt about one stage: schedule, buckets, programs. */
 #include "plan/rank_print.h"
 
 #include "base/show.h"
@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-enum { SHOWN = 12 }; /* operators of a body */
+enum { SHOWN = 12 }; /* operators of a fused node */
 
-/* The operators that the node runs as one, where it has them as graphs, and how often. */
+/* Prints the operators inside a fused node or a loop, and the number of iterations. */
 static void print_body(FILE *to, const struct zt_node *node) {
     const long long turns = (long long)zt_attr_int(node, "turns", 0);
     for (int i = 0; i < node->attr_count; i++) {
@@ -21,10 +21,10 @@ static void print_body(FILE *to, const struct zt_node *node) {
             fprintf(to, " and %d more", body->node_count - SHOWN);
     }
     if (turns)
-        fprintf(to, ", %lld turns", turns);
+        fprintf(to, ", %lld iterations", turns);
 }
 
-/* Which implementation runs the node, where its back end has several, and why it is not a library's. */
+/* Prints the implementation of a node, if its back end has several, and the reason for not using a library. */
 static void print_path(FILE *to, const struct zt_path *path) {
     if (path->name)
         fprintf(to, " | %s%s%s", path->name, path->note ? ": " : "", path->note ? path->note : "");
@@ -80,12 +80,12 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
 static void print_recomputed(FILE *to, const struct zt_segments *again) {
     char text[32], first[ZT_ERR_TEXT], last[ZT_ERR_TEXT];
     for (int i = 0; i < again->count; i++)
-        fprintf(to, " made again in backward: %s to %s, %d nodes, %s dropped, %.3g FLOPs\n",
+        fprintf(to, " recomputed in backward: %s to %s, %d nodes, %s freed, %.3g FLOPs\n",
                 zt_show(first, sizeof first, again->at[i].first), zt_show(last, sizeof last, again->at[i].last),
                 again->at[i].nodes, zt_format_bytes(text, (double)again->at[i].bytes), again->at[i].flops);
 }
 
-/* Mode dp: what device 0 has that the other replicas have not. */
+/* Mode dp: prints the memory that only device 0 needs. */
 static void print_loss(FILE *to, const struct zt_rank_plan *plan) {
     const struct zt_program *p = plan->loss_train.count ? plan->loss_train.at[0] : NULL;
     char text[2][32];
@@ -94,8 +94,8 @@ static void print_loss(FILE *to, const struct zt_rank_plan *plan) {
         gathered += (double)p->recv_act.at[i].bytes;
     if (p)
         fprintf(to,
-                "device 0 alone: optimizer state; the loss, %s of its activations for the outputs of all replicas "
-                "(%s a micro-batch), the loss and its gradient\n",
+                "device 0 only: optimizer state; the loss, %s of its activations for the outputs of all replicas (%s "
+                "per micro-batch), the loss and its gradient\n",
                 zt_format_bytes(text[0], (double)plan->loss_activation_bytes), zt_format_bytes(text[1], gathered));
 }
 
@@ -137,7 +137,7 @@ static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
 static void print_ties(FILE *to, const struct zt_rank_plan *plan) {
     char name[ZT_ERR_TEXT];
     for (int t = plan->flat->own_tensors; t < plan->flat->tensor_count; t++)
-        fprintf(to, "  copy of %s, whose home is another stage\n",
+        fprintf(to, "  copy of %s, which another stage owns\n",
                 zt_show(name, sizeof name, plan->flat->tensors[t].name));
     for (int i = 0; i < plan->tie_count; i++)
         fprintf(to, "  %lld elements of a weight that rank %d holds too: gradient %s, weight %s\n",
@@ -145,19 +145,20 @@ static void print_ties(FILE *to, const struct zt_rank_plan *plan) {
                 plan->ties[i].home ? "sent" : "received");
 }
 
-/* How much is free on the device is not known before all blocks are there. */
+/* The free device memory is only known after all blocks are allocated. */
 static void print_data(FILE *to, const struct zt_rank_plan *plan) {
     const struct zt_source *const source[] = { plan->source, plan->eval_source };
     static const char *const name[] = { "training", "evaluation" };
     char text[32];
-    for (int i = 0; plan->away && i < 2; i++) {
+    for (int i = 0; plan->device_memory && i < 2; i++) {
         int64_t bytes = source[i] ? zt_source_stored_bytes(source[i]) : 0;
         if (bytes > 0)
-            fprintf(to,
-                    "%s data, %s as they are stored, stay on the device where half of what is free there holds them\n",
-                    name[i], zt_format_bytes(text, (double)bytes));
+            fprintf(
+                to,
+                "%s data, %s in their stored format, are held on the device if they fit into half of its free memory\n",
+                name[i], zt_format_bytes(text, (double)bytes));
         else if (source[i])
-            fprintf(to, "%s data come to the device in micro-batches\n", name[i]);
+            fprintf(to, "%s data are copied to the device in micro-batches\n", name[i]);
     }
 }
 
@@ -171,12 +172,10 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
     print_loss(to, plan);
     print_data(to, plan);
     if (plan->sharding->parameters)
-        fprintf(to,
-                "gathered ahead %lld elements, at most %lld in place, kept for reuse within %lld; whole on each rank "
-                "%lld\n",
+        fprintf(to, "prefetch %lld elements, at most %lld gathered, reuse within %lld; persistent on each rank %lld\n",
                 (long long)plan->traffic.prefetch, (long long)plan->traffic.max_live,
                 (long long)plan->traffic.reuse_distance, (long long)plan->flat->kept);
-    fprintf(to, "%.3g FLOPs a micro-batch\n", plan->flops);
+    fprintf(to, "%.3g FLOPs per micro-batch\n", plan->flops);
     print_buckets(to, plan);
     print_ties(to, plan);
     const struct zt_program_set *sets[] = { &plan->train, &plan->loss_train, &plan->evaluation,

@@ -1,4 +1,4 @@
-/* A stage's part of plan.txt. */
+/* The part of plan.txt about one stage. */
 #ifndef ZT_PLAN_RANK_PRINT_H
 #define ZT_PLAN_RANK_PRINT_H
 
@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Schedule, buckets and programs of the plan's stage. */
+/* Prints schedule, buckets and programs of the plan's stage. */
 void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to);
 
 #endif

@@ -1,17 +1,17 @@
-/* The simulated step as a Chrome trace (chrome://tracing, Perfetto): a process row for each rank, in it what the rank
- * does and, beside it, what it sends meanwhile. Times are the plan's predictions in microseconds. */
+/* The simulated step as a Chrome trace (chrome://tracing, Perfetto): one process for each rank, with one row for its
+ * work and one for its messages. Times are predictions in microseconds. */
 #include "plan/trace.h"
 
 #include "base/file.h"
 
-/* Nothing is written where a rank is not idle between two times, in seconds. */
+/* Writes an idle interval in seconds, if there is one. */
 static void write_idle(int rank, double from, double until, FILE *to) {
     if (until > from + 1e-12)
         fprintf(to, ",\n{\"ph\": \"X\", \"name\": \"idle\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, \"dur\": %.3f}",
                 rank, 1e6 * from, 1e6 * (until - from));
 }
 
-/* From first to last event of a stage, in their order: what lies between two is idle. */
+/* Writes the events of a stage in order, with idle intervals between them. */
 static void write_rank(const struct zt_plan *plan, int rank, int stage, FILE *to) {
     const struct zt_timeline *t = &plan->timeline;
     double free_at = 0;

@@ -1,4 +1,4 @@
-/* metrics.jsonl of a run that goes on from a checkpoint. */
+/* Truncation of metrics.jsonl for a resumed run. */
 #include "report/monitor.h"
 
 #include "base/arena.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The step of a row as this program writes it; -1: another line. */
+/* Returns the step of a row written by this program; -1: another line. */
 static int64_t row_step(const char *row, size_t bytes) {
     static const char start[] = "{\"step\": ";
     size_t n = sizeof start - 1;
@@ -20,7 +20,8 @@ static int64_t row_step(const char *row, size_t bytes) {
     return n < bytes && row[n] == ',' ? step : -1;
 }
 
-/* The rows that stay are written anew, so that another name of the file (`cp -al` of a run) keeps what it has. */
+/* Writes the remaining rows to a new file, so that hard links of the old file (`cp -al` of a run) keep their contents.
+ */
 bool zt_monitor_truncate(const char *path, int64_t step, struct zt_err *err) {
     struct zt_file_map map;
     size_t keep = 0;
@@ -28,7 +29,7 @@ bool zt_monitor_truncate(const char *path, int64_t step, struct zt_err *err) {
         return true;
     if (!zt_file_map(&map, path, ZT_EXIT_DATA, err))
         return false;
-    while (keep < map.size) { /* a line that a killed program began and did not end goes too */
+    while (keep < map.size) { /* also removes an incomplete line of a killed program */
         const char *row = (const char *)map.data + keep, *end = memchr(row, '\n', map.size - keep);
         int64_t at = end ? row_step(row, (size_t)(end - row)) : -1;
         if (at < 0 || at > step)

@@ -18,12 +18,12 @@ struct zt_monitor {
     struct zt_monitor_options o;
     char *path;
     int file;                    /* -1: none */
-    bool bar, colour, bar_shown; /* bar: a terminal that can redraw a line */
-    double drawn;                /* when, by zt_now() */
-    double line_seconds;         /* since the last console line */
+    bool bar, colour, bar_shown; /* bar: the terminal can redraw a line */
+    double drawn;                /* time of the last drawing, from zt_now() */
+    double line_seconds;         /* seconds since the last console line */
     double run_seconds;
     int64_t line_samples, run_steps, skipped;
-    struct zt_text text; /* of the row or line being made; kept, so that a step allocates nothing */
+    struct zt_text text; /* the current row or line; reused, so that a step allocates nothing */
 };
 
 static bool set_in_environment(const char *name) {
@@ -31,7 +31,7 @@ static bool set_in_environment(const char *name) {
     return value && value[0];
 }
 
-/* The monitor's text, emptied. */
+/* Returns the monitor's text, emptied. */
 static struct zt_text *fresh(struct zt_monitor *m) {
     m->text.length = 0;
     return &m->text;
@@ -39,7 +39,7 @@ static struct zt_text *fresh(struct zt_monitor *m) {
 
 /* ---- metrics.jsonl ---- */
 
-/* A field of an object. JSON has no number that is not finite: null. */
+/* Appends a field of an object. JSON has no non-finite numbers, which become null. */
 static void add_number(struct zt_text *to, const char *name, double value) {
     if (isfinite(value))
         zt_text_add(to, "\"%s\": %.9g", name, value);
@@ -51,7 +51,7 @@ static void add_integer(struct zt_text *to, const char *name, int64_t value) {
     zt_text_add(to, "\"%s\": %lld", name, (long long)value);
 }
 
-/* One write() a row, so that whoever follows the file sees whole lines. */
+/* Writes each row with one write(), so that readers see whole lines. */
 static bool write_row(struct zt_monitor *m, const struct zt_text *row, struct zt_err *err) {
     for (size_t done = 0; m->file >= 0 && done < row->length;) {
         ssize_t n = write(m->file, row->at + done, row->length - done);
@@ -144,7 +144,7 @@ static void say_line(struct zt_monitor *m, const struct zt_metrics_row *row, int
     m->line_seconds = 0;
 }
 
-/* The shortest decimal that reads back to the same double, as Python prints it. */
+/* Appends the shortest decimal that reads back to the same double, as Python prints it. */
 static void add_shortest(struct zt_text *to, double value) {
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
@@ -155,7 +155,7 @@ static void add_shortest(struct zt_text *to, double value) {
     zt_text_add(to, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
 }
 
-/* What DeepSpeed calls mom: betas, the momentum of SGD, 0 for optimizers without either. */
+/* Appends the field mom of DeepSpeed's step line: betas, the momentum of SGD, 0 for optimizers without either. */
 static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *optimizer) {
     const char *type = optimizer->type ? optimizer->type : "";
     if (strcmp(type, "SGD") == 0 || strcmp(type, "Adagrad") == 0) {
@@ -169,14 +169,14 @@ static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *o
     zt_text_add(to, "]");
 }
 
-/* DeepSpeed's step line (reference/deepspeed.md, section 6.2): scripts read it. */
+/* Prints DeepSpeed's step line, which scripts parse. */
 static void say_deepspeed_line(struct zt_monitor *m, const struct zt_metrics_row *row) {
     const struct zt_config *config = m->o.config;
     struct zt_text *text = fresh(m);
     zt_text_add(text, "step=%lld, skipped=%lld, lr=[", (long long)row->step, (long long)m->skipped);
     add_shortest(text, row->lr);
     for (int i = 0; i < config->group_count; i++) {
-        double lr = config->groups[i].lr; /* of a group of its own the schedule keeps the ratio to the optimizer's */
+        double lr = config->groups[i].lr; /* a group with its own learning rate keeps its ratio to the optimizer's */
         zt_text_add(text, ", ");
         add_shortest(text, isnan(lr) || config->optimizer.lr <= 0 ? row->lr : row->lr * (lr / config->optimizer.lr));
     }
@@ -189,7 +189,7 @@ static void say_deepspeed_line(struct zt_monitor *m, const struct zt_metrics_row
     zt_say(m->o.log, ZT_LOG_INFO, "%s", text->at);
 }
 
-/* DeepSpeed's lines (reference/deepspeed.md, section 6.2). */
+/* Prints DeepSpeed's overflow lines. */
 static void say_overflow(struct zt_monitor *m, const struct zt_metrics_row *row) {
     const struct zt_scaling *s = &row->scaling;
     char more[160] = "";
@@ -229,7 +229,7 @@ static void talk(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t
         say_deepspeed_line(m, row);
 }
 
-/* ---- the whole ---- */
+/* ---- interface ---- */
 
 struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, struct zt_err *err) {
     struct zt_monitor *m = zt_calloc(1, sizeof *m);
@@ -243,7 +243,7 @@ struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, s
         return m;
     m->path = zt_path_join(options->folder, "metrics.jsonl");
     m->skipped = options->skipped;
-    if (options->resumed < 0) /* a name of its own, also where the old file has another one */
+    if (options->resumed < 0) /* a new file, even if the old file has other hard links */
         unlink(m->path);
     if (options->resumed < 0 || zt_monitor_truncate(m->path, options->resumed, err)) {
         m->file = open(m->path, O_WRONLY | O_CREAT | (options->resumed < 0 ? O_EXCL : 0) | O_APPEND | O_CLOEXEC, 0666);
@@ -300,7 +300,7 @@ void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folde
 
 bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err) {
     return !m || m->file < 0 || fdatasync(m->file) == 0 || errno == EINVAL || errno == EROFS ||
-           zt_fail(err, ZT_EXIT_DATA, "%s: cannot be brought to the disk: %s", m->path, strerror(errno));
+           zt_fail(err, ZT_EXIT_DATA, "%s: cannot flush to disk: %s", m->path, strerror(errno));
 }
 
 bool zt_monitor_finish(struct zt_monitor *m, struct zt_err *err) {

@@ -33,7 +33,7 @@ void zt_bar_text(const struct zt_bar *bar, struct zt_text *to) {
         zt_text_add(to, "%s", epoch);
         add_bar(bar, columns < WIDEST ? columns : WIDEST, done, to);
     }
-    int room = bar->width - 1; /* of a terminal too narrow for a bar the numbers alone, cut */
+    int room = bar->width - 1; /* a narrow terminal shows only the numbers, truncated */
     int length = columns >= NARROWEST || (int)numbers.length < room ? (int)numbers.length : room;
     if (length > 0)
         zt_text_add(to, "%.*s", length, numbers.at);

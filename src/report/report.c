@@ -1,4 +1,4 @@
-/* The start of a run in one table, on stderr. */
+/* The start table of a run, on standard error. */
 #include "report/report.h"
 
 #include "plan/job/fusion.h"
@@ -30,13 +30,13 @@ void zt_report_findings(const struct zt_session *s) {
 }
 
 void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs) {
-    const struct zt_training_graph *joint = programs->count ? &programs->at[0]->joint : NULL;
+    const struct zt_training_graph *training_graph = programs->count ? &programs->at[0]->joint : NULL;
     list_texts(s, "note", &s->config->notes);
-    for (int i = 0; joint && i < joint->note_count; i++)
-        row(s, s->config->notes.count + i ? "" : "note", joint->notes[i]);
+    for (int i = 0; training_graph && i < training_graph->note_count; i++)
+        row(s, s->config->notes.count + i ? "" : "note", training_graph->notes[i]);
 }
 
-/* Nodes that no fast kernel takes run on the reference kernels; nothing falls back in silence. */
+/* Lists nodes that run on the reference kernels because no fast kernel supports them. */
 static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to) {
     const struct zt_program *p = plan->train.count ? plan->train.at[0] : NULL;
     const struct zt_graph *g = p ? p->joint.graph : NULL;
@@ -54,7 +54,7 @@ static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to)
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     const struct zt_config *c = s->config;
     char text[256];
-    snprintf(text, sizeof text, "%lld samples = %lld a micro-batch x %lld x %d ranks; %lld steps",
+    snprintf(text, sizeof text, "%lld samples = %lld per micro-batch x %lld x %d ranks; %lld steps",
              (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
              (long long)steps);
     row(s, "batch", text);
@@ -92,10 +92,10 @@ static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *
              zt_format_bytes(t[1], (double)plan->gradient_bytes), zt_format_bytes(t[2], (double)plan->optimizer_bytes),
              zt_format_bytes(t[3], (double)plan->activation_bytes),
              zt_format_bytes(t[4], (double)plan->workspace_bytes));
-    row(s, "bytes a rank", text);
+    row(s, "bytes per rank", text);
 }
 
-/* --verbose: what became one node, and how often, in the first training program of this stage. */
+/* --verbose: lists the fusion patterns found in the first training program of this stage, with counts. */
 static void list_fused(const struct zt_session *s, const struct zt_rank_plan *plan) {
     const int *counts = plan->train.count ? plan->train.at[0]->joint.fused : NULL;
     for (int p = 0, listed = 0; counts && zt_patterns[p]; p++)
@@ -104,7 +104,7 @@ static void list_fused(const struct zt_session *s, const struct zt_rank_plan *pl
                    counts[p]);
 }
 
-/* --verbose: which libraries run the nodes, and why the others do not. */
+/* --verbose: lists the libraries that run the nodes, and why others do not use one. */
 static void list_paths(const struct zt_session *s, const struct zt_rank_plan *plan) {
     struct zt_text paths = { 0 };
     if (plan->train.count)
@@ -132,7 +132,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     row(s, "data", text);
     report_device(s, device);
     report_step(s, plan, steps);
-    say_lines(s, s->chosen ? s->chosen : "");
+    say_lines(s, s->job->chosen ? s->job->chosen : "");
     report_bytes(s, plan);
     list_slow_nodes(plan, &slow);
     if (slow.at)

@@ -1,11 +1,11 @@
-/* Bringing the weights home. */
+/* Collection of the weights on rank 0. */
 #include "run/collect.h"
 
 #include "run/rank/blocks.h"
 
 #include <string.h>
 
-/* The whole flat parameters of this stage, gathered from shards where they lie in shards. Collective over the data
+/* Fetches the whole flat parameters of this stage, gathering shards if necessary. Collective over the data-parallel
  * ranks. */
 static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
@@ -13,8 +13,8 @@ static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
         if (!zt_rank_fetch(r, to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
                            (size_t)(r->held[i].last - r->held[i].first) * sizeof(float), err))
             return false;
-    bool whole =
-        !r->plan->sharding->parameters; /* not: this rank has all; in a small model one rank may own everything */
+    bool whole = !r->plan->sharding->parameters; /* if not sharded, this rank has all parameters; in a small model one
+                                                    rank may own everything */
     for (int b = 0; !whole && b < flat->bucket_count; b++)
         if (!r->data->api->all_gather(r->data, to + flat->bucket[b], r->bound + b * (flat->ranks + 1), sizeof(float),
                                       err))
@@ -22,14 +22,7 @@ static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     return true;
 }
 
-/* What rank 0 has of the tensors so far. */
-struct listing {
-    struct zt_onnx_payload *payloads;
-    int64_t *elements;
-    int count;
-};
-
-/* What a stage tells rank 0 before its contents: how many tensors and how long their names are. */
+/* Sends the tensors of a stage to rank 0, preceded by the number of tensors and the length of their names. */
 static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_comm_api *api = r->world->api;
@@ -49,7 +42,7 @@ static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *er
     return ok;
 }
 
-static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct listing *to,
+static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct zt_collected *to,
                      struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     int total = p->flat->own_tensors + p->statistic_total;
@@ -72,7 +65,8 @@ static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *par
     return true;
 }
 
-static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, struct listing *to, struct zt_err *err) {
+static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, struct zt_collected *to,
+                          struct zt_err *err) {
     const struct zt_comm_api *api = r->world->api;
     int64_t head[3];
     if (!api->recv(r->world, head, sizeof head, from, err))
@@ -98,25 +92,20 @@ static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, s
     return true;
 }
 
-bool zt_rank_collect(struct zt_rank *r, struct zt_arena *arena, struct zt_onnx_payload **payloads, int64_t **elements,
-                     int *count, struct zt_err *err) {
+bool zt_rank_collect(struct zt_rank *r, struct zt_arena *arena, struct zt_collected *to, struct zt_err *err) {
     const struct zt_grid *grid = &r->plan->grid;
     float *params = zt_arena_alloc(arena, (size_t)r->plan->flat->count * sizeof *params);
-    struct listing list = { 0 };
-    *count = 0;
+    *to = (struct zt_collected){ 0 };
     if (!whole_parameters(r, params, err))
         return false;
     if (grid->data_rank != 0)
         return true;
     if (grid->rank != 0)
         return send_stage(r, params, err);
-    if (!list_own(r, arena, params, &list, err))
+    if (!list_own(r, arena, params, to, err))
         return false;
     for (int s = 1; s < grid->stages; s++)
-        if (!receive_stage(r, arena, zt_grid_rank(grid, s, 0), &list, err))
+        if (!receive_stage(r, arena, zt_grid_rank(grid, s, 0), to, err))
             return false;
-    *payloads = list.payloads;
-    *elements = list.elements;
-    *count = list.count;
     return true;
 }

@@ -1,12 +1,17 @@
-/* The trained tensors of all stages, brought to rank 0. */
+/* Collection of the trained tensors of all stages on rank 0. */
 #ifndef ZT_RUN_COLLECT_H
 #define ZT_RUN_COLLECT_H
 
 #include "run/rank/rank.h"
 
-/* Brings all trained tensors and statistics of all stages to rank 0 (collective): payloads by name into `arena` there,
- * *count 0 elsewhere. */
-bool zt_rank_collect(struct zt_rank *rank, struct zt_arena *arena, struct zt_onnx_payload **payloads,
-                     int64_t **elements, int *count, struct zt_err *err);
+/* Trained tensors with their names and numbers of elements. */
+struct zt_collected {
+    struct zt_onnx_payload *payloads;
+    int64_t *elements;
+    int count;
+};
+/* Collects all trained tensors and statistics of all stages on rank 0. Collective. On rank 0 the tensors are allocated
+ * in `arena`; on other ranks the count is 0. */
+bool zt_rank_collect(struct zt_rank *rank, struct zt_arena *arena, struct zt_collected *to, struct zt_err *err);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* Running statistics are those of data rank 0, which a model file and a checkpoint hold too; on the other ranks they
- * are of other samples. */
+/* Evaluation uses the running statistics of data-parallel rank 0, like the model file and checkpoints; the statistics
+ * of other ranks come from other samples. */
 static bool share_statistics(struct zt_rank *r, struct zt_err *err) {
     struct zt_place place = { ZT_STATISTICS, 0 };
     int64_t bytes = r->plan->statistic_bytes;
@@ -13,7 +13,7 @@ static bool share_statistics(struct zt_rank *r, struct zt_err *err) {
            r->bulk_data->api->broadcast(r->bulk_data, zt_rank_at(r, NULL, &place, NULL), (size_t)bytes, 0, err);
 }
 
-/* Correct and counted targets of the micro-batch just run. */
+/* Adds the correct and counted targets of the micro-batch just run. */
 static bool add_counts(struct zt_rank *r, const struct zt_instruction_context *t, double *sums, struct zt_err *err) {
     int chunk = r->plan->loss_evaluation.count > 0;
     const struct zt_program *p = zt_instruction_program(r, t, chunk, true);
@@ -39,11 +39,11 @@ bool zt_rank_evaluate(struct zt_rank *r, struct zt_loader *loader, struct zt_eva
     for (int64_t done = 0; done < samples; done += together) {
         int64_t now = samples - done < together ? samples - done : together;
         struct zt_step_shape shape = zt_step_shape(now, p->eval_rows, p->grid.data);
-        struct zt_instruction_context turn = { loader, p->eval_source, &shape, false };
+        struct zt_instruction_context context = { loader, p->eval_source, &shape, false };
         for (int i = 0; i < p->eval_schedule.count; i++)
-            if (!zt_rank_instruct(r, &turn, &p->eval_schedule.at[i], err))
+            if (!zt_rank_instruct(r, &context, &p->eval_schedule.at[i], err))
                 return false;
-        if (!add_counts(r, &turn, sums, err))
+        if (!add_counts(r, &context, sums, err))
             return false;
     }
     sums[2] = r->loss;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* printf shows the sign of a NaN, which means nothing. */
+/* Removes the sign of a NaN, which printf would print and which has no meaning. */
 static double unsigned_nan(double x) {
     return isnan(x) ? NAN : x;
 }
@@ -35,24 +35,24 @@ bool zt_finite_fail(struct zt_rank *rank, int64_t step, const struct zt_step_res
         return zt_hint(err, data_hint);
     return zt_hint(err,
                    "lower the learning rate, or clip the gradient (gradient_clipping); "
-                   "ztrain.on_non_finite: \"skip\" leaves such steps out");
+                   "ztrain.on_non_finite: \"skip\" skips such steps");
 }
 
-bool zt_finite_weights(struct zt_comm *world, const struct zt_onnx_payload *payloads, const int64_t *elements,
-                       int count, const char *folder, struct zt_err *err) {
+bool zt_finite_weights(struct zt_comm *world, const struct zt_collected *weights, const char *folder,
+                       struct zt_err *err) {
     const bool first = world->rank == 0;
     double bad = -1;
-    for (int i = 0; first && i < count && bad < 0; i++)
-        for (int64_t k = 0; k < elements[i] && bad < 0; k++)
-            bad = isfinite(((const float *)payloads[i].data)[k]) ? -1 : i;
+    for (int i = 0; first && i < weights->count && bad < 0; i++)
+        for (int64_t k = 0; k < weights->elements[i] && bad < 0; k++)
+            bad = isfinite(((const float *)weights->payloads[i].data)[k]) ? -1 : i;
     bad = first ? bad + 1 : 0;
     if (!world->api->sum(world, &bad, 1, err))
         return false;
     if (bad == 0)
         return true;
     zt_fail(err, ZT_EXIT_RUN, "the weights are not finite at the end of the run%s%s%s: model.onnx is not written",
-            first ? " (the first: \"" : "", first ? payloads[(int)bad - 1].name : "", first ? "\")" : "");
-    return zt_hint(err, "lower the learning rate; %s/checkpoints may have a state before it", folder);
+            first ? " (the first: \"" : "", first ? weights->payloads[(int)bad - 1].name : "", first ? "\")" : "");
+    return zt_hint(err, "lower the learning rate; %s/checkpoints may hold an earlier state", folder);
 }
 
 bool zt_skips_check(const struct zt_skips *skips, int64_t steps, const struct zt_fp16_config *fp16,
@@ -60,14 +60,14 @@ bool zt_skips_check(const struct zt_skips *skips, int64_t steps, const struct zt
     int skipped = 0;
     for (int i = 0; i < ZT_SKIPS_SEEN; i++)
         skipped += skips->at[i];
-    const bool finds = fp16->enabled && fp16->loss_scale == 0; /* a dynamic scale begins with skips */
+    const bool finds = fp16->enabled && fp16->loss_scale == 0; /* a dynamic scale begins with skipped steps */
     if (finds || steps < ZT_SKIPS_SEEN || 2 * skipped <= ZT_SKIPS_SEEN)
         return true;
-    zt_fail(err, ZT_EXIT_RUN, "%d of the last %d steps were skipped, as loss or gradient were not finite", skipped,
+    zt_fail(err, ZT_EXIT_RUN, "%d of the last %d steps were skipped because loss or gradient was not finite", skipped,
             ZT_SKIPS_SEEN);
     if (fp16->enabled)
-        return zt_hint(err, "lower fp16.loss_scale, or set it to 0, which is dynamic");
+        return zt_hint(err, "lower fp16.loss_scale, or set it to 0 for dynamic loss scaling");
     return zt_hint(err,
-                   "model.onnx has the weights of the steps before; without ztrain.on_non_finite \"skip\" the "
-                   "run stops at the first such step and says where it comes from");
+                   "model.onnx has the weights of the steps before; without ztrain.on_non_finite \"skip\" the run "
+                   "stops at the first such step and reports its origin");
 }

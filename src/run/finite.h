@@ -1,26 +1,29 @@
-/* Losses, gradients and weights that are not finite: what a run says of them, and when it ends for them. */
+/* Detection of non-finite losses, gradients and weights, and the errors that end a run because of them. */
 #ifndef ZT_RUN_FINITE_H
 #define ZT_RUN_FINITE_H
 
+#include "run/collect.h"
 #include "run/rank/rank.h"
 
 enum { ZT_SKIPS_SEEN = 100 };
 
-/* Which of the last steps were left out, since loss or gradient were not finite; by step. */
+/* Ring buffer by step: which of the last steps were skipped because loss or gradient was not finite. */
 struct zt_skips {
     bool at[ZT_SKIPS_SEEN];
 };
 
-/* The error of step `step` (from 0), which is run again to say where it comes from; *blamed: the rank that it is about.
- * Collective. An overflow that the loss scale answers by a smaller one is no such case: that step is skipped. One with
- * the loss scale at its minimum is; the run again, with the same scale, says which tensor overflowed. */
+/* Reports the error of the non-finite step `step` (from 0) and runs it again to find the cause; *blamed is the rank of
+ * the cause. Collective. A dynamic loss scale above its minimum handles overflows by skipping the step, so this
+ * function is not called for them. At the minimum it is: the repeated step uses the same scale and names the tensor
+ * that overflowed. */
 bool zt_finite_fail(struct zt_rank *rank, int64_t step, const struct zt_step_result *r, int *blamed,
                     struct zt_err *err);
-/* A model that is not finite is none: it is not written. Rank 0 has all tensors, and tells the others. Collective. */
-bool zt_finite_weights(struct zt_comm *world, const struct zt_onnx_payload *payloads, const int64_t *elements,
-                       int count, const char *folder, struct zt_err *err);
-/* Whether a run of `steps` steps trained to its end: more than half of its last steps did something. Always so with a
- * dynamic loss scale, which begins with skips. */
+/* Reports an error if a trained tensor is not finite, because such a model is not written. Rank 0 has all tensors and
+ * shares the result. Collective. */
+bool zt_finite_weights(struct zt_comm *world, const struct zt_collected *weights, const char *folder,
+                       struct zt_err *err);
+/* Reports an error if more than half of the last steps were skipped in a run of `steps` steps. A dynamic loss scale,
+ * which begins with skipped steps, never fails this check. */
 bool zt_skips_check(const struct zt_skips *skips, int64_t steps, const struct zt_fp16_config *fp16, struct zt_err *err);
 
 #endif

@@ -31,7 +31,6 @@ bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const s
                                        .device = device,
                                        .threads = device->threads,
                                        .machine = &machine,
-                                       .chosen = s->chosen,
                                        .known = known };
     if (!zt_session_machine(s, device, &machine, err))
         return false;
@@ -51,13 +50,13 @@ bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, stru
            (!f->plan || (zt_plan_predict(f->plan, &machine, NULL, err) && write_plan(f->plan, folder, err)));
 }
 
-/* What the ranks did in the timed steps, known to all of them. */
+/* Kernel times of the timed steps, known to all ranks. */
 struct timed {
-    int steps;      /* that were timed */
-    int step;       /* the one whose slowest rank took the median time */
-    int64_t *first; /* by stage: where its times stand in `times` */
-    double *took;   /* by step and rank: all kernels */
-    double *times;  /* each stage's rank that took longest in that step, one stage after the other */
+    int steps;      /* number of timed steps */
+    int step;       /* the step whose slowest rank took the median time */
+    int64_t *first; /* by stage: first index in `times` */
+    double *took;   /* by step and rank: time of all kernels */
+    double *times;  /* the slowest rank of each stage in that step, one stage after the other */
 };
 
 static double slowest(const double *took, int ranks) {
@@ -81,7 +80,7 @@ static bool find_step(struct timed *t, const struct zt_rank *run, struct zt_comm
     return ok;
 }
 
-/* Whether of the data-parallel ranks of its stage this one took longest, the first of equals. */
+/* Whether this rank took the longest of the data-parallel ranks of its stage (the first of equal ones). */
 static bool is_slowest(const struct timed *t, const struct zt_grid *grid) {
     const double *took = t->took + t->step * grid->world;
     int found = zt_grid_rank(grid, grid->stage, 0);
@@ -108,7 +107,7 @@ static bool share_times(struct timed *t, const struct zt_rank_plan *own, const s
     double *mine_at = t->times + t->first[mine];
     if (ok && (kernels || parts))
         zt_rank_timed(run, t->step, mine_at);
-    for (int i = 0; ok && i < zt_rank_plan_times(own); i++) /* what another rank gives */
+    for (int i = 0; ok && i < zt_rank_plan_times(own); i++) /* zero, because another rank contributes the times */
         mine_at[i] = (i < ZT_PARTS ? parts : kernels) ? mine_at[i] : 0;
     return ok && world->api->sum(world, t->times, (int)total, err);
 }

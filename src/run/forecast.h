@@ -1,4 +1,4 @@
-/* A run's own prediction held against what it takes: step time and bytes. */
+/* The forecast of a run: predicted step time and memory, compared with the measured ones. */
 #ifndef ZT_RUN_FORECAST_H
 #define ZT_RUN_FORECAST_H
 
@@ -6,32 +6,33 @@
 #include "run/rank/rank.h"
 #include "session/session.h"
 
-/* Zero-initialise. Only rank 0 fills and reports it. */
+/* Zero-initialise. Only rank 0 fills and prints it. */
 struct zt_forecast {
     struct zt_plan *plan; /* owned */
-    double *seconds; /* of full steps, the first ones left out; room for all that are kept is there from the begin */
+    double
+        *seconds; /* seconds of full steps without the first ones; the room for all of them is allocated at the start */
     int count;
-    double latest;                    /* seconds of the last full step */
-    const struct zt_session *session; /* borrowed, as is the folder */
+    double latest;                    /* seconds of the latest full step */
+    const struct zt_session *session; /* borrowed, like `folder` */
     const char *folder;
 };
 
-/* Rank 0, whose plan is `known`, plans the other stages too and writes plan.txt into `folder`: for the named cluster,
- * or with nominal figures of this machine. */
+/* On rank 0, whose plan is `known`, plans the other stages and writes plan.txt to `folder`: for the named cluster, or
+ * with nominal figures of this machine. */
 bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const struct zt_rank_plan *known,
                       struct zt_device *device, const char *folder, struct zt_err *err);
-/* Collective over `world`, behind the first step, which should not wait for it: measures this machine, predicts anew
- * and writes plan.txt again, at rank 0. Nothing is done where a cluster is named. */
+/* Measures this machine after the first step, predicts the step time again and writes plan.txt again on rank 0.
+ * Collective over `world`. Does nothing if the config names a cluster. */
 bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, struct zt_device *device,
                          struct zt_comm *world, const char *folder, struct zt_err *err);
-/* Collective over `world`, when `run` has been timed (zt_rank_time) for `steps` steps: predicts anew with what the
- * kernels of each stage's slowest rank took in the median one, where no cluster is named, and with --profile says and
- * writes these times, at rank 0. */
+/* Updates the forecast after `steps` timed steps of `run` (zt_rank_time). Collective over `world`. Unless the config
+ * names a cluster, rank 0 predicts the step time again from the kernel times in the median step of each stage's slowest
+ * rank. With --profile it prints and writes these times. */
 bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, const struct zt_rank *run, int steps,
                        struct zt_comm *world, struct zt_err *err);
-/* A step took so long; `step` from 0, `samples` of it. */
+/* Records the duration of step `step` (from 0) with `samples` samples. */
 void zt_forecast_step(struct zt_forecast *f, int64_t step, int64_t samples, double seconds);
-/* One line: predicted and measured step time and bytes. */
+/* Prints one line: predicted and measured step time and memory. */
 void zt_forecast_report(const struct zt_forecast *f, const struct zt_session *s);
 void zt_forecast_finish(struct zt_forecast *f);
 

@@ -4,17 +4,16 @@
 
 #include <math.h>
 
-enum { FEWEST_STEPS = 3 }; /* of a run whose kernels are timed */
+enum { FEWEST_STEPS = 3 }; /* fewest steps of a run with timed kernels */
 
 void zt_kernel_times_warn(const struct zt_kernel_times *t) {
     if (t->session->options->profile && t->steps < FEWEST_STEPS)
-        zt_say(&t->session->options->log, ZT_LOG_WARNING, "--profile times a step after the first: it wants %d steps",
-               FEWEST_STEPS);
+        zt_say(&t->session->options->log, ZT_LOG_WARNING, "--profile needs a run of at least %d steps", FEWEST_STEPS);
 }
 
-/* How many are timed, on all ranks, where the first took this one `seconds`: of short steps more, since few of them
- * are one moment of the machine, but no more than a tenth of the run. A device works in peace, and a timed step slows
- * it down: one. */
+/* Sets the number of timed steps on all ranks, given that a step takes `seconds`: more for short steps, because a few
+ * short steps may not be representative, but at most a tenth of the run. On a device it is one, because timing slows a
+ * device down. */
 static bool choose_timed(struct zt_kernel_times *t, double seconds, struct zt_err *err) {
     enum { FEWEST = 9, MOST = 256 };
     static const double together = 0.5;

@@ -12,10 +12,10 @@
 
 enum { REPEATS = 4 };
 
-/* The probes run forward. Gradients with regard to weights and inputs reach less; over a step, about this much. */
+/* The probes run forward only. Gradients reach a lower rate; over a step, about this share. */
 static const double BACKWARD_SHARE = 0.8;
 
-/* One node with inputs of the given shapes, on the fast back end. */
+/* A node with inputs of the given shapes. */
 struct probe {
     struct zt_graph *graph;
     struct zt_prepared *prepared;
@@ -24,19 +24,27 @@ struct probe {
     int node;
 };
 
-static bool open_probe(struct probe *p, enum zt_backend backend, const char *op, const struct zt_shape *shapes,
-                       int count, int threads, struct zt_device *device, struct zt_err *err) {
+/* What a probe measures: `times` runs of an operator on inputs of these shapes. */
+struct workload {
+    enum zt_backend backend;
+    const char *op;
+    const struct zt_shape *shapes;
+    int count, times;
+};
+
+static bool open_probe(struct probe *p, const struct workload *w, int threads, struct zt_device *device,
+                       struct zt_err *err) {
     struct zt_graph *g = zt_graph_create("probe");
     int in[4], out;
     *p = (struct probe){ .graph = g };
-    for (int i = 0; i < count; i++) {
-        in[i] = zt_graph_add_value(g, NULL, ZT_FLOAT, &shapes[i]);
+    for (int i = 0; i < w->count; i++) {
+        in[i] = zt_graph_add_value(g, NULL, ZT_FLOAT, &w->shapes[i]);
         g->values[in[i]]->origin = ZT_FROM_INPUT;
     }
     out = zt_graph_add_value(g, "out", ZT_UNDEFINED, NULL);
-    p->node = zt_graph_add_node(g, "probe", op, "", ZT_OPSET, in, count, &out, 1);
+    p->node = zt_graph_add_node(g, "probe", w->op, "", ZT_OPSET, in, w->count, &out, 1);
     if (!zt_op_resolve(&zt_ops, g, p->node, err) || !zt_op_infer(g, p->node, err) || !zt_graph_sort(g, err) ||
-        !zt_pass_assign(g, &zt_ops, backend, threads, device, NULL, 0, &p->prepared, err))
+        !zt_pass_assign(g, &zt_ops, w->backend, threads, device, NULL, 0, &p->prepared, err))
         return false;
     for (int n = 0; n < g->node_count; n++) {
         p->node = strcmp(g->nodes[n]->name, "probe") == 0 ? n : p->node;
@@ -72,7 +80,7 @@ static bool run(struct probe *p, int times, int threads, double *seconds, struct
                             .workspace = zt_arena_alloc(p->graph->arena, p->workspace + 64),
                             .threads = threads };
     *seconds = 1e30;
-    for (int r = 0; r < REPEATS; r++) { /* the fastest: the first one warms up */
+    for (int r = 0; r < REPEATS; r++) { /* the fastest run; the first one warms up */
         double before = zt_now();
         for (int i = 0; i < times; i++)
             if (!n->op->kernel[n->backend].run(&call, err))
@@ -83,13 +91,17 @@ static bool run(struct probe *p, int times, int threads, double *seconds, struct
     return true;
 }
 
-/* Seconds of one run of the node, and its FLOPs. */
-static bool measure_node(enum zt_backend backend, const char *op, const struct zt_shape *shapes, int count, int times,
-                         int threads, struct zt_device *device, double *seconds, double *flops, struct zt_err *err) {
+/* Seconds and FLOPs of one run of the workload. */
+struct speed {
+    double seconds, flops;
+};
+
+static bool measure_node(const struct workload *w, int threads, struct zt_device *device, struct speed *to,
+                         struct zt_err *err) {
     struct probe p;
-    bool ok = open_probe(&p, backend, op, shapes, count, threads, device, err) && run(&p, times, threads, seconds, err);
+    bool ok = open_probe(&p, w, threads, device, err) && run(&p, w->times, threads, &to->seconds, err);
     if (ok)
-        *flops = zt_op_flops(p.graph, p.node);
+        to->flops = zt_op_flops(p.graph, p.node);
     close_probe(&p);
     return ok;
 }
@@ -105,31 +117,31 @@ static bool measure_kernels(int threads, struct zt_device *device, struct zt_mac
                                  norm[2] = { SHAPE(2, 256, 128), SHAPE(1, 128) },
                                  wide[2] = { SHAPE(1, 1 << 19), SHAPE(1, 1 << 19) }, tiny[1] = { SHAPE(1, 16) },
                                  few[2] = { SHAPE(1, 1 << 13), SHAPE(1, 1 << 13) };
-    double seconds, flops;
-    if (!measure_node(ZT_CPU, "MatMul", product, 2, 2, threads, device, &seconds, &flops, err))
-        return false;
-    m->product_flops = m->half_flops = flops / seconds;
-    if (!measure_node(ZT_CPU, "Conv", conv, 2, 1, threads, device, &seconds, &flops, err))
-        return false;
-    m->conv_flops = flops / seconds;
-    if (!measure_node(ZT_CPU, "Add", wide, 2, 1, threads, device, &seconds, &flops, err))
-        return false;
-    m->memory_rate = 3.0 * sizeof(float) * flops / seconds;
-    if (!measure_node(ZT_CPU, "Relu", tiny, 1, 64, threads, device, &seconds, &flops, err))
-        return false;
-    m->node_seconds = seconds;
-    /* a norm: several operations an element, as softmax, GELU, pools and the like */
-    if (!measure_node(ZT_CPU, "LayerNormalization", norm, 2, 2, threads, device, &seconds, &flops, err))
-        return false;
-    m->element_flops = flops / seconds;
-    if (!measure_node(ZT_REF, "Add", few, 2, 1, threads, device, &seconds, &flops, err))
-        return false;
-    m->plain_flops = flops / seconds;
+    enum { PRODUCT, CONV, WIDE, TINY, NORM, FEW, WORKLOADS };
+    /* the norm represents functions with several operations per element: softmax, GELU, pools and others */
+    static const struct workload workloads[WORKLOADS] = {
+        [PRODUCT] = { ZT_CPU, "MatMul", product, 2, 2 },
+        [CONV] = { ZT_CPU, "Conv", conv, 2, 1 },
+        [WIDE] = { ZT_CPU, "Add", wide, 2, 1 },
+        [TINY] = { ZT_CPU, "Relu", tiny, 1, 64 },
+        [NORM] = { ZT_CPU, "LayerNormalization", norm, 2, 2 },
+        [FEW] = { ZT_REF, "Add", few, 2, 1 },
+    };
+    struct speed s[WORKLOADS];
+    for (int i = 0; i < WORKLOADS; i++)
+        if (!measure_node(&workloads[i], threads, device, &s[i], err))
+            return false;
+    m->product_flops = m->half_flops = s[PRODUCT].flops / s[PRODUCT].seconds;
+    m->conv_flops = s[CONV].flops / s[CONV].seconds;
+    m->memory_rate = 3.0 * sizeof(float) * s[WIDE].flops / s[WIDE].seconds;
+    m->node_seconds = s[TINY].seconds;
+    m->element_flops = s[NORM].flops / s[NORM].seconds;
+    m->plain_flops = s[FEW].flops / s[FEW].seconds;
     return true;
 }
 
-/* Half of there and back, between neighbours; the last of an odd number of ranks has none. Collectives go other ways.
- */
+/* Measures half of a round trip between neighbours; with an odd number of ranks the last one has no neighbour.
+ * Collectives use other paths. */
 static bool measure_sends(struct zt_comm *world, struct zt_machine *m, void *data, const int64_t *bytes,
                           struct zt_err *err) {
     const int peer = world->rank ^ 1;
@@ -139,8 +151,8 @@ static bool measure_sends(struct zt_comm *world, struct zt_machine *m, void *dat
         double sorted[2 * REPEATS];
         for (int i = 0; ok && i < 2 * REPEATS; i++) {
             const double before = zt_now();
-            for (int turn = 0; ok && turn < 2; turn++)
-                ok = (turn == 0) == (world->rank < peer)
+            for (int pass = 0; ok && pass < 2; pass++)
+                ok = (pass == 0) == (world->rank < peer)
                          ? world->api->send(world, data, (size_t)bytes[size], peer, err)
                          : world->api->recv(world, data, (size_t)bytes[size], peer, err);
             sorted[i] = (zt_now() - before) / 2;
@@ -148,7 +160,7 @@ static bool measure_sends(struct zt_comm *world, struct zt_machine *m, void *dat
         zt_sort_doubles(sorted, 2 * REPEATS);
         took[size] = sorted[REPEATS];
     }
-    /* the mean of those with a neighbour, on every rank */
+    /* the mean over ranks with a neighbour, on every rank */
     double both[3] = { took[0], took[1], peer < world->size };
     ok = ok && world->api->sum(world, both, 3, err);
     const double large = (both[0] - both[1]) / both[2];
@@ -157,12 +169,12 @@ static bool measure_sends(struct zt_comm *world, struct zt_machine *m, void *dat
     return ok;
 }
 
-/* Large transfers give the rate, small ones the time of a message: of the n - 1 that a half reduction takes. */
+/* Large transfers give the rate, small ones the time per message, of which half an all_reduce takes n - 1. */
 static bool measure_links(struct zt_comm *world, struct zt_machine *m, struct zt_err *err) {
     enum { LARGE = 1 << 18, SMALL = 64 };
     int64_t *bound = zt_malloc(((size_t)world->size + 1) * sizeof *bound);
     size_t room = LARGE * sizeof(float);
-    float *data = zt_block_create(room, "probe", err); /* shared, as gradients are */
+    float *data = zt_block_create(room, "probe", err); /* in shared memory, like gradients */
     double took[2] = { 1e30, 1e30 };
     bool ok = data && world->api->share(world, data, room, err);
     for (int size = 0; ok && size < 2; size++) {
@@ -186,7 +198,7 @@ static bool measure_links(struct zt_comm *world, struct zt_machine *m, struct zt
     double bytes = (double)LARGE * sizeof *data * (world->size - 1) / world->size, large = took[0] - took[1];
     m->link_seconds = took[1] / (world->size - 1);
     m->link_rate = bytes / (large > 1e-9 ? large : 1e-9);
-    m->net_rate = m->link_rate; /* the ranks of this run, wherever they are */
+    m->net_rate = m->link_rate; /* measured between the ranks of this run, on any hosts */
     m->net_seconds = m->link_seconds;
     return ok;
 }

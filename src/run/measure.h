@@ -1,14 +1,14 @@
-/* What this machine does in a second, measured in a few milliseconds behind the first step of a run: the cost model's
- * input where no cluster is named. All ranks measure at the same time, so that what they share (cores, memory) is
- * shared as in the run, and all get the mean. Kept nowhere but in what the run writes of itself; no algorithm is chosen
- * by it. */
+/* Measures the speed of this machine within a few milliseconds after the first step of a run. The cost model uses the
+ * figures if the config names no cluster. All ranks measure at the same time, so that they share cores and memory as in
+ * the run, and all get the mean. The figures are written only into the files of the run; they do not select algorithms.
+ */
 #ifndef ZT_RUN_MEASURE_H
 #define ZT_RUN_MEASURE_H
 
 #include "parallel/comm/comm.h"
 #include "parallel/partition/machine.h"
 
-/* Collective over `world`. `threads`: compute threads of a rank. */
+/* Measures this machine. Collective over `world`. `threads`: compute threads of each rank. */
 bool zt_measure(struct zt_comm *world, int threads, struct zt_machine *machine, struct zt_err *err);
 
 #endif

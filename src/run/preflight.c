@@ -8,16 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A rank's own. Every field counts in whole words of 4 bytes, which is how it travels. */
+/* The card of a rank, exchanged between ranks. The size of every field is a multiple of 4 bytes, the unit of the
+ * exchange. */
 struct card {
     char version[32], host[64];
     uint64_t config;
     cpu_set_t cores;
     uint32_t model;
-    int32_t threads; /* asked for; 0: as many as its share of the cores */
+    int32_t threads; /* requested; 0: as many as its share of the cores */
 };
 
-/* "2, 3" for those of the ranks that `differs`; false where there is none. */
+/* Writes the ranks for which `differs` is true: "ranks 2, 3". Returns false if there are none. */
 static bool list_ranks(int count, bool (*differs)(const void *cards, int rank), const void *cards, char *to,
                        size_t room) {
     struct zt_text list = { 0 };
@@ -47,7 +48,7 @@ static bool other_model(const void *cards, int rank) {
     return c[rank].model != c[0].model;
 }
 
-/* The same words on every rank; those behind rank 0 only repeat what it says. */
+/* Reports the same error on every rank; ranks other than 0 only repeat it. */
 static bool disagree(const struct zt_comm *world, enum zt_exit code, const char *what, const char *ranks,
                      const char *hint, struct zt_err *err) {
     zt_fail(err, world->rank == 0 ? code : ZT_EXIT_RANK, "%s of %s differs from that of rank 0", what, ranks);
@@ -61,7 +62,7 @@ static bool check_cards(const struct zt_comm *world, const struct card *cards, s
                         "all hosts need the same program at the same path", err);
     if (list_ranks(world->size, other_model, cards, ranks, sizeof ranks))
         return disagree(world, ZT_EXIT_MODEL, "the model file", ranks,
-                        "all hosts must see the same file, and the same external data where it has them", err);
+                        "all hosts need the same model file and the same external data", err);
     if (list_ranks(world->size, other_config, cards, ranks, sizeof ranks))
         return disagree(world, ZT_EXIT_CONFIG, "the configuration", ranks,
                         "all ranks need the same config file, command line and data paths", err);
@@ -82,7 +83,7 @@ static bool share_cores_with(const struct card *a, const struct card *b) {
     return memcmp(a->host, b->host, sizeof a->host) == 0 && CPU_EQUAL(&a->cores, &b->cores);
 }
 
-/* The cores of `rank` among those that may use the same; how many these are goes to *sharers. */
+/* Finds the share of `rank` among the ranks that may use the same cores; *sharers is their number. */
 static bool find_share(const struct card *cards, int count, int rank, int *sharers, cpu_set_t *share) {
     int index = 0, threads = cards[rank].threads > 0 ? cards[rank].threads : 1;
     *sharers = 0;
@@ -199,7 +200,8 @@ static struct plan_card card_of(const struct zt_rank_plan *plan) {
     const struct zt_flat *f = plan->flat;
     struct plan_card card = { .stage = plan->grid.stage };
     card.common = zt_hash(ZT_HASH_START, plan->sharding->name, strlen(plan->sharding->name));
-    card.common = zt_hash(card.common, plan->cuts, ((size_t)plan->grid.stages + 1) * sizeof *plan->cuts);
+    card.common =
+        zt_hash(card.common, plan->stage_bounds, ((size_t)plan->grid.stages + 1) * sizeof *plan->stage_bounds);
     card.stage_hash =
         zt_hash(ZT_HASH_START, f->bound, (size_t)f->bucket_count * ((size_t)f->ranks + 1) * sizeof *f->bound);
     for (int i = 0; i < plan->train.count; i++)
@@ -209,7 +211,7 @@ static struct plan_card card_of(const struct zt_rank_plan *plan) {
 
 static bool other_plan(const void *cards, int rank) {
     const struct plan_card *c = cards;
-    int first = 0; /* of the same stage */
+    int first = 0; /* first rank of the same stage */
     while (c[first].stage != c[rank].stage)
         first++;
     return c[rank].common != c[0].common || c[rank].stage_hash != c[first].stage_hash;
@@ -222,7 +224,7 @@ bool zt_preflight_plan(const struct zt_rank_plan *plan, struct zt_comm *world, s
     bool ok = zt_comm_exchange(world, cards, sizeof *cards, err);
     if (ok && list_ranks(world->size, other_plan, cards, ranks, sizeof ranks))
         ok = disagree(world, ZT_EXIT_CONFIG, "the plan", ranks,
-                      "do all hosts run the same build, with the same libraries, on processors of one kind?", err);
+                      "all hosts need the same build, the same libraries and the same kind of processor", err);
     free(cards);
     return ok;
 }

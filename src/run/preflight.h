@@ -1,4 +1,4 @@
-/* What ranks settle before they start: whether those that are processes run the same thing, and who has which cores. */
+/* Preflight checks between ranks: equal inputs, devices and plans; and the assignment of cores to ranks. */
 #ifndef ZT_RUN_PREFLIGHT_H
 #define ZT_RUN_PREFLIGHT_H
 
@@ -7,17 +7,18 @@
 
 #include <sched.h>
 
-/* Collective over `world`. An error where model file, its external data, resolved config or version differ, the same on
- * every rank. Then gives this rank its share of the host's cores, before anything starts a thread, and says so in
- * session->cores. */
+/* Checks that model file, external data, resolved config and version are equal on all ranks; otherwise all ranks report
+ * the same error. Collective over `world`. Then assigns this rank its share of the host's cores, before any thread
+ * starts, and describes the shares in session->cores. */
 bool zt_preflight_start(struct zt_session *session, struct zt_comm *world, struct zt_err *err);
-/* The same shares for ranks that are threads of this process, shares[rank], each the whole where there are too few
- * cores; every rank takes its own. Before the ranks start. */
+/* Assigns cores to ranks that are threads of this process: shares[rank], or all cores for each rank if there are too
+ * few. Every rank applies its own share. Must be called before the ranks start. */
 void zt_preflight_threads(struct zt_session *session, int ranks, cpu_set_t *shares);
-/* Collective. Whether all ranks, threads or processes, compute on one kind of device: "auto" may have found a GPU on
- * some hosts only. */
+/* Checks that all ranks, threads or processes, use the same kind of device, because "auto" may find a GPU on some hosts
+ * only. Collective. */
 bool zt_preflight_device(const struct zt_device *device, struct zt_comm *world, struct zt_err *err);
-/* Collective. Whether all ranks made the same plan: the same cuts, and on one stage the same slices and commands. */
+/* Checks that all ranks have the same plan: equal stage bounds, and equal slices and commands on each stage.
+ * Collective. */
 bool zt_preflight_plan(const struct zt_rank_plan *plan, struct zt_comm *world, struct zt_err *err);
 
 #endif

@@ -9,16 +9,17 @@
 
 enum { SAMPLES_SHOWN = 5 };
 
-/* ---- what is said ---- */
+/* ---- text ---- */
 
-static int column_of(const struct zt_training_graph *joint, int value) {
-    for (int i = 0; i < joint->column_count; i++)
-        if (joint->columns[i] == value)
+static int column_of(const struct zt_training_graph *training_graph, int value) {
+    for (int i = 0; i < training_graph->column_count; i++)
+        if (training_graph->columns[i] == value)
             return i;
     return -1;
 }
 
-/* Samples of the step that are not finite in column `c`: " in sample 3, 17 and 2 more"; nothing where none is. */
+/* Appends the samples of the step that are not finite in column `c`: " in sample 3, 17 and 2 more"; nothing if there
+ * are none. */
 static void list_samples(const struct zt_rank *r, int c, int64_t step, struct zt_text *to) {
     const struct zt_source *source = r->plan->source;
     const struct zt_config *config = r->plan->job->config;
@@ -65,23 +66,23 @@ static void say_node(const struct zt_trace_origin *o, struct zt_trace *trace) {
 }
 
 static void say(const struct zt_rank *r, const struct zt_trace_origin *o, int64_t step, struct zt_trace *trace) {
-    const struct zt_training_graph *joint = &o->program->program->joint;
-    const int column = column_of(joint, o->value);
+    const struct zt_training_graph *training_graph = &o->program->program->joint;
+    const int column = column_of(training_graph, o->value);
     if (o->node >= 0)
         say_node(o, trace);
     else if (column >= 0)
         say_data(r, o, column, step, trace);
-    else if (o->value == joint->seed)
+    else if (o->value == training_graph->seed)
         snprintf(trace->text, sizeof trace->text, "the loss scale %g is beyond fp16", r->scaling.scale);
     else
         snprintf(trace->text, sizeof trace->text, "weight \"%s\" holds %s before the step",
-                 joint->graph->values[o->value]->name, zt_trace_kind(o->kind));
+                 training_graph->graph->values[o->value]->name, zt_trace_kind(o->kind));
 }
 
-/* ---- the whole ---- */
+/* ---- the search over all ranks ---- */
 
-/* When a rank found what it did, as a number that orders ranks: forward before backward, by micro-batch, and by the
- * stages in the order of the phase. */
+/* Returns a number that orders the origins of ranks in time: forward before backward, then by micro-batch, then by
+ * stage in the order of the phase. */
 static double order_of(const struct zt_rank *r, const struct zt_trace_origin *o) {
     static const double none = 1e30;
     const struct zt_grid *grid = &r->plan->grid;
@@ -92,7 +93,7 @@ static double order_of(const struct zt_rank *r, const struct zt_trace_origin *o)
     return ((double)backward * 1e9 + (double)o->micro_batch) * 1e6 + stage + 1;
 }
 
-/* The rank that was first tells all. */
+/* The rank with the first origin sends it to all ranks. */
 static bool share(struct zt_rank *r, const struct zt_trace_origin *o, int64_t step, struct zt_trace *trace,
                   struct zt_err *err) {
     double *order = zt_calloc((size_t)r->world->size, sizeof *order);
@@ -106,7 +107,7 @@ static bool share(struct zt_rank *r, const struct zt_trace_origin *o, int64_t st
     if (first == r->world->rank && o->program)
         say(r, o, step, trace);
     else if (first == r->world->rank)
-        snprintf(trace->text, sizeof trace->text, "no node makes it: it is in what micro-batches or ranks add up to");
+        snprintf(trace->text, sizeof trace->text, "no node makes it: it arises in a sum over micro-batches or ranks");
     return ok && r->world->api->broadcast(r->world, trace, sizeof *trace, first, err);
 }
 
@@ -114,7 +115,7 @@ bool zt_rank_trace(struct zt_rank *r, int64_t step, struct zt_trace *trace, stru
     struct zt_loader *loader = NULL;
     struct zt_step_result result;
     *trace = (struct zt_trace){ 0 };
-    while (r->begun_count > 0) /* what was begun ahead */
+    while (r->begun_count > 0) /* steps begun ahead */
         if (!zt_rank_end(r, &result, err))
             return false;
     if (!zt_rank_loader(r, true, step, step + 1, &loader, err))

@@ -16,7 +16,7 @@ static const int64_t at_least_ns = INT64_C(10000000000);
 
 struct zt_watchdog {
     struct zt_rank_status *const *ranks;
-    int64_t *said; /* by rank: the step it was last reported at */
+    int64_t *said; /* by rank: the last step that was reported */
     int count;
     void (*say)(void *arg, const char *line);
     void *arg;

@@ -1,5 +1,5 @@
-/* Says where ranks are when a step takes much longer than steps do: a rank that waits for ever in a collective looks
- * the same from outside as one that computes. */
+/* Watchdog for steps that take much longer than usual. A rank that waits forever in a collective looks like a rank that
+ * computes, so the watchdog reports the position of each rank. */
 #ifndef ZT_RUN_WATCHDOG_H
 #define ZT_RUN_WATCHDOG_H
 
@@ -7,13 +7,14 @@
 
 #include <stdbool.h>
 
-/* Whether a step that has run for `ns` is to be reported when steps took `took_ns` (count of them, any order, sorted
- * here): ten times their median and more than ten seconds. Never before five steps are done. */
+/* Whether a step that has run for `ns` is overdue: longer than ten seconds and than ten times the median of `count`
+ * previous steps `took_ns`, which are sorted here. Returns false for fewer than five previous steps. */
 bool zt_watchdog_overdue(int64_t ns, int64_t *took_ns, int count, int64_t *median_ns);
 
 struct zt_watchdog;
-/* A thread that looks at `ranks` each second and gives say() a line once a step that is overdue. All borrowed until
- * zt_watchdog_destroy(), which NULL does not harm. NULL: there is no thread to be had, and nobody watches. */
+/* Starts a thread that checks `ranks` once per second and passes one line to say() for each overdue step. All arguments
+ * are borrowed until zt_watchdog_destroy(), which accepts NULL. Returns NULL if no thread can be started; then nothing
+ * is watched. */
 struct zt_watchdog *zt_watchdog_create(struct zt_rank_status *const *ranks, int count,
                                        void (*say)(void *arg, const char *line), void *arg);
 void zt_watchdog_destroy(struct zt_watchdog *watchdog);

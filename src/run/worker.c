@@ -15,19 +15,19 @@
 
 /* ---- one rank ---- */
 
-/* Only where no parent listens, and there is somebody to hear it. */
-static bool start_pulse(struct zt_worker *w) {
-    return w->session->options->line || w->world->size < 2 ||
-           zt_heartbeat_start(&w->pulse, w->world, &w->where, &w->err);
+/* Starts the heartbeat if there is no supervisor and there are other ranks. */
+static bool start_heartbeat(struct zt_worker *w) {
+    return w->session->options->supervisor || w->world->size < 2 ||
+           zt_heartbeat_start(&w->heartbeat, w->world, &w->status, &w->err);
 }
 
-/* The rank's place in the grid, and its traffic counted where comms_logger asks for it. */
+/* Sets the rank's place in the grid, and counts its traffic if comms_logger is on. */
 static bool place(struct zt_worker *w, struct zt_grid *grid) {
     const struct zt_config *c = w->session->config;
-    w->where.rank = w->rank;
+    w->status.rank = w->rank;
     bool ok = zt_grid_make(c->ranks, c->parallel.stages, w->rank, grid, &w->err);
-    zt_grid_place(grid, w->where.place, sizeof w->where.place);
-    w->world->where = &w->where;
+    zt_grid_place(grid, w->status.place, sizeof w->status.place);
+    w->world->where = &w->status;
     if (c->comms.enabled) {
         struct zt_count_options options = { c->comms.prof_all, c->comms.prof_ops.at, c->comms.prof_ops.count,
                                             c->comms.verbose && w->rank == 0 ? stderr : NULL };
@@ -37,11 +37,11 @@ static bool place(struct zt_worker *w, struct zt_grid *grid) {
     return ok;
 }
 
-/* Cores are shared out before the device starts threads on them. */
+/* Assigns the cores before the device starts threads. */
 static bool take_cores(struct zt_worker *w) {
     if (w->session->processes) {
-        zt_supervisor_channel_status(w->session->options->line, &w->where);
-        return zt_preflight_start(w->session, w->world, &w->err) && start_pulse(w);
+        zt_supervisor_channel_status(w->session->options->supervisor, &w->status);
+        return zt_preflight_start(w->session, w->world, &w->err) && start_heartbeat(w);
     }
     if (w->cores)
         sched_setaffinity(0, sizeof *w->cores, w->cores);
@@ -54,18 +54,18 @@ static bool open_worker(struct zt_worker *w) {
         !zt_parallel_start(w->device->threads, &w->err) || !zt_preflight_device(w->device, w->world, &w->err) ||
         !(w->data = w->world->api->split(w->world, grid.stage, &w->err)))
         return false;
-    w->data->where = &w->where;
+    w->data->where = &w->status;
     if (w->session->config->parallel.ring)
         w->data = zt_comm_ring_create(w->data);
     return true;
 }
 
-/* Tells the other ranks, and says in the error which rank it is about. */
+/* Aborts the communicator and adds the rank to the error. */
 static void give_up(struct zt_worker *w) {
     const struct zt_config *c = w->session->config;
     struct zt_err ignored = { 0 };
     struct zt_grid grid = { 0 };
-    if (w->err.count) /* the cause may be a file that changed */
+    if (w->err.count) /* the cause may be a changed file */
         zt_mapped_all_intact(&w->err);
     w->world->api->abort(w->world, w->err.count ? w->err.text[0] : "failed");
     zt_grid_make(c->ranks, c->parallel.stages, w->blamed >= 0 ? w->blamed : w->rank, &grid, &ignored);
@@ -80,7 +80,7 @@ static void *run_worker(void *arg) {
     w->ok = open_worker(w) && w->run(w, &w->err);
     if (!w->ok)
         give_up(w);
-    zt_supervisor_channel_status(w->session->options->line, NULL);
+    zt_supervisor_channel_status(w->session->options->supervisor, NULL);
     return NULL;
 }
 
@@ -94,15 +94,15 @@ void zt_worker_finish(struct zt_worker *w) {
         w->data->api->destroy(w->data);
     if (w->world)
         w->world->api->destroy(w->world);
-    zt_heartbeat_stop(w->pulse);
+    zt_heartbeat_stop(w->heartbeat);
     zt_counts_destroy(w->counts);
     if (w->device)
         w->device->api->destroy(w->device);
 }
 
-/* ---- all of this process ---- */
+/* ---- all ranks of this process ---- */
 
-/* The error to show: that of the rank where it began, not of those that were told. */
+/* Selects the error to report: that of the rank where the failure began, not of ranks that were notified. */
 static void take_error(struct zt_worker *const *workers, int held, struct zt_err *err) {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < held; i++)
@@ -112,29 +112,29 @@ static void take_error(struct zt_worker *const *workers, int held, struct zt_err
             }
 }
 
-/* Each rank says where it is, not rank 0 alone: to the parent, where there is one. */
+/* Every rank reports overdue steps, not only rank 0: to the supervisor, if there is one. */
 static void say_overdue(void *arg, const char *line) {
     const struct zt_options *options = arg;
     char text[600];
     snprintf(text, sizeof text, "ztrain: warning: %s", line);
-    if (options->line)
-        zt_supervisor_channel_note(options->line, text);
+    if (options->supervisor)
+        zt_supervisor_channel_note(options->supervisor, text);
     else
         zt_say(&options->log, ZT_LOG_WARNING, "%s", line);
 }
 
-static struct zt_watchdog *start_watchdog(struct zt_worker *const *workers, int held, struct zt_rank_status **where) {
+static struct zt_watchdog *start_watchdog(struct zt_worker *const *workers, int held, struct zt_rank_status **status) {
     for (int i = 0; i < held; i++)
-        where[i] = &workers[i]->where;
-    return zt_watchdog_create(where, held, say_overdue, (void *)workers[0]->session->options);
+        status[i] = &workers[i]->status;
+    return zt_watchdog_create(status, held, say_overdue, (void *)workers[0]->session->options);
 }
 
-/* The first rank is this thread. */
+/* Runs the first rank in this thread. */
 static void run_threads(struct zt_worker *const *workers, int held, struct zt_err *err) {
     for (int i = 1; i < held; i++) {
         if (pthread_create(&workers[i]->thread, NULL, run_worker, workers[i]) != 0) {
-            zt_fail(err, ZT_EXIT_RUN, "rank %d: the system gives no thread for it", i);
-            zt_err_print(err, stderr); /* the ranks that run would wait for it */
+            zt_fail(err, ZT_EXIT_RUN, "rank %d: cannot create a thread", i);
+            zt_err_print(err, stderr); /* otherwise the running ranks would wait for it */
             _Exit(ZT_EXIT_RUN);
         }
     }
@@ -146,16 +146,16 @@ static void run_threads(struct zt_worker *const *workers, int held, struct zt_er
 bool zt_workers_run(struct zt_worker *const *workers, int held, struct zt_err *err) {
     struct zt_session *s = workers[0]->session;
     struct zt_comm **comms = zt_calloc((size_t)held, sizeof *comms);
-    struct zt_rank_status **where = zt_calloc((size_t)held, sizeof *where);
+    struct zt_rank_status **status = zt_calloc((size_t)held, sizeof *status);
     cpu_set_t *shares = zt_calloc((size_t)held, sizeof *shares);
-    bool ok = zt_world_open(s, held, &workers[0]->where, comms, err);
+    bool ok = zt_world_open(s, held, &workers[0]->status, comms, err);
     if (held > 1)
         zt_preflight_threads(s, held, shares);
     for (int i = 0; ok && i < held; i++) {
         workers[i]->world = comms[i];
         workers[i]->cores = held > 1 ? &shares[i] : NULL;
     }
-    struct zt_watchdog *watchdog = start_watchdog(workers, held, where);
+    struct zt_watchdog *watchdog = start_watchdog(workers, held, status);
     if (ok)
         run_threads(workers, held, err);
     zt_watchdog_destroy(watchdog);
@@ -163,7 +163,7 @@ bool zt_workers_run(struct zt_worker *const *workers, int held, struct zt_err *e
         ok &= workers[i]->ok;
     if (!ok && !err->count)
         take_error(workers, held, err);
-    free(where);
+    free(status);
     free(shares);
     free(comms);
     return ok;

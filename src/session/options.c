@@ -9,7 +9,7 @@
 
 enum kind { FLAG, TEXT, TEXTS, MAYBE_TEXT, NUMBER, SMALL_NUMBER };
 
-/* One option. `at` is where its value goes in struct zt_options. */
+/* One option. `at` is the offset of its value in struct zt_options. */
 struct row {
     const char *name, *argument, *help; /* name without dashes */
     unsigned bit;
@@ -24,50 +24,49 @@ static const struct row rows[] = {
     { "model", "FILE", "the ONNX model", ZT_TAKES_MODEL, TEXT, AT(model) },
     { "config", "FILE", "the configuration, DeepSpeed's JSON", ZT_TAKES_CONFIG, TEXT, AT(config) },
     { "inputs", "SRC", "an npz file, or a folder of input_N.pb", ZT_TAKES_INPUTS, TEXT, AT(inputs) },
-    { "output", "DIR", "folder for what comes out", ZT_TAKES_OUTPUT, TEXT, AT(output) },
-    { "emit", "FILE", "write the joint forward and backward graph as an ONNX file", ZT_TAKES_EMIT, TEXT, AT(emit) },
-    { "overwrite", NULL, "take a folder that holds a run", ZT_TAKES_OVERWRITE, FLAG, AT(overwrite) },
-    { "resume", "[CHECKPOINT]", "go on from a checkpoint, the latest where none is named", ZT_TAKES_RESUME, MAYBE_TEXT,
+    { "output", "DIR", "output folder", ZT_TAKES_OUTPUT, TEXT, AT(output) },
+    { "emit", "FILE", "write the forward and backward graph as an ONNX file", ZT_TAKES_EMIT, TEXT, AT(emit) },
+    { "overwrite", NULL, "replace the run in the output folder", ZT_TAKES_OVERWRITE, FLAG, AT(overwrite) },
+    { "resume", "[CHECKPOINT]", "resume from a checkpoint, by default the latest", ZT_TAKES_RESUME, MAYBE_TEXT,
       AT(resume_from) },
     { "data", "FORMAT:PATH", "sets data.format and data.path", ZT_TAKES_SET, TEXT, AT(over.data) },
     { "set", "KEY.PATH=VALUE", "sets any key of the configuration; repeatable", ZT_TAKES_SET, TEXTS, AT(over.set) },
-    { "device", "auto|cpu|cuda", "where to compute", ZT_TAKES_DEVICE, TEXT, AT(over.device) },
+    { "device", "auto|cpu|cuda", "device for the computation", ZT_TAKES_DEVICE, TEXT, AT(over.device) },
     { "ranks", "N", "number of ranks on this host", ZT_TAKES_RANKS, SMALL_NUMBER, AT(over.ranks), .min = 1,
       .max = 65536 },
-    { "hostfile", "FILE", "hosts to run on, a line each: worker-1 slots=4", ZT_TAKES_HOSTS, TEXT, AT(hostfile) },
-    { "include", "HOST[:SLOT,...]@...", "only these hosts and slots of the hostfile", ZT_TAKES_HOSTS, TEXT,
+    { "hostfile", "FILE", "hosts to run on, one per line: worker-1 slots=4", ZT_TAKES_HOSTS, TEXT, AT(hostfile) },
+    { "include", "HOST[:SLOT,...]@...", "use only these hosts and slots of the hostfile", ZT_TAKES_HOSTS, TEXT,
       AT(include) },
-    { "exclude", "HOST[:SLOT,...]@...", "all but these", ZT_TAKES_HOSTS, TEXT, AT(exclude) },
-    { "cluster", "NAME", "plan for ranks of this kind, which need not be here: h200, h100, a100", ZT_TAKES_PLAN, TEXT,
-      AT(over.cluster) },
+    { "exclude", "HOST[:SLOT,...]@...", "use all other hosts and slots", ZT_TAKES_HOSTS, TEXT, AT(exclude) },
+    { "cluster", "NAME", "plan for other hardware: h200, h100, a100", ZT_TAKES_PLAN, TEXT, AT(over.cluster) },
     { "trace", "FILE", "write the simulated step as a Chrome trace", ZT_TAKES_PLAN, TEXT, AT(trace) },
-    { "nodes", "FILE", "write a line a node: what runs it and why, work, bytes, estimated time", ZT_TAKES_PLAN, TEXT,
-      AT(nodes) },
-    { "profile", NULL, "time every node of a step: a table, and profile.tsv in the output folder", ZT_TAKES_PROFILE,
-      FLAG, AT(profile) },
+    { "nodes", "FILE", "write a line per node: implementation, reason, FLOPs, bytes, estimated time", ZT_TAKES_PLAN,
+      TEXT, AT(nodes) },
+    { "profile", NULL, "time every node of a step; prints a table and writes profile.tsv to the output folder",
+      ZT_TAKES_PROFILE, FLAG, AT(profile) },
     { "epochs", "N", "passes over the data", ZT_TAKES_LENGTH, NUMBER, AT(over.epochs), .min = 0, .max = INT64_MAX },
-    { "steps", "N", "optimizer steps, whatever the epochs", ZT_TAKES_LENGTH, NUMBER, AT(over.steps), .min = 0,
+    { "steps", "N", "optimizer steps; overrides the epochs", ZT_TAKES_LENGTH, NUMBER, AT(over.steps), .min = 0,
       .max = INT64_MAX },
-    { "modes", "LIST", "ways to train: dp, ddp, zero1 to zero3, ppS[-SCHEDULE][-zeroN]; with commas between",
+    { "modes", "LIST", "comma-separated modes: dp, ddp, zero1, zero2, zero3, ppS[-SCHEDULE][-zeroN]",
       ZT_TAKES_COMBINATIONS, TEXT, AT(modes) },
-    { "ranks", "LIST", "numbers of ranks, with commas between", ZT_TAKES_COMBINATIONS, TEXT, AT(rank_list) },
-    { "batch-sizes", "LIST", "samples of a step (train_batch_size); without it the configuration's", ZT_TAKES_REPEATS,
-      TEXT, AT(batch_sizes) },
-    { "steps", "N", "optimizer steps of a run (30)", ZT_TAKES_REPEATS, NUMBER, AT(over.steps), .min = 1,
+    { "ranks", "LIST", "comma-separated numbers of ranks", ZT_TAKES_COMBINATIONS, TEXT, AT(rank_list) },
+    { "batch-sizes", "LIST", "comma-separated samples of a step (default: train_batch_size of the configuration)",
+      ZT_TAKES_REPEATS, TEXT, AT(batch_sizes) },
+    { "steps", "N", "optimizer steps of a run (default 30)", ZT_TAKES_REPEATS, NUMBER, AT(over.steps), .min = 1,
       .max = 1000000 },
-    { "warmup", "N", "steps at the begin of a run that do not count (5)", ZT_TAKES_REPEATS, SMALL_NUMBER, AT(warmup),
+    { "warmup", "N", "uncounted steps at the start of a run (default 5)", ZT_TAKES_REPEATS, SMALL_NUMBER, AT(warmup),
       .min = 0, .max = 1000000 },
-    { "repeats", "N", "runs of each combination (3)", ZT_TAKES_REPEATS, SMALL_NUMBER, AT(repeats), .min = 1,
+    { "repeats", "N", "runs of each combination (default 3)", ZT_TAKES_REPEATS, SMALL_NUMBER, AT(repeats), .min = 1,
       .max = 1000 },
-    { "seed", "N", "what random numbers start from", ZT_TAKES_SEED, NUMBER, AT(over.seed), .min = 0, .max = INT64_MAX },
-    { "threads", "N", "compute threads a rank; results do not depend on it", ZT_TAKES_THREADS, SMALL_NUMBER,
+    { "seed", "N", "seed of random numbers", ZT_TAKES_SEED, NUMBER, AT(over.seed), .min = 0, .max = INT64_MAX },
+    { "threads", "N", "compute threads per rank; results do not depend on it", ZT_TAKES_THREADS, SMALL_NUMBER,
       AT(over.threads), .min = 1, .max = 4096 },
-    { "strict", NULL, "a warning about the model is an error", ZT_TAKES_STRICT, FLAG, AT(strict) },
-    { "quiet", NULL, "only errors and the last line", ZT_TAKES_CONTROL, FLAG, AT(quiet) },
-    { "verbose", NULL, "say more", ZT_TAKES_CONTROL, FLAG, AT(verbose) },
-    { "json", NULL, "lines as JSON objects", ZT_TAKES_JSON, FLAG, AT(json) },
-    { "help", NULL, "this text", UINT_MAX, FLAG, AT(help) },
-    { "version", NULL, "version of ztrain", 0, FLAG, AT(version) },
+    { "strict", NULL, "treat warnings about the model as errors", ZT_TAKES_STRICT, FLAG, AT(strict) },
+    { "quiet", NULL, "print only errors and the last line", ZT_TAKES_CONTROL, FLAG, AT(quiet) },
+    { "verbose", NULL, "print more details", ZT_TAKES_CONTROL, FLAG, AT(verbose) },
+    { "json", NULL, "print lines as JSON objects", ZT_TAKES_JSON, FLAG, AT(json) },
+    { "help", NULL, "print this text", UINT_MAX, FLAG, AT(help) },
+    { "version", NULL, "print the version", 0, FLAG, AT(version) },
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -83,7 +82,7 @@ struct parser {
 
 /* ---- nearest names ---- */
 
-/* Keeps the better of two candidates; far-fetched ones are none. */
+/* Keeps the nearer of two candidates; distant candidates are ignored. */
 static void consider(const char *candidate, const char *wrong, const char **best, int *distance) {
     int d = zt_edit_distance(candidate, wrong);
     if (d < *distance && d <= 1 + (int)strlen(candidate) / 3) {
@@ -147,7 +146,7 @@ static bool set_value(struct parser *p, const struct row *row, const char *text)
 
 /* ---- arguments ---- */
 
-/* The row of "name" or "name=value", that of the command where several have the name; *value is NULL without '='. */
+/* Returns the row of "name" or "name=value" for the command; *value is NULL without '='. */
 static const struct row *find_row(unsigned takes, const char *argument, const char **value) {
     const struct row *found = NULL;
     size_t n = strcspn(argument, "=");
@@ -158,11 +157,12 @@ static const struct row *find_row(unsigned takes, const char *argument, const ch
     return found;
 }
 
-/* Checks that the option may stand here: of this command, once. */
+/* Checks that the command accepts the option and that it is given only once. */
 static bool admit(struct parser *p, const struct row *row) {
     const struct zt_command_row *command = p->o->command;
     if (!(row->bit & command->takes) && row->at != offsetof(struct zt_options, version))
-        return zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s is not one of `ztrain %s`", row->name, command->name) ||
+        return zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s is not accepted by `ztrain %s`", row->name,
+                       command->name) ||
                zt_hint(p->err, "`ztrain %s --help` lists its options", command->name);
     if (p->given[row - rows] && row->kind != TEXTS)
         return zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s is given twice", row->name);
@@ -225,7 +225,7 @@ static bool parse_arguments(struct parser *p) {
                 return false;
         } else if (argument[0] == '-' && argument[1]) {
             zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option %s", argument);
-            return zt_hint(p->err, "there are long options only, as `--model FILE`");
+            return zt_hint(p->err, "options are long, for example `--model FILE`");
         } else if (p->operand_count < most_operands(p->o->command)) {
             p->o->operands[p->operand_count++] = argument;
         } else {
@@ -237,7 +237,7 @@ static bool parse_arguments(struct parser *p) {
     return true;
 }
 
-/* All that are missing, in one message each. */
+/* Reports every missing option. */
 static bool check_needs(const struct parser *p) {
     bool ok = true;
     for (int i = 0; i < ROWS; i++)
@@ -260,9 +260,10 @@ bool zt_options_parse(struct zt_options *o, const struct zt_command_row *command
     if (ok && o->quiet && o->verbose)
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--quiet and --verbose exclude each other");
     if (ok && o->hostfile && o->over.ranks)
-        ok = zt_fail(err, ZT_EXIT_CONFIG, "--ranks starts ranks on this host, --hostfile on others: give one of them");
+        ok = zt_fail(err, ZT_EXIT_CONFIG,
+                     "--ranks starts ranks on this host, --hostfile on several: use only one of them");
     if (ok && !o->hostfile && (o->include || o->exclude))
-        ok = zt_fail(err, ZT_EXIT_CONFIG, "--%s chooses among the hosts of a --hostfile, and there is none",
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--%s selects hosts of a --hostfile, which is missing",
                      o->include ? "include" : "exclude");
     if (ok && o->resume && o->overwrite)
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--resume and --overwrite exclude each other");

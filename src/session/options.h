@@ -1,7 +1,7 @@
-/* The command line as values (contract.md, "Commands"). Parsed once by main; subcommands borrow it.
+/* The command line as values. main parses it once; commands borrow it.
  *
- * Long options only, one spelling each, as `--name value` or `--name=value`, in any order after the command. Commands
- * and options are rows. */
+ * All options are long and have one spelling, as `--name value` or `--name=value`, in any order after the command.
+ * Commands and options are rows of tables. */
 #ifndef ZT_SESSION_OPTIONS_H
 #define ZT_SESSION_OPTIONS_H
 
@@ -13,23 +13,24 @@ struct zt_supervisor_channel;
 
 struct zt_options {
     const struct zt_command_row *command;
-    bool named;                                  /* argv named the command */
-    bool help, version;                          /* asked for: nothing after it was checked */
-    const char *model, *config, *output;         /* output NULL: runs/<model name> where the command writes a run */
-    const char *inputs;                          /* predict, grad */
-    const char *emit;                            /* grad: file for the joint graph, NULL: none */
-    const char *modes, *rank_list, *batch_sizes; /* bench: lists with commas between; batch_sizes NULL: the config's */
-    const char *trace, *nodes;                   /* plan: files for the simulated step, and for its nodes */
-    bool profile;                                /* train */
-    int warmup, repeats;                         /* bench: warmup -1, repeats 0: not given */
-    const char *hostfile, *include, *exclude;    /* train: NULL where not given */
+    bool named;                          /* argv contains the name of the command */
+    bool help, version;                  /* given: later arguments were not checked */
+    const char *model, *config, *output; /* output: NULL means runs/<model name> for commands that write a run */
+    const char *inputs;                  /* predict, grad: the input arrays */
+    const char *emit;                    /* grad: file for the training graph; NULL: none */
+    const char *modes, *rank_list,
+        *batch_sizes;          /* bench: comma-separated lists; batch_sizes NULL: the batch size of the config */
+    const char *trace, *nodes; /* plan: output files for the trace and the node table of the simulated step */
+    bool profile;              /* train */
+    int warmup, repeats;       /* bench; -1 and 0: not given */
+    const char *hostfile, *include, *exclude; /* train; NULL: not given */
     bool overwrite, resume, quiet, verbose, json;
-    bool strict;             /* what would be a warning about the model is an error */
-    const char *resume_from; /* checkpoint; NULL: the latest of the output folder */
-    const char *operands[2]; /* arguments without a name, as many as the command has */
-    char *const *argv;       /* as main got it, for ranks that are started with the same words */
+    bool strict;             /* warnings about the model are errors */
+    const char *resume_from; /* the checkpoint; NULL: the latest one in the output folder */
+    const char *operands[2]; /* positional arguments of the command */
+    char *const *argv;       /* argv of main, to start ranks with the same arguments */
     struct zt_supervisor_channel
-        *line;                       /* to the parent that started this rank; NULL: none did. Set by main, borrowed */
+        *supervisor; /* channel to the parent process that started this rank; NULL: none. Set by main, borrowed */
     struct zt_config_overrides over; /* --set, --data, --device, --ranks, --epochs, --steps, --seed, --threads */
     struct zt_log log;
 };
@@ -60,24 +61,23 @@ enum zt_option_bit {
     ZT_TAKES_HELP = 1 << 30, /* --help alone; every command takes it */
 };
 
-/* A subcommand: one file in src/cli and one row in main.c. `run` returns false with an error; results go to stdout,
- * talk to stderr. */
+/* A command: one file in src/cli and one row in main.c. `run` returns false with an error. It prints results to
+ * standard output and messages to standard error. */
 struct zt_command_row {
     const char *name, *summary;
-    unsigned takes, needs; /* sets of options it knows, and of those it cannot do without */
+    unsigned takes, needs; /* options it accepts, and options it requires */
     bool (*run)(const struct zt_options *options, struct zt_err *err);
-    const char
-        *help; /* printed by SUBCOMMAND --help: usage and what it does; the options come from the table in options.c */
-    const char *operands[2]; /* names of the arguments that it must get without an option's name; NULL: none */
+    const char *help; /* text of COMMAND --help: usage and purpose; the options follow from the table in options.c */
+    const char *operands[2]; /* names of the required positional arguments; NULL: none */
 };
 
-/* Parses argv. `commands` ends with a NULL name; its first row is the command where argv names none. Texts are borrowed
- * from argv. Finish with zt_options_finish(), also after an error. */
+/* Parses argv. `commands` ends with a NULL name; its first row is the default command. Texts are borrowed from argv.
+ * Free with zt_options_finish(), also after an error. */
 bool zt_options_parse(struct zt_options *o, const struct zt_command_row *commands, int argc, char *const *argv,
                       struct zt_err *err);
 void zt_options_finish(struct zt_options *o);
 
-/* What --help prints: about all commands, or about the one that was named. */
+/* Prints the text of --help, for the command that was named or for all commands. */
 void zt_options_help(const struct zt_options *o, const struct zt_command_row *commands, FILE *to);
 
 #endif

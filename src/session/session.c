@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The world is what the launcher started, else what --ranks says. */
+/* The launcher determines the number of ranks; without one, --ranks does. */
 static bool find_world(struct zt_session *s, struct zt_config_overrides *over, struct zt_err *err) {
     if (!zt_launched_find(&s->launched, err))
         return false;
@@ -21,7 +21,7 @@ static bool find_world(struct zt_session *s, struct zt_config_overrides *over, s
     return true;
 }
 
-/* Ranks that torchrun's variables describe are those of GPUs, unless the config says that they meet on the CPU. */
+/* Ranks started by torchrun use GPUs, unless the config selects TCP on the CPU. */
 static bool check_meeting(struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
     const char *wanted = c->parallel.communicator;
@@ -31,23 +31,23 @@ static bool check_meeting(struct zt_session *s, struct zt_err *err) {
         if (!asked || c->ranks == 1)
             return true;
         zt_fail(err, ZT_EXIT_CONFIG,
-                "ztrain.parallel.communicator \"tcp\" is between ranks that RANK, WORLD_SIZE, "
-                "MASTER_ADDR and MASTER_PORT describe, and these are not set");
-        return zt_hint(err, "--ranks %d without it starts ranks over MPI", c->ranks);
+                "ztrain.parallel.communicator \"tcp\" needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which are "
+                "not set");
+        return zt_hint(err, "use --ranks %d without communicator \"tcp\" to start ranks over MPI", c->ranks);
     }
     if (strcmp(wanted, "mpi") == 0 ||
         (!asked && (strcmp(c->device, "cpu") == 0 || (automatic && !zt_gpus_find(gpus, sizeof gpus))))) {
         zt_fail(err, ZT_EXIT_CONFIG, "WORLD_SIZE=%d: ranks started by torchrun %s", s->launched.size,
-                strcmp(wanted, "mpi") == 0 ? "are none of MPI's" : "cannot meet on the CPU");
-        return zt_hint(err,
-                       "--ranks %d starts them, and so does mpirun -n %d; ztrain.parallel.communicator \"tcp\" lets "
-                       "those of torchrun meet",
-                       s->launched.size, s->launched.size);
+                strcmp(wanted, "mpi") == 0 ? "are not ranks of MPI" : "cannot connect on the CPU");
+        return zt_hint(
+            err,
+            "start them with --ranks %d or mpirun -n %d, or set ztrain.parallel.communicator to \"tcp\" for torchrun",
+            s->launched.size, s->launched.size);
     }
     return zt_launched_meeting(&s->launched, &s->meeting, err);
 }
 
-/* NCCL is between GPUs, and so are torchrun's ranks unless they are told to meet on the CPU. */
+/* NCCL needs GPUs, and ranks started by torchrun use GPUs unless they connect over TCP. */
 static bool wants_gpus(const struct zt_session *s) {
     const char *communicator = s->config->parallel.communicator;
     return strcmp(communicator, "nccl") == 0 || (zt_session_meets(s) && strcmp(communicator, "tcp") != 0);
@@ -56,16 +56,16 @@ static bool wants_gpus(const struct zt_session *s) {
 static bool check_communicator(struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
     if (strcmp(c->parallel.communicator, "nccl") == 0 && strcmp(c->device, "cpu") == 0) {
-        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator \"nccl\" is between GPUs, the device is \"%s\"",
+        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator \"nccl\" needs GPUs, but the device is \"%s\"",
                 c->device);
         return zt_hint(err, "use --device cuda, or communicator \"auto\"");
     }
     if (c->recompute.on_host && strcmp(c->device, "cpu") != 0 && wants_gpus(s))
         return zt_fail(err, ZT_EXIT_CONFIG,
-                       "activation_checkpointing.cpu_checkpointing is not there on GPUs, which these ranks are for");
+                       "activation_checkpointing.cpu_checkpointing is not supported on GPUs, which these ranks use");
     if (!s->processes || !zt_session_threaded(c))
         return check_meeting(s, err);
-    zt_fail(err, ZT_EXIT_CONFIG, "%s started %d processes, but %s keeps all ranks in one", s->launched.launcher,
+    zt_fail(err, ZT_EXIT_CONFIG, "%s started %d processes, but %s runs all ranks in one process", s->launched.launcher,
             s->launched.size,
             strcmp(c->parallel.mode, "dp") == 0 ? "mode \"dp\"" : "ztrain.parallel.communicator \"thread\"");
     return zt_hint(err, "start one process with --ranks %d", s->launched.size);
@@ -108,7 +108,7 @@ int zt_session_threads(const struct zt_session *s) {
     return s->config->threads > 0 ? s->config->threads : each > 0 ? each : 1;
 }
 
-/* What "auto" leaves open unless something decides it; some keys have no meaning on a GPU. */
+/* The device name, "auto" if nothing determines it. Some config keys are not supported on a GPU. */
 static const char *device_name(const struct zt_session *s, struct zt_err *why) {
     const struct zt_config *c = s->config;
     if (strcmp(c->device, "auto") != 0)
@@ -116,7 +116,7 @@ static const char *device_name(const struct zt_session *s, struct zt_err *why) {
     if (wants_gpus(s))
         return "cuda";
     if (c->recompute.on_host)
-        zt_fail(why, ZT_EXIT_CONFIG, "activation_checkpointing.cpu_checkpointing is not there on a GPU");
+        zt_fail(why, ZT_EXIT_CONFIG, "activation_checkpointing.cpu_checkpointing is not supported on a GPU");
     return c->recompute.on_host ? "cpu" : "auto";
 }
 
@@ -142,7 +142,9 @@ bool zt_session_machine(const struct zt_session *s, const struct zt_device *devi
 }
 
 struct zt_device *zt_session_device(struct zt_session *s, int rank, struct zt_err *err) {
-    int local = s->processes ? s->launched.local_rank : rank > 0 ? rank : -1; /* one rank may be told by LOCAL_RANK */
+    int local = s->processes ? s->launched.local_rank
+                : rank > 0   ? rank
+                             : -1; /* LOCAL_RANK may set the device of a single rank */
     struct zt_err unasked = { 0 }, *why = rank == 0 ? &s->no_gpu : &unasked;
     struct zt_device *device = zt_device_open(device_name(s, why), local, zt_session_threads(s), why, err);
     if (device)

@@ -1,5 +1,4 @@
-/* What every command that runs a config has open: options, config, model, the machine, and who launched this process.
- */
+/* A session: options, config, model, data and machine of one command. */
 #ifndef ZT_SESSION_SESSION_H
 #define ZT_SESSION_SESSION_H
 
@@ -11,49 +10,48 @@
 
 struct zt_job;
 struct zt_source;
-struct zt_stop;
 
-/* Opened in order; all borrowed by ranks. */
+/* The members are opened in order. Ranks borrow all of them. */
 struct zt_session {
     const struct zt_options *options;
-    struct zt_stop *stop; /* the requests of signals */
     struct zt_config *config;
     struct zt_onnx *model;
-    struct zt_launched launched; /* who started this process */
-    struct zt_meeting meeting;   /* zt_session_meets: where */
-    bool processes;              /* each rank is a process, this one launched.rank; else this process holds all ranks */
-    int sharers;                 /* ranks that share the cores this process may use */
-    char cores[256];             /* several ranks: which has which, for the start table; "" before they agreed */
-    struct zt_err no_gpu;        /* device "auto": why it is the CPU; count 0: it is not, or nobody looked yet */
-    double opened;               /* when opening began, by zt_now() */
-    /* plan/open.h fills these: */
+    struct zt_launched launched; /* the launcher of this process */
+    struct zt_meeting meeting;   /* TCP address at which ranks connect, if zt_session_meets() */
+    bool processes; /* each rank is a process, and this one is rank launched.rank; false: this process runs all ranks as
+                       threads */
+    int sharers;    /* number of ranks that share the cores of this process */
+    char cores[256]; /* cores of each rank, for the start table; "": one rank, or not assigned yet */
+    struct zt_err
+        no_gpu;    /* device "auto": the reason for using the CPU; count 0: the GPU is used, or not checked yet */
+    double opened; /* time at which the session was opened, from zt_now() */
+    /* filled by plan/open.h: */
     struct zt_job *job;
-    struct zt_source *source, *eval_source; /* NULL: not opened, or none configured */
-    const char *chosen;                     /* plan "auto": what was chosen among what, in lines; NULL: nothing was */
+    struct zt_source *source, *eval_source; /* NULL: not opened, or not configured */
 };
 
-/* Opens config and model, and finds out who launched this process. `evaluates`: nothing is to be trained. Finish it
- * also after a failure. */
+/* Opens config and model and detects the launcher of this process. `evaluates`: the command does not train. Free with
+ * zt_session_finish(), also after an error. */
 bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
                      bool evaluates, struct zt_err *err);
 void zt_session_finish(struct zt_session *s);
-/* Whether the config keeps all ranks as threads of one process. */
+/* Whether the config runs all ranks as threads of one process. */
 bool zt_session_threaded(const struct zt_config *config);
-/* Whether the ranks are processes that MASTER_ADDR and MASTER_PORT bring together (torchrun), not MPI. */
+/* Whether the ranks are processes that connect through MASTER_ADDR and MASTER_PORT (torchrun) instead of MPI. */
 bool zt_session_meets(const struct zt_session *s);
-/* For commands that run in one process: an error where a launcher started several. */
+/* For commands that run in one process: reports an error if a launcher started several. */
 bool zt_session_alone(const struct zt_session *s, struct zt_err *err);
-/* Compute threads of each rank. */
+/* Returns the number of compute threads of each rank. */
 int zt_session_threads(const struct zt_session *s);
-/* Whether plans are for another kind of machine than this host's CPU: for the cluster that the config names, or for
- * GPUs, which it asks for. */
+/* Whether the plan is for other hardware than the CPU of this host: for the cluster that the config names, or for GPUs,
+ * which the config selects. */
 bool zt_session_elsewhere(const struct zt_session *s);
-/* What a plan reckons with: that cluster; without a name, for GPUs, the kind that `device` is of (NULL: none is here),
- * an h200 where it is of none that is known; else this host without measuring it. */
+/* Selects the machine for the cost model: the named cluster; otherwise, for GPUs, the model of `device` (NULL or
+ * unknown model: an h200); otherwise this host with nominal figures. */
 bool zt_session_machine(const struct zt_session *s, const struct zt_device *device, struct zt_machine *machine,
                         struct zt_err *err);
-/* The config's device for rank `rank`, opened for the calling thread; NULL with the reason where it is not there. Rank
- * 0 leaves in s->no_gpu why "auto" is the CPU. */
+/* Opens the config's device for rank `rank` in the calling thread. Returns NULL with the reason on failure. Rank 0
+ * stores in s->no_gpu why "auto" selects the CPU. */
 struct zt_device *zt_session_device(struct zt_session *s, int rank, struct zt_err *err);
 
 #endif

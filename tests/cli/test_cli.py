@@ -374,10 +374,10 @@ class Inspect(Case):
     def test_an_unsupported_operator_is_reported_without_failing(self):
         text = self.inspect(linear(extra_nodes=[node("Foo", ["y"], ["z"], "idle", "far.away")]))
         self.assertRegex(text, r"(?m)^  Foo +far\.away .*not supported$")
-        self.assertIn("no output needs these nodes", text)
+        self.assertIn("not needed for any output", text)
         text = self.inspect(linear(extra_nodes=[node("Foo", ["y"], ["z"], "busy", "far.away")], extra_outputs=[value_info("z", [])]))
-        self.assertIn("not every output can be computed", text)
-        self.assertRegex(text, r"(?m)^outputs that need none of these.*: y$")
+        self.assertIn("some outputs cannot be computed", text)
+        self.assertRegex(text, r"(?m)^outputs that do not depend on these.*: y$")
         data = model([node("Foo", ["x"], ["y"], "busy", "far.away")], [value_info("x", [2])], [value_info("y", [2])])
         self.assertIn("this model cannot run", self.inspect(data))
 
@@ -438,6 +438,17 @@ class Train(Case):
         self.assertEqual([(r["step"], r["epoch"], r["samples"]) for r in rows],
                          [(1, 0, 8), (2, 0, 8), (3, 0, 4), (4, 1, 8), (5, 1, 8), (6, 1, 4)])
         self.assertEqual([(r["step"], r["epoch"]) for r in self.steps() if r.get("eval")], [(3, 0), (6, 1)])
+
+    def test_former_names_of_fusion_patterns_train_alike_and_resume(self):
+        hashes = []
+        for names in '["fused_elementwise", "half_propagation"]', '["chain", "half"]':
+            self.train("--overwrite", "--set", "ztrain.fuse=" + names, "--steps", "2")
+            plan = self.folder / "run" / "plan.txt"
+            plan.write_text(plan.read_text() + " fused: chain 3, half 2\n")
+            done = self.train("--resume", "--set", "ztrain.fuse=" + names, "--steps", "4")
+            hashes.append(done.stderr.splitlines()[-1])
+        self.assertRegex(hashes[0], r"^weights: [0-9a-f]{16}$")
+        self.assertEqual(hashes[0], hashes[1])
 
     def test_a_folder_that_holds_a_run_is_kept_unless_told(self):
         self.train()

@@ -232,7 +232,7 @@ class Predict(test_jobs.Job):
                                    [value_info("y", ["n"])]))
         self.write("x.npy", npy([2], [1.0, 2.0]))
         self.refused("predict", "--model", self.folder / "m.onnx", "--inputs", self.folder / "x.npy", "--output",
-                     self.folder / "o", code=4, says=["x.npy: is one array", "2 inputs", "numpy.savez", "a=..., b=..."])
+                     self.folder / "o", code=4, says=["x.npy: holds one array", "2 inputs", "numpy.savez", "a=..., b=..."])
 
     def test_training_on_one_array_says_what_is_wanted(self):
         self.write("d.npz", npy([N, 2], test_jobs.X))

@@ -63,7 +63,7 @@ class Names(test_jobs.Job):
 
     def test_a_numbered_scalar_is_a_warning_and_with_strict_an_error(self):
         self.make("onnx::Mul_7")
-        words = "onnx::Mul_7: a scalar made by the exporter, perhaps computed from a parameter, and fixed"
+        words = "onnx::Mul_7: a scalar created by the exporter, possibly computed from a parameter, and fixed"
         self.assertRegex(self.train().stderr, "(?m)^  warning +" + re.escape(words))
         self.train(None, "--strict", code=3, says=["m.onnx: " + words])
         self.train({"trainable": ["*", "onnx::Mul_7"]}, "--strict")
@@ -75,7 +75,7 @@ class Names(test_jobs.Job):
         self.train({"data": {"format": "npz", "path": "d.npz", "eval_path": "d.npz", "shuffle": False}})
         for command in ["plan", "evaluate"]:
             done = self.run_ztrain(command, "--model", self.folder / "m.onnx", "--config", self.folder / "c.json")
-            self.assertIn("onnx::Mul_7: a scalar made by the exporter", done.stderr)
+            self.assertIn("onnx::Mul_7: a scalar created by the exporter", done.stderr)
 
 
 class Ties(test_jobs.Job):

@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
     bool ok = open_walk(&w, &options, argv[1], argv[4], &err) && count_step(&w, &launches, &err) &&
               write_list(&w, argv[5], &err);
     if (ok)
-        printf("%.0f %lld\n", launches, (long long)zt_rank_brings(w.rank, true));
+        printf("%.0f %lld\n", launches, (long long)zt_rank_fed_bytes(w.rank, true));
     else
         zt_err_print(&err, stderr);
     close_walk(&w);

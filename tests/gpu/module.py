@@ -23,8 +23,8 @@
                                                             steps; skipped alike
     tests/gpu/module.py skips ZTRAIN MODULE                 steps whose loss is not a number are left out, and counted nowhere: losses and
                                                             rates of the CPU; skipped alike
-    tests/gpu/module.py stays ZTRAIN MODULE                 data that stay on the device as they are stored leave the losses and weights of
-                                                            those that come in micro-batches, of cifar10 and npz, on one rank, two and two stages;
+    tests/gpu/module.py stays ZTRAIN MODULE                 data that are held on the device in their stored format leave the losses and weights of
+                                                            those that are copied in micro-batches, of cifar10 and npz, on one rank, two and two stages;
                                                             --verbose says which, and why; skipped alike
     tests/gpu/module.py profiles ZTRAIN MODULE CASE         --profile lists every node that plan.txt runs, with its time, and their sum; what
                                                             the device has no library for is said with the reason
@@ -198,14 +198,14 @@ def trains(ztrain, module, case, segments="1 in a full step", *options):
 
 def chains(ztrain, module, case, *settings):
     weights, problems = [], []
-    for fuse in '["chain"]', "[]":
+    for fuse in '["fused_elementwise"]', "[]":
         with tempfile.TemporaryDirectory() as scratch:
             run = train(pathlib.Path(scratch), ztrain, module, case, *[word for s in ("ztrain.fuse=" + fuse, *settings) for word in ("--set", s)])
             if run is None or run[1]:
                 return run and run[1]
             plan = (pathlib.Path(scratch) / "run" / "plan.txt").read_text()
         weights += re.findall(r"^weights: (\w+)$", run[0], re.M)
-        found = re.search(r"^ fused: chain [1-9]", plan, re.M) and re.search(r"^  cuda Chain .*: \w+, \w+", plan, re.M)
+        found = re.search(r"^ fused: fused_elementwise [1-9]", plan, re.M) and re.search(r"^  cuda FusedElementwise .*: \w+, \w+", plan, re.M)
         problems += [] if bool(found) == (fuse != "[]") else [f"ztrain.fuse={fuse}: chains are {'' if found else 'not '}in plan.txt"]
     print(*weights)
     return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])
@@ -350,16 +350,16 @@ def stays(ztrain, module):
                     print("SKIP:", there.splitlines()[0])
                     return None
                 come, other, more = left_behind(program, case, folder / "run", free, *options)
-                problems += wrong + more + wants(there, "^training data: stay on the device", "^evaluation data: stay on the device") + \
-                    wants(come, r"^training data: come in micro-batches of .*, read by \d+ threads?: they take \S+ \S+ as they are stored, more than half of the \S+ \S+ that are free$",
-                          "^evaluation data: come in")
+                problems += wrong + more + wants(there, "^training data: held on the device", "^evaluation data: held on the device") + \
+                    wants(come, r"^training data: copied in micro-batches of .*, read by \d+ threads?: the data need \S+ \S+ in their stored format, more than half of the \S+ \S+ of free memory$",
+                          "^evaluation data: copied in")
                 plan = (folder / "run" / "plan.txt").read_text()
-                problems += wants(plan, r"^training data, \S+ \S+ as they are stored, stay on the device where half of what is free there holds them$")
+                problems += wants(plan, r"^training data, \S+ \S+ in their stored format, are held on the device if they fit into half of its free memory$")
                 problems += [] if left == other and len(left) >= 16 and left[0] else [f"{case.name} {options}: {left}, in batches {other}"]
                 print(case.name, *options, left[0], len(left))
         made = ["--data", "synthetic:", "--set", "ztrain.data.samples=16", "--set", "ztrain.data.normalize={}"]
         there, _, wrong = left_behind(program, folder / "arrays", folder / "run", 1 << 30, *made)
-        problems += wrong + wants(there, r'^training data: come in micro-batches of .*: format "synthetic" keeps no samples$')
+        problems += wrong + wants(there, r'^training data: copied in micro-batches of .*: format "synthetic" cannot be held on the device$')
     return problems
 
 
@@ -405,7 +405,7 @@ def chooses(ztrain, module, case):
                 (gpu, ["--ranks", 2, *halves, "--set", "ztrain.parallel.communicator=thread"], [r"^  device +cuda \(auto\)$"]),
                 (gpu, ["--device", "cpu"], [r"^  device +cpu$"]),
                 (gpu, ["--set", "activation_checkpointing.cpu_checkpointing=true"], [r"^  device +cpu \(auto: activation_checkpointing\.cpu_ch"]),
-                (bare, [], [r"^  device +cpu \(auto: no CUDA device: the CUDA module .* is not there"])]:
+                (bare, [], [r"^  device +cpu \(auto: no CUDA device: the CUDA module .* was not found"])]:
             stderr, wrong = said(*words(program, case, run, *more))
             problems += wrong or wants(stderr, *patterns) + wrong_losses(case, run)
         stderr, wrong = said(*words(bare, case, run, "--set", "ztrain.parallel.communicator=nccl"), code=1)

@@ -75,7 +75,7 @@ enum { MODELS = sizeof models / sizeof *models };
 
 START_TEST(chains_leave_the_same_bits) {
     for (const struct fused_layout *l = fused_layouts; l->ranks; l++) {
-        struct tiny_run with = fused_train(&chain, models[_i], l, "chain"),
+        struct tiny_run with = fused_train(&chain, models[_i], l, "fused_elementwise"),
                         without = fused_train(&chain, models[_i], l, "gelu");
         ck_assert_msg(with.hash == without.hash, "%d ranks%s: other weights", l->ranks, l->more);
         ck_assert_msg(memcmp(with.loss, without.loss, sizeof with.loss) == 0 && with.eval_loss == without.eval_loss,

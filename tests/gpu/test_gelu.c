@@ -171,7 +171,7 @@ enum { MODELS = sizeof models / sizeof *models };
 
 START_TEST(training_gives_the_same_losses) {
     for (const struct fused_layout *l = fused_layouts; l->ranks; l++) /* in bfloat16 z is rounded on one side alone */
-        fused_expect_losses(&merged, models[_i], l, "linear_gelu*", "chain", l->bf16 ? 5e-3 : 2e-6);
+        fused_expect_losses(&merged, models[_i], l, "linear_gelu*", "fused_elementwise", l->bf16 ? 5e-3 : 2e-6);
 }
 END_TEST
 

@@ -243,7 +243,7 @@ enum { MODELS = sizeof models / sizeof *models };
 
 START_TEST(training_gives_the_same_losses) {
     for (const struct fused_layout *l = fused_layouts; l->ranks; l++) /* in bfloat16 sums are rounded once, not twice */
-        fused_expect_losses(&merged, models[_i], l, "linear_*", "chain", l->bf16 ? 5e-3 : 2e-6);
+        fused_expect_losses(&merged, models[_i], l, "linear_*", "fused_elementwise", l->bf16 ? 5e-3 : 2e-6);
 }
 END_TEST
 

@@ -15,7 +15,7 @@ static void expect(struct zt_err *err, enum zt_exit code, const char *words) {
 START_TEST(a_folder_without_a_module_is_named) {
     struct zt_err err = { 0 };
     ck_assert_ptr_null(zt_module_device("/nowhere", 0, 1, &err));
-    expect(&err, ZT_EXIT_RUN, "no CUDA device: the CUDA module /nowhere/ztrain-cuda.so is not there");
+    expect(&err, ZT_EXIT_RUN, "no CUDA device: the CUDA module /nowhere/ztrain-cuda.so was not found");
     ck_assert_str_ne(err.hint[0], "");
 }
 END_TEST

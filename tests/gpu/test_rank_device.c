@@ -37,12 +37,12 @@ enum { CASES = sizeof cases / sizeof *cases };
 
 static void collect(struct zt_rank *rank, struct outcome *to, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
-    struct zt_onnx_payload *payloads;
-    int64_t *elements;
-    ck_assert_msg(zt_rank_collect(rank, arena, &payloads, &elements, &to->tensors, err), "%s", err->text[0]);
+    struct zt_collected weights;
+    ck_assert_msg(zt_rank_collect(rank, arena, &weights, err), "%s", err->text[0]);
+    to->tensors = weights.count;
     for (int i = 0; i < to->tensors; i++)
-        for (int64_t k = 0; k < elements[i]; k++)
-            to->weights += fabs((double)((const float *)payloads[i].data)[k]);
+        for (int64_t k = 0; k < weights.elements[i]; k++)
+            to->weights += fabs((double)((const float *)weights.payloads[i].data)[k]);
     zt_arena_destroy(arena);
 }
 

@@ -10,7 +10,7 @@
 /* "Add Tanh; Mul Neg": the steps of all chains. */
 static inline void chain_steps(const struct zt_graph *g, struct zt_text *to) {
     for (int n = 0; n < g->node_count; n++) {
-        if (strcmp(g->nodes[n]->op_type, "Chain") != 0)
+        if (strcmp(g->nodes[n]->op_type, "FusedElementwise") != 0)
             continue;
         const struct zt_graph *steps = zt_node_attr(g->nodes[n], "steps")->graph;
         for (int k = 0; k < steps->node_count; k++)

@@ -71,7 +71,7 @@ static struct zt_tensor run(struct made *m) {
 
 static void expect(const char *text, int count, const char *wanted) {
     struct made chained = make(text), plain = make(text);
-    int found = fuse(chained.g, "chain");
+    int found = fuse(chained.g, "fused_elementwise");
     ck_assert_int_eq(fuse(plain.g, "gelu"), 0);
     char *steps = steps_of(chained.g);
     ck_assert_msg(strcmp(steps, wanted) == 0, "%s: \"%s\", wanted \"%s\"", text, steps, wanted);
@@ -161,7 +161,7 @@ END_TEST
 
 static int count_chains(struct zt_graph *g) {
     OK(zt_graph_index(g, &err));
-    return fuse(g, "chain");
+    return fuse(g, "fused_elementwise");
 }
 
 /* x -> neg -> tanh -> exp -> y */

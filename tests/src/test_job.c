@@ -82,6 +82,33 @@ START_TEST(a_fusion_pattern_that_is_not_there_is_named_with_those_that_are) {
 }
 END_TEST
 
+static bool allows(const struct zt_fusion *fusion, const char *name) {
+    for (int p = 0; fusion->patterns[p]; p++)
+        if (strcmp(fusion->patterns[p]->name, name) == 0)
+            return zt_fusion_allows(fusion, fusion->patterns[p]);
+    return false;
+}
+
+START_TEST(former_names_of_fusion_patterns_mean_the_present_ones) {
+    static const struct {
+        const char *fuse;
+        bool elementwise, half;
+    } cases[] = {
+        { "['chain']", true, false },           { "['half']", false, true },
+        { "['gelu', 'cha*n']", true, false },   { "['fused_elementwise']", true, false },
+        { "['hal?', 'chain']", true, true },    { "['half_propagation']", false, true },
+        { "['gelu', 'conv_*']", false, false }, { "['*']", true, true },
+    };
+    char config[200];
+    snprintf(config, sizeof config, PLAIN ", 'ztrain': {'fuse': %s}", cases[_i].fuse);
+    struct tiny t;
+    open_plain(&t, tiny_mlp(), config);
+    ck_assert_int_eq(allows(&t.job->fusion, "fused_elementwise"), cases[_i].elementwise);
+    ck_assert_int_eq(allows(&t.job->fusion, "half_propagation"), cases[_i].half);
+    tiny_finish(&t);
+}
+END_TEST
+
 /* Gelu in five nodes behind the MLP: in training and evaluation one node stands for them, and its name can be left out.
  */
 START_TEST(patterns_are_fused_before_the_gradient_unless_the_config_says_no) {
@@ -203,7 +230,7 @@ START_TEST(a_loss_of_the_graph_must_be_one_float) {
     g->values[loss]->dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'y'}}");
     ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint));
-    ck_assert_msg(says("\"y\" is float[4, 5], a loss is one float"), "%s", err.text[0]);
+    ck_assert_msg(says("\"y\" is float[4, 5], but a loss must be one float"), "%s", err.text[0]);
     tiny_finish(&t);
 }
 END_TEST
@@ -411,6 +438,7 @@ int main(void) {
     tcase_add_test(cases, a_model_without_float_output_cannot_train);
     tcase_add_test(cases, missing_operators_are_all_named);
     tcase_add_test(cases, a_fusion_pattern_that_is_not_there_is_named_with_those_that_are);
+    tcase_add_loop_test(cases, former_names_of_fusion_patterns_mean_the_present_ones, 0, 8);
     tcase_add_test(cases, patterns_are_fused_before_the_gradient_unless_the_config_says_no);
     tcase_add_test(cases, a_batch_that_a_node_insists_on_names_the_node_and_the_way_out);
     tcase_add_test(cases, a_fixed_batch_that_no_node_insists_on_is_bound_anew);

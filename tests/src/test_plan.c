@@ -53,8 +53,8 @@ static void finish(struct tiny *t, struct zt_plan *plan) {
     tiny_finish(t);
 }
 
-/* reference/deepspeed.md section 4.2 in fp32, where the weights are their own master copy: Adam keeps 8 bytes a weight.
- */
+/* The memory formulas of ZeRO (Rajbhandari et al., SC 2020) in fp32, where the weights are their own master copy and
+ * Adam's states take 8 bytes per weight. */
 START_TEST(weights_gradients_and_states_follow_the_formulas) {
     enum { N = 4 };
     static const struct {
@@ -127,7 +127,7 @@ START_TEST(every_rank_has_the_same_hash_and_other_plans_have_others) {
 }
 END_TEST
 
-/* Equal stages and nothing to send: what is left idle is (S - 1) / (M + S - 1) (reference/deepspeed.md section 5.2). */
+/* Equal stages and nothing to send: what is left idle is (S - 1) / (M + S - 1). */
 START_TEST(the_bubble_of_equal_stages_is_that_of_the_formula) {
     static const char *const names[] = { "1f1b", "gpipe" };
     for (int n = 0; n < 2; n++) {
@@ -315,7 +315,7 @@ START_TEST(a_limit_that_nothing_fits_names_what_would_help) {
     struct zt_err err = { 0 };
     ck_assert_ptr_null(make(&t, tiny_wide(), (struct wants){ 2, 1, 1, ", 'memory_limit': 1000", NULL }, &err));
     ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
-    ck_assert_ptr_nonnull(strstr(err.text[0], "ztrain.memory_limit: 1.0 KB a rank, but stage 0 needs"));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "ztrain.memory_limit: 1.0 KB per rank, but stage 0 needs"));
     ck_assert_ptr_nonnull(strstr(err.hint[0], "zero_optimization.stage 2 to 3"));
     tiny_finish(&t);
 }

@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-/* fp32 with Adam: 4 bytes of weights, 4 of gradients, 8 of state an element, and what a stage shards divided by the
- * ranks (reference/deepspeed.md, section 4.2, without its separate master slice). */
+/* fp32 with Adam takes 4 bytes of weights, 4 of gradients and 8 of states per element. Sharded parts are divided by the
+ * ranks (the memory formulas of ZeRO, Rajbhandari et al., SC 2020, without a separate master copy). */
 START_TEST(planned_bytes_are_those_of_the_formulas) {
     int64_t activations[4] = { 0 };
     for (int ranks = 2; ranks <= 4; ranks += 2) {

@@ -235,18 +235,15 @@ static bool ties_agree(struct worker *w) {
 static bool finish(struct worker *w) {
     struct tiny_run *r = &w->result;
     struct zt_arena *arena = zt_arena_create();
-    struct zt_onnx_payload *payloads = NULL;
     struct zt_eval_result eval;
-    int64_t *elements = NULL;
-    int count = 0;
+    struct zt_collected weights;
     struct zt_loader *loader = NULL;
     bool ok = zt_rank_loader(w->run, false, 0, 0, &loader, &r->err) && ties_agree(w) &&
-              zt_rank_evaluate(w->run, loader, &eval, &r->err) &&
-              zt_rank_collect(w->run, arena, &payloads, &elements, &count, &r->err) &&
+              zt_rank_evaluate(w->run, loader, &eval, &r->err) && zt_rank_collect(w->run, arena, &weights, &r->err) &&
               w->world->api->barrier(w->world, &r->err);
     if (ok) {
         r->eval_loss = eval.loss;
-        r->hash = hash_of(payloads, elements, count);
+        r->hash = hash_of(weights.payloads, weights.elements, weights.count);
     }
     zt_loader_destroy(loader);
     zt_arena_destroy(arena);

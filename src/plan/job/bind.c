@@ -1,11 +1,11 @@
-/* Inputs get their shapes, and with them every value. */
+/* Binds input shapes and infers all values. */
 #include "plan/job/bind.h"
 
 #include "graph/passes/rebind.h"
 
 #include <string.h>
 
-enum { FOLD_LIMIT = 64 << 20 }; /* bytes of a folded constant */
+enum { FOLD_LIMIT = 64 << 20 }; /* largest size of a folded constant in bytes */
 
 static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
                         struct zt_err *err) {
@@ -16,27 +16,28 @@ static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const stru
         const struct zt_shape *sample = source ? &source->column[i].shape : &job->wants[i].shape;
         struct zt_shape shape = { .rank = sample->rank + 1, .dim = { rows } };
         if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK || !zt_shape_known(sample))
-            return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": its shape is not known without data", v->name);
+            return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": the shape is unknown without data", v->name);
         memcpy(shape.dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
         if (v->shape.rank > 0 && !v->dim_param[0] && v->shape.dim[0] > 0 && v->shape.dim[0] != job->fixed_batch)
             return zt_fail(err, ZT_EXIT_MODEL,
-                           "input \"%s\" has a first dim of %lld, another input one of %lld: there is no one batch",
+                           "input \"%s\" has first dimension %lld, another input has %lld: the batch size is ambiguous",
                            v->name, (long long)v->shape.dim[0], (long long)job->fixed_batch);
         if (v->shape.rank > 0)
-            v->shape.dim[0] = rows; /* the batch is ours to choose */
+            v->shape.dim[0] = rows; /* the batch size can be chosen */
         if (!zt_pass_bind(g, v->id, &shape, source ? ZT_EXIT_DATA : ZT_EXIT_MODEL, err))
             return false;
     }
     return true;
 }
 
-/* Branches that were not taken leave behind what only they read. */
+/* Removes nodes that only untaken branches read. */
 static bool prune(const struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
     int root = zt_graph_find(g, job->logits);
     return zt_graph_prune(g, &root, 1, err);
 }
 
-/* The loss takes a row a sample. Shapes alone do not show where an export for one sample has lost the batch's axis. */
+/* The loss reads one row per sample. Shapes alone do not show where a model exported for one sample has lost the batch
+ * axis. */
 static bool check_rows(const struct zt_job *job, const struct zt_graph *g, const struct zt_graph *exported,
                        int64_t rows, struct zt_err *err) {
     const struct zt_value *now = g->values[zt_graph_find(g, job->logits)];
@@ -46,7 +47,7 @@ static bool check_rows(const struct zt_job *job, const struct zt_graph *g, const
                    (long long)now->shape.dim[0], (long long)rows);
 }
 
-/* Infers a copy as exported to have something to go by. */
+/* Infers a copy with the exported shapes first, for comparison. */
 static bool infer_anew(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
                        struct zt_err *err) {
     struct zt_graph *exported = zt_graph_clone(g);

@@ -1,5 +1,5 @@
-/* What the start says of a model's parameters: what its exporter lost, what was put right, what is doubtful. One line
- * each kind, so that the block stays short whatever the model; `ztrain inspect` lists every tensor. */
+/* Findings about the parameters of a model: what its exporter lost, what was restored, what is doubtful. Each kind is
+ * one line, so that the report is short for any model; `ztrain inspect` lists every tensor. */
 #include "plan/job/findings.h"
 
 #include "base/text.h"
@@ -17,7 +17,7 @@ struct names {
 struct findings {
     struct zt_job *job;
     const struct zt_graph *g;
-    struct zt_map listed; /* of PyTorch's signature */
+    struct zt_map listed; /* names in PyTorch's signature */
     struct zt_trainable_fold *folds;
     int fold_count;
 };
@@ -33,7 +33,7 @@ static void find(struct findings *f, bool warning, const char *fmt, ...) {
         f->job->findings[f->job->finding_count++] = (struct zt_finding){ text, warning };
 }
 
-/* "a, b, c and 4 more"; the names are given up. */
+/* Returns "a, b, c and 4 more" and clears `names`. */
 static const char *listed(const struct findings *f, struct names *names) {
     enum { SHOWN = 3 };
     struct zt_text text = { 0 };
@@ -53,9 +53,9 @@ static bool is_op(const struct zt_node *n, const char *const *op_types) {
     return *op_types != NULL;
 }
 
-/* ---- what dynamo folded ---- */
+/* ---- tensors folded by torch's dynamo exporter ---- */
 
-/* Tensors that were computed from parameters which the file does not hold. */
+/* Finds tensors computed from parameters that the file does not contain. */
 static void find_lost(struct findings *f) {
     struct names fixed = { 0 }, lost = { 0 };
     for (int i = 0; i < f->g->value_count; i++) {
@@ -78,8 +78,7 @@ static void find_lost(struct findings *f) {
              listed(f, &fixed), listed(f, &lost));
 }
 
-/* Rearranged parameters: those of numbered names alone are a guess, those with a buffer among them are more than that.
- */
+/* Finds rearranged parameters. Those recognised by numbered names alone are a guess. */
 static void find_moved(struct findings *f) {
     struct names guessed = { 0 }, mixed = { 0 }, apart = { 0 };
     for (int i = 0; i < f->g->value_count; i++) {
@@ -97,18 +96,19 @@ static void find_moved(struct findings *f) {
             zt_vec_push(&guessed, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, folding.parameter));
     }
     if (mixed.count)
-        find(f, true, "%s: joined by the exporter from parameters and a buffer; all of it trains", listed(f, &mixed));
+        find(f, true, "%s: concatenated by the exporter from parameters and a buffer; the whole tensor trains",
+             listed(f, &mixed));
     if (apart.count)
         find(f, true,
-             "%s: has elements of a parameter several times, perhaps, which train apart; torch.onnx.export(..., "
+             "%s: may hold elements of a parameter several times, which train separately; torch.onnx.export(..., "
              "optimize=False) keeps the parameter",
              listed(f, &apart));
     if (guessed.count)
-        find(f, false, "%s: taken for rearranged parameters, a guess from names", listed(f, &guessed));
+        find(f, false, "%s: assumed to be rearranged parameters, judging by their names", listed(f, &guessed));
 }
 
-/* Parameters of the signature that no tensor comes from. Tied weights are listed once for each of their names: as many
- * as there are embeddings that a product reads too are no loss. */
+/* Finds parameters of the signature without a tensor. The signature lists tied weights once for each of their names, so
+ * it may have one missing name for each embedding that a matrix product also reads. */
 static void find_missing(struct findings *f) {
     const char **missing;
     struct names names = { 0 };
@@ -116,9 +116,9 @@ static void find_missing(struct findings *f) {
     for (int i = 0; i < count; i++)
         zt_vec_push(&names, missing[i]);
     if (count && count <= zt_trainable_shared(f->g))
-        find(f, false, "%s: trained as one with the embedding that a product reads too", listed(f, &names));
+        find(f, false, "%s: shares the parameter of the embedding that a matrix product reads", listed(f, &names));
     else if (count)
-        find(f, true, "%s: parameters that the file does not hold: merged with equal ones, or folded away",
+        find(f, true, "%s: parameters missing from the file: merged with equal ones, or folded into others",
              listed(f, &names));
 }
 
@@ -134,8 +134,8 @@ static void find_folds(struct findings *f) {
              listed(f, &names), zt_trainable_unfold(f->folds[0].by));
 }
 
-/* Whether a tensor that TorchScript numbered stands where it only rearranges: the transposed weight of a product, or
- * what a recurrent node has packed. */
+/* Whether a tensor numbered by TorchScript is only rearranged: the transposed weight of a product, or packed weights of
+ * a recurrent node. */
 static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
     static const char *const products[] = { "MatMul", "Gemm", NULL }, *const recurrent[] = { "LSTM", "GRU", "RNN",
                                                                                              NULL };
@@ -146,8 +146,8 @@ static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
     return is_op(n, recurrent) || (is_op(n, products) && v->shape.rank == 2);
 }
 
-/* TorchScript numbers what it computes from parameters, whatever that is. Folded normalizations have a line of their
- * own. */
+/* Whether a tensor is a guess: TorchScript numbers everything it computes from parameters. Folded normalizations are
+ * listed separately. */
 static bool is_numbered_guess(const struct findings *f, const struct zt_value *v) {
     if (!zt_torch_is_script(f->job->model) || zt_job_is_asked_for(f->job->config, v->name) ||
         strncmp(v->name, "onnx::", 6) != 0 || is_rearranged(f, v))
@@ -161,7 +161,7 @@ static bool is_numbered_guess(const struct findings *f, const struct zt_value *v
     return true;
 }
 
-/* A scalar that TorchScript numbered: of a constant or, as 1 + eps, of a parameter that is gone. */
+/* Whether a scalar is numbered by TorchScript: it comes from a constant, or like 1 + eps from a lost parameter. */
 static bool is_numbered_scalar(const struct findings *f, const struct zt_value *v) {
     return zt_torch_is_script(f->job->model) && !v->trainable && v->may_train && v->shape.rank == 0 &&
            strncmp(v->name, "onnx::", 6) == 0 && zt_graph_users(f->g, v->id, NULL) > 0;
@@ -182,20 +182,20 @@ static void find_doubts(struct findings *f) {
             zt_vec_push(&guesses, v->name);
     }
     if (doubts.count)
-        find(f, true, "%s: perhaps a buffer, but trained; ztrain.freeze keeps it fixed", listed(f, &doubts));
+        find(f, true, "%s: may be a buffer, but is trained; ztrain.freeze keeps it fixed", listed(f, &doubts));
     if (guesses.count)
         find(f, true,
-             "%s: made by the exporter, perhaps computed from a parameter; do_constant_folding=False keeps the "
+             "%s: created by the exporter, possibly computed from a parameter; do_constant_folding=False keeps the "
              "parameter",
              listed(f, &guesses));
     if (scalars.count)
         find(f, true,
-             "%s: a scalar made by the exporter, perhaps computed from a parameter, and fixed; "
+             "%s: a scalar created by the exporter, possibly computed from a parameter, and fixed; "
              "do_constant_folding=False keeps the parameter",
              listed(f, &scalars));
 }
 
-/* ---- what was put right ---- */
+/* ---- restored parameters ---- */
 
 static void find_undone(struct findings *f) {
     struct names undone = { 0 }, tied = { 0 };
@@ -208,9 +208,12 @@ static void find_undone(struct findings *f) {
             zt_vec_push(&tied, zt_arena_printf(job->arena, "%s = %s%s", job->ties[i].name,
                                                job->ties[i].transposed ? "transpose of " : "", job->ties[i].to));
     if (undone.count)
-        find(f, false, "%s: folded by the exporter, made anew from the parameter, which trains", listed(f, &undone));
+        find(f, false, "%s: folded by the exporter; recomputed from the parameter, which is trained",
+             listed(f, &undone));
     if (tied.count)
-        find(f, false, "%s: copies that the exporter left, trained as one (ztrain.tie_equal: false trains them apart)",
+        find(f, false,
+             "%s: copies made by the exporter, trained as one parameter (ztrain.tie_equal: false trains them "
+             "separately)",
              listed(f, &tied));
 }
 

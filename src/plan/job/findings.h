@@ -1,10 +1,10 @@
-/* What the start says of the model. */
+/* Findings about the model that a run reports at its start. */
 #ifndef ZT_PLAN_JOB_FINDINGS_H
 #define ZT_PLAN_JOB_FINDINGS_H
 
 #include "plan/job/job.h"
 
-/* Fills job->findings from the graph in which the parameters are settled. */
+/* Fills job->findings from the graph `g` after zt_job_find_parameters(). */
 void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g);
 
 #endif

@@ -1,11 +1,11 @@
-/* Models in half or double precision: computed in float, from float copies of their weights. */
+/* Models in half or double precision: they are computed in fp32, with fp32 copies of their weights. */
 #include "plan/job/float.h"
 
 #include "graph/passes/passes.h"
-#include "plan/job/joint.h"
+#include "plan/job/training_graph.h"
 
-/* Doubles stay where they are an island between floats, as for the angles of a position code; they go where weights or
- * the output are double. */
+/* Doubles remain if they are an island between floats, such as the angles of a position encoding. They are converted if
+ * weights or the output are double. */
 void zt_job_find_floats(struct zt_job *job, const struct zt_graph *g, const bool *used, int root) {
     job->to_float = ZT_ANY_HALF | (g->values[root]->dtype == ZT_DOUBLE ? ZT_BIT(ZT_DOUBLE) : 0);
     for (int v = 0; v < g->value_count; v++)
@@ -24,8 +24,9 @@ enum zt_dtype zt_job_type(const struct zt_job *job, enum zt_dtype stored) {
     return zt_dtype_in(stored, job->to_float) ? ZT_FLOAT : stored;
 }
 
-bool zt_job_to_float(const struct zt_job *job, struct zt_training_graph *joint, int *root, struct zt_err *err) {
-    struct zt_graph *g = joint->graph;
+bool zt_job_to_float(const struct zt_job *job, struct zt_training_graph *training_graph, int *root,
+                     struct zt_err *err) {
+    struct zt_graph *g = training_graph->graph;
     int weights[ZT_DTYPES] = { 0 };
     bool any = false;
     for (int v = 0; v < g->value_count; v++) {
@@ -34,7 +35,7 @@ bool zt_job_to_float(const struct zt_job *job, struct zt_training_graph *joint, 
     }
     for (int type = 0; type < ZT_DTYPES; type++)
         if (weights[type])
-            zt_job_note(joint, "%d parameters are stored as %s: trained in float, written back in their type",
+            zt_job_note(training_graph, "%d parameters have type %s: they train in fp32 and are exported in their type",
                         weights[type], zt_dtype_name((enum zt_dtype)type));
     return !any || zt_pass_to_float(g, job->to_float, job->floats, job->float_count, root, err);
 }

@@ -1,14 +1,15 @@
-/* Models in half or double precision: computed in float. */
+/* Models in half or double precision, which train in fp32. */
 #ifndef ZT_PLAN_JOB_FLOAT_H
 #define ZT_PLAN_JOB_FLOAT_H
 
 #include "plan/job/job.h"
 
-/* Which types are computed in float, and the weights of these as float. `used` by value: some node reads it. */
+/* Determines the types that are computed in fp32 and converts weights of these types. `used` says for each value
+ * whether a node reads it. */
 void zt_job_find_floats(struct zt_job *job, const struct zt_graph *g, const bool *used, int root);
-/* The type a value of the file's graph has in the joint one. */
+/* Returns the type in the training graph of a value with type `stored` in the model file. */
 enum zt_dtype zt_job_type(const struct zt_job *job, enum zt_dtype stored);
-/* Makes them so; *root is the logits. */
-bool zt_job_to_float(const struct zt_job *job, struct zt_training_graph *joint, int *root, struct zt_err *err);
+/* Converts the values of the training graph to fp32. *root is the logits value and is updated. */
+bool zt_job_to_float(const struct zt_job *job, struct zt_training_graph *training_graph, int *root, struct zt_err *err);
 
 #endif

@@ -4,14 +4,38 @@
 
 #include <string.h>
 
-static bool fits_one(const char *glob) {
+/* Former names of patterns, which ztrain.fuse accepts without a notice. */
+static const struct {
+    const char *former, *name;
+} renamed[] = {
+    { "chain", "fused_elementwise" },
+    { "half", "half_propagation" },
+};
+enum { RENAMED = sizeof renamed / sizeof renamed[0] };
+
+static bool matches_one(const char *glob) {
     for (int p = 0; zt_patterns[p]; p++)
         if (zt_glob(glob, zt_patterns[p]->name))
+            return true;
+    for (int r = 0; r < RENAMED; r++)
+        if (zt_glob(glob, renamed[r].former))
             return true;
     return false;
 }
 
-/* Rows of several back ends may have one name. */
+/* The globs of ztrain.fuse, then the present name of every pattern whose former name a glob matches. */
+static void list_allowed(const struct zt_texts *fuse, struct zt_arena *arena, struct zt_fusion *to) {
+    const char **names = ZT_NEW_N(arena, const char *, fuse->count + RENAMED);
+    for (int i = 0; i < fuse->count; i++)
+        names[i] = fuse->at[i];
+    int count = fuse->count;
+    for (int r = 0; r < RENAMED; r++)
+        if (zt_glob_any(fuse->at, fuse->count, renamed[r].former))
+            names[count++] = renamed[r].name;
+    *to = (struct zt_fusion){ zt_patterns, names, count };
+}
+
+/* Several back ends may have rows of one name. */
 static bool is_first_of_name(int p) {
     for (int before = 0; before < p; before++)
         if (strcmp(zt_patterns[before]->name, zt_patterns[p]->name) == 0)
@@ -19,10 +43,10 @@ static bool is_first_of_name(int p) {
     return true;
 }
 
-bool zt_fusion_read(const struct zt_config *config, struct zt_fusion *to, struct zt_err *err) {
-    *to = (struct zt_fusion){ zt_patterns, config->fuse.at, config->fuse.count };
+bool zt_fusion_read(const struct zt_config *config, struct zt_arena *arena, struct zt_fusion *to, struct zt_err *err) {
+    list_allowed(&config->fuse, arena, to);
     for (int i = 0; i < config->fuse.count; i++) {
-        if (fits_one(config->fuse.at[i]))
+        if (matches_one(config->fuse.at[i]))
             continue;
         struct zt_text names = { 0 };
         for (int p = 0; zt_patterns[p]; p++)

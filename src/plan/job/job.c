@@ -8,7 +8,7 @@
 #include "plan/job/bind.h"
 #include "plan/job/findings.h"
 #include "plan/job/float.h"
-#include "plan/job/joint.h"
+#include "plan/job/training_graph.h"
 #include "plan/job/loss.h"
 #include "plan/job/padding.h"
 #include "plan/job/parameters.h"
@@ -20,8 +20,8 @@
 
 /* ---- from the file's graph to a bound, inferred one ---- */
 
-/* The model's graph, only what `job->logits` needs, rows resolved and the exporter's verdicts given; *root is the id of
- * the logits. */
+/* Returns the part of the model's graph that `job->logits` depends on, with resolved operators and classified
+ * initializers; *root is the id of the logits. */
 static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct zt_err *err) {
     struct zt_graph *g = zt_graph_clone(job->model->graph);
     zt_pass_split_aliases(g, &zt_ops);
@@ -34,9 +34,9 @@ static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct
     return g;
 }
 
-/* ---- what the data must deliver ---- */
+/* ---- required data columns ---- */
 
-/* By value: whether a node reads it. Free with free(). */
+/* Returns for each value whether a node reads it. The caller frees with free(). */
 static bool *find_used(const struct zt_graph *g) {
     bool *used = zt_calloc((size_t)g->value_count + 1, sizeof *used);
     for (int n = 0; n < g->node_count; n++)
@@ -47,7 +47,7 @@ static bool *find_used(const struct zt_graph *g) {
 }
 
 static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool *used, struct zt_err *err) {
-    int most = ZT_COLUMNS - 1 - (job->weight != NULL); /* columns that target and weight leave */
+    int most = ZT_COLUMNS - 1 - (job->weight != NULL); /* columns left by target and weight */
     for (int i = 0; i < g->input_count; i++) {
         const struct zt_value *v = g->values[g->inputs[i]];
         if (!used[g->inputs[i]])
@@ -77,10 +77,10 @@ static bool shapes_known(const struct zt_job *job) {
     return true;
 }
 
-/* What training forms update: running mean and variance. Evaluation graphs read them too, so every graph marks them by
- * name. */
+/* Lists the statistics that training forms update: running mean and variance. Evaluation graphs read them too, so every
+ * graph marks them by name. */
 static void find_statistics(struct zt_job *job, const struct zt_graph *g) {
-    bool *listed = zt_calloc((size_t)g->value_count + 1, sizeof *listed); /* nodes may share theirs */
+    bool *listed = zt_calloc((size_t)g->value_count + 1, sizeof *listed); /* nodes may share statistics */
     job->statistics = ZT_NEW_N(job->arena, const char *, g->value_count + 1);
     for (int n = 0; n < g->node_count && !job->config->batch_norm_frozen; n++) {
         for (int i = 0; g->nodes[n]->op->train && i < g->nodes[n]->in_count; i++) {
@@ -102,8 +102,9 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;
-    struct zt_graph *g =
-        zt_fusion_read(config, &job->fusion, err) && zt_job_find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
+    struct zt_graph *g = zt_fusion_read(config, arena, &job->fusion, err) && zt_job_find_loss(job, err)
+                             ? needed_graph(job, &root, err)
+                             : NULL;
     bool ok = g && zt_job_find_parameters(job, g, err);
     if (ok) {
         zt_job_find_findings(job, g);
@@ -116,7 +117,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
         ok = want_inputs(job, g, used, err);
         free(used);
     }
-    if (ok && shapes_known(job)) /* else the shapes of the data are needed first */
+    if (ok && shapes_known(job)) /* otherwise the shapes of the data are needed first */
         ok = zt_job_infer(job, g, NULL, config->micro_batch, err);
     if (ok) {
         find_statistics(job, g);
@@ -134,49 +135,50 @@ void zt_job_destroy(struct zt_job *job) {
         zt_arena_destroy(job->arena);
 }
 
-/* ---- the joint graph ---- */
+/* ---- the training graph ---- */
 
-static void list_params(const struct zt_job *job, struct zt_training_graph *joint) {
-    struct zt_graph *g = joint->graph;
-    joint->params = ZT_NEW_N(g->arena, int, g->value_count + 1);
-    joint->grads = ZT_NEW_N(g->arena, int, g->value_count + 1);
-    joint->statistics = ZT_NEW_N(g->arena, int, job->statistic_count + 1);
+static void list_params(const struct zt_job *job, struct zt_training_graph *training_graph) {
+    struct zt_graph *g = training_graph->graph;
+    training_graph->params = ZT_NEW_N(g->arena, int, g->value_count + 1);
+    training_graph->grads = ZT_NEW_N(g->arena, int, g->value_count + 1);
+    training_graph->statistics = ZT_NEW_N(g->arena, int, job->statistic_count + 1);
     bool *used = find_used(g);
-    joint->home = ZT_NEW_N(g->arena, int, g->value_count + 1);
+    training_graph->home = ZT_NEW_N(g->arena, int, g->value_count + 1);
     for (int v = 0; v < g->value_count; v++) {
         if (!g->values[v]->trainable || !used[v])
             continue;
         int home = -1;
         for (int i = 0; g->values[v]->copy_of && home < 0; i++)
-            home = strcmp(g->values[joint->params[i]]->name, g->values[v]->copy_of) == 0 ? i : -1;
-        joint->home[joint->param_count] = home;
-        joint->params[joint->param_count++] = v;
+            home = strcmp(g->values[training_graph->params[i]]->name, g->values[v]->copy_of) == 0 ? i : -1;
+        training_graph->home[training_graph->param_count] = home;
+        training_graph->params[training_graph->param_count++] = v;
     }
     free(used);
     for (int i = 0; i < job->statistic_count; i++)
-        joint->statistics[joint->statistic_count++] = zt_graph_find(g, job->statistics[i]);
+        training_graph->statistics[training_graph->statistic_count++] = zt_graph_find(g, job->statistics[i]);
 }
 
-static bool add_gradients(struct zt_training_graph *joint, struct zt_err *err) {
-    struct zt_graph *g = joint->graph;
-    struct zt_shape shape = g->values[joint->loss]->shape;
-    joint->seed = zt_job_add_input(g, "gradient of loss", ZT_FLOAT, &shape);
-    struct zt_cotangent from = { joint->loss, joint->seed };
-    return zt_grad_build(g, &zt_ops, &from, 1, joint->params, joint->param_count, joint->grads, err);
+static bool add_gradients(struct zt_training_graph *training_graph, struct zt_err *err) {
+    struct zt_graph *g = training_graph->graph;
+    struct zt_shape shape = g->values[training_graph->loss]->shape;
+    training_graph->seed = zt_job_add_input(g, "gradient of loss", ZT_FLOAT, &shape);
+    struct zt_cotangent from = { training_graph->loss, training_graph->seed };
+    return zt_grad_build(g, &zt_ops, &from, 1, training_graph->params, training_graph->param_count,
+                         training_graph->grads, err);
 }
 
 static enum zt_dtype half_type(const struct zt_config *config) {
     return config->fp16.enabled ? ZT_FLOAT16 : config->bf16 ? ZT_BFLOAT16 : ZT_UNDEFINED;
 }
 
-static bool prune_or_cast(const struct zt_job *job, struct zt_training_graph *joint, struct zt_err *err) {
-    struct zt_graph *g = joint->graph;
-    int *roots = zt_malloc(((size_t)joint->param_count + 4) * sizeof *roots), count = 0;
-    roots[count++] = joint->loss;
-    roots[count++] = joint->correct;
-    roots[count++] = joint->counted;
-    for (int i = 0; i < joint->param_count && joint->training; i++)
-        roots[count++] = joint->grads[i];
+static bool prune_or_cast(const struct zt_job *job, struct zt_training_graph *training_graph, struct zt_err *err) {
+    struct zt_graph *g = training_graph->graph;
+    int *roots = zt_malloc(((size_t)training_graph->param_count + 4) * sizeof *roots), count = 0;
+    roots[count++] = training_graph->loss;
+    roots[count++] = training_graph->correct;
+    roots[count++] = training_graph->counted;
+    for (int i = 0; i < training_graph->param_count && training_graph->training; i++)
+        roots[count++] = training_graph->grads[i];
     const enum zt_dtype half = half_type(job->config);
     bool ok = zt_graph_prune(g, roots, count, err) &&
               (!half || zt_pass_half_propagation(g, &zt_ops, half, roots, count, err));
@@ -184,14 +186,15 @@ static bool prune_or_cast(const struct zt_job *job, struct zt_training_graph *jo
     return ok;
 }
 
-static bool check_params(const struct zt_training_graph *joint, struct zt_err *err) {
-    return joint->param_count > 0 ||
-           zt_fail(err, ZT_EXIT_MODEL, "nothing to train: no parameter leads to \"%s\" (`ztrain inspect` says why)",
-                   joint->graph->values[joint->loss]->name);
+static bool check_params(const struct zt_training_graph *training_graph, struct zt_err *err) {
+    return training_graph->param_count > 0 ||
+           zt_fail(err, ZT_EXIT_MODEL,
+                   "nothing to train: \"%s\" depends on no trained parameter (`ztrain inspect` shows why)",
+                   training_graph->graph->values[training_graph->loss]->name);
 }
 
-/* What is inside a branch is seen only once its condition is known: where that takes the data's shapes, the first graph
- * has not shown its statistics. */
+/* Checks that no statistics are updated in a branch whose condition depends on data shapes: the first graph, built
+ * without these shapes, does not contain such branches. */
 static bool check_statistics(const struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
     for (int i = 0, k; i < g->write_back_count; i++) {
         const char *name = g->values[g->write_backs[i].initializer]->name;
@@ -199,83 +202,87 @@ static bool check_statistics(const struct zt_job *job, const struct zt_graph *g,
             ;
         if (k == job->statistic_count)
             return zt_fail(err, ZT_EXIT_MODEL,
-                           "statistics \"%s\": the node that updates them stands in a branch or loop that depends on "
-                           "the shapes of the data, which is not supported",
+                           "statistics \"%s\": the node that updates them is in a branch or loop that depends on data "
+                           "shapes, which is not supported",
                            name);
     }
     return true;
 }
 
-static bool cut_loss(const struct zt_job *job, const struct zt_training_graph_request *request,
-                     struct zt_training_graph *joint, struct zt_err *err) {
+static bool split_loss(const struct zt_job *job, const struct zt_training_graph_request *request,
+                       struct zt_training_graph *training_graph, struct zt_err *err) {
     if (!job->loss) {
         zt_fail(err, ZT_EXIT_CONFIG,
                 "ztrain.parallel.mode: \"dp\" gathers the output that the loss reads, but the loss is output \"%s\" of "
                 "the graph itself",
                 job->logits);
-        return zt_hint(err, "mode \"ddp\" gives the same mean over the ranks");
+        return zt_hint(err, "use mode \"ddp\", which computes the same mean over the ranks");
     }
-    const int inputs[] = { joint->columns[job->target_want],
-                           job->weight_want >= 0 ? joint->columns[job->weight_want] : -1 };
-    return zt_graph_index(joint->graph, err) && zt_split_loss(joint->graph, request->rows, inputs, 2, err);
+    const int inputs[] = { training_graph->columns[job->target_want],
+                           job->weight_want >= 0 ? training_graph->columns[job->weight_want] : -1 };
+    return zt_graph_index(training_graph->graph, err) &&
+           zt_split_loss(training_graph->graph, request->rows, inputs, 2, err);
 }
 
 static bool build(const struct zt_job *job, const struct zt_source *source,
-                  const struct zt_training_graph_request *request, struct zt_training_graph *joint, int root,
+                  const struct zt_training_graph_request *request, struct zt_training_graph *training_graph, int root,
                   struct zt_err *err) {
-    struct zt_graph *g = joint->graph;
+    struct zt_graph *g = training_graph->graph;
     struct zt_train_options options = { .batch_norm_frozen = job->config->batch_norm_frozen,
                                         .evaluation = !request->training,
                                         .sync =
                                             job->config->parallel.sync_batch_norm && job->config->data_parallel > 1 };
     if (!zt_job_settle_parameters(job, g, err) || !zt_job_mark_paddings(job, g, err) ||
-        !zt_job_infer(job, g, source, request->rows, err) || !zt_job_to_float(job, joint, &root, err))
+        !zt_job_infer(job, g, source, request->rows, err) || !zt_job_to_float(job, training_graph, &root, err))
         return false;
     if (request->weighted && job->loss)
-        joint->row_weight = zt_job_add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });
-    options.padded = joint->row_weight >= 0;
-    options.row_weight = joint->row_weight;
+        training_graph->row_weight =
+            zt_job_add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });
+    options.padded = training_graph->row_weight >= 0;
+    options.row_weight = training_graph->row_weight;
     if (!zt_pass_train(g, &options, err) || !check_statistics(job, g, err))
         return false;
-    zt_job_note_ties(job, joint);
-    joint->columns = ZT_NEW_N(g->arena, int, job->want_count + 1);
-    joint->column_count = job->want_count;
-    joint->fused = zt_fusion_counts(g->arena);
+    zt_job_note_ties(job, training_graph);
+    training_graph->columns = ZT_NEW_N(g->arena, int, job->want_count + 1);
+    training_graph->column_count = job->want_count;
+    training_graph->fused = zt_fusion_counts(g->arena);
     for (int i = 0; i < job->want_count; i++)
-        joint->columns[i] = job->names[i] ? zt_graph_find(g, job->names[i]) : -1;
-    if (!zt_job_add_loss(job, source, request, joint, root, err) ||
-        !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused, err))
+        training_graph->columns[i] = job->names[i] ? zt_graph_find(g, job->names[i]) : -1;
+    if (!zt_job_add_loss(job, source, request, training_graph, root, err) ||
+        !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, training_graph->fused, err))
         return false;
-    joint->cuts = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
-    if (request->cuts)
-        memcpy(joint->cuts, request->cuts, ((size_t)request->stages + 1) * sizeof *joint->cuts);
-    if (!(request->cuts || zt_split_choose(g, job->config->parallel.partition, request->stages, joint->cuts, err)) ||
-        !zt_split_apply(g, request->stages, joint->cuts, err))
+    training_graph->cuts = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
+    if (request->stage_bounds)
+        memcpy(training_graph->cuts, request->stage_bounds,
+               ((size_t)request->stages + 1) * sizeof *training_graph->cuts);
+    if (!(request->stage_bounds ||
+          zt_split_choose(g, job->config->parallel.partition, request->stages, training_graph->cuts, err)) ||
+        !zt_split_apply(g, request->stages, training_graph->cuts, err))
         return false;
-    if (request->cut_loss && !cut_loss(job, request, joint, err))
+    if (request->split_loss && !split_loss(job, request, training_graph, err))
         return false;
-    list_params(job, joint);
-    if (!check_params(joint, err))
+    list_params(job, training_graph);
+    if (!check_params(training_graph, err))
         return false;
-    return (!request->training || add_gradients(joint, err)) && prune_or_cast(job, joint, err);
+    return (!request->training || add_gradients(training_graph, err)) && prune_or_cast(job, training_graph, err);
 }
 
 bool zt_job_training_graph(const struct zt_job *job, const struct zt_source *source,
-                           const struct zt_training_graph_request *request, struct zt_training_graph *joint,
+                           const struct zt_training_graph_request *request, struct zt_training_graph *training_graph,
                            struct zt_err *err) {
     int root;
-    *joint = (struct zt_training_graph){ .rows = request->rows,
-                                         .training = request->training,
-                                         .weighted = request->weighted && job->loss,
-                                         .loss = -1,
-                                         .seed = -1,
-                                         .row_weight = -1,
-                                         .correct = -1,
-                                         .counted = -1 };
-    joint->graph = needed_graph(job, &root, err);
-    if (!joint->graph || !build(job, source, request, joint, root, err)) {
-        zt_graph_destroy(joint->graph);
-        joint->graph = NULL;
+    *training_graph = (struct zt_training_graph){ .rows = request->rows,
+                                                  .training = request->training,
+                                                  .weighted = request->weighted && job->loss,
+                                                  .loss = -1,
+                                                  .seed = -1,
+                                                  .row_weight = -1,
+                                                  .correct = -1,
+                                                  .counted = -1 };
+    training_graph->graph = needed_graph(job, &root, err);
+    if (!training_graph->graph || !build(job, source, request, training_graph, root, err)) {
+        zt_graph_destroy(training_graph->graph);
+        training_graph->graph = NULL;
         return false;
     }
     return true;

@@ -1,10 +1,10 @@
-/* The end of the joint graph: which output the loss reads, what it is held against, how targets are weighed. */
+/* The end of the training graph: the output that the loss reads, the target, and the weights of targets. */
 #include "ops/loss/loss.h"
 #include "plan/job/loss.h"
 
 #include "base/text.h"
 #include "plan/job/float.h"
-#include "plan/job/joint.h"
+#include "plan/job/training_graph.h"
 
 #include <string.h>
 
@@ -28,7 +28,7 @@ static bool fail_output(const struct zt_graph *g, const char *key, const char *w
     return false;
 }
 
-/* The only float output, NULL where there is not exactly one. Outputs of unknown type count as float. */
+/* Returns the only float output; NULL if there are none or several. Outputs of unknown type count as float. */
 static const char *only_float_output(const struct zt_graph *g) {
     const char *found = NULL;
     for (int i = 0; i < g->output_count; i++) {
@@ -59,10 +59,9 @@ bool zt_job_find_loss(struct zt_job *job, struct zt_err *err) {
     return fail_output(g, key, job->logits, err);
 }
 
-/* ---- what the data must deliver beside the inputs ---- */
+/* ---- required data columns besides the inputs ---- */
 
-/* The class axis: the last where the target's shape is the logits' without it, else axis 1 (reference/README.md, "What
- * a loss means here"). */
+/* The class axis: the last axis if the target has the logits' shape without it, otherwise axis 1, as in PyTorch. */
 static int class_axis(const struct zt_shape *logits, const struct zt_shape *target) {
     int last = logits->rank - 1;
     bool is_last = target->rank == last;
@@ -88,7 +87,7 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
                  : logits->dtype == ZT_UNDEFINED ? ZT_FLOAT
                                                  : zt_job_type(job, logits->dtype);
     if (job->loss->integer_target && logits->shape.rank >= 2) {
-        /* [N, C]: targets [N]. With more axes either side of C may hold positions, and the data decide */
+        /* [N, C] has targets [N]. With more axes, positions may precede or follow C, and the data decide */
         if (logits->shape.rank == 2)
             want.shape.rank = 0;
         want.below = logits->shape.rank == 2 && logits->shape.dim[1] > 0 ? logits->shape.dim[1] : 0;
@@ -98,7 +97,7 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
         memcpy(want.shape.dim, logits->shape.dim + 1, (size_t)want.shape.rank * sizeof *want.shape.dim);
     }
     job->target_want = add_want(job, want);
-    /* one a sample, or of what a sample holds: where it holds one target only the former is left */
+    /* one weight per sample or per target; with one target per sample only the former exists */
     if (job->weight)
         job->weight_want = add_want(job, (struct zt_want){ .name = job->weight,
                                                            .dtype = ZT_FLOAT,
@@ -107,14 +106,20 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
                                                            .ones = true });
 }
 
-/* ---- the joint graph's end ---- */
+/* ---- the end of the training graph ---- */
 
-/* Appends a node and resolves it; attributes may follow before infer_last(). */
-static bool append(struct zt_graph *g, const char *name, const char *op_type, const char *domain, const int *in,
-                   int in_count, int *out, int out_count, struct zt_err *err) {
-    for (int i = 0; i < out_count; i++)
-        out[i] = zt_graph_add_value(g, i ? NULL : name, ZT_UNDEFINED, NULL);
-    int n = zt_graph_add_node(g, name, op_type, domain, domain[0] ? 1 : ZT_OPSET, in, in_count, out, out_count);
+struct new_node {
+    const char *name, *op_type, *domain;
+    const int *in;
+    int in_count, out_count;
+};
+
+/* Appends a node and resolves it. Attributes may be added before infer_last(). */
+static bool append(struct zt_graph *g, const struct new_node *what, int *out, struct zt_err *err) {
+    for (int i = 0; i < what->out_count; i++)
+        out[i] = zt_graph_add_value(g, i ? NULL : what->name, ZT_UNDEFINED, NULL);
+    int n = zt_graph_add_node(g, what->name, what->op_type, what->domain, what->domain[0] ? 1 : ZT_OPSET, what->in,
+                              what->in_count, out, what->out_count);
     return zt_op_resolve(&zt_ops, g, n, err);
 }
 
@@ -122,20 +127,21 @@ static bool infer_last(struct zt_graph *g, struct zt_err *err) {
     return zt_op_infer(g, g->node_count - 1, err);
 }
 
-/* The column of want `i` with the batch in front. */
+/* The shape of column `i` with the batch axis. */
 static bool column_shape(const struct zt_job *job, const struct zt_source *source, int64_t rows, int i,
                          struct zt_shape *to, struct zt_err *err) {
     const struct zt_shape *sample = source ? &source->column[i].shape : &job->wants[i].shape;
     *to = (struct zt_shape){ .rank = sample->rank + 1, .dim = { rows } };
     if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK)
-        return zt_fail(err, ZT_EXIT_DATA, "column \"%s\": its shape is not known without data", job->wants[i].name);
+        return zt_fail(err, ZT_EXIT_DATA, "column \"%s\": the shape is unknown without data", job->wants[i].name);
     memcpy(to->dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
     return true;
 }
 
-/* A plan without data: targets of [N, T, C] are [N, T] as in language models, those of [N, C, H, W] are [N, H, W]. */
-static bool assume_target(const struct zt_job *job, struct zt_training_graph *joint, const struct zt_value *logits,
-                          int64_t rows, struct zt_shape *to) {
+/* A plan without data assumes that targets of [N, T, C] are [N, T], as in language models, and targets of [N, C, H, W]
+ * are [N, H, W]. */
+static bool assume_target(const struct zt_job *job, struct zt_training_graph *training_graph,
+                          const struct zt_value *logits, int64_t rows, struct zt_shape *to) {
     int rank = logits->shape.rank, axis = rank == 3 ? 2 : 1;
     if (!job->loss->integer_target || rank < 3 || job->wants[job->target_want].shape.rank >= 0)
         return false;
@@ -143,7 +149,7 @@ static bool assume_target(const struct zt_job *job, struct zt_training_graph *jo
     for (int i = 1, k = 1; i < rank; i++)
         if (i != axis)
             to->dim[k++] = logits->shape.dim[i];
-    zt_job_note(joint, "without data axis %d of \"%s\" is taken for that of the classes", axis, job->logits);
+    zt_job_note(training_graph, "without data, axis %d of \"%s\" is assumed to be the class axis", axis, job->logits);
     return true;
 }
 
@@ -166,45 +172,46 @@ static bool check_target(const struct zt_job *job, const struct zt_value *logits
                    zt_shape_text(&wanted, want));
 }
 
-/* Axes at the end of the target that the weights do not have are those that one of them speaks for. */
+/* Checks the shape of the weights. Trailing axes of the target that the weights lack share a weight. */
 static bool check_weight(const struct zt_job *job, const struct zt_shape *weight, const struct zt_shape *target,
                          struct zt_err *err) {
     char have[ZT_SHAPE_TEXT], of[ZT_SHAPE_TEXT];
     bool fits = weight->rank <= target->rank;
     for (int k = 0; fits && k < weight->rank; k++)
         fits = weight->dim[k] == target->dim[k];
-    return fits ||
-           zt_fail(err, ZT_EXIT_DATA,
-                   "ztrain.loss.weight: column \"%s\" has shape %s with the batch, which are not the first axes "
-                   "of the target's %s",
-                   job->weight, zt_shape_text(weight, have), zt_shape_text(target, of));
+    return fits || zt_fail(err, ZT_EXIT_DATA,
+                           "ztrain.loss.weight: column \"%s\" has shape %s with the batch, which does not match the "
+                           "first axes of the target's shape %s",
+                           job->weight, zt_shape_text(weight, have), zt_shape_text(target, of));
 }
 
-/* What targets weigh: the data's column, the zeros of padding rows, or their product; *to is -1 where all count alike.
- */
+/* Adds the weights of targets: the data's column, zeros for padding rows, or their product; *to is -1 if all weights
+ * are equal. */
 static bool add_weight(const struct zt_job *job, const struct zt_source *source, const struct zt_shape *target,
-                       struct zt_training_graph *joint, int *to, struct zt_err *err) {
-    struct zt_graph *g = joint->graph;
+                       struct zt_training_graph *training_graph, int *to, struct zt_err *err) {
+    struct zt_graph *g = training_graph->graph;
     struct zt_shape shape, narrow = { .dim = { 0 } };
-    *to = joint->row_weight;
+    *to = training_graph->row_weight;
     if (job->weight_want < 0)
         return true;
     if (!column_shape(job, source, target->dim[0], job->weight_want, &shape, err) ||
         !check_weight(job, &shape, target, err))
         return false;
     int column = zt_job_add_input(g, job->weight, ZT_FLOAT, &shape), rows;
-    joint->columns[job->weight_want] = *to = column;
-    if (joint->row_weight < 0)
+    training_graph->columns[job->weight_want] = *to = column;
+    if (training_graph->row_weight < 0)
         return true;
     narrow = (struct zt_shape){ .rank = shape.rank, .dim = { shape.dim[0] } };
     for (int k = 1; k < narrow.rank; k++)
         narrow.dim[k] = 1;
-    int reshape[2] = { joint->row_weight, zt_graph_add_ints(g, NULL, narrow.dim, narrow.rank) };
-    return append(g, "row weights", "Reshape", "", reshape, 2, &rows, 1, err) && infer_last(g, err) &&
-           append(g, "weights", "Mul", "", (int[]){ column, rows }, 2, to, 1, err) && infer_last(g, err);
+    int reshape[2] = { training_graph->row_weight, zt_graph_add_ints(g, NULL, narrow.dim, narrow.rank) };
+    return append(g, &(struct new_node){ "row weights", "Reshape", "", reshape, 2, 1 }, &rows, err) &&
+           infer_last(g, err) &&
+           append(g, &(struct new_node){ "weights", "Mul", "", (int[]){ column, rows }, 2, 1 }, to, err) &&
+           infer_last(g, err);
 }
 
-/* ztrain.loss.class_weights as a constant; *to is -1 without. */
+/* Adds ztrain.loss.class_weights as a constant; *to is -1 without them. */
 static bool add_class_weights(const struct zt_job *job, struct zt_graph *g, const struct zt_value *logits, int axis,
                               int *to, struct zt_err *err) {
     const struct zt_numbers *weights = &job->config->loss.class_weights;
@@ -222,12 +229,11 @@ static bool add_class_weights(const struct zt_job *job, struct zt_graph *g, cons
     return true;
 }
 
-/* cross_entropy wants scores, of which it makes probabilities itself: where the graph ends in a Softmax over the
- * classes its input is used. Any other activation stays: what the loss then means is what the same lines of PyTorch
- * mean. */
-static bool use_scores(const struct zt_job *job, struct zt_training_graph *joint, int axis, int *root,
+/* cross_entropy expects logits and computes probabilities itself. If the graph ends in a Softmax over the classes, the
+ * loss reads the input of that node. Other activations remain, as in PyTorch. */
+static bool use_scores(const struct zt_job *job, struct zt_training_graph *training_graph, int axis, int *root,
                        struct zt_err *err) {
-    struct zt_graph *g = joint->graph;
+    struct zt_graph *g = training_graph->graph;
     int node, reader;
     enum zt_loss_end end = zt_loss_end_of(g, *root, &g->values[*root]->shape, axis, &node, &reader);
     if (end == ZT_END_PLAIN)
@@ -235,19 +241,20 @@ static bool use_scores(const struct zt_job *job, struct zt_training_graph *joint
     const struct zt_node *n = g->nodes[node];
     bool both = strcmp(job->loss->type, "cross_entropy") == 0;
     if (end == ZT_END_SIGMOID && strcmp(job->loss->type, "bce_with_logits") == 0)
-        zt_job_note(joint,
-                    "%s (%s): output \"%s\" holds probabilities, which bce_with_logits takes as logits; export the "
-                    "model without it",
+        zt_job_note(training_graph,
+                    "%s (%s): output \"%s\" holds probabilities, but bce_with_logits expects logits; export the model "
+                    "without this node",
                     n->name, n->op_type, job->logits);
     if (end == ZT_END_SOFTMAX && strcmp(job->loss->type, "nll") == 0)
-        zt_job_note(joint,
-                    "%s (%s): output \"%s\" holds probabilities, nll wants their logarithms; cross_entropy makes them "
-                    "itself",
+        zt_job_note(training_graph,
+                    "%s (%s): output \"%s\" holds probabilities, but nll expects log-probabilities; cross_entropy "
+                    "computes them from logits",
                     n->name, n->op_type, job->logits);
     if (!both || end == ZT_END_SIGMOID)
         return true;
-    zt_job_note(joint, "%s (%s): cross_entropy makes probabilities itself, so the input of this node is used", n->name,
-                n->op_type);
+    zt_job_note(training_graph,
+                "%s (%s): cross_entropy computes probabilities itself, so the loss reads the input of this node",
+                n->name, n->op_type);
     int from = n->in[0], to = n->out[0];
     if (reader < 0)
         *root = from;
@@ -255,7 +262,8 @@ static bool use_scores(const struct zt_job *job, struct zt_training_graph *joint
         g->nodes[reader]->in[0] = from;
     if (!zt_graph_index(g, err))
         return false;
-    g->nodes[node]->dead = zt_graph_users(g, to, NULL) == 0; /* no pattern should see what the loss does not */
+    g->nodes[node]->dead =
+        zt_graph_users(g, to, NULL) == 0; /* no fusion pattern must match nodes that the loss does not need */
     return zt_graph_sort(g, err);
 }
 
@@ -277,61 +285,67 @@ static bool infer_classes(const struct zt_job *job, struct zt_graph *g, int axis
     return infer_last(g, err);
 }
 
-/* Accuracy counts every target alike: only padding weighs nothing. */
-static bool add_count(const struct zt_job *job, struct zt_training_graph *joint, int root, int target, int axis,
-                      struct zt_err *err) {
-    int in[3] = { root, target, joint->row_weight }, out[2];
-    if (!append(joint->graph, "correct", "CountCorrect", "ztrain", in, in[2] >= 0 ? 3 : 2, out, 2, err))
+/* Accuracy counts all targets with equal weight, except padding. */
+static bool add_count(const struct zt_job *job, struct zt_training_graph *training_graph, int root, int target,
+                      int axis, struct zt_err *err) {
+    int in[3] = { root, target, training_graph->row_weight }, out[2];
+    if (!append(training_graph->graph,
+                &(struct new_node){ "correct", "CountCorrect", "ztrain", in, in[2] >= 0 ? 3 : 2, 2 }, out, err))
         return false;
-    joint->correct = out[0];
-    joint->counted = out[1];
-    return infer_classes(job, joint->graph, axis, err);
+    training_graph->correct = out[0];
+    training_graph->counted = out[1];
+    return infer_classes(job, training_graph->graph, axis, err);
 }
 
 static bool add_loss(const struct zt_job *job, const struct zt_source *source,
-                     const struct zt_training_graph_request *request, struct zt_training_graph *joint, int root,
-                     struct zt_err *err) {
-    struct zt_graph *g = joint->graph;
+                     const struct zt_training_graph_request *request, struct zt_training_graph *training_graph,
+                     int root, struct zt_err *err) {
+    struct zt_graph *g = training_graph->graph;
     struct zt_shape shape;
-    bool assumed = !source && assume_target(job, joint, joint->graph->values[root], request->rows, &shape);
+    bool assumed =
+        !source && assume_target(job, training_graph, training_graph->graph->values[root], request->rows, &shape);
     if (!assumed && !column_shape(job, source, request->rows, job->target_want, &shape, err))
         return false;
     bool classes = job->loss->integer_target;
     int axis = class_axis(&g->values[root]->shape, &shape), in[4], out[2];
     if (!check_target(job, g->values[root], &shape, axis, err))
         return false;
-    if (!use_scores(job, joint, classes ? axis : -1, &root, err))
+    if (!use_scores(job, training_graph, classes ? axis : -1, &root, err))
         return false;
     in[0] = root;
     in[1] = zt_job_add_input(g, job->target, job->wants[job->target_want].dtype, &shape);
-    joint->columns[job->target_want] = in[1];
-    if (!add_weight(job, source, &shape, joint, &in[2], err) ||
+    training_graph->columns[job->target_want] = in[1];
+    if (!add_weight(job, source, &shape, training_graph, &in[2], err) ||
         !add_class_weights(job, g, g->values[root], axis, &in[3], err))
         return false;
     int in_count = in[3] >= 0 ? 4 : in[2] >= 0 ? 3 : 2;
-    if (!append(g, "loss", job->loss->op_type, "ztrain", in, in_count, out, classes ? 2 : 1, err))
+    if (!append(g, &(struct new_node){ "loss", job->loss->op_type, "ztrain", in, in_count, classes ? 2 : 1 }, out, err))
         return false;
-    joint->loss = out[0];
+    training_graph->loss = out[0];
     set_loss_numbers(job, g, g->node_count - 1);
     if (!classes)
         return infer_last(g, err);
-    return infer_classes(job, g, axis, err) && (request->training || add_count(job, joint, root, in[1], axis, err));
+    return infer_classes(job, g, axis, err) &&
+           (request->training || add_count(job, training_graph, root, in[1], axis, err));
 }
 
 static bool is_scalar_float(const struct zt_value *v) {
     return v->dtype == ZT_FLOAT && zt_shape_count(&v->shape) == 1;
 }
 
-static bool use_output(const struct zt_job *job, struct zt_training_graph *joint, int root, struct zt_err *err) {
-    const struct zt_value *v = joint->graph->values[root];
+static bool use_output(const struct zt_job *job, struct zt_training_graph *training_graph, int root,
+                       struct zt_err *err) {
+    const struct zt_value *v = training_graph->graph->values[root];
     char text[ZT_SHAPE_TEXT];
-    joint->loss = root;
-    return is_scalar_float(v) || zt_fail(err, ZT_EXIT_CONFIG, "ztrain.loss.output: \"%s\" is %s%s, a loss is one float",
-                                         job->logits, zt_dtype_name(v->dtype), zt_shape_text(&v->shape, text));
+    training_graph->loss = root;
+    return is_scalar_float(v) ||
+           zt_fail(err, ZT_EXIT_CONFIG, "ztrain.loss.output: \"%s\" is %s%s, but a loss must be one float", job->logits,
+                   zt_dtype_name(v->dtype), zt_shape_text(&v->shape, text));
 }
 
 bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source,
-                     const struct zt_training_graph_request *request, struct zt_training_graph *joint, int root,
-                     struct zt_err *err) {
-    return job->loss ? add_loss(job, source, request, joint, root, err) : use_output(job, joint, root, err);
+                     const struct zt_training_graph_request *request, struct zt_training_graph *training_graph,
+                     int root, struct zt_err *err) {
+    return job->loss ? add_loss(job, source, request, training_graph, root, err)
+                     : use_output(job, training_graph, root, err);
 }

@@ -1,11 +1,11 @@
-/* ztrain.padding_idx: rows of embeddings that get no gradient from their look-ups. The Gather nodes say so in an
- * attribute, which their gradient rule reads (ops/movement/gather.c); forward phase and file are as without. */
+/* ztrain.padding_idx: rows of embeddings that get no gradient. An attribute of the Gather nodes tells their gradient
+ * rule (ops/movement/gather.c); the forward phase and the exported file do not change. */
 #include "ops/movement/gather.h"
 #include "plan/job/padding.h"
 
 #include "base/text.h"
 
-/* Marks every node that looks up rows of initializer `id`; false where there is none. */
+/* Marks every Gather node of initializer `id`; returns false if there is none. */
 static bool mark_readers(struct zt_graph *g, int id, int64_t row) {
     bool any = false;
     for (int n = 0; n < g->node_count; n++)
@@ -27,10 +27,10 @@ static bool mark_table(struct zt_graph *g, const struct zt_value *v, const struc
         return true;
     zt_fail(err, ZT_EXIT_CONFIG, "ztrain.padding_idx: \"%s\" matches \"%s\", which no Gather along axis 0 reads",
             p->match, v->name);
-    return zt_hint(err, "only embeddings have a padding row: the pattern must match these alone");
+    return zt_hint(err, "only embeddings have a padding row: the pattern must match embeddings only");
 }
 
-/* Names what there is: an exporter names a tied embedding after its head. */
+/* Lists the embeddings of the model, because exporters may name a tied embedding after the output layer. */
 static void hint_tables(const struct zt_graph *g, struct zt_err *err) {
     struct zt_text names = { 0 };
     for (int n = 0; n < g->node_count; n++) {

@@ -1,5 +1,6 @@
-/* Which initializers a job trains: the exporter's verdicts (graph/passes/trainable/trainable.h), what can be undone of
- * its foldings (graph/passes/trainable/derived.h), ties, and the config's trainable and freeze, in this order. */
+/* The parameters of a job. These are applied in order: the exporter's classification
+ * (graph/passes/trainable/trainable.h), undoing of foldings (graph/passes/trainable/derived.h), ties, and the config's
+ * trainable and freeze. */
 #include "plan/job/parameters.h"
 
 #include "base/text.h"
@@ -37,7 +38,7 @@ static void choose(const struct zt_config *c, struct zt_value *v) {
     v->trainable = false;
 }
 
-/* A name is a request: it is met or refused. */
+/* A name without wildcards must match a trainable initializer; otherwise it is an error. */
 static bool check_names(const struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
     const struct zt_texts *names = &job->config->trainable;
     const int before = err->count;
@@ -55,7 +56,7 @@ static bool check_names(const struct zt_job *job, const struct zt_graph *g, stru
     return err->count == before;
 }
 
-/* ---- settling ---- */
+/* ---- applying the decisions ---- */
 
 static bool undo_foldings(const struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
     for (int i = 0; i < job->derived_count; i++)

@@ -1,15 +1,16 @@
-/* Which initializers a job trains. */
+/* The parameters of a job: the initializers that it trains. */
 #ifndef ZT_PLAN_JOB_PARAMETERS_H
 #define ZT_PLAN_JOB_PARAMETERS_H
 
 #include "plan/job/job.h"
 
-/* Decides what trains, once, from a graph with the exporter's verdicts, and settles it there: undoes what was computed
- * from parameters, ties, and reads ztrain.trainable and freeze. Names that fit nothing are errors. */
+/* Decides which initializers are trainable, in a graph with the exporter's classification, and applies the decision to
+ * it: undoes the exporter's folding of parameters, applies ties, reads ztrain.trainable and ztrain.freeze. Names that
+ * match nothing are errors. */
 bool zt_job_find_parameters(struct zt_job *job, struct zt_graph *g, struct zt_err *err);
-/* The same decisions in another graph of the job. */
+/* Applies the same decisions to another graph of the job. */
 bool zt_job_settle_parameters(const struct zt_job *job, struct zt_graph *g, struct zt_err *err);
-/* Whether ztrain.trainable has the very name: a glob chooses among what the verdicts train. */
+/* Whether ztrain.trainable contains exactly `name`. A glob in it only selects among trainable initializers. */
 bool zt_job_is_asked_for(const struct zt_config *c, const char *name);
 
 #endif

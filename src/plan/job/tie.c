@@ -1,12 +1,12 @@
-/* ztrain.tie: which initializers are one parameter. */
+/* ztrain.tie: initializers that share one parameter. */
 #include "plan/job/tie.h"
 
-#include "plan/job/joint.h"
+#include "plan/job/training_graph.h"
 
 #include <string.h>
 
-/* A name of a group as a value that can be trained, or that the loss does not need: it follows the others on export. -1
- * with the reason. */
+/* Returns the value of a name in a group if it is trainable or not needed by the loss (then it follows the others on
+ * export); otherwise -1 with the reason. */
 static int find_tied(const struct zt_graph *g, const char *name, int group, int item, struct zt_err *err) {
     int id = zt_graph_find(g, name);
     const struct zt_value *v = id >= 0 ? g->values[id] : NULL;
@@ -19,25 +19,25 @@ static int find_tied(const struct zt_graph *g, const char *name, int group, int 
     return -1;
 }
 
-static bool is_turned(const struct zt_shape *a, const struct zt_shape *b) {
+static bool is_transposed(const struct zt_shape *a, const struct zt_shape *b) {
     return a->rank == 2 && b->rank == 2 && a->dim[0] == b->dim[1] && a->dim[1] == b->dim[0];
 }
 
-/* How b is tied to a: as it is, or with its axes exchanged as contents say; matrices also where contents differ. A
- * square one fits both ways then: as it is. */
-static bool fit(const struct zt_graph *g, int a, int b, int group, int item, struct zt_tie *to, struct zt_err *err) {
+/* Determines how b is tied to a: directly, or with permuted axes if the contents show this; matrices also if the
+ * contents differ. A square matrix with different contents is tied directly. */
+static bool fit(const struct zt_graph *g, int a, int b, const int place[2], struct zt_tie *to, struct zt_err *err) {
     const struct zt_value *x = g->values[a], *y = g->values[b];
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
-    bool same = zt_shape_equal(&x->shape, &y->shape), turned = is_turned(&x->shape, &y->shape);
+    bool same = zt_shape_equal(&x->shape, &y->shape), transposed = is_transposed(&x->shape, &y->shape);
     if (x->dtype != y->dtype)
-        return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.tie[%d][%d]: \"%s\" is of type %s, \"%s\" of type %s", group, item,
-                       y->name, zt_dtype_name(y->dtype), x->name, zt_dtype_name(x->dtype));
+        return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.tie[%d][%d]: \"%s\" is of type %s, \"%s\" of type %s", place[0],
+                       place[1], y->name, zt_dtype_name(y->dtype), x->name, zt_dtype_name(x->dtype));
     const bool equal = same && zt_trainable_same(x, y, NULL),
                permuted = !equal && zt_trainable_find_perm(x, y, to->perm);
-    if (!same && !turned && !permuted)
+    if (!same && !transposed && !permuted)
         return zt_fail(err, ZT_EXIT_CONFIG,
-                       "ztrain.tie[%d][%d]: \"%s\" %s is \"%s\" %s neither as it is nor transposed", group, item,
-                       y->name, zt_shape_text(&y->shape, t), x->name, zt_shape_text(&x->shape, s));
+                       "ztrain.tie[%d][%d]: \"%s\" %s has neither the shape of \"%s\" %s nor its transpose", place[0],
+                       place[1], y->name, zt_shape_text(&y->shape, t), x->name, zt_shape_text(&x->shape, s));
     to->differs = x->data && y->data && !equal && !permuted;
     to->transposed = permuted || !same;
     if (!same && !permuted) {
@@ -47,7 +47,7 @@ static bool fit(const struct zt_graph *g, int a, int b, int group, int item, str
     return true;
 }
 
-/* The tie among the first `count` that makes `name` follow another, NULL: none does. */
+/* Returns the tie among the first `count` in which `name` follows another initializer; NULL if there is none. */
 static const struct zt_tie *tie_of(const struct zt_job *job, int count, const char *name) {
     for (int i = 0; i < count; i++)
         if (strcmp(job->ties[i].name, name) == 0)
@@ -62,8 +62,8 @@ static bool is_followed(const struct zt_job *job, int count, const char *name) {
     return false;
 }
 
-/* Copies that the exporter left, but those that ztrain.tie names. A copy of what ztrain.tie made another's follows that
- * one. */
+/* Adds copies made by the exporter, except those in ztrain.tie. A copy of an initializer that follows another one in
+ * ztrain.tie follows the same one. */
 static void add_copies(struct zt_job *job, const struct zt_graph *g, const struct zt_trainable_pair *pairs, int count) {
     const int asked = job->tie_count;
     for (int i = 0; i < count; i++) {
@@ -80,13 +80,13 @@ static void add_copies(struct zt_job *job, const struct zt_graph *g, const struc
             const struct zt_value *root = g->values[zt_graph_find(g, first->to)];
             tie.transposed = !zt_trainable_same(root, b, NULL);
             if (tie.transposed && !zt_trainable_find_perm(root, b, tie.perm))
-                continue; /* ztrain.tie gave up its contents */
+                continue; /* its contents are not used because of ztrain.tie */
         }
         job->ties[job->tie_count++] = tie;
     }
 }
 
-/* One group of ztrain.tie: all follow the first, or where that does not train, the first that does. */
+/* Adds one group of ztrain.tie: all follow the first trainable one. */
 static void add_group(struct zt_job *job, const struct zt_graph *g, int group, struct zt_err *err) {
     const struct zt_texts *names = &job->config->tie.at[group];
     int *ids = ZT_NEW_N(job->arena, int, names->count), first = -1;
@@ -101,7 +101,7 @@ static void add_group(struct zt_job *job, const struct zt_graph *g, int group, s
     for (int k = 0; k < names->count && first >= 0; k++) {
         struct zt_tie *tie = &job->ties[job->tie_count];
         *tie = (struct zt_tie){ .name = names->at[k], .to = names->at[first] };
-        if (k != first && ids[k] >= 0 && fit(g, ids[first], ids[k], group, k, tie, err))
+        if (k != first && ids[k] >= 0 && fit(g, ids[first], ids[k], (int[]){ group, k }, tie, err))
             job->tie_count++;
     }
 }
@@ -130,9 +130,10 @@ bool zt_job_apply_ties(const struct zt_job *job, struct zt_graph *g, struct zt_e
     return true;
 }
 
-void zt_job_note_ties(const struct zt_job *job, struct zt_training_graph *joint) {
+void zt_job_note_ties(const struct zt_job *job, struct zt_training_graph *training_graph) {
     for (int i = 0; i < job->tie_count; i++)
         if (job->ties[i].differs)
-            zt_job_note(joint, "ztrain.tie: the initial values of \"%s\" differ from those of \"%s\", which count",
+            zt_job_note(training_graph,
+                        "ztrain.tie: the initial values of \"%s\" differ from those of \"%s\", which are used",
                         job->ties[i].name, job->ties[i].to);
 }

@@ -1,4 +1,4 @@
-/* Globs of the config that match nothing: most often a name that is misspelt, or that the exporter changed. */
+/* Globs of the config that match nothing. Usually the name is misspelt or was changed by the exporter. */
 #include "plan/job/unmatched.h"
 
 #include "base/text.h"

@@ -45,7 +45,7 @@ bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t b
 }
 
 bool zt_rank_copy_all(struct zt_rank *r, const struct zt_copy *copies, int count, struct zt_err *err) {
-    if (r->away)
+    if (r->device_memory)
         return r->device->module->copy_all(r->device, copies, count, err);
     for (int i = 0; i < count; i++)
         memcpy(copies[i].to, copies[i].from, copies[i].bytes);
@@ -53,7 +53,7 @@ bool zt_rank_copy_all(struct zt_rank *r, const struct zt_copy *copies, int count
 }
 
 bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count, struct zt_err *err) {
-    if (r->away)
+    if (r->device_memory)
         return r->device->module->add(r->device, to, from, count, err);
     zt_comm_add_in_rank_order(to, (const void *const[]){ to, from }, 2, 0, count);
     return true;

@@ -1,5 +1,5 @@
-/* Inside a running rank, for the files of src/run and src/checkpoint: what it holds, where a value lies in its blocks,
- * and how bytes move between them and the host. */
+/* The internals of a running rank, for src/run and src/checkpoint: its data structures, the location of values in its
+ * memory blocks, and copies between them and the host. */
 #ifndef ZT_RUN_RANK_BLOCKS_H
 #define ZT_RUN_RANK_BLOCKS_H
 
@@ -8,37 +8,35 @@
 #include "run/rank/rank.h"
 #include "run/rank/stop.h"
 
-/* A node ready to run: its call with everything filled in but the data pointers. */
+/* A prepared node: its call, complete except for the data pointers. */
 struct zt_ready {
     struct zt_call call;
-    struct zt_view *views;         /* inputs, then outputs */
-    const struct zt_place **place; /* of each view, NULL: omitted */
-    const void *
-        *constant; /* contents where the place is ZT_CONSTANT; in the device's memory for kernels that run there */
-    bool on_host;  /* the kernel is the host's, the memory is not (device_memory.h) */
+    struct zt_view *views;         /* of inputs, then outputs */
+    const struct zt_place **place; /* location of each view; NULL: omitted */
+    const void **constant; /* contents of views with place ZT_CONSTANT, in device memory for kernels of the device */
+    bool on_host;          /* the kernel runs on the host, but the rank's memory is on a device (device_memory.h) */
     bool (*run)(const struct zt_call *call, struct zt_err *err);
     const char *name;
-    int cast; /* of what is made of the parameters: the node whose parameter it rounds to half, -1: none (derive.c)
-               */
-    struct zt_path path; /* that it takes: as prepared, until it runs another way */
+    int cast; /* derived values: the node whose parameter this node casts to half precision; -1: none (derive.c) */
+    struct zt_path path; /* implementation: as planned, or as run if different */
 };
 
 struct zt_run_program {
     const struct zt_program *program;
-    int chunk;              /* of the schedule */
-    struct zt_ready *ready; /* by node index; run NULL: not run here */
+    int chunk;              /* model chunk in the schedule */
+    struct zt_ready *ready; /* by node index; run NULL: not run on this rank */
 };
 
-/* A micro-batch in flight. */
+/* Memory of a micro-batch in flight. */
 struct zt_slot {
     char *activations;
-    char *feed;                /* own copies of the fed columns; NULL: the loader's memory is used in place */
-    void *fed[ZT_COLUMNS + 2]; /* columns, seed, row weights: what ZT_FED offsets mean */
+    char *feed;                /* copies of the input columns; NULL: the loader's memory is used */
+    void *fed[ZT_COLUMNS + 2]; /* addresses of columns, seed and row weights, in the order of ZT_FED offsets */
     float seed, *row_weight;
     int64_t samples;
 };
 
-/* A piece of one tensor in one owned range, at most ZT_PIECE elements: what one thread updates at a time. */
+/* A piece of one tensor within an owned range, at most ZT_PIECE elements. One thread updates a piece at a time. */
 enum { ZT_PIECE = 16 * ZT_NORM_BLOCK };
 struct zt_piece {
     int tensor, range;
@@ -47,11 +45,11 @@ struct zt_piece {
     double norms[2];
 };
 
-/* What the collective at hand of a bucket moves: a reduce_scatter, all_gathers of parts of the bucket. */
+/* The pending collective of a bucket: a reduce_scatter, or all_gathers of parts of the bucket. */
 struct zt_moving {
     struct zt_transfer *at;
-    int64_t *bound;   /* [part][data ranks + 1] relative to `first` of the part: what the all_gather of a part takes */
-    int64_t *first;   /* [part] elements into the bucket */
+    int64_t *bound;   /* [part][data ranks + 1] slice bounds relative to `first` of the part, for the all_gather */
+    int64_t *first;   /* [part] first element in the bucket */
     int parts, count; /* count: transfers begun and not waited for */
 };
 
@@ -63,17 +61,18 @@ struct zt_rank_stored;
 struct zt_rank {
     const struct zt_rank_plan *plan;
     struct zt_device *device;
-    struct zt_rank_device *away;            /* what a device with memory of its own needs; NULL on the host */
-    struct zt_rank_stepping *stepping;      /* what its step needs; NULL on the host, and where nothing is trained */
-    struct zt_rank_stored *stored;          /* data in the device's memory (stored_data.h); NULL on the host */
-    struct zt_rank_graphs *graphs;          /* NULL: the device records nothing */
-    struct zt_comm *world, *data;           /* for host memory */
-    struct zt_comm *bulk_world, *bulk_data; /* the same ranks, for what lies in the rank's blocks */
+    struct zt_rank_device *device_memory; /* state for a device with its own memory; NULL: host */
+    struct zt_rank_stepping
+        *stepping;                 /* state of the optimizer step on the device; NULL: host, or nothing is trained */
+    struct zt_rank_stored *stored; /* data set in device memory (stored_data.h); NULL: host */
+    struct zt_rank_graphs *graphs; /* captured graphs; NULL: not supported by the device */
+    struct zt_comm *world, *data;  /* for data in host memory */
+    struct zt_comm *bulk_world, *bulk_data; /* the same ranks, for data in the rank's memory blocks */
     struct zt_arena *arena;
     char *parameters, *derived, *gradients, *optimizer, *activations, *workspace;
-    int64_t feed_bytes, feed_rows;        /* of a slot; of the largest micro-batch */
-    const struct zt_program *derived_for; /* whose derived values are in place; NULL: stale */
-    struct zt_run_program *programs;      /* training ones first */
+    int64_t feed_bytes, feed_rows;        /* bytes of a slot; samples of the largest micro-batch */
+    const struct zt_program *derived_for; /* the program whose derived values are current; NULL: none */
+    struct zt_run_program *programs;      /* training programs first */
     int program_count;
     struct zt_slot *slots;
     struct zt_range *owned, *held;
@@ -82,42 +81,42 @@ struct zt_rank {
     int piece_count;
     struct zt_command *after_step;
     int after_step_count;
-    int64_t *bound;           /* [bucket][data ranks + 1], relative to the bucket: what the communicator takes */
+    int64_t *bound;           /* [bucket][data ranks + 1] slice bounds relative to the bucket, for the communicator */
     struct zt_moving *moving; /* by bucket */
-    int underway;             /* buckets with transfers begun */
-    struct zt_stop *stop;     /* whose requests this rank passes on; NULL: none */
-    double *scalars;          /* of the step's reduction: loss, squares by rank, requests */
+    int underway;             /* number of buckets with pending transfers */
+    struct zt_stop *stop;     /* stop and save requests that this rank forwards; NULL: none */
+    double *scalars;          /* values of the step's reduction: loss, squares by rank, requests */
     double *tensor_norms;     /* Lamb: [data rank][tensor][2] */
-    double *ratios;           /* by tensor */
-    double *tensor_lr, *tensor_decay; /* by tensor: factor on the rate; weight decay */
+    double *ratios;           /* trust ratio by tensor */
+    double *tensor_lr, *tensor_decay; /* by tensor: learning rate factor; weight decay */
     const struct zt_optimizer *row;
     struct zt_random random;
-    struct zt_group peers; /* the data ranks, for kernels that sum over them */
-    int64_t first_sample;  /* of the step: its index in the epoch */
-    int64_t updates;       /* applied so far */
-    double grad_scale;     /* of the step at hand: clipping factor / loss scale */
+    struct zt_group group; /* the data-parallel group, for kernels that reduce over it */
+    int64_t first_sample;  /* first sample of the step: index in the epoch */
+    int64_t updates;       /* optimizer updates so far */
+    double grad_scale;     /* of the current step: clipping factor / loss scale */
     struct zt_scaling scaling;
     double norm, loss;
     bool finite;
-    struct zt_step_result begun[ZT_RANK_AHEAD]; /* steps whose results are still to be given */
+    struct zt_step_result begun[ZT_RANK_AHEAD]; /* steps begun and not ended */
     int begun_count;
-    struct zt_rank_hashes *hashes;   /* node_hashes.h; NULL: none are asked for */
-    bool hashing;                    /* in this step */
-    struct zt_rank_tracing *tracing; /* trace.h; NULL: no step is run again */
-    struct zt_rank_times *times;     /* times.h; NULL: nobody asks how long things take */
+    struct zt_rank_hashes *hashes;   /* node_hashes.h; NULL: off */
+    bool hashing;                    /* hashes are written in this step */
+    struct zt_rank_tracing *tracing; /* trace.h; NULL: off */
+    struct zt_rank_times *times;     /* times.h; NULL: off */
 };
 
-/* What chunk `chunk` runs for a micro-batch: the last of a step of `shape`, or another. */
+/* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`: the last one or another. */
 const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int chunk,
                                              const struct zt_step_shape *shape, bool last);
-/* Where a value lies: `constant` where the place is ZT_CONSTANT. `slot` may be NULL where the place is of no slot. */
+/* Returns the address of a value, `constant` for ZT_CONSTANT. `slot` may be NULL for places outside of slots. */
 void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
                  const void *constant);
-/* From the rank's memory to the host, waiting for it. */
+/* Copies from the rank's memory to the host and waits for the copy. */
 bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err);
-/* Copies that do not overlap within the rank's memory. */
+/* Performs non-overlapping copies within the rank's memory. */
 bool zt_rank_copy_all(struct zt_rank *r, const struct zt_copy *copies, int count, struct zt_err *err);
-/* to[i] += from[i], in the rank's memory. */
+/* to[i] += from[i] in the rank's memory */
 bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count, struct zt_err *err);
 
 #endif

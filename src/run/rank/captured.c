@@ -1,22 +1,22 @@
-/* What a rank queues in a step is the same in every step of one shape (the full ones, the last of an epoch) whose
- * batches lie on the same side (device_memory.h): pointers into its blocks, and numbers that lie on the device. So the
- * first step of a shape runs as it is, the first behind it of each side is recorded, and the others give the device
- * what was recorded:
+/* Capture of the device work of a step.
  *
- *     host   side   load   forward ... backward   exchange with ranks   norm update        copy of the state
+ * A rank queues the same work in every step of one shape (full steps, or the last step of an epoch) whose batches are
+ * on the same side (device_memory.h): the pointers into its blocks are equal, and changing numbers are stored on the
+ * device. The first step of a shape therefore runs without capture, the first later step of each side is captured, and
+ * the other steps replay the captured segments:
+ *
+ *     step   side   load   forward ... backward   exchange with ranks   norm update        copy of the state
  *     1      0      +      + + + + + + + + + +    +                     + +                +
  *     2      1      +      ( . . . . . . . . .    ) graph 0  +          ( . ) graph 1      +
  *     3      0      +      ( . . . . . . . . .    ) graph 0' +          ( . ) graph 1'     +
  *     4      1      +      graph 0                +                     graph 1            +
  *     5      0      +      graph 0'               +                     graph 1'           +
  *
- * A segment is what lies between two things that need the host: batches, other ranks, nodes without a kernel here,
- * the micro-batch that random numbers are drawn for, kernels that sum over ranks. In steps 4 and on the host goes
- * through the same program and counts its actions instead of queueing them; a segment of another length would be an
- * error of ours.
+ * Segments end where the device needs the host: at batches, other ranks, nodes without a kernel on the device, the
+ * micro-batch for random numbers, and kernels that reduce over ranks. From step 4 on the host runs the same program
+ * and counts its actions instead of queueing them; a segment of another length is an internal error.
  *
- * Where a segment cannot be captured its actions, which were kept, are queued as they are, and nothing is recorded from
- * then on. */
+ * If a segment cannot be captured, its actions, which were stored, are queued one by one, and capture is disabled. */
 #include "run/rank/captured.h"
 
 #include "base/vec.h"
@@ -34,20 +34,20 @@ typedef ZT_VEC(struct zt_action) actions;
 
 enum mode { PLAIN, RECORD, REPLAY };
 
-/* Of the steps of one shape and side. */
+/* The captured segments of steps with one shape and side. */
 struct recording {
     segments list;
-    size_t launches; /* in them */
+    size_t launches; /* kernels, copies and fills in the segments */
     bool made;
 };
 
 struct zt_rank_graphs {
     enum mode mode;
     struct recording of[2][2], *now; /* [tail][side] */
-    bool ran[2];                     /* by shape: a step as it is */
-    int at;                          /* number of the segment at hand, or next */
-    int count;                       /* actions of it so far; 0: none is open */
-    actions kept;                    /* of the segment that is being captured */
+    bool ran[2];                     /* by shape: whether a step has run without capture */
+    int at;                          /* index of the current or next segment */
+    int count;                       /* number of its actions so far; 0: no open segment */
+    actions pending;                 /* actions of the segment that is being captured */
     bool off;
     char why[ZT_ERR_TEXT];
 };
@@ -70,17 +70,17 @@ void zt_rank_graphs_destroy(struct zt_rank *r) {
         zt_vec_finish(list);
     }
     if (g)
-        zt_vec_finish(&g->kept);
+        zt_vec_finish(&g->pending);
 }
 
 /* ---- segments ---- */
 
-static bool queue_kept(struct zt_rank *r, struct zt_err *err) {
+static bool queue_pending(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_graphs *g = r->graphs;
     bool ok = true;
-    for (int i = 0; ok && i < g->kept.count; i++)
-        ok = g->kept.at[i].run(r, &g->kept.at[i], err);
-    g->kept.count = 0;
+    for (int i = 0; ok && i < g->pending.count; i++)
+        ok = g->pending.at[i].run(r, &g->pending.at[i], err);
+    g->pending.count = 0;
     return ok;
 }
 
@@ -90,19 +90,19 @@ static bool give_up(struct zt_rank *r, const struct zt_err *why, struct zt_err *
     g->mode = PLAIN;
     g->count = 0;
     snprintf(g->why, sizeof g->why, "%s", why->count ? why->text[0] : "the device captured nothing");
-    return queue_kept(r, err);
+    return queue_pending(r, err);
 }
 
 static bool end_capture(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_graphs *g = r->graphs;
     struct zt_err why = { 0 };
     size_t launches = 0;
-    struct segment s = { api_of(r)->captured(r->device, &launches, &why), g->kept.count };
+    struct segment s = { api_of(r)->captured(r->device, &launches, &why), g->pending.count };
     if (!s.graph)
         return give_up(r, &why, err);
     g->now->launches += launches;
     zt_vec_push(&g->now->list, s);
-    g->kept.count = 0;
+    g->pending.count = 0;
     return api_of(r)->replay(r->device, s.graph, err);
 }
 
@@ -112,7 +112,7 @@ static bool record(struct zt_rank *r, const struct zt_action *a, struct zt_err *
     if (!g->count && !api_of(r)->capture(r->device, &why))
         return give_up(r, &why, err) && a->run(r, a, err);
     g->count++;
-    zt_vec_push(&g->kept, *a);
+    zt_vec_push(&g->pending, *a);
     if (a->run(r, a, &why))
         return true;
     struct zt_err ignored = { 0 };
@@ -158,7 +158,7 @@ bool zt_rank_flush(struct zt_rank *r, struct zt_err *err) {
 
 void zt_rank_graphs_begin(struct zt_rank *r, bool tail, int side) {
     struct zt_rank_graphs *g = r->graphs;
-    /* hashing and tracing read what nodes leave behind, and a captured segment has no times of its nodes */
+    /* hashing and tracing read intermediate values, and a captured segment gives no times of its nodes */
     if (!g || g->off || r->hashes || r->tracing || zt_rank_times_on(r))
         return;
     g->now = &g->of[tail][side];
@@ -175,7 +175,7 @@ bool zt_rank_graphs_end(struct zt_rank *r, struct zt_err *err) {
     return ok;
 }
 
-/* That of either side: both have the same. */
+/* Returns the recording of either side: both are equal. */
 static const struct recording *recording_of(const struct zt_rank_graphs *g, bool tail) {
     return &g->of[tail][!g->of[tail][0].made];
 }

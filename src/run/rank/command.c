@@ -18,13 +18,13 @@ static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_e
         return true;
     if (err->count == before)
         zt_fail(err, ZT_EXIT_RUN, "%s: the kernel failed", ready->name);
-    /* a lost rank is not the model's */
+    /* the loss of a rank is not an error of the model */
     return err->code != ZT_EXIT_RANK && zt_err_within(err, before, "%s", r->plan->job->model->path);
 }
 
 static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     const struct zt_ready *ready = &a->program->ready[a->command->node];
-    bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_GROUP; /* needs the host each time */
+    bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_GROUP; /* the node needs the host every time */
     zt_rank_status_node(r->world->where, ready->name);
     double began = zt_rank_times_begin(r);
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
@@ -47,7 +47,7 @@ static bool add(struct zt_rank *r, const struct zt_action *a, struct zt_err *err
     return zt_rank_add(r, a->to, a->from, (int64_t)(a->bytes / sizeof(float)), err);
 }
 
-/* Copies within the rank's memory, or to it from a constant of the graph. */
+/* Copies within the rank's memory, or from a constant of the graph. */
 static bool copy_value(struct zt_rank *r, void *to, const struct zt_place *place, const void *from, size_t bytes,
                        struct zt_err *err) {
     struct zt_action a = { .run = copy, .to = to, .from = from, .bytes = bytes };
@@ -72,7 +72,7 @@ static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const st
     return zt_rank_do(r, &a, err);
 }
 
-/* Begins to bring a bucket from its slices to all ranks, in parts of allgather_bucket_size. */
+/* Starts to gather a bucket from its slices on all ranks, in parts of allgather_bucket_size. */
 static bool start_gather(struct zt_rank *r, int b, float *to, struct zt_err *err) {
     struct zt_moving *m = &r->moving[b];
     for (int i = 0; i < m->parts; i++) {
@@ -132,16 +132,16 @@ static bool reduced(struct zt_rank *r, const struct zt_slot *slot, const struct 
     return !c->shard || zt_rank_add(r, to, at + bound[me], count, err);
 }
 
-/* What is under way between ranks goes on, which copies to the device what has come. */
+/* Advances pending transfers, which also copies received data to the device. */
 static bool help_on(struct zt_rank *r, struct zt_err *err) {
     return !r->underway || zt_rank_capturing(r) || r->bulk_data->api->poll(r->bulk_data, err);
 }
 
-/* One all_gather for all of them: they are many and small. */
-static bool keep(struct zt_rank *r, struct zt_err *err) {
+/* Gathers all small persistent tensors with one all_gather. */
+static bool gather_persistent(struct zt_rank *r, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
     const struct zt_device_api *api = r->device->api;
-    float *kept = (float *)r->derived, *packed = kept + flat->kept;
+    float *persistent = (float *)r->derived, *packed = persistent + flat->kept;
     for (int i = 0; i < flat->kept_piece_count; i++) {
         const struct zt_persistent_piece *piece = &flat->kept_pieces[i];
         if (piece->rank == r->plan->grid.data_rank &&
@@ -153,16 +153,17 @@ static bool keep(struct zt_rank *r, struct zt_err *err) {
         return false;
     for (int i = 0; i < flat->kept_piece_count; i++) {
         const struct zt_persistent_piece *piece = &flat->kept_pieces[i];
-        if (!api->copy(r->device, kept + piece->at, packed + piece->packed_at, (size_t)piece->count * sizeof *packed,
-                       err))
+        if (!api->copy(r->device, persistent + piece->at, packed + piece->packed_at,
+                       (size_t)piece->count * sizeof *packed, err))
             return false;
     }
     return true;
 }
 
-bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot,
-                     const struct zt_command *c, bool accumulate, bool last, struct zt_err *err) {
-    struct zt_action a = { run_kernel, rp, slot, c, accumulate && c->accumulate };
+bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
+                     struct zt_err *err) {
+    struct zt_slot *slot = at->slot;
+    struct zt_action a = { run_kernel, at->program, slot, c, at->accumulate && c->accumulate };
     bool shares = c->kind != ZT_RUN_NODE && c->kind != ZT_ADD_GRAD && c->kind != ZT_ZERO_GRAD && c->kind != ZT_RELEASE;
     if (shares && !zt_rank_flush(r, err))
         return false;
@@ -171,17 +172,17 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct 
         return run_node(r, &a, err) && help_on(r, err);
     case ZT_ADD_GRAD:
     case ZT_ZERO_GRAD:
-        return add_gradient(r, rp->program, slot, c, accumulate && c->accumulate, err);
+        return add_gradient(r, at->program->program, slot, c, a.accumulate, err);
     case ZT_GATHER:
         return gather(r, slot, c, err);
     case ZT_GATHERED:
         return wait_for_bucket(r, c->bucket, err);
     case ZT_REDUCE:
-        return (c->last_only && !last) || reduce(r, slot, c, err);
+        return (c->last_only && !at->last) || reduce(r, slot, c, err);
     case ZT_REDUCED:
-        return (c->last_only && !last) || reduced(r, slot, c, accumulate, err);
+        return (c->last_only && !at->last) || reduced(r, slot, c, at->accumulate, err);
     case ZT_KEEP:
-        return keep(r, err);
+        return gather_persistent(r, err);
     case ZT_RELEASE:
         break;
     }

@@ -1,4 +1,4 @@
-/* What is made of the parameters once after every update: cast and packed weights. */
+/* Derived values, computed from the parameters once after every update: cast and packed weights. */
 #include "run/rank/derive.h"
 
 #include "device/module.h"
@@ -9,13 +9,14 @@
 
 #include <string.h>
 
-/* Whether the kernel of all casts lays it: as it is, or channels last of so many that 32 bits count them. */
+/* Whether the kernel for many casts supports the layout: plain, or channels last with sizes below 2^32. */
 static bool is_laid(const struct zt_value *v) {
     const int64_t count = zt_shape_count(&v->shape);
     return !v->layout || (zt_layout_is_last(v->layout) && count > 0 && count / v->shape.dim[0] <= INT32_MAX);
 }
 
-/* A parameter in a half type. Its place is its own, so that all of them can be made at once, before anything else. */
+/* Whether a node casts a parameter to half precision. Its output has its own place, so that all casts can run together
+ * before anything else. */
 static bool is_param_cast(const struct zt_run_program *rp, int node) {
     const struct zt_graph *g = rp->program->joint.graph;
     const struct zt_node *n = g->nodes[node];
@@ -27,7 +28,8 @@ static bool is_param_cast(const struct zt_run_program *rp, int node) {
            ready->place[1] && ready->place[0]->in == ZT_PARAMETERS && ready->place[1]->in == ZT_DERIVED;
 }
 
-/* The node whose parameter, which others read plain, this one lays channels last once it is cast, -1: none. */
+/* Returns the cast node whose output this node converts to channels last, if others read the cast in plain layout; -1:
+ * none. */
 static int cast_below(const struct zt_run_program *rp, int node) {
     const struct zt_graph *g = rp->program->joint.graph;
     const struct zt_node *n = g->nodes[node];
@@ -47,7 +49,7 @@ void zt_rank_derive_create(struct zt_run_program *rp) {
     }
 }
 
-/* A parameter in a half type as it lies or channels last, which is made of the parameter too. */
+/* Whether a command computes a parameter in half precision, plain or channels last, directly from the parameter. */
 static bool is_cast(const struct zt_run_program *rp, const struct zt_command *c) {
     return c->kind == ZT_RUN_NODE && rp->ready[c->node].cast >= 0;
 }
@@ -67,19 +69,19 @@ static struct zt_cast cast_of(struct zt_rank *r, const struct zt_run_program *rp
     return cast;
 }
 
-/* Not where somebody looks at every node. */
+/* Whether casts may run together: not if hashing or tracing reads every node. */
 static bool joins_casts(const struct zt_rank *r) {
-    return r->away && !r->tracing && !r->hashing;
+    return r->device_memory && !r->tracing && !r->hashing;
 }
 
-/* What is cast, and to what. */
+/* Casts from and to. */
 struct casts {
     struct zt_cast at[96];
     int count;
     enum zt_dtype dtype;
 };
 
-/* The next casts of the list from *at on; whether there are any. */
+/* Takes the next casts of the list from *at on; returns whether there are any. */
 static bool take_casts(struct zt_rank *r, const struct zt_run_program *rp, int *at, struct casts *to) {
     const struct zt_program *p = rp->program;
     const struct zt_graph *g = p->joint.graph;
@@ -103,7 +105,7 @@ static bool cast_all(struct zt_rank *r, const struct zt_action *a, struct zt_err
     return true;
 }
 
-/* The time of all stands at the first, the others take none. */
+/* The first node gets the time of all casts, the others none. */
 static bool derive_casts(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err) {
     const struct zt_program *p = rp->program;
     const struct zt_action all = { .run = cast_all, .program = rp };
@@ -124,13 +126,14 @@ static bool derive_casts(struct zt_rank *r, const struct zt_run_program *rp, str
 
 bool zt_rank_derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err) {
     const struct zt_program *p = rp->program;
-    if (!p->derive_count || r->derived_for == p) /* what another program derived may still be read */
+    if (!p->derive_count || r->derived_for == p) /* values derived for another program may still be read */
         return true;
     const bool joined = joins_casts(r);
     if (joined && !derive_casts(r, rp, err))
         return false;
+    const struct zt_command_context at = { .program = rp, .last = true };
     for (int i = 0; i < p->derive_count; i++)
-        if (!(joined && is_cast(rp, &p->derive[i])) && !zt_rank_command(r, rp, NULL, &p->derive[i], false, true, err))
+        if (!(joined && is_cast(rp, &p->derive[i])) && !zt_rank_command(r, &at, &p->derive[i], err))
             return false;
     r->derived_for = p;
     return true;

@@ -9,23 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A constant, and where its copy begins in the device's block. */
+/* A constant, and the offset of its copy in the device's block. */
 struct constant {
     const void *host;
     size_t at, bytes;
 };
 
-/* Nodes of one kind that run on the host, for the report. */
+/* Nodes of one kind that run on the host, for the warning. */
 struct host_kind {
-    const char *op_type, *first; /* the name of one */
+    const char *op_type, *first; /* name of the first one */
     int nodes;
-    int64_t bytes; /* copied in a step */
+    int64_t bytes; /* bytes copied per step */
 };
 
-/* Where a slot's batches lie. The device has memory for two, used in turn, so that one comes while the one before is
- * still read: side 0 is the slot's feed, side 1 in feed_room. */
+/* The double buffer of a slot's batches: one is copied while the previous one is still read. Side 0 is the slot's feed,
+ * side 1 is in feed_room. */
 struct feed {
-    struct zt_event *taken[2]; /* by side: what lies there is not read any more */
+    struct zt_event *taken[2]; /* by side: passes when the batch is not read any more */
     int side;                  /* of the last batch */
 };
 
@@ -34,24 +34,25 @@ struct zt_rank_device {
     int constant_count;
     char *constant_block;
     size_t constant_bytes;
-    char *stage; /* host memory: views and workspace of one node at a time */
+    char *stage; /* host memory for views and workspace of one node at a time */
     size_t stage_bytes;
     struct host_kind *kinds;
     int kind_count;
     struct zt_comm *staged[2];           /* world, data; NULL: one rank */
     struct zt_comm *nccl;                /* data; NULL: not in use */
-    char no_nccl[ZT_ERR_TEXT];           /* why it is not; "": nobody asked */
+    char no_nccl[ZT_ERR_TEXT];           /* why it is not used; "": not requested */
     struct zt_random *random;            /* on the device */
-    struct zt_random pointed;            /* what lies there */
-    bool draws;                          /* a node there reads it */
-    struct zt_event *sent[ZT_RANK_HELD]; /* by turns: a batch's pinned memory may be written */
-    int64_t sent_count;                  /* batches brought so far */
+    struct zt_random pointed;            /* the value on the device */
+    bool draws;                          /* a node on the device reads it */
+    struct zt_event *sent[ZT_RANK_HELD]; /* ring buffer: passes when the pinned memory of a batch may be overwritten */
+    int64_t sent_count;                  /* batches copied so far */
     struct feed *feeds;                  /* by slot */
-    int side;                            /* of the last batch of any */
-    char *feed_room; /* on the device: as much as the slots' feeds; NULL: batches come in the queue, always to side 0 */
+    int side;                            /* side of the last batch of any slot */
+    char *feed_room; /* on the device: as large as the slots' feeds; NULL: batches are copied in the queue, always to
+                        side 0 */
 };
 
-/* ---- moving bytes ---- */
+/* ---- layout of a feed ---- */
 
 enum { STEP_BYTES = zt_align_64(sizeof(struct zt_step_feed)) };
 
@@ -60,11 +61,11 @@ int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows) {
            zt_align_64(rows * (int64_t)sizeof(int64_t));
 }
 
-/* The slot's feed, on either side. Of a micro-batch that the loader reads all but the numbers come in one copy; of one
- * whose data stay on the device what stands behind the columns, and one launch makes the columns there:
+/* The layout of a slot's feed on either side. A micro-batch from the loader is copied at once, except the sample
+ * numbers. If the data are held on the device, only the part behind the columns is copied, and one launch builds the
+ * columns:
  *
- *     columns | zt_step_feed | row weights | numbers of samples
- */
+ *     columns | zt_step_feed | row weights | numbers of samples */
 static size_t numbers_at(const struct zt_rank *r) {
     return (size_t)(r->feed_bytes - zt_align_64(r->feed_rows * (int64_t)sizeof(int64_t)));
 }
@@ -89,21 +90,21 @@ struct zt_step_feed *zt_rank_device_fed(const struct zt_rank *r, const struct zt
 }
 
 static char *side_of(const struct zt_rank *r, int slot, int side) {
-    return side ? r->away->feed_room + slot * r->feed_bytes : r->slots[slot].feed;
+    return side ? r->device_memory->feed_room + slot * r->feed_bytes : r->slots[slot].feed;
 }
 
-/* The slot's next batch is to lie on another side: what is queued by now is all that reads the last one. */
-static bool turn(struct zt_rank *r, int at, struct zt_err *err) {
-    struct feed *f = &r->away->feeds[at];
+/* Switches the slot to the other side for the next batch: all work that reads the last one is queued. */
+static bool switch_side(struct zt_rank *r, int at, struct zt_err *err) {
+    struct feed *f = &r->device_memory->feeds[at];
     f->side = !f->side;
     point_step(r, &r->slots[at], side_of(r, at, f->side));
     return r->device->api->record(r->device, f->taken[!f->side], err);
 }
 
 bool zt_rank_device_align(struct zt_rank *r, int *side, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     for (int i = 0; i < r->plan->slots; i++)
-        if (d->feeds[i].side != d->side && !turn(r, i, err))
+        if (d->feeds[i].side != d->side && !switch_side(r, i, err))
             return false;
     *side = d->side;
     return true;
@@ -116,16 +117,16 @@ static void *allocate_batches(void *with, size_t bytes, const char *what, struct
     return r->device->api->allocate_host(r->device, bytes, what, err);
 }
 
-/* After an error copies may still be underway. */
+/* After an error copies may still be pending. */
 static void free_batches(void *with, void *memory, size_t bytes) {
     struct zt_rank *r = with;
     struct zt_err ignored = { 0 };
     for (int i = 0; i < ZT_RANK_HELD; i++)
-        r->device->api->wait(r->device, r->away->sent[i], &ignored);
+        r->device->api->wait(r->device, r->device_memory->sent[i], &ignored);
     r->device->api->free_host(r->device, memory, bytes);
 }
 
-/* What comes of a slot's feed, and is all that a batch's memory holds. */
+/* The part of a slot's feed that is copied, which is also the content of a batch's memory. */
 struct part {
     size_t first, last;
 };
@@ -134,8 +135,8 @@ static struct part part_of(const struct zt_rank *r, const struct zt_source *sour
                                          : (struct part){ 0, numbers_at(r) };
 }
 
-int64_t zt_rank_brings(const struct zt_rank *r, bool training) {
-    if (!r->away)
+int64_t zt_rank_fed_bytes(const struct zt_rank *r, bool training) {
+    if (!r->device_memory)
         return 0;
     const struct part part = part_of(r, training ? r->plan->source : r->plan->eval_source);
     return (int64_t)(part.last - part.first);
@@ -152,7 +153,7 @@ void zt_rank_device_loads(struct zt_rank *r, struct zt_loader_options *options) 
 }
 
 bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err) {
-    return r->device->api->wait(r->device, r->away->sent[r->away->sent_count % ZT_RANK_HELD], err);
+    return r->device->api->wait(r->device, r->device_memory->sent[r->device_memory->sent_count % ZT_RANK_HELD], err);
 }
 
 static void write_step(const struct zt_slot *slot, int64_t rows, char *to) {
@@ -161,23 +162,23 @@ static void write_step(const struct zt_slot *slot, int64_t rows, char *to) {
     memcpy(to + STEP_BYTES, slot->row_weight, (size_t)rows * sizeof *slot->row_weight);
 }
 
-/* While the last micro-batch is computed, where the device can bring it. */
-static bool bring(struct zt_rank *r, int at, const struct zt_batch *batch, struct part part, struct zt_err *err) {
+/* Copies a batch while the previous micro-batch is computed, if the device supports it. */
+static bool copy_batch(struct zt_rank *r, int at, const struct zt_batch *batch, struct part part, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct feed *f = &d->feeds[at];
     struct zt_event *sent = d->sent[d->sent_count++ % ZT_RANK_HELD];
     char *to = side_of(r, at, f->side) + part.first;
-    const size_t bytes = part.last - part.first;
+    const struct zt_copy copy = { to, batch->memory, part.last - part.first };
     if (d->feed_room)
-        return api->bring(r->device, to, batch->memory, bytes, f->taken[f->side], sent, err);
-    return api->to_device(r->device, to, batch->memory, bytes, err) && api->record(r->device, sent, err);
+        return api->copy_ahead(r->device, &copy, f->taken[f->side], sent, err);
+    return api->to_device(r->device, to, copy.from, copy.bytes, err) && api->record(r->device, sent, err);
 }
 
 static bool make_columns(struct zt_rank *r, const struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err) {
     const int at = (int)(slot - r->slots);
-    const char *numbers = side_of(r, at, r->away->feeds[at].side) + numbers_at(r);
+    const char *numbers = side_of(r, at, r->device_memory->feeds[at].side) + numbers_at(r);
     struct zt_gather columns[ZT_COLUMNS];
     for (int i = 0; i < source->column_count; i++) {
         columns[i] = zt_rank_stored_gather(r, source, i);
@@ -200,18 +201,18 @@ bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct z
     const int at = (int)(slot - r->slots);
     const struct part part = part_of(r, source);
     const bool stays = zt_rank_stored_has(r, source);
-    if (r->away->feed_room && !turn(r, at, err))
+    if (r->device_memory->feed_room && !switch_side(r, at, err))
         return false;
-    r->away->side = r->away->feeds[at].side;
-    point_columns(slot, source, batch->rows, side_of(r, at, r->away->side));
+    r->device_memory->side = r->device_memory->feeds[at].side;
+    point_columns(slot, source, batch->rows, side_of(r, at, r->device_memory->side));
     write_step(slot, batch->rows, batch->memory + (step_at(r) - part.first));
     if (stays)
         memcpy(batch->memory + (numbers_at(r) - part.first), batch->index, (size_t)batch->rows * sizeof *batch->index);
-    return bring(r, at, batch, part, err) && (!stays || make_columns(r, slot, batch, source, err));
+    return copy_batch(r, at, batch, part, err) && (!stays || make_columns(r, slot, batch, source, err));
 }
 
 bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     if (!d || !d->draws || memcmp(&d->pointed, &r->random, sizeof d->pointed) == 0)
         return true;
     d->pointed = r->random;
@@ -238,11 +239,11 @@ static bool on_host(const struct zt_rank *r, const struct zt_ready *ready) {
     return ready->call.node->backend != r->device->api->backend;
 }
 
-/* Sizes of what create() will fill: an upper bound of constants and host nodes. */
+/* Counts constants and host nodes (an upper bound) for zt_rank_device_create(). */
 static void count(struct zt_rank *r, struct zt_run_program *rp, int node) {
     const struct zt_ready *ready = &rp->ready[node];
-    r->away->constant_count += ready->call.in_count;
-    r->away->kind_count += on_host(r, ready);
+    r->device_memory->constant_count += ready->call.in_count;
+    r->device_memory->kind_count += on_host(r, ready);
 }
 
 static struct constant *find_constant(const struct zt_rank_device *d, const void *host, size_t bytes) {
@@ -252,7 +253,7 @@ static struct constant *find_constant(const struct zt_rank_device *d, const void
     return NULL;
 }
 
-/* The contents of input i of a node that runs on the device, NULL where it is no constant. */
+/* Returns the contents of input i of a device node; NULL if it is not constant. */
 static const void *constant_in(const struct zt_rank *r, const struct zt_run_program *rp, int node, int i) {
     const struct zt_ready *ready = &rp->ready[node];
     bool constant = !on_host(r, ready) && ready->place[i] && ready->place[i]->in == ZT_CONSTANT;
@@ -260,7 +261,7 @@ static const void *constant_in(const struct zt_rank *r, const struct zt_run_prog
 }
 
 static void list_constants(struct zt_rank *r, struct zt_run_program *rp, int node) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     for (int i = 0; i < rp->ready[node].call.in_count; i++) {
         const void *host = constant_in(r, rp, node, i);
         size_t bytes = zt_view_bytes(&rp->ready[node].views[i]);
@@ -276,12 +277,13 @@ static void use_constants(struct zt_rank *r, struct zt_run_program *rp, int node
         const void *host = constant_in(r, rp, node, i);
         if (host)
             rp->ready[node].constant[i] =
-                r->away->constant_block + find_constant(r->away, host, zt_view_bytes(&rp->ready[node].views[i]))->at;
+                r->device_memory->constant_block +
+                find_constant(r->device_memory, host, zt_view_bytes(&rp->ready[node].views[i]))->at;
     }
 }
 
 static bool copy_constants(struct zt_rank *r, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct zt_device_api *api = r->device->api;
     each_node(r, list_constants);
     d->constant_block = api->allocate(r->device, d->constant_bytes, "constants", err);
@@ -295,9 +297,9 @@ static bool copy_constants(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
-/* Counts a node that runs in every micro-batch of a full step, or of an evaluation where nothing is trained. */
+/* Counts a host node that runs in every micro-batch of a step, or of an evaluation if nothing is trained. */
 static void report(struct zt_rank *r, const struct zt_run_program *rp, const struct zt_ready *ready, int64_t moved) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct zt_training_graph *j = &rp->program->joint;
     const char *op_type = ready->call.node->op_type;
     bool trains = r->plan->train.count > 0;
@@ -312,10 +314,10 @@ static void report(struct zt_rank *r, const struct zt_run_program *rp, const str
     d->kinds[k].bytes += moved * (trains ? r->plan->full.micro_batches : 1);
 }
 
-/* Bytes that go over the bus for a node, and what it takes on the host beside them. */
+/* Adds up the host memory that a host node needs for its tensors and workspace. */
 static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     struct zt_ready *ready = &rp->ready[node];
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     size_t moved = 0, needed = zt_align_64(rp->program->prepared[node].workspace_bytes);
     if (!on_host(r, ready))
         return;
@@ -335,19 +337,19 @@ static void point_draws(struct zt_rank *r, struct zt_run_program *rp, int node) 
     struct zt_ready *ready = &rp->ready[node];
     if (on_host(r, ready) || !(ready->call.node->op->flags & ZT_OP_RANDOM))
         return;
-    ready->call.random_there = r->away->random;
-    r->away->draws = true;
+    ready->call.random_there = r->device_memory->random;
+    r->device_memory->draws = true;
 }
 
-/* Where draws are is told on the device: what the host queues is the same in every step. */
+/* The position in the random numbers is stored on the device, so that the host queues the same work in every step. */
 static bool open_draws(struct zt_rank *r, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     d->random = r->device->api->allocate(r->device, sizeof *d->random, "what random numbers depend on", err);
     each_node(r, point_draws);
-    return d->random != NULL; /* allocated as zeros, which is what `pointed` says */
+    return d->random != NULL; /* allocated as zeros, equal to `pointed` */
 }
 
-/* The memory of both sides is cleared in the queue: nothing may come before that. */
+/* Clears the memory of both sides in the queue before the first batch is copied. */
 static bool open_events(struct zt_rank *r, struct feed *f, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
     for (int side = 0; side < 2; side++)
@@ -361,13 +363,13 @@ static size_t feeds_bytes(const struct zt_rank *r) {
 }
 
 static bool open_feed(struct zt_rank *r, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct zt_device_api *api = r->device->api;
     for (int i = 0; i < ZT_RANK_HELD; i++)
         if (!(d->sent[i] = api->event_create(r->device, err)))
             return false;
     d->feeds = ZT_NEW_N(r->arena, struct feed, r->plan->slots + 1);
-    if (api->bring && !(d->feed_room = api->allocate(r->device, feeds_bytes(r), "the next batches", err)))
+    if (api->copy_ahead && !(d->feed_room = api->allocate(r->device, feeds_bytes(r), "the next batches", err)))
         return false;
     for (int i = 0; i < r->plan->slots; i++)
         if (!open_events(r, &d->feeds[i], err))
@@ -376,7 +378,7 @@ static bool open_feed(struct zt_rank *r, struct zt_err *err) {
 }
 
 static void close_feed(struct zt_rank *r) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct zt_device_api *api = r->device->api;
     for (int i = 0; d->feeds && i < r->plan->slots; i++)
         for (int side = 0; side < 2; side++)
@@ -389,10 +391,10 @@ static void close_feed(struct zt_rank *r) {
         api->free(r->device, d->feed_room, feeds_bytes(r));
 }
 
-/* NCCL where the config asks for it, or leaves it open and it can be had: each rank a GPU of its own, the library
- * there. Else, and for messages, data travel through the host's communicators. */
+/* Opens NCCL if the config requests it, or allows it and it is available (each rank has its own GPU, and the library is
+ * installed). Otherwise, and for messages, data go through the host's communicators. */
 static bool open_comms(struct zt_rank *r, struct zt_err *err) {
-    struct zt_rank_device *d = r->away;
+    struct zt_rank_device *d = r->device_memory;
     const struct zt_parallel_config *c = &r->plan->job->config->parallel;
     bool wanted = strcmp(c->communicator, "nccl") == 0, open = strcmp(c->communicator, "auto") == 0;
     struct zt_err why = { 0 };
@@ -411,7 +413,7 @@ static bool open_comms(struct zt_rank *r, struct zt_err *err) {
 bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     if (!r->device->module)
         return true;
-    struct zt_rank_device *d = r->away = ZT_NEW(r->arena, struct zt_rank_device);
+    struct zt_rank_device *d = r->device_memory = ZT_NEW(r->arena, struct zt_rank_device);
     if (r->world->size > 1 && !open_comms(r, err))
         return false;
     each_node(r, count);
@@ -424,24 +426,24 @@ bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
 }
 
 void zt_rank_device_destroy(struct zt_rank *r) {
-    if (!r->away)
+    if (!r->device_memory)
         return;
     close_feed(r);
-    if (r->away->nccl)
-        r->away->nccl->api->destroy(r->away->nccl);
+    if (r->device_memory->nccl)
+        r->device_memory->nccl->api->destroy(r->device_memory->nccl);
     for (int i = 0; i < 2; i++)
-        if (r->away->staged[i])
-            r->away->staged[i]->api->destroy(r->away->staged[i]);
-    if (r->away->random)
-        r->device->api->free(r->device, r->away->random, sizeof *r->away->random);
-    if (r->away->constant_block)
-        r->device->api->free(r->device, r->away->constant_block, r->away->constant_bytes);
-    if (r->away->stage)
-        r->device->api->free_host(r->device, r->away->stage, r->away->stage_bytes);
+        if (r->device_memory->staged[i])
+            r->device_memory->staged[i]->api->destroy(r->device_memory->staged[i]);
+    if (r->device_memory->random)
+        r->device->api->free(r->device, r->device_memory->random, sizeof *r->device_memory->random);
+    if (r->device_memory->constant_block)
+        r->device->api->free(r->device, r->device_memory->constant_block, r->device_memory->constant_bytes);
+    if (r->device_memory->stage)
+        r->device->api->free_host(r->device, r->device_memory->stage, r->device_memory->stage_bytes);
 }
 
 void zt_rank_warn(const struct zt_rank *r, const struct zt_log *log) {
-    const struct zt_rank_device *d = r->away;
+    const struct zt_rank_device *d = r->device_memory;
     if (d && d->staged[0])
         zt_say(log, ZT_LOG_DEBUG, "data between ranks: %s%s%s", d->nccl ? "NCCL" : "through host memory",
                *d->no_nccl ? ", since " : "", d->no_nccl);
@@ -451,18 +453,18 @@ void zt_rank_warn(const struct zt_rank *r, const struct zt_log *log) {
         if (k->nodes > 1)
             snprintf(others, sizeof others, " and %d more", k->nodes - 1);
         zt_say(log, ZT_LOG_WARNING,
-               "%s (%s)%s: no kernel for device %s, runs on the host: %lld bytes are copied a step", k->first,
+               "%s (%s)%s: no kernel for device %s, runs on the host: %lld bytes are copied per step", k->first,
                k->op_type, others, r->device->api->name, (long long)k->bytes);
     }
 }
 
 /* ---- running ---- */
 
-/* Views point into the rank's memory; while the kernel runs they point into the stage. */
+/* Runs a host node: views point into the rank's memory, but while the kernel runs they point to host memory. */
 bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt_ready *ready, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
     int ins = ready->call.in_count, total = ins + ready->call.out_count;
-    char *at = r->away->stage;
+    char *at = r->device_memory->stage;
     bool ok = true;
     for (int i = 0; ok && i < total; i++) {
         struct zt_view *v = &ready->views[i];
@@ -479,5 +481,5 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
         if (ready->views[i].data)
             ok = api->to_device(r->device, zt_rank_at(r, slot, ready->place[i], NULL), ready->views[i].data,
                                 zt_view_bytes(&ready->views[i]), err);
-    return ok && api->synchronize(r->device, err); /* the next such node uses the same memory */
+    return ok && api->synchronize(r->device, err); /* the next host node uses the same memory */
 }

@@ -1,15 +1,17 @@
-/* The step of a rank away from the host: nothing in it waits for the device.
+/* The optimizer step of a rank on a device. No function waits for the device.
  *
- * What the host used to know between backward and optimizer (loss, norm, whether both are finite, the clip factor, how
- * many updates were applied) is struct zt_step_state in the device's memory (optim/step.h), and so is a table of what
- * the optimizer runs with, a row an update, which the host writes ROWS updates ahead of time:
+ * On the host, several numbers are computed between the backward phase and the optimizer: loss, norm, whether both are
+ * finite, the clipping factor, and the number of updates. On a device they are in struct zt_step_state in device memory
+ * (optim/step.h). A table in device memory holds the coefficients of the optimizer, one row per update; the host writes
+ * ROWS updates in advance:
  *
  *     host      begin 1         begin 2    end 1      begin 3    end 2
  *     device      forward backward clip update copy 1 | forward backward clip update copy 2 | ...
  *
- * A copy of the state leaves at the end of every step; the host reads it when the next one is queued. So the update a
- * step will be is not known when it is queued: at most ZT_RANK_AHEAD earlier ones may turn out to be none. The table
- * has rows for all it can be. Several ranks add losses and squares on the host, which waits for them (zt_rank_clip). */
+ * At the end of every step the state is copied to the host, which reads it after it has queued the next step. The
+ * number of the update is therefore unknown when a step is queued: up to ZT_RANK_AHEAD earlier steps may skip their
+ * update. The table has rows for all possible numbers. With several ranks the host adds losses and squares and waits
+ * for the other ranks (zt_rank_clip). */
 #include "run/rank/device_step.h"
 
 #include "base/align.h"
@@ -27,20 +29,21 @@ enum { ROWS = 256 };
 struct zt_rank_stepping {
     const struct zt_module_optimizer *optimizer;
     struct zt_step_call call;
-    struct zt_step_state *state; /* the same as the call's, to write */
-    struct zt_step_norm norm;    /* but for the loss and its samples: */
-    const struct zt_slot *last;  /* of the last micro-batch, once its loss is there; NULL: it is not this rank's */
+    struct zt_step_state *state; /* same as in the call, writable */
+    struct zt_step_norm norm;    /* complete except for the loss and its samples: */
+    const struct zt_slot
+        *last; /* slot of the last micro-batch after its loss is computed; NULL: the loss is not on this rank */
     const float *last_loss;
-    char *block, *host; /* device memory of all of them; pinned memory to fill it from */
+    char *block, *host; /* device memory of all these; pinned memory to fill it from */
     size_t block_bytes, host_bytes;
-    union zt_coefficients *table; /* pinned; its rows on the device begin at table_at */
+    union zt_coefficients *table; /* pinned; its rows start at table_at on the device */
     char *table_at;
-    struct zt_step_state *said;            /* pinned, what the host tells the device */
-    struct zt_step_state *copy;            /* pinned: [ZT_RANK_AHEAD], the state at the end of a step */
-    struct zt_event *event[ZT_RANK_AHEAD]; /* the copy is there */
-    int64_t first;                         /* update of the table's first row; -1: none is there */
+    struct zt_step_state *said;            /* pinned; state that the host writes */
+    struct zt_step_state *copy;            /* pinned: [ZT_RANK_AHEAD] state at the end of a step */
+    struct zt_event *event[ZT_RANK_AHEAD]; /* passes when the copy is complete */
+    int64_t first;                         /* update number of the table's first row; -1: not written */
     int64_t begun, ended;                  /* steps */
-    double *group_lr, *group_decay;        /* by group: factor on the rate; weight decay */
+    double *group_lr, *group_decay;        /* by group: learning rate factor; weight decay */
 };
 
 static bool tell(struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err) {
@@ -49,7 +52,7 @@ static bool tell(struct zt_rank *r, void *to, const void *from, size_t bytes, st
 
 /* ---- creation ---- */
 
-/* Tensors of the same rate and decay are a group; the number of tensor t's. */
+/* Returns the group of tensor t. Tensors with the same learning rate and weight decay are a group. */
 static int group_of(struct zt_rank *r, int t) {
     struct zt_rank_stepping *s = r->stepping;
     int g = 0;
@@ -74,7 +77,7 @@ static void fill_piece(struct zt_rank *r, const struct zt_piece *from, struct zt
         to->state[i] = from->state[i];
 }
 
-/* The ranges that are this rank's. */
+/* Lists the ranges that this rank owns. */
 static void list_squares(struct zt_rank *r) {
     struct zt_step_norm *n = &r->stepping->norm;
     struct zt_floats *x = ZT_NEW_N(r->arena, struct zt_floats, r->owned_count + 1);
@@ -88,7 +91,7 @@ static void list_squares(struct zt_rank *r) {
     }
 }
 
-/* The next part of a block, NULL while it is only being measured. */
+/* Returns the next part of a block; NULL while the block is only measured. */
 static void *take(char *block, size_t *at, size_t bytes) {
     size_t first = *at;
     *at += zt_align_64(bytes);
@@ -153,7 +156,7 @@ bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err) {
     s->group_decay = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
     s->call.piece_count = r->piece_count;
     s->call.tensor_count = r->plan->flat->tensor_count;
-    group_of(r, 0); /* there is one, also where this rank owns nothing */
+    group_of(r, 0); /* at least one group exists, even if this rank owns nothing */
     for (int i = 0; i < r->piece_count; i++)
         fill_piece(r, &r->pieces[i], &pieces[i]);
     list_squares(r);
@@ -176,7 +179,7 @@ void zt_rank_stepping_destroy(struct zt_rank *r) {
 
 /* ---- a step ---- */
 
-/* Rows of the updates `first` and on. */
+/* Writes the rows of the updates from `first` on. */
 static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     const struct zt_config *c = r->plan->job->config;
@@ -198,7 +201,7 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
            tell(r, &s->state->first, &s->said->first, sizeof s->said->first, err);
 }
 
-/* Before the first step; a checkpoint may have been loaded. */
+/* Called before the first step; a checkpoint may have been loaded. */
 static bool write_state(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     *s->said = (struct zt_step_state){
@@ -207,7 +210,7 @@ static bool write_state(struct zt_rank *r, struct zt_err *err) {
     return tell(r, s->state, s->said, sizeof *s->said, err) && r->device->api->synchronize(r->device, err);
 }
 
-/* r->updates counts as if every step underway were an update: the device's count is that or a little less. */
+/* r->updates counts every pending step as an update; the device's count is equal or slightly lower. */
 bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     bool fresh = s->first < 0;
@@ -246,12 +249,12 @@ bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const 
     struct zt_action a = { .run = add_loss, .slot = slot, .from = loss };
     if (!last)
         return zt_rank_do(r, &a, err);
-    r->stepping->last = slot; /* where both stay until it is loaded again */
+    r->stepping->last = slot; /* the slot keeps both until it is loaded again */
     r->stepping->last_loss = loss;
     return true;
 }
 
-/* Loss and squares of all ranks, through the host. */
+/* Adds loss and squares of all ranks on the host. */
 static bool share(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     int world = r->world->size;
@@ -288,7 +291,7 @@ bool zt_rank_stepping_clip(struct zt_rank *r, struct zt_err *err) {
            (s->norm.whole || (zt_rank_flush(r, err) && share(r, err) && zt_rank_do(r, &find, err)));
 }
 
-/* Trust ratios of tensors that several ranks have slices of: through the host, in rank order. */
+/* Trust ratios of tensors whose slices several ranks own, computed on the host in rank order. */
 static bool share_norms(struct zt_rank *r, const struct zt_update *u, struct zt_err *err) {
     const struct zt_step_call *c = &r->stepping->call;
     size_t bytes = (size_t)c->tensor_count * sizeof *c->norms;
@@ -308,7 +311,8 @@ static bool update(struct zt_rank *r, const struct zt_action *a, struct zt_err *
 }
 
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
-    struct zt_update u = { .config = &r->plan->job->config->optimizer, .step = 1 }; /* of it, ratio() asks the limits */
+    struct zt_update u = { .config = &r->plan->job->config->optimizer,
+                           .step = 1 }; /* ratio() reads only the limits from it */
     struct zt_action norms = { .run = find_norms }, last = { .run = update };
     bool ok = true;
     if (r->stepping->optimizer->norms)

@@ -37,7 +37,7 @@ void zt_hash_remove(const char *folder, int rank, int ranks) {
 struct zt_hash_writer {
     FILE *file;
     char *path;
-    struct zt_text step; /* of the step underway */
+    struct zt_text step; /* hashes of the current step */
 };
 
 static void put(struct zt_text *to, uint64_t value, int bytes) {
@@ -108,7 +108,7 @@ void zt_hash_writer_finish(struct zt_hash_writer *w) {
 
 /* ---- reading ---- */
 
-/* The bytes that are left; a failed take leaves `bad` set and gives zeros. */
+/* The remaining bytes of a file. A failed read sets `bad` and returns zeros. */
 struct input {
     const unsigned char *at;
     size_t left;
@@ -147,7 +147,7 @@ static bool sensible(const struct zt_hash_place *p) {
            p->data_ranks <= 65536 && p->stages <= 65536 && (uint64_t)p->data_ranks * p->stages == p->ranks;
 }
 
-/* Each tensor takes 9 bytes at least, so that a count beyond the file's size is refused before room is made for it. */
+/* Each tensor takes at least 9 bytes, so a count beyond the file's size is rejected before memory is allocated. */
 static bool read_tensors(struct zt_hash_file *f, struct input *in) {
     f->tensor_count = (uint32_t)take(in, 4);
     if (in->bad || f->tensor_count > in->left / (2 * TEXTS + 1))

@@ -1,4 +1,4 @@
-/* Each instruction of a schedule in a few lines. Nothing is allocated. */
+/* Execution of each instruction of a schedule. Nothing is allocated. */
 #include "run/rank/instruct.h"
 
 #include "base/align.h"
@@ -24,7 +24,7 @@ static bool is_computed(const struct zt_program *p, const struct zt_write_back *
     return p->place[0][w->value].in != ZT_CONSTANT;
 }
 
-/* Statistics that were computed to their places, some at a time. */
+/* Copies computed statistics to their initializers, some at a time. */
 static bool copy_back_all(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     enum { SOME = 128 };
     const struct zt_program *p = a->program->program;
@@ -63,16 +63,17 @@ static bool forward(struct zt_rank *r, const struct zt_run_program *rp, struct z
     const struct zt_program *p = rp->program;
     if (!zt_rank_derive(r, rp, err))
         return false;
+    const struct zt_command_context at = { .program = rp, .slot = slot };
     for (int i = 0; i < p->forward_count; i++)
-        if (!zt_rank_command(r, rp, slot, &p->forward[i], false, false, err))
+        if (!zt_rank_command(r, &at, &p->forward[i], err))
             return false;
     return write_back(r, rp, slot, err);
 }
 
-static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, bool accumulate,
-                     bool last, struct zt_err *err) {
-    for (int i = 0; i < rp->program->backward_count; i++)
-        if (!zt_rank_command(r, rp, slot, &rp->program->backward[i], accumulate, last, err))
+static bool backward(struct zt_rank *r, const struct zt_command_context *at, struct zt_err *err) {
+    const struct zt_program *p = at->program->program;
+    for (int i = 0; i < p->backward_count; i++)
+        if (!zt_rank_command(r, at, &p->backward[i], err))
             return false;
     return true;
 }
@@ -82,17 +83,17 @@ static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct 
 static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *slot, const struct zt_source *source,
                  struct zt_err *err) {
     const struct zt_batch *batch = NULL;
-    if ((r->away && !zt_rank_device_next(r, err)) || !zt_loader_next(loader, &batch, err))
+    if ((r->device_memory && !zt_rank_device_next(r, err)) || !zt_loader_next(loader, &batch, err))
         return false;
     if (!batch)
         return zt_fail(err, ZT_EXIT_DATA, "the data ended before the step did");
     slot->samples = batch->samples;
     slot->seed = (float)((double)batch->samples / (double)batch->step_samples);
-    if (!r->away) /* there it is known on the device */
+    if (!r->device_memory) /* on a device, the device applies the loss scale */
         slot->seed *= zt_scaling_seed(r->scaling.scale);
     for (int64_t i = 0; i < batch->rows; i++)
         slot->row_weight[i] = i < batch->samples;
-    if (r->away)
+    if (r->device_memory)
         return zt_rank_device_feed(r, slot, batch, source, err);
     char *feed = slot->feed;
     for (int i = 0; i < source->column_count; i++) {
@@ -106,11 +107,18 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
     return true;
 }
 
-static bool cross(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
-                  const struct zt_boundary_tensors *list, int peer, bool sends, struct zt_err *err) {
+/* The instructions that move stage boundary tensors, and to or from which stage. */
+static bool move_boundary(struct zt_rank *r, enum zt_instruction_op op, const struct zt_program *p,
+                          const struct zt_slot *slot, struct zt_err *err) {
+    const struct zt_boundary_tensors *list = op == ZT_DO_RECV_ACT    ? &p->recv_act
+                                             : op == ZT_DO_SEND_ACT  ? &p->send_act
+                                             : op == ZT_DO_RECV_GRAD ? &p->recv_grad
+                                                                     : &p->send_grad;
+    const bool sends = op == ZT_DO_SEND_ACT || op == ZT_DO_SEND_GRAD;
+    const int peer =
+        op == ZT_DO_RECV_ACT || op == ZT_DO_SEND_GRAD ? zt_grid_previous(&r->plan->grid) : zt_grid_next(&r->plan->grid);
     for (int i = 0; i < list->count; i++) {
-        const struct zt_place *place = &p->place[0][list->at[i].value];
-        void *at = zt_rank_at(r, slot, place, NULL);
+        void *at = zt_rank_at(r, slot, &p->place[0][list->at[i].value], NULL);
         if (sends ? !r->bulk_world->api->send(r->bulk_world, at, list->at[i].bytes, peer, err)
                   : !r->bulk_world->api->recv(r->bulk_world, at, list->at[i].bytes, peer, err))
             return false;
@@ -128,7 +136,8 @@ bool zt_rank_read_scalar(struct zt_rank *r, const struct zt_program *p, const st
     return ok;
 }
 
-/* The gradient of the loss begins with the loss scale, which a device knows; the host has put it into the seed. */
+/* The gradient of the loss starts with the loss scale. A device applies it here; the host has already multiplied the
+ * seed by it. */
 static bool scale_seed(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, struct zt_err *err) {
     return !r->stepping || !p->joint.training || p->joint.loss < 0 || zt_rank_stepping_seed(r, slot, err);
 }
@@ -159,7 +168,7 @@ static void point_random(struct zt_rank *r, const struct zt_instruction_context 
     r->random.first_sample = (uint64_t)(r->first_sample + micro_batch * together + r->plan->grid.data_rank * rows);
 }
 
-/* Whether the instruction is the device's alone: neither data nor other ranks. */
+/* Whether the instruction involves only the device: no data and no other ranks. */
 static bool is_own(const struct zt_rank *r, enum zt_instruction_op op) {
     bool computes = op == ZT_DO_FORWARD || op == ZT_DO_BACKWARD;
     return computes || (r->world->size == 1 && op != ZT_DO_LOAD);
@@ -196,31 +205,28 @@ bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t,
                : at->op == ZT_DO_GATHER_ACT ? zt_rank_gather_act(r, &share, err)
                                             : zt_rank_scatter_grad(r, &share, err);
     case ZT_DO_RECV_ACT:
-        return cross(r, p, slot, &p->recv_act, zt_grid_previous(&r->plan->grid), false, err);
+    case ZT_DO_SEND_ACT:
+    case ZT_DO_RECV_GRAD:
+    case ZT_DO_SEND_GRAD:
+        return move_boundary(r, at->op, p, slot, err);
     case ZT_DO_FORWARD:
         return scale_seed(r, p, slot, err) && forward(r, rp, slot, err) && add_loss(r, p, slot, last, err);
-    case ZT_DO_SEND_ACT:
-        return cross(r, p, slot, &p->send_act, zt_grid_next(&r->plan->grid), true, err);
-    case ZT_DO_RECV_GRAD:
-        return cross(r, p, slot, &p->recv_grad, zt_grid_next(&r->plan->grid), false, err);
     case ZT_DO_BACKWARD:
-        return backward(r, rp, slot, !first, last, err);
+        return backward(r, &(struct zt_command_context){ rp, slot, !first, last }, err);
     case ZT_DO_BACKWARD_INPUT:
     case ZT_DO_BACKWARD_WEIGHT:
         return zt_fail(err, ZT_EXIT_RUN, "%s: programs do not split backward yet", zt_instruction_name(at->op));
-    case ZT_DO_SEND_GRAD:
-        return cross(r, p, slot, &p->send_grad, zt_grid_previous(&r->plan->grid), true, err);
-    case ZT_DO_REDUCE: /* over data ranks it is done behind backward, where the hooks put it */
+    case ZT_DO_REDUCE: /* the hooks place the reduction over data-parallel ranks behind the backward phase */
         return zt_rank_tie_gradients(r, err);
     case ZT_DO_CLIP:
         return zt_rank_clip(r, err);
     case ZT_DO_STEP:
-        return (!r->stepping && !r->finite) || zt_rank_update(r, err); /* a device leaves it out by itself */
+        return (!r->stepping && !r->finite) || zt_rank_update(r, err); /* a device skips the update by itself */
     case ZT_DO_GATHER:
         if (r->finite && !zt_rank_tie_weights(r, err))
             return false;
         for (int i = 0; r->finite && i < r->after_step_count; i++)
-            if (!zt_rank_command(r, NULL, NULL, &r->after_step[i], false, true, err))
+            if (!zt_rank_command(r, &(struct zt_command_context){ .last = true }, &r->after_step[i], err))
                 return false;
         return true;
     case ZT_INSTRUCTION_OPS:

@@ -1,10 +1,10 @@
-/* The instructions of a schedule, one at a time. */
+/* Execution of the instructions of a schedule. */
 #ifndef ZT_RUN_RANK_INSTRUCT_H
 #define ZT_RUN_RANK_INSTRUCT_H
 
 #include "run/rank/blocks.h"
 
-/* What instructions run on: the micro-batches of a step, or one of an evaluation. */
+/* The context of an instruction: the micro-batches of a step or of an evaluation. */
 struct zt_instruction_context {
     struct zt_loader *loader;
     const struct zt_source *source;
@@ -12,13 +12,15 @@ struct zt_instruction_context {
     bool training;
 };
 
+/* Executes one instruction `at`. */
 bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t, const struct zt_instruction *at,
                       struct zt_err *err);
 
-/* What chunk `chunk` runs for the last micro-batch of the turn, or another; NULL: nothing. */
+/* Returns the program of chunk `chunk` for the last micro-batch of the step or another one; NULL: the chunk has none.
+ */
 const struct zt_program *zt_instruction_program(const struct zt_rank *r, const struct zt_instruction_context *t,
                                                 int chunk, bool last);
-/* A float scalar of the slot, 0 where `value` is -1. */
+/* Reads a float scalar of the slot; 0 if `value` is -1. */
 bool zt_rank_read_scalar(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, int value,
                          double *to, struct zt_err *err);
 

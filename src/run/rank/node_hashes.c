@@ -1,6 +1,5 @@
-/* Hashes of what the nodes of a rank read of weights and gave, where the config asks for them (hashes.h). Nodes that
- * make derived values (packed weights) are left out: what they give is another form of a weight, and its readers are
- * heard anyway. */
+/* Hashes of the weights and outputs of a rank's nodes, if the config requests them (hashes.h). Nodes of derived values
+ * (packed weights) are left out: their outputs are other forms of weights, and the nodes that read them are hashed. */
 #include "run/rank/node_hashes.h"
 
 #include "base/map.h"
@@ -16,25 +15,25 @@ struct zt_rank_hashes {
     struct zt_hash_writer *to;
     uint32_t step; /* from 1 */
     int **first;   /* [program][node]: number of the tensor of its first view, -1: not hashed */
-    void *copy;    /* of a tensor, where the rank's memory is not the host's */
+    void *copy;    /* host copy of a tensor in device memory */
 };
 
-static bool is_weight(const struct zt_training_graph *joint, int value, const struct zt_place *place) {
+static bool is_weight(const struct zt_training_graph *training_graph, int value, const struct zt_place *place) {
     bool weight = place->in == ZT_DERIVED || place->in == ZT_STATISTICS;
-    for (int i = 0; i < joint->param_count && !weight; i++)
-        weight = joint->params[i] == value;
+    for (int i = 0; i < training_graph->param_count && !weight; i++)
+        weight = training_graph->params[i] == value;
     return weight;
 }
 
-/* Whether view `i` of a node, inputs first, is hashed: all it gives and the weights it reads, without which a change
- * too small for its outputs would be seen steps later. */
+/* Whether view `i` of a node (inputs first) is hashed: all outputs, and the weights it reads. Without the weights, a
+ * change too small for the outputs would only be seen steps later. */
 static bool hashed(const struct zt_run_program *rp, int n, int i) {
     const struct zt_ready *ready = &rp->ready[n];
-    const struct zt_training_graph *joint = &rp->program->joint;
+    const struct zt_training_graph *training_graph = &rp->program->joint;
     const struct zt_place *place = ready->place[i];
     if (!place || place->in == ZT_NOWHERE || place->in == ZT_CONSTANT)
         return false;
-    return i >= ready->call.in_count || is_weight(joint, joint->graph->nodes[n]->in[i], place);
+    return i >= ready->call.in_count || is_weight(training_graph, training_graph->graph->nodes[n]->in[i], place);
 }
 
 static int view_count(const struct zt_ready *ready) {
@@ -43,7 +42,7 @@ static int view_count(const struct zt_ready *ready) {
 
 typedef ZT_VEC(struct zt_hash_tensor) tensors;
 
-/* A view that is not hashed takes a number too and has no name. */
+/* A view that is not hashed has a number too, but no name. */
 static void list_node(struct zt_rank_hashes *h, const struct zt_run_program *rp, int n, bool backward, tensors *list) {
     const struct zt_graph *g = rp->program->joint.graph;
     const struct zt_node *node = g->nodes[n];
@@ -62,9 +61,11 @@ static void list_node(struct zt_rank_hashes *h, const struct zt_run_program *rp,
     }
 }
 
-static void list_commands(struct zt_rank_hashes *h, const struct zt_run_program *rp, int *first,
-                          const struct zt_command *at, int count, bool backward, tensors *list) {
-    for (int i = 0; i < count; i++) {
+static void list_commands(struct zt_rank_hashes *h, const struct zt_run_program *rp, int *first, bool backward,
+                          tensors *list) {
+    const struct zt_program *p = rp->program;
+    const struct zt_command *at = backward ? p->backward : p->forward;
+    for (int i = 0; i < (backward ? p->backward_count : p->forward_count); i++) {
         if (at[i].kind != ZT_RUN_NODE || first[at[i].node] >= 0)
             continue;
         first[at[i].node] = list->count;
@@ -77,8 +78,8 @@ static void list_program(struct zt_rank_hashes *h, const struct zt_run_program *
     *first = ZT_NEW_N(h->arena, int, p->joint.graph->node_count + 1);
     for (int n = 0; n <= p->joint.graph->node_count; n++)
         (*first)[n] = -1;
-    list_commands(h, rp, *first, p->forward, p->forward_count, false, list);
-    list_commands(h, rp, *first, p->backward, p->backward_count, true, list);
+    list_commands(h, rp, *first, false, list);
+    list_commands(h, rp, *first, true, list);
 }
 
 static size_t largest(const struct zt_rank *r) {
@@ -109,7 +110,7 @@ bool zt_rank_hashes_create(struct zt_rank *r, const char *folder, struct zt_err 
     for (int p = 0; p < r->program_count; p++)
         if (r->programs[p].program->joint.training)
             list_program(h, &r->programs[p], &h->first[p], &list);
-    h->copy = r->away ? zt_malloc(largest(r)) : NULL;
+    h->copy = r->device_memory ? zt_malloc(largest(r)) : NULL;
     h->to = zt_hash_writer_create(folder, &place, list.at, list.count, err);
     zt_vec_finish(&list);
     return h->to != NULL;

@@ -1,6 +1,6 @@
-/* The first NaN of the step, in the order in which the rank runs, or else the first infinity, is followed back through
- * inputs that are not finite to the node, the weights or the column of the data where they begin: Exp overflows, and
- * nodes later inf - inf is NaN. The -inf of a constant is how models mask: it is not followed. */
+/* The first NaN of the step in execution order, or else the first infinity, is followed back through non-finite inputs
+ * to its origin: a node, a weight or a column of the data. For example, Exp overflows, and later inf - inf is NaN.
+ * Constants with -inf are not followed, because models use them as masks. */
 #include "run/rank/node_trace.h"
 
 #include "ops/kernel/layout.h"
@@ -11,9 +11,9 @@
 enum { IS_NAN = 1, IS_INF = 2, IS_MINUS_INF = 4, KNOWN = 8 };
 
 struct zt_rank_tracing {
-    unsigned char **status;               /* [program][(slots + 1) x values]: of what nodes gave */
-    struct zt_trace_origin nan, infinity; /* the first ones */
-    void *copy;                           /* of a tensor, where the rank's memory is not the host's */
+    unsigned char **status;               /* [program][(slots + 1) x values]: status of node outputs */
+    struct zt_trace_origin nan, infinity; /* the first of each */
+    void *copy;                           /* host copy of a tensor in device memory */
     size_t copy_bytes;
 };
 
@@ -29,7 +29,7 @@ unsigned zt_trace_status(enum zt_dtype dtype, const void *data, int64_t count) {
     return status;
 }
 
-/* In a layout of blocks the padding counts too: kernels leave zeros there. */
+/* In blocked layouts the padding counts too: kernels write zeros there. */
 static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status, struct zt_err *err) {
     struct zt_rank_tracing *t = r->tracing;
     size_t bytes = zt_view_bytes(view);
@@ -37,7 +37,7 @@ static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status
     *status = 0;
     if (!data || !bytes || !zt_dtype_in(view->dtype, ZT_ANY_FLOAT))
         return true;
-    if (r->away) {
+    if (r->device_memory) {
         if (bytes > t->copy_bytes) {
             free(t->copy);
             t->copy = zt_malloc(t->copy_bytes = bytes);
@@ -59,8 +59,8 @@ static unsigned char *status_at(const struct zt_rank *r, const struct zt_run_pro
     return r->tracing->status[rp - r->programs] + (size_t)at * (size_t)values;
 }
 
-/* The status of input `i` of a node that has just run: as its node left it, else as it lies there now, which is as it
- * was: no node writes to what it was not given by a node. */
+/* The status of input `i` of a node that has just run: as recorded after its producer, otherwise as in memory now,
+ * which has not changed because no node writes to such values. */
 static bool look_at_input(struct zt_rank *r, const struct zt_run_program *rp, unsigned char *status, int n, int i,
                           struct zt_err *err) {
     const struct zt_ready *ready = &rp->ready[n];
@@ -70,7 +70,8 @@ static bool look_at_input(struct zt_rank *r, const struct zt_run_program *rp, un
     if (value < 0 || status[value] & KNOWN || !place)
         return true;
     const bool stays = place->in == ZT_FED || place->in == ZT_PARAMETERS || place->in == ZT_STATISTICS ||
-                       place->in == ZT_DERIVED || (place->in == ZT_CONSTANT && !ready->views[i].layout && !r->away);
+                       place->in == ZT_DERIVED ||
+                       (place->in == ZT_CONSTANT && !ready->views[i].layout && !r->device_memory);
     if (stays && !look(r, &ready->views[i], &found, err))
         return false;
     status[value] = (unsigned char)(found | KNOWN);
@@ -91,7 +92,8 @@ static bool is_mask(const struct zt_graph *g, const unsigned char *status, int v
     return false;
 }
 
-/* The input from which a node has what is not finite, NaN before infinities; -1: it made that itself. */
+/* Returns the input from which the node got its non-finite values, NaN before infinities; -1: the node produced them.
+ */
 static int worst_input(const struct zt_graph *g, const unsigned char *status, int n) {
     static const unsigned order[] = { IS_NAN, IS_INF, IS_MINUS_INF };
     const struct zt_node *node = g->nodes[n];

@@ -1,11 +1,12 @@
-/* Trust ratios of tensors that several ranks hold slices of. */
+/* Trust ratios of tensors whose slices belong to several ranks. */
 #ifndef ZT_RUN_RANK_NORMS_H
 #define ZT_RUN_RANK_NORMS_H
 
 #include "run/rank/blocks.h"
 
-/* Trust ratios: each data rank puts the norms of its slices of every tensor, [tensor][2], at its own place, all others
- * being 0; then, collectively, they are added in rank order and r->ratios is what the optimizer's row makes of them. */
+/* Each data-parallel rank writes the norms of its slices of every tensor, [tensor][2], to the memory that
+ * zt_rank_own_norms() returns; the other ranks' parts are 0. zt_rank_share_norms() adds the norms in rank order
+ * (collective) and sets r->ratios with the optimizer's function. */
 double *zt_rank_own_norms(struct zt_rank *r);
 bool zt_rank_share_norms(struct zt_rank *r, const struct zt_update *u, struct zt_err *err);
 

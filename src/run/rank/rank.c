@@ -48,7 +48,7 @@ static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
                                     .workspace = r->workspace,
                                     .threads = r->device->threads,
                                     .random = &r->random,
-                                    .peers = &r->peers,
+                                    .peers = &r->group,
                                     .device = r->device,
                                     .path = &ready->path };
     ready->path = p->prepared[n].path;
@@ -88,8 +88,7 @@ static bool allocate(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
-/* Collectives go over whole gradients, and over whole parameters where the optimizer is sharded
- * (parallel/schedule/hooks.c). */
+/* Collectives use whole gradients, and whole parameters if the optimizer is sharded (parallel/schedule/hooks.c). */
 static bool share(struct zt_rank *r, struct zt_err *err) {
     const struct zt_comm_api *api = r->data->api;
     const struct zt_sharding *s = r->plan->sharding;
@@ -131,8 +130,8 @@ static int64_t sample_bytes(const struct zt_source *source, int column) {
     return source && column < source->column_count ? (int64_t)source->column[column].sample_bytes : 0;
 }
 
-/* Where more than one micro-batch is in flight the loader's buffer is gone before backward reads it: each slot keeps a
- * copy. So it does where the device has memory of its own. */
+/* Bytes of a slot's copy of the input columns. With several micro-batches in flight, or with device memory, the
+ * loader's buffer is reused before the backward phase reads it, so each slot keeps a copy. */
 static int64_t feed_bytes(const struct zt_rank_plan *p, const struct zt_device *device) {
     bool copies = p->keeps_input || device->module;
     int64_t bytes = 0;
@@ -143,7 +142,7 @@ static int64_t feed_bytes(const struct zt_rank_plan *p, const struct zt_device *
     return device->module ? zt_rank_device_feed_bytes(bytes, largest_rows(p)) : bytes;
 }
 
-/* The first tensor that ends behind flat index `at`. */
+/* Returns the first tensor that ends after flat index `at`. */
 static int tensor_at(const struct zt_flat *flat, int64_t at) {
     int low = 0, high = flat->tensor_count;
     while (low < high) {
@@ -197,7 +196,7 @@ static void make_pieces(struct zt_rank *r) {
             r->bound[b * (flat->ranks + 1) + k] = zt_slice_first(flat, b, k) - flat->bucket[b];
 }
 
-/* An all_gather moves at most allgather_bucket_size elements (whole blocks; 0: a bucket at once). */
+/* Divides buckets for all_gathers of at most allgather_bucket_size elements (whole blocks; 0: whole buckets). */
 static void make_moving(struct zt_rank *r) {
     const struct zt_flat *flat = r->plan->flat;
     int64_t most = r->plan->job->config->zero.allgather_bucket_size, stride = flat->ranks + 1;
@@ -249,7 +248,7 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
-/* param_groups: the last group whose pattern matches counts, as a later line overrides an earlier one. */
+/* param_groups: the last group whose pattern matches is used. */
 static void make_groups(struct zt_rank *r) {
     const struct zt_config *c = r->plan->job->config;
     const struct zt_flat *flat = r->plan->flat;
@@ -274,9 +273,9 @@ static bool sum_over_ranks(void *with, double *values, int count, struct zt_err 
     return data->api->sum(data, values, count, err);
 }
 
-/* What the step needs on a device with memory of its own. */
+/* Opens the state of the optimizer step on a device. */
 static bool open_step(struct zt_rank *r, struct zt_err *err) {
-    if (!r->away || !r->plan->train.count || !r->row)
+    if (!r->device_memory || !r->plan->train.count || !r->row)
         return true;
     zt_rank_graphs_create(r);
     return zt_rank_stepping_create(r, err);
@@ -295,7 +294,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                            .scaling = zt_scaling_of(plan->job->config) };
     r->bulk_world = world;
     r->bulk_data = data;
-    r->peers = (struct zt_group){ data, sum_over_ranks };
+    r->group = (struct zt_group){ data, sum_over_ranks };
     r->feed_bytes = feed_bytes(plan, device);
     r->feed_rows = largest_rows(plan);
     r->random.seed = (uint64_t)plan->job->config->seed;
@@ -313,7 +312,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->scalars = ZT_NEW_N(arena, double, world->size + 1 + ZT_REQUESTS);
     r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
     r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
-    if (zt_rank_device_create(r, err) && open_step(r, err) && (!r->away || zt_rank_stored_create(r, err)) &&
+    if (zt_rank_device_create(r, err) && open_step(r, err) && (!r->device_memory || zt_rank_stored_create(r, err)) &&
         place_weights(r, err))
         return r;
     zt_rank_destroy(r);

@@ -1,6 +1,6 @@
-/* A running rank: it allocates five blocks of the sizes that its plan gives (plan/rank_plan.h) and nothing after that:
- * parameters (with statistics and derived weights), gradients, optimizer, activations, workspace. What it does with
- * them is in step.h, evaluate.h and collect.h; its inside is in blocks.h. */
+/* A running rank. It allocates five memory blocks of the sizes in its plan (plan/rank_plan.h): parameters (with
+ * statistics and derived weights), gradients, optimizer, activations, workspace. It allocates nothing afterwards. Its
+ * operations are in step.h, evaluate.h and collect.h, its internals in blocks.h. */
 #ifndef ZT_RUN_RANK_RANK_H
 #define ZT_RUN_RANK_RANK_H
 
@@ -9,33 +9,35 @@
 #include "parallel/comm/comm.h"
 #include "plan/rank_plan.h"
 
-struct zt_rank; /* a running rank */
+struct zt_rank;
 struct zt_stop;
 
-/* `world` and `data` (the data-parallel group of the stage) are borrowed. Places the initial weights. */
+/* Creates a rank and places the initial weights. `world` and `data` (the data-parallel group of the stage) are
+ * borrowed. */
 struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
                                struct zt_comm *data, struct zt_err *err);
 void zt_rank_destroy(struct zt_rank *rank);
-/* Warns of nodes that ran another way than they were planned (struct zt_path). */
+/* Prints a warning for each node whose implementation differs from the planned one (struct zt_path). */
 void zt_rank_warn_paths(const struct zt_rank *rank, const struct zt_log *log);
 
-/* From now on the rank passes on the requests of this process in the reduction of its steps (stop.h); borrowed. Of the
- * ranks of one process one does. */
+/* From now on the rank forwards the stop and save requests of this process in the reduction of its steps (stop.h).
+ * `stop` is borrowed. Exactly one rank of a process does this. */
 void zt_rank_watch(struct zt_rank *rank, struct zt_stop *stop);
 
-int64_t zt_rank_updates(const struct zt_rank *rank); /* optimizer steps applied since the model file */
+/* Returns the number of optimizer updates since the model file. */
+int64_t zt_rank_updates(const struct zt_rank *rank);
 
-/* What one optimizer step gave. */
+/* The result of an optimizer step. */
 struct zt_step_result {
     double loss, grad_norm, lr;
-    int stop;                      /* signal that all ranks are to save and stop for; 0: none */
-    bool save;                     /* they are to save */
+    int stop;                      /* the signal for which all ranks save and stop; 0: none */
+    bool save;                     /* all ranks save a checkpoint */
     int64_t samples, epoch, batch; /* batch: index in the epoch */
-    double loss_scale;             /* that it was run with */
-    struct zt_scaling scaling;     /* behind it */
+    double loss_scale;             /* loss scale of the step */
+    struct zt_scaling scaling;     /* loss scale state after the step */
     bool finite;
 };
-/* Steps that may be begun and not ended (step.h). */
+/* Largest number of steps that may be begun and not ended (step.h). */
 enum { ZT_RANK_AHEAD = 2 };
 
 #endif

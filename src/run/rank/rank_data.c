@@ -4,7 +4,8 @@
 #include "run/rank/device_memory.h"
 #include "run/rank/stored_data.h"
 
-/* A device beside the host leaves the compute threads idle, but for nodes that have no kernel there. */
+/* Returns the number of reading threads. With a device, the compute threads of the host are idle except for nodes
+ * without a kernel on the device. */
 static int readers(const struct zt_rank *r) {
     const int cores = zt_parallel_cores();
     return zt_loader_readers(cores, r->device->module ? cores / 2 : r->device->threads);
@@ -28,7 +29,7 @@ bool zt_rank_loader(struct zt_rank *r, bool training, int64_t first, int64_t ste
                                              training ? steps - first : (p->eval_samples + together - 1) / together,
                                          .readers = readers(r) };
     options.depth = zt_loader_depth(options.source, options.micro_batch);
-    if (r->away)
+    if (r->device_memory)
         zt_rank_device_loads(r, &options);
     *to = NULL;
     return (p->replicas && p->grid.rank != 0) || (*to = zt_loader_create(&options, err)) != NULL;
@@ -36,9 +37,9 @@ bool zt_rank_loader(struct zt_rank *r, bool training, int64_t first, int64_t ste
 
 void zt_rank_say_data(const struct zt_rank *r, const struct zt_log *log) {
     const int count = readers(r);
-    const int64_t brings[2] = { zt_rank_brings(r, true), zt_rank_brings(r, false) };
+    const int64_t fed_bytes[2] = { zt_rank_fed_bytes(r, true), zt_rank_fed_bytes(r, false) };
     if (r->stored)
-        zt_rank_stored_say(r, count, brings, log);
+        zt_rank_stored_say(r, count, fed_bytes, log);
     else
         zt_say(log, ZT_LOG_DEBUG, "micro-batches are read by %d thread%s", count, count > 1 ? "s" : "");
 }

@@ -1,15 +1,15 @@
-/* Where a rank's micro-batches come from. */
+/* The source of a rank's micro-batches. */
 #ifndef ZT_RUN_RANK_RANK_DATA_H
 #define ZT_RUN_RANK_RANK_DATA_H
 
 #include "data/data.h"
 #include "run/rank/rank.h"
 
-/* What this rank reads of the training data from step `first` to the end of step `steps` - 1, or of all evaluation
- * data. To be destroyed before the rank; *to is NULL where rank 0 reads for it. */
+/* Opens a loader for this rank's part of the training data from step `first` to before step `steps`, or of all
+ * evaluation data. It must be destroyed before the rank. *to is NULL if rank 0 loads for this rank. */
 bool zt_rank_loader(struct zt_rank *rank, bool training, int64_t first, int64_t steps, struct zt_loader **to,
                     struct zt_err *err);
-/* Says how many threads read, which data stay in the device's memory, and why others do not. */
+/* Prints the number of reading threads, which data are in device memory, and why others are not. */
 void zt_rank_say_data(const struct zt_rank *rank, const struct zt_log *log);
 
 #endif

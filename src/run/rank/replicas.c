@@ -1,16 +1,18 @@
-/* Mode dp, as torch.nn.DataParallel: what travels between device 0, rank 0, and the replicas, itself one of them, in
- * every micro-batch. Rank 0 loads all rows; replica k takes rows [k n, k n + n) of them, n being those of its program:
+/* Mode dp, as torch.nn.DataParallel: the transfers of every micro-batch between device 0, which is rank 0, and the
+ * replicas, of which rank 0 is one. Rank 0 loads all rows; replica k gets rows [k n, k n + n), where n is the number of
+ * rows of its program:
  *
- *     8 samples on 3 replicas, n = 3       | 0 1 2 | 3 4 5 | 6 7 . |       the last one's third row repeats sample 0
+ *     8 samples on 3 replicas, n = 3       | 0 1 2 | 3 4 5 | 6 7 . |       the third row of the last one repeats sample
+ * 0
  *
- * Rows that repeat are not gathered, so that the loss never sees them, and their gradient is zero. */
+ * Repeated rows are not gathered: the loss does not read them, and their gradient is zero. */
 #include "run/rank/replicas.h"
 
 #include "base/align.h"
 
-enum { MODEL = 0, LOSS = 1 }; /* slots */
+enum { MODEL = 0, LOSS = 1 }; /* slot numbers */
 
-/* Samples of replica k. */
+/* Returns the number of samples of replica k. */
 static int64_t share_of(const struct zt_share *s, int k) {
     int64_t rows = s->model->joint.rows, left = s->piece - k * rows;
     return left < 0 ? 0 : left < rows ? left : rows;
@@ -57,7 +59,7 @@ bool zt_rank_scatter(struct zt_rank *r, const struct zt_share *s, struct zt_err 
         if (j->columns[i] < 0)
             continue;
         if (r->world->rank == 0) {
-            slot->fed[i] = r->slots[LOSS].fed[i]; /* its rows stand first */
+            slot->fed[i] = r->slots[LOSS].fed[i]; /* its rows come first */
             if (!send_rows(r, s, i, err))
                 return false;
             continue;

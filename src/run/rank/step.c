@@ -1,4 +1,4 @@
-/* The step: a list of instructions. Nothing is allocated. */
+/* The step as a list of instructions. Nothing is allocated. */
 #include "run/rank/step.h"
 
 #include "run/rank/device_step.h"
@@ -22,9 +22,9 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     result->lr = zt_rate_at(p->job->config, r->updates).lr;
     if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, tail, err)))
         return false;
-    struct zt_instruction_context turn = { loader, p->source, shape, true };
+    struct zt_instruction_context context = { loader, p->source, shape, true };
     for (int i = 0; i < schedule->count; i++)
-        if (!zt_rank_instruct(r, &turn, &schedule->at[i], err))
+        if (!zt_rank_instruct(r, &context, &schedule->at[i], err))
             return false;
     result->loss = r->loss / (double)shape->samples;
     result->grad_norm = r->norm;

@@ -14,22 +14,22 @@ enum { SIGNALS = sizeof signals / sizeof *signals };
 
 struct zt_stop {
     pthread_t thread;
-    sigset_t watched, before; /* before: the mask of the thread that created it */
+    sigset_t watched, before; /* before: signal mask of the thread that created it */
     struct sigaction actions[SIGNALS];
     bool supervised;
     atomic_bool armed, save, ends;
-    atomic_int signal; /* to stop for; 0: none yet */
+    atomic_int signal; /* signal to stop for; 0: none */
 };
 
 void zt_stop_prepare(void) {
-    sigset_t kept;
-    sigemptyset(&kept);
-    sigaddset(&kept, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &kept, NULL);
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* To whoever took the launcher's signals before (parallel/launch/supervisor_channel.h). */
+/* Passes a signal on to the launcher's handler that was installed before (parallel/launch/supervisor_channel.h). */
 static void hand_on(const struct zt_stop *s, int signal) {
     for (int i = 0; i < SIGNALS; i++)
         if (signals[i] == signal && s->actions[i].sa_handler != SIG_DFL && s->actions[i].sa_handler != SIG_IGN)
@@ -55,7 +55,7 @@ static void *watch(void *arg) {
     return NULL;
 }
 
-/* Never called: the signals are blocked. That there is one says that this process decides what they mean. */
+/* Never called, because the signals are blocked. Installing it shows that this process handles them. */
 static void handler(int signal) {
     (void)signal;
 }
@@ -72,7 +72,7 @@ struct zt_stop *zt_stop_create(bool supervised, struct zt_err *err) {
     struct sigaction handled = { .sa_handler = handler };
     s->supervised = supervised;
     sigemptyset(&s->watched);
-    sigaddset(&s->watched, SIGRTMIN); /* wakes the thread that waits */
+    sigaddset(&s->watched, SIGRTMIN); /* wakes the waiting thread */
     for (int i = 0; i < SIGNALS; i++)
         if (sigaction(signals[i], NULL, &s->actions[i]) == 0 && (supervised || s->actions[i].sa_handler != SIG_IGN))
             sigaddset(&s->watched, signals[i]);
@@ -92,7 +92,7 @@ struct zt_stop *zt_stop_create(bool supervised, struct zt_err *err) {
 void zt_stop_destroy(struct zt_stop *s) {
     if (!s)
         return;
-    /* no pthread_cancel(), which loads a library and ends the process where there is no memory for it */
+    /* pthread_cancel() would load a library and end the process if memory is missing */
     atomic_store(&s->ends, true);
     pthread_kill(s->thread, SIGRTMIN);
     pthread_join(s->thread, NULL);

@@ -7,32 +7,32 @@
 #include <string.h>
 
 enum {
-    SHARE = 2 /* of the free memory at most 1/SHARE */,
-    CHUNK = 4 << 20 /* bytes of a copy at most, but a sample */
+    SHARE = 2 /* at most 1/SHARE of the free memory */,
+    CHUNK = 4 << 20 /* largest bytes of a copy, except for a single sample */
 };
 
 /* Training or evaluation data. */
-struct kept {
+struct data_set {
     const struct zt_source *source; /* NULL: there are none */
-    char *block;                    /* of the device; NULL: they do not stay, for the reason `why` */
+    char *block;                    /* device memory; NULL: not stored, for the reason `why` */
     size_t bytes;
     struct zt_gather gather[ZT_COLUMNS];
     char why[ZT_ERR_TEXT];
 };
 
 struct zt_rank_stored {
-    struct kept kept[2]; /* training, evaluation */
+    struct data_set sets[2]; /* training, evaluation */
 };
 
 static const struct zt_device_api *api_of(const struct zt_rank *r) {
     return r->device->api;
 }
 
-/* ---- whether they stay ---- */
+/* ---- the decision to store ---- */
 
-/* Lays out columns and tables; in the block where that is there. False where 32 bits do not count the bytes of a sample
- * that are looked up. */
-static bool lay_out(struct kept *k) {
+/* Lays out columns and tables in the block, if it exists. Returns false if the decoded bytes of a sample exceed 32
+ * bits. */
+static bool lay_out(struct data_set *k) {
     const struct zt_source *s = k->source;
     size_t at = 0;
     for (int c = 0; c < s->column_count; c++) {
@@ -51,32 +51,33 @@ static bool lay_out(struct kept *k) {
     return true;
 }
 
-static bool fits(const struct zt_rank *r, struct kept *k, struct zt_err *err) {
+static bool fits(const struct zt_rank *r, struct data_set *k, struct zt_err *err) {
     char text[2][32];
     size_t left;
     if (!k->source->format->stored)
-        return zt_fail(err, ZT_EXIT_RUN, "format \"%s\" keeps no samples", k->source->format->name);
+        return zt_fail(err, ZT_EXIT_RUN, "format \"%s\" cannot be held on the device", k->source->format->name);
     if (!r->device->module->gather || !api_of(r)->room)
         return zt_fail(err, ZT_EXIT_RUN, "device %s cannot gather samples", api_of(r)->name);
     if (zt_source_stored_bytes(k->source) < 0 || !lay_out(k))
-        return zt_fail(err, ZT_EXIT_RUN, "they fit no memory");
+        return zt_fail(err, ZT_EXIT_RUN, "the data exceed the address space");
     return api_of(r)->room(r->device, &left, err) &&
            (k->bytes <= left / SHARE ||
-            zt_fail(err, ZT_EXIT_RUN, "they take %s as they are stored, more than half of the %s that are free",
+            zt_fail(err, ZT_EXIT_RUN,
+                    "the data need %s in their stored format, more than half of the %s of free memory",
                     zt_format_bytes(text[0], (double)k->bytes), zt_format_bytes(text[1], (double)left)));
 }
 
-/* ---- bringing them there ---- */
+/* ---- copying ---- */
 
-/* Two pieces of pinned memory by turns: one is filled while the other is copied. */
-struct ferry {
+/* Two buffers of pinned memory: one is filled while the other is copied. */
+struct staging {
     char *memory;
-    size_t bytes; /* of a piece */
+    size_t bytes; /* bytes of a buffer */
     struct zt_event *sent[2];
     int64_t count;
 };
 
-static bool ferry_open(struct zt_rank *r, const struct kept *k, struct ferry *f, struct zt_err *err) {
+static bool staging_open(struct zt_rank *r, const struct data_set *k, struct staging *f, struct zt_err *err) {
     f->bytes = CHUNK;
     for (int c = 0; c < k->source->column_count; c++)
         if (k->gather[c].bytes > f->bytes)
@@ -86,7 +87,7 @@ static bool ferry_open(struct zt_rank *r, const struct kept *k, struct ferry *f,
            (f->sent[1] = api_of(r)->event_create(r->device, err)) != NULL;
 }
 
-static void ferry_close(struct zt_rank *r, struct ferry *f) {
+static void staging_close(struct zt_rank *r, struct staging *f) {
     struct zt_err ignored = { 0 };
     for (int i = 0; i < 2; i++)
         if (f->sent[i]) {
@@ -97,20 +98,21 @@ static void ferry_close(struct zt_rank *r, struct ferry *f) {
         api_of(r)->free_host(r->device, f->memory, 2 * f->bytes);
 }
 
-static bool send_column(struct zt_rank *r, const struct kept *k, int column, struct ferry *f, struct zt_err *err) {
+static bool send_column(struct zt_rank *r, const struct data_set *k, int column, struct staging *f,
+                        struct zt_err *err) {
     const struct zt_source *s = k->source;
     const struct zt_gather *g = &k->gather[column];
     const int64_t most = g->bytes ? (int64_t)(f->bytes / g->bytes) : s->samples;
     for (int64_t first = 0; first < s->samples; first += most) {
         const int64_t count = s->samples - first < most ? s->samples - first : most;
-        const int turn = (int)(f->count++ % 2);
-        char *piece = f->memory + (size_t)turn * f->bytes;
-        if (!api_of(r)->wait(r->device, f->sent[turn], err))
+        const int buffer = (int)(f->count++ % 2);
+        char *piece = f->memory + (size_t)buffer * f->bytes;
+        if (!api_of(r)->wait(r->device, f->sent[buffer], err))
             return false;
         s->format->keep(s, column, first, count, piece);
         if (!api_of(r)->to_device(r->device, (char *)g->from + (size_t)first * g->bytes, piece,
                                   (size_t)count * g->bytes, err) ||
-            !api_of(r)->record(r->device, f->sent[turn], err))
+            !api_of(r)->record(r->device, f->sent[buffer], err))
             return false;
     }
     const struct zt_stored stored = s->format->stored(s, column);
@@ -118,17 +120,17 @@ static bool send_column(struct zt_rank *r, const struct kept *k, int column, str
                                              (size_t)g->planes * ZT_LEVELS * g->element_bytes, err);
 }
 
-static bool send(struct zt_rank *r, const struct kept *k, struct zt_err *err) {
-    struct ferry ferry = { 0 };
-    bool ok = ferry_open(r, k, &ferry, err);
+static bool send(struct zt_rank *r, const struct data_set *k, struct zt_err *err) {
+    struct staging ferry = { 0 };
+    bool ok = staging_open(r, k, &ferry, err);
     for (int c = 0; ok && c < k->source->column_count; c++)
         ok = send_column(r, k, c, &ferry, err);
     ok = ok && api_of(r)->synchronize(r->device, err); /* tables are not pinned */
-    ferry_close(r, &ferry);
+    staging_close(r, &ferry);
     return zt_source_intact(k->source, err) && ok;
 }
 
-static bool keep(struct zt_rank *r, struct kept *k, struct zt_err *err) {
+static bool store(struct zt_rank *r, struct data_set *k, struct zt_err *err) {
     struct zt_err why = { 0 };
     if (k->source && fits(r, k, &why))
         k->block = api_of(r)->allocate(r->device, k->bytes, "data as they are stored", &why);
@@ -136,33 +138,33 @@ static bool keep(struct zt_rank *r, struct kept *k, struct zt_err *err) {
     return !k->block || (lay_out(k) && send(r, k, err));
 }
 
-/* ---- what others see ---- */
+/* ---- interface ---- */
 
 bool zt_rank_stored_create(struct zt_rank *r, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     struct zt_rank_stored *s = r->stored = ZT_NEW(r->arena, struct zt_rank_stored);
-    if (p->replicas && p->grid.rank != 0) /* rank 0 loads for all */
+    if (p->replicas && p->grid.rank != 0) /* rank 0 loads for all ranks */
         return true;
-    s->kept[0].source = p->source;
-    s->kept[1].source = p->eval_source != p->source ? p->eval_source : NULL;
-    return keep(r, &s->kept[0], err) && keep(r, &s->kept[1], err);
+    s->sets[0].source = p->source;
+    s->sets[1].source = p->eval_source != p->source ? p->eval_source : NULL;
+    return store(r, &s->sets[0], err) && store(r, &s->sets[1], err);
 }
 
 void zt_rank_stored_destroy(struct zt_rank *r) {
     for (int i = 0; r->stored && i < 2; i++)
-        if (r->stored->kept[i].block)
-            api_of(r)->free(r->device, r->stored->kept[i].block, r->stored->kept[i].bytes);
+        if (r->stored->sets[i].block)
+            api_of(r)->free(r->device, r->stored->sets[i].block, r->stored->sets[i].bytes);
 }
 
-static const struct kept *find(const struct zt_rank *r, const struct zt_source *source) {
+static const struct data_set *find(const struct zt_rank *r, const struct zt_source *source) {
     for (int i = 0; r->stored && i < 2; i++)
-        if (source && r->stored->kept[i].source == source)
-            return &r->stored->kept[i];
+        if (source && r->stored->sets[i].source == source)
+            return &r->stored->sets[i];
     return NULL;
 }
 
 bool zt_rank_stored_has(const struct zt_rank *r, const struct zt_source *source) {
-    const struct kept *k = find(r, source);
+    const struct data_set *k = find(r, source);
     return k && k->block;
 }
 
@@ -170,20 +172,20 @@ struct zt_gather zt_rank_stored_gather(const struct zt_rank *r, const struct zt_
     return find(r, source)->gather[column];
 }
 
-void zt_rank_stored_say(const struct zt_rank *r, int readers, const int64_t brings[2], const struct zt_log *log) {
+void zt_rank_stored_say(const struct zt_rank *r, int readers, const int64_t fed_bytes[2], const struct zt_log *log) {
     static const char *const name[] = { "training data", "evaluation data" };
     char text[2][32];
     for (int i = 0; r->stored && i < 2; i++) {
-        const struct kept *k = &r->stored->kept[i];
+        const struct data_set *k = &r->stored->sets[i];
         if (!k->source)
             continue;
         zt_format_bytes(text[0], (double)k->bytes);
-        zt_format_bytes(text[1], (double)brings[i]);
+        zt_format_bytes(text[1], (double)fed_bytes[i]);
         if (k->block)
-            zt_say(log, ZT_LOG_DEBUG, "%s: stay on the device as they are stored, %s; a micro-batch brings %s", name[i],
-                   text[0], text[1]);
+            zt_say(log, ZT_LOG_DEBUG, "%s: held on the device in their stored format, %s; each micro-batch copies %s",
+                   name[i], text[0], text[1]);
         else
-            zt_say(log, ZT_LOG_DEBUG, "%s: come in micro-batches of %s, read by %d thread%s: %s", name[i], text[1],
+            zt_say(log, ZT_LOG_DEBUG, "%s: copied in micro-batches of %s, read by %d thread%s: %s", name[i], text[1],
                    readers, readers > 1 ? "s" : "", k->why);
     }
 }

@@ -5,22 +5,22 @@
 
 #include <stdlib.h>
 
-/* What the device ran for an entry, between two marks in its queue. */
+/* Device work of an entry, between two events in its queue. */
 struct stretch {
     int entry;
     struct zt_event *from, *to;
 };
 
 struct zt_rank_times {
-    const struct zt_program *program; /* the one that is timed: that of full micro-batches */
+    const struct zt_program *program; /* the timed program: that of full micro-batches */
     int steps, entries, step;
-    int *runs; /* in the step at hand: by part, then by node */
-    /* by step, as zt_rank_plan_times(): their sum in the step at hand, of one run before */
+    int *runs; /* runs in the current step, by part, then by node */
+    /* by step, as in zt_rank_plan_times(): the sum in the current step, the time of one run in earlier steps */
     double *seconds;
-    double *kernels;               /* by step, together */
-    ZT_VEC(struct stretch) queued; /* on a device: marks, which stay from step to step */
-    int used;                      /* of them in the step at hand */
-    struct zt_err err;             /* what the device said while it was asked for marks */
+    double *kernels;               /* by step: time of all kernels */
+    ZT_VEC(struct stretch) queued; /* on a device: events, reused in every step */
+    int used;                      /* number used in the current step */
+    struct zt_err err;             /* error of the device while events were recorded */
 };
 
 int zt_rank_plan_times(const struct zt_rank_plan *p) {
@@ -53,7 +53,7 @@ bool zt_rank_times_on(const struct zt_rank *r) {
     return r->times && r->times->step < r->times->steps;
 }
 
-/* ---- marks of a device ---- */
+/* ---- events of a device ---- */
 
 static bool make_stretch(struct zt_rank *r) {
     struct zt_rank_times *t = r->times;

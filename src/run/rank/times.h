@@ -1,30 +1,31 @@
-/* How long what a rank runs takes, in some steps of a run: the kernel times that its prediction is made of
- * (forecast.h) and that --profile shows. On the host by the clock, whose kernels are done when they return; on a device
- * by marks in its queue, in steps that are queued piece by piece (nothing of them is captured) and waited for. */
+/* Kernel times of a rank in some steps of a run, for the forecast (forecast.h) and --profile. On the host they come
+ * from the clock, because host kernels return when they are done. On a device they come from events in its queue, in
+ * steps that are queued without capture and waited for. */
 #ifndef ZT_RUN_RANK_TIMES_H
 #define ZT_RUN_RANK_TIMES_H
 
 #include "parallel/schedule/cost.h"
 #include "run/rank/blocks.h"
 
-/* Whether times can be had of what runs on the device. */
+/* Whether the device can measure kernel times. */
 bool zt_rank_can_time(const struct zt_device *device);
-/* From here on kernels are timed, in the next `steps` steps, where they can be; on a device that slows these down. Then
- * what all kernels of the timed step `step` took together, and zt_rank_plan_times() numbers as enum zt_part
- * (parallel/schedule/cost.h) has them. */
+/* Starts timing of kernels in the next `steps` steps, if the device supports it; this slows down a device.
+ * zt_rank_timed_step() returns the sum over all kernels of the timed step `step`; zt_rank_timed() writes
+ * zt_rank_plan_times() numbers in the order of enum zt_part (parallel/schedule/cost.h). */
 void zt_rank_time(struct zt_rank *rank, int steps);
+/* Returns the time of all kernels of timed step `step`. */
 double zt_rank_timed_step(const struct zt_rank *rank, int step);
 void zt_rank_timed(const struct zt_rank *rank, int step, double *to);
-void zt_rank_time_end(struct zt_rank *rank); /* harmless where nothing is timed */
+void zt_rank_time_end(struct zt_rank *rank); /* does nothing if timing is off */
 int zt_rank_plan_times(const struct zt_rank_plan *plan);
 
-/* Whether the step at hand is timed. */
+/* Whether the current step is timed. */
 bool zt_rank_times_on(const struct zt_rank *r);
-/* From here on what runs or is queued belongs to the node or the part that is named next, with what this gave. Harmless
- * where nothing is timed. */
+/* zt_rank_times_begin() starts a measurement; its result is passed to the function that assigns the time to a node or a
+ * part. These functions do nothing if timing is off. */
 double zt_rank_times_begin(struct zt_rank *r);
 void zt_rank_times_node(struct zt_rank *r, const struct zt_run_program *rp, int node, double began);
 void zt_rank_times_part(struct zt_rank *r, enum zt_part part, double began);
-bool zt_rank_times_end(struct zt_rank *r, struct zt_err *err); /* of a step */
+bool zt_rank_times_end(struct zt_rank *r, struct zt_err *err); /* end of a step */
 
 #endif

@@ -1,4 +1,4 @@
-/* Weights of several stages, clipping and the optimizer step. */
+/* Tied weights of several stages, clipping and the optimizer step. */
 #include "run/rank/update.h"
 
 #include "device/threads.h"
@@ -9,9 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- weights of several stages ---- */
+/* ---- tied weights of several stages ---- */
 
-/* Both ends list their runs in one order, and a rank that waits for a run has sent all before it. */
+/* Both ends list their exchanges in the same order, and a rank that waits for one has sent all before it. */
 bool zt_rank_tie_gradients(struct zt_rank *r, struct zt_err *err) {
     for (int i = 0; i < r->plan->tie_count; i++) {
         const struct zt_tie_run *t = &r->plan->ties[i];
@@ -47,8 +47,9 @@ static void piece_squares(void *arg, int64_t i) {
     piece->norms[0] = mine ? zt_sum_squares(piece->grad, piece->count) : 0;
 }
 
-/* Each data rank sums the squares of its own slices; the partial sums are added in rank order, so that every mode adds
- * the same numbers in the same order. The loss travels in the same reduction, and what signals ask for. */
+/* Each data-parallel rank sums the squares of its own slices, and the partial sums are added in rank order. Every mode
+ * therefore adds the same numbers in the same order. The same reduction carries the loss and the requests of signals.
+ */
 bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     int world = r->world->size;
     memset(r->scalars, 0, (size_t)(world + 1 + ZT_REQUESTS) * sizeof *r->scalars);
