@@ -1,8 +1,8 @@
-/* Resolving, binding, inference and folding: from a file's graph to one in which every value has dtype and shape. */
+#include "graph/passes/infer.h"
+
 #include "graph/passes/eval.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/lower.h"
-#include "graph/passes/passes.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "base/vec.h"
 #include "graph/ir/op.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
 
 #include <stdlib.h>
 #include <string.h>

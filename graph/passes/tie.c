@@ -1,6 +1,6 @@
-/* Tied initializers: two in the file, one parameter. */
+#include "graph/passes/tie.h"
+
 #include "graph/ir/op.h"
-#include "graph/passes/passes.h"
 
 /* The transpose of `value` in front of node `reader`; -1 on failure. */
 static int add_transpose(struct zt_graph *g, const struct zt_op_table *table, int value, const int64_t *perm,

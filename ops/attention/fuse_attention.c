@@ -6,8 +6,8 @@
  * Masks through which a gradient flows are left as they are. k^T is a Transpose, which is taken back; keys and values
  * repeated for several heads of queries are read where they were one. A constant mask below the diagonal is
  * is_causal. */
-#include "graph/passes/fuse.h"
-#include "graph/passes/pattern.h"
+#include "graph/passes/fusion/fuse.h"
+#include "graph/passes/fusion/pattern.h"
 #include "ops/softmax/softmax.h"
 #include "ops/table.h"
 

@@ -7,7 +7,7 @@
  * A Reshape is a view, so nothing is moved, in the gradient neither. Every number is computed as before: the bits
  * stay. */
 #include "ops/attention/attention.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/movement/transpose.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
  * counts is that a row of the part is a row of what Attention reads. The gradient of x is written as one tensor, too.
  * The numbers are the same, so the bits stay. */
 #include "ops/attention/attention.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/movement/slice.h"
 
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "ops/control/loop_run.h"
 
 #include "graph/passes/lower_count.h"
+#include "graph/passes/infer.h"
 #include "ops/kernel/shape.h"
 #include "ops/table.h"
 

@@ -7,8 +7,8 @@
  * Those of Sigmoid, Tanh and HardSigmoid read y, and LeakyRelu's may do so as well where its slope is positive, for it
  * asks for nothing but the sign: then z is never written. ReLU has a row of its own (relu.c). */
 #include "ops/cpu/cpu.h"
-#include "graph/passes/fuse.h"
-#include "graph/passes/pattern.h"
+#include "graph/passes/fusion/fuse.h"
+#include "graph/passes/fusion/pattern.h"
 #include "ops/table.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  * The gradient of the bias, if it has one, is summed up in fp32 and stored so; that of the weights is what cuDNN gives
  * in half, turned to plain order and made float in one pass, or added up there over micro-batches. */
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 
 #include <string.h>
 

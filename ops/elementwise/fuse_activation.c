@@ -6,7 +6,7 @@
  *     mish          x tanh(softplus(x))
  *     softplus      log(1 + exp x), and softplus where x is no larger than a limit beyond which x is the same number
  */
-#include "graph/passes/pattern.h"
+#include "graph/passes/fusion/pattern.h"
 #include "ops/table.h"
 
 #include <math.h>

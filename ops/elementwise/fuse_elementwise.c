@@ -14,7 +14,7 @@
  * are outputs of the graph (parallel/schedule/program.c). Results are rounded as they were between the nodes: the bits
  * stay. */
 #include "ops/cuda/cuda.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/elementwise/pointwise.h"
 #include "ops/table.h"
 

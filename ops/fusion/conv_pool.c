@@ -9,7 +9,7 @@
  * be another than without fusion, but nothing flows there. Any of the gradient's outputs may be omitted. */
 #include "ops/fusion/conv_pool.h"
 #include "ops/cpu/cpu.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/pool/pool.h"
 #include "ops/kernel/shape.h"
 

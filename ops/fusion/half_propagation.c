@@ -8,7 +8,7 @@
  * The casts may stand on the other side of views. The rows are those that products and elementwise nodes, which the
  * half pass takes, stand around: norms, pools, losses, and what moves elements. */
 #include "ops/cuda/cuda.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/table.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
  * in ReluGrad. */
 #include "ops/cpu/cpu.h"
 #include "ops/cuda/cuda.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 

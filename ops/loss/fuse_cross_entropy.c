@@ -5,7 +5,7 @@
  *
  * A line's log sum exp goes no further than the kernel, which reads the line again while it is near, and dx lies where
  * x was. What lines weigh in the mean is known from targets and weights alone, so that it needs no second look at x. */
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  *
  * What stands behind the V classes counts nothing in the loss, and its gradient is 0. Without the Transposes where w is
  * [k, V]. */
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/kernel/layout.h"
 #include "ops/movement/transpose.h"
 

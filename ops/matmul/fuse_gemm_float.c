@@ -12,7 +12,7 @@
  * cuBLASLt sums in fp32 and stores the sums as they are: nothing is rounded to half, and gradients of several
  * micro-batches are added in the product. */
 #include "ops/cuda/cuda.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/kernel/shape.h"

@@ -7,7 +7,7 @@
  * Only a Transpose whose result nothing else reads moves, so that none is added. Every element is computed from the
  * same numbers as before: the bits stay. Nodes are visited in order, so that what one visit moved, the next can move
  * on. */
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/movement/transpose.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
  *
  * On a GPU each such node launches a kernel for a few hundred numbers; ResNet-50 has 53. */
 #include "ops/cuda/cuda.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/shape.h"

@@ -3,6 +3,7 @@
 #include "base/align.h"
 #include "graph/passes/memory.h"
 #include "graph/ir/op.h"
+#include "graph/passes/precision/half_precision.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,8 +115,8 @@ static bool assign(struct zt_program *p, const struct zt_program_options *o, str
     int *values = zt_malloc(((size_t)r.count + 1) * sizeof *values);
     for (int i = 0; i < r.count; i++)
         values[i] = *r.ids[i];
-    bool ok =
-        zt_pass_assign(p->joint.graph, o->table, o->fast, o->threads, o->device, values, r.count, &p->prepared, err);
+    bool ok = zt_pass_assign(p->joint.graph, &(struct zt_assign_options){ o->table, o->fast, o->threads, o->device },
+                             values, r.count, &p->prepared, err);
     for (int i = 0; ok && i < r.count; i++)
         *r.ids[i] = values[i];
     free(values);
@@ -143,8 +144,8 @@ static bool recompute(struct zt_program *p, const struct zt_program_options *o, 
     int *keep = zt_malloc(((size_t)r.count + 1) * sizeof *keep), count = 0;
     for (int i = r.grads; i < r.count; i++) /* gradients are read at once where they are whole */
         keep[count++] = *r.ids[i];
-    struct zt_recompute_ends ends = { keep, count, p->joint.grads, p->joint.param_count };
-    bool ok = zt_pass_recompute(p->joint.graph, o->recompute, &ends, &p->recomputed, err);
+    struct zt_graph_roots roots = { keep, count, p->joint.grads, p->joint.param_count };
+    bool ok = zt_pass_recompute(p->joint.graph, o->recompute, &roots, &p->recomputed, err);
     free(keep);
     free(r.ids);
     return ok;

@@ -9,8 +9,9 @@
 #define ZT_PARALLEL_SCHEDULE_PROGRAM_H
 
 #include "graph/ir/graph.h"
-#include "graph/passes/passes.h"
-#include "graph/passes/recompute.h"
+#include "graph/passes/fusion/apply_patterns.h"
+#include "graph/passes/assign/assign.h"
+#include "graph/passes/recompute/recompute.h"
 #include "parallel/partition/shard.h"
 #include "parallel/partition/split.h"
 

@@ -6,7 +6,7 @@
 
 #include "cli/arrays.h"
 #include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
 
 #include "base/file.h"

@@ -6,7 +6,8 @@
 #include "tests/suite.h"
 
 #include "device/threads.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/fusion/apply_patterns.h"
 #include "ops/table.h"
 
 #include <string.h>

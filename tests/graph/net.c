@@ -2,7 +2,6 @@
 
 #include "base/map.h"
 #include "base/rng.h"
-#include "graph/passes/passes.h"
 
 #include <check.h>
 #include <stdarg.h>

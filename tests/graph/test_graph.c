@@ -2,7 +2,6 @@
 #include "tests/suite.h"
 
 #include "base/rng.h"
-#include "graph/passes/passes.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "tests/suite.h"
 
 #include "graph/passes/eval.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
 #include "ops/table.h"
 
 #include <string.h>

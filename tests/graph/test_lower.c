@@ -3,7 +3,8 @@
 #include "build.h"
 
 #include "graph/passes/lower.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
 
 #include <stdlib.h>

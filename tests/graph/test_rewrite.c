@@ -3,7 +3,9 @@
 
 #include "graph/passes/eval.h"
 #include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/precision/half_precision.h"
+#include "graph/passes/fusion/apply_patterns.h"
+#include "graph/passes/assign/assign.h"
 #include "ops/table.h"
 
 #include <math.h>
@@ -367,7 +369,9 @@ static struct zt_prepared *assign_to(enum zt_backend fast, int *plain, int plain
     states = 0;
     fails_at = -1;
     net_infer(g, &table);
-    ck_assert_msg(zt_pass_assign(g, &table, fast, 1, NULL, plain, plain_count, &prepared, &err), "%s", err.text[0]);
+    ck_assert_msg(
+        zt_pass_assign(g, &(struct zt_assign_options){ &table, fast, 1, NULL }, plain, plain_count, &prepared, &err),
+        "%s", err.text[0]);
     for (int n = 0; n < g->node_count; n++) /* what was prepared stayed with its node */
         ck_assert(!prepared[n].state || prepared[n].state == (void *)g->nodes[n]->out);
     return prepared;
@@ -476,7 +480,7 @@ START_TEST(a_kernel_that_cannot_be_prepared_leaves_no_state_behind) {
         states = 0;
         fails_at = k;
         err = (struct zt_err){ 0 };
-        bool ok = zt_pass_assign(g, &table, ZT_CPU, 1, NULL, copy, 1, &prepared, &err);
+        bool ok = zt_pass_assign(g, &(struct zt_assign_options){ &table, ZT_CPU, 1, NULL }, copy, 1, &prepared, &err);
         if (ok)
             zt_assign_release(g, prepared);
         ck_assert_int_eq(states, 0);
@@ -552,7 +556,8 @@ START_TEST(a_kernel_that_cannot_be_prepared_anew_leaves_no_state_behind) {
         struct zt_prepared *prepared = NULL;
         states = 0;
         fails_at = k;
-        const bool ok = zt_pass_assign(copy, &table, ZT_CPU, 1, NULL, NULL, 0, &prepared, &err);
+        const bool ok =
+            zt_pass_assign(copy, &(struct zt_assign_options){ &table, ZT_CPU, 1, NULL }, NULL, 0, &prepared, &err);
         ck_assert_int_eq(ok, k == 4);
         if (ok)
             zt_assign_release(copy, prepared);

@@ -1,6 +1,5 @@
 #include "base/file.h"
 #include "build.h"
-#include "graph/passes/passes.h"
 #include "graph/passes/trainable/trainable.h"
 #include "rows.h"
 #include "reference.h"

@@ -2,7 +2,6 @@
 #include "build.h"
 #include "base/map.h"
 #include "graph/passes/trainable/derived.h"
-#include "graph/passes/passes.h"
 #include "graph/passes/trainable/trainable.h"
 #include "graph/passes/trainable/torch.h"
 #include "rows.h"

@@ -2,6 +2,7 @@
 
 #include "device/device.h"
 #include "graph/passes/grad.h"
+#include "graph/passes/infer.h"
 #include "ops/table.h"
 
 #include <string.h>

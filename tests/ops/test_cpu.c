@@ -3,6 +3,8 @@
 #include "base/rng.h"
 #include "device/threads.h"
 #include "graph/passes/grad.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/assign/assign.h"
 #include "ops/table.h"
 
 #include <check.h>
@@ -142,7 +144,8 @@ static struct net make(int64_t batch, enum zt_backend backend, int threads, bool
     if (fuse)
         OK(zt_pass_fuse(n.g, &zt_ops, &all, 1u << backend, NULL, counts, &err) &&
            zt_graph_prune(n.g, n.root, ROOTS, &err));
-    OK(zt_pass_assign(n.g, &zt_ops, backend, threads, NULL, n.root, ROOTS, &n.prepared, &err));
+    OK(zt_pass_assign(n.g, &(struct zt_assign_options){ &zt_ops, backend, threads, NULL }, n.root, ROOTS, &n.prepared,
+                      &err));
     allocate(&n);
     feed(&n, batch);
     return n;

@@ -5,7 +5,8 @@
 #include "base/rng.h"
 #include "graph/passes/eval.h"
 #include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/fusion/apply_patterns.h"
 #include "ops/table.h"
 #include "tests/suite.h"
 

@@ -8,6 +8,7 @@
 #include "device/module.h"
 #include "ops/table.h"
 #include "tests/suite.h"
+#include "graph/passes/infer.h"
 
 #include <check.h>
 #include <stdlib.h>

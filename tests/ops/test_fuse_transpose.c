@@ -1,6 +1,6 @@
 /* Transposes that meet: how many are left, and the same bits as without the pattern. */
 #include "graph/passes/eval.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/fusion/apply_patterns.h"
 #include "ops/table.h"
 #include "tests/graph/net.h"
 #include "tests/suite.h"

@@ -1,7 +1,6 @@
 /* Losses and their gradients against PyTorch's numbers (loss_table.py), for every type of targets. */
 #include "graph/passes/eval.h"
 #include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
 #include "ops/table.h"
 #include "tests/suite.h"
 

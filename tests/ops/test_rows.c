@@ -2,7 +2,6 @@
 #include "graph/passes/eval.h"
 #include "tests/suite.h"
 #include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
 #include "ops/table.h"
 #include "ops/kernel/window.h"
 #include "tests/ops/machine.h"

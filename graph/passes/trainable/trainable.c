@@ -13,7 +13,6 @@
 #include "graph/passes/trainable/torch.h"
 
 #include "graph/ir/op.h"
-#include "graph/passes/passes.h"
 
 #include <stdlib.h>
 #include <string.h>

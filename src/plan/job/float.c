@@ -1,7 +1,7 @@
 /* Models in half or double precision: computed in float, from float copies of their weights. */
 #include "plan/job/float.h"
 
-#include "graph/passes/passes.h"
+#include "graph/passes/precision/to_float.h"
 #include "plan/job/joint.h"
 
 /* Doubles stay where they are an island between floats, as for the angles of a position code; they go where weights or

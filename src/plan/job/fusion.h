@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "config/config.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/fusion/apply_patterns.h"
 
 /* ztrain.fuse over all patterns. A glob that fits none of them is an error that lists them. */
 bool zt_fusion_read(const struct zt_config *config, struct zt_fusion *to, struct zt_err *err);

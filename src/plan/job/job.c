@@ -3,6 +3,8 @@
 #include "base/text.h"
 #include "graph/passes/grad.h"
 #include "graph/passes/lower.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/precision/half_precision.h"
 #include "parallel/partition/split.h"
 #include "plan/job/fusion.h"
 #include "plan/job/bind.h"

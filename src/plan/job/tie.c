@@ -2,6 +2,7 @@
 #include "plan/job/tie.h"
 
 #include "plan/job/joint.h"
+#include "graph/passes/tie.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* Which back end runs each node, in which layouts. */
-#include "graph/passes/assign_parts.h"
+#include "graph/passes/assign/assign.h"
+
+#include "graph/passes/assign/settle_layouts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +89,7 @@ static int reordered(struct zt_assignment *a, struct copies *copies, int node, i
         return -1;
     const struct zt_layout *layouts[2] = { g->values[from]->layout, layout };
     struct zt_prepared p;
-    if (!zt_assign_prepare(a, r, layouts, false, &p))
+    if (!zt_prepare_kernel(a, r, layouts, false, &p))
         return -1;
     keep_prepared(a, r, &p);
     keep_copy(copies, from, to);
@@ -114,13 +115,13 @@ static bool assign_node(struct zt_assignment *a, struct copies *copies, int node
     if (elsewhere || backend == ZT_REF || !g->nodes[node]->op->kernel[backend].prepare)
         memset(layouts, 0, (size_t)in * sizeof *layouts);
     struct zt_prepared p;
-    bool ok = zt_assign_prepare(a, node, layouts, false, &p);
+    bool ok = zt_prepare_kernel(a, node, layouts, false, &p);
     if (ok && elsewhere && !all_plain(layouts, in + out)) {
         if (p.release)
             p.release(p.state);
         memset(layouts, 0, (size_t)(in + out) * sizeof *layouts);
         g->nodes[node]->backend = ZT_REF;
-        ok = zt_assign_prepare(a, node, layouts, false, &p);
+        ok = zt_prepare_kernel(a, node, layouts, false, &p);
     }
     if (ok)
         keep_prepared(a, node, &p);
@@ -185,19 +186,18 @@ static bool assign_all(struct zt_assignment *a) {
     return ok;
 }
 
-bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast, int threads,
-                    struct zt_device *device, int *plain, int plain_count, struct zt_prepared **prepared,
-                    struct zt_err *err) {
+bool zt_pass_assign(struct zt_graph *g, const struct zt_assign_options *options, int *plain, int plain_count,
+                    struct zt_prepared **prepared, struct zt_err *err) {
     struct zt_assignment a = { .g = g,
-                               .table = table,
-                               .fast = fast,
-                               .threads = threads,
-                               .device = device,
+                               .table = options->table,
+                               .fast = options->fast,
+                               .threads = options->threads,
+                               .device = options->device,
                                .first_reorder = g->node_count,
                                .plain = plain,
                                .plain_count = plain_count,
                                .err = err };
-    const bool ok = assign_all(&a) && zt_assign_settle(&a) && sort_with_prepared(&a);
+    const bool ok = assign_all(&a) && zt_settle_layouts(&a) && sort_with_prepared(&a);
     if (!ok) {
         for (int i = 0; i < a.room; i++)
             if (a.prepared[i].release)

@@ -1,7 +1,7 @@
-#include "graph/passes/pattern.h"
+#include "graph/passes/fusion/pattern.h"
 
 #include "graph/passes/eval.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 
 #include <ctype.h>
 #include <math.h>

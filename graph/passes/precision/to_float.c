@@ -6,8 +6,9 @@
  * Every value of the types named becomes float. Attributes that hold an element type say so in their row; a Cast whose
  * two sides are then the same goes. Halves become float without loss; a double that no float holds becomes the nearest,
  * and one beyond all of them the largest, so that what is finite stays so (masks are often the lowest double). */
+#include "graph/passes/precision/to_float.h"
+
 #include "graph/ir/op.h"
-#include "graph/passes/passes.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 
 #include <string.h>
 

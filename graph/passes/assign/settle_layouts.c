@@ -6,7 +6,7 @@
  *     Reshape -> plain -> Reorder -> last -> PoolGrad     PoolGrad reads plain itself
  *
  * Only where the kernel said so (free_in, free_out of struct zt_prepare), and where nobody else loses by it. */
-#include "graph/passes/assign_parts.h"
+#include "graph/passes/assign/settle_layouts.h"
 
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ static bool prepare_anew(struct zt_assignment *a, int node) {
         layouts[i] = zt_in(a->g, node, i) ? zt_in(a->g, node, i)->layout : NULL;
     for (int i = 0; i < n->out_count; i++)
         layouts[n->in_count + i] = zt_out(a->g, node, i) ? zt_out(a->g, node, i)->layout : NULL;
-    const bool ok = zt_assign_prepare(a, node, layouts, true, &p);
+    const bool ok = zt_prepare_kernel(a, node, layouts, true, &p);
     free(layouts);
     if (!ok)
         return false;
@@ -159,7 +159,7 @@ static bool any_is_free(const struct zt_assignment *a) {
     return any;
 }
 
-bool zt_assign_settle(struct zt_assignment *a) {
+bool zt_settle_layouts(struct zt_assignment *a) {
     struct zt_graph *g = a->g;
     bool ok = true;
     if (!any_is_free(a))

@@ -5,7 +5,7 @@
 #define ZT_GRAPH_PASSES_FUSE_H
 
 #include "graph/ir/op.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/fusion/apply_patterns.h"
 
 /* Attributes that fused nodes take over from the node whose place they take; its own row has checked them. */
 extern const struct zt_attr_spec zt_fused_attrs[15];
