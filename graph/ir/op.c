@@ -225,19 +225,19 @@ bool zt_axis(const struct zt_graph *g, int node, int64_t axis, int rank, int *to
     return true;
 }
 
-bool zt_known_ints(const struct zt_graph *g, int node, int i, int64_t *to, int room, int *count, struct zt_err *err) {
+bool zt_known_ints(const struct zt_graph *g, int node, int i, const struct zt_int_list *to, struct zt_err *err) {
     const struct zt_value *v = zt_in(g, node, i);
-    *count = -1;
+    *to->count = -1;
     if (!v)
         return true;
     int64_t n = zt_shape_count(&v->shape);
     if (n < 0 || (n > 0 && !v->data))
         return zt_node_fail(g, node, err, "the shape of its result depends on data: \"%s\" is not constant", v->name);
-    if (n > room)
+    if (n > to->room)
         return zt_node_fail(g, node, err, "input \"%s\" has %lld elements, at most %d are taken", v->name, (long long)n,
-                            room);
+                            to->room);
     for (int64_t k = 0; k < n; k++)
-        to[k] = zt_load_int(v->dtype, v->data, k);
-    *count = (int)n;
+        to->at[k] = zt_load_int(v->dtype, v->data, k);
+    *to->count = (int)n;
     return true;
 }

@@ -276,8 +276,8 @@ static bool read_node(struct zt_onnx_scope *s, const Onnx__NodeProto *p, int i) 
     if (ok && !opset && !domain[0])
         ok = zt_fail(s->err, ZT_EXIT_MODEL, "%s (%s): no opset import for domain ai.onnx", name, p->op_type);
     const int *in = ids_of(s, p->n_input, p->input), *out = ids_of(s, p->n_output, p->output);
-    int index = zt_graph_add_node(s->g, name, text_or_empty(p->op_type), domain, opset, in, (int)p->n_input, out,
-                                  (int)p->n_output);
+    int index = zt_graph_add_node(s->g, &(struct zt_node_spec){ name, text_or_empty(p->op_type), domain, opset, in,
+                                                                (int)p->n_input, out, (int)p->n_output });
     struct zt_node *n = s->g->nodes[index];
     n->file_index = i;
     n->place = i;
@@ -327,7 +327,8 @@ static bool read_body(struct zt_onnx_scope *s, int index, const Onnx__AttributeP
 static bool read_attribute(struct zt_onnx_scope *s, int index, const Onnx__AttributeProto *a, int message) {
     int tensor = a->t ? child(&s->model->file->scan, message, ZT_ATTRIBUTE_T) : -1;
     struct zt_attr attr;
-    if (!zt_onnx_attr(s->model->file, s->g->arena, a, s->in_function, tensor, &attr, s->err))
+    if (!zt_onnx_attr(s->model->file, s->g->arena, &(struct zt_onnx_attr_source){ a, s->in_function, tensor }, &attr,
+                      s->err))
         return false;
     if (zt_node_attr(s->g->nodes[index], attr.name))
         return zt_fail(s->err, ZT_EXIT_MODEL, "attribute %s stands twice", attr.name);
@@ -415,7 +416,8 @@ static bool read_parameters(struct zt_onnx_scope *s, const Onnx__FunctionProto *
     for (size_t i = 0; i < p->n_attribute_proto; i++) {
         const Onnx__AttributeProto *a = p->attribute_proto[i];
         int tensor = a->t ? child(&file->scan, messages[i], ZT_ATTRIBUTE_T) : -1;
-        if (!zt_onnx_attr(file, s->g->arena, a, false, tensor, &list[to->count], s->err))
+        if (!zt_onnx_attr(file, s->g->arena, &(struct zt_onnx_attr_source){ a, false, tensor }, &list[to->count],
+                          s->err))
             return false;
         if (list[to->count++].type == ZT_ATTR_GRAPH)
             return zt_fail(s->err, ZT_EXIT_MODEL, "a graph as default of attribute %s is not supported", a->name);

@@ -70,7 +70,7 @@ static void add_outputs(struct zt_lower_count *to, const struct zt_graph *body) 
     free(seen);
 }
 
-struct zt_lower_count zt_lower_count_function_body(struct zt_lower_counter *c, const struct zt_graph *body) {
+struct zt_lower_count zt_lower_count_subgraph(struct zt_lower_counter *c, const struct zt_graph *body) {
     struct zt_lower_count to = { .nodes = 0, .bytes = BODY_BYTES + (double)body->value_count * (double)sizeof(int) };
     for (int n = 0; n < body->node_count; n++) {
         const struct zt_node *node = body->nodes[n];
@@ -92,7 +92,7 @@ struct zt_lower_count zt_lower_count_function_body(struct zt_lower_counter *c, c
 struct zt_lower_count zt_lower_count_function(struct zt_lower_counter *c, const struct zt_function *f) {
     struct zt_lower_count *known = &c->of[f - c->functions->at];
     if (known->nodes < 0)
-        *known = zt_lower_count_function_body(c, f->body);
+        *known = zt_lower_count_subgraph(c, f->body);
     return *known;
 }
 

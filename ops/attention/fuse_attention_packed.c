@@ -87,8 +87,10 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
         return false;
     for (int i = 0; i < n.in_count; i++)
         in[i] = i == ZT_Q ? x : i <= ZT_V ? -1 : n.in[i];
-    bool replaced = zt_fuse_replace(g, table, node, train ? "PackedAttentionTrain" : "PackedAttention", in,
-                                    n.in_count > ZT_V + 1 ? n.in_count : 1, NULL, 0, &n, err);
+    bool replaced = zt_fuse_replace(g, table, node,
+                                    &(struct zt_fused_node){ train ? "PackedAttentionTrain" : "PackedAttention", in,
+                                                             n.in_count > ZT_V + 1 ? n.in_count : 1, NULL, 0, &n },
+                                    err);
     for (int i = ZT_Q; i <= ZT_V; i++)
         zt_fuse_drop(g, n.in[i]);
     return replaced;

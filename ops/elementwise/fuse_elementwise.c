@@ -67,7 +67,7 @@ static bool chain_ref(const struct zt_call *call, struct zt_err *err) {
         part.node = step;
         for (int i = 0; i < step->in_count; i++)
             in[i] = step->in[i] >= 0 ? of[step->in[i]] : (struct zt_view){ 0 };
-        ok = zt_fuse_run(&part, step->op, in, step->in_count, &of[step->out[0]], 1, err);
+        ok = zt_fuse_run(&part, step->op, &(struct zt_fused_call){ in, step->in_count, &of[step->out[0]], 1 }, err);
     }
     if (ok)
         memcpy(call->out[0].data, of[steps->outputs[0]].data, (size_t)zt_value_bytes(steps->values[steps->outputs[0]]));
@@ -287,7 +287,7 @@ static bool fuse_chain(struct zt_graph *g, const struct zt_op_table *table, int 
     const struct zt_node like = { .attr = steps, .attr_count = 1 };
     for (int k = 0; k < r.count; k++)
         g->nodes[r.node[k]]->dead = true;
-    zt_fuse_replace(g, table, node, "Chain", r.in, r.in_count, NULL, 0, &like, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ "Chain", r.in, r.in_count, NULL, 0, &like }, err);
     return true;
 }
 

@@ -253,7 +253,8 @@ static bool fuse_forward(struct zt_graph *g, const struct zt_op_table *table, in
     struct zt_node like = *g->nodes[from];
     set_attrs(g, &like, w);
     g->nodes[from]->dead = true;
-    zt_fuse_replace(g, table, node, "ConvReluPool", like.in, like.in_count, NULL, 0, &like, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ "ConvReluPool", like.in, like.in_count, NULL, 0, &like },
+                    err);
     return true;
 }
 
@@ -286,7 +287,7 @@ static bool fuse_backward(struct zt_graph *g, const struct zt_op_table *table, i
     g->nodes[from]->dead = true;
     if (input >= 0)
         g->nodes[input]->dead = true;
-    zt_fuse_replace(g, table, node, "ConvReluPoolGrad", in, 5, out, 3, &like, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ "ConvReluPoolGrad", in, 5, out, 3, &like }, err);
     return true;
 }
 

@@ -27,7 +27,7 @@ static bool read_perm(const struct zt_graph *g, int node, int perm[ZT_MAX_RANK])
 
 static int add_like(struct zt_graph *g, const struct zt_node *like, const char *op_type, const char *domain, int opset,
                     const int *in, int in_count, int out) {
-    return zt_fuse_add(g, like, like->name, op_type, domain, opset, in, in_count, &out, 1);
+    return zt_fuse_add(g, like, &(struct zt_node_spec){ like->name, op_type, domain, opset, in, in_count, &out, 1 });
 }
 
 static bool add_transpose(struct zt_graph *g, const struct zt_op_table *table, const struct zt_node *like, int from,

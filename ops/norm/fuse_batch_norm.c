@@ -121,7 +121,8 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
         n->out[1] = n->out[2] = -1;
     }
     const char *name = zt_arena_printf(g->arena, "statistics of %s", last->name);
-    const int made = zt_fuse_add(g, last, name, "BatchNormStatistics", "ztrain", 1, in, 4 * count, out, 2 * count);
+    const int made = zt_fuse_add(
+        g, last, &(struct zt_node_spec){ name, "BatchNormStatistics", "ztrain", 1, in, 4 * count, out, 2 * count });
     zt_node_set_float(g, made, "epsilon", zt_attr_float(last, "epsilon", 1e-5F));
     zt_node_set_float(g, made, "momentum", zt_attr_float(last, "momentum", 0.9F));
     for (int i = 0; i < 2 * count; i++)

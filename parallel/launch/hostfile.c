@@ -134,9 +134,13 @@ static void keep_taken(struct reader *r, struct zt_hosts *hosts) {
     }
 }
 
-bool zt_hostfile_parse(struct zt_arena *arena, const char *text, size_t bytes, const char *name, const char *include,
+bool zt_hostfile_parse(struct zt_arena *arena, const struct zt_hostfile_text *file, const char *include,
                        const char *exclude, struct zt_hosts *hosts, struct zt_err *err) {
-    struct reader r = { .arena = arena, .name = name, .err = err, .at = ZT_NEW_N(arena, struct zt_host, MOST_HOSTS) };
+    const char *text = file->at;
+    const size_t bytes = file->bytes;
+    struct reader r = {
+        .arena = arena, .name = file->name, .err = err, .at = ZT_NEW_N(arena, struct zt_host, MOST_HOSTS)
+    };
     bool ok = true;
     for (size_t at = 0; at < bytes;) {
         const char *end = memchr(text + at, '\n', bytes - at);
@@ -153,7 +157,7 @@ bool zt_hostfile_parse(struct zt_arena *arena, const char *text, size_t bytes, c
         (exclude && !filter(&r, "exclude", exclude, false)))
         return false;
     keep_taken(&r, hosts);
-    return hosts->ranks > 0 || zt_fail(err, ZT_EXIT_CONFIG, "%s: no slot is left to run on", name);
+    return hosts->ranks > 0 || zt_fail(err, ZT_EXIT_CONFIG, "%s: no slot is left to run on", file->name);
 }
 
 bool zt_hostfile_read(struct zt_arena *arena, const char *path, const char *include, const char *exclude,
@@ -162,7 +166,8 @@ bool zt_hostfile_read(struct zt_arena *arena, const char *path, const char *incl
     if (!zt_file_map(&map, path, ZT_EXIT_CONFIG, err))
         return false;
     bool ok = map.size <= MOST_BYTES || zt_fail(err, ZT_EXIT_CONFIG, "%s: %zu bytes are no hostfile", path, map.size);
-    ok = ok && zt_hostfile_parse(arena, (const char *)map.data, map.size, path, include, exclude, hosts, err);
+    ok = ok && zt_hostfile_parse(arena, &(struct zt_hostfile_text){ (const char *)map.data, map.size, path }, include,
+                                 exclude, hosts, err);
     return zt_file_close(&map, ok, err);
 }
 

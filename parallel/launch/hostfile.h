@@ -28,7 +28,12 @@ struct zt_hosts {
 bool zt_hostfile_read(struct zt_arena *arena, const char *path, const char *include, const char *exclude,
                       struct zt_hosts *hosts, struct zt_err *err);
 /* The same from text; `name` stands in errors. */
-bool zt_hostfile_parse(struct zt_arena *arena, const char *text, size_t bytes, const char *name, const char *include,
+struct zt_hostfile_text {
+    const char *at;
+    size_t bytes;
+    const char *name; /* for errors */
+};
+bool zt_hostfile_parse(struct zt_arena *arena, const struct zt_hostfile_text *file, const char *include,
                        const char *exclude, struct zt_hosts *hosts, struct zt_err *err);
 /* "a:2,b:1", as mpirun's --host takes it; in the arena. */
 const char *zt_hosts_list(struct zt_arena *arena, const struct zt_hosts *hosts);

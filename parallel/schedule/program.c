@@ -133,7 +133,8 @@ static bool fuse(struct zt_program *p, const struct zt_program_options *o, struc
     for (int i = 0; i < r.count; i++)
         g->outputs[i] = *r.ids[i];
     free(r.ids);
-    return !o->fusion || zt_pass_fuse(g, o->table, o->fusion, 1u << o->fast, NULL, p->joint.fused, err);
+    return !o->fusion ||
+           zt_pass_fuse(g, o->table, &(struct zt_fuse_options){ o->fusion, 1u << o->fast, NULL, p->joint.fused }, err);
 }
 
 /* Behind fusion, so that what runs again is what ran, and in front of layouts and memory. */

@@ -209,8 +209,8 @@ static void finish(struct play *p, struct zt_arena *arena, struct zt_timeline *t
     to->at = zt_arena_copy(arena, p->events.at, (size_t)p->events.count * sizeof *to->at);
 }
 
-bool zt_simulate(struct zt_arena *arena, int stages, const struct zt_schedule *schedules,
-                 const struct zt_stage_cost *costs, int micro_batches, struct zt_timeline *to, struct zt_err *err) {
+bool zt_simulate(struct zt_arena *arena, const struct zt_simulation *of, struct zt_timeline *to, struct zt_err *err) {
+    const int stages = of->stages, micro_batches = of->micro_batches;
     struct play p = { .stages = stages, .micro_batches = micro_batches };
     p.stage = zt_calloc((size_t)stages, sizeof *p.stage);
     double *arrivals = zt_malloc((size_t)stages * (size_t)micro_batches * 2 * sizeof *arrivals);
@@ -218,14 +218,16 @@ bool zt_simulate(struct zt_arena *arena, int stages, const struct zt_schedule *s
         arrivals[i] = -1;
     int buckets = 0;
     for (int s = 0; s < stages; s++)
-        buckets += 2 * costs[s].buckets;
+        buckets += 2 * of->costs[s].buckets;
     double *ends = zt_calloc((size_t)buckets + 1, sizeof *ends), *ends_at = ends;
     for (int s = 0; s < stages; s++) {
         double *own = arrivals + (size_t)s * (size_t)micro_batches * 2;
-        p.stage[s] = (struct stage){
-            .schedule = &schedules[s], .cost = &costs[s], .acts = own, .grads = own + micro_batches, .ends = ends_at
-        };
-        ends_at += 2 * costs[s].buckets;
+        p.stage[s] = (struct stage){ .schedule = &of->schedules[s],
+                                     .cost = &of->costs[s],
+                                     .acts = own,
+                                     .grads = own + micro_batches,
+                                     .ends = ends_at };
+        ends_at += 2 * of->costs[s].buckets;
     }
     bool ok = play(&p) || zt_fail(err, ZT_EXIT_RUN, "the instruction lists of the stages wait for each other");
     if (ok)

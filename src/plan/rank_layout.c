@@ -41,7 +41,7 @@ static void tie_stages(struct zt_rank_plan *p, const struct zt_training_graph *j
         const struct seat *home = &seats[joint->home[i]];
         pairs[count++] = (struct zt_tie_pair){ home->stage, home->tensor, seats[i].stage, seats[i].tensor };
     }
-    p->tie_count = zt_tie_runs(p->arena, &p->grid, p->sharding, flats, pairs, count, &p->ties);
+    p->tie_count = zt_tie_runs(p->arena, &p->grid, &(struct zt_ties){ p->sharding, flats, pairs, count }, &p->ties);
 }
 
 /* Appends the parameters, or the statistics, of all stages to the plan's `model`; own[i] becomes the place there of the

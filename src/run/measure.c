@@ -34,7 +34,7 @@ static bool open_probe(struct probe *p, enum zt_backend backend, const char *op,
         g->values[in[i]]->origin = ZT_FROM_INPUT;
     }
     out = zt_graph_add_value(g, "out", ZT_UNDEFINED, NULL);
-    p->node = zt_graph_add_node(g, "probe", op, "", ZT_OPSET, in, count, &out, 1);
+    p->node = zt_graph_add_node(g, &(struct zt_node_spec){ "probe", op, "", ZT_OPSET, in, count, &out, 1 });
     if (!zt_op_resolve(&zt_ops, g, p->node, err) || !zt_op_infer(g, p->node, err) || !zt_graph_sort(g, err) ||
         !zt_pass_assign(g, &(struct zt_assign_options){ &zt_ops, backend, threads, device }, NULL, 0, &p->prepared,
                         err))

@@ -219,8 +219,9 @@ START_TEST(counts_of_inputs_and_outputs_are_checked) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         err = (struct zt_err){ 0 };
-        zt_graph_add_node(g, "bad", bad[i].op, "", ZT_OPSET, (int[]){ bad[i].omit_in ? -1 : x, x }, bad[i].in,
-                          (int[]){ bad[i].omit_out ? -1 : out, out }, bad[i].out);
+        zt_graph_add_node(g,
+                          &(struct zt_node_spec){ "bad", bad[i].op, "", ZT_OPSET, (int[]){ bad[i].omit_in ? -1 : x, x },
+                                                  bad[i].in, (int[]){ bad[i].omit_out ? -1 : out, out }, bad[i].out });
         ck_assert(!zt_op_resolve(&zt_ops, g, g->node_count - 1, &err));
         ck_assert_msg(says("bad (") && says(bad[i].words), "%s", err.text[0]);
     }

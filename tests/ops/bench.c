@@ -78,7 +78,8 @@ static bool add_gradients(struct bench *b, struct zt_err *err) {
         if (b->c->grad >> i & 1)
             wanted[count++] = b->made.in[i];
     b->grad_count = count;
-    return zt_grad_build(g, &zt_ops, from, b->cotangent_count, wanted, count, b->grads, err);
+    return zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ from, b->cotangent_count, wanted, count }, b->grads,
+                         err);
 }
 
 static bool set_layouts(struct bench *b, struct zt_err *err) {

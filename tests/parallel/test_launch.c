@@ -125,7 +125,8 @@ static const char *hosts(const char *text, const char *include, const char *excl
     struct zt_arena *arena = zt_arena_create();
     struct zt_err err = { 0 };
     struct zt_hosts found;
-    bool ok = zt_hostfile_parse(arena, text, strlen(text), "hosts", include, exclude, &found, &err);
+    bool ok = zt_hostfile_parse(arena, &(struct zt_hostfile_text){ text, strlen(text), "hosts" }, include, exclude,
+                                &found, &err);
     ck_assert(ok || err.code == ZT_EXIT_CONFIG);
     snprintf(to, sizeof to, "%s", ok ? zt_hosts_list(arena, &found) : err.text[0]);
     zt_arena_destroy(arena);

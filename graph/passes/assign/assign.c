@@ -81,8 +81,9 @@ static int reordered(struct zt_assignment *a, struct copies *copies, int node, i
         g, zt_arena_printf(g->arena, "%s as %s", g->values[from]->name, layout ? layout->name : "plain"),
         g->values[from]->dtype, &shape);
     g->values[to]->layout = layout;
-    int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from]->name), "Reorder", "ztrain",
-                              1, &from, 1, &to, 1);
+    int r =
+        zt_graph_add_node(g, &(struct zt_node_spec){ zt_arena_printf(g->arena, "reorder of %s", g->values[from]->name),
+                                                     "Reorder", "ztrain", 1, &from, 1, &to, 1 });
     stand_at(g, r, node);
     g->nodes[r]->backend = a->fast;
     if (!zt_op_resolve(a->table, g, r, a->err))

@@ -25,17 +25,18 @@ static int apply_everywhere(struct zt_graph *g, const struct zt_op_table *table,
     return found;
 }
 
-bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fusion *fusion, unsigned when,
-                  const struct zt_train_options *train, int *counts, struct zt_err *err) {
+bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fuse_options *o,
+                  struct zt_err *err) {
+    const struct zt_fusion *fusion = o->fusion;
     for (int p = 0; fusion->patterns[p]; p++) {
-        if (!(fusion->patterns[p]->when & when) || !zt_fusion_allows(fusion, fusion->patterns[p]))
+        if (!(fusion->patterns[p]->when & o->when) || !zt_fusion_allows(fusion, fusion->patterns[p]))
             continue;
         int before = g->node_count, found = apply_everywhere(g, table, fusion->patterns[p], err);
-        if (err->count || !train_from(g, before, train, err) ||
+        if (err->count || !train_from(g, before, o->train, err) ||
             ((found || g->node_count > before) && !zt_graph_sort(g, err)))
             return false;
-        if (counts)
-            counts[p] += found;
+        if (o->counts)
+            o->counts[p] += found;
     }
     return true;
 }

@@ -28,10 +28,14 @@ struct zt_fusion {
 /* Whether the pattern's name fits one of the globs. */
 bool zt_fusion_allows(const struct zt_fusion *fusion, const struct zt_pattern *pattern);
 
-/* Applies every allowed pattern whose `when` includes the bit `when` at every node, last nodes first. counts[i] grows
- * by the number of matches of pattern i; counts may be NULL. New nodes take their training or evaluation form when
- * `train` is not NULL. */
-bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fusion *fusion, unsigned when,
-                  const struct zt_train_options *train, int *counts, struct zt_err *err);
+struct zt_fuse_options {
+    const struct zt_fusion *fusion;
+    unsigned when;                        /* one bit: patterns with this bit are tried */
+    const struct zt_train_options *train; /* new nodes take this training or evaluation form; NULL: none */
+    int *counts;                          /* counts[i] grows by the number of matches of pattern i; NULL: not counted */
+};
+/* Applies every allowed pattern at every node, last nodes first. */
+bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fuse_options *options,
+                  struct zt_err *err);
 
 #endif

@@ -26,8 +26,9 @@ static int add_cast(struct casts *c, int from, int to, enum zt_dtype dtype, int 
     int64_t place = g->nodes[at]->place;
     enum zt_phase phase = g->nodes[at]->phase;
     int stage = g->nodes[at]->stage;
-    int node = zt_graph_add_node(g, zt_arena_printf(g->arena, "cast of %s", g->values[from]->name), "Cast", "",
-                                 ZT_OPSET, &from, 1, &to, 1);
+    int node =
+        zt_graph_add_node(g, &(struct zt_node_spec){ zt_arena_printf(g->arena, "cast of %s", g->values[from]->name),
+                                                     "Cast", "", ZT_OPSET, &from, 1, &to, 1 });
     zt_node_set_int(g, node, "to", dtype);
     g->nodes[node]->place = place;
     g->nodes[node]->phase = phase;

@@ -14,8 +14,14 @@
 #include <math.h>
 #include <string.h>
 
-static bool to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *roots,
-                     int root_count, struct zt_err *err);
+/* What to convert. */
+struct conversion {
+    unsigned types; /* ZT_BIT mask */
+    const float *const *contents;
+    int content_count;
+};
+
+static bool to_float(struct zt_graph *g, const struct conversion *c, int *roots, int root_count, struct zt_err *err);
 
 float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from) {
     int64_t count = zt_shape_count(&from->shape);
@@ -81,7 +87,7 @@ static bool convert_bodies(struct zt_graph *g, int node, unsigned types, struct 
         if (!attr.graph)
             continue;
         struct zt_graph *body = zt_graph_clone_in(g->arena, attr.graph);
-        if (!to_float(body, types, NULL, 0, body->outputs, body->output_count, err)) {
+        if (!to_float(body, &(struct conversion){ types, NULL, 0 }, body->outputs, body->output_count, err)) {
             zt_graph_destroy(body);
             return false;
         }
@@ -92,14 +98,13 @@ static bool convert_bodies(struct zt_graph *g, int node, unsigned types, struct 
     return true;
 }
 
-static bool to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *roots,
-                     int root_count, struct zt_err *err) {
+static bool to_float(struct zt_graph *g, const struct conversion *c, int *roots, int root_count, struct zt_err *err) {
     for (int v = 0; v < g->value_count; v++)
-        if (zt_dtype_in(g->values[v]->dtype, types))
-            convert_value(g, v, v < content_count ? contents[v] : NULL);
+        if (zt_dtype_in(g->values[v]->dtype, c->types))
+            convert_value(g, v, v < c->content_count ? c->contents[v] : NULL);
     for (int n = 0; n < g->node_count; n++) {
-        convert_attributes(g, n, types);
-        if (!convert_bodies(g, n, types, err) || !zt_op_infer(g, n, err))
+        convert_attributes(g, n, c->types);
+        if (!convert_bodies(g, n, c->types, err) || !zt_op_infer(g, n, err))
             return false;
     }
     drop_casts(g, roots, root_count);
@@ -108,5 +113,5 @@ static bool to_float(struct zt_graph *g, unsigned types, const float *const *con
 
 bool zt_pass_to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *root,
                       struct zt_err *err) {
-    return to_float(g, types, contents, content_count, root, 1, err);
+    return to_float(g, &(struct conversion){ types, contents, content_count }, root, 1, err);
 }

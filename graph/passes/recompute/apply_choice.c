@@ -87,8 +87,9 @@ static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, 
         if (!kept[value])
             twin[value] = out[i];
     }
-    int clone = zt_graph_add_node(g, zt_arena_printf(g->arena, "again: %s", from.name), from.op_type, from.domain,
-                                  from.opset, in, from.in_count, out, from.out_count);
+    int clone =
+        zt_graph_add_node(g, &(struct zt_node_spec){ zt_arena_printf(g->arena, "again: %s", from.name), from.op_type,
+                                                     from.domain, from.opset, in, from.in_count, out, from.out_count });
     struct zt_node *to = g->nodes[clone];
     to->op = from.op;
     to->attr = from.attr;

@@ -39,7 +39,7 @@ static void analyse_forward(struct zt_forward *f, const struct zt_graph *g, cons
         f->bytes[i] = g->values[i]->producer >= 0 ? zt_value_bytes(g->values[i]) : 0;
     for (int n = 0; n < f->count; n++) {
         const struct zt_node *node = g->nodes[n];
-        f->fixed[n] = node->op->flags & ZT_OP_ONCE || (node->op->flags & ZT_OP_RANDOM && !takes_key(node->op));
+        f->fixed[n] = node->op->flags & ZT_OP_NO_RECOMPUTE || (node->op->flags & ZT_OP_RANDOM && !takes_key(node->op));
         for (int i = 0; i < node->out_count; i++)
             f->fixed[n] |= node->out[i] >= 0 && f->from_params[node->out[i]];
         f->matrix_product[n] = zt_op_flops(g, n) > PRODUCT_FLOPS * elements_around(g, n);

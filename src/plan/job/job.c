@@ -164,7 +164,8 @@ static bool add_gradients(struct zt_training_graph *joint, struct zt_err *err) {
     struct zt_shape shape = g->values[joint->loss]->shape;
     joint->seed = zt_job_add_input(g, "gradient of loss", ZT_FLOAT, &shape);
     struct zt_cotangent from = { joint->loss, joint->seed };
-    return zt_grad_build(g, &zt_ops, &from, 1, joint->params, joint->param_count, joint->grads, err);
+    return zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, joint->params, joint->param_count },
+                         joint->grads, err);
 }
 
 static enum zt_dtype half_type(const struct zt_config *config) {
@@ -246,7 +247,8 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
     for (int i = 0; i < job->want_count; i++)
         joint->columns[i] = job->names[i] ? zt_graph_find(g, job->names[i]) : -1;
     if (!zt_job_add_loss(job, source, request, joint, root, err) ||
-        !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused, err))
+        !zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused },
+                      err))
         return false;
     joint->cuts = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
     if (request->cuts)

@@ -113,7 +113,8 @@ static bool append(struct zt_graph *g, const char *name, const char *op_type, co
                    int in_count, int *out, int out_count, struct zt_err *err) {
     for (int i = 0; i < out_count; i++)
         out[i] = zt_graph_add_value(g, i ? NULL : name, ZT_UNDEFINED, NULL);
-    int n = zt_graph_add_node(g, name, op_type, domain, domain[0] ? 1 : ZT_OPSET, in, in_count, out, out_count);
+    int n = zt_graph_add_node(
+        g, &(struct zt_node_spec){ name, op_type, domain, domain[0] ? 1 : ZT_OPSET, in, in_count, out, out_count });
     return zt_op_resolve(&zt_ops, g, n, err);
 }
 
