@@ -45,7 +45,7 @@ int zt_connect(const char *host, const char *port, int ms) {
     return fd;
 }
 
-bool zt_strided_copy_all(int fd, void *data, size_t bytes, bool sends, double end) {
+bool zt_connection_transfer(int fd, void *data, size_t bytes, bool sends, double end) {
     char *at = data;
     for (double now = zt_now(); bytes && now < end; now = zt_now()) {
         ssize_t n = sends ? send(fd, at, bytes, MSG_NOSIGNAL) : recv(fd, at, bytes, 0);

@@ -348,7 +348,7 @@ static bool meet(struct nccl_comm *c, bool well, struct zt_err *err) {
 struct zt_comm *zt_comm_nccl_create(struct zt_device *device, struct zt_comm *staged, struct zt_comm *host,
                                     struct zt_err *err) {
     struct nccl_comm *c = zt_calloc(1, sizeof *c);
-    c->base = (struct zt_comm){ .api = &nccl_api, .rank = host->rank, .size = host->size, .where = host->where };
+    c->base = (struct zt_comm){ .api = &nccl_api, .rank = host->rank, .size = host->size, .status = host->status };
     c->staged = staged;
     c->host = host;
     c->device = device;

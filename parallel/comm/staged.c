@@ -289,7 +289,7 @@ static const struct zt_comm_api staged_api = {
 
 struct zt_comm *zt_comm_staged_create(struct zt_comm *inner, struct zt_device *device, bool owns) {
     struct staged_comm *c = zt_calloc(1, sizeof *c);
-    c->base = (struct zt_comm){ .api = &staged_api, .rank = inner->rank, .size = inner->size, .where = inner->where };
+    c->base = (struct zt_comm){ .api = &staged_api, .rank = inner->rank, .size = inner->size, .status = inner->status };
     c->inner = inner;
     c->owns_inner = owns;
     c->device = device;

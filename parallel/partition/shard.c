@@ -26,7 +26,7 @@ static void fill_buckets(struct zt_flat *f, int64_t size) {
         if (!t->copy)
             f->own_buckets = f->bucket_count;
         t->offset = at;
-        t->kept = -1;
+        t->persistent = -1;
         t->bucket = f->bucket_count - 1;
         at += t->count;
     }

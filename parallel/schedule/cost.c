@@ -102,7 +102,7 @@ static void add_collective(const struct walk *w, const struct zt_command *c) {
 
 /* All kept tensors in one all-gather. */
 static void add_keep(const struct walk *w) {
-    int64_t bytes = w->flat->kept * (int64_t)sizeof(float);
+    int64_t bytes = w->flat->persistent * (int64_t)sizeof(float);
     *w->gathered += zt_cost_sent(w->grid->data, bytes);
     w->to->at[w->to->count++] =
         (struct zt_span){ .kind = ZT_SPAN_GATHER, .seconds = zt_cost_half_reduce(w->m, w->grid->data, bytes) };
@@ -113,7 +113,7 @@ static double walk(const struct walk *w, const struct zt_graph *g, const struct 
     for (int i = 0; i < count; i++) {
         if (at[i].kind == ZT_GATHER || at[i].kind == ZT_REDUCE) {
             add_collective(w, &at[i]);
-        } else if (at[i].kind == ZT_KEEP) {
+        } else if (at[i].kind == ZT_GATHER_PERSISTENT) {
             add_keep(w);
         } else if (at[i].kind == ZT_GATHERED || at[i].kind == ZT_REDUCED) {
             w->to->at[w->to->count++] =

@@ -1,3 +1,5 @@
+#include "parallel/schedule/hooks.h"
+#include "parallel/schedule/stage_graph.h"
 #include "parallel/schedule/program.h"
 
 #include "base/align.h"
@@ -365,8 +367,8 @@ static void place_parameters(struct layout *l) {
         for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++)
             l->p->place[phase][j->params[t]] =
                 (struct zt_place){ ZT_ACTIVATIONS, l->gathered[phase][tensor->bucket] + in_bucket };
-        if (tensor->kept >= 0)
-            set_place(l, j->params[t], ZT_DERIVED, tensor->kept * (int64_t)sizeof(float));
+        if (tensor->persistent >= 0)
+            set_place(l, j->params[t], ZT_DERIVED, tensor->persistent * (int64_t)sizeof(float));
         if (j->training && l->gradients[t].direct) {
             struct zt_place to = { ZT_GRADIENTS, tensor->offset * (int64_t)sizeof(float) };
             if (l->o->sharding->gradients)
@@ -392,9 +394,9 @@ static void place_fed(struct layout *l) {
 static void place_derived(struct layout *l) {
     struct zt_program *p = l->p;
     p->derive = ZT_NEW_N(p->arena, struct zt_command, l->g->node_count + 2);
-    if (l->o->flat->kept) { /* the tensors, and behind them their pieces as they travel */
-        p->derive[p->derive_count++] = (struct zt_command){ .kind = ZT_KEEP };
-        p->derived_bytes = zt_align_64(2 * l->o->flat->kept * (int64_t)sizeof(float));
+    if (l->o->flat->persistent) { /* the tensors, and behind them their pieces as they travel */
+        p->derive[p->derive_count++] = (struct zt_command){ .kind = ZT_GATHER_PERSISTENT };
+        p->derived_bytes = zt_align_64(2 * l->o->flat->persistent * (int64_t)sizeof(float));
     }
     for (int n = 0; n < l->g->node_count; n++) {
         if (!l->derived[n])

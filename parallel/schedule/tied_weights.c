@@ -1,4 +1,5 @@
 #include "parallel/schedule/tied_weights.h"
+#include "parallel/schedule/hooks.h"
 
 #include "base/vec.h"
 

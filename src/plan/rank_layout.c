@@ -94,7 +94,7 @@ static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_training_
     tie_stages(p, joint, seats, flats);
     free(seats);
     list_model(p, joint, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
-    p->cuts = zt_arena_copy(p->arena, joint->cuts, ((size_t)p->grid.stages + 1) * sizeof *p->cuts);
+    p->cuts = zt_arena_copy(p->arena, joint->bounds, ((size_t)p->grid.stages + 1) * sizeof *p->cuts);
     p->statistic_total = zt_program_statistics(joint, p->grid.stage, indices);
     list_model(p, joint, false, p->statistic_model = ZT_NEW_N(p->arena, int, p->statistic_total + 1));
     p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);

@@ -250,11 +250,11 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
         !zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused },
                       err))
         return false;
-    joint->cuts = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
+    joint->bounds = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
     if (request->cuts)
-        memcpy(joint->cuts, request->cuts, ((size_t)request->stages + 1) * sizeof *joint->cuts);
-    if (!(request->cuts || zt_split_choose(g, job->config->parallel.partition, request->stages, joint->cuts, err)) ||
-        !zt_split_apply(g, request->stages, joint->cuts, err))
+        memcpy(joint->bounds, request->cuts, ((size_t)request->stages + 1) * sizeof *joint->bounds);
+    if (!(request->cuts || zt_split_choose(g, job->config->parallel.partition, request->stages, joint->bounds, err)) ||
+        !zt_split_apply(g, request->stages, joint->bounds, err))
         return false;
     if (request->cut_loss && !cut_loss(job, request, joint, err))
         return false;

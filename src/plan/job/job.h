@@ -64,7 +64,7 @@ struct zt_training_graph_request {
     bool weighted; /* padding rows may occur: the loss takes row weights */
     int stages;
     const struct zt_stage_bounds
-        *cuts;     /* [stages + 1] where the model's other graphs were split; NULL: this one decides, see joint->cuts */
+        *cuts; /* [stages + 1] where the model's other graphs were split; NULL: this one decides, see joint->bounds */
     bool cut_loss; /* mode dp: stage 1 is the loss, stage 0 the model */
 };
 /* Shapes of the columns come from `source`; NULL: from the graph alone (plan without data): unknown dims other than the
