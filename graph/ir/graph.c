@@ -424,7 +424,7 @@ static bool count_waiting(const struct zt_graph *g, int *waiting, struct zt_err 
             if (v >= 0 && g->values[v]->producer >= 0)
                 waiting[n]++;
             else if (v >= 0 && g->values[v]->origin == ZT_FROM_NODE)
-                ok = zt_node_fail(g, n, err, "input \"%s\" is not made by any node, input or initializer",
+                ok = zt_node_fail(g, n, err, "input \"%s\" is not the output of any node, input or initializer",
                                   g->values[v]->name);
         }
     }
@@ -444,7 +444,7 @@ static bool fail_cycle(const struct zt_graph *g, const int *waiting, struct zt_e
                 from = producer_of(g, at, i);
         at = from;
     }
-    return zt_node_fail(g, at, err, "is part of a cycle: it waits for its own output");
+    return zt_node_fail(g, at, err, "is part of a cycle: it depends on its own output");
 }
 
 bool zt_graph_sort(struct zt_graph *g, struct zt_err *err) {

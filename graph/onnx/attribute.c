@@ -71,8 +71,9 @@ bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const struc
         return zt_fail(err, ZT_EXIT_MODEL, "an attribute has no name");
     bool refers = a->ref_attr_name && a->ref_attr_name[0];
     if (refers && !from->in_function)
-        return zt_fail(err, ZT_EXIT_MODEL, "attribute %s refers to attribute %s of a function, but stands in none",
-                       a->name, a->ref_attr_name);
+        return zt_fail(err, ZT_EXIT_MODEL,
+                       "attribute %s refers to attribute %s of a function, but is not in a function", a->name,
+                       a->ref_attr_name);
     if (!check_type(a, refers, err))
         return false;
     *attr =

@@ -219,7 +219,7 @@ static int output_value(struct zt_onnx_scope *s, const char *name) {
     if (v < 0 && name[0])
         v = capture_name(s, name);
     if (v < 0)
-        zt_fail(s->err, ZT_EXIT_MODEL, "output \"%s\" is not made by any node", name);
+        zt_fail(s->err, ZT_EXIT_MODEL, "output \"%s\" is not the output of any node", name);
     return v;
 }
 
@@ -331,7 +331,7 @@ static bool read_attribute(struct zt_onnx_scope *s, int index, const Onnx__Attri
                       s->err))
         return false;
     if (zt_node_attr(s->g->nodes[index], attr.name))
-        return zt_fail(s->err, ZT_EXIT_MODEL, "attribute %s stands twice", attr.name);
+        return zt_fail(s->err, ZT_EXIT_MODEL, "attribute %s is given twice", attr.name);
     if (attr.type == ZT_ATTR_GRAPH && !attr.ref && !read_body(s, index, a, message, &attr))
         return false;
     struct zt_node *node = s->g->nodes[index];

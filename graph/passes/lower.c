@@ -55,7 +55,7 @@ static bool bind_attrs(const struct copy *c, const struct frame *f, const struct
             if (!given || given->type == ZT_ATTR_NONE)
                 continue;
             if (given->type != a.type)
-                return fail_copied(c, name, n, "an attribute of another type is what the call gives as", a.ref);
+                return fail_copied(c, name, n, "the call gives an attribute of another type for", a.ref);
             const char *own = a.name;
             a = *given;
             a.name = own;
@@ -75,9 +75,10 @@ static bool bind_parameters(const struct copy *c, const struct zt_function *f, c
     **to = (struct zt_attrs){ list, f->parameters.count };
     for (int i = 0; i < given->count; i++) {
         if (!find_attr(f->parameters.at, f->parameters.count, given->at[i].name))
-            return fail_copied(c, name, n, "the function that it calls has no parameter", given->at[i].name);
+            return fail_copied(c, name, n, "the called function has no parameter", given->at[i].name);
         if (given->at[i].type == ZT_ATTR_GRAPH)
-            return fail_copied(c, name, n, "a graph as argument of a function is not supported:", given->at[i].name);
+            return fail_copied(c, name, n,
+                               "a graph as the argument of a function is not supported:", given->at[i].name);
     }
     for (int i = 0; i < f->parameters.count; i++) {
         const struct zt_attr *a = find_attr(given->at, given->count, f->parameters.at[i].name);
@@ -155,7 +156,7 @@ static bool copy_value(const struct copy *c, const char *prefix, int from, int t
     while (*row && !zt_op_copies(*row))
         row++;
     if (from < 0 || !*row)
-        return zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): an output of it is an input that is not there", c->like.name,
+        return zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): one of its outputs is an input that is missing", c->like.name,
                        c->like.op_type);
     const char *name = zt_arena_printf(c->g->arena, "%s%s", prefix, c->g->values[to]->name);
     int node = zt_graph_add_node(

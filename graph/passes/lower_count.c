@@ -111,12 +111,12 @@ static bool fail_large(const struct zt_graph *g, const struct zt_node *n, double
                        struct zt_err *err) {
     char turns[64] = "", before[64] = "";
     if (copies != 1)
-        snprintf(turns, sizeof turns, "makes %.0f turns and ", copies);
+        snprintf(turns, sizeof turns, "runs %.0f iterations and ", copies);
     if (g->lowered_nodes > 0)
         snprintf(before, sizeof before, " beside the %.0f of others", g->lowered_nodes);
     return zt_fail(
         err, ZT_EXIT_MODEL,
-        "%.160s%s (%s): %sstands for %.0f nodes (%.0f MB)%s; the limit of what bodies and functions add to a "
+        "%.160s%s (%s): %sexpands to %.0f nodes (%.0f MB)%s; the limit for nodes of subgraphs and functions in a "
         "graph is %d nodes and %d MB",
         n->name, strlen(n->name) > 160 ? "..." : "", n->op_type, turns, nodes, ceil(bytes / 1e6), before,
         ZT_LOWER_NODES, ZT_LOWER_BYTES / 1000000);

@@ -186,7 +186,7 @@ bool zt_heartbeat_start(struct zt_heartbeat **to, struct zt_comm *world, struct 
         return true;
     }
     finish(p);
-    return zt_fail(err, ZT_EXIT_RUN, "rank %d: no signs of life for the other ranks: %s", world->rank, strerror(why));
+    return zt_fail(err, ZT_EXIT_RUN, "rank %d: cannot start the heartbeat: %s", world->rank, strerror(why));
 }
 
 void zt_heartbeat_stop(struct zt_heartbeat *p) {

@@ -142,7 +142,7 @@ static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err)
     if (r->state == ZT_RANK_STOPPED && !r->in)
         return zt_fail(err, ZT_EXIT_RANK, "stopped (start-up): it has not connected in fifteen seconds");
     if (r->state == ZT_RANK_STOPPED)
-        return zt_fail(err, ZT_EXIT_RANK, "stopped%s: no sign of life for five seconds", where);
+        return zt_fail(err, ZT_EXIT_RANK, "stopped%s: no heartbeat for five seconds", where);
     if (strncmp(line, ZT_ERR_MARK, strlen(ZT_ERR_MARK)) == 0 && number == 0)
         return zt_fail(err, ZT_EXIT_RUN, "%s%s", line + strlen(ZT_ERR_MARK), where);
     if (number)
@@ -151,9 +151,9 @@ static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err)
         snprintf(how, sizeof how, ": it ended with status %d", status);
     zt_fail(err, ZT_EXIT_RANK, "lost%s%s", where, how);
     if (number == SIGKILL)
-        return zt_hint(err, "the system kills processes when its memory runs out: dmesg would say so");
+        return zt_hint(err, "the system kills processes when its memory runs out: dmesg shows whether it did");
     if (rank > 0 && line[0])
-        return zt_hint(err, "its last words: %s", line);
+        return zt_hint(err, "its last output: %s", line);
     if (number == 0 && status < 0)
         mpirun_line(p, line, sizeof line);
     return number == 0 && status < 0 && line[0] ? zt_hint(err, "MPI said: %s", line) : false;

@@ -227,7 +227,8 @@ bool zt_supervisor_channel_open(struct zt_supervisor_channel **to, struct zt_err
     if (!zt_launched_find(&launched, err))
         return false;
     if (sscanf(text, "%511s %7s %32s %d", way.addresses, way.port, token, &columns) != 4)
-        return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s is not as ztrain writes it", ZT_CONTROL_VARIABLE);
+        return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s does not have the format that ztrain writes",
+                       ZT_CONTROL_VARIABLE);
     hello.rank = launched.rank;
     const char *job = getenv("OMPI_MCA_ess_base_jobid");
     hello.job = job ? (uint32_t)strtoul(job, NULL, 10) : 0;

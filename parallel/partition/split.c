@@ -230,7 +230,7 @@ static bool weigh(const struct zt_graph *g, const struct method *method, const c
         sum += own;
     }
     regfree(&type);
-    return sum > 0 || zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\" fits no layer", name);
+    return sum > 0 || zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\" matches no layer", name);
 }
 
 /* ---- where to cut ---- */
@@ -326,8 +326,8 @@ static bool hold_copies(struct zt_graph *g, int stages, struct zt_err *err) {
                 continue;
             if (home >= 0 && g->values[v]->statistic)
                 ok = zt_fail(err, ZT_EXIT_CONFIG,
-                             "pipeline.stages: running statistic \"%s\" is used on stages %d and %d, and a statistic "
-                             "cannot be held twice",
+                             "pipeline.stages: running statistic \"%s\" is used on stages %d and %d; all "
+                             "its uses must be on one stage",
                              g->values[v]->name, home, s);
             else if (home >= 0)
                 copy_for(g, v, s);
@@ -402,7 +402,7 @@ bool zt_split_apply(struct zt_graph *g, int stages, const struct zt_stage_bounds
     struct line l = draw_line(g);
     bool alike = l.layers == bounds[stages].layer ||
                  zt_fail(err, ZT_EXIT_MODEL,
-                         "pipeline.stages: %d layers with parameters in one batch size or form, %d in another",
+                         "pipeline.stages: %d layers with parameters for one batch size or graph, %d for another",
                          bounds[stages].layer, l.layers);
     if (alike)
         set_stages(g, &l, stages, bounds);

@@ -499,7 +499,7 @@ struct zt_program *zt_program_create(const struct zt_training_graph *joint, cons
     p->stage = o->stage;
     take_joint(p, joint);
     if (p->joint.param_count != o->flat->tensor_count) {
-        zt_fail(err, ZT_EXIT_MODEL, "stage %d has %d parameters in one batch size or form, %d in another", o->stage,
+        zt_fail(err, ZT_EXIT_MODEL, "stage %d has %d parameters for one batch size or graph, %d for another", o->stage,
                 o->flat->tensor_count, p->joint.param_count);
         zt_program_destroy(p);
         return NULL;

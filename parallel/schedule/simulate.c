@@ -229,7 +229,8 @@ bool zt_simulate(struct zt_arena *arena, const struct zt_simulation *of, struct 
                                      .ends = ends_at };
         ends_at += 2 * of->costs[s].buckets;
     }
-    bool ok = play(&p) || zt_fail(err, ZT_EXIT_RUN, "the instruction lists of the stages wait for each other");
+    bool ok =
+        play(&p) || zt_fail(err, ZT_EXIT_RUN, "deadlock: the instruction lists of the stages wait for each other");
     if (ok)
         finish(&p, arena, to);
     free(ends);

@@ -158,10 +158,10 @@ START_TEST(what_is_no_hostfile_is_refused_with_its_line) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ck_assert_msg(strncmp(hosts(wrong[i], NULL, NULL), "hosts:1: ", 9) == 0, "%s: %s", wrong[i],
                       hosts(wrong[i], NULL, NULL));
-    ck_assert_ptr_nonnull(strstr(hosts("a slots=1\na slots=1", NULL, NULL), "hosts:2: host a stands here twice"));
+    ck_assert_ptr_nonnull(strstr(hosts("a slots=1\na slots=1", NULL, NULL), "hosts:2: host a is listed twice"));
     ck_assert_ptr_nonnull(strstr(hosts("# nobody\n", NULL, NULL), "no slot is left"));
     ck_assert_ptr_nonnull(strstr(hosts(two, NULL, "worker-0@worker-1"), "no slot is left"));
-    ck_assert_ptr_nonnull(strstr(hosts(two, "worker-2", NULL), "\"worker-2\" does not stand in hosts"));
+    ck_assert_ptr_nonnull(strstr(hosts(two, "worker-2", NULL), "\"worker-2\" is not in hosts"));
     ck_assert_ptr_nonnull(strstr(hosts(two, NULL, "worker-1:3"), "slot \"3\" of worker-1"));
     ck_assert_ptr_nonnull(strstr(hosts(two, "worker-1:", NULL), "slot \"\""));
     ck_assert_ptr_nonnull(strstr(hosts(two, "worker-0@", NULL), "\"\" does not stand"));

@@ -105,7 +105,7 @@ START_TEST(ranks_that_do_not_come_are_named) {
     begin(&ranks[0], port, 0, 4, 2, 0);
     begin(&ranks[1], port, 2, 4, 10, 0);
     ck_assert(!end(ranks, 2));
-    expect(&ranks[0], ZT_EXIT_RANK, "lost rank 1, 3: 2 of WORLD_SIZE=4 ranks came to MASTER_PORT=");
+    expect(&ranks[0], ZT_EXIT_RANK, "lost rank 1, 3: 2 of WORLD_SIZE=4 ranks connected to MASTER_PORT=");
     expect(&ranks[1], ZT_EXIT_RANK, "rank 0: not all ranks came");
 }
 END_TEST
@@ -114,7 +114,7 @@ START_TEST(rank_0_that_does_not_come_is_named) {
     struct rank r;
     begin(&r, comm_fixture_free_port(), 1, 2, 1, 0);
     ck_assert(!end(&r, 1));
-    expect(&r, ZT_EXIT_RANK, "lost rank 0: nobody answers at MASTER_ADDR=127.0.0.1, MASTER_PORT=");
+    expect(&r, ZT_EXIT_RANK, "lost rank 0: no answer from MASTER_ADDR=127.0.0.1, MASTER_PORT=");
 }
 END_TEST
 
@@ -182,7 +182,7 @@ START_TEST(an_answer_that_is_no_rank_0s_is_refused) {
     memset(noise, 'H', sizeof noise);
     ck_assert(send(visitor, noise, sizeof noise, MSG_NOSIGNAL) == sizeof noise);
     ck_assert(!end(&r, 1));
-    expect(&r, ZT_EXIT_RUN, "what answers there is no rank 0 of ztrain");
+    expect(&r, ZT_EXIT_RUN, "the process that answers there is not rank 0 of ztrain");
     close(visitor);
     close(fd);
 }
@@ -211,7 +211,7 @@ START_TEST(another_secret_is_named_on_both_sides) {
     begin_with(&ranks[0], port, 0, 2, 2, "a text of the job");
     begin_with(&ranks[1], port, 1, 2, 2, "a text of another job");
     ck_assert(!end(ranks, 2));
-    expect(&ranks[0], ZT_EXIT_RANK, "; with another secret came rank 1 from 127.0.0.1");
+    expect(&ranks[0], ZT_EXIT_RANK, "; connected with another secret: rank 1 from 127.0.0.1");
     expect(&ranks[1], ZT_EXIT_CONFIG, "has another secret");
     for (int r = 0; r < 2; r++)
         ck_assert_msg(strstr(ranks[r].err.hint[0], "ZTRAIN_SECRET=$(openssl rand -hex 32)") != NULL, "%s",

@@ -209,7 +209,8 @@ static bool wait_for_all(struct table *t) {
 static void list_unauthenticated(const struct table *t, struct zt_text *to) {
     char at[INET6_ADDRSTRLEN];
     for (int i = 0; i < t->unauthenticated_count; i++)
-        zt_text_add(to, "%s rank %d from %s", i ? "," : "; with another secret came", t->unauthenticated_peers[i].rank,
+        zt_text_add(to, "%s rank %d from %s",
+                    i ? "," : "; connected with another secret:", t->unauthenticated_peers[i].rank,
                     zt_address_text(&t->unauthenticated_peers[i].at, at));
 }
 
@@ -221,7 +222,7 @@ static bool some_missing(const struct table *t, struct zt_err *err) {
             zt_text_add(&list, "%s%d", absent > 1 ? ", " : "", r);
     zt_text_add(&list, "%s", absent > 8 ? ", ..." : "");
     list_unauthenticated(t, &unauthenticated_peers);
-    zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "%s: %d of WORLD_SIZE=%d ranks came to MASTER_PORT=%d within %d s%s",
+    zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "%s: %d of WORLD_SIZE=%d ranks connected to MASTER_PORT=%d within %d s%s",
             list.at, t->m->size - absent, t->m->size, t->m->port, t->m->seconds,
             unauthenticated_peers.at ? unauthenticated_peers.at : "");
     zt_text_finish(&list);
@@ -240,13 +241,15 @@ static bool refused(const struct table *t, enum zt_handshake_result result, int 
         return zt_fail(err, ZT_EXIT_CONFIG, "WORLD_SIZE=%d, but rank %d at MASTER_ADDR=%s has WORLD_SIZE=%d", m->size,
                        to, m->address, w->size);
     if (result == ZT_RANK_TAKEN)
-        return zt_fail(err, ZT_EXIT_CONFIG, "RANK=%d: another process has come to MASTER_ADDR=%s with it", m->rank,
+        return zt_fail(err, ZT_EXIT_CONFIG,
+                       "RANK=%d: another process has already connected to MASTER_ADDR=%s with this rank", m->rank,
                        m->address);
     if (result == ZT_RANK_NOT_EXPECTED)
-        return zt_fail(err, ZT_EXIT_CONFIG, "RANK=%d: rank %d at MASTER_ADDR=%s waits for no such rank", m->rank, to,
+        return zt_fail(err, ZT_EXIT_CONFIG, "RANK=%d: rank %d at MASTER_ADDR=%s expects no such rank", m->rank, to,
                        m->address);
     if (result == ZT_PROTOCOL_MISMATCH)
-        return zt_fail(err, ZT_EXIT_RUN, "MASTER_ADDR=%s, MASTER_PORT=%d: what answers there is no rank 0 of ztrain",
+        return zt_fail(err, ZT_EXIT_RUN,
+                       "MASTER_ADDR=%s, MASTER_PORT=%d: the process that answers there is not rank 0 of ztrain",
                        m->address, m->port);
     zt_fail(err, ZT_EXIT_CONFIG, "RANK=%d: rank %d at MASTER_ADDR=%s, MASTER_PORT=%d %s", m->rank, to, m->address,
             m->port, result == ZT_SECRET_MISMATCH ? "has another secret" : "does not prove that it knows the secret");
@@ -287,7 +290,7 @@ static bool host(struct table *t, struct zt_err *err) {
     const size_t bytes = (size_t)m->size * sizeof *t->places;
     unsigned char mac[ZT_MAC];
     if (!zt_random(t->identity.job, sizeof t->identity.job))
-        return zt_fail(err, ZT_EXIT_RUN, "the system gives no random numbers: %s", strerror(errno));
+        return zt_fail(err, ZT_EXIT_RUN, "the system has no random numbers: %s", strerror(errno));
     if (!open_host(t, err))
         return false;
     if (!wait_for_all(t))
@@ -296,7 +299,7 @@ static bool host(struct table *t, struct zt_err *err) {
         zt_mac(mac, t->session[r], "places", &(struct zt_mac_part){ t->places, bytes }, 1);
         if (!zt_connection_transfer(t->fds[r], t->places, bytes, true, t->end) ||
             !zt_connection_transfer(t->fds[r], mac, sizeof mac, true, t->end))
-            return zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "%d: it left before all had met", r);
+            return zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "%d: it disconnected before all ranks had connected", r);
     }
     return true;
 }
@@ -366,8 +369,8 @@ static bool reach_host(struct table *t, struct zt_err *err) {
             break;
         nanosleep(&(struct timespec){ .tv_nsec = AGAIN_MS * 1000000L }, NULL);
     }
-    zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "0: nobody answers at MASTER_ADDR=%s, MASTER_PORT=%d within %d s",
-            m->address, m->port, m->seconds);
+    zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "0: no answer from MASTER_ADDR=%s, MASTER_PORT=%d within %d s", m->address,
+            m->port, m->seconds);
     return zt_hint(err, "rank 0 listens there: is it started, and the port open?");
 }
 
@@ -376,10 +379,10 @@ static bool hear_places(struct table *t, struct zt_err *err) {
     unsigned char mac[ZT_MAC], wanted[ZT_MAC];
     if (!zt_connection_transfer(t->fds[0], t->places, bytes, false, t->end) ||
         !zt_connection_transfer(t->fds[0], mac, sizeof mac, false, t->end))
-        return zt_fail(err, ZT_EXIT_RANK, "rank 0: not all ranks came, or it has ended");
+        return zt_fail(err, ZT_EXIT_RANK, "rank 0: not all ranks have connected, or it has ended");
     zt_mac(wanted, t->session[0], "places", &(struct zt_mac_part){ t->places, bytes }, 1);
     return zt_mac_equal(mac, wanted, sizeof mac) ||
-           zt_fail(err, ZT_EXIT_RUN, "rank 0 at MASTER_ADDR=%s: its list of ranks was changed on the way",
+           zt_fail(err, ZT_EXIT_RUN, "rank 0 at MASTER_ADDR=%s: its list of ranks was modified in transit",
                    t->m->address);
 }
 
