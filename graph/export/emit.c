@@ -300,7 +300,7 @@ static bool stands(const struct emitter *e, int node) {
     return !n->domain[0] && !renewed && zt_op_find(e->table, "", n->op_type, e->opset) == n->op;
 }
 
-/* From the last to the first, so that what nobody reads, because a body has no use for it, is left out. */
+/* From last to first, so that values without readers, because a body does not use them, are omitted. */
 static bool add_nodes(struct emitter *e) {
     bool ok = true;
     int first = e->nodes.count;
@@ -379,7 +379,7 @@ static void add_values(struct emitter *e, const struct zt_emit *what, Onnx__Grap
         graph->output[graph->n_output++] = output_info(e, &what->outputs[i]);
 }
 
-/* protobuf-c hands over piece by piece, so the weights are not copied once more. */
+/* protobuf-c writes in parts, so the weights are not copied. */
 struct sink {
     ProtobufCBuffer base;
     FILE *to;

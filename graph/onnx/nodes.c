@@ -66,7 +66,7 @@ static int find_here(const struct zt_onnx_scope *s, const char *name) {
     return id < s->own ? id : -1;
 }
 
-/* A value that stands for `from` of the graph around. */
+/* A captured value: `from` of the outer graph. */
 static int capture(struct zt_onnx_scope *s, const char *name, int from) {
     int id = zt_graph_add_value(s->g, name, ZT_UNDEFINED, NULL);
     s->g->values[id]->origin = ZT_FROM_OUTSIDE;
@@ -85,7 +85,7 @@ static int capture_name(struct zt_onnx_scope *s, const char *name) {
     return from < 0 ? -1 : capture(s, name, from);
 }
 
-/* A value here that stands for `value` of the model's graph. */
+/* A value of this graph for `value` of the model's graph. */
 static int capture_lifted(struct zt_onnx_scope *s, const char *name, int value) {
     if (is_main(s))
         return value;
@@ -213,7 +213,7 @@ static void read_value_info(struct zt_onnx_scope *s, const Onnx__ValueInfoProto 
         v->dtype = (enum zt_dtype)info->type->tensor_type->elem_type;
 }
 
-/* The value that is an output, -1 where nothing makes it. A body may hand out what it sees. */
+/* The value of a graph output; -1: it has no producer. A subgraph's output may be a captured value. */
 static int output_value(struct zt_onnx_scope *s, const char *name) {
     int v = name[0] ? find_here(s, name) : -1;
     if (v < 0 && name[0])
@@ -309,7 +309,7 @@ static void append_inputs(struct zt_graph *g, struct zt_node *node, const int *m
     node->captured += count;
 }
 
-/* The graph of an attribute; what it captures becomes inputs of the node. */
+/* Reads the subgraph of an attribute; its captured values become inputs of the node. */
 static bool read_body(struct zt_onnx_scope *s, int index, const Onnx__AttributeProto *a, int message,
                       struct zt_attr *attr) {
     struct zt_onnx_scope inner = { .model = s->model,
@@ -354,7 +354,7 @@ static bool read_attributes(struct zt_onnx_scope *s, int index, const Onnx__Node
     return ok;
 }
 
-/* All names of the nodes first, then what is inside them. */
+/* Reads all node names first, then the contents of the nodes. */
 static bool read_nodes(struct zt_onnx_scope *s, const struct nodes *nodes) {
     bool ok = true;
     for (size_t i = 0; i < nodes->count; i++)

@@ -67,8 +67,8 @@ static bool read_dims(const struct zt_onnx_file *file, const Onnx__TensorProto *
 
 /* ---- data in the file ---- */
 
-/* Elements in a piece of a typed field. A varint ends where the upper bit is clear; unpacked, each has a tag of its own
- * in front. */
+/* Number of elements in a part of a typed field. The last byte of a varint has a clear top bit; each unpacked element
+ * has its own tag. */
 static uint64_t count_elements(const unsigned char *file, const struct zt_onnx_piece *piece) {
     uint64_t width = piece->field == ZT_TENSOR_FLOAT_DATA ? 4 : piece->field == ZT_TENSOR_DOUBLE_DATA ? 8 : 0;
     if (width && !piece->unpacked)

@@ -11,7 +11,7 @@ struct zt_grad {
     int node;    /* forward node whose rule runs; -1 between rules */
     int values;  /* values of the forward graph: only they have gradients */
     bool *leads; /* by value: something wanted lies behind it */
-    int *sum;    /* by value: what it was given so far, added up; -1: nothing */
+    int *sum;    /* by value: sum of the contributions so far; -1: none */
 };
 
 struct zt_graph *zt_grad_graph(struct zt_grad *b) {

@@ -5,16 +5,16 @@
 
 /* ---- copying a body ---- */
 
-/* What all copies for one call or one turn of a body have in common. */
+/* The copies of one function call or one iteration of a subgraph. */
 struct copy {
     struct zt_graph *g;
     const struct zt_op_table *table;
     bool resolve;
-    struct zt_node like; /* the node they stand for: its place, phase, stage */
+    struct zt_node like; /* the replaced node: its place, phase and stage are used */
     struct zt_err *err;
 };
 
-/* One body in it. */
+/* One function or subgraph in it. */
 struct frame {
     const struct zt_graph *body;
     const struct zt_attrs *bound;
@@ -43,7 +43,7 @@ static const struct zt_attr *find_attr(const struct zt_attr *at, int count, cons
     return NULL;
 }
 
-/* The node's attributes with references replaced; one to a parameter that was not given is not there. */
+/* The node's attributes with references resolved; a reference to a parameter without a value is omitted. */
 static bool bind_attrs(const struct copy *c, const struct frame *f, const struct zt_node *n, const char *name,
                        struct zt_attrs *to) {
     struct zt_attr *list = ZT_NEW_N(c->g->arena, struct zt_attr, n->attr_count);
@@ -122,7 +122,7 @@ static bool add_node(const struct copy *c, const struct zt_node *n, const char *
     return !c->resolve || zt_op_resolve(c->table, c->g, id, c->err);
 }
 
-/* Outputs of a copied node that have no value yet get one. */
+/* Creates values for the outputs of a copied node that have none. */
 static void name_outputs(const struct copy *c, struct frame *f, const struct zt_node *n, int *out) {
     for (int i = 0; i < n->out_count; i++) {
         out[i] = -1;
@@ -150,7 +150,7 @@ static bool copy_node(const struct copy *c, struct frame *f, const struct zt_nod
     return called ? inline_call(c, called, n, name, &attrs, in, out) : add_node(c, n, name, &attrs, in, out);
 }
 
-/* A body may hand out what it was given: a node that copies, of the row that does nothing else, stands between. */
+/* An output of a subgraph may be one of its inputs: an Identity node then copies the value. */
 static bool copy_value(const struct copy *c, const char *prefix, int from, int to) {
     const struct zt_op *const *row = c->table->rows;
     while (*row && !zt_op_copies(*row))
@@ -165,7 +165,7 @@ static bool copy_value(const struct copy *c, const char *prefix, int from, int t
     return !c->resolve || zt_op_resolve(c->table, c->g, node, c->err);
 }
 
-/* What the body's outputs are: made where the caller wants them, else found. */
+/* Connects the outputs of a subgraph to the values that the caller requests, or returns their values. */
 static bool connect_outputs(const struct copy *c, const struct frame *f, int *out, int out_count) {
     for (int i = 0; i < out_count; i++) {
         int made = f->ids[f->body->outputs[i]];
@@ -272,7 +272,7 @@ const struct zt_graph *zt_expand_subgraph(const struct zt_expansion *x, const ch
     return zt_node_attr(x->g->nodes[x->node], name)->graph;
 }
 
-/* Turns are of one body: it is counted at the first. */
+/* All iterations have the same subgraph, which is counted once. */
 static const struct zt_lower_count *count_of(struct zt_expansion *x, const struct zt_op_table *table,
                                              const struct zt_graph *body) {
     if (x->counted != body) {

@@ -55,7 +55,7 @@ static void add_node(struct zt_lower_count *to, const struct zt_node *n) {
     add_name(to, n->name);
 }
 
-/* An output that no node of the body makes, or that was handed out before, is copied by a node of its own. */
+/* An output that no node of the body computes, or that is listed twice, needs a copying node. */
 static void add_outputs(struct zt_lower_count *to, const struct zt_graph *body) {
     bool *seen = zt_calloc((size_t)body->value_count + 1, sizeof *seen);
     for (int i = 0; i < body->output_count; i++) {
@@ -106,7 +106,7 @@ struct zt_lower_count zt_lower_count_emitted(const char *op_type, int in_count, 
     return to;
 }
 
-/* Names of what stands deep inside are long: their beginning says where. */
+/* Names of deeply nested nodes are long; their beginning identifies the node. */
 static bool fail_large(const struct zt_graph *g, const struct zt_node *n, double nodes, double bytes, double copies,
                        struct zt_err *err) {
     char turns[64] = "", before[64] = "";

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The system may give a socket that dials a port of its own host this very port: then it is connected to itself. */
+/* A socket that connects to a port of its own host may be assigned the same local port: then it is connected to itself.
+ */
 static bool is_own_echo(int fd) {
     struct sockaddr_storage here = { 0 }, there = { 0 };
     socklen_t a = sizeof here, b = sizeof there;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Two, so that a record sent back to its sender is none. */
+/* Two different texts, so that a record sent back to its sender is invalid. */
 static const char dials[16] = "ztrain dials 2", listens[16] = "ztrain hears 2";
 
 static void prove(unsigned char to[ZT_MAC], const unsigned char *key, const struct zt_hello *h,
@@ -25,7 +25,7 @@ void zt_handshake_session(unsigned char to[ZT_MAC], const unsigned char key[ZT_M
     zt_mac(to, key, "session", (struct zt_mac_part[]){ { h, sizeof *h }, { c, sizeof *c } }, 2);
 }
 
-/* ---- who listens ---- */
+/* ---- listening side ---- */
 
 static bool is_for(const struct zt_hello *h, const struct zt_listener_identity *d) {
     return memcmp(h->magic, dials, sizeof dials) == 0 && h->purpose == (int32_t)d->purpose && h->to == d->rank &&
@@ -85,9 +85,9 @@ struct zt_handshake_reply_record zt_handshake_reply(const struct zt_handshake *v
     return w;
 }
 
-/* ---- who dials ---- */
+/* ---- connecting side ---- */
 
-/* Whoever says nothing of the language in time is not waited for to say more. */
+/* Checks the magic before it waits for the rest of the record. */
 static enum zt_handshake_result receive_challenge(int fd, struct zt_challenge *c, double end) {
     if (!zt_connection_transfer(fd, c->magic, sizeof c->magic, false, end))
         return ZT_CONNECTION_LOST;

@@ -24,7 +24,7 @@ struct stage {
     size_t room;
     const char *at; /* what it is a copy of */
     size_t bytes;
-    int users; /* transfers underway; 0: free */
+    int users; /* transfers in progress; 0: free */
 };
 
 struct moving {
@@ -54,7 +54,7 @@ static struct staged_comm *down(struct zt_comm *c) {
 static bool grow(struct staged_comm *c, struct stage *s, size_t bytes, struct zt_err *err) {
     if (s->room >= bytes)
         return true;
-    if (s->room && !c->device->api->synchronize(c->device, err)) /* what it gave may still be on its way */
+    if (s->room && !c->device->api->synchronize(c->device, err)) /* its last copy may still be in transit */
         return false;
     c->device->api->free_host(c->device, s->host, s->room);
     s->room = 0;
@@ -139,7 +139,7 @@ static bool finish(struct staged_comm *c, struct moving *m, struct zt_err *err) 
     return ok;
 }
 
-/* From a failure on, what is underway is the caller's again. */
+/* After a failure the caller owns the data of transfers in progress again. */
 static void forget(struct staged_comm *c) {
     for (struct moving *m = c->moving; m; m = m->next)
         m->outer = NULL;

@@ -52,7 +52,7 @@ struct family {
     pthread_mutex_t lock; /* guards the list; taken before a group's lock, never after */
     struct group *groups;
     atomic_bool aborted; /* set after the two below are written */
-    int failed_rank;     /* in the communicator all splits come from, as are all ranks in messages */
+    int failed_rank;     /* rank in the root communicator, as in messages */
     char why[ZT_ERR_TEXT / 2];
 };
 
@@ -285,7 +285,7 @@ static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
     return true;
 }
 
-/* Every other collective begins with nothing underway. */
+/* All other collectives first complete the transfers in progress. */
 static bool end_transfers(struct thread_comm *c, struct zt_err *err) {
     return !c->queue.first || thread_wait(&c->base, c->queue.last, err);
 }

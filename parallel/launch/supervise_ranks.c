@@ -172,7 +172,7 @@ static void serve_connection(struct zt_parent *p, int i) {
     const void *data;
     size_t bytes;
     int kind;
-    if (!connection) /* it made room for one that has gone since */
+    if (!connection) /* it was closed to make room for another connection */
         return;
     if (connection->handshake.state != ZT_HANDSHAKE_PROVEN) {
         if (!continue_handshake(p, connection))

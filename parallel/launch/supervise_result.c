@@ -16,7 +16,8 @@ static void say_place(const struct zt_parent *p, int rank, char *to, size_t room
     snprintf(to, room, "%.80s%s%.63s", place[0] ? place : plain, r->host[0] ? " on " : "", r->host);
 }
 
-/* The rank whose error is the run's: of the lowest rank that has one of its own, else of the lowest that has one. */
+/* The rank whose error becomes the run's: the lowest rank with an error of its own cause, else the lowest rank with an
+ * error. */
 static int find_error(const struct zt_parent *p) {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < p->job->ranks; i++)
@@ -118,7 +119,7 @@ static void mpirun_line(const struct zt_parent *p, char *to, size_t room) {
     zt_control_clean(to, room);
 }
 
-/* Each waits for all others there, so nobody can say which one holds the others up. */
+/* Each rank waits for all others in MPI_Init, so the cause is unknown. */
 static bool report_mpi(const struct zt_parent *p, struct zt_err *err) {
     char line[200];
     err->place[0] = 0;

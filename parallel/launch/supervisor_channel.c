@@ -27,7 +27,7 @@ struct zt_supervisor_channel {
     int columns;
     int saved[2]; /* standard output and error as they were */
     pthread_t thread;
-    pthread_mutex_t lock; /* guards `rank_status` and what is sent */
+    pthread_mutex_t lock; /* guards `rank_status` and sending */
     const struct zt_rank_status *rank_status;
     struct zt_control_in in; /* the thread's, after its end the closer's */
     bool quit;               /* the parent said so */
@@ -60,8 +60,8 @@ struct way {
     int size;
 };
 
-/* A line on which both sides have proven that they know the token; -1: none within CONNECT_MS. The parent may have sent
- * this rank away for others that came at the same moment. */
+/* An authenticated connection; -1: none within CONNECT_MS. The parent may have closed earlier connections of this rank
+ * to make room for others. */
 static int reach_parent(const struct way *way, int rank) {
     const double end = zt_now() + CONNECT_MS * 1e-3;
     do {
@@ -95,7 +95,7 @@ static int open_channel(const struct way *way, struct zt_control_hello *hello, i
     return -1;
 }
 
-/* Puts standard output and error on sockets of their own; they block, as a pipe does. */
+/* Redirects standard output and error to sockets, which block like pipes. */
 static bool redirect(struct zt_supervisor_channel *channel, const struct way *way, struct zt_control_hello *hello) {
     static const int stream[2] = { ZT_CONTROL_STDOUT, ZT_CONTROL_STDERR };
     for (int i = 0; i < 2; i++) {
@@ -150,7 +150,7 @@ static void take_signal(struct zt_supervisor_channel *channel, int number) {
         kill(getpid(), number);
     } else {
         int32_t code = 128 + number;
-        pthread_mutex_lock(&channel->lock); /* nobody else's frame is cut in two */
+        pthread_mutex_lock(&channel->lock); /* no other frame is interrupted */
         zt_control_send(channel->fd, ZT_CONTROL_GOODBYE, &code, sizeof code);
         _exit(code);
     }
@@ -176,7 +176,7 @@ static bool take_frames(struct zt_supervisor_channel *channel) {
     return quit || bad;
 }
 
-/* Ends with the wake, else with the process: where the parent is gone nobody is left to be told. */
+/* The thread ends at WAKE_END, else with the process: without the parent there is nobody to report to. */
 static void *serve(void *arg) {
     struct zt_supervisor_channel *channel = arg;
     for (;;) {
@@ -198,8 +198,8 @@ static void *serve(void *arg) {
     }
 }
 
-/* mpirun ends all ranks as soon as one is gone; those that are left first tell the parent where they were, and that it
- * was not they who went first. */
+/* mpirun ends all ranks as soon as one has ended. The remaining ranks first report their status to the parent, and that
+ * mpirun ends them. */
 static void outlive_launcher(const struct zt_supervisor_channel *channel) {
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
     const struct sigaction note = { .sa_handler = note_launcher_signal, .sa_flags = SA_RESTART };
@@ -269,7 +269,7 @@ int zt_supervisor_channel_columns(const struct zt_supervisor_channel *channel) {
     return channel ? channel->columns : 0;
 }
 
-/* Until the parent says quit, or said so to the thread that listened so far, or closes the line. */
+/* Waits until the parent sends QUIT (possibly earlier, to the thread) or closes the connection. */
 static void wait_for_parent(struct zt_supervisor_channel *channel) {
     struct pollfd wait = { .fd = channel->fd, .events = POLLIN };
     const void *data;

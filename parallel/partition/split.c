@@ -52,7 +52,7 @@ static void find_places(const struct zt_graph *g, int *at) {
     free(from_params);
 }
 
-/* A bias Add behind its MatMul reads a parameter too, but a layer of its own is harmless. */
+/* A bias Add after its MatMul reads a parameter too and starts a layer, which is harmless. */
 static bool reads_weights(const struct zt_graph *g, int node) {
     for (int i = 0; i < g->nodes[node]->in_count; i++)
         if (zt_in(g, node, i) && (zt_in(g, node, i)->trainable || zt_in(g, node, i)->statistic))
@@ -120,7 +120,7 @@ static const struct method {
     const char *name; /* up to a colon */
     double (*weight)(const struct zt_graph *g, int node, const regex_t *type);
     bool anywhere; /* bounds before any node; else before layers */
-    bool even;     /* by number of layers, the first stages get what is over (DeepSpeed's partition_uniform) */
+    bool even;     /* by number of layers; the first stages get the remainder (DeepSpeed's partition_uniform) */
 } methods[] = {
     { .name = "best", .weight = weight_by_cost, .anywhere = true },
     { .name = "profile", .weight = weight_by_flops, .anywhere = true },
@@ -141,13 +141,13 @@ static const struct method *find_method(const char *name) {
 
 /* ---- what stages are made of ---- */
 
-/* Stretches of the line between two places where it may be cut. Sums by stretch, [count + 1]: of those before it. */
+/* Ranges between two possible stage bounds. Sums by range, [count + 1]: of those before it. */
 struct stretches {
     int count;
     struct zt_stage_bounds *start;
     int *layers;    /* that start before it */
     double *weight; /* of the nodes before it */
-    double *cross;  /* bytes that travel where it is cut off from what is before it */
+    double *cross;  /* bytes of boundary tensors if a stage starts here */
 };
 
 /* By node: bytes made before it that it or a later one reads. Free with free(). */

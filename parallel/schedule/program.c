@@ -17,9 +17,9 @@ struct layout {
     struct zt_graph *g;
     struct zt_arena *scratch;
     bool *derived, *skipped; /* by node */
-    bool *kept;              /* by value: the executor reads it behind the phase */
+    bool *kept;              /* by value: read after the phase */
     bool *from_params;       /* made from parameters and constants alone */
-    int *parent;             /* whose memory a value takes over: itself, or what it is a view of; followed by root_of */
+    int *parent;             /* the value whose memory a value uses: itself, or the source of its view; see root_of */
     bool *shared;            /* by root: another value takes over its memory */
     int *last;               /* by root: last node that reads it, node_count: the executor does */
     int *gradient_of;        /* by value: of how many parameters it is the gradient */
@@ -80,7 +80,7 @@ static void take_joint(struct zt_program *p, const struct zt_training_graph *joi
 
 /* ---- back ends and layouts ---- */
 
-/* The ids of what others than nodes read. */
+/* The ids of values that are read outside the graph's nodes. */
 struct read {
     int **ids, count;
     int grads; /* the first so many are gradients */
@@ -111,7 +111,7 @@ static struct read read_by_others(struct zt_program *p) {
     return r;
 }
 
-/* Assigns back ends. What others than nodes read comes out plain, and its id follows. */
+/* Assigns back ends. Values read outside the graph's nodes become plain, and their ids are updated. */
 static bool assign(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
     struct read r = read_by_others(p);
     int *values = zt_malloc(((size_t)r.count + 1) * sizeof *values);
@@ -139,13 +139,13 @@ static bool fuse(struct zt_program *p, const struct zt_program_options *o, struc
            zt_pass_fuse(g, o->table, &(struct zt_fuse_options){ o->fusion, 1u << o->fast, NULL, p->joint.fused }, err);
 }
 
-/* Behind fusion, so that what runs again is what ran, and in front of layouts and memory. */
+/* After fusion, so that recomputed nodes equal the original ones, and before layouts and memory. */
 static bool recompute(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
     if (!o->recompute || !p->joint.training)
         return true;
     struct read r = read_by_others(p);
     int *keep = zt_malloc(((size_t)r.count + 1) * sizeof *keep), count = 0;
-    for (int i = r.grads; i < r.count; i++) /* gradients are read at once where they are whole */
+    for (int i = r.grads; i < r.count; i++) /* gradients are read as soon as they are complete */
         keep[count++] = *r.ids[i];
     struct zt_graph_roots roots = { keep, count, p->joint.grads, p->joint.param_count };
     bool ok = zt_pass_recompute(p->joint.graph, o->recompute, &roots, &p->recomputed, err);
@@ -154,15 +154,15 @@ static bool recompute(struct zt_program *p, const struct zt_program_options *o, 
     return ok;
 }
 
-/* ---- who shares memory with whom, and for how long ---- */
+/* ---- sharing of memory, and lifetimes ---- */
 
 static int root_of(const struct layout *l, int value) {
     while (l->parent[value] != value)
-        value = l->parent[value] = l->parent[l->parent[value]]; /* halves the path for whoever comes next */
+        value = l->parent[value] = l->parent[l->parent[value]]; /* path halving */
     return value;
 }
 
-/* Contents that are known now and stay: neither a parameter nor a statistic. */
+/* Constant contents: neither a parameter nor a statistic. */
 static bool is_constant(const struct layout *l, int value) {
     const struct zt_value *v = l->g->values[value];
     return v->data && !v->statistic && !l->from_params[value];
@@ -216,7 +216,7 @@ static void mark_skipped(struct layout *l) {
         const struct zt_node *node = l->g->nodes[n];
         bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
         if (view && l->kept[node->out[0]] && l->o->sharding->parameters && l->from_params[node->in[0]])
-            view = false; /* the gathered parameter is gone by then */
+            view = false; /* the gathered parameter is released by then */
         if (view && is_constant(l, node->in[0]))
             zt_out(l->g, n, 0)->data = zt_in(l->g, n, 0)->data;
         else if (view)

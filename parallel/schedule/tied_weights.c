@@ -28,7 +28,7 @@ static bool clip(const struct zt_range *range, int64_t start, int64_t count, int
     return *first < *last;
 }
 
-/* The runs between two ranks: the overlaps of what they hold of the weight. */
+/* The ranges that two ranks exchange: the overlaps of their parts of the weight. */
 static void pair_ranks(struct maker *m, const struct zt_tie_pair *p, int home_rank, int copy_rank) {
     bool home = m->grid->stage == p->home_stage;
     const struct zt_flat_tensor *own = &m->flats[p->home_stage]->tensors[p->home_tensor],

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a device has no kernel for runs on the host, there with the host's fast one. */
+/* Nodes without a device kernel run on the host, with the fast host kernel if there is one. */
 static enum zt_backend choose(const struct zt_graph *g, int node, enum zt_backend fast) {
     if (zt_op_takes(g, node, fast))
         return fast;
     return fast == ZT_CUDA && zt_op_takes(g, node, ZT_CPU) ? ZT_CPU : ZT_REF;
 }
 
-/* Copies of values in other layouts made so far, so that each is made once: a list for each value. */
+/* Reordered copies of values, so that each copy is made once: a list per value. */
 struct copies {
     int *first; /* by value the graph had before: number of its newest copy, -1 */
     struct copy {
@@ -37,7 +37,7 @@ static void keep_copy(struct copies *copies, int value, int copy) {
     copies->first[value] = copies->count++;
 }
 
-/* A copy that was made for a node of the backward phase and is now wanted in the forward phase is made there. */
+/* Moves a copy that was made for a backward node to the forward phase, where `reader` needs it. */
 static void bring_forward(struct zt_graph *g, int copy, const struct zt_node *reader) {
     struct zt_node *maker = g->nodes[g->values[copy]->producer];
     if (maker->phase > reader->phase) {
@@ -56,7 +56,7 @@ static void keep_prepared(struct zt_assignment *a, int node, const struct zt_pre
     a->prepared[node] = *p;
 }
 
-/* Puts node `r` where node `at` stands. -1: `r` reads an input, so it may stand anywhere, and stays behind all. */
+/* Moves node `r` to the position of node `at`. -1: `r` reads an input and stays at the end. */
 static void stand_at(struct zt_graph *g, int r, int at) {
     if (at < 0)
         return;
@@ -65,8 +65,8 @@ static void stand_at(struct zt_graph *g, int r, int at) {
     g->nodes[r]->place = g->nodes[at]->place;
 }
 
-/* `from` in another layout, made by a reorder node that stands where `node` does (-1: `from` is an input); -1 on
- * failure. */
+/* `from` in another layout, written by a reorder node at the position of `node` (-1: `from` is an input); -1: failed.
+ */
 static int reordered(struct zt_assignment *a, struct copies *copies, int node, int from,
                      const struct zt_layout *layout) {
     struct zt_graph *g = a->g;
@@ -136,7 +136,7 @@ static bool assign_node(struct zt_assignment *a, struct copies *copies, int node
     return ok;
 }
 
-/* An output value of a node: no two nodes have the same. */
+/* An output value of a node, which identifies the node. */
 static int some_output(const struct zt_node *node) {
     int i = 0;
     while (i + 1 < node->out_count && node->out[i] < 0)
@@ -144,7 +144,7 @@ static int some_output(const struct zt_node *node) {
     return node->out[i];
 }
 
-/* Sorting moves nodes; what was prepared goes with them. */
+/* Sorts the graph and the prepared kernels with it. */
 static bool sort_with_prepared(struct zt_assignment *a) {
     struct zt_graph *g = a->g;
     int count = g->node_count;

@@ -122,7 +122,7 @@ static int take_maker(struct zt_match *m, int value) {
 
 /* ---- the group ---- */
 
-/* Whether nothing outside of the group reads what it makes, but for the result, and no input of it is made inside. */
+/* Whether no node outside the group reads its inner values, and no input of the group is computed inside it. */
 static bool is_closed(const struct zt_match *m) {
     for (int i = 0; i < m->name_count; i++)
         if (!m->name[i].made && m->g->values[m->name[i].value]->producer >= 0 &&

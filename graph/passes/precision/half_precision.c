@@ -36,7 +36,7 @@ static int add_cast(struct casts *c, int from, int to, enum zt_dtype dtype, int 
     return zt_op_resolve(c->table, g, node, c->err) && zt_op_infer(g, node, c->err) ? to : -1;
 }
 
-/* The view that node `view` is, of `seen` in the place of its first input, for node `at`. */
+/* The view of node `view`, applied to `seen` instead of its first input, for node `at`. */
 static int add_view(struct casts *c, int view, int seen, int at) {
     struct zt_graph *g = c->g;
     const struct zt_node *n = g->nodes[view];
@@ -48,13 +48,13 @@ static int add_view(struct casts *c, int view, int seen, int at) {
     return zt_op_infer(g, node, c->err) ? to : -1;
 }
 
-/* The node that makes a float value by looking at another one otherwise, -1. */
+/* The node that computes a float value as a view of another float value; -1: none. */
 static int view_of(const struct zt_graph *g, int value) {
     const int from = g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1;
     return from >= 0 && zt_op_is_view(g->nodes[from]) && zt_in(g, from, 0)->dtype == ZT_FLOAT ? from : -1;
 }
 
-/* Larger constants, frozen weights say, are cast when they are there for every program. */
+/* Larger constants, such as frozen weights, are cast by a node. */
 enum { CONSTANT_BYTES = 1 << 16 };
 
 static int add_constant(struct casts *c, const struct zt_value *v) {
@@ -66,8 +66,8 @@ static int add_constant(struct casts *c, const struct zt_value *v) {
     return zt_graph_add_constant(c->g, NULL, c->dtype, &shape, data);
 }
 
-/* A value in the half type, for node `at`: a cast of it, and of a view that view of what it looks at, so that one cast
- * serves all views. */
+/* A value in the half type, for node `at`: its cast, or for a view the same view of the cast, so that one cast serves
+ * all views. */
 static int half_of(struct casts *c, int v, int at) {
     struct zt_graph *g = c->g;
     if (c->half[v] >= 0)
@@ -85,8 +85,8 @@ static bool stays_full(unsigned mask, int i) {
     return mask >> (i < 31 ? i : 31) & 1;
 }
 
-/* Makes a node read and write the half type where it read and wrote float. Its float output values stay, made by a
- * cast; readers that run in half precision too take the uncast value (c->half). */
+/* Converts a node to the half type. Its float outputs are produced by casts; readers in half precision use the uncast
+ * values (c->half). */
 static bool halve_node(struct casts *c, int n) {
     struct zt_graph *g = c->g;
     for (int i = 0; i < g->nodes[n]->in_count; i++) {
@@ -112,8 +112,8 @@ static bool halve_node(struct casts *c, int n) {
     return zt_op_infer(g, n, c->err);
 }
 
-/* Whether the node's constants are still numbers, and not 0, in fp16, whose range is small: an epsilon of 1e-12, a mask
- * of -1e9. bfloat16 has fp32's range. */
+/* Whether the node's constants stay finite and non-zero in fp16, whose range is small: an epsilon of 1e-12 or a mask of
+ * -1e9 does not. bfloat16 has fp32's range. */
 static bool constants_fit(const struct casts *c, int n) {
     for (int i = 0; i < c->g->nodes[n]->in_count && c->dtype == ZT_FLOAT16; i++) {
         const struct zt_value *v = zt_in(c->g, n, i);
@@ -156,7 +156,7 @@ static int float_twin(struct zt_graph *g, int value) {
     return twin;
 }
 
-/* Gives the list float twins in the place of half values; the list as it was comes back. */
+/* Replaces half values in the list by float values and returns the original list. */
 static int *widen(struct zt_graph *g, int *ids, int count) {
     int *were = zt_arena_copy(g->arena, ids, (size_t)count * sizeof *ids);
     for (int i = 0; i < count; i++)

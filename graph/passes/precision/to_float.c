@@ -36,7 +36,7 @@ float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from) {
     return to;
 }
 
-/* What no node reads needs no contents. */
+/* Values without readers need no contents. */
 static void convert_value(struct zt_graph *g, int id, const float *contents) {
     struct zt_value *v = g->values[id];
     bool read = v->data && zt_graph_users(g, id, NULL) > 0;
@@ -61,7 +61,7 @@ static void convert_attributes(struct zt_graph *g, int node, unsigned types) {
     }
 }
 
-/* Whoever reads the output of a Cast that changes nothing reads its input. */
+/* Removes Casts that change nothing: their readers read the Cast's input. */
 static void drop_casts(struct zt_graph *g, int *roots, int root_count) {
     int *instead = ZT_NEW_N(g->arena, int, g->value_count + 1);
     for (int v = 0; v < g->value_count; v++)
@@ -80,7 +80,7 @@ static void drop_casts(struct zt_graph *g, int *roots, int root_count) {
         roots[i] = instead[roots[i]];
 }
 
-/* Graphs inside nodes, which are those of our own rows and share the arena. */
+/* Converts the subgraphs of a node. They belong to our own ops and share the arena. */
 static bool convert_bodies(struct zt_graph *g, int node, unsigned types, struct zt_err *err) {
     for (int i = 0; i < g->nodes[node]->attr_count; i++) {
         struct zt_attr attr = g->nodes[node]->attr[i];

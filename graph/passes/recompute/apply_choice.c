@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 32 }; /* an output of less than 1/SMALL of its node's is kept: it is not worth a second run */
+enum {
+    SMALL = 32
+}; /* an output smaller than 1/SMALL of its node's outputs is kept: recomputing it is not worthwhile */
 
 /* ---- what a choice keeps ---- */
 
@@ -70,7 +72,7 @@ int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, con
 
 /* ---- the rewrite ---- */
 
-/* `twin`: by value, what a clone makes in its place; -1: it is kept, or not made recomputed. */
+/* `twin`: by value, the clone's value; -1: the value is kept or not recomputed. */
 static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, int *twin) {
     const struct zt_node from = *g->nodes[n];
     int *in = zt_malloc(((size_t)(from.in_count + from.out_count) + 1) * sizeof *in), *out = in + from.in_count;
@@ -97,7 +99,7 @@ static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, 
     to->phase = ZT_BACKWARD;
     to->stage = from.stage;
     to->place = g->nodes[before]->place;
-    if (from.op->flags & ZT_OP_RANDOM && !zt_node_attr(&from, "key")) /* draws what the original drew */
+    if (from.op->flags & ZT_OP_RANDOM && !zt_node_attr(&from, "key")) /* the clone draws the same numbers */
         zt_node_set_text(g, clone, "key", from.name);
     free(in);
 }

@@ -22,7 +22,7 @@ static void free_choice(struct zt_choice *c) {
 
 /* ---- by name ---- */
 
-/* What the first '*' of the glob stands for in `name`, up to the next '/'; length 0 without a '*'. */
+/* The text that the first '*' of the glob matches in `name`, up to the next '/'; length 0 without a '*'. */
 static int star_of(const char *glob, const char *name, const char **at) {
     size_t before = strcspn(glob, "*");
     if (!glob[before])
@@ -62,10 +62,10 @@ static void choose_by_name(const struct zt_forward *f, const struct zt_recompute
 
 /* ---- evenly ---- */
 
-/* A view of the forward phase as a profile to be end. By node; [count + 1]. */
+/* Bytes along the forward phase, by node; [count + 1]. */
 struct profile {
-    int64_t *made;  /* bytes made before the node */
-    int64_t *cross; /* bytes made before the node that it or a later forward node reads */
+    int64_t *made;  /* bytes computed before the node */
+    int64_t *cross; /* bytes computed before the node that it or a later forward node reads */
 };
 
 static struct profile make_profile(const struct zt_forward *f) {
@@ -104,8 +104,9 @@ static void free_profile(struct profile *l) {
     free(l->cross);
 }
 
-/* Cuts the profile into `count` segments of about equal bytes, each end where least crosses within two fifths of a
- * segment of its even place. `whole`: also the last one, which the backward phase begins with, is made recomputed. */
+/* Divides the profile into `count` segments of about equal bytes. Each boundary is where the fewest bytes cross within
+ * two fifths of a segment of its even position. `whole`: the last segment, with which backward starts, is recomputed
+ * too. */
 static void choose_evenly(const struct zt_forward *f, const struct profile *l, int count, bool cheap_only, bool whole,
                           struct zt_choice *c) {
     double each = (double)l->made[f->count] / count;
@@ -149,7 +150,7 @@ struct search {
     struct zt_err *err;
 };
 
-/* Fewer FLOPs of two that fit, else the smaller. */
+/* The better of two choices: fewer FLOPs if both fit, else the smaller peak. */
 static bool is_better(const struct search *s, const struct zt_choice *a, const struct zt_choice *b) {
     bool a_fits = a->peak <= s->room, b_fits = b->peak <= s->room;
     if (a_fits != b_fits)
@@ -168,7 +169,7 @@ static bool measure(const struct search *s, struct zt_choice *c) {
     return ok;
 }
 
-/* Takes over `c`. */
+/* Takes ownership of `c`. */
 static bool consider(struct search *s, struct zt_choice *c) {
     bool ok = measure(s, c);
     if (ok && is_better(s, c, &s->best)) {
@@ -180,7 +181,7 @@ static bool consider(struct search *s, struct zt_choice *c) {
     return ok;
 }
 
-/* Segments that can be kept after all, the costliest first. */
+/* Stops recomputing segments as long as the choice fits, most FLOPs first. */
 static bool undo_costly_segments(struct search *s) {
     int segments = 0;
     for (int n = 0; n < s->f->count; n++)

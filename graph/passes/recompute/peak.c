@@ -32,7 +32,7 @@ static void find_last(const struct zt_graph *g, const struct zt_graph_roots *roo
             last[root_of(parent, roots->outputs[i])] = g->node_count;
 }
 
-/* Output 0 takes over the memory of an input that dies there. */
+/* Output 0 reuses the memory of an input at its last use. */
 static void share_in_place(const struct zt_graph *g, const bool *outside, int *parent, int *last) {
     for (int n = 0; n < g->node_count; n++) {
         const struct zt_node *node = g->nodes[n];

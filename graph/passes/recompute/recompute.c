@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRODUCT_FLOPS = 16 }; /* FLOPs for each element in and out from which on a node is a product, not elementwise */
+enum { PRODUCT_FLOPS = 16 }; /* FLOPs per input and output element from which a node counts as a matrix product */
 
-/* Random rows that can be told by an attribute whose numbers to draw can run recomputed; others cannot. */
+/* Random ops can be recomputed if an attribute `key` selects their random numbers. */
 static bool takes_key(const struct zt_op *op) {
     for (const struct zt_attr_spec *s = op->attrs; s && s->name; s++)
         if (strcmp(s->name, "key") == 0)

@@ -73,7 +73,7 @@ static bool is_aborted(struct family *f, struct zt_err *err) {
 
 /* Of one wait: wait_on() between looks at what is waited for, wait_over() at its end. */
 struct wait {
-    struct zt_rank_status *status; /* of who waits; NULL: nobody asks */
+    struct zt_rank_status *status; /* of the waiting rank; NULL: not watched */
     double began;                  /* to spin; 0: not yet */
     int pauses;
     bool for_message; /* MPI brings it */
@@ -464,7 +464,7 @@ struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *
     return comm_create(f, zt_part_whole(f->rank, f->size), err);
 }
 
-/* After a failure some ranks may be gone for good, and MPI_Finalize would wait for them for ever. */
+/* After a failure some ranks may have ended, and MPI_Finalize would wait for them for ever. */
 void zt_comm_mpi_finalize(int exit_code) {
     enum { GRACE_MS = 2000 };
     int started = 0, ended = 0, all = exit_code == 0;

@@ -165,7 +165,7 @@ static bool tcp_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err
 static bool tcp_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
     struct family *f = down(base)->family;
     const char *before = zt_rank_status_enter(base->status, t->row.kind->name);
-    bool ok = t->done || tcp_poll(base, err); /* send and recv may have read what it waits for */
+    bool ok = t->done || tcp_poll(base, err); /* send and recv may have received the awaited frame */
     while (ok && !t->done) {
         ok = f->queue.first || zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
         ok = ok && progress(base, WAIT_MS, err);
