@@ -106,7 +106,7 @@ START_TEST(ranks_that_do_not_come_are_named) {
     begin(&ranks[1], port, 2, 4, 10, 0);
     ck_assert(!end(ranks, 2));
     expect(&ranks[0], ZT_EXIT_RANK, "lost rank 1, 3: 2 of WORLD_SIZE=4 ranks connected to MASTER_PORT=");
-    expect(&ranks[1], ZT_EXIT_RANK, "rank 0: not all ranks came");
+    expect(&ranks[1], ZT_EXIT_RANK, "rank 0: not all ranks have connected");
 }
 END_TEST
 
@@ -131,7 +131,7 @@ START_TEST(a_rank_of_another_world_or_a_second_of_one_is_refused_and_disturbs_no
     end(&second, 1);
     ck_assert_msg(all, "%s", ranks[0].err.text[0]);
     expect(&other, ZT_EXIT_CONFIG, "WORLD_SIZE=5, but rank 0 at MASTER_ADDR=127.0.0.1 has WORLD_SIZE=3");
-    expect(&second, ZT_EXIT_CONFIG, "RANK=1: another process has come");
+    expect(&second, ZT_EXIT_CONFIG, "RANK=1: another process has already connected");
 }
 END_TEST
 
