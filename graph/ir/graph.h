@@ -1,14 +1,14 @@
 /* The graph: nodes and values, addressed by index and allocated in one arena.
  *
- * Every value and every node has a fixed address until the graph is destroyed; only the arrays of pointers move when they
- * grow. A dead node keeps its memory after zt_graph_sort() has removed it.
+ * Every value and every node has a fixed address until the graph is destroyed; only the arrays of pointers move when
+ * they grow. A dead node keeps its memory after zt_graph_sort() has removed it.
  *
  * Nodes are in topological order: each value is written before it is read. Forward nodes, backward nodes, casts and
- * reorders are ordinary nodes; `phase` separates forward from backward. Names are those of the ONNX file. Weights are not
- * copied: `data` of an initializer points into the mapped model file.
+ * reorders are ordinary nodes; `phase` separates forward from backward. Names are those of the ONNX file. Weights are
+ * not copied: `data` of an initializer points into the mapped model file.
  *
- * A pass rewrites a graph in three steps: it appends new nodes with the `place` of the node that they replace, marks old
- * nodes dead, and calls zt_graph_sort(). */
+ * A pass rewrites a graph in three steps: it appends new nodes with the `place` of the node that they replace, marks
+ * old nodes dead, and calls zt_graph_sort(). */
 #ifndef ZT_GRAPH_IR_GRAPH_H
 #define ZT_GRAPH_IR_GRAPH_H
 
@@ -86,12 +86,12 @@ struct zt_value {
     struct zt_shape shape;              /* rank -1 before inference */
     const char *dim_param[ZT_MAX_RANK]; /* inputs: symbol of each dim of -1; NULL: anonymous */
     enum zt_origin origin;
-    int producer;     /* node index, -1 where origin is not ZT_FROM_NODE; set by zt_graph_index */
-    const void *data; /* contents of initializers, constants and folded nodes; NULL: known only at run time */
-    bool trainable;   /* initializers: the value is trained; `why` has the reason (graph/passes/trainable/) */
-    bool may_train;   /* initializers: float, with a differentiable path to the loss */
-    bool statistic;   /* initializers: running mean or variance, which BatchNormalization updates */
-    const char *why;                    /* why the initializer is trained or not, for users */
+    int producer;           /* node index, -1 where origin is not ZT_FROM_NODE; set by zt_graph_index */
+    const void *data;       /* contents of initializers, constants and folded nodes; NULL: known only at run time */
+    bool trainable;         /* initializers: the value is trained; `why` has the reason (graph/passes/trainable/) */
+    bool may_train;         /* initializers: float, with a differentiable path to the loss */
+    bool statistic;         /* initializers: running mean or variance, which BatchNormalization updates */
+    const char *why;        /* why the initializer is trained or not, for users */
     const char *copy_of;    /* parameter of another pipeline stage of which this is a copy; NULL: no copy */
     const char *torch_kind; /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
     const char *torch_folded_from;  /* onnxscript's folded_from metadata, NULL: none */
@@ -104,8 +104,8 @@ static inline bool zt_value_is_constant(const struct zt_value *v) {
 }
 
 struct zt_node {
-    int index; /* position in the graph's `nodes`; zt_graph_sort changes it */
-    const char *name; /* as in the file, or made from op and output name; backward nodes: "grad of NAME" */
+    int index;                    /* position in the graph's `nodes`; zt_graph_sort changes it */
+    const char *name;             /* as in the file, or made from op and output name; backward nodes: "grad of NAME" */
     const char *op_type, *domain; /* domain "" for ai.onnx; "ztrain" for our own */
     const char *overload;         /* of the called function; NULL: none */
     int opset;                    /* version of its domain in the model; ZT_OPSET for emitted nodes */
@@ -131,9 +131,10 @@ struct zt_write_back {
 
 enum { ZT_OPSET = 26 }; /* opset of nodes that passes emit: the newest one in the op table */
 
-/* A model's graph, or a subgraph: the contents of a graph attribute or of a model-local function. The nodes of a subgraph
- * are sorted but neither resolved nor inferred; lowering copies them into a graph (graph/passes/lower.h). Two ops of our
- * own define the contents of their subgraphs themselves (ops/elementwise/fuse_elementwise.c, ops/control/loop_run.h). */
+/* A model's graph, or a subgraph: the contents of a graph attribute or of a model-local function. The nodes of a
+ * subgraph are sorted but neither resolved nor inferred; lowering copies them into a graph (graph/passes/lower.h). Two
+ * ops of our own define the contents of their subgraphs themselves (ops/elementwise/fuse_elementwise.c,
+ * ops/control/loop_run.h). */
 struct zt_graph {
     struct zt_arena *arena;
     const char *name;
@@ -159,8 +160,8 @@ struct zt_graph *zt_graph_create(const char *name);
 /* The same in an arena of the caller. */
 struct zt_graph *zt_graph_create_in(struct zt_arena *arena, const char *name);
 void zt_graph_destroy(struct zt_graph *graph);
-/* Makes a graph of zt_graph_create_in() constant and frees all memory outside its arena. Afterwards the graph can be read
- * and cloned, but not extended, searched or destroyed; it is freed with its arena. */
+/* Makes a graph of zt_graph_create_in() constant and frees all memory outside its arena. Afterwards the graph can be
+ * read and cloned, but not extended, searched or destroyed; it is freed with its arena. */
 void zt_graph_settle(struct zt_graph *graph);
 /* Copies nodes and values; tensor data stay shared, so the copy must not outlive the original. */
 struct zt_graph *zt_graph_clone(const struct zt_graph *graph);
@@ -200,8 +201,8 @@ void zt_node_set_attr(struct zt_graph *g, int node,
 /* Registers a write-back: after each forward phase `value` is copied to `initializer`, which becomes a statistic. */
 void zt_graph_add_write_back(struct zt_graph *g, int initializer, int value);
 
-/* Copies unaligned initializers of the mapped file into the arena if kernels read them in place, that is, if a node uses
- * them and they are not trainable. */
+/* Copies unaligned initializers of the mapped file into the arena if kernels read them in place, that is, if a node
+ * uses them and they are not trainable. */
 void zt_graph_align_constants(struct zt_graph *g);
 
 /* Value id by name; -1: none. */
@@ -212,8 +213,9 @@ bool zt_graph_index(struct zt_graph *g, struct zt_err *err);
 /* Removes dead nodes, sorts the others topologically (by phase, then place, where there is a choice) and indexes the
  * graph. Fails on a cycle, naming one of its nodes, and on a value without producer; the graph is then unchanged. */
 bool zt_graph_sort(struct zt_graph *g, struct zt_err *err);
-/* Number of inputs of live nodes that read `value`; *node (may be NULL) becomes one of the readers. Nodes added or marked
- * dead since the last zt_graph_index() or zt_graph_sort() are taken into account; changed inputs of older nodes are not. */
+/* Number of inputs of live nodes that read `value`; *node (may be NULL) becomes one of the readers. Nodes added or
+ * marked dead since the last zt_graph_index() or zt_graph_sort() are taken into account; changed inputs of older nodes
+ * are not. */
 int zt_graph_users(const struct zt_graph *g, int value, int *node);
 /* Removes every node on which no root depends, and sorts. Write-backs are roots too. */
 bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct zt_err *err);

@@ -25,7 +25,7 @@ struct zt_layout {
 struct zt_view {
     enum zt_dtype dtype;
     struct zt_shape shape;
-    void *data; /* NULL: omitted optional input or output */
+    void *data;                     /* NULL: omitted optional input or output */
     const struct zt_layout *layout; /* NULL: plain row-major */
 };
 
@@ -65,9 +65,9 @@ struct zt_call {
 struct zt_prepare {
     struct zt_graph *graph; /* prepare may use its arena and must not change the graph */
     int node;
-    int threads; /* maximum number of compute threads; batch blocks must not depend on it */
-    const struct zt_layout **in_layout; /* in: layouts from the producers; out: layouts that the kernel wants (NULL:
-                                           plain). A reorder node is inserted where they differ */
+    int threads;                         /* maximum number of compute threads; batch blocks must not depend on it */
+    const struct zt_layout **in_layout;  /* in: layouts from the producers; out: layouts that the kernel wants (NULL:
+                                            plain). A reorder node is inserted where they differ */
     const struct zt_layout **out_layout; /* out: layouts that the kernel writes */
     size_t workspace_bytes;              /* out */
     bool can_accumulate;                 /* out: the kernel implements zt_call.accumulate */

@@ -57,8 +57,8 @@ struct zt_op {
     unsigned in_types[8]; /* allowed dtypes per input (ZT_BIT masks); the last entry repeats; 0: ZT_ANY_TYPE */
     unsigned same_type;   /* inputs that must have the dtype of input 0 (bitmask) */
     const struct zt_attr_spec *attrs; /* allowed attributes; NULL: none */
-    /* Sets dtype and shape of every output. Reads `data` of constant inputs where a shape depends on contents, and fails
-     * if `data` is NULL. */
+    /* Sets dtype and shape of every output. Reads `data` of constant inputs where a shape depends on contents, and
+     * fails if `data` is NULL. */
     bool (*infer)(struct zt_graph *g, int node, struct zt_err *err);
     /* Emits nodes that compute the gradients of the inputs for which zt_grad_wanted() is true, and passes them to
      * zt_grad_give(). NULL: not differentiable (integers, comparisons, shapes); gradients stop here. */
@@ -71,10 +71,11 @@ struct zt_op {
     unsigned full_in;      /* inputs that stay fp32 in half precision, bit 31: all further inputs (bitmask) */
     unsigned full_out;     /* outputs that stay fp32 in half precision: statistics, masks, losses (bitmask) */
     unsigned training_in;  /* inputs that request the training form when true: Dropout's training_mode (bitmask) */
-    /* Converts the node to its training or evaluation form (BatchNormalization, Dropout). NULL: it has only one form. */
+    /* Converts the node to its training or evaluation form (BatchNormalization, Dropout). NULL: it has only one form.
+     */
     bool (*train)(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err);
-    /* Nodes with subgraphs (If, Loop, Scan): appends the nodes that replace this node, or fails if a needed input is not
-     * constant (graph/passes/lower.h). A row with `expand` has no `infer`, `grad` or kernels. */
+    /* Nodes with subgraphs (If, Loop, Scan): appends the nodes that replace this node, or fails if a needed input is
+     * not constant (graph/passes/lower.h). A row with `expand` has no `infer`, `grad` or kernels. */
     bool (*expand)(struct zt_expansion *x, struct zt_err *err);
     /* Writes the ONNX function body of the node: its definition in standard operators (graph/export/function_body.h).
      * Needed for rows of our own that gradient rules emit, and for old forms that opset ZT_FUNCTION_BODY_OPSET lacks.
@@ -82,7 +83,7 @@ struct zt_op {
     bool (*body)(struct zt_function_body *b, const struct zt_graph *g, int node, struct zt_err *err);
     int redefined_in; /* opset that changed the meaning of the op (Softmax: 13); 0: none */
     double (*flops)(const struct zt_graph *g, int node); /* NULL: one per output element */
-    struct zt_kernel kernel[ZT_BACKENDS]; /* [ZT_REF].run is required unless the row has `expand` */
+    struct zt_kernel kernel[ZT_BACKENDS];                /* [ZT_REF].run is required unless the row has `expand` */
 };
 
 /* ---- the op table: defined in ops/table.c and passed in, so that the graph knows no op by name ---- */
@@ -95,8 +96,8 @@ struct zt_op_table {
 const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *domain, const char *name, int opset);
 /* Whether the op only copies: a view with one input and no attributes (Identity). */
 bool zt_op_copies(const struct zt_op *op);
-/* Sets node->op and checks the numbers of inputs and outputs and the attributes against the row. Without a row, the error
- * names node and op. */
+/* Sets node->op and checks the numbers of inputs and outputs and the attributes against the row. Without a row, the
+ * error names node and op. */
 bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node, struct zt_err *err);
 /* Checks the dtypes of the inputs against the row, and their sizes against the limit. */
 bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err);
