@@ -3,7 +3,7 @@
 #define ZT_OPS_TABLE_H
 
 #include "graph/ir/op.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/fusion/apply_patterns.h"
 
 extern const struct zt_op_table zt_ops;
 

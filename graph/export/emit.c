@@ -137,17 +137,24 @@ static Onnx__AttributeProto *attribute_proto(struct emitter *e, const struct zt_
     }
 }
 
-static Onnx__NodeProto *node_proto(struct emitter *e, const char *name, const char *op_type, const char *domain,
-                                   const char **in, int in_count, const char **out, int out_count) {
+struct node_text {
+    const char *name, *op_type, *domain; /* name and domain may be NULL */
+    const char **in;
+    int in_count;
+    const char **out;
+    int out_count;
+};
+
+static Onnx__NodeProto *node_proto(struct emitter *e, const struct node_text *text) {
     Onnx__NodeProto *p = ZT_NEW(e->arena, Onnx__NodeProto);
     onnx__node_proto__init(p);
-    p->name = borrow(name);
-    p->op_type = borrow(op_type);
-    p->domain = borrow(domain);
-    p->input = (char **)in;
-    p->n_input = (size_t)in_count;
-    p->output = (char **)out;
-    p->n_output = (size_t)out_count;
+    p->name = borrow(text->name);
+    p->op_type = borrow(text->op_type);
+    p->domain = borrow(text->domain);
+    p->input = (char **)text->in;
+    p->n_input = (size_t)text->in_count;
+    p->output = (char **)text->out;
+    p->n_output = (size_t)text->out_count;
     return p;
 }
 
@@ -167,7 +174,8 @@ static Onnx__FunctionProto *function_proto(struct emitter *e, const struct zt_fu
     f->node = ZT_NEW_N(e->arena, Onnx__NodeProto *, b->nodes.count);
     for (int i = 0; i < b->nodes.count; i++) {
         const struct zt_function_body_node *n = &b->nodes.at[i];
-        Onnx__NodeProto *p = node_proto(e, NULL, n->op_type, NULL, n->in, n->in_count, n->out, n->out_count);
+        Onnx__NodeProto *p =
+            node_proto(e, &(struct node_text){ NULL, n->op_type, NULL, n->in, n->in_count, n->out, n->out_count });
         p->attribute = ZT_NEW_N(e->arena, Onnx__AttributeProto *, n->attr_count);
         for (int a = 0; a < n->attr_count; a++)
             p->attribute[p->n_attribute++] = attribute_proto(e, &n->attr[a]);
@@ -239,7 +247,8 @@ static bool add_plain_node(struct emitter *e, int node) {
     int in_count, out_count;
     const char **in = names_of(e, n->in, n->in_count, &in_count);
     const char **out = names_of(e, n->out, n->out_count, &out_count);
-    Onnx__NodeProto *p = node_proto(e, node_name(e, n->name), n->op_type, n->domain, in, in_count, out, out_count);
+    Onnx__NodeProto *p = node_proto(
+        e, &(struct node_text){ node_name(e, n->name), n->op_type, n->domain, in, in_count, out, out_count });
     p->attribute = ZT_NEW_N(e->arena, Onnx__AttributeProto *, n->attr_count);
     for (int i = 0; i < n->attr_count; i++) {
         Onnx__AttributeProto *a = attribute_proto(e, &n->attr[i]);
@@ -265,8 +274,9 @@ static Onnx__NodeProto *call_proto(struct emitter *e, const struct zt_function_b
     for (int i = 0; i < n->out_count; i++)
         if (zt_function_body_wants(body, i))
             out[outs++] = e->g->values[n->out[i]]->name;
-    return node_proto(e, node_name(e, n->name), find_function(e, body, n->op_type), own_domain, in, body->in_count, out,
-                      outs);
+    const char *function = find_function(e, body, n->op_type);
+    return node_proto(
+        e, &(struct node_text){ node_name(e, n->name), function, own_domain, in, body->in_count, out, outs });
 }
 
 static bool add_call(struct emitter *e, int node) {
@@ -286,11 +296,11 @@ static bool add_call(struct emitter *e, int node) {
 /* Whether the node means the same at the file's opset as it does at its own. */
 static bool stands(const struct emitter *e, int node) {
     const struct zt_node *n = e->g->nodes[node];
-    bool renewed = n->opset < n->op->renewed && n->op->renewed <= e->opset;
+    bool renewed = n->opset < n->op->redefined_in && n->op->redefined_in <= e->opset;
     return !n->domain[0] && !renewed && zt_op_find(e->table, "", n->op_type, e->opset) == n->op;
 }
 
-/* From the last to the first, so that what nobody reads, because a body has no use for it, is left out. */
+/* From last to first, so that values without readers, because a body does not use them, are omitted. */
 static bool add_nodes(struct emitter *e) {
     bool ok = true;
     int first = e->nodes.count;
@@ -315,7 +325,7 @@ static void choose_opset(struct emitter *e) {
         const struct zt_node *n = e->g->nodes[i];
         if (n->dead || n->domain[0])
             continue;
-        int newest = max_int(n->op->since, n->op->renewed);
+        int newest = max_int(n->op->since, n->op->redefined_in);
         e->opset = max_int(e->opset, n->phase == ZT_BACKWARD ? newest : n->opset);
     }
 }
@@ -352,7 +362,8 @@ static Onnx__ValueInfoProto *output_info(struct emitter *e, const struct zt_emit
         const char **in = ZT_NEW(e->arena, const char *), **out = ZT_NEW(e->arena, const char *);
         in[0] = v->name;
         out[0] = output->name;
-        zt_vec_push(&e->nodes, node_proto(e, node_name(e, output->name), "Identity", "", in, 1, out, 1));
+        zt_vec_push(&e->nodes,
+                    node_proto(e, &(struct node_text){ node_name(e, output->name), "Identity", "", in, 1, out, 1 }));
     }
     return value_info(e, output->name, v->dtype, &v->shape);
 }
@@ -368,7 +379,7 @@ static void add_values(struct emitter *e, const struct zt_emit *what, Onnx__Grap
         graph->output[graph->n_output++] = output_info(e, &what->outputs[i]);
 }
 
-/* protobuf-c hands over piece by piece, so the weights are not copied once more. */
+/* protobuf-c writes in parts, so the weights are not copied. */
 struct sink {
     ProtobufCBuffer base;
     FILE *to;

@@ -19,7 +19,7 @@ static const char *made_name(struct zt_function_body *b, const char *stem) {
     return zt_arena_printf(b->arena, "%s_%d", stem, b->made++);
 }
 
-/* `name` as written stands for value `value` from here on. */
+/* From here on `name` in the text refers to value `value`. */
 static void define(struct zt_function_body *b, const char *name, const char *value) {
     zt_map_put(&b->made_of, zt_arena_strdup(b->arena, name), b->names.count);
     zt_vec_push(&b->names, value);

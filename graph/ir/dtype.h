@@ -1,4 +1,4 @@
-/* Element types and shapes, with ONNX's numbers (TensorProto.DataType in onnx.proto). */
+/* Element types (numbered as TensorProto.DataType in onnx.proto) and shapes. */
 #ifndef ZT_GRAPH_IR_DTYPE_H
 #define ZT_GRAPH_IR_DTYPE_H
 
@@ -24,10 +24,10 @@ enum zt_dtype {
     ZT_COMPLEX64 = 14,
     ZT_COMPLEX128 = 15,
     ZT_BFLOAT16 = 16,
-    ZT_DTYPES = 17, /* float8, int4 and other packed types (17 and up) are not computed with */
+    ZT_DTYPES = 17, /* types from 17 on (float8, int4, other packed types) are not supported */
 };
 
-/* Sets of types as bit masks, for rules. */
+/* Sets of types as bit masks. */
 #define ZT_BIT(dtype) (1u << (dtype))
 enum {
     ZT_ANY_FLOAT = 1u << ZT_FLOAT | 1u << ZT_DOUBLE | 1u << ZT_FLOAT16 | 1u << ZT_BFLOAT16,
@@ -36,12 +36,12 @@ enum {
     ZT_ANY_UNSIGNED = 1u << ZT_UINT8 | 1u << ZT_UINT16 | 1u << ZT_UINT32 | 1u << ZT_UINT64,
     ZT_ANY_INT = ZT_ANY_SIGNED | ZT_ANY_UNSIGNED,
     ZT_ANY_NUMBER = ZT_ANY_FLOAT | ZT_ANY_INT,
-    ZT_ANY_TYPE = ZT_ANY_NUMBER | 1u << ZT_BOOL, /* all that ztrain computes with */
+    ZT_ANY_TYPE = ZT_ANY_NUMBER | 1u << ZT_BOOL, /* every type with kernels */
 };
 
-/* Bytes an element; 0 for what is not computed with (strings, complex, packed). */
+/* Bytes per element; 0 for unsupported types (strings, complex, packed). */
 size_t zt_dtype_bytes(enum zt_dtype dtype);
-const char *zt_dtype_name(enum zt_dtype dtype); /* "float", "int64", ...; "type 23" style names for unknown ones */
+const char *zt_dtype_name(enum zt_dtype dtype); /* "float", "int64"; "type 23" for an unknown type */
 static inline bool zt_dtype_in(enum zt_dtype dtype, unsigned set) {
     return dtype > 0 && dtype < ZT_DTYPES && (set >> dtype & 1);
 }
@@ -49,9 +49,9 @@ static inline bool zt_dtype_is_half(enum zt_dtype dtype) {
     return zt_dtype_in(dtype, ZT_ANY_HALF);
 }
 
-/* One element as double (exact up to 2^53) or int64, and back. `index` counts elements. A double becomes an integer by
- * cutting off the fraction, saturated to int64 (uint64), NaN to the lowest; narrower integers keep its low bits, as
- * numpy does. Half types round to nearest even, once; to bool: != 0. What is loaded need not be aligned. */
+/* Loads or stores element `index` as double (exact up to 2^53) or int64. A double is truncated to an integer and
+ * saturated to int64 (uint64); NaN becomes the lowest integer; narrower integers keep the low bits, as in NumPy. Half
+ * types round once, to nearest even; bool is x != 0. `data` need not be aligned. */
 double zt_load_double(enum zt_dtype dtype, const void *data, int64_t index);
 int64_t zt_load_int(enum zt_dtype dtype, const void *data, int64_t index);
 void zt_store_double(enum zt_dtype dtype, void *data, int64_t index, double value);
@@ -76,11 +76,12 @@ struct zt_shape {
     int64_t dim[ZT_MAX_RANK];
 };
 
-/* Number of elements; -1 where unknown; products over 2^62 give INT64_MAX. A scalar (rank 0) has 1. */
+/* Number of elements; 1 for a scalar (rank 0); -1: unknown; INT64_MAX: more than 2^62. */
 int64_t zt_shape_count(const struct zt_shape *shape);
 bool zt_shape_equal(const struct zt_shape *a, const struct zt_shape *b);
-bool zt_shape_known(const struct zt_shape *shape); /* rank and every dim */
-/* "[2, 3, ?]" into `to` (at least ZT_SHAPE_TEXT bytes); returns `to`. */
+/* Whether rank and every dim are known. */
+bool zt_shape_known(const struct zt_shape *shape);
+/* Writes "[2, 3, ?]" to `to`, which has room for ZT_SHAPE_TEXT bytes, and returns `to`. */
 enum { ZT_SHAPE_TEXT = ZT_MAX_RANK * 22 + 4 };
 char *zt_shape_text(const struct zt_shape *shape, char *to);
 /* Row-major strides in elements. */

@@ -1,4 +1,4 @@
-/* Model-local functions (ONNX FunctionProto): graphs that nodes call by domain, name and overload. */
+/* Model-local functions (ONNX FunctionProto), which nodes call by domain, name and overload. */
 #ifndef ZT_GRAPH_IR_FUNCTIONS_H
 #define ZT_GRAPH_IR_FUNCTIONS_H
 
@@ -6,25 +6,26 @@
 #include "graph/ir/graph.h"
 
 struct zt_function {
-    const char *domain, *name, *overload; /* overload "" without */
+    const char *domain, *name, *overload; /* overload "": none */
     const struct zt_graph *body;
-    struct zt_attrs parameters; /* with their defaults; ZT_ATTR_NONE: without one */
-    const int *captured;        /* values of the model's graph that body->captured stand for: initializers inside it */
+    struct zt_attrs parameters; /* with their default values; ZT_ATTR_NONE: no default */
+    const int *captured;        /* by index of body->captured: the value in the model's graph (an initializer) */
 };
 
-/* Owned by the model. */
+/* All functions of a model, which owns them. */
 struct zt_functions {
     struct zt_function *at;
     int count;
     struct zt_map by_key; /* zt_function_key -> index */
 };
 
-/* What tells functions apart; free with free(). */
+/* The key of a function in zt_functions.by_key; free with free(). */
 char *zt_function_key(const char *domain, const char *name, const char *overload);
-/* NULL where the model has none of this name. */
+/* The function with this domain, name and overload; NULL: none. */
 const struct zt_function *zt_function_find(const struct zt_functions *functions, const char *domain, const char *name,
                                            const char *overload);
-/* Fails where a function calls itself, directly or around a corner, naming it, and where calls are nested too deep. */
+/* Fails if a function calls itself, directly or indirectly, or if calls are nested too deeply. The error names the
+ * function. */
 bool zt_functions_check(const struct zt_functions *functions, struct zt_err *err);
 
 #endif

@@ -50,8 +50,8 @@ static struct zt_graph *copy_graph(struct zt_graph *g, const struct zt_graph *fr
     }
     for (int i = 0; i < from->node_count; i++) {
         const struct zt_node *n = from->nodes[i];
-        int id =
-            zt_graph_add_node(g, n->name, n->op_type, n->domain, n->opset, n->in, n->in_count, n->out, n->out_count);
+        int id = zt_graph_add_node(g, &(struct zt_node_spec){ n->name, n->op_type, n->domain, n->opset, n->in,
+                                                              n->in_count, n->out, n->out_count });
         struct zt_node *copy = g->nodes[id];
         struct zt_node fresh = *n;
         fresh.index = id;
@@ -141,8 +141,7 @@ int zt_graph_add_float(struct zt_graph *g, const char *name, enum zt_dtype dtype
     return zt_graph_add_constant(g, name, dtype, &(struct zt_shape){ .rank = 0 }, &room);
 }
 
-int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type, const char *domain, int opset,
-                      const int *in, int in_count, const int *out, int out_count) {
+int zt_graph_add_node(struct zt_graph *g, const struct zt_node_spec *spec) {
     if (g->node_count == g->node_room) {
         g->node_room = 2 * g->node_room + 8;
         g->nodes = zt_realloc(g->nodes, (size_t)g->node_room * sizeof *g->nodes);
@@ -151,26 +150,27 @@ int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type,
     g->nodes[id] = ZT_NEW(g->arena, struct zt_node);
     *g->nodes[id] = (struct zt_node){
         .index = id,
-        .name = zt_arena_strdup(g->arena, name ? name : ""),
-        .op_type = zt_arena_strdup(g->arena, op_type),
-        .domain = zt_arena_strdup(g->arena, domain ? domain : ""),
-        .opset = opset,
-        .in = zt_arena_copy(g->arena, in, (size_t)in_count * sizeof *in),
-        .out = zt_arena_copy(g->arena, out, (size_t)out_count * sizeof *out),
-        .in_count = in_count,
-        .out_count = out_count,
+        .name = zt_arena_strdup(g->arena, spec->name ? spec->name : ""),
+        .op_type = zt_arena_strdup(g->arena, spec->op_type),
+        .domain = zt_arena_strdup(g->arena, spec->domain ? spec->domain : ""),
+        .opset = spec->opset,
+        .in = zt_arena_copy(g->arena, spec->in, (size_t)spec->in_count * sizeof *spec->in),
+        .out = zt_arena_copy(g->arena, spec->out, (size_t)spec->out_count * sizeof *spec->out),
+        .in_count = spec->in_count,
+        .out_count = spec->out_count,
         .file_index = -1,
         .place = id ? g->nodes[id - 1]->place + 1 : 0,
     };
-    for (int i = 0; i < out_count; i++)
-        if (out[i] >= 0)
-            g->values[out[i]]->producer = id;
+    for (int i = 0; i < spec->out_count; i++)
+        if (spec->out[i] >= 0)
+            g->values[spec->out[i]]->producer = id;
     return id;
 }
 
 int zt_graph_copy_node(struct zt_graph *g, int node, int at, const int *in, const int *out) {
     const struct zt_node n = *g->nodes[node], like = *g->nodes[at];
-    const int id = zt_graph_add_node(g, n.name, n.op_type, n.domain, n.opset, in, n.in_count, out, n.out_count);
+    const int id = zt_graph_add_node(
+        g, &(struct zt_node_spec){ n.name, n.op_type, n.domain, n.opset, in, n.in_count, out, n.out_count });
     struct zt_node *made = g->nodes[id];
     made->op = n.op;
     made->attr = n.attr;
@@ -425,7 +425,7 @@ static bool count_waiting(const struct zt_graph *g, int *waiting, struct zt_err 
             if (v >= 0 && g->values[v]->producer >= 0)
                 waiting[n]++;
             else if (v >= 0 && g->values[v]->origin == ZT_FROM_NODE)
-                ok = zt_node_fail(g, n, err, "input \"%s\" is not made by any node, input or initializer",
+                ok = zt_node_fail(g, n, err, "input \"%s\" is not the output of any node, input or initializer",
                                   g->values[v]->name);
         }
     }
@@ -445,7 +445,7 @@ static bool fail_cycle(const struct zt_graph *g, const int *waiting, struct zt_e
                 from = producer_of(g, at, i);
         at = from;
     }
-    return zt_node_fail(g, at, err, "is part of a cycle: it waits for its own output");
+    return zt_node_fail(g, at, err, "is part of a cycle: it depends on its own output");
 }
 
 bool zt_graph_sort(struct zt_graph *g, struct zt_err *err) {

@@ -1,15 +1,14 @@
-/* The graph: nodes and values by index, in one arena.
+/* The graph: nodes and values, addressed by index and allocated in one arena.
  *
- * Each value and each node is allocated once and never moves: a pointer to one stays valid, whatever is added, until
- * the graph is destroyed. Only the arrays of pointers move when they grow. A dead node keeps its memory after
- * zt_graph_sort() has dropped it.
+ * Every value and every node has a fixed address until the graph is destroyed; only the arrays of pointers move when
+ * they grow. A dead node keeps its memory after zt_graph_sort() has removed it.
  *
- * A graph is a value: passes take one and leave one that computes the same. Nodes stand in an order in which every
- * value is made before it is read. Forward, backward, casts and reorders are all ordinary nodes, told apart by `phase`.
- * Names are ONNX's. Weights are not copied in: `data` of an initializer points into the mapped model file.
+ * Nodes are in topological order: each value is written before it is read. Forward nodes, backward nodes, casts and
+ * reorders are ordinary nodes; `phase` separates forward from backward. Names are those of the ONNX file. Weights are
+ * not copied: `data` of an initializer points into the mapped model file.
  *
- * Rewriting: append the new nodes with the `place` of the node they stand for, mark the old ones dead, then
- * zt_graph_sort(). */
+ * A pass rewrites a graph in three steps: it appends new nodes with the `place` of the node that they replace, marks
+ * old nodes dead, and calls zt_graph_sort(). */
 #ifndef ZT_GRAPH_IR_GRAPH_H
 #define ZT_GRAPH_IR_GRAPH_H
 
@@ -37,16 +36,15 @@ enum zt_attr_type {
     ZT_ATTR_FLOATS = 6,
     ZT_ATTR_INTS = 7,
     ZT_ATTR_STRINGS = 8,
-    ZT_ATTR_OTHER = 9, /* sparse tensors, types, lists of tensors or graphs: kept in the file, not read */
-    ZT_ATTR_NONE = 0,  /* a function's parameter without a default */
+    ZT_ATTR_OTHER = 9, /* sparse tensors, types, lists of tensors or graphs: not read; the file keeps them */
+    ZT_ATTR_NONE = 0,  /* a function parameter without a default */
 };
 
 /* A tensor with known contents, borrowed. */
 struct zt_tensor {
     enum zt_dtype dtype;
     struct zt_shape shape;
-    const void
-        *data; /* row-major; NULL only when there are no elements or, with weights absent (plan, inspect), not read */
+    const void *data; /* row-major; NULL: no elements, or weights are absent (plan, inspect) */
 };
 
 struct zt_attr {
@@ -55,17 +53,17 @@ struct zt_attr {
     float f;
     int64_t i;
     const char *s; /* 0-terminated */
-    int count;     /* of the list that is set */
+    int count;     /* elements of `floats`, `ints` or `strings` */
     const float *floats;
     const int64_t *ints;
     const char *const *strings;
     struct zt_tensor tensor;
-    const struct zt_graph *graph; /* a body, see struct zt_graph: never changed, lives as long as the model */
-    const struct zt_attrs *bound; /* what `ref` stands for inside `graph`; NULL outside functions */
-    const char *ref;              /* in a function's body: the parameter whose value this attribute takes; else NULL */
+    const struct zt_graph *graph; /* a subgraph, see struct zt_graph: constant, lives as long as the model */
+    const struct zt_attrs *bound; /* values for the `ref`s inside `graph`; NULL outside functions */
+    const char *ref;              /* in a function body: the parameter that supplies the value; NULL: none */
 };
 
-/* Values of a function's parameters, for one call of it. */
+/* The arguments of one function call. */
 struct zt_attrs {
     const struct zt_attr *at;
     int count;
@@ -74,11 +72,11 @@ struct zt_attrs {
 enum zt_phase { ZT_FORWARD, ZT_BACKWARD };
 
 enum zt_origin {
-    ZT_FROM_NODE,        /* output of node `producer` */
-    ZT_FROM_INPUT,       /* graph input: fed for every micro-batch */
+    ZT_FROM_NODE,        /* an output of node `producer` */
+    ZT_FROM_INPUT,       /* graph input, set for every micro-batch */
     ZT_FROM_INITIALIZER, /* in the model file */
-    ZT_FROM_CONSTANT,    /* made by a pass; `data` in the graph's arena */
-    ZT_FROM_OUTSIDE,     /* in a body: a value of the graph around it */
+    ZT_FROM_CONSTANT,    /* created by a pass; `data` is in the graph's arena */
+    ZT_FROM_OUTSIDE,     /* in a subgraph: a captured value of the outer graph */
 };
 
 struct zt_value {
@@ -86,57 +84,56 @@ struct zt_value {
     const char *name; /* unique in the graph */
     enum zt_dtype dtype;
     struct zt_shape shape;              /* rank -1 before inference */
-    const char *dim_param[ZT_MAX_RANK]; /* inputs: symbol of a dim of -1, NULL: anonymous */
+    const char *dim_param[ZT_MAX_RANK]; /* inputs: symbol of each dim of -1; NULL: anonymous */
     enum zt_origin origin;
-    int producer;     /* node index, -1 where origin is not ZT_FROM_NODE; set by zt_graph_index */
-    const void *data; /* contents where known before running: initializers, constants, folded nodes. NULL elsewhere */
-    bool trainable;   /* initializers: the verdict (graph/passes/trainable/trainable.h); `why` is its reason in words */
-    bool may_train;   /* initializers: float, and a differentiable path leads to the loss */
-    bool statistic;   /* initializers that a training node updates (BatchNormalization mean and variance) */
-    const char *why;
-    const char *copy_of;    /* a parameter that another pipeline stage holds under this name too; NULL: no copy */
+    int producer;           /* node index, -1 where origin is not ZT_FROM_NODE; set by zt_graph_index */
+    const void *data;       /* contents of initializers, constants and folded nodes; NULL: known only at run time */
+    bool trainable;         /* initializers: the value is trained; `why` has the reason (graph/passes/trainable/) */
+    bool may_train;         /* initializers: float, with a differentiable path to the loss */
+    bool statistic;         /* initializers: running mean or variance, which BatchNormalization updates */
+    const char *why;        /* why the initializer is trained or not, for users */
+    const char *copy_of;    /* parameter of another pipeline stage of which this is a copy; NULL: no copy */
     const char *torch_kind; /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
     const char *torch_folded_from;  /* onnxscript's folded_from metadata, NULL: none */
     const struct zt_layout *layout; /* NULL: plain row-major */
 };
 
-/* Whether a value's contents are settled before running: what trains or is written back is not. */
+/* Whether the contents are fixed before running. Trained initializers and statistics are not. */
 static inline bool zt_value_is_constant(const struct zt_value *v) {
     return v->data && !v->trainable && !v->statistic;
 }
 
 struct zt_node {
-    int index; /* position in the graph's `nodes`; zt_graph_sort changes it */
-    const char
-        *name; /* as in the file, or made from op and output name where that is empty; backward nodes: "grad of NAME" */
+    int index;                    /* position in the graph's `nodes`; zt_graph_sort changes it */
+    const char *name;             /* as in the file, or made from op and output name; backward nodes: "grad of NAME" */
     const char *op_type, *domain; /* domain "" for ai.onnx; "ztrain" for our own */
-    const char *overload;         /* of the function it calls, NULL: none */
-    int opset;                    /* version of its domain in the model; emitted nodes: ZT_OPSET */
-    const struct zt_op *op;       /* row of the table, NULL: not resolved or not there */
+    const char *overload;         /* of the called function; NULL: none */
+    int opset;                    /* version of its domain in the model; ZT_OPSET for emitted nodes */
+    const struct zt_op *op;       /* row of the op table; NULL: not resolved, or none */
     int *in, *out;                /* value ids; -1: omitted */
     int in_count, out_count;
-    int captured; /* the last so many inputs are what its graph attributes take from outside, in the order of `attr` and
-                     of each body's `captured` */
+    int captured; /* number of inputs at the end that hold the values captured by the subgraphs, in the order of `attr`
+                     and of each subgraph's `captured` */
     struct zt_attr *attr;
     int attr_count;
     enum zt_phase phase;
-    int stage;      /* pipeline stage, 0 without */
-    int file_index; /* index among the file's nodes, that of the call for nodes of bodies; -1: made by a pass */
+    int stage;      /* pipeline stage */
+    int file_index; /* index among the file's nodes (of the call, for lowered nodes); -1: created by a pass */
     int64_t place;  /* sort key, see zt_graph_sort */
-    bool dead;      /* to be dropped by zt_graph_sort */
-    int backend;    /* enum zt_backend, chosen by graph/assign */
+    bool dead;      /* zt_graph_sort removes the node */
+    int backend;    /* enum zt_backend, set by zt_pass_assign */
 };
 
-/* After each run of the forward phase the new value is copied over the initializer (running statistics). */
+/* After each forward phase `value` is copied to `initializer` (running statistics). */
 struct zt_write_back {
     int initializer, value;
 };
 
-enum { ZT_OPSET = 26 }; /* opset of the nodes that passes emit: the newest whose forms the table has */
+enum { ZT_OPSET = 26 }; /* opset of nodes that passes emit: the newest one in the op table */
 
-/* A model's graph; or a body: what an attribute of type graph or a model-local function holds. Bodies are as the file
- * has them, their nodes sorted but neither resolved nor inferred, and stay so: graph/passes/lower.h copies them into a
- * graph. Those of nodes that our own passes make are what their rows say (ops/elementwise/fuse_elementwise.c,
+/* A model's graph, or a subgraph: the contents of a graph attribute or of a model-local function. The nodes of a
+ * subgraph are sorted but neither resolved nor inferred; lowering copies them into a graph (graph/passes/lower.h). Two
+ * ops of our own define the contents of their subgraphs themselves (ops/elementwise/fuse_elementwise.c,
  * ops/control/loop_run.h). */
 struct zt_graph {
     struct zt_arena *arena;
@@ -145,46 +142,54 @@ struct zt_graph {
     int value_count, value_room;
     struct zt_node **nodes;
     int node_count, node_room;
-    int *inputs, *outputs; /* value ids in the file's order; inputs without initializers */
+    int *inputs, *outputs; /* value ids in the file's order; initializers are no inputs */
     int input_count, output_count;
     struct zt_write_back *write_backs;
     int write_back_count, write_back_room;
     struct zt_map by_name; /* value name -> id */
-    int64_t made;          /* numbers for made names */
-    const int *captured;   /* bodies: their values of origin ZT_FROM_OUTSIDE */
+    int64_t made;          /* counter for generated names */
+    const int *captured;   /* subgraphs: their values of origin ZT_FROM_OUTSIDE */
     int captured_count;
-    const struct zt_functions *functions; /* of the model, NULL: none */
-    const struct zt_op_table *table;      /* of the rows of its nodes (zt_op_resolve), NULL: none is resolved */
-    double lowered_nodes, lowered_bytes;  /* what copies of bodies took so far (graph/passes/lower_count.h) */
+    const struct zt_functions *functions; /* of the model; NULL: none */
+    const struct zt_op_table *table;      /* of its nodes' rows (zt_op_resolve); NULL: no row is resolved */
+    double lowered_nodes, lowered_bytes;  /* totals of lowered nodes (graph/passes/lower_count.h) */
     bool borrows_arena;
-    struct zt_readers
-        *readers; /* who reads what, filled by zt_graph_users as it is asked, forgotten by zt_graph_index */
+    struct zt_readers *readers; /* cache of zt_graph_users; zt_graph_index clears it */
 };
 
 struct zt_graph *zt_graph_create(const char *name);
-struct zt_graph *zt_graph_create_in(struct zt_arena *arena, const char *name); /* the arena stays the caller's */
+/* The same in an arena of the caller. */
+struct zt_graph *zt_graph_create_in(struct zt_arena *arena, const char *name);
 void zt_graph_destroy(struct zt_graph *graph);
-/* For a graph in an arena that does not change any more: what changing takes is given back, and it goes with its arena.
- * It can be read and cloned, not extended, searched or destroyed. */
+/* Makes a graph of zt_graph_create_in() constant and frees all memory outside its arena. Afterwards the graph can be
+ * read and cloned, but not extended, searched or destroyed; it is freed with its arena. */
 void zt_graph_settle(struct zt_graph *graph);
-/* A deep copy of the structure; tensor data stay shared, so the copy must not outlive the original. */
+/* Copies nodes and values; tensor data stay shared, so the copy must not outlive the original. */
 struct zt_graph *zt_graph_clone(const struct zt_graph *graph);
 struct zt_graph *zt_graph_clone_in(struct zt_arena *arena, const struct zt_graph *graph);
 
-/* Adds a value and returns its id. A name that is taken or NULL gets a number behind it. Shape NULL: unknown. */
+/* Adds a value and returns its id. A number is appended to a name that is NULL or in use. Shape NULL: unknown. */
 int zt_graph_add_value(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape);
-/* Makes `to` what `from` is, of this graph or another, but for its id and name. */
+/* Copies all members except id and name. `from` may belong to another graph. */
 void zt_value_copy(struct zt_value *to, const struct zt_value *from);
-/* Adds a constant whose data are copied into the arena. */
+/* Adds a constant and returns its id. The data are copied into the arena. */
 int zt_graph_add_constant(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape,
                           const void *data);
 int zt_graph_add_ints(struct zt_graph *g, const char *name, const int64_t *values, int count); /* 1-D int64 */
 int zt_graph_add_float(struct zt_graph *g, const char *name, enum zt_dtype dtype,
                        double value); /* scalar of a float type */
-/* Adds a node at the end (ids are copied) and returns its index. Its place is the last node's plus one. */
-int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type, const char *domain, int opset,
-                      const int *in, int in_count, const int *out, int out_count);
-/* Adds a node of this graph once more, resolved as it is, on as many other values, standing where node `at` does. */
+/* A node to add. */
+struct zt_node_spec {
+    const char *name, *op_type, *domain; /* name and domain may be NULL: "" */
+    int opset;
+    const int *in; /* value ids; -1: omitted */
+    int in_count;
+    const int *out; /* value ids; -1: omitted */
+    int out_count;
+};
+/* Appends a node and returns its index. Its `place` is that of the last node plus one. Strings and ids are copied. */
+int zt_graph_add_node(struct zt_graph *g, const struct zt_node_spec *spec);
+/* Adds a copy of a resolved node with other inputs and outputs and with the phase, stage and place of node `at`. */
 int zt_graph_copy_node(struct zt_graph *g, int node, int at, const int *in, const int *out);
 /* Sets attributes of a node, replacing one of the same name. */
 void zt_node_set_int(struct zt_graph *g, int node, const char *name, int64_t value);
@@ -194,34 +199,34 @@ void zt_node_set_ints(struct zt_graph *g, int node, const char *name, const int6
 void zt_node_set_attr(struct zt_graph *g, int node,
                       const struct zt_attr *attr); /* shallow copy; contents in g's arena */
 
-/* After each forward pass `value` is copied over `initializer`, which becomes a statistic. */
+/* Registers a write-back: after each forward phase `value` is copied to `initializer`, which becomes a statistic. */
 void zt_graph_add_write_back(struct zt_graph *g, int initializer, int value);
 
-/* Initializers may lie unaligned in the mapped file; those that kernels read in place (used by a node, not `trainable`)
- * are copied to the arena where they do. */
+/* Copies unaligned initializers of the mapped file into the arena if kernels read them in place, that is, if a node
+ * uses them and they are not trainable. */
 void zt_graph_align_constants(struct zt_graph *g);
 
-/* Value id by name, -1 where there is none. */
+/* Value id by name; -1: none. */
 int zt_graph_find(const struct zt_graph *g, const char *name);
 
-/* Recomputes producers. Fails when two nodes write one value, or a node writes an input or initializer. */
+/* Recomputes `producer` of all values. Fails if two nodes write one value, or a node writes an input or initializer. */
 bool zt_graph_index(struct zt_graph *g, struct zt_err *err);
-/* Drops dead nodes and brings the rest into an order by (phase, place) in which producers stand first; indexes. Fails
- * on a cycle, naming a node on it, and on a value that nothing makes; the graph is then as it was. */
+/* Removes dead nodes, sorts the others topologically (by phase, then place, where there is a choice) and indexes the
+ * graph. Fails on a cycle, naming one of its nodes, and on a value without producer; the graph is then unchanged. */
 bool zt_graph_sort(struct zt_graph *g, struct zt_err *err);
-/* Number of node inputs (of nodes not dead) that read `value`, and one of the readers in *node (may be NULL). Nodes may
- * have been added or marked dead since the last zt_graph_index or _sort; whoever gives an old node other inputs indexes
- * first. */
+/* Number of inputs of live nodes that read `value`; *node (may be NULL) becomes one of the readers. Nodes added or
+ * marked dead since the last zt_graph_index() or zt_graph_sort() are taken into account; changed inputs of older nodes
+ * are not. */
 int zt_graph_users(const struct zt_graph *g, int value, int *node);
-/* Marks dead every node that no root needs. Write-backs are roots too. Then sorts. */
+/* Removes every node on which no root depends, and sorts. Write-backs are roots too. */
 bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct zt_err *err);
 
-/* Attributes; the types were checked against the op's row when the node was resolved. */
-const struct zt_attr *zt_node_attr(const struct zt_node *node, const char *name); /* NULL: absent */
+/* Attributes. zt_op_resolve() has checked their types. */
+const struct zt_attr *zt_node_attr(const struct zt_node *node, const char *name); /* NULL: none */
 int64_t zt_attr_int(const struct zt_node *node, const char *name, int64_t otherwise);
 float zt_attr_float(const struct zt_node *node, const char *name, float otherwise);
 const char *zt_attr_text(const struct zt_node *node, const char *name, const char *otherwise);
-/* The list and its length in *count; NULL and 0 where absent. */
+/* The list; *count becomes its length. NULL and 0 if the attribute is absent. */
 const int64_t *zt_attr_ints(const struct zt_node *node, const char *name, int *count);
 const float *zt_attr_floats(const struct zt_node *node, const char *name, int *count);
 

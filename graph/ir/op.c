@@ -35,7 +35,7 @@ static bool fail_missing(const struct zt_op_table *table, const struct zt_graph 
         if (strcmp(row->name, n->op_type) == 0 && strcmp(row->domain ? row->domain : "", n->domain) == 0)
             return zt_node_fail(g, node, err, "operator %s.%s is not supported in opset %d", domain, n->op_type,
                                 n->opset);
-    return zt_node_fail(g, node, err, "operator %s.%s is not supported (`ztrain ops` lists those that are)", domain,
+    return zt_node_fail(g, node, err, "operator %s.%s is not supported (`ztrain ops` lists the supported ones)", domain,
                         n->op_type);
 }
 
@@ -72,7 +72,7 @@ static bool check_attrs(const struct zt_graph *g, int node, struct zt_err *err) 
         for (s = specs; s->name && strcmp(s->name, n->attr[i].name) != 0; s++)
             ;
         if (!s->name)
-            return zt_node_fail(g, node, err, "has an attribute \"%s\", which %s of opset %d does not know",
+            return zt_node_fail(g, node, err, "has attribute \"%s\", which %s of opset %d does not define",
                                 n->attr[i].name, n->op_type, n->opset);
         bool empty_list = n->attr[i].type >= ZT_ATTR_FLOATS && n->attr[i].type <= ZT_ATTR_STRINGS &&
                           !n->attr[i].count && s->type >= ZT_ATTR_FLOATS;
@@ -111,7 +111,7 @@ static bool check_types(const struct zt_graph *g, int node, struct zt_err *err) 
         if (!allowed && n->op->flags & ZT_OP_VARIADIC)
             allowed = n->op->in_types[slot];
         if (!zt_dtype_in(v->dtype, allowed ? allowed : ZT_ANY_TYPE))
-            return zt_node_fail(g, node, err, "input \"%s\" has type %s, which %s does not take there", v->name,
+            return zt_node_fail(g, node, err, "input \"%s\" has type %s, which %s does not accept there", v->name,
                                 zt_dtype_name(v->dtype), n->op_type);
         if (i > 0 && i < 32 && n->op->same_type >> i & 1 && first && v->dtype != first->dtype)
             return zt_node_fail(g, node, err, "input \"%s\" has type %s, but \"%s\" has type %s", v->name,
@@ -240,19 +240,19 @@ bool zt_axis(const struct zt_graph *g, int node, int64_t axis, int rank, int *to
     return true;
 }
 
-bool zt_known_ints(const struct zt_graph *g, int node, int i, int64_t *to, int room, int *count, struct zt_err *err) {
+bool zt_known_ints(const struct zt_graph *g, int node, int i, const struct zt_int_list *to, struct zt_err *err) {
     const struct zt_value *v = zt_in(g, node, i);
-    *count = -1;
+    *to->count = -1;
     if (!v)
         return true;
     int64_t n = zt_shape_count(&v->shape);
     if (n < 0 || (n > 0 && !v->data))
         return zt_node_fail(g, node, err, "the shape of its result depends on data: \"%s\" is not constant", v->name);
-    if (n > room)
+    if (n > to->room)
         return zt_node_fail(g, node, err, "input \"%s\" has %lld elements, at most %d are taken", v->name, (long long)n,
-                            room);
+                            to->room);
     for (int64_t k = 0; k < n; k++)
-        to[k] = zt_load_int(v->dtype, v->data, k);
-    *count = (int)n;
+        to->at[k] = zt_load_int(v->dtype, v->data, k);
+    *to->count = (int)n;
     return true;
 }

@@ -64,14 +64,16 @@ static const char *const *texts_of(struct zt_arena *arena, const Onnx__Attribute
     return list;
 }
 
-bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const Onnx__AttributeProto *a, bool in_function,
-                  int tensor_message, struct zt_attr *attr, struct zt_err *err) {
+bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const struct zt_onnx_attr_source *from,
+                  struct zt_attr *attr, struct zt_err *err) {
+    const Onnx__AttributeProto *a = from->proto;
     if (!a->name || !a->name[0])
         return zt_fail(err, ZT_EXIT_MODEL, "an attribute has no name");
     bool refers = a->ref_attr_name && a->ref_attr_name[0];
-    if (refers && !in_function)
-        return zt_fail(err, ZT_EXIT_MODEL, "attribute %s refers to attribute %s of a function, but stands in none",
-                       a->name, a->ref_attr_name);
+    if (refers && !from->in_function)
+        return zt_fail(err, ZT_EXIT_MODEL,
+                       "attribute %s refers to attribute %s of a function, but is not in a function", a->name,
+                       a->ref_attr_name);
     if (!check_type(a, refers, err))
         return false;
     *attr =
@@ -86,5 +88,5 @@ bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const Onnx_
     attr->strings = texts_of(arena, a);
     attr->count = (int)(a->n_floats + a->n_ints + a->n_strings); /* at most one of them */
     const char *where = zt_arena_printf(arena, "attribute %s", a->name);
-    return attr->type != ZT_ATTR_TENSOR || zt_onnx_tensor(file, tensor_message, a->t, where, &attr->tensor, err);
+    return attr->type != ZT_ATTR_TENSOR || zt_onnx_tensor(file, from->tensor_message, a->t, where, &attr->tensor, err);
 }

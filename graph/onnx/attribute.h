@@ -1,12 +1,16 @@
-/* Attributes of a node in an ONNX file. Private to graph/onnx_*.c. */
+/* Attributes of a node in an ONNX file. Private to graph/onnx/. */
 #ifndef ZT_GRAPH_ONNX_ATTRIBUTE_H
 #define ZT_GRAPH_ONNX_ATTRIBUTE_H
 
 #include "graph/onnx/file.h"
 
-/* Reads `a` into `attr`, its contents into `arena`, a graph apart; `tensor_message` is the message of its tensor, -1
- * where it has none. Only in a function's body may it refer to a parameter. Errors name the attribute. */
-bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const Onnx__AttributeProto *a, bool in_function,
-                  int tensor_message, struct zt_attr *attr, struct zt_err *err);
+struct zt_onnx_attr_source {
+    const Onnx__AttributeProto *proto;
+    bool in_function;   /* the attribute belongs to a function's node and may refer to a parameter */
+    int tensor_message; /* index of the message of its tensor; -1: none */
+};
+/* Reads an attribute into `attr`, except a subgraph; contents are allocated in `arena`. Errors name the attribute. */
+bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const struct zt_onnx_attr_source *from,
+                  struct zt_attr *attr, struct zt_err *err);
 
 #endif

@@ -20,7 +20,7 @@ static int by_place(const void *a, const void *b) {
     const struct zt_onnx_edit *x = a, *y = b;
     if (x->at != y->at)
         return x->at < y->at ? -1 : 1;
-    if (!x->remove != !y->remove) /* an insertion goes before what is taken out behind it */
+    if (!x->remove != !y->remove) /* an insertion precedes a removal at the same position */
         return x->remove ? 1 : -1;
     return (x->order > y->order) - (x->order < y->order);
 }

@@ -1,10 +1,11 @@
-/* A protobuf file with some bytes changed: all else is copied as it stands, and the lengths around each change are
- * mended.
+/* Edits of a protobuf file: some byte ranges are replaced, and the lengths of the enclosing messages are updated. All
+ * other bytes are copied unchanged.
  *
  *     GraphProto  tag len [ ... TensorProto tag len [ ... raw_data tag len [ 512 bytes ] ] ... ]
- *                     ^mended               ^mended            ^      replaced       ^
+ *                     ^updated              ^updated           ^      replaced       ^
  *
- * A length whose message keeps its size keeps its bytes, so an edit that changes nothing gives the same file. */
+ * The length of a message whose size stays the same keeps its encoding, so an edit without effect gives an equal file.
+ */
 #ifndef ZT_GRAPH_ONNX_EDIT_H
 #define ZT_GRAPH_ONNX_EDIT_H
 
@@ -26,17 +27,17 @@ struct zt_onnx_edits {
     ZT_VEC(struct zt_onnx_edit) list;
 };
 
-/* Bytes [at, end), which lie in message `message` and in none of its recorded children, are replaced by `count` bytes
- * (borrowed until the write). Edits must not overlap; insertions at one place keep their order. */
+/* Replaces bytes at..end-1, which are in message `message` and in none of its recorded children, by `count` bytes
+ * (borrowed until the write). Edits must not overlap; insertions at one position keep their order. */
 void zt_onnx_edit_replace(struct zt_onnx_edits *edits, int message, size_t at, size_t end, const void *bytes,
                           size_t count);
 void zt_onnx_edit_remove(struct zt_onnx_edits *edits, int message, size_t at, size_t end);
-/* Takes a recorded message out, tag and all. No other edit may lie in it. */
+/* Removes a recorded message with its tag. It must not contain other edits. */
 void zt_onnx_edit_drop(struct zt_onnx_edits *edits, int message);
 
-/* Size of the file with the edits made. */
+/* Size of the edited file in bytes. */
 uint64_t zt_onnx_edit_size(const struct zt_onnx_edits *edits);
-/* Writes it; errors are kept in the stream. */
+/* Writes the edited file; the stream's error flag reports failures. */
 void zt_onnx_edit_write(struct zt_onnx_edits *edits, FILE *to);
 void zt_onnx_edit_finish(struct zt_onnx_edits *edits);
 

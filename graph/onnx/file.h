@@ -1,4 +1,4 @@
-/* What onnx_read leaves for onnx_write, and how both see a stored tensor. Private to graph/onnx_*.c. */
+/* The state of an ONNX file between reading and writing, and its stored tensors. Private to graph/onnx/. */
 #ifndef ZT_GRAPH_ONNX_FILE_H
 #define ZT_GRAPH_ONNX_FILE_H
 
@@ -13,16 +13,16 @@
 
 #include "onnx.pb-c.h"
 
-/* A tensor whose contents training may change: an initializer, of the main graph or lifted out of a body, or the value
- * of a Constant node of the main graph. */
+/* A tensor that training may change: an initializer (of the main graph or of a subgraph), or the value of a Constant
+ * node of the main graph. */
 struct zt_onnx_stored {
-    const char *name; /* that of the value */
+    const char *name; /* of the value */
     int message;      /* its TensorProto */
     struct zt_tensor tensor;
 };
 
 struct zt_onnx_external {
-    char *location; /* as the file has it */
+    char *location; /* as in the file */
     struct zt_file_map map;
 };
 
@@ -30,8 +30,8 @@ struct zt_onnx_file {
     struct zt_arena *arena; /* names and decoded payloads; outlives the graph */
     struct zt_file_map map;
     struct zt_onnx_scan scan;
-    char *folder;      /* external data lie below it */
-    enum zt_exit code; /* of errors about this file */
+    char *folder;      /* external data must be below it */
+    enum zt_exit code; /* exit code of errors about this file */
     enum zt_onnx_weights weights;
     ZT_VEC(struct zt_onnx_external) externals;
     struct zt_map external_by_location;
@@ -44,30 +44,30 @@ struct zt_onnx_file {
 /* How ONNX stores an element type. */
 struct zt_onnx_storage {
     uint32_t field; /* of the typed data */
-    int bits;       /* an element of raw data; 0: has no raw form (strings) */
+    int bits;       /* per element of raw data; 0: no raw form (strings) */
     bool computed;  /* zt_dtype_bytes() > 0 */
 };
-/* NULL for a number that is no data type. */
+/* The storage of a data type; NULL: unknown number. */
 const struct zt_onnx_storage *zt_onnx_storage(int32_t data_type);
 
-/* Bytes of a tensor in an external file. Filled from the wire and checked against the file; `data` is NULL where the
- * file is not there and need not be. */
+/* The bytes of a tensor in an external file, checked against the file's size. `data` is NULL if the file is absent and
+ * absence is allowed. */
 struct zt_onnx_region {
     const char *location; /* in the arena */
     const unsigned char *data;
     uint64_t offset, bytes;
 };
-/* Whether TensorProto `message` says that its data are elsewhere. */
+/* Whether TensorProto `message` has external data. */
 bool zt_onnx_is_external(const struct zt_onnx_scan *scan, int message);
-/* `wanted`: bytes that dims and type make, UINT64_MAX: as many as the entries say. */
+/* Reads and checks the region. `wanted`: size in bytes by dims and type; UINT64_MAX: the size in the entries. */
 bool zt_onnx_external(struct zt_onnx_file *file, int message, uint64_t wanted, struct zt_onnx_region *region,
                       struct zt_err *err);
 
-/* Contents of TensorProto `message`, unpacked as `t`. `where` names it in errors: tensor "w1". */
+/* Reads the contents of TensorProto `message`, unpacked as `t`. `where` names it in errors, such as: tensor "w1". */
 bool zt_onnx_tensor(struct zt_onnx_file *file, int message, const Onnx__TensorProto *t, const char *where,
                     struct zt_tensor *tensor, struct zt_err *err);
 
-/* `count` elements as the contents of the typed data field of their type (packed numbers). */
+/* Encodes `count` elements as packed numbers, the contents of their typed data field. */
 unsigned char *zt_onnx_encode(struct zt_arena *arena, enum zt_dtype dtype, const void *data, int64_t count,
                               size_t *bytes);
 

@@ -66,7 +66,7 @@ static int find_here(const struct zt_onnx_scope *s, const char *name) {
     return id < s->own ? id : -1;
 }
 
-/* A value that stands for `from` of the graph around. */
+/* A captured value: `from` of the outer graph. */
 static int capture(struct zt_onnx_scope *s, const char *name, int from) {
     int id = zt_graph_add_value(s->g, name, ZT_UNDEFINED, NULL);
     s->g->values[id]->origin = ZT_FROM_OUTSIDE;
@@ -85,7 +85,7 @@ static int capture_name(struct zt_onnx_scope *s, const char *name) {
     return from < 0 ? -1 : capture(s, name, from);
 }
 
-/* A value here that stands for `value` of the model's graph. */
+/* A value of this graph for `value` of the model's graph. */
 static int capture_lifted(struct zt_onnx_scope *s, const char *name, int value) {
     if (is_main(s))
         return value;
@@ -213,13 +213,13 @@ static void read_value_info(struct zt_onnx_scope *s, const Onnx__ValueInfoProto 
         v->dtype = (enum zt_dtype)info->type->tensor_type->elem_type;
 }
 
-/* The value that is an output, -1 where nothing makes it. A body may hand out what it sees. */
+/* The value of a graph output; -1: it has no producer. A subgraph's output may be a captured value. */
 static int output_value(struct zt_onnx_scope *s, const char *name) {
     int v = name[0] ? find_here(s, name) : -1;
     if (v < 0 && name[0])
         v = capture_name(s, name);
     if (v < 0)
-        zt_fail(s->err, ZT_EXIT_MODEL, "output \"%s\" is not made by any node", name);
+        zt_fail(s->err, ZT_EXIT_MODEL, "output \"%s\" is not the output of any node", name);
     return v;
 }
 
@@ -276,8 +276,8 @@ static bool read_node(struct zt_onnx_scope *s, const Onnx__NodeProto *p, int i) 
     if (ok && !opset && !domain[0])
         ok = zt_fail(s->err, ZT_EXIT_MODEL, "%s (%s): no opset import for domain ai.onnx", name, p->op_type);
     const int *in = ids_of(s, p->n_input, p->input), *out = ids_of(s, p->n_output, p->output);
-    int index = zt_graph_add_node(s->g, name, text_or_empty(p->op_type), domain, opset, in, (int)p->n_input, out,
-                                  (int)p->n_output);
+    int index = zt_graph_add_node(s->g, &(struct zt_node_spec){ name, text_or_empty(p->op_type), domain, opset, in,
+                                                                (int)p->n_input, out, (int)p->n_output });
     struct zt_node *n = s->g->nodes[index];
     n->file_index = i;
     n->place = i;
@@ -309,7 +309,7 @@ static void append_inputs(struct zt_graph *g, struct zt_node *node, const int *m
     node->captured += count;
 }
 
-/* The graph of an attribute; what it captures becomes inputs of the node. */
+/* Reads the subgraph of an attribute; its captured values become inputs of the node. */
 static bool read_body(struct zt_onnx_scope *s, int index, const Onnx__AttributeProto *a, int message,
                       struct zt_attr *attr) {
     struct zt_onnx_scope inner = { .model = s->model,
@@ -327,10 +327,11 @@ static bool read_body(struct zt_onnx_scope *s, int index, const Onnx__AttributeP
 static bool read_attribute(struct zt_onnx_scope *s, int index, const Onnx__AttributeProto *a, int message) {
     int tensor = a->t ? child(&s->model->file->scan, message, ZT_ATTRIBUTE_T) : -1;
     struct zt_attr attr;
-    if (!zt_onnx_attr(s->model->file, s->g->arena, a, s->in_function, tensor, &attr, s->err))
+    if (!zt_onnx_attr(s->model->file, s->g->arena, &(struct zt_onnx_attr_source){ a, s->in_function, tensor }, &attr,
+                      s->err))
         return false;
     if (zt_node_attr(s->g->nodes[index], attr.name))
-        return zt_fail(s->err, ZT_EXIT_MODEL, "attribute %s stands twice", attr.name);
+        return zt_fail(s->err, ZT_EXIT_MODEL, "attribute %s is given twice", attr.name);
     if (attr.type == ZT_ATTR_GRAPH && !attr.ref && !read_body(s, index, a, message, &attr))
         return false;
     struct zt_node *node = s->g->nodes[index];
@@ -353,7 +354,7 @@ static bool read_attributes(struct zt_onnx_scope *s, int index, const Onnx__Node
     return ok;
 }
 
-/* All names of the nodes first, then what is inside them. */
+/* Reads all node names first, then the contents of the nodes. */
 static bool read_nodes(struct zt_onnx_scope *s, const struct nodes *nodes) {
     bool ok = true;
     for (size_t i = 0; i < nodes->count; i++)
@@ -415,7 +416,8 @@ static bool read_parameters(struct zt_onnx_scope *s, const Onnx__FunctionProto *
     for (size_t i = 0; i < p->n_attribute_proto; i++) {
         const Onnx__AttributeProto *a = p->attribute_proto[i];
         int tensor = a->t ? child(&file->scan, messages[i], ZT_ATTRIBUTE_T) : -1;
-        if (!zt_onnx_attr(file, s->g->arena, a, false, tensor, &list[to->count], s->err))
+        if (!zt_onnx_attr(file, s->g->arena, &(struct zt_onnx_attr_source){ a, false, tensor }, &list[to->count],
+                          s->err))
             return false;
         if (list[to->count++].type == ZT_ATTR_GRAPH)
             return zt_fail(s->err, ZT_EXIT_MODEL, "a graph as default of attribute %s is not supported", a->name);

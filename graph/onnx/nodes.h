@@ -1,31 +1,32 @@
-/* Lists of nodes in an ONNX file: the model's graph, graphs inside attributes, functions. Private to graph/onnx_*.c. */
+/* Reading of node lists: the model's graph, subgraphs and functions. Private to graph/onnx/. */
 #ifndef ZT_GRAPH_ONNX_NODES_H
 #define ZT_GRAPH_ONNX_NODES_H
 
 #include "graph/ir/functions.h"
 #include "graph/onnx/file.h"
 
-/* One list of nodes being read, and what it may refer to. */
+/* The node list that is being read, and its scope. */
 struct zt_onnx_scope {
     struct zt_onnx *model;
-    struct zt_onnx_scope *outer; /* whose values are seen from here; NULL: the model's graph, or a function */
+    struct zt_onnx_scope
+        *outer; /* the enclosing scope, whose values are visible; NULL: the model's graph, or a function */
     struct zt_graph *g;
     const struct zt_map *opset_by_domain;
-    bool in_function; /* attributes may refer to its parameters */
-    int own;          /* values from this one on cannot be seen from inside: initializers lifted out of bodies */
+    bool in_function; /* attributes may refer to function parameters */
+    int own;          /* values from this id on are invisible in subgraphs: initializers moved out of subgraphs */
     ZT_VEC(int) captured;
-    ZT_VEC(int) captured_from; /* what they are in `outer` or, in a function, in the model's graph */
+    ZT_VEC(int) captured_from; /* their ids in `outer`; in a function, in the model's graph */
     struct zt_map node_names;
     struct zt_err *err;
 };
 
-/* ONNX's own domain goes by two names. */
+/* The domain's canonical name: "" for "ai.onnx". */
 const char *zt_onnx_domain(const char *domain);
-/* The text under `key`, copied; NULL without. */
+/* A copy of the value of `key`; NULL: none. */
 const char *zt_onnx_metadata(struct zt_arena *arena, size_t count, Onnx__StringStringEntryProto *const *entries,
                              const char *key);
 
-/* Both fill scope->g. Problems are collected, not only the first. `message` is where the wire has `p`. */
+/* Both fill scope->g and report all problems. `message` is the index of `p`'s message. */
 bool zt_onnx_read_graph(struct zt_onnx_scope *scope, const Onnx__GraphProto *p, int message);
 bool zt_onnx_read_function(struct zt_onnx_scope *scope, const Onnx__FunctionProto *p, int message,
                            struct zt_function *function);

@@ -168,7 +168,7 @@ struct zt_onnx *zt_onnx_read(const char *path, enum zt_onnx_weights weights, str
 bool zt_onnx_check_opset(const struct zt_onnx *model, struct zt_err *err) {
     if (model->newest_opset <= ZT_ONNX_OPSET_LAST)
         return true;
-    zt_fail(err, ZT_EXIT_MODEL, "%s: opset %d is newer than %d, the newest that ztrain knows", model->path,
+    zt_fail(err, ZT_EXIT_MODEL, "%s: opset %d is newer than %d, the newest that ztrain supports", model->path,
             model->newest_opset, ZT_ONNX_OPSET_LAST);
     return zt_hint(err,
                    "export it with opset_version=%d, or convert it with onnx.version_converter; "

@@ -1,11 +1,10 @@
-/* What a protobuf file holds and where, found without unpacking it.
+/* Wire scan of a protobuf file: finds its messages and tensor payloads without unpacking it.
  *
- * One pass over the bytes checks everything that protobuf-c would take on trust: every length lies inside the message
- * around it, messages are at most ZT_ONNX_DEPTH deep, a field that may stand once stands once, and what unpacking will
- * take of memory is known before. Tensor payloads are not touched, only located, so a file of many gigabytes costs no
- * more than its structure.
+ * One pass over the bytes checks what protobuf-c does not check: every length is inside its message, messages are
+ * nested at most ZT_ONNX_DEPTH deep, singular fields occur once, and the memory for unpacking is within the limit.
+ * Tensor payloads are located but not read, so the time depends on the structure of the file and not on its size.
  *
- * Messages are kept in the order of their first byte, so a parent stands before its children. */
+ * Messages are recorded in the order of their first byte, so a parent precedes its children. */
 #ifndef ZT_GRAPH_ONNX_SCAN_H
 #define ZT_GRAPH_ONNX_SCAN_H
 
@@ -18,11 +17,11 @@
 #include <stdint.h>
 
 enum {
-    ZT_ONNX_DEPTH = 100, /* messages inside each other, as in protobuf's own libraries; a subgraph takes three */
+    ZT_ONNX_DEPTH = 100, /* nesting limit, as in protobuf's own libraries; a subgraph takes three levels */
 };
-#define ZT_ONNX_MEMORY (UINT64_C(1) << 30) /* bytes that unpacking a file may take, payloads apart */
+#define ZT_ONNX_MEMORY (UINT64_C(1) << 30) /* limit in bytes for unpacking a file without payloads */
 
-/* Field numbers that are needed by number, because the field is looked at on the wire (onnx.proto). */
+/* Field numbers (onnx.proto) that the scan uses. */
 enum {
     ZT_MODEL_GRAPH = 7,
     ZT_MODEL_FUNCTIONS = 25,
@@ -54,17 +53,18 @@ enum {
 
 enum zt_wire_type { ZT_WIRE_VARINT = 0, ZT_WIRE_FIXED64 = 1, ZT_WIRE_BYTES = 2, ZT_WIRE_FIXED32 = 5 };
 
-/* One field: tag at [at, ..), contents at [data, end), `length_at` where the length of a ZT_WIRE_BYTES field stands. */
+/* One field: the tag starts at `at`, the contents are data..end-1; the length of a ZT_WIRE_BYTES field is at
+ * `length_at`. */
 struct zt_wire_field {
     uint32_t number;
     enum zt_wire_type wire;
     size_t at, length_at, data, end;
-    uint64_t value; /* of a varint; the length of bytes, also where they run past the end */
+    uint64_t value; /* of a varint; length of bytes, also if it exceeds the file */
 };
 
-/* Reads the field at `at`, before `end`. NULL, or what is wrong in a few words. */
+/* Reads the field at `at`, before `end`. Returns NULL, or a short description of the error. */
 const char *zt_wire_next(const unsigned char *file, size_t at, size_t end, struct zt_wire_field *field);
-/* The varint at *at, which is moved behind it. False: it runs past `end` or over 10 bytes. */
+/* Reads the varint at *at and advances *at. False: it exceeds `end` or 10 bytes. */
 bool zt_wire_varint(const unsigned char *file, size_t *at, size_t end, uint64_t *value);
 
 /* A message that holds tensors, or describes a value. */
@@ -79,7 +79,7 @@ struct zt_onnx_message {
     uint64_t bytes;
 };
 
-/* A piece of a tensor's data field. Unpacked numbers that stand side by side are one piece. */
+/* A part of a tensor's data field. Adjacent unpacked numbers form one part. */
 struct zt_onnx_piece {
     uint32_t field;
     bool unpacked;        /* [at, end) is tag, number, tag, number ... */
@@ -91,7 +91,7 @@ struct zt_onnx_scan {
     size_t size;
     ZT_VEC(struct zt_onnx_message) messages; /* [0] is the file */
     ZT_VEC(struct zt_onnx_piece) pieces;
-    uint64_t memory; /* estimate for unpacking it without the payloads */
+    uint64_t memory; /* estimated bytes for unpacking without payloads */
 };
 
 /* Scans `size` bytes (borrowed) as a message of type `root`. `scan` is zero-initialised before and finished after, also
@@ -103,7 +103,8 @@ void zt_onnx_scan_finish(struct zt_onnx_scan *scan);
 /* The file without payloads, unpacked; free with protobuf_c_message_free_unpacked(message, NULL). */
 ProtobufCMessage *zt_onnx_unpack(const struct zt_onnx_scan *scan, enum zt_exit code, struct zt_err *err);
 
-/* First field `number` inside message `index`, at or after *at (0: from its start); *at is moved behind it. */
+/* Finds the first field `number` of message `index` at or after *at (0: its start); *at becomes the end of the field.
+ */
 bool zt_onnx_find_field(const struct zt_onnx_scan *scan, int index, uint32_t number, size_t *at,
                         struct zt_wire_field *field);
 

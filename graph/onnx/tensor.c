@@ -67,8 +67,8 @@ static bool read_dims(const struct zt_onnx_file *file, const Onnx__TensorProto *
 
 /* ---- data in the file ---- */
 
-/* Elements in a piece of a typed field. A varint ends where the upper bit is clear; unpacked, each has a tag of its own
- * in front. */
+/* Number of elements in a part of a typed field. The last byte of a varint has a clear top bit; each unpacked element
+ * has its own tag. */
 static uint64_t count_elements(const unsigned char *file, const struct zt_onnx_piece *piece) {
     uint64_t width = piece->field == ZT_TENSOR_FLOAT_DATA ? 4 : piece->field == ZT_TENSOR_DOUBLE_DATA ? 8 : 0;
     if (width && !piece->unpacked)
@@ -146,7 +146,7 @@ static bool read_typed(struct zt_onnx_file *file, const struct zt_onnx_message *
     for (int i = 0; i < m->payload_count && !d.broken; i++)
         decode_piece(&d, &pieces[i]);
     if (d.broken || (uint64_t)d.at != wanted)
-        return zt_fail(err, file->code, "has a broken number in its data");
+        return zt_fail(err, file->code, "has an invalid varint in its data");
     tensor->data = d.to;
     return true;
 }
@@ -268,7 +268,7 @@ static bool read_single(struct zt_onnx_file *file, struct zt_tensor *tensor, con
     const char *where = zt_arena_printf(file->arena, "tensor \"%s\"", *name);
     bool ok = zt_onnx_tensor(file, 0, t, where, tensor, err);
     if (ok && !tensor->data && zt_shape_count(&tensor->shape) != 0)
-        ok = zt_fail(err, file->code, "%s: type %s is not computed with", where, zt_dtype_name(tensor->dtype));
+        ok = zt_fail(err, file->code, "%s: type %s is not supported", where, zt_dtype_name(tensor->dtype));
     protobuf_c_message_free_unpacked(&t->base, NULL);
     return ok;
 }

@@ -99,7 +99,7 @@ static void put_text(struct zt_text *to, uint32_t field, const char *text, size_
     zt_text_add_bytes(to, text, length);
 }
 
-/* `bytes` stand in place of [at, end); they are copied and freed. */
+/* Replaces bytes at..end-1 by `bytes`, which are copied and freed. */
 static void insert(struct writer *w, int message, size_t at, size_t end, struct zt_text *bytes) {
     zt_onnx_edit_replace(&w->edits, message, at, end, zt_arena_copy(w->arena, bytes->at, bytes->length), bytes->length);
     zt_text_finish(bytes);
@@ -126,7 +126,7 @@ static void put_outside(struct writer *w, struct zt_text *to, const void *data, 
     w->data_size += bytes;
 }
 
-/* Tensor `message` loses what it says about its data, and points to `data` in the external file instead. */
+/* Removes the data fields of tensor `message` and points it to `data` in the external file. */
 static void move_outside(struct writer *w, int message, const void *data, uint64_t bytes) {
     static const uint32_t gone[] = { ZT_TENSOR_EXTERNAL_DATA, ZT_TENSOR_DATA_LOCATION };
     const struct zt_onnx_message *m = &w->scan->messages.at[message];

@@ -51,8 +51,8 @@ static bool allocate_outputs(struct zt_graph *g, int node, struct zt_arena *aren
         int64_t count = zt_shape_count(&v->shape);
         char text[ZT_SHAPE_TEXT];
         if (!fits_machine(count, zt_dtype_bytes(v->dtype)))
-            return zt_node_fail(g, node, err, "output \"%s\" has shape %s, which this machine cannot hold", v->name,
-                                zt_shape_text(&v->shape, text));
+            return zt_node_fail(g, node, err, "output \"%s\" has shape %s, which is too large for this machine",
+                                v->name, zt_shape_text(&v->shape, text));
         v->data = zt_arena_alloc(arena, (size_t)count * zt_dtype_bytes(v->dtype));
     }
     return true;

@@ -5,7 +5,9 @@
 
 #include <string.h>
 
-enum { SMALL = 256 }; /* bytes: inputs so small are compared by content, outputs so small are computed anew */
+enum {
+    SMALL = 256
+}; /* bytes: inputs up to this size are compared by content; nodes with outputs up to this size are not recorded */
 
 static void add_hex(struct zt_text *key, const void *data, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i++)
@@ -32,7 +34,7 @@ static void add_text(struct zt_text *key, const char *text) {
     zt_text_add(key, " %zu:%s", strlen(text), text);
 }
 
-/* False where the attribute holds what is not compared. */
+/* False if the attribute has contents that are not compared. */
 static bool add_attr(struct zt_text *key, const struct zt_attr *a) {
     if (a->graph || a->bound || a->ref)
         return false;
@@ -52,7 +54,7 @@ static bool add_attr(struct zt_text *key, const struct zt_attr *a) {
     return true;
 }
 
-/* What the node computes, as text; false where that cannot be said. */
+/* The operator, attributes and inputs of the node as text; false if they cannot be written. */
 static bool write_key(const struct zt_graph *g, const struct zt_node *n, struct zt_text *key) {
     zt_text_add(key, "%p %d %d", (const void *)n->op, n->in_count, n->out_count);
     for (int i = 0; i < n->attr_count; i++)
@@ -79,7 +81,7 @@ static bool is_large(const struct zt_graph *g, const struct zt_node *n) {
     return bytes > SMALL;
 }
 
-/* Folding has a limit, behind which nodes are left to the run. */
+/* Whether the node was folded: nodes beyond the folding limit are not. */
 static bool is_folded(const struct zt_graph *g, const struct zt_node *n) {
     int i = 0;
     while (i < n->out_count && (n->out[i] < 0 || !g->values[n->out[i]]->data))

@@ -11,7 +11,7 @@ struct zt_grad {
     int node;    /* forward node whose rule runs; -1 between rules */
     int values;  /* values of the forward graph: only they have gradients */
     bool *leads; /* by value: something wanted lies behind it */
-    int *sum;    /* by value: what it was given so far, added up; -1: nothing */
+    int *sum;    /* by value: sum of the contributions so far; -1: none */
 };
 
 struct zt_graph *zt_grad_graph(struct zt_grad *b) {
@@ -20,8 +20,8 @@ struct zt_graph *zt_grad_graph(struct zt_grad *b) {
 
 /* ---- emitting ---- */
 
-bool zt_emit_node(struct zt_grad *b, const char *op_type, const char *domain, const int *in, int in_count,
-                  const struct zt_node *like, const struct zt_attr *attrs, int attr_count, int *out, int out_count) {
+bool zt_emit_node(struct zt_grad *b, const struct zt_emission *spec, int *out, int out_count) {
+    const struct zt_node *like = spec->like;
     for (int i = 0; i < out_count; i++)
         out[i] = -1;
     if (b->failed)
@@ -34,14 +34,15 @@ bool zt_emit_node(struct zt_grad *b, const char *op_type, const char *domain, co
     for (int i = 0; i < out_count; i++)
         out[i] = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
     const char *name = zt_arena_printf(g->arena, "grad of %s", b->node >= 0 ? g->nodes[b->node]->name : "the outputs");
-    int opset = domain[0] ? 1 : ZT_OPSET;
-    int node = zt_graph_add_node(g, name, op_type, domain, opset, in, in_count, out, out_count);
+    int opset = spec->domain[0] ? 1 : ZT_OPSET;
+    int node = zt_graph_add_node(g, &(struct zt_node_spec){ name, spec->op_type, spec->domain, opset, spec->in,
+                                                            spec->in_count, out, out_count });
     g->nodes[node]->phase = ZT_BACKWARD;
     g->nodes[node]->stage = b->node >= 0 ? g->nodes[b->node]->stage : 0;
     g->nodes[node]->attr = copied;
     g->nodes[node]->attr_count = copied_count;
-    for (int i = 0; i < attr_count; i++)
-        zt_node_set_attr(g, node, &attrs[i]);
+    for (int i = 0; i < spec->attr_count; i++)
+        zt_node_set_attr(g, node, &spec->attrs[i]);
     if (!zt_op_resolve(b->table, g, node, b->err) || !zt_op_infer(g, node, b->err))
         b->failed = true;
     return !b->failed;
@@ -49,7 +50,7 @@ bool zt_emit_node(struct zt_grad *b, const char *op_type, const char *domain, co
 
 int zt_emit(struct zt_grad *b, const char *op_type, const char *domain, const int *in, int in_count) {
     int out;
-    return zt_emit_node(b, op_type, domain, in, in_count, NULL, NULL, 0, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ op_type, domain, in, in_count }, &out, 1) ? out : -1;
 }
 
 int zt_emit_ints(struct zt_grad *b, const int64_t *values, int count) {
@@ -72,7 +73,7 @@ int zt_emit_reshape_like(struct zt_grad *b, int value, int like) {
     struct zt_shape shape = b->g->values[like]->shape;
     struct zt_attr allow_zero = { .name = "allowzero", .type = ZT_ATTR_INT, .i = 1 };
     int in[2] = { value, zt_emit_ints(b, shape.dim, shape.rank) }, out;
-    return zt_emit_node(b, "Reshape", "", in, 2, NULL, &allow_zero, 1, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "Reshape", "", in, 2, NULL, &allow_zero, 1 }, &out, 1) ? out : -1;
 }
 
 int zt_emit_transpose(struct zt_grad *b, int value, const int64_t *perm, int rank) {
@@ -81,7 +82,7 @@ int zt_emit_transpose(struct zt_grad *b, int value, const int64_t *perm, int ran
                             .count = rank,
                             .ints = zt_arena_copy(b->g->arena, perm, (size_t)rank * sizeof *perm) };
     int out;
-    return zt_emit_node(b, "Transpose", "", &value, 1, NULL, &attr, 1, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "Transpose", "", &value, 1, NULL, &attr, 1 }, &out, 1) ? out : -1;
 }
 
 int zt_emit_cast_like(struct zt_grad *b, int value, int like) {
@@ -89,7 +90,7 @@ int zt_emit_cast_like(struct zt_grad *b, int value, int like) {
         return value;
     struct zt_attr to = { .name = "to", .type = ZT_ATTR_INT, .i = b->g->values[like]->dtype };
     int out;
-    return zt_emit_node(b, "Cast", "", &value, 1, NULL, &to, 1, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "Cast", "", &value, 1, NULL, &to, 1 }, &out, 1) ? out : -1;
 }
 
 int zt_grad_unbroadcast(struct zt_grad *b, int gradient, int like) {
@@ -104,7 +105,7 @@ int zt_grad_unbroadcast(struct zt_grad *b, int gradient, int like) {
     if (count) {
         struct zt_attr keep = { .name = "keepdims", .type = ZT_ATTR_INT, .i = 0 };
         int in[2] = { gradient, zt_emit_ints(b, axes, count) };
-        zt_emit_node(b, "ReduceSum", "", in, 2, NULL, &keep, 1, &gradient, 1);
+        zt_emit_node(b, &(struct zt_emission){ "ReduceSum", "", in, 2, NULL, &keep, 1 }, &gradient, 1);
     }
     return zt_emit_reshape_like(b, gradient, like);
 }
@@ -180,22 +181,22 @@ static bool run_rule(struct zt_grad *b, int node) {
     return ok;
 }
 
-bool zt_grad_build(struct zt_graph *g, const struct zt_op_table *table, const struct zt_cotangent *from, int from_count,
-                   const int *wanted, int wanted_count, int *grads, struct zt_err *err) {
+bool zt_grad_build(struct zt_graph *g, const struct zt_op_table *table, const struct zt_grad_request *r, int *grads,
+                   struct zt_err *err) {
     struct zt_grad b = { .g = g, .table = table, .err = err, .node = -1, .values = g->value_count };
     size_t n = (size_t)b.values + 1;
     b.leads = zt_calloc(n, sizeof *b.leads);
     b.sum = zt_malloc(n * sizeof *b.sum);
     memset(b.sum, -1, n * sizeof *b.sum);
     int nodes = g->node_count;
-    mark_leads(&b, nodes, wanted, wanted_count);
-    for (int i = 0; i < from_count; i++)
-        give(&b, from[i].value, from[i].cotangent);
+    mark_leads(&b, nodes, r->wanted, r->wanted_count);
+    for (int i = 0; i < r->from_count; i++)
+        give(&b, r->from[i].value, r->from[i].cotangent);
     bool ok = true;
     for (int i = nodes - 1; ok && i >= 0; i--)
         ok = run_rule(&b, i);
-    for (int i = 0; ok && i < wanted_count; i++)
-        grads[i] = b.sum[wanted[i]];
+    for (int i = 0; ok && i < r->wanted_count; i++)
+        grads[i] = b.sum[r->wanted[i]];
     ok &= !b.failed;
     free(b.leads);
     free(b.sum);

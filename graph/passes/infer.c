@@ -1,13 +1,13 @@
-/* Resolving, binding, inference and folding: from a file's graph to one in which every value has dtype and shape. */
+#include "graph/passes/infer.h"
+
 #include "graph/passes/eval.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/lower.h"
-#include "graph/passes/passes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What folding may compute, with reference kernels: a second or so. The rest is computed when the graph runs. */
+/* Limit for folding with reference kernels, about a second. Other constant nodes run with the graph. */
 static const double FOLD_FLOPS = 1e8;
 
 bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const int *roots, int root_count,
@@ -20,7 +20,7 @@ bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const 
     return ok;
 }
 
-/* Gives the symbol `name` the number `size` in every input that mentions it. */
+/* Binds the symbol `name` to `size` in every input. */
 static bool bind_symbol(struct zt_graph *g, const char *name, int64_t size, enum zt_exit code, struct zt_err *err) {
     for (int i = 0; i < g->input_count; i++) {
         struct zt_value *v = g->values[g->inputs[i]];
@@ -58,9 +58,9 @@ bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, e
 
 struct inference {
     struct zt_graph *g;
-    const struct zt_watch *watch; /* NULL: nobody */
+    const struct zt_watch *watch; /* NULL: no callbacks */
     size_t fold_limit;
-    double left, flops_left; /* a file of many small nodes must not ask for the whole machine */
+    double left, flops_left; /* totals that are left, which bound the work for a file of many small nodes */
     struct zt_folded folded;
 };
 

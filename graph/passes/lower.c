@@ -5,16 +5,16 @@
 
 /* ---- copying a body ---- */
 
-/* What all copies for one call or one turn of a body have in common. */
+/* The copies of one function call or one iteration of a subgraph. */
 struct copy {
     struct zt_graph *g;
     const struct zt_op_table *table;
     bool resolve;
-    struct zt_node like; /* the node they stand for: its place, phase, stage */
+    struct zt_node like; /* the replaced node: its place, phase and stage are used */
     struct zt_err *err;
 };
 
-/* One body in it. */
+/* One function or subgraph in it. */
 struct frame {
     const struct zt_graph *body;
     const struct zt_attrs *bound;
@@ -22,8 +22,14 @@ struct frame {
     int *ids; /* by value of the body: value of the graph */
 };
 
-static bool copy_body(const struct copy *c, struct frame *f, const int *in, int in_count, const int *captured, int *out,
-                      int out_count);
+/* Values of the graph for the inputs and captured values of a subgraph. */
+struct body_inputs {
+    const int *at;
+    int count;
+    const int *captured;
+};
+
+static bool copy_body(const struct copy *c, struct frame *f, const struct body_inputs *in, int *out, int out_count);
 
 static bool fail_copied(const struct copy *c, const char *name, const struct zt_node *n, const char *what,
                         const char *which) {
@@ -37,7 +43,7 @@ static const struct zt_attr *find_attr(const struct zt_attr *at, int count, cons
     return NULL;
 }
 
-/* The node's attributes with references replaced; one to a parameter that was not given is not there. */
+/* The node's attributes with references resolved; a reference to a parameter without a value is omitted. */
 static bool bind_attrs(const struct copy *c, const struct frame *f, const struct zt_node *n, const char *name,
                        struct zt_attrs *to) {
     struct zt_attr *list = ZT_NEW_N(c->g->arena, struct zt_attr, n->attr_count);
@@ -49,7 +55,7 @@ static bool bind_attrs(const struct copy *c, const struct frame *f, const struct
             if (!given || given->type == ZT_ATTR_NONE)
                 continue;
             if (given->type != a.type)
-                return fail_copied(c, name, n, "an attribute of another type is what the call gives as", a.ref);
+                return fail_copied(c, name, n, "the call gives an attribute of another type for", a.ref);
             const char *own = a.name;
             a = *given;
             a.name = own;
@@ -69,9 +75,10 @@ static bool bind_parameters(const struct copy *c, const struct zt_function *f, c
     **to = (struct zt_attrs){ list, f->parameters.count };
     for (int i = 0; i < given->count; i++) {
         if (!find_attr(f->parameters.at, f->parameters.count, given->at[i].name))
-            return fail_copied(c, name, n, "the function that it calls has no parameter", given->at[i].name);
+            return fail_copied(c, name, n, "the called function has no parameter", given->at[i].name);
         if (given->at[i].type == ZT_ATTR_GRAPH)
-            return fail_copied(c, name, n, "a graph as argument of a function is not supported:", given->at[i].name);
+            return fail_copied(c, name, n,
+                               "a graph as the argument of a function is not supported:", given->at[i].name);
     }
     for (int i = 0; i < f->parameters.count; i++) {
         const struct zt_attr *a = find_attr(given->at, given->count, f->parameters.at[i].name);
@@ -91,7 +98,7 @@ static bool inline_call(const struct copy *c, const struct zt_function *f, const
     if (!bind_parameters(c, f, n, name, attrs, &bound))
         return false;
     struct frame inner = { .body = f->body, .bound = bound, .prefix = zt_arena_printf(c->g->arena, "%s/", name) };
-    return copy_body(c, &inner, in, inputs, f->captured, out, n->out_count);
+    return copy_body(c, &inner, &(struct body_inputs){ in, inputs, f->captured }, out, n->out_count);
 }
 
 static void take_place(const struct copy *c, int node) {
@@ -104,7 +111,8 @@ static void take_place(const struct copy *c, int node) {
 
 static bool add_node(const struct copy *c, const struct zt_node *n, const char *name, const struct zt_attrs *attrs,
                      const int *in, const int *out) {
-    int id = zt_graph_add_node(c->g, name, n->op_type, n->domain, n->opset, in, n->in_count, out, n->out_count);
+    int id = zt_graph_add_node(
+        c->g, &(struct zt_node_spec){ name, n->op_type, n->domain, n->opset, in, n->in_count, out, n->out_count });
     struct zt_node *copy = c->g->nodes[id];
     copy->overload = n->overload;
     copy->captured = n->captured;
@@ -114,7 +122,7 @@ static bool add_node(const struct copy *c, const struct zt_node *n, const char *
     return !c->resolve || zt_op_resolve(c->table, c->g, id, c->err);
 }
 
-/* Outputs of a copied node that have no value yet get one. */
+/* Creates values for the outputs of a copied node that have none. */
 static void name_outputs(const struct copy *c, struct frame *f, const struct zt_node *n, int *out) {
     for (int i = 0; i < n->out_count; i++) {
         out[i] = -1;
@@ -142,22 +150,23 @@ static bool copy_node(const struct copy *c, struct frame *f, const struct zt_nod
     return called ? inline_call(c, called, n, name, &attrs, in, out) : add_node(c, n, name, &attrs, in, out);
 }
 
-/* A body may hand out what it was given: a node that copies, of the row that does nothing else, stands between. */
+/* An output of a subgraph may be one of its inputs: an Identity node then copies the value. */
 static bool copy_value(const struct copy *c, const char *prefix, int from, int to) {
     struct zt_op_cursor at = { 0 };
     const struct zt_op *row = zt_op_next(c->table, &at);
     while (row && !zt_op_copies(row))
         row = zt_op_next(c->table, &at);
     if (from < 0 || !row)
-        return zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): an output of it is an input that is not there", c->like.name,
+        return zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): one of its outputs is an input that is missing", c->like.name,
                        c->like.op_type);
     const char *name = zt_arena_printf(c->g->arena, "%s%s", prefix, c->g->values[to]->name);
-    int node = zt_graph_add_node(c->g, name, row->name, row->domain, ZT_OPSET, &from, 1, &to, 1);
+    int node =
+        zt_graph_add_node(c->g, &(struct zt_node_spec){ name, row->name, row->domain, ZT_OPSET, &from, 1, &to, 1 });
     take_place(c, node);
     return !c->resolve || zt_op_resolve(c->table, c->g, node, c->err);
 }
 
-/* What the body's outputs are: made where the caller wants them, else found. */
+/* Connects the outputs of a subgraph to the values that the caller requests, or returns their values. */
 static bool connect_outputs(const struct copy *c, const struct frame *f, int *out, int out_count) {
     for (int i = 0; i < out_count; i++) {
         int made = f->ids[f->body->outputs[i]];
@@ -169,15 +178,14 @@ static bool connect_outputs(const struct copy *c, const struct frame *f, int *ou
     return true;
 }
 
-static bool copy_body(const struct copy *c, struct frame *f, const int *in, int in_count, const int *captured, int *out,
-                      int out_count) {
+static bool copy_body(const struct copy *c, struct frame *f, const struct body_inputs *in, int *out, int out_count) {
     const struct zt_graph *body = f->body;
     f->ids = zt_malloc(((size_t)body->value_count + 1) * sizeof *f->ids);
     memset(f->ids, -1, ((size_t)body->value_count + 1) * sizeof *f->ids);
-    for (int i = 0; i < body->input_count && i < in_count; i++)
-        f->ids[body->inputs[i]] = in[i];
+    for (int i = 0; i < body->input_count && i < in->count; i++)
+        f->ids[body->inputs[i]] = in->at[i];
     for (int i = 0; i < body->captured_count; i++)
-        f->ids[body->captured[i]] = captured[i];
+        f->ids[body->captured[i]] = in->captured[i];
     for (int i = 0; i < out_count; i++)
         if (body->values[body->outputs[i]]->origin == ZT_FROM_NODE && f->ids[body->outputs[i]] < 0)
             f->ids[body->outputs[i]] = out[i];
@@ -218,7 +226,7 @@ bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct z
 
 static bool open_body(const struct copy *c, struct zt_lower_counter *counter, const struct zt_attr *attr) {
     const struct zt_graph *body = attr->graph;
-    const struct zt_lower_count count = zt_lower_count_function_body(counter, body);
+    const struct zt_lower_count count = zt_lower_count_subgraph(counter, body);
     if (!zt_lower_charge(c->g, &c->like, &count, 1, true, c->err))
         return false;
     int *in = ZT_NEW_N(c->g->arena, int, body->input_count), *out = ZT_NEW_N(c->g->arena, int, body->output_count);
@@ -231,7 +239,7 @@ static bool open_body(const struct copy *c, struct zt_lower_counter *counter, co
     struct frame f = { .body = body,
                        .bound = attr->bound,
                        .prefix = zt_arena_printf(c->g->arena, "%s/%s/", c->like.name, attr->name) };
-    return copy_body(c, &f, in, body->input_count, captured, out, body->output_count);
+    return copy_body(c, &f, &(struct body_inputs){ in, body->input_count, captured }, out, body->output_count);
 }
 
 bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err) {
@@ -261,16 +269,16 @@ bool zt_expand(struct zt_graph *g, int node, const struct zt_settler *settler, s
     return ok;
 }
 
-const struct zt_graph *zt_expand_function_body(const struct zt_expansion *x, const char *name) {
+const struct zt_graph *zt_expand_subgraph(const struct zt_expansion *x, const char *name) {
     return zt_node_attr(x->g->nodes[x->node], name)->graph;
 }
 
-/* Turns are of one body: it is counted at the first. */
+/* All iterations have the same subgraph, which is counted once. */
 static const struct zt_lower_count *count_of(struct zt_expansion *x, const struct zt_graph *body) {
     if (x->counted != body) {
         struct zt_lower_counter counter;
         zt_lower_counter_init(&counter, x->g->functions, x->g->table);
-        const struct zt_lower_count count = zt_lower_count_function_body(&counter, body);
+        const struct zt_lower_count count = zt_lower_count_subgraph(&counter, body);
         x->count = zt_arena_copy(x->g->arena, &count, sizeof count);
         x->counted = body;
         zt_lower_counter_finish(&counter);
@@ -279,25 +287,26 @@ static const struct zt_lower_count *count_of(struct zt_expansion *x, const struc
 }
 
 struct zt_lower_count zt_expand_count(struct zt_expansion *x, const char *name) {
-    return *count_of(x, zt_expand_function_body(x, name));
+    return *count_of(x, zt_expand_subgraph(x, name));
 }
 
 bool zt_expand_fits(struct zt_expansion *x, const char *name, int64_t turns, int more, struct zt_err *err) {
-    struct zt_lower_count each = *count_of(x, zt_expand_function_body(x, name));
+    struct zt_lower_count each = *count_of(x, zt_expand_subgraph(x, name));
     each.nodes += more;
     return zt_lower_charge(x->g, x->g->nodes[x->node], &each, (double)turns, false, err);
 }
 
-bool zt_expand_open(struct zt_expansion *x, const char *name, struct zt_graph *to, const int *in, const int *captured,
-                    int *out, struct zt_err *err) {
-    struct copy c = { .g = to, .table = x->g->table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
+bool zt_expand_open(struct zt_expansion *x, const char *name, const struct zt_expand_target *to, int *out,
+                    struct zt_err *err) {
+    struct copy c = { .g = to->g, .table = x->g->table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
     const struct zt_attr *attr = zt_node_attr(&c.like, name);
-    if (!zt_lower_charge(to, &c.like, count_of(x, attr->graph), 1, true, err))
+    if (!zt_lower_charge(to->g, &c.like, count_of(x, attr->graph), 1, true, err))
         return false;
     struct frame f = { .body = attr->graph,
                        .bound = attr->bound,
-                       .prefix = zt_arena_printf(to->arena, "%s/", c.like.name) };
-    return copy_body(&c, &f, in, f.body->input_count, captured, out, f.body->output_count);
+                       .prefix = zt_arena_printf(to->g->arena, "%s/", c.like.name) };
+    return copy_body(&c, &f, &(struct body_inputs){ to->in, f.body->input_count, to->captured }, out,
+                     f.body->output_count);
 }
 
 bool zt_expand_copy(struct zt_expansion *x, const char *name, const int *in, int *out, struct zt_err *err) {
@@ -311,32 +320,34 @@ bool zt_expand_copy(struct zt_expansion *x, const char *name, const int *in, int
     struct frame f = { .body = attr->graph, .bound = attr->bound };
     f.prefix = x->step || !x->done ? zt_arena_printf(x->g->arena, "%s#%d/", c.like.name, x->step)
                                    : zt_arena_printf(x->g->arena, "%s/", c.like.name);
-    return copy_body(&c, &f, in, f.body->input_count, captured, out, f.body->output_count);
+    return copy_body(&c, &f, &(struct body_inputs){ in, f.body->input_count, captured }, out, f.body->output_count);
 }
 
-bool zt_expand_emit(struct zt_expansion *x, const char *op_type, const int *in, int in_count, int *out, int out_count,
-                    const struct zt_attr *attr, struct zt_err *err) {
+bool zt_expand_emit(struct zt_expansion *x, const struct zt_expand_node *spec, int *out, int out_count,
+                    struct zt_err *err) {
     struct copy c = { .g = x->g, .table = x->g->table, .like = *x->g->nodes[x->node], .err = err };
-    const struct zt_lower_count one = zt_lower_count_emitted(op_type, in_count, out_count);
+    const struct zt_lower_count one = zt_lower_count_emitted(spec->op_type, spec->in_count, out_count);
     if (!zt_lower_charge(x->g, &c.like, &one, 1, true, err))
         return false;
     for (int i = 0; i < out_count; i++)
         out[i] = out[i] < 0 ? zt_graph_add_value(x->g, NULL, ZT_UNDEFINED, NULL) : out[i];
-    int node = zt_graph_add_node(x->g, zt_arena_printf(x->g->arena, "%s/%s", c.like.name, op_type), op_type, "",
-                                 ZT_OPSET, in, in_count, out, out_count);
+    int node = zt_graph_add_node(
+        x->g, &(struct zt_node_spec){ zt_arena_printf(x->g->arena, "%s/%s", c.like.name, spec->op_type), spec->op_type,
+                                      "", ZT_OPSET, spec->in, spec->in_count, out, out_count });
     take_place(&c, node);
-    if (attr)
-        zt_node_set_attr(x->g, node, attr);
+    for (int i = 0; i < spec->attr_count; i++)
+        zt_node_set_attr(x->g, node, &spec->attrs[i]);
     return zt_op_resolve(x->g->table, x->g, node, err);
 }
 
-bool zt_expand_emit_own(struct zt_expansion *x, const char *op_type, const int *in, int in_count, const int *out,
-                        int out_count, const struct zt_attr *attrs, int attr_count, struct zt_err *err) {
+bool zt_expand_emit_own(struct zt_expansion *x, const struct zt_expand_node *spec, const int *out, int out_count,
+                        struct zt_err *err) {
     struct copy c = { .g = x->g, .table = x->g->table, .like = *x->g->nodes[x->node], .err = err };
-    const int node = zt_graph_add_node(x->g, c.like.name, op_type, "ztrain", 1, in, in_count, out, out_count);
+    const int node = zt_graph_add_node(x->g, &(struct zt_node_spec){ c.like.name, spec->op_type, "ztrain", 1, spec->in,
+                                                                     spec->in_count, out, out_count });
     take_place(&c, node);
     x->g->nodes[node]->file_index = -1;
-    for (int i = 0; i < attr_count; i++)
-        zt_node_set_attr(x->g, node, &attrs[i]);
+    for (int i = 0; i < spec->attr_count; i++)
+        zt_node_set_attr(x->g, node, &spec->attrs[i]);
     return zt_op_resolve(x->g->table, x->g, node, err);
 }

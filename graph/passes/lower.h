@@ -1,14 +1,13 @@
-/* Lowering: calls of model-local functions, and nodes that hold bodies (If, Loop, Scan), become plain nodes.
+/* Lowering: calls of model-local functions and nodes with subgraphs (If, Loop, Scan) become ordinary nodes.
  *
- *     call f(a, b)                      ->  the nodes of f, "call/inner" by name, reading a and b
+ *     call f(a, b)                      ->  the nodes of f, named "call/inner", reading a and b
  *     If(c) then { .. } else { .. }     ->  the nodes of one branch, once c is known
- *     Loop(n, c, v) { .. }              ->  the nodes of its body, once a turn: "loop#0/inner", "loop#1/inner" ...;
- *                                           where these would be many, one node that runs as a loop
- * (ops/control/loop_run.h)
+ *     Loop(n, c, v) { .. }              ->  the nodes of the subgraph once per iteration: "loop#0/inner",
+ * "loop#1/inner", or one node that runs as a loop (ops/control/loop_run.h) for many iterations
  *
- * Calls go before rows are resolved. A node with a body waits until inference, or an eager run, reaches it: what it
- * must know is known then or the model is refused. Either way what is left is a straight line of ordinary nodes, which
- * passes, gradients and plans need not tell from any other. */
+ * Function calls are inlined before rows are resolved. A node with a subgraph is expanded when inference, or an eager
+ * run, reaches it: the condition or trip count must be known then, else the model is refused. The result is a straight
+ * line of ordinary nodes; later passes need not know about functions or subgraphs. */
 #ifndef ZT_GRAPH_PASSES_LOWER_H
 #define ZT_GRAPH_PASSES_LOWER_H
 
@@ -19,56 +18,74 @@
 
 struct zt_lower_count;
 
-/* Puts the nodes of each called function in the place of the call. A function that implements an operator of ONNX's own
- * domain stays unused where the table has a row: ONNX has it compute the same, and ours is the one with kernels. */
+/* Replaces every function call by the function's nodes. A function that implements an operator of ONNX's own domain is
+ * ignored where the table has a row for that operator: by the standard both compute the same, and the row has kernels.
+ */
 bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err);
 
-/* Appends the nodes of every body in g once, those of bodies inside included, connected to nothing: for looking at, not
- * for running. */
+/* Appends the nodes of every subgraph in g once, nested subgraphs included, with unconnected inputs. For inspection;
+ * the result cannot be run. */
 bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err);
 
-/* ---- nodes with bodies ---- */
+/* ---- expansion of nodes with subgraphs ---- */
 
-/* One node on its way. A row's expand hook is called until it sets `done`; the nodes that a call appended are settled
- * (inferred, or run) before the next. */
+/* Processes the nodes that one call of an `expand` hook has appended. */
 struct zt_settler {
-    void *with;
-    /* Given the appended nodes, in an order that can be run: infers or runs them. */
+    void *with; /* first argument of both */
+    /* Infers or runs nodes first..last-1, which are in executable order. */
     bool (*settle)(void *with, int first, int last, struct zt_err *err);
-    /* Eager runs whose results alone count, not the nodes that made them: runs a graph beside the run's own. Its values
-     * without a producer have data, what it computes lies in its arena. NULL: other runs. */
+    /* Runs a separate graph eagerly: its values without a producer have data, its results are allocated in its arena.
+     * NULL: not available (inference, and eager runs that must record their nodes). */
     bool (*run)(void *with, struct zt_graph *g, struct zt_err *err);
 };
+
+/* The expansion of one node. The row's `expand` hook is called until it sets `done`; after each call the appended nodes
+ * are settled. */
 struct zt_expansion {
     struct zt_graph *g;
     const struct zt_settler *settler;
     int node;
-    int step; /* calls before this one */
+    int step; /* number of earlier calls */
     bool done;
-    ZT_VEC(int) values;                 /* the hook's own, from call to call */
-    const struct zt_graph *counted;     /* the body of which `count` is, NULL: none yet */
+    ZT_VEC(int) values;                 /* for the hook, preserved between calls */
+    const struct zt_graph *counted;     /* the subgraph that `count` describes, NULL: none yet */
     const struct zt_lower_count *count; /* of one copy */
 };
 
-/* Expands `node` and marks it dead; the caller sorts when all is done. */
+/* Expands `node` and marks it dead; the caller sorts the graph afterwards. */
 bool zt_expand(struct zt_graph *g, int node, const struct zt_settler *settler, struct zt_err *err);
-/* The body that attribute `name` of the node holds. */
-const struct zt_graph *zt_expand_function_body(const struct zt_expansion *x, const char *name);
-/* Fails where so many turns of the body, with `more` nodes of the row's own in each, would make the graph larger than a
- * graph may become (graph/passes/lower_count.h). A hook that knows the number of turns asks before the first one. */
+/* The subgraph in attribute `name` of the node. */
+const struct zt_graph *zt_expand_subgraph(const struct zt_expansion *x, const char *name);
+/* Fails when `turns` iterations of the subgraph, each with `more` additional nodes, exceed the limit for one graph
+ * (lower_count.h). A hook that knows its trip count calls this before the first iteration. */
 bool zt_expand_fits(struct zt_expansion *x, const char *name, int64_t turns, int more, struct zt_err *err);
-/* Appends the body's nodes, rows resolved. in[i] is what its input i reads (as many as it has, -1: omitted); out[i] the
- * value that its output i makes, or -1: it becomes the value that holds that output. */
+/* Appends the subgraph's nodes with resolved rows. in[i] is the value for input i of the subgraph (-1: omitted). out[i]
+ * is the value that output i must write; -1 is replaced by the id of the value that holds the output. */
 bool zt_expand_copy(struct zt_expansion *x, const char *name, const int *in, int *out, struct zt_err *err);
-/* The same into another graph, whose values captured[i] stand for what the body takes from outside. */
-bool zt_expand_open(struct zt_expansion *x, const char *name, struct zt_graph *to, const int *in, const int *captured,
-                    int *out, struct zt_err *err);
-/* Appends a node of ONNX's own domain in the node's place; where out[i] is -1 it makes a new value, whose id is put
- * there. `attr`: its attribute, NULL: none. */
-bool zt_expand_emit(struct zt_expansion *x, const char *op_type, const int *in, int in_count, int *out, int out_count,
-                    const struct zt_attr *attr, struct zt_err *err);
-/* Appends a node of our own in the node's place, with the node's name. */
-bool zt_expand_emit_own(struct zt_expansion *x, const char *op_type, const int *in, int in_count, const int *out,
-                        int out_count, const struct zt_attr *attrs, int attr_count, struct zt_err *err);
+
+/* Another graph to copy a subgraph into. */
+struct zt_expand_target {
+    struct zt_graph *g;
+    const int *in;       /* by input of the subgraph */
+    const int *captured; /* by outer value that the subgraph reads */
+};
+/* zt_expand_copy() into another graph. */
+bool zt_expand_open(struct zt_expansion *x, const char *name, const struct zt_expand_target *to, int *out,
+                    struct zt_err *err);
+
+/* A node to append in the place of the expanded node. */
+struct zt_expand_node {
+    const char *op_type;
+    const int *in;
+    int in_count;
+    const struct zt_attr *attrs;
+    int attr_count;
+};
+/* Appends a node of ONNX's own domain. out[i] -1 is replaced by the id of a new value. */
+bool zt_expand_emit(struct zt_expansion *x, const struct zt_expand_node *node, int *out, int out_count,
+                    struct zt_err *err);
+/* Appends a node of the domain "ztrain" with the expanded node's name. */
+bool zt_expand_emit_own(struct zt_expansion *x, const struct zt_expand_node *node, const int *out, int out_count,
+                        struct zt_err *err);
 
 #endif

@@ -55,7 +55,7 @@ static void add_node(struct zt_lower_count *to, const struct zt_node *n) {
     add_name(to, n->name);
 }
 
-/* An output that no node of the body makes, or that was handed out before, is copied by a node of its own. */
+/* An output that no node of the body computes, or that is listed twice, needs a copying node. */
 static void add_outputs(struct zt_lower_count *to, const struct zt_graph *body) {
     bool *seen = zt_calloc((size_t)body->value_count + 1, sizeof *seen);
     for (int i = 0; i < body->output_count; i++) {
@@ -70,7 +70,7 @@ static void add_outputs(struct zt_lower_count *to, const struct zt_graph *body) 
     free(seen);
 }
 
-struct zt_lower_count zt_lower_count_function_body(struct zt_lower_counter *c, const struct zt_graph *body) {
+struct zt_lower_count zt_lower_count_subgraph(struct zt_lower_counter *c, const struct zt_graph *body) {
     struct zt_lower_count to = { .nodes = 0, .bytes = BODY_BYTES + (double)body->value_count * (double)sizeof(int) };
     for (int n = 0; n < body->node_count; n++) {
         const struct zt_node *node = body->nodes[n];
@@ -92,7 +92,7 @@ struct zt_lower_count zt_lower_count_function_body(struct zt_lower_counter *c, c
 struct zt_lower_count zt_lower_count_function(struct zt_lower_counter *c, const struct zt_function *f) {
     struct zt_lower_count *known = &c->of[f - c->functions->at];
     if (known->nodes < 0)
-        *known = zt_lower_count_function_body(c, f->body);
+        *known = zt_lower_count_subgraph(c, f->body);
     return *known;
 }
 
@@ -106,17 +106,17 @@ struct zt_lower_count zt_lower_count_emitted(const char *op_type, int in_count, 
     return to;
 }
 
-/* Names of what stands deep inside are long: their beginning says where. */
+/* Names of deeply nested nodes are long; their beginning identifies the node. */
 static bool fail_large(const struct zt_graph *g, const struct zt_node *n, double nodes, double bytes, double copies,
                        struct zt_err *err) {
     char turns[64] = "", before[64] = "";
     if (copies != 1)
-        snprintf(turns, sizeof turns, "makes %.0f turns and ", copies);
+        snprintf(turns, sizeof turns, "runs %.0f iterations and ", copies);
     if (g->lowered_nodes > 0)
         snprintf(before, sizeof before, " beside the %.0f of others", g->lowered_nodes);
     return zt_fail(
         err, ZT_EXIT_MODEL,
-        "%.160s%s (%s): %sstands for %.0f nodes (%.0f MB)%s; the limit of what bodies and functions add to a "
+        "%.160s%s (%s): %sexpands to %.0f nodes (%.0f MB)%s; the limit for nodes of subgraphs and functions in a "
         "graph is %d nodes and %d MB",
         n->name, strlen(n->name) > 160 ? "..." : "", n->op_type, turns, nodes, ceil(bytes / 1e6), before,
         ZT_LOWER_NODES, ZT_LOWER_BYTES / 1000000);

@@ -2,7 +2,7 @@
 
 #include "base/vec.h"
 #include "graph/ir/op.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,11 +56,10 @@ static bool is_int64s(const struct zt_value *v) {
     return v->dtype == ZT_INT64 && v->data && zt_shape_count(&v->shape) <= NUMBERS;
 }
 
-/* What this pass adds has a name of its own: values that expanded bodies make are numbered, and must be called as in
- * the graph of the exported batch. */
+/* Added values have separate names: generated names are numbered, and must be the same as in the reference graph. */
 static const char added[] = "rebound";
 
-/* Bytes of one slice along `axis`, and how often the axis starts anew. */
+/* Bytes of one slice along `axis`, and the number of outer repetitions. */
 static size_t slice_bytes(const struct zt_value *v, int axis, int64_t *blocks) {
     size_t bytes = zt_dtype_bytes(v->dtype);
     *blocks = 1;
@@ -311,7 +310,7 @@ static void candidates_at(const struct rebind *r, const struct zt_graph *g, int 
     }
 }
 
-/* From the node that failed back over what it reads. */
+/* Searches backwards from the failed node. */
 static void find_candidates(const struct rebind *r, const struct zt_graph *g, struct candidates *to) {
     bool *seen = zt_calloc((size_t)g->node_count + 1, sizeof *seen);
     int queue[LOOK_BACK] = { r->at }, count = 1;

@@ -1,24 +1,25 @@
-/* A model exported with a fixed batch, inferred at another.
+/* Changes the batch size of a model that was exported with a fixed batch.
  *
- * Numbers that the export worked out from its batch stand in constants: target shapes of Reshape and Expand, shapes of
- * initial states, repeats. The graph is inferred at the exported batch first; at the new one every value must have the
- * same shape with, at most, dims scaled by new / exported. Where one has not, the constant behind it is found:
+ * Such a model contains constants that the exporter computed from the batch size: target shapes of Reshape and Expand,
+ * shapes of initial states, repeats. `reference` is the graph inferred at the exported batch. At the new batch every
+ * value must have the reference's shape, except that dims may scale by new / exported. For a value that does not, the
+ * constant that determines its shape is found and changed:
  *
- *     Reshape   the axis of the result in which the elements of the input's batch axis lie is the one that scales
- *     Expand    the number that stands for the batch axis of the input
+ *     Reshape   the target dim that holds the elements of the input's batch axis is scaled
+ *     Expand    the target dim of the input's batch axis is scaled
  *
- * Where the input of an Expand has no batch axis, and for constants that make tensors out of nothing, the numbers equal
- * to the exported batch are tried, nearest first, until inference gets past the node. Tensors with equal slices along
- * an axis of the exported batch are stretched.
+ * For an Expand whose input has no batch axis, and for ops that create tensors, the pass tries the numbers equal to the
+ * exported batch, nearest first, until inference of the node succeeds. A constant tensor whose slices along an axis of
+ * the exported batch size are equal is repeated or shortened along that axis.
  *
- * Everything else is refused with the node that fixes the batch. */
+ * In all other cases the error names the node that fixes the batch. */
 #ifndef ZT_GRAPH_PASSES_REBIND_H
 #define ZT_GRAPH_PASSES_REBIND_H
 
 #include "graph/ir/graph.h"
 
-/* Infers `g`, whose inputs are bound to a batch of `to`, like zt_pass_infer. `reference` is the same graph inferred at
- * the exported batch `from`. */
+/* zt_pass_infer() for `g`, whose inputs are bound to batch `to`. `reference` is the same graph inferred at the exported
+ * batch `from`. */
 bool zt_pass_rebind(struct zt_graph *g, const struct zt_graph *reference, int64_t from, int64_t to, size_t fold_limit,
                     struct zt_err *err);
 

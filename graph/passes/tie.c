@@ -1,6 +1,6 @@
-/* Tied initializers: two in the file, one parameter. */
+#include "graph/passes/tie.h"
+
 #include "graph/ir/op.h"
-#include "graph/passes/passes.h"
 
 /* The transpose of `value` in front of node `reader`; -1 on failure. */
 static int add_transpose(struct zt_graph *g, const struct zt_op_table *table, int value, const int64_t *perm,
@@ -8,7 +8,7 @@ static int add_transpose(struct zt_graph *g, const struct zt_op_table *table, in
     int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
     const char *name = zt_arena_printf(g->arena, "transpose of %s", g->values[value]->name);
     int64_t place = g->nodes[reader]->place;
-    int node = zt_graph_add_node(g, name, "Transpose", "", ZT_OPSET, &value, 1, &out, 1);
+    int node = zt_graph_add_node(g, &(struct zt_node_spec){ name, "Transpose", "", ZT_OPSET, &value, 1, &out, 1 });
     g->nodes[node]->place = place;
     zt_node_set_ints(g, node, "perm", perm, g->values[value]->shape.rank);
     return zt_op_resolve(table, g, node, err) ? out : -1;

@@ -127,8 +127,10 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
     for (int i = 0; i < ZT_ATTENTION_GRADS; i++)
         if (zt_grad_wanted(b, node, of[i]))
             count = i + 1;
-    zt_emit_node(b, packed ? "PackedAttentionGrad" : "AttentionGrad", "ztrain", in,
-                 train ? ZT_ATTENTION_GRAD_INS : ZT_KEPT_Y, n, NULL, 0, out, count);
+    zt_emit_node(b,
+                 &(struct zt_emission){ packed ? "PackedAttentionGrad" : "AttentionGrad", "ztrain", in,
+                                        train ? ZT_ATTENTION_GRAD_INS : ZT_KEPT_Y, n },
+                 out, count);
     for (int i = 0; i < count; i++) {
         if (!zt_grad_wanted(b, node, of[i]))
             continue;

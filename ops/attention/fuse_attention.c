@@ -6,8 +6,8 @@
  * Masks through which a gradient flows are left as they are. k^T is a Transpose, which is taken back; keys and values
  * repeated for several heads of queries are read where they were one. A constant mask below the diagonal is
  * is_causal. */
-#include "graph/passes/fuse.h"
-#include "graph/passes/pattern.h"
+#include "graph/passes/fusion/fuse.h"
+#include "graph/passes/fusion/pattern.h"
 #include "ops/softmax/softmax.h"
 
 #include <math.h>
@@ -119,7 +119,7 @@ static bool read_choice(struct attention *a, int keep, int drop) {
     if (!mask_fits(a, keep >= 0 ? keep : drop) || !(instead <= a->masked))
         return false;
     if (keep < 0)
-        keep = zt_match_before(&a->m, a->table, "Not", &drop, 1, NULL, a->err);
+        keep = zt_match_before(&a->m, a->table, &(struct zt_match_node){ "Not", &drop, 1 }, a->err);
     if (keep < 0)
         return false;
     a->mask = keep;
@@ -128,7 +128,7 @@ static bool read_choice(struct attention *a, int keep, int drop) {
     if (instead > lowest)
         return false;
     const int in[3] = { keep, zt_graph_add_float(g, NULL, g->values[a->q]->dtype, 0), zt_match_value(&a->m, "low") };
-    a->mask = zt_match_before(&a->m, a->table, "Where", in, 3, NULL, a->err);
+    a->mask = zt_match_before(&a->m, a->table, &(struct zt_match_node){ "Where", in, 3 }, a->err);
     return a->mask >= 0;
 }
 
@@ -182,7 +182,9 @@ static int swap_axes(struct attention *a, int value) {
     int in = n ? n->in[0] : value;
     if (sorted)
         return in;
-    return zt_match_before(&a->m, a->table, "Transpose", &in, 1, &(struct zt_match_list){ "perm", perm, rank }, a->err);
+    return zt_match_before(
+        &a->m, a->table, &(struct zt_match_node){ "Transpose", &in, 1, &(struct zt_match_list){ "perm", perm, rank } },
+        a->err);
 }
 
 /* k from k^T, whose Transpose may stand in front of a Reshape that only splits or joins the leading axes. */

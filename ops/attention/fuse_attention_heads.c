@@ -7,7 +7,7 @@
  * A Reshape is a view, so nothing is moved, in the gradient neither. Every number is computed as before: the bits
  * stay. */
 #include "ops/attention/attention.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/movement/transpose.h"
 
 #include <string.h>
@@ -51,7 +51,8 @@ static bool split_heads(struct zt_graph *g, const struct zt_op_table *table, int
     const struct zt_shape shape = zt_out(g, swap, 0)->shape;
     const int in[2] = { y, zt_graph_add_ints(g, NULL, shape.dim, shape.rank) };
     g->nodes[swap]->dead = true;
-    return zt_fuse_settle(g, table, zt_fuse_add(g, &n, n.name, "Reshape", "", ZT_OPSET, in, 2, n.out, 1), err);
+    return zt_fuse_settle(
+        g, table, zt_fuse_add(g, &n, &(struct zt_node_spec){ n.name, "Reshape", "", ZT_OPSET, in, 2, n.out, 1 }), err);
 }
 
 static bool is_attention(const struct zt_node *n) {

@@ -6,7 +6,7 @@
  * counts is that a row of the part is a row of what Attention reads. The gradient of x is written as one tensor, too.
  * The numbers are the same, so the bits stay. */
 #include "ops/attention/attention.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/movement/slice.h"
 
 #include <string.h>
@@ -87,8 +87,10 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
         return false;
     for (int i = 0; i < n.in_count; i++)
         in[i] = i == ZT_Q ? x : i <= ZT_V ? -1 : n.in[i];
-    bool replaced = zt_fuse_replace(g, table, node, train ? "PackedAttentionTrain" : "PackedAttention", in,
-                                    n.in_count > ZT_V + 1 ? n.in_count : 1, NULL, 0, &n, err);
+    bool replaced = zt_fuse_replace(g, table, node,
+                                    &(struct zt_fused_node){ train ? "PackedAttentionTrain" : "PackedAttention", in,
+                                                             n.in_count > ZT_V + 1 ? n.in_count : 1, NULL, 0, &n },
+                                    err);
     for (int i = ZT_Q; i <= ZT_V; i++)
         zt_fuse_drop(g, n.in[i]);
     return replaced;

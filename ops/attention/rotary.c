@@ -130,13 +130,13 @@ static bool rotary_grad(struct zt_grad *b, int node, struct zt_err *err) {
         out[2];
     if (zt_grad_wanted(b, node, ZT_ROTARY_X)) {
         int in[] = { dy, n->in[ZT_ROTARY_COS], ZT_EMIT(b, "Neg", n->in[ZT_ROTARY_SIN]), position };
-        zt_emit_node(b, "RotaryEmbedding", "", in, 4, n, NULL, 0, out, 1);
+        zt_emit_node(b, &(struct zt_emission){ "RotaryEmbedding", "", in, 4, n }, out, 1);
         zt_grad_give(b, node, ZT_ROTARY_X, out[0]);
     }
     if (!zt_grad_wanted(b, node, ZT_ROTARY_COS) && !zt_grad_wanted(b, node, ZT_ROTARY_SIN))
         return true;
     int in[] = { n->in[ZT_ROTARY_X], n->in[ZT_ROTARY_COS], n->in[ZT_ROTARY_SIN], position, dy };
-    zt_emit_node(b, "RotaryCacheGrad", "ztrain", in, 5, n, NULL, 0, out, 2);
+    zt_emit_node(b, &(struct zt_emission){ "RotaryCacheGrad", "ztrain", in, 5, n }, out, 2);
     for (int i = 0; i < 2; i++)
         if (zt_grad_wanted(b, node, ZT_ROTARY_COS + i))
             zt_grad_give(b, node, ZT_ROTARY_COS + i, out[i]);

@@ -27,11 +27,11 @@ static int inputs_of(const struct zt_expansion *x) {
 }
 
 static bool copy_value(struct zt_expansion *x, int from, int to, struct zt_err *err) {
-    return to < 0 || zt_expand_emit(x, "Identity", &from, 1, &to, 1, NULL, err);
+    return to < 0 || zt_expand_emit(x, &(struct zt_expand_node){ "Identity", &from, 1 }, &to, 1, err);
 }
 
 static bool check_body(const struct zt_expansion *x, const char *name, int inputs, int outputs, struct zt_err *err) {
-    const struct zt_graph *body = zt_expand_function_body(x, name);
+    const struct zt_graph *body = zt_expand_subgraph(x, name);
     if (body->input_count == inputs && body->output_count >= outputs)
         return true;
     return zt_node_fail(x->g, x->node, err, "%s has %d inputs and %d outputs, wants %d and %d%s", name,
@@ -63,8 +63,8 @@ static bool if_expand(struct zt_expansion *x, struct zt_err *err) {
     const char *branch = condition ? "then_branch" : "else_branch";
     if (!check_body(x, branch, 0, n->out_count, err))
         return false;
-    int *out = ZT_NEW_N(x->g->arena, int, zt_expand_function_body(x, branch)->output_count);
-    memset(out, -1, (size_t)zt_expand_function_body(x, branch)->output_count * sizeof *out);
+    int *out = ZT_NEW_N(x->g->arena, int, zt_expand_subgraph(x, branch)->output_count);
+    memset(out, -1, (size_t)zt_expand_subgraph(x, branch)->output_count * sizeof *out);
     memcpy(out, n->out, (size_t)n->out_count * sizeof *out);
     x->done = true;
     return zt_expand_copy(x, branch, NULL, out, err);
@@ -116,11 +116,11 @@ static bool stack(struct zt_expansion *x, const struct loop *l, int first, int k
     for (int t = 0; t < turns; t++) {
         int in[2] = { stacked(x, l, first, backward ? turns - 1 - t : t)[k], axes };
         pieces[t] = -1;
-        if (!zt_expand_emit(x, "Unsqueeze", in, 2, &pieces[t], 1, NULL, err))
+        if (!zt_expand_emit(x, &(struct zt_expand_node){ "Unsqueeze", in, 2 }, &pieces[t], 1, err))
             return false;
     }
     const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
-    return zt_expand_emit(x, "Concat", pieces, turns, &to, 1, &along, err);
+    return zt_expand_emit(x, &(struct zt_expand_node){ "Concat", pieces, turns, &along, 1 }, &to, 1, err);
 }
 
 /* One turn: the first `outputs - stacks` outputs of the body go to `kept`. */
@@ -142,7 +142,7 @@ static bool loop_read(struct zt_expansion *x, struct loop *l, struct zt_err *err
     const struct zt_node *n = x->g->nodes[x->node];
     if (inputs_of(x) < 2)
         return zt_node_fail(x->g, x->node, err, "has %d inputs, wants 2 or more", inputs_of(x));
-    *l = (struct loop){ .body = zt_expand_function_body(x, "body"), .states = inputs_of(x) - 2 };
+    *l = (struct loop){ .body = zt_expand_subgraph(x, "body"), .states = inputs_of(x) - 2 };
     l->stacks = l->body->output_count - 1 - l->states;
     for (int i = 0; i < l->states; i++)
         if (n->in[2 + i] < 0)
@@ -277,7 +277,7 @@ static bool scan_read(struct zt_expansion *x, struct loop *l, struct zt_err *err
     int64_t scans = zt_attr_int(n, "num_scan_inputs", 0);
     if (scans < 1 || scans > inputs_of(x))
         return zt_node_fail(x->g, x->node, err, "num_scan_inputs is %lld of %d inputs", (long long)scans, inputs_of(x));
-    *l = (struct loop){ .body = zt_expand_function_body(x, "body"), .scans = (int)scans };
+    *l = (struct loop){ .body = zt_expand_subgraph(x, "body"), .scans = (int)scans };
     l->states = inputs_of(x) - l->scans;
     l->stacks = l->body->output_count - l->states;
     for (int i = 0; i < inputs_of(x); i++)
@@ -312,12 +312,12 @@ static bool cut(struct zt_expansion *x, const struct loop *l, int i, int64_t axi
     }
     int in[2] = { x->g->nodes[x->node]->in[l->states + i], zt_graph_add_ints(x->g, NULL, ones, turns) };
     const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
-    if (!zt_expand_emit(x, "Split", in, 2, pieces, turns, &along, err))
+    if (!zt_expand_emit(x, &(struct zt_expand_node){ "Split", in, 2, &along, 1 }, pieces, turns, err))
         return false;
     int axes = zt_graph_add_ints(x->g, NULL, &axis, 1);
     for (int t = 0; t < turns; t++) {
         int of[2] = { pieces[entry(x, "scan_input_directions", i) ? turns - 1 - t : t], axes }, slice = -1;
-        if (!zt_expand_emit(x, "Squeeze", of, 2, &slice, 1, NULL, err))
+        if (!zt_expand_emit(x, &(struct zt_expand_node){ "Squeeze", of, 2 }, &slice, 1, err))
             return false;
         zt_vec_push(&x->values, slice);
     }

@@ -1,8 +1,9 @@
 /* From a Loop's or Scan's body to a graph that is one turn of it. */
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
 #include "ops/control/loop_run.h"
 
 #include "graph/passes/lower_count.h"
+#include "graph/passes/infer.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>
@@ -59,7 +60,7 @@ static void add_captured(struct building *b, int *ids, int *captured) {
 /* Inputs and the copied nodes; *condition is the value that says whether another turn follows, -1: none does. */
 static bool fill(struct building *b, int *captured, int *condition) {
     const struct zt_loop *l = b->loop;
-    const struct zt_graph *from = b->x->g, *body = zt_expand_function_body(b->x, "body");
+    const struct zt_graph *from = b->x->g, *body = zt_expand_subgraph(b->x, "body");
     struct zt_arena *arena = b->g->arena;
     const int outputs = body->output_count, captures = from->nodes[b->x->node]->captured;
     int *in = ZT_NEW_N(arena, int, body->input_count + 1), *ids = ZT_NEW_N(arena, int, captures + 1);
@@ -78,7 +79,7 @@ static bool fill(struct building *b, int *captured, int *condition) {
         in[at++] = add_slice(b, l->slice[i], l->axis_in[i]);
     add_captured(b, ids, captured);
     memset(out, -1, ((size_t)outputs + 1) * sizeof *out);
-    if (!zt_expand_open(b->x, "body", b->g, in, ids, out, b->why))
+    if (!zt_expand_open(b->x, "body", &(struct zt_expand_target){ b->g, in, ids }, out, b->why))
         return false;
     *condition = l->condition ? out[0] : -1;
     b->g->outputs = out + l->condition;
@@ -162,7 +163,7 @@ static bool emit_transpose(struct zt_expansion *x, int from, const int64_t *perm
                                   .type = ZT_ATTR_INTS,
                                   .count = rank,
                                   .ints = zt_arena_copy(x->g->arena, perm, (size_t)rank * sizeof *perm) };
-    return zt_expand_emit(x, "Transpose", &from, 1, to, 1, &attr, err);
+    return zt_expand_emit(x, &(struct zt_expand_node){ "Transpose", &from, 1, &attr, 1 }, to, 1, err);
 }
 
 /* The axis that is cut goes to the front. */
@@ -197,8 +198,9 @@ static bool emit_node(struct zt_expansion *x, const struct zt_loop *l, const str
         { .name = "reverse_in", .type = ZT_ATTR_INTS, .count = l->slices, .ints = l->reverse_in },
         { .name = "reverse_out", .type = ZT_ATTR_INTS, .count = l->stacks, .ints = l->reverse_out },
     };
-    return zt_expand_emit_own(x, "LoopRun", in, in_count, out, l->states + l->stacks, attrs,
-                              sizeof attrs / sizeof *attrs, err);
+    return zt_expand_emit_own(x,
+                              &(struct zt_expand_node){ "LoopRun", in, in_count, attrs, sizeof attrs / sizeof *attrs },
+                              out, l->states + l->stacks, err);
 }
 
 static bool emit(struct zt_expansion *x, const struct zt_loop *l, const struct zt_graph *body, const int *captured,

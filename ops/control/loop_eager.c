@@ -51,7 +51,8 @@ static bool open_turn(const struct alone *a, struct zt_graph *g, int *out) {
     }
     g->functions = a->x->g->functions;
     memset(out, -1, (size_t)(1 + a->l->states + a->l->stacks) * sizeof *out);
-    return zt_expand_open(a->x, "body", g, in, captured, out, a->err) && zt_graph_sort(g, a->err);
+    return zt_expand_open(a->x, "body", &(struct zt_expand_target){ g, in, captured }, out, a->err) &&
+           zt_graph_sort(g, a->err);
 }
 
 static bool pile_up(const struct alone *a, struct pile *p, const struct zt_value *v) {

@@ -2,7 +2,7 @@
 
 #include "base/align.h"
 #include "graph/passes/memory.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/assign/assign.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,7 +172,8 @@ struct zt_loop_iteration *zt_loop_iteration_create(const struct zt_graph *body, 
     struct zt_loop_iteration *t = ZT_NEW(arena, struct zt_loop_iteration);
     *t = (struct zt_loop_iteration){ .g = zt_graph_clone(body), .arena = arena };
     if (!zt_graph_prune(t->g, t->g->outputs, t->g->output_count, err) ||
-        !zt_pass_assign(t->g, t->g->table, fast, threads, NULL, t->g->outputs, t->g->output_count, &t->prepared, err)) {
+        !zt_pass_assign(t->g, &(struct zt_assign_options){ t->g->table, fast, threads, NULL }, t->g->outputs,
+                        t->g->output_count, &t->prepared, err)) {
         zt_loop_iteration_destroy(t);
         return NULL;
     }

@@ -198,7 +198,9 @@ static void list_results(struct back *k, struct zt_arena *arena) {
 
 static bool build_back(struct back *k, struct zt_arena *arena, struct zt_err *err) {
     open_back(k, arena);
-    if (!zt_grad_build(k->g, k->g->table, k->from, k->from_count, k->wanted, k->wanted_count, k->grads, err)) {
+    if (!zt_grad_build(k->g, k->g->table,
+                       &(struct zt_grad_request){ k->from, k->from_count, k->wanted, k->wanted_count }, k->grads,
+                       err)) {
         zt_graph_destroy(k->g);
         return false;
     }
@@ -228,8 +230,9 @@ static bool emit_back(struct back *k, struct zt_arena *arena, int *out) {
         { .name = "wanted_slices", .type = ZT_ATTR_INTS, .count = k->slice_count, .ints = k->slices },
         { .name = "wanted_captured", .type = ZT_ATTR_INTS, .count = k->captured_count, .ints = k->captured },
     };
-    return zt_emit_node(k->b, "LoopRunGrad", "ztrain", in, count, n, attrs, sizeof attrs / sizeof *attrs, out,
-                        k->g->output_count);
+    return zt_emit_node(
+        k->b, &(struct zt_emission){ "LoopRunGrad", "ztrain", in, count, n, attrs, sizeof attrs / sizeof *attrs }, out,
+        k->g->output_count);
 }
 
 static bool run_grad(struct zt_grad *b, int node, struct zt_err *err) {

@@ -30,8 +30,8 @@ static bool read_window(const struct zt_graph *g, int node, struct zt_window *w,
     int64_t pads[2 * ZT_WINDOW_AXES], strides[2 * ZT_WINDOW_AXES], dilations[2 * ZT_WINDOW_AXES];
     int kernel_axes;
     memset(w, 0, sizeof *w);
-    if (!zt_known_ints(g, node, 1, w->in, ZT_WINDOW_AXES, &w->axes, err) ||
-        !zt_known_ints(g, node, 2, w->kernel, ZT_WINDOW_AXES, &kernel_axes, err) ||
+    if (!zt_known_ints(g, node, 1, &(struct zt_int_list){ w->in, ZT_WINDOW_AXES, &w->axes }, err) ||
+        !zt_known_ints(g, node, 2, &(struct zt_int_list){ w->kernel, ZT_WINDOW_AXES, &kernel_axes }, err) ||
         !read_list(g, node, "pads", 2 * w->axes, 0, pads, err) ||
         !read_list(g, node, "strides", w->axes, 1, strides, err) ||
         !read_list(g, node, "dilations", w->axes, 1, dilations, err))
@@ -198,7 +198,7 @@ static bool col2im_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[] = { zt_grad_out(b, node, 0), n->in[1], n->in[2] }, out;
-    zt_emit_node(b, "Im2Col", "ztrain", in, 3, n, NULL, 0, &out, 1);
+    zt_emit_node(b, &(struct zt_emission){ "Im2Col", "ztrain", in, 3, n }, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }

@@ -232,7 +232,8 @@ static void emit(struct zt_grad *b, int node, const char *op, int first, int sec
                             .count = count,
                             .ints = zt_arena_copy(g->arena, values, sizeof *values * (size_t)count) };
     const struct zt_node *like = g->nodes[node];
-    zt_emit_node(b, op, "ztrain", (const int[]){ first, second }, 2, like, &attr, 1, out, out_count);
+    zt_emit_node(b, &(struct zt_emission){ op, "ztrain", (const int[]){ first, second }, 2, like, &attr, 1 }, out,
+                 out_count);
 }
 
 static bool conv_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -263,7 +264,7 @@ static int sum_of_planes(struct zt_grad *b, int dy) {
     for (int a = 2; a < rank; a++)
         axes[a - 1] = a;
     const int in[2] = { dy, zt_emit_ints(b, axes, rank - 1) };
-    return zt_emit_node(b, "ReduceSum", "", in, 2, NULL, &keep, 1, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "ReduceSum", "", in, 2, NULL, &keep, 1 }, &out, 1) ? out : -1;
 }
 
 static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {

@@ -129,7 +129,7 @@ bool zt_conv_transpose_grad_weight_function_body(struct zt_function_body *b, con
 ZT_FUNCTION_BODY(zt_im2col_function_body) {
     int64_t kernel[ZT_MAX_RANK];
     int axes, count;
-    if (!zt_known_ints(g, node, 2, kernel, ZT_MAX_RANK, &axes, err))
+    if (!zt_known_ints(g, node, 2, &(struct zt_int_list){ kernel, ZT_MAX_RANK, &axes }, err))
         return false;
     struct zt_shape x = zt_in(g, node, 0)->shape, filters = { axes + 2, { 1, 1 } };
     for (int a = 0; a < axes; a++)

@@ -6,9 +6,9 @@
  * something else reads z it is an output too: the gradients of most activations do, which are functions of their input.
  * Those of Sigmoid, Tanh and HardSigmoid read y, and LeakyRelu's may do so as well where its slope is positive, for it
  * asks for nothing but the sign: then z is never written. ReLU has a row of its own (relu.c). */
+#include "graph/passes/fusion/fuse.h"
+#include "graph/passes/fusion/pattern.h"
 #include "ops/conv/kernels.h"
-#include "graph/passes/fuse.h"
-#include "graph/passes/pattern.h"
 
 #include <string.h>
 
@@ -65,8 +65,8 @@ static bool conv_activation_ref(const struct zt_call *call, struct zt_err *err) 
     struct zt_call part = *call;
     f.op = row;
     part.node = &f;
-    return zt_fuse_run(call, &zt_op_conv, call->in, call->in_count, z, 1, err) &&
-           zt_fuse_run(&part, row, z, 1, call->out, 1, err);
+    return zt_fuse_run(call, &zt_op_conv, &(struct zt_fused_call){ call->in, call->in_count, z, 1 }, err) &&
+           zt_fuse_run(&part, row, &(struct zt_fused_call){ z, 1, call->out, 1 }, err);
 }
 
 const struct zt_op zt_op_conv_activation = {
@@ -112,7 +112,9 @@ static void read_result(struct zt_graph *g, const struct zt_op_table *table, con
         g->nodes[reader]->in[1] != f->in[0])
         return;
     const struct zt_node grad = *g->nodes[reader];
-    zt_fuse_replace(g, table, reader, grad.op_type, (const int[]){ grad.in[0], f->out[0] }, 2, NULL, 0, &grad, err);
+    zt_fuse_replace(g, table, reader,
+                    &(struct zt_fused_node){ grad.op_type, (const int[]){ grad.in[0], f->out[0] }, 2, NULL, 0, &grad },
+                    err);
 }
 
 static bool fuse(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
@@ -127,8 +129,9 @@ static bool fuse(struct zt_graph *g, const struct zt_op_table *table, int node, 
     g->nodes[from]->dead = g->nodes[node]->dead = true;
     read_result(g, table, &f, err);
     const bool is_read = zt_graph_users(g, z, NULL) > 0 || zt_fuse_is_output(g, z);
-    const int made = zt_fuse_add(g, &f, f.name, "ConvActivation", "ztrain", 1, conv.in, conv.in_count,
-                                 (const int[]){ f.out[0], z }, is_read ? 2 : 1);
+    const int made = zt_fuse_add(g, &f,
+                                 &(struct zt_node_spec){ f.name, "ConvActivation", "ztrain", 1, conv.in, conv.in_count,
+                                                         (const int[]){ f.out[0], z }, is_read ? 2 : 1 });
     for (int i = 0; i < conv.attr_count; i++)
         zt_node_set_attr(g, made, &conv.attr[i]);
     for (int i = 0; i < f.attr_count; i++)

@@ -1,6 +1,6 @@
 /* conv_bias: one number a channel added to a convolution without a bias is its bias. */
-#include "graph/passes/passes.h"
-#include "graph/passes/pattern.h"
+#include "graph/passes/fusion/apply_patterns.h"
+#include "graph/passes/fusion/pattern.h"
 
 static bool fuse_conv_bias(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     struct zt_match m;

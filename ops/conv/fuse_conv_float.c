@@ -4,7 +4,7 @@
  *
  * The gradient of the bias, if it has one, is summed up in fp32 and stored so; that of the weights is what cuDNN gives
  * in half, turned to plain order and made float in one pass, or added up there over micro-batches. */
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 
 #include <string.h>
 
@@ -36,7 +36,7 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
         g->nodes[cast[i]]->dead = true;
     struct zt_node like = zt_fuse_attrs_without(g, n, "to");
     like.attr[like.attr_count++] = (struct zt_attr){ .name = "to", .type = ZT_ATTR_INT, .i = ZT_FLOAT };
-    zt_fuse_replace(g, table, node, n->op_type, n->in, 2, out, n->out_count, &like, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ n->op_type, n->in, 2, out, n->out_count, &like }, err);
     return true;
 }
 

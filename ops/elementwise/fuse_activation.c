@@ -6,8 +6,8 @@
  *     mish          x tanh(softplus(x))
  *     softplus      log(1 + exp x), and softplus where x is no larger than a limit beyond which x is the same number
  */
-#include "graph/passes/passes.h"
-#include "graph/passes/pattern.h"
+#include "graph/passes/fusion/apply_patterns.h"
+#include "graph/passes/fusion/pattern.h"
 
 #include <math.h>
 

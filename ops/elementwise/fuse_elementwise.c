@@ -13,8 +13,8 @@
  * stage, the loss, the optimizer or a statistic reads: the first is a reader like others, what others than nodes read
  * are outputs of the graph (parallel/schedule/program.c). Results are rounded as they were between the nodes: the bits
  * stay. */
+#include "graph/passes/fusion/fuse.h"
 #include "ops/elementwise/kernels.h"
-#include "graph/passes/fuse.h"
 #include "ops/elementwise/pointwise.h"
 
 #include <string.h>
@@ -66,7 +66,7 @@ static bool chain_ref(const struct zt_call *call, struct zt_err *err) {
         part.node = step;
         for (int i = 0; i < step->in_count; i++)
             in[i] = step->in[i] >= 0 ? of[step->in[i]] : (struct zt_view){ 0 };
-        ok = zt_fuse_run(&part, step->op, in, step->in_count, &of[step->out[0]], 1, err);
+        ok = zt_fuse_run(&part, step->op, &(struct zt_fused_call){ in, step->in_count, &of[step->out[0]], 1 }, err);
     }
     if (ok)
         memcpy(call->out[0].data, of[steps->outputs[0]].data, (size_t)zt_value_bytes(steps->values[steps->outputs[0]]));
@@ -286,7 +286,8 @@ static bool fuse_chain(struct zt_graph *g, const struct zt_op_table *table, int 
     const struct zt_node like = { .attr = steps, .attr_count = 1 };
     for (int k = 0; k < r.count; k++)
         g->nodes[r.node[k]]->dead = true;
-    zt_fuse_replace(g, table, node, "FusedElementwise", r.in, r.in_count, NULL, 0, &like, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ "FusedElementwise", r.in, r.in_count, NULL, 0, &like },
+                    err);
     return true;
 }
 

@@ -156,7 +156,7 @@ static bool clip_grad(struct zt_grad *b, int node, struct zt_err *err) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[4] = { dy, n->in[0], n->in_count > 1 ? n->in[1] : -1, n->in_count > 2 ? n->in[2] : -1 };
     int dx;
-    zt_emit_node(b, "ClipGrad", "ztrain", in, 4, n, NULL, 0, &dx, 1);
+    zt_emit_node(b, &(struct zt_emission){ "ClipGrad", "ztrain", in, 4, n }, &dx, 1);
     zt_grad_give(b, node, 0, dx);
     return true;
 }

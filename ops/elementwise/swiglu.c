@@ -41,11 +41,11 @@ static bool grad(struct zt_grad *b, int node, struct zt_err *err) {
     int dy = zt_grad_out(b, node, 0), out;
     if (zt_grad_wanted(b, node, 0)) {
         int slope[2] = { ZT_EMIT(b, "Mul", dy, n->in[1]), n->in[0] };
-        zt_emit_node(b, "SwishGrad", "ztrain", slope, 2, n, NULL, 0, &out, 1);
+        zt_emit_node(b, &(struct zt_emission){ "SwishGrad", "ztrain", slope, 2, n }, &out, 1);
         zt_grad_give(b, node, 0, out);
     }
     if (zt_grad_wanted(b, node, 1)) {
-        zt_emit_node(b, "Swish", "", n->in, 1, n, NULL, 0, &out, 1);
+        zt_emit_node(b, &(struct zt_emission){ "Swish", "", n->in, 1, n }, &out, 1);
         zt_grad_give(b, node, 1, ZT_EMIT(b, "Mul", dy, out));
     }
     return true;

@@ -66,7 +66,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[2] = { dy, keep == ZT_KEEP_X ? n->in[0] : n->out[0] };
     int dx;
-    zt_emit_node(b, op_type, "ztrain", in, 2, n, NULL, 0, &dx, 1);
+    zt_emit_node(b, &(struct zt_emission){ op_type, "ztrain", in, 2, n }, &dx, 1);
     zt_grad_give(b, node, 0, dx);
     return true;
 }

@@ -8,8 +8,8 @@
  * ReLU and maximum change places: both only grow with their input. Where the maximum is not positive the position may
  * be another than without fusion, but nothing flows there. Any of the gradient's outputs may be omitted. */
 #include "ops/fusion/conv_pool.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/fusion/kernels.h"
-#include "graph/passes/fuse.h"
 #include "ops/pool/pool.h"
 #include "ops/kernel/shape.h"
 
@@ -226,7 +226,8 @@ static bool fuse_forward(struct zt_graph *g, const struct zt_op_table *table, in
     struct zt_node like = *g->nodes[from];
     set_attrs(g, &like, w);
     g->nodes[from]->dead = true;
-    zt_fuse_replace(g, table, node, "ConvReluPool", like.in, like.in_count, NULL, 0, &like, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ "ConvReluPool", like.in, like.in_count, NULL, 0, &like },
+                    err);
     return true;
 }
 
@@ -259,7 +260,7 @@ static bool fuse_backward(struct zt_graph *g, const struct zt_op_table *table, i
     g->nodes[from]->dead = true;
     if (input >= 0)
         g->nodes[input]->dead = true;
-    zt_fuse_replace(g, table, node, "ConvReluPoolGrad", in, 5, out, 3, &like, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ "ConvReluPoolGrad", in, 5, out, 3, &like }, err);
     return true;
 }
 

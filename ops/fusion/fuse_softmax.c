@@ -3,8 +3,8 @@
  *     softmax        exp(x - max x) / sum exp(x - max x)
  *     log_softmax    log softmax x, x - log sum exp x, and the latter with the maximum taken off first
  *     softmax_loss   NegativeLogLikelihoodLoss of a LogSoftmax over the classes: SoftmaxCrossEntropyLoss */
-#include "graph/passes/passes.h"
-#include "graph/passes/pattern.h"
+#include "graph/passes/fusion/apply_patterns.h"
+#include "graph/passes/fusion/pattern.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
 

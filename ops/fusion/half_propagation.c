@@ -7,8 +7,8 @@
  *
  * The casts may stand on the other side of views. The rows are those that products and elementwise nodes, which the
  * half pass takes, stand around: norms, pools, losses, and what moves elements. */
+#include "graph/passes/fusion/fuse.h"
 #include "ops/fusion/kernels.h"
-#include "graph/passes/fuse.h"
 
 #include <string.h>
 

@@ -8,13 +8,13 @@
  * The last one is ReluGrad(MaxPoolGrad(dy, position), r), r the pool's input: a result of the pool is its input at
  * `position`, so both mask the same gradients, and r is not read in the backward phase any more. NaN passes as it does
  * in ReluGrad. */
+#include "graph/passes/fusion/fuse.h"
 #include "ops/matmul/kernels.h"
 #include "ops/pool/kernels.h"
 #include "ops/pool/pool.h"
 #include "ops/conv/kernels.h"
 #include "ops/conv/conv.h"
 #include "ops/fusion/kernels.h"
-#include "graph/passes/fuse.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 
@@ -41,8 +41,8 @@ static double gemm_relu_flops(const struct zt_graph *g, int node) {
 }
 
 static bool then_relu(const struct zt_call *call, const struct zt_op *row, struct zt_err *err) {
-    return zt_fuse_run(call, row, call->in, call->in_count, call->out, 1, err) &&
-           zt_fuse_run(call, &zt_op_relu, call->out, 1, call->out, 1, err);
+    return zt_fuse_run(call, row, &(struct zt_fused_call){ call->in, call->in_count, call->out, 1 }, err) &&
+           zt_fuse_run(call, &zt_op_relu, &(struct zt_fused_call){ call->out, 1, call->out, 1 }, err);
 }
 static bool conv_relu_ref(const struct zt_call *call, struct zt_err *err) {
     return then_relu(call, &zt_op_conv, err);
@@ -68,7 +68,7 @@ static bool pool_relu_grad_ref(const struct zt_call *call, struct zt_err *err) {
             g[i] = v[i] <= 0 ? 0 : g[i];
         zt_store_block(dy->dtype, in[0].data, at, 1, n, g);
     }
-    bool ok = zt_fuse_run(call, &zt_op_max_pool_grad, in, 2, call->out, 1, err);
+    bool ok = zt_fuse_run(call, &zt_op_max_pool_grad, &(struct zt_fused_call){ in, 2, call->out, 1 }, err);
     zt_arena_destroy(arena);
     return ok;
 }
@@ -123,7 +123,7 @@ static bool fuse_product(struct zt_graph *g, const struct zt_op_table *table, in
         return false;
     const struct zt_node p = *g->nodes[from];
     g->nodes[from]->dead = true;
-    zt_fuse_replace(g, table, node, fused, p.in, p.in_count, NULL, 0, &p, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ fused, p.in, p.in_count, NULL, 0, &p }, err);
     return true;
 }
 
@@ -141,7 +141,7 @@ static bool fuse_pool_grad(struct zt_graph *g, const struct zt_op_table *table, 
         return false;
     const int in[3] = { grad.in[0], grad.in[1], g->nodes[pool]->out[0] };
     g->nodes[from]->dead = true;
-    zt_fuse_replace(g, table, node, "MaxPoolReluGrad", in, 3, NULL, 0, &grad, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ "MaxPoolReluGrad", in, 3, NULL, 0, &grad }, err);
     return true;
 }
 

@@ -32,7 +32,7 @@ bool zt_ops_ints(const struct zt_graph *g, int node, int in, const char *attr, i
                  struct zt_err *err) {
     *count = -1;
     if (in >= 0 && zt_in(g, node, in))
-        return zt_known_ints(g, node, in, to, room, count, err);
+        return zt_known_ints(g, node, in, &(struct zt_int_list){ to, room, count }, err);
     const struct zt_attr *a = attr ? zt_node_attr(g->nodes[node], attr) : NULL;
     if (!a)
         return true;
@@ -133,7 +133,8 @@ int zt_emit_own_ints(struct zt_grad *b, const char *op_type, const int *in, int 
                                         .count = lists[count].count,
                                         .ints = zt_arena_copy(zt_grad_graph(b)->arena, lists[count].values, bytes) };
     }
-    return zt_emit_node(b, op_type, "ztrain", in, in_count, like, attr, count, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ op_type, "ztrain", in, in_count, like, attr, count }, &out, 1) ? out
+                                                                                                                 : -1;
 }
 
 int zt_emit_cast(struct zt_grad *b, int value, enum zt_dtype dtype) {
@@ -141,7 +142,7 @@ int zt_emit_cast(struct zt_grad *b, int value, enum zt_dtype dtype) {
         return value;
     struct zt_attr to = { .name = "to", .type = ZT_ATTR_INT, .i = dtype };
     int out;
-    return zt_emit_node(b, "Cast", "", &value, 1, NULL, &to, 1, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "Cast", "", &value, 1, NULL, &to, 1 }, &out, 1) ? out : -1;
 }
 
 const struct zt_shape *zt_grad_in_shape(struct zt_grad *b, int node, int in) {

@@ -152,8 +152,10 @@ static void emit_grad(struct zt_grad *b, int node, int row_weight, int class_wei
     int in[6] = { zt_grad_out(b, node, 0), n->in[0], n->in[1], row_weight, class_weight, lse }, out;
     if (in[0] < 0)
         return;
-    zt_emit_node(b, lse >= 0 ? "CrossEntropyGrad" : "NegativeLogLikelihoodGrad", "ztrain", in, lse >= 0 ? 6 : 5, n,
-                 &none, ignore ? 0 : 1, &out, 1);
+    zt_emit_node(b,
+                 &(struct zt_emission){ lse >= 0 ? "CrossEntropyGrad" : "NegativeLogLikelihoodGrad", "ztrain", in,
+                                        lse >= 0 ? 6 : 5, n, &none, ignore ? 0 : 1 },
+                 &out, 1);
     zt_grad_give(b, node, 0, out);
 }
 
@@ -163,7 +165,7 @@ static int emit_log_sum_exp(struct zt_grad *b, int node) {
     struct zt_attr keep = { .name = "keepdims", .type = ZT_ATTR_INT, .i = 0 };
     const int64_t axis = zt_attr_int(n, "axis", 1);
     int in[2] = { n->in[0], zt_emit_ints(b, &axis, 1) }, out;
-    return zt_emit_node(b, "ReduceLogSumExp", "", in, 2, NULL, &keep, 1, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "ReduceLogSumExp", "", in, 2, NULL, &keep, 1 }, &out, 1) ? out : -1;
 }
 
 static bool cross_entropy_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -198,7 +200,7 @@ static bool standard_cross_entropy_grad(struct zt_grad *b, int node, struct zt_e
     if (log_p >= 0) {
         struct zt_attr axis = { .name = "axis", .type = ZT_ATTR_INT, .i = 1 };
         int pair[2] = { log_p, n->out[1] }, out;
-        zt_emit_node(b, "LogSoftmaxGrad", "ztrain", pair, 2, NULL, &axis, 1, &out, 1);
+        zt_emit_node(b, &(struct zt_emission){ "LogSoftmaxGrad", "ztrain", pair, 2, NULL, &axis, 1 }, &out, 1);
         zt_grad_give(b, node, 0, out);
     }
     return true;
@@ -293,7 +295,7 @@ const struct zt_op zt_op_cross_entropy_grad = {
 const struct zt_op zt_op_cross_entropy_train = {
     .name = "CrossEntropyTrain",
     GRADS_ROW,
-    .flags = ZT_OP_IN_PLACE | ZT_OP_ONCE,
+    .flags = ZT_OP_IN_PLACE | ZT_OP_NO_RECOMPUTE,
     .attrs = train_attrs,
     .max_in = 5,
     .min_out = 2,

@@ -205,7 +205,7 @@ static bool describe(const struct zt_graph *g, int node, int first, enum zt_laun
 static bool emit_grad(struct zt_grad *b, int node, const char *op) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[4] = { zt_grad_out(b, node, 0), n->in[0], n->in[1], n->in_count > 2 ? n->in[2] : -1 }, out;
-    zt_emit_node(b, op, "ztrain", in, n->in_count + 1, n, NULL, 0, &out, 1);
+    zt_emit_node(b, &(struct zt_emission){ op, "ztrain", in, n->in_count + 1, n }, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }

@@ -5,7 +5,7 @@
  *
  * A line's log sum exp goes no further than the kernel, which reads the line again while it is near, and dx lies where
  * x was. What lines weigh in the mean is known from targets and weights alone, so that it needs no second look at x. */
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 
 #include <string.h>
 
@@ -68,7 +68,7 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     const int in[5] = { grad->in[0], loss.in[0], loss.in[1], in_of(&loss, 2), in_of(&loss, 3) };
     const int out[2] = { grad->out[0], loss.out[0] };
     g->nodes[node]->dead = true;
-    return zt_fuse_replace(g, table, from, "CrossEntropyTrain", in, 5, out, 2, &loss, err);
+    return zt_fuse_replace(g, table, from, &(struct zt_fused_node){ "CrossEntropyTrain", in, 5, out, 2, &loss }, err);
 }
 
 const struct zt_pattern zt_pattern_cross_entropy = { "cross_entropy", 1 << ZT_CUDA, apply };

@@ -8,7 +8,7 @@
  *
  * What stands behind the V classes counts nothing in the loss, and its gradient is 0. Without the Transposes where w is
  * [k, V]. */
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/kernel/layout.h"
 #include "ops/movement/transpose.h"
 
@@ -126,8 +126,9 @@ struct rewrite {
 static int add(const struct rewrite *r, const struct zt_node *like, const char *op_type, const char *domain,
                const int *in, int in_count, int out) {
     out = out < 0 ? zt_graph_add_value(r->g, NULL, ZT_UNDEFINED, NULL) : out;
-    const int node =
-        zt_fuse_add(r->g, like, like->name, op_type, domain, domain[0] ? 1 : ZT_OPSET, in, in_count, &out, 1);
+    const int node = zt_fuse_add(
+        r->g, like,
+        &(struct zt_node_spec){ like->name, op_type, domain, domain[0] ? 1 : ZT_OPSET, in, in_count, &out, 1 });
     r->g->values[out]->producer = node;
     return node;
 }
@@ -192,7 +193,8 @@ static int lose(const struct rewrite *r, int y) {
     in[1] = y;
     struct zt_node like = zt_fuse_attrs_without(g, &n, "classes");
     like.attr[like.attr_count++] = (struct zt_attr){ .name = "classes", .type = ZT_ATTR_INT, .i = r->p->classes };
-    if (!zt_fuse_replace(g, r->table, r->p->loss, n.op_type, in, n.in_count, out, 2, &like, r->err))
+    if (!zt_fuse_replace(g, r->table, r->p->loss, &(struct zt_fused_node){ n.op_type, in, n.in_count, out, 2, &like },
+                         r->err))
         return -1;
     const struct zt_shape rows = { .rank = 2,
                                    .dim = { zt_shape_count(&g->values[y]->shape) / r->p->room, r->p->room } };

@@ -201,7 +201,7 @@ static bool einsum_grad(struct zt_grad *b, int node, struct zt_err *err) {
             continue;
         struct zt_attr operand = { .name = "operand", .type = ZT_ATTR_INT, .i = i };
         int out;
-        zt_emit_node(b, "EinsumGrad", "ztrain", in, n->in_count + 1, n, &operand, 1, &out, 1);
+        zt_emit_node(b, &(struct zt_emission){ "EinsumGrad", "ztrain", in, n->in_count + 1, n, &operand, 1 }, &out, 1);
         zt_grad_give(b, node, i, out);
     }
     return true;

@@ -79,7 +79,7 @@ static bool linear_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_call part = *call;
     part.node = &gelu;
     return product_ref(call, call->in_count > 2 ? &call->in[2] : NULL, z->data, err) &&
-           zt_fuse_run(&part, &zt_op_gelu, z, 1, call->out, 1, err);
+           zt_fuse_run(&part, &zt_op_gelu, &(struct zt_fused_call){ z, 1, call->out, 1 }, err);
 }
 
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
@@ -88,7 +88,7 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_call part = *call;
     part.node = &gelu;
     return product_ref(call, NULL, call->out[0].data, err) &&
-           zt_fuse_run(&part, &zt_op_gelu_grad, in, 2, call->out, 1, err);
+           zt_fuse_run(&part, &zt_op_gelu_grad, &(struct zt_fused_call){ in, 2, call->out, 1 }, err);
 }
 
 /* To a struct zt_fused_elementwise (pointwise.h): what is left to do with the product where no epilogue does it. */
@@ -182,7 +182,9 @@ static bool fuse_linear(struct zt_graph *g, const struct zt_op_table *table, int
     const int out[2] = { zt_linear_reshaped(g, table, node, y, &shape, err),
                          is_read ? zt_linear_reshaped(g, table, node, z, &shape, err) : -1 };
     return !err->count &&
-           zt_fuse_replace(g, table, node, "LinearGelu", in, l.bias >= 0 ? 3 : 2, out, is_read ? 2 : 1, &like, err);
+           zt_fuse_replace(
+               g, table, node,
+               &(struct zt_fused_node){ "LinearGelu", in, l.bias >= 0 ? 3 : 2, out, is_read ? 2 : 1, &like }, err);
 }
 
 static bool fuse_grad(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
@@ -195,7 +197,7 @@ static bool fuse_grad(struct zt_graph *g, const struct zt_op_table *table, int n
     const int in[3] = { g->nodes[product]->in[0], g->nodes[product]->in[1], g->nodes[node]->in[1] };
     const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[product], "beta");
     zt_linear_kill(g, &from);
-    zt_fuse_replace(g, table, node, "MatMulGeluGrad", in, 3, NULL, 0, &like, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ "MatMulGeluGrad", in, 3, NULL, 0, &like }, err);
     return true;
 }
 

@@ -11,8 +11,8 @@
  *
  * cuBLASLt sums in fp32 and stores the sums as they are: nothing is rounded to half, and gradients of several
  * micro-batches are added in the product. */
+#include "graph/passes/fusion/fuse.h"
 #include "ops/matmul/kernels.h"
-#include "graph/passes/fuse.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/kernel/shape.h"
@@ -104,7 +104,8 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
         return false;
     const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[product], "beta");
     g->nodes[node]->dead = true;
-    return zt_fuse_replace(g, table, product, "GemmFloat", g->nodes[product]->in, 2, cast->out, 1, &like, err);
+    return zt_fuse_replace(g, table, product,
+                           &(struct zt_fused_node){ "GemmFloat", g->nodes[product]->in, 2, cast->out, 1, &like }, err);
 }
 
 /* The value that one is made of by nodes that only lay it in other rows or change its type. */
@@ -167,7 +168,7 @@ static bool apply_sums(struct zt_graph *g, const struct zt_op_table *table, int 
         like.attr[like.attr_count++] = (struct zt_attr){ .name = "sums", .type = ZT_ATTR_STRING, .s = (char *)side };
         const int out[2] = { n->out[0], sum->out[0] }, from = sum->in[0];
         g->nodes[node]->dead = true;
-        zt_fuse_replace(g, table, k, "GemmFloat", n->in, 2, out, 2, &like, err);
+        zt_fuse_replace(g, table, k, &(struct zt_fused_node){ "GemmFloat", n->in, 2, out, 2, &like }, err);
         zt_fuse_drop(g, from);
         return true;
     }

@@ -148,7 +148,8 @@ int zt_linear_reshaped(struct zt_graph *g, const struct zt_op_table *table, int 
         return value;
     const int in[2] = { zt_graph_add_value(g, NULL, v.dtype, shape),
                         zt_graph_add_ints(g, NULL, v.shape.dim, v.shape.rank) };
-    const int node = zt_fuse_add(g, g->nodes[like], g->nodes[like]->name, "Reshape", "", ZT_OPSET, in, 2, &value, 1);
+    const int node = zt_fuse_add(
+        g, g->nodes[like], &(struct zt_node_spec){ g->nodes[like]->name, "Reshape", "", ZT_OPSET, in, 2, &value, 1 });
     zt_node_set_int(g, node, "allowzero", 1);
     g->values[in[0]]->origin = ZT_FROM_NODE;
     g->values[value]->producer = node;
@@ -163,7 +164,9 @@ bool zt_linear_replace(struct zt_graph *g, const struct zt_op_table *table, int 
     zt_linear_kill(g, source);
     g->nodes[node]->dead = true;
     const int out[2] = { zt_linear_reshaped(g, table, node, g->nodes[node]->out[0], &shape, err), second };
-    return out[0] >= 0 && zt_fuse_replace(g, table, node, op_type, in, in_count, out, second >= 0 ? 2 : 1, &like, err);
+    return out[0] >= 0 &&
+           zt_fuse_replace(g, table, node,
+                           &(struct zt_fused_node){ op_type, in, in_count, out, second >= 0 ? 2 : 1, &like }, err);
 }
 
 /* ---- the patterns ---- */

@@ -4,7 +4,7 @@
 #ifndef ZT_OPS_MATMUL_FUSE_LINEAR_H
 #define ZT_OPS_MATMUL_FUSE_LINEAR_H
 
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/matmul/matmul.h"
 
 /* ---- rows ---- */

@@ -67,7 +67,7 @@ static int gemm(struct zt_grad *b, float alpha, int left, bool trans_left, int r
                                { .name = "transA", .type = ZT_ATTR_INT, .i = trans_left },
                                { .name = "transB", .type = ZT_ATTR_INT, .i = trans_right } };
     int in[2] = { left, right }, out;
-    return zt_emit_node(b, "Gemm", "", in, 2, NULL, attrs, 3, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "Gemm", "", in, 2, NULL, attrs, 3 }, &out, 1) ? out : -1;
 }
 
 static bool gemm_grad(struct zt_grad *b, int node, struct zt_err *err) {

@@ -69,7 +69,7 @@ static struct zt_attr flag(const char *name) {
 static int product(struct zt_grad *b, const char *op, const char *domain, int left, int right, const char *transposed) {
     struct zt_attr attr = flag(transposed);
     int in[2] = { left, right }, out;
-    return zt_emit_node(b, op, domain, in, 2, NULL, &attr, 1, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ op, domain, in, 2, NULL, &attr, 1 }, &out, 1) ? out : -1;
 }
 
 static int reshape(struct zt_grad *b, int value, const struct zt_shape *shape) {
@@ -77,7 +77,7 @@ static int reshape(struct zt_grad *b, int value, const struct zt_shape *shape) {
         return value;
     struct zt_attr allow_zero = flag("allowzero");
     int in[2] = { value, zt_emit_ints(b, shape->dim, shape->rank) }, out;
-    return zt_emit_node(b, "Reshape", "", in, 2, NULL, &allow_zero, 1, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "Reshape", "", in, 2, NULL, &allow_zero, 1 }, &out, 1) ? out : -1;
 }
 
 /* b is one matrix [K, N]: with every other axis folded into rows R, da[R,K] = dy[R,N] b^T and db[K,N] = a^T[K,R]

@@ -14,7 +14,7 @@ static bool lengths_of(const struct zt_graph *g, int node, struct zt_shape *to, 
     bool marked[ZT_MAX_RANK];
     int count, axis_count;
     *to = x->shape;
-    if (!zt_known_ints(g, node, 1, wanted, ZT_MAX_RANK, &count, err) ||
+    if (!zt_known_ints(g, node, 1, &(struct zt_int_list){ wanted, ZT_MAX_RANK, &count }, err) ||
         !zt_ops_axes(g, node, -1, "axes", to->rank, marked, &axis_count, err) ||
         !zt_ops_ints(g, node, -1, "axes", axes, ZT_MAX_RANK, &axis_count, err))
         return false;

@@ -7,7 +7,7 @@
  * Only a Transpose whose result nothing else reads moves, so that none is added. Every element is computed from the
  * same numbers as before: the bits stay. Nodes are visited in order, so that what one visit moved, the next can move
  * on. */
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 #include "ops/movement/transpose.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static bool read_perm(const struct zt_graph *g, int node, int perm[ZT_MAX_RANK])
 
 static int add_like(struct zt_graph *g, const struct zt_node *like, const char *op_type, const char *domain, int opset,
                     const int *in, int in_count, int out) {
-    return zt_fuse_add(g, like, like->name, op_type, domain, opset, in, in_count, &out, 1);
+    return zt_fuse_add(g, like, &(struct zt_node_spec){ like->name, op_type, domain, opset, in, in_count, &out, 1 });
 }
 
 static bool add_transpose(struct zt_graph *g, const struct zt_op_table *table, const struct zt_node *like, int from,

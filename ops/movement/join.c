@@ -181,7 +181,7 @@ static bool split_grad(struct zt_grad *b, int node, struct zt_err *err) {
     for (int i = 0; i < count; i++)
         parts[i] = zt_grad_out_or_zero(b, node, i);
     struct zt_attr attr = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
-    zt_emit_node(b, "Concat", "", parts, count, NULL, &attr, 1, &dx, 1);
+    zt_emit_node(b, &(struct zt_emission){ "Concat", "", parts, count, NULL, &attr, 1 }, &dx, 1);
     zt_grad_give(b, node, 0, dx);
     return true;
 }

@@ -123,7 +123,7 @@ static bool compress_grad(struct zt_grad *b, int node, struct zt_err *err) {
         attrs[1].count = 1;
         attrs[1].ints = zt_arena_copy(zt_grad_graph(b)->arena, &l.size, sizeof l.size);
     }
-    zt_emit_node(b, "GatherGrad", "ztrain", in, 2, NULL, attrs, 2, &dx, 1);
+    zt_emit_node(b, &(struct zt_emission){ "GatherGrad", "ztrain", in, 2, NULL, attrs, 2 }, &dx, 1);
     zt_grad_give(b, node, 0, zt_emit_reshape_like(b, dx, zt_grad_graph(b)->nodes[node]->in[0]));
     return true;
 }

@@ -18,7 +18,8 @@ static bool one_hot_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape = { 0 };
     int64_t depth;
     int axis, count;
-    if (!zt_ops_rank(g, node, indices->shape.rank + 1, err) || !zt_known_ints(g, node, 1, &depth, 1, &count, err) ||
+    if (!zt_ops_rank(g, node, indices->shape.rank + 1, err) ||
+        !zt_known_ints(g, node, 1, &(struct zt_int_list){ &depth, 1, &count }, err) ||
         !one_hot_axis(g, node, indices->shape.rank, &axis, err))
         return false;
     if (count != 1 || depth < 0 || zt_shape_count(&values->shape) != 2)
@@ -76,13 +77,13 @@ static bool one_hot_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int64_t one = 1;
     int marks = zt_emit_cast(b, zt_emit_ints(b, (int64_t[]){ 0, 1 }, 2), zt_grad_dtype(b, node));
     int in[3] = { indices, depth, marks };
-    zt_emit_node(b, "OneHot", "", in, 3, NULL, &axis, 1, &mask, 1);
+    zt_emit_node(b, &(struct zt_emission){ "OneHot", "", in, 3, NULL, &axis, 1 }, &mask, 1);
     int length = zt_emit_ints(b, &one, 1);
     int all = ZT_EMIT(b, "Reshape", ZT_EMIT(b, "ReduceSum", dy), length);
     int on = ZT_EMIT(b, "Reshape", ZT_EMIT(b, "ReduceSum", ZT_EMIT(b, "Mul", dy, mask)), length);
     int parts[2] = { ZT_EMIT(b, "Sub", all, on), on }, both;
     struct zt_attr first = { .name = "axis", .type = ZT_ATTR_INT };
-    zt_emit_node(b, "Concat", "", parts, 2, NULL, &first, 1, &both, 1);
+    zt_emit_node(b, &(struct zt_emission){ "Concat", "", parts, 2, NULL, &first, 1 }, &both, 1);
     zt_grad_give(b, node, 2, both);
     return true;
 }
@@ -137,7 +138,7 @@ static bool trilu_describe(const struct zt_graph *g, int node, void *to, struct 
     const int64_t far = INT64_C(1) << 40;
     int64_t k = 0;
     int count;
-    if (!zt_known_ints(g, node, 1, &k, 1, &count, err))
+    if (!zt_known_ints(g, node, 1, &(struct zt_int_list){ &k, 1, &count }, err))
         return false;
     *(struct zt_launch_triangle *)to = (struct zt_launch_triangle){ .count = zt_shape_count(x),
                                                                     .rows = x->dim[x->rank - 2],
@@ -160,7 +161,7 @@ static bool trilu_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int dy = zt_grad_out(b, node, 0), dx;
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[2] = { dy, n->in_count > 1 ? n->in[1] : -1 };
-    zt_emit_node(b, "Trilu", "", in, 2, n, NULL, 0, &dx, 1);
+    zt_emit_node(b, &(struct zt_emission){ "Trilu", "", in, 2, n }, &dx, 1);
     zt_grad_give(b, node, 0, dx);
     return true;
 }

@@ -265,7 +265,7 @@ static bool pad_grad(struct zt_grad *b, int node, struct zt_err *err) {
           .ints = zt_arena_copy(g->arena, front, sizeof front) },
         { .name = "mode", .type = ZT_ATTR_STRING, .s = mode_of(g->nodes[node])->name },
     };
-    zt_emit_node(b, "PadGrad", "ztrain", &dy, 1, NULL, attrs, 3, &dx, 1);
+    zt_emit_node(b, &(struct zt_emission){ "PadGrad", "ztrain", &dy, 1, NULL, attrs, 3 }, &dx, 1);
     zt_grad_give(b, node, 0, dx);
     return true;
 }

@@ -55,7 +55,7 @@ static bool reverse_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int dy = zt_grad_out(b, node, 0), dx;
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[2] = { dy, n->in[1] };
-    zt_emit_node(b, "ReverseSequence", "", in, 2, n, NULL, 0, &dx, 1);
+    zt_emit_node(b, &(struct zt_emission){ "ReverseSequence", "", in, 2, n }, &dx, 1);
     zt_grad_give(b, node, 0, dx);
     return true;
 }

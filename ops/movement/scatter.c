@@ -99,7 +99,7 @@ static int gathered(struct zt_grad *b, int node, const struct pair *p, int value
     struct zt_attr axis = { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", 0) };
     int in[2] = { value, n->in[1] }, out;
     bool has_axis = zt_node_attr(n, "axis") != NULL;
-    return zt_emit_node(b, p->gather, "", in, 2, NULL, &axis, has_axis, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ p->gather, "", in, 2, NULL, &axis, has_axis }, &out, 1) ? out : -1;
 }
 
 /* `updates` put into `into` at the indices of the node, with reduction `how` (NULL: the node's). */
@@ -107,7 +107,8 @@ static int scattered(struct zt_grad *b, int node, const struct pair *p, int into
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_attr reduction = { .name = "reduction", .type = ZT_ATTR_STRING, .s = how };
     int in[3] = { into, n->in[1], updates }, out;
-    return zt_emit_node(b, p->scatter, "", in, 3, n, &reduction, how != NULL, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ p->scatter, "", in, 3, n, &reduction, how != NULL }, &out, 1) ? out
+                                                                                                                : -1;
 }
 
 /* `value` with the shape of `like`, stretched. */

@@ -36,7 +36,7 @@ static bool at_parts(struct zt_expansion *x, struct zt_err *err) {
         return zt_node_fail(x->g, x->node, err, "its position is %lld of a sequence of %d", (long long)i, parts);
     int part = n->in[i < 0 ? i + parts : i], out = n->out[0];
     x->done = true;
-    return zt_expand_emit(x, "Identity", &part, 1, &out, 1, NULL, err);
+    return zt_expand_emit(x, &(struct zt_expand_node){ "Identity", &part, 1 }, &out, 1, err);
 }
 
 /* What a SequenceAt becomes once it has the parts. */
@@ -123,14 +123,15 @@ static bool split_expand(struct zt_expansion *x, struct zt_err *err) {
     int *part = ZT_NEW_N(x->g->arena, int, parts);
     memset(part, -1, (size_t)parts * sizeof *part);
     const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
-    if (!zt_expand_emit(x, "Split", (const int[]){ n->in[0], sizes }, 2, part, parts, &along, err))
+    if (!zt_expand_emit(x, &(struct zt_expand_node){ "Split", (const int[]){ n->in[0], sizes }, 2, &along, 1 }, part,
+                        parts, err))
         return false;
     const bool squeeze = !zt_in(x->g, x->node, 1) && !zt_attr_int(n, "keepdims", 1);
     const int axes = squeeze ? zt_graph_add_ints(x->g, NULL, &(int64_t){ axis }, 1) : -1;
     for (int i = 0; squeeze && i < parts; i++) {
         const int in[2] = { part[i], axes };
         part[i] = -1;
-        if (!zt_expand_emit(x, "Squeeze", in, 2, &part[i], 1, NULL, err))
+        if (!zt_expand_emit(x, &(struct zt_expand_node){ "Squeeze", in, 2 }, &part[i], 1, err))
             return false;
     }
     x->done = true;

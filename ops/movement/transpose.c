@@ -189,7 +189,7 @@ static bool blocks_grad(struct zt_grad *b, int node, struct blocks s) {
     int x = zt_grad_graph(b)->nodes[node]->in[0], dy = zt_grad_out(b, node, 0);
     struct zt_attr allow_zero = { .name = "allowzero", .type = ZT_ATTR_INT, .i = 1 };
     int in[2] = { dy, zt_emit_ints(b, y.dim, 6) }, six;
-    zt_emit_node(b, "Reshape", "", in, 2, NULL, &allow_zero, 1, &six, 1);
+    zt_emit_node(b, &(struct zt_emission){ "Reshape", "", in, 2, NULL, &allow_zero, 1 }, &six, 1);
     zt_grad_give(b, node, 0, zt_emit_reshape_like(b, zt_emit_transpose(b, six, back, 6), x));
     return true;
 }

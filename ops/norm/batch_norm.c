@@ -280,7 +280,13 @@ static void train_rule(struct zt_grad *b, int node, int mean, int inv_std) {
         zt_grad_out_or_zero(b, node, 0),   n->in[0], n->in[1], mean, inv_std, times(b, running[0], 1 - momentum),
         times(b, running[1], 1 - momentum)
     };
-    zt_emit_node(b, "BatchNormGrad", "ztrain", in, in[6] >= 0 ? 7 : in[5] >= 0 ? 6 : 5, n, NULL, 0, out, 3);
+    zt_emit_node(b,
+                 &(struct zt_emission){ "BatchNormGrad", "ztrain", in,
+                                        in[6] >= 0   ? 7
+                                        : in[5] >= 0 ? 6
+                                                     : 5,
+                                        n },
+                 out, 3);
     give_three(b, node, out);
     for (int i = 0; i < 2; i++)
         if (zt_grad_wanted(b, node, 3 + i) && running[i] >= 0)
@@ -314,12 +320,12 @@ static bool batch_norm_grad(struct zt_grad *b, int node, struct zt_err *err) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int out[5];
     if (trains(n)) {
-        zt_emit_node(b, "BatchNormTrain", "ztrain", n->in, 5, n, NULL, 0, out, 5);
+        zt_emit_node(b, &(struct zt_emission){ "BatchNormTrain", "ztrain", n->in, 5, n }, out, 5);
         train_rule(b, node, out[3], out[4]);
         return true;
     }
     int in[5] = { zt_grad_out(b, node, 0), n->in[0], n->in[1], n->in[3], n->in[4] };
-    zt_emit_node(b, "BatchNormFixedGrad", "ztrain", in, 5, n, NULL, 0, out, 3);
+    zt_emit_node(b, &(struct zt_emission){ "BatchNormFixedGrad", "ztrain", in, 5, n }, out, 3);
     give_three(b, node, out);
     if (zt_grad_wanted(b, node, 3) || zt_grad_wanted(b, node, 4))
         statistics_rule(b, node, out);

@@ -245,10 +245,10 @@ static bool add_ranks(const struct zt_call *call, int64_t channels, struct zt_er
     const int count = (int)(2 * channels + 1);
     const size_t bytes = (size_t)count * sizeof(double);
     double *there = zt_cuda_scratch(call->device), *here = zt_cuda_pinned(call->device);
-    if (n->alone || !call->peers)
+    if (n->alone || !call->group)
         return true;
     return api->to_host(call->device, here, there, bytes, err) && api->synchronize(call->device, err) &&
-           call->peers->sum(call->peers->with, here, count, err) &&
+           call->group->sum(call->group->with, here, count, err) &&
            api->to_device(call->device, there, here, bytes, err);
 }
 

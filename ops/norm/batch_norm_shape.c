@@ -59,6 +59,6 @@ bool zt_batch_norm_is_sync(const struct zt_node *n) {
 }
 
 bool zt_batch_norm_add_ranks(const struct zt_call *call, double *sums, int64_t channels, struct zt_err *err) {
-    const struct zt_group *peers = zt_attr_int(call->node, "alone", 0) ? NULL : call->peers;
+    const struct zt_group *peers = zt_attr_int(call->node, "alone", 0) ? NULL : call->group;
     return !peers || peers->sum(peers->with, sums, (int)(2 * channels + 1), err);
 }

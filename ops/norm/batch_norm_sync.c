@@ -256,7 +256,7 @@ static bool sync_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int in[6] = { zt_grad_out_or_zero(b, node, 0), n->in[0], n->in[1], n->out[3], n->out[4],
                   n->in_count > 5 ? n->in[5] : -1 };
     int out[3];
-    zt_emit_node(b, "BatchNormSyncGrad", "ztrain", in, in[5] >= 0 ? 6 : 5, n, NULL, 0, out, 3);
+    zt_emit_node(b, &(struct zt_emission){ "BatchNormSyncGrad", "ztrain", in, in[5] >= 0 ? 6 : 5, n }, out, 3);
     for (int i = 0; i < 3; i++)
         if (zt_grad_wanted(b, node, i))
             zt_grad_give(b, node, i, out[i]);

@@ -10,8 +10,8 @@
  *                              alone reads
  *
  * On a GPU each such node launches a kernel for a few hundred numbers; ResNet-50 has 53. */
+#include "graph/passes/fusion/fuse.h"
 #include "ops/norm/kernels.h"
-#include "graph/passes/fuse.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/shape.h"
@@ -121,7 +121,8 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
         n->out[1] = n->out[2] = -1;
     }
     const char *name = zt_arena_printf(g->arena, "statistics of %s", last->name);
-    const int made = zt_fuse_add(g, last, name, "BatchNormStatistics", "ztrain", 1, in, 4 * count, out, 2 * count);
+    const int made = zt_fuse_add(
+        g, last, &(struct zt_node_spec){ name, "BatchNormStatistics", "ztrain", 1, in, 4 * count, out, 2 * count });
     zt_node_set_float(g, made, "epsilon", zt_attr_float(last, "epsilon", 1e-5F));
     zt_node_set_float(g, made, "momentum", zt_attr_float(last, "momentum", 0.9F));
     for (int i = 0; i < 2 * count; i++)

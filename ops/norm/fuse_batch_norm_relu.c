@@ -13,9 +13,9 @@
  *
  * A ReluGrad whose dy an elementwise node makes for it alone is left to that node's chain (fuse_elementwise.c): the sum
  * of a residual's two gradients is masked as it is added up. */
+#include "graph/passes/fusion/fuse.h"
 #include "ops/elementwise/pointwise.h"
 #include "ops/norm/kernels.h"
-#include "graph/passes/fuse.h"
 #include "ops/cuda/launch_rows.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/shape.h"
@@ -56,9 +56,11 @@ static bool relu_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
 static bool relu_ref(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *y = &call->out[0];
     const bool adds = call->in_count > LAST && call->in[LAST].data;
-    return zt_fuse_run(call, &zt_op_batch_norm_train, call->in, STATISTICS_END, call->out, call->out_count, err) &&
-           (!adds || zt_fuse_run(call, &zt_op_add, (struct zt_view[]){ *y, call->in[LAST] }, 2, y, 1, err)) &&
-           zt_fuse_run(call, &zt_op_relu, y, 1, y, 1, err);
+    return zt_fuse_run(call, &zt_op_batch_norm_train,
+                       &(struct zt_fused_call){ call->in, STATISTICS_END, call->out, call->out_count }, err) &&
+           (!adds || zt_fuse_run(call, &zt_op_add,
+                                 &(struct zt_fused_call){ (struct zt_view[]){ *y, call->in[LAST] }, 2, y, 1 }, err)) &&
+           zt_fuse_run(call, &zt_op_relu, &(struct zt_fused_call){ y, 1, y, 1 }, err);
 }
 
 static bool relu_grad_ref(const struct zt_call *call, struct zt_err *err) {
@@ -69,8 +71,10 @@ static bool relu_grad_ref(const struct zt_call *call, struct zt_err *err) {
     if (!gives)
         dz.data = zt_arena_alloc(arena, (size_t)zt_shape_count(&dz.shape) * zt_dtype_bytes(dz.dtype));
     const struct zt_view masked[STATISTICS_END] = { dz, in[1], in[2], in[3], in[4] };
-    bool ok = zt_fuse_run(call, &zt_op_relu_grad, (struct zt_view[]){ in[0], in[LAST] }, 2, &dz, 1, err) &&
-              zt_fuse_run(call, &zt_op_batch_norm_grad, masked, STATISTICS_END, call->out, 3, err);
+    bool ok =
+        zt_fuse_run(call, &zt_op_relu_grad, &(struct zt_fused_call){ (struct zt_view[]){ in[0], in[LAST] }, 2, &dz, 1 },
+                    err) &&
+        zt_fuse_run(call, &zt_op_batch_norm_grad, &(struct zt_fused_call){ masked, STATISTICS_END, call->out, 3 }, err);
     zt_arena_destroy(arena);
     return ok;
 }
@@ -168,8 +172,9 @@ static bool fuse_relu(struct zt_graph *g, const struct zt_op_table *table, int n
     g->nodes[from]->dead = true;
     if (side >= 0)
         g->nodes[sum]->dead = true;
-    return zt_fuse_replace(g, table, node, zt_op_batch_norm_relu.name, in, side >= 0 ? LAST + 1 : LAST, out, 5, &norm,
-                           err);
+    return zt_fuse_replace(
+        g, table, node,
+        &(struct zt_fused_node){ zt_op_batch_norm_relu.name, in, side >= 0 ? LAST + 1 : LAST, out, 5, &norm }, err);
 }
 const struct zt_pattern zt_pattern_batch_norm_relu = { "batch_norm_relu", 1 << ZT_CUDA, fuse_relu };
 
@@ -193,7 +198,8 @@ static bool fuse_relu_grad(struct zt_graph *g, const struct zt_op_table *table, 
     int out[4] = { -1, -1, -1, mask.out[0] };
     memcpy(out, norm.out, (size_t)(norm.out_count < 3 ? norm.out_count : 3) * sizeof *out);
     g->nodes[from]->dead = true;
-    return zt_fuse_replace(g, table, node, zt_op_batch_norm_relu_grad.name, in, LAST + 1, out, alone ? 3 : 4, &norm,
-                           err);
+    return zt_fuse_replace(
+        g, table, node,
+        &(struct zt_fused_node){ zt_op_batch_norm_relu_grad.name, in, LAST + 1, out, alone ? 3 : 4, &norm }, err);
 }
 const struct zt_pattern zt_pattern_batch_norm_relu_grad = { "batch_norm_relu_grad", 1 << ZT_CUDA, fuse_relu_grad };

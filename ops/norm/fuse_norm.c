@@ -5,8 +5,8 @@
  *     group_norm    InstanceNormalization of x with its groups as channels, then a scale and a bias for every channel
  *
  * Scale and bias have the shape of the axes averaged over, with ones in front or without; either may be missing. */
-#include "graph/passes/passes.h"
-#include "graph/passes/pattern.h"
+#include "graph/passes/fusion/apply_patterns.h"
+#include "graph/passes/fusion/pattern.h"
 #include "ops/reduce/reduce.h"
 
 #include <string.h>

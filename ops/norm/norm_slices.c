@@ -32,7 +32,7 @@ static const struct zt_attr_spec mvn_attrs[] = { { "axes", ZT_ATTR_INTS }, { 0 }
 static bool emit_grad(struct zt_grad *b, int node, const char *op) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[2] = { zt_grad_out(b, node, 0), n->in[0] }, out;
-    zt_emit_node(b, op, "ztrain", in, 2, n, NULL, 0, &out, 1);
+    zt_emit_node(b, &(struct zt_emission){ op, "ztrain", in, 2, n }, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }

@@ -41,7 +41,7 @@ static bool unpool_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0), *index = zt_in(g, node, 1);
     struct zt_shape pooled, out;
     if (!pooled_shape(g, node, &x->shape, &pooled, err) ||
-        !zt_known_ints(g, node, 2, out.dim, ZT_MAX_RANK, &out.rank, err))
+        !zt_known_ints(g, node, 2, &(struct zt_int_list){ out.dim, ZT_MAX_RANK, &out.rank }, err))
         return false;
     if (!zt_shape_equal(&x->shape, &index->shape))
         return zt_node_fail(g, node, err, "\"%s\" and \"%s\" differ in shape", x->name, index->name);
@@ -171,7 +171,7 @@ static bool unpool_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[] = { zt_grad_out(b, node, 0), n->in[1] }, out;
-    zt_emit_node(b, "MaxUnpoolGrad", "ztrain", in, 2, n, NULL, 0, &out, 1);
+    zt_emit_node(b, &(struct zt_emission){ "MaxUnpoolGrad", "ztrain", in, 2, n }, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }

@@ -357,7 +357,7 @@ static int emit(struct zt_grad *b, int node, const char *op, const int *in, int 
         { .name = "kernel_shape", .type = ZT_ATTR_INTS, .count = x.rank - 2, .ints = dims + 2 },
     };
     int out, count = zt_node_attr(like, "kernel_shape") ? 1 : 2;
-    return zt_emit_node(b, op, "ztrain", in, in_count, like, attrs, count, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ op, "ztrain", in, in_count, like, attrs, count }, &out, 1) ? out : -1;
 }
 
 /* The positions of a max pool that did not keep them. */
@@ -370,7 +370,9 @@ static int emit_positions(struct zt_grad *b, int node) {
                               .count = x.rank - 2,
                               .ints = zt_arena_copy(g->arena, x.dim + 2, sizeof *x.dim * (size_t)(x.rank - 2)) };
     int out[2], count = zt_node_attr(like, "kernel_shape") ? 0 : 1;
-    return zt_emit_node(b, "MaxPoolTrain", "ztrain", like->in, 1, like, &kernel, count, out, 2) ? out[1] : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "MaxPoolTrain", "ztrain", like->in, 1, like, &kernel, count }, out, 2)
+               ? out[1]
+               : -1;
 }
 
 static bool max_grad(struct zt_grad *b, int node, struct zt_err *err) {

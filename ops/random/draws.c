@@ -9,7 +9,7 @@ struct zt_drawing zt_drawing_of(const struct zt_call *call, const char *name) {
     static const struct zt_random none = { 0 };
     return (struct zt_drawing){ .name = zt_hash(ZT_HASH_START, name, strlen(name)),
                                 .here = call->random ? *call->random : none,
-                                .there = call->random_there };
+                                .there = call->device_random };
 }
 
 struct zt_drawing zt_drawing_own(const struct zt_call *call) {

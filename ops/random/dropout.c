@@ -217,7 +217,7 @@ static void emit_grad(struct zt_grad *b, int node, int mask) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     const struct zt_attr *ratio = zt_node_attr(n, "ratio");
     int in[3] = { zt_grad_out(b, node, 0), mask, n->in_count > 1 ? n->in[1] : -1 }, out;
-    zt_emit_node(b, "DropoutGrad", "ztrain", in, 3, NULL, ratio, ratio ? 1 : 0, &out, 1);
+    zt_emit_node(b, &(struct zt_emission){ "DropoutGrad", "ztrain", in, 3, NULL, ratio, ratio ? 1 : 0 }, &out, 1);
     zt_grad_give(b, node, 0, out);
 }
 
@@ -234,8 +234,10 @@ static int emit_mask(struct zt_grad *b, int node) {
     struct zt_attr key = { .name = "key", .type = ZT_ATTR_STRING, .s = n->name };
     bool seeded = zt_node_attr(n, "seed");
     int out[2];
-    zt_emit_node(b, seeded ? "Dropout" : "DropoutTrain", seeded ? "" : "ztrain", n->in, seeded ? n->in_count : 2, n,
-                 &key, seeded ? 0 : 1, out, 2);
+    zt_emit_node(b,
+                 &(struct zt_emission){ seeded ? "Dropout" : "DropoutTrain", seeded ? "" : "ztrain", n->in,
+                                        seeded ? n->in_count : 2, n, &key, seeded ? 0 : 1 },
+                 out, 2);
     return out[1];
 }
 

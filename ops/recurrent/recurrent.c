@@ -51,7 +51,7 @@ bool zt_recurrent_grad_infer(const struct zt_cell *cell, struct zt_graph *g, int
 static void emit_train(const struct zt_cell *cell, struct zt_grad *b, const struct zt_node *n, const char *op,
                        int *to) {
     int out[8];
-    zt_emit_node(b, op, "ztrain", n->in, n->in_count, n, NULL, 0, out, cell->outs + cell->extra);
+    zt_emit_node(b, &(struct zt_emission){ op, "ztrain", n->in, n->in_count, n }, out, cell->outs + cell->extra);
     to[0] = out[0];
     for (int i = 0; i < cell->extra; i++)
         to[1 + i] = out[cell->outs + i];
@@ -70,7 +70,8 @@ bool zt_recurrent_grad(const struct zt_cell *cell, struct zt_grad *b, int node, 
         past[1 + i] = n->out[cell->outs + i];
     for (int i = 0; i < cell->outs; i++)
         past[1 + cell->extra + i] = zt_grad_out(b, node, i);
-    zt_emit_node(b, grad, "ztrain", in, cell->ins + 1 + cell->extra + cell->outs, n, NULL, 0, out, cell->ins);
+    zt_emit_node(b, &(struct zt_emission){ grad, "ztrain", in, cell->ins + 1 + cell->extra + cell->outs, n }, out,
+                 cell->ins);
     struct zt_graph *g = zt_grad_graph(b);
     for (int i = 0; out[0] >= 0 && i < cell->ins; i++)
         if (zt_grad_wanted(b, node, i))

@@ -119,7 +119,7 @@ static int backwards(struct zt_grad *b, int node, int value) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_attr reverse = { .name = "reverse", .type = ZT_ATTR_INT, .i = !zt_attr_int(n, "reverse", 0) };
     int in[2] = { value, n->in[1] }, out;
-    return zt_emit_node(b, "CumSum", "", in, 2, n, &reverse, 1, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "CumSum", "", in, 2, n, &reverse, 1 }, &out, 1) ? out : -1;
 }
 
 /* y_i = sum of x_j, j up to i    dx_j = sum of dy_i, i from j on */
@@ -144,7 +144,8 @@ static bool cumulate_describe(const struct zt_graph *g, int node, void *to, stru
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int64_t given;
     int axis, count;
-    if (!zt_known_ints(g, node, 1, &given, 1, &count, err) || !zt_axis(g, node, given, x->rank, &axis, err))
+    if (!zt_known_ints(g, node, 1, &(struct zt_int_list){ &given, 1, &count }, err) ||
+        !zt_axis(g, node, given, x->rank, &axis, err))
         return false;
     *(struct zt_launch_cumulate *)to = (struct zt_launch_cumulate){ .outer = zt_dims(x, 0, axis),
                                                                     .length = x->dim[axis],

@@ -25,7 +25,7 @@ static int widened(struct zt_grad *b, int node, int value) {
         return value;
     struct zt_attr allow_zero = { .name = "allowzero", .type = ZT_ATTR_INT, .i = 1 };
     int in[2] = { value, zt_emit_ints(b, shape.dim, shape.rank) }, out;
-    return zt_emit_node(b, "Reshape", "", in, 2, NULL, &allow_zero, 1, &out, 1) ? out : -1;
+    return zt_emit_node(b, &(struct zt_emission){ "Reshape", "", in, 2, NULL, &allow_zero, 1 }, &out, 1) ? out : -1;
 }
 
 static int x_of(struct zt_grad *b, int node) {

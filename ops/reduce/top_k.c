@@ -21,7 +21,7 @@ static bool top_k_infer(struct zt_graph *g, int node, struct zt_err *err) {
     int64_t k = zt_attr_int(g->nodes[node], "k", -1);
     int axis, count;
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), shape.rank, &axis, err) ||
-        !zt_known_ints(g, node, 1, &k, 1, &count, err))
+        !zt_known_ints(g, node, 1, &(struct zt_int_list){ &k, 1, &count }, err))
         return false;
     if (count == 0 || k < 0 || k > shape.dim[axis])
         return zt_node_fail(g, node, err, "wants %lld of %lld elements", (long long)k, (long long)shape.dim[axis]);
@@ -126,7 +126,7 @@ static bool top_k_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int x = n->in[0], places = n->out[1], dx;
     struct zt_attr axis = { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", -1) };
     int in[3] = { zt_emit_zeros_like(b, x), places, dy };
-    zt_emit_node(b, "ScatterElements", "", in, 3, NULL, &axis, 1, &dx, 1);
+    zt_emit_node(b, &(struct zt_emission){ "ScatterElements", "", in, 3, NULL, &axis, 1 }, &dx, 1);
     zt_grad_give(b, node, 0, dx);
     return true;
 }

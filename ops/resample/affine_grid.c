@@ -19,7 +19,7 @@ static bool grid_read(const struct zt_graph *g, int node, const struct zt_value 
     int count;
     *to = (struct zt_launch_affine_grid){ .places = 1,
                                           .align_corners = zt_attr_int(g->nodes[node], "align_corners", 0) != 0 };
-    if (!zt_known_ints(g, node, size_in, size, AXES + 2, &count, err))
+    if (!zt_known_ints(g, node, size_in, &(struct zt_int_list){ size, AXES + 2, &count }, err))
         return false;
     to->axes = count - 2;
     if (to->axes < 2)
@@ -180,7 +180,7 @@ static bool grid_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[] = { zt_grad_out(b, node, 0), n->in[1], n->in[0] }, out;
-    zt_emit_node(b, "AffineGridGrad", "ztrain", in, 3, n, NULL, 0, &out, 1);
+    zt_emit_node(b, &(struct zt_emission){ "AffineGridGrad", "ztrain", in, 3, n }, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }

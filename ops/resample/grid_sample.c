@@ -189,7 +189,8 @@ static bool grid_sample_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[3] = { zt_grad_out(b, node, 0), n->in[0], n->in[1] }, out[2];
-    zt_emit_node(b, "GridSampleGrad", "ztrain", in, 3, n, NULL, 0, out, zt_grad_wanted(b, node, 1) ? 2 : 1);
+    zt_emit_node(b, &(struct zt_emission){ "GridSampleGrad", "ztrain", in, 3, n }, out,
+                 zt_grad_wanted(b, node, 1) ? 2 : 1);
     for (int i = 0; i < 2; i++)
         if (zt_grad_wanted(b, node, i))
             zt_grad_give(b, node, i, out[i]);

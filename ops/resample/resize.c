@@ -72,7 +72,8 @@ static bool resize_grad(struct zt_grad *b, int node, struct zt_err *err) {
         in[2] = scales_of(g, n);
     for (int i = 1; !old && i < n->in_count; i++)
         in[i] = n->in[i];
-    zt_emit_node(b, "ResizeGrad", "ztrain", in, 4, old ? NULL : n, attrs, old ? 4 : 1, &out, 1);
+    zt_emit_node(b, &(struct zt_emission){ "ResizeGrad", "ztrain", in, 4, old ? NULL : n, attrs, old ? 4 : 1 }, &out,
+                 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }

@@ -148,7 +148,7 @@ static bool grad(struct zt_grad *b, int node, const char *op) {
     struct zt_attr attrs[] = { { .name = "flat", .type = ZT_ATTR_INT, .i = flat },
                                { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", flat ? 1 : -1) } };
     int in[2] = { zt_grad_out(b, node, 0), n->out[0] }, out;
-    zt_emit_node(b, op, "ztrain", in, 2, NULL, attrs, 2, &out, 1);
+    zt_emit_node(b, &(struct zt_emission){ op, "ztrain", in, 2, NULL, attrs, 2 }, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }
@@ -198,7 +198,7 @@ const struct zt_op zt_op_softmax = {
     ROW,
     .grad = softmax_grad,
     .body = zt_softmax_function_body,
-    .renewed = 13,
+    .redefined_in = 13,
     .kernel = { [ZT_REF] = { .run = softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
 };
 const struct zt_op zt_op_log_softmax = {
@@ -206,14 +206,14 @@ const struct zt_op zt_op_log_softmax = {
     ROW,
     .grad = log_softmax_grad,
     .body = zt_softmax_function_body,
-    .renewed = 13,
+    .redefined_in = 13,
     .kernel = { [ZT_REF] = { .run = log_softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
 };
 const struct zt_op zt_op_hardmax = {
     .name = "Hardmax",
     ROW,
     .body = zt_softmax_function_body,
-    .renewed = 13,
+    .redefined_in = 13,
     .kernel = { [ZT_REF] = { .run = hardmax_ref }, [ZT_CUDA] = ON_CUDA },
 };
 const struct zt_op zt_op_softmax_grad = {

@@ -5,8 +5,8 @@
 enum { ROUND = 1 << 16 };
 static const unsigned WHOLE_ROUNDS = ~(ROUND - 1U), ALL_BITS = ~0U;
 
-void zt_barrier_init(struct zt_barrier *g, int size, zt_barrier_impossible *hopeless, const void *with) {
-    *g = (struct zt_barrier){ .size = size, .spins = zt_comm_spins(size), .hopeless = hopeless, .with = with };
+void zt_barrier_init(struct zt_barrier *g, int size, zt_barrier_impossible *impossible, const void *with) {
+    *g = (struct zt_barrier){ .size = size, .spins = zt_comm_spins(size), .impossible = impossible, .with = with };
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->changed, NULL);
 }
@@ -39,15 +39,15 @@ static bool await(struct zt_barrier *g, atomic_uint *word, unsigned bits, unsign
     }
     pthread_mutex_lock(&g->lock);
     atomic_fetch_add(&g->sleepers, 1);
-    bool hopeless = false;
-    while (!has_changed(word, bits, old) && !hopeless) {
-        hopeless = !certain && g->hopeless(g->with, peer);
-        if (!hopeless)
+    bool impossible = false;
+    while (!has_changed(word, bits, old) && !impossible) {
+        impossible = !certain && g->impossible(g->with, peer);
+        if (!impossible)
             pthread_cond_wait(&g->changed, &g->lock);
     }
     atomic_fetch_sub(&g->sleepers, 1);
     pthread_mutex_unlock(&g->lock);
-    return !hopeless;
+    return !impossible;
 }
 
 void zt_barrier_arrive(struct zt_barrier *g, unsigned *came) {

@@ -1,10 +1,10 @@
-/* Where threads wait for each other: at a barrier that a thread may give up, and for counts that others raise.
+/* Synchronisation of threads: a barrier that a thread may leave, and counters that other threads increment.
  *
- * A wait spins for some microseconds, then says that it sleeps, looks once more, and sleeps: there may be more threads
- * than cores. Nobody takes the lock to wake threads of which none sleeps.
+ * A wait spins for some microseconds, then registers as a sleeper, checks once more, and sleeps, since there may be
+ * more threads than cores. Threads that wake others take the lock only if there are sleepers.
  *
- * A thread that gives up a barrier takes its arrival back in one step, which only works while the round is not
- * complete: all pass or none does. */
+ * A thread that withdraws from a barrier revokes its arrival in one atomic step, which fails once the round is
+ * complete: either all threads pass or none does. */
 #ifndef ZT_PARALLEL_COMM_BARRIER_H
 #define ZT_PARALLEL_COMM_BARRIER_H
 
@@ -12,41 +12,43 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Whether what a thread waits for can no longer happen, for good: that `peer` raises a count, or with ZT_BARRIER_ALL
- * that a round is completed. Asked under the lock; who changes the answer rouses those that sleep. */
+/* Whether the awaited event has become impossible: that `peer` increments a counter, or (ZT_BARRIER_ALL) that a round
+ * completes. Called with the lock held; zt_barrier_wake() must follow every change of the answer. */
 typedef bool zt_barrier_impossible(const void *with, int peer);
 enum { ZT_BARRIER_ALL = -1 };
 
 struct zt_barrier {
     int size, spins;
-    atomic_uint round;   /* rounds completed and, in the low half, threads that have arrived at the present one */
-    atomic_int sleepers; /* waits that may sleep */
+    atomic_uint round;   /* completed rounds and, in the low half, threads that have arrived at the current one */
+    atomic_int sleepers; /* waits that may be asleep */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    zt_barrier_impossible *hopeless;
-    const void *with;
+    zt_barrier_impossible *impossible;
+    const void *with; /* first argument of `impossible` */
 };
 
-/* For `size` threads, fewer than 65,536. `with` goes to `hopeless`. */
-void zt_barrier_init(struct zt_barrier *g, int size, zt_barrier_impossible *hopeless, const void *with);
+/* For `size` threads, fewer than 65,536. */
+void zt_barrier_init(struct zt_barrier *g, int size, zt_barrier_impossible *impossible, const void *with);
 void zt_barrier_finish(struct zt_barrier *g);
-/* Whoever sleeps looks again. */
+/* Wakes all sleepers, which then check their condition again. */
 void zt_barrier_wake(struct zt_barrier *g);
 
 /* ---- rounds: a barrier in two halves ---- */
 
-/* *came is what the other functions know the round by. */
+/* Arrives at the current round. *came identifies the round for the functions below. */
 void zt_barrier_arrive(struct zt_barrier *g, unsigned *came);
 bool zt_barrier_is_complete(struct zt_barrier *g, unsigned came);
-/* Waits for it; false where that is hopeless, which it is not where it is `certain` that all come. */
+/* Waits until the round is complete; false if that has become impossible. `certain`: all threads are known to arrive,
+ * so `impossible` is not called. */
 bool zt_barrier_wait(struct zt_barrier *g, unsigned came, bool certain);
-/* As if this thread had not come; false where the round is complete. */
+/* Revokes this thread's arrival; false if the round is complete. */
 bool zt_barrier_withdraw(struct zt_barrier *g, unsigned came);
 
-/* ---- counts, which only grow ---- */
+/* ---- counters, which only grow ---- */
 
+/* Increments *count and wakes its waiters. */
 void zt_barrier_count(struct zt_barrier *g, atomic_uint *count);
-/* Until *count is no longer `old`; false where that is hopeless. */
+/* Waits until *count differs from `old`; false if `peer` can no longer increment it. */
 bool zt_barrier_await(struct zt_barrier *g, atomic_uint *count, unsigned old, int peer);
 
 #endif

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The system may give a socket that dials a port of its own host this very port: then it is connected to itself. */
+/* A socket that connects to a port of its own host may be assigned the same local port: then it is connected to itself.
+ */
 static bool is_own_echo(int fd) {
     struct sockaddr_storage here = { 0 }, there = { 0 };
     socklen_t a = sizeof here, b = sizeof there;
@@ -45,7 +46,7 @@ int zt_connect(const char *host, const char *port, int ms) {
     return fd;
 }
 
-bool zt_strided_copy_all(int fd, void *data, size_t bytes, bool sends, double end) {
+bool zt_connection_transfer(int fd, void *data, size_t bytes, bool sends, double end) {
     char *at = data;
     for (double now = zt_now(); bytes && now < end; now = zt_now()) {
         ssize_t n = sends ? send(fd, at, bytes, MSG_NOSIGNAL) : recv(fd, at, bytes, 0);

@@ -1,4 +1,4 @@
-/* Opening a line to a process that listens, and moving bytes of known number over it. */
+/* TCP connections: connecting with a time limit, and transferring a known number of bytes. */
 #ifndef ZT_PARALLEL_COMM_CONNECT_H
 #define ZT_PARALLEL_COMM_CONNECT_H
 
@@ -6,13 +6,14 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* A connected socket, non-blocking, closed on exec and without delay for small frames, to the first address of `host`,
- * in digits, that answers within `ms` milliseconds; -1 where it does not. No name server is asked. */
+/* Connects to the first address of `host` (a numeric address; no name server is used) that answers within `ms`
+ * milliseconds. Returns a non-blocking socket with close-on-exec and TCP_NODELAY; -1: failed. */
 int zt_connect(const char *host, const char *port, int ms);
-/* The same to an address. */
+/* The same for a socket address. */
 int zt_connect_at(const struct sockaddr *to, socklen_t bytes, int ms);
 
-/* Sends or receives all of them on a non-blocking socket. False: the line ended, or `end`, by zt_now(), came. */
-bool zt_strided_copy_all(int fd, void *data, size_t bytes, bool sends, double end);
+/* Sends or receives `bytes` bytes on a non-blocking socket. False: the connection was closed, or `end` (zt_now() time)
+ * has passed. */
+bool zt_connection_transfer(int fd, void *data, size_t bytes, bool sends, double end);
 
 #endif

@@ -39,7 +39,7 @@ static struct count_comm *down(struct zt_comm *c) {
 /* The wrapped one, which tells where the rank is on behalf of this one. */
 static struct zt_comm *inner_of(struct zt_comm *c) {
     struct zt_comm *inner = down(c)->inner;
-    inner->where = c->where;
+    inner->status = c->status;
     return inner;
 }
 
@@ -278,7 +278,7 @@ static const struct zt_comm_api count_api = {
 
 struct zt_comm *zt_comm_count_create(struct zt_comm *inner, struct zt_counts *counts) {
     struct count_comm *c = zt_calloc(1, sizeof *c);
-    c->base = (struct zt_comm){ .api = &count_api, .rank = inner->rank, .size = inner->size, .where = inner->where };
+    c->base = (struct zt_comm){ .api = &count_api, .rank = inner->rank, .size = inner->size, .status = inner->status };
     c->inner = inner;
     c->counts = counts;
     return &c->base;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Two, so that a record sent back to its sender is none. */
+/* Two different texts, so that a record sent back to its sender is invalid. */
 static const char dials[16] = "ztrain dials 2", listens[16] = "ztrain hears 2";
 
 static void prove(unsigned char to[ZT_MAC], const unsigned char *key, const struct zt_hello *h,
@@ -12,10 +12,10 @@ static void prove(unsigned char to[ZT_MAC], const unsigned char *key, const stru
     zt_mac(to, key, "dials", (struct zt_mac_part[]){ { h, sizeof *h }, { c, sizeof *c } }, 2);
 }
 
-static void prove_welcome(unsigned char to[ZT_MAC], const unsigned char *key, const struct zt_hello *h,
-                          const struct zt_challenge *c, const struct zt_welcome *w) {
+static void prove_reply(unsigned char to[ZT_MAC], const unsigned char *key, const struct zt_hello *h,
+                        const struct zt_challenge *c, const struct zt_handshake_reply_record *w) {
     const struct zt_mac_part parts[] = {
-        { h, sizeof *h }, { c, sizeof *c }, { &w->verdict, sizeof w->verdict }, { &w->size, sizeof w->size }
+        { h, sizeof *h }, { c, sizeof *c }, { &w->result, sizeof w->result }, { &w->size, sizeof w->size }
     };
     zt_mac(to, key, "listens", parts, 4);
 }
@@ -25,96 +25,103 @@ void zt_handshake_session(unsigned char to[ZT_MAC], const unsigned char key[ZT_M
     zt_mac(to, key, "session", (struct zt_mac_part[]){ { h, sizeof *h }, { c, sizeof *c } }, 2);
 }
 
-/* ---- who listens ---- */
+/* ---- listening side ---- */
 
-static bool is_for(const struct zt_hello *h, const struct zt_door *d) {
+static bool is_for(const struct zt_hello *h, const struct zt_listener_identity *d) {
     return memcmp(h->magic, dials, sizeof dials) == 0 && h->purpose == (int32_t)d->purpose && h->to == d->rank &&
            (d->makes_job || memcmp(h->job, d->job, ZT_JOB) == 0);
 }
 
-static enum zt_visit_state greet(struct zt_visit *v, const struct zt_door *d) {
+static enum zt_handshake_state make_challenge(struct zt_handshake *v, const struct zt_listener_identity *d) {
     if (!is_for(&v->hello, d))
-        return ZT_VISIT_IMPOSSIBLE;
+        return ZT_HANDSHAKE_MALFORMED;
     memcpy(v->challenge.magic, listens, sizeof listens);
     memcpy(v->challenge.job, d->job, ZT_JOB);
     v->challenge.rank = d->rank;
     v->challenge.size = d->size;
-    return ZT_VISIT_PROOF;
+    return ZT_HANDSHAKE_AWAITS_PROOF;
 }
 
-static enum zt_visit_state judge(const struct zt_visit *v, const struct zt_door *d) {
+static enum zt_handshake_state decide(const struct zt_handshake *v, const struct zt_listener_identity *d) {
     unsigned char wanted[ZT_MAC];
     prove(wanted, d->key, &v->hello, &v->challenge);
-    return zt_mac_equal(wanted, v->proof, ZT_MAC) ? ZT_VISIT_PROVEN : ZT_VISIT_UNPROVEN;
+    return zt_mac_equal(wanted, v->proof, ZT_MAC) ? ZT_HANDSHAKE_PROVEN : ZT_HANDSHAKE_FALSE_PROOF;
 }
 
-static size_t whole(const struct zt_visit *v) {
-    return v->state == ZT_VISIT_HELLO ? sizeof v->hello : v->state == ZT_VISIT_PROOF ? sizeof v->proof : 0;
+static size_t whole(const struct zt_handshake *v) {
+    return v->state == ZT_HANDSHAKE_AWAITS_HELLO   ? sizeof v->hello
+           : v->state == ZT_HANDSHAKE_AWAITS_PROOF ? sizeof v->proof
+                                                   : 0;
 }
 
-size_t zt_visit_wants(const struct zt_visit *v) {
+size_t zt_handshake_missing_bytes(const struct zt_handshake *v) {
     return whole(v) - v->have;
 }
 
-size_t zt_visit_said(const struct zt_visit *v) {
-    return v->have + (v->state == ZT_VISIT_HELLO ? 0 : sizeof v->hello);
+size_t zt_handshake_received_bytes(const struct zt_handshake *v) {
+    return v->have + (v->state == ZT_HANDSHAKE_AWAITS_HELLO ? 0 : sizeof v->hello);
 }
 
-enum zt_visit_state zt_visit_take(struct zt_visit *v, const struct zt_door *d, const void *bytes, size_t count) {
-    unsigned char *record = v->state == ZT_VISIT_HELLO ? (unsigned char *)&v->hello : v->proof;
-    if (count > zt_visit_wants(v))
-        return v->state = ZT_VISIT_IMPOSSIBLE;
+enum zt_handshake_state zt_handshake_receive(struct zt_handshake *v, const struct zt_listener_identity *d,
+                                             const void *bytes, size_t count) {
+    unsigned char *record = v->state == ZT_HANDSHAKE_AWAITS_HELLO ? (unsigned char *)&v->hello : v->proof;
+    if (count > zt_handshake_missing_bytes(v))
+        return v->state = ZT_HANDSHAKE_MALFORMED;
     memcpy(record + v->have, bytes, count);
     v->have += count;
-    if (zt_visit_wants(v) || !whole(v))
+    if (zt_handshake_missing_bytes(v) || !whole(v))
         return v->state;
-    v->state = v->state == ZT_VISIT_HELLO ? greet(v, d) : judge(v, d);
+    v->state = v->state == ZT_HANDSHAKE_AWAITS_HELLO ? make_challenge(v, d) : decide(v, d);
     v->have = 0;
     return v->state;
 }
 
-struct zt_welcome zt_visit_answer(const struct zt_visit *v, const struct zt_door *d, enum zt_handshake_result verdict) {
-    struct zt_welcome w = { .verdict = (int32_t)verdict, .size = verdict == ZT_OTHER_SECRET ? 0 : d->size };
-    if (verdict != ZT_OTHER_SECRET)
-        prove_welcome(w.mac, d->key, &v->hello, &v->challenge, &w);
+struct zt_handshake_reply_record zt_handshake_reply(const struct zt_handshake *v, const struct zt_listener_identity *d,
+                                                    enum zt_handshake_result result) {
+    struct zt_handshake_reply_record w = { .result = (int32_t)result,
+                                           .size = result == ZT_SECRET_MISMATCH ? 0 : d->size };
+    if (result != ZT_SECRET_MISMATCH)
+        prove_reply(w.mac, d->key, &v->hello, &v->challenge, &w);
     return w;
 }
 
-/* ---- who dials ---- */
+/* ---- connecting side ---- */
 
-/* Whoever says nothing of the language in time is not waited for to say more. */
-static enum zt_handshake_result hear_challenge(int fd, struct zt_challenge *c, double end) {
-    if (!zt_strided_copy_all(fd, c->magic, sizeof c->magic, false, end))
-        return ZT_GONE;
+/* Checks the magic before it waits for the rest of the record. */
+static enum zt_handshake_result receive_challenge(int fd, struct zt_challenge *c, double end) {
+    if (!zt_connection_transfer(fd, c->magic, sizeof c->magic, false, end))
+        return ZT_CONNECTION_LOST;
     if (memcmp(c->magic, listens, sizeof listens) != 0)
-        return ZT_NOT_A_LISTENER;
-    return zt_strided_copy_all(fd, (char *)c + sizeof c->magic, sizeof *c - sizeof c->magic, false, end) ? ZT_WELCOME
-                                                                                                         : ZT_GONE;
+        return ZT_PROTOCOL_MISMATCH;
+    return zt_connection_transfer(fd, (char *)c + sizeof c->magic, sizeof *c - sizeof c->magic, false, end)
+               ? ZT_HANDSHAKE_OK
+               : ZT_CONNECTION_LOST;
 }
 
-static enum zt_handshake_result weigh(const struct zt_hello *h, const struct zt_challenge *c, const unsigned char *key,
-                                      const struct zt_welcome *w) {
+static enum zt_handshake_result check_reply(const struct zt_hello *h, const struct zt_challenge *c,
+                                            const unsigned char *key, const struct zt_handshake_reply_record *w) {
     unsigned char wanted[ZT_MAC];
-    if (w->verdict == ZT_OTHER_SECRET)
-        return ZT_OTHER_SECRET;
-    prove_welcome(wanted, key, h, c, w);
+    if (w->result == ZT_SECRET_MISMATCH)
+        return ZT_SECRET_MISMATCH;
+    prove_reply(wanted, key, h, c, w);
     if (!zt_mac_equal(wanted, w->mac, ZT_MAC) || c->rank != h->to)
-        return ZT_LISTENER_NOT_PROVEN;
-    return w->verdict >= ZT_WELCOME && w->verdict <= ZT_NOT_WANTED ? (enum zt_handshake_result)w->verdict
-                                                                   : ZT_NOT_A_LISTENER;
+        return ZT_LISTENER_NOT_AUTHENTICATED;
+    return w->result >= ZT_HANDSHAKE_OK && w->result <= ZT_RANK_NOT_EXPECTED ? (enum zt_handshake_result)w->result
+                                                                             : ZT_PROTOCOL_MISMATCH;
 }
 
 enum zt_handshake_result zt_handshake_connect(int fd, const unsigned char key[ZT_MAC], struct zt_hello *h,
-                                              struct zt_challenge *c, struct zt_welcome *w, double end) {
+                                              struct zt_challenge *c, struct zt_handshake_reply_record *w, double end) {
     unsigned char proof[ZT_MAC];
     memcpy(h->magic, dials, sizeof dials);
-    if (!zt_random(h->nonce, sizeof h->nonce) || !zt_strided_copy_all(fd, h, sizeof *h, true, end))
-        return ZT_GONE;
-    const enum zt_handshake_result heard = hear_challenge(fd, c, end);
-    if (heard != ZT_WELCOME)
+    if (!zt_random(h->nonce, sizeof h->nonce) || !zt_connection_transfer(fd, h, sizeof *h, true, end))
+        return ZT_CONNECTION_LOST;
+    const enum zt_handshake_result heard = receive_challenge(fd, c, end);
+    if (heard != ZT_HANDSHAKE_OK)
         return heard;
     prove(proof, key, h, c);
-    if (!zt_strided_copy_all(fd, proof, sizeof proof, true, end) || !zt_strided_copy_all(fd, w, sizeof *w, false, end))
-        return ZT_GONE;
-    return weigh(h, c, key, w);
+    if (!zt_connection_transfer(fd, proof, sizeof proof, true, end) ||
+        !zt_connection_transfer(fd, w, sizeof *w, false, end))
+        return ZT_CONNECTION_LOST;
+    return check_reply(h, c, key, w);
 }

@@ -312,7 +312,7 @@ static bool shares_gpus(const struct nccl_comm *c) {
            c->lib.ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION(2, 30, 0);
 }
 
-/* Whether every rank is `well` and has a GPU of its own; the reason is of the first rank for which it is otherwise. */
+/* Whether every rank is `well` and has a separate GPU; the error names the first rank for which this is false. */
 static bool agree(struct nccl_comm *c, bool well, struct zt_err *err) {
     int size = c->base.size;
     struct card *cards = zt_calloc((size_t)size, sizeof *cards), *mine = &cards[c->base.rank];
@@ -348,7 +348,7 @@ static bool meet(struct nccl_comm *c, bool well, struct zt_err *err) {
 struct zt_comm *zt_comm_nccl_create(struct zt_device *device, struct zt_comm *staged, struct zt_comm *host,
                                     struct zt_err *err) {
     struct nccl_comm *c = zt_calloc(1, sizeof *c);
-    c->base = (struct zt_comm){ .api = &nccl_api, .rank = host->rank, .size = host->size, .where = host->where };
+    c->base = (struct zt_comm){ .api = &nccl_api, .rank = host->rank, .size = host->size, .status = host->status };
     c->staged = staged;
     c->host = host;
     c->device = device;

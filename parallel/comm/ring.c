@@ -49,8 +49,8 @@ static size_t piece_of(const struct slice *s, size_t at) {
     return at >= s->bytes ? 0 : s->bytes - at < PIECE ? s->bytes - at : PIECE;
 }
 
-/* One step: a slice goes out, another comes in and is added to what is there, or takes its place. An empty slice is an
- * empty message: no rank ends before all have begun. */
+/* One step: sends a slice and receives another one, which is added to the local slice or replaces it. An empty slice is
+ * an empty message, so no rank ends before all have started. */
 static bool step(struct ring_comm *c, const struct slice *out, const struct slice *in, bool add, struct zt_err *err) {
     const struct zt_comm_api *api = c->inner->api;
     int next = wrap(&c->base, c->base.rank + 1), previous = wrap(&c->base, c->base.rank - 1);

@@ -10,7 +10,7 @@
 bool zt_secret_hint(struct zt_err *err) {
     return zt_hint(err, "give all ranks of the job the same random text: " ZT_SECRET_VARIABLE
                         "=$(openssl rand -hex 32), or " ZT_SECRET_FILE_VARIABLE
-                        "=FILE, a file of it that you alone can read");
+                        "=FILE, a file with the text that only you can read");
 }
 
 static bool take_text(struct zt_secret *to, const char *name, const char *text, size_t bytes, struct zt_err *err) {
@@ -34,8 +34,8 @@ static bool check_file(const struct stat *s, const char *path, struct zt_err *er
         return zt_fail(err, ZT_EXIT_CONFIG, ZT_SECRET_FILE_VARIABLE "=%s: belongs to another user", path);
     if (!(s->st_mode & 077))
         return true;
-    zt_fail(err, ZT_EXIT_CONFIG, ZT_SECRET_FILE_VARIABLE "=%s: mode %04o lets other users at the secret", path,
-            (unsigned)s->st_mode & 07777);
+    zt_fail(err, ZT_EXIT_CONFIG, ZT_SECRET_FILE_VARIABLE "=%s: mode %04o lets other users read or change the secret",
+            path, (unsigned)s->st_mode & 07777);
     return zt_hint(err, "chmod 600 %s", path);
 }
 

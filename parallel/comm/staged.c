@@ -24,7 +24,7 @@ struct stage {
     size_t room;
     const char *at; /* what it is a copy of */
     size_t bytes;
-    int users; /* transfers underway; 0: free */
+    int users; /* transfers in progress; 0: free */
 };
 
 struct moving {
@@ -54,7 +54,7 @@ static struct staged_comm *down(struct zt_comm *c) {
 static bool grow(struct staged_comm *c, struct stage *s, size_t bytes, struct zt_err *err) {
     if (s->room >= bytes)
         return true;
-    if (s->room && !c->device->api->synchronize(c->device, err)) /* what it gave may still be on its way */
+    if (s->room && !c->device->api->synchronize(c->device, err)) /* its last copy may still be in transit */
         return false;
     c->device->api->free_host(c->device, s->host, s->room);
     s->room = 0;
@@ -139,7 +139,7 @@ static bool finish(struct staged_comm *c, struct moving *m, struct zt_err *err) 
     return ok;
 }
 
-/* From a failure on, what is underway is the caller's again. */
+/* After a failure the caller owns the data of transfers in progress again. */
 static void forget(struct staged_comm *c) {
     for (struct moving *m = c->moving; m; m = m->next)
         m->outer = NULL;
@@ -289,7 +289,7 @@ static const struct zt_comm_api staged_api = {
 
 struct zt_comm *zt_comm_staged_create(struct zt_comm *inner, struct zt_device *device, bool owns) {
     struct staged_comm *c = zt_calloc(1, sizeof *c);
-    c->base = (struct zt_comm){ .api = &staged_api, .rank = inner->rank, .size = inner->size, .where = inner->where };
+    c->base = (struct zt_comm){ .api = &staged_api, .rank = inner->rank, .size = inner->size, .status = inner->status };
     c->inner = inner;
     c->owns_inner = owns;
     c->device = device;

@@ -52,7 +52,7 @@ struct family {
     pthread_mutex_t lock; /* guards the list; taken before a group's lock, never after */
     struct group *groups;
     atomic_bool aborted; /* set after the two below are written */
-    int failed_rank;     /* in the communicator all splits come from, as are all ranks in messages */
+    int failed_rank;     /* rank in the root communicator, as in messages */
     char why[ZT_ERR_TEXT / 2];
 };
 
@@ -60,10 +60,10 @@ struct group {
     struct family *family;
     struct group *next;
     int size;
-    struct zt_barrier gate; /* its lock guards the three below */
-    int members;            /* ranks that have not destroyed their communicator */
-    bool *left;             /* by rank: destroyed */
-    atomic_int first_left;  /* -1: none; the likely cause when several left; read without the lock too */
+    struct zt_barrier barrier; /* its lock guards the three below */
+    int members;               /* ranks that have not destroyed their communicator */
+    bool *left;                /* by rank: destroyed */
+    atomic_int first_left;     /* -1: none; the likely cause when several left; read without the lock too */
     int *world_rank;
     struct post *posts;
     const void **data;  /* beside the posts, as zt_comm_add_in_rank_order() wants them */
@@ -88,14 +88,14 @@ static struct thread_comm *down(struct zt_comm *c) {
 }
 
 /* By abort, or because who is waited for left. */
-static bool is_hopeless(const void *with, int peer) {
+static bool is_impossible(const void *with, int peer) {
     const struct group *g = with;
     return atomic_load(&g->family->aborted) ||
            (peer == ZT_BARRIER_ALL ? atomic_load(&g->first_left) >= 0 : g->left[peer]);
 }
 
 /* Why it is; returns false. */
-static bool fail_hopeless(const struct group *g, int peer, struct zt_err *err) {
+static bool fail_impossible(const struct group *g, int peer, struct zt_err *err) {
     const struct family *f = g->family;
     if (atomic_load(&f->aborted))
         return zt_fail(err, ZT_EXIT_RANK, "rank %d: %s", f->failed_rank, f->why);
@@ -107,26 +107,26 @@ static bool fail_hopeless(const struct group *g, int peer, struct zt_err *err) {
 static bool is_over(struct group *g, int peer, struct zt_err *err) {
     if (!atomic_load(&g->family->aborted) && atomic_load(&g->first_left) < 0)
         return false;
-    pthread_mutex_lock(&g->gate.lock);
-    const bool hopeless = is_hopeless(g, peer);
-    pthread_mutex_unlock(&g->gate.lock);
-    return hopeless && !fail_hopeless(g, peer, err);
+    pthread_mutex_lock(&g->barrier.lock);
+    const bool impossible = is_impossible(g, peer);
+    pthread_mutex_unlock(&g->barrier.lock);
+    return impossible && !fail_impossible(g, peer, err);
 }
 
 static bool open_meeting(struct group *g, struct zt_err *err) {
     unsigned old;
     if (is_over(g, ZT_BARRIER_ALL, err))
         return false;
-    zt_barrier_arrive(&g->gate, &old);
-    return zt_barrier_wait(&g->gate, old, false) || !zt_barrier_withdraw(&g->gate, old) ||
-           fail_hopeless(g, ZT_BARRIER_ALL, err);
+    zt_barrier_arrive(&g->barrier, &old);
+    return zt_barrier_wait(&g->barrier, old, false) || !zt_barrier_withdraw(&g->barrier, old) ||
+           fail_impossible(g, ZT_BARRIER_ALL, err);
 }
 
 /* All ranks are known to come, and nothing interrupts it. */
 static void close_round(struct group *g) {
     unsigned old;
-    zt_barrier_arrive(&g->gate, &old);
-    zt_barrier_wait(&g->gate, old, true);
+    zt_barrier_arrive(&g->barrier, &old);
+    zt_barrier_wait(&g->barrier, old, true);
 }
 
 /* Every rank finds a post unlike its own, or none does. */
@@ -151,10 +151,10 @@ static bool open_round(struct thread_comm *c, struct post post, const void *data
         return false;
     g->posts[c->base.rank] = post;
     g->data[c->base.rank] = data;
-    const char *before = zt_rank_status_enter(c->base.where, post.function);
+    const char *before = zt_rank_status_enter(c->base.status, post.function);
     if (!open_meeting(g, err))
         return false;
-    zt_rank_status_leave(c->base.where, before);
+    zt_rank_status_leave(c->base.status, before);
     if (posts_agree(g, c->base.rank, err))
         return true;
     close_round(g);
@@ -162,7 +162,7 @@ static bool open_round(struct thread_comm *c, struct post post, const void *data
 }
 
 static bool is_aborted(struct group *g, struct zt_err *err) {
-    return atomic_load(&g->family->aborted) && !fail_hopeless(g, ZT_BARRIER_ALL, err);
+    return atomic_load(&g->family->aborted) && !fail_impossible(g, ZT_BARRIER_ALL, err);
 }
 
 /* What a rank does between open and close. */
@@ -198,10 +198,10 @@ static void drop_first(struct thread_comm *c) {
 static void drop_all(struct thread_comm *c) {
     struct group *g = c->group;
     const struct zt_transfer *t = c->queue.first;
-    if (t && t->row.phase == OPENING && !zt_barrier_withdraw(&g->gate, t->row.came))
+    if (t && t->row.phase == OPENING && !zt_barrier_withdraw(&g->barrier, t->row.came))
         close_round(g);
     else if (t && t->row.phase == CLOSING)
-        zt_barrier_wait(&g->gate, t->row.came, true);
+        zt_barrier_wait(&g->barrier, t->row.came, true);
     c->queue.first = NULL;
 }
 
@@ -218,11 +218,11 @@ static bool advance(struct thread_comm *c, struct zt_err *err) {
         g->data[c->base.rank] = t->data;
         if (is_over(g, ZT_BARRIER_ALL, err))
             return false;
-        zt_barrier_arrive(&g->gate, &t->row.came);
+        zt_barrier_arrive(&g->barrier, &t->row.came);
         t->row.phase = OPENING;
         return true;
     case OPENING:
-        if (!zt_barrier_is_complete(&g->gate, t->row.came))
+        if (!zt_barrier_is_complete(&g->barrier, t->row.came))
             return is_aborted(g, err) && false;
         if (!posts_agree(g, c->base.rank, err)) {
             close_round(g);
@@ -231,10 +231,10 @@ static bool advance(struct thread_comm *c, struct zt_err *err) {
         }
         transfers[t->kind].work(c, t);
         t->row.phase = CLOSING;
-        zt_barrier_arrive(&g->gate, &t->row.came);
+        zt_barrier_arrive(&g->barrier, &t->row.came);
         return true;
     case CLOSING:
-        if (!zt_barrier_is_complete(&g->gate, t->row.came))
+        if (!zt_barrier_is_complete(&g->barrier, t->row.came))
             return false;
         drop_first(c);
         return t->done = true;
@@ -269,23 +269,23 @@ static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
     struct group *g = c->group;
     if (!thread_poll(base, err))
         return false;
-    const char *before = zt_rank_status_enter(base->where, transfers[t->kind].name);
+    const char *before = zt_rank_status_enter(base->status, transfers[t->kind].name);
     while (!t->done) {
         if (!c->queue.first)
             return zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
         bool opening = c->queue.first->row.phase == OPENING;
-        if (!zt_barrier_wait(&g->gate, c->queue.first->row.came, !opening)) {
+        if (!zt_barrier_wait(&g->barrier, c->queue.first->row.came, !opening)) {
             drop_all(c);
-            return fail_hopeless(g, ZT_BARRIER_ALL, err);
+            return fail_impossible(g, ZT_BARRIER_ALL, err);
         }
         if (!thread_poll(base, err))
             return false;
     }
-    zt_rank_status_leave(base->where, before);
+    zt_rank_status_leave(base->status, before);
     return true;
 }
 
-/* Every other collective begins with nothing underway. */
+/* All other collectives first complete the transfers in progress. */
 static bool end_transfers(struct thread_comm *c, struct zt_err *err) {
     return !c->queue.first || thread_wait(&c->base, c->queue.last, err);
 }
@@ -342,17 +342,17 @@ static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, in
         return false;
     struct ring *ring = ring_of(g, base->rank, to);
     unsigned sent = atomic_load(&ring->sent);
-    const char *before = zt_rank_status_enter(base->where, "send");
-    if (!zt_barrier_await(&g->gate, &ring->received, sent - ZT_COMM_BUFFERED, to))
-        return fail_hopeless(g, to, err);
-    zt_rank_status_leave(base->where, before);
+    const char *before = zt_rank_status_enter(base->status, "send");
+    if (!zt_barrier_await(&g->barrier, &ring->received, sent - ZT_COMM_BUFFERED, to))
+        return fail_impossible(g, to, err);
+    zt_rank_status_leave(base->status, before);
     struct message *m = &ring->slots[sent % ZT_COMM_BUFFERED];
     if (!zt_block_reserve(&m->data, &m->room, bytes, "message buffer", err)) /* slots keep their memory */
         return false;
     if (bytes)
         memcpy(m->data, data, bytes);
     m->bytes = bytes;
-    zt_barrier_count(&g->gate, &ring->sent);
+    zt_barrier_count(&g->barrier, &ring->sent);
     return true;
 }
 
@@ -363,17 +363,17 @@ static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from
         return false;
     struct ring *ring = ring_of(g, from, base->rank);
     unsigned received = atomic_load(&ring->received);
-    const char *before = zt_rank_status_enter(base->where, "recv");
-    if (!zt_barrier_await(&g->gate, &ring->sent, received, from))
-        return fail_hopeless(g, from, err);
-    zt_rank_status_leave(base->where, before);
+    const char *before = zt_rank_status_enter(base->status, "recv");
+    if (!zt_barrier_await(&g->barrier, &ring->sent, received, from))
+        return fail_impossible(g, from, err);
+    zt_rank_status_leave(base->status, before);
     const struct message *m = &ring->slots[received % ZT_COMM_BUFFERED];
     if (m->bytes != bytes)
         return zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", g->world_rank[from],
                        m->bytes, g->world_rank[base->rank], bytes);
     if (bytes)
         memcpy(data, m->data, bytes);
-    zt_barrier_count(&g->gate, &ring->received);
+    zt_barrier_count(&g->barrier, &ring->received);
     return true;
 }
 
@@ -382,7 +382,7 @@ static void group_destroy(struct group *g) {
         for (int k = 0; k < ZT_COMM_BUFFERED; k++)
             zt_block_destroy(g->rings[i].slots[k].data, g->rings[i].slots[k].room);
     zt_block_destroy(g->rings, g->rings_bytes);
-    zt_barrier_finish(&g->gate);
+    zt_barrier_finish(&g->barrier);
     free(g->data);
     free(g->posts);
     free(g->world_rank);
@@ -400,7 +400,7 @@ static struct group *group_create(struct family *family, int size, struct zt_err
     *g = (struct group){
         .family = family, .size = size, .members = size, .rings = rings, .rings_bytes = rings_bytes, .first_left = -1
     };
-    zt_barrier_init(&g->gate, size, is_hopeless, g);
+    zt_barrier_init(&g->barrier, size, is_impossible, g);
     g->left = zt_calloc((size_t)size, sizeof *g->left);
     g->world_rank = zt_calloc((size_t)size, sizeof *g->world_rank);
     g->posts = zt_calloc((size_t)size, sizeof *g->posts);
@@ -474,7 +474,7 @@ static void thread_abort(struct zt_comm *base, const char *why) {
         atomic_store(&f->aborted, true);
     }
     for (struct group *g = f->groups; g; g = g->next)
-        zt_barrier_wake(&g->gate);
+        zt_barrier_wake(&g->barrier);
     pthread_mutex_unlock(&f->lock);
     drop_all(down(base));
 }
@@ -484,13 +484,13 @@ static void thread_destroy(struct zt_comm *base) {
         return;
     struct group *g = down(base)->group;
     drop_all(down(base));
-    pthread_mutex_lock(&g->gate.lock);
+    pthread_mutex_lock(&g->barrier.lock);
     g->left[base->rank] = true;
     if (atomic_load(&g->first_left) < 0)
         atomic_store(&g->first_left, base->rank);
     bool last = --g->members == 0;
-    pthread_cond_broadcast(&g->gate.changed);
-    pthread_mutex_unlock(&g->gate.lock);
+    pthread_cond_broadcast(&g->barrier.changed);
+    pthread_mutex_unlock(&g->barrier.lock);
     free(base);
     if (!last)
         return;

@@ -1,4 +1,4 @@
-/* Which cores a rank computes on: ranks of one host share what their processes may use. */
+/* Core affinity: the cores of each rank when several ranks share a host. */
 #ifndef ZT_PARALLEL_LAUNCH_CORES_H
 #define ZT_PARALLEL_LAUNCH_CORES_H
 
@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The cores of the `index`-th of `ranks` ranks that may all use `whole`: an equal, contiguous share of them. Cores that
- * do not divide go to none. False, and nothing in *share, where a rank would have fewer cores than `threads`. */
+/* Divides the cores `whole` into `ranks` equal contiguous shares and returns share `index`; a remainder stays unused.
+ * False, with *share empty: a share has fewer cores than `threads`. */
 bool zt_cores_share(const cpu_set_t *whole, int index, int ranks, int threads, cpu_set_t *share);
-/* "0-3,8", cut off where there is no room. */
+/* Writes a list such as "0-3,8", truncated to `room` bytes. */
 void zt_cores_print(const cpu_set_t *cores, char *to, size_t room);
 
 #endif

@@ -46,7 +46,7 @@ static bool read_row(const struct row *row, struct zt_launched *to, bool *there,
            zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%d, but %s=%d", row->rank, to->rank, row->size, to->size);
 }
 
-/* torchrun's RANK and WORLD_SIZE come together; either may stand for something else where no MASTER_ is beside it. */
+/* torchrun sets RANK and WORLD_SIZE together; without MASTER_ variables they may have another meaning. */
 static bool check_pair(struct zt_err *err) {
     const char *rank = getenv("RANK"), *size = getenv("WORLD_SIZE");
     if (!rank == !size || !(getenv("MASTER_ADDR") || getenv("MASTER_PORT")))

@@ -38,7 +38,7 @@ struct beat {
 };
 
 struct zt_heartbeat {
-    struct zt_rank_status *where;
+    struct zt_rank_status *status;
     int rank, fd, wake; /* wake: an eventfd that ends the thread */
     bool six;           /* the socket is IPv6's, and both kinds'; else IPv4's */
     struct card own, next;
@@ -99,8 +99,8 @@ static void hear(struct zt_heartbeat *p, double now) {
 /* What this rank waits for ends with the same error; it may be in nothing that waits for ranks. */
 static void end_process(const struct zt_heartbeat *p) {
     struct zt_err err = { 0 };
-    zt_comm_missed(p->where, &err);
-    snprintf(err.place, sizeof err.place, "%s", p->where->place);
+    zt_comm_missed(p->status, &err);
+    snprintf(err.place, sizeof err.place, "%s", p->status->place);
     zt_err_print(&err, stderr);
     _exit(ZT_EXIT_RANK);
 }
@@ -111,7 +111,7 @@ static void look(struct zt_heartbeat *p, double now) {
     if (p->missed_since > 0 || p->heard == 0 || p->left || now - p->heard < silent_s)
         return;
     p->missed_since = now;
-    atomic_store(&p->where->missed, &p->before);
+    atomic_store(&p->status->missed, &p->before);
 }
 
 static void *serve(void *arg) {
@@ -164,10 +164,10 @@ static void finish(struct zt_heartbeat *p) {
     free(p);
 }
 
-bool zt_heartbeat_start(struct zt_heartbeat **to, struct zt_comm *world, struct zt_rank_status *where,
+bool zt_heartbeat_start(struct zt_heartbeat **to, struct zt_comm *world, struct zt_rank_status *status,
                         struct zt_err *err) {
     struct zt_heartbeat *p = zt_calloc(1, sizeof *p);
-    *p = (struct zt_heartbeat){ .where = where,
+    *p = (struct zt_heartbeat){ .status = status,
                                 .rank = world->rank,
                                 .before.rank = (world->rank + world->size - 1) % world->size };
     *to = NULL;
@@ -186,7 +186,7 @@ bool zt_heartbeat_start(struct zt_heartbeat **to, struct zt_comm *world, struct 
         return true;
     }
     finish(p);
-    return zt_fail(err, ZT_EXIT_RUN, "rank %d: no signs of life for the other ranks: %s", world->rank, strerror(why));
+    return zt_fail(err, ZT_EXIT_RUN, "rank %d: cannot start the heartbeat: %s", world->rank, strerror(why));
 }
 
 void zt_heartbeat_stop(struct zt_heartbeat *p) {
@@ -196,6 +196,6 @@ void zt_heartbeat_stop(struct zt_heartbeat *p) {
     pthread_join(p->thread, NULL);
     for (int i = 0; i < GOODBYES; i++)
         tell(p, true);
-    atomic_store(&p->where->missed, NULL);
+    atomic_store(&p->status->missed, NULL);
     finish(p);
 }

@@ -1,13 +1,14 @@
-/* Signs of life between ranks that have no parent of ours (supervisor_channel.h): below a foreign mpirun or srun, or
- * started one by one. Launchers and the ends of lines tell of ranks that died, nobody of one that is stopped.
+/* Heartbeat between ranks without a ztrain parent (supervisor_channel.h): ranks of a separate mpirun or srun, or
+ * started one by one. Closed connections reveal dead ranks but not stopped ones.
  *
- * From a thread of its own each rank sends the next one of the world, the last one the first, a datagram a second, with
- * a rising number and a MAC under a key that the receiver gave out over `world`, and counts how long it has not heard
- * the one before it. After ten seconds it says so in its zt_rank_status, which ends what it waits for; where it is
- * still there five seconds later, it prints that error and ends the process.
+ * A separate thread of each rank sends one datagram a second to the next rank of the world (the last rank to the
+ * first). A datagram has a rising number and a MAC under a key that its receiver has distributed over `world`. The
+ * thread also measures the time since the last datagram of the previous rank. After ten seconds it sets `missed` in its
+ * zt_rank_status, which ends the rank's waits; if the process still runs five seconds later, the thread prints the
+ * error and exits the process.
  *
- * A rank that was never heard is not missed: datagrams may be barred between hosts. Nor does time count in which this
- * process stood still itself: what stops all is a user's doing. */
+ * A rank from which no datagram ever arrived is not reported, since firewalls may block datagrams. Time in which this
+ * process itself was stopped does not count: then a user has stopped the whole job. */
 #ifndef ZT_PARALLEL_LAUNCH_HEARTBEAT_H
 #define ZT_PARALLEL_LAUNCH_HEARTBEAT_H
 
@@ -15,10 +16,10 @@
 
 struct zt_heartbeat;
 
-/* Collective over `world`, of processes, two at least. `where` is this rank's, borrowed. */
-bool zt_heartbeat_start(struct zt_heartbeat **pulse, struct zt_comm *world, struct zt_rank_status *where,
+/* Collective over `world`, whose ranks are at least two processes. `status` is this rank's, borrowed. */
+bool zt_heartbeat_start(struct zt_heartbeat **heartbeat, struct zt_comm *world, struct zt_rank_status *status,
                         struct zt_err *err);
-/* Says goodbye: from here on nobody misses this rank. NULL is harmless. */
-void zt_heartbeat_stop(struct zt_heartbeat *pulse);
+/* Sends a goodbye, after which no rank reports this one as missing, and frees. NULL is harmless. */
+void zt_heartbeat_stop(struct zt_heartbeat *heartbeat);
 
 #endif

@@ -74,7 +74,7 @@ static bool read_line(struct reader *r, const char *at, size_t length) {
         return zt_fail(r->err, ZT_EXIT_CONFIG, "%s:%d: \"%.*s\", wants a host and its slots, as: worker-1 slots=4",
                        r->name, r->line, (int)(length < 80 ? length : 80), at);
     if (find(r->at, r->count, at, name))
-        return zt_fail(r->err, ZT_EXIT_CONFIG, "%s:%d: host %.*s stands here twice", r->name, r->line, (int)name, at);
+        return zt_fail(r->err, ZT_EXIT_CONFIG, "%s:%d: host %.*s is listed twice", r->name, r->line, (int)name, at);
     if (r->count == MOST_HOSTS)
         return zt_fail(r->err, ZT_EXIT_CONFIG, "%s:%d: more than %d hosts", r->name, r->line, MOST_HOSTS);
     char *copy = zt_arena_alloc(r->arena, name + 1);
@@ -90,8 +90,8 @@ static bool apply(struct reader *r, const char *option, const char *part, size_t
     size_t name = colon ? (size_t)(colon - part) : length;
     struct zt_host *host = find(r->at, r->count, part, name);
     if (!host)
-        return zt_fail(r->err, ZT_EXIT_CONFIG, "--%s: host \"%.*s\" does not stand in %s", option,
-                       (int)(name < 80 ? name : 80), part, r->name);
+        return zt_fail(r->err, ZT_EXIT_CONFIG, "--%s: host \"%.*s\" is not in %s", option, (int)(name < 80 ? name : 80),
+                       part, r->name);
     for (int i = 0; !colon && i < host->slots; i++)
         host->taken[i] = to;
     if (!colon)
@@ -134,9 +134,13 @@ static void keep_taken(struct reader *r, struct zt_hosts *hosts) {
     }
 }
 
-bool zt_hostfile_parse(struct zt_arena *arena, const char *text, size_t bytes, const char *name, const char *include,
+bool zt_hostfile_parse(struct zt_arena *arena, const struct zt_hostfile_text *file, const char *include,
                        const char *exclude, struct zt_hosts *hosts, struct zt_err *err) {
-    struct reader r = { .arena = arena, .name = name, .err = err, .at = ZT_NEW_N(arena, struct zt_host, MOST_HOSTS) };
+    const char *text = file->at;
+    const size_t bytes = file->bytes;
+    struct reader r = {
+        .arena = arena, .name = file->name, .err = err, .at = ZT_NEW_N(arena, struct zt_host, MOST_HOSTS)
+    };
     bool ok = true;
     for (size_t at = 0; at < bytes;) {
         const char *end = memchr(text + at, '\n', bytes - at);
@@ -153,7 +157,7 @@ bool zt_hostfile_parse(struct zt_arena *arena, const char *text, size_t bytes, c
         (exclude && !filter(&r, "exclude", exclude, false)))
         return false;
     keep_taken(&r, hosts);
-    return hosts->ranks > 0 || zt_fail(err, ZT_EXIT_CONFIG, "%s: no slot is left to run on", name);
+    return hosts->ranks > 0 || zt_fail(err, ZT_EXIT_CONFIG, "%s: no slot is left for a rank", file->name);
 }
 
 bool zt_hostfile_read(struct zt_arena *arena, const char *path, const char *include, const char *exclude,
@@ -161,8 +165,10 @@ bool zt_hostfile_read(struct zt_arena *arena, const char *path, const char *incl
     struct zt_file_map map;
     if (!zt_file_map(&map, path, ZT_EXIT_CONFIG, err))
         return false;
-    bool ok = map.size <= MOST_BYTES || zt_fail(err, ZT_EXIT_CONFIG, "%s: %zu bytes are no hostfile", path, map.size);
-    ok = ok && zt_hostfile_parse(arena, (const char *)map.data, map.size, path, include, exclude, hosts, err);
+    bool ok = map.size <= MOST_BYTES ||
+              zt_fail(err, ZT_EXIT_CONFIG, "%s: %zu bytes are too large for a hostfile", path, map.size);
+    ok = ok && zt_hostfile_parse(arena, &(struct zt_hostfile_text){ (const char *)map.data, map.size, path }, include,
+                                 exclude, hosts, err);
     return zt_file_close(&map, ok, err);
 }
 

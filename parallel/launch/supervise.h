@@ -1,19 +1,19 @@
-/* The parent of ranks as processes: starts them through mpirun, passes on what rank 0 says, hears signs of life from
- * all, ends all when one is lost, and says in one message what happened (contract.md, "Failure").
+/* The parent process of ranks: starts them through mpirun, prints the output of rank 0, monitors all ranks, ends all
+ * ranks when one is lost, and reports the cause in one message.
  *
- * Ranks connect to a socket of the parent (control_protocol.h). What becomes of a rank:
+ * Ranks connect to a socket of the parent (control_protocol.h). The outcome of a rank:
  *
- *     goodbye with 0                  done
- *     an error of its own             the run's error, with its code; one that only says that another failed counts
- *                                     where there is no other
- *     end of file without goodbye     lost: code 5, with where it was
- *     five silent seconds             stopped: code 5
- *     no connection, fifteen seconds  stopped: code 5; counted from the last one of another rank, since how long mpirun
- *                                     takes to reach its hosts is nobody's fault
+ *     GOODBYE with code 0             done
+ *     ERROR frame                     the run's error, with its exit code; an error that only reports another rank's
+ *                                     failure counts if there is no other
+ *     end of file without GOODBYE     lost: exit code 5, with the rank's last status
+ *     no frame for five seconds       stopped: exit code 5
+ *     no connection for 15 seconds    stopped: exit code 5; measured from the last connection of another rank, since
+ *                                     mpirun may need any time to reach its hosts
  *
- * After the first that is not done the others are asked where they are, told to quit, and what is left is killed: by
- * the parent on this host, by mpirun's daemons on others. What is left ten seconds after all ranks were done is killed
- * too. */
+ * After the first outcome other than done, the parent requests the status of the other ranks and tells them to quit.
+ * Remaining processes are killed, by the parent on this host and by mpirun's daemons on other hosts. Processes that
+ * remain ten seconds after all ranks are done are killed too. */
 #ifndef ZT_PARALLEL_LAUNCH_SUPERVISE_H
 #define ZT_PARALLEL_LAUNCH_SUPERVISE_H
 
@@ -21,15 +21,15 @@
 
 struct zt_supervise {
     int ranks;
-    const char *hosts; /* for mpirun's --host: "a:2,b:1"; NULL: all on this host */
-    char *const *argv; /* of the ranks, NULL-terminated; argv[0] is replaced by this program's own path */
-    /* Folders in which the unfinished files (*.tmp-PID) of killed ranks are removed; ends with NULL. */
+    const char *hosts; /* value of mpirun's --host, such as "a:2,b:1"; NULL: this host only */
+    char *const *argv; /* arguments of the ranks, NULL-terminated; argv[0] is replaced by this program's path */
+    /* Folders from which temporary files (*.tmp-PID) of killed ranks are removed; NULL-terminated. */
     const char *const *clean;
 };
 
-/* Runs to the end of all ranks and of mpirun. False with an error, or, where the ranks agreed to stop, with err->code
- * alone: 128 + signal. SIGINT, SIGTERM, SIGHUP and SIGUSR1 go to the ranks, unless this
- * process was started to ignore them; a second one of the first three ends the ranks at once. */
+/* Returns when all ranks and mpirun have ended. False with an error, or, if the ranks stopped at a signal, with only
+ * err->code set: 128 + signal. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are forwarded to the ranks, unless this process was
+ * started with the signal ignored; a second SIGINT, SIGTERM or SIGHUP ends the ranks at once. */
 bool zt_supervise(const struct zt_supervise *job, struct zt_err *err);
 
 #endif

@@ -64,7 +64,7 @@ bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct z
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(p->token + 2 * i, 3, "%02x", random[i]);
     zt_mac_key(p->key, p->token, ZT_CONTROL_TOKEN);
-    p->door = (struct zt_door){
+    p->identity = (struct zt_listener_identity){
         .key = p->key, .purpose = ZT_PURPOSE_PARENT, .rank = ZT_PARENT_RANK, .size = p->job->ranks, .makes_job = true
     };
     if (p->job->hosts)
@@ -97,43 +97,44 @@ static void take_text(struct zt_parent *p, int rank, int which, const char *text
 
 /* ---- connections ---- */
 
-static void drop_guest(struct zt_parent *p, int i, bool keep_open) {
+static void drop_connection(struct zt_parent *p, int i, bool keep_open) {
     if (!keep_open)
-        close(p->guests[i]->fd);
-    free(p->guests[i]);
-    p->guests[i] = NULL;
+        close(p->connections[i]->fd);
+    free(p->connections[i]);
+    p->connections[i] = NULL;
 }
 
-/* Gives the connection of a guest who proved to be a rank, and said what the line is for, to that rank. What came
+/* Assigns an authenticated connection, whose hello names its purpose, to its rank. What came
  * behind the hello stays with it. */
-static bool welcome(struct zt_parent *p, struct zt_guest *guest, const void *data, size_t bytes) {
+static bool assign_connection(struct zt_parent *p, struct zt_pending_connection *connection, const void *data,
+                              size_t bytes) {
     struct zt_control_hello hello;
     if (bytes != sizeof hello)
         return false;
     memcpy(&hello, data, sizeof hello);
     zt_control_clean(hello.host, sizeof hello.host);
-    if (hello.rank != guest->visit.hello.from)
+    if (hello.rank != connection->handshake.hello.from)
         return false;
     struct zt_rank_seen *r = &p->ranks[hello.rank];
     int stream = hello.channel - ZT_CONTROL_STDOUT;
     if (stream == 0 || stream == 1) {
         if (r->stream[stream] >= 0)
             return false;
-        r->stream[stream] = guest->fd;
-        take_text(p, hello.rank, stream, (const char *)guest->in.buffer + guest->in.used,
-                  guest->in.have - guest->in.used);
+        r->stream[stream] = connection->fd;
+        take_text(p, hello.rank, stream, (const char *)connection->in.buffer + connection->in.used,
+                  connection->in.have - connection->in.used);
         return true;
     }
     if (hello.channel != ZT_CONTROL_CONTROL || r->state != ZT_RANK_ABSENT)
         return false;
-    r->fd = guest->fd;
+    r->fd = connection->fd;
     r->state = ZT_RANK_RUNNING;
     p->lonely_ms = 0;
     r->pid = hello.pid;
     p->job_number = hello.job;
     r->here = strcmp(hello.host, p->host) == 0;
     r->in = zt_malloc(sizeof *r->in);
-    memcpy(r->in, &guest->in, sizeof *r->in);
+    memcpy(r->in, &connection->in, sizeof *r->in);
     snprintf(r->host, sizeof r->host, "%s", hello.host);
     const int32_t came[] = { p->save ? SIGUSR1 : 0, p->stop_signal };
     for (int i = 0; i < 2; i++)
@@ -146,53 +147,54 @@ static bool send_now(int fd, const void *record, size_t bytes) {
     return send(fd, record, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
 }
 
-/* Takes what has come of the handshake, and answers. False: the guest has to go. */
-static bool shake_hands(struct zt_parent *p, struct zt_guest *guest) {
-    struct zt_visit *v = &guest->visit;
-    const enum zt_visit_state before = v->state;
+/* Takes what has come of the handshake, and answers. False: the connection must be closed. */
+static bool continue_handshake(struct zt_parent *p, struct zt_pending_connection *connection) {
+    struct zt_handshake *v = &connection->handshake;
+    const enum zt_handshake_state before = v->state;
     unsigned char bytes[sizeof(struct zt_hello)];
-    ssize_t n = recv(guest->fd, bytes, zt_visit_wants(v), MSG_DONTWAIT);
+    ssize_t n = recv(connection->fd, bytes, zt_handshake_missing_bytes(v), MSG_DONTWAIT);
     if (n <= 0)
         return n < 0 && (errno == EAGAIN || errno == EINTR);
-    zt_visit_take(v, &p->door, bytes, (size_t)n);
-    if (v->state == before || v->state == ZT_VISIT_IMPOSSIBLE)
+    zt_handshake_receive(v, &p->identity, bytes, (size_t)n);
+    if (v->state == before || v->state == ZT_HANDSHAKE_MALFORMED)
         return v->state == before;
-    if (v->state == ZT_VISIT_PROOF)
-        return send_now(guest->fd, &v->challenge, sizeof v->challenge);
-    enum zt_handshake_result verdict = v->state == ZT_VISIT_UNPROVEN                         ? ZT_OTHER_SECRET
-                                       : v->hello.from < 0 || v->hello.from >= p->job->ranks ? ZT_NOT_WANTED
-                                                                                             : ZT_WELCOME;
-    struct zt_welcome w = zt_visit_answer(v, &p->door, verdict);
-    return send_now(guest->fd, &w, sizeof w) && verdict == ZT_WELCOME;
+    if (v->state == ZT_HANDSHAKE_AWAITS_PROOF)
+        return send_now(connection->fd, &v->challenge, sizeof v->challenge);
+    enum zt_handshake_result result = v->state == ZT_HANDSHAKE_FALSE_PROOF                  ? ZT_SECRET_MISMATCH
+                                      : v->hello.from < 0 || v->hello.from >= p->job->ranks ? ZT_RANK_NOT_EXPECTED
+                                                                                            : ZT_HANDSHAKE_OK;
+    struct zt_handshake_reply_record w = zt_handshake_reply(v, &p->identity, result);
+    return send_now(connection->fd, &w, sizeof w) && result == ZT_HANDSHAKE_OK;
 }
 
-static void take_guest(struct zt_parent *p, int i) {
-    struct zt_guest *guest = p->guests[i];
+static void serve_connection(struct zt_parent *p, int i) {
+    struct zt_pending_connection *connection = p->connections[i];
     const void *data;
     size_t bytes;
     int kind;
-    if (!guest) /* it made room for one that has gone since */
+    if (!connection) /* it was closed to make room for another connection */
         return;
-    if (guest->visit.state != ZT_VISIT_PROVEN) {
-        if (!shake_hands(p, guest))
-            drop_guest(p, i, false);
+    if (connection->handshake.state != ZT_HANDSHAKE_PROVEN) {
+        if (!continue_handshake(p, connection))
+            drop_connection(p, i, false);
         return;
     }
-    bool bad = false, open = zt_control_read(guest->fd, &guest->in);
-    if (zt_control_next(&guest->in, &kind, &data, &bytes, &bad))
-        drop_guest(p, i, kind == ZT_CONTROL_HELLO && welcome(p, guest, data, bytes));
+    bool bad = false, open = zt_control_read(connection->fd, &connection->in);
+    if (zt_control_next(&connection->in, &kind, &data, &bytes, &bad))
+        drop_connection(p, i, kind == ZT_CONTROL_HELLO && assign_connection(p, connection, data, bytes));
     else if (bad || !open)
-        drop_guest(p, i, false);
+        drop_connection(p, i, false);
 }
 
-/* A free chair, else that of the guest who said least, the one longest there among equals. */
+/* A free entry, else the entry of the connection that has sent the fewest bytes, the oldest among equals. */
 static int find_chair(const struct zt_parent *p) {
     int least = 0;
-    for (int i = 0; i < ZT_GUESTS; i++) {
-        const struct zt_guest *a = p->guests[i], *b = p->guests[least];
+    for (int i = 0; i < ZT_PENDING_CONNECTIONS; i++) {
+        const struct zt_pending_connection *a = p->connections[i], *b = p->connections[least];
         if (!a)
             return i;
-        const size_t said = zt_visit_said(&a->visit), before = zt_visit_said(&b->visit);
+        const size_t said = zt_handshake_received_bytes(&a->handshake),
+                     before = zt_handshake_received_bytes(&b->handshake);
         if (said < before || (said == before && a->silent_ms > b->silent_ms))
             least = i;
     }
@@ -201,18 +203,18 @@ static int find_chair(const struct zt_parent *p) {
 
 /* All that wait, up to as many as there are chairs. */
 static void take_connections(struct zt_parent *p) {
-    for (int taken = 0; taken < ZT_GUESTS; taken++) {
+    for (int taken = 0; taken < ZT_PENDING_CONNECTIONS; taken++) {
         int fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC), i = find_chair(p);
         if (fd < 0)
             return;
-        if (p->guests[i])
-            drop_guest(p, i, false);
-        struct zt_guest *guest = p->guests[i] = zt_calloc(1, sizeof *guest);
-        guest->fd = fd;
-        if (zt_random(guest->visit.challenge.nonce, sizeof guest->visit.challenge.nonce))
-            take_guest(p, i);
+        if (p->connections[i])
+            drop_connection(p, i, false);
+        struct zt_pending_connection *connection = p->connections[i] = zt_calloc(1, sizeof *connection);
+        connection->fd = fd;
+        if (zt_random(connection->handshake.challenge.nonce, sizeof connection->handshake.challenge.nonce))
+            serve_connection(p, i);
         else
-            drop_guest(p, i, false);
+            drop_connection(p, i, false);
     }
 }
 
@@ -317,7 +319,7 @@ static void take_signals(struct zt_parent *p) {
 
 /* ---- one round ---- */
 
-enum what { LISTENER, SIGNALS, MPIRUN, GUEST, CONTROL, STREAM };
+enum what { LISTENER, SIGNALS, MPIRUN, PENDING_CONNECTION, CONTROL, STREAM };
 struct source {
     enum what what;
     int index, stream;
@@ -334,9 +336,9 @@ static int list_sources(const struct zt_parent *p, struct pollfd *polled, struct
     POLL(p->listener, LISTENER, 0, 0);
     if (p->mpirun.output >= 0)
         POLL(p->mpirun.output, MPIRUN, 0, 0);
-    for (int i = 0; i < ZT_GUESTS; i++)
-        if (p->guests[i])
-            POLL(p->guests[i]->fd, GUEST, i, 0);
+    for (int i = 0; i < ZT_PENDING_CONNECTIONS; i++)
+        if (p->connections[i])
+            POLL(p->connections[i]->fd, PENDING_CONNECTION, i, 0);
     for (int i = 0; i < p->job->ranks; i++) {
         if (p->ranks[i].fd >= 0)
             POLL(p->ranks[i].fd, CONTROL, i, 0);
@@ -386,13 +388,13 @@ static void count_silence(struct zt_parent *p, int ms) {
             blame(p, i);
         }
     }
-    for (int i = 0; i < ZT_GUESTS; i++)
-        if (p->guests[i] && (p->guests[i]->silent_ms += ms) >= SILENT_MS)
-            drop_guest(p, i, false);
+    for (int i = 0; i < ZT_PENDING_CONNECTIONS; i++)
+        if (p->connections[i] && (p->connections[i]->silent_ms += ms) >= SILENT_MS)
+            drop_connection(p, i, false);
 }
 
 void zt_parent_take(struct zt_parent *p, int ms) {
-    size_t most = 3 + ZT_GUESTS + 3 * (size_t)p->job->ranks;
+    size_t most = 3 + ZT_PENDING_CONNECTIONS + 3 * (size_t)p->job->ranks;
     struct source *from = zt_calloc(most, sizeof *from);
     struct pollfd *polled = zt_calloc(most, sizeof *polled);
     int n = list_sources(p, polled, from);
@@ -406,8 +408,8 @@ void zt_parent_take(struct zt_parent *p, int ms) {
             take_signals(p);
         else if (from[i].what == LISTENER)
             take_connections(p);
-        else if (from[i].what == GUEST)
-            take_guest(p, from[i].index);
+        else if (from[i].what == PENDING_CONNECTION)
+            serve_connection(p, from[i].index);
         else if (from[i].what == CONTROL)
             take_control(p, from[i].index);
         else if (from[i].what == STREAM)
@@ -454,9 +456,9 @@ void zt_parent_finish(struct zt_parent *p) {
         free(p->ranks[i].error);
         free(p->ranks[i].in);
     }
-    for (int i = 0; i < ZT_GUESTS; i++)
-        if (p->guests[i])
-            drop_guest(p, i, false);
+    for (int i = 0; i < ZT_PENDING_CONNECTIONS; i++)
+        if (p->connections[i])
+            drop_connection(p, i, false);
     close_open(p->mpirun.output);
     close_open(p->listener);
     close_open(p->signals);

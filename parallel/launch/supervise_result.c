@@ -16,7 +16,8 @@ static void say_place(const struct zt_parent *p, int rank, char *to, size_t room
     snprintf(to, room, "%.80s%s%.63s", place[0] ? place : plain, r->host[0] ? " on " : "", r->host);
 }
 
-/* The rank whose error is the run's: of the lowest rank that has one of its own, else of the lowest that has one. */
+/* The rank whose error becomes the run's: the lowest rank with an error of its own cause, else the lowest rank with an
+ * error. */
 static int find_error(const struct zt_parent *p) {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < p->job->ranks; i++)
@@ -118,7 +119,7 @@ static void mpirun_line(const struct zt_parent *p, char *to, size_t room) {
     zt_control_clean(to, room);
 }
 
-/* Each waits for all others there, so nobody can say which one holds the others up. */
+/* Each rank waits for all others in MPI_Init, so the cause is unknown. */
 static bool report_mpi(const struct zt_parent *p, struct zt_err *err) {
     char line[200];
     err->place[0] = 0;
@@ -142,7 +143,7 @@ static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err)
     if (r->state == ZT_RANK_STOPPED && !r->in)
         return zt_fail(err, ZT_EXIT_RANK, "stopped (start-up): it has not connected in fifteen seconds");
     if (r->state == ZT_RANK_STOPPED)
-        return zt_fail(err, ZT_EXIT_RANK, "stopped%s: no sign of life for five seconds", where);
+        return zt_fail(err, ZT_EXIT_RANK, "stopped%s: no heartbeat for five seconds", where);
     if (strncmp(line, ZT_ERR_MARK, strlen(ZT_ERR_MARK)) == 0 && number == 0)
         return zt_fail(err, ZT_EXIT_RUN, "%s%s", line + strlen(ZT_ERR_MARK), where);
     if (number)
@@ -151,9 +152,9 @@ static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err)
         snprintf(how, sizeof how, ": it ended with status %d", status);
     zt_fail(err, ZT_EXIT_RANK, "lost%s%s", where, how);
     if (number == SIGKILL)
-        return zt_hint(err, "the system kills processes when its memory runs out: dmesg would say so");
+        return zt_hint(err, "the system kills processes when its memory runs out: dmesg shows whether it did");
     if (rank > 0 && line[0])
-        return zt_hint(err, "its last words: %s", line);
+        return zt_hint(err, "its last output: %s", line);
     if (number == 0 && status < 0)
         mpirun_line(p, line, sizeof line);
     return number == 0 && status < 0 && line[0] ? zt_hint(err, "MPI said: %s", line) : false;

@@ -8,9 +8,9 @@ static void add_pieces(struct zt_flat *f, int t, int rank, int64_t *packed) {
     int64_t to = tensor->offset + tensor->count < last ? tensor->offset + tensor->count : last;
     if (from >= to)
         return;
-    f->kept_pieces[f->kept_piece_count++] =
+    f->persistent_pieces[f->persistent_piece_count++] =
         (struct zt_persistent_piece){ .rank = rank,
-                                      .at = tensor->kept + (from - tensor->offset),
+                                      .at = tensor->persistent + (from - tensor->offset),
                                       .packed_at = *packed,
                                       .shard_at = zt_shard_offset(f, tensor->bucket, rank) + (from - first),
                                       .count = to - from };
@@ -20,19 +20,19 @@ static void add_pieces(struct zt_flat *f, int t, int rank, int64_t *packed) {
 void zt_flat_persistent(struct zt_arena *arena, struct zt_flat *f, int64_t most_elems, int64_t most_together) {
     int tensors = 0;
     for (int t = 0; t < f->tensor_count; t++) {
-        if (f->tensors[t].count > most_elems || f->kept + f->tensors[t].count > most_together)
+        if (f->tensors[t].count > most_elems || f->persistent + f->tensors[t].count > most_together)
             continue;
-        f->tensors[t].kept = f->kept;
-        f->kept += f->tensors[t].count;
+        f->tensors[t].persistent = f->persistent;
+        f->persistent += f->tensors[t].count;
         tensors++;
     }
-    f->kept_pieces = ZT_NEW_N(arena, struct zt_persistent_piece, tensors * f->ranks + 1);
-    f->kept_bound = ZT_NEW_N(arena, int64_t, f->ranks + 1);
+    f->persistent_pieces = ZT_NEW_N(arena, struct zt_persistent_piece, tensors * f->ranks + 1);
+    f->persistent_bound = ZT_NEW_N(arena, int64_t, f->ranks + 1);
     int64_t packed = 0;
     for (int r = 0; r < f->ranks; r++) {
         for (int t = 0; t < f->tensor_count; t++)
-            if (f->tensors[t].kept >= 0)
+            if (f->tensors[t].persistent >= 0)
                 add_pieces(f, t, r, &packed);
-        f->kept_bound[r + 1] = packed;
+        f->persistent_bound[r + 1] = packed;
     }
 }

@@ -12,7 +12,8 @@ static int64_t bucket_size(const struct zt_flat_tensor *tensors, int count, int6
     return largest > total / 16 ? largest : total / 16;
 }
 
-/* A tensor joins the bucket while that stays within `size`; one larger than `size` is a bucket of its own. */
+/* A tensor is added to the bucket while its size stays within `size`; a tensor larger than `size` has a separate
+ * bucket. */
 static void fill_buckets(struct zt_flat *f, int64_t size) {
     int64_t at = 0;
     f->bucket_count = f->own_buckets = f->own_tensors = 0;
@@ -26,7 +27,7 @@ static void fill_buckets(struct zt_flat *f, int64_t size) {
         if (!t->copy)
             f->own_buckets = f->bucket_count;
         t->offset = at;
-        t->kept = -1;
+        t->persistent = -1;
         t->bucket = f->bucket_count - 1;
         at += t->count;
     }

@@ -1,12 +1,12 @@
 /* The forward nodes stand in a line, which is cut into `stages` contiguous ranges. A node that reads a parameter or a
  * running statistic starts a layer; every stage has at least one such node. Where the dearest stage is to be cheap,
- * cuts lie before any node, else before layers:
+ * bounds lie before any node, else before layers:
  *
  *     layers  conv1 relu pool | conv2 relu pool | fc loss        cost 6 1 4 | 8 1 1 | 2 1
  *     2 stages: {conv1 relu pool} {conv2 ...}: 11 and 13         ({conv1 relu} {pool conv2 ...}: 7 and 17)
  *
- * Of all cuts whose dearest stage is within SLACK of the cheapest there is, those over which least travels are taken.
- * Both are found by dynamic programming over cuts, for stages up to a limit that is halved in on. */
+ * Of all bounds whose dearest stage is within SLACK of the cheapest there is, those over which least travels are taken.
+ * Both are found by dynamic programming over bounds, for stages up to a limit that is halved in on. */
 #include "parallel/partition/split.h"
 
 #include "graph/ir/op.h"
@@ -52,7 +52,7 @@ static void find_places(const struct zt_graph *g, int *at) {
     free(from_params);
 }
 
-/* A bias Add behind its MatMul reads a parameter too, but a layer of its own is harmless. */
+/* A bias Add after its MatMul reads a parameter too and starts a layer, which is harmless. */
 static bool reads_weights(const struct zt_graph *g, int node) {
     for (int i = 0; i < g->nodes[node]->in_count; i++)
         if (zt_in(g, node, i) && (zt_in(g, node, i)->trainable || zt_in(g, node, i)->statistic))
@@ -119,8 +119,8 @@ static double weight_by_type(const struct zt_graph *g, int node, const regex_t *
 static const struct method {
     const char *name; /* up to a colon */
     double (*weight)(const struct zt_graph *g, int node, const regex_t *type);
-    bool anywhere; /* cuts before any node; else before layers */
-    bool even;     /* by number of layers, the first stages get what is over (DeepSpeed's partition_uniform) */
+    bool anywhere; /* bounds before any node; else before layers */
+    bool even;     /* by number of layers; the first stages get the remainder (DeepSpeed's partition_uniform) */
 } methods[] = {
     { .name = "best", .weight = weight_by_cost, .anywhere = true },
     { .name = "profile", .weight = weight_by_flops, .anywhere = true },
@@ -141,13 +141,13 @@ static const struct method *find_method(const char *name) {
 
 /* ---- what stages are made of ---- */
 
-/* Stretches of the line between two places where it may be cut. Sums by stretch, [count + 1]: of those before it. */
+/* Ranges between two possible stage bounds. Sums by range, [count + 1]: of those before it. */
 struct stretches {
     int count;
     struct zt_stage_bounds *start;
     int *layers;    /* that start before it */
     double *weight; /* of the nodes before it */
-    double *cross;  /* bytes that travel where it is cut off from what is before it */
+    double *cross;  /* bytes of boundary tensors if a stage starts here */
 };
 
 /* By node: bytes made before it that it or a later one reads. Free with free(). */
@@ -230,7 +230,7 @@ static bool weigh(const struct zt_graph *g, const struct method *method, const c
         sum += own;
     }
     regfree(&type);
-    return sum > 0 || zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\" fits no layer", name);
+    return sum > 0 || zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\" matches no layer", name);
 }
 
 /* ---- where to cut ---- */
@@ -326,8 +326,8 @@ static bool hold_copies(struct zt_graph *g, int stages, struct zt_err *err) {
                 continue;
             if (home >= 0 && g->values[v]->statistic)
                 ok = zt_fail(err, ZT_EXIT_CONFIG,
-                             "pipeline.stages: running statistic \"%s\" is used on stages %d and %d, and a statistic "
-                             "cannot be held twice",
+                             "pipeline.stages: running statistic \"%s\" is used on stages %d and %d; all "
+                             "its uses must be on one stage",
                              g->values[v]->name, home, s);
             else if (home >= 0)
                 copy_for(g, v, s);
@@ -339,9 +339,9 @@ static bool hold_copies(struct zt_graph *g, int stages, struct zt_err *err) {
     return ok && (g->value_count == values || zt_graph_index(g, err));
 }
 
-/* `cuts` between the stages, by the method's weights. */
+/* `bounds` between the stages, by the method's weights. */
 static bool choose(const struct zt_graph *g, const struct line *l, const struct method *method, const char *name,
-                   int stages, struct zt_stage_bounds *cuts, struct zt_err *err) {
+                   int stages, struct zt_stage_bounds *bounds, struct zt_err *err) {
     double *weight = zt_calloc((size_t)g->node_count + 1, sizeof *weight);
     bool ok = weigh(g, method, name, l, weight, err);
     if (ok) {
@@ -352,7 +352,7 @@ static bool choose(const struct zt_graph *g, const struct line *l, const struct 
         else
             cut(&p, stages, method->anywhere ? SLACK : 1, first);
         for (int s = 1; s < stages; s++)
-            cuts[s] = p.start[first[s]];
+            bounds[s] = p.start[first[s]];
         free(first);
         unstretch(&p);
     }
@@ -360,7 +360,7 @@ static bool choose(const struct zt_graph *g, const struct line *l, const struct 
     return ok;
 }
 
-bool zt_split_choose(const struct zt_graph *g, const char *name, int stages, struct zt_stage_bounds *cuts,
+bool zt_split_choose(const struct zt_graph *g, const char *name, int stages, struct zt_stage_bounds *bounds,
                      struct zt_err *err) {
     const struct method *method = find_method(name);
     if (!method)
@@ -369,9 +369,9 @@ bool zt_split_choose(const struct zt_graph *g, const char *name, int stages, str
     bool ok = stages == 1 || stages <= l.layers ||
               zt_fail(err, ZT_EXIT_CONFIG, "pipeline.stages = %d, but the model has only %d layers with parameters",
                       stages, l.layers);
-    cuts[0] = (struct zt_stage_bounds){ 0, 0 };
-    cuts[stages] = (struct zt_stage_bounds){ l.layers, 0 };
-    ok = ok && (stages == 1 || choose(g, &l, method, name, stages, cuts, err));
+    bounds[0] = (struct zt_stage_bounds){ 0, 0 };
+    bounds[stages] = (struct zt_stage_bounds){ l.layers, 0 };
+    ok = ok && (stages == 1 || choose(g, &l, method, name, stages, bounds, err));
     erase(&l);
     return ok;
 }
@@ -380,7 +380,7 @@ static bool is_behind(const struct zt_stage_bounds *here, const struct zt_stage_
     return here->layer > cut->layer || (here->layer == cut->layer && here->nodes >= cut->nodes);
 }
 
-static void set_stages(struct zt_graph *g, const struct line *l, int stages, const struct zt_stage_bounds *cuts) {
+static void set_stages(struct zt_graph *g, const struct line *l, int stages, const struct zt_stage_bounds *bounds) {
     struct zt_stage_bounds here = { -1, 0 };
     int stage = 0;
     for (int n = 0; n < g->node_count; n++) {
@@ -388,7 +388,7 @@ static void set_stages(struct zt_graph *g, const struct line *l, int stages, con
             continue;
         here = l->layer[n] ? (struct zt_stage_bounds){ here.layer + 1, 0 }
                            : (struct zt_stage_bounds){ here.layer, here.nodes + 1 };
-        while (stage < stages - 1 && is_behind(&here, &cuts[stage + 1]))
+        while (stage < stages - 1 && is_behind(&here, &bounds[stage + 1]))
             stage++;
         g->nodes[n]->stage = stage;
     }
@@ -396,16 +396,16 @@ static void set_stages(struct zt_graph *g, const struct line *l, int stages, con
         g->nodes[n]->stage = g->nodes[l->at[n]]->stage;
 }
 
-bool zt_split_apply(struct zt_graph *g, int stages, const struct zt_stage_bounds *cuts, struct zt_err *err) {
+bool zt_split_apply(struct zt_graph *g, int stages, const struct zt_stage_bounds *bounds, struct zt_err *err) {
     if (stages == 1)
         return true;
     struct line l = draw_line(g);
-    bool alike = l.layers == cuts[stages].layer ||
+    bool alike = l.layers == bounds[stages].layer ||
                  zt_fail(err, ZT_EXIT_MODEL,
-                         "pipeline.stages: %d layers with parameters in one batch size or form, %d in another",
-                         cuts[stages].layer, l.layers);
+                         "pipeline.stages: %d layers with parameters for one batch size or graph, %d for another",
+                         bounds[stages].layer, l.layers);
     if (alike)
-        set_stages(g, &l, stages, cuts);
+        set_stages(g, &l, stages, bounds);
     erase(&l);
     return alike && hold_copies(g, stages, err);
 }

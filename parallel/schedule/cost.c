@@ -31,7 +31,7 @@ static double work_seconds(const struct zt_machine *m, const struct zt_graph *g,
     /* light rows without a kernel of the CPU copy: their reference kernels are as fast */
     bool plain = g->nodes[node]->backend == ZT_REF && m->plain_flops > 0 && !(light && !op->kernel[ZT_CPU].run);
     double rate = m->element_flops, move = zt_cost_bytes(g, node) / m->memory_rate;
-    if (op->flops) /* products, and what is counted as them: sums, recurrent cells */
+    if (op->flops) /* products, and nodes that count as products: sums, recurrent cells */
         rate = half ? m->half_flops : op->flags & ZT_OP_WINDOWS ? m->conv_flops : m->product_flops;
     if (plain)
         rate = m->plain_flops;
@@ -100,9 +100,9 @@ static void add_collective(const struct walk *w, const struct zt_command *c) {
                                                   .last_only = c->last_only };
 }
 
-/* All kept tensors in one all-gather. */
+/* All persistent tensors in one all-gather. */
 static void add_keep(const struct walk *w) {
-    int64_t bytes = w->flat->kept * (int64_t)sizeof(float);
+    int64_t bytes = w->flat->persistent * (int64_t)sizeof(float);
     *w->gathered += zt_cost_sent(w->grid->data, bytes);
     w->to->at[w->to->count++] =
         (struct zt_span){ .kind = ZT_SPAN_GATHER, .seconds = zt_cost_half_reduce(w->m, w->grid->data, bytes) };
@@ -113,7 +113,7 @@ static double walk(const struct walk *w, const struct zt_graph *g, const struct 
     for (int i = 0; i < count; i++) {
         if (at[i].kind == ZT_GATHER || at[i].kind == ZT_REDUCE) {
             add_collective(w, &at[i]);
-        } else if (at[i].kind == ZT_KEEP) {
+        } else if (at[i].kind == ZT_GATHER_PERSISTENT) {
             add_keep(w);
         } else if (at[i].kind == ZT_GATHERED || at[i].kind == ZT_REDUCED) {
             w->to->at[w->to->count++] =

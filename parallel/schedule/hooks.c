@@ -12,7 +12,7 @@
  *     overlap, zero2   dw3 REDUCE(b1) dw2 dw1 REDUCED(b1) REDUCE(b0) ... REDUCED(b0)    two buckets in memory
  *     overlap, ddp     dw3 REDUCE(b1) dw2 dw1 REDUCE(b0) REDUCED(b0) REDUCED(b1)        in the gradient block
  *     prefetch         GATHER(b0) GATHER(b1) GATHERED(b0) n1 n2 RELEASE(b0) GATHER(b2) GATHERED(b1) n3 ... */
-#include "parallel/schedule/program.h"
+#include "parallel/schedule/hooks.h"
 
 #include "graph/ir/op.h"
 
@@ -56,7 +56,7 @@ void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const
         /* a view of a parameter is the parameter: its readers use it too */
         for (int i = 0; !derived[n] && i < g->nodes[n]->in_count; i++) {
             int t = g->nodes[n]->in[i] < 0 ? -1 : tensor_of[g->nodes[n]->in[i]];
-            if (t < 0 || flat->tensors[t].kept >= 0)
+            if (t < 0 || flat->tensors[t].persistent >= 0)
                 continue;
             struct zt_bucket_use *u = &use[flat->tensors[t].bucket];
             int phase = g->nodes[n]->phase;

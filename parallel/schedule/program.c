@@ -1,8 +1,11 @@
+#include "parallel/schedule/hooks.h"
+#include "parallel/schedule/stage_graph.h"
 #include "parallel/schedule/program.h"
 
 #include "base/align.h"
 #include "graph/passes/memory.h"
 #include "graph/ir/op.h"
+#include "graph/passes/precision/half_precision.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +17,9 @@ struct layout {
     struct zt_graph *g;
     struct zt_arena *scratch;
     bool *derived, *skipped; /* by node */
-    bool *kept;              /* by value: the executor reads it behind the phase */
+    bool *kept;              /* by value: read after the phase */
     bool *from_params;       /* made from parameters and constants alone */
-    int *parent;             /* whose memory a value takes over: itself, or what it is a view of; followed by root_of */
+    int *parent;             /* the value whose memory a value uses: itself, or the source of its view; see root_of */
     bool *shared;            /* by root: another value takes over its memory */
     int *last;               /* by root: last node that reads it, node_count: the executor does */
     int *gradient_of;        /* by value: of how many parameters it is the gradient */
@@ -77,7 +80,7 @@ static void take_joint(struct zt_program *p, const struct zt_training_graph *joi
 
 /* ---- back ends and layouts ---- */
 
-/* The ids of what others than nodes read. */
+/* The ids of values that are read outside the graph's nodes. */
 struct read {
     int **ids, count;
     int grads; /* the first so many are gradients */
@@ -108,14 +111,14 @@ static struct read read_by_others(struct zt_program *p) {
     return r;
 }
 
-/* Assigns back ends. What others than nodes read comes out plain, and its id follows. */
+/* Assigns back ends. Values read outside the graph's nodes become plain, and their ids are updated. */
 static bool assign(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
     struct read r = read_by_others(p);
     int *values = zt_malloc(((size_t)r.count + 1) * sizeof *values);
     for (int i = 0; i < r.count; i++)
         values[i] = *r.ids[i];
-    bool ok =
-        zt_pass_assign(p->joint.graph, o->table, o->fast, o->threads, o->device, values, r.count, &p->prepared, err);
+    bool ok = zt_pass_assign(p->joint.graph, &(struct zt_assign_options){ o->table, o->fast, o->threads, o->device },
+                             values, r.count, &p->prepared, err);
     for (int i = 0; ok && i < r.count; i++)
         *r.ids[i] = values[i];
     free(values);
@@ -132,33 +135,34 @@ static bool fuse(struct zt_program *p, const struct zt_program_options *o, struc
     for (int i = 0; i < r.count; i++)
         g->outputs[i] = *r.ids[i];
     free(r.ids);
-    return !o->fusion || zt_pass_fuse(g, o->table, o->fusion, 1u << o->fast, NULL, p->joint.fused, err);
+    return !o->fusion ||
+           zt_pass_fuse(g, o->table, &(struct zt_fuse_options){ o->fusion, 1u << o->fast, NULL, p->joint.fused }, err);
 }
 
-/* Behind fusion, so that what runs again is what ran, and in front of layouts and memory. */
+/* After fusion, so that recomputed nodes equal the original ones, and before layouts and memory. */
 static bool recompute(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
     if (!o->recompute || !p->joint.training)
         return true;
     struct read r = read_by_others(p);
     int *keep = zt_malloc(((size_t)r.count + 1) * sizeof *keep), count = 0;
-    for (int i = r.grads; i < r.count; i++) /* gradients are read at once where they are whole */
+    for (int i = r.grads; i < r.count; i++) /* gradients are read as soon as they are complete */
         keep[count++] = *r.ids[i];
-    struct zt_recompute_ends ends = { keep, count, p->joint.grads, p->joint.param_count };
-    bool ok = zt_pass_recompute(p->joint.graph, o->recompute, &ends, &p->recomputed, err);
+    struct zt_graph_roots roots = { keep, count, p->joint.grads, p->joint.param_count };
+    bool ok = zt_pass_recompute(p->joint.graph, o->recompute, &roots, &p->recomputed, err);
     free(keep);
     free(r.ids);
     return ok;
 }
 
-/* ---- who shares memory with whom, and for how long ---- */
+/* ---- sharing of memory, and lifetimes ---- */
 
 static int root_of(const struct layout *l, int value) {
     while (l->parent[value] != value)
-        value = l->parent[value] = l->parent[l->parent[value]]; /* halves the path for whoever comes next */
+        value = l->parent[value] = l->parent[l->parent[value]]; /* path halving */
     return value;
 }
 
-/* Contents that are known now and stay: neither a parameter nor a statistic. */
+/* Constant contents: neither a parameter nor a statistic. */
 static bool is_constant(const struct layout *l, int value) {
     const struct zt_value *v = l->g->values[value];
     return v->data && !v->statistic && !l->from_params[value];
@@ -212,7 +216,7 @@ static void mark_skipped(struct layout *l) {
         const struct zt_node *node = l->g->nodes[n];
         bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
         if (view && l->kept[node->out[0]] && l->o->sharding->parameters && l->from_params[node->in[0]])
-            view = false; /* the gathered parameter is gone by then */
+            view = false; /* the gathered parameter is released by then */
         if (view && is_constant(l, node->in[0]))
             zt_out(l->g, n, 0)->data = zt_in(l->g, n, 0)->data;
         else if (view)
@@ -363,8 +367,8 @@ static void place_parameters(struct layout *l) {
         for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++)
             l->p->place[phase][j->params[t]] =
                 (struct zt_place){ ZT_ACTIVATIONS, l->gathered[phase][tensor->bucket] + in_bucket };
-        if (tensor->kept >= 0)
-            set_place(l, j->params[t], ZT_DERIVED, tensor->kept * (int64_t)sizeof(float));
+        if (tensor->persistent >= 0)
+            set_place(l, j->params[t], ZT_DERIVED, tensor->persistent * (int64_t)sizeof(float));
         if (j->training && l->gradients[t].direct) {
             struct zt_place to = { ZT_GRADIENTS, tensor->offset * (int64_t)sizeof(float) };
             if (l->o->sharding->gradients)
@@ -390,9 +394,9 @@ static void place_fed(struct layout *l) {
 static void place_derived(struct layout *l) {
     struct zt_program *p = l->p;
     p->derive = ZT_NEW_N(p->arena, struct zt_command, l->g->node_count + 2);
-    if (l->o->flat->kept) { /* the tensors, and behind them their pieces as they travel */
-        p->derive[p->derive_count++] = (struct zt_command){ .kind = ZT_KEEP };
-        p->derived_bytes = zt_align_64(2 * l->o->flat->kept * (int64_t)sizeof(float));
+    if (l->o->flat->persistent) { /* the tensors, and behind them their pieces as they travel */
+        p->derive[p->derive_count++] = (struct zt_command){ .kind = ZT_GATHER_PERSISTENT };
+        p->derived_bytes = zt_align_64(2 * l->o->flat->persistent * (int64_t)sizeof(float));
     }
     for (int n = 0; n < l->g->node_count; n++) {
         if (!l->derived[n])
@@ -495,7 +499,7 @@ struct zt_program *zt_program_create(const struct zt_training_graph *joint, cons
     p->stage = o->stage;
     take_joint(p, joint);
     if (p->joint.param_count != o->flat->tensor_count) {
-        zt_fail(err, ZT_EXIT_MODEL, "stage %d has %d parameters in one batch size or form, %d in another", o->stage,
+        zt_fail(err, ZT_EXIT_MODEL, "stage %d has %d parameters for one batch size or graph, %d for another", o->stage,
                 o->flat->tensor_count, p->joint.param_count);
         zt_program_destroy(p);
         return NULL;

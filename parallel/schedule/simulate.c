@@ -12,7 +12,7 @@ struct stage {
     double work;          /* seconds of kernels and collectives until the last backward */
     double *acts, *grads; /* by micro-batch: when the message for this stage has arrived; < 0: not sent */
     double last_backward;
-    double channel; /* when the stage's collectives have had their turn */
+    double channel; /* when the stage's earlier collectives end */
     double *ends;   /* by kind (gather, reduce) and bucket: when the one that was begun last ends */
 };
 
@@ -22,7 +22,7 @@ struct play {
     ZT_VEC(struct zt_event) events;
 };
 
-/* What takes seconds from now on: the stage goes through it, or it goes on `beside` the stage. */
+/* Adds an event of `seconds` starting now. `beside`: the stage continues meanwhile. */
 static double add(struct play *p, int s, enum zt_event_kind kind, int micro_batch, double seconds, bool beside) {
     double start = p->stage[s].now, end = start + seconds;
     if (end > start)
@@ -40,7 +40,7 @@ static void work(struct play *p, int s, enum zt_event_kind kind, int micro_batch
     p->stage[s].work += micro_batch >= 0 ? seconds : 0;
 }
 
-/* Collectives of a stage move one after the other, beside the kernels. */
+/* Collectives of a stage run one after the other, beside the kernels. */
 static void begin(struct play *p, int s, const struct zt_span *span, int micro_batch) {
     struct stage *stage = &p->stage[s];
     bool gather = span->kind == ZT_SPAN_GATHER;
@@ -77,7 +77,7 @@ static void run(struct play *p, int s, const struct zt_spans *spans, enum zt_eve
     }
 }
 
-/* Whether the message is on its way; then the stage has taken it. */
+/* Whether the message was sent; then the stage receives it. */
 static bool take(struct play *p, int s, const double *arrives, double seconds, int micro_batch) {
     struct stage *stage = &p->stage[s];
     if (arrives[micro_batch] < 0)
@@ -89,7 +89,7 @@ static bool take(struct play *p, int s, const double *arrives, double seconds, i
     return true;
 }
 
-/* Without a channel of its own the rank that sends copies the message, and the one that takes it copies it again. */
+/* Without a separate channel both the sending and the receiving rank copy the message. */
 static void send(struct play *p, int s, double *arrives, double seconds, int micro_batch) {
     struct stage *stage = &p->stage[s];
     if (stage->cost->own_channel) {
@@ -100,13 +100,13 @@ static void send(struct play *p, int s, double *arrives, double seconds, int mic
     arrives[micro_batch] = stage->now;
 }
 
-/* False: it has to wait. */
+/* Executes an instruction. False: it must wait. */
 static bool instruct(struct play *p, int s, const struct zt_instruction *i) {
     struct stage *stage = &p->stage[s];
     const struct zt_stage_cost *c = stage->cost;
     switch (i->op) {
     case ZT_DO_LOAD:
-        stage->now += c->load_seconds; /* takes the data; reading waits for nobody */
+        stage->now += c->load_seconds; /* copies the data; reading ahead never delays it */
         return true;
     case ZT_DO_RECV_ACT:
         return take(p, s, stage->acts, stage[-1].cost->send_act_seconds, i->micro_batch);
@@ -157,7 +157,7 @@ static bool instruct(struct play *p, int s, const struct zt_instruction *i) {
     }
 }
 
-/* All stages have the norm before any updates its weights. */
+/* All stages compute the norm before any stage updates its weights. */
 static double meet(const struct play *p) {
     double last = 0;
     for (int s = 0; s < p->stages; s++)
@@ -209,8 +209,8 @@ static void finish(struct play *p, struct zt_arena *arena, struct zt_timeline *t
     to->at = zt_arena_copy(arena, p->events.at, (size_t)p->events.count * sizeof *to->at);
 }
 
-bool zt_simulate(struct zt_arena *arena, int stages, const struct zt_schedule *schedules,
-                 const struct zt_stage_cost *costs, int micro_batches, struct zt_timeline *to, struct zt_err *err) {
+bool zt_simulate(struct zt_arena *arena, const struct zt_simulation *of, struct zt_timeline *to, struct zt_err *err) {
+    const int stages = of->stages, micro_batches = of->micro_batches;
     struct play p = { .stages = stages, .micro_batches = micro_batches };
     p.stage = zt_calloc((size_t)stages, sizeof *p.stage);
     double *arrivals = zt_malloc((size_t)stages * (size_t)micro_batches * 2 * sizeof *arrivals);
@@ -218,16 +218,19 @@ bool zt_simulate(struct zt_arena *arena, int stages, const struct zt_schedule *s
         arrivals[i] = -1;
     int buckets = 0;
     for (int s = 0; s < stages; s++)
-        buckets += 2 * costs[s].buckets;
+        buckets += 2 * of->costs[s].buckets;
     double *ends = zt_calloc((size_t)buckets + 1, sizeof *ends), *ends_at = ends;
     for (int s = 0; s < stages; s++) {
         double *own = arrivals + (size_t)s * (size_t)micro_batches * 2;
-        p.stage[s] = (struct stage){
-            .schedule = &schedules[s], .cost = &costs[s], .acts = own, .grads = own + micro_batches, .ends = ends_at
-        };
-        ends_at += 2 * costs[s].buckets;
+        p.stage[s] = (struct stage){ .schedule = &of->schedules[s],
+                                     .cost = &of->costs[s],
+                                     .acts = own,
+                                     .grads = own + micro_batches,
+                                     .ends = ends_at };
+        ends_at += 2 * of->costs[s].buckets;
     }
-    bool ok = play(&p) || zt_fail(err, ZT_EXIT_RUN, "the instruction lists of the stages wait for each other");
+    bool ok =
+        play(&p) || zt_fail(err, ZT_EXIT_RUN, "deadlock: the instruction lists of the stages wait for each other");
     if (ok)
         finish(&p, arena, to);
     free(ends);

@@ -1,7 +1,9 @@
-/* Plays the instruction lists of all stages against each other with predicted times: what overlaps with what, who waits
- * for whom, how long a step takes. Data-parallel ranks of a stage do the same at the same time, so one of each stage is
- * played. Sends are buffered (comm.h): a stage goes on without its peer, the receiver waits until the message is
- * there. Where messages do not move by themselves, either end is busy with one for half of its time. */
+/* Discrete-event simulation of one optimizer step: plays the instruction lists of all pipeline stages with predicted
+ * times, to find overlap, waiting times and the time of a step.
+ *
+ * Data-parallel ranks of a stage do the same at the same time, so one rank per stage is simulated. Sends are buffered
+ * (comm.h): the sender continues, and the receiver waits for the message. On machines where messages need a rank's
+ * thread (zt_machine.own_channel false), sender and receiver are each busy for half of the message's time. */
 #ifndef ZT_PARALLEL_SCHEDULE_SIMULATE_H
 #define ZT_PARALLEL_SCHEDULE_SIMULATE_H
 
@@ -12,7 +14,7 @@ enum zt_event_kind {
     ZT_EVENT_FORWARD,
     ZT_EVENT_BACKWARD,
     ZT_EVENT_SEND,
-    ZT_EVENT_RECV, /* waiting for and taking a message */
+    ZT_EVENT_RECV, /* waiting for a message and receiving it */
     ZT_EVENT_GATHER,
     ZT_EVENT_REDUCE,
     ZT_EVENT_UPDATE,
@@ -20,23 +22,30 @@ enum zt_event_kind {
 };
 struct zt_event {
     enum zt_event_kind kind;
-    int stage, micro_batch; /* -1: of the whole step */
-    double start, end;      /* seconds from the step's begin */
-    bool beside;            /* while the stage does other things: a send, a collective underway */
+    int stage, micro_batch; /* micro_batch -1: of the whole step */
+    double start, end;      /* seconds since the start of the step */
+    bool beside;            /* overlaps with other work of the stage: a send, or a collective in progress */
 };
 
 struct zt_timeline {
     struct zt_event *at;
     int count;
     double seconds; /* of the step */
-    double bubble; /* share of the stages' time until the last backward ends in which no kernel and no collective ran */
+    double bubble; /* pipeline bubble: fraction of the stages' time, up to the end of the last backward, without kernels
+                      and collectives */
 };
 
-/* `schedules` and `costs` by stage. Lists live in `arena`. Errors: the lists wait for each other for ever. */
-bool zt_simulate(struct zt_arena *arena, int stages, const struct zt_schedule *schedules,
-                 const struct zt_stage_cost *costs, int micro_batches, struct zt_timeline *to, struct zt_err *err);
+struct zt_simulation {
+    int stages;
+    const struct zt_schedule *schedules; /* by stage */
+    const struct zt_stage_cost *costs;   /* by stage */
+    int micro_batches;
+};
+/* The event list is allocated in `arena`. Fails when the instruction lists deadlock. */
+bool zt_simulate(struct zt_arena *arena, const struct zt_simulation *simulation, struct zt_timeline *to,
+                 struct zt_err *err);
 
-/* "forward" */
+/* The name for users, such as "forward". */
 const char *zt_event_name(enum zt_event_kind kind);
 
 #endif

@@ -5,7 +5,7 @@
  *        x ----------> x ------------> x               0 sends x, 1 receives and sends x, 2 receives x
  *
  * All stages list the crossings of a boundary in the order of value ids, which is the same on every rank. */
-#include "parallel/schedule/program.h"
+#include "parallel/schedule/stage_graph.h"
 
 #include "graph/ir/op.h"
 

@@ -1,4 +1,5 @@
 #include "parallel/schedule/tied_weights.h"
+#include "parallel/schedule/hooks.h"
 
 #include "base/vec.h"
 
@@ -27,7 +28,7 @@ static bool clip(const struct zt_range *range, int64_t start, int64_t count, int
     return *first < *last;
 }
 
-/* The runs between two ranks: the overlaps of what they hold of the weight. */
+/* The ranges that two ranks exchange: the overlaps of their parts of the weight. */
 static void pair_ranks(struct maker *m, const struct zt_tie_pair *p, int home_rank, int copy_rank) {
     bool home = m->grid->stage == p->home_stage;
     const struct zt_flat_tensor *own = &m->flats[p->home_stage]->tensors[p->home_tensor],
@@ -60,15 +61,15 @@ static void pair_ranks(struct maker *m, const struct zt_tie_pair *p, int home_ra
     free(own_ranges);
 }
 
-int zt_tie_runs(struct zt_arena *arena, const struct zt_grid *grid, const struct zt_sharding *sharding,
-                struct zt_flat *const *flats, const struct zt_tie_pair *pairs, int pair_count, struct zt_tie_run **to) {
-    struct maker m = { .grid = grid, .sharding = sharding, .flats = flats };
-    for (int i = 0; i < pair_count; i++) {
-        const struct zt_tie_pair *p = &pairs[i];
+int zt_tie_runs(struct zt_arena *arena, const struct zt_grid *grid, const struct zt_ties *ties,
+                struct zt_tie_run **to) {
+    struct maker m = { .grid = grid, .sharding = ties->sharding, .flats = ties->flats };
+    for (int i = 0; i < ties->pair_count; i++) {
+        const struct zt_tie_pair *p = &ties->pairs[i];
         for (int h = 0; h < grid->data; h++)
             for (int c = 0; c < grid->data; c++)
-                if ((sharding->optimizer || h == c) && ((grid->stage == p->home_stage && grid->data_rank == h) ||
-                                                        (grid->stage == p->copy_stage && grid->data_rank == c)))
+                if ((ties->sharding->optimizer || h == c) && ((grid->stage == p->home_stage && grid->data_rank == h) ||
+                                                              (grid->stage == p->copy_stage && grid->data_rank == c)))
                     pair_ranks(&m, p, h, c);
     }
     int count = m.runs.count;

@@ -5,7 +5,8 @@
 #include "base/mapped.h"
 #include "device/threads.h"
 #include "graph/passes/lower.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
 
 #include "cli/arrays.h"
 #include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
 
 #include "base/file.h"
@@ -103,7 +103,9 @@ static void list_wanted(struct product *p) {
 static bool differentiate(struct product *p, struct zt_err *err) {
     struct zt_graph *g = p->arrays.graph;
     int forward = g->node_count, problems = err->count;
-    if (!zt_grad_build(g, &zt_ops, p->from.at, p->from.count, p->wanted.at, p->wanted.count, p->grads, err))
+    if (!zt_grad_build(g, &zt_ops,
+                       &(struct zt_grad_request){ p->from.at, p->from.count, p->wanted.at, p->wanted.count }, p->grads,
+                       err))
         return zt_err_within(err, problems, "%s", p->arrays.options->model);
     return zt_arrays_run(&p->arrays, forward, err);
 }

@@ -4,7 +4,6 @@
 
 #include "graph/passes/lower.h"
 #include "graph/onnx/onnx.h"
-#include "graph/passes/passes.h"
 #include "graph/passes/trainable/trainable.h"
 #include "session/options.h"
 #include "ops/table.h"

@@ -131,7 +131,7 @@ struct zt_comms_config { /* comms_logger */
     struct zt_texts prof_ops;
 };
 
-/* What the backward phase makes again instead of keeping it (graph/passes/recompute.h). Names go first. */
+/* What the backward phase makes again instead of keeping it (graph/passes/recompute/recompute.h). Names go first. */
 struct zt_recompute_config {
     bool on_host;          /* cpu_checkpointing: what is kept lies in the host's memory */
     struct zt_texts names; /* ztrain.recompute: globs over node names */

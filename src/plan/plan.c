@@ -66,8 +66,9 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
                              &plan->cost[s]);
         schedules[s] = p->full_schedule;
     }
-    return zt_simulate(plan->arena, stages, schedules, plan->cost, plan->stage[0]->full.micro_batches, &plan->timeline,
-                       err);
+    return zt_simulate(plan->arena,
+                       &(struct zt_simulation){ stages, schedules, plan->cost, plan->stage[0]->full.micro_batches },
+                       &plan->timeline, err);
 }
 
 struct zt_plan *zt_plan_create(const struct zt_job *job, const struct zt_plan_options *o, struct zt_err *err) {

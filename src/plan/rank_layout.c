@@ -41,7 +41,7 @@ static void tie_stages(struct zt_rank_plan *p, const struct zt_training_graph *t
         const struct seat *home = &seats[training_graph->home[i]];
         pairs[count++] = (struct zt_tie_pair){ home->stage, home->tensor, seats[i].stage, seats[i].tensor };
     }
-    p->tie_count = zt_tie_runs(p->arena, &p->grid, p->sharding, flats, pairs, count, &p->ties);
+    p->tie_count = zt_tie_runs(p->arena, &p->grid, &(struct zt_ties){ p->sharding, flats, pairs, count }, &p->ties);
 }
 
 /* Appends the parameters or statistics of all stages to the plan's `model`. own[i] becomes the index of the i-th one of
@@ -98,7 +98,7 @@ static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_training_
     free(seats);
     list_model(p, training_graph, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
     p->stage_bounds =
-        zt_arena_copy(p->arena, training_graph->cuts, ((size_t)p->grid.stages + 1) * sizeof *p->stage_bounds);
+        zt_arena_copy(p->arena, training_graph->bounds, ((size_t)p->grid.stages + 1) * sizeof *p->stage_bounds);
     p->statistic_total = zt_program_statistics(training_graph, p->grid.stage, indices);
     list_model(p, training_graph, false, p->statistic_model = ZT_NEW_N(p->arena, int, p->statistic_total + 1));
     p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);

@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "parallel/partition/grid.h"
+#include "parallel/schedule/hooks.h"
 #include "parallel/schedule/program.h"
 #include "parallel/schedule/schedule.h"
 #include "parallel/schedule/tied_weights.h"

@@ -56,8 +56,8 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
         case ZT_GATHER:
             fprintf(to, "  GATHER bucket %d\n", c->bucket);
             break;
-        case ZT_KEEP:
-            fprintf(to, "  KEEP %lld elements of small tensors whole\n", (long long)plan->flat->kept);
+        case ZT_GATHER_PERSISTENT:
+            fprintf(to, "  KEEP %lld elements of small tensors whole\n", (long long)plan->flat->persistent);
             break;
         case ZT_GATHERED:
             fprintf(to, "  GATHERED bucket %d\n", c->bucket);
@@ -174,8 +174,8 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
     if (plan->sharding->parameters)
         fprintf(to, "prefetch %lld elements, at most %lld gathered, reuse within %lld; persistent on each rank %lld\n",
                 (long long)plan->traffic.prefetch, (long long)plan->traffic.max_live,
-                (long long)plan->traffic.reuse_distance, (long long)plan->flat->kept);
-    fprintf(to, "%.3g FLOPs per micro-batch\n", plan->flops);
+                (long long)plan->traffic.reuse_distance, (long long)plan->flat->persistent);
+    fprintf(to, "%.3g FLOPs a micro-batch\n", plan->flops);
     print_buckets(to, plan);
     print_ties(to, plan);
     const struct zt_program_set *sets[] = { &plan->train, &plan->loss_train, &plan->evaluation,

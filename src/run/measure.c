@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/sort.h"
 #include "device/device.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/assign/assign.h"
 #include "ops/table.h"
 
 #include <stdlib.h>
@@ -42,9 +42,10 @@ static bool open_probe(struct probe *p, const struct workload *w, int threads, s
         g->values[in[i]]->origin = ZT_FROM_INPUT;
     }
     out = zt_graph_add_value(g, "out", ZT_UNDEFINED, NULL);
-    p->node = zt_graph_add_node(g, "probe", w->op, "", ZT_OPSET, in, w->count, &out, 1);
+    p->node = zt_graph_add_node(g, &(struct zt_node_spec){ "probe", w->op, "", ZT_OPSET, in, w->count, &out, 1 });
     if (!zt_op_resolve(&zt_ops, g, p->node, err) || !zt_op_infer(g, p->node, err) || !zt_graph_sort(g, err) ||
-        !zt_pass_assign(g, &zt_ops, w->backend, threads, device, NULL, 0, &p->prepared, err))
+        !zt_pass_assign(g, &(struct zt_assign_options){ &zt_ops, w->backend, threads, device }, NULL, 0, &p->prepared,
+                        err))
         return false;
     for (int n = 0; n < g->node_count; n++) {
         p->node = strcmp(g->nodes[n]->name, "probe") == 0 ? n : p->node;

@@ -27,7 +27,7 @@ static bool place(struct zt_worker *w, struct zt_grid *grid) {
     w->status.rank = w->rank;
     bool ok = zt_grid_make(c->ranks, c->parallel.stages, w->rank, grid, &w->err);
     zt_grid_place(grid, w->status.place, sizeof w->status.place);
-    w->world->where = &w->status;
+    w->world->status = &w->status;
     if (c->comms.enabled) {
         struct zt_count_options options = { c->comms.prof_all, c->comms.prof_ops.at, c->comms.prof_ops.count,
                                             c->comms.verbose && w->rank == 0 ? stderr : NULL };
@@ -54,7 +54,7 @@ static bool open_worker(struct zt_worker *w) {
         !zt_parallel_start(w->device->threads, &w->err) || !zt_preflight_device(w->device, w->world, &w->err) ||
         !(w->data = w->world->api->split(w->world, grid.stage, &w->err)))
         return false;
-    w->data->where = &w->status;
+    w->data->status = &w->status;
     if (w->session->config->parallel.ring)
         w->data = zt_comm_ring_create(w->data);
     return true;

@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "fuzz.h"
 #include "graph/onnx/onnx.h"
-#include "graph/passes/passes.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Hostile bytes from a TCP connection: at the door of the meeting, between ranks, and between a rank and its parent.
+// Hostile bytes from a TCP connection: at the rendezvous, between ranks, and between a rank and its parent.
 // The first byte says in which pieces they come.
 #include "base/arena.h"
 #include "fuzz.h"
@@ -15,33 +15,36 @@ enum { MOST_BYTES = 32 << 10 }; /* that a socket takes at once */
 
 static const unsigned char key[ZT_MAC] = "a key that the visitor lacks";
 
-static void visit(struct zt_visit *v, const struct zt_door *door, const uint8_t *data, size_t size, size_t piece) {
-    while (size && zt_visit_wants(v)) {
+static void handshake(struct zt_handshake *v, const struct zt_listener_identity *identity, const uint8_t *data,
+                      size_t size, size_t piece) {
+    while (size && zt_handshake_missing_bytes(v)) {
         size_t n = piece < size ? piece : size;
-        if (n > zt_visit_wants(v))
-            n = zt_visit_wants(v);
-        zt_visit_take(v, door, data, n);
-        fuzz_promise(zt_visit_said(v) <= sizeof v->hello + sizeof v->proof);
+        if (n > zt_handshake_missing_bytes(v))
+            n = zt_handshake_missing_bytes(v);
+        zt_handshake_receive(v, identity, data, n);
+        fuzz_promise(zt_handshake_received_bytes(v) <= sizeof v->hello + sizeof v->proof);
         data += n;
         size -= n;
     }
 }
 
-/* Nobody gets in without the secret, and with it everybody does whose hello is for this door. */
-static void knock(const uint8_t *data, size_t size, size_t piece) {
-    const struct zt_door door = { .key = key, .purpose = ZT_PURPOSE_RANKS, .rank = 0, .size = 4, .makes_job = true };
-    struct zt_visit v = { 0 };
-    visit(&v, &door, data, size, piece);
-    fuzz_promise(v.state != ZT_VISIT_PROVEN);
-    if (v.state != ZT_VISIT_PROOF)
+/* Nobody gets in without the secret, and with it everybody does whose hello is for this listener. */
+static void fuzz_handshake(const uint8_t *data, size_t size, size_t piece) {
+    const struct zt_listener_identity identity = {
+        .key = key, .purpose = ZT_PURPOSE_RANKS, .rank = 0, .size = 4, .makes_job = true
+    };
+    struct zt_handshake v = { 0 };
+    handshake(&v, &identity, data, size, piece);
+    fuzz_promise(v.state != ZT_HANDSHAKE_PROVEN);
+    if (v.state != ZT_HANDSHAKE_AWAITS_PROOF)
         return;
     unsigned char proof[ZT_MAC];
     v.have = 0;
     zt_mac(proof, key, "dials",
            (struct zt_mac_part[]){ { &v.hello, sizeof v.hello }, { &v.challenge, sizeof v.challenge } }, 2);
-    visit(&v, &door, proof, sizeof proof, piece);
-    fuzz_promise(v.state == ZT_VISIT_PROVEN);
-    zt_visit_answer(&v, &door, ZT_WELCOME);
+    handshake(&v, &identity, proof, sizeof proof, piece);
+    fuzz_promise(v.state == ZT_HANDSHAKE_PROVEN);
+    zt_handshake_reply(&v, &identity, ZT_HANDSHAKE_OK);
 }
 
 static int heard(const uint8_t *data, size_t size, int type) {
@@ -93,7 +96,7 @@ static void hear_talk(const uint8_t *data, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1 || size > MOST_BYTES)
         return 0;
-    knock(data + 1, size - 1, 1 + data[0]);
+    fuzz_handshake(data + 1, size - 1, 1 + data[0]);
     hear_rank(data + 1, size - 1);
     hear_talk(data + 1, size - 1);
     return 0;

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *include = text + bytes + (bytes < size), *exclude = include + strlen(include) + 1;
     if (exclude > text + size)
         exclude = "";
-    bool ok = zt_hostfile_parse(arena, text, bytes, "hosts", include[0] ? include : NULL,
+    bool ok = zt_hostfile_parse(arena, &(struct zt_hostfile_text){ text, bytes, "hosts" }, include[0] ? include : NULL,
                                 !include[0] && exclude[0] ? exclude : NULL, &hosts, &err);
     fuzz_promise(ok || err.count > 0);
     int ranks = 0;

@@ -3,7 +3,6 @@
 #include "base/arena.h"
 #include "fuzz.h"
 #include "graph/onnx/onnx.h"
-#include "graph/passes/passes.h"
 #include "graph/passes/trainable/trainable.h"
 
 #include <stdio.h>

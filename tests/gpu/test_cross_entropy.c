@@ -6,7 +6,8 @@
 #include "tests/suite.h"
 
 #include "device/threads.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/fusion/apply_patterns.h"
 #include "ops/table.h"
 
 #include <string.h>
@@ -162,9 +163,11 @@ static struct zt_graph *pair(int oddities) {
         d = NET(g, "Neg", "negative", d);
     for (int i = 0; i < 3; i++)
         out[i] = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    zt_graph_add_node(g, "loss", "CrossEntropy", "ztrain", 1, (int[]){ a, target }, 2, out, 2);
-    zt_graph_add_node(g, "grad", "CrossEntropyGrad", "ztrain", 1,
-                      (int[]){ d, b, oddities & RETOLD ? other : target, -1, -1, out[1] }, 6, &out[2], 1);
+    zt_graph_add_node(g,
+                      &(struct zt_node_spec){ "loss", "CrossEntropy", "ztrain", 1, (int[]){ a, target }, 2, out, 2 });
+    zt_graph_add_node(g, &(struct zt_node_spec){ "grad", "CrossEntropyGrad", "ztrain", 1,
+                                                 (int[]){ d, b, oddities & RETOLD ? other : target, -1, -1, out[1] }, 6,
+                                                 &out[2], 1 });
     if (oddities & SCALED)
         zt_node_set_float(g, g->node_count - 1, "label_smoothing", 0.1F);
     out[3] = oddities & READ ? NET(g, "Neg", "reader", out[1]) : out[1];
@@ -181,7 +184,8 @@ START_TEST(other_pairs_stay) {
     struct zt_graph *g = pair(oddities[_i]);
     struct zt_err err = { 0 };
     ck_assert_msg(zt_graph_index(g, &err) && zt_pass_resolve(g, &zt_ops, g->outputs, g->output_count, &err) &&
-                      zt_pass_infer(g, 0, &err) && zt_pass_fuse(g, &zt_ops, &fusion, 1U << ZT_CUDA, NULL, counts, &err),
+                      zt_pass_infer(g, 0, &err) &&
+                      zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &fusion, 1U << ZT_CUDA, NULL, counts }, &err),
                   "%s", err.text[0]);
     for (int p = 0; zt_patterns[p]; p++)
         found += counts[p];

@@ -50,7 +50,8 @@ static struct zt_graph *moved(void) {
     struct zt_graph *g = zt_graph_create("moved");
     const int x = start(g), left = zt_graph_add_value(g, "left", ZT_UNDEFINED, NULL),
               right = zt_graph_add_value(g, "right", ZT_UNDEFINED, NULL);
-    const int split = zt_graph_add_node(g, "split", "Split", "", ZT_OPSET, &x, 1, (int[]){ left, right }, 2);
+    const int split = zt_graph_add_node(
+        g, &(struct zt_node_spec){ "split", "Split", "", ZT_OPSET, &x, 1, (int[]){ left, right }, 2 });
     zt_node_set_int(g, split, "axis", 1);
     zt_node_set_int(g, split, "num_outputs", 2);
     const int y = NET(g, "Concat", "concat", NET(g, "Relu", "relu", right), NET(g, "Relu", "relu2", left));

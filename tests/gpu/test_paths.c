@@ -4,7 +4,7 @@
 #include "tests/suite.h"
 
 #include "device/module.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/assign/assign.h"
 #include "ops/table.h"
 
 #include <stdlib.h>
@@ -38,7 +38,9 @@ static struct made make(const char *op, const char *in, const char *attrs) {
     ck_assert_msg(zt_case_make(&c, false, &m.graph, &err), "%s", err.text[0]);
     struct zt_graph *g = m.graph.graph;
     ck_assert_msg(zt_op_infer(g, 0, &err), "%s", err.text[0]);
-    ck_assert_msg(zt_pass_assign(g, &zt_ops, ZT_CUDA, 1, device, NULL, 0, &m.prepared, &err), "%s", err.text[0]);
+    ck_assert_msg(
+        zt_pass_assign(g, &(struct zt_assign_options){ &zt_ops, ZT_CUDA, 1, device }, NULL, 0, &m.prepared, &err), "%s",
+        err.text[0]);
     for (int n = 0; n < g->node_count; n++)
         if (strcmp(g->nodes[n]->op_type, op) == 0)
             m.node = n;

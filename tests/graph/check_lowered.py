@@ -266,7 +266,7 @@ def large(body, more="", turns=50000):
         y = Loop(n, , x) <body = b (int64 i, bool c, double[n] v) => (c, u) {{ {body} }}> }}"""
 
 
-LIMIT = ["Loop", "50000 turns", "the limit of what bodies", "cannot run as a loop"]
+LIMIT = ["Loop", "50000 iterations", "the limit for nodes of subgraphs", "cannot run as a loop"]
 REFUSED.update({
     "a large Loop whose state grows": (large("a = Neg(v)  b = Tanh(a)  u = Concat<axis = 0>(b, v)"),
                                        LIMIT + ["state 0 is double[2] before a turn and double[4] after it"]),
@@ -618,7 +618,7 @@ def main():
     parser.add_argument("--only", default="", help="names that contain this")
     options = parser.parse_args()
     refused = dict(REFUSED)
-    refused["a bomb of functions"] = (bomb(40), ["stands for 1099511627776 nodes", "the limit"])
+    refused["a bomb of functions"] = (bomb(40), ["expands to 1099511627776 nodes", "the limit"])
     refused["a long chain of functions"] = (chain(150), ["more than 100 deep"])
     with tempfile.TemporaryDirectory() as scratch:
         def folder():

@@ -2,7 +2,6 @@
 
 #include "base/map.h"
 #include "base/rng.h"
-#include "graph/passes/passes.h"
 
 #include <check.h>
 #include <stdarg.h>
@@ -43,7 +42,8 @@ int net_node(struct zt_graph *g, const char *op, const char *out, ...) {
     va_end(ap);
     if (id < 0)
         id = zt_graph_add_value(g, out, ZT_UNDEFINED, NULL);
-    zt_graph_add_node(g, out, dot ? dot + 1 : op, domain, dot ? 1 : ZT_OPSET, in, count, &id, 1);
+    zt_graph_add_node(g,
+                      &(struct zt_node_spec){ out, dot ? dot + 1 : op, domain, dot ? 1 : ZT_OPSET, in, count, &id, 1 });
     return id;
 }
 

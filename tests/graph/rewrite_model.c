@@ -6,7 +6,6 @@
  * Identities of initializers become initializers, and nodes exported in training mode go back to inference form. */
 #include "base/file.h"
 #include "graph/onnx/onnx.h"
-#include "graph/passes/passes.h"
 #include "graph/passes/trainable/trainable.h"
 #include "rows.h"
 

@@ -26,7 +26,8 @@ static void differentiate(int y, const int *wanted, int count, int *grads) {
     net_infer(g, &zt_ops);
     struct zt_shape shape = g->values[y]->shape;
     struct zt_cotangent from = { y, net_input(g, "dy", g->values[y]->dtype, &shape) };
-    ck_assert_msg(zt_grad_build(g, &zt_ops, &from, 1, wanted, count, grads, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, wanted, count }, grads, &err), "%s",
+                  err.text[0]);
 }
 
 static int count_ops(const char *op_type, enum zt_phase phase) {
@@ -94,7 +95,7 @@ START_TEST(outputs_without_gradient_count_as_zero) {
     int w = net_param(g, "w", SHAPE(6)), halves[2], dw, sizes = zt_graph_add_ints(g, "sizes", (int64_t[]){ 2, 4 }, 2);
     for (int i = 0; i < 2; i++)
         halves[i] = zt_graph_add_value(g, i ? "second" : "first", ZT_UNDEFINED, NULL);
-    zt_graph_add_node(g, "split", "Split", "", ZT_OPSET, (int[]){ w, sizes }, 2, halves, 2);
+    zt_graph_add_node(g, &(struct zt_node_spec){ "split", "Split", "", ZT_OPSET, (int[]){ w, sizes }, 2, halves, 2 });
     differentiate(NET(g, "Neg", "y", halves[1]), &w, 1, &dw);
     struct zt_eval *eval = zt_eval_create(g, NULL, 1);
     float ones[4] = { 1, 1, 1, 1 };
@@ -116,12 +117,15 @@ START_TEST(an_unused_output_gets_zeros_of_its_shape_wherever_arrays_grow) {
         const int w = net_param(r, "w", SHAPE(4, 6));
         const int out[2] = { zt_graph_add_value(r, "used", ZT_UNDEFINED, NULL),
                              zt_graph_add_value(r, "unused", ZT_UNDEFINED, NULL) };
-        zt_node_set_int(r, zt_graph_add_node(r, "split", "Split", "", ZT_OPSET, &w, 1, out, 2), "axis", 1);
+        zt_node_set_int(r,
+                        zt_graph_add_node(r, &(struct zt_node_spec){ "split", "Split", "", ZT_OPSET, &w, 1, out, 2 }),
+                        "axis", 1);
         zt_node_set_int(r, 0, "num_outputs", 2);
         net_infer(r, &zt_ops);
         int dw;
         const struct zt_cotangent from = { out[0], net_input(r, "dy", ZT_FLOAT, SHAPE(4, 3)) };
-        ck_assert_msg(zt_grad_build(r, &zt_ops, &from, 1, &w, 1, &dw, &err), "%s", err.text[0]);
+        ck_assert_msg(zt_grad_build(r, &zt_ops, &(struct zt_grad_request){ &from, 1, &w, 1 }, &dw, &err), "%s",
+                      err.text[0]);
         const struct zt_node *join = r->nodes[r->values[dw]->producer];
         ck_assert_str_eq(join->op_type, "Concat");
         ck_assert(zt_shape_equal(&r->values[join->in[1]]->shape, SHAPE(4, 3)));
@@ -176,7 +180,7 @@ static void refuse(const char *op, const char *words) {
     int y = NET(g, op, "the node", w);
     net_infer(g, &wrong_table);
     struct zt_cotangent from = { y, net_input(g, "dy", ZT_FLOAT, SHAPE(2)) };
-    ck_assert(!zt_grad_build(g, &wrong_table, &from, 1, &w, 1, &dw, &err));
+    ck_assert(!zt_grad_build(g, &wrong_table, &(struct zt_grad_request){ &from, 1, &w, 1 }, &dw, &err));
     ck_assert_msg(strstr(err.text[0], "the node") && strstr(err.text[0], words), "%s", err.text[0]);
 }
 
@@ -274,7 +278,9 @@ static void check_random(uint64_t seed) {
     int grads[LEAVES];
     make_random(&r, seed);
     int forward = g->node_count;
-    ck_assert_msg(zt_grad_build(g, &zt_ops, r.from, r.outputs, r.leaf, LEAVES, grads, &err), "%s", err.text[0]);
+    ck_assert_msg(
+        zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ r.from, r.outputs, r.leaf, LEAVES }, grads, &err), "%s",
+        err.text[0]);
     struct zt_eval *eval = zt_eval_create(g, NULL, 1), *again = zt_eval_create(g, NULL, 1);
     loss_of(&r, g->node_count, eval);
     const double *d[LEAVES];

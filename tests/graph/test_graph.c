@@ -2,7 +2,6 @@
 #include "tests/suite.h"
 
 #include "base/rng.h"
-#include "graph/passes/passes.h"
 
 #include <string.h>
 
@@ -49,7 +48,7 @@ START_TEST(values_and_nodes_stay_where_they_are) {
     const struct zt_node *node = g->nodes[0];
     for (int i = 0; i < 1000; i++) {
         const int v = zt_graph_add_value(g, NULL, ZT_FLOAT, SCALAR);
-        zt_graph_add_node(g, "n", "Relu", "", 1, &x, 1, &v, 1);
+        zt_graph_add_node(g, &(struct zt_node_spec){ "n", "Relu", "", 1, &x, 1, &v, 1 });
     }
     ck_assert_ptr_eq(g->values[x], value);
     ck_assert_ptr_eq(g->nodes[0], node);
@@ -105,7 +104,7 @@ START_TEST(a_random_graph_sorts_to_the_lowest_place_that_is_ready) {
             int in[3], in_count = 0;
             for (int k = 0; name[i] > 0 && k < 3; k++)
                 in[in_count++] = zt_rng_below(&rng, 4) ? out[zt_rng_below(&rng, (uint64_t)name[i])] : -1;
-            zt_graph_add_node(r, "n", "Any", "", 1, in, in_count, &out[name[i]], 1);
+            zt_graph_add_node(r, &(struct zt_node_spec){ "n", "Any", "", 1, in, in_count, &out[name[i]], 1 });
         }
         ck_assert(zt_graph_index(r, &err));
         struct zt_node **list = zt_arena_copy(r->arena, r->nodes, sizeof *list * NODES); /* the definition, slowly */
@@ -163,7 +162,7 @@ END_TEST
 
 START_TEST(two_writers_of_a_value_are_both_named) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2)), y = NET(g, "Relu", "y", x);
-    zt_graph_add_node(g, "again", "Abs", "", 13, &x, 1, &y, 1);
+    zt_graph_add_node(g, &(struct zt_node_spec){ "again", "Abs", "", 13, &x, 1, &y, 1 });
     ck_assert(!zt_graph_index(g, &err));
     ck_assert(says("again (Abs)") && says("\"y\"") && says("written by y"));
     err = (struct zt_err){ 0 };
@@ -174,14 +173,14 @@ END_TEST
 
 START_TEST(a_node_that_writes_a_value_twice_or_an_input_is_refused) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2)), y = zt_graph_add_value(g, "y", ZT_FLOAT, NULL);
-    zt_graph_add_node(g, "twice", "Split", "", 18, &x, 1, (int[]){ y, y }, 2);
+    zt_graph_add_node(g, &(struct zt_node_spec){ "twice", "Split", "", 18, &x, 1, (int[]){ y, y }, 2 });
     ck_assert(!zt_graph_index(g, &err));
     ck_assert(says("twice (Split)"));
     err = (struct zt_err){ 0 };
     g->nodes[0]->dead = true;
     int w = net_param(g, "w", SHAPE(2));
-    zt_graph_add_node(g, "onto input", "Relu", "", 14, &y, 1, &x, 1);
-    zt_graph_add_node(g, "onto weight", "Relu", "", 14, &y, 1, &w, 1);
+    zt_graph_add_node(g, &(struct zt_node_spec){ "onto input", "Relu", "", 14, &y, 1, &x, 1 });
+    zt_graph_add_node(g, &(struct zt_node_spec){ "onto weight", "Relu", "", 14, &y, 1, &w, 1 });
     ck_assert(!zt_graph_index(g, &err));
     ck_assert_int_eq(err.count, 2);
     ck_assert(says("an input of the graph"));

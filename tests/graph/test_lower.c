@@ -3,7 +3,8 @@
 #include "build.h"
 
 #include "graph/passes/lower.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
 
 #include <stdlib.h>
@@ -190,7 +191,7 @@ START_TEST(what_stands_inside_is_not_seen_outside) {
     put_call(&graph, 1, "", "Add", "x", "w", "z");
     put_value(&graph, 12, "z");
     ck_assert(!read_model(&graph));
-    ck_assert_msg(says("\"w\" is not made by any node"), "%s", err.text[0]);
+    ck_assert_msg(says("\"w\" is not the output of any node"), "%s", err.text[0]);
 }
 END_TEST
 

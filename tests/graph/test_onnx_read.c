@@ -150,10 +150,10 @@ START_TEST(names_must_be_one_things_name) {
     refuse_graph(&graph, "input \"x\": two inputs have this name");
     put_sum(&graph);
     put_node(&graph, "reader", "Relu", "nothing", NULL, "z", NULL);
-    refuse_graph(&graph, "reader (Relu): input \"nothing\" is not made by any node");
+    refuse_graph(&graph, "reader (Relu): input \"nothing\" is not the output of any node");
     put_sum(&graph);
     put_value(&graph, 12, "nowhere");
-    refuse_graph(&graph, "output \"nowhere\" is not made by any node");
+    refuse_graph(&graph, "output \"nowhere\" is not the output of any node");
 }
 END_TEST
 

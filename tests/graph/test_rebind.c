@@ -2,7 +2,7 @@
 #include "net.h"
 #include "tests/suite.h"
 
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
 #include "graph/passes/rebind.h"
 #include "ops/table.h"
 

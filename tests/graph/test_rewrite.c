@@ -3,7 +3,9 @@
 
 #include "graph/passes/eval.h"
 #include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/precision/half_precision.h"
+#include "graph/passes/fusion/apply_patterns.h"
+#include "graph/passes/assign/assign.h"
 #include "ops/table.h"
 
 #include <math.h>
@@ -107,7 +109,7 @@ START_TEST(masks_and_statistics_stay_float) {
     int in[4] = { net_input(g, "q", ZT_FLOAT, &heads), net_input(g, "k", ZT_FLOAT, &heads),
                   net_input(g, "v", ZT_FLOAT, &heads), net_input(g, "mask", ZT_FLOAT, SHAPE(4, 4)) };
     int out[2] = { zt_graph_add_value(g, "y", ZT_UNDEFINED, NULL), zt_graph_add_value(g, "kept", ZT_UNDEFINED, NULL) };
-    zt_graph_add_node(g, "attention", "AttentionTrain", "ztrain", 1, in, 4, out, 2);
+    zt_graph_add_node(g, &(struct zt_node_spec){ "attention", "AttentionTrain", "ztrain", 1, in, 4, out, 2 });
     net_infer(g, &zt_ops);
     ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, ZT_BFLOAT16, out, 2, &err), "%s", err.text[0]);
     const struct zt_node *n = maker(maker(out[0])->in[0]);
@@ -127,7 +129,7 @@ START_TEST(parameters_and_their_gradients_stay_float_and_casts_stand_in_their_ph
     net_infer(g, &zt_ops);
     struct zt_shape shape = g->values[y]->shape;
     struct zt_cotangent from = { y, net_input(g, "dy", ZT_FLOAT, &shape) };
-    ck_assert(zt_grad_build(g, &zt_ops, &from, 1, &w, 1, &dw, &err));
+    ck_assert(zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, &w, 1 }, &dw, &err));
     int forward = -1, keep[2] = { y, dw };
     ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, ZT_BFLOAT16, keep, 2, &err), "%s", err.text[0]);
     ck_assert_int_eq(g->values[w]->dtype, ZT_FLOAT);
@@ -226,7 +228,7 @@ static bool apply_double_neg(struct zt_graph *of, const struct zt_op_table *tabl
     int64_t place = n->place;
     int out = n->out[0], in = of->nodes[first]->in[0];
     of->nodes[node]->dead = of->nodes[first]->dead = true;
-    int added = zt_graph_add_node(of, "fused", "Identity", "", ZT_OPSET, &in, 1, &out, 1);
+    int added = zt_graph_add_node(of, &(struct zt_node_spec){ "fused", "Identity", "", ZT_OPSET, &in, 1, &out, 1 });
     of->nodes[added]->place = place;
     return zt_op_resolve(table, of, added, e);
 }
@@ -245,12 +247,13 @@ START_TEST(patterns_are_applied_everywhere_and_counted_for_their_back_end_only) 
     for (int i = 0; i < 4; i++)
         y = NET(g, "Neg", zt_arena_printf(g->arena, "n%d", i), y);
     net_infer(g, &zt_ops);
-    ck_assert(zt_pass_fuse(g, &zt_ops, &fusion, 1u << ZT_REF, NULL, &count, &err));
-    ck_assert(zt_pass_fuse(g, &zt_ops, &fusion, ZT_FUSE_FORWARD, NULL, &count, &err));
-    ck_assert(zt_pass_fuse(g, &zt_ops, &none, 1u << ZT_CPU, NULL, &count, &err));
+    ck_assert(zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &fusion, 1u << ZT_REF, NULL, &count }, &err));
+    ck_assert(zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &fusion, ZT_FUSE_FORWARD, NULL, &count }, &err));
+    ck_assert(zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &none, 1u << ZT_CPU, NULL, &count }, &err));
     ck_assert_int_eq(count, 0);
     ck_assert_int_eq(g->node_count, 4);
-    ck_assert_msg(zt_pass_fuse(g, &zt_ops, &fusion, 1u << ZT_CPU, NULL, &count, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &fusion, 1u << ZT_CPU, NULL, &count }, &err),
+                  "%s", err.text[0]);
     ck_assert_int_eq(count, 2);
     ck_assert(zt_graph_prune(g, &y, 1, &err));
     ck_assert_int_eq(count_ops("Identity", -1), 2);
@@ -264,7 +267,7 @@ START_TEST(a_pattern_that_fails_ends_the_pass) {
     const struct zt_fusion fusion = { patterns, (const char *const[]){ "*" }, 1 };
     NET(g, "Neg", "n", net_input(g, "x", ZT_FLOAT, SHAPE(2)));
     net_infer(g, &zt_ops);
-    ck_assert(!zt_pass_fuse(g, &zt_ops, &fusion, 1u << ZT_CPU, NULL, NULL, &err));
+    ck_assert(!zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &fusion, 1u << ZT_CPU, NULL, NULL }, &err));
     ck_assert_ptr_nonnull(strstr(err.text[0], "n (Neg)"));
 }
 END_TEST
@@ -368,7 +371,9 @@ static struct zt_prepared *assign_to(enum zt_backend fast, int *plain, int plain
     states = 0;
     fails_at = -1;
     net_infer(g, &table);
-    ck_assert_msg(zt_pass_assign(g, &table, fast, 1, NULL, plain, plain_count, &prepared, &err), "%s", err.text[0]);
+    ck_assert_msg(
+        zt_pass_assign(g, &(struct zt_assign_options){ &table, fast, 1, NULL }, plain, plain_count, &prepared, &err),
+        "%s", err.text[0]);
     for (int n = 0; n < g->node_count; n++) /* what was prepared stayed with its node */
         ck_assert(!prepared[n].state || prepared[n].state == (void *)g->nodes[n]->out);
     return prepared;
@@ -477,7 +482,7 @@ START_TEST(a_kernel_that_cannot_be_prepared_leaves_no_state_behind) {
         states = 0;
         fails_at = k;
         err = (struct zt_err){ 0 };
-        bool ok = zt_pass_assign(g, &table, ZT_CPU, 1, NULL, copy, 1, &prepared, &err);
+        bool ok = zt_pass_assign(g, &(struct zt_assign_options){ &table, ZT_CPU, 1, NULL }, copy, 1, &prepared, &err);
         if (ok)
             zt_assign_release(g, prepared);
         ck_assert_int_eq(states, 0);
@@ -553,7 +558,8 @@ START_TEST(a_kernel_that_cannot_be_prepared_anew_leaves_no_state_behind) {
         struct zt_prepared *prepared = NULL;
         states = 0;
         fails_at = k;
-        const bool ok = zt_pass_assign(copy, &table, ZT_CPU, 1, NULL, NULL, 0, &prepared, &err);
+        const bool ok =
+            zt_pass_assign(copy, &(struct zt_assign_options){ &table, ZT_CPU, 1, NULL }, NULL, 0, &prepared, &err);
         ck_assert_int_eq(ok, k == 4);
         if (ok)
             zt_assign_release(copy, prepared);

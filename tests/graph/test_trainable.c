@@ -1,6 +1,5 @@
 #include "base/file.h"
 #include "build.h"
-#include "graph/passes/passes.h"
 #include "graph/passes/trainable/trainable.h"
 #include "rows.h"
 #include "reference.h"
@@ -88,7 +87,7 @@ static int add_initializer(struct zt_graph *g, const char *name, int rows, int c
 
 static int add_op(struct zt_graph *g, const char *op, int a, int b, const char *out) {
     int v = zt_graph_add_value(g, out, ZT_UNDEFINED, NULL);
-    zt_graph_add_node(g, out, op, "", 17, (int[]){ a, b }, b < 0 ? 1 : 2, &v, 1);
+    zt_graph_add_node(g, &(struct zt_node_spec){ out, op, "", 17, (int[]){ a, b }, b < 0 ? 1 : 2, &v, 1 });
     return v;
 }
 
@@ -248,7 +247,7 @@ static int folds_of(const char *producer, const char *signature, const char *wei
     int in[3] = { x, add_kernel(g, weight), bias ? add_vector(g, bias) : -1 };
     if (other)
         add_vector(g, other);
-    zt_graph_add_node(g, "conv", "Conv", "", 17, in, bias ? 3 : 2, &y, 1);
+    zt_graph_add_node(g, &(struct zt_node_spec){ "conv", "Conv", "", 17, in, bias ? 3 : 2, &y, 1 });
     int count = zt_trainable_folds(&model, &folds);
     zt_graph_destroy(g);
     return count;

@@ -2,7 +2,6 @@
 #include "build.h"
 #include "base/map.h"
 #include "graph/passes/trainable/derived.h"
-#include "graph/passes/passes.h"
 #include "graph/passes/trainable/trainable.h"
 #include "graph/passes/trainable/torch.h"
 #include "rows.h"
@@ -32,7 +31,7 @@ static int add(struct file *f, const char *name, struct zt_shape shape, const vo
 
 static int op(struct file *f, const char *type, int a, int b, const char *out) {
     const int y = zt_graph_add_value(f->g, out, ZT_UNDEFINED, NULL), in[2] = { a, b };
-    zt_graph_add_node(f->g, out, type, "", 17, in, b < 0 ? 1 : 2, &y, 1);
+    zt_graph_add_node(f->g, &(struct zt_node_spec){ out, type, "", 17, in, b < 0 ? 1 : 2, &y, 1 });
     return y;
 }
 

@@ -2,6 +2,7 @@
 
 #include "device/device.h"
 #include "graph/passes/grad.h"
+#include "graph/passes/infer.h"
 #include "ops/table.h"
 
 #include <string.h>
@@ -37,7 +38,7 @@ static bool differentiate(const struct zt_case *c, struct zt_case_graph *made, s
     for (int i = 0; i < made->in_count; i++)
         if (c->grad >> i & 1)
             wanted[count++] = made->in[i];
-    if (!zt_grad_build(g, &zt_ops, from, from_count, wanted, count, grads, err))
+    if (!zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ from, from_count, wanted, count }, grads, err))
         return false;
     g->outputs = ZT_NEW_N(g->arena, int, count);
     g->output_count = 0;

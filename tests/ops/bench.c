@@ -5,6 +5,8 @@
 #include "base/sort.h"
 #include "base/text.h"
 #include "graph/passes/grad.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/precision/half_precision.h"
 #include "ops/table.h"
 
 #include <stdlib.h>
@@ -47,7 +49,8 @@ static bool conv_layout(struct bench *b, const struct zt_shape *x, const struct 
     struct zt_prepared *prepared = NULL;
     bool good =
         zt_case_make(&conv, false, &made, err) && zt_op_infer(made.graph, 0, err) &&
-        zt_pass_assign(made.graph, &zt_ops, b->o->backend, b->o->threads, b->o->device, NULL, 0, &prepared, err);
+        zt_pass_assign(made.graph, &(struct zt_assign_options){ &zt_ops, b->o->backend, b->o->threads, b->o->device },
+                       NULL, 0, &prepared, err);
     if (good) {
         *layout = made.graph->values[made.graph->outputs[0]]->layout;
         zt_assign_release(made.graph, prepared);
@@ -75,7 +78,8 @@ static bool add_gradients(struct bench *b, struct zt_err *err) {
         if (b->c->grad >> i & 1)
             wanted[count++] = b->made.in[i];
     b->grad_count = count;
-    return zt_grad_build(g, &zt_ops, from, b->cotangent_count, wanted, count, b->grads, err);
+    return zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ from, b->cotangent_count, wanted, count }, b->grads,
+                         err);
 }
 
 static bool set_layouts(struct bench *b, struct zt_err *err) {

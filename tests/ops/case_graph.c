@@ -204,8 +204,9 @@ bool zt_case_make(const struct zt_case *c, bool wide, struct zt_case_graph *made
     int out[CASE_OUTPUTS], outs = c->outs ? c->outs : 1;
     for (int i = 0; i < outs; i++)
         out[i] = zt_graph_add_value(g, zt_arena_printf(g->arena, "out%d", i), ZT_UNDEFINED, NULL);
-    int node = zt_graph_add_node(g, "case", c->op, c->domain ? c->domain : "", c->opset ? c->opset : ZT_OPSET, made->in,
-                                 made->in_count, out, outs);
+    int node = zt_graph_add_node(g, &(struct zt_node_spec){ "case", c->op, c->domain ? c->domain : "",
+                                                            c->opset ? c->opset : ZT_OPSET, made->in, made->in_count,
+                                                            out, outs });
     take_attributes(g, c->attrs, wide);
     g->outputs = zt_arena_copy(g->arena, out, (size_t)outs * sizeof *out);
     g->output_count = outs;

@@ -83,7 +83,8 @@ bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_
         lay_last(g, o->mixed);
     if (o->rows && o->device->module)
         lay_rows(g);
-    if (!zt_pass_assign(g, &zt_ops, o->backend, o->threads, o->device, plain, plain_count, &m->prepared, err))
+    if (!zt_pass_assign(g, &(struct zt_assign_options){ &zt_ops, o->backend, o->threads, o->device }, plain,
+                        plain_count, &m->prepared, err))
         return false;
     bool good = true;
     m->buffer = ZT_NEW_N(g->arena, void *, g->value_count);

@@ -3,7 +3,7 @@
 #define ZT_TESTS_OPS_MACHINE_H
 
 #include "device/device.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/assign/assign.h"
 #include "tests/ops/cases.h"
 
 struct options {

@@ -211,7 +211,7 @@ static bool check_gradients(const struct zt_case *c, struct zt_case_graph *m, st
             index[count] = i;
             wanted[count++] = m->in[i];
         }
-    if (!zt_grad_build(g, &zt_ops, from, from_count, wanted, count, grads, err) ||
+    if (!zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ from, from_count, wanted, count }, grads, err) ||
         !zt_eval_run(eval, 1, g->node_count, err))
         return false;
     for (int k = 0; k < count; k++) {

@@ -125,7 +125,7 @@ static int take_node(struct reader *r, const char *op, const char *name) {
     out[0] = zt_graph_add_value(g, name, ZT_UNDEFINED, NULL);
     for (int i = 1; i < outs; i++)
         out[i] = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s%.*s", name, i, "''''''''"), ZT_UNDEFINED, NULL);
-    int node = zt_graph_add_node(g, NULL, op, "", opset, in, count, out, outs);
+    int node = zt_graph_add_node(g, &(struct zt_node_spec){ NULL, op, "", opset, in, count, out, outs });
     if (take(&attrs, '<'))
         take_attrs(&attrs, node);
     return out[0];

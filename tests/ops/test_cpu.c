@@ -3,6 +3,8 @@
 #include "base/rng.h"
 #include "device/threads.h"
 #include "graph/passes/grad.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/assign/assign.h"
 #include "ops/table.h"
 
 #include <check.h>
@@ -48,7 +50,11 @@ static int add_param(struct net *n, const char *name, struct zt_shape shape) {
 static int add_node(struct net *n, const char *op, const char *domain, int a, int b, int c) {
     int in[3] = { a, b, c }, out = zt_graph_add_value(n->g, NULL, ZT_UNDEFINED, NULL);
     int opset = domain[0] ? 1 : ZT_OPSET;
-    int node = zt_graph_add_node(n->g, NULL, op, domain, opset, in, c >= 0 ? 3 : b >= 0 ? 2 : 1, &out, 1);
+    int node = zt_graph_add_node(n->g, &(struct zt_node_spec){ NULL, op, domain, opset, in,
+                                                               c >= 0   ? 3
+                                                               : b >= 0 ? 2
+                                                                        : 1,
+                                                               &out, 1 });
     n->g->nodes[node]->name = op;
     n->g->values[out]->producer = node;
     return out;
@@ -97,7 +103,7 @@ static void differentiate(struct net *n) {
     OK(zt_pass_infer(n->g, 1 << 20, &err) && zt_pass_train(n->g, &options, &err));
     int start = zt_graph_add_constant(n->g, "one", ZT_FLOAT, &(struct zt_shape){ 0 }, &one);
     struct zt_cotangent from = { n->root[0], start };
-    OK(zt_grad_build(n->g, &zt_ops, &from, 1, n->param, PARAMS, grads, &err));
+    OK(zt_grad_build(n->g, &zt_ops, &(struct zt_grad_request){ &from, 1, n->param, PARAMS }, grads, &err));
     memcpy(n->root + 1, grads, sizeof grads);
     OK(zt_graph_sort(n->g, &err) && zt_graph_prune(n->g, n->root, ROOTS, &err));
 }
@@ -140,9 +146,10 @@ static struct net make(int64_t batch, enum zt_backend backend, int threads, bool
     add_forward(&n, batch);
     differentiate(&n);
     if (fuse)
-        OK(zt_pass_fuse(n.g, &zt_ops, &all, 1u << backend, NULL, counts, &err) &&
+        OK(zt_pass_fuse(n.g, &zt_ops, &(struct zt_fuse_options){ &all, 1u << backend, NULL, counts }, &err) &&
            zt_graph_prune(n.g, n.root, ROOTS, &err));
-    OK(zt_pass_assign(n.g, &zt_ops, backend, threads, NULL, n.root, ROOTS, &n.prepared, &err));
+    OK(zt_pass_assign(n.g, &(struct zt_assign_options){ &zt_ops, backend, threads, NULL }, n.root, ROOTS, &n.prepared,
+                      &err));
     allocate(&n);
     feed(&n, batch);
     return n;

@@ -5,7 +5,8 @@
 #include "base/rng.h"
 #include "graph/passes/eval.h"
 #include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/fusion/apply_patterns.h"
 #include "ops/table.h"
 #include "tests/suite.h"
 
@@ -55,7 +56,7 @@ static void take_inputs(struct zt_graph *g, struct zt_tensor *to) {
 static void fuse(struct made *m, const char *names) {
     const struct zt_fusion fusion = { zt_patterns, &names, 1 };
     struct zt_train_options train = { 0 };
-    OK(zt_pass_fuse(m->g, &zt_ops, &fusion, ZT_FUSE_FORWARD, &train, m->counts, &err));
+    OK(zt_pass_fuse(m->g, &zt_ops, &(struct zt_fuse_options){ &fusion, ZT_FUSE_FORWARD, &train, m->counts }, &err));
 }
 
 /* One input of one node becomes another value that is made before, as `seed` has it; 0: nothing is changed. */
@@ -97,7 +98,7 @@ static bool build(struct made *m, const char *text, const char *names, uint64_t 
         ck_assert_int_le(zt_shape_count(&shape), 4096);
         struct zt_cotangent from = { y, zt_graph_add_constant(g, "dy", ZT_FLOAT, &shape, dy->values[0]->data) };
         zt_graph_destroy(dy);
-        if (!zt_grad_build(g, &zt_ops, &from, 1, m->param, m->params, m->grad, &err))
+        if (!zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, m->param, m->params }, m->grad, &err))
             return !seed;
     }
     m->eval = zt_eval_create(g, NULL, 1);

@@ -8,6 +8,7 @@
 #include "device/module.h"
 #include "ops/table.h"
 #include "tests/suite.h"
+#include "graph/passes/infer.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -42,7 +43,7 @@ static struct made make(const char *text) {
 static int fuse(struct zt_graph *g, const char *glob) {
     const struct zt_fusion fusion = { zt_patterns, &glob, 1 };
     int counts[PATTERNS] = { 0 }, found = 0;
-    OK(zt_pass_fuse(g, &zt_ops, &fusion, 1u << ZT_CUDA, NULL, counts, &err));
+    OK(zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &fusion, 1u << ZT_CUDA, NULL, counts }, &err));
     for (int p = 0; zt_patterns[p]; p++)
         found += counts[p];
     return found;

@@ -1,6 +1,6 @@
 /* Transposes that meet: how many are left, and the same bits as without the pattern. */
 #include "graph/passes/eval.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/fusion/apply_patterns.h"
 #include "ops/table.h"
 #include "tests/graph/net.h"
 #include "tests/suite.h"
@@ -62,7 +62,8 @@ static void leaves(int y, int transposes) {
     output(y);
     net_infer(g, &zt_ops);
     struct zt_graph *plain = zt_graph_clone(g);
-    ck_assert_msg(zt_pass_fuse(g, &zt_ops, &only, ZT_FUSE_FORWARD, NULL, NULL, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &only, ZT_FUSE_FORWARD, NULL, NULL }, &err), "%s",
+                  err.text[0]);
     ck_assert(zt_graph_prune(g, g->outputs, 1, &err));
     int count = 0;
     for (int n = 0; n < g->node_count; n++)

@@ -1,7 +1,6 @@
 /* Losses and their gradients against PyTorch's numbers (loss_table.py), for every type of targets. */
 #include "graph/passes/eval.h"
 #include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
 #include "ops/table.h"
 #include "tests/suite.h"
 
@@ -69,7 +68,8 @@ static int make_node(struct zt_graph *g, const struct row *row, enum zt_dtype dt
         count = own ? 3 : 2;
         in[count++] = constant(g, dtype, (struct zt_shape){ 1, { row->shape.dim[row->axis] } }, 3, 1, 4, 0.25, 0.25);
     }
-    int node = zt_graph_add_node(g, "loss", row->op, own ? "ztrain" : "", own ? 1 : 17, in, count, out, 1);
+    int node = zt_graph_add_node(
+        g, &(struct zt_node_spec){ "loss", row->op, own ? "ztrain" : "", own ? 1 : 17, in, count, out, 1 });
     if (own && has_classes(row)) {
         zt_node_set_int(g, node, "axis", row->axis);
         zt_node_set_float(g, node, "label_smoothing", (float)row->smoothing);
@@ -103,7 +103,7 @@ static void compare(const struct row *row, enum zt_dtype dtype, enum zt_dtype ta
     int ones = constant(g, dtype, shape, 0, 1, 2, 1, 0);
     struct zt_cotangent from = { g->nodes[0]->out[0], ones };
     int before = g->node_count;
-    ck_assert_msg(zt_grad_build(g, &zt_ops, &from, 1, &x, 1, &gradient, &err) &&
+    ck_assert_msg(zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, &x, 1 }, &gradient, &err) &&
                       zt_eval_run(eval, before, g->node_count, &err),
                   "%s", err.text[0]);
     for (int64_t i = 0; i < zt_shape_count(&row->shape); i++)
@@ -137,11 +137,11 @@ START_TEST(weights_that_add_up_to_nothing_leave_neither_loss_nor_gradient) {
                       constant(g, i == 2 ? ZT_FLOAT : ZT_INT64, i == 2 ? shape : line, 1, 0, 3, 1, 0),
                       constant(g, ZT_FLOAT, line, 0, 0, 1, 0, 0) };
         int out = zt_graph_add_value(g, "loss", ZT_UNDEFINED, NULL), gradient;
-        zt_graph_add_node(g, "loss", ops[i], "ztrain", 1, in, 3, &out, 1);
+        zt_graph_add_node(g, &(struct zt_node_spec){ "loss", ops[i], "ztrain", 1, in, 3, &out, 1 });
         ck_assert_msg(zt_op_resolve(&zt_ops, g, 0, &err) && zt_eval_run(eval, 0, 1, &err), "%s", err.text[0]);
         ck_assert(zt_load_double(ZT_FLOAT, g->values[out]->data, 0) == 0);
         struct zt_cotangent from = { out, constant(g, ZT_FLOAT, scalar, 0, 1, 2, 1, 0) };
-        ck_assert(zt_grad_build(g, &zt_ops, &from, 1, in, 1, &gradient, &err) &&
+        ck_assert(zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, in, 1 }, &gradient, &err) &&
                   zt_eval_run(eval, 1, g->node_count, &err));
         for (int k = 0; k < 12; k++)
             ck_assert(zt_load_double(ZT_FLOAT, g->values[gradient]->data, k) == 0);
@@ -165,7 +165,7 @@ START_TEST(weights_have_the_first_axes_of_the_targets) {
         int in[3] = { constant(g, ZT_FLOAT, shape, 37, 11, 29, 0.125, 0), constant(g, ZT_INT64, line, 1, 0, 3, 1, 0),
                       constant(g, ZT_FLOAT, cases[i].weight, 1, 1, 3, 1, 0) };
         int out = zt_graph_add_value(g, "loss", ZT_UNDEFINED, NULL);
-        zt_graph_add_node(g, "loss", "CrossEntropy", "ztrain", 1, in, 3, &out, 1);
+        zt_graph_add_node(g, &(struct zt_node_spec){ "loss", "CrossEntropy", "ztrain", 1, in, 3, &out, 1 });
         zt_node_set_int(g, 0, "axis", 2);
         ck_assert(zt_op_resolve(&zt_ops, g, 0, &err));
         ck_assert_msg(zt_op_infer(g, 0, &err) == cases[i].fits, "weights %d: %s", (int)i, err.text[0]);

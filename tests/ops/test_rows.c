@@ -3,7 +3,6 @@
 #include "graph/passes/eval.h"
 #include "tests/suite.h"
 #include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
 #include "ops/table.h"
 #include "ops/kernel/window.h"
 #include "tests/ops/machine.h"
@@ -58,7 +57,9 @@ static int differentiate(struct run *r) {
         ones[i] = 1;
     struct zt_cotangent from = { y, zt_graph_add_constant(g, "ones", ZT_FLOAT, &shape, ones) };
     int gradient = -1;
-    ck_assert_msg(zt_grad_build(g, &zt_ops, &from, 1, &r->made.in[0], 1, &gradient, &r->err), "%s", r->err.text[0]);
+    ck_assert_msg(
+        zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, &r->made.in[0], 1 }, &gradient, &r->err), "%s",
+        r->err.text[0]);
     return gradient;
 }
 

@@ -78,7 +78,7 @@ void made_commands(struct zt_text *to, const struct made *m, const struct zt_com
         case ZT_GATHER:
             zt_text_add(to, "GATHER %d%s\n", c->bucket, c->shard ? " from shards" : "");
             break;
-        case ZT_KEEP:
+        case ZT_GATHER_PERSISTENT:
             zt_text_add(to, "KEEP\n");
             break;
         case ZT_GATHERED: /* a wait right behind its beginning goes without saying */

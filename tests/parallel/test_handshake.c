@@ -1,5 +1,5 @@
 /* Who proves what to whom (handshake.h), and what proves nothing: records heard earlier, sent back, meant for another
- * door, changed or cut. */
+ * identity, changed or cut. */
 #include "parallel/comm/handshake.h"
 
 #include "base/clock.h"
@@ -17,9 +17,9 @@ static const unsigned char key[ZT_MAC] = "the key of the job", other[ZT_MAC] = "
  * the line is kept. */
 struct listener {
     pthread_t thread;
-    struct zt_door door;
-    struct zt_visit visit;
-    enum zt_handshake_result verdict;
+    struct zt_listener_identity identity;
+    struct zt_handshake handshake;
+    enum zt_handshake_result result;
     int fd;
     unsigned char came[512];
     size_t bytes;
@@ -27,21 +27,22 @@ struct listener {
 
 static void *serve(void *argument) {
     struct listener *l = argument;
-    ck_assert(zt_random(l->visit.challenge.nonce, sizeof l->visit.challenge.nonce));
-    while (zt_visit_wants(&l->visit)) {
+    ck_assert(zt_random(l->handshake.challenge.nonce, sizeof l->handshake.challenge.nonce));
+    while (zt_handshake_missing_bytes(&l->handshake)) {
         unsigned char *at = l->came + l->bytes;
-        ssize_t n = recv(l->fd, at, zt_visit_wants(&l->visit), 0);
+        ssize_t n = recv(l->fd, at, zt_handshake_missing_bytes(&l->handshake), 0);
         if (n <= 0)
             return NULL;
         l->bytes += (size_t)n;
-        const enum zt_visit_state before = l->visit.state, now = zt_visit_take(&l->visit, &l->door, at, (size_t)n);
-        if (before == ZT_VISIT_HELLO && now == ZT_VISIT_PROOF)
-            ck_assert(send(l->fd, &l->visit.challenge, sizeof l->visit.challenge, MSG_NOSIGNAL) > 0);
+        const enum zt_handshake_state before = l->handshake.state,
+                                      now = zt_handshake_receive(&l->handshake, &l->identity, at, (size_t)n);
+        if (before == ZT_HANDSHAKE_AWAITS_HELLO && now == ZT_HANDSHAKE_AWAITS_PROOF)
+            ck_assert(send(l->fd, &l->handshake.challenge, sizeof l->handshake.challenge, MSG_NOSIGNAL) > 0);
     }
-    if (l->visit.state == ZT_VISIT_IMPOSSIBLE)
+    if (l->handshake.state == ZT_HANDSHAKE_MALFORMED)
         return NULL;
-    struct zt_welcome w =
-        zt_visit_answer(&l->visit, &l->door, l->visit.state == ZT_VISIT_PROVEN ? l->verdict : ZT_OTHER_SECRET);
+    struct zt_handshake_reply_record w = zt_handshake_reply(
+        &l->handshake, &l->identity, l->handshake.state == ZT_HANDSHAKE_PROVEN ? l->result : ZT_SECRET_MISMATCH);
     ck_assert(send(l->fd, &w, sizeof w, MSG_NOSIGNAL) == sizeof w);
     return NULL;
 }
@@ -50,9 +51,11 @@ static void open_pair(struct listener *l, int *dialler, const unsigned char *its
     int fd[2];
     ck_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);
     *dialler = fd[0];
-    *l = (struct listener){ .fd = fd[1], .verdict = ZT_WELCOME };
-    l->door = (struct zt_door){ .key = its_key, .purpose = ZT_PURPOSE_RANKS, .rank = 0, .size = 3, .makes_job = true };
-    memset(l->door.job, 7, ZT_JOB);
+    *l = (struct listener){ .fd = fd[1], .result = ZT_HANDSHAKE_OK };
+    l->identity = (struct zt_listener_identity){
+        .key = its_key, .purpose = ZT_PURPOSE_RANKS, .rank = 0, .size = 3, .makes_job = true
+    };
+    memset(l->identity.job, 7, ZT_JOB);
 }
 
 static void begin(struct listener *l) {
@@ -70,7 +73,7 @@ static struct zt_hello hello_of(int from, int to) {
 }
 
 static enum zt_handshake_result dial(int fd, const unsigned char *its_key, struct zt_hello *h, struct zt_challenge *c) {
-    struct zt_welcome w;
+    struct zt_handshake_reply_record w;
     return zt_handshake_connect(fd, its_key, h, c, &w, zt_now() + 2);
 }
 
@@ -82,12 +85,12 @@ START_TEST(both_sides_with_the_secret_agree_on_rank_job_and_session) {
     int fd;
     open_pair(&l, &fd, key);
     begin(&l);
-    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_WELCOME);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_HANDSHAKE_OK);
     end(&l, fd);
-    ck_assert_int_eq(l.visit.state, ZT_VISIT_PROVEN);
-    ck_assert(l.visit.hello.from == 2 && l.visit.hello.port == 4711 && c.job[0] == 7 && c.size == 3);
+    ck_assert_int_eq(l.handshake.state, ZT_HANDSHAKE_PROVEN);
+    ck_assert(l.handshake.hello.from == 2 && l.handshake.hello.port == 4711 && c.job[0] == 7 && c.size == 3);
     zt_handshake_session(here, key, &h, &c);
-    zt_handshake_session(there, key, &l.visit.hello, &l.visit.challenge);
+    zt_handshake_session(there, key, &l.handshake.hello, &l.handshake.challenge);
     ck_assert(memcmp(here, there, ZT_MAC) == 0);
 }
 END_TEST
@@ -99,9 +102,9 @@ START_TEST(a_false_secret_is_told_from_a_right_one_on_both_sides) {
     int fd;
     open_pair(&l, &fd, key);
     begin(&l);
-    ck_assert_int_eq(dial(fd, other, &h, &c), ZT_OTHER_SECRET);
+    ck_assert_int_eq(dial(fd, other, &h, &c), ZT_SECRET_MISMATCH);
     end(&l, fd);
-    ck_assert_int_eq(l.visit.state, ZT_VISIT_UNPROVEN);
+    ck_assert_int_eq(l.handshake.state, ZT_HANDSHAKE_FALSE_PROOF);
 }
 END_TEST
 
@@ -110,14 +113,15 @@ START_TEST(who_listens_without_the_secret_is_found_out) {
     struct listener l;
     struct zt_hello h = hello_of(1, 0);
     struct zt_challenge c;
-    struct zt_welcome w;
+    struct zt_handshake_reply_record w;
     int fd;
     open_pair(&l, &fd, other);
-    ck_assert(zt_random(l.visit.challenge.nonce, ZT_MAC));
-    w = zt_visit_answer(&l.visit, &l.door, ZT_WELCOME);
-    memcpy(l.visit.challenge.magic, "ztrain hears 2", 15);
-    ck_assert(send(l.fd, &l.visit.challenge, sizeof l.visit.challenge, 0) > 0 && send(l.fd, &w, sizeof w, 0) > 0);
-    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_LISTENER_NOT_PROVEN);
+    ck_assert(zt_random(l.handshake.challenge.nonce, ZT_MAC));
+    w = zt_handshake_reply(&l.handshake, &l.identity, ZT_HANDSHAKE_OK);
+    memcpy(l.handshake.challenge.magic, "ztrain hears 2", 15);
+    ck_assert(send(l.fd, &l.handshake.challenge, sizeof l.handshake.challenge, 0) > 0 &&
+              send(l.fd, &w, sizeof w, 0) > 0);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_LISTENER_NOT_AUTHENTICATED);
     close(fd);
     close(l.fd);
 }
@@ -130,14 +134,14 @@ START_TEST(what_was_said_earlier_proves_nothing_later) {
     int fd;
     open_pair(&first, &fd, key);
     begin(&first);
-    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_WELCOME);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_HANDSHAKE_OK);
     end(&first, fd);
     ck_assert_uint_eq(first.bytes, sizeof(struct zt_hello) + ZT_MAC);
     open_pair(&second, &fd, key);
     begin(&second);
     ck_assert(send(fd, first.came, first.bytes, 0) == (ssize_t)first.bytes);
     pthread_join(second.thread, NULL);
-    ck_assert_int_eq(second.visit.state, ZT_VISIT_UNPROVEN);
+    ck_assert_int_eq(second.handshake.state, ZT_HANDSHAKE_FALSE_PROOF);
     close(fd);
     close(second.fd);
 }
@@ -152,41 +156,41 @@ START_TEST(records_sent_back_to_their_sender_are_no_answer) {
     sent = h;
     memcpy(sent.magic, "ztrain dials 2", 15);
     ck_assert(send(fd[1], &sent, sizeof sent, 0) > 0 && send(fd[1], &sent, sizeof sent, 0) > 0);
-    ck_assert_int_eq(dial(fd[0], key, &h, &c), ZT_NOT_A_LISTENER);
+    ck_assert_int_eq(dial(fd[0], key, &h, &c), ZT_PROTOCOL_MISMATCH);
     close(fd[0]);
     close(fd[1]);
 }
 END_TEST
 
-/* A proof made for one door, with the nonce of another put before it. */
+/* A proof for one listener, with the nonce of another put before it. */
 START_TEST(a_proof_holds_at_one_door_in_one_role) {
-    struct zt_visit v[2] = { { 0 }, { 0 } };
-    struct zt_door door[2] = { { key, ZT_PURPOSE_RANKS, 1, 3, false, { 1 } },
-                               { key, ZT_PURPOSE_RANKS, 2, 3, false, { 1 } } };
+    struct zt_handshake v[2] = { { 0 }, { 0 } };
+    struct zt_listener_identity identity[2] = { { key, ZT_PURPOSE_RANKS, 1, 3, false, { 1 } },
+                                                { key, ZT_PURPOSE_RANKS, 2, 3, false, { 1 } } };
     struct zt_hello h = hello_of(2, 1);
     struct zt_challenge c;
     unsigned char said[256];
     int fd[2];
-    memcpy(h.job, door[0].job, ZT_JOB);
+    memcpy(h.job, identity[0].job, ZT_JOB);
     ck_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);
     memcpy(v[0].challenge.magic, "ztrain hears 2", 15);
     v[0].challenge.rank = 1;
     v[0].challenge.size = 3;
-    memcpy(v[0].challenge.job, door[0].job, ZT_JOB);
+    memcpy(v[0].challenge.job, identity[0].job, ZT_JOB);
     ck_assert(send(fd[1], &v[0].challenge, sizeof v[0].challenge, 0) > 0);
-    struct zt_welcome none = { .verdict = ZT_OTHER_SECRET };
+    struct zt_handshake_reply_record none = { .result = ZT_SECRET_MISMATCH };
     ck_assert(send(fd[1], &none, sizeof none, 0) > 0);
-    ck_assert_int_eq(dial(fd[0], key, &h, &c), ZT_OTHER_SECRET);
+    ck_assert_int_eq(dial(fd[0], key, &h, &c), ZT_SECRET_MISMATCH);
     ck_assert(recv(fd[1], said, sizeof said, 0) == (ssize_t)(sizeof h + ZT_MAC));
-    zt_visit_take(&v[0], &door[0], said, sizeof h);
-    ck_assert_int_eq(zt_visit_take(&v[0], &door[0], said + sizeof h, ZT_MAC), ZT_VISIT_PROVEN);
+    zt_handshake_receive(&v[0], &identity[0], said, sizeof h);
+    ck_assert_int_eq(zt_handshake_receive(&v[0], &identity[0], said + sizeof h, ZT_MAC), ZT_HANDSHAKE_PROVEN);
     /* the same bytes, said to be for rank 2 */
     memcpy(&h, said, sizeof h);
     h.to = 2;
-    ck_assert_int_eq(zt_visit_take(&v[1], &door[1], said, sizeof h), ZT_VISIT_IMPOSSIBLE);
-    v[1] = (struct zt_visit){ 0 };
-    zt_visit_take(&v[1], &door[1], &h, sizeof h);
-    ck_assert_int_eq(zt_visit_take(&v[1], &door[1], said + sizeof h, ZT_MAC), ZT_VISIT_UNPROVEN);
+    ck_assert_int_eq(zt_handshake_receive(&v[1], &identity[1], said, sizeof h), ZT_HANDSHAKE_MALFORMED);
+    v[1] = (struct zt_handshake){ 0 };
+    zt_handshake_receive(&v[1], &identity[1], &h, sizeof h);
+    ck_assert_int_eq(zt_handshake_receive(&v[1], &identity[1], said + sizeof h, ZT_MAC), ZT_HANDSHAKE_FALSE_PROOF);
     close(fd[0]);
     close(fd[1]);
 }
@@ -200,17 +204,17 @@ START_TEST(no_changed_bit_is_let_in) {
     int fd;
     open_pair(&l, &fd, key);
     begin(&l);
-    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_WELCOME);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_HANDSHAKE_OK);
     end(&l, fd);
     for (size_t bit = 0; bit < 8 * l.bytes; bit++) {
-        struct zt_visit v = { 0 };
+        struct zt_handshake v = { 0 };
         unsigned char said[512];
-        memcpy(v.challenge.nonce, l.visit.challenge.nonce, ZT_MAC);
+        memcpy(v.challenge.nonce, l.handshake.challenge.nonce, ZT_MAC);
         memcpy(said, l.came, l.bytes);
         said[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        for (size_t at = 0, n; at < l.bytes && (n = zt_visit_wants(&v)); at += n)
-            zt_visit_take(&v, &l.door, said + at, n);
-        ck_assert_msg(v.state == ZT_VISIT_UNPROVEN || v.state == ZT_VISIT_IMPOSSIBLE, "bit %zu", bit);
+        for (size_t at = 0, n; at < l.bytes && (n = zt_handshake_missing_bytes(&v)); at += n)
+            zt_handshake_receive(&v, &l.identity, said + at, n);
+        ck_assert_msg(v.state == ZT_HANDSHAKE_FALSE_PROOF || v.state == ZT_HANDSHAKE_MALFORMED, "bit %zu", bit);
     }
 }
 END_TEST
@@ -222,17 +226,17 @@ START_TEST(bytes_come_in_any_pieces_and_never_more_than_are_wanted) {
     int fd;
     open_pair(&l, &fd, key);
     begin(&l);
-    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_WELCOME);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_HANDSHAKE_OK);
     end(&l, fd);
-    struct zt_visit v = { 0 };
-    memcpy(v.challenge.nonce, l.visit.challenge.nonce, ZT_MAC);
+    struct zt_handshake v = { 0 };
+    memcpy(v.challenge.nonce, l.handshake.challenge.nonce, ZT_MAC);
     for (size_t at = 0; at < l.bytes; at++)
-        zt_visit_take(&v, &l.door, l.came + at, 1);
-    ck_assert_int_eq(v.state, ZT_VISIT_PROVEN);
-    ck_assert_uint_eq(zt_visit_wants(&v), 0);
-    ck_assert_int_eq(zt_visit_take(&v, &l.door, l.came, 1), ZT_VISIT_IMPOSSIBLE);
-    v = (struct zt_visit){ 0 };
-    ck_assert_int_eq(zt_visit_take(&v, &l.door, l.came, sizeof h + 1), ZT_VISIT_IMPOSSIBLE);
+        zt_handshake_receive(&v, &l.identity, l.came + at, 1);
+    ck_assert_int_eq(v.state, ZT_HANDSHAKE_PROVEN);
+    ck_assert_uint_eq(zt_handshake_missing_bytes(&v), 0);
+    ck_assert_int_eq(zt_handshake_receive(&v, &l.identity, l.came, 1), ZT_HANDSHAKE_MALFORMED);
+    v = (struct zt_handshake){ 0 };
+    ck_assert_int_eq(zt_handshake_receive(&v, &l.identity, l.came, sizeof h + 1), ZT_HANDSHAKE_MALFORMED);
 }
 END_TEST
 

@@ -125,7 +125,8 @@ static const char *hosts(const char *text, const char *include, const char *excl
     struct zt_arena *arena = zt_arena_create();
     struct zt_err err = { 0 };
     struct zt_hosts found;
-    bool ok = zt_hostfile_parse(arena, text, strlen(text), "hosts", include, exclude, &found, &err);
+    bool ok = zt_hostfile_parse(arena, &(struct zt_hostfile_text){ text, strlen(text), "hosts" }, include, exclude,
+                                &found, &err);
     ck_assert(ok || err.code == ZT_EXIT_CONFIG);
     snprintf(to, sizeof to, "%s", ok ? zt_hosts_list(arena, &found) : err.text[0]);
     zt_arena_destroy(arena);
@@ -157,13 +158,13 @@ START_TEST(what_is_no_hostfile_is_refused_with_its_line) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ck_assert_msg(strncmp(hosts(wrong[i], NULL, NULL), "hosts:1: ", 9) == 0, "%s: %s", wrong[i],
                       hosts(wrong[i], NULL, NULL));
-    ck_assert_ptr_nonnull(strstr(hosts("a slots=1\na slots=1", NULL, NULL), "hosts:2: host a stands here twice"));
+    ck_assert_ptr_nonnull(strstr(hosts("a slots=1\na slots=1", NULL, NULL), "hosts:2: host a is listed twice"));
     ck_assert_ptr_nonnull(strstr(hosts("# nobody\n", NULL, NULL), "no slot is left"));
     ck_assert_ptr_nonnull(strstr(hosts(two, NULL, "worker-0@worker-1"), "no slot is left"));
-    ck_assert_ptr_nonnull(strstr(hosts(two, "worker-2", NULL), "\"worker-2\" does not stand in hosts"));
+    ck_assert_ptr_nonnull(strstr(hosts(two, "worker-2", NULL), "\"worker-2\" is not in hosts"));
     ck_assert_ptr_nonnull(strstr(hosts(two, NULL, "worker-1:3"), "slot \"3\" of worker-1"));
     ck_assert_ptr_nonnull(strstr(hosts(two, "worker-1:", NULL), "slot \"\""));
-    ck_assert_ptr_nonnull(strstr(hosts(two, "worker-0@", NULL), "\"\" does not stand"));
+    ck_assert_ptr_nonnull(strstr(hosts(two, "worker-0@", NULL), "\"\" is not in"));
     ck_assert_ptr_nonnull(strstr(hosts(two, "worker-0", "worker-1"), "exclude each other"));
 }
 END_TEST

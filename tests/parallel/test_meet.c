@@ -105,8 +105,8 @@ START_TEST(ranks_that_do_not_come_are_named) {
     begin(&ranks[0], port, 0, 4, 2, 0);
     begin(&ranks[1], port, 2, 4, 10, 0);
     ck_assert(!end(ranks, 2));
-    expect(&ranks[0], ZT_EXIT_RANK, "lost rank 1, 3: 2 of WORLD_SIZE=4 ranks came to MASTER_PORT=");
-    expect(&ranks[1], ZT_EXIT_RANK, "rank 0: not all ranks came");
+    expect(&ranks[0], ZT_EXIT_RANK, "lost rank 1, 3: 2 of WORLD_SIZE=4 ranks connected to MASTER_PORT=");
+    expect(&ranks[1], ZT_EXIT_RANK, "rank 0: not all ranks have connected");
 }
 END_TEST
 
@@ -114,7 +114,7 @@ START_TEST(rank_0_that_does_not_come_is_named) {
     struct rank r;
     begin(&r, comm_fixture_free_port(), 1, 2, 1, 0);
     ck_assert(!end(&r, 1));
-    expect(&r, ZT_EXIT_RANK, "lost rank 0: nobody answers at MASTER_ADDR=127.0.0.1, MASTER_PORT=");
+    expect(&r, ZT_EXIT_RANK, "lost rank 0: no answer from MASTER_ADDR=127.0.0.1, MASTER_PORT=");
 }
 END_TEST
 
@@ -131,11 +131,11 @@ START_TEST(a_rank_of_another_world_or_a_second_of_one_is_refused_and_disturbs_no
     end(&second, 1);
     ck_assert_msg(all, "%s", ranks[0].err.text[0]);
     expect(&other, ZT_EXIT_CONFIG, "WORLD_SIZE=5, but rank 0 at MASTER_ADDR=127.0.0.1 has WORLD_SIZE=3");
-    expect(&second, ZT_EXIT_CONFIG, "RANK=1: another process has come");
+    expect(&second, ZT_EXIT_CONFIG, "RANK=1: another process has already connected");
 }
 END_TEST
 
-static int visit(int port) {
+static int open_connection(int port) {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (int tries = 0; tries < 100; tries++) {
@@ -155,12 +155,12 @@ START_TEST(strangers_at_the_port_change_nothing) {
     char noise[4096], hello[sizeof(struct zt_hello)] = "ztrain dials 2";
     begin(&ranks[0], port, 0, 2, 20, 0);
     for (int i = 0; i < 70; i++)
-        silent[i] = visit(port);
+        silent[i] = open_connection(port);
     memset(noise, 0xff, sizeof noise);
     memset(hello + 16, 0xff, sizeof hello - 16); /* ranks and sizes below zero */
     for (int i = 0; i < 4; i++) {
         const void *words = i % 2 ? (const void *)noise : hello;
-        int fd = visit(port);
+        int fd = open_connection(port);
         ck_assert(send(fd, words, i < 2 ? sizeof hello : 5, MSG_NOSIGNAL) > 0);
         close(fd);
     }
@@ -182,7 +182,7 @@ START_TEST(an_answer_that_is_no_rank_0s_is_refused) {
     memset(noise, 'H', sizeof noise);
     ck_assert(send(visitor, noise, sizeof noise, MSG_NOSIGNAL) == sizeof noise);
     ck_assert(!end(&r, 1));
-    expect(&r, ZT_EXIT_RUN, "what answers there is no rank 0 of ztrain");
+    expect(&r, ZT_EXIT_RUN, "the process that answers there is not rank 0 of ztrain");
     close(visitor);
     close(fd);
 }
@@ -193,12 +193,12 @@ START_TEST(who_says_hello_first_is_no_rank_without_the_secret) {
     struct rank ranks[2];
     struct zt_hello hello = { .purpose = ZT_PURPOSE_RANKS, .from = 1, .to = 0, .size = 2, .port = 1 };
     struct zt_challenge challenge;
-    struct zt_welcome welcome;
+    struct zt_handshake_reply_record reply;
     unsigned char guessed[ZT_MAC] = { 0 };
     int port = comm_fixture_free_port();
     begin_with(&ranks[0], port, 0, 2, 20, "a text of the job");
-    int fd = visit(port);
-    ck_assert_int_eq(zt_handshake_connect(fd, guessed, &hello, &challenge, &welcome, zt_now() + 5), ZT_OTHER_SECRET);
+    int fd = open_connection(port);
+    ck_assert_int_eq(zt_handshake_connect(fd, guessed, &hello, &challenge, &reply, zt_now() + 5), ZT_SECRET_MISMATCH);
     close(fd);
     begin_with(&ranks[1], port, 1, 2, 20, "a text of the job");
     ck_assert_msg(end(ranks, 2), "%s", ranks[0].err.text[0]);
@@ -211,7 +211,7 @@ START_TEST(another_secret_is_named_on_both_sides) {
     begin_with(&ranks[0], port, 0, 2, 2, "a text of the job");
     begin_with(&ranks[1], port, 1, 2, 2, "a text of another job");
     ck_assert(!end(ranks, 2));
-    expect(&ranks[0], ZT_EXIT_RANK, "; with another secret came rank 1 from 127.0.0.1");
+    expect(&ranks[0], ZT_EXIT_RANK, "; connected with another secret: rank 1 from 127.0.0.1");
     expect(&ranks[1], ZT_EXIT_CONFIG, "has another secret");
     for (int r = 0; r < 2; r++)
         ck_assert_msg(strstr(ranks[r].err.hint[0], "ZTRAIN_SECRET=$(openssl rand -hex 32)") != NULL, "%s",
@@ -244,7 +244,7 @@ START_TEST(rank_0_listens_at_the_address_that_is_named_alone) {
     const struct in6_addr elsewhere = zt_address_of_ipv4((struct in_addr){ htonl(INADDR_LOOPBACK + 8) });
     int port = comm_fixture_free_port();
     begin_with(&ranks[0], port, 0, 2, 20, "a text of the job");
-    close(visit(port));
+    close(open_connection(port));
     struct zt_sockaddr to = zt_sockaddr_of(&elsewhere, (uint16_t)port);
     ck_assert_int_eq(zt_connect_at((struct sockaddr *)&to.at, to.bytes, 1000), -1);
     begin_with(&ranks[1], port, 1, 2, 20, "a text of the job");
@@ -267,7 +267,7 @@ static void *crowd_in(void *argument) {
         int *fd = &c->fd[i % 500];
         if (*fd > 0)
             close(*fd);
-        *fd = visit(c->port);
+        *fd = open_connection(c->port);
         if (*fd > 0 && i % 3)
             send(*fd, &hello, i % 3 == 1 ? sizeof hello / 2 : sizeof hello, MSG_NOSIGNAL);
         if (i > 500)

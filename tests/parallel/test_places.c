@@ -88,8 +88,9 @@ static void build_by_hand(struct made *m, struct zt_graph *g, int x, bool traini
     if (training) {
         struct zt_shape shape = g->values[joint.loss]->shape;
         struct zt_cotangent from = { joint.loss, joint.seed = net_input(g, "seed", ZT_FLOAT, &shape) };
-        ck_assert_msg(zt_grad_build(g, &zt_ops, &from, 1, joint.params, joint.param_count, joint.grads, &err), "%s",
-                      err.text[0]);
+        ck_assert_msg(zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, joint.params, joint.param_count },
+                                    joint.grads, &err),
+                      "%s", err.text[0]);
     }
     made_build(m, &joint, wish);
 }

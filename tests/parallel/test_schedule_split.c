@@ -79,7 +79,8 @@ static void play(const struct zt_schedule *schedule, double input, double weight
         cost[s] = (struct zt_stage_cost){
             .forward = { &f, 1 }, .backward = { &both, 1 }, .backward_input = { &i, 1 }, .backward_weight = { &w, 1 }
         };
-    ck_assert_msg(zt_simulate(arena, SPLIT_STAGES, schedule, cost, SPLIT_MICRO, line, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_simulate(arena, &(struct zt_simulation){ SPLIT_STAGES, schedule, cost, SPLIT_MICRO }, line, &err),
+                  "%s", err.text[0]);
 }
 
 /* Table 1 of the paper: a stage idles (S - 1)(F + I - W) under ZB-H1 and (S - 1)(F + I + W) under 1f1b. */

@@ -77,7 +77,7 @@ START_TEST(what_is_no_secret_is_refused) {
     refuse(NULL, folder, "is no regular file");
     refuse(NULL, fifo, "is no regular file");
     write_file(path, text, 0640);
-    refuse(NULL, path, "mode 0640 lets other users at the secret");
+    refuse(NULL, path, "mode 0640 lets other users read or change the secret");
     write_file(path, text, 0604);
     refuse(NULL, path, "mode 0604");
     write_file(path, "\n", 0600);

@@ -1,6 +1,7 @@
 #include "tests/suite.h"
 
 #include "base/rng.h"
+#include "parallel/schedule/hooks.h"
 #include "parallel/schedule/program.h"
 #include "parallel/partition/shard.h"
 

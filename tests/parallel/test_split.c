@@ -321,7 +321,7 @@ START_TEST(patterns_that_are_none_or_fit_nothing_are_refused_by_name) {
     struct zt_stage_bounds cuts[5];
     make_methods();
     ck_assert(!choose("type:nowhere", 2, cuts));
-    ck_assert_ptr_nonnull(strstr(err.text[0], "\"type:nowhere\" fits no layer"));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "\"type:nowhere\" matches no layer"));
     ck_assert(!choose("type:(", 2, cuts));
     ck_assert_ptr_nonnull(strstr(err.text[0], "pipeline.partition: \"type:(\""));
     ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);

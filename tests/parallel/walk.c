@@ -1,4 +1,5 @@
 #include "walk.h"
+#include "parallel/schedule/hooks.h"
 
 #include <check.h>
 #include <string.h>

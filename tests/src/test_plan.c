@@ -146,7 +146,7 @@ START_TEST(the_bubble_of_equal_stages_is_that_of_the_formula) {
                     cost[s].update_seconds = 0.5;
                     ck_assert(zt_schedule_make(arena, names[n], &shape, &schedule[s], &err));
                 }
-                ck_assert(zt_simulate(arena, stages, schedule, cost, m, &line, &err));
+                ck_assert(zt_simulate(arena, &(struct zt_simulation){ stages, schedule, cost, m }, &line, &err));
                 ck_assert_double_eq_tol(line.bubble, (stages - 1.0) / (m + stages - 1.0), 1e-9);
                 ck_assert_double_eq_tol(line.seconds, 2.0 * (m + stages - 1.0) + 0.5, 1e-9);
                 zt_arena_destroy(arena);
@@ -171,10 +171,10 @@ START_TEST(a_collective_hides_behind_kernels_where_it_moves_by_itself) {
         struct zt_schedule schedule;
         struct zt_timeline line;
         ck_assert(zt_schedule_make(arena, "1f1b", &shape, &schedule, &err));
-        ck_assert(zt_simulate(arena, 1, &schedule, &cost, 1, &line, &err));
+        ck_assert(zt_simulate(arena, &(struct zt_simulation){ 1, &schedule, &cost, 1 }, &line, &err));
         ck_assert_double_eq_tol(line.seconds, own ? 3 : 4, 1e-9);
         spans[0].seconds = 5; /* more than the kernels hide */
-        ck_assert(zt_simulate(arena, 1, &schedule, &cost, 1, &line, &err));
+        ck_assert(zt_simulate(arena, &(struct zt_simulation){ 1, &schedule, &cost, 1 }, &line, &err));
         ck_assert_double_eq_tol(line.seconds, own ? 6 : 8, 1e-9);
         spans[0].seconds = 1;
         zt_arena_destroy(arena);
@@ -201,7 +201,7 @@ START_TEST(messages_hold_up_who_moves_them) {
                                                   .own_channel = own };
                 ck_assert(zt_schedule_make(arena, "gpipe", &shape, &schedule[s], &err));
             }
-            ck_assert(zt_simulate(arena, 2, schedule, cost, m, &line, &err));
+            ck_assert(zt_simulate(arena, &(struct zt_simulation){ 2, schedule, cost, m }, &line, &err));
             ck_assert_double_eq_tol(line.seconds, m == 1 ? 8 : own ? 10 : 12, 1e-9);
             zt_arena_destroy(arena);
         }
@@ -227,7 +227,7 @@ START_TEST(replicas_wait_for_what_rank_0_does_alone) {
     struct zt_schedule schedule;
     struct zt_timeline line;
     ck_assert(zt_schedule_make_replicas(arena, 2, true, true, &schedule, &err));
-    ck_assert(zt_simulate(arena, 1, &schedule, &cost, 2, &line, &err));
+    ck_assert(zt_simulate(arena, &(struct zt_simulation){ 1, &schedule, &cost, 2 }, &line, &err));
     ck_assert_double_eq_tol(line.seconds, 2 * 36 + 19, 1e-9);
     ck_assert_double_eq_tol(line.bubble, 1 - (3 + 5 + 6 + 8) / 36.0, 1e-9);
     zt_arena_destroy(arena);

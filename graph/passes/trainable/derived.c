@@ -394,7 +394,8 @@ static int add_step(struct zt_graph *g, const struct zt_op_table *table, const s
     const int in[2] = { step->op->constant_first ? c : from, step->op->constant_first ? from : c };
     const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
     const char *name = zt_arena_printf(g->arena, "%s of %s", step->op->onnx, g->values[from]->name);
-    const int node = zt_graph_add_node(g, name, step->op->onnx, "", ZT_OPSET, in, c >= 0 ? 2 : 1, &out, 1);
+    const int node =
+        zt_graph_add_node(g, &(struct zt_node_spec){ name, step->op->onnx, "", ZT_OPSET, in, c >= 0 ? 2 : 1, &out, 1 });
     g->nodes[node]->place = place;
     return zt_op_resolve(table, g, node, err) ? out : -1;
 }

@@ -135,7 +135,8 @@ static int add_node(const struct site *at, const char *op_type, const int *in, c
     struct zt_graph *g = at->g;
     const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
     const char *name = zt_arena_printf(g->arena, "%s of %s", op_type, g->values[in[0]]->name);
-    const int node = zt_graph_add_node(g, name, op_type, "", ZT_OPSET, in, perm ? 1 : 2, &out, 1);
+    const int node =
+        zt_graph_add_node(g, &(struct zt_node_spec){ name, op_type, "", ZT_OPSET, in, perm ? 1 : 2, &out, 1 });
     g->nodes[node]->place = at->place;
     if (perm)
         zt_node_set_ints(g, node, "perm", perm, at->rank);

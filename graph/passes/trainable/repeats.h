@@ -1,8 +1,8 @@
-/* Initializers in which a parameter's elements stand more than once: the exporter folded an Expand, or a Gather that
- * reads rows again. Trained as they are, each copy would go its own way.
+/* Initializers with repeated vectors of a parameter: the exporter folded an Expand, or a Gather that reads rows several
+ * times. Without this pass each copy would train separately.
  *
  *     expand [4, 1, 32] of class_token: 4 equal vectors along axis 2 -> parameter [1, 32], Gather of 0 0 0 0
- *     a bias table read by relative position, [1, heads, t, t]: vectors along axis 1, as many as there are distances */
+ *     a bias table read by relative position, [1, heads, t, t]: one vector along axis 1 per distance */
 #ifndef ZT_GRAPH_PASSES_TRAINABLE_REPEATS_H
 #define ZT_GRAPH_PASSES_TRAINABLE_REPEATS_H
 
@@ -10,18 +10,18 @@
 
 enum zt_repeats {
     ZT_REPEATS_NOTHING,
-    ZT_REPEATS_PERHAPS, /* one number throughout tells nothing */
-    ZT_REPEATS_VECTORS  /* of which d->repeated, made and lost are filled */
+    ZT_REPEATS_PERHAPS, /* all elements are equal, which is no evidence */
+    ZT_REPEATS_VECTORS  /* d->repeated, d->made and d->lost are set */
 };
-/* Looks for equal vectors along one of v's axes, the one that leaves the fewest elements. In `arena`. */
+/* Finds equal vectors along the axis of v that leaves the fewest distinct elements. Results are in `arena`. */
 enum zt_repeats zt_derived_repeats(struct zt_arena *arena, const struct zt_value *v, struct zt_derived *d);
 
-/* Appends Gather and Transpose that make the initializer's contents of the parameter `from`. Returns the value, -1 on
- * failure. */
+/* Appends a Gather and a Transpose that compute the initializer from the parameter `from`. Returns the value; -1:
+ * failed. */
 int zt_derived_add_repeats(struct zt_graph *g, const struct zt_op_table *table, const struct zt_derived *d, int from,
                            int64_t place, struct zt_err *err);
 
-/* v's contents of the parameter's. */
+/* Computes the contents of v from its parameter. */
 void zt_derived_repeat(const struct zt_derived *d, const struct zt_value *v, enum zt_dtype dtype, const void *parameter,
                        void *to);
 

@@ -13,7 +13,6 @@
 #include "graph/passes/trainable/torch.h"
 
 #include "graph/ir/op.h"
-#include "graph/passes/passes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,7 @@ static bool stops_gradient(const struct zt_node *n, int in) {
     return n->op && in < 32 && (n->op->no_grad_in | n->op->statistic_in) >> in & 1;
 }
 
-/* A node with bodies is taken for differentiable in all that it reads: what it stands for is not known yet. */
+/* A node with subgraphs counts as differentiable in all its inputs, since it is not expanded yet. */
 static bool has_gradient(const struct zt_op *op) {
     return op && (op->grad || op->expand);
 }
@@ -72,7 +71,7 @@ static struct path *walk(const struct zt_graph *g, int loss) {
     return paths;
 }
 
-/* ---- the verdict ---- */
+/* ---- trainable or not, and the reason ---- */
 
 static const char *why_unreached(const struct zt_graph *g, const struct path *p) {
     if (p->reader < 0)

@@ -18,7 +18,7 @@ struct news {
 };
 
 struct zt_messages {
-    MPI_Comm comm; /* the world's ranks, with messages of its own */
+    MPI_Comm comm; /* the world's ranks, for these messages only */
     int rank, size;
     bool aborted;
     struct news news;
@@ -41,7 +41,7 @@ struct zt_message_group {
     char *out, *in;        /* size x room each, by peer */
     MPI_Request *requests; /* of the round: size to receive, size to send */
     struct outbox *outboxes;
-    bool sending; /* a slot may be underway */
+    bool sending; /* a slot may be in transit */
     MPI_Request receiving;
 };
 
@@ -70,7 +70,7 @@ void zt_messages_destroy(struct zt_messages *m, bool leave) {
     free(m);
 }
 
-/* The news are short enough to leave at once: MPI sends messages of this size without waiting for the receiver. */
+/* The notification is short enough that MPI sends it without waiting for the receiver. */
 void zt_messages_abort(struct zt_messages *m, const char *why) {
     if (m->aborted)
         return;
@@ -199,7 +199,8 @@ static MPI_Datatype type_of_long_message(size_t bytes) {
     return type;
 }
 
-/* A synchronous send is over when the receiver took it up, so a pair has at most ZT_COMM_BUFFERED messages underway. */
+/* A synchronous send ends when the receiver has matched it, so a pair has at most ZT_COMM_BUFFERED messages in transit.
+ */
 bool zt_message_send(struct zt_message_group *g, const void *data, size_t bytes, int to, bool *sent,
                      struct zt_err *err) {
     struct outbox *box = &g->outboxes[to];

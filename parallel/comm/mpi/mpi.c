@@ -73,8 +73,8 @@ static bool is_aborted(struct family *f, struct zt_err *err) {
 
 /* Of one wait: wait_on() between looks at what is waited for, wait_over() at its end. */
 struct wait {
-    struct zt_rank_status *where; /* of who waits; NULL: nobody asks */
-    double began;                 /* to spin; 0: not yet */
+    struct zt_rank_status *status; /* of the waiting rank; NULL: not watched */
+    double began;                  /* to spin; 0: not yet */
     int pauses;
     bool for_message; /* MPI brings it */
 };
@@ -122,7 +122,7 @@ static void rest(struct family *f, struct wait *w, bool by_message) {
 }
 
 static bool wait_on(struct family *f, struct wait *w, struct zt_err *err) {
-    if (is_aborted(f, err) || is_missed(f, w->where, err))
+    if (is_aborted(f, err) || is_missed(f, w->status, err))
         return false;
     bool by_message = push_messages(f) || w->for_message;
     if (spins(f, w))
@@ -203,7 +203,7 @@ static bool poll_family(struct family *f, struct zt_err *err) {
 static bool mpi_poll(struct zt_comm *c, struct zt_err *err) {
     struct family *f = down(c)->family;
     push_messages(f);
-    return f->queue.first ? poll_family(f, err) : !is_aborted(f, err) && !is_missed(f, c->where, err);
+    return f->queue.first ? poll_family(f, err) : !is_aborted(f, err) && !is_missed(f, c->status, err);
 }
 
 static bool mpi_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
@@ -222,10 +222,10 @@ static bool mpi_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err
 
 static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
     struct family *f = down(base)->family;
-    const char *before = zt_rank_status_enter(base->where, t->row.kind->name);
+    const char *before = zt_rank_status_enter(base->status, t->row.kind->name);
     bool ok = true;
     while (ok && !t->done) {
-        struct wait w = { .where = base->where };
+        struct wait w = { .status = base->status };
         while (ok && !t->done) {
             struct zt_transfer *moving = f->queue.first;
             if (!moving)
@@ -241,7 +241,7 @@ static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err 
         wait_over(f);
     }
     if (ok) /* else it says where it failed */
-        zt_rank_status_leave(base->where, before);
+        zt_rank_status_leave(base->status, before);
     else
         f->queue.first = NULL;
     return ok;
@@ -257,8 +257,8 @@ static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int t
     struct mpi_comm *c = down(base);
     if (!zt_comm_check_peer(base, "send", to, err) || is_aborted(c->family, err))
         return false;
-    struct wait w = { .where = base->where, .for_message = true };
-    const char *before = zt_rank_status_enter(base->where, "send");
+    struct wait w = { .status = base->status, .for_message = true };
+    const char *before = zt_rank_status_enter(base->status, "send");
     bool sent = false, ok = zt_message_send(c->far, data, bytes, to, &sent, err);
     while (ok && !sent)
         ok = wait_on(c->family, &w, err) && zt_message_send(c->far, data, bytes, to, &sent, err);
@@ -266,7 +266,7 @@ static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int t
     if (ok)
         ring(c, to);
     if (ok)
-        zt_rank_status_leave(base->where, before);
+        zt_rank_status_leave(base->status, before);
     return ok;
 }
 
@@ -274,8 +274,8 @@ static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     struct mpi_comm *c = down(base);
     if (!zt_comm_check_peer(base, "recv", from, err) || is_aborted(c->family, err))
         return false;
-    struct wait w = { .where = base->where, .for_message = true };
-    const char *before = zt_rank_status_enter(base->where, "recv");
+    struct wait w = { .status = base->status, .for_message = true };
+    const char *before = zt_rank_status_enter(base->status, "recv");
     size_t come = 0;
     bool ok = true;
     while (ok && !zt_message_waiting(c->far, from, &come))
@@ -292,7 +292,7 @@ static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     wait_over(c->family);
     ring(c, from);
     if (ok)
-        zt_rank_status_leave(base->where, before);
+        zt_rank_status_leave(base->status, before);
     return ok;
 }
 
@@ -464,7 +464,7 @@ struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *
     return comm_create(f, zt_part_whole(f->rank, f->size), err);
 }
 
-/* After a failure some ranks may be gone for good, and MPI_Finalize would wait for them for ever. */
+/* After a failure some ranks may have ended, and MPI_Finalize would wait for them for ever. */
 void zt_comm_mpi_finalize(int exit_code) {
     enum { GRACE_MS = 2000 };
     int started = 0, ended = 0, all = exit_code == 0;

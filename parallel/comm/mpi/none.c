@@ -1,4 +1,4 @@
-/* In place of comm_mpi*.c where the program was built without MPI. */
+/* Replaces the other files of this folder in a build without MPI. */
 #include "parallel/comm/comm.h"
 
 struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *err) {

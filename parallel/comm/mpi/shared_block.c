@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nobody else's block starts with this. */
+/* Identifies the block of this rank. */
 static int64_t make_token(const void *memory) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -37,7 +37,7 @@ struct zt_shared_block *zt_shared_block_create(void *memory, size_t bytes, struc
     return b;
 }
 
-/* The process may be another one that has this number where ranks see processes of their own: hence the token. */
+/* With separate PID namespaces another process may have this number: the token detects that. */
 static const char *map_peer(const struct zt_block_card *card, size_t bytes) {
     char path[64];
     struct stat info;

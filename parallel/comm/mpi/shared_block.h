@@ -1,6 +1,7 @@
-/* Memory of a rank that the other ranks of its host read where it lies, so that a collective on it copies nothing into
- * a window first. The block becomes a file without a name that the peers map through /proc/PID/fd; it lives as long as
- * somebody maps it, so a rank that fails takes nothing away from under its peers, and leaves nothing behind. */
+/* Shared memory blocks: memory of a rank that the other ranks of its host read directly, so that collectives need no
+ * copy into a window. The block is backed by an anonymous file that the peers map through /proc/PID/fd. The kernel
+ * frees it with the last mapping, so a failing rank does not invalidate its peers' mappings and leaves no file behind.
+ */
 #ifndef ZT_PARALLEL_COMM_MPI_SHARED_BLOCK_H
 #define ZT_PARALLEL_COMM_MPI_SHARED_BLOCK_H
 
@@ -8,11 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What peers need to find a block, exchanged by the caller; any bytes of it may be sent. */
+/* The data that peers need to map a block; the caller exchanges them. */
 struct zt_block_card {
-    int64_t pid, fd; /* fd -1: could not be made */
+    int64_t pid, fd; /* fd -1: the block could not be shared */
     int64_t bytes;
-    int64_t token; /* stands at the start of the block until zt_shared_block_begin() */
+    int64_t token; /* first bytes of the block until zt_shared_block_begin() */
 };
 
 struct zt_shared_block {
@@ -24,17 +25,17 @@ struct zt_shared_block {
     struct zt_shared_block *next;
 };
 
-/* Puts shared pages where `memory` (whole pages, mapped) is; what it held is lost. Where the system does not do that
- * the card says so and the memory stays as it is. Ends with zt_shared_block_destroy(). */
+/* Replaces the pages of `memory` (whole mapped pages) by shared pages; the contents are lost. If the system cannot, the
+ * card's fd is -1 and the memory is unchanged. The result is freed with zt_shared_block_destroy(). */
 struct zt_shared_block *zt_shared_block_create(void *memory, size_t bytes, struct zt_block_card *card);
-/* Maps the blocks of the others, cards[0..ranks). False: not all of them can be read from here. */
+/* Maps the blocks of the other ranks, cards[0..ranks). False: one of them cannot be read. */
 bool zt_shared_block_open(struct zt_shared_block *b, const struct zt_block_card *cards, int rank, int ranks);
-/* When all ranks have opened: the block is zero from here on. */
+/* Clears the block. Must be called after all ranks have opened it. */
 void zt_shared_block_begin(struct zt_shared_block *b);
-/* Lets go of the peers' blocks; `memory` stays. */
+/* Unmaps the peers' blocks; `memory` stays mapped. */
 void zt_shared_block_destroy(struct zt_shared_block *b);
 
-/* The block of the list that holds memory[0..bytes), NULL: none. */
+/* The block in the list that contains memory[0..bytes); NULL: none. */
 const struct zt_shared_block *zt_shared_block_find(const struct zt_shared_block *list, const void *memory,
                                                    size_t bytes);
 

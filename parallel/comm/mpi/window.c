@@ -98,7 +98,7 @@ static int *hosts_of_ranks(MPI_Comm host, int world_rank, int world_size) {
 
 enum { PAGE = _Alignof(struct window_segment) };
 
-/* MPI gives memory behind a header of its own. All ranks map whole pages, so this finds one place for all of them. */
+/* MPI puts a header before the memory. All ranks map whole pages, so this finds the same place for all of them. */
 static struct segment *on_a_page(void *at) {
     return (struct segment *)(void *)(((uintptr_t)at + PAGE - 1) / PAGE * PAGE);
 }
@@ -196,7 +196,8 @@ bool zt_window_aborted(const struct zt_window *w, struct zt_err *err) {
            !zt_fail(err, ZT_EXIT_RANK, "rank %d: %s", w->notice->failed_rank, w->notice->why);
 }
 
-/* To sleep, a rank first says so and looks once more: whoever changes something after that look rings. */
+/* To sleep, a rank first announces it and checks once more: a rank that changes something after that check rings the
+ * bell. */
 bool zt_window_rest(struct zt_window *w, int most_us) {
     struct segment *own = w->segments[w->rank];
     if (!w->announced) {

@@ -1,15 +1,16 @@
-/* The ranks of one host through an MPI shared-memory window: the transport of rounds.h that copies bytes instead
- * of sending them, the bell that wakes a sleeping rank, and the notice of an abort.
+/* MPI shared-memory window: the transport of rounds.h between ranks of one host, a wake-up signal (bell) for sleeping
+ * ranks, and notification of an abort.
  *
  *     segment of a rank    bell
- *                          desks, one a communicator: what was posted, how much was consumed
- *                          staging, two halves
+ *                          one record per communicator: rounds posted and rounds consumed
+ *                          staging buffer, two halves
  *
- * In round k a rank writes what it gives into half k % 2 of its own staging and posts; the peers read it there and say
- * that they consumed it. A half is written again in round k + 2, after every peer consumed round k: while the slowest
- * rank still reads a round the others already prepare the next one. Data in a shared block (shared_block.h) is read
- * where it lies, all in one round, and stays until every peer consumed it. Ranks never read each other's private
- * memory, so a rank that fails may give its buffers back at once. Functions return at once; waiting is the caller's. */
+ * In round k a rank writes its bytes to half k % 2 of its own staging buffer and posts the round; the peers read them
+ * there and record that they consumed the round. A half is written again in round k + 2, after every peer has consumed
+ * round k, so the other ranks can prepare the next round while the slowest one still reads. Data in a shared block
+ * (shared_block.h) are read directly, in a single round, and must stay until every peer has consumed them. Ranks never
+ * read each other's private memory, so a failed rank may free its buffers at once. All functions return without
+ * waiting, except zt_window_rest(). */
 #ifndef ZT_PARALLEL_COMM_MPI_WINDOW_H
 #define ZT_PARALLEL_COMM_MPI_WINDOW_H
 
@@ -19,45 +20,47 @@
 struct zt_window;
 struct zt_window_group;
 
-/* Collective over MPI_COMM_WORLD, in which the caller is `world_rank` of `world_size`. All ranks get a window or none
- * does (then every one of them an error). */
+/* Collective over MPI_COMM_WORLD, in which the caller is `world_rank` of `world_size`. Either all ranks get a window,
+ * or all get an error. */
 struct zt_window *zt_window_create(int world_rank, int world_size, struct zt_err *err);
-/* Collective over the same ranks; not with `leave` (after an abort), when what peers may still use is left to the end
- * of the process. NULL is harmless. */
+/* Collective over the same ranks, except with `leave` (after an abort): then memory that peers may still use is freed
+ * only when the process ends. NULL is harmless. */
 void zt_window_destroy(struct zt_window *w, bool leave);
 
 /* Whether world rank `r` is on this host. */
 bool zt_window_holds(const struct zt_window *w, int r);
 
-/* The first abort of a host counts. zt_window_aborted(): false, or true with an error that names rank and reason. */
+/* Only the first abort on a host has an effect. zt_window_aborted(): whether there was one; the error names rank and
+ * reason. */
 void zt_window_abort(struct zt_window *w, int world_rank, const char *why);
 bool zt_window_aborted(const struct zt_window *w, struct zt_err *err);
 
-/* Between two looks at what is waited for. The first call only says that this rank will sleep; the next ones sleep
- * until the bell rings or `most_us` have passed (less than a second), and say whether it rang. zt_window_woke() ends
- * the wait. */
+/* Sleeps between two checks of the awaited condition. The first call only announces that this rank will sleep; later
+ * calls sleep until the bell rings or `most_us` microseconds (less than a second) have passed, and return whether it
+ * rang. zt_window_woke() ends the wait. */
 bool zt_window_rest(struct zt_window *w, int most_us);
 void zt_window_woke(struct zt_window *w);
-/* Rings the bell of world rank `r` for what did not come through the window; nothing where it is on another host. */
+/* Rings the bell of world rank `r` after data arrived by other means; does nothing if it is on another host. */
 void zt_window_ring(struct zt_window *w, int r);
 
 /* Ranks world[0..size) as communicator number `context`, the caller being world[rank]; all are on this host. `world`
- * is borrowed. NULL: no communicator of that number is left. */
+ * is borrowed. NULL with an error: no free record for another communicator. */
 struct zt_window_group *zt_window_group_create(struct zt_window *w, const int *world, int rank, int size, int context,
                                                struct zt_err *err);
 void zt_window_group_destroy(struct zt_window_group *g);
-/* Whether all peers have consumed everything this rank gave; only then may the group be destroyed (or after an abort).
- */
+/* Whether all peers have consumed all rounds of this rank. Required before the group is destroyed, except after an
+ * abort. */
 bool zt_window_group_idle(const struct zt_window_group *g);
 
-/* Bytes for one peer in one round. */
+/* Maximum bytes for one peer in one round. */
 size_t zt_window_room(const struct zt_window_group *g, const struct zt_rounds *op);
-/* Gives `round`; false: not yet possible. */
+/* Writes and posts `round`; false: not possible yet. */
 bool zt_window_begin(struct zt_window_group *g, const struct zt_rounds *op, int64_t round);
-/* Whether every peer gave its part of the round; given[r] then says where it lies, until zt_window_finish(). Sets
- * *agree to false, with an error, where a peer is in another function or has another size. */
+/* Whether every peer has posted the round; given[r] then is the address of rank r's bytes, valid until
+ * zt_window_finish(). Sets *agree to false, with an error, if a peer is in another function or has another size. */
 bool zt_window_arrived(struct zt_window_group *g, const struct zt_rounds *op, const void **given, bool *agree,
                        struct zt_err *err);
+/* Records that this rank has consumed the round. */
 void zt_window_finish(struct zt_window_group *g);
 
 #endif

@@ -70,8 +70,8 @@ static int take_network(const struct zt_meeting *m, struct in6_addr *list, int c
     struct zt_text all = { 0 };
     for (int i = 0; i < found; i++)
         zt_text_add(&all, "%s%s", i ? ", " : "", zt_address_text(&own[i], text));
-    zt_fail(err, ZT_EXIT_CONFIG, "MASTER_ADDR=%s is %s on this host, where no other host finds rank 0", m->address,
-            zt_address_text(&list[0], text));
+    zt_fail(err, ZT_EXIT_CONFIG, "MASTER_ADDR=%s is %s on this host, an address that other hosts cannot reach",
+            m->address, zt_address_text(&list[0], text));
     zt_hint(err, "set MASTER_ADDR to the address of rank 0's host that the others reach; this host has %s", all.at);
     zt_text_finish(&all);
     return -1;

@@ -1,4 +1,4 @@
-/* Where the ranks of a meeting find rank 0. */
+/* Resolution of MASTER_ADDR: the addresses at which rank 0 listens. */
 #ifndef ZT_PARALLEL_COMM_TCP_ADDRESS_H
 #define ZT_PARALLEL_COMM_TCP_ADDRESS_H
 
@@ -8,14 +8,15 @@
 
 enum { ZT_MEETING_ADDRESSES = 8 };
 
-/* The addresses that MASTER_ADDR means, the same for the rank that listens at them and for those that dial them:
+/* The addresses of MASTER_ADDR, the same on rank 0, which listens, and on the ranks that connect:
  *
- *     those of the name; of these loopback ones alone where all ranks are on one host, else the others where there are
- * any a name that is another loopback address than 127.0.0.1 and ::1 alone, as Debian's /etc/hosts has a host's own
- *     (127.0.1.1): the addresses of this host's network; an error where it has several networks
+ *   - with all ranks on one host, the loopback addresses among the name's addresses;
+ *   - otherwise its other addresses, if there are any;
+ *   - if the name has only a loopback address other than 127.0.0.1 and ::1 (Debian's /etc/hosts maps a host's own name
+ *     to 127.0.1.1), the addresses of this host's network. Several networks are an error.
  *
- * Returns how many. 0: the name is not known, now. -1 with an error; also where one of them is beyond loopback and the
- * meeting has no secret. */
+ * Returns the count; 0: the name cannot be resolved at present; -1: an error. An address other than loopback without a
+ * secret is an error too. */
 int zt_meeting_addresses(const struct zt_meeting *m, struct in6_addr *to, struct zt_err *err);
 
 #endif

@@ -31,7 +31,7 @@ struct link {
     int fd;    /* -1: closed, or this rank's own */
     bool over; /* it said its last frame: the end of the line is no loss */
     bool lost;
-    struct zt_frame_head head; /* of what is coming */
+    struct zt_frame_head head; /* of the frame that is being received */
     size_t have;               /* bytes of head and contents that have come */
     struct zt_frame *coming;   /* NULL: the head is not whole yet */
     size_t room;               /* for its contents */
@@ -98,7 +98,7 @@ static void write_some(struct zt_links *l, int to) {
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
-        if (n < 0) { /* what it still said is there to be read */
+        if (n < 0) { /* received frames can still be read */
             free_frames(k->out);
             k->out = NULL;
             k->out_end = &k->out;
@@ -125,7 +125,7 @@ void zt_links_send(struct zt_links *l, int to, enum zt_frame_kind kind, uint32_t
 
 /* ---- failures ---- */
 
-/* Frames of which nothing has left yet would only keep the news waiting. */
+/* Drops frames of which no byte was sent yet: they would delay the failure notification. */
 static void tell_all(struct zt_links *l, enum zt_frame_kind kind, const void *data, size_t bytes) {
     for (int r = 0; r < l->size; r++) {
         struct link *k = &l->link[r];

@@ -1,25 +1,25 @@
-/* How the processes of a world find each other: rank 0 listens where all know, the others come, and each learns from it
- * where the others listen.
+/* Rendezvous over TCP: creates a connection between each pair of ranks. Rank 0 listens at a known address; the other
+ * ranks connect to it and learn from it where all ranks listen.
  *
  *     rank r > 0                              rank 0 at MASTER_ADDR, MASTER_PORT
  *     connects
- *     listens at its own end's address
- *     handshake (handshake.h), with port <->  keeps the line; one line for each rank
- *                               <-----------  address and port of every rank, with a MAC of this line
- *     handshake  <--------------------------> ranks 1 .. r - 1, each of which knows the job by then
+ *     listens at its own address of
+ *       that connection
+ *     handshake (handshake.h), with port <->  keeps one connection per rank
+ *                               <-----------  address and port of every rank, with a MAC for this connection
+ *     handshake  <--------------------------> ranks 1 .. r - 1, which know the job by then
  *
- * Nobody listens at more than the addresses that are needed. Whoever else comes to a port has a second to go through
- * the handshake, which takes the bytes of two records of fixed size. At most 128 visitors are heard at once: of those
- * the one that has said least, the oldest among equals, leaves when another comes. A rank that was sent away so comes
- * again. Visitors that do not prove the secret change nothing but what is reported where ranks are missing in the end.
- */
+ * Ranks listen only at the addresses that are needed. An incoming connection has one second for the handshake, which
+ * reads two records of fixed size. At most 128 connections are pending: when another one arrives, the one with the
+ * fewest received bytes, the oldest among equals, is closed. A rank whose connection was closed connects again. Peers
+ * that do not prove the secret have no effect except on the error message when ranks are missing in the end. */
 #ifndef ZT_PARALLEL_COMM_TCP_RENDEZVOUS_H
 #define ZT_PARALLEL_COMM_TCP_RENDEZVOUS_H
 
 #include "parallel/comm/comm.h"
 
-/* A connected socket to every other rank, fds[0..size) by rank, -1 for this one. False with an error where they do not
- * all come in time; then none is left open. */
+/* Fills fds[0..size) with a connected socket to every other rank; -1 for this rank. If not all ranks connect in time,
+ * it closes all sockets and returns false with an error. */
 bool zt_tcp_meet(const struct zt_meeting *m, int *fds, struct zt_err *err);
 
 #endif

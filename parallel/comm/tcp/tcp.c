@@ -41,7 +41,7 @@ static struct tcp_comm *down(struct zt_comm *c) {
 
 /* The rank that misses one says so, and all that wait fail with it. */
 static bool is_missed(const struct zt_comm *c, struct zt_links *l, struct zt_err *err) {
-    const struct zt_missed *missed = zt_comm_missed(c->where, err);
+    const struct zt_missed *missed = zt_comm_missed(c->status, err);
     if (missed)
         zt_links_fail(l, missed->rank, "stopped");
     return missed;
@@ -164,14 +164,14 @@ static bool tcp_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err
 
 static bool tcp_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
     struct family *f = down(base)->family;
-    const char *before = zt_rank_status_enter(base->where, t->row.kind->name);
-    bool ok = t->done || tcp_poll(base, err); /* send and recv may have read what it waits for */
+    const char *before = zt_rank_status_enter(base->status, t->row.kind->name);
+    bool ok = t->done || tcp_poll(base, err); /* send and recv may have received the awaited frame */
     while (ok && !t->done) {
         ok = f->queue.first || zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
         ok = ok && progress(base, WAIT_MS, err);
     }
     if (ok) /* else it says where it failed */
-        zt_rank_status_leave(base->where, before);
+        zt_rank_status_leave(base->status, before);
     return ok;
 }
 
@@ -192,13 +192,13 @@ static bool tcp_send(struct zt_comm *base, const void *data, size_t bytes, int t
     struct tcp_comm *c = down(base);
     if (!zt_comm_check_peer(base, "send", to, err) || !move(base, 0, err))
         return false;
-    const char *before = zt_rank_status_enter(base->where, "send");
+    const char *before = zt_rank_status_enter(base->status, "send");
     while (!has_room(c, to))
         if (!move(base, WAIT_MS, err))
             return false;
     c->underway[to]++;
     zt_links_send(c->family->links, c->part.world[to], ZT_FRAME_MESSAGE, c->part.context, data, bytes);
-    zt_rank_status_leave(base->where, before);
+    zt_rank_status_leave(base->status, before);
     return true;
 }
 
@@ -229,7 +229,7 @@ static bool tcp_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     struct zt_links *l = c->family->links;
     if (!zt_comm_check_peer(base, "recv", from, err) || is_failed(c->family, err))
         return false;
-    const char *before = zt_rank_status_enter(base->where, "recv");
+    const char *before = zt_rank_status_enter(base->status, "recv");
     struct zt_frame *f = await_message(c, from, bytes, err);
     if (!f)
         return false;
@@ -237,7 +237,7 @@ static bool tcp_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
         memcpy(data, f->data, bytes);
     zt_links_drop(l, c->part.world[from], f);
     zt_links_send(l, c->part.world[from], ZT_FRAME_TAKEN, c->part.context, NULL, 0);
-    zt_rank_status_leave(base->where, before);
+    zt_rank_status_leave(base->status, before);
     return true;
 }
 

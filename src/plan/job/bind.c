@@ -2,6 +2,7 @@
 #include "plan/job/bind.h"
 
 #include "graph/passes/rebind.h"
+#include "graph/passes/infer.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Models in half or double precision: they are computed in fp32, with fp32 copies of their weights. */
 #include "plan/job/float.h"
 
-#include "graph/passes/passes.h"
+#include "graph/passes/precision/to_float.h"
 #include "plan/job/training_graph.h"
 
 /* Doubles remain if they are an island between floats, such as the angles of a position encoding. They are converted if

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "config/config.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/fusion/apply_patterns.h"
 
 /* Fills `to` with every pattern of ops/patterns.c and the globs of ztrain.fuse. A glob that matches the former name of
  * a pattern allows that pattern too. A glob that matches no name is an error that lists the names. `to` borrows from

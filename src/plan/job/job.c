@@ -3,6 +3,8 @@
 #include "base/text.h"
 #include "graph/passes/grad.h"
 #include "graph/passes/lower.h"
+#include "graph/passes/infer.h"
+#include "graph/passes/precision/half_precision.h"
 #include "parallel/partition/split.h"
 #include "plan/job/fusion.h"
 #include "plan/job/bind.h"
@@ -163,8 +165,8 @@ static bool add_gradients(struct zt_training_graph *training_graph, struct zt_er
     struct zt_shape shape = g->values[training_graph->loss]->shape;
     training_graph->seed = zt_job_add_input(g, "gradient of loss", ZT_FLOAT, &shape);
     struct zt_cotangent from = { training_graph->loss, training_graph->seed };
-    return zt_grad_build(g, &zt_ops, &from, 1, training_graph->params, training_graph->param_count,
-                         training_graph->grads, err);
+    const struct zt_grad_request request = { &from, 1, training_graph->params, training_graph->param_count };
+    return zt_grad_build(g, &zt_ops, &request, training_graph->grads, err);
 }
 
 static enum zt_dtype half_type(const struct zt_config *config) {
@@ -249,15 +251,16 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
     for (int i = 0; i < job->want_count; i++)
         training_graph->columns[i] = job->names[i] ? zt_graph_find(g, job->names[i]) : -1;
     if (!zt_job_add_loss(job, source, request, training_graph, root, err) ||
-        !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, training_graph->fused, err))
+        !zt_pass_fuse(g, &zt_ops,
+                      &(struct zt_fuse_options){ &job->fusion, ZT_FUSE_FORWARD, &options, training_graph->fused }, err))
         return false;
-    training_graph->cuts = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
+    training_graph->bounds = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
     if (request->stage_bounds)
-        memcpy(training_graph->cuts, request->stage_bounds,
-               ((size_t)request->stages + 1) * sizeof *training_graph->cuts);
+        memcpy(training_graph->bounds, request->stage_bounds,
+               ((size_t)request->stages + 1) * sizeof *training_graph->bounds);
     if (!(request->stage_bounds ||
-          zt_split_choose(g, job->config->parallel.partition, request->stages, training_graph->cuts, err)) ||
-        !zt_split_apply(g, request->stages, training_graph->cuts, err))
+          zt_split_choose(g, job->config->parallel.partition, request->stages, training_graph->bounds, err)) ||
+        !zt_split_apply(g, request->stages, training_graph->bounds, err))
         return false;
     if (request->split_loss && !split_loss(job, request, training_graph, err))
         return false;

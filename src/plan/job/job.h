@@ -66,7 +66,7 @@ struct zt_training_graph_request {
     bool weighted; /* padding samples may occur: the loss reads sample weights */
     int stages;
     const struct zt_stage_bounds *stage_bounds; /* [stages + 1] stage bounds of an earlier graph of the model; NULL:
-                                           this graph determines them (training_graph->cuts) */
+                                           this graph determines them (training_graph->bounds) */
     bool split_loss;                            /* mode dp: stage 0 is the model, stage 1 the loss */
 };
 /* Builds a training graph. Column shapes come from `source`. If it is NULL (plan without data), they come from the

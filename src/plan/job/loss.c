@@ -118,8 +118,9 @@ struct new_node {
 static bool append(struct zt_graph *g, const struct new_node *what, int *out, struct zt_err *err) {
     for (int i = 0; i < what->out_count; i++)
         out[i] = zt_graph_add_value(g, i ? NULL : what->name, ZT_UNDEFINED, NULL);
-    int n = zt_graph_add_node(g, what->name, what->op_type, what->domain, what->domain[0] ? 1 : ZT_OPSET, what->in,
-                              what->in_count, out, what->out_count);
+    int n = zt_graph_add_node(g, &(struct zt_node_spec){ what->name, what->op_type, what->domain,
+                                                         what->domain[0] ? 1 : ZT_OPSET, what->in, what->in_count, out,
+                                                         what->out_count });
     return zt_op_resolve(&zt_ops, g, n, err);
 }
 

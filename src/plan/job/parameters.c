@@ -4,7 +4,6 @@
 #include "plan/job/parameters.h"
 
 #include "base/text.h"
-#include "graph/passes/passes.h"
 #include "plan/job/tie.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* ztrain.tie: initializers that share one parameter. */
 #include "plan/job/tie.h"
 
+#include "graph/passes/tie.h"
 #include "plan/job/training_graph.h"
 
 #include <string.h>

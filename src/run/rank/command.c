@@ -25,7 +25,7 @@ static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_e
 static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     const struct zt_ready *ready = &a->program->ready[a->command->node];
     bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_GROUP; /* the node needs the host every time */
-    zt_rank_status_node(r->world->where, ready->name);
+    zt_rank_status_node(r->world->status, ready->name);
     double began = zt_rank_times_begin(r);
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
         return false;
@@ -141,18 +141,18 @@ static bool help_on(struct zt_rank *r, struct zt_err *err) {
 static bool gather_persistent(struct zt_rank *r, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
     const struct zt_device_api *api = r->device->api;
-    float *persistent = (float *)r->derived, *packed = persistent + flat->kept;
-    for (int i = 0; i < flat->kept_piece_count; i++) {
-        const struct zt_persistent_piece *piece = &flat->kept_pieces[i];
+    float *persistent = (float *)r->derived, *packed = persistent + flat->persistent;
+    for (int i = 0; i < flat->persistent_piece_count; i++) {
+        const struct zt_persistent_piece *piece = &flat->persistent_pieces[i];
         if (piece->rank == r->plan->grid.data_rank &&
             !api->copy(r->device, packed + piece->packed_at, (float *)r->parameters + piece->shard_at,
                        (size_t)piece->count * sizeof *packed, err))
             return false;
     }
-    if (!r->bulk_data->api->all_gather(r->bulk_data, packed, flat->kept_bound, sizeof *packed, err))
+    if (!r->bulk_data->api->all_gather(r->bulk_data, packed, flat->persistent_bound, sizeof *packed, err))
         return false;
-    for (int i = 0; i < flat->kept_piece_count; i++) {
-        const struct zt_persistent_piece *piece = &flat->kept_pieces[i];
+    for (int i = 0; i < flat->persistent_piece_count; i++) {
+        const struct zt_persistent_piece *piece = &flat->persistent_pieces[i];
         if (!api->copy(r->device, persistent + piece->at, packed + piece->packed_at,
                        (size_t)piece->count * sizeof *packed, err))
             return false;
@@ -181,7 +181,7 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, con
         return (c->last_only && !at->last) || reduce(r, slot, c, err);
     case ZT_REDUCED:
         return (c->last_only && !at->last) || reduced(r, slot, c, at->accumulate, err);
-    case ZT_KEEP:
+    case ZT_GATHER_PERSISTENT:
         return gather_persistent(r, err);
     case ZT_RELEASE:
         break;

@@ -337,7 +337,7 @@ static void point_draws(struct zt_rank *r, struct zt_run_program *rp, int node) 
     struct zt_ready *ready = &rp->ready[node];
     if (on_host(r, ready) || !(ready->call.node->op->flags & ZT_OP_RANDOM))
         return;
-    ready->call.random_there = r->device_memory->random;
+    ready->call.device_random = r->device_memory->random;
     r->device_memory->draws = true;
 }
 

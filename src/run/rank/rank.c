@@ -48,7 +48,7 @@ static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
                                     .workspace = r->workspace,
                                     .threads = r->device->threads,
                                     .random = &r->random,
-                                    .peers = &r->group,
+                                    .group = &r->group,
                                     .device = r->device,
                                     .path = &ready->path };
     ready->path = p->prepared[n].path;

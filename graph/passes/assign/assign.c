@@ -1,17 +1,18 @@
-/* Which back end runs each node, in which layouts. */
-#include "graph/passes/assign_parts.h"
+#include "graph/passes/assign/assign.h"
+
+#include "graph/passes/assign/settle_layouts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What a device has no kernel for runs on the host, there with the host's fast one. */
+/* Nodes without a device kernel run on the host, with the fast host kernel if there is one. */
 static enum zt_backend choose(const struct zt_graph *g, int node, enum zt_backend fast) {
     if (zt_op_takes(g, node, fast))
         return fast;
     return fast == ZT_CUDA && zt_op_takes(g, node, ZT_CPU) ? ZT_CPU : ZT_REF;
 }
 
-/* Copies of values in other layouts made so far, so that each is made once: a list for each value. */
+/* Reordered copies of values, so that each copy is made once: a list per value. */
 struct copies {
     int *first; /* by value the graph had before: number of its newest copy, -1 */
     struct copy {
@@ -36,7 +37,7 @@ static void keep_copy(struct copies *copies, int value, int copy) {
     copies->first[value] = copies->count++;
 }
 
-/* A copy that was made for a node of the backward phase and is now wanted in the forward phase is made there. */
+/* Moves a copy that was made for a backward node to the forward phase, where `reader` needs it. */
 static void bring_forward(struct zt_graph *g, int copy, const struct zt_node *reader) {
     struct zt_node *maker = g->nodes[g->values[copy]->producer];
     if (maker->phase > reader->phase) {
@@ -55,7 +56,7 @@ static void keep_prepared(struct zt_assignment *a, int node, const struct zt_pre
     a->prepared[node] = *p;
 }
 
-/* Puts node `r` where node `at` stands. -1: `r` reads an input, so it may stand anywhere, and stays behind all. */
+/* Moves node `r` to the position of node `at`. -1: `r` reads an input and stays at the end. */
 static void stand_at(struct zt_graph *g, int r, int at) {
     if (at < 0)
         return;
@@ -64,8 +65,8 @@ static void stand_at(struct zt_graph *g, int r, int at) {
     g->nodes[r]->place = g->nodes[at]->place;
 }
 
-/* `from` in another layout, made by a reorder node that stands where `node` does (-1: `from` is an input); -1 on
- * failure. */
+/* `from` in another layout, written by a reorder node at the position of `node` (-1: `from` is an input); -1: failed.
+ */
 static int reordered(struct zt_assignment *a, struct copies *copies, int node, int from,
                      const struct zt_layout *layout) {
     struct zt_graph *g = a->g;
@@ -80,15 +81,16 @@ static int reordered(struct zt_assignment *a, struct copies *copies, int node, i
         g, zt_arena_printf(g->arena, "%s as %s", g->values[from]->name, layout ? layout->name : "plain"),
         g->values[from]->dtype, &shape);
     g->values[to]->layout = layout;
-    int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from]->name), "Reorder", "ztrain",
-                              1, &from, 1, &to, 1);
+    int r =
+        zt_graph_add_node(g, &(struct zt_node_spec){ zt_arena_printf(g->arena, "reorder of %s", g->values[from]->name),
+                                                     "Reorder", "ztrain", 1, &from, 1, &to, 1 });
     stand_at(g, r, node);
     g->nodes[r]->backend = a->fast;
     if (!zt_op_resolve(a->table, g, r, a->err))
         return -1;
     const struct zt_layout *layouts[2] = { g->values[from]->layout, layout };
     struct zt_prepared p;
-    if (!zt_assign_prepare(a, r, layouts, false, &p))
+    if (!zt_prepare_kernel(a, r, layouts, false, &p))
         return -1;
     keep_prepared(a, r, &p);
     keep_copy(copies, from, to);
@@ -114,13 +116,13 @@ static bool assign_node(struct zt_assignment *a, struct copies *copies, int node
     if (elsewhere || backend == ZT_REF || !g->nodes[node]->op->kernel[backend].prepare)
         memset(layouts, 0, (size_t)in * sizeof *layouts);
     struct zt_prepared p;
-    bool ok = zt_assign_prepare(a, node, layouts, false, &p);
+    bool ok = zt_prepare_kernel(a, node, layouts, false, &p);
     if (ok && elsewhere && !all_plain(layouts, in + out)) {
         if (p.release)
             p.release(p.state);
         memset(layouts, 0, (size_t)(in + out) * sizeof *layouts);
         g->nodes[node]->backend = ZT_REF;
-        ok = zt_assign_prepare(a, node, layouts, false, &p);
+        ok = zt_prepare_kernel(a, node, layouts, false, &p);
     }
     if (ok)
         keep_prepared(a, node, &p);
@@ -134,7 +136,7 @@ static bool assign_node(struct zt_assignment *a, struct copies *copies, int node
     return ok;
 }
 
-/* An output value of a node: no two nodes have the same. */
+/* An output value of a node, which identifies the node. */
 static int some_output(const struct zt_node *node) {
     int i = 0;
     while (i + 1 < node->out_count && node->out[i] < 0)
@@ -142,7 +144,7 @@ static int some_output(const struct zt_node *node) {
     return node->out[i];
 }
 
-/* Sorting moves nodes; what was prepared goes with them. */
+/* Sorts the graph and the prepared kernels with it. */
 static bool sort_with_prepared(struct zt_assignment *a) {
     struct zt_graph *g = a->g;
     int count = g->node_count;
@@ -185,19 +187,18 @@ static bool assign_all(struct zt_assignment *a) {
     return ok;
 }
 
-bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast, int threads,
-                    struct zt_device *device, int *plain, int plain_count, struct zt_prepared **prepared,
-                    struct zt_err *err) {
+bool zt_pass_assign(struct zt_graph *g, const struct zt_assign_options *options, int *plain, int plain_count,
+                    struct zt_prepared **prepared, struct zt_err *err) {
     struct zt_assignment a = { .g = g,
-                               .table = table,
-                               .fast = fast,
-                               .threads = threads,
-                               .device = device,
+                               .table = options->table,
+                               .fast = options->fast,
+                               .threads = options->threads,
+                               .device = options->device,
                                .first_reorder = g->node_count,
                                .plain = plain,
                                .plain_count = plain_count,
                                .err = err };
-    const bool ok = assign_all(&a) && zt_assign_settle(&a) && sort_with_prepared(&a);
+    const bool ok = assign_all(&a) && zt_settle_layouts(&a) && sort_with_prepared(&a);
     if (!ok) {
         for (int i = 0; i < a.room; i++)
             if (a.prepared[i].release)

@@ -1,4 +1,4 @@
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 
 #include <string.h>
 
@@ -67,9 +67,8 @@ void zt_fuse_drop(struct zt_graph *g, int value) {
     }
 }
 
-int zt_fuse_add(struct zt_graph *g, const struct zt_node *like, const char *name, const char *op_type,
-                const char *domain, int opset, const int *in, int in_count, const int *out, int out_count) {
-    int node = zt_graph_add_node(g, name, op_type, domain, opset, in, in_count, out, out_count);
+int zt_fuse_add(struct zt_graph *g, const struct zt_node *like, const struct zt_node_spec *spec) {
+    int node = zt_graph_add_node(g, spec);
     struct zt_node *n = g->nodes[node];
     n->phase = like->phase;
     n->stage = like->stage;
@@ -92,18 +91,21 @@ int zt_fuse_reshape(struct zt_graph *g, const struct zt_op_table *table, int nod
         return g->nodes[from]->in[0];
     const int in[2] = { value, zt_graph_add_ints(g, NULL, shape->dim, shape->rank) };
     const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    const int made = zt_fuse_add(g, g->nodes[node], g->values[out]->name, "Reshape", "", ZT_OPSET, in, 2, &out, 1);
+    const int made = zt_fuse_add(
+        g, g->nodes[node], &(struct zt_node_spec){ g->values[out]->name, "Reshape", "", ZT_OPSET, in, 2, &out, 1 });
     return zt_fuse_settle(g, table, made, err) ? out : -1;
 }
 
-bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const char *op_type, const int *in,
-                     int in_count, const int *out, int out_count, const struct zt_node *like, struct zt_err *err) {
+bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const struct zt_fused_node *with,
+                     struct zt_err *err) {
     struct zt_node *from = g->nodes[old];
-    int node = zt_fuse_add(g, from, from->name, op_type, "ztrain", 1, in, in_count, out ? out : from->out,
-                           out ? out_count : from->out_count);
+    int node = zt_fuse_add(g, from,
+                           &(struct zt_node_spec){ from->name, with->op_type, "ztrain", 1, with->in, with->in_count,
+                                                   with->out ? with->out : from->out,
+                                                   with->out ? with->out_count : from->out_count });
     struct zt_node *n = g->nodes[node];
-    n->attr = like->attr;
-    n->attr_count = like->attr_count;
+    n->attr = with->like->attr;
+    n->attr_count = with->like->attr_count;
     for (int i = 0; i < n->out_count; i++)
         if (n->out[i] >= 0)
             g->values[n->out[i]]->producer = node;
@@ -119,13 +121,13 @@ struct zt_node zt_fuse_attrs_without(struct zt_graph *g, const struct zt_node *l
     return to;
 }
 
-bool zt_fuse_run(const struct zt_call *call, const struct zt_op *row, const struct zt_view *in, int in_count,
-                 const struct zt_view *out, int out_count, struct zt_err *err) {
+bool zt_fuse_run(const struct zt_call *call, const struct zt_op *row, const struct zt_fused_call *views,
+                 struct zt_err *err) {
     struct zt_call part = *call;
-    part.in = in;
-    part.in_count = in_count;
-    part.out = out;
-    part.out_count = out_count;
+    part.in = views->in;
+    part.in_count = views->in_count;
+    part.out = views->out;
+    part.out_count = views->out_count;
     part.state = NULL;
     return row->kernel[ZT_REF].run(&part, err);
 }

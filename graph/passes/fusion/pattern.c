@@ -1,7 +1,7 @@
-#include "graph/passes/pattern.h"
+#include "graph/passes/fusion/pattern.h"
 
 #include "graph/passes/eval.h"
-#include "graph/passes/fuse.h"
+#include "graph/passes/fusion/fuse.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -122,7 +122,7 @@ static int take_maker(struct zt_match *m, int value) {
 
 /* ---- the group ---- */
 
-/* Whether nothing outside of the group reads what it makes, but for the result, and no input of it is made inside. */
+/* Whether no node outside the group reads its inner values, and no input of the group is computed inside it. */
 static bool is_closed(const struct zt_match *m) {
     for (int i = 0; i < m->name_count; i++)
         if (!m->name[i].made && m->g->values[m->name[i].value]->producer >= 0 &&
@@ -294,7 +294,8 @@ int zt_match_result(const struct zt_match *m) {
 }
 
 static int add_node(struct zt_match *m, const char *name, const char *op_type, const int *in, int in_count, int out) {
-    int node = zt_fuse_add(m->g, m->g->nodes[m->root], name, op_type, "", ZT_OPSET, in, in_count, &out, 1);
+    int node = zt_fuse_add(m->g, m->g->nodes[m->root],
+                           &(struct zt_node_spec){ name, op_type, "", ZT_OPSET, in, in_count, &out, 1 });
     m->g->values[out]->producer = node;
     return node;
 }
@@ -314,13 +315,13 @@ static bool all_constant(const struct zt_graph *g, int node) {
     return true;
 }
 
-int zt_match_before(struct zt_match *m, const struct zt_op_table *table, const char *op_type, const int *in,
-                    int in_count, const struct zt_match_list *list, struct zt_err *err) {
+int zt_match_before(struct zt_match *m, const struct zt_op_table *table, const struct zt_match_node *spec,
+                    struct zt_err *err) {
     struct zt_graph *g = m->g;
     int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    int node = add_node(m, g->values[out]->name, op_type, in, in_count, out);
-    if (list)
-        zt_node_set_ints(g, node, list->attr, list->at, list->count);
+    int node = add_node(m, g->values[out]->name, spec->op_type, spec->in, spec->in_count, out);
+    if (spec->list)
+        zt_node_set_ints(g, node, spec->list->attr, spec->list->at, spec->list->count);
     if (!zt_match_done(m, table, node, err))
         return -1;
     if (!all_constant(g, node))
@@ -343,7 +344,7 @@ int zt_match_reshape(struct zt_match *m, const struct zt_op_table *table, int va
         zt_shape_equal(&m->g->values[from->in[0]]->shape, shape))
         return from->in[0];
     int in[2] = { value, zt_graph_add_ints(m->g, NULL, shape->dim, shape->rank) };
-    return zt_match_before(m, table, "Reshape", in, 2, NULL, err);
+    return zt_match_before(m, table, &(struct zt_match_node){ "Reshape", in, 2 }, err);
 }
 
 bool zt_match_done(struct zt_match *m, const struct zt_op_table *table, int node, struct zt_err *err) {

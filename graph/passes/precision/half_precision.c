@@ -1,50 +1,10 @@
-/* Rewriting the joint graph: fusion patterns and half-precision casts. Both know ops only through their rows. */
-#include "graph/passes/grad.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/precision/half_precision.h"
 
-#include "base/text.h"
+#include "graph/passes/precision/to_float.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-bool zt_fusion_allows(const struct zt_fusion *fusion, const struct zt_pattern *pattern) {
-    return zt_glob_any(fusion->names, fusion->name_count, pattern->name);
-}
-
-static bool train_from(struct zt_graph *g, int first, const struct zt_train_options *options, struct zt_err *err) {
-    int count = g->node_count;
-    for (int n = first; options && n < count; n++)
-        if (!g->nodes[n]->dead && g->nodes[n]->op->train && !g->nodes[n]->op->train(g, n, options, err))
-            return false;
-    return true;
-}
-
-/* Applies one row everywhere, the last nodes first: of two places of which one is part of the other, the larger one
- * counts. Nodes it adds are not looked at. Returns the number of places. */
-static int apply_everywhere(struct zt_graph *g, const struct zt_op_table *table, const struct zt_pattern *pattern,
-                            struct zt_err *err) {
-    int found = 0;
-    for (int n = g->node_count - 1; n >= 0 && !err->count; n--)
-        if (!g->nodes[n]->dead && pattern->apply(g, table, n, err))
-            found++;
-    return found;
-}
-
-bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fusion *fusion, unsigned when,
-                  const struct zt_train_options *train, int *counts, struct zt_err *err) {
-    for (int p = 0; fusion->patterns[p]; p++) {
-        if (!(fusion->patterns[p]->when & when) || !zt_fusion_allows(fusion, fusion->patterns[p]))
-            continue;
-        int before = g->node_count, found = apply_everywhere(g, table, fusion->patterns[p], err);
-        if (err->count || !train_from(g, before, train, err) ||
-            ((found || g->node_count > before) && !zt_graph_sort(g, err)))
-            return false;
-        if (counts)
-            counts[p] += found;
-    }
-    return true;
-}
 
 /* ---- half types ---- */
 
@@ -66,8 +26,9 @@ static int add_cast(struct casts *c, int from, int to, enum zt_dtype dtype, int 
     int64_t place = g->nodes[at]->place;
     enum zt_phase phase = g->nodes[at]->phase;
     int stage = g->nodes[at]->stage;
-    int node = zt_graph_add_node(g, zt_arena_printf(g->arena, "cast of %s", g->values[from]->name), "Cast", "",
-                                 ZT_OPSET, &from, 1, &to, 1);
+    int node =
+        zt_graph_add_node(g, &(struct zt_node_spec){ zt_arena_printf(g->arena, "cast of %s", g->values[from]->name),
+                                                     "Cast", "", ZT_OPSET, &from, 1, &to, 1 });
     zt_node_set_int(g, node, "to", dtype);
     g->nodes[node]->place = place;
     g->nodes[node]->phase = phase;
@@ -75,7 +36,7 @@ static int add_cast(struct casts *c, int from, int to, enum zt_dtype dtype, int 
     return zt_op_resolve(c->table, g, node, c->err) && zt_op_infer(g, node, c->err) ? to : -1;
 }
 
-/* The view that node `view` is, of `seen` in the place of its first input, for node `at`. */
+/* The view of node `view`, applied to `seen` instead of its first input, for node `at`. */
 static int add_view(struct casts *c, int view, int seen, int at) {
     struct zt_graph *g = c->g;
     const struct zt_node *n = g->nodes[view];
@@ -87,13 +48,13 @@ static int add_view(struct casts *c, int view, int seen, int at) {
     return zt_op_infer(g, node, c->err) ? to : -1;
 }
 
-/* The node that makes a float value by looking at another one otherwise, -1. */
+/* The node that computes a float value as a view of another float value; -1: none. */
 static int view_of(const struct zt_graph *g, int value) {
     const int from = g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1;
     return from >= 0 && zt_op_is_view(g->nodes[from]) && zt_in(g, from, 0)->dtype == ZT_FLOAT ? from : -1;
 }
 
-/* Larger constants, frozen weights say, are cast when they are there for every program. */
+/* Larger constants, such as frozen weights, are cast by a node. */
 enum { CONSTANT_BYTES = 1 << 16 };
 
 static int add_constant(struct casts *c, const struct zt_value *v) {
@@ -105,8 +66,8 @@ static int add_constant(struct casts *c, const struct zt_value *v) {
     return zt_graph_add_constant(c->g, NULL, c->dtype, &shape, data);
 }
 
-/* A value in the half type, for node `at`: a cast of it, and of a view that view of what it looks at, so that one cast
- * serves all views. */
+/* A value in the half type, for node `at`: its cast, or for a view the same view of the cast, so that one cast serves
+ * all views. */
 static int half_of(struct casts *c, int v, int at) {
     struct zt_graph *g = c->g;
     if (c->half[v] >= 0)
@@ -124,8 +85,8 @@ static bool stays_full(unsigned mask, int i) {
     return mask >> (i < 31 ? i : 31) & 1;
 }
 
-/* Makes a node read and write the half type where it read and wrote float. Its float output values stay, made by a
- * cast; readers that run in half precision too take the uncast value (c->half). */
+/* Converts a node to the half type. Its float outputs are produced by casts; readers in half precision use the uncast
+ * values (c->half). */
 static bool halve_node(struct casts *c, int n) {
     struct zt_graph *g = c->g;
     for (int i = 0; i < g->nodes[n]->in_count; i++) {
@@ -151,8 +112,8 @@ static bool halve_node(struct casts *c, int n) {
     return zt_op_infer(g, n, c->err);
 }
 
-/* Whether the node's constants are still numbers, and not 0, in fp16, whose range is small: an epsilon of 1e-12, a mask
- * of -1e9. bfloat16 has fp32's range. */
+/* Whether the node's constants stay finite and non-zero in fp16, whose range is small: an epsilon of 1e-12 or a mask of
+ * -1e9 does not. bfloat16 has fp32's range. */
 static bool constants_fit(const struct casts *c, int n) {
     for (int i = 0; i < c->g->nodes[n]->in_count && c->dtype == ZT_FLOAT16; i++) {
         const struct zt_value *v = zt_in(c->g, n, i);
@@ -195,7 +156,7 @@ static int float_twin(struct zt_graph *g, int value) {
     return twin;
 }
 
-/* Gives the list float twins in the place of half values; the list as it was comes back. */
+/* Replaces half values in the list by float values and returns the original list. */
 static int *widen(struct zt_graph *g, int *ids, int count) {
     int *were = zt_arena_copy(g->arena, ids, (size_t)count * sizeof *ids);
     for (int i = 0; i < count; i++)

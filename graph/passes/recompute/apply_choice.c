@@ -1,10 +1,11 @@
-/* A choice of nodes to make again, applied to the graph, and the peak of activations that is left. */
-#include "graph/passes/recompute_parts.h"
+#include "graph/passes/recompute/apply_choice.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 32 }; /* an output of less than 1/SMALL of its node's is kept: it is not worth a second run */
+enum {
+    SMALL = 32
+}; /* an output smaller than 1/SMALL of its node's outputs is kept: recomputing it is not worthwhile */
 
 /* ---- what a choice keeps ---- */
 
@@ -18,7 +19,7 @@ static void keep_small(const struct zt_forward *f, int n, bool *kept) {
             kept[node->out[i]] = true;
 }
 
-bool *zt_choice_cached(const struct zt_forward *f, const struct zt_choice *c) {
+bool *zt_choice_kept_values(const struct zt_forward *f, const struct zt_choice *c) {
     const struct zt_graph *g = f->g;
     bool *kept = zt_calloc((size_t)g->value_count + 1, sizeof *kept);
     int *nodes = zt_calloc((size_t)f->count + 1, sizeof *nodes); /* by segment */
@@ -27,7 +28,7 @@ bool *zt_choice_cached(const struct zt_forward *f, const struct zt_choice *c) {
             nodes[c->segment[n]]++;
     for (int i = 0; i < g->value_count; i++) {
         int n = g->values[i]->producer;
-        kept[i] = n < 0 || n >= f->count || !c->again[n] || f->fixed[n] || f->root[i];
+        kept[i] = n < 0 || n >= f->count || !c->recomputed[n] || f->fixed[n] || f->root[i];
     }
     for (int n = 0; n < f->count; n++) {
         keep_small(f, n, kept);
@@ -45,7 +46,8 @@ bool *zt_choice_cached(const struct zt_forward *f, const struct zt_choice *c) {
 int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, const bool *kept) {
     const struct zt_graph *g = f->g;
     int *at = zt_malloc(((size_t)f->count + 1) * sizeof *at);
-    int *first = zt_malloc(((size_t)g->value_count + 1) * sizeof *first); /* by value: the first that reads it again */
+    int *first =
+        zt_malloc(((size_t)g->value_count + 1) * sizeof *first); /* by value: the first that reads it recomputed */
     for (int i = 0; i < g->value_count; i++)
         first[i] = g->node_count;
     for (int n = g->node_count - 1; n >= f->count; n--)
@@ -55,7 +57,7 @@ int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, con
     for (int n = f->count - 1; n >= 0; n--) {
         const struct zt_node *node = g->nodes[n];
         at[n] = g->node_count;
-        for (int i = 0; c->again[n] && i < node->out_count; i++)
+        for (int i = 0; c->recomputed[n] && i < node->out_count; i++)
             if (node->out[i] >= 0 && !kept[node->out[i]] && first[node->out[i]] < at[n])
                 at[n] = first[node->out[i]];
         for (int i = 0; at[n] < g->node_count && i < node->in_count; i++)
@@ -70,7 +72,7 @@ int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, con
 
 /* ---- the rewrite ---- */
 
-/* `twin`: by value, what a clone makes in its place; -1: it is kept, or not made again. */
+/* `twin`: by value, the clone's value; -1: the value is kept or not recomputed. */
 static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, int *twin) {
     const struct zt_node from = *g->nodes[n];
     int *in = zt_malloc(((size_t)(from.in_count + from.out_count) + 1) * sizeof *in), *out = in + from.in_count;
@@ -82,13 +84,14 @@ static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, 
         if (value < 0)
             continue;
         struct zt_shape shape = g->values[value]->shape;
-        out[i] = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s again", g->values[value]->name),
+        out[i] = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s recomputed", g->values[value]->name),
                                     g->values[value]->dtype, &shape);
         if (!kept[value])
             twin[value] = out[i];
     }
-    int clone = zt_graph_add_node(g, zt_arena_printf(g->arena, "again: %s", from.name), from.op_type, from.domain,
-                                  from.opset, in, from.in_count, out, from.out_count);
+    int clone =
+        zt_graph_add_node(g, &(struct zt_node_spec){ zt_arena_printf(g->arena, "again: %s", from.name), from.op_type,
+                                                     from.domain, from.opset, in, from.in_count, out, from.out_count });
     struct zt_node *to = g->nodes[clone];
     to->op = from.op;
     to->attr = from.attr;
@@ -96,13 +99,13 @@ static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, 
     to->phase = ZT_BACKWARD;
     to->stage = from.stage;
     to->place = g->nodes[before]->place;
-    if (from.op->flags & ZT_OP_RANDOM && !zt_node_attr(&from, "key")) /* draws what the original drew */
+    if (from.op->flags & ZT_OP_RANDOM && !zt_node_attr(&from, "key")) /* the clone draws the same numbers */
         zt_node_set_text(g, clone, "key", from.name);
     free(in);
 }
 
 bool zt_choice_apply(const struct zt_forward *f, struct zt_choice *c, struct zt_graph *g, struct zt_err *err) {
-    bool *kept = zt_choice_cached(f, c);
+    bool *kept = zt_choice_kept_values(f, c);
     int *before = zt_choice_clones(f, c, kept), count = g->node_count, values = g->value_count;
     int *twin = zt_malloc(((size_t)values + 1) * sizeof *twin);
     memset(twin, -1, ((size_t)values + 1) * sizeof *twin);
@@ -121,77 +124,4 @@ bool zt_choice_apply(const struct zt_forward *f, struct zt_choice *c, struct zt_
     free(before);
     free(kept);
     return zt_graph_sort(g, err);
-}
-
-/* ---- what a graph needs ---- */
-
-static int root_of(int *parent, int value) {
-    while (parent[value] != value)
-        value = parent[value] = parent[parent[value]];
-    return value;
-}
-
-static void find_last(const struct zt_graph *g, const struct zt_recompute_ends *ends, int *parent, int *last) {
-    for (int i = 0; i < g->value_count; i++) {
-        parent[i] = i;
-        last[i] = -1;
-    }
-    for (int n = 0; n < g->node_count; n++)
-        if (g->nodes[n]->op->flags & ZT_OP_VIEW && g->nodes[n]->in[0] >= 0 && g->nodes[n]->out[0] >= 0)
-            parent[g->nodes[n]->out[0]] = root_of(parent, g->nodes[n]->in[0]);
-    for (int n = 0; n < g->node_count; n++) {
-        for (int i = 0; i < g->nodes[n]->in_count; i++)
-            if (g->nodes[n]->in[i] >= 0)
-                last[root_of(parent, g->nodes[n]->in[i])] = n;
-        for (int i = 0; i < g->nodes[n]->out_count; i++)
-            if (g->nodes[n]->out[i] >= 0)
-                last[root_of(parent, g->nodes[n]->out[i])] = n;
-    }
-    for (int i = 0; i < ends->keep_count; i++)
-        if (ends->keep[i] >= 0)
-            last[root_of(parent, ends->keep[i])] = g->node_count;
-}
-
-/* Output 0 takes over the memory of an input that dies there. */
-static void share_in_place(const struct zt_graph *g, const bool *outside, int *parent, int *last) {
-    for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = g->nodes[n];
-        const int on = zt_op_in_place(node);
-        if (on < 0 || outside[node->out[0]])
-            continue;
-        int from = root_of(parent, on), to = node->out[0];
-        if (last[from] != n || g->values[from]->producer < 0 || outside[from] || root_of(parent, to) != to ||
-            zt_value_bytes(g->values[from]) != zt_value_bytes(g->values[to]))
-            continue;
-        parent[to] = from;
-        last[from] = last[to];
-    }
-}
-
-int64_t zt_recompute_peak(const struct zt_graph *g, const struct zt_recompute_ends *ends) {
-    size_t values = (size_t)g->value_count + 1;
-    bool *outside = zt_graph_from_params(g);
-    int *parent = zt_malloc(values * sizeof *parent), *last = zt_malloc(values * sizeof *last);
-    int64_t *change = zt_calloc((size_t)g->node_count + 2, sizeof *change), now = 0, peak = 0;
-    for (int i = 0; i < ends->grad_count; i++)
-        if (ends->grads[i] >= 0)
-            outside[ends->grads[i]] = true;
-    find_last(g, ends, parent, last);
-    share_in_place(g, outside, parent, last);
-    for (int i = 0; i < g->value_count; i++) {
-        int n = g->values[i]->producer;
-        if (n < 0 || outside[i] || root_of(parent, i) != i)
-            continue;
-        change[n] += zt_value_bytes(g->values[i]);
-        change[last[i] + 1 <= g->node_count ? last[i] + 1 : g->node_count + 1] -= zt_value_bytes(g->values[i]);
-    }
-    for (int n = 0; n < g->node_count; n++) {
-        now += change[n];
-        peak = now > peak ? now : peak;
-    }
-    free(change);
-    free(last);
-    free(parent);
-    free(outside);
-    return peak;
 }

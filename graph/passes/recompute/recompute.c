@@ -1,13 +1,13 @@
-#include "graph/passes/recompute_parts.h"
+#include "graph/passes/recompute/recompute.h"
 
 #include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEAR = 16 }; /* FLOPs for each element in and out from which on a node is a product, not elementwise */
+enum { PRODUCT_FLOPS = 16 }; /* FLOPs per input and output element from which a node counts as a matrix product */
 
-/* Random rows that can be told by an attribute whose numbers to draw can run again; others cannot. */
+/* Random ops can be recomputed if an attribute `key` selects their random numbers. */
 static bool takes_key(const struct zt_op *op) {
     for (const struct zt_attr_spec *s = op->attrs; s && s->name; s++)
         if (strcmp(s->name, "key") == 0)
@@ -24,30 +24,30 @@ static double elements_around(const struct zt_graph *g, int node) {
     return count;
 }
 
-static void look(struct zt_forward *f, const struct zt_graph *g, const struct zt_recompute_ends *ends) {
+static void analyse_forward(struct zt_forward *f, const struct zt_graph *g, const struct zt_graph_roots *roots) {
     *f = (struct zt_forward){ .g = g, .from_params = zt_graph_from_params(g) };
     while (f->count < g->node_count && g->nodes[f->count]->phase == ZT_FORWARD)
         f->count++;
     f->root = zt_calloc((size_t)g->value_count + 1, sizeof *f->root);
     f->bytes = zt_calloc((size_t)g->value_count + 1, sizeof *f->bytes);
     f->fixed = zt_calloc((size_t)f->count + 1, sizeof *f->fixed);
-    f->dear = zt_calloc((size_t)f->count + 1, sizeof *f->dear);
-    for (int i = 0; i < ends->keep_count; i++)
-        if (ends->keep[i] >= 0)
-            f->root[ends->keep[i]] = true;
+    f->matrix_product = zt_calloc((size_t)f->count + 1, sizeof *f->matrix_product);
+    for (int i = 0; i < roots->output_count; i++)
+        if (roots->outputs[i] >= 0)
+            f->root[roots->outputs[i]] = true;
     for (int i = 0; i < g->value_count; i++)
         f->bytes[i] = g->values[i]->producer >= 0 ? zt_value_bytes(g->values[i]) : 0;
     for (int n = 0; n < f->count; n++) {
         const struct zt_node *node = g->nodes[n];
-        f->fixed[n] = node->op->flags & ZT_OP_ONCE || (node->op->flags & ZT_OP_RANDOM && !takes_key(node->op));
+        f->fixed[n] = node->op->flags & ZT_OP_NO_RECOMPUTE || (node->op->flags & ZT_OP_RANDOM && !takes_key(node->op));
         for (int i = 0; i < node->out_count; i++)
             f->fixed[n] |= node->out[i] >= 0 && f->from_params[node->out[i]];
-        f->dear[n] = zt_op_flops(g, n) > DEAR * elements_around(g, n);
+        f->matrix_product[n] = zt_op_flops(g, n) > PRODUCT_FLOPS * elements_around(g, n);
     }
 }
 
-static void look_away(struct zt_forward *f) {
-    free(f->dear);
+static void free_forward(struct zt_forward *f) {
+    free(f->matrix_product);
     free(f->fixed);
     free(f->bytes);
     free(f->root);
@@ -57,12 +57,13 @@ static void look_away(struct zt_forward *f) {
 /* ---- the pass ---- */
 
 static void report(const struct zt_forward *f, const struct zt_choice *c, struct zt_graph *g, struct zt_segments *to) {
-    bool *kept = zt_choice_cached(f, c);
+    bool *kept = zt_choice_kept_values(f, c);
     int *before = zt_choice_clones(f, c, kept), segments = 0;
     for (int n = 0; n < f->count; n++)
         if (c->segment[n] >= segments)
             segments = c->segment[n] + 1;
-    int *number = zt_malloc(((size_t)segments + 1) * sizeof *number); /* in the report; -1: nothing is made again */
+    int *number =
+        zt_malloc(((size_t)segments + 1) * sizeof *number); /* in the report; -1: nothing is made recomputed */
     memset(number, -1, ((size_t)segments + 1) * sizeof *number);
     *to = (struct zt_segments){ .at = ZT_NEW_N(g->arena, struct zt_segment, segments + 1) };
     for (int n = 0; n < f->count; n++) {
@@ -94,21 +95,21 @@ bool zt_recompute_fits(const struct zt_graph *g, const char *glob) {
     return false;
 }
 
-bool zt_pass_recompute(struct zt_graph *g, const struct zt_recompute *how, const struct zt_recompute_ends *ends,
+bool zt_pass_recompute(struct zt_graph *g, const struct zt_recompute *how, const struct zt_graph_roots *roots,
                        struct zt_segments *done, struct zt_err *err) {
     struct zt_forward f;
     struct zt_choice c = { 0 };
     *done = (struct zt_segments){ 0 };
-    look(&f, g, ends);
-    bool ok = zt_choose(&f, how, ends, &c, err);
+    analyse_forward(&f, g, roots);
+    bool ok = zt_choose(&f, how, roots, &c, err);
     if (ok) {
         report(&f, &c, g, done);
         ok = zt_choice_apply(&f, &c, g, err);
         done->flops = c.flops;
-        done->bytes = zt_recompute_peak(g, ends);
+        done->bytes = zt_recompute_peak(g, roots);
     }
     free(c.segment);
-    free(c.again);
-    look_away(&f);
+    free(c.recomputed);
+    free_forward(&f);
     return ok;
 }

@@ -6,7 +6,7 @@
  *     Reshape -> plain -> Reorder -> last -> PoolGrad     PoolGrad reads plain itself
  *
  * Only where the kernel said so (free_in, free_out of struct zt_prepare), and where nobody else loses by it. */
-#include "graph/passes/assign_parts.h"
+#include "graph/passes/assign/settle_layouts.h"
 
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ static bool *readers_of(const struct zt_assignment *a, int value) {
     return reader;
 }
 
-/* Whether the node's kernel can read `value` in the other order, wherever it does. */
+/* Whether the node's kernel can read `value` in the other layout, in all its inputs. */
 static bool reads_either(const struct zt_assignment *a, int node, int value) {
     const struct zt_node *n = a->g->nodes[node];
     bool either = true;
@@ -50,14 +50,14 @@ static bool reads_either(const struct zt_assignment *a, int node, int value) {
     return either;
 }
 
-/* A view that copies, which a plain input makes a view again. */
+/* A view that copies, and that becomes a view again when its input is plain. */
 static bool is_copying_view(const struct zt_assignment *a, int node) {
     const struct zt_node *n = a->g->nodes[node];
     return n->op->flags & ZT_OP_VIEW && zt_in(a->g, node, 0)->layout && !zt_out(a->g, node, 0)->layout &&
            is_free(a->prepared[node].free_in, 0);
 }
 
-/* Prepares the node's kernel anew: its tensors lie as the graph says now. */
+/* Prepares the node's kernel again, for the tensors' current layouts. */
 static bool prepare_anew(struct zt_assignment *a, int node) {
     const struct zt_node *n = a->g->nodes[node];
     const struct zt_layout **layouts = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *layouts);
@@ -66,7 +66,7 @@ static bool prepare_anew(struct zt_assignment *a, int node) {
         layouts[i] = zt_in(a->g, node, i) ? zt_in(a->g, node, i)->layout : NULL;
     for (int i = 0; i < n->out_count; i++)
         layouts[n->in_count + i] = zt_out(a->g, node, i) ? zt_out(a->g, node, i)->layout : NULL;
-    const bool ok = zt_assign_prepare(a, node, layouts, true, &p);
+    const bool ok = zt_prepare_kernel(a, node, layouts, true, &p);
     free(layouts);
     if (!ok)
         return false;
@@ -76,7 +76,7 @@ static bool prepare_anew(struct zt_assignment *a, int node) {
     return true;
 }
 
-/* Whoever reads what reorder `node` makes reads what it is made of, and it goes. */
+/* Removes reorder `node`: its readers read its input instead. */
 static void take_out(struct zt_assignment *a, int node) {
     struct zt_graph *g = a->g;
     const int from = g->nodes[node]->in[0], to = g->nodes[node]->out[0];
@@ -93,7 +93,7 @@ static void take_out(struct zt_assignment *a, int node) {
     a->prepared[node] = (struct zt_prepared){ 0 };
 }
 
-/* ---- what is written ---- */
+/* ---- producers that write the other layout ---- */
 
 static bool writes_either(const struct zt_assignment *a, int value) {
     const struct zt_value *v = a->g->values[value];
@@ -106,7 +106,7 @@ static bool writes_either(const struct zt_assignment *a, int value) {
     return !n->dead && i < n->out_count && is_free(a->prepared[v->producer].free_out, i);
 }
 
-/* Whether every reader of `value` wants it so, or takes it so. */
+/* Whether every reader of `value` wants this layout or accepts it. */
 static bool all_take(const struct zt_assignment *a, int value, const struct zt_layout *layout) {
     const struct zt_graph *g = a->g;
     bool take = !is_read_outside(a, value);
@@ -130,7 +130,7 @@ static bool write_so(struct zt_assignment *a, int value, const struct zt_layout 
     return ok;
 }
 
-/* ---- what is read ---- */
+/* ---- readers that read the original layout ---- */
 
 static bool all_read_either(const struct zt_assignment *a, int value) {
     bool either = !is_read_outside(a, value);
@@ -159,7 +159,7 @@ static bool any_is_free(const struct zt_assignment *a) {
     return any;
 }
 
-bool zt_assign_settle(struct zt_assignment *a) {
+bool zt_settle_layouts(struct zt_assignment *a) {
     struct zt_graph *g = a->g;
     bool ok = true;
     if (!any_is_free(a))

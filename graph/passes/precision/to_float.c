@@ -6,15 +6,22 @@
  * Every value of the types named becomes float. Attributes that hold an element type say so in their row; a Cast whose
  * two sides are then the same goes. Halves become float without loss; a double that no float holds becomes the nearest,
  * and one beyond all of them the largest, so that what is finite stays so (masks are often the lowest double). */
+#include "graph/passes/precision/to_float.h"
+
 #include "graph/ir/op.h"
-#include "graph/passes/passes.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-static bool to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *roots,
-                     int root_count, struct zt_err *err);
+/* What to convert. */
+struct conversion {
+    unsigned types; /* ZT_BIT mask */
+    const float *const *contents;
+    int content_count;
+};
+
+static bool to_float(struct zt_graph *g, const struct conversion *c, int *roots, int root_count, struct zt_err *err);
 
 float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from) {
     int64_t count = zt_shape_count(&from->shape);
@@ -29,7 +36,7 @@ float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from) {
     return to;
 }
 
-/* What no node reads needs no contents. */
+/* Values without readers need no contents. */
 static void convert_value(struct zt_graph *g, int id, const float *contents) {
     struct zt_value *v = g->values[id];
     bool read = v->data && zt_graph_users(g, id, NULL) > 0;
@@ -54,7 +61,7 @@ static void convert_attributes(struct zt_graph *g, int node, unsigned types) {
     }
 }
 
-/* Whoever reads the output of a Cast that changes nothing reads its input. */
+/* Removes Casts that change nothing: their readers read the Cast's input. */
 static void drop_casts(struct zt_graph *g, int *roots, int root_count) {
     int *instead = ZT_NEW_N(g->arena, int, g->value_count + 1);
     for (int v = 0; v < g->value_count; v++)
@@ -73,14 +80,14 @@ static void drop_casts(struct zt_graph *g, int *roots, int root_count) {
         roots[i] = instead[roots[i]];
 }
 
-/* Graphs inside nodes, which are those of our own rows and share the arena. */
+/* Converts the subgraphs of a node. They belong to our own ops and share the arena. */
 static bool convert_bodies(struct zt_graph *g, int node, unsigned types, struct zt_err *err) {
     for (int i = 0; i < g->nodes[node]->attr_count; i++) {
         struct zt_attr attr = g->nodes[node]->attr[i];
         if (!attr.graph)
             continue;
         struct zt_graph *body = zt_graph_clone_in(g->arena, attr.graph);
-        if (!to_float(body, types, NULL, 0, body->outputs, body->output_count, err)) {
+        if (!to_float(body, &(struct conversion){ types, NULL, 0 }, body->outputs, body->output_count, err)) {
             zt_graph_destroy(body);
             return false;
         }
@@ -91,14 +98,13 @@ static bool convert_bodies(struct zt_graph *g, int node, unsigned types, struct 
     return true;
 }
 
-static bool to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *roots,
-                     int root_count, struct zt_err *err) {
+static bool to_float(struct zt_graph *g, const struct conversion *c, int *roots, int root_count, struct zt_err *err) {
     for (int v = 0; v < g->value_count; v++)
-        if (zt_dtype_in(g->values[v]->dtype, types))
-            convert_value(g, v, v < content_count ? contents[v] : NULL);
+        if (zt_dtype_in(g->values[v]->dtype, c->types))
+            convert_value(g, v, v < c->content_count ? c->contents[v] : NULL);
     for (int n = 0; n < g->node_count; n++) {
-        convert_attributes(g, n, types);
-        if (!convert_bodies(g, n, types, err) || !zt_op_infer(g, n, err))
+        convert_attributes(g, n, c->types);
+        if (!convert_bodies(g, n, c->types, err) || !zt_op_infer(g, n, err))
             return false;
     }
     drop_casts(g, roots, root_count);
@@ -107,5 +113,5 @@ static bool to_float(struct zt_graph *g, unsigned types, const float *const *con
 
 bool zt_pass_to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *root,
                       struct zt_err *err) {
-    return to_float(g, types, contents, content_count, root, 1, err);
+    return to_float(g, &(struct conversion){ types, contents, content_count }, root, 1, err);
 }

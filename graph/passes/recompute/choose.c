@@ -1,5 +1,5 @@
-/* Which nodes to make again: by name, evenly, or whatever fits with the fewest FLOPs. */
-#include "graph/passes/recompute_parts.h"
+/* Which nodes to make recomputed: by name, evenly, or whatever fits with the fewest FLOPs. */
+#include "graph/passes/recompute/choose.h"
 
 #include "base/text.h"
 
@@ -8,21 +8,21 @@
 
 static struct zt_choice no_choice(const struct zt_forward *f) {
     struct zt_choice c = { zt_malloc(((size_t)f->count + 1) * sizeof *c.segment),
-                           zt_calloc((size_t)f->count + 1, sizeof *c.again), 0, 0 };
+                           zt_calloc((size_t)f->count + 1, sizeof *c.recomputed), 0, 0 };
     for (int n = 0; n < f->count; n++)
         c.segment[n] = -1;
     return c;
 }
 
-static void forget(struct zt_choice *c) {
+static void free_choice(struct zt_choice *c) {
     free(c->segment);
-    free(c->again);
+    free(c->recomputed);
     *c = (struct zt_choice){ 0 };
 }
 
 /* ---- by name ---- */
 
-/* What the first '*' of the glob stands for in `name`, up to the next '/'; length 0 without a '*'. */
+/* The text that the first '*' of the glob matches in `name`, up to the next '/'; length 0 without a '*'. */
 static int star_of(const char *glob, const char *name, const char **at) {
     size_t before = strcspn(glob, "*");
     if (!glob[before])
@@ -54,7 +54,7 @@ static void choose_by_name(const struct zt_forward *f, const struct zt_recompute
             if (glob != last || !same_star(how->names[glob], f->g->nodes[n - 1]->name, f->g->nodes[n]->name))
                 segment++;
             c->segment[n] = segment;
-            c->again[n] = true;
+            c->recomputed[n] = true;
         }
         last = glob;
     }
@@ -62,16 +62,16 @@ static void choose_by_name(const struct zt_forward *f, const struct zt_recompute
 
 /* ---- evenly ---- */
 
-/* A view of the forward phase as a line to be cut. By node; [count + 1]. */
-struct line {
-    int64_t *made;  /* bytes made before the node */
-    int64_t *cross; /* bytes made before the node that it or a later forward node reads */
+/* Bytes along the forward phase, by node; [count + 1]. */
+struct profile {
+    int64_t *made;  /* bytes computed before the node */
+    int64_t *cross; /* bytes computed before the node that it or a later forward node reads */
 };
 
-static struct line draw_line(const struct zt_forward *f) {
+static struct profile make_profile(const struct zt_forward *f) {
     const struct zt_graph *g = f->g;
-    struct line l = { zt_calloc((size_t)f->count + 2, sizeof *l.made),
-                      zt_calloc((size_t)f->count + 2, sizeof *l.cross) };
+    struct profile l = { zt_calloc((size_t)f->count + 2, sizeof *l.made),
+                         zt_calloc((size_t)f->count + 2, sizeof *l.cross) };
     int *last = zt_malloc(((size_t)g->value_count + 1) * sizeof *last);
     memset(last, -1, ((size_t)g->value_count + 1) * sizeof *last);
     for (int n = 0; n < f->count; n++)
@@ -99,32 +99,33 @@ static struct line draw_line(const struct zt_forward *f) {
     return l;
 }
 
-static void erase(struct line *l) {
+static void free_profile(struct profile *l) {
     free(l->made);
     free(l->cross);
 }
 
-/* Cuts the line into `count` segments of about equal bytes, each cut where least crosses within two fifths of a segment
- * of its even place. `whole`: also the last one, which the backward phase begins with, is made again. */
-static void choose_evenly(const struct zt_forward *f, const struct line *l, int count, bool cheap_only, bool whole,
+/* Divides the profile into `count` segments of about equal bytes. Each boundary is where the fewest bytes cross within
+ * two fifths of a segment of its even position. `whole`: the last segment, with which backward starts, is recomputed
+ * too. */
+static void choose_evenly(const struct zt_forward *f, const struct profile *l, int count, bool cheap_only, bool whole,
                           struct zt_choice *c) {
     double each = (double)l->made[f->count] / count;
     int from = 0;
     for (int k = 1; k <= count; k++) {
-        int cut = k == count ? f->count : -1;
+        int end = k == count ? f->count : -1;
         for (int n = from + 1; k < count && n < f->count; n++) {
             double off = (double)l->made[n] - each * k;
             bool near = off > -0.4 * each && off < 0.4 * each;
-            if ((near && (cut < 0 || l->cross[n] < l->cross[cut])) || (cut < 0 && off >= 0.4 * each))
-                cut = n;
+            if ((near && (end < 0 || l->cross[n] < l->cross[end])) || (end < 0 && off >= 0.4 * each))
+                end = n;
         }
-        if (cut < 0)
-            cut = f->count;
-        for (int n = from; n < cut; n++) {
+        if (end < 0)
+            end = f->count;
+        for (int n = from; n < end; n++) {
             c->segment[n] = k - 1;
-            c->again[n] = (cut < f->count || whole) && !(cheap_only && f->dear[n]);
+            c->recomputed[n] = (end < f->count || whole) && !(cheap_only && f->matrix_product[n]);
         }
-        from = cut;
+        from = end;
     }
 }
 
@@ -143,14 +144,14 @@ static int count_layers(const struct zt_forward *f) {
 
 struct search {
     const struct zt_forward *f;
-    const struct zt_recompute_ends *ends;
+    const struct zt_graph_roots *roots;
     int64_t room;
     struct zt_choice best;
     struct zt_err *err;
 };
 
-/* Fewer FLOPs of two that fit, else the smaller. */
-static bool better(const struct search *s, const struct zt_choice *a, const struct zt_choice *b) {
+/* The better of two choices: fewer FLOPs if both fit, else the smaller peak. */
+static bool is_better(const struct search *s, const struct zt_choice *a, const struct zt_choice *b) {
     bool a_fits = a->peak <= s->room, b_fits = b->peak <= s->room;
     if (a_fits != b_fits)
         return a_fits;
@@ -159,29 +160,29 @@ static bool better(const struct search *s, const struct zt_choice *a, const stru
     return a->peak < b->peak;
 }
 
-static bool weigh(const struct search *s, struct zt_choice *c) {
+static bool measure(const struct search *s, struct zt_choice *c) {
     struct zt_graph *g = zt_graph_clone(s->f->g);
     bool ok = zt_choice_apply(s->f, c, g, s->err);
     if (ok)
-        c->peak = zt_recompute_peak(g, s->ends);
+        c->peak = zt_recompute_peak(g, s->roots);
     zt_graph_destroy(g);
     return ok;
 }
 
-/* Takes over `c`. */
+/* Takes ownership of `c`. */
 static bool consider(struct search *s, struct zt_choice *c) {
-    bool ok = weigh(s, c);
-    if (ok && better(s, c, &s->best)) {
+    bool ok = measure(s, c);
+    if (ok && is_better(s, c, &s->best)) {
         struct zt_choice was = s->best;
         s->best = *c;
         *c = was;
     }
-    forget(c);
+    free_choice(c);
     return ok;
 }
 
-/* Segments that can be kept after all, the dearest first. */
-static bool give_back(struct search *s) {
+/* Stops recomputing segments as long as the choice fits, most FLOPs first. */
+static bool undo_costly_segments(struct search *s) {
     int segments = 0;
     for (int n = 0; n < s->f->count; n++)
         if (s->best.segment[n] >= segments)
@@ -189,21 +190,21 @@ static bool give_back(struct search *s) {
     bool *tried = zt_calloc((size_t)segments + 1, sizeof *tried), ok = true;
     for (int round = 0; ok && s->best.peak <= s->room && round < segments; round++) {
         double *flops = zt_calloc((size_t)segments + 1, sizeof *flops);
-        int dearest = -1;
+        int costliest = -1;
         for (int n = 0; n < s->f->count; n++)
-            if (s->best.again[n])
+            if (s->best.recomputed[n])
                 flops[s->best.segment[n]] += zt_op_flops(s->f->g, n);
         for (int k = 0; k < segments; k++)
-            if (!tried[k] && flops[k] > 0 && (dearest < 0 || flops[k] > flops[dearest]))
-                dearest = k;
+            if (!tried[k] && flops[k] > 0 && (costliest < 0 || flops[k] > flops[costliest]))
+                costliest = k;
         free(flops);
-        if (dearest < 0)
+        if (costliest < 0)
             break;
-        tried[dearest] = true;
+        tried[costliest] = true;
         struct zt_choice c = no_choice(s->f);
         for (int n = 0; n < s->f->count; n++) {
             c.segment[n] = s->best.segment[n];
-            c.again[n] = s->best.again[n] && s->best.segment[n] != dearest;
+            c.recomputed[n] = s->best.recomputed[n] && s->best.segment[n] != costliest;
         }
         ok = consider(s, &c);
     }
@@ -211,25 +212,25 @@ static bool give_back(struct search *s) {
     return ok;
 }
 
-static bool choose_what_fits(struct search *s) {
+static bool choose_within_limit(struct search *s) {
     static const int counts[] = { 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64 };
     s->best = no_choice(s->f);
-    bool ok = weigh(s, &s->best);
+    bool ok = measure(s, &s->best);
     if (!ok || s->best.peak <= s->room)
         return ok;
-    struct line line = draw_line(s->f);
+    struct profile profile = make_profile(s->f);
     for (size_t i = 0; ok && i < sizeof counts / sizeof *counts; i++) {
-        for (int form = 0; ok && form < 3 && counts[i] <= s->f->count; form++) {
+        for (int variant = 0; ok && variant < 3 && counts[i] <= s->f->count; variant++) {
             struct zt_choice c = no_choice(s->f);
-            choose_evenly(s->f, &line, counts[i], form > 0, form > 1, &c);
+            choose_evenly(s->f, &profile, counts[i], variant > 0, variant > 1, &c);
             ok = consider(s, &c);
         }
     }
-    erase(&line);
-    return ok && give_back(s);
+    free_profile(&profile);
+    return ok && undo_costly_segments(s);
 }
 
-bool zt_choose(const struct zt_forward *f, const struct zt_recompute *how, const struct zt_recompute_ends *ends,
+bool zt_choose(const struct zt_forward *f, const struct zt_recompute *how, const struct zt_graph_roots *roots,
                struct zt_choice *to, struct zt_err *err) {
     int count = how->segments;
     while (count < 0 && count * count < count_layers(f)) /* at least the root */
@@ -238,8 +239,8 @@ bool zt_choose(const struct zt_forward *f, const struct zt_recompute *how, const
     if (how->layers > 0)
         count = (count_layers(f) + how->layers - 1) / how->layers;
     if (!how->name_count && !count && how->room > 0) {
-        struct search s = { .f = f, .ends = ends, .room = how->room, .err = err };
-        bool ok = choose_what_fits(&s);
+        struct search s = { .f = f, .roots = roots, .room = how->room, .err = err };
+        bool ok = choose_within_limit(&s);
         *to = s.best;
         return ok;
     }
@@ -247,9 +248,9 @@ bool zt_choose(const struct zt_forward *f, const struct zt_recompute *how, const
     if (how->name_count) {
         choose_by_name(f, how, to);
     } else if (count > 0) {
-        struct line line = draw_line(f);
-        choose_evenly(f, &line, count < f->count ? count : f->count, false, false, to);
-        erase(&line);
+        struct profile profile = make_profile(f);
+        choose_evenly(f, &profile, count < f->count ? count : f->count, false, false, to);
+        free_profile(&profile);
     }
     return true;
 }

@@ -1,5 +1,4 @@
-/* What assign.c and settle_layouts.c have in common. */
-#include "graph/passes/assign_parts.h"
+#include "graph/passes/assign/prepare_kernel.h"
 
 bool zt_layout_same(const struct zt_layout *a, const struct zt_layout *b) {
     if (a == b || !a || !b)
@@ -7,7 +6,7 @@ bool zt_layout_same(const struct zt_layout *a, const struct zt_layout *b) {
     return a->equal && a->equal == b->equal && a->equal(a, b);
 }
 
-bool zt_assign_prepare(const struct zt_assignment *a, int node, const struct zt_layout **layouts, bool settled,
+bool zt_prepare_kernel(const struct zt_assignment *a, int node, const struct zt_layout **layouts, bool settled,
                        struct zt_prepared *to) {
     const struct zt_node *n = a->g->nodes[node];
     const struct zt_kernel *k = &n->op->kernel[n->backend];

@@ -1,0 +1,20 @@
+/* Half-precision passes: insertion of casts to and from float16 and bfloat16. */
+#ifndef ZT_GRAPH_PASSES_PRECISION_HALF_PRECISION_H
+#define ZT_GRAPH_PASSES_PRECISION_HALF_PRECISION_H
+
+#include "graph/ir/graph.h"
+#include "graph/ir/op.h"
+
+/* bf16 / fp16 propagation: runs every node whose row has ZT_OP_HALF in `dtype`. Float inputs are cast to `dtype`; one
+ * Cast serves a value and all its views. Float outputs become `dtype` and are cast back where another node, a graph
+ * output or a gradient needs float. Master weights stay fp32. A node with a constant that becomes 0 or infinite in fp16
+ * stays in fp32. `keep_float` lists the values that must exist afterwards; casts that nothing reads are removed. */
+bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *table, enum zt_dtype dtype,
+                              const int *keep_float, int keep_count, struct zt_err *err);
+
+/* Inserts casts around nodes with half-precision inputs for which the back end `fast` has a float kernel but no
+ * half-precision kernel. Such nodes compute in float; stored values stay in half precision. */
+bool zt_pass_compute_in_float(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast,
+                              struct zt_err *err);
+
+#endif

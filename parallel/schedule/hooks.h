@@ -1,0 +1,84 @@
+/* Hooks: where parameters and gradients live under each ZeRO stage, and where collectives are placed in a program. The
+ * only code that depends on the ZeRO stage. */
+#ifndef ZT_PARALLEL_SCHEDULE_HOOKS_H
+#define ZT_PARALLEL_SCHEDULE_HOOKS_H
+
+#include "parallel/partition/shard.h"
+#include "parallel/schedule/program.h"
+
+/* Which data are sharded over the data-parallel ranks: a row in hooks.c. */
+struct zt_sharding {
+    const char *name; /* "ddp", "zero1", "zero2", "zero3", "dp" */
+    bool optimizer, gradients, parameters;
+    bool first_owns; /* rank 0 owns everything (zt_flat_give_to_first) */
+};
+/* The row of ZeRO stage 0 (ddp) to 3. */
+const struct zt_sharding *zt_sharding_of(int zero_stage);
+const struct zt_sharding *zt_sharding_replicas(void); /* mode dp */
+
+/* Limits for the timing of collectives, in elements. The keys of zero_optimization have DeepSpeed's meaning, but the
+ * timing is planned when the model is loaded, because the order of nodes is fixed. */
+struct zt_traffic {
+    bool overlap;           /* overlap_comm: reductions overlap with the following kernels */
+    int64_t prefetch;       /* stage3_prefetch_bucket_size: gathered before their first use */
+    int64_t max_live;       /* stage3_max_live_parameters: limit of gathered elements for prefetch */
+    int64_t reuse_distance; /* stage3_max_reuse_distance: a bucket stays gathered from forward to backward if fewer
+                               elements are used in between */
+};
+
+/* How the gradient of a tensor is written to the gradient block. */
+struct zt_gradient {
+    int value;   /* the gradient, in plain layout; -1: zero */
+    int node;    /* the node after which it is complete; -1: before the backward phase */
+    bool direct; /* the kernel writes to the block; false: ADD_GRAD does */
+};
+
+/* Timing of the collectives of one bucket, as node positions; -1: never. node_count is the end of backward. */
+struct zt_bucket_use {
+    int first[2], last[2]; /* first and last use of the parameters, by phase */
+    int gather[2]; /* by phase, the node before which the all_gather starts; -1 in backward: still gathered from forward
+                    */
+    int grad_first, grad_last;
+    int reduced; /* the node after which the reduction is awaited */
+};
+
+/* The node after which the memory of a bucket gathered for `phase` is free. It is in the backward phase if the bucket
+ * stays gathered. */
+int zt_hooks_gathered_until(const struct zt_bucket_use *use, int phase);
+
+struct zt_hook_input {
+    const struct zt_flat *flat;
+    const struct zt_sharding *sharding;
+    const bool *skipped; /* by node: not run per micro-batch (derived, or a view that shares its input's memory) */
+    const struct zt_gradient *gradients;
+    const struct zt_bucket_use *use;
+    const int64_t *gathered[2]; /* by phase, then bucket: byte offset of gathered parameters in the activation block */
+    const int64_t *reduced;     /* by bucket: byte offset of unreduced gradients in the activation block */
+};
+/* Emits the commands of both phases, with collectives around the nodes. */
+void zt_hooks_emit(struct zt_program *p, const struct zt_hook_input *in);
+
+/* A flat range that this rank holds, and its start in the rank's blocks. All positions are in elements. */
+struct zt_range {
+    int64_t first, last; /* flat, last exclusive */
+    int64_t param_at, grad_at, state_at;
+    int rank; /* owner of the slice */
+};
+/* Lists ranges of rank `rank`: zt_hooks_slices() those of buckets first_bucket..end_bucket-1 at the optimizer step,
+ * zt_hooks_owned() those that the rank updates (without copies), zt_hooks_held() those whose parameters stay in its
+ * parameter block. All return the count, at most buckets * ranks. */
+int zt_hooks_slices(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, int first_bucket,
+                    int end_bucket, struct zt_range *to);
+int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
+int zt_hooks_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
+/* Lists the collectives after the optimizer step, at most two commands per bucket. Returns the count. */
+int zt_hooks_after_step(const struct zt_flat *flat, const struct zt_sharding *sharding, struct zt_command *to);
+
+/* Fills use[bucket] for the stage: zt_hooks_uses() the first and last uses (param_value[t] is the value id of tensor
+ * t), then zt_hooks_shard() the timing of the collectives. */
+void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const bool *derived, const int *param_value,
+                   const struct zt_gradient *gradients, struct zt_bucket_use *use);
+void zt_hooks_shard(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
+                    const struct zt_traffic *traffic, struct zt_bucket_use *use);
+
+#endif
