@@ -14,7 +14,7 @@
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
-#include "ops/cuda/launch.h"
+#include "ops/attention/launch_attention.h"
 
 #include <stdlib.h>
 
@@ -203,7 +203,8 @@ static bool forward_part(const struct part *p, struct zt_err *err) {
     const struct zt_attention *a = &p->s->a;
     void *weights = (char *)call->workspace + p->s->p_at;
     struct zt_launch_attention l = job(p);
-    l.kept = call->out_count > 1 ? call->out[1].data : NULL; /* of AttentionTrain: Attention has no more outputs here */
+    l.statistics =
+        call->out_count > 1 ? call->out[1].data : NULL; /* of AttentionTrain: Attention has no more outputs here */
     return scores(p, err) &&
            zt_launched(call, zt_launch_attention(zt_stream_of(call), &l, call->workspace, weights), err) &&
            multiply(p, MIX, weights, keys_at(p, &call->in[a->v.tensor], &a->v), queries_at(p, &call->out[ZT_Y], &a->y),
@@ -238,12 +239,12 @@ static bool grad_part(const struct part *p, struct zt_err *err) {
     float *dp = (float *)(room + p->s->dp_at);
     void *weights = room + p->s->p_at, *ds = room + p->s->ds_at;
     struct zt_launch_attention l = job(p);
-    l.kept = trained ? call->in[ZT_KEPT_STATISTICS].data : NULL;
+    l.statistics = trained ? call->in[ZT_KEPT_STATISTICS].data : NULL;
     if (!scores(p, err) ||
         !multiply(p, DP, queries_at(p, dy, &a->y), keys_at(p, &call->in[a->v.tensor], &a->v), dp, false, err))
         return false;
-    int code =
-        zt_launch_attention_grad(zt_stream_of(call), &l, call->workspace, dp, weights, ds, dmask ? dmask->data : NULL);
+    const struct zt_launch_attention_grad g = { call->workspace, dp, weights, ds, dmask ? dmask->data : NULL };
+    int code = zt_launch_attention_grad(zt_stream_of(call), &l, &g);
     return zt_launched(call, code, err) && grad_products(p, weights, ds, err);
 }
 

@@ -6,7 +6,7 @@
 #include "ops/attention/attention_dnn.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/dnn_places_cuda.h"
-#include "ops/cuda/launch.h"
+#include "ops/attention/launch_attention.h"
 
 #include "base/arena.h"
 #include "device/cuda.h"
@@ -78,7 +78,7 @@ static bool is_part(const struct zt_flash_plan *f, int tensor) {
 }
 
 static void lay_out(struct zt_prepare *p, struct zt_flash_plan *f) {
-    const size_t row_bytes = (size_t)(f->rows.lines * f->rows.queries) * sizeof(float);
+    const size_t row_bytes = (size_t)(f->rows.rows * f->rows.queries) * sizeof(float);
     const struct zt_dnn_place *all = f->grad ? backward : forward;
     size_t at = 0;
     for (int i = 0; i < (f->grad ? PLACES : (int)(sizeof forward / sizeof *forward)); i++)
@@ -139,10 +139,10 @@ bool zt_flash_run(const struct zt_flash_plan *f, const struct zt_call *call, str
     if (!zt_dnn_gather(call, f->place, f->places, data, err))
         return false;
     find_parts(f, data);
-    int code = f->grad ? zt_launch_lse_of_kept(stream, &f->rows, call->in[ZT_KEPT_STATISTICS].data, lse) : 0;
+    int code = f->grad ? zt_launch_lse_of_statistics(stream, &f->rows, call->in[ZT_KEPT_STATISTICS].data, lse) : 0;
     if (!zt_launched(call, code, err) || !zt_dnn_run(f->dnn, data, workspace + f->scratch_at, call->node->name, err) ||
         !zt_dnn_scatter(call, f->place, f->places, data, err))
         return false;
-    code = keeps ? zt_launch_kept_of_lse(stream, &f->rows, lse, call->out[1].data) : 0;
+    code = keeps ? zt_launch_statistics_of_lse(stream, &f->rows, lse, call->out[1].data) : 0;
     return zt_launched(call, code, err);
 }

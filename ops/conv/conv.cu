@@ -1,6 +1,6 @@
 /* Convolutions by plain loops, a thread an element of the result (formulas: ops/conv/conv.c), for what cuDNN has no
  * engine for. */
-#include "ops/cuda/launch.h"
+#include "ops/conv/launch_conv.h"
 #include "ops/cuda/types.cuh"
 #include "ops/cuda/window.cuh"
 

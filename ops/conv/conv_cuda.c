@@ -12,10 +12,11 @@
  * gradient is computed there too where it is added to what there is, lies in another order or is wanted in float.
  * Planes of activations begin at such multiples; where some do not, our own kernels take them. */
 #include "ops/conv/conv_dnn.h"
+#include "ops/conv/launch_weight.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/dnn_places_cuda.h"
 #include "ops/cuda/kernels.h"
-#include "ops/conv/launch_weight.h"
+#include "ops/cuda/launch_broadcast.h"
 #include "ops/cuda/layout_cuda.h"
 
 #include <stdlib.h>
@@ -32,8 +33,8 @@ struct conv {
     struct planes {
         int64_t samples, channels, plane; /* channels last: a sample a place, of planes of 1 */
     } x, y;
-    struct zt_launch_reduce sums;       /* of y's channels */
-    struct zt_launch_strided_copy turn; /* dw to plain order */
+    struct zt_launch_reduce sums;            /* of y's channels */
+    struct zt_launch_strided_copy transpose; /* dw to plain order */
     /* workspace [ weight | bias, or partial sums | cuDNN's ] */
     size_t weight_bytes, bias_bytes, bias_at, scratch_at;
 };
@@ -96,7 +97,7 @@ static void lay(struct zt_prepare *p, struct conv *c) {
     const struct zt_layout *to = c->last ? zt_layout_last(g->arena, NULL, zt_out(g, p->node, 0)) : NULL;
     if (c->roles->way == ZT_CONV_TO_W) {
         c->turned = to != NULL;
-        c->turn = zt_transposed_copy_cuda(&zt_out(g, p->node, 0)->shape, to, NULL);
+        c->transpose = zt_transposed_copy_cuda(&zt_out(g, p->node, 0)->shape, to, NULL);
     } else {
         p->out_layout[0] = to;
     }
@@ -109,14 +110,14 @@ static struct planes planes(int64_t samples, int64_t channels, int64_t places, b
 /* The gradient of the bias from y's. */
 static struct zt_launch_reduce channel_sums(const struct planes *y) {
     struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM,
-                                  .kept_axes = 1,
-                                  .kept_dim = { y->channels },
-                                  .kept_step = { y->plane },
-                                  .kept = y->channels,
-                                  .over_axes = y->plane > 1 ? 2 : 1,
-                                  .over_dim = { y->samples, y->plane },
-                                  .over_step = { y->channels * y->plane, 1 },
-                                  .over = y->samples * y->plane };
+                                  .result_axes = 1,
+                                  .result_dim = { y->channels },
+                                  .result_step = { y->plane },
+                                  .results = y->channels,
+                                  .reduced_axes = y->plane > 1 ? 2 : 1,
+                                  .reduced_dim = { y->samples, y->plane },
+                                  .reduced_step = { y->channels * y->plane, 1 },
+                                  .reduced = y->samples * y->plane };
     r.parts = zt_launch_reduce_parts(&r);
     return r;
 }
@@ -127,7 +128,7 @@ static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *co
     c->weight_bytes = (size_t)(conv->m * (conv->c / conv->groups) * conv->window.kernel_elems) * bytes;
     c->bias_bytes = c->fused ? (size_t)conv->m * bytes : 0;
     c->bias_at = zt_room_cuda(c->weight_bytes);
-    const size_t sums = weight && c->sums.parts > 1 ? (size_t)(c->sums.kept * c->sums.parts) * sizeof(float) : 0;
+    const size_t sums = weight && c->sums.parts > 1 ? (size_t)(c->sums.results * c->sums.parts) * sizeof(float) : 0;
     c->scratch_at = c->bias_at + zt_room_cuda(c->bias_bytes + sums); /* never both */
     p->workspace_bytes = c->scratch_at + (c->dnn ? zt_dnn_workspace_bytes(c->dnn) : 0);
 }
@@ -196,7 +197,7 @@ static bool finish_weight(const struct zt_call *call, const struct conv *c, cons
     struct zt_launch_weight_end end = { .dtype = c->own.dtype,
                                         .dw_dtype = to->dtype,
                                         .db_dtype = db ? db->dtype : to->dtype,
-                                        .turn = c->turn,
+                                        .transpose = c->transpose,
                                         .dw_from = dw == to->data ? NULL : dw,
                                         .dw = to->data,
                                         .accumulate = call->accumulate,

@@ -5,7 +5,7 @@
 
 #include "ops/conv/conv.h"
 #include "ops/cuda/dnn_cuda.h"
-#include "ops/cuda/launch.h"
+#include "ops/conv/launch_conv.h"
 
 /* Tensors of the graph by number, the bias where there is one; inner ones behind these. */
 enum { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y, ZT_DNN_BIAS };

@@ -2,8 +2,8 @@
 #ifndef ZT_OPS_CUDA_BROADCAST_CUDA_H
 #define ZT_OPS_CUDA_BROADCAST_CUDA_H
 
-#include "ops/cuda/launch.h"
-#include "ops/cuda/launch_copy.h"
+#include "ops/cuda/launch_broadcast.h"
+#include "ops/cuda/launch_strided_copy.h"
 
 /* Merges axes in place: those of length 1 go, neighbours along which all tensors go on alike become one. step[i]: of
  * tensor i, by axis. Returns how many axes are left, 0 for one element. */

@@ -86,7 +86,7 @@
     OP("", "GroupNormalization", norm)                          \
     OP("", "HardSigmoid", pointwise)                            \
     OP("", "HardSwish", pointwise)                              \
-    OP("", "Hardmax", rows)                                     \
+    OP("", "Hardmax", softmax)                                  \
     OP("", "Identity", strided_copies)                                   \
     OP("", "InstanceNormalization", norm)                       \
     OP("", "IsInf", pointwise)                                  \
@@ -98,8 +98,8 @@
     OP("", "Less", pointwise)                                   \
     OP("", "LessOrEqual", pointwise)                            \
     OP("", "Log", pointwise)                                    \
-    OP("", "LogSoftmax", rows)                                  \
-    OP("", "LpNormalization", rows)                             \
+    OP("", "LogSoftmax", softmax)                               \
+    OP("", "LpNormalization", lp)                               \
     OP("", "LpPool", lp_pool)                                   \
     OP("", "MatMul", matmul)                                    \
     OP("", "Max", pointwise)                                    \
@@ -153,7 +153,7 @@
     OP("", "Sin", pointwise)                                    \
     OP("", "Sinh", pointwise)                                   \
     OP("", "Slice", strided_copies)                                      \
-    OP("", "Softmax", rows)                                     \
+    OP("", "Softmax", softmax)                                  \
     OP("", "SoftmaxCrossEntropyLoss", class_loss)               \
     OP("", "Softplus", pointwise)                               \
     OP("", "Softsign", pointwise)                               \
@@ -241,8 +241,8 @@
     OP("ztrain", "LinearGelu", linear_gelu)                     \
     OP("ztrain", "LinearRelu", linear_relu)                     \
     OP("ztrain", "LogGrad", pointwise)                          \
-    OP("ztrain", "LogSoftmaxGrad", rows)                        \
-    OP("ztrain", "LpNormalizationGrad", rows)                   \
+    OP("ztrain", "LogSoftmaxGrad", softmax)                     \
+    OP("ztrain", "LpNormalizationGrad", lp)                     \
     OP("ztrain", "MatMulGeluGrad", linear_gelu_grad)            \
     OP("ztrain", "MatMulReluGrad", linear_relu_grad)            \
     OP("ztrain", "MaxPoolGrad", max_pool_grad)                  \
@@ -277,7 +277,7 @@
     OP("ztrain", "SliceGrad", strided_copies)                            \
     OP("ztrain", "SmoothAbsoluteError", element_loss)           \
     OP("ztrain", "SmoothAbsoluteErrorGrad", element_loss_grad)  \
-    OP("ztrain", "SoftmaxGrad", rows)                           \
+    OP("ztrain", "SoftmaxGrad", softmax)                        \
     OP("ztrain", "SoftplusGrad", pointwise)                     \
     OP("ztrain", "SoftsignGrad", pointwise)                     \
     OP("ztrain", "SqrtGrad", pointwise)                         \

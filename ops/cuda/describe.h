@@ -5,7 +5,7 @@
 
 #include "device/cuda.h"
 #include "graph/ir/op.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/cuda/launch.h"
 
 #include <stdlib.h>
 

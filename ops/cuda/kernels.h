@@ -66,7 +66,8 @@ extern const struct zt_kernel zt_kernel_unpool_grad_cuda;
 /* rows_cuda.c */
 extern const struct zt_kernel zt_kernel_reverse_cuda;
 extern const struct zt_kernel zt_kernel_top_k_cuda;
-extern const struct zt_kernel zt_kernel_rows_cuda;
+extern const struct zt_kernel zt_kernel_softmax_cuda;
+extern const struct zt_kernel zt_kernel_lp_cuda;
 extern const struct zt_kernel zt_kernel_extreme_cuda;
 extern const struct zt_kernel zt_kernel_cumulate_cuda;
 extern const struct zt_kernel zt_kernel_count_correct_cuda;

@@ -9,7 +9,7 @@
 #ifndef ZT_OPS_CUDA_LAYOUT_CUDA_H
 #define ZT_OPS_CUDA_LAYOUT_CUDA_H
 
-#include "ops/cuda/launch_copy.h"
+#include "ops/cuda/launch_strided_copy.h"
 #include "ops/kernel/layout.h"
 
 /* Whether a tensor of this shape lies the same way in both. */
@@ -33,16 +33,6 @@ void zt_layout_broadcast(struct zt_prepare *p, int inputs);
 /* Dims of output 0 as it lies, outermost first, and the steps in input `i` along them: 0 along stretched axes. */
 void zt_broadcast_layout_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]);
 void zt_broadcast_layout_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK]);
-
-/* Filled rows (zt_layout_row): logits in half precision that products make, whose cross entropy and its gradient are
- * one node, lie so where products alone read the gradient, which takes their place; all others read such matrices
- * plain. Many classes of a weight without a bias have whole rows before that, as a tensor
- * (ops/loss/fuse_padded_classes.c).
- *
- * For products: inputs 0 and 1 stay as they come where that is with filled rows, the rest is plain. */
-void zt_layout_sides(struct zt_prepare *p);
-/* How output 0 of a product lies; NULL: plain. */
-const struct zt_layout *zt_layout_logits(const struct zt_prepare *p);
 
 /* Axes outermost first, and the step of each axis in elements. */
 void zt_layout_axes(const struct zt_layout *layout, int rank, int axis[ZT_MAX_RANK]);

@@ -2,7 +2,7 @@
 #ifndef ZT_OPS_CUDA_WINDOW_CUDA_H
 #define ZT_OPS_CUDA_WINDOW_CUDA_H
 
-#include "ops/cuda/launch.h"
+#include "ops/cuda/launch_window.h"
 #include "ops/kernel/window.h"
 
 /* Of up to ZT_LAUNCH_AXES axes. */

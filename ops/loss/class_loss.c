@@ -17,7 +17,7 @@
 
 #include "ops/cpu/cpu.h"
 #include "ops/cuda/cuda.h"
-#include "ops/cuda/launch.h"
+#include "ops/loss/launch_class_loss.h"
 #include "ops/loss/loss.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
  * -> dx. When all weigh nothing, loss and gradient are 0. */
 #include "ops/cpu/cpu.h"
 #include "ops/cuda/cuda.h"
-#include "ops/cuda/launch.h"
+#include "ops/loss/launch_element_loss.h"
 #include "ops/loss/loss.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"

@@ -1,7 +1,7 @@
 /* Losses element by element and their gradients (formulas: ops/loss/element_loss.c). Blocks add up their shares in a
  * fixed order, in fp64, and one thread what these have. */
 #include "base/block.cuh"
-#include "ops/cuda/launch.h"
+#include "ops/loss/launch_element_loss.h"
 #include "ops/cuda/types.cuh"
 
 /* The target's element; integers become floats. */

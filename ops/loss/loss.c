@@ -2,7 +2,7 @@
 #include "ops/loss/loss.h"
 
 #include "ops/cuda/cuda.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/loss/launch_count_correct.h"
 #include "ops/kernel/axis_slices.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/table.h"

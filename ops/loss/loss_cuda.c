@@ -1,7 +1,9 @@
 /* Losses and their gradients on CUDA: what rows say of their nodes, with the addresses of the call. */
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
-#include "ops/cuda/launch.h"
+#include "ops/loss/launch_class_loss.h"
+#include "ops/loss/launch_count_correct.h"
+#include "ops/loss/launch_element_loss.h"
 #include "ops/cuda/layout_cuda.h"
 
 #include <stdlib.h>
@@ -115,3 +117,22 @@ const struct zt_kernel zt_kernel_element_loss_cuda = { .prepare = element_prepar
 const struct zt_kernel zt_kernel_element_loss_grad_cuda = { .prepare = element_prepare,
                                                             .run = element_grad_run,
                                                             .release = free };
+
+/* ---- CountCorrect ---- */
+
+static bool count_correct_prepare(struct zt_prepare *q, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_count), err))
+        return false;
+    const struct zt_launch_count *c = q->state;
+    q->workspace_bytes = (size_t)(2 * c->outer * c->inner) * sizeof(int32_t);
+    return true;
+}
+static bool count_correct_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_launch_counts to = { call->workspace, zt_arrived_of(call), call->out[0].data,
+                                         zt_out_cuda(call, 1).data };
+    return zt_launched(call,
+                       zt_launch_count_correct(zt_stream_of(call), call->state, zt_in_cuda(call, 0),
+                                               zt_in_cuda(call, 1), zt_in_cuda(call, 2), &to),
+                       err);
+}
+ZT_KERNEL_CUDA(count_correct)

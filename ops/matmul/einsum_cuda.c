@@ -200,8 +200,8 @@ static int merged(const struct zt_contraction *c, int from, int to, int64_t *dim
 
 static void prepare_contraction(const struct zt_contraction *c, struct zt_launch_contraction *to) {
     to->operands = c->operands;
-    to->kept_axes = merged(c, 0, c->kept, to->kept_dim, to->kept_step, &to->kept);
-    to->over_axes = merged(c, c->kept, c->axes, to->over_dim, to->over_step, &to->over);
+    to->result_axes = merged(c, 0, c->kept, to->result_dim, to->result_step, &to->results);
+    to->reduced_axes = merged(c, c->kept, c->axes, to->reduced_dim, to->reduced_step, &to->reduced);
 }
 
 /* ---- the kernel ---- */

@@ -5,10 +5,11 @@
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
-#include "ops/cuda/launch.h"
-#include "ops/cuda/layout_cuda.h"
-#include "ops/matmul/matmul.h"
+#include "ops/cuda/launch_broadcast.h"
 #include "ops/elementwise/pointwise_cuda.h"
+#include "ops/matmul/filled_rows_cuda.h"
+#include "ops/matmul/launch_relu_bits.h"
+#include "ops/matmul/matmul.h"
 #include "ops/matmul/relu_probe_cuda.h"
 
 #include <stdlib.h>
@@ -114,7 +115,7 @@ static bool prepare(struct zt_prepare *q, enum zt_blas_then then, struct zt_err 
                                  .bias = s->bias,
                                  .tf32 = q->device->tf32,
                                  .then = then };
-    zt_layout_sides(q);
+    zt_filled_sides(q);
     zt_layout_fill(q->in_layout[0], &spec.a.row_step);
     zt_layout_fill(q->in_layout[1], &spec.b.row_step);
     if (prepare_products(q, s, &spec, err)) {

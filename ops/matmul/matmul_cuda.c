@@ -8,12 +8,13 @@
  * lies as y does, as Linear's c; else it is spread over y first, times beta, and the product added to it. So is a bias
  * for which cuBLASLt has no epilogue; Linear's c then comes last. */
 #include "ops/cuda/blas_cuda.h"
+#include "ops/cuda/broadcast_cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
-#include "ops/reduce/launch_reduce.h"
+#include "ops/matmul/filled_rows_cuda.h"
 #include "ops/matmul/matmul.h"
-#include "ops/cuda/broadcast_cuda.h"
+#include "ops/reduce/launch_reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,11 +91,11 @@ static void say_path(struct zt_prepare *q, const struct product *p) {
 
 /* The matrices of the sums over k of a side, as it lies. */
 static struct zt_launch_reduce sums_of(const struct zt_matmul *m, bool second) {
-    struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM, .kept_axes = 1, .over_axes = 1 };
-    r.kept = r.kept_dim[0] = second ? m->n : m->m;
-    r.over = r.over_dim[0] = m->k;
-    r.kept_step[0] = second ? m->b_col : m->a_row;
-    r.over_step[0] = second ? m->b_row : m->a_col;
+    struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM, .result_axes = 1, .reduced_axes = 1 };
+    r.results = r.result_dim[0] = second ? m->n : m->m;
+    r.reduced = r.reduced_dim[0] = m->k;
+    r.result_step[0] = second ? m->b_col : m->a_row;
+    r.reduced_step[0] = second ? m->b_row : m->a_col;
     r.parts = zt_launch_reduce_parts(&r);
     return r;
 }
@@ -142,7 +143,7 @@ static bool prepare_products(struct zt_prepare *q, struct product *p, const stru
         if (!p->blas)
             return false;
         q->workspace_bytes = zt_blas_workspace_bytes(p->blas);
-        const size_t partial = p->sums.parts > 1 ? (size_t)(p->sums.kept * p->sums.parts) * sizeof(float) : 0;
+        const size_t partial = p->sums.parts > 1 ? (size_t)(p->sums.results * p->sums.parts) * sizeof(float) : 0;
         q->workspace_bytes = partial > q->workspace_bytes ? partial : q->workspace_bytes;
     }
     if (p->summing && zt_blas_workspace_bytes(p->summing) > q->workspace_bytes)
@@ -188,8 +189,8 @@ static struct product *prepare_as_laid(struct zt_prepare *q, struct zt_err *err)
 
 /* What is laid over y first, or added behind the product, finds y plain. */
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
-    zt_layout_sides(q);
-    q->out_layout[0] = zt_layout_logits(q);
+    zt_filled_sides(q);
+    q->out_layout[0] = zt_filled_logits(q);
     struct product *p = prepare_as_laid(q, err);
     if (p && q->out_layout[0] && (p->spreads || p->summand >= 0)) {
         release(p);
@@ -212,8 +213,8 @@ static bool add_up(const struct product *p, const struct zt_call *call, struct z
         call->path->note = apart;
     struct zt_launch_reduce sums = p->sums;
     sums.arrived = zt_arrived_of(call);
-    const int code = zt_launch_reduce(zt_stream_of(call), call->in[p->summed].dtype, ZT_FLOAT, &sums,
-                                      call->in[p->summed].data, call->out[1].data, call->workspace);
+    const int code = zt_launch_reduce(zt_stream_of(call), &sums, zt_in_cuda(call, p->summed),
+                                      (struct zt_launch_tensor){ ZT_FLOAT, call->out[1].data }, call->workspace);
     return zt_launched(call, code, err);
 }
 
@@ -257,10 +258,10 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
             return false;
     if (!p->spreads || p->summand < 0)
         return true;
-    const struct zt_view *c = &call->in[p->summand], *y = &call->out[0];
-    return zt_launched(
-        call, zt_launch_strided_copy_sum(zt_stream_of(call), c->dtype, y->dtype, &p->last, c->data, y->data, true),
-        err);
+    return zt_launched(call,
+                       zt_launch_strided_copy_sum(zt_stream_of(call), &p->last, zt_in_cuda(call, p->summand),
+                                                  zt_out_cuda(call, 0), true),
+                       err);
 }
 
 const struct zt_kernel zt_kernel_matmul_cuda = {

@@ -3,7 +3,7 @@
 #include "device/cuda.h"
 #include "device/device.h"
 #include "ops/cuda/describe.h"
-#include "ops/cuda/launch.h"
+#include "ops/cuda/launch_broadcast.h"
 #include "ops/matmul/matmul.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* OneHot and Trilu: patterns of indices. */
 #include "ops/cuda/cuda.h"
-#include "ops/cuda/launch_copy.h"
+#include "ops/movement/launch_pad.h"
 #include "ops/kernel/shape.h"
 
 #include "ops/kernel/element_blocks.h"

@@ -2,7 +2,7 @@
 #include "device/threads.h"
 #include "ops/movement/combine.h"
 #include "ops/cuda/cuda.h"
-#include "ops/cuda/launch_copy.h"
+#include "ops/movement/launch_pad.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/function_bodies.h"

@@ -14,7 +14,7 @@
 #include "graph/passes/grad.h"
 #include "ops/cpu/cpu.h"
 #include "ops/cuda/cuda.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/norm/launch_batch_norm.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"

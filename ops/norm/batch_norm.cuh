@@ -3,7 +3,8 @@
 #ifndef ZT_OPS_NORM_BATCH_NORM_CUH
 #define ZT_OPS_NORM_BATCH_NORM_CUH
 
-#include "ops/cuda/rows.cuh"
+#include "ops/cuda/tensor.cuh"
+#include "ops/norm/launch_batch_norm.h"
 
 static __device__ inline float running(float old, float batch, float momentum) {
     return old * momentum + batch * (1 - momentum);

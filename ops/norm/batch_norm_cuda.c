@@ -8,6 +8,7 @@
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
+#include "ops/norm/launch_batch_norm.h"
 
 static struct zt_launch_batch_norm_tensors forward_of(const struct zt_call *call) {
     return (struct zt_launch_batch_norm_tensors){ .x = zt_in_cuda(call, 0),

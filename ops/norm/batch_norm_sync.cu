@@ -1,7 +1,8 @@
 /* Batch normalisation over the batch of all ranks (ops/norm/batch_norm_sync.c): the sums of a rank's own elements, and
  * what is made of the sums over all ranks. A block takes a channel; sums are fp64 in an order that depends on the shape
  * alone, because their squares are taken off each other. */
-#include "ops/cuda/rows.cuh"
+#include "ops/cuda/tensor.cuh"
+#include "ops/norm/launch_batch_norm.h"
 
 enum { CHANNEL = 512 };
 

@@ -12,7 +12,7 @@
  * On a GPU each such node launches a kernel for a few hundred numbers; ResNet-50 has 53. */
 #include "ops/cuda/cuda.h"
 #include "graph/passes/fuse.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/norm/launch_batch_norm.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/shape.h"
 

@@ -15,7 +15,7 @@
  * of a residual's two gradients is masked as it is added up. */
 #include "ops/cuda/cuda.h"
 #include "graph/passes/fuse.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/norm/launch_batch_norm.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/shape.h"
 

@@ -2,7 +2,8 @@
  * channel, or what shares an entry of scale; sums are fp32 in an order that depends on the shape alone. A large mean
  * eats no digits: means are taken of what elements have over the first of them, variances in a second pass. */
 #include "ops/norm/batch_norm.cuh"
-#include "ops/cuda/fold.cuh"
+#include "ops/norm/launch_norm.h"
+#include "ops/reduce/fold.cuh"
 
 enum { ROW = 256, CHANNEL = 512 };
 
@@ -18,9 +19,8 @@ static __device__ int64_t scale_at(const struct zt_launch_norm &n, int64_t row, 
     return row % n.period * n.per_row + (n.last ? i % n.per_row : i / n.run);
 }
 
-static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_tensor x, struct zt_launch_tensor scale,
-                                   struct zt_launch_tensor bias, struct zt_launch_tensor y,
-                                   struct zt_launch_tensor mean_out, struct zt_launch_tensor inv_std_out) {
+static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_norm_tensors t) {
+    const struct zt_launch_tensor x = t.x;
     __shared__ float part[ROW];
     for (int64_t row = blockIdx.x; row < n.rows; row += gridDim.x) {
         const float shift = n.centred && n.length > 0 ? get(x, place_of(n, row, 0)) : 0;
@@ -33,22 +33,21 @@ static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_ten
             squares += d * d;
         }
         const float inv_std = 1 / sqrtf(add_block<ROW>(squares, part) / (float)n.length + n.epsilon);
-        for (int64_t i = threadIdx.x; y.data && i < n.length; i += ROW) {
+        for (int64_t i = threadIdx.x; t.y.data && i < n.length; i += ROW) {
             const int64_t at = place_of(n, row, i), of = scale_at(n, row, i);
-            put(y, at, (get(x, at) - shift - over) * inv_std * get(scale, of) + (bias.data ? get(bias, of) : 0));
+            put(t.y, at,
+                (get(x, at) - shift - over) * inv_std * get(t.scale, of) + (t.bias.data ? get(t.bias, of) : 0));
         }
         if (threadIdx.x == 0) {
-            put(mean_out, row, shift + over);
-            put(inv_std_out, row, inv_std);
+            put(t.mean, row, shift + over);
+            put(t.inv_std, row, inv_std);
         }
     }
 }
 
-int zt_launch_norm(cudaStream_t stream, const struct zt_launch_norm *n, struct zt_launch_tensor x,
-                   struct zt_launch_tensor scale, struct zt_launch_tensor bias, struct zt_launch_tensor y,
-                   struct zt_launch_tensor mean, struct zt_launch_tensor inv_std) {
+int zt_launch_norm(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_tensors *t) {
     if (n->rows > 0)
-        norm_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, x, scale, bias, y, mean, inv_std);
+        norm_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, *t);
     return cudaGetLastError();
 }
 

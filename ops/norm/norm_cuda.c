@@ -63,11 +63,13 @@ static bool norm_run(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNN_TENSORS] = { [ZT_NORM_EPSILON] = (void *)&n->own.epsilon };
     if (n->plan.dnn)
         return zt_norm_plan_run(call, &n->plan, data, err);
-    return zt_launched(call,
-                       zt_launch_norm(zt_stream_of(call), &n->own, zt_in_cuda(call, 0), zt_in_cuda(call, 1),
-                                      zt_in_cuda(call, 2), zt_out_cuda(call, 0), zt_out_cuda(call, 1),
-                                      zt_out_cuda(call, 2)),
-                       err);
+    const struct zt_launch_norm_tensors t = { .x = zt_in_cuda(call, 0),
+                                              .scale = zt_in_cuda(call, 1),
+                                              .bias = zt_in_cuda(call, 2),
+                                              .y = zt_out_cuda(call, 0),
+                                              .mean = zt_out_cuda(call, 1),
+                                              .inv_std = zt_out_cuda(call, 2) };
+    return zt_launched(call, zt_launch_norm(zt_stream_of(call), &n->own, &t), err);
 }
 const struct zt_kernel zt_kernel_norm_cuda = {
     .prepare = norm_prepare, .layouts = true, .run = norm_run, .release = free
@@ -80,11 +82,10 @@ static bool norm_stats_prepare(struct zt_prepare *q, struct zt_err *err) {
 }
 static bool norm_stats_run(const struct zt_call *call, struct zt_err *err) {
     const struct norm *n = call->state;
-    const struct zt_launch_tensor none = { ZT_FLOAT, NULL };
-    return zt_launched(call,
-                       zt_launch_norm(zt_stream_of(call), &n->own, zt_in_cuda(call, 0), none, none, none,
-                                      zt_out_cuda(call, 0), zt_out_cuda(call, 1)),
-                       err);
+    const struct zt_launch_norm_tensors t = { .x = zt_in_cuda(call, 0),
+                                              .mean = zt_out_cuda(call, 0),
+                                              .inv_std = zt_out_cuda(call, 1) };
+    return zt_launched(call, zt_launch_norm(zt_stream_of(call), &n->own, &t), err);
 }
 const struct zt_kernel zt_kernel_norm_stats_cuda = {
     .prepare = norm_stats_prepare, .layouts = true, .run = norm_stats_run, .release = free

@@ -4,7 +4,7 @@
 #define ZT_OPS_NORM_NORM_DNN_H
 
 #include "ops/cuda/dnn_cuda.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/norm/launch_norm.h"
 
 /* Tensors of the graphs by number. */
 enum zt_norm_tensor {

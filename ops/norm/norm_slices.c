@@ -13,7 +13,7 @@
 #include "ops/kernel/function_bodies.h"
 #include "ops/cpu/cpu.h"
 #include "ops/cuda/cuda.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/norm/launch_norm_slices.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
@@ -121,18 +121,17 @@ static bool run_lp(const struct zt_call *call, bool grad, struct zt_err *err) {
     return true;
 }
 
-/* A struct zt_launch_rows for other back ends. */
+/* A struct zt_launch_lp for other back ends. */
 static bool lp_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     struct zt_axis_slices lines;
     int p;
     if (!zt_lp_read(g, node, &lines, &p, err))
         return false;
-    *(struct zt_launch_rows *)to =
-        (struct zt_launch_rows){ .rule = g->nodes[node]->domain[0] ? ZT_ROWS_LP_GRAD : ZT_ROWS_LP,
-                                 .power = p,
-                                 .outer = lines.outer,
-                                 .length = lines.length,
-                                 .inner = lines.inner };
+    *(struct zt_launch_lp *)to = (struct zt_launch_lp){ .grad = g->nodes[node]->domain[0] != '\0',
+                                                        .power = p,
+                                                        .outer = lines.outer,
+                                                        .length = lines.length,
+                                                        .inner = lines.inner };
     return true;
 }
 

@@ -1,9 +1,10 @@
-/* LRN and MeanVarianceNormalization with their gradients on CUDA. */
+/* LRN, MeanVarianceNormalization and LpNormalization with their gradients on CUDA. */
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
-#include "ops/norm/norm_slices.h"
 #include "ops/cuda/broadcast_cuda.h"
+#include "ops/norm/launch_norm_slices.h"
+#include "ops/norm/norm_slices.h"
 
 #include <string.h>
 
@@ -59,10 +60,10 @@ static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!zt_describe_to_cuda(q, &mvn, err))
         return false;
     struct zt_launch_mvn *n = zt_calloc(1, sizeof *n);
-    n->kept = zt_shape_count(&mvn.kept);
-    n->over = zt_shape_count(&mvn.over);
-    n->kept_axes = merged(&mvn.kept, mvn.kept_step, n->kept_dim, &n->kept_step);
-    n->over_axes = merged(&mvn.over, mvn.over_step, n->over_dim, &n->over_step);
+    n->groups = zt_shape_count(&mvn.kept);
+    n->reduced = zt_shape_count(&mvn.over);
+    n->group_axes = merged(&mvn.kept, mvn.kept_step, n->group_dim, &n->group_step);
+    n->reduced_axes = merged(&mvn.over, mvn.over_step, n->reduced_dim, &n->reduced_step);
     q->state = n;
     return true;
 }
@@ -76,3 +77,12 @@ static bool mvn_run(const struct zt_call *call, struct zt_err *err) {
                        err);
 }
 ZT_KERNEL_CUDA(mvn)
+
+ZT_PREPARE_CUDA(lp, zt_launch_lp)
+static bool lp_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_launched(
+        call,
+        zt_launch_lp(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_in_cuda(call, 1), zt_out_cuda(call, 0)),
+        err);
+}
+ZT_KERNEL_CUDA(lp)

@@ -1,6 +1,6 @@
 /* Pools and their gradients (formulas: ops/pool/pool.c), a thread an element of the result. A gradient gathers from the
  * windows that cover its element, in a fixed order. */
-#include "ops/cuda/launch.h"
+#include "ops/pool/launch_pool.h"
 #include "ops/cuda/types.cuh"
 #include "ops/cuda/window.cuh"
 

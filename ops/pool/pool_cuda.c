@@ -9,8 +9,9 @@
 #include "ops/cuda/dnn_places_cuda.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
-#include "ops/pool/pool_dnn.h"
 #include "ops/cuda/window_cuda.h"
+#include "ops/pool/launch_pool.h"
+#include "ops/pool/pool_dnn.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Operators that draw (ops/random/random.c, ops/random/dropout.c). A thread takes the four numbers of a block of the
  * generator, so that element i of a row has the number it has on the host. */
 #include "ops/random/launch_random.h"
-#include "ops/cuda/rows.cuh"
+#include "ops/cuda/tensor.cuh"
 
 #include "base/rng.h"
 

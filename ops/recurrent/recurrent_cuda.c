@@ -8,7 +8,8 @@
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
-#include "ops/cuda/launch.h"
+#include "ops/recurrent/launch_recurrent.h"
+#include "ops/reduce/launch_reduce.h"
 #include "ops/recurrent/recurrent.h"
 
 #include <stdlib.h>
@@ -243,7 +244,7 @@ static bool step(const struct turn *t, struct zt_err *err) {
         return multiply(t, LAST, t->l.h, last_weight(t), NULL, product, false, err) &&
                cells(t, ZT_LAUNCH_GRU_LINEAR, err);
     return cells(t, ZT_LAUNCH_GRU_RESET, err) &&
-           multiply(t, LAST, t->l.kept + first_place(t) * h, last_weight(t), NULL, gate + s->seen, true, err) &&
+           multiply(t, LAST, t->l.saved + first_place(t) * h, last_weight(t), NULL, gate + s->seen, true, err) &&
            cells(t, ZT_LAUNCH_GRU_UPDATE, err);
 }
 
@@ -256,7 +257,7 @@ static bool open_turn(struct turn *t, struct zt_err *err) {
     if (r->cell->extra > 1)
         kept = out(t, r->cell->outs + 1, s->places * r->hidden);
     t->l.gate = gate ? gate : t->room + s->gate;
-    t->l.kept = kept ? kept : r->cell->apart ? t->room + s->kept : NULL;
+    t->l.saved = kept ? kept : r->cell->apart ? t->room + s->kept : NULL;
     t->l.y = out(t, 0, r->y_turn);
     t->l.bias = both && r->on ? both + 2 * s->wide - r->hidden : NULL;
     return good(t, zt_launch_direction_bias(t->stream, both, s->wide, r->on ? s->seen : s->wide, bias), err) &&
@@ -311,7 +312,7 @@ static bool open_back(struct turn *t, struct zt_err *err) {
     const struct zt_recurrent *r = &s->r;
     const int past = r->cell->ins, first = past + 1 + r->cell->extra;
     t->l.gate = (float *)in(t, past + 1, s->places * s->wide);
-    t->l.kept = r->cell->extra > 1 ? (float *)in(t, past + 2, s->places * r->hidden) : NULL;
+    t->l.saved = r->cell->extra > 1 ? (float *)in(t, past + 2, s->places * r->hidden) : NULL;
     t->l.dy = in(t, first, r->y_turn);
     t->l.start_c = has_c(r) ? in(t, IN_C, r->h_turn) : NULL;
     t->l.da = t->room + s->da;
@@ -349,7 +350,7 @@ static bool give_weights(const struct turn *t, struct zt_err *err) {
     return (!dw || multiply(t, DW, t->l.da, x, NULL, dw, false, err)) &&
            (!dr || multiply(t, DR, t->l.da, t->l.before_h, NULL, dr, false, err)) &&
            (!dr || !r->cell->apart ||
-            multiply(t, DR_LAST, last, r->on ? t->l.before_h : t->l.kept, NULL, dr + s->seen * r->hidden, false, err));
+            multiply(t, DR_LAST, last, r->on ? t->l.before_h : t->l.saved, NULL, dr + s->seen * r->hidden, false, err));
 }
 
 static bool give_peephole(const struct turn *t, struct zt_err *err) {

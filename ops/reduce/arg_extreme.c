@@ -2,7 +2,7 @@
 #include "device/threads.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/cuda/cuda.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/reduce/launch_axis_slices.h"
 #include "ops/kernel/shape.h"
 
 #include <math.h>

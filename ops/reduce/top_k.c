@@ -7,7 +7,7 @@
 #include "device/threads.h"
 #include "ops/kernel/function_bodies.h"
 #include "ops/cuda/cuda.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/reduce/launch_axis_slices.h"
 #include "ops/kernel/axis_slices.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"

@@ -1,9 +1,9 @@
 /* Launchers of GridSample and AffineGrid (ops/resample/grid_sample.c, affine_grid.c) and their gradients: what
- * sample.cu gives sample_cuda.c. As launch_rows.h says. */
+ * sample.cu gives sample_cuda.c. Conventions: ops/cuda/launch.h. */
 #ifndef ZT_OPS_RESAMPLE_LAUNCH_SAMPLE_H
 #define ZT_OPS_RESAMPLE_LAUNCH_SAMPLE_H
 
-#include "ops/cuda/launch_rows.h"
+#include "ops/cuda/launch.h"
 #include "ops/resample/sample_taps.h"
 
 #ifdef __cplusplus

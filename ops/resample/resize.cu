@@ -1,6 +1,6 @@
 /* Resize and its gradient: an element of the result is a sum over the product of its axes' maps
  * (ops/resample/resize.h), a thread an element. */
-#include "ops/cuda/launch.h"
+#include "ops/resample/launch_resize.h"
 #include "ops/cuda/types.cuh"
 
 /* The taps of element i: first, end and the one at hand of each axis. False where there are none: it lies outside. */

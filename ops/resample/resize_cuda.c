@@ -3,7 +3,7 @@
  * channels last; neighbouring ones that stay as they are are one. */
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
-#include "ops/cuda/launch.h"
+#include "ops/resample/launch_resize.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/resample/resize.h"
 

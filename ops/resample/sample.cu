@@ -3,7 +3,7 @@
  * dX is gathered: a pixel goes through the places in order, and passes over the chunks of places that read none of its
  * neighbours. */
 #include "ops/resample/launch_sample.h"
-#include "ops/cuda/rows.cuh"
+#include "ops/cuda/tensor.cuh"
 
 /* Channels a thread adds up; places and channels of a block side by side. */
 enum { TOGETHER = 4, WIDE = 32, LANES = 8 };

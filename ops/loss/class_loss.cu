@@ -3,7 +3,7 @@
  * lies side by side. Maximum and sum of exponentials are found in one pass. What lines give is added by one block in a
  * fixed order, in fp64. The gradient may lie on x: whoever writes an element has read it, and nobody else does. */
 #include "base/block.cuh"
-#include "ops/cuda/launch.h"
+#include "ops/loss/launch_class_loss.h"
 #include "ops/cuda/types.cuh"
 
 #include <math_constants.h>
