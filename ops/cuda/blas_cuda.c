@@ -5,7 +5,6 @@
 #include "base/arena.h"
 #include "base/disk_cache.h"
 #include "device/cuda.h"
-#include "ops/matmul/matmul.h"
 
 #include <cublasLt.h>
 
@@ -92,7 +91,7 @@ static bool has_z(const struct zt_blas_spec *spec) {
 }
 
 static int64_t z_step(const struct zt_blas_spec *spec) {
-    return has_bits(spec) ? ZT_LINEAR_BITS(spec->y.columns) : spec->y.row_step;
+    return has_bits(spec) ? spec->bits_step : spec->y.row_step;
 }
 
 static bool has_sums(const struct zt_blas_spec *spec) {

@@ -152,20 +152,26 @@ struct loss_out {
     double *sums; /* [2 l]: weighted loss of line l, [2 l + 1]: its weight in the mean */
 };
 
-/* x_target: of the target where it is a class; spread: sum over c of w_c (-log p_c), asked for with smoothing. */
+/* The terms of a row's loss. */
+struct terms {
+    float log_sum;
+    float x_target; /* x of the target, where that is a class */
+    float spread;   /* sum over c of w_c (-log p_c), computed with smoothing */
+};
+
 static __device__ void store_line(const struct zt_launch_loss &j, const struct loss_out &to, int64_t l,
-                                  const struct line &line, float log_sum, float x_target, float spread) {
+                                  const struct line &line, const struct terms &terms) {
     const float weight = weight_of(j, line);
     float value = 0;
     if (line.wrong)
         value = CUDART_NAN_F;
     else if (line.weight != 0)
-        value =
-            (1 - j.smoothing) * weight * (log_sum - x_target) + j.smoothing / (float)j.classes * line.weight * spread;
+        value = (1 - j.smoothing) * weight * (terms.log_sum - terms.x_target) +
+                j.smoothing / (float)j.classes * line.weight * terms.spread;
     to.sums[2 * l] = value;
     to.sums[2 * l + 1] = weight;
     if (to.lse)
-        to.lse[l] = log_sum;
+        to.lse[l] = terms.log_sum;
     if (j.none)
         set_float(j.loss_dtype, to.loss, l, value);
 }
@@ -201,7 +207,7 @@ template <class T> static __global__ void long_lines_kernel(struct zt_launch_los
             });
         const float spread = spread_of<LINE>(j, x, log_sum, part);
         if (threadIdx.x == 0)
-            store_line(j, to, l, line, log_sum, at_target<T>(j, line), spread);
+            store_line(j, to, l, line, { log_sum, at_target<T>(j, line), spread });
     }
 }
 
@@ -221,7 +227,7 @@ static __device__ float short_line(const struct zt_launch_loss &j, const struct 
         ((T *)to.log_p)[line.start + c * j.inner] = from_float<T>(to_float(x[c * j.inner]) - log_sum);
     for (int64_t c = 0; j.smoothing != 0 && c < j.classes; c++)
         spread += class_weight(j, c) * (log_sum - to_float(x[c * j.inner]));
-    store_line(j, to, l, line, log_sum, at_target<T>(j, line), spread);
+    store_line(j, to, l, line, { log_sum, at_target<T>(j, line), spread });
     return log_sum;
 }
 
@@ -412,7 +418,7 @@ static __global__ void __launch_bounds__(TWICE, TOGETHER)
         struct slope s = read_slope(j, g, l, line, total, classes_weight);
         s.log_sum = log_sum;
         if (threadIdx.x == 0)
-            store_line(j, to, l, line, log_sum, x_target, spread);
+            store_line(j, to, l, line, { log_sum, x_target, spread });
         long_grad<TWICE, T>(j, g, line, s);
     }
 }

@@ -114,7 +114,8 @@ static bool prepare(struct zt_prepare *q, enum zt_blas_then then, struct zt_err 
                                  .batch = 1,
                                  .bias = s->bias,
                                  .tf32 = q->device->tf32,
-                                 .then = then };
+                                 .then = then,
+                                 .bits_step = ZT_LINEAR_BITS(m.n) };
     zt_filled_sides(q);
     zt_layout_fill(q->in_layout[0], &spec.a.row_step);
     zt_layout_fill(q->in_layout[1], &spec.b.row_step);

@@ -1,5 +1,5 @@
-/* Launchers of the operators that draw (ops/random/random.c), with the numbers of ops/random/random.h: what random.cu
- * gives random_cuda.c. Conventions: ops/cuda/launch.h. */
+/* Launchers of random.cu: ops that draw random numbers (ops/random/random.c), with the generator of
+ * ops/random/random.h. Conventions: ops/cuda/launch.h. */
 #ifndef ZT_OPS_RANDOM_LAUNCH_RANDOM_H
 #define ZT_OPS_RANDOM_LAUNCH_RANDOM_H
 

@@ -77,7 +77,7 @@ static __device__ float *gates_of(const struct zt_launch_direction &t, float *of
     return of + u.place * t.gates * t.hidden + u.i;
 }
 
-/* Zeros for a row that is over: its gates, what is kept, and Y. */
+/* Zeros for a row whose sequence has ended: its gates, saved values and Y. */
 static __device__ void rest(const struct zt_launch_direction &t, const struct unit &u) {
     for (int g = 0; g < t.gates; g++)
         gates_of(t, t.gate, u)[g * t.hidden] = 0;
