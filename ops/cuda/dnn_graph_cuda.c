@@ -32,8 +32,8 @@ cudnnBackendDescriptor_t zt_dnn_make(struct zt_dnn *d, cudnnBackendDescriptorTyp
                                      const struct zt_dnn_attribute *list, int count, const char *doing,
                                      struct zt_err *err) {
     cudnnBackendDescriptor_t made = NULL;
-    if (d->kept_count == ZT_DNN_KEPT) {
-        zt_fail(err, ZT_EXIT_RUN, "cuDNN, %s: more than %d descriptors", doing, ZT_DNN_KEPT);
+    if (d->owned_count == ZT_DNN_OWNED) {
+        zt_fail(err, ZT_EXIT_RUN, "cuDNN, %s: more than %d descriptors", doing, ZT_DNN_OWNED);
         return NULL;
     }
     if (!zt_dnn_good(cudnnBackendCreateDescriptor(type, &made), doing, err))
@@ -42,7 +42,7 @@ cudnnBackendDescriptor_t zt_dnn_make(struct zt_dnn *d, cudnnBackendDescriptorTyp
         cudnnBackendDestroyDescriptor(made);
         return NULL;
     }
-    return d->kept[d->kept_count++] = made;
+    return d->owned[d->owned_count++] = made;
 }
 
 static cudnnDataType_t type_of(enum zt_dtype dtype) {
@@ -359,8 +359,8 @@ struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *
 void zt_dnn_destroy(struct zt_dnn *d) {
     if (!d)
         return;
-    while (d->kept_count > 0)
-        cudnnBackendDestroyDescriptor(d->kept[--d->kept_count]);
+    while (d->owned_count > 0)
+        cudnnBackendDestroyDescriptor(d->owned[--d->owned_count]);
     zt_text_finish(&d->key);
     free(d);
 }

@@ -8,18 +8,18 @@
 
 #include <cudnn.h>
 
-enum { ZT_DNN_KEPT = ZT_DNN_TENSORS + 2 * ZT_DNN_OPERATIONS + 8 };
+enum { ZT_DNN_OWNED = ZT_DNN_TENSORS + 2 * ZT_DNN_OPERATIONS + 8 };
 
 /* A graph, its descriptors and its plan. Descriptors live as long as the plan, which refers to them. */
 struct zt_dnn {
     struct zt_dnn *next; /* of the device's */
     struct zt_dnn_graph graph;
     struct zt_text key; /* the graph as text */
-    bool was_kept;
+    bool was_cached;
     cudnnHandle_t handle;
     cudnnBackendDescriptor_t properties; /* of a GPU that need not be here, in place of a handle; else NULL */
-    cudnnBackendDescriptor_t kept[ZT_DNN_KEPT], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
-    int kept_count;
+    cudnnBackendDescriptor_t owned[ZT_DNN_OWNED], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
+    int owned_count;
     int64_t workspace_bytes, workspace_most;
     char why[ZT_ERR_TEXT]; /* it has no plan; "": it has, or nobody asked yet */
 };

@@ -18,8 +18,7 @@ const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_l
     return zt_layout_either(&v->shape) ? NULL : zt_layout_of(arena, ZT_ORDER_CHANNELS_LAST, 0, v->dtype, &v->shape);
 }
 
-/* Whether a node that reads `value`, or what casts make of it, has a tensor of its shape beside it that is channels
- * last. */
+/* Whether a reader of `value`, or of a cast of it, has another input of its shape that is channels last. */
 static bool joins_last(const struct zt_graph *g, int value) {
     for (int n = 0; n < g->node_count; n++) {
         bool reads = false, last = false;
@@ -34,7 +33,7 @@ static bool joins_last(const struct zt_graph *g, int value) {
     return false;
 }
 
-/* The last bit stands for all from there on. */
+/* The last bit stands for every tensor from there on. */
 static bool in_mask(unsigned mask, int i) {
     return mask >> (i < 31 ? i : 31) & 1;
 }
@@ -73,7 +72,8 @@ static bool is_like_y(const struct zt_prepare *p, int i) {
 void zt_layout_broadcast(struct zt_prepare *p, int inputs) {
     struct zt_graph *g = p->graph;
     const struct zt_value *y = zt_out(g, p->node, 0);
-    const struct zt_layout *given = NULL; /* that of an input as wide as y: one layout lets them share memory */
+    const struct zt_layout *given =
+        NULL; /* layout of an input with y's element size: with one layout they may share memory */
     bool last = false, whole = false;
     for (int i = 0; i < inputs; i++)
         if (is_like_y(p, i)) {

@@ -11,7 +11,7 @@ struct zt_cuda_code;
 struct zt_pointwise_kernel {
     const struct zt_cuda_code *code; /* the device's */
     struct zt_kernel_arguments arguments;
-    int inputs, lanes;
+    int inputs, width;
     size_t out_alignment, alignment[ZT_POINTWISE_INPUTS]; /* of addresses, for packs; 1: any */
     unsigned blocks;
 };

@@ -1,4 +1,5 @@
-/* Losses and their gradients on CUDA: what rows say of their nodes, with the addresses of the call. */
+/* Losses, their gradients and CountCorrect on CUDA: the description of the row together with the addresses of the
+ * call. */
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
 #include "ops/loss/launch_class_loss.h"
@@ -24,7 +25,7 @@ static bool class_prepare(struct zt_prepare *q, struct zt_err *err) {
     return true;
 }
 
-/* The logits may have filled rows, and their gradient then has such too. */
+/* The logits may have filled rows; their gradient then has filled rows too. */
 static bool class_train_prepare(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_layout *laid = q->in_layout[1];
     for (int i = 0; i < q->graph->nodes[q->node]->in_count; i++)
@@ -39,7 +40,7 @@ static bool class_train_prepare(struct zt_prepare *q, struct zt_err *err) {
     return true;
 }
 
-/* x at input `first`, behind it target, row weight where the row has one, class weight. */
+/* x is input `first`; target, row weight (of rows that have one) and class weight follow. */
 static struct zt_launch_loss class_job(const struct zt_call *call, int first) {
     struct zt_launch_loss l = *(const struct zt_launch_loss *)call->state;
     l.x = data(call->in, call->in_count, first);
@@ -49,7 +50,7 @@ static struct zt_launch_loss class_job(const struct zt_call *call, int first) {
     return l;
 }
 
-/* The own rows keep the log sum exp, the standard's log p. */
+/* Ops of domain ztrain save log(sum(exp)), those of ONNX log p. */
 static bool class_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_loss l = class_job(call, 0);
     return zt_launched(call,

@@ -1,11 +1,11 @@
-/* Sums of products over any axes (ops/matmul/einsum.c), for those that are no matrix product. fp32, in an order that
- * depends on the shape alone: a thread adds up a short sum, a block a long one. */
+/* Sums of products over any axes (ops/matmul/einsum.c) that are no matrix product: a thread adds up a short sum, a
+ * block a long one. */
 #include "ops/matmul/launch_einsum.h"
 #include "ops/cuda/tensor.cuh"
 
-enum { LONG = 256 }; /* elements of a sum from which on a block takes it */
+enum { LONG = 256 }; /* elements from which on a block adds up a sum */
 
-/* Moves each tensor's place on to index i of axes. */
+/* Adds to each tensor's offset that of index i of the axes. */
 static __device__ void walk(int axes, const int64_t *dim, const int64_t (*step)[ZT_MAX_RANK], int tensors, int64_t i,
                             int64_t *place) {
     for (int k = axes - 1; k >= 0; k--) {
@@ -16,7 +16,7 @@ static __device__ void walk(int axes, const int64_t *dim, const int64_t (*step)[
     }
 }
 
-/* Elements first, first + step, ... of the sum of result i; place[operands] becomes the result's. */
+/* Adds up elements first, first + step, ... of result i; *to becomes the result's offset. */
 static __device__ float part_of_sum(const struct zt_launch_contraction &c, int64_t i, int64_t first, int64_t step,
                                     int64_t *to) {
     int64_t start[ZT_LAUNCH_OPERANDS + 1] = { 0 };

@@ -2,7 +2,7 @@
 #include "ops/matmul/launch_relu_bits.h"
 #include "ops/cuda/types.cuh"
 
-/* Elements of a byte of bits: `live` of them, 0 to 8, from y on; `wide`: all eight in one load. */
+/* The elements of a byte of bits: `live` of them, 0 to 8, from y on. wide: one load of all eight. */
 template <class T> struct eight {
     pack<T, 8> v;
     __device__ void load(const T *y, int64_t live, bool wide) {

@@ -26,10 +26,10 @@ struct ordered { /* one batch of them */
  * digits of 3 bits and 1024 threads; one of several blocks has digits of 5 bits and 256 threads. */
 enum { SORTERS = 1024, ALONE_BITS = 3, TOGETHER_BITS = 5, COUNTERS = SORTERS << ALONE_BITS };
 enum {
-    SOME = COUNTERS >> TOGETHER_BITS,
-    EACH_HAS = 16,
-    SEGMENT = SOME * EACH_HAS
-}; /* threads, items of each thread, items of all */
+    SOME = COUNTERS >> TOGETHER_BITS, /* threads of one of several blocks */
+    EACH_HAS = 16,                    /* items of a thread */
+    SEGMENT = SOME * EACH_HAS         /* items of all threads */
+};
 
 /* The counters in shared memory, padded so that the stretches of the threads begin in different banks. */
 struct counters {

@@ -1,5 +1,6 @@
-/* Layer, RMS, instance and group normalisation with their gradients on CUDA: in half types by cuDNN (norm_dnn.h) where
- * that knows the node and has an engine, else by our own kernels (norm.cu). These also find statistics alone. */
+/* Layer, RMS, instance and group normalisation with their gradients on CUDA: in half dtypes by cuDNN (norm_dnn.h)
+ * where it accepts the node and has an engine, else by our own kernels (norm.cu), which also compute statistics
+ * alone. */
 #include "ops/norm/norm_plan_cuda.h"
 
 #include "ops/cuda/describe.h"
@@ -14,8 +15,8 @@ struct norm {
 
 /* ---- preparing ---- */
 
-/* Input x is normalised. It is taken channels last too where scale has an entry a channel: in instance normalisation,
- * and group normalisation since opset 21. */
+/* x may be channels last where scale has an entry a channel: in instance normalisation, and in group normalisation
+ * since opset 21. */
 static bool prepare(struct zt_prepare *q, int x, unsigned ins, unsigned outs, struct zt_err *err) {
     struct norm *n = zt_calloc(1, sizeof *n);
     if (!zt_describe_to_cuda(q, &n->own, err)) {
@@ -43,7 +44,7 @@ static void plan(struct zt_prepare *q, bool grad, const struct zt_dnn_place *pla
 
 /* ---- forward ---- */
 
-/* cuDNN wants a bias where the mean is taken off, and knows none where it is not. */
+/* cuDNN requires a bias where the mean is subtracted and accepts none elsewhere. */
 static bool norm_prepare(struct zt_prepare *q, struct zt_err *err) {
     static const struct zt_dnn_place places[] = { ZT_DNN_IN(ZT_NORM_X, 0),     ZT_DNN_IN(ZT_NORM_SCALE, 1),
                                                   ZT_DNN_IN(ZT_NORM_BIAS, 2),  ZT_DNN_OUT(ZT_NORM_Y, 0),

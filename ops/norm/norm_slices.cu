@@ -64,12 +64,12 @@ int zt_launch_lrn_grad(cudaStream_t stream, const struct zt_launch_lrn *n, struc
 
 enum { GROUP = 256 };
 
-/* The element number i of the group that begins at `start`. */
+/* Element i of the group that starts at `start`. */
 static __device__ int64_t member(const struct zt_launch_mvn &n, int64_t start, int64_t i) {
     return start + walked(n.reduced_axes, n.reduced_dim, n.reduced_step, i);
 }
 
-/* What elements have more than the first: their mean, and with it the mean square of what they have beyond that. */
+/* The mean of the differences from the first element, and the variance around it. */
 static __device__ float variance_of(const struct zt_launch_mvn &n, const struct zt_launch_tensor &x, int64_t start,
                                     float shift, float *over, float *part) {
     float sum = 0, squares = 0;

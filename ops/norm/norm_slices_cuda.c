@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The first `inputs` inputs as they come; channels last, a place has nothing between its channels. */
+/* The first `inputs` inputs keep their layout. With channels last the channels of a place are contiguous. */
 static bool prepare_lrn(struct zt_prepare *q, int inputs, struct zt_err *err) {
     if (!zt_describe_cuda(q, sizeof(struct zt_launch_lrn), err))
         return false;
@@ -48,7 +48,7 @@ const struct zt_kernel zt_kernel_lrn_grad_cuda = {
     .prepare = lrn_grad_prepare, .layouts = true, .run = lrn_grad_run, .release = free
 };
 
-/* Axes of one side, neighbours that go on alike merged. */
+/* The axes of groups or of elements, merged. */
 static int merged(const struct zt_shape *shape, const int64_t *step, int64_t *dim, int64_t (*to)[ZT_MAX_RANK]) {
     memcpy(dim, shape->dim, sizeof shape->dim);
     memcpy(*to, step, sizeof *to);
@@ -67,7 +67,7 @@ static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
     q->state = n;
     return true;
 }
-/* The gradient has dy in front of x. */
+/* The inputs of the gradient are dy and x. */
 static bool mvn_run(const struct zt_call *call, struct zt_err *err) {
     const bool grad = call->in_count > 1;
     const struct zt_launch_tensor none = { ZT_FLOAT, NULL };

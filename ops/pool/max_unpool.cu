@@ -3,7 +3,7 @@
 #include "ops/pool/launch_max_unpool.h"
 #include "ops/cuda/types.cuh"
 
-/* Where element `flat` of the pooled shape lies in the whole, -1: outside. */
+/* Offset in y of element `flat` of the pooled shape; -1: outside. */
 static __device__ int64_t place_of(const struct zt_launch_unpool &u, int64_t flat) {
     return flat < 0 || flat >= u.inner_elems ? -1 : walked(u.axes, u.inner, u.step, flat);
 }

@@ -1,6 +1,6 @@
-/* What happens between the matrix products of RNN, LSTM and GRU (formulas: ops/recurrent/rnn.c, lstm.c, gru.c), a
- * thread for a hidden unit of a row. Vectors of all steps lie in X's order of steps and rows; rows that do not run at a
- * time keep their state and get zeros. fp32. */
+/* The work between the matrix products of RNN, LSTM and GRU (formulas: ops/recurrent/rnn.c, lstm.c, gru.c): a thread
+ * takes a hidden unit of a row. Vectors of all steps have the order of X. A row whose sequence has ended keeps its
+ * state and gets zeros. fp32. */
 #include "ops/recurrent/launch_recurrent.h"
 #include "ops/cuda/types.cuh"
 
@@ -31,7 +31,7 @@ static __device__ float slope(int kind, float y) {
     }
 }
 
-/* A gate: its argument is cut at -clip and clip, and nothing flows back through a cut one. */
+/* A gate: its argument is clipped at -clip and clip; a clipped argument has no gradient. */
 static __device__ float gate(const struct zt_launch_direction &t, int which, float x) {
     return function(t.function[which], fabsf(x) > t.clip ? copysignf(t.clip, x) : x);
 }
@@ -65,7 +65,7 @@ static __device__ struct unit unit_of(const struct zt_launch_direction &t, int64
     return u;
 }
 
-/* The time of the step before `time` in the order of the turn; -1: it is the row's first. */
+/* The time of the step before `time` in the direction; -1: `time` is the row's first step. */
 static __device__ int64_t time_before(const struct zt_launch_direction &t, int64_t time, int64_t row) {
     int64_t last = (t.lengths && t.lengths[row] < t.steps ? t.lengths[row] : t.steps) - 1;
     if (!t.back_in_time)
@@ -164,8 +164,8 @@ static __global__ void forward_kernel(struct zt_launch_direction t, enum zt_laun
     }
 }
 
-/* ---- backward: da from the gates' values; dh and dc, in h and c, from after the step to before it, where the matrix
- * product is still to be added ---- */
+/* ---- backward: da from the gates' values. h and c hold dh and dc: from after the step to before it, without the
+ * matrix product, which is added later ---- */
 
 /* dh, with the gradient of Y added. */
 static __device__ float dh_of(const struct zt_launch_direction &t, const struct unit &u) {
@@ -253,7 +253,7 @@ int zt_launch_direction_step_back(cudaStream_t stream, const struct zt_launch_di
 
 /* ---- around the steps ---- */
 
-/* A row without steps ends in 0, and nothing flows into its last state. */
+/* The last state of a row without steps is 0 and has no gradient. */
 static __global__ void load_state_kernel(struct zt_launch_direction t, const float *from, bool last, float *to) {
     EACH(at, t.rows * t.hidden) {
         int64_t row = at / t.hidden;
@@ -266,14 +266,14 @@ static __global__ void store_state_kernel(struct zt_launch_direction t, const fl
         to[row * t.h_row + at % t.hidden] = last && !runs(t, 0, row) ? 0 : from[at];
     }
 }
-/* to = first + second, but for the last `apart` numbers of the second; zeros without them. */
+/* to = first + second, without the last `apart` numbers of second; zeros where both are absent. */
 static __global__ void sum_bias_kernel(const float *both, int64_t count, int64_t summed, float *to) {
     EACH(i, count) {
         to[i] = !both ? 0 : i < summed ? both[i] + both[count + i] : both[i];
     }
 }
 
-/* h before every step, and X, with zeros for rows that are over. */
+/* h before every step; and X, with zeros for rows whose sequence has ended. */
 static __global__ void before_kernel(struct zt_launch_direction t, const float *y, const float *start) {
     EACH(at, t.rows * t.steps * t.hidden) {
         int64_t i = at % t.hidden, row = at / t.hidden % t.rows, time = at / t.hidden / t.rows;
@@ -290,7 +290,7 @@ static __global__ void masked_kernel(struct zt_launch_direction t, int64_t input
     }
 }
 
-/* P_i and P_f meet c before the step, P_o c after it; a thread a number. */
+/* P_i and P_f multiply c before the step, P_o c after it. A thread a number. */
 static __global__ void peephole_grad_kernel(struct zt_launch_direction t, float *to) {
     EACH(at, 3 * t.hidden) {
         int64_t i = at % t.hidden, which = at / t.hidden;

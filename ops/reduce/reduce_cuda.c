@@ -19,7 +19,7 @@ static const struct {
               { "ReduceSum", ZT_FOLD_SUM },        { "ReduceSumSquare", ZT_FOLD_SUM_SQUARE },
               { "TileGrad", ZT_FOLD_SUM } };
 
-/* Steps of the axes in x, which may have its channels last where they are its own. */
+/* Strides of the axes in x, which may be channels last. */
 static void steps_of(const struct zt_reduction *r, const struct zt_layout *layout, int64_t *step) {
     struct zt_shape shape = { .rank = r->axes };
     int64_t next = 1;
@@ -33,7 +33,7 @@ static void steps_of(const struct zt_reduction *r, const struct zt_layout *layou
     }
 }
 
-/* The axes with `over` or without: neighbours that go on alike are merged. all_steps: of all axes in x. */
+/* The reduced axes (over) or the others, merged. all_steps: strides of all axes in x. */
 static int take_axes(const struct zt_reduction *r, const int64_t *all_steps, bool over, int64_t *dim,
                      int64_t (*step)[ZT_MAX_RANK], int64_t *count) {
     int axes = 0;

@@ -1,11 +1,10 @@
-/* GridSample and AffineGrid with their gradients (formulas: ops/resample/grid_sample.c, ops/resample/affine_grid.c).
- * The taps of all places are found once, in fp64 as on the host, so that no place falls into another pixel than there.
- * dX is gathered: a pixel goes through the places in order, and passes over the blocks of places that read none of its
- * neighbours. */
+/* GridSample and AffineGrid with their gradients (formulas: ops/resample/grid_sample.c, affine_grid.c). The taps of
+ * all places are computed once, in fp64 as on the host, so that both choose the same pixels. dX gathers: a pixel goes
+ * through the places in order and skips blocks of places that do not read it. */
 #include "ops/resample/launch_sample.h"
 #include "ops/cuda/tensor.cuh"
 
-/* Channels a thread adds up; places and channels of a block side by side. */
+/* Channels that a thread adds up; places and channels of a block of threads. */
 enum { TOGETHER = 4, WIDE = 32, LANES = 8 };
 
 /* ---- taps ---- */
@@ -75,7 +74,7 @@ int zt_launch_grid_sample(cudaStream_t stream, const struct zt_sampler *s, struc
 
 /* ---- its gradients ---- */
 
-/* The first and the last pixel of a plane that the places of a block may read; none: the last before the first. */
+/* The first and the last pixel of a plane that a block of places may read; none: the last is before the first. */
 static __global__ void reach_kernel(struct zt_sampler s, int64_t blocks, const struct zt_launch_taps *taps,
                                     int32_t *reach) {
     const int count = taps_of(s);
@@ -104,7 +103,7 @@ static __global__ void reach_kernel(struct zt_sampler s, int64_t blocks, const s
     }
 }
 
-/* What pixel `own` (an offset an axis) has of a place: the sum of the products of weights that lead there. */
+/* The contribution of a place to pixel `own` (an offset an axis): the sum of the products of the weights. */
 static __device__ bool share_of(const struct zt_sampler &s, const struct zt_launch_taps *taps, const int32_t *own,
                                 float *weight) {
     const int count = taps_of(s);
@@ -124,7 +123,7 @@ static __device__ bool share_of(const struct zt_sampler &s, const struct zt_laun
     return true;
 }
 
-/* A block takes BLOCK pixels that lie side by side, of TOGETHER channels of a sample. */
+/* A block takes BLOCK neighbouring pixels of TOGETHER channels of a sample. */
 static __global__ void image_kernel(struct zt_sampler s, int64_t blocks, const struct zt_launch_taps *taps,
                                     const int32_t *reach, struct zt_launch_tensor dy, struct zt_launch_tensor dx) {
     const int64_t tiles = (s.pixels + BLOCK - 1) / BLOCK, groups = (s.channels + TOGETHER - 1) / TOGETHER;
@@ -155,7 +154,7 @@ static __global__ void image_kernel(struct zt_sampler s, int64_t blocks, const s
     }
 }
 
-/* A block takes WIDE places, lane k of it channels k, k + LANES, ...; their sums are joined in order. */
+/* A block takes WIDE places; thread row k takes channels k, k + LANES, ... and the sums are combined in order. */
 static __global__ void places_kernel(struct zt_sampler s, const struct zt_launch_taps *taps, struct zt_launch_tensor dy,
                                      struct zt_launch_tensor x, struct zt_launch_tensor dgrid) {
     __shared__ float part[LANES][WIDE];
@@ -198,7 +197,7 @@ int zt_launch_grid_sample_grad(cudaStream_t stream, const struct zt_sampler *s, 
 
 /* ---- AffineGrid ---- */
 
-/* Number c of b at a place: x, y, z, then 1. */
+/* Coordinate c of a place: x, y, z, then 1. */
 static __device__ double base_at(const struct zt_launch_affine_grid &g, int64_t place, int c) {
     int64_t size = 1;
     if (c == g.axes)
@@ -232,7 +231,7 @@ int zt_launch_affine_grid(cudaStream_t stream, const struct zt_launch_affine_gri
     return cudaGetLastError();
 }
 
-/* A block takes a number of dtheta. */
+/* A block takes one element of dtheta. */
 static __global__ void affine_grad_kernel(struct zt_launch_affine_grid g, struct zt_launch_tensor dgrid,
                                           struct zt_launch_tensor dtheta) {
     __shared__ double part[BLOCK];
