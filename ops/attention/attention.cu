@@ -1,21 +1,21 @@
 /* The rows of attention between its matrix products (formulas: ops/attention/attention.c). A block of one warp takes a
  * row of scores: one query of one head. Everything is in fp32. */
 #include "base/block.cuh"
-#include "ops/cuda/launch.h"
+#include "ops/attention/launch_attention.h"
 #include "ops/cuda/types.cuh"
 
 #include <math_constants.h>
 
-enum { LINE = 32 }; /* threads */
+enum { WARP = 32 }; /* threads of a block */
 
 /* A row of scores: which head and query it belongs to, and the keys [from, to) that it may see. */
-struct line {
+struct row {
     int64_t head, query, from, to, mask; /* mask: offset of its first key's */
 };
 
 /* As zt_attention_visible (ops/attention/attention.h) says. */
-static __device__ struct line line_of(const struct zt_launch_attention &a, int64_t row) {
-    struct line l;
+static __device__ struct row row_of(const struct zt_launch_attention &a, int64_t row) {
+    struct row l;
     int64_t end = a.keys, offset = 0;
     l.head = (a.first + row / a.queries) * a.group + a.member;
     l.query = row % a.queries;
@@ -40,7 +40,7 @@ static __device__ float capped(const struct zt_launch_attention &a, float s) {
     return a.softcap > 0 ? a.softcap * tanhf(s / a.softcap) : s;
 }
 
-static __device__ float bias(const struct zt_launch_attention &a, const struct line &l, int64_t key) {
+static __device__ float bias(const struct zt_launch_attention &a, const struct row &l, int64_t key) {
     int64_t at = l.mask + key * a.mask_step[3];
     if (!a.mask)
         return 0;
@@ -55,7 +55,7 @@ static __device__ float larger(float a, float b) {
 }
 
 static __device__ float largest_of(float value, float *part) {
-    return fold_block<LINE>(value, part, [](float a, float b) { return larger(a, b); });
+    return fold_block<WARP>(value, part, [](float a, float b) { return larger(a, b); });
 }
 
 /* p = exp(x - most) * factor; 0 everywhere where all keys are masked. */
@@ -63,16 +63,16 @@ struct softmax {
     float most, factor;
 };
 
-static __device__ struct softmax softmax_of(const struct zt_launch_attention &a, const struct line &l, const float *s,
+static __device__ struct softmax softmax_of(const struct zt_launch_attention &a, const struct row &l, const float *s,
                                             float *part) {
     struct softmax x = { -CUDART_INF_F, 0 };
     float sum = 0;
-    for (int64_t n = l.from + threadIdx.x; n < l.to; n += LINE)
+    for (int64_t n = l.from + threadIdx.x; n < l.to; n += WARP)
         x.most = larger(x.most, capped(a, s[n]) + bias(a, l, n));
     x.most = largest_of(x.most, part);
-    for (int64_t n = l.from + threadIdx.x; x.most != -CUDART_INF_F && n < l.to; n += LINE)
+    for (int64_t n = l.from + threadIdx.x; x.most != -CUDART_INF_F && n < l.to; n += WARP)
         sum += expf(capped(a, s[n]) + bias(a, l, n) - x.most);
-    sum = add_block<LINE>(sum, part);
+    sum = add_block<WARP>(sum, part);
     if (sum != 0)
         x.factor = 1 / sum;
     else
@@ -80,12 +80,12 @@ static __device__ struct softmax softmax_of(const struct zt_launch_attention &a,
     return x;
 }
 
-/* What the forward pass kept of the row. */
-static __device__ float *kept_of(const struct zt_launch_attention &a, const struct line &l) {
-    return a.kept ? a.kept + (a.batch * a.all_heads + l.head) * 2 * a.queries + l.query : NULL;
+/* The saved statistics of the row. */
+static __device__ float *statistics_of(const struct zt_launch_attention &a, const struct row &l) {
+    return a.statistics ? a.statistics + (a.batch * a.all_heads + l.head) * 2 * a.queries + l.query : NULL;
 }
 
-static __device__ float weight(const struct zt_launch_attention &a, const struct line &l, const struct softmax &x,
+static __device__ float weight(const struct zt_launch_attention &a, const struct row &l, const struct softmax &x,
                                const float *s, int64_t n) {
     bool seen = n >= l.from && n < l.to && x.factor != 0;
     return seen ? expf(capped(a, s[n]) + bias(a, l, n) - x.most) * x.factor : 0;
@@ -94,17 +94,17 @@ static __device__ float weight(const struct zt_launch_attention &a, const struct
 /* ---- forward: p of s, which may be in its place ---- */
 
 template <class T> static __global__ void attention_kernel(struct zt_launch_attention a, const float *scores, T *p) {
-    __shared__ float part[LINE];
+    __shared__ float part[WARP];
     for (int64_t row = blockIdx.x; row < a.heads * a.queries; row += gridDim.x) {
-        struct line l = line_of(a, row);
+        struct row l = row_of(a, row);
         const float *s = scores + row * a.keys;
         struct softmax x = softmax_of(a, l, s, part);
-        for (int64_t n = threadIdx.x; n < a.keys; n += LINE)
+        for (int64_t n = threadIdx.x; n < a.keys; n += WARP)
             p[row * a.keys + n] = from_float<T>(weight(a, l, x, s, n));
-        float *kept = kept_of(a, l);
-        if (kept && threadIdx.x == 0) {
-            kept[0] = x.most;
-            kept[a.queries] = x.factor;
+        float *saved = statistics_of(a, l);
+        if (saved && threadIdx.x == 0) {
+            saved[0] = x.most;
+            saved[a.queries] = x.factor;
         }
     }
 }
@@ -112,20 +112,20 @@ template <class T> static __global__ void attention_kernel(struct zt_launch_atte
 /* ---- backward: p and ds of s and dp, which may be in their places ---- */
 
 template <class T>
-static __global__ void attention_grad_kernel(struct zt_launch_attention a, const float *scores, const float *dp, T *p,
-                                             T *ds, T *dmask) {
-    __shared__ float part[LINE];
+static __global__ void attention_grad_kernel(struct zt_launch_attention a, struct zt_launch_attention_grad g) {
+    T *p = (T *)g.p, *ds = (T *)g.ds, *dmask = (T *)g.dmask;
+    __shared__ float part[WARP];
     for (int64_t row = blockIdx.x; row < a.heads * a.queries; row += gridDim.x) {
-        struct line l = line_of(a, row);
-        const float *s = scores + row * a.keys, *d = dp + row * a.keys;
-        const float *kept = kept_of(a, l);
-        struct softmax x = kept ? softmax{ kept[0], kept[a.queries] } : softmax_of(a, l, s, part);
+        struct row l = row_of(a, row);
+        const float *s = g.scores + row * a.keys, *d = g.dp + row * a.keys;
+        const float *saved = statistics_of(a, l);
+        struct softmax x = saved ? softmax{ saved[0], saved[a.queries] } : softmax_of(a, l, s, part);
         float dot = 0;
-        for (int64_t n = l.from + threadIdx.x; n < l.to; n += LINE)
+        for (int64_t n = l.from + threadIdx.x; n < l.to; n += WARP)
             dot += weight(a, l, x, s, n) * d[n];
-        dot = add_block<LINE>(dot, part);
+        dot = add_block<WARP>(dot, part);
         T *mask = dmask ? dmask + ((a.batch * a.all_heads + l.head) * a.queries + l.query) * a.mask_length : NULL;
-        for (int64_t n = threadIdx.x; n < a.keys; n += LINE) {
+        for (int64_t n = threadIdx.x; n < a.keys; n += WARP) {
             float w = weight(a, l, x, s, n), c = capped(a, s[n]), dx = w != 0 ? w * (d[n] - dot) : 0;
             if (mask && n < a.mask_length)
                 mask[n] = from_float<T>(dx);
@@ -139,43 +139,42 @@ static __global__ void attention_grad_kernel(struct zt_launch_attention a, const
 
 int zt_launch_attention(cudaStream_t stream, const struct zt_launch_attention *a, const float *scores, void *p) {
     WITH_TYPE(a->dtype, a->heads * a->queries,
-              (attention_kernel<T><<<job_blocks(a->heads * a->queries), LINE, 0, stream>>>(*a, scores, (T *)p)));
+              (attention_kernel<T><<<job_blocks(a->heads * a->queries), WARP, 0, stream>>>(*a, scores, (T *)p)));
 }
 
-int zt_launch_attention_grad(cudaStream_t stream, const struct zt_launch_attention *a, const float *scores,
-                             const float *dp, void *p, void *ds, void *dmask) {
+int zt_launch_attention_grad(cudaStream_t stream, const struct zt_launch_attention *a,
+                             const struct zt_launch_attention_grad *g) {
     WITH_TYPE(a->dtype, a->heads * a->queries,
-              (attention_grad_kernel<T>
-               <<<job_blocks(a->heads * a->queries), LINE, 0, stream>>>(*a, scores, dp, (T *)p, (T *)ds, (T *)dmask)));
+              (attention_grad_kernel<T><<<job_blocks(a->heads * a->queries), WARP, 0, stream>>>(*a, *g)));
 }
 
-/* ---- what is kept of a query, and cuDNN's form of it ---- */
+/* ---- saved statistics and cuDNN's logarithm of the sum ---- */
 
-static __device__ int64_t kept_at(const struct zt_launch_softmax_rows &r, int64_t i) {
+static __device__ int64_t statistics_at(const struct zt_launch_softmax_rows &r, int64_t i) {
     return i / r.queries * 2 * r.queries + i % r.queries;
 }
 
-static __global__ void kept_of_lse_kernel(struct zt_launch_softmax_rows r, const float *lse, float *kept) {
-    EACH(i, r.lines * r.queries) {
-        kept[kept_at(r, i)] = lse[i];
-        kept[kept_at(r, i) + r.queries] = 1;
+static __global__ void statistics_of_lse_kernel(struct zt_launch_softmax_rows r, const float *lse, float *saved) {
+    EACH(i, r.rows * r.queries) {
+        saved[statistics_at(r, i)] = lse[i];
+        saved[statistics_at(r, i) + r.queries] = 1;
     }
 }
 
-static __global__ void lse_of_kept_kernel(struct zt_launch_softmax_rows r, const float *kept, float *lse) {
-    EACH(i, r.lines * r.queries) {
-        lse[i] = kept[kept_at(r, i)] - logf(kept[kept_at(r, i) + r.queries]);
+static __global__ void lse_of_statistics_kernel(struct zt_launch_softmax_rows r, const float *saved, float *lse) {
+    EACH(i, r.rows * r.queries) {
+        lse[i] = saved[statistics_at(r, i)] - logf(saved[statistics_at(r, i) + r.queries]);
     }
 }
 
-int zt_launch_kept_of_lse(cudaStream_t stream, const struct zt_launch_softmax_rows *rows, const float *lse,
-                          float *kept) {
-    kept_of_lse_kernel<<<blocks_for(rows->lines * rows->queries), BLOCK, 0, stream>>>(*rows, lse, kept);
+int zt_launch_statistics_of_lse(cudaStream_t stream, const struct zt_launch_softmax_rows *rows, const float *lse,
+                                float *saved) {
+    statistics_of_lse_kernel<<<blocks_for(rows->rows * rows->queries), BLOCK, 0, stream>>>(*rows, lse, saved);
     return cudaGetLastError();
 }
 
-int zt_launch_lse_of_kept(cudaStream_t stream, const struct zt_launch_softmax_rows *rows, const float *kept,
-                          float *lse) {
-    lse_of_kept_kernel<<<blocks_for(rows->lines * rows->queries), BLOCK, 0, stream>>>(*rows, kept, lse);
+int zt_launch_lse_of_statistics(cudaStream_t stream, const struct zt_launch_softmax_rows *rows, const float *saved,
+                                float *lse) {
+    lse_of_statistics_kernel<<<blocks_for(rows->rows * rows->queries), BLOCK, 0, stream>>>(*rows, saved, lse);
     return cudaGetLastError();
 }

@@ -1,16 +1,17 @@
-/* Attention and its gradient on CUDA, without past keys (formulas: ops/attention/attention.c): by cuDNN where that
- * takes the node (attention_flash_cuda.h), else products by cuBLASLt, between them a kernel that takes a row of scores
- * at a time.
+/* Attention and its gradient on CUDA, without past keys (formulas: ops/attention/attention.c): by cuDNN where it
+ * accepts the node (attention_flash_cuda.h), else by cuBLASLt's products and, between them, a kernel over rows of
+ * scores.
  *
  *     s = q k^T    p = softmax(s)    y = p v
  *     s = q k^T    dp = dy v^T    p, ds of both    dv = p^T dy    dq = ds k    dk = ds^T q
  *
- * Where the forward pass was AttentionTrain, p is made of the statistics it kept and not of maxima and sums anew.
+ * After AttentionTrain the gradient computes p from the saved statistics, not from new maxima and sums.
  *
- * Query heads that share a head of keys are taken one after the other: "member" m of every group. So a product is a
- * batch of key heads, as many as keep the scores within SCORES bytes. The scores stay in the workspace, in fp32; p and
- * ds take their places, or stand beside them in the half type. */
+ * Query heads that share a key head are computed one after the other: "member" m of every group. A product is a batch
+ * of key heads, as many as keep the scores within most_scores bytes. The scores stay in the workspace, in fp32; p and
+ * ds overwrite them, or have room of their own in a half dtype. */
 #include "ops/attention/attention_flash_cuda.h"
+#include "ops/attention/launch_attention.h"
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/launch.h"
@@ -22,10 +23,10 @@ static const size_t most_scores = (size_t)256 << 20;
 enum product { SCORES, MIX, DP, DV, DQ, DK, PRODUCTS };
 
 struct attention {
-    struct zt_flash_plan *flash; /* NULL: what follows */
+    struct zt_flash_plan *flash; /* NULL: the members below are used */
     struct zt_attention a;
     enum zt_dtype dtype;
-    int64_t group, heads;                  /* query heads of a head of keys; heads of keys taken together */
+    int64_t group, heads;                  /* query heads of a key head; key heads of a product */
     struct zt_blas *product[PRODUCTS];     /* NULL: not needed */
     size_t dp_at, p_at, ds_at, scratch_at; /* workspace [ s | dp | p | ds | cuBLASLt's ] */
 };
@@ -41,7 +42,7 @@ static void release(void *state) {
 
 /* ---- preparing ---- */
 
-/* The largest divisor of the heads with which the scores fit. */
+/* The largest divisor of the key heads whose scores fit most_scores. */
 static int64_t heads_together(const struct zt_attention *a) {
     int64_t heads = a->kv_heads;
     while (heads > 1 &&
@@ -50,11 +51,11 @@ static int64_t heads_together(const struct zt_attention *a) {
     return heads;
 }
 
-/* `rows` of every head from one head to the next `spread` heads on. */
+/* `rows` rows of every `every`-th head. */
 static struct zt_blas_matrix heads_matrix(const struct attention *s, const struct zt_heads *step, int64_t rows,
-                                          int64_t columns, int64_t spread) {
+                                          int64_t columns, int64_t every) {
     return (struct zt_blas_matrix){
-        .dtype = s->dtype, .rows = rows, .columns = columns, .row_step = step->row, .batch_step = step->head * spread
+        .dtype = s->dtype, .rows = rows, .columns = columns, .row_step = step->row, .batch_step = step->head * every
     };
 }
 
@@ -71,9 +72,10 @@ static struct zt_blas_matrix transposed(struct zt_blas_matrix m) {
     return m;
 }
 
-static bool make(struct zt_prepare *p, struct attention *s, enum product which, struct zt_blas_matrix a,
-                 struct zt_blas_matrix b, struct zt_blas_matrix y, struct zt_err *err) {
-    const struct zt_blas_spec spec = { .a = a, .b = b, .y = y, .batch = (int)s->heads, .tf32 = p->device->tf32 };
+static bool make(struct zt_prepare *p, struct attention *s, enum product which, struct zt_blas_spec spec,
+                 struct zt_err *err) {
+    spec.batch = (int)s->heads;
+    spec.tf32 = p->device->tf32;
     s->product[which] = zt_blas_create(p->device, &spec, err);
     if (!s->product[which])
         return zt_err_within(err, 0, "%s (%s)", p->graph->nodes[p->node]->name, p->graph->nodes[p->node]->op_type);
@@ -89,12 +91,14 @@ static bool make_products(struct zt_prepare *p, struct attention *s, bool grad, 
     struct zt_blas_matrix v = heads_matrix(s, &a->v, a->keys, a->v_size, 1);
     struct zt_blas_matrix y = heads_matrix(s, &a->y, a->queries, a->v_size, s->group);
     struct zt_blas_matrix score = score_matrix(s, ZT_FLOAT), weight = score_matrix(s, s->dtype);
-    if (!make(p, s, SCORES, q, transposed(k), score, err))
+    if (!make(p, s, SCORES, (struct zt_blas_spec){ .a = q, .b = transposed(k), .y = score }, err))
         return false;
     if (!grad)
-        return make(p, s, MIX, weight, v, y, err);
-    return make(p, s, DP, y, transposed(v), score, err) && make(p, s, DV, transposed(weight), y, v, err) &&
-           make(p, s, DQ, weight, k, q, err) && make(p, s, DK, transposed(weight), q, k, err);
+        return make(p, s, MIX, (struct zt_blas_spec){ .a = weight, .b = v, .y = y }, err);
+    return make(p, s, DP, (struct zt_blas_spec){ .a = y, .b = transposed(v), .y = score }, err) &&
+           make(p, s, DV, (struct zt_blas_spec){ .a = transposed(weight), .b = y, .y = v }, err) &&
+           make(p, s, DQ, (struct zt_blas_spec){ .a = weight, .b = k, .y = q }, err) &&
+           make(p, s, DK, (struct zt_blas_spec){ .a = transposed(weight), .b = q, .y = k }, err);
 }
 
 static void place(struct attention *s, bool grad) {
@@ -136,7 +140,8 @@ static bool grad_prepare(struct zt_prepare *p, struct zt_err *err) {
 
 /* ---- running ---- */
 
-/* What is worked on: `heads` heads of keys from `first` on, one query head of each group, of one batch. */
+/* The part of a call that one product computes: `heads` key heads from `first` on, one query head of each group, of one
+ * batch entry. */
 struct part {
     const struct zt_call *call;
     const struct attention *s;
@@ -147,7 +152,7 @@ static const struct zt_view *input(const struct zt_call *call, int i) {
     return i < call->in_count && call->in[i].data ? &call->in[i] : NULL;
 }
 
-/* Of a tensor of heads of queries, or of keys; NULL where there is none. */
+/* The first element of the part in a tensor of query heads, or of key heads. */
 static void *queries_at(const struct part *p, const struct zt_view *of, const struct zt_heads *step) {
     int64_t head = p->first * p->s->group + p->member;
     size_t at = (size_t)(step->first + p->batch * step->batch + head * step->head) * zt_dtype_bytes(p->s->dtype);
@@ -184,17 +189,21 @@ static struct zt_launch_attention job(const struct part *p) {
     return job;
 }
 
-static bool multiply(const struct part *p, enum product which, const void *a, const void *b, void *y, bool add,
-                     struct zt_err *err) {
-    const struct zt_blas_data data = { .a = a, .b = b, .y = y, .alpha = 1, .beta = add ? 1 : 0 };
-    return zt_blas_run(p->s->product[which], &data, (char *)p->call->workspace + p->s->scratch_at, p->call->node->name,
-                       err);
+/* y = a b, or y += a b where beta is 1. */
+static bool multiply(const struct part *p, enum product which, const struct zt_blas_data *data, struct zt_err *err) {
+    struct zt_blas_data scaled = *data;
+    scaled.alpha = 1;
+    return zt_blas_run(p->s->product[which], &scaled, (char *)p->call->workspace + p->s->scratch_at,
+                       p->call->node->name, err);
 }
 
 static bool scores(const struct part *p, struct zt_err *err) {
     const struct zt_view *in = p->call->in;
-    return multiply(p, SCORES, queries_at(p, &in[ZT_Q], &p->s->a.q), keys_at(p, &in[p->s->a.k.tensor], &p->s->a.k),
-                    p->call->workspace, false, err);
+    return multiply(p, SCORES,
+                    &(struct zt_blas_data){ .a = queries_at(p, &in[ZT_Q], &p->s->a.q),
+                                            .b = keys_at(p, &in[p->s->a.k.tensor], &p->s->a.k),
+                                            .y = p->call->workspace },
+                    err);
 }
 
 static bool forward_part(const struct part *p, struct zt_err *err) {
@@ -202,14 +211,17 @@ static bool forward_part(const struct part *p, struct zt_err *err) {
     const struct zt_attention *a = &p->s->a;
     void *weights = (char *)call->workspace + p->s->p_at;
     struct zt_launch_attention l = job(p);
-    l.kept = call->out_count > 1 ? call->out[1].data : NULL; /* of AttentionTrain: Attention has no more outputs here */
+    l.statistics = call->out_count > 1 ? call->out[1].data : NULL; /* AttentionTrain's: Attention has one output here */
     return scores(p, err) &&
            zt_launched(call, zt_launch_attention(zt_stream_of(call), &l, call->workspace, weights), err) &&
-           multiply(p, MIX, weights, keys_at(p, &call->in[a->v.tensor], &a->v), queries_at(p, &call->out[ZT_Y], &a->y),
-                    false, err);
+           multiply(p, MIX,
+                    &(struct zt_blas_data){ .a = weights,
+                                            .b = keys_at(p, &call->in[a->v.tensor], &a->v),
+                                            .y = queries_at(p, &call->out[ZT_Y], &a->y) },
+                    err);
 }
 
-/* An output of the gradient, NULL where it is not asked for. */
+/* An output of the gradient; NULL where it is not wanted. */
 static const struct zt_view *gradient(const struct zt_call *call, int i) {
     return i < call->out_count && call->out[i].data ? &call->out[i] : NULL;
 }
@@ -222,10 +234,22 @@ static bool grad_products(const struct part *p, const void *weights, const void 
                          *dv = gradient(call, a->v.tensor);
     const struct zt_view *dy = &call->in[ZT_ATTENTION_INS + ZT_Y];
     const bool add = p->member > 0;
-    return (!dv || multiply(p, DV, weights, queries_at(p, dy, &a->y), keys_at(p, dv, &a->v), add, err)) &&
+    return (!dv ||
+            multiply(p, DV,
+                     &(struct zt_blas_data){
+                         .a = weights, .b = queries_at(p, dy, &a->y), .y = keys_at(p, dv, &a->v), .beta = add ? 1 : 0 },
+                     err)) &&
            (!dq ||
-            multiply(p, DQ, ds, keys_at(p, &call->in[a->k.tensor], &a->k), queries_at(p, dq, &a->q), false, err)) &&
-           (!dk || multiply(p, DK, ds, queries_at(p, &call->in[ZT_Q], &a->q), keys_at(p, dk, &a->k), add, err));
+            multiply(p, DQ,
+                     &(struct zt_blas_data){
+                         .a = ds, .b = keys_at(p, &call->in[a->k.tensor], &a->k), .y = queries_at(p, dq, &a->q) },
+                     err)) &&
+           (!dk || multiply(p, DK,
+                            &(struct zt_blas_data){ .a = ds,
+                                                    .b = queries_at(p, &call->in[ZT_Q], &a->q),
+                                                    .y = keys_at(p, dk, &a->k),
+                                                    .beta = add ? 1 : 0 },
+                            err));
 }
 
 static bool grad_part(const struct part *p, struct zt_err *err) {
@@ -237,12 +261,15 @@ static bool grad_part(const struct part *p, struct zt_err *err) {
     float *dp = (float *)(room + p->s->dp_at);
     void *weights = room + p->s->p_at, *ds = room + p->s->ds_at;
     struct zt_launch_attention l = job(p);
-    l.kept = trained ? call->in[ZT_KEPT_STATISTICS].data : NULL;
+    l.statistics = trained ? call->in[ZT_KEPT_STATISTICS].data : NULL;
     if (!scores(p, err) ||
-        !multiply(p, DP, queries_at(p, dy, &a->y), keys_at(p, &call->in[a->v.tensor], &a->v), dp, false, err))
+        !multiply(p, DP,
+                  &(struct zt_blas_data){
+                      .a = queries_at(p, dy, &a->y), .b = keys_at(p, &call->in[a->v.tensor], &a->v), .y = dp },
+                  err))
         return false;
-    int code =
-        zt_launch_attention_grad(zt_stream_of(call), &l, call->workspace, dp, weights, ds, dmask ? dmask->data : NULL);
+    const struct zt_launch_attention_grad g = { call->workspace, dp, weights, ds, dmask ? dmask->data : NULL };
+    int code = zt_launch_attention_grad(zt_stream_of(call), &l, &g);
     return zt_launched(call, code, err) && grad_products(p, weights, ds, err);
 }
 

@@ -1,8 +1,8 @@
-/* Attention as a graph for cuDNN: the operations, in the order, that cuDNN knows as flash attention (NVIDIA's
- * documentation of the graph API, "Fused Flash Attention fprop" and "bprop"), so that no scores are stored. Knows no
- * header of cuDNN: that no GPU is needed to test what is described.
+/* Attention as a graph for cuDNN: the operations in the order that cuDNN recognises as flash attention (NVIDIA's
+ * documentation of the graph API, "Fused Flash Attention fprop" and "bprop"), which stores no scores. Includes no
+ * header of cuDNN, so that tests need no GPU.
  *
- * Forward, with s the scores, and backward, where x has what causality hides far below everything else:
+ * Forward, with s the scores; and backward, where a causal mask subtracts a large number from x:
  *
  *     x = scale q k^T    lse = max x + log sum exp(x - max x)    y = (exp(x - max x) / sum) v
  *     dot = sum(dy y)    p = exp(scale q k^T - lse)    dv = p^T dy    ds = scale p (dy v^T - dot)    dk = ds^T q
@@ -13,7 +13,7 @@
 #include "ops/attention/attention.h"
 #include "ops/cuda/dnn_cuda.h"
 
-/* Tensors of the graphs that are in memory, by number. */
+/* Numbers of the tensors of the graphs that are in memory. */
 enum zt_flash {
     ZT_FLASH_Q,
     ZT_FLASH_K,
@@ -32,12 +32,12 @@ enum zt_flash {
     ZT_FLASH_TENSORS
 };
 
-/* NULL where the node can be such a graph, else why it cannot: a half type, whole rows of 16 bytes, and of what hides
- * keys causality alone, under which every query sees one: cuDNN does not say what becomes of a row that sees nothing.
- */
+/* NULL where the node can be such a graph, else the reason. It needs a half dtype, rows of whole 16 bytes, and no
+ * mask but causality under which every query sees a key: cuDNN does not document rows that see none. */
 const char *zt_flash_refusal(const struct zt_graph *g, int node, const struct zt_attention *a);
 
-/* The gradient gives the same bits every time because ds is stored (2 bytes a score) and dq is one product of it. */
+/* Writes the graph. The gradient has the same bits every time because ds is stored (2 bytes a score) and dq is one
+ * product of it. */
 void zt_flash_graph(const struct zt_attention *a, enum zt_dtype dtype, bool grad, struct zt_dnn_graph *to);
 
 #endif

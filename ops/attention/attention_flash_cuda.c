@@ -1,12 +1,12 @@
-/* AttentionTrain keeps of every query a number m and a factor f with p = exp(x - m) f. cuDNN's one number, the
- * logarithm of the sum of exp(x), is kept as m with f = 1, and m - log f is what it is given on the way back: so each
- * way may be taken by cuDNN or by our own kernels. */
+/* AttentionTrain saves two numbers of every query: m and f with p = exp(x - m) f. cuDNN has one, lse =
+ * log(sum(exp(x))): it is saved as m = lse with f = 1, and cuDNN's gradient gets m - log f. So cuDNN or our own
+ * kernels can compute either direction. */
 #include "ops/attention/attention_flash_cuda.h"
 
 #include "ops/attention/attention_dnn.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/dnn_places_cuda.h"
-#include "ops/cuda/launch.h"
+#include "ops/attention/launch_attention.h"
 
 #include "base/arena.h"
 #include "device/cuda.h"
@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cuDNN before 9.16 is wrong backwards where the keys are no multiple of 128, and 9.10 forward. */
+/* cuDNN before 9.16 computes wrong gradients where the number of keys is no multiple of 128; 9.10 computes wrong
+ * results there too. */
 enum { OLDEST = 91600 };
-/* From compute capability 10 on an engine that gives the same bits every time must be named by its knobs. */
+/* From compute capability 10 on, the engine that gives the same bits every time must be selected by its knobs. */
 enum { NEWEST_GRAD = 99 };
 
 enum { PLACES = 8 };
@@ -34,7 +35,7 @@ struct zt_flash_plan {
     size_t lse_at, dot_at, scratch_at; /* workspace [ lse | dot | copies | cuDNN's ] */
 };
 
-/* Where the tensors stand in the node. */
+/* Places of the tensors in the node. */
 static const struct zt_dnn_place forward[] = { ZT_DNN_IN(ZT_FLASH_Q, ZT_Q), ZT_DNN_IN(ZT_FLASH_K, ZT_K),
                                                ZT_DNN_IN(ZT_FLASH_V, ZT_V), ZT_DNN_OUT(ZT_FLASH_Y, ZT_Y) };
 static const struct zt_dnn_place backward[PLACES] = {
@@ -50,7 +51,7 @@ static const struct zt_dnn_place backward[PLACES] = {
 
 /* ---- preparing ---- */
 
-/* NULL where a gradient has what cuDNN needs and asks for what it gives, else what is amiss. */
+/* NULL where the inputs and outputs of a gradient are those of cuDNN's graph, else the difference. */
 static const char *grad_refusal(const struct zt_prepare *p, const struct zt_attention *a) {
     const struct zt_graph *g = p->graph;
     struct zt_err ignored = { 0 };
@@ -72,13 +73,13 @@ static const char *refusal(const struct zt_prepare *p, const struct zt_attention
     return why || zt_dnn_version() >= OLDEST ? why : "cuDNN before 9.16 computes it wrong";
 }
 
-/* Whether a tensor is not there for itself: part of the packed one. */
+/* Whether a tensor is part of the packed tensor. */
 static bool is_part(const struct zt_flash_plan *f, int tensor) {
     return f->k_at && (tensor == ZT_FLASH_K || tensor == ZT_FLASH_V || tensor == ZT_FLASH_DK || tensor == ZT_FLASH_DV);
 }
 
 static void lay_out(struct zt_prepare *p, struct zt_flash_plan *f) {
-    const size_t row_bytes = (size_t)(f->rows.lines * f->rows.queries) * sizeof(float);
+    const size_t row_bytes = (size_t)(f->rows.rows * f->rows.queries) * sizeof(float);
     const struct zt_dnn_place *all = f->grad ? backward : forward;
     size_t at = 0;
     for (int i = 0; i < (f->grad ? PLACES : (int)(sizeof forward / sizeof *forward)); i++)
@@ -116,7 +117,7 @@ struct zt_flash_plan *zt_flash_create(struct zt_prepare *p, const struct zt_atte
 
 /* ---- running ---- */
 
-/* Keys and values, or their gradients, where they lie behind the queries' in one tensor. */
+/* Addresses of keys and values, or of their gradients, inside the packed tensor. */
 static void find_parts(const struct zt_flash_plan *f, void **data) {
     for (int grad = 0; f->k_at && grad <= f->grad; grad++) {
         char *first = data[grad ? ZT_FLASH_DQ : ZT_FLASH_Q];
@@ -139,10 +140,10 @@ bool zt_flash_run(const struct zt_flash_plan *f, const struct zt_call *call, str
     if (!zt_dnn_gather(call, f->place, f->places, data, err))
         return false;
     find_parts(f, data);
-    int code = f->grad ? zt_launch_lse_of_kept(stream, &f->rows, call->in[ZT_KEPT_STATISTICS].data, lse) : 0;
+    int code = f->grad ? zt_launch_lse_of_statistics(stream, &f->rows, call->in[ZT_KEPT_STATISTICS].data, lse) : 0;
     if (!zt_launched(call, code, err) || !zt_dnn_run(f->dnn, data, workspace + f->scratch_at, call->node->name, err) ||
         !zt_dnn_scatter(call, f->place, f->places, data, err))
         return false;
-    code = keeps ? zt_launch_kept_of_lse(stream, &f->rows, lse, call->out[1].data) : 0;
+    code = keeps ? zt_launch_statistics_of_lse(stream, &f->rows, lse, call->out[1].data) : 0;
     return zt_launched(call, code, err);
 }

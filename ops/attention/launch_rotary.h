@@ -1,10 +1,9 @@
-/* Launchers of RotaryEmbedding (ops/attention/rotary.c) and of the gradient of its caches: what rotary.cu gives
- * rotary_cuda.c. As launch_rows.h says. A position outside the caches makes what it turns NaN: a kernel cannot report
- * it. */
+/* Launchers of rotary.cu: RotaryEmbedding (ops/attention/rotary.c) and the gradient of its caches. A position outside
+ * the caches makes what it rotates NaN. Conventions: ops/cuda/launch.h. */
 #ifndef ZT_OPS_ATTENTION_LAUNCH_ROTARY_H
 #define ZT_OPS_ATTENTION_LAUNCH_ROTARY_H
 
-#include "ops/cuda/launch_rows.h"
+#include "ops/cuda/launch.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -13,18 +12,24 @@ extern "C" {
 /* What a node computes (zt_rotary_read of rotary.h). */
 struct zt_launch_rotary {
     int64_t batch, heads, rows, size, half;
-    int64_t batch_step, head_step, row_step; /* elements of x */
+    int64_t batch_step, head_step, row_step; /* strides of x in elements */
     int64_t angles;                          /* rows of the caches */
     bool interleaved;
 };
-/* position: [batch, rows], NULL: row (b, s) of the caches is that of place (b, s). */
-int zt_launch_rotary(struct CUstream_st *stream, const struct zt_launch_rotary *r, struct zt_launch_tensor x,
-                     struct zt_launch_tensor cos, struct zt_launch_tensor sin, const int64_t *position,
-                     struct zt_launch_tensor y);
-/* dcos and dsin [angles, half]; each may be NULL. */
-int zt_launch_rotary_cache_grad(struct CUstream_st *stream, const struct zt_launch_rotary *r, struct zt_launch_tensor x,
-                                struct zt_launch_tensor dy, const int64_t *position, struct zt_launch_tensor dcos,
-                                struct zt_launch_tensor dsin);
+/* cos and sin are [angles, half]. position [batch, rows] NULL: row (b, s) uses entry b * rows + s of the caches. */
+struct zt_launch_rotary_tensors {
+    struct zt_launch_tensor x, cos, sin, y;
+    const int64_t *position;
+};
+int zt_launch_rotary(struct CUstream_st *stream, const struct zt_launch_rotary *r,
+                     const struct zt_launch_rotary_tensors *t);
+/* dcos and dsin are [angles, half]; either may be absent. */
+struct zt_launch_rotary_cache_grad {
+    struct zt_launch_tensor x, dy, dcos, dsin;
+    const int64_t *position;
+};
+int zt_launch_rotary_cache_grad(struct CUstream_st *stream, const struct zt_launch_rotary *r,
+                                const struct zt_launch_rotary_cache_grad *g);
 
 #ifdef __cplusplus
 }

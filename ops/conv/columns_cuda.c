@@ -1,4 +1,4 @@
-/* Col2Im, Im2Col and MaxUnpool on CUDA. */
+/* Col2Im and Im2Col on CUDA. */
 #include "ops/conv/columns.h"
 #include "ops/cuda/describe.h"
 #include "ops/conv/launch_columns.h"
@@ -23,29 +23,3 @@ static bool col2im_run(const struct zt_call *call, struct zt_err *err) {
 }
 const struct zt_kernel zt_kernel_im2col_cuda = { .prepare = columns_prepare, .run = im2col_run, .release = free };
 const struct zt_kernel zt_kernel_col2im_cuda = { .prepare = columns_prepare, .run = col2im_run, .release = free };
-
-static bool unpool_prepare(struct zt_prepare *q, struct zt_err *err) {
-    if (!zt_describe_cuda(q, sizeof(struct zt_launch_unpool), err))
-        return false;
-    const struct zt_launch_unpool *u = q->state;
-    q->workspace_bytes = (size_t)u->whole_elems * sizeof(int32_t);
-    return true;
-}
-static bool unpool_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_launch_unpool *u = call->state;
-    return call->device->api->zero(call->device, call->workspace, (size_t)u->whole_elems * sizeof(int32_t), err) &&
-           zt_launched(call,
-                       zt_launch_unpool(zt_stream_of(call), zt_dtype_bytes(call->in[0].dtype), u, call->in[0].data,
-                                        call->in[1].data, call->out[0].data, call->workspace),
-                       err);
-}
-ZT_KERNEL_CUDA(unpool)
-
-ZT_PREPARE_CUDA(unpool_grad, zt_launch_unpool)
-static bool unpool_grad_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_launched(call,
-                       zt_launch_unpool_grad(zt_stream_of(call), zt_dtype_bytes(call->in[0].dtype), call->state,
-                                             call->in[0].data, call->in[1].data, call->out[0].data),
-                       err);
-}
-ZT_KERNEL_CUDA(unpool_grad)

@@ -1,6 +1,6 @@
-/* Convolutions by plain loops, a thread an element of the result (formulas: ops/conv/conv.c), for what cuDNN has no
- * engine for. */
-#include "ops/cuda/launch.h"
+/* Direct convolutions for cases without a cuDNN engine: a thread an element of the result (formulas:
+ * ops/conv/conv.c). */
+#include "ops/conv/launch_conv.h"
 #include "ops/cuda/types.cuh"
 #include "ops/cuda/window.cuh"
 
@@ -39,7 +39,7 @@ static __global__ void conv_to_x_kernel(struct zt_launch_conv v, int64_t count, 
     }
 }
 
-/* Long sums of one thread, so in fp64. */
+/* A thread adds up a long sum, hence fp64. */
 template <class T>
 static __global__ void conv_to_w_kernel(struct zt_launch_conv v, int64_t count, const T *x, T *w, const T *y) {
     const int64_t out = elems_of(v.window.out), taps = elems_of(v.window.kernel);

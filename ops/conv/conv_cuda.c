@@ -1,19 +1,20 @@
-/* Convolutions on CUDA: cuDNN's graphs (conv_dnn.h), with the bias, and ReLU behind it, in the same graph where cuDNN
- * has an engine for that, else behind it; our own kernels (conv.cu) where it has none for the convolution either.
+/* Convolutions on CUDA: cuDNN's graphs (conv_dnn.h), with bias and ReLU in the same graph where cuDNN has an engine
+ * for that, else in kernels behind it; our own kernels (conv.cu) where cuDNN has no engine for the convolution.
  *
- * Tensor cores want channels last, so that is what a convolution takes and gives where it uses them: in half types, and
- * in fp32 where that may be rounded to TF32. Weights come as KRSC then, derived values which are made anew after a
- * step; their gradients are computed so and written in plain order. A convolution for which cuDNN has no such engine
- * stays plain, as those in exact fp32 do, whose kernels know no tensor core and like planes as well. Our own kernels
- * take either order as it comes.
+ * Tensor cores need channels last. A convolution that uses them reads and writes it: in half dtypes, and in fp32
+ * where that may be rounded to TF32. Weights are then KRSC, derived values that are computed again after every step;
+ * weight gradients are computed in KRSC and written in plain order. A convolution without such an engine stays plain,
+ * as does exact fp32. Our own kernels accept either layout.
  *
- * cuDNN wants addresses that are multiples of 16, and a parameter lies where the tensors before it in the flat block
- * end: weights and biases have room in the workspace, to which they are copied where they lie otherwise. A weight's
- * gradient is computed there too where it is added to what there is, lies in another order or is wanted in float.
- * Planes of activations begin at such multiples; where some do not, our own kernels take them. */
+ * cuDNN needs addresses that are multiples of 16, and a parameter starts where the tensors before it in the flat
+ * block end. Unaligned weights and biases are copied to the workspace. A weight gradient is computed there too where
+ * it is accumulated, has another order or another dtype. Activations are aligned; our own kernels run the exceptions.
+ */
 #include "ops/conv/conv_dnn.h"
+#include "ops/conv/launch_weight.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/dnn_places_cuda.h"
+#include "ops/cuda/launch_broadcast.h"
 #include "ops/conv/launch_weight.h"
 #include "ops/cuda/layout_cuda.h"
 
@@ -21,7 +22,7 @@
 #include <string.h>
 
 struct conv {
-    const struct zt_conv_directions *roles;
+    const struct zt_conv_directions *direction;
     const struct zt_dnn *dnn; /* NULL: our own kernels */
     bool bias, relu;          /* follow the convolution */
     bool fused;               /* and are in the graph */
@@ -31,8 +32,8 @@ struct conv {
     struct planes {
         int64_t samples, channels, plane; /* channels last: a sample a place, of planes of 1 */
     } x, y;
-    struct zt_launch_reduce sums;       /* of y's channels */
-    struct zt_launch_strided_copy turn; /* dw to plain order */
+    struct zt_launch_reduce sums;            /* of y's channels */
+    struct zt_launch_strided_copy transpose; /* dw to plain order */
     /* workspace [ weight | bias, or partial sums | cuDNN's ] */
     size_t weight_bytes, bias_bytes, bias_at, scratch_at;
 };
@@ -68,12 +69,12 @@ static void note(struct zt_prepare *p, const struct conv *c, bool wants_last, bo
 static void choose(struct zt_prepare *p, const struct zt_conv *conv, struct conv *c) {
     const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
     const bool tensor_cores = zt_dtype_is_half(dtype) || p->device->tf32;
-    const bool follows = c->roles->way == ZT_CONV_TO_Y && c->bias;
+    const bool follows = c->direction->way == ZT_CONV_TO_Y && c->bias;
     const char *why = NULL;
     for (int last = tensor_cores; last >= 0 && !c->dnn; last--)
         for (int fused = follows; fused >= 0 && !c->dnn; fused--) {
             const struct zt_conv_dnn_form form = { dtype, last, fused, fused && c->relu };
-            c->dnn = plan(p, conv, c->roles->way, &form);
+            c->dnn = plan(p, conv, c->direction->way, &form);
             c->fused = c->dnn && fused;
             c->last = last;
             why = why ? why : p->path.note;
@@ -93,9 +94,9 @@ static void lay(struct zt_prepare *p, struct conv *c) {
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = c->last && i < 2 ? zt_layout_last(g->arena, p->in_layout[i], zt_in(g, p->node, i)) : NULL;
     const struct zt_layout *to = c->last ? zt_layout_last(g->arena, NULL, zt_out(g, p->node, 0)) : NULL;
-    if (c->roles->way == ZT_CONV_TO_W) {
+    if (c->direction->way == ZT_CONV_TO_W) {
         c->turned = to != NULL;
-        c->turn = zt_transposed_copy_cuda(&zt_out(g, p->node, 0)->shape, to, NULL);
+        c->transpose = zt_transposed_copy_cuda(&zt_out(g, p->node, 0)->shape, to, NULL);
     } else {
         p->out_layout[0] = to;
     }
@@ -108,48 +109,48 @@ static struct planes planes(int64_t samples, int64_t channels, int64_t places, b
 /* The gradient of the bias from y's. */
 static struct zt_launch_reduce channel_sums(const struct planes *y) {
     struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM,
-                                  .kept_axes = 1,
-                                  .kept_dim = { y->channels },
-                                  .kept_step = { y->plane },
-                                  .kept = y->channels,
-                                  .over_axes = y->plane > 1 ? 2 : 1,
-                                  .over_dim = { y->samples, y->plane },
-                                  .over_step = { y->channels * y->plane, 1 },
-                                  .over = y->samples * y->plane };
+                                  .result_axes = 1,
+                                  .result_dim = { y->channels },
+                                  .result_step = { y->plane },
+                                  .results = y->channels,
+                                  .reduced_axes = y->plane > 1 ? 2 : 1,
+                                  .reduced_dim = { y->samples, y->plane },
+                                  .reduced_step = { y->channels * y->plane, 1 },
+                                  .reduced = y->samples * y->plane };
     r.parts = zt_launch_reduce_parts(&r);
     return r;
 }
 
 static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *conv) {
     const size_t bytes = zt_dtype_bytes(c->own.dtype);
-    const bool weight = c->roles->way == ZT_CONV_TO_W;
+    const bool weight = c->direction->way == ZT_CONV_TO_W;
     c->weight_bytes = (size_t)(conv->m * (conv->c / conv->groups) * conv->window.kernel_elems) * bytes;
     c->bias_bytes = c->fused ? (size_t)conv->m * bytes : 0;
     c->bias_at = zt_room_cuda(c->weight_bytes);
-    const size_t sums = weight && c->sums.parts > 1 ? (size_t)(c->sums.kept * c->sums.parts) * sizeof(float) : 0;
+    const size_t sums = weight && c->sums.parts > 1 ? (size_t)(c->sums.results * c->sums.parts) * sizeof(float) : 0;
     c->scratch_at = c->bias_at + zt_room_cuda(c->bias_bytes + sums); /* never both */
     p->workspace_bytes = c->scratch_at + (c->dnn ? zt_dnn_workspace_bytes(c->dnn) : 0);
 }
 
 static bool prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[p->node]);
+    const struct zt_conv_directions *direction = zt_conv_directions(g->nodes[p->node]);
     struct zt_conv conv;
-    if (!zt_dnn_ready(p->device, err) || !roles->read(g, p->node, &conv, err))
+    if (!zt_dnn_ready(p->device, err) || !direction->read(g, p->node, &conv, err))
         return false;
     struct conv *c = zt_calloc(1, sizeof *c);
-    c->roles = roles;
-    c->bias = roles->way != ZT_CONV_TO_W && zt_in(g, p->node, 2);
+    c->direction = direction;
+    c->bias = direction->way != ZT_CONV_TO_W && zt_in(g, p->node, 2);
     c->relu = strcmp(g->nodes[p->node]->op_type, "ConvRelu") == 0;
     choose(p, &conv, c);
     lay(p, c);
     c->y = planes(conv.n, conv.m, conv.window.out_elems, c->last);
     c->x = planes(conv.n, conv.c, conv.window.in_elems, c->last);
-    if (roles->way == ZT_CONV_TO_W && zt_out(g, p->node, 1))
+    if (direction->way == ZT_CONV_TO_W && zt_out(g, p->node, 1))
         c->sums = channel_sums(&c->y);
     place(p, c, &conv);
     p->state = c;
-    p->can_accumulate = roles->way == ZT_CONV_TO_W;
+    p->can_accumulate = direction->way == ZT_CONV_TO_W;
     return true;
 }
 
@@ -157,7 +158,8 @@ static bool prepare(struct zt_prepare *p, struct zt_err *err) {
 
 static bool run_dnn(const struct zt_call *call, const struct conv *c, void **data, struct zt_err *err) {
     char *room_at = call->workspace;
-    if (c->roles->way != ZT_CONV_TO_W && !zt_dnn_bring(call->device, &data[ZT_DNN_W], room_at, c->weight_bytes, err))
+    if (c->direction->way != ZT_CONV_TO_W &&
+        !zt_dnn_bring(call->device, &data[ZT_DNN_W], room_at, c->weight_bytes, err))
         return false;
     if (c->bias_bytes && !zt_dnn_bring(call->device, &data[ZT_DNN_BIAS], room_at + c->bias_at, c->bias_bytes, err))
         return false;
@@ -167,15 +169,15 @@ static bool run_dnn(const struct zt_call *call, const struct conv *c, void **dat
 static bool run_own(const struct zt_call *call, const struct conv *c, void *const *data, struct zt_err *err) {
     struct CUstream_st *stream = zt_stream_of(call);
     void *x = data[ZT_DNN_X], *w = data[ZT_DNN_W], *y = data[ZT_DNN_Y];
-    int code = c->roles->way == ZT_CONV_TO_Y   ? zt_launch_conv_to_y(stream, &c->own, x, w, y)
-               : c->roles->way == ZT_CONV_TO_X ? zt_launch_conv_to_x(stream, &c->own, x, w, y)
-                                               : zt_launch_conv_to_w(stream, &c->own, x, w, y);
+    int code = c->direction->way == ZT_CONV_TO_Y   ? zt_launch_conv_to_y(stream, &c->own, x, w, y)
+               : c->direction->way == ZT_CONV_TO_X ? zt_launch_conv_to_x(stream, &c->own, x, w, y)
+                                                   : zt_launch_conv_to_w(stream, &c->own, x, w, y);
     return zt_launched(call, code, err);
 }
 
 /* Bias and ReLU behind the convolution, in place. */
 static bool follow(const struct zt_call *call, const struct conv *c, const void *bias, struct zt_err *err) {
-    const struct planes *y = c->roles->way == ZT_CONV_TO_Y ? &c->y : &c->x;
+    const struct planes *y = c->direction->way == ZT_CONV_TO_Y ? &c->y : &c->x;
     const struct zt_launch_walk walk = { .rank = 3,
                                          .dim = { y->samples, y->channels, y->plane },
                                          .a = { y->channels * y->plane, y->plane, 1 },
@@ -195,7 +197,7 @@ static bool finish_weight(const struct zt_call *call, const struct conv *c, cons
     struct zt_launch_weight_end end = { .dtype = c->own.dtype,
                                         .dw_dtype = to->dtype,
                                         .db_dtype = db ? db->dtype : to->dtype,
-                                        .turn = c->turn,
+                                        .transpose = c->transpose,
                                         .dw_from = dw == to->data ? NULL : dw,
                                         .dw = to->data,
                                         .accumulate = call->accumulate,
@@ -211,9 +213,9 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     const struct conv *c = call->state;
     void *data[ZT_DNN_TENSORS] = { 0 };
     for (int i = ZT_DNN_X; i <= ZT_DNN_Y; i++)
-        data[i] = c->roles->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[c->roles->of[i]].data;
+        data[i] = c->direction->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[c->direction->of[i]].data;
     void *bias = data[ZT_DNN_BIAS] = call->in_count > 2 ? call->in[2].data : NULL;
-    const bool weight = c->roles->way == ZT_CONV_TO_W;
+    const bool weight = c->direction->way == ZT_CONV_TO_W;
     const bool cast = weight && call->out[0].dtype != c->own.dtype;
     if (weight && (call->accumulate || c->turned || cast || !zt_dnn_is_placed(data[ZT_DNN_W])))
         data[ZT_DNN_W] = call->workspace;

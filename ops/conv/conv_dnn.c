@@ -5,7 +5,7 @@
 
 /* ---- the graph ---- */
 
-/* y becomes what the operation makes of it and `b`, ZT_DNN_Y for one of one tensor. */
+/* Appends an operation on y and `b`; `b` is ZT_DNN_Y for an operation on one tensor. */
 static void append(struct zt_dnn_graph *g, enum zt_dnn_kind kind, int b) {
     const int before = g->tensor_count++;
     struct zt_dnn_operation *last = &g->operation[g->operation_count - 1];

@@ -1,18 +1,17 @@
-/* A convolution node as a graph for cuDNN, and as plain numbers for our own kernels. Knows no header of cuDNN: that no
- * GPU is needed to test what is described. */
+/* A convolution node as a graph for cuDNN and as arguments of our own kernels. Includes no header of cuDNN, so that
+ * tests need no GPU. */
 #ifndef ZT_OPS_CONV_CONV_DNN_H
 #define ZT_OPS_CONV_CONV_DNN_H
 
 #include "ops/conv/conv.h"
 #include "ops/cuda/dnn_cuda.h"
-#include "ops/cuda/launch.h"
+#include "ops/conv/launch_conv.h"
 
-/* Tensors of the graph by number, the bias where there is one; inner ones behind these. */
+/* Numbers of the tensors of the graph; inner tensors follow. */
 enum { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y, ZT_DNN_BIAS };
 
-/* Up to three spatial axes; one is taken for two, the first of length 1. All tensors are plain, or channels last: x and
- * y NHWC, w KRSC. bias: y = that of the convolution + a number a channel, in the same graph; relu: and of that what is
- * above 0, NaN where it is NaN. */
+/* The graph of a convolution of up to three spatial axes; one axis becomes two, the first of length 1. last: x and y
+ * are NHWC and w is KRSC, else all are plain. bias: y += a number a channel. relu: y = max(y, 0), NaN stays NaN. */
 struct zt_conv_dnn_form {
     enum zt_dtype dtype;
     bool last, bias, relu;
@@ -20,7 +19,7 @@ struct zt_conv_dnn_form {
 void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction way, const struct zt_conv_dnn_form *form,
                  struct zt_dnn_graph *to);
 
-/* The same for our own kernels, which take any convolution of up to three axes. */
+/* Arguments of our own kernels, which run every convolution of up to three axes. */
 struct zt_launch_conv zt_conv_launch(const struct zt_conv *conv, enum zt_dtype dtype, bool last);
 
 #endif

@@ -1,30 +1,29 @@
-/* Launcher of what stands behind a convolution's weight gradient: what conv_weight.cu gives conv_cuda.c. As
- * launch.h says. */
+/* Launcher of conv_weight.cu: the end of a convolution's weight gradient. Conventions: ops/cuda/launch.h. */
 #ifndef ZT_OPS_CONV_LAUNCH_WEIGHT_H
 #define ZT_OPS_CONV_LAUNCH_WEIGHT_H
 
-#include "ops/cuda/launch_copy.h"
+#include "ops/cuda/launch_strided_copy.h"
 #include "ops/reduce/launch_reduce.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* dw goes from where it was computed to its place, in the order and the type that are wanted, or is added there; db =
- * sums of dy, which is of the type in which dw was computed. dw_from NULL: dw is where it should be; db NULL: not
- * wanted. */
+/* Copies dw from where a library computed it to its place, in the wanted order and dtype, or adds it there; and
+ * computes db, the sums of dy. */
 struct zt_launch_weight_end {
-    enum zt_dtype dtype, dw_dtype, db_dtype; /* computed, dw's, db's */
-    struct zt_launch_strided_copy turn;
-    const void *dw_from;
+    enum zt_dtype dtype;                     /* of dw_from and dy */
+    enum zt_dtype dw_dtype, db_dtype;        /* of the results */
+    struct zt_launch_strided_copy transpose; /* dw_from to dw */
+    const void *dw_from;                     /* NULL: dw is in its place already */
     void *dw;
-    bool accumulate; /* dw alone */
+    bool accumulate; /* dw += dw_from; db is not accumulated */
     struct zt_launch_reduce sums;
     const void *dy;
-    void *db;
-    float *partial; /* as zt_launch_reduce has it */
+    void *db;       /* NULL: not wanted */
+    float *partial; /* as zt_launch_reduce takes it */
 };
-/* One launch, or two where the sums do not lie side by side or dw and db differ in type. */
+/* One launch; two where the sums do not lie side by side or where dw and db differ in dtype. */
 int zt_launch_weight_end(struct CUstream_st *stream, const struct zt_launch_weight_end *end);
 
 #ifdef __cplusplus

@@ -1,11 +1,10 @@
-/* cuBLASLt counts in columns. A row-major matrix is its own transpose there, so y = op(a) op(b) is asked for as y' =
- * op(b)' op(a)' with b as the left side; what is a row of y is a column then, along which its bias lies. */
+/* cuBLASLt is column-major: a row-major matrix is its own transpose there. So y = op(a) op(b) is computed as y' =
+ * op(b)' op(a)' with b as the left side. A row of y is a column there, along which its bias lies. */
 #include "ops/cuda/blas_cuda.h"
 
 #include "base/arena.h"
 #include "base/disk_cache.h"
 #include "device/cuda.h"
-#include "ops/matmul/matmul.h"
 
 #include <cublasLt.h>
 
@@ -16,7 +15,7 @@ static const uint32_t wide_alignment = 16;
 
 enum { LOOSE, WIDE, ALIGNMENTS };
 
-/* What was chosen, as it is kept on disk. */
+/* The choice of algorithms, as the disk cache stores it. */
 struct choice {
     cublasLtMatmulAlgo_t algorithm[ALIGNMENTS];
     int32_t takes_any, reserved;
@@ -76,8 +75,7 @@ static cublasLtEpilogue_t epilogue_of(const struct zt_blas_spec *spec) {
         [ZT_BLAS_RELU] = { CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS },
         [ZT_BLAS_RELU_KEEP] = { CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_RELU_AUX_BIAS },
         [ZT_BLAS_RELU_GRAD] = { CUBLASLT_EPILOGUE_DRELU, CUBLASLT_EPILOGUE_DRELU },
-        [ZT_BLAS_SUM_A] = { CUBLASLT_EPILOGUE_BGRADB,
-                            CUBLASLT_EPILOGUE_BGRADB }, /* its sides are the other way round */
+        [ZT_BLAS_SUM_A] = { CUBLASLT_EPILOGUE_BGRADB, CUBLASLT_EPILOGUE_BGRADB }, /* a and b change sides */
         [ZT_BLAS_SUM_B] = { CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADA },
     };
     return of[spec->then][spec->bias];
@@ -92,7 +90,7 @@ static bool has_z(const struct zt_blas_spec *spec) {
 }
 
 static int64_t z_step(const struct zt_blas_spec *spec) {
-    return has_bits(spec) ? ZT_LINEAR_BITS(spec->y.columns) : spec->y.row_step;
+    return has_bits(spec) ? spec->bits_step : spec->y.row_step;
 }
 
 static bool has_sums(const struct zt_blas_spec *spec) {
@@ -118,7 +116,7 @@ static cublasStatus_t set_operation(struct zt_blas *p, const struct zt_blas_spec
     return s;
 }
 
-/* Addresses that belong to the description. */
+/* Sets the addresses that are part of the description. */
 static cublasStatus_t set_addresses(const struct zt_blas *p, cublasLtMatmulDesc_t to, const void *bias, const void *z) {
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
     if (p->bias)
@@ -146,13 +144,14 @@ static void widen(struct zt_blas *p, const cublasLtMatmulHeuristicResult_t *foun
         p->workspace_bytes = found->workspaceSize;
 }
 
-/* Where nothing is yet: addresses that lie as they will. */
+/* The alignment of unknown addresses. */
 static cublasStatus_t set_somewhere(struct zt_blas *p, uint32_t bytes) {
     const void *somewhere = (const void *)(uintptr_t)bytes;
     return set_addresses(p, &p->operation, somewhere, somewhere);
 }
 
-/* Where the sum is split: parts are kept in fp32 and added in order, neither in y's type nor as they come. */
+/* Split sums keep their parts in fp32 and add them in order: not in y's dtype, and not in the order of their arrival.
+ */
 static cublasStatus_t set_reduction(cublasLtMatmulPreference_t to) {
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     return cublasLtMatmulPreferenceSetAttribute(to, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
@@ -183,7 +182,7 @@ static cublasStatus_t choose(struct zt_blas *p, int alignment, uint32_t bytes) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Products that are only stored are there for every address; with an epilogue those for aligned ones will do. */
+/* Without an epilogue a product must run at every address; with one, aligned addresses are enough. */
 static cublasStatus_t choose_both(struct zt_blas *p, const struct zt_blas_spec *spec) {
     cublasStatus_t loose = choose(p, LOOSE, (uint32_t)zt_dtype_bytes(spec->a.dtype));
     p->choice.takes_any = loose == CUBLAS_STATUS_SUCCESS;
@@ -191,7 +190,7 @@ static cublasStatus_t choose_both(struct zt_blas *p, const struct zt_blas_spec *
         return loose;
     if (choose(p, WIDE, wide_alignment) == CUBLAS_STATUS_SUCCESS)
         return CUBLAS_STATUS_SUCCESS;
-    p->choice.algorithm[WIDE] = p->choice.algorithm[LOOSE]; /* what takes any address takes these */
+    p->choice.algorithm[WIDE] = p->choice.algorithm[LOOSE]; /* an algorithm for any address runs at these too */
     return loose;
 }
 
@@ -207,7 +206,7 @@ static void write_key(struct zt_blas *p, const struct zt_blas_spec *spec, struct
     zt_text_add(to, "batch %d, bias %d, tf32 %d, then %d\n", spec->batch, spec->bias, spec->tf32, spec->then);
 }
 
-/* Whether cuBLASLt still takes the algorithm for addresses that lie so. */
+/* Whether cuBLASLt still accepts the algorithm for addresses of this alignment. */
 static bool is_good(struct zt_blas *p, const cublasLtMatmulAlgo_t *algorithm, uint32_t bytes) {
     cublasLtMatmulHeuristicResult_t found = { .workspaceSize = 0 };
     const bool good = set_somewhere(p, bytes) == CUBLAS_STATUS_SUCCESS &&
@@ -221,16 +220,16 @@ static bool is_good(struct zt_blas *p, const cublasLtMatmulAlgo_t *algorithm, ui
 
 static bool restore(struct zt_blas *p, const struct zt_blas_spec *spec, const char *path, const char *key) {
     struct zt_text text = { 0 };
-    struct choice kept;
-    bool good = zt_disk_cache_read(path, key, &text) && text.length == sizeof kept;
+    struct choice cached;
+    bool good = zt_disk_cache_read(path, key, &text) && text.length == sizeof cached;
     if (good) {
-        memcpy(&kept, text.at, sizeof kept);
-        good = (kept.takes_any || spec->then != ZT_BLAS_STORE) &&
-               (!kept.takes_any || is_good(p, &kept.algorithm[LOOSE], (uint32_t)zt_dtype_bytes(spec->a.dtype))) &&
-               is_good(p, &kept.algorithm[WIDE], wide_alignment);
+        memcpy(&cached, text.at, sizeof cached);
+        good = (cached.takes_any || spec->then != ZT_BLAS_STORE) &&
+               (!cached.takes_any || is_good(p, &cached.algorithm[LOOSE], (uint32_t)zt_dtype_bytes(spec->a.dtype))) &&
+               is_good(p, &cached.algorithm[WIDE], wide_alignment);
     }
     if (good)
-        p->choice = kept;
+        p->choice = cached;
     else
         p->workspace_bytes = 0;
     zt_text_finish(&text);

@@ -16,7 +16,7 @@ static bool good(nvrtcResult result, struct zt_err *err) {
            zt_fail(err, ZT_EXIT_RUN, "compiling a kernel: NVRTC: %s", nvrtcGetErrorString(result));
 }
 
-/* The first line of what the compiler says. */
+/* The first line of the compiler's log. */
 static void say_why(nvrtcProgram program, struct zt_err *err) {
     size_t bytes = 0;
     if (nvrtcGetProgramLogSize(program, &bytes) != NVRTC_SUCCESS || bytes == 0)
@@ -71,7 +71,7 @@ bool zt_compile_source(const char *source, const struct zt_compile_target *targe
     nvrtcProgram program = NULL;
     char architecture[48];
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", family(target), target->capability);
-    /* as the other kernels are compiled: a result does not depend on what it is fused with */
+    /* the flags of the other kernels: a result does not depend on fusion */
     const char *const options[] = { architecture, "--std=c++17", "--fmad=false" };
     if (!good(nvrtcCreateProgram(&program, source, "generated.cu", 0, NULL, NULL), err))
         return false;
@@ -95,7 +95,7 @@ bool zt_compile_path(const char *source, const struct zt_compile_target *target,
     return zt_disk_cache_path(source, end, to);
 }
 
-/* That the code cannot be kept is no error. */
+/* A failure to write the cache is no error. */
 bool zt_compile_find(const char *source, int capability, struct zt_text *to, struct zt_err *err) {
     struct zt_text path = { 0 };
     struct zt_err none = { 0 };

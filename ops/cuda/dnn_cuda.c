@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CONFIGS: those with tensor cores come first and are many. */
+/* CONFIGS: configurations with tensor cores come first and are many. */
 enum { CONFIGS = 256, NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
 
 /* ---- engines ---- */
@@ -19,7 +19,7 @@ static bool has(const cudnnBackendNumericalNote_t *notes, int64_t count, cudnnBa
     return false;
 }
 
-/* Whether an engine with these notes computes as is wanted here. */
+/* Whether an engine with these notes meets the conditions of dnn_cuda.h. */
 static bool is_wanted(const struct zt_dnn *d, const cudnnBackendNumericalNote_t *notes, int64_t count) {
     const bool fp32 = d->graph.tensor[0].dtype == ZT_FLOAT;
     bool compares = false;
@@ -32,7 +32,7 @@ static bool is_wanted(const struct zt_dnn *d, const cudnnBackendNumericalNote_t 
            !(fp32 && !d->graph.tensor_cores && has(notes, count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
 }
 
-/* The same of a configuration; one whose notes cannot be read is not wanted. */
+/* The same of a configuration; without readable notes it does not. */
 static bool is_wanted_config(const struct zt_dnn *d, cudnnBackendDescriptor_t config) {
     cudnnBackendDescriptor_t engine = NULL;
     cudnnBackendNumericalNote_t notes[NOTES];
@@ -47,7 +47,7 @@ static bool is_wanted_config(const struct zt_dnn *d, cudnnBackendDescriptor_t co
     return read && is_wanted(d, notes, count < NOTES ? count : NOTES);
 }
 
-/* A plan within the workspace allowed, of what the attribute says: a configuration, or a plan that was kept. */
+/* A plan within the workspace limit from the attribute: a configuration, or a plan of the disk cache. */
 static bool take(struct zt_dnn *d, const struct zt_dnn_attribute *of, struct zt_err *err) {
     const struct zt_dnn_attribute here = ONE(EXECUTION_PLAN_HANDLE, HANDLE, &d->handle);
     const struct zt_dnn_attribute elsewhere = ONE(EXECUTION_PLAN_DEVICEPROP, BACKEND_DESCRIPTOR, &d->properties);
@@ -68,12 +68,12 @@ static bool take(struct zt_dnn *d, const struct zt_dnn_attribute *of, struct zt_
         cudnnBackendDestroyDescriptor(plan);
         return false;
     }
-    d->plan = d->kept[d->kept_count++] = plan;
+    d->plan = d->owned[d->owned_count++] = plan;
     d->workspace_bytes = bytes;
     return true;
 }
 
-/* `why`: of the first that cuDNN or the limit on the workspace refuses; the next one may do. */
+/* `why`: reason of the first refusal, by cuDNN or by the workspace limit; the next configuration may succeed. */
 static bool take_config(struct zt_dnn *d, cudnnBackendDescriptor_t config, struct zt_err *why) {
     const struct zt_dnn_attribute of = ONE(EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, &config);
     return take(d, &of, why);
@@ -88,7 +88,7 @@ static bool fail_choice(int64_t all, int unwanted, const struct zt_err *refused,
                    refused->count ? refused->text[0] : "");
 }
 
-/* The first configuration that does, of those which the heuristics rank by expected time. */
+/* The first usable configuration; the heuristics rank them by expected time. */
 static bool choose(struct zt_dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, struct zt_err *err) {
     const struct zt_dnn_attribute list[] = {
         ONE(ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, &graph),
@@ -110,11 +110,11 @@ static bool choose(struct zt_dnn *d, cudnnBackendDescriptor_t graph, cudnnBacken
                                "asking the heuristics", err);
     for (int i = 0; i < CONFIGS; i++) {
         const bool asked = made && !found && i < count, wanted = asked && is_wanted_config(d, config[i]);
-        const bool kept = wanted && take_config(d, config[i], &refused);
+        const bool taken = wanted && take_config(d, config[i], &refused);
         unwanted += asked && !wanted;
-        found |= kept;
-        if (kept)
-            d->kept[d->kept_count++] = config[i];
+        found |= taken;
+        if (taken)
+            d->owned[d->owned_count++] = config[i];
         else if (config[i])
             cudnnBackendDestroyDescriptor(config[i]);
     }
@@ -144,10 +144,10 @@ static bool restore(struct zt_dnn *d, const char *path, const char *key) {
     if (zt_disk_cache_read(path, key, &text)) {
         const struct zt_dnn_attribute of =
             LIST(EXECUTION_PLAN_JSON_REPRESENTATION, CHAR, (int64_t)text.length, text.at);
-        d->was_kept = take(d, &of, &ignored);
+        d->was_cached = take(d, &of, &ignored);
     }
     zt_text_finish(&text);
-    return d->was_kept;
+    return d->was_cached;
 }
 
 static void keep(const struct zt_dnn *d, const char *path, const char *key) {
@@ -186,7 +186,7 @@ bool zt_dnn_plan_for(struct zt_dnn *d, const char *properties, struct zt_err *er
 }
 
 bool zt_dnn_was_cached(const struct zt_dnn *d) {
-    return d->was_kept;
+    return d->was_cached;
 }
 
 size_t zt_dnn_workspace_bytes(const struct zt_dnn *d) {

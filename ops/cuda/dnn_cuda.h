@@ -1,10 +1,10 @@
-/* cuDNN's graph API, as much of it as kernels here need: convolutions and what follows them, pools, normalisations, and
- * what attention is made of, on strided tensors.
+/* cuDNN's graph API: convolutions with epilogues, pools, normalisations and the operations of attention on strided
+ * tensors.
  *
- * Of the engines that cuDNN's heuristics name the first is taken whose results are the same bits every time, that keeps
- * fp32 in fp32 where that is wanted and loses no NaN, and whose workspace the device has room for. That
- * takes its time, and so does what the engine compiles: nodes that are alike have one plan, and plans are kept on disk
- * (base/disk_cache.h), by the graph, the GPU and cuDNN's version. */
+ * Of the engines that cuDNN's heuristics list, the first one is taken that gives the same bits every time, keeps fp32
+ * in fp32 where that is wanted, passes NaN, and whose workspace fits the device. Finding and compiling an engine is
+ * slow: equal nodes share a plan, and plans are in the disk cache (base/disk_cache.h) by graph, GPU and cuDNN's
+ * version. */
 #ifndef ZT_OPS_CUDA_DNN_CUDA_H
 #define ZT_OPS_CUDA_DNN_CUDA_H
 
@@ -15,8 +15,8 @@ struct zt_device;
 
 enum { ZT_DNN_AXES = 3, ZT_DNN_RANK = ZT_DNN_AXES + 2, ZT_DNN_TENSORS = 48, ZT_DNN_OPERATIONS = 32 };
 enum { ZT_DNN_ALIGNMENT = 16 }; /* of every tensor in memory */
-/* The workspace that an engine may have at most, in bytes: a share of the GPU's memory (zt_cuda_workspace). Of a GPU
- * that is not here, an eighth of 80 GB. */
+/* Most bytes of workspace of an engine: a share of the GPU's memory (zt_cuda_workspace); of a GPU that is not in this
+ * machine, an eighth of 80 GB. */
 #define ZT_DNN_WORKSPACE ((size_t)10 << 30)
 
 struct zt_dnn_tensor {
@@ -27,7 +27,7 @@ struct zt_dnn_tensor {
     int64_t dim[ZT_DNN_RANK], stride[ZT_DNN_RANK]; /* strides in elements */
 };
 
-/* Everything is computed in fp32. Where elements meet, b is stretched over its axes of length 1. */
+/* Operations compute in fp32. Where two tensors are combined, b is broadcast along its axes of length 1. */
 enum zt_dnn_kind {
     ZT_DNN_CONV, /* y = conv(x, w); dx of w and dy; dw of x and dy */
     ZT_DNN_CONV_DATA,
@@ -53,7 +53,7 @@ enum zt_dnn_kind {
     ZT_DNN_POOL, /* y of x */
     ZT_DNN_POOL_GRAD
 };
-/* In the order above; of the gradient dx, dscale and dbias of x, scale, mean, inv_std and dy. */
+/* Operands in the order above; of a gradient dx, dscale and dbias of x, scale, mean, inv_std and dy. */
 enum { ZT_DNN_NORM_OPERANDS = 7, ZT_DNN_NORM_GRAD_OPERANDS = 8, ZT_DNN_OPERANDS = 8 };
 
 struct zt_dnn_operation {
@@ -62,15 +62,16 @@ struct zt_dnn_operation {
                                     there; else a, b, c, d */
 };
 
-/* What of x [n, c, ..] has statistics of its own: every n; the same, but for the mean; every c of every n; every c. */
+/* The part of x [n, c, ...] that has its own statistics: every n; every n, without the mean; every c of every n;
+ * every c. */
 enum zt_dnn_norm { ZT_DNN_LAYER_NORM, ZT_DNN_RMS_NORM, ZT_DNN_INSTANCE_NORM, ZT_DNN_BATCH_NORM };
 
-/* The largest element of a window, NaN where there is one; their mean over the whole window, or over what of it is in
- * x. Of the first there is no gradient: cuDNN does not say which of equal elements has it. */
+/* Max pooling, where NaN is the largest; average pooling over the whole window, or over its elements inside x. Max
+ * pooling has no gradient here: cuDNN does not document which of equal elements receives it. */
 enum zt_dnn_pool { ZT_DNN_MAX_POOL, ZT_DNN_MEAN_POOL, ZT_DNN_MEAN_POOL_INSIDE };
 
-/* Of a convolution: x [n, c, in], w [m, c / groups, kernel], y [n, m, out]; groups show in the shapes. Of a pool:
- * x [n, c, in], y [n, c, out]; no dilation. */
+/* Of a convolution: x [n, c, in], w [m, c / groups, kernel], y [n, m, out]; the shapes give the groups. Of a pool: x
+ * [n, c, in], y [n, c, out]; no dilation. */
 struct zt_dnn_window {
     int axes;
     int64_t kernel[ZT_DNN_AXES], stride[ZT_DNN_AXES], dilation[ZT_DNN_AXES], pad[ZT_DNN_AXES], pad_end[ZT_DNN_AXES];
@@ -86,26 +87,28 @@ struct zt_dnn_graph {
     bool tensor_cores;           /* fp32 may be rounded to TF32; half types use them whatever this says */
 };
 
-/* Of the library that is loaded: 10000 major + 100 minor + patch. */
+/* Version of the loaded library: 10000 major + 100 minor + patch. */
 int zt_dnn_version(void);
-/* Whether the device has its handle of cuDNN, made when first asked for. */
+/* Creates the device's handle of cuDNN at the first call. False with the reason where there is none. */
 bool zt_dnn_ready(struct zt_device *device, struct zt_err *err);
 
-/* The graph, ready to run on the device, which owns it: one for all that ask for the same. NULL where cuDNN cannot be
- * had or no engine will do, with the reason. */
+/* The executable plan of the graph. The device owns it; equal graphs share one. NULL with the reason where cuDNN or
+ * an engine is missing. */
 const struct zt_dnn *zt_dnn_get(struct zt_device *device, const struct zt_dnn_graph *graph, struct zt_err *err);
 
+/* Bytes of workspace of every run. */
 size_t zt_dnn_workspace_bytes(const struct zt_dnn *dnn);
 
-/* Queues it on the device's stream; data: of every tensor by its number, multiples of ZT_DNN_ALIGNMENT but for numbers,
- * NULL for inner ones and those in no operation. `name`: of the node, for errors. */
+/* Queues the plan on the device's stream. data[i]: address of tensor i, a multiple of ZT_DNN_ALIGNMENT unless it is a
+ * number; NULL for inner and unused tensors. `name`: of the node, for errors. */
 bool zt_dnn_run(const struct zt_dnn *dnn, void *const *data, void *workspace, const char *name, struct zt_err *err);
 
-/* For a GPU that need not be here. Descriptors of everything in the graph, finalized; NULL with cuDNN's words. And,
- * from the GPU's properties in cuDNN's JSON, whether there will be an engine. What is planned so cannot be run. */
+/* For a GPU that need not be in this machine. zt_dnn_describe finalizes descriptors of the whole graph; NULL with
+ * cuDNN's message. zt_dnn_plan_for tells from the GPU's properties, in cuDNN's JSON, whether an engine exists. Such
+ * plans cannot run. */
 struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *err);
 bool zt_dnn_plan_for(struct zt_dnn *dnn, const char *properties, struct zt_err *err);
-bool zt_dnn_was_cached(const struct zt_dnn *dnn); /* its plan comes from disk */
+bool zt_dnn_was_cached(const struct zt_dnn *dnn); /* its plan comes from the disk cache */
 void zt_dnn_destroy(struct zt_dnn *dnn);
 
 #endif

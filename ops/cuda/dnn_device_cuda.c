@@ -1,4 +1,5 @@
-/* What a device keeps of cuDNN: its handle, and every graph that was asked for; one without a plan has no engine. */
+/* The state of cuDNN on a device: its handle, and every graph that was requested. A graph without a plan has no
+ * engine. */
 #include "ops/cuda/dnn_cuda.h"
 
 #include "base/arena.h"
@@ -48,7 +49,7 @@ bool zt_dnn_ready(struct zt_device *device, struct zt_err *err) {
     return library_of(device, err);
 }
 
-/* The one that was asked for with this key, NULL without; `key` goes. */
+/* The graph with this key; NULL: it was not requested yet. Releases `key`. */
 static struct zt_dnn *find(const struct library *l, struct zt_text *key) {
     struct zt_dnn *d = l->first;
     while (d && strcmp(d->key.at, key->at) != 0)

@@ -32,8 +32,8 @@ cudnnBackendDescriptor_t zt_dnn_make(struct zt_dnn *d, cudnnBackendDescriptorTyp
                                      const struct zt_dnn_attribute *list, int count, const char *doing,
                                      struct zt_err *err) {
     cudnnBackendDescriptor_t made = NULL;
-    if (d->kept_count == ZT_DNN_KEPT) {
-        zt_fail(err, ZT_EXIT_RUN, "cuDNN, %s: more than %d descriptors", doing, ZT_DNN_KEPT);
+    if (d->owned_count == ZT_DNN_OWNED) {
+        zt_fail(err, ZT_EXIT_RUN, "cuDNN, %s: more than %d descriptors", doing, ZT_DNN_OWNED);
         return NULL;
     }
     if (!zt_dnn_good(cudnnBackendCreateDescriptor(type, &made), doing, err))
@@ -42,7 +42,7 @@ cudnnBackendDescriptor_t zt_dnn_make(struct zt_dnn *d, cudnnBackendDescriptorTyp
         cudnnBackendDestroyDescriptor(made);
         return NULL;
     }
-    return d->kept[d->kept_count++] = made;
+    return d->owned[d->owned_count++] = made;
 }
 
 static cudnnDataType_t type_of(enum zt_dtype dtype) {
@@ -200,19 +200,25 @@ static cudnnBackendDescriptor_t make_reshape(struct zt_dnn *d, const struct zt_d
     return MAKE(d, OPERATION_RESHAPE, list, "describing another shape of a tensor", err);
 }
 
-/* `names`: of the tensors, in the order in which the operation has them. */
+/* How cuDNN describes a normalisation: `lead` holds `leads` attributes; names[i] is the attribute of operand i. */
+struct norm_attributes {
+    cudnnBackendDescriptorType_t type;
+    const struct zt_dnn_attribute *lead;
+    int leads;
+    const cudnnBackendAttributeName_t *names;
+    int operands;
+};
+
 static cudnnBackendDescriptor_t make_norm_of(struct zt_dnn *d, const struct zt_dnn_operation *o,
-                                             cudnnBackendDescriptorType_t type, const struct zt_dnn_attribute *lead,
-                                             int leads, const cudnnBackendAttributeName_t *names, int operands,
-                                             struct zt_err *err) {
+                                             const struct norm_attributes *n, struct zt_err *err) {
     struct zt_dnn_attribute list[2 + ZT_DNN_OPERANDS];
-    int count = leads;
-    memcpy(list, lead, (size_t)leads * sizeof *lead);
-    for (int i = 0; i < operands; i++)
+    int count = n->leads;
+    memcpy(list, n->lead, (size_t)n->leads * sizeof *n->lead);
+    for (int i = 0; i < n->operands; i++)
         if (o->tensor[i] >= 0)
             list[count++] =
-                (struct zt_dnn_attribute){ names[i], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d->tensor[o->tensor[i]] };
-    return zt_dnn_make(d, type, list, count, "describing a normalisation of a tensor", err);
+                (struct zt_dnn_attribute){ n->names[i], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d->tensor[o->tensor[i]] };
+    return zt_dnn_make(d, n->type, list, count, "describing a normalisation of a tensor", err);
 }
 
 static cudnnBackendDescriptor_t make_norm(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
@@ -240,10 +246,11 @@ static cudnnBackendDescriptor_t make_norm(struct zt_dnn *d, const struct zt_dnn_
     const struct zt_dnn_attribute of_forward[] = { ONE(OPERATION_NORM_FWD_MODE, NORM_MODE, mode),
                                                    ONE(OPERATION_NORM_FWD_PHASE, NORM_FWD_PHASE, &training) };
     const struct zt_dnn_attribute of_backward[] = { ONE(OPERATION_NORM_BWD_MODE, NORM_MODE, mode) };
-    return o->kind == ZT_DNN_NORM ? make_norm_of(d, o, CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, of_forward, 2,
-                                                 forward, ZT_DNN_NORM_OPERANDS, err)
-                                  : make_norm_of(d, o, CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR, of_backward, 1,
-                                                 backward, ZT_DNN_NORM_GRAD_OPERANDS, err);
+    const struct norm_attributes y = { CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, of_forward, 2, forward,
+                                       ZT_DNN_NORM_OPERANDS };
+    const struct norm_attributes dx = { CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR, of_backward, 1, backward,
+                                        ZT_DNN_NORM_GRAD_OPERANDS };
+    return make_norm_of(d, o, o->kind == ZT_DNN_NORM ? &y : &dx, err);
 }
 
 static cudnnBackendDescriptor_t make_pool_window(struct zt_dnn *d, struct zt_err *err) {
@@ -352,8 +359,8 @@ struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *
 void zt_dnn_destroy(struct zt_dnn *d) {
     if (!d)
         return;
-    while (d->kept_count > 0)
-        cudnnBackendDestroyDescriptor(d->kept[--d->kept_count]);
+    while (d->owned_count > 0)
+        cudnnBackendDestroyDescriptor(d->owned[--d->owned_count]);
     zt_text_finish(&d->key);
     free(d);
 }

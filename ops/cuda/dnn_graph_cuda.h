@@ -1,4 +1,5 @@
-/* Between dnn_graph_cuda.c, which makes cuDNN's descriptors of a graph, and dnn_cuda.c, which plans and runs them. */
+/* Shared by dnn_graph_cuda.c, which builds cuDNN's descriptors of a graph, and dnn_cuda.c, which plans and runs them.
+ * The only header that includes cudnn.h. */
 #ifndef ZT_OPS_CUDA_DNN_GRAPH_CUDA_H
 #define ZT_OPS_CUDA_DNN_GRAPH_CUDA_H
 
@@ -7,18 +8,18 @@
 
 #include <cudnn.h>
 
-enum { ZT_DNN_KEPT = ZT_DNN_TENSORS + 2 * ZT_DNN_OPERATIONS + 8 };
+enum { ZT_DNN_OWNED = ZT_DNN_TENSORS + 2 * ZT_DNN_OPERATIONS + 8 };
 
-/* Everything that was made lives as long as the plan, which refers to it. */
+/* A graph, its descriptors and its plan. Descriptors live as long as the plan, which refers to them. */
 struct zt_dnn {
     struct zt_dnn *next; /* of the device's */
     struct zt_dnn_graph graph;
     struct zt_text key; /* the graph as text */
-    bool was_kept;
+    bool was_cached;
     cudnnHandle_t handle;
     cudnnBackendDescriptor_t properties; /* of a GPU that need not be here, in place of a handle; else NULL */
-    cudnnBackendDescriptor_t kept[ZT_DNN_KEPT], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
-    int kept_count;
+    cudnnBackendDescriptor_t owned[ZT_DNN_OWNED], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
+    int owned_count;
     int64_t workspace_bytes, workspace_most;
     char why[ZT_ERR_TEXT]; /* it has no plan; "": it has, or nobody asked yet */
 };
@@ -33,22 +34,22 @@ struct zt_dnn_attribute {
     { CUDNN_ATTR_##name, CUDNN_TYPE_##type, count, values }
 #define ONE(name, type, value) LIST(name, type, 1, value)
 
-/* False with cuDNN's words for a status that is an error. */
+/* False, with cuDNN's message, where the status is an error. `doing` tells what failed. */
 bool zt_dnn_good(cudnnStatus_t status, const char *doing, struct zt_err *err);
-/* Sets the attributes and finalizes it. */
+/* Sets the attributes of a descriptor and finalizes it. */
 bool zt_dnn_set(cudnnBackendDescriptor_t to, const struct zt_dnn_attribute *list, int count, const char *doing,
                 struct zt_err *err);
-/* A finalized descriptor that lives with `d`; NULL on failure. */
+/* Creates and finalizes a descriptor, which lives as long as `d`; NULL on failure. */
 cudnnBackendDescriptor_t zt_dnn_make(struct zt_dnn *d, cudnnBackendDescriptorType_t type,
                                      const struct zt_dnn_attribute *list, int count, const char *doing,
                                      struct zt_err *err);
 #define MAKE(d, type, list, doing, err)                                                                                \
     zt_dnn_make(d, CUDNN_BACKEND_##type##_DESCRIPTOR, list, (int)(sizeof(list) / sizeof *(list)), doing, err)
 
-/* An engine and its plan, from disk or from cuDNN's heuristics, for the GPU that `gpu` names. */
+/* Finds an engine and its plan for the GPU named `gpu`: in the disk cache, else by cuDNN's heuristics. */
 bool zt_dnn_plan(struct zt_dnn *d, const char *gpu, struct zt_err *err);
 
-/* The graph as text: graphs are the same where their texts are. */
+/* Writes the graph as text. Equal graphs have equal texts. */
 void zt_dnn_write_key(const struct zt_dnn_graph *g, struct zt_text *to);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "device/cuda.h"
 
-/* Whether a node computed what is in the value's memory. */
+/* Whether a node computed the value, so that the memory plan aligned it. */
 static bool is_computed(const struct zt_graph *g, int value) {
     const struct zt_value *v = g->values[value];
     while (v->origin == ZT_FROM_NODE && v->producer >= 0 && g->nodes[v->producer]->op->flags & ZT_OP_VIEW)
@@ -55,7 +55,7 @@ void zt_dnn_rooms(const struct zt_prepare *p, struct zt_dnn_place *places, int c
     }
 }
 
-/* NULL where it is not there. */
+/* NULL: the tensor is absent. */
 static void *data_of(const struct zt_call *call, const struct zt_dnn_place *place) {
     if (place->out >= 0)
         return place->out < call->out_count ? call->out[place->out].data : NULL;

@@ -1,22 +1,24 @@
-/* Where the tensors of a node lie that cuDNN computes. It wants addresses that are multiples of ZT_DNN_ALIGNMENT, where
- * the memory plan puts what nodes compute. What may be a parameter, or an input of the graph, has room in the workspace
- * for a copy; so have gradients of such. */
+/* Addresses of a node's tensors for cuDNN, which needs multiples of ZT_DNN_ALIGNMENT. The memory plan aligns what
+ * nodes compute. Parameters and inputs of the graph may be unaligned: the workspace has room for copies of them and
+ * of their gradients. */
 #ifndef ZT_OPS_CUDA_DNN_PLACES_CUDA_H
 #define ZT_OPS_CUDA_DNN_PLACES_CUDA_H
 
 #include "graph/ir/op.h"
 #include "ops/cuda/dnn_cuda.h"
 
-/* Whether cuDNN takes the address; and *data as it is where it does, else its copy at `room`. */
+/* zt_dnn_is_placed: whether the address is aligned. zt_dnn_bring: leaves an aligned *data as it is, else copies
+ * `bytes` bytes to `room` and sets *data to `room`. */
 bool zt_dnn_is_placed(const void *data);
 bool zt_dnn_bring(struct zt_device *device, void **data, void *room, size_t bytes, struct zt_err *err);
 
-/* The graph where cuDNN has an engine for it, else NULL: sets p->path to cuDNN, or to our own kernel and why. */
+/* The plan of the graph; NULL where cuDNN has no engine for it. Sets p->path to cuDNN, or to our own kernel and the
+ * reason. */
 const struct zt_dnn *zt_path_dnn(struct zt_prepare *p, const struct zt_dnn_graph *graph);
 static inline struct zt_path zt_path_own(const char *why) {
     return (struct zt_path){ ZT_PATH_OWN, why };
 }
-/* While it runs: cuDNN's plan cannot take the addresses. */
+/* Reports, while the node runs, that cuDNN cannot use the addresses. */
 void zt_path_misplaced(const struct zt_call *call);
 
 struct zt_dnn_place {
@@ -31,15 +33,15 @@ struct zt_dnn_place {
 #define ZT_DNN_GRAD(tensor, i, of)                                                                                     \
     { tensor, of, i, 0, 0 }
 
-/* Room from *to on, a multiple of 256 bytes, which *to then lies behind: its offset. */
+/* Reserves `bytes` bytes of workspace at *to, rounded up to 256. Returns their offset and advances *to. */
 size_t zt_dnn_room(size_t *to, size_t bytes);
-/* Gives it to the places that need it. A tensor that the node does not have gets none. */
+/* Reserves room for the copies of the places that need one. Absent tensors need none. */
 void zt_dnn_rooms(const struct zt_prepare *p, struct zt_dnn_place *places, int count, size_t *to);
 
-/* data[tensor] of every place whose tensor is there, copied to its room where cuDNN would not read it. */
+/* Sets data[tensor] of every present place; copies an unaligned input to its room. */
 bool zt_dnn_gather(const struct zt_call *call, const struct zt_dnn_place *places, int count, void **data,
                    struct zt_err *err);
-/* Results that were written to their rooms, to where they belong. */
+/* Copies results from their rooms to the outputs. */
 bool zt_dnn_scatter(const struct zt_call *call, const struct zt_dnn_place *places, int count, void *const *data,
                     struct zt_err *err);
 

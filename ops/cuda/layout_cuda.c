@@ -1,11 +1,8 @@
 #include "ops/cuda/layout_cuda.h"
 
-#include "ops/cuda/describe.h"
-#include "ops/cuda/kernels.h"
-#include "ops/kernel/shape.h"
 #include "ops/cuda/broadcast_cuda.h"
+#include "ops/kernel/shape.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- choosing ---- */
@@ -21,8 +18,7 @@ const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_l
     return zt_layout_either(&v->shape) ? NULL : zt_layout_of(arena, ZT_ORDER_CHANNELS_LAST, 0, v->dtype, &v->shape);
 }
 
-/* Whether a node that reads `value`, or what casts make of it, has a tensor of its shape beside it that is channels
- * last. */
+/* Whether a reader of `value`, or of a cast of it, has another input of its shape that is channels last. */
 static bool joins_last(const struct zt_graph *g, int value) {
     for (int n = 0; n < g->node_count; n++) {
         bool reads = false, last = false;
@@ -37,7 +33,7 @@ static bool joins_last(const struct zt_graph *g, int value) {
     return false;
 }
 
-/* The last bit stands for all from there on. */
+/* The last bit stands for every tensor from there on. */
 static bool in_mask(unsigned mask, int i) {
     return mask >> (i < 31 ? i : 31) & 1;
 }
@@ -76,7 +72,8 @@ static bool is_like_y(const struct zt_prepare *p, int i) {
 void zt_layout_broadcast(struct zt_prepare *p, int inputs) {
     struct zt_graph *g = p->graph;
     const struct zt_value *y = zt_out(g, p->node, 0);
-    const struct zt_layout *given = NULL; /* that of an input as wide as y: one layout lets them share memory */
+    const struct zt_layout *given =
+        NULL; /* layout of an input with y's element size: with one layout they may share memory */
     bool last = false, whole = false;
     for (int i = 0; i < inputs; i++)
         if (is_like_y(p, i)) {
@@ -95,63 +92,6 @@ void zt_layout_broadcast(struct zt_prepare *p, int inputs) {
             p->in_layout[i] = zt_layout_last(g->arena, p->in_layout[i], x);
     }
     p->out_layout[0] = last ? zt_layout_last(g->arena, given, y) : NULL;
-}
-
-/* ---- filled rows ---- */
-
-void zt_layout_sides(struct zt_prepare *p) {
-    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
-        if (i >= 2 || !zt_layout_is_filled(p->in_layout[i]))
-            p->in_layout[i] = NULL;
-}
-
-/* Whether nodes read `value`, nothing else does, and `takes` is true of them. */
-static bool all_take(const struct zt_graph *g, int value,
-                     bool (*takes)(const struct zt_graph *g, int node, int value)) {
-    int readers = 0;
-    for (int i = 0; i < g->output_count; i++)
-        if (g->outputs[i] == value)
-            return false;
-    for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; !g->nodes[n]->dead && i < g->nodes[n]->in_count; i++)
-            if (g->nodes[n]->in[i] == value) {
-                if (!takes(g, n, value))
-                    return false;
-                readers++;
-            }
-    return readers > 0;
-}
-
-/* A product, of which the value is one side. */
-static bool multiplies(const struct zt_graph *g, int node, int value) {
-    static const char *const products[] = { "BatchMatMul", "Gemm",           "GemmFloat",
-                                            "MatMul",      "MatMulGeluGrad", "MatMulReluGrad" };
-    const struct zt_node *n = g->nodes[node];
-    size_t k = 0;
-    while (k < sizeof products / sizeof *products && strcmp(products[k], n->op_type) != 0)
-        k++;
-    for (int i = 2; i < n->in_count; i++)
-        if (n->in[i] == value)
-            return false;
-    return k < sizeof products / sizeof *products;
-}
-
-/* The loss of these logits, whose gradient products alone read. */
-static bool loses(const struct zt_graph *g, int node, int value) {
-    const struct zt_node *n = g->nodes[node];
-    const int64_t axis = zt_attr_int(n, "axis", 1);
-    return strcmp(n->op_type, "CrossEntropyTrain") == 0 && n->in[1] == value && (axis == 1 || axis == -1) &&
-           n->out[0] >= 0 && all_take(g, n->out[0], multiplies);
-}
-
-const struct zt_layout *zt_layout_logits(const struct zt_prepare *p) {
-    const struct zt_graph *g = p->graph;
-    const struct zt_value *y = zt_out(g, p->node, 0);
-    const int64_t row = y->shape.rank == 2 ? y->shape.dim[1] : 0, step = zt_layout_row(row, y->dtype);
-    if (!zt_dtype_is_half(y->dtype) || step == row || step > 2 * row || step > INT32_MAX ||
-        !all_take(g, g->nodes[p->node]->out[0], loses))
-        return NULL;
-    return zt_layout_of(g->arena, ZT_ORDER_FILLED_ROWS, (int)step, y->dtype, &y->shape);
 }
 
 /* ---- orders ---- */
@@ -207,23 +147,3 @@ struct zt_launch_strided_copy zt_transposed_copy_cuda(const struct zt_shape *sha
     }
     return zt_strided_copy_cuda(shape->rank, dim, step[0], step[1]);
 }
-
-/* ---- Reorder ---- */
-
-static bool prepare(struct zt_prepare *p, struct zt_err *err) {
-    (void)err;
-    struct zt_launch_strided_copy *m = zt_malloc(sizeof *m);
-    *m = zt_transposed_copy_cuda(&zt_in(p->graph, p->node, 0)->shape, p->in_layout[0], p->out_layout[0]);
-    p->state = m;
-    return true;
-}
-
-static bool run(const struct zt_call *call, struct zt_err *err) {
-    int code = zt_launch_strided_copy(zt_stream_of(call), zt_dtype_bytes(call->in[0].dtype), call->state,
-                                      call->in[0].data, call->out[0].data);
-    return zt_launched(call, code, err);
-}
-
-const struct zt_kernel zt_kernel_reorder_cuda = {
-    .prepare = prepare, .layouts = true, .rows = true, .run = run, .release = free
-};

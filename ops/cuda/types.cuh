@@ -1,4 +1,4 @@
-/* The dtype mechanism of our CUDA kernels: storage types by name, arithmetic in fp32. */
+/* Dtypes of CUDA kernels: conversions between storage types and fp32, and the choice of a kernel template by dtype. */
 #ifndef ZT_OPS_CUDA_TYPES_CUH
 #define ZT_OPS_CUDA_TYPES_CUH
 
@@ -30,7 +30,7 @@ template <> __device__ inline __half from_float<__half>(float x) {
     return __float2half_rn(x);
 }
 
-/* Integers as they are, floats through fp32. */
+/* The type of arithmetic: integers keep theirs, float types use fp32. */
 static __device__ inline float to_number(float x) {
     return x;
 }
@@ -102,7 +102,15 @@ static inline size_t bytes_of(enum zt_dtype dtype) {
     }
 }
 
-/* Where element `i`, row-major over `dim`, lies at these steps. */
+/* Elements of a tensor of shape `dim`. */
+static inline int64_t elems_in(const int64_t *dim, int axes) {
+    int64_t count = 1;
+    for (int k = 0; k < axes; k++)
+        count *= dim[k];
+    return count;
+}
+
+/* Offset of element `i` of a tensor of shape `dim`, counted row-major, with strides `step`. */
 static __device__ inline int64_t walked(int axes, const int64_t *dim, const int64_t *step, int64_t i) {
     int64_t at = 0;
     for (int k = axes - 1; k > 0; k--) {
@@ -112,13 +120,15 @@ static __device__ inline int64_t walked(int axes, const int64_t *dim, const int6
     return axes > 0 ? at + i * step[0] : 0;
 }
 
+/* These are macros because `call` is a launch that names the type T, and a launch is no argument of a function. Each
+ * returns from the launcher: the error of the launch, or cudaSuccess for count 0, which a grid cannot have. */
 #define AS_TYPE(type, call)                                                                                            \
     {                                                                                                                  \
         using T = type;                                                                                                \
         call;                                                                                                          \
     }
 
-/* The launch that follows runs `call` with T the storage type of dtype. Nothing is launched for nothing. */
+/* T is the storage type of a float or half dtype. */
 #define WITH_TYPE(dtype, count, call)                                                                                  \
     do {                                                                                                               \
         if ((count) <= 0)                                                                                              \
@@ -132,7 +142,7 @@ static __device__ inline int64_t walked(int axes, const int64_t *dim, const int6
         return cudaGetLastError();                                                                                     \
     } while (0)
 
-/* The same for int32 and int64 too. */
+/* T is the storage type of a float, half, int32 or int64 dtype. */
 #define WITH_NUMBER(dtype, count, call)                                                                                \
     do {                                                                                                               \
         if ((count) <= 0)                                                                                              \
@@ -146,7 +156,7 @@ static __device__ inline int64_t walked(int axes, const int64_t *dim, const int6
         return cudaGetLastError();                                                                                     \
     } while (0)
 
-/* The same with T an unsigned integer of so many bytes: elements that are only moved. */
+/* T is the unsigned integer of `bytes` bytes, for elements that are only copied. */
 #define WITH_BYTES(bytes, count, call)                                                                                 \
     do {                                                                                                               \
         if ((count) <= 0)                                                                                              \

@@ -1,11 +1,13 @@
-/* Places of a window (ops/kernel/window.h) on the device, and walks over them: three axes, row-major. */
+/* Sliding windows (launch_window.h) on the device: which elements a window covers, and which windows cover an element.
+ * Planes have three axes and are row-major. */
 #ifndef ZT_OPS_CUDA_WINDOW_CUH
 #define ZT_OPS_CUDA_WINDOW_CUH
 
-#include "ops/cuda/launch.h"
+#include "ops/cuda/launch_window.h"
 #include "ops/cuda/types.cuh"
 
-/* Functions of a window take struct zt_launch_window, or one of narrower integers: divisions of 64 bits are slow. */
+/* A window of integers I. The functions below take this struct or struct zt_launch_window. 32-bit integers are faster:
+ * 64-bit divisions are slow. */
 template <class I> struct window {
     I in[ZT_LAUNCH_AXES], out[ZT_LAUNCH_AXES], kernel[ZT_LAUNCH_AXES];
     I stride[ZT_LAUNCH_AXES], dilation[ZT_LAUNCH_AXES], pad[ZT_LAUNCH_AXES], pad_end[ZT_LAUNCH_AXES];
@@ -33,7 +35,7 @@ template <class I> static __device__ inline I flat(const place<I> &p, const I *d
     return (p.at[0] * dim[1] + p.at[1]) * dim[2] + p.at[2];
 }
 
-/* The element of a plane of `in` that window position k of result o covers, -1: padding. */
+/* The element of an input plane that position k of the window of result o covers; -1: padding. */
 template <class W, class I> static __device__ inline I covered(const W &w, const place<I> &o, const place<I> &k) {
     I flat = 0;
     for (int a = 0; a < ZT_LAUNCH_AXES; a++) {
@@ -45,7 +47,7 @@ template <class W, class I> static __device__ inline I covered(const W &w, const
     return flat;
 }
 
-/* ---- walks ---- */
+/* ---- loops ---- */
 
 template <class I> static __device__ inline I ceil_div(I a, I b) {
     return a / b + (a % b > 0);
@@ -62,7 +64,8 @@ template <class W, class I> static __device__ inline reach<I> reach_of(const W &
     return { start, first > 0 ? first : 0, smaller(w.kernel[a], ceil_div(high - start, w.dilation[a])) };
 }
 
-/* Calls visit(element of the plane, position in the window) for what the window of result o covers, in order. */
+/* Calls visit(element of the plane, position in the window) for every element that the window of result o covers, in
+ * row-major order. */
 template <class W, class I, class Visit>
 static __device__ void each_covered(const W &w, const place<I> &o, Visit visit) {
     reach<I> r[ZT_LAUNCH_AXES];
@@ -76,7 +79,7 @@ static __device__ void each_covered(const W &w, const place<I> &o, Visit visit) 
                       (i * w.kernel[1] + j) * w.kernel[2] + k);
 }
 
-/* Results [first, end) along an axis that may cover element i; those do whose `position` is not -1. */
+/* Results [first, end) along an axis whose windows may cover element i. They do where `position` is not -1. */
 template <class W, class I> static __device__ inline reach<I> covering_of(const W &w, int a, I i) {
     const I start = i + w.pad[a], first = ceil_div(start - (w.kernel[a] - 1) * w.dilation[a], w.stride[a]);
     return { start, first > 0 ? first : 0, smaller(w.out[a], start / w.stride[a] + 1) };
@@ -86,7 +89,8 @@ template <class W, class I> static __device__ inline I position(const W &w, int 
     return shift % w.dilation[a] ? -1 : shift / w.dilation[a];
 }
 
-/* Calls visit(result, position in its window) for the windows that cover element i of the plane, in order. */
+/* Calls visit(result, position in its window) for every window that covers element i of the plane, in row-major
+ * order of the results. */
 template <class W, class I, class Visit>
 static __device__ void each_covering(const W &w, const place<I> &i, Visit visit) {
     reach<I> r[ZT_LAUNCH_AXES];

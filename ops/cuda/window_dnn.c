@@ -16,8 +16,8 @@ struct zt_dnn_tensor zt_planes_dnn(enum zt_dtype dtype, bool last, int64_t first
     return t;
 }
 
-/* Any padding behind that gives as many results is the same window. The one before it is taken where it does, since few
- * engines know two, else what the last window covers. */
+/* Every padding behind that gives as many results makes the same window. The padding in front is taken where it does,
+ * since few engines allow two different ones; else the padding that the last window covers. */
 static int64_t pad_behind(const struct zt_window *w, int a) {
     int64_t span = (w->kernel[a] - 1) * w->dilation[a] + 1, room = w->in[a] + 2 * w->pad[a] - span;
     if (room >= 0 && room / w->stride[a] + 1 == w->out[a])

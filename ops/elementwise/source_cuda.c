@@ -125,7 +125,7 @@ static const char integer_functions[] =
 
 /* ---- the kernel ---- */
 
-/* How a type is stored, made to what is computed with, and back. */
+/* Storage types, and their conversions to and from the type of arithmetic. */
 static const struct {
     const char *type, *wrapping, *load, *store;
     int bits;
@@ -157,11 +157,11 @@ static void write_arguments(struct zt_text *to) {
                 ZT_POINTWISE_INPUTS, ZT_MAX_RANK, ZT_POINTWISE_INPUTS, ZT_MAX_RANK);
 }
 
-/* at0, at1, ...: the elements of the inputs that walk axes which belong to element i. */
+/* at0, at1, ...: offsets of element i in the inputs that have axes. */
 static void write_places(const struct zt_kernel_source *s, struct zt_text *to) {
     bool walks = false;
-    for (int k = 0; k < s->chain.inputs; k++)
-        if (s->input[k].spread == ZT_BROADCAST_AXES) {
+    for (int k = 0; k < s->fused.inputs; k++)
+        if (s->input[k].broadcast == ZT_BROADCAST_AXES) {
             walks = true;
             zt_text_add(to, "        place at%d = 0;\n", k);
         }
@@ -172,8 +172,8 @@ static void write_places(const struct zt_kernel_source *s, struct zt_text *to) {
         if (axis > 0)
             zt_text_add(to, "        here = rest %% (place)p.dim[%d];\n        rest /= (place)p.dim[%d];\n", axis,
                         axis);
-        for (int k = 0; k < s->chain.inputs; k++)
-            if (s->input[k].spread == ZT_BROADCAST_AXES)
+        for (int k = 0; k < s->fused.inputs; k++)
+            if (s->input[k].broadcast == ZT_BROADCAST_AXES)
                 zt_text_add(to, "        at%d += %s * (place)p.step[%d][%d];\n", k, axis ? "here" : "rest", k, axis);
     }
 }
@@ -186,17 +186,17 @@ static void write_number(const char *name, float number, struct zt_text *to) {
         zt_text_add(to, " const float %s = (float)%.9g;", name, (double)number);
 }
 
-/* sN, the value as it is stored, and vN, what is computed with. */
+/* sN, the stored value, and vN, the value in the type of arithmetic. */
 static void write_names(int value, enum zt_dtype dtype, struct zt_text *to) {
     zt_text_add(to, "        const auto v%d = %s(s%d);\n", value, stored[dtype].load, value);
 }
 
 /* "rN = VALUE" of step N in a block of its own; a is `first`, and b the operand `second` of a fold, -1 where there is
  * none: then b and c are the step's own. */
-static void write_value(const struct zt_fused_elementwise *chain, int step, const char *first, int second,
+static void write_value(const struct zt_fused_elementwise *fused, int step, const char *first, int second,
                         struct zt_text *to) {
     static const char *const operand[] = { "a", "b", "c" };
-    const struct zt_fused_elementwise_step *t = &chain->step[step];
+    const struct zt_fused_elementwise_step *t = &fused->step[step];
     const struct zt_pointwise *w = &t->what;
     const char *type = stored[w->dtype].type;
     zt_text_add(to, "        {");
@@ -214,22 +214,22 @@ static void write_value(const struct zt_fused_elementwise *chain, int step, cons
     zt_text_add(to, " r%d = %s; }\n", step, w->value);
 }
 
-/* What a result is before it is stored: a float where a half type, or a truth made of floats, is made of it. */
+/* The type of a result before it is stored: float where it is rounded to a half type or comes from a truth value. */
 static const char *result_type(const struct zt_fused_elementwise_step *t) {
     const unsigned rounded = t->what.dtype == ZT_FLOAT ? ZT_ANY_HALF | ZT_BIT(ZT_BOOL) : ZT_ANY_HALF;
     return !t->what.moves && zt_dtype_in(t->dtype, rounded) ? "float" : stored[t->dtype].type;
 }
 
-static void write_step(const struct zt_fused_elementwise *chain, int step, struct zt_text *to) {
-    const struct zt_fused_elementwise_step *t = &chain->step[step];
-    const int value = chain->inputs + step;
+static void write_step(const struct zt_fused_elementwise *fused, int step, struct zt_text *to) {
+    const struct zt_fused_elementwise_step *t = &fused->step[step];
+    const int value = fused->inputs + step;
     char name[32];
     snprintf(name, sizeof name, "v%d", t->from[0]);
     zt_text_add(to, "        %s r%d;\n", result_type(t), step);
     if (!t->what.folds)
-        write_value(chain, step, name, -1, to);
+        write_value(fused, step, name, -1, to);
     for (int k = 1; t->what.folds && k < t->what.inputs; k++) {
-        write_value(chain, step, name, k, to);
+        write_value(fused, step, name, k, to);
         snprintf(name, sizeof name, "r%d", step);
     }
     if (t->what.folds && t->what.inputs == 1)
@@ -242,38 +242,38 @@ static void write_step(const struct zt_fused_elementwise *chain, int step, struc
 }
 
 /* element(s0, s1, ...): the result as it is stored, of inputs as they are. */
-static void write_element(const struct zt_fused_elementwise *chain, const struct zt_kernel_input *input,
+static void write_element(const struct zt_fused_elementwise *fused, const struct zt_kernel_input *input,
                           struct zt_text *to) {
-    const int last = chain->steps - 1;
-    zt_text_add(to, "FN %s element(", stored[chain->step[last].dtype].type);
-    for (int k = 0; k < chain->inputs; k++)
+    const int last = fused->steps - 1;
+    zt_text_add(to, "FN %s element(", stored[fused->step[last].dtype].type);
+    for (int k = 0; k < fused->inputs; k++)
         zt_text_add(to, "%sconst %s s%d", k ? ", " : "", stored[input[k].dtype].type, k);
     zt_text_add(to, ") {\n");
-    for (int k = 0; k < chain->inputs; k++)
+    for (int k = 0; k < fused->inputs; k++)
         write_names(k, input[k].dtype, to);
     for (int step = 0; step <= last; step++)
-        write_step(chain, step, to);
-    zt_text_add(to, "        return s%d;\n}\n", chain->inputs + last);
+        write_step(fused, step, to);
+    zt_text_add(to, "        return s%d;\n}\n", fused->inputs + last);
 }
 
-/* in0, in1, ... and out; numbers that are one for all are read here. */
+/* Declares in0, in1, ... and out, and reads inputs that are one number. */
 static void write_pointers(const struct zt_kernel_source *s, const char *result, struct zt_text *to) {
-    for (int k = 0; k < s->chain.inputs; k++) {
+    for (int k = 0; k < s->fused.inputs; k++) {
         const char *type = stored[s->input[k].dtype].type;
         zt_text_add(to, "    const %s *RESTRICT in%d = (const %s *)p.in[%d];\n", type, k, type, k);
-        if (s->input[k].spread == ZT_BROADCAST_ONE)
+        if (s->input[k].broadcast == ZT_BROADCAST_ONE)
             zt_text_add(to, "    const %s one%d = *in%d;\n", type, k, k);
     }
     zt_text_add(to, "    %s *RESTRICT out = (%s *)p.out;\n", result, result);
 }
 
-/* What element(...) is called with: element i, or element j of the pack that begins there. */
+/* The call of element(...) for element i, or for element j of the pack that starts there. */
 static void write_call(const struct zt_kernel_source *s, bool packed, struct zt_text *to) {
-    for (int k = 0; k < s->chain.inputs; k++) {
+    for (int k = 0; k < s->fused.inputs; k++) {
         const char *before = k ? ", " : "element(";
-        if (s->input[k].spread == ZT_BROADCAST_ONE)
+        if (s->input[k].broadcast == ZT_BROADCAST_ONE)
             zt_text_add(to, "%sone%d", before, k);
-        else if (s->input[k].spread == ZT_BROADCAST_ALIKE)
+        else if (s->input[k].broadcast == ZT_BROADCAST_ALIKE)
             zt_text_add(to, packed ? "%spack%d.at[j]" : "%sin%d[i]", before, k);
         else if (packed && s->input[k].still)
             zt_text_add(to, "%sstill%d", before, k);
@@ -289,34 +289,34 @@ static void write_packs(const struct zt_kernel_source *s, const char *result, st
     zt_text_add(to,
                 "    for (place k = first; k < (place)p.packs; k += all) {\n"
                 "        const place i = k * %d;\n",
-                s->lanes);
-    for (int k = 0; k < s->chain.inputs; k++) {
+                s->width);
+    for (int k = 0; k < s->fused.inputs; k++) {
         const char *type = stored[s->input[k].dtype].type;
-        if (s->input[k].spread == ZT_BROADCAST_ALIKE)
-            zt_text_add(to, "        const pack<%s, %d> pack%d = ((const pack<%s, %d> *)in%d)[k];\n", type, s->lanes, k,
-                        type, s->lanes, k);
+        if (s->input[k].broadcast == ZT_BROADCAST_ALIKE)
+            zt_text_add(to, "        const pack<%s, %d> pack%d = ((const pack<%s, %d> *)in%d)[k];\n", type, s->width, k,
+                        type, s->width, k);
     }
     write_places(s, to);
-    for (int k = 0; k < s->chain.inputs; k++)
-        if (s->input[k].spread == ZT_BROADCAST_AXES && s->input[k].still)
+    for (int k = 0; k < s->fused.inputs; k++)
+        if (s->input[k].broadcast == ZT_BROADCAST_AXES && s->input[k].still)
             zt_text_add(to, "        const %s still%d = in%d[at%d];\n", stored[s->input[k].dtype].type, k, k, k);
     zt_text_add(to,
                 "        pack<%s, %d> results;\n"
                 "#pragma unroll\n"
                 "        for (int j = 0; j < %d; j++)\n"
                 "            results.at[j] = ",
-                result, s->lanes, s->lanes);
+                result, s->width, s->width);
     write_call(s, true, to);
-    zt_text_add(to, "        ((pack<%s, %d> *)out)[k] = results;\n    }\n", result, s->lanes);
+    zt_text_add(to, "        ((pack<%s, %d> *)out)[k] = results;\n    }\n", result, s->width);
 }
 
-/* ---- turned ---- */
+/* ---- transposed ---- */
 
-/* What element(...) is called with: line j, column i of the tile. */
+/* The call of element(...) for row j, column i of the tile. */
 static void write_tile_call(const struct zt_kernel_source *s, struct zt_text *to) {
-    for (int k = 0; k < s->chain.inputs; k++)
-        zt_text_add(to, s->input[k].spread == ZT_BROADCAST_ONE ? "%sone%d" : "%stile%d[j].at[i]", k ? ", " : "element(",
-                    k);
+    for (int k = 0; k < s->fused.inputs; k++)
+        zt_text_add(to, s->input[k].broadcast == ZT_BROADCAST_ONE ? "%sone%d" : "%stile%d[j].at[i]",
+                    k ? ", " : "element(", k);
     zt_text_add(to, ");\n");
 }
 
@@ -330,15 +330,15 @@ static void write_tile_places(const struct zt_kernel_tile *t, struct zt_text *to
                 t->columns, t->columns, t->rows, t->rows);
 }
 
-/* Lines of a tile are read at once, and what lies together of it is written so. */
+/* Reads a row of a tile at once and writes contiguous elements at once. */
 static void write_tiles(const struct zt_kernel_source *s, const char *result, struct zt_text *to) {
     const struct zt_kernel_tile *t = &s->tile;
     const int packs = t->whole ? t->rows : t->columns, each = t->whole ? t->columns : t->rows;
     zt_text_add(to, "    for (place k = first; k < (place)p.packs; k += all) {\n");
     write_tile_places(t, to);
-    for (int k = 0; k < s->chain.inputs; k++) {
+    for (int k = 0; k < s->fused.inputs; k++) {
         const char *type = stored[s->input[k].dtype].type;
-        if (s->input[k].spread == ZT_BROADCAST_ALIKE)
+        if (s->input[k].broadcast == ZT_BROADCAST_ALIKE)
             zt_text_add(to,
                         "        pack<%s, %d> tile%d[%d];\n"
                         "#pragma unroll\n"
@@ -363,15 +363,15 @@ static void write_tiles(const struct zt_kernel_source *s, const char *result, st
                 packs, result, each);
 }
 
-/* What no tile takes, element by element of the inputs. */
-static void write_turned(const struct zt_kernel_source *s, const char *result, struct zt_text *to) {
+/* The elements outside all tiles, one by one in the order of the inputs. */
+static void write_transposed(const struct zt_kernel_source *s, const char *result, struct zt_text *to) {
     zt_text_add(to, "    const place rows = (place)p.dim[0], columns = (place)p.dim[1];\n");
     write_tiles(s, result, to);
     zt_text_add(to,
                 "    for (place i = (place)p.packs * %d + first; i < (place)p.count; i += all) {\n"
                 "        const place line = i / columns;\n"
                 "        out[(line / rows * columns + i %% columns) * rows + line %% rows] = ",
-                s->lanes);
+                s->width);
     write_call(s, false, to);
     zt_text_add(to, "    }\n");
 }
@@ -379,9 +379,9 @@ static void write_turned(const struct zt_kernel_source *s, const char *result, s
 /* ---- as the inputs lie ---- */
 
 static void write_along(const struct zt_kernel_source *s, const char *result, struct zt_text *to) {
-    if (s->lanes > 1)
+    if (s->width > 1)
         write_packs(s, result, to);
-    zt_text_add(to, "    for (place i = (place)p.packs * %d + first; i < (place)p.count; i += all) {\n", s->lanes);
+    zt_text_add(to, "    for (place i = (place)p.packs * %d + first; i < (place)p.count; i += all) {\n", s->width);
     write_places(s, to);
     zt_text_add(to, "        out[i] = ");
     write_call(s, false, to);
@@ -389,10 +389,10 @@ static void write_along(const struct zt_kernel_source *s, const char *result, st
 }
 
 void zt_kernel_source_write(const struct zt_kernel_source *s, struct zt_text *to) {
-    const char *result = stored[s->chain.step[s->chain.steps - 1].dtype].type;
+    const char *result = stored[s->fused.step[s->fused.steps - 1].dtype].type;
     zt_text_add(to, "%s%s%s%s", types, conversions, float_functions, integer_functions);
     write_arguments(to);
-    write_element(&s->chain, s->input, to);
+    write_element(&s->fused, s->input, to);
     zt_text_add(
         to,
         "#define RESTRICT%s\n"
@@ -402,6 +402,6 @@ void zt_kernel_source_write(const struct zt_kernel_source *s, struct zt_text *to
         "    const place all = (place)gridDim.x * blockDim.x, first = (place)blockIdx.x * blockDim.x + threadIdx.x;\n",
         s->in_place ? "" : " __restrict__", s->wide ? "int64_t" : "uint32_t");
     write_pointers(s, result, to);
-    (s->tile.rows ? write_turned : write_along)(s, result, to);
+    (s->tile.rows ? write_transposed : write_along)(s, result, to);
     zt_text_add(to, "}\n");
 }

@@ -15,6 +15,7 @@
 #include "ops/loss/class_loss.h"
 #include "ops/loss/kernels.h"
 
+#include "ops/loss/launch_class_loss.h"
 #include "ops/cuda/launch.h"
 #include "ops/loss/loss.h"
 

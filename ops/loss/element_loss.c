@@ -9,6 +9,7 @@
  *
  * PyTorch's formulas and mean. ztrain.NAME(x, target[, weight]) -> scalar; ztrain.NAMEGrad(dloss, x, target[, weight])
  * -> dx. When all weigh nothing, loss and gradient are 0. */
+#include "ops/loss/launch_element_loss.h"
 #include "ops/loss/kernels.h"
 #include "ops/cuda/launch.h"
 #include "ops/loss/loss.h"

@@ -1,10 +1,10 @@
-/* Losses element by element and their gradients (formulas: ops/loss/element_loss.c). Blocks add up their shares in a
- * fixed order, in fp64, and one thread what these have. */
+/* Losses of single elements and their gradients (formulas: ops/loss/element_loss.c). Blocks add up their parts in a
+ * fixed order, in fp64, and one thread adds up the blocks. */
 #include "base/block.cuh"
-#include "ops/cuda/launch.h"
+#include "ops/loss/launch_element_loss.h"
 #include "ops/cuda/types.cuh"
 
-/* The target's element; integers become floats. */
+/* An element of the target; integers become floats. */
 static __device__ float target_at(enum zt_dtype dtype, const void *data, int64_t i) {
     switch (dtype) {
     case ZT_FLOAT:
@@ -61,8 +61,7 @@ static __device__ float row_weight(const struct zt_launch_element_loss &j, int64
     return j.weight ? float_at(j.weight_dtype, j.weight, row) : 1;
 }
 
-/* sums[2 b], sums[2 b + 1]: what block b has of the weighted terms and of the weights. A row without weight may hold
- * anything. */
+/* sums[2 b] and sums[2 b + 1]: the weighted terms and the weights of block b. A row of weight 0 may hold any values. */
 static __global__ void element_loss_kernel(struct zt_launch_element_loss j, bool terms, double *sums) {
     __shared__ double part[BLOCK];
     double value = 0, weight = 0;
@@ -80,7 +79,7 @@ static __global__ void element_loss_kernel(struct zt_launch_element_loss j, bool
     }
 }
 
-/* Behind the blocks' sums: both added up, in their order; the loss. */
+/* Adds up the sums of the blocks in their order and computes the loss. */
 static __global__ void element_finish_kernel(struct zt_launch_element_loss j, int parts, void *loss, double *sums) {
     double value = 0, weight = 0;
     if (threadIdx.x != 0)

@@ -1,8 +1,8 @@
 /* The losses of the config by type, and ztrain.CountCorrect, the count behind the metric accuracy. */
 #include "ops/loss/loss.h"
 
+#include "ops/loss/launch_count_correct.h"
 #include "ops/loss/kernels.h"
-#include "ops/cuda/launch_rows.h"
 #include "ops/kernel/axis_slices.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"

@@ -1,5 +1,9 @@
-/* Losses and their gradients on CUDA: what rows say of their nodes, with the addresses of the call. */
+/* Losses, their gradients and CountCorrect on CUDA: the description of the row together with the addresses of the
+ * call. */
 #include "ops/cuda/describe.h"
+#include "ops/loss/launch_class_loss.h"
+#include "ops/loss/launch_count_correct.h"
+#include "ops/loss/launch_element_loss.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/layout_cuda.h"
 
@@ -21,7 +25,7 @@ static bool class_prepare(struct zt_prepare *q, struct zt_err *err) {
     return true;
 }
 
-/* The logits may have filled rows, and their gradient then has such too. */
+/* The logits may have filled rows; their gradient then has filled rows too. */
 static bool class_train_prepare(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_layout *laid = q->in_layout[1];
     for (int i = 0; i < q->graph->nodes[q->node]->in_count; i++)
@@ -36,7 +40,7 @@ static bool class_train_prepare(struct zt_prepare *q, struct zt_err *err) {
     return true;
 }
 
-/* x at input `first`, behind it target, row weight where the row has one, class weight. */
+/* x is input `first`; target, row weight (of rows that have one) and class weight follow. */
 static struct zt_launch_loss class_job(const struct zt_call *call, int first) {
     struct zt_launch_loss l = *(const struct zt_launch_loss *)call->state;
     l.x = data(call->in, call->in_count, first);
@@ -46,7 +50,7 @@ static struct zt_launch_loss class_job(const struct zt_call *call, int first) {
     return l;
 }
 
-/* The own rows keep the log sum exp, the standard's log p. */
+/* Ops of domain ztrain save log(sum(exp)), those of ONNX log p. */
 static bool class_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_loss l = class_job(call, 0);
     return zt_launched(call,
@@ -114,3 +118,22 @@ const struct zt_kernel zt_kernel_element_loss_cuda = { .prepare = element_prepar
 const struct zt_kernel zt_kernel_element_loss_grad_cuda = { .prepare = element_prepare,
                                                             .run = element_grad_run,
                                                             .release = free };
+
+/* ---- CountCorrect ---- */
+
+static bool count_correct_prepare(struct zt_prepare *q, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_count), err))
+        return false;
+    const struct zt_launch_count *c = q->state;
+    q->workspace_bytes = (size_t)(2 * c->outer * c->inner) * sizeof(int32_t);
+    return true;
+}
+static bool count_correct_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_launch_counts to = { call->workspace, zt_arrived_of(call), call->out[0].data,
+                                         zt_out_cuda(call, 1).data };
+    return zt_launched(call,
+                       zt_launch_count_correct(zt_stream_of(call), call->state, zt_in_cuda(call, 0),
+                                               zt_in_cuda(call, 1), zt_in_cuda(call, 2), &to),
+                       err);
+}
+ZT_KERNEL_CUDA(count_correct)

@@ -1,10 +1,9 @@
-/* Einsum and its gradient on CUDA. Two operands whose labels fall into four groups are a batch of matrix products:
+/* Einsum and its gradient on CUDA. Two operands whose labels form four groups are a batch of matrix products:
  *
  *     y[EACH, ROWS, COLUMNS] = sum over DEPTH of a[EACH, ROWS, DEPTH] b[EACH, DEPTH, COLUMNS]
  *
- * An operand, or the result, in which each group steps as one axis and a matrix has neighbours along one side is taken
- * as it lies; another one is copied into that order first (the result: out of it). Everything else is added up by
- * einsum.cu. */
+ * An operand or the result is used in place where each group has one stride and one side of the matrix is contiguous;
+ * else it is copied to that order first (the result from it). einsum.cu computes everything else. */
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/matmul/einsum.h"
@@ -25,10 +24,10 @@ struct group {
     int64_t dim[ZT_MAX_RANK], step[TENSORS][ZT_MAX_RANK], all; /* all: product of dims */
 };
 
-/* A tensor of the product: what of it lies elsewhere than the caller has it. */
+/* A tensor of the product and its copy. */
 struct side {
     bool copied;
-    struct zt_launch_strided_copy move; /* from the tensor to the copy; of the result the other way */
+    struct zt_launch_strided_copy move; /* tensor to copy; for the result copy to tensor */
     size_t at;                          /* of the copy in the workspace */
 };
 
@@ -50,7 +49,8 @@ static int group_of(const struct zt_contraction *c, int axis) {
     return groups[c->step[A][axis] != 0][c->step[B][axis] != 0][c->step[Y][axis] != 0];
 }
 
-/* Behind those that step further in the tensor that leads: the result, or a where it has none of them. */
+/* Sorts the axes behind those with a larger stride in the leading tensor: the result, or a where the result lacks
+ * them. */
 static void insert(struct group *g, int lead, int64_t dim, const int64_t step[TENSORS]) {
     int at = g->count++;
     for (; at > 0 && g->step[lead][at - 1] < step[lead]; at--) {
@@ -84,7 +84,7 @@ static bool read_groups(const struct zt_contraction *c, struct group *group) {
     return true;
 }
 
-/* The one step of a group in a tensor, -1: it has several. Of nothing to step along it is 0. */
+/* The one stride of a group in a tensor; -1: it has several; 0: the group is empty. */
 static int64_t step_of(const struct group *g, int tensor) {
     int64_t dim[ZT_MAX_RANK], step[ZT_MAX_RANK];
     memcpy(dim, g->dim, sizeof dim);
@@ -93,7 +93,7 @@ static int64_t step_of(const struct group *g, int tensor) {
     return axes == 0 ? 0 : axes == 1 ? step[0] : -1;
 }
 
-/* Whether matrices of `rows` by `columns` can be taken as they lie in the tensor. The result may not be transposed. */
+/* Whether the matrices of `rows` by `columns` can be used in place. The result must not be transposed. */
 static bool lies_so(const struct group *const order[3], int tensor, enum zt_dtype dtype, struct zt_blas_matrix *to) {
     const struct group *each = order[0], *rows = order[1], *columns = order[2];
     const int64_t batch = step_of(each, tensor), row = step_of(rows, tensor), column = step_of(columns, tensor);
@@ -114,7 +114,7 @@ static bool lies_so(const struct group *const order[3], int tensor, enum zt_dtyp
            to->row_step >= to->columns;
 }
 
-/* The tensor's matrices copied one after the other, row by row. */
+/* The matrices of the copy, contiguous and row-major. */
 static void copy_so(const struct group *const order[3], int tensor, enum zt_dtype dtype, struct zt_blas_matrix *to,
                     struct side *side) {
     int64_t dim[ZT_MAX_RANK], own[ZT_MAX_RANK], packed[ZT_MAX_RANK], next = 1;
@@ -139,7 +139,7 @@ static void copy_so(const struct group *const order[3], int tensor, enum zt_dtyp
                                    .batch_step = order[1]->all * order[2]->all };
 }
 
-/* Takes room for a copy; returns what is taken with it. */
+/* Reserves workspace for a copy; returns the matrices of the copy. */
 static size_t place(struct side *side, int64_t elems, size_t elem_bytes, size_t taken) {
     side->at = zt_room_cuda(taken);
     return side->at + (size_t)elems * elem_bytes;
@@ -154,7 +154,7 @@ static void order_of(const struct group *group, int tensor, const struct group *
         to[k] = &group[orders[tensor][k]];
 }
 
-/* A product none of whose tensors has more axes than a move. */
+/* A product whose tensors all have at most as many axes as a strided copy. */
 static bool is_product(const struct zt_contraction *c, struct group *group) {
     bool is = read_groups(c, group);
     for (int t = 0; is && t < TENSORS; t++) {
@@ -179,7 +179,7 @@ static bool prepare_product(struct zt_prepare *q, const struct group *group, str
         bytes = place(&e->side[t], order[0]->all * order[1]->all * order[2]->all, e->elem_bytes, bytes);
     }
     e->blas = zt_blas_create(q->device, &spec, err);
-    e->blas_bytes = zt_room_cuda(bytes); /* where cuBLASLt's own begins */
+    e->blas_bytes = zt_room_cuda(bytes); /* offset of cuBLASLt's workspace */
     q->workspace_bytes = e->blas ? e->blas_bytes + zt_blas_workspace_bytes(e->blas) : 0;
     return e->blas != NULL;
 }
@@ -204,8 +204,8 @@ static int merge_range(const struct zt_contraction *c, int from, int to, int64_t
 
 static void prepare_contraction(const struct zt_contraction *c, struct zt_launch_contraction *to) {
     to->operands = c->operands;
-    to->kept_axes = merge_range(c, 0, c->kept, to->kept_dim, to->kept_step, &to->kept);
-    to->over_axes = merge_range(c, c->kept, c->axes, to->over_dim, to->over_step, &to->over);
+    to->result_axes = merge_range(c, 0, c->kept, to->result_dim, to->result_step, &to->results);
+    to->reduced_axes = merge_range(c, c->kept, c->axes, to->reduced_dim, to->reduced_step, &to->reduced);
 }
 
 /* ---- the kernel ---- */

@@ -1,13 +1,17 @@
-/* LinearGelu and MatMulGeluGrad (fuse_gelu.c), LinearRelu and MatMulReluGrad (fuse_linear_relu.c) on CUDA: a product of
- * cuBLASLt whose epilogue is GELU, ReLU or the gradient of one. Where cuBLASLt has none for the size, the type or the
- * addresses, a product without it and a kernel behind it. So where its ReLU is not ours (relu_probe_cuda.h), and where
- * the row of bits that it would keep has an end that it does not write. */
+/* LinearGelu and MatMulGeluGrad (fuse_gelu.c), LinearRelu and MatMulReluGrad (fuse_linear_relu.c) on CUDA: a product
+ * of cuBLASLt with GELU, ReLU or a gradient of one as its epilogue. A product without epilogue and a kernel behind it
+ * replace it where cuBLASLt has no such epilogue for size, dtype or addresses, where its ReLU differs from ours
+ * (relu_probe_cuda.h), and where it leaves the end of a row of bits unwritten. */
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
+#include "ops/cuda/launch_broadcast.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/matmul/matmul.h"
 #include "ops/elementwise/pointwise_cuda.h"
+#include "ops/matmul/filled_rows_cuda.h"
+#include "ops/matmul/launch_relu_bits.h"
+#include "ops/matmul/matmul.h"
 #include "ops/matmul/relu_probe_cuda.h"
 
 #include <stdlib.h>
@@ -19,7 +23,7 @@ struct linear {
     struct zt_launch_bits bits;      /* of ReLU and its gradient */
     enum zt_blas_then then;
     float alpha;
-    bool bias, other; /* other: cuBLASLt's ReLU is not ours */
+    bool bias, other; /* other: cuBLASLt's ReLU differs from ours */
 };
 
 static void release(void *state) {
@@ -48,9 +52,9 @@ static const char *apart(const struct linear *s) {
 static bool make_gelu(const struct zt_prepare *q, struct linear *s, struct zt_err *err) {
     const struct zt_value *y = zt_out(q->graph, q->node, 0);
     struct zt_kernel_source source = { 0 };
-    if (!zt_describe_to_cuda(q, &source.chain, err))
+    if (!zt_describe_to_cuda(q, &source.fused, err))
         return false;
-    for (int i = 0; i < source.chain.inputs; i++)
+    for (int i = 0; i < source.fused.inputs; i++)
         source.input[i] = (struct zt_kernel_input){ y->dtype, ZT_BROADCAST_ALIKE, false };
     source.in_place = true;
     s->gelu.arguments.count = zt_shape_count(&y->shape);
@@ -112,8 +116,9 @@ static bool prepare(struct zt_prepare *q, enum zt_blas_then then, struct zt_err 
                                  .batch = 1,
                                  .bias = s->bias,
                                  .tf32 = q->device->tf32,
-                                 .then = then };
-    zt_layout_sides(q);
+                                 .then = then,
+                                 .bits_step = ZT_LINEAR_BITS(m.n) };
+    zt_filled_sides(q);
     zt_layout_fill(q->in_layout[0], &spec.a.row_step);
     zt_layout_fill(q->in_layout[1], &spec.b.row_step);
     if (prepare_products(q, s, &spec, err)) {
@@ -154,7 +159,7 @@ static bool run_relu(const struct linear *s, const struct zt_call *call, const s
     return zt_launched(call, code, err);
 }
 
-/* p goes to z where the node gives GELU's z, else to y, over which the kernel then goes. */
+/* p goes to z where GELU's z is an output, else to y, which the kernel then overwrites. */
 static bool run_plain(const struct linear *s, const struct zt_call *call, struct zt_blas_data data,
                       struct zt_err *err) {
     void *y = data.y;

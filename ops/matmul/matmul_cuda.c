@@ -1,18 +1,19 @@
-/* MatMul, BatchMatMul, Gemm, GemmFloat and Linear on CUDA: float and half types through cuBLASLt. Batch axes that step
- * evenly become its strided batch; the others are a loop of calls.
+/* MatMul, BatchMatMul, Gemm, GemmFloat and Linear on CUDA: fp32 and half dtypes by cuBLASLt. Batch axes with one even
+ * stride become its strided batch; the others are a loop of calls.
  *
- * GemmFloat's sums are made by the product's epilogue where cuBLASLt has one for the size, the type and the addresses,
- * else by a kernel of ours behind it.
+ * The epilogue of the product computes GemmFloat's sums where cuBLASLt has one for size, dtype and addresses, else
+ * reduce.cu does behind it.
  *
- * Gemm's c is the product's bias where it is a number a column and counts once, what the product's beta counts where it
- * lies as y does, as Linear's c; else it is spread over y first, times beta, and the product added to it. So is a bias
- * for which cuBLASLt has no epilogue; Linear's c then comes last. */
+ * Gemm's c is the bias of the product where it has a number a column and factor 1, and the beta operand where it has
+ * the shape of y, as Linear's c. Any other c is broadcast to y first, times beta, and the product is added. So is a
+ * bias for which cuBLASLt has no epilogue; Linear's c is then added last. */
 #include "ops/cuda/blas_cuda.h"
+#include "ops/cuda/broadcast_cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/layout_cuda.h"
-#include "ops/reduce/launch_reduce.h"
+#include "ops/matmul/filled_rows_cuda.h"
 #include "ops/matmul/matmul.h"
-#include "ops/cuda/broadcast_cuda.h"
+#include "ops/reduce/launch_reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +24,14 @@ struct product {
     struct zt_launch_reduce sums;     /* where `blas` runs in its place */
     int summed;                       /* the input whose sums are wanted; -1: none */
     size_t elem_bytes, result_bytes;  /* of an element of a and b, of y */
-    struct zt_launch_walk outer;      /* batch axes that are looped over: steps of a and b */
-    int64_t outer_count, result_step; /* calls; elements of y from one to the next */
+    struct zt_launch_walk outer;      /* batch axes of the loop: steps of a and b */
+    int64_t outer_count, result_step; /* calls; elements of y between two calls */
     float alpha, beta;
-    bool bias, spreads, no_bias; /* what input 2 is for; no_bias: for want of an epilogue it is spread */
-    struct zt_launch_walk spread;
-    int summand;                        /* the input that lies as y does and is added; -1: none */
-    struct zt_launch_strided_copy last; /* behind the product where input 2 is spread over y */
+    bool bias, broadcasts,
+        no_bias; /* role of input 2; no_bias: cuBLASLt has no epilogue for the bias, which is broadcast */
+    struct zt_launch_walk broadcast;
+    int summand;                        /* the input of y's layout that is added; -1: none */
+    struct zt_launch_strided_copy last; /* added behind the product where input 2 is broadcast to y */
 };
 
 static void release(void *state) {
@@ -81,19 +83,19 @@ static void say_path(struct zt_prepare *q, const struct product *p) {
     q->path.name = "cuBLASLt";
     if (p->outer_count > 1)
         q->path.note = zt_arena_printf(arena, "%lld calls: batch axes do not step evenly", (long long)p->outer_count);
-    else if (p->spreads)
+    else if (p->broadcasts)
         q->path.note = p->no_bias ? unbiased : "c is spread over y first";
     else if (p->summed >= 0 && !p->summing)
         q->path.note = apart;
 }
 
-/* The matrices of the sums over k of a side, as it lies. */
+/* The sums over k of one side of the product. */
 static struct zt_launch_reduce sums_of(const struct zt_matmul *m, bool second) {
-    struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM, .kept_axes = 1, .over_axes = 1 };
-    r.kept = r.kept_dim[0] = second ? m->n : m->m;
-    r.over = r.over_dim[0] = m->k;
-    r.kept_step[0] = second ? m->b_col : m->a_row;
-    r.over_step[0] = second ? m->b_row : m->a_col;
+    struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM, .result_axes = 1, .reduced_axes = 1 };
+    r.results = r.result_dim[0] = second ? m->n : m->m;
+    r.reduced = r.reduced_dim[0] = m->k;
+    r.result_step[0] = second ? m->b_col : m->a_row;
+    r.reduced_step[0] = second ? m->b_row : m->a_col;
     r.parts = zt_launch_reduce_parts(&r);
     return r;
 }
@@ -105,9 +107,9 @@ static void sort_summands(const struct zt_prepare *q, struct product *p, const s
     p->bias = c && p->beta == 1 && zt_matmul_is_bias(&c->shape, m->n);
     if (c && !p->bias && zt_shape_equal(&c->shape, &m->out))
         p->summand = 2;
-    p->spreads = c && !p->bias && p->summand != 2;
+    p->broadcasts = c && !p->bias && p->summand != 2;
     if (c)
-        p->spread = zt_walk_cuda(&m->out, &m->out, &c->shape);
+        p->broadcast = zt_walk_cuda(&m->out, &m->out, &c->shape);
 }
 
 /* The product that is only stored. */
@@ -120,7 +122,7 @@ static struct zt_blas *create_plain(const struct zt_prepare *q, struct product *
         return blas;
     const int64_t count = zt_shape_count(&m->out), step = 1;
     unbiased_spec.bias = p->bias = false;
-    p->spreads = p->no_bias = true;
+    p->broadcasts = p->no_bias = true;
     p->last = zt_strided_copy_cuda(1, &count, &step, &step);
     return zt_blas_create(q->device, &unbiased_spec, err);
 }
@@ -141,7 +143,7 @@ static bool prepare_products(struct zt_prepare *q, struct product *p, const stru
         if (!p->blas)
             return false;
         q->workspace_bytes = zt_blas_workspace_bytes(p->blas);
-        const size_t partial = p->sums.parts > 1 ? (size_t)(p->sums.kept * p->sums.parts) * sizeof(float) : 0;
+        const size_t partial = p->sums.parts > 1 ? (size_t)(p->sums.results * p->sums.parts) * sizeof(float) : 0;
         q->workspace_bytes = partial > q->workspace_bytes ? partial : q->workspace_bytes;
     }
     if (p->summing && zt_blas_workspace_bytes(p->summing) > q->workspace_bytes)
@@ -185,12 +187,12 @@ static struct product *prepare_as_laid(struct zt_prepare *q, struct zt_err *err)
     return p;
 }
 
-/* What is laid over y first, or added behind the product, finds y plain. */
+/* Where y is written first or added to behind the product, y is plain. */
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
-    zt_layout_sides(q);
-    q->out_layout[0] = zt_layout_logits(q);
+    zt_filled_sides(q);
+    q->out_layout[0] = zt_filled_logits(q);
     struct product *p = prepare_as_laid(q, err);
-    if (p && q->out_layout[0] && (p->spreads || p->summand >= 0)) {
+    if (p && q->out_layout[0] && (p->broadcasts || p->summand >= 0)) {
         release(p);
         q->out_layout[0] = NULL;
         q->workspace_bytes = 0;
@@ -199,7 +201,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!p)
         return false;
     q->state = p;
-    q->can_accumulate = !p->bias && !p->spreads && p->summand < 0;
+    q->can_accumulate = !p->bias && !p->broadcasts && p->summand < 0;
     say_path(q, p);
     return true;
 }
@@ -211,8 +213,8 @@ static bool add_up(const struct product *p, const struct zt_call *call, struct z
         call->path->note = apart;
     struct zt_launch_reduce sums = p->sums;
     sums.arrived = zt_arrived_of(call);
-    const int code = zt_launch_reduce(zt_stream_of(call), call->in[p->summed].dtype, ZT_FLOAT, &sums,
-                                      call->in[p->summed].data, call->out[1].data, call->workspace);
+    const int code = zt_launch_reduce(zt_stream_of(call), &sums, zt_in_cuda(call, p->summed),
+                                      (struct zt_launch_tensor){ ZT_FLOAT, call->out[1].data }, call->workspace);
     return zt_launched(call, code, err);
 }
 
@@ -221,8 +223,8 @@ static bool multiply(const struct product *p, const struct zt_call *call, int64_
     struct zt_blas_data data = { .y = (char *)call->out[0].data + i * p->result_step * (int64_t)p->result_bytes,
                                  .bias = p->bias ? call->in[2].data : NULL,
                                  .alpha = p->alpha,
-                                 .beta = p->spreads || call->accumulate ? 1 : 0 };
-    if (p->summand >= 0 && !p->spreads) {
+                                 .beta = p->broadcasts || call->accumulate ? 1 : 0 };
+    if (p->summand >= 0 && !p->broadcasts) {
         data.c = call->in[p->summand].data;
         data.beta = p->beta;
     }
@@ -245,8 +247,8 @@ static bool multiply(const struct product *p, const struct zt_call *call, int64_
 
 static bool run(const struct zt_call *call, struct zt_err *err) {
     const struct product *p = call->state;
-    if (p->spreads) {
-        int code = zt_launch_broadcast(zt_stream_of(call), call->in[2].dtype, &p->spread, p->beta, call->in[2].data,
+    if (p->broadcasts) {
+        int code = zt_launch_broadcast(zt_stream_of(call), call->in[2].dtype, &p->broadcast, p->beta, call->in[2].data,
                                        call->out[0].data);
         if (!zt_launched(call, code, err))
             return false;
@@ -254,12 +256,12 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     for (int64_t i = 0; i < p->outer_count; i++)
         if (!multiply(p, call, i, err))
             return false;
-    if (!p->spreads || p->summand < 0)
+    if (!p->broadcasts || p->summand < 0)
         return true;
-    const struct zt_view *c = &call->in[p->summand], *y = &call->out[0];
-    return zt_launched(
-        call, zt_launch_strided_copy_sum(zt_stream_of(call), c->dtype, y->dtype, &p->last, c->data, y->data, true),
-        err);
+    return zt_launched(call,
+                       zt_launch_strided_copy_sum(zt_stream_of(call), &p->last, zt_in_cuda(call, p->summand),
+                                                  zt_out_cuda(call, 0), true),
+                       err);
 }
 
 const struct zt_kernel zt_kernel_matmul_cuda = {

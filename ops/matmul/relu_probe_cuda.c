@@ -3,15 +3,15 @@
 #include "device/cuda.h"
 #include "device/device.h"
 #include "ops/cuda/describe.h"
-#include "ops/cuda/launch.h"
+#include "ops/cuda/launch_broadcast.h"
 #include "ops/matmul/matmul.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { COLUMNS = 1024 }; /* of the first row, at most, whose bits are looked at */
+enum { COLUMNS = 1024 }; /* of the first row, whose bits are compared */
 
-/* The inputs are all `in`, the parts of one block of memory. */
+/* All inputs are `in`; the members point into one block of memory. */
 struct probe {
     struct zt_device *device;
     const struct zt_blas *blas;
@@ -28,7 +28,7 @@ static bool has_bits(const struct probe *p) {
     return p->spec->then == ZT_BLAS_RELU_KEEP;
 }
 
-/* The inputs become zeros or NaN, which zero times NaN is. */
+/* Fills the inputs with zeros, or with NaN; zero times NaN is NaN too. */
 static bool fill(const struct probe *p, bool nan, struct zt_err *err) {
     const enum zt_dtype dtype = p->spec->a.dtype;
     const struct zt_launch_walk all = { .rank = 1, .dim = { (int64_t)(p->in_bytes / zt_dtype_bytes(dtype)) } };
@@ -39,7 +39,7 @@ static bool fill(const struct probe *p, bool nan, struct zt_err *err) {
                         "ReLU");
 }
 
-/* Whether the first row is that of ReLU where all numbers are zeros, or all NaN. */
+/* Whether the first row is ReLU of zeros, or of NaN. */
 static bool looks(const struct probe *p, bool nan, struct zt_err *err) {
     const int64_t n = p->spec->y.columns < COLUMNS ? p->spec->y.columns : COLUMNS;
     const enum zt_dtype dtype = p->spec->y.dtype;
@@ -57,7 +57,7 @@ static bool looks(const struct probe *p, bool nan, struct zt_err *err) {
     return same;
 }
 
-/* The same of the product, b `off` bytes behind an aligned address. */
+/* Runs the product with b at `off` bytes behind an aligned address and checks the first row. */
 static bool is_relu_of(const struct probe *p, bool nan, size_t off, struct zt_err *err) {
     const struct zt_blas_data data = { .a = p->in,
                                        .b = p->in + off,

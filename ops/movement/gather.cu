@@ -1,11 +1,10 @@
-/* Gather and scatter. What several sources send to one place is combined there in the order of the sources: they are
- * sorted by their places (sort.cuh), and threads that stand at the first source of a place go on to its last. No
- * atomics. */
-#include "ops/cuda/launch_copy.h"
-#include "ops/cuda/sort.cuh"
+/* Gather and scatter. Sources that go to one place are combined there in their order, without atomics: they are sorted
+ * by place (sort.cuh), and the threads at the first source of a place go on to its last. */
+#include "ops/movement/launch_gather.h"
 #include "ops/cuda/types.cuh"
+#include "ops/movement/sort.cuh"
 
-/* An index as ONNX writes it, 0..size-1; -1 where it is outside. */
+/* An index of ONNX as 0..size-1; -1: it is outside. */
 static __device__ int64_t index_at(enum zt_dtype dtype, const void *index, int64_t i, int64_t size) {
     int64_t value = int_at(dtype, index, i);
     value += value < 0 ? size : 0;
@@ -104,8 +103,8 @@ struct by_tuples {
     }
 };
 
-/* A batch: what lies along the axis. */
-struct by_lines {
+/* A batch is an axis slice. */
+struct by_slices {
     struct zt_launch_elements e;
     const void *index;
     __host__ __device__ int64_t batches() const {
@@ -126,29 +125,28 @@ struct by_lines {
     __host__ __device__ int64_t slice() const {
         return 1;
     }
-    /* Element `at` of a line in a tensor of shape `dim`. */
-    __device__ int64_t place(int64_t line, int64_t at, const int64_t *dim) const {
+    /* Element `at` of a batch in a tensor of shape `dim`. */
+    __device__ int64_t place(int64_t batch, int64_t at, const int64_t *dim) const {
         int64_t place = 0, step = 1;
         for (int k = e.axes - 1; k >= 0; k--) {
-            place += (k == e.axis ? at : line % e.dim[k]) * step;
-            line /= k == e.axis ? 1 : e.dim[k];
+            place += (k == e.axis ? at : batch % e.dim[k]) * step;
+            batch /= k == e.axis ? 1 : e.dim[k];
             step *= dim[k];
         }
         return place;
     }
-    __device__ int64_t key(int64_t line, int64_t k) const {
-        return index_at(e.index_dtype, index, from(line, k), e.data[e.axis]);
+    __device__ int64_t key(int64_t batch, int64_t k) const {
+        return index_at(e.index_dtype, index, from(batch, k), e.data[e.axis]);
     }
-    __device__ int64_t from(int64_t line, int64_t k) const {
-        return place(line, k, e.dim);
+    __device__ int64_t from(int64_t batch, int64_t k) const {
+        return place(batch, k, e.dim);
     }
-    __device__ int64_t to(int64_t line, int64_t key) const {
-        return place(line, key, e.data);
+    __device__ int64_t to(int64_t batch, int64_t key) const {
+        return place(batch, key, e.data);
     }
 };
 
-/* Threads for `slices` of so many elements: a row of a block takes a slice, the grid's second axis cuts it in columns.
- */
+/* Threads for `slices` of `elements` elements: a row of a block takes a slice; the grid's second axis divides it. */
 struct grid {
     dim3 blocks, threads;
 };
@@ -159,6 +157,7 @@ static struct grid grid_for(int64_t slices, int64_t elements) {
     return { dim3(job_blocks((slices + BLOCK / wide - 1) / (BLOCK / wide)), job_blocks((elements + wide - 1) / wide)),
              dim3((unsigned)wide, (unsigned)(BLOCK / wide)) };
 }
+/* Loops as macros, like EACH (block.cuh): their bodies use continue. */
 #define EACH_SLICE(s, slices)                                                                                          \
     for (int64_t s = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; s < (slices); s += (int64_t)gridDim.x * blockDim.y)
 #define EACH_OF_SLICE(i, elements)                                                                                     \
@@ -200,48 +199,48 @@ static __global__ void put_slices_kernel(Sources from, struct order order, enum 
 }
 
 template <class Sources>
-static int put_slices(cudaStream_t stream, enum zt_dtype dtype, const Sources &from, enum zt_combine how, const void *x,
-                      void *y, const struct zt_launch_room &room) {
+static int put_slices(cudaStream_t stream, const Sources &from, enum zt_combine how, struct zt_launch_tensor x, void *y,
+                      const struct zt_launch_room &room) {
     const int64_t slices = from.batches() * from.together(), count = slices * from.slice();
-    const size_t bytes = bytes_of(dtype);
+    const size_t bytes = bytes_of(x.dtype);
     if (count == 0)
         return cudaSuccess;
     const struct grid grid = grid_for(slices, from.slice());
     const struct order order = sort_sources(stream, from, room);
     if (how != ZT_COMBINE_REPLACE)
-        WITH_NUMBER(dtype, count,
+        WITH_NUMBER(x.dtype, count,
                     (put_slices_kernel<Sources, T>
-                     <<<grid.blocks, grid.threads, 0, stream>>>(from, order, how, (const T *)x, (T *)y)));
+                     <<<grid.blocks, grid.threads, 0, stream>>>(from, order, how, (const T *)x.data, (T *)y)));
     WITH_BYTES(bytes, count,
                (put_slices_kernel<Sources, T>
-                <<<grid.blocks, grid.threads, 0, stream>>>(from, order, how, (const T *)x, (T *)y)));
+                <<<grid.blocks, grid.threads, 0, stream>>>(from, order, how, (const T *)x.data, (T *)y)));
 }
 
-int zt_launch_gather_grad(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_gather *g, const void *dy,
+int zt_launch_gather_grad(cudaStream_t stream, const struct zt_launch_gather *g, struct zt_launch_tensor dy,
                           const void *index, void *dx, struct zt_launch_room room) {
     const by_rows from = { *g, index };
-    return put_slices(stream, dtype, from, ZT_COMBINE_ADD, dy, dx, room);
+    return put_slices(stream, from, ZT_COMBINE_ADD, dy, dx, room);
 }
 size_t zt_launch_gather_grad_bytes(const struct zt_launch_gather *g) {
     return order_bytes(by_rows{ *g, NULL });
 }
 
-int zt_launch_put_tuples(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_tuples *t, const void *x,
+int zt_launch_put_tuples(cudaStream_t stream, const struct zt_launch_tuples *t, struct zt_launch_tensor x,
                          const void *index, void *y, struct zt_launch_room room) {
     const by_tuples from = { *t, index };
-    return put_slices(stream, dtype, from, t->how, x, y, room);
+    return put_slices(stream, from, t->how, x, y, room);
 }
 size_t zt_launch_put_tuples_bytes(const struct zt_launch_tuples *t) {
     return order_bytes(by_tuples{ *t, NULL });
 }
 
-int zt_launch_put_elements(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_elements *e, const void *x,
+int zt_launch_put_elements(cudaStream_t stream, const struct zt_launch_elements *e, struct zt_launch_tensor x,
                            const void *index, void *y, struct zt_launch_room room) {
-    const by_lines from = { *e, index };
-    return put_slices(stream, dtype, from, e->how, x, y, room);
+    const by_slices from = { *e, index };
+    return put_slices(stream, from, e->how, x, y, room);
 }
 size_t zt_launch_put_elements_bytes(const struct zt_launch_elements *e) {
-    return order_bytes(by_lines{ *e, NULL });
+    return order_bytes(by_slices{ *e, NULL });
 }
 
 /* ---- slices from their places ---- */
@@ -279,9 +278,9 @@ int zt_launch_gather_tuples(cudaStream_t stream, size_t bytes, const struct zt_l
     return get_slices(stream, bytes, from, x, y);
 }
 
-/* Elements that lie beside each other are of several lines where the axis is not the last: a thread an element. */
+/* A thread an element: where the axis is not the last, neighbouring elements belong to different axis slices. */
 template <class T>
-static __global__ void gather_elements_kernel(by_lines from, int64_t count, const T *__restrict__ x,
+static __global__ void gather_elements_kernel(by_slices from, int64_t count, const T *__restrict__ x,
                                               T *__restrict__ y) {
     const struct zt_launch_elements &e = from.e;
     EACH(i, count) {
@@ -298,7 +297,7 @@ static __global__ void gather_elements_kernel(by_lines from, int64_t count, cons
 
 int zt_launch_gather_elements(cudaStream_t stream, size_t bytes, const struct zt_launch_elements *e, const void *x,
                               const void *index, void *y) {
-    const by_lines from = { *e, index };
+    const by_slices from = { *e, index };
     const int64_t count = from.batches() * from.together();
     WITH_BYTES(bytes, count,
                (gather_elements_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(from, count, (const T *)x, (T *)y)));

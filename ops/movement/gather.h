@@ -2,7 +2,7 @@
 #ifndef ZT_OPS_MOVEMENT_GATHER_H
 #define ZT_OPS_MOVEMENT_GATHER_H
 
-#include "ops/cuda/launch_copy.h"
+#include "ops/movement/launch_gather.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 

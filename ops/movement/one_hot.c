@@ -1,6 +1,6 @@
 /* OneHot and Trilu: patterns of indices. */
+#include "ops/movement/launch_pad.h"
 #include "ops/movement/kernels.h"
-#include "ops/cuda/launch_copy.h"
 #include "ops/kernel/shape.h"
 
 #include "ops/kernel/element_blocks.h"

@@ -1,8 +1,8 @@
 /* Pad. Every output index has one source index per axis (or none: the constant); the gradient adds dy up there. */
 #include "device/threads.h"
 #include "ops/movement/combine.h"
+#include "ops/movement/launch_pad.h"
 #include "ops/movement/kernels.h"
-#include "ops/cuda/launch_copy.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 

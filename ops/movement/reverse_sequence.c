@@ -1,6 +1,6 @@
 /* ReverseSequence: the first sequence_lens[b] steps of each sample b turned round; its own gradient. */
+#include "ops/movement/launch_pad.h"
 #include "ops/movement/kernels.h"
-#include "ops/cuda/launch_copy.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>

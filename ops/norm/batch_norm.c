@@ -12,7 +12,7 @@
 #include "ops/norm/kernels.h"
 
 #include "graph/passes/grad.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/norm/launch_batch_norm.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"

@@ -1,15 +1,16 @@
-/* What the kernels of batch normalisation share: of whole channels (norm.cu), and of rows of channels
- * (batch_norm_rows.cu). */
+/* Shared by the batch normalisation kernels of whole channels (norm.cu) and of rows of channels (batch_norm_rows.cu).
+ */
 #ifndef ZT_OPS_NORM_BATCH_NORM_CUH
 #define ZT_OPS_NORM_BATCH_NORM_CUH
 
-#include "ops/cuda/rows.cuh"
+#include "ops/cuda/tensor.cuh"
+#include "ops/norm/launch_batch_norm.h"
 
 static __device__ inline float running(float old, float batch, float momentum) {
     return old * momentum + batch * (1 - momentum);
 }
 
-/* The running statistics and those of the batch. */
+/* Writes the running statistics and those of the batch. */
 static __device__ inline void put_statistics(const struct zt_launch_batch_norm &n,
                                              const struct zt_launch_batch_norm_tensors &t, int64_t c, float mean,
                                              float var, float inv_std) {
@@ -27,7 +28,7 @@ static __device__ inline float inv_std_of(const struct zt_launch_batch_norm &n,
     return n.fixed ? 1 / sqrtf(kept + n.epsilon) : kept;
 }
 
-/* ReLU, and a gradient behind it; NaN passes. */
+/* ReLU and its gradient; NaN passes. */
 static __device__ inline float relu_of(float x) {
     return x <= 0 ? 0 : x;
 }

@@ -1,12 +1,13 @@
-/* Batch normalization and its gradient on CUDA, over a rank's samples and over those of all ranks. The former in
- * half types by cuDNN (norm_dnn.h) where the statistics are the batch's and it has an engine, else by our own kernels
- * (norm.cu, batch_norm_rows.cu); running statistics are ours, since cuDNN's take the sample's variance where ONNX takes
- * the population's. For all ranks the sums of up to MOST channels go to the host, over the ranks and back, while the
- * stream waits: such a node is never part of a recorded segment (ZT_OP_GROUP). */
+/* Batch normalisation and its gradient on CUDA, over the samples of a rank and of all ranks. Over a rank's, in half
+ * dtypes, cuDNN (norm_dnn.h) computes it where the statistics are the batch's and cuDNN has an engine; our own
+ * kernels (norm.cu, batch_norm_rows.cu) compute everything else. Running statistics are our own: cuDNN's use the
+ * sample variance, ONNX's the population variance. Over all ranks, the sums of up to MOST channels go to the host,
+ * over the ranks and back while the stream waits: such a node is never part of a captured segment (ZT_OP_GROUP). */
 #include "ops/norm/norm_plan_cuda.h"
 
 #include "ops/cuda/describe.h"
 #include "ops/cuda/layout_cuda.h"
+#include "ops/norm/launch_batch_norm.h"
 
 static struct zt_launch_batch_norm_tensors forward_of(const struct zt_call *call) {
     return (struct zt_launch_batch_norm_tensors){ .x = zt_in_cuda(call, 0),
@@ -39,12 +40,12 @@ static struct zt_launch_batch_norm_grad backward_of(const struct zt_call *call) 
 struct batch_norm {
     struct zt_launch_batch_norm own;
     struct zt_norm_plan plan;
-    bool masks; /* dz, which cuDNN's gradient without ReLU is of: an output, or at masked_at in the workspace */
+    bool masks; /* dz, the input of cuDNN's gradient without ReLU: an output, or at masked_at in the workspace */
     size_t masked_at;
 };
 
-/* `ins`, `outs`: which are activations, a bit each; *form: x as it comes. Our own kernels take channels last, and one
- * place a channel, as rows of channels, which many blocks share. */
+/* `ins`, `outs`: bits of the activations. *form: the layout of x. Our own kernels take channels last, and one place a
+ * channel, as rows of channels, which many blocks share. */
 static bool prepare_batch_norm(struct zt_prepare *q, unsigned ins, unsigned outs, struct zt_norm_dnn *form,
                                struct zt_err *err) {
     struct batch_norm *n = zt_calloc(1, sizeof *n);
@@ -110,8 +111,8 @@ const struct zt_kernel zt_kernel_batch_norm_cuda = {
     .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
 };
 
-/* cuDNN's engines with ReLU behind the normalisation do not say that NaN passes (tests/gpu/test_norm_dnn.c asks). Of
- * planes, where a block of our own has whole channels, cuDNN normalises and ReLU is another pass. */
+/* cuDNN does not document that its engines with ReLU pass NaN (tests/gpu/test_norm_dnn.c asks). On planes, where our
+ * own block has whole channels, cuDNN normalises and a second kernel applies ReLU. */
 static bool batch_norm_relu_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_norm_dnn form;
     q->path = zt_path_own("cuDNN's ReLU behind statistics of the batch does not promise to pass NaN");
@@ -177,7 +178,7 @@ const struct zt_kernel zt_kernel_batch_norm_grad_cuda = {
     .prepare = batch_norm_grad_prepare, .layouts = true, .run = batch_norm_grad_run, .release = free
 };
 
-/* Of planes, which cuDNN does not mask itself: the first place is dy's. */
+/* On planes cuDNN does not mask dy; place 0 is that of dy. */
 static void plan_masked(struct zt_prepare *q, struct zt_norm_dnn *form) {
     struct batch_norm *n = q->state;
     const struct zt_value *dy = zt_in(q->graph, q->node, 0);

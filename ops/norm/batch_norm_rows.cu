@@ -1,11 +1,11 @@
-/* Batch normalisation of rows of channels (channels last), with ReLU and what is added before it: statistics in a pass
- * over x, y in another; sums in a pass over dy, x and y, dx in another (formulas in ops/norm/batch_norm.c and
- * ops/norm/fuse_batch_norm_relu.c).
+/* Batch normalisation of rows of channels (channels last), with the sum and the ReLU behind it. One pass over x
+ * computes the statistics, a second one y; one pass over dy, x and y computes the sums of the gradient, a second one
+ * dx (formulas: ops/norm/batch_norm.c, ops/norm/fuse_batch_norm_relu.c).
  *
- * A block takes a tile of channels, 128 bytes of each row, and a part of the rows: thread (c, k) has N channels of rows
- * k, k + ROWS, ... What the blocks of a tile find is joined by the last of them, in the order of the parts, into the
- * numbers of each channel that the second pass computes with. That one goes from the end of each part to its front: the
- * cache still has the rows read last.
+ * A block takes a tile of channels, 128 bytes of each row, and a part of the rows: thread (c, k) has N channels of
+ * rows k, k + ROWS, ... The last block of a tile combines the results of all its blocks, in the order of the parts,
+ * into the numbers of each channel that the second pass uses. The second pass goes through each part backward, since
+ * the cache still holds the rows that the first one read last.
  *
  * Workspace: float found[2][parts][channels], number[4][channels]. */
 #include "ops/norm/batch_norm.cuh"
@@ -14,16 +14,16 @@
 
 enum {
     THREADS = 256,
-    AHEAD = 4,         /* rows of a thread that are read before the first of them is computed with */
+    AHEAD = 4,         /* rows that a thread reads before it computes with the first of them */
     GRAD_AHEAD = 2,    /* of three tensors */
-    MOMENTS_AHEAD = 8, /* of statistics, which join so many at a time */
-    PARTS = 2 * 132,   /* blocks that keep a big GPU busy */
-    WORTH = 128,       /* rows that are worth a block */
+    MOMENTS_AHEAD = 8, /* of statistics, which combine so many at a time */
+    PARTS = 2 * 132,   /* blocks that occupy a large GPU */
+    WORTH = 128,       /* rows that occupy a block */
     TILE = 64,         /* channels of a tile where they have 2 bytes each */
-    LEAST = 32         /* and where they are fewest */
+    LEAST = 32         /* and where an element is largest */
 };
 
-/* N channels of a row in storage type T; one of whatever type the tensor has. */
+/* N channels of a row, of storage type T; and of the tensor's own type. */
 struct some_type {};
 template <class T, int N> struct lanes {
     pack<T, N> raw;
@@ -56,7 +56,7 @@ template <> struct lanes<some_type, 1> {
     }
 };
 
-/* Where a thread of a block of LANES x ROWS is. */
+/* The position of a thread in a block of LANES x ROWS threads. */
 template <int N, int LANES> struct seat {
     enum { ROWS = THREADS / LANES };
     int64_t channel;
@@ -68,7 +68,7 @@ template <int N, int LANES> struct seat {
     }
 };
 
-/* Joins what the rows of threads have of each of N channels in a fixed tree; the first row gets it. */
+/* Combines the values of the rows of threads, N channels each, in a fixed tree. The first row gets the result. */
 template <int N, int LANES, class V, class Join> static __device__ void fold_rows(V *mine, V *part, Join join) {
     const int x = (int)threadIdx.x, y = (int)threadIdx.y;
     for (int half = THREADS / LANES / 2; half > 0; half /= 2) {
@@ -85,8 +85,8 @@ template <int N, int LANES, class V, class Join> static __device__ void fold_row
 
 /* ---- statistics ---- */
 
-/* Mean and sum of squared distances from it of `count` elements; joined as in Chan, Golub, LeVeque, "Updating Formulae
- * and a Pairwise Algorithm for Computing Sample Variances", 1979. */
+/* Mean and sum of squared deviations of `count` elements; combined as in Chan, Golub, LeVeque, "Updating Formulae and
+ * a Pairwise Algorithm for Computing Sample Variances", 1979. */
 struct moments {
     float count, mean, squares;
 };
@@ -97,7 +97,7 @@ static __device__ struct moments join(const struct moments &a, const struct mome
     return { count, a.mean + d * (b.count / count), a.squares + b.squares + d * d * (a.count * (b.count / count)) };
 }
 
-/* The moments of a thread's rows, of what elements have over `shift`: so a large mean eats no digits. */
+/* The moments of a thread's rows relative to `shift`, so that a large mean costs no digits. */
 template <class T, int N, int LANES>
 static __device__ void moments_of(const struct zt_launch_batch_norm &n, const struct zt_launch_tensor &x,
                                   const struct seat<N, LANES> &at, struct moments *m) {
@@ -137,7 +137,7 @@ static __device__ void moments_of(const struct zt_launch_batch_norm &n, const st
         m[k].count = count;
 }
 
-/* number: what is taken off x, the factor, and what is added. */
+/* number: the subtrahend of x, the factor, and the summand. */
 static __device__ void put_numbers(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_tensors &t,
                                    int64_t c, const struct moments &m, float *number) {
     const float shift = get(t.x, c), var = m.squares / (float)n.n, inv_std = 1 / sqrtf(var + n.epsilon);
@@ -228,7 +228,7 @@ static __device__ struct sums add(const struct sums &a, const struct sums &b) {
     return { a.db + b.db, a.dscale + b.dscale };
 }
 
-/* Of a thread's rows; dscale without the factor inv_std. dz is written on the way. */
+/* The sums of a thread's rows; dscale lacks the factor inv_std. Writes dz too. */
 template <class T, int N, int LANES>
 static __device__ void sums_of(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_grad &g,
                                const struct seat<N, LANES> &at, struct sums *s) {
@@ -362,7 +362,7 @@ int64_t zt_launch_batch_norm_parts(const struct zt_launch_batch_norm *n) {
     return parts < 1 ? 1 : parts;
 }
 
-/* Whether the tensors that are there have one type and can be read 16 bytes at a time. */
+/* Whether the present tensors have one dtype and allow loads of 16 bytes. */
 static bool is_packed(const struct zt_launch_batch_norm *n, const struct zt_launch_tensor *list, int count) {
     bool packed = n->channels % (int64_t)(16 / bytes_of(list[0].dtype)) == 0;
     for (int i = 0; i < count; i++)

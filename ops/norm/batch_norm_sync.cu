@@ -1,7 +1,8 @@
-/* Batch normalisation over the batch of all ranks (ops/norm/batch_norm_sync.c): the sums of a rank's own elements, and
- * what is made of the sums over all ranks. A block takes a channel; sums are fp64 in an order that depends on the shape
- * alone, because their squares are taken off each other. */
-#include "ops/cuda/rows.cuh"
+/* Batch normalisation over the batch of all ranks (ops/norm/batch_norm_sync.c): the sums of a rank's own elements,
+ * and the results from the sums over all ranks. A block takes a channel. Sums are in fp64, because their squares are
+ * subtracted from each other. */
+#include "ops/cuda/tensor.cuh"
+#include "ops/norm/launch_batch_norm.h"
 
 enum { CHANNEL = 512 };
 
@@ -17,7 +18,7 @@ static __device__ int64_t element_of(const struct zt_launch_norm_sync &n, int64_
 
 /* ---- sums ---- */
 
-/* How many elements of a channel count, by a block. */
+/* Counts the elements of a channel that count, by a block. */
 static __device__ void count_elements(const struct zt_launch_norm_sync &n, const struct zt_launch_tensor &weights,
                                       double *part, double *elements) {
     double rows = 0;
@@ -91,7 +92,7 @@ int zt_launch_norm_sync_sums(cudaStream_t stream, const struct zt_launch_norm_sy
     return cudaGetLastError();
 }
 
-/* ---- what comes of them ---- */
+/* ---- results of the sums ---- */
 
 static __global__ void apply_kernel(struct zt_launch_norm_sync n, struct zt_launch_norm_sync_tensors t, int64_t first,
                                     int64_t count, const double *sums) {
@@ -108,7 +109,7 @@ static __global__ void apply_kernel(struct zt_launch_norm_sync n, struct zt_laun
             const int64_t at = element_of(n, c, i);
             put(t.forward.y, at, (float)(get(t.forward.x, at) - mean) * scale + b);
         }
-        __syncthreads(); /* running statistics may lie where the old ones do */
+        __syncthreads(); /* the new running statistics may overwrite the old ones */
         if (threadIdx.x == 0) {
             put(t.forward.new_mean, c, (float)(old_mean * n.momentum + mean * (1 - n.momentum)));
             put(t.forward.new_var, c, (float)(old_var * n.momentum + var * (1 - n.momentum)));

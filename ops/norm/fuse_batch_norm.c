@@ -10,9 +10,9 @@
  *                              alone reads
  *
  * On a GPU each such node launches a kernel for a few hundred numbers; ResNet-50 has 53. */
+#include "ops/norm/launch_batch_norm.h"
 #include "graph/passes/fusion/fuse.h"
 #include "ops/norm/kernels.h"
-#include "ops/cuda/launch_rows.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/shape.h"
 

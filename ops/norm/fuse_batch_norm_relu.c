@@ -13,10 +13,10 @@
  *
  * A ReluGrad whose dy an elementwise node makes for it alone is left to that node's chain (fuse_elementwise.c): the sum
  * of a residual's two gradients is masked as it is added up. */
+#include "ops/norm/launch_batch_norm.h"
 #include "graph/passes/fusion/fuse.h"
 #include "ops/elementwise/pointwise.h"
 #include "ops/norm/kernels.h"
-#include "ops/cuda/launch_rows.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/shape.h"
 

@@ -29,17 +29,10 @@ ZT_CPU_KERNEL(zt_norm_grad_cpu)  /* ztrain.NormGrad */
 #define ZT_CUDA_KERNELS_norm(KERNEL)                                                                                   \
     KERNEL(batch_norm)                                                                                                 \
     KERNEL(norm)                                                                                                       \
-    KERNEL(lrn)                                                                                                        \
-    KERNEL(mvn)                                                                                                        \
-    KERNEL(batch_norm_grad)                                                                                            \
-    KERNEL(batch_norm_relu)                                                                                            \
-    KERNEL(batch_norm_relu_grad)                                                                                       \
-    KERNEL(batch_norm_statistics)                                                                                      \
-    KERNEL(batch_norm_sync)                                                                                            \
-    KERNEL(batch_norm_sync_grad)                                                                                       \
-    KERNEL(lrn_grad)                                                                                                   \
-    KERNEL(norm_grad)                                                                                                  \
-    KERNEL(norm_stats)
+    KERNEL(lp)                                                                                                         \
+    KERNEL(lrn) KERNEL(mvn) KERNEL(batch_norm_grad) KERNEL(batch_norm_relu) KERNEL(batch_norm_relu_grad)               \
+        KERNEL(batch_norm_statistics) KERNEL(batch_norm_sync) KERNEL(batch_norm_sync_grad) KERNEL(lrn_grad)            \
+            KERNEL(norm_grad) KERNEL(norm_stats)
 ZT_CUDA_KERNELS_norm(ZT_CUDA_ID)
 
 #endif

@@ -15,7 +15,7 @@
 #include "ops/norm/norm.h"
 #include "ops/norm/kernels.h"
 
-#include "ops/cuda/launch_rows.h"
+#include "ops/norm/launch_norm.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"

@@ -1,14 +1,15 @@
-/* Normalisations and their gradients: formulas in ops/norm/norm.c and ops/norm/batch_norm.c. A block takes a row, a
- * channel, or what shares an entry of scale; sums are fp32 in an order that depends on the shape alone. A large mean
- * eats no digits: means are taken of what elements have over the first of them, variances in a second pass. */
+/* Normalisations and their gradients (formulas: ops/norm/norm.c, ops/norm/batch_norm.c). A block takes a row, a
+ * channel, or the elements of an entry of scale. A large mean costs no digits: means are computed of differences from
+ * the first element, variances in a second pass. */
 #include "ops/norm/batch_norm.cuh"
-#include "ops/cuda/fold.cuh"
+#include "ops/norm/launch_norm.h"
+#include "ops/reduce/fold.cuh"
 
 enum { ROW = 256, CHANNEL = 512 };
 
 /* ---- layer, RMS, instance and group normalisation ---- */
 
-/* Element i of a row: channel by channel, where they lie last place by place. */
+/* The place of element i of a row: channel by channel; with `last` place by place. */
 static __device__ int64_t place_of(const struct zt_launch_norm &n, int64_t row, int64_t i) {
     return n.last ? ((row / n.period * n.run + i / n.per_row) * n.period + row % n.period) * n.per_row + i % n.per_row
                   : row * n.length + i;
@@ -18,13 +19,12 @@ static __device__ int64_t scale_at(const struct zt_launch_norm &n, int64_t row, 
     return row % n.period * n.per_row + (n.last ? i % n.per_row : i / n.run);
 }
 
-static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_tensor x, struct zt_launch_tensor scale,
-                                   struct zt_launch_tensor bias, struct zt_launch_tensor y,
-                                   struct zt_launch_tensor mean_out, struct zt_launch_tensor inv_std_out) {
+static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_norm_tensors t) {
+    const struct zt_launch_tensor x = t.x;
     __shared__ float part[ROW];
     for (int64_t row = blockIdx.x; row < n.rows; row += gridDim.x) {
         const float shift = n.centred && n.length > 0 ? get(x, place_of(n, row, 0)) : 0;
-        float over = 0, squares = 0; /* over: what the mean has more than the shift, which no float of the mean holds */
+        float over = 0, squares = 0; /* over: the mean minus the shift, which is more exact than the mean as a float */
         for (int64_t i = threadIdx.x; n.centred && i < n.length; i += ROW)
             over += get(x, place_of(n, row, i)) - shift;
         over = add_block<ROW>(over, part) / (float)n.length;
@@ -33,22 +33,21 @@ static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_ten
             squares += d * d;
         }
         const float inv_std = 1 / sqrtf(add_block<ROW>(squares, part) / (float)n.length + n.epsilon);
-        for (int64_t i = threadIdx.x; y.data && i < n.length; i += ROW) {
+        for (int64_t i = threadIdx.x; t.y.data && i < n.length; i += ROW) {
             const int64_t at = place_of(n, row, i), of = scale_at(n, row, i);
-            put(y, at, (get(x, at) - shift - over) * inv_std * get(scale, of) + (bias.data ? get(bias, of) : 0));
+            put(t.y, at,
+                (get(x, at) - shift - over) * inv_std * get(t.scale, of) + (t.bias.data ? get(t.bias, of) : 0));
         }
         if (threadIdx.x == 0) {
-            put(mean_out, row, shift + over);
-            put(inv_std_out, row, inv_std);
+            put(t.mean, row, shift + over);
+            put(t.inv_std, row, inv_std);
         }
     }
 }
 
-int zt_launch_norm(cudaStream_t stream, const struct zt_launch_norm *n, struct zt_launch_tensor x,
-                   struct zt_launch_tensor scale, struct zt_launch_tensor bias, struct zt_launch_tensor y,
-                   struct zt_launch_tensor mean, struct zt_launch_tensor inv_std) {
+int zt_launch_norm(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_tensors *t) {
     if (n->rows > 0)
-        norm_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, x, scale, bias, y, mean, inv_std);
+        norm_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, *t);
     return cudaGetLastError();
 }
 
@@ -91,8 +90,8 @@ struct scale_sums {
     }
 };
 
-/* Entries of scale lie side by side, all of them again and again: in rows, or channels last. A block takes ACROSS of
- * them and a part of what there is, thread (c, k) elements k, k + ALONG, ... */
+/* Entries of scale are neighbours in every row, or channels are last. A block takes ACROSS of them and a part of the
+ * elements: thread (c, k) takes elements k, k + ALONG, ... */
 static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g,
                                             struct scale_sums *found) {
     __shared__ struct scale_sums kept[ALONG][ACROSS];
@@ -116,7 +115,7 @@ static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_l
     }
 }
 
-/* An entry of scale has a run of elements in each of its rows: a block takes the entry. */
+/* An entry of scale has consecutive elements in each of its rows: a block takes the entry. */
 static __global__ void scale_runs_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
     __shared__ float part[ROW];
     for (int64_t entry = blockIdx.x; entry < n.period * n.per_row; entry += gridDim.x) {
@@ -145,7 +144,7 @@ int64_t zt_launch_norm_grad_parts(const struct zt_launch_norm *n) {
     const int64_t wide = (n->period * n->per_row + ACROSS - 1) / ACROSS;
     if (!has_columns(n) || wide == 0)
         return 1;
-    int64_t parts = n->rows / n->period * n->run / (32 * ALONG); /* elements that are worth a block */
+    int64_t parts = n->rows / n->period * n->run / (32 * ALONG); /* elements that occupy a block */
     parts = parts < 256 / wide ? parts : 256 / wide;
     return parts < 1 ? 1 : parts;
 }
@@ -176,7 +175,7 @@ static __device__ int64_t element_of(const struct zt_launch_batch_norm &n, int64
     return (i / n.spatial * n.channels + channel) * n.spatial + i % n.spatial;
 }
 
-/* The grid's second axis: the normalisations. */
+/* The grid's second axis counts the normalisations. */
 static __global__ void running_kernel(struct zt_launch_running r) {
     const struct zt_launch_running_norm &n = r.norm[blockIdx.y];
     EACH(c, n.channels) {
@@ -222,7 +221,7 @@ static __global__ void batch_norm_kernel(struct zt_launch_batch_norm n, struct z
     }
 }
 
-/* dy at `at`, masked by y. */
+/* dy at `at`, where the ReLU's y lets it pass. */
 static __device__ float masked(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_grad &g,
                                int64_t at) {
     const float dy = get(g.dy, at);
@@ -284,7 +283,7 @@ int zt_launch_batch_norm_mask(cudaStream_t stream, int64_t count, struct zt_laun
     return cudaGetLastError();
 }
 
-/* ---- either ---- */
+/* ---- launchers of both ---- */
 
 int zt_launch_batch_norm(cudaStream_t stream, const struct zt_launch_batch_norm *n,
                          const struct zt_launch_batch_norm_tensors *t, float *workspace) {

@@ -1,5 +1,6 @@
-/* Layer, RMS, instance and group normalisation with their gradients on CUDA: in half types by cuDNN (norm_dnn.h) where
- * that knows the node and has an engine, else by our own kernels (norm.cu). These also find statistics alone. */
+/* Layer, RMS, instance and group normalisation with their gradients on CUDA: in half dtypes by cuDNN (norm_dnn.h)
+ * where it accepts the node and has an engine, else by our own kernels (norm.cu), which also compute statistics
+ * alone. */
 #include "ops/norm/norm_plan_cuda.h"
 
 #include "ops/cuda/describe.h"
@@ -13,8 +14,8 @@ struct norm {
 
 /* ---- preparing ---- */
 
-/* Input x is normalised. It is taken channels last too where scale has an entry a channel: in instance normalisation,
- * and group normalisation since opset 21. */
+/* x may be channels last where scale has an entry a channel: in instance normalisation, and in group normalisation
+ * since opset 21. */
 static bool prepare(struct zt_prepare *q, int x, unsigned ins, unsigned outs, struct zt_err *err) {
     struct norm *n = zt_calloc(1, sizeof *n);
     if (!zt_describe_to_cuda(q, &n->own, err)) {
@@ -42,7 +43,7 @@ static void plan(struct zt_prepare *q, bool grad, const struct zt_dnn_place *pla
 
 /* ---- forward ---- */
 
-/* cuDNN wants a bias where the mean is taken off, and knows none where it is not. */
+/* cuDNN requires a bias where the mean is subtracted and accepts none elsewhere. */
 static bool norm_prepare(struct zt_prepare *q, struct zt_err *err) {
     static const struct zt_dnn_place places[] = { ZT_DNN_IN(ZT_NORM_X, 0),     ZT_DNN_IN(ZT_NORM_SCALE, 1),
                                                   ZT_DNN_IN(ZT_NORM_BIAS, 2),  ZT_DNN_OUT(ZT_NORM_Y, 0),
@@ -62,11 +63,13 @@ static bool norm_run(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNN_TENSORS] = { [ZT_NORM_EPSILON] = (void *)&n->own.epsilon };
     if (n->plan.dnn)
         return zt_norm_plan_run(call, &n->plan, data, err);
-    return zt_launched(call,
-                       zt_launch_norm(zt_stream_of(call), &n->own, zt_in_cuda(call, 0), zt_in_cuda(call, 1),
-                                      zt_in_cuda(call, 2), zt_out_cuda(call, 0), zt_out_cuda(call, 1),
-                                      zt_out_cuda(call, 2)),
-                       err);
+    const struct zt_launch_norm_tensors t = { .x = zt_in_cuda(call, 0),
+                                              .scale = zt_in_cuda(call, 1),
+                                              .bias = zt_in_cuda(call, 2),
+                                              .y = zt_out_cuda(call, 0),
+                                              .mean = zt_out_cuda(call, 1),
+                                              .inv_std = zt_out_cuda(call, 2) };
+    return zt_launched(call, zt_launch_norm(zt_stream_of(call), &n->own, &t), err);
 }
 const struct zt_kernel zt_kernel_norm_cuda = {
     .prepare = norm_prepare, .layouts = true, .run = norm_run, .release = free
@@ -79,11 +82,10 @@ static bool norm_stats_prepare(struct zt_prepare *q, struct zt_err *err) {
 }
 static bool norm_stats_run(const struct zt_call *call, struct zt_err *err) {
     const struct norm *n = call->state;
-    const struct zt_launch_tensor none = { ZT_FLOAT, NULL };
-    return zt_launched(call,
-                       zt_launch_norm(zt_stream_of(call), &n->own, zt_in_cuda(call, 0), none, none, none,
-                                      zt_out_cuda(call, 0), zt_out_cuda(call, 1)),
-                       err);
+    const struct zt_launch_norm_tensors t = { .x = zt_in_cuda(call, 0),
+                                              .mean = zt_out_cuda(call, 0),
+                                              .inv_std = zt_out_cuda(call, 1) };
+    return zt_launched(call, zt_launch_norm(zt_stream_of(call), &n->own, &t), err);
 }
 const struct zt_kernel zt_kernel_norm_stats_cuda = {
     .prepare = norm_stats_prepare, .layouts = true, .run = norm_stats_run, .release = free

@@ -34,8 +34,8 @@ static struct zt_dnn_tensor statistics(const struct zt_norm_dnn *n) {
     return tensor(ZT_FLOAT, n->norm == ZT_DNN_BATCH_NORM ? 1 : n->samples, of_channels ? n->channels : 1, 1, n->last);
 }
 
-/* What is normalised had ReLU behind it: the gradient is that of DZ, dy times whether ReLU's result is above 0. Where
- * that is NaN it is 0, unless dy is no number either; statistics of a channel with NaN are NaN. */
+/* ReLU follows the normalisation: the gradient is that of DZ, dy where ReLU's result is above 0. Where that is NaN,
+ * DZ is 0 unless dy is NaN; statistics of a channel with NaN are NaN. */
 static void mask_by_relu(const struct zt_norm_dnn *n, struct zt_dnn_graph *to) {
     struct zt_dnn_tensor *t = to->tensor;
     const struct zt_dnn_operation grad = to->operation[0];

@@ -1,10 +1,9 @@
-/* Normalisations and their gradients as graphs for cuDNN. Knows no header of cuDNN: that no GPU is needed to test what
- * is described. */
+/* Normalisations and their gradients as graphs for cuDNN. Includes no header of cuDNN, so that tests need no GPU. */
 #ifndef ZT_OPS_NORM_NORM_DNN_H
 #define ZT_OPS_NORM_NORM_DNN_H
 
 #include "ops/cuda/dnn_cuda.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/norm/launch_norm.h"
 
 /* Tensors of the graphs by number. */
 enum zt_norm_tensor {
@@ -39,12 +38,13 @@ struct zt_norm_dnn {
     enum zt_dtype x, scale; /* and of what is like them; scale may be in fp32 */
 };
 
-/* Layer and RMS normalisation, whose samples are the rows; instance normalisation and group normalisation by one scale
- * a group, whose channels they are. False for groups of several channels, which cuDNN does not know. */
+/* Describes layer and RMS normalisation, whose samples are the rows, and instance and group normalisation with one
+ * scale a group, whose channels are the groups. False for groups of several channels: cuDNN has none. */
 bool zt_norm_dnn_of(const struct zt_launch_norm *n, struct zt_norm_dnn *to);
-/* NULL where it is of something, in a half type, else why cuDNN is not asked. fp32 is left to our own kernels, whose
- * statistics hold for rows far from 0; how cuDNN finds its own is not said. */
+/* NULL where cuDNN is asked, else the reason: empty tensors, and fp32, whose own kernels are exact for rows far from
+ * 0; cuDNN does not document its statistics. */
 const char *zt_norm_dnn_refusal(const struct zt_norm_dnn *n);
+/* Writes the graph to `to`. */
 void zt_norm_dnn(const struct zt_norm_dnn *n, struct zt_dnn_graph *to);
 
 #endif

@@ -33,8 +33,8 @@ void zt_norm_plan(struct zt_prepare *q, struct zt_norm_dnn *n, const struct zt_d
     to->dnn = zt_path_dnn(q, &graph);
     if (!to->dnn)
         return;
-    const struct zt_dnn_tensor *kept = &graph.tensor[ZT_NORM_INV_STD];
-    const size_t bytes = (size_t)(kept->dim[0] * kept->dim[1]) * sizeof(float);
+    const struct zt_dnn_tensor *inv_std = &graph.tensor[ZT_NORM_INV_STD];
+    const size_t bytes = (size_t)(inv_std->dim[0] * inv_std->dim[1]) * sizeof(float);
     size_t at = 0;
     to->places = count;
     memcpy(to->place, places, (size_t)count * sizeof *places);

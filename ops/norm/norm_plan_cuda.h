@@ -1,4 +1,4 @@
-/* Inside the CUDA module: a node's normalisation, or the gradient of one, by cuDNN (norm_dnn.h). */
+/* A node's normalisation, or its gradient, computed by cuDNN (norm_dnn.h). Part of the CUDA module. */
 #ifndef ZT_OPS_NORM_NORM_PLAN_CUDA_H
 #define ZT_OPS_NORM_NORM_PLAN_CUDA_H
 
@@ -15,17 +15,17 @@ struct zt_norm_plan {
     size_t mean_at, inv_std_at, scratch_at; /* workspace [ statistics that no output asks for | copies | cuDNN's ] */
 };
 
-/* Where NormGrad, BatchNormGrad and BatchNormReluGrad have what cuDNN computes with; and whether the node has what that
- * needs, asks for what it gives, and for nothing of the statistics' own gradients. */
+/* Places of the tensors of NormGrad, BatchNormGrad and BatchNormReluGrad; and whether the node has the inputs and
+ * asks for the outputs of cuDNN's operation, and for no gradient of the statistics. */
 extern const struct zt_dnn_place zt_norm_grad_places[ZT_NORM_PLACES];
 #define zt_norm_grad_misfit "the gradients asked for are not those that cuDNN computes together"
 bool zt_norm_grad_fits(const struct zt_prepare *q, bool centred);
 
-/* Fills in the types of *n, those of the values of ZT_NORM_X and ZT_NORM_SCALE, and says the node's path. Sets its
- * workspace if cuDNN has an engine, else leaves that as it is. */
+/* Sets the dtypes of *n from the places of ZT_NORM_X and ZT_NORM_SCALE, and the node's path. Sets its workspace where
+ * cuDNN has an engine. */
 void zt_norm_plan(struct zt_prepare *q, struct zt_norm_dnn *n, const struct zt_dnn_place *places, int count,
                   struct zt_norm_plan *to);
-/* data: of the ZT_DNN_TENSORS, all NULL but the epsilon forward; leaves where everything is. */
+/* data: addresses of ZT_DNN_TENSORS tensors, NULL but the epsilon of a forward pass; filled in here. */
 bool zt_norm_plan_run(const struct zt_call *call, const struct zt_norm_plan *plan, void **data, struct zt_err *err);
 
 #endif

@@ -8,11 +8,10 @@
  * MeanVarianceNormalization, over the M elements that share the axes not in `axes`, d = std + 1e-9, as its body has it:
  *     y = (x - mean) / d
  *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
-#include "ops/softmax/kernels.h"
 #include "ops/norm/norm_slices.h"
 
+#include "ops/norm/launch_norm_slices.h"
 #include "ops/norm/kernels.h"
-#include "ops/cuda/launch_rows.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
@@ -110,18 +109,17 @@ static bool run_lp(const struct zt_call *call, bool grad, struct zt_err *err) {
     return true;
 }
 
-/* A struct zt_launch_rows for other back ends. */
+/* A struct zt_launch_lp for other back ends. */
 static bool lp_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     struct zt_axis_slices lines;
     int p;
     if (!zt_lp_read(g, node, &lines, &p, err))
         return false;
-    *(struct zt_launch_rows *)to =
-        (struct zt_launch_rows){ .rule = g->nodes[node]->domain[0] ? ZT_ROWS_LP_GRAD : ZT_ROWS_LP,
-                                 .power = p,
-                                 .outer = lines.outer,
-                                 .length = lines.length,
-                                 .inner = lines.inner };
+    *(struct zt_launch_lp *)to = (struct zt_launch_lp){ .grad = g->nodes[node]->domain[0] != '\0',
+                                                        .power = p,
+                                                        .outer = lines.outer,
+                                                        .length = lines.length,
+                                                        .inner = lines.inner };
     return true;
 }
 
@@ -312,7 +310,7 @@ const struct zt_op zt_op_lp_normalization = {
     .grad = lp_grad,
     .kernel = { [ZT_REF] = { .run = lp_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(rows, zt_cuda_floats, lp_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(lp, zt_cuda_floats, lp_describe) },
 };
 const struct zt_op zt_op_lp_normalization_grad = {
     .name = "LpNormalizationGrad",
@@ -322,7 +320,7 @@ const struct zt_op zt_op_lp_normalization_grad = {
     .body = zt_lp_normalization_grad_function_body,
     .kernel = { [ZT_REF] = { .run = lp_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
-                [ZT_CUDA] = ZT_CUDA_AS(rows, zt_cuda_floats, lp_describe) },
+                [ZT_CUDA] = ZT_CUDA_AS(lp, zt_cuda_floats, lp_describe) },
 };
 const struct zt_op zt_op_lrn = {
     .name = "LRN",

@@ -1,6 +1,6 @@
-/* LRN and MeanVarianceNormalization with their gradients (formulas: ops/norm/norm_slices.c). fp32, in an order that
- * depends on the shape alone. */
-#include "ops/cuda/rows.cuh"
+/* LRN, MeanVarianceNormalization and LpNormalization with their gradients (formulas: ops/norm/norm_slices.c). */
+#include "ops/norm/launch_norm_slices.h"
+#include "ops/cuda/tensor.cuh"
 
 /* ---- LRN: a thread an element ---- */
 
@@ -64,34 +64,34 @@ int zt_launch_lrn_grad(cudaStream_t stream, const struct zt_launch_lrn *n, struc
 
 enum { GROUP = 256 };
 
-/* The element number i of the group that begins at `start`. */
+/* Element i of the group that starts at `start`. */
 static __device__ int64_t member(const struct zt_launch_mvn &n, int64_t start, int64_t i) {
-    return start + walked(n.over_axes, n.over_dim, n.over_step, i);
+    return start + walked(n.reduced_axes, n.reduced_dim, n.reduced_step, i);
 }
 
-/* What elements have more than the first: their mean, and with it the mean square of what they have beyond that. */
+/* The mean of the differences from the first element, and the variance around it. */
 static __device__ float variance_of(const struct zt_launch_mvn &n, const struct zt_launch_tensor &x, int64_t start,
                                     float shift, float *over, float *part) {
     float sum = 0, squares = 0;
-    for (int64_t i = threadIdx.x; i < n.over; i += GROUP)
+    for (int64_t i = threadIdx.x; i < n.reduced; i += GROUP)
         sum += get(x, member(n, start, i)) - shift;
-    *over = add_block<GROUP>(sum, part) / (float)n.over;
-    for (int64_t i = threadIdx.x; i < n.over; i += GROUP) {
+    *over = add_block<GROUP>(sum, part) / (float)n.reduced;
+    for (int64_t i = threadIdx.x; i < n.reduced; i += GROUP) {
         const float d = get(x, member(n, start, i)) - shift - *over;
         squares += d * d;
     }
-    return add_block<GROUP>(squares, part) / (float)n.over;
+    return add_block<GROUP>(squares, part) / (float)n.reduced;
 }
 
 static __global__ void mvn_kernel(struct zt_launch_mvn n, struct zt_launch_tensor dy, struct zt_launch_tensor x,
                                   struct zt_launch_tensor y) {
     __shared__ float part[GROUP];
-    for (int64_t group = blockIdx.x; group < n.kept; group += gridDim.x) {
-        const int64_t start = walked(n.kept_axes, n.kept_dim, n.kept_step, group);
-        const float shift = get(x, start), m = (float)n.over;
+    for (int64_t group = blockIdx.x; group < n.groups; group += gridDim.x) {
+        const int64_t start = walked(n.group_axes, n.group_dim, n.group_step, group);
+        const float shift = get(x, start), m = (float)n.reduced;
         float over, mean_dy = 0, product = 0;
         const float std = sqrtf(variance_of(n, x, start, shift, &over, part)), d = std + 1e-9f;
-        for (int64_t i = threadIdx.x; dy.data && i < n.over; i += GROUP) {
+        for (int64_t i = threadIdx.x; dy.data && i < n.reduced; i += GROUP) {
             const int64_t at = member(n, start, i);
             const float slope_y = get(dy, at);
             mean_dy += slope_y;
@@ -99,7 +99,7 @@ static __global__ void mvn_kernel(struct zt_launch_mvn n, struct zt_launch_tenso
         }
         mean_dy = dy.data ? add_block<GROUP>(mean_dy, part) / m : 0;
         const float slope = dy.data ? add_block<GROUP>(product, part) / m / (std * d * d) : 0;
-        for (int64_t i = threadIdx.x; i < n.over; i += GROUP) {
+        for (int64_t i = threadIdx.x; i < n.reduced; i += GROUP) {
             const int64_t at = member(n, start, i);
             const float centred = get(x, at) - shift - over;
             put(y, at, dy.data ? (get(dy, at) - mean_dy) / d - centred * slope : centred / d);
@@ -109,7 +109,58 @@ static __global__ void mvn_kernel(struct zt_launch_mvn n, struct zt_launch_tenso
 
 int zt_launch_mvn(cudaStream_t stream, const struct zt_launch_mvn *n, struct zt_launch_tensor dy,
                   struct zt_launch_tensor x, struct zt_launch_tensor y) {
-    if (n->kept > 0 && n->over > 0)
-        mvn_kernel<<<job_blocks(n->kept), GROUP, 0, stream>>>(*n, dy, x, y);
+    if (n->groups > 0 && n->reduced > 0)
+        mvn_kernel<<<job_blocks(n->groups), GROUP, 0, stream>>>(*n, dy, x, y);
+    return cudaGetLastError();
+}
+
+/* ---- LpNormalization: a block a slice ---- */
+
+static __device__ float norm_of(const struct zt_launch_lp &n, const struct zt_launch_tensor &x,
+                                const struct slice &slice, float *part) {
+    float sum = 0;
+    for (int64_t i = threadIdx.x; i < n.length; i += SLICE_THREADS) {
+        const float v = get(x, slice.at(i));
+        sum += n.power == 1 ? fabsf(v) : v * v;
+    }
+    sum = add_block<SLICE_THREADS>(sum, part);
+    return n.power == 1 ? sum : sqrtf(sum);
+}
+
+static __global__ void lp_kernel(struct zt_launch_lp n, struct zt_launch_tensor x, struct zt_launch_tensor y) {
+    __shared__ float part[SLICE_THREADS];
+    for (int64_t row = blockIdx.x; row < n.outer * n.inner; row += gridDim.x) {
+        const struct slice slice = slice_of(n, row);
+        const float norm = norm_of(n, x, slice, part);
+        for (int64_t i = threadIdx.x; i < n.length; i += SLICE_THREADS)
+            put(y, slice.at(i), norm == 0 ? 0 : get(x, slice.at(i)) / norm);
+    }
+}
+
+static __global__ void lp_grad_kernel(struct zt_launch_lp n, struct zt_launch_tensor dy, struct zt_launch_tensor x,
+                                      struct zt_launch_tensor dx) {
+    __shared__ float part[SLICE_THREADS];
+    for (int64_t row = blockIdx.x; row < n.outer * n.inner; row += gridDim.x) {
+        const struct slice slice = slice_of(n, row);
+        const float norm = norm_of(n, x, slice, part);
+        float sum = 0;
+        for (int64_t i = threadIdx.x; i < n.length; i += SLICE_THREADS)
+            sum += norm == 0 ? 0 : get(dy, slice.at(i)) * get(x, slice.at(i)) / norm;
+        sum = add_block<SLICE_THREADS>(sum, part);
+        for (int64_t i = threadIdx.x; i < n.length; i += SLICE_THREADS) {
+            const int64_t at = slice.at(i);
+            const float v = get(x, at), slope = n.power == 1 ? (float)((v > 0) - (v < 0)) : v / norm;
+            put(dx, at, norm == 0 ? 0 : (get(dy, at) - slope * sum) / norm);
+        }
+    }
+}
+
+int zt_launch_lp(cudaStream_t stream, const struct zt_launch_lp *n, struct zt_launch_tensor a,
+                 struct zt_launch_tensor b, struct zt_launch_tensor y) {
+    const int64_t rows = n->length > 0 ? n->outer * n->inner : 0;
+    if (rows > 0 && n->grad)
+        lp_grad_kernel<<<job_blocks(rows), SLICE_THREADS, 0, stream>>>(*n, a, b, y);
+    else if (rows > 0)
+        lp_kernel<<<job_blocks(rows), SLICE_THREADS, 0, stream>>>(*n, a, y);
     return cudaGetLastError();
 }

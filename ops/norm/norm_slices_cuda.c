@@ -1,12 +1,14 @@
-/* LRN and MeanVarianceNormalization with their gradients on CUDA. */
+/* LRN, MeanVarianceNormalization and LpNormalization with their gradients on CUDA. */
 #include "ops/cuda/describe.h"
 #include "ops/cuda/layout_cuda.h"
+#include "ops/cuda/broadcast_cuda.h"
+#include "ops/norm/launch_norm_slices.h"
 #include "ops/norm/norm_slices.h"
 #include "ops/kernel/merge_axes.h"
 
 #include <string.h>
 
-/* The first `inputs` inputs as they come; channels last, a place has nothing between its channels. */
+/* The first `inputs` inputs keep their layout. With channels last the channels of a place are contiguous. */
 static bool prepare_lrn(struct zt_prepare *q, int inputs, struct zt_err *err) {
     if (!zt_describe_cuda(q, sizeof(struct zt_launch_lrn), err))
         return false;
@@ -58,14 +60,14 @@ static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!zt_describe_to_cuda(q, &mvn, err))
         return false;
     struct zt_launch_mvn *n = zt_calloc(1, sizeof *n);
-    n->kept = zt_shape_count(&mvn.kept);
-    n->over = zt_shape_count(&mvn.over);
-    n->kept_axes = merge_side(&mvn.kept, mvn.kept_step, n->kept_dim, n->kept_step);
-    n->over_axes = merge_side(&mvn.over, mvn.over_step, n->over_dim, n->over_step);
+    n->groups = zt_shape_count(&mvn.kept);
+    n->reduced = zt_shape_count(&mvn.over);
+    n->group_axes = merge_side(&mvn.kept, mvn.kept_step, n->group_dim, n->group_step);
+    n->reduced_axes = merge_side(&mvn.over, mvn.over_step, n->reduced_dim, n->reduced_step);
     q->state = n;
     return true;
 }
-/* The gradient has dy in front of x. */
+/* The inputs of the gradient are dy and x. */
 static bool mvn_run(const struct zt_call *call, struct zt_err *err) {
     const bool grad = call->in_count > 1;
     const struct zt_launch_tensor none = { ZT_FLOAT, NULL };
@@ -75,3 +77,12 @@ static bool mvn_run(const struct zt_call *call, struct zt_err *err) {
                        err);
 }
 ZT_KERNEL_CUDA(mvn)
+
+ZT_PREPARE_CUDA(lp, zt_launch_lp)
+static bool lp_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_launched(
+        call,
+        zt_launch_lp(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_in_cuda(call, 1), zt_out_cuda(call, 0)),
+        err);
+}
+ZT_KERNEL_CUDA(lp)

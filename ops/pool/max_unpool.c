@@ -1,5 +1,6 @@
 /* MaxUnpool (opset 9 on): y = zeros but y[index] = x, where indices are flat ones into a tensor of the size the pool
  * had, which lies in the corner of the output where output_shape asks for a larger one. Backwards dx = dy[index]. */
+#include "ops/pool/launch_max_unpool.h"
 #include "ops/pool/kernels.h"
 #include "ops/conv/launch_columns.h"
 #include "ops/kernel/element_blocks.h"

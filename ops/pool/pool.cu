@@ -1,12 +1,12 @@
-/* Pools and their gradients (formulas: ops/pool/pool.c), a thread an element of the result. A gradient gathers from the
+/* Pools and their gradients (formulas: ops/pool/pool.c): a thread an element of the result. A gradient adds up the
  * windows that cover its element, in a fixed order. */
-#include "ops/cuda/launch.h"
+#include "ops/pool/launch_pool.h"
 #include "ops/cuda/types.cuh"
 #include "ops/cuda/window.cuh"
 
 #include <math_constants.h>
 
-/* What a kernel reads: I is 32 bits wide where everything fits. */
+/* Arguments of a kernel. I has 32 bits where every index fits. */
 template <class I> struct pool {
     window<I> w;
     I channels, in, out; /* elements of a plane */
@@ -19,7 +19,7 @@ template <class I> static pool<I> pool_of(const struct zt_launch_pool &p) {
     return { w, (I)p.channels, elems_of(w.in), elems_of(w.out), p.count_include_pad, p.columns, p.position_bytes, p.p };
 }
 
-/* What a mean divides by at result o. */
+/* The divisor of average pooling at result o. */
 template <class I> static __device__ float count_at(const pool<I> &p, const place<I> &o) {
     const window<I> &w = p.w;
     float count = 1;
@@ -31,7 +31,7 @@ template <class I> static __device__ float count_at(const pool<I> &p, const plac
     return count;
 }
 
-/* Element i of tensors whose planes have `elems` elements: which plane, which channel beside it, which element. */
+/* Element i of tensors with `elems` elements a plane: its plane, channel and element. */
 template <class I> struct spot { I plane, channel, element; };
 template <class I> static __device__ spot<I> spot_of(const pool<I> &p, I i, I elems) {
     const I side = i / p.channels;
@@ -40,7 +40,7 @@ template <class I> static __device__ spot<I> spot_of(const pool<I> &p, I i, I el
 
 /* ---- forward ---- */
 
-/* ONNX's Indices: the place of an element in the whole input, its plane counted along rows or along columns. */
+/* ONNX's Indices: the flat index of an element in the whole input, a plane counted by rows or by columns. */
 template <class I> static __device__ int64_t index_of(const pool<I> &p, I plane, I element) {
     const I *in = p.w.in;
     const place<I> at = split(element, in);
@@ -48,7 +48,7 @@ template <class I> static __device__ int64_t index_of(const pool<I> &p, I plane,
     return plane * p.in + place;
 }
 
-/* What a result is; i: its number, channels last as x. */
+/* Computes a result; i: its index, channels last as x. */
 template <class T, class I> struct largest_of {
     pool<I> p;
     const T *x;
@@ -109,14 +109,14 @@ template <class T, class I, class Result> static __global__ void forward_kernel(
     }
 }
 
-/* ---- results in plain order of planes whose channels lie last, and back ---- */
+/* ---- plain results of planes with channels last, and the gradient ---- */
 
-/* A block turns a plane of results, at most so many, of SIDE channels in shared memory. */
-enum { TURNED = 256, SIDE = 32, LINE = SIDE + 1 };
+/* A block transposes a plane of at most TRANSPOSED results and SIDE channels in shared memory. */
+enum { TRANSPOSED = 256, SIDE = 32, PADDED = SIDE + 1 };
 
 bool zt_launch_pool_can_transpose(const struct zt_launch_pool *p) {
     const int64_t results = elems_of(p->window.out);
-    return results > 1 && results <= TURNED;
+    return results > 1 && results <= TRANSPOSED;
 }
 
 /* The channels of a sample that a block takes at a time. */
@@ -130,26 +130,26 @@ static int64_t groups_of(const struct zt_launch_pool &p) {
 }
 
 template <class T, class I, class Result>
-static __global__ void __launch_bounds__(BLOCK) forward_turned_kernel(Result result, int64_t groups, T *y) {
-    __shared__ float part[TURNED * LINE];
+static __global__ void __launch_bounds__(BLOCK) forward_plain_kernel(Result result, int64_t groups, T *y) {
+    __shared__ float part[TRANSPOSED * PADDED];
     const pool<I> &p = result.p;
     for (int64_t b = blockIdx.x; b < groups; b += gridDim.x) {
         const group<I> g = group_of(p, (I)b);
         for (I e = threadIdx.x; e < p.out * SIDE; e += BLOCK) {
             const I c = e % SIDE, o = e / SIDE;
             if (c < g.channels)
-                part[o * LINE + c] =
+                part[o * PADDED + c] =
                     result({ g.plane, g.first + c, o }, (g.plane * p.out + o) * p.channels + g.first + c);
         }
         __syncthreads();
         T *plane = y + (g.plane * p.channels + g.first) * p.out;
         for (I e = threadIdx.x; e < p.out * g.channels; e += BLOCK)
-            plane[e] = from_float<T>(part[e % p.out * LINE + e / p.out]);
+            plane[e] = from_float<T>(part[e % p.out * PADDED + e / p.out]);
         __syncthreads();
     }
 }
 
-/* 32 bits hold every element's number and every place along an axis, in the padding too. */
+/* Whether 32 bits hold every index, and every place along an axis with its padding. */
 static bool is_narrow(const struct zt_launch_pool &p) {
     const struct zt_launch_window &w = p.window;
     const int64_t most = INT32_MAX / 4, planes = p.planes * p.channels;
@@ -160,7 +160,7 @@ static bool is_narrow(const struct zt_launch_pool &p) {
     return narrow;
 }
 
-/* Runs `call` with T the storage type and I the integers. */
+/* Runs `call` with T the storage type and I the integer type. A macro for the reason of WITH_TYPE (types.cuh). */
 #define WITH_POOL(p, count, call)                                                                                      \
     do {                                                                                                               \
         if (is_narrow(p)) {                                                                                            \
@@ -176,12 +176,12 @@ static int64_t results_of(const struct zt_launch_pool &p) {
     return p.planes * p.channels * elems_of(p.window.out);
 }
 
-/* The results of `of`, one of the three. */
+/* Launches largest_of, mean_of or norm_of. */
 template <class T, class I, class Result>
 static void launch_forward(cudaStream_t stream, const struct zt_launch_pool &p, const Result &of, void *y) {
     const int64_t count = results_of(p), groups = groups_of(p);
     if (p.plain_result)
-        forward_turned_kernel<T, I, Result><<<job_blocks(groups), BLOCK, 0, stream>>>(of, groups, (T *)y);
+        forward_plain_kernel<T, I, Result><<<job_blocks(groups), BLOCK, 0, stream>>>(of, groups, (T *)y);
     else
         forward_kernel<T, I, Result><<<blocks_for(count), BLOCK, 0, stream>>>(of, count, (T *)y);
 }
@@ -203,9 +203,9 @@ int zt_launch_pool_norm(cudaStream_t stream, const struct zt_launch_pool *p, con
 
 /* ---- backward ---- */
 
-/* dy of a result, 0 where y is not above 0: `at` its number channels last, `o` its place in the plane. */
+/* dy of a result, 0 where the ReLU's y is not above 0. `at`: its index, channels last; `o`: its place in the plane. */
 template <class T, class I> struct in_memory {
-    const T *dy, *y; /* y NULL: dy flows everywhere */
+    const T *dy, *y; /* y NULL: there is no ReLU */
     __device__ float operator()(I at, I o) const {
         (void)o;
         return y && to_float(y[at]) <= 0 ? 0 : to_float(dy[at]);
@@ -215,11 +215,11 @@ template <class I> struct in_block { /* of one channel */
     const float *part;
     __device__ float operator()(I at, I o) const {
         (void)at;
-        return part[o * LINE];
+        return part[o * PADDED];
     }
 };
 
-/* What an element of dx is. */
+/* Computes an element of dx. */
 template <class I> struct max_grad {
     pool<I> p;
     const void *positions;
@@ -255,23 +255,23 @@ static __global__ void grad_kernel(Grad grad, int64_t count, in_memory<T, I> flo
     }
 }
 
-/* Calls visit(its number in memory, its place in the block) for the results of a group, as they lie: plain or channels
+/* Calls visit(index in memory, place in the block) for the results of a group in memory order: plain or channels
  * last. */
 template <class I, class Visit>
 static __device__ void each_of(const pool<I> &p, const group<I> &g, bool plain, Visit visit) {
     for (I e = threadIdx.x; e < p.out * (plain ? g.channels : (I)SIDE); e += BLOCK) {
         const I c = plain ? e / p.out : e % SIDE, o = plain ? e % p.out : e / SIDE;
         if (plain)
-            visit((g.plane * p.channels + g.first) * p.out + e, o * LINE + c);
+            visit((g.plane * p.channels + g.first) * p.out + e, o * PADDED + c);
         else if (c < g.channels)
-            visit((g.plane * p.out + o) * p.channels + g.first + c, o * LINE + c);
+            visit((g.plane * p.out + o) * p.channels + g.first + c, o * PADDED + c);
     }
 }
 
 template <class T, class I, class Grad>
 static __global__ void __launch_bounds__(BLOCK)
     grad_turned_kernel(Grad grad, int64_t groups, in_memory<T, I> flow, bool plain_dy, bool plain_y, T *dx) {
-    __shared__ float part[TURNED * LINE];
+    __shared__ float part[TRANSPOSED * PADDED];
     const pool<I> &p = grad.p;
     for (int64_t b = blockIdx.x; b < groups; b += gridDim.x) {
         const group<I> g = group_of(p, (I)b);

@@ -1,15 +1,16 @@
-/* Pools and their gradients on CUDA, plain or channels last as their tensors come.
+/* Pools and their gradients on CUDA, plain or channels last as their tensors arrive.
  *
- * Means both ways, and maxima that nobody asks the place of, are cuDNN's (pool_dnn.h) where it has an engine and both
- * tensors lie at multiples of 16: in fp32 its engines backward use tensor cores, and are taken where that may be
- * rounded to TF32. The rest is left to our own kernels, and with it the maxima that are trained: of equal ones the
- * first has the gradient, as on every back end, and a ReLU's gradient is taken in. */
+ * cuDNN (pool_dnn.h) runs average pooling, its gradient, and max pooling without positions, where it has an engine
+ * and both tensors are aligned to 16 bytes. In fp32 cuDNN's gradient engines use tensor cores and are taken where
+ * fp32 may be rounded to TF32. Our own kernels run everything else, max pooling in training among it: of equal
+ * elements the first receives the gradient, as on every back end, and the gradient of a ReLU is part of the kernel. */
 #include "device/cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/dnn_places_cuda.h"
 #include "ops/cuda/layout_cuda.h"
-#include "ops/pool/pool_dnn.h"
 #include "ops/cuda/window_cuda.h"
+#include "ops/pool/launch_pool.h"
+#include "ops/pool/pool_dnn.h"
 
 #include <stdlib.h>
 
@@ -22,14 +23,14 @@ struct pool {
 
 typedef bool read_pool(const struct zt_graph *g, int node, struct zt_pool *to, struct zt_err *err);
 
-/* Whether the side with the windows, x or dx, lies channels last; positions and places lie so too. */
+/* Whether x or dx is channels last. Positions and indices have the same layout. */
 static bool lies_last(struct zt_prepare *p, bool grad) {
     return p->settled ? zt_layout_is_last(grad ? p->out_layout[0] : p->in_layout[0]) : zt_layout_alike(p, ~0U, ~0U);
 }
 
-/* With channels last on that side the other one may be plain. So it may for the gradient of a sum, which knows nothing
- * but dy, where dy is plain: then dx may be last. */
-static void turn(struct zt_prepare *p, struct zt_launch_pool *own, bool grad, bool last) {
+/* Where x or dx is channels last, y or dy may be plain. The gradient of a sum, which reads dy alone, may also read a
+ * plain dy and write dx channels last. */
+static void transpose(struct zt_prepare *p, struct zt_launch_pool *own, bool grad, bool last) {
     const int inputs = p->graph->nodes[p->node]->in_count;
     if (!zt_launch_pool_can_transpose(own))
         return;
@@ -61,7 +62,7 @@ static bool prepare(struct zt_prepare *p, read_pool *read, struct zt_pool *pool,
                                        .columns = zt_attr_int(n, "storage_order", 0) != 0,
                                        .position_bytes = (int)zt_dtype_bytes(position),
                                        .p = (float)zt_attr_int(n, "p", 2) };
-    turn(p, &to->own, grad, last);
+    transpose(p, &to->own, grad, last);
     p->state = to;
     return true;
 }

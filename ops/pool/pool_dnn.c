@@ -2,7 +2,7 @@
 
 #include "ops/cuda/window_dnn.h"
 
-/* Of every window at least one element is in x, and none further behind it than `behind`. */
+/* Whether every window covers an element of x, and none reaches more than `behind` elements behind x. */
 static bool is_covered(const struct zt_window *w, int a, int64_t behind) {
     const int64_t last = (w->out[a] - 1) * w->stride[a] - w->pad[a];
     return w->in[a] > 0 && w->out[a] > 0 && w->dilation[a] == 1 && w->pad[a] < w->kernel[a] && last < w->in[a] &&

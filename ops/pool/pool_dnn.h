@@ -1,24 +1,24 @@
-/* A pool, or the gradient of one, as a graph for cuDNN. Knows no header of cuDNN: that no GPU is needed to test what is
- * described. */
+/* A pool, or its gradient, as a graph for cuDNN. Includes no header of cuDNN, so that tests need no GPU. */
 #ifndef ZT_OPS_POOL_POOL_DNN_H
 #define ZT_OPS_POOL_POOL_DNN_H
 
 #include "ops/cuda/dnn_cuda.h"
 #include "ops/pool/pool.h"
 
-/* Tensors of the graph by number; of the gradient dx and dy. */
+/* Numbers of the tensors of the graph; of a gradient dx and dy. */
 enum { ZT_POOL_X, ZT_POOL_Y, ZT_POOL_TENSORS };
 
-/* Planes [n, c]; plain, or channels last. A largest element has no gradient here. */
+/* Pools of planes [n, c], plain or channels last. Max pooling (largest) has no gradient here. */
 struct zt_pool_dnn {
     bool largest, grad, last;
     enum zt_dtype dtype;
     int64_t n, c;
 };
 
-/* NULL where cuDNN can be asked for it, else why not: a window of up to three axes without dilation, every one of which
- * covers some of x, of something; a mean that counts padding counts nothing else behind x. */
+/* NULL where cuDNN can be asked, else the reason. It needs non-empty tensors and a window of up to three axes without
+ * dilation that always covers an element of x; an average that counts padding must count nothing else behind x. */
 const char *zt_pool_dnn_refusal(const struct zt_pool *pool, const struct zt_pool_dnn *form);
+/* Writes the graph to `to`. */
 void zt_pool_dnn(const struct zt_pool *pool, const struct zt_pool_dnn *form, struct zt_dnn_graph *to);
 
 #endif

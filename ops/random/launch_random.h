@@ -1,10 +1,10 @@
-/* Launchers of the operators that draw (ops/random/random.c), with the numbers of ops/random/random.h: what random.cu
- * gives random_cuda.c. As launch_rows.h says. */
+/* Launchers of random.cu: ops that draw random numbers (ops/random/random.c), with the generator of
+ * ops/random/random.h. Conventions: ops/cuda/launch.h. */
 #ifndef ZT_OPS_RANDOM_LAUNCH_RANDOM_H
 #define ZT_OPS_RANDOM_LAUNCH_RANDOM_H
 
 #include "base/rng.h"
-#include "ops/cuda/launch_rows.h"
+#include "ops/cuda/launch.h"
 
 #ifdef __cplusplus
 extern "C" {

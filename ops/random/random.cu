@@ -1,7 +1,7 @@
-/* Operators that draw (ops/random/random.c, ops/random/dropout.c). A thread takes the four numbers of a block of the
- * generator, so that element i of a row has the number it has on the host. */
+/* Ops that draw random numbers (ops/random/random.c, ops/random/dropout.c). A thread takes the four numbers of one
+ * counter of the generator, so that element i of a row has the number it has on the host. */
 #include "ops/random/launch_random.h"
-#include "ops/cuda/rows.cuh"
+#include "ops/cuda/tensor.cuh"
 
 #include "base/rng.h"
 
@@ -98,7 +98,7 @@ int zt_launch_dropout(cudaStream_t stream, const struct zt_launch_dropout *d, st
 
 /* ---- classes ---- */
 
-/* exp(x - max) of a row added up in the order of the classes: a block takes a row, a thread a stretch of it. */
+/* Running sum of exp(x - max) of a row in the order of the classes: a block takes a row, a thread a stretch of it. */
 static __global__ void cumulate_row_kernel(struct zt_launch_multinomial m, struct zt_launch_tensor x,
                                            double *cumulated) {
     __shared__ double part[BLOCK];
@@ -121,7 +121,7 @@ static __global__ void cumulate_row_kernel(struct zt_launch_multinomial m, struc
     }
 }
 
-/* The first class whose sum is above `level`, the last one where rounding leaves it above all. */
+/* The first class whose running sum exceeds `level`; the last class where rounding leaves none. */
 static __device__ int64_t class_at(const double *sums, int64_t classes, double level) {
     int64_t low = 0, high = classes - 1;
     while (low < high) {

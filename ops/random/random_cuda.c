@@ -1,4 +1,4 @@
-/* Operators that draw on CUDA. */
+/* Ops that draw random numbers on CUDA. */
 #include "ops/cuda/describe.h"
 #include "ops/random/launch_random.h"
 #include "ops/random/random.h"

@@ -1,7 +1,7 @@
-/* What happens between the matrix products of RNN, LSTM and GRU (formulas: ops/recurrent/rnn.c, lstm.c, gru.c), a
- * thread for a hidden unit of a row. Vectors of all steps lie in X's order of steps and rows; rows that do not run at a
- * time keep their state and get zeros. fp32. */
-#include "ops/cuda/launch.h"
+/* The work between the matrix products of RNN, LSTM and GRU (formulas: ops/recurrent/rnn.c, lstm.c, gru.c): a thread
+ * takes a hidden unit of a row. Vectors of all steps have the order of X. A row whose sequence has ended keeps its
+ * state and gets zeros. fp32. */
+#include "ops/recurrent/launch_recurrent.h"
 #include "ops/cuda/types.cuh"
 
 #include <math_constants.h>
@@ -31,7 +31,7 @@ static __device__ float slope(int kind, float y) {
     }
 }
 
-/* A gate: its argument is cut at -clip and clip, and nothing flows back through a cut one. */
+/* A gate: its argument is clipped at -clip and clip; a clipped argument has no gradient. */
 static __device__ float gate(const struct zt_launch_direction &t, int which, float x) {
     return function(t.function[which], fabsf(x) > t.clip ? copysignf(t.clip, x) : x);
 }
@@ -65,7 +65,7 @@ static __device__ struct unit unit_of(const struct zt_launch_direction &t, int64
     return u;
 }
 
-/* The time of the step before `time` in the order of the turn; -1: it is the row's first. */
+/* The time of the step before `time` in the direction; -1: `time` is the row's first step. */
 static __device__ int64_t time_before(const struct zt_launch_direction &t, int64_t time, int64_t row) {
     int64_t last = (t.lengths && t.lengths[row] < t.steps ? t.lengths[row] : t.steps) - 1;
     if (!t.back_in_time)
@@ -77,12 +77,12 @@ static __device__ float *gates_of(const struct zt_launch_direction &t, float *of
     return of + u.place * t.gates * t.hidden + u.i;
 }
 
-/* Zeros for a row that is over: its gates, what is kept, and Y. */
+/* Zeros for a row whose sequence has ended: its gates, saved values and Y. */
 static __device__ void rest(const struct zt_launch_direction &t, const struct unit &u) {
     for (int g = 0; g < t.gates; g++)
         gates_of(t, t.gate, u)[g * t.hidden] = 0;
-    if (t.kept)
-        t.kept[u.place * t.hidden + u.i] = 0;
+    if (t.saved)
+        t.saved[u.place * t.hidden + u.i] = 0;
     if (t.y)
         t.y[t.time * t.y_step + u.row * t.y_row + u.i] = 0;
 }
@@ -117,8 +117,8 @@ static __device__ void lstm(const struct zt_launch_direction &t, const struct un
     a[F * h] = forget;
     a[G * h] = g;
     t.c[u.state] = c;
-    if (t.kept)
-        t.kept[u.place * h + u.i] = c;
+    if (t.saved)
+        t.saved[u.place * h + u.i] = c;
     set_state(t, u, out * function(t.function[2], c));
 }
 
@@ -137,13 +137,13 @@ static __device__ void gru_open(const struct zt_launch_direction &t, const struc
 static __device__ void gru_linear(const struct zt_launch_direction &t, const struct unit &u) {
     float *a = gates_of(t, t.gate, u), kept = t.product[u.state] + (t.bias ? t.bias[u.i] : 0);
     gru_open(t, u);
-    t.kept[u.place * t.hidden + u.i] = kept;
+    t.saved[u.place * t.hidden + u.i] = kept;
     a[N * t.hidden] += a[R * t.hidden] * kept;
     gru_close(t, u);
 }
 static __device__ void gru_reset(const struct zt_launch_direction &t, const struct unit &u) {
     gru_open(t, u);
-    t.kept[u.place * t.hidden + u.i] = gates_of(t, t.gate, u)[R * t.hidden] * t.h[u.state];
+    t.saved[u.place * t.hidden + u.i] = gates_of(t, t.gate, u)[R * t.hidden] * t.h[u.state];
 }
 
 static __global__ void forward_kernel(struct zt_launch_direction t, enum zt_launch_cell cell) {
@@ -164,8 +164,8 @@ static __global__ void forward_kernel(struct zt_launch_direction t, enum zt_laun
     }
 }
 
-/* ---- backward: da from the gates' values; dh and dc, in h and c, from after the step to before it, where the matrix
- * product is still to be added ---- */
+/* ---- backward: da from the gates' values. h and c hold dh and dc: from after the step to before it, without the
+ * matrix product, which is added later ---- */
 
 /* dh, with the gradient of Y added. */
 static __device__ float dh_of(const struct zt_launch_direction &t, const struct unit &u) {
@@ -175,7 +175,7 @@ static __device__ float dh_of(const struct zt_launch_direction &t, const struct 
 static __device__ float c_before(const struct zt_launch_direction &t, int64_t time, int64_t row, int64_t i) {
     int64_t before = time_before(t, time, row);
     if (before >= 0)
-        return t.kept[place_of(t, before, row) * t.hidden + i];
+        return t.saved[place_of(t, before, row) * t.hidden + i];
     return t.start_c ? t.start_c[row * t.h_row + i] : 0;
 }
 
@@ -189,7 +189,7 @@ static __device__ void lstm_back(const struct zt_launch_direction &t, const stru
     const float *a = gates_of(t, t.gate, u), *p = t.peephole ? t.peephole + u.i : NULL;
     float *d = gates_of(t, t.da, u), dh = dh_of(t, u), before = c_before(t, t.time, u.row, u.i);
     float in = a[I * h], out = a[O * h], forget = a[F * h], g = a[G * h];
-    float k = function(t.function[2], t.kept[u.place * h + u.i]);
+    float k = function(t.function[2], t.saved[u.place * h + u.i]);
     float d_out = dh * k * gate_slope(t, 0, out);
     float dc = t.c[u.state] + dh * out * slope(t.function[2], k) + (p ? p[h] * d_out : 0);
     float d_in = dc * (t.on ? g - before : g) * gate_slope(t, 0, in);
@@ -212,7 +212,7 @@ static __device__ void gru_back(const struct zt_launch_direction &t, const struc
     t.h[u.state] = dh * z;
     if (!t.on)
         return;
-    d[R * h] = dg * t.kept[at] * gate_slope(t, 0, reset);
+    d[R * h] = dg * t.saved[at] * gate_slope(t, 0, reset);
     t.u[at] = dg * reset;
 }
 
@@ -253,7 +253,7 @@ int zt_launch_direction_step_back(cudaStream_t stream, const struct zt_launch_di
 
 /* ---- around the steps ---- */
 
-/* A row without steps ends in 0, and nothing flows into its last state. */
+/* The last state of a row without steps is 0 and has no gradient. */
 static __global__ void load_state_kernel(struct zt_launch_direction t, const float *from, bool last, float *to) {
     EACH(at, t.rows * t.hidden) {
         int64_t row = at / t.hidden;
@@ -266,14 +266,14 @@ static __global__ void store_state_kernel(struct zt_launch_direction t, const fl
         to[row * t.h_row + at % t.hidden] = last && !runs(t, 0, row) ? 0 : from[at];
     }
 }
-/* to = first + second, but for the last `apart` numbers of the second; zeros without them. */
+/* to = first + second, without the last `apart` numbers of second; zeros where both are absent. */
 static __global__ void sum_bias_kernel(const float *both, int64_t count, int64_t summed, float *to) {
     EACH(i, count) {
         to[i] = !both ? 0 : i < summed ? both[i] + both[count + i] : both[i];
     }
 }
 
-/* h before every step, and X, with zeros for rows that are over. */
+/* h before every step; and X, with zeros for rows whose sequence has ended. */
 static __global__ void before_kernel(struct zt_launch_direction t, const float *y, const float *start) {
     EACH(at, t.rows * t.steps * t.hidden) {
         int64_t i = at % t.hidden, row = at / t.hidden % t.rows, time = at / t.hidden / t.rows;
@@ -290,7 +290,7 @@ static __global__ void masked_kernel(struct zt_launch_direction t, int64_t input
     }
 }
 
-/* P_i and P_f meet c before the step, P_o c after it; a thread a number. */
+/* P_i and P_f multiply c before the step, P_o c after it. A thread a number. */
 static __global__ void peephole_grad_kernel(struct zt_launch_direction t, float *to) {
     EACH(at, 3 * t.hidden) {
         int64_t i = at % t.hidden, which = at / t.hidden;
@@ -300,7 +300,7 @@ static __global__ void peephole_grad_kernel(struct zt_launch_direction t, float 
                 int64_t place = place_of(t, time, row);
                 if (!runs(t, time, row))
                     continue;
-                float c = which == 1 ? t.kept[place * t.hidden + i] : c_before(t, time, row, i);
+                float c = which == 1 ? t.saved[place * t.hidden + i] : c_before(t, time, row, i);
                 sum += t.da[place * t.gates * t.hidden + at] * c;
             }
         to[at] = sum;

@@ -1,8 +1,8 @@
 /* ArgMax, ArgMin: the index of the first (select_last_index: last) extreme element along an axis. A NaN wins. */
 #include "device/threads.h"
 #include "ops/kernel/element_blocks.h"
+#include "ops/reduce/launch_axis_slices.h"
 #include "ops/reduce/kernels.h"
-#include "ops/cuda/launch_rows.h"
 #include "ops/kernel/shape.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* CumSum and CumProd along an axis given by an input; exclusive: without the element itself, reverse: from the end. */
 #include "device/threads.h"
 #include "ops/kernel/element_blocks.h"
+#include "ops/reduce/launch_axis_slices.h"
 #include "ops/reduce/kernels.h"
-#include "ops/cuda/launch_rows.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>

@@ -1,14 +1,12 @@
-/* Launcher of the folds over axes: what reduce.cu gives reduce_cuda.c. As launch.h says. */
+/* Launchers of reduce.cu: reductions over any axes. Conventions: ops/cuda/launch.h. */
 #ifndef ZT_OPS_REDUCE_LAUNCH_REDUCE_H
 #define ZT_OPS_REDUCE_LAUNCH_REDUCE_H
 
-#include "graph/ir/dtype.h"
+#include "ops/cuda/launch.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-struct CUstream_st;
 
 enum zt_launch_fold {
     ZT_FOLD_SUM,
@@ -23,19 +21,28 @@ enum zt_launch_fold {
     ZT_FOLD_MIN
 };
 
-/* y[i] = fold of x over the `over` elements that belong to result i; both sides are walked by steps in x. */
+/* y[i] = reduction of the elements of x that belong to result i. Result axes and reduced axes have strides in x, in
+ * elements. Several blocks may share a result: each reduces one of its `parts`. */
 struct zt_launch_reduce {
     enum zt_launch_fold fold;
-    int kept_axes, over_axes; /* 0: one element */
-    int64_t kept_dim[ZT_MAX_RANK], kept_step[ZT_MAX_RANK], over_dim[ZT_MAX_RANK], over_step[ZT_MAX_RANK];
-    int64_t kept, over, parts; /* products of the dims; parts of a result, from zt_launch_reduce_parts */
-    bool accumulate;           /* y += what is found */
-    unsigned *arrived;         /* counters of the device (device/cuda.h), asked for where parts > 1 */
+    int result_axes, reduced_axes; /* 0: one element */
+    int64_t result_dim[ZT_MAX_RANK], result_step[ZT_MAX_RANK], reduced_dim[ZT_MAX_RANK], reduced_step[ZT_MAX_RANK];
+    int64_t results, reduced; /* products of the dims */
+    int64_t parts;            /* of a result, from zt_launch_reduce_parts */
+    bool accumulate;          /* y += the reduction */
+    unsigned *arrived;        /* zeroed counters of the device (device/cuda.h); needed where parts > 1 */
 };
 int64_t zt_launch_reduce_parts(const struct zt_launch_reduce *r);
-/* dtype, y_dtype: of x and y; other than x's only ZT_FLOAT, for sums. partial: kept * parts floats, where parts > 1. */
-int zt_launch_reduce(struct CUstream_st *stream, enum zt_dtype dtype, enum zt_dtype y_dtype,
-                     const struct zt_launch_reduce *r, const void *x, void *y, float *partial);
+/* y has x's dtype; of sums also ZT_FLOAT. partial: results * parts floats; needed where parts > 1. */
+int zt_launch_reduce(struct CUstream_st *stream, const struct zt_launch_reduce *r, struct zt_launch_tensor x,
+                     struct zt_launch_tensor y, float *partial);
+
+/* y[outer, inner] = (accumulate ? y : 0) + sum over k of x[outer, k, inner]. */
+struct zt_launch_sum {
+    int64_t outer, length, inner;
+};
+int zt_launch_sum(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_sum *shape, const void *x,
+                  void *y, bool accumulate);
 
 #ifdef __cplusplus
 }

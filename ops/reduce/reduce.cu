@@ -1,7 +1,5 @@
-/* Folds over any axes (fold.cuh). */
-#include "ops/cuda/fold.cuh"
-
-#include "ops/cuda/launch.h"
+/* Reductions over any axes (fold.cuh). */
+#include "ops/reduce/fold.cuh"
 
 /* ---- kernels ---- */
 
@@ -15,19 +13,19 @@ static __global__ void rows_kernel(struct zt_launch_reduce r, const T *x, Y *y, 
     fold_rows_of<Rule>(r, blockIdx.x, gridDim.x, x, y, partial);
 }
 
-/* Two passes: the maximum is taken off first. All -inf, or an inf that must stay one, is not. */
+/* Two passes: the first finds the maximum, which is subtracted before exp. An infinite maximum is not subtracted. */
 template <class T> static __global__ void log_sum_exp_kernel(struct zt_launch_reduce r, const T *x, T *y) {
-    __shared__ float kept[BLOCK];
-    for (int64_t result = blockIdx.x; result < r.kept; result += gridDim.x) {
-        const T *from = x + walked(r.kept_axes, r.kept_dim, r.kept_step, result);
+    __shared__ float shared[BLOCK];
+    for (int64_t result = blockIdx.x; result < r.results; result += gridDim.x) {
+        const T *from = x + walked(r.result_axes, r.result_dim, r.result_step, result);
         float most = -CUDART_INF_F, sum = 0;
-        for (int64_t k = threadIdx.x; k < r.over; k += BLOCK)
-            most = fold_max::join(most, to_float(from[walked(r.over_axes, r.over_dim, r.over_step, k)]));
-        most = join_block<fold_max>(most, kept);
+        for (int64_t k = threadIdx.x; k < r.reduced; k += BLOCK)
+            most = fold_max::join(most, to_float(from[walked(r.reduced_axes, r.reduced_dim, r.reduced_step, k)]));
+        most = join_block<fold_max>(most, shared);
         most = most == CUDART_INF_F || most == -CUDART_INF_F ? 0 : most;
-        for (int64_t k = threadIdx.x; k < r.over; k += BLOCK)
-            sum += expf(to_float(from[walked(r.over_axes, r.over_dim, r.over_step, k)]) - most);
-        sum = join_block<fold_sum>(sum, kept);
+        for (int64_t k = threadIdx.x; k < r.reduced; k += BLOCK)
+            sum += expf(to_float(from[walked(r.reduced_axes, r.reduced_dim, r.reduced_step, k)]) - most);
+        sum = join_block<fold_sum>(sum, shared);
         if (threadIdx.x == 0)
             y[result] = from_float<T>(logf(sum) + most);
     }
@@ -36,10 +34,10 @@ template <class T> static __global__ void log_sum_exp_kernel(struct zt_launch_re
 /* ---- launching ---- */
 
 int64_t zt_launch_reduce_parts(const struct zt_launch_reduce *r) {
-    const int64_t blocks = side_by_side(r) ? columns_of(*r) : r->kept;
-    const int64_t each = side_by_side(r) ? 32 * ALONG : 16 * BLOCK; /* elements that are worth a block */
-    int64_t parts = r->over / each;
-    const int64_t most = blocks > 0 ? BLOCK / blocks : 1; /* all of them at once */
+    const int64_t blocks = side_by_side(r) ? columns_of(*r) : r->results;
+    const int64_t each = side_by_side(r) ? 32 * ALONG : 16 * BLOCK; /* elements that occupy a block */
+    int64_t parts = r->reduced / each;
+    const int64_t most = blocks > 0 ? BLOCK / blocks : 1; /* all blocks run at once */
     parts = parts < most ? parts : most;
     return parts < 1 || r->fold == ZT_FOLD_LOG_SUM_EXP ? 1 : parts;
 }
@@ -47,7 +45,7 @@ int64_t zt_launch_reduce_parts(const struct zt_launch_reduce *r) {
 template <class Rule, class T, class Y>
 static void queue(cudaStream_t stream, const struct zt_launch_reduce *r, const T *x, Y *y, float *partial) {
     const bool columns = side_by_side(r);
-    const unsigned blocks = job_blocks((columns ? columns_of(*r) : r->kept) * r->parts);
+    const unsigned blocks = job_blocks((columns ? columns_of(*r) : r->results) * r->parts);
     if (columns)
         columns_kernel<Rule, T, Y><<<blocks, dim3(ACROSS, ALONG), 0, stream>>>(*r, x, y, partial);
     else
@@ -55,38 +53,39 @@ static void queue(cudaStream_t stream, const struct zt_launch_reduce *r, const T
 }
 
 template <class Rule>
-static int launch(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_reduce *r, const void *x, void *y,
-                  float *partial) {
-    WITH_TYPE(dtype, r->kept, (queue<Rule>(stream, r, (const T *)x, (T *)y, partial)));
+static int launch(cudaStream_t stream, const struct zt_launch_reduce *r, struct zt_launch_tensor x,
+                  struct zt_launch_tensor y, float *partial) {
+    WITH_TYPE(x.dtype, r->results, (queue<Rule>(stream, r, (const T *)x.data, (T *)y.data, partial)));
 }
 
-int zt_launch_reduce(cudaStream_t stream, enum zt_dtype dtype, enum zt_dtype y_dtype, const struct zt_launch_reduce *r,
-                     const void *x, void *y, float *partial) {
-    if (dtype != y_dtype) {
-        WITH_TYPE(dtype, r->kept, (queue<fold_sum>(stream, r, (const T *)x, (float *)y, partial)));
+int zt_launch_reduce(cudaStream_t stream, const struct zt_launch_reduce *r, struct zt_launch_tensor x,
+                     struct zt_launch_tensor y, float *partial) {
+    if (x.dtype != y.dtype) {
+        WITH_TYPE(x.dtype, r->results, (queue<fold_sum>(stream, r, (const T *)x.data, (float *)y.data, partial)));
     }
     switch (r->fold) {
     case ZT_FOLD_SUM:
-        return launch<fold_sum>(stream, dtype, r, x, y, partial);
+        return launch<fold_sum>(stream, r, x, y, partial);
     case ZT_FOLD_MEAN:
-        return launch<fold_mean>(stream, dtype, r, x, y, partial);
+        return launch<fold_mean>(stream, r, x, y, partial);
     case ZT_FOLD_LOG_SUM:
-        return launch<fold_log_sum>(stream, dtype, r, x, y, partial);
+        return launch<fold_log_sum>(stream, r, x, y, partial);
     case ZT_FOLD_L1:
-        return launch<fold_l1>(stream, dtype, r, x, y, partial);
+        return launch<fold_l1>(stream, r, x, y, partial);
     case ZT_FOLD_L2:
-        return launch<fold_l2>(stream, dtype, r, x, y, partial);
+        return launch<fold_l2>(stream, r, x, y, partial);
     case ZT_FOLD_SUM_SQUARE:
-        return launch<fold_sum_square>(stream, dtype, r, x, y, partial);
+        return launch<fold_sum_square>(stream, r, x, y, partial);
     case ZT_FOLD_PRODUCT:
-        return launch<fold_product>(stream, dtype, r, x, y, partial);
+        return launch<fold_product>(stream, r, x, y, partial);
     case ZT_FOLD_MAX:
-        return launch<fold_max>(stream, dtype, r, x, y, partial);
+        return launch<fold_max>(stream, r, x, y, partial);
     case ZT_FOLD_MIN:
-        return launch<fold_min>(stream, dtype, r, x, y, partial);
+        return launch<fold_min>(stream, r, x, y, partial);
     default:
-        WITH_TYPE(dtype, r->kept,
-                  (log_sum_exp_kernel<T><<<job_blocks(r->kept), BLOCK, 0, stream>>>(*r, (const T *)x, (T *)y)));
+        WITH_TYPE(
+            x.dtype, r->results,
+            (log_sum_exp_kernel<T><<<job_blocks(r->results), BLOCK, 0, stream>>>(*r, (const T *)x.data, (T *)y.data)));
     }
 }
 
@@ -97,15 +96,15 @@ int zt_launch_sum(cudaStream_t stream, enum zt_dtype dtype, const struct zt_laun
     const int64_t dim[2] = { s->outer, s->inner }, step[2] = { s->length * s->inner, 1 };
     for (int k = 0; k < 2; k++)
         if (dim[k] != 1) {
-            r.kept_dim[r.kept_axes] = dim[k];
-            r.kept_step[r.kept_axes++] = step[k];
+            r.result_dim[r.result_axes] = dim[k];
+            r.result_step[r.result_axes++] = step[k];
         }
-    r.over_axes = 1;
-    r.over_dim[0] = s->length;
-    r.over_step[0] = s->inner;
-    r.kept = s->outer * s->inner;
-    r.over = s->length;
+    r.reduced_axes = 1;
+    r.reduced_dim[0] = s->length;
+    r.reduced_step[0] = s->inner;
+    r.results = s->outer * s->inner;
+    r.reduced = s->length;
     r.parts = 1;
     r.accumulate = accumulate;
-    return zt_launch_reduce(stream, dtype, dtype, &r, x, y, NULL);
+    return zt_launch_reduce(stream, &r, { dtype, (void *)x }, { dtype, y }, NULL);
 }

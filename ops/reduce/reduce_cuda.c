@@ -18,7 +18,7 @@ static const struct {
               { "ReduceSum", ZT_FOLD_SUM },        { "ReduceSumSquare", ZT_FOLD_SUM_SQUARE },
               { "TileGrad", ZT_FOLD_SUM } };
 
-/* Steps of the axes in x, which may have its channels last where they are its own. */
+/* Strides of the axes in x, which may be channels last. */
 static void steps_of(const struct zt_reduction *r, const struct zt_layout *layout, int64_t *step) {
     struct zt_shape shape = { .rank = r->axes };
     int64_t next = 1;
@@ -62,10 +62,10 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     steps_of(&reduction, q->in_layout[0], step);
     struct zt_launch_reduce *r = zt_calloc(1, sizeof *r);
     r->fold = folds[i].fold;
-    r->kept_axes = take_axes(&reduction, step, false, r->kept_dim, r->kept_step, &r->kept);
-    r->over_axes = take_axes(&reduction, step, true, r->over_dim, r->over_step, &r->over);
+    r->result_axes = take_axes(&reduction, step, false, r->result_dim, r->result_step, &r->results);
+    r->reduced_axes = take_axes(&reduction, step, true, r->reduced_dim, r->reduced_step, &r->reduced);
     r->parts = zt_launch_reduce_parts(r);
-    q->workspace_bytes = r->parts > 1 ? (size_t)(r->kept * r->parts) * sizeof(float) : 0;
+    q->workspace_bytes = r->parts > 1 ? (size_t)(r->results * r->parts) * sizeof(float) : 0;
     q->can_accumulate = r->fold == ZT_FOLD_SUM;
     q->state = r;
     return true;
@@ -75,10 +75,9 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_reduce r = *(const struct zt_launch_reduce *)call->state;
     r.accumulate = call->accumulate;
     r.arrived = zt_arrived_of(call);
-    return zt_launched(call,
-                       zt_launch_reduce(zt_stream_of(call), call->in[0].dtype, call->out[0].dtype, &r, call->in[0].data,
-                                        call->out[0].data, call->workspace),
-                       err);
+    return zt_launched(
+        call, zt_launch_reduce(zt_stream_of(call), &r, zt_in_cuda(call, 0), zt_out_cuda(call, 0), call->workspace),
+        err);
 }
 
 const struct zt_kernel zt_kernel_reduce_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };

@@ -5,8 +5,8 @@
  * element that beats the last of them is inserted. Where only values are wanted, each result is the best element behind
  * the one before it, in k passes: no memory is needed. */
 #include "device/threads.h"
+#include "ops/reduce/launch_axis_slices.h"
 #include "ops/reduce/kernels.h"
-#include "ops/cuda/launch_rows.h"
 #include "ops/kernel/axis_slices.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"

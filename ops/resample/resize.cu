@@ -1,9 +1,10 @@
-/* Resize and its gradient: an element of the result is a sum over the product of its axes' maps
- * (ops/resample/resize.h), a thread an element. */
-#include "ops/cuda/launch.h"
+/* Resize and its gradient: a thread computes an element of the result, a sum over the product of the axes' maps
+ * (ops/resample/resize.h). */
+#include "ops/resample/launch_resize.h"
 #include "ops/cuda/types.cuh"
 
-/* The taps of element i: first, end and the one at hand of each axis. False where there are none: it lies outside. */
+/* The taps of element i: first, end and current tap of each axis. False where an axis has none: the element is
+ * outside. */
 struct taps {
     int32_t first[ZT_MAX_RANK], end[ZT_MAX_RANK], at[ZT_MAX_RANK];
 };

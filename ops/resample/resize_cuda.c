@@ -1,7 +1,8 @@
-/* Resize, Upsample and their gradient on CUDA: the maps of the axes (ops/resample/resize.h) are made on the host, the
- * gradient's transposed, and lie in device memory as long as the node. Axes are walked as the tensors lie, plain or
- * channels last; neighbouring ones that stay as they are are one. */
+/* Resize, Upsample and their gradient on CUDA. The host computes the maps of the axes (ops/resample/resize.h),
+ * transposed for the gradient; they stay in device memory as long as the node. Axes have the memory order of the
+ * tensors, plain or channels last; adjacent axes that are not resized are merged. */
 #include "ops/cuda/describe.h"
+#include "ops/resample/launch_resize.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/resample/resize.h"
@@ -48,7 +49,7 @@ static bool make_map(const struct zt_resize *r, int axis, bool transposed, struc
     return made;
 }
 
-/* Axes of the launch, in the order `axis`: neighbours that are not resized are folded. */
+/* Axes of the launch in the order `axis`; adjacent axes that are not resized are merged. */
 static bool make_axes(const struct zt_resize *r, const int *axis, bool transposed, struct zt_launch_resize *l,
                       struct host_maps *maps, struct zt_err *err) {
     const struct zt_shape *from = transposed ? &r->y : &r->x, *to = transposed ? &r->x : &r->y;
@@ -78,7 +79,7 @@ static void put_axis(struct host_maps *maps, const struct zt_resize_map *m, int6
     maps->used = at[2] + entries;
 }
 
-/* Lays the maps out on the host, then copies them to the device; waits, for the host's are freed next. */
+/* Writes the maps on the host and copies them to the device. Waits, since the host memory is freed next. */
 static bool upload(struct resize *s, struct host_maps *maps, struct zt_err *err) {
     const struct zt_device_api *api = s->device->api;
     struct zt_launch_resize *l = &s->launch;

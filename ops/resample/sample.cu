@@ -1,11 +1,10 @@
-/* GridSample and AffineGrid with their gradients (formulas: ops/resample/grid_sample.c, ops/resample/affine_grid.c).
- * The taps of all places are found once, in fp64 as on the host, so that no place falls into another pixel than there.
- * dX is gathered: a pixel goes through the places in order, and passes over the chunks of places that read none of its
- * neighbours. */
+/* GridSample and AffineGrid with their gradients (formulas: ops/resample/grid_sample.c, affine_grid.c). The taps of
+ * all places are computed once, in fp64 as on the host, so that both choose the same pixels. dX gathers: a pixel goes
+ * through the places in order and skips blocks of places that do not read it. */
 #include "ops/resample/launch_sample.h"
-#include "ops/cuda/rows.cuh"
+#include "ops/cuda/tensor.cuh"
 
-/* Channels a thread adds up; places and channels of a block side by side. */
+/* Channels that a thread adds up; places and channels of a block of threads. */
 enum { TOGETHER = 4, WIDE = 32, LANES = 8 };
 
 /* ---- taps ---- */
@@ -75,14 +74,14 @@ int zt_launch_grid_sample(cudaStream_t stream, const struct zt_sampler *s, struc
 
 /* ---- its gradients ---- */
 
-/* The first and the last pixel of a plane that the places of a chunk may read; none: the last before the first. */
-static __global__ void reach_kernel(struct zt_sampler s, int64_t chunks, const struct zt_launch_taps *taps,
+/* The first and the last pixel of a plane that a block of places may read; none: the last is before the first. */
+static __global__ void reach_kernel(struct zt_sampler s, int64_t blocks, const struct zt_launch_taps *taps,
                                     int32_t *reach) {
     const int count = taps_of(s);
-    EACH(i, s.n * chunks) {
-        const int64_t first = i % chunks * ZT_LAUNCH_SAMPLE_CHUNK, sample = i / chunks;
+    EACH(i, s.n * blocks) {
+        const int64_t first = i % blocks * ZT_LAUNCH_SAMPLE_BLOCK, sample = i / blocks;
         int64_t low = s.pixels, high = -1;
-        for (int64_t p = first; p < first + ZT_LAUNCH_SAMPLE_CHUNK && p < s.places; p++) {
+        for (int64_t p = first; p < first + ZT_LAUNCH_SAMPLE_BLOCK && p < s.places; p++) {
             const struct zt_launch_taps *t = taps + (sample * s.places + p) * s.axes;
             int64_t least = 0, most = 0;
             for (int k = 0; k < s.axes; k++) {
@@ -104,7 +103,7 @@ static __global__ void reach_kernel(struct zt_sampler s, int64_t chunks, const s
     }
 }
 
-/* What pixel `own` (an offset an axis) has of a place: the sum of the products of weights that lead there. */
+/* The contribution of a place to pixel `own` (an offset an axis): the sum of the products of the weights. */
 static __device__ bool share_of(const struct zt_sampler &s, const struct zt_launch_taps *taps, const int32_t *own,
                                 float *weight) {
     const int count = taps_of(s);
@@ -124,8 +123,8 @@ static __device__ bool share_of(const struct zt_sampler &s, const struct zt_laun
     return true;
 }
 
-/* A block takes BLOCK pixels that lie side by side, of TOGETHER channels of a sample. */
-static __global__ void image_kernel(struct zt_sampler s, int64_t chunks, const struct zt_launch_taps *taps,
+/* A block takes BLOCK neighbouring pixels of TOGETHER channels of a sample. */
+static __global__ void image_kernel(struct zt_sampler s, int64_t blocks, const struct zt_launch_taps *taps,
                                     const int32_t *reach, struct zt_launch_tensor dy, struct zt_launch_tensor dx) {
     const int64_t tiles = (s.pixels + BLOCK - 1) / BLOCK, groups = (s.channels + TOGETHER - 1) / TOGETHER;
     for (int64_t job = blockIdx.x; job < s.n * groups * tiles; job += gridDim.x) {
@@ -137,9 +136,9 @@ static __global__ void image_kernel(struct zt_sampler s, int64_t chunks, const s
         int32_t own[ZT_LAUNCH_SAMPLE_AXES];
         for (int k = 0; k < s.axes; k++)
             own[k] = (int32_t)(pixel / s.stride[k] % s.size[k] * s.stride[k]);
-        for (int64_t chunk = 0; pixel < s.pixels && chunk < chunks; chunk++) {
-            const int32_t *range = reach + 2 * (sample * chunks + chunk);
-            const int64_t begin = chunk * ZT_LAUNCH_SAMPLE_CHUNK, end = begin + ZT_LAUNCH_SAMPLE_CHUNK;
+        for (int64_t block = 0; pixel < s.pixels && block < blocks; block++) {
+            const int32_t *range = reach + 2 * (sample * blocks + block);
+            const int64_t begin = block * ZT_LAUNCH_SAMPLE_BLOCK, end = begin + ZT_LAUNCH_SAMPLE_BLOCK;
             if (range[1] < first || range[0] >= first + BLOCK)
                 continue;
             for (int64_t p = begin; p < end && p < s.places; p++) {
@@ -155,7 +154,7 @@ static __global__ void image_kernel(struct zt_sampler s, int64_t chunks, const s
     }
 }
 
-/* A block takes WIDE places, lane k of it channels k, k + LANES, ...; their sums are joined in order. */
+/* A block takes WIDE places; thread row k takes channels k, k + LANES, ... and the sums are combined in order. */
 static __global__ void places_kernel(struct zt_sampler s, const struct zt_launch_taps *taps, struct zt_launch_tensor dy,
                                      struct zt_launch_tensor x, struct zt_launch_tensor dgrid) {
     __shared__ float part[LANES][WIDE];
@@ -180,15 +179,15 @@ static __global__ void places_kernel(struct zt_sampler s, const struct zt_launch
 int zt_launch_grid_sample_grad(cudaStream_t stream, const struct zt_sampler *s, const struct zt_launch_sample_grad *g,
                                void *workspace) {
     struct zt_launch_taps *taps = (struct zt_launch_taps *)workspace;
-    const int64_t places = s->n * s->places * s->axes, chunks = zt_launch_sample_blocks(s);
+    const int64_t places = s->n * s->places * s->axes, blocks = zt_launch_sample_blocks(s);
     int32_t *reach = (int32_t *)(taps + places);
     if (places > 0)
         taps_kernel<<<blocks_for(places), BLOCK, 0, stream>>>(*s, g->grid, taps);
     if (g->dx.data && s->n * s->channels * s->pixels > 0) {
         const int64_t tiles = (s->pixels + BLOCK - 1) / BLOCK, groups = (s->channels + TOGETHER - 1) / TOGETHER;
-        if (chunks > 0)
-            reach_kernel<<<blocks_for(s->n * chunks), BLOCK, 0, stream>>>(*s, chunks, taps, reach);
-        image_kernel<<<job_blocks(s->n * groups * tiles), BLOCK, 0, stream>>>(*s, chunks, taps, reach, g->dy, g->dx);
+        if (blocks > 0)
+            reach_kernel<<<blocks_for(s->n * blocks), BLOCK, 0, stream>>>(*s, blocks, taps, reach);
+        image_kernel<<<job_blocks(s->n * groups * tiles), BLOCK, 0, stream>>>(*s, blocks, taps, reach, g->dy, g->dx);
     }
     if (g->dgrid.data && places > 0)
         places_kernel<<<job_blocks((s->n * s->places + WIDE - 1) / WIDE), dim3(WIDE, LANES), 0, stream>>>(
@@ -198,7 +197,7 @@ int zt_launch_grid_sample_grad(cudaStream_t stream, const struct zt_sampler *s, 
 
 /* ---- AffineGrid ---- */
 
-/* Number c of b at a place: x, y, z, then 1. */
+/* Coordinate c of a place: x, y, z, then 1. */
 static __device__ double base_at(const struct zt_launch_affine_grid &g, int64_t place, int c) {
     int64_t size = 1;
     if (c == g.axes)
@@ -232,7 +231,7 @@ int zt_launch_affine_grid(cudaStream_t stream, const struct zt_launch_affine_gri
     return cudaGetLastError();
 }
 
-/* A block takes a number of dtheta. */
+/* A block takes one element of dtheta. */
 static __global__ void affine_grad_kernel(struct zt_launch_affine_grid g, struct zt_launch_tensor dgrid,
                                           struct zt_launch_tensor dtheta) {
     __shared__ double part[BLOCK];

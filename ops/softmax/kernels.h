@@ -15,7 +15,7 @@ ZT_FUNCTION_BODY(zt_log_softmax_grad_function_body);
 ZT_CPU_KERNEL(zt_softmax_cpu) /* Softmax, LogSoftmax and their gradients */
 
 /* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */
-#define ZT_CUDA_KERNELS_softmax(KERNEL) KERNEL(rows)
+#define ZT_CUDA_KERNELS_softmax(KERNEL) KERNEL(softmax)
 ZT_CUDA_KERNELS_softmax(ZT_CUDA_ID)
 
 #endif

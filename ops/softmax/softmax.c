@@ -8,7 +8,7 @@
 #include "ops/softmax/softmax.h"
 #include "ops/softmax/kernels.h"
 
-#include "ops/cuda/launch_rows.h"
+#include "ops/softmax/launch_softmax.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
@@ -163,28 +163,28 @@ static bool log_softmax_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return grad(b, node, "LogSoftmaxGrad");
 }
 
-/* A struct zt_launch_rows for other back ends. */
+/* A struct zt_launch_softmax for other back ends. */
 static bool softmax_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     static const struct {
         const char *name;
-        enum zt_launch_rows_rule rule;
-    } rules[] = { { "Softmax", ZT_ROWS_SOFTMAX },
-                  { "LogSoftmax", ZT_ROWS_LOG_SOFTMAX },
-                  { "Hardmax", ZT_ROWS_HARDMAX },
-                  { "SoftmaxGrad", ZT_ROWS_SOFTMAX_GRAD },
-                  { "LogSoftmaxGrad", ZT_ROWS_LOG_SOFTMAX_GRAD } };
+        enum zt_launch_softmax_rule rule;
+    } rules[] = { { "Softmax", ZT_LAUNCH_SOFTMAX },
+                  { "LogSoftmax", ZT_LAUNCH_LOG_SOFTMAX },
+                  { "Hardmax", ZT_LAUNCH_HARDMAX },
+                  { "SoftmaxGrad", ZT_LAUNCH_SOFTMAX_GRAD },
+                  { "LogSoftmaxGrad", ZT_LAUNCH_LOG_SOFTMAX_GRAD } };
     struct zt_axis_slices lines;
     int i = 0;
     if (!zt_softmax_read(g, node, &lines, err))
         return false;
     while (strcmp(rules[i].name, g->nodes[node]->op->name) != 0)
         i++;
-    *(struct zt_launch_rows *)to = (struct zt_launch_rows){
+    *(struct zt_launch_softmax *)to = (struct zt_launch_softmax){
         .rule = rules[i].rule, .outer = lines.outer, .length = lines.length, .inner = lines.inner
     };
     return true;
 }
-#define ON_CUDA ZT_CUDA_AS(rows, zt_cuda_floats, softmax_describe)
+#define ON_CUDA ZT_CUDA_AS(softmax, zt_cuda_floats, softmax_describe)
 
 #define ROW                                                                                                            \
     .domain = "", .since = 1, .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1, .in_types = { ZT_ANY_FLOAT },      \

@@ -1,6 +1,8 @@
 /* Sums that several blocks share (fold.cuh, conv_weight.cu, norm.cu), emulated: right, the same bits whichever block
  * comes last, and counters that are zero again. */
-#include "ops/cuda/launch_rows.h"
+#include "ops/norm/launch_norm.h"
+#include "ops/norm/launch_batch_norm.h"
+#include "ops/reduce/launch_reduce.h"
 #include "ops/conv/launch_weight.h"
 #include "tests/suite.h"
 
@@ -46,26 +48,27 @@ static void expect_same_bits(run_fn *run, const void *how, int count, const doub
 /* ---- folds ---- */
 
 static struct zt_launch_reduce sums_of(int64_t kept, int64_t over, bool columns) {
-    struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM, .kept_axes = 1, .over_axes = 1, .arrived = arrived };
-    r.kept = r.kept_dim[0] = kept;
-    r.over = r.over_dim[0] = over;
-    r.kept_step[0] = columns ? 1 : over;
-    r.over_step[0] = columns ? kept : 1;
+    struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM, .result_axes = 1, .reduced_axes = 1, .arrived = arrived };
+    r.results = r.result_dim[0] = kept;
+    r.reduced = r.reduced_dim[0] = over;
+    r.result_step[0] = columns ? 1 : over;
+    r.reduced_step[0] = columns ? kept : 1;
     r.parts = zt_launch_reduce_parts(&r);
     ck_assert_int_gt(r.parts, 1);
     return r;
 }
 
 static void add_up(const struct zt_launch_reduce *r, double *to) {
-    for (int64_t i = 0; i < r->kept; i++) {
+    for (int64_t i = 0; i < r->results; i++) {
         to[i] = 0;
-        for (int64_t k = 0; k < r->over; k++)
-            to[i] += (double)x[i * r->kept_step[0] + k * r->over_step[0]];
+        for (int64_t k = 0; k < r->reduced; k++)
+            to[i] += (double)x[i * r->result_step[0] + k * r->reduced_step[0]];
     }
 }
 
 static void run_fold(const void *how, float *to) {
-    ck_assert_int_eq(zt_launch_reduce(NULL, ZT_FLOAT, ZT_FLOAT, how, x, to, partial), 0);
+    const struct zt_launch_tensor from = { ZT_FLOAT, x }, sums = { ZT_FLOAT, to };
+    ck_assert_int_eq(zt_launch_reduce(NULL, how, from, sums, partial), 0);
 }
 
 static void expect_sums(int64_t kept, int64_t over, bool columns) {
@@ -109,7 +112,7 @@ START_TEST(weights_are_turned_beside_the_sums) {
     static float dw[WEIGHTS];
     struct zt_launch_weight_end end = { ZT_FLOAT, ZT_FLOAT, ZT_FLOAT, .dw_from = dw, .dy = x, .partial = partial };
     fill();
-    end.turn =
+    end.transpose =
         (struct zt_launch_strided_copy){ 3, { OUT, IN, PLACES }, { IN * PLACES, 1, IN }, { IN * PLACES, PLACES, 1 } };
     end.sums = sums_of(OUT, ROWS, true);
     for (int i = 0; i < WEIGHTS; i++)

@@ -20,11 +20,11 @@
 /* ---- sources ---- */
 
 static struct zt_kernel_source one_step(const struct zt_pointwise *what, enum zt_dtype in, enum zt_dtype out) {
-    struct zt_kernel_source s = { .chain = { .inputs = what->inputs, .steps = 1 }, .lanes = 1 };
-    s.chain.step[0] = (struct zt_fused_elementwise_step){ .what = *what, .dtype = out };
+    struct zt_kernel_source s = { .fused = { .inputs = what->inputs, .steps = 1 }, .width = 1 };
+    s.fused.step[0] = (struct zt_fused_elementwise_step){ .what = *what, .dtype = out };
     for (int i = 0; i < what->inputs; i++) {
         s.input[i].dtype = in;
-        s.chain.step[0].from[i] = i;
+        s.fused.step[0].from[i] = i;
     }
     return s;
 }
@@ -44,7 +44,7 @@ static void compiles(const struct zt_kernel_source *s, int capability, const cha
 static const int capabilities[] = { 80, 90, 100 };
 enum { CAPABILITIES = sizeof capabilities / sizeof *capabilities };
 
-/* All values of the table as one chain would be too long; so many at a time. */
+/* All values of the table as one fused would be too long; so many at a time. */
 START_TEST(every_float_expression_compiles) {
     static const struct zt_pointwise rows[] = {
 #define LOOP(id, INPUTS, U, U0, V, V0, ZERO, VALUE)                                                                    \
@@ -53,13 +53,13 @@ START_TEST(every_float_expression_compiles) {
     };
     const int count = (int)(sizeof rows / sizeof *rows);
     for (int first = 0; first < count; first += ZT_CHAIN_STEPS) {
-        struct zt_kernel_source s = { .input = { { .dtype = ZT_FLOAT }, { .dtype = ZT_BFLOAT16 } }, .lanes = 8 };
-        s.chain.inputs = 2;
-        for (int i = first; i < count && s.chain.steps < ZT_CHAIN_STEPS; i++) {
-            struct zt_fused_elementwise_step *step = &s.chain.step[s.chain.steps];
+        struct zt_kernel_source s = { .input = { { .dtype = ZT_FLOAT }, { .dtype = ZT_BFLOAT16 } }, .width = 8 };
+        s.fused.inputs = 2;
+        for (int i = first; i < count && s.fused.steps < ZT_CHAIN_STEPS; i++) {
+            struct zt_fused_elementwise_step *step = &s.fused.step[s.fused.steps];
             *step = (struct zt_fused_elementwise_step){ .what = rows[i], .from = { 0, 1 }, .dtype = ZT_FLOAT };
-            step->from[0] = s.chain.steps ? s.chain.inputs + s.chain.steps - 1 : 0;
-            s.chain.steps++;
+            step->from[0] = s.fused.steps ? s.fused.inputs + s.fused.steps - 1 : 0;
+            s.fused.steps++;
         }
         compiles(&s, capabilities[_i], rows[first].value);
     }
@@ -73,9 +73,9 @@ START_TEST(chains_through_every_type_compile) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const enum zt_dtype t = types[i], computed = zt_dtype_in(t, ZT_ANY_HALF) ? ZT_FLOAT : t;
         const struct zt_kernel_source s = {
-            .input = { { .dtype = ZT_FLOAT }, { .dtype = t, .spread = ZT_BROADCAST_ONE }, { .dtype = ZT_BOOL } },
-            .lanes = 4,
-            .chain = { .inputs = 3,
+            .input = { { .dtype = ZT_FLOAT }, { .dtype = t, .broadcast = ZT_BROADCAST_ONE }, { .dtype = ZT_BOOL } },
+            .width = 4,
+            .fused = { .inputs = 3,
                        .steps = 3,
                        .step = { { { .value = "a", .dtype = ZT_FLOAT, .inputs = 1, .scale = 1 }, { 0 }, t },
                                  { { .value = "a ? b : c", .dtype = t, .moves = true, .inputs = 3, .scale = 1 },
@@ -100,8 +100,8 @@ START_TEST(every_type_is_read_and_written) {
         struct zt_kernel_source s = one_step(&what, types[i], types[(i + 1) % count]);
         s.wide = i % 2;
         s.axes = 3;
-        s.lanes = 1 << i % 4;
-        s.input[0].spread = (enum zt_broadcast_kind)(i % 3);
+        s.width = 1 << i % 4;
+        s.input[0].broadcast = (enum zt_broadcast_kind)(i % 3);
         s.input[0].still = i % 2;
         compiles(&s, 90, zt_dtype_name(types[i]));
     }
@@ -115,10 +115,10 @@ START_TEST(packs_are_moved_at_once) {
     const struct zt_compile_target target = { 90, .ptx = true };
     struct zt_kernel_source s = one_step(&what, ZT_BFLOAT16, ZT_BFLOAT16);
     struct zt_text source = { 0 }, ptx = { 0 };
-    s.input[1].spread = ZT_BROADCAST_ONE;
+    s.input[1].broadcast = ZT_BROADCAST_ONE;
     s.input[2] = (struct zt_kernel_input){ ZT_FLOAT, ZT_BROADCAST_AXES, true };
     s.axes = 2;
-    s.lanes = 8;
+    s.width = 8;
     zt_kernel_source_write(&s, &source);
     ck_assert(zt_compile_source(source.at, &target, &ptx, &(struct zt_err){ 0 }));
     ck_assert_msg(strstr(ptx.at, "ld.global.nc.v4") && strstr(ptx.at, "st.global.v4") && !strstr(ptx.at, ".local"),
@@ -144,7 +144,7 @@ START_TEST(turned_tiles_stay_in_registers) {
         struct zt_kernel_source s = one_step(&what, ZT_FLOAT, ZT_BFLOAT16);
         struct zt_text source = { 0 }, ptx = { 0 };
         s.tile = tiles[i];
-        s.lanes = tiles[i].rows * tiles[i].columns;
+        s.width = tiles[i].rows * tiles[i].columns;
         zt_kernel_source_write(&s, &source);
         ck_assert_msg(zt_compile_source(source.at, &target, &ptx, &(struct zt_err){ 0 }), "%s", source.at);
         ck_assert_msg(!strstr(ptx.at, ".local"), "%s", ptx.at);

@@ -2,10 +2,10 @@
 """Turns a CUDA source into C++ that runs its kernels on the CPU (cuda.hpp), so that they can be held against the reference kernels without
 a GPU.
 
-    tests/gpu/emulated/translate.py ROOT FILE.cu OUTPUT.cpp
+    tests/gpu/emulated/translate.py ROOT FILE.cu OUTPUT.cpp DEPFILE
 
 CUDA's headers become cuda.hpp, our *.cuh are put in place, and KERNEL<<<GRID, BLOCK, 0, STREAM>>>(ARGUMENTS) becomes
-emulate(GRID, BLOCK, STREAM, bound(KERNEL, ARGUMENTS)), where the arguments are evaluated.
+emulate(GRID, BLOCK, STREAM, bound(KERNEL, ARGUMENTS)), where the arguments are evaluated. DEPFILE lists the headers that were put in place, for ninja.
 """
 import pathlib
 import re
@@ -49,22 +49,26 @@ def replace_launches(text):
     return done + text
 
 
-def with_ours(root, text):
-    """`text` with our headers in place, and theirs; their guards keep each in once."""
+def with_ours(root, text, headers):
+    """`text` with our headers in place, and theirs; their guards keep each in once. Adds their paths to the set `headers`."""
     def put(match):
         path = root / match[1]
-        return with_ours(root, (path if path.exists() else root / "src" / match[1]).read_text())
+        path = path if path.exists() else root / "src" / match[1]
+        headers.add(str(path))
+        return with_ours(root, path.read_text(), headers)
     return OURS.sub(put, text)
 
 
 def main():
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 5:
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    root, source, target = map(pathlib.Path, sys.argv[1:])
-    text = with_ours(root, source.read_text())
+    root, source, target, depfile = map(pathlib.Path, sys.argv[1:])
+    headers = set()
+    text = with_ours(root, source.read_text(), headers)
     text = '#include "tests/gpu/emulated/cuda.hpp"\n' + VENDOR.sub("", text)
     target.write_text(replace_launches(text))
+    depfile.write_text(f"{target}: {' '.join(sorted(headers))}\n")
     return 0
 
 

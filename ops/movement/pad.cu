@@ -1,51 +1,8 @@
-/* Kernels that move elements by strides: copies, transposes, paddings, triangles. An element is so many bits. */
-#include "ops/cuda/copy.cuh"
+/* Pad, Trilu, OneHot and ReverseSequence: a thread an element of the result. */
+#include "ops/movement/launch_pad.h"
+#include "ops/cuda/types.cuh"
 
-/* ---- strided copies ---- */
-
-template <class T, class Y, class Put>
-static __global__ void move_kernel(struct zt_launch_strided_copy m, int64_t count, const T *from, Y *to, Put put) {
-    move_elements(m, count, (int64_t)blockIdx.x * blockDim.x + threadIdx.x, (int64_t)gridDim.x * blockDim.x, from, to,
-                  put);
-}
-
-enum { ROWS = 8 }; /* a block moves so many lines of a square at a time */
-
-template <class T, class Y, class Put>
-static __global__ void turn_kernel(struct zt_launch_strided_copy m, struct shares s, const T *from, Y *to, Put put) {
-    turn_squares<ROWS>(m, s, blockIdx.x, gridDim.x, from, to, put);
-}
-
-template <class T, class Y, class Put>
-static void launch_move(cudaStream_t stream, const struct zt_launch_strided_copy &m, const struct shares &s,
-                        const void *from, void *to, Put put) {
-    if (s.across >= 0)
-        turn_kernel<T, Y, Put>
-            <<<job_blocks(s.squares), dim3(TILE, ROWS), 0, stream>>>(m, s, (const T *)from, (Y *)to, put);
-    else
-        move_kernel<T, Y, Put><<<blocks_for(s.count), BLOCK, 0, stream>>>(m, s.count, (const T *)from, (Y *)to, put);
-}
-
-int zt_launch_strided_copy(cudaStream_t stream, size_t bytes, const struct zt_launch_strided_copy *m, const void *from,
-                           void *to) {
-    const struct shares s = shares_of(m);
-    WITH_BYTES(bytes, s.count, (launch_move<T, T>(stream, *m, s, from, to, as_it_is<T>{})));
-}
-
-int zt_launch_strided_copy_sum(cudaStream_t stream, enum zt_dtype from_dtype, enum zt_dtype to_dtype,
-                               const struct zt_launch_strided_copy *m, const void *from, void *to, bool accumulate) {
-    const struct shares s = shares_of(m);
-    if (to_dtype == ZT_FLOAT)
-        WITH_TYPE(from_dtype, s.count,
-                  (launch_move<T, float>(stream, *m, s, from, to, as_number<T, float>{ accumulate })));
-    if (to_dtype == ZT_FLOAT16)
-        WITH_TYPE(from_dtype, s.count,
-                  (launch_move<T, __half>(stream, *m, s, from, to, as_number<T, __half>{ accumulate })));
-    WITH_TYPE(from_dtype, s.count,
-              (launch_move<T, __nv_bfloat16>(stream, *m, s, from, to, as_number<T, __nv_bfloat16>{ accumulate })));
-}
-
-/* ---- padding ---- */
+/* ---- Pad ---- */
 
 /* As ops/movement/pad.c has it. */
 static __device__ int64_t source_of(enum zt_launch_padding mode, int64_t i, int64_t size) {
@@ -77,7 +34,7 @@ template <class T> static __global__ void pad_kernel(struct zt_launch_pad p, int
 }
 
 int zt_launch_pad(cudaStream_t stream, size_t bytes, const struct zt_launch_pad *p, const void *x, void *y) {
-    const int64_t count = product(p->big, p->axes);
+    const int64_t count = elems_in(p->big, p->axes);
     WITH_BYTES(bytes, count, (pad_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, count, (const T *)x, (T *)y)));
 }
 
@@ -123,12 +80,12 @@ template <class T> static __global__ void pad_grad_kernel(struct zt_launch_pad p
 
 int zt_launch_pad_grad(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_pad *p, const void *dy,
                        void *dx) {
-    const int64_t count = product(p->small, p->axes);
+    const int64_t count = elems_in(p->small, p->axes);
     WITH_TYPE(dtype, count,
               (pad_grad_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, count, (const T *)dy, (T *)dx)));
 }
 
-/* ---- triangles ---- */
+/* ---- Trilu ---- */
 
 template <class T> static __global__ void triangle_kernel(struct zt_launch_triangle t, const T *x, T *y) {
     EACH(i, t.count) {
@@ -142,7 +99,7 @@ int zt_launch_triangle(cudaStream_t stream, size_t bytes, const struct zt_launch
                (triangle_kernel<T><<<blocks_for(t->count), BLOCK, 0, stream>>>(*t, (const T *)x, (T *)y)));
 }
 
-/* ---- one-hot ---- */
+/* ---- OneHot ---- */
 
 static __device__ int64_t whole_at(enum zt_dtype dtype, const void *data, int64_t i) {
     return dtype == ZT_FLOAT   ? (int64_t)((const float *)data)[i]
@@ -168,14 +125,14 @@ int zt_launch_one_hot(cudaStream_t stream, size_t bytes, const struct zt_launch_
         (one_hot_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*h, count, index, (const T *)values, (T *)y)));
 }
 
-/* ---- sequences turned round ---- */
+/* ---- ReverseSequence ---- */
 
 template <class T>
 static __global__ void reverse_kernel(struct zt_launch_reverse r, int64_t count, const T *x, const int64_t *length,
                                       T *y) {
     EACH(i, count) {
-        const int64_t line = i / r.inner, sample = r.batch_first ? line / r.steps : line % r.samples;
-        const int64_t step = r.batch_first ? line % r.steps : line / r.samples;
+        const int64_t row = i / r.inner, sample = r.batch_first ? row / r.steps : row % r.samples;
+        const int64_t step = r.batch_first ? row % r.steps : row / r.samples;
         const int64_t end = length[sample] < r.steps ? length[sample] : r.steps;
         const int64_t from = step < end ? end - 1 - step : step;
         y[i] = x[i + (from - step) * (r.batch_first ? 1 : r.samples) * r.inner];

@@ -1,55 +1,55 @@
-/* Cross entropy, its gradient, and both at once (formulas: ops/loss/class_loss.c). A block takes a line of many classes
- * that lie beside each other, 16 bytes a load; else a thread takes a line, so that threads beside each other read what
- * lies side by side. Maximum and sum of exponentials are found in one pass. What lines give is added by one block in a
- * fixed order, in fp64. The gradient may lie on x: whoever writes an element has read it, and nobody else does. */
+/* Cross entropy, its gradient, and both at once (formulas: ops/loss/class_loss.c). A block takes a row of many
+ * contiguous classes, 16 bytes a load; else a thread takes a row, so that neighbouring threads read neighbouring
+ * elements. One pass finds the maximum and the sum of exponentials. One block adds up the rows in a fixed order, in
+ * fp64. The gradient may overwrite x: the thread that writes an element is the only one that reads it. */
 #include "base/block.cuh"
-#include "ops/cuda/launch.h"
+#include "ops/loss/launch_class_loss.h"
 #include "ops/cuda/types.cuh"
 
 #include <math_constants.h>
 
-enum { LINE = 256, FINISH = 1024 }; /* threads */
-enum { SHORT = 64 };                /* classes up to which a thread takes a line */
-/* Threads of a block that reads its line twice, and how many such blocks a multiprocessor has: the lines under way,
- * some 100 KB each of a large vocabulary, should be in the second cache still when they are read again. */
+enum { ROW = 256, FINISH = 1024 }; /* threads */
+enum { SHORT = 64 };               /* classes of a row up to which a thread takes it */
+/* Threads of a block that reads its row twice, and blocks of a multiprocessor: the rows in progress, some 100 KB each
+ * of a large vocabulary, must stay in the second-level cache until they are read again. */
 enum { TWICE = 512, TOGETHER = 2 };
-enum { AHEAD = 2 }; /* packs of a thread on their way at once */
+enum { AHEAD = 2 }; /* packs that a thread loads at once */
 
-struct line {
+struct row {
     int64_t start, target;
-    float weight; /* of the target; 0 where the target does not count */
+    float weight; /* weight of the target; 0 where the target does not count */
     bool wrong;   /* the target is no class */
 };
 
-static __device__ struct line line_of(const struct zt_launch_loss &j, int64_t l) {
-    int64_t lines = j.outer * j.inner, each = j.samples > 0 ? lines / j.samples : 0;
-    struct line line;
-    line.start = l / j.inner * j.room * j.inner + l % j.inner;
-    line.target = int_at(j.target_dtype, j.target, l);
-    line.weight = j.row_weight ? float_at(j.row_dtype, j.row_weight, l / (each > 0 ? each : 1)) : 1;
-    if (line.target == j.ignore)
-        line.weight = 0;
-    line.wrong = line.weight != 0 && (line.target < 0 || line.target >= j.classes);
-    return line;
+static __device__ struct row row_of(const struct zt_launch_loss &j, int64_t l) {
+    int64_t rows = j.outer * j.inner, each = j.samples > 0 ? rows / j.samples : 0;
+    struct row row;
+    row.start = l / j.inner * j.room * j.inner + l % j.inner;
+    row.target = int_at(j.target_dtype, j.target, l);
+    row.weight = j.row_weight ? float_at(j.row_dtype, j.row_weight, l / (each > 0 ? each : 1)) : 1;
+    if (row.target == j.ignore)
+        row.weight = 0;
+    row.wrong = row.weight != 0 && (row.target < 0 || row.target >= j.classes);
+    return row;
 }
 
 static __device__ float class_weight(const struct zt_launch_loss &j, int64_t c) {
     return j.class_weight ? float_at(j.class_dtype, j.class_weight, c) : 1;
 }
 
-/* The weight of a line in the mean. */
-static __device__ float weight_of(const struct zt_launch_loss &j, const struct line &line) {
-    return line.weight == 0 || line.wrong ? line.weight : line.weight * class_weight(j, line.target);
+/* The weight of a row in the mean. */
+static __device__ float weight_of(const struct zt_launch_loss &j, const struct row &row) {
+    return row.weight == 0 || row.wrong ? row.weight : row.weight * class_weight(j, row.target);
 }
 
-/* ---- elements of a line, shared out among the N threads of a block ---- */
+/* ---- elements of a row, shared by the N threads of a block ---- */
 
-/* How many elements stand before the first address that is a multiple of 16. */
+/* Elements before the first address that is a multiple of 16. */
 template <class T> static __device__ int64_t before_packs(const T *x, int64_t count) {
     return least(count, (int64_t)((16 - (uintptr_t)x % 16) % 16 / sizeof(T)));
 }
 
-/* body(c, x) for all elements, x an array of those from c on: one, or as many as 16 bytes hold. */
+/* Calls body(c, x) for all elements; x is an array of the elements from c on: one, or as many as 16 bytes hold. */
 template <int N, class T, class Body> static __device__ void each_of(const T *x, int64_t count, Body body) {
     constexpr int wide = 16 / sizeof(T);
     const int64_t head = before_packs(x, count), packs = (count - head) / wide, tail = head + packs * wide;
@@ -80,7 +80,7 @@ template <class T, class Body> static __device__ void one_to(const T *x, T *y, i
     y[c] = from_float<T>(v[0]);
 }
 
-/* The same, and y is what body makes of x where it stands. */
+/* The same; stores body's result in the element's place of y. */
 template <int N, class T, class Body> static __device__ void each_to(const T *x, T *y, int64_t count, Body body) {
     constexpr int wide = 16 / sizeof(T);
     const bool alike = (uintptr_t)x % 16 == (uintptr_t)y % 16;
@@ -108,7 +108,7 @@ template <int N, class T, class Body> static __device__ void each_to(const T *x,
 
 /* ---- the logarithm of a sum of exponentials, in one pass ---- */
 
-/* Of what was stored in two bytes, whose own rounding is coarser than that of the fast function. */
+/* exp of a half value, whose rounding is coarser than that of the fast function. */
 template <class T> static __device__ float exp_of(float x) {
     return sizeof(T) == 2 ? __expf(x) : expf(x);
 }
@@ -117,7 +117,7 @@ struct log_sum {
     float most, sum; /* sum of exp(x - most) */
 };
 
-/* Without anything so far nothing is subtracted: -inf counts 0 then, and NaN stays. */
+/* Nothing is subtracted while there is no maximum: -inf then counts 0, and NaN stays. */
 static __device__ float shift_of(float most) {
     return most == -CUDART_INF_F ? 0 : most;
 }
@@ -133,7 +133,7 @@ template <class T, int W> static __device__ void take(struct log_sum &s, const f
         s.sum += exp_of<T>(x[e] - shift);
 }
 
-/* Of a line, by a block. */
+/* Of a row, by a block. */
 template <int N, class T> static __device__ float log_sum_of(const T *x, int64_t count, struct log_sum *part) {
     struct log_sum mine = { -CUDART_INF_F, 0 };
     each_of<N>(x, count, [&](int64_t, const auto &v) { take<T>(mine, v); });
@@ -149,32 +149,38 @@ template <int N, class T> static __device__ float log_sum_of(const T *x, int64_t
 struct loss_out {
     void *loss, *log_p;
     float *lse;
-    double *sums; /* [2 l]: weighted loss of line l, [2 l + 1]: its weight in the mean */
+    double *sums; /* [2 l]: weighted loss of row l, [2 l + 1]: its weight in the mean */
 };
 
-/* x_target: of the target where it is a class; spread: sum over c of w_c (-log p_c), asked for with smoothing. */
-static __device__ void store_line(const struct zt_launch_loss &j, const struct loss_out &to, int64_t l,
-                                  const struct line &line, float log_sum, float x_target, float spread) {
-    const float weight = weight_of(j, line);
+/* The terms of a row's loss. */
+struct terms {
+    float log_sum;
+    float x_target; /* x of the target, where that is a class */
+    float spread;   /* sum over c of w_c (-log p_c), computed with smoothing */
+};
+
+static __device__ void store_row(const struct zt_launch_loss &j, const struct loss_out &to, int64_t l,
+                                 const struct row &row, const struct terms &terms) {
+    const float weight = weight_of(j, row);
     float value = 0;
-    if (line.wrong)
+    if (row.wrong)
         value = CUDART_NAN_F;
-    else if (line.weight != 0)
-        value =
-            (1 - j.smoothing) * weight * (log_sum - x_target) + j.smoothing / (float)j.classes * line.weight * spread;
+    else if (row.weight != 0)
+        value = (1 - j.smoothing) * weight * (terms.log_sum - terms.x_target) +
+                j.smoothing / (float)j.classes * row.weight * terms.spread;
     to.sums[2 * l] = value;
     to.sums[2 * l + 1] = weight;
     if (to.lse)
-        to.lse[l] = log_sum;
+        to.lse[l] = terms.log_sum;
     if (j.none)
         set_float(j.loss_dtype, to.loss, l, value);
 }
 
-template <class T> static __device__ float at_target(const struct zt_launch_loss &j, const struct line &line) {
-    return line.wrong || line.weight == 0 ? 0 : to_float(((const T *)j.x)[line.start + line.target * j.inner]);
+template <class T> static __device__ float at_target(const struct zt_launch_loss &j, const struct row &row) {
+    return row.wrong || row.weight == 0 ? 0 : to_float(((const T *)j.x)[row.start + row.target * j.inner]);
 }
 
-/* What label smoothing adds, by a block: sum of w_c (-log p_c). */
+/* The term of label smoothing, by a block: sum of w_c (-log p_c). */
 template <int N, class T>
 static __device__ float spread_of(const struct zt_launch_loss &j, const T *x, float log_sum, float *part) {
     float spread = 0;
@@ -187,29 +193,29 @@ static __device__ float spread_of(const struct zt_launch_loss &j, const T *x, fl
     return add_block<N>(spread, part);
 }
 
-template <class T> static __global__ void long_lines_kernel(struct zt_launch_loss j, struct loss_out to) {
-    __shared__ struct log_sum sums[LINE];
-    __shared__ float part[LINE];
+template <class T> static __global__ void long_rows_kernel(struct zt_launch_loss j, struct loss_out to) {
+    __shared__ struct log_sum sums[ROW];
+    __shared__ float part[ROW];
     for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
-        const struct line line = line_of(j, l);
-        const T *x = (const T *)j.x + line.start;
-        const float log_sum = j.logs ? 0 : log_sum_of<LINE>(x, j.classes, sums);
+        const struct row row = row_of(j, l);
+        const T *x = (const T *)j.x + row.start;
+        const float log_sum = j.logs ? 0 : log_sum_of<ROW>(x, j.classes, sums);
         if (to.log_p)
-            each_to<LINE>(x, (T *)to.log_p + line.start, j.classes, [&](int64_t, auto &v) {
+            each_to<ROW>(x, (T *)to.log_p + row.start, j.classes, [&](int64_t, auto &v) {
                 for (float &value : v)
                     value -= log_sum;
             });
-        const float spread = spread_of<LINE>(j, x, log_sum, part);
+        const float spread = spread_of<ROW>(j, x, log_sum, part);
         if (threadIdx.x == 0)
-            store_line(j, to, l, line, log_sum, at_target<T>(j, line), spread);
+            store_row(j, to, l, row, { log_sum, at_target<T>(j, row), spread });
     }
 }
 
-/* Returns the line's log sum exp. */
+/* Returns log(sum(exp(x))) of the row. */
 template <class T>
-static __device__ float short_line(const struct zt_launch_loss &j, const struct loss_out &to, int64_t l) {
-    const struct line line = line_of(j, l);
-    const T *x = (const T *)j.x + line.start;
+static __device__ float short_row(const struct zt_launch_loss &j, const struct loss_out &to, int64_t l) {
+    const struct row row = row_of(j, l);
+    const T *x = (const T *)j.x + row.start;
     struct log_sum s = { -CUDART_INF_F, 0 };
     float spread = 0;
     for (int64_t c = 0; !j.logs && c < j.classes; c++) {
@@ -218,14 +224,14 @@ static __device__ float short_line(const struct zt_launch_loss &j, const struct 
     }
     const float log_sum = j.logs ? 0 : s.most + logf(s.sum);
     for (int64_t c = 0; to.log_p && c < j.classes; c++)
-        ((T *)to.log_p)[line.start + c * j.inner] = from_float<T>(to_float(x[c * j.inner]) - log_sum);
+        ((T *)to.log_p)[row.start + c * j.inner] = from_float<T>(to_float(x[c * j.inner]) - log_sum);
     for (int64_t c = 0; j.smoothing != 0 && c < j.classes; c++)
         spread += class_weight(j, c) * (log_sum - to_float(x[c * j.inner]));
-    store_line(j, to, l, line, log_sum, at_target<T>(j, line), spread);
+    store_row(j, to, l, row, { log_sum, at_target<T>(j, row), spread });
     return log_sum;
 }
 
-/* The loss where it is one number, by a block. The mean of nothing is 0 in rows of ours, else 0 / 0. */
+/* The reduced loss, by a block. The mean of no rows is 0 in ops of domain ztrain, else 0 / 0. */
 static __device__ void finish(const struct zt_launch_loss &j, void *loss, const double *sums, double *part) {
     double value = 0, weight = 0;
     for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH) {
@@ -242,18 +248,18 @@ static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, const 
     finish(j, loss, sums, part);
 }
 
-template <class T> static __global__ void short_lines_kernel(struct zt_launch_loss j, struct loss_out to) {
+template <class T> static __global__ void short_rows_kernel(struct zt_launch_loss j, struct loss_out to) {
     EACH(l, j.outer * j.inner) {
-        short_line<T>(j, to, l);
+        short_row<T>(j, to, l);
     }
 }
 
-/* A block for all of it. */
+/* One block does all of it. */
 template <class T>
-static __global__ void __launch_bounds__(FINISH) few_lines_kernel(struct zt_launch_loss j, struct loss_out to) {
+static __global__ void __launch_bounds__(FINISH) few_rows_kernel(struct zt_launch_loss j, struct loss_out to) {
     __shared__ double part[FINISH];
     for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH)
-        short_line<T>(j, to, l);
+        short_row<T>(j, to, l);
     __syncthreads();
     if (!j.none)
         finish(j, to.loss, to.sums, part);
@@ -261,11 +267,11 @@ static __global__ void __launch_bounds__(FINISH) few_lines_kernel(struct zt_laun
 
 /* ---- its gradient ---- */
 
-/* What the sum of the losses was divided by, by a block. */
+/* The divisor of the sum of the losses, by a block. */
 template <int N> static __device__ double total_of(const struct zt_launch_loss &j, double *part) {
     double weight = 0;
     for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += N)
-        weight += weight_of(j, line_of(j, l));
+        weight += weight_of(j, row_of(j, l));
     return add_block<N>(weight, part);
 }
 static __global__ void total_kernel(struct zt_launch_loss j, double *total) {
@@ -275,26 +281,24 @@ static __global__ void total_kernel(struct zt_launch_loss j, double *total) {
         *total = weight;
 }
 
-/* Of a line: dx_c = both p_c - spread w_c - [c = target] hit. */
+/* Of a row: dx_c = both p_c - spread w_c - [c = target] hit. */
 struct slope {
     float both, spread, hit, log_sum;
-    bool flat; /* p counts nothing */
+    bool flat; /* p has no part in it */
 };
 
-static __device__ struct slope slope_of(const struct zt_launch_loss &j, const struct line &line, float d, double total,
+static __device__ struct slope slope_of(const struct zt_launch_loss &j, const struct row &row, float d, double total,
                                         float classes_weight) {
-    const float factor = line.wrong                       ? CUDART_NAN_F
-                         : line.weight != 0 && total != 0 ? (float)(d * line.weight / total)
-                                                          : 0;
+    const float factor = row.wrong ? CUDART_NAN_F : row.weight != 0 && total != 0 ? (float)(d * row.weight / total) : 0;
     struct slope s;
-    s.hit = factor == 0 || line.wrong ? factor : factor * (1 - j.smoothing) * class_weight(j, line.target);
+    s.hit = factor == 0 || row.wrong ? factor : factor * (1 - j.smoothing) * class_weight(j, row.target);
     s.spread = factor * j.smoothing / (float)j.classes;
     s.both = s.hit + s.spread * classes_weight;
     s.flat = factor == 0 || j.logs;
     return s;
 }
 
-/* Gradients of the elements from c on, in the place of these. */
+/* Gradients of the elements from c on, which they overwrite. */
 template <class T, int W>
 static __device__ void along(const struct zt_launch_loss &j, const struct slope &s, int64_t target, int64_t c,
                              float (&v)[W]) {
@@ -309,14 +313,14 @@ static __device__ void along(const struct zt_launch_loss &j, const struct slope 
 
 struct loss_grad {
     const void *dloss;
-    const float *lse; /* not read by what finds it itself */
-    double *total;    /* asked for with the mean; NULL: so few lines that every block adds up their weights */
+    const float *lse; /* not read by kernels that compute it */
+    double *total;    /* needed for the mean; NULL: so few rows that every block adds up their weights */
     void *dx;
 };
 
 static __device__ struct slope read_slope(const struct zt_launch_loss &j, const struct loss_grad &g, int64_t l,
-                                          const struct line &line, double total, float classes_weight) {
-    return slope_of(j, line, float_at(j.loss_dtype, g.dloss, j.none ? l : 0), total, classes_weight);
+                                          const struct row &row, double total, float classes_weight) {
+    return slope_of(j, row, float_at(j.loss_dtype, g.dloss, j.none ? l : 0), total, classes_weight);
 }
 
 /* The sum of the classes' weights, by a block. */
@@ -328,22 +332,22 @@ template <int N> static __device__ float classes_weight_of(const struct zt_launc
 }
 
 template <int N, class T>
-static __device__ void long_grad(const struct zt_launch_loss &j, const struct loss_grad &g, const struct line &line,
+static __device__ void long_grad(const struct zt_launch_loss &j, const struct loss_grad &g, const struct row &row,
                                  const struct slope &s) {
-    each_to<N>((const T *)j.x + line.start, (T *)g.dx + line.start, j.classes,
-               [&](int64_t c, auto &v) { along<T>(j, s, line.target, c, v); });
+    each_to<N>((const T *)j.x + row.start, (T *)g.dx + row.start, j.classes,
+               [&](int64_t c, auto &v) { along<T>(j, s, row.target, c, v); });
     for (int64_t c = j.classes + threadIdx.x; c < j.room; c += N)
-        ((T *)g.dx)[line.start + c] = from_float<T>(0);
+        ((T *)g.dx)[row.start + c] = from_float<T>(0);
 }
 
 template <class T> static __global__ void long_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
-    __shared__ float part[LINE];
-    const float classes_weight = classes_weight_of<LINE>(j, part);
+    __shared__ float part[ROW];
+    const float classes_weight = classes_weight_of<ROW>(j, part);
     for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
-        const struct line line = line_of(j, l);
-        struct slope s = read_slope(j, g, l, line, j.mean ? *g.total : 1, classes_weight);
+        const struct row row = row_of(j, l);
+        struct slope s = read_slope(j, g, l, row, j.mean ? *g.total : 1, classes_weight);
         s.log_sum = s.flat ? 0 : g.lse[l];
-        long_grad<LINE, T>(j, g, line, s);
+        long_grad<ROW, T>(j, g, row, s);
     }
 }
 
@@ -355,25 +359,25 @@ static __device__ float all_classes_weight(const struct zt_launch_loss &j) {
 }
 
 template <class T>
-static __device__ void short_grad(const struct zt_launch_loss &j, const struct loss_grad &g, const struct line &line,
+static __device__ void short_grad(const struct zt_launch_loss &j, const struct loss_grad &g, const struct row &row,
                                   const struct slope &s) {
     for (int64_t c = 0; c < j.classes; c++) {
-        const int64_t at = line.start + c * j.inner;
+        const int64_t at = row.start + c * j.inner;
         float v[1] = { to_float(((const T *)j.x)[at]) };
-        along<float>(j, s, line.target, c, v);
+        along<float>(j, s, row.target, c, v);
         ((T *)g.dx)[at] = from_float<T>(v[0]);
     }
     for (int64_t c = j.classes; c < j.room; c++)
-        ((T *)g.dx)[line.start + c * j.inner] = from_float<T>(0);
+        ((T *)g.dx)[row.start + c * j.inner] = from_float<T>(0);
 }
 
 template <class T>
 static __device__ void short_grad_at(const struct zt_launch_loss &j, const struct loss_grad &g, int64_t l, double total,
                                      float classes_weight) {
-    const struct line line = line_of(j, l);
-    struct slope s = read_slope(j, g, l, line, total, classes_weight);
+    const struct row row = row_of(j, l);
+    struct slope s = read_slope(j, g, l, row, total, classes_weight);
     s.log_sum = s.flat ? 0 : g.lse[l];
-    short_grad<T>(j, g, line, s);
+    short_grad<T>(j, g, row, s);
 }
 
 template <class T> static __global__ void short_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
@@ -393,9 +397,9 @@ static __global__ void __launch_bounds__(FINISH) few_grads_kernel(struct zt_laun
         short_grad_at<T>(j, g, l, total, classes_weight);
 }
 
-/* ---- both at once: the loss's gradient is known, and what the lines weigh needs no x ---- */
+/* ---- both at once: the gradient of the loss is known, and the weights of the rows do not depend on x ---- */
 
-/* Behind everything that reads the line's x as it was, the target's among them, a barrier stands before it changes. */
+/* A barrier separates all reads of the row's x, that of the target among them, from the first write. */
 template <class T>
 static __global__ void __launch_bounds__(TWICE, TOGETHER)
     long_train_kernel(struct zt_launch_loss j, struct loss_out to, struct loss_grad g) {
@@ -405,25 +409,25 @@ static __global__ void __launch_bounds__(TWICE, TOGETHER)
     const float classes_weight = classes_weight_of<TWICE>(j, part);
     const double total = !j.mean ? 1 : g.total ? *g.total : total_of<TWICE>(j, weights);
     for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
-        const struct line line = line_of(j, l);
-        const T *x = (const T *)j.x + line.start;
-        const float x_target = at_target<T>(j, line), log_sum = log_sum_of<TWICE>(x, j.classes, sums),
+        const struct row row = row_of(j, l);
+        const T *x = (const T *)j.x + row.start;
+        const float x_target = at_target<T>(j, row), log_sum = log_sum_of<TWICE>(x, j.classes, sums),
                     spread = spread_of<TWICE>(j, x, log_sum, part);
-        struct slope s = read_slope(j, g, l, line, total, classes_weight);
+        struct slope s = read_slope(j, g, l, row, total, classes_weight);
         s.log_sum = log_sum;
         if (threadIdx.x == 0)
-            store_line(j, to, l, line, log_sum, x_target, spread);
-        long_grad<TWICE, T>(j, g, line, s);
+            store_row(j, to, l, row, { log_sum, x_target, spread });
+        long_grad<TWICE, T>(j, g, row, s);
     }
 }
 
 template <class T>
 static __device__ void short_train(const struct zt_launch_loss &j, const struct loss_out &to, const struct loss_grad &g,
                                    int64_t l, double total, float classes_weight) {
-    const struct line line = line_of(j, l);
-    struct slope s = read_slope(j, g, l, line, total, classes_weight);
-    s.log_sum = short_line<T>(j, to, l);
-    short_grad<T>(j, g, line, s);
+    const struct row row = row_of(j, l);
+    struct slope s = read_slope(j, g, l, row, total, classes_weight);
+    s.log_sum = short_row<T>(j, to, l);
+    short_grad<T>(j, g, row, s);
 }
 
 template <class T>
@@ -454,51 +458,51 @@ static bool are_long(const struct zt_launch_loss *j) {
     return j->inner == 1 && j->classes > SHORT;
 }
 
-/* So few short lines that one block is done with them sooner than a second launch begins. */
+/* So few short rows that one block finishes them before a second launch starts. */
 static bool are_few(const struct zt_launch_loss *j) {
-    const int64_t lines = j->outer * j->inner;
-    return lines == 0 || (!are_long(j) && lines <= FINISH);
+    const int64_t rows = j->outer * j->inner;
+    return rows == 0 || (!are_long(j) && rows <= FINISH);
 }
 
-template <class T> static void launch_lines(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_out to) {
-    const int64_t lines = j->outer * j->inner;
+template <class T> static void launch_rows(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_out to) {
+    const int64_t rows = j->outer * j->inner;
     if (are_few(j))
-        few_lines_kernel<T><<<1, FINISH, 0, stream>>>(*j, to);
+        few_rows_kernel<T><<<1, FINISH, 0, stream>>>(*j, to);
     else if (are_long(j))
-        long_lines_kernel<T><<<job_blocks(lines), LINE, 0, stream>>>(*j, to);
+        long_rows_kernel<T><<<job_blocks(rows), ROW, 0, stream>>>(*j, to);
     else
-        short_lines_kernel<T><<<blocks_for(lines), BLOCK, 0, stream>>>(*j, to);
+        short_rows_kernel<T><<<blocks_for(rows), BLOCK, 0, stream>>>(*j, to);
     if (!are_few(j) && !j->none)
         finish_kernel<<<1, FINISH, 0, stream>>>(*j, to.loss, to.sums);
 }
 
 template <class T> static void launch_grads(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_grad g) {
-    const int64_t lines = j->outer * j->inner;
+    const int64_t rows = j->outer * j->inner;
     if (!are_few(j) && j->mean)
         total_kernel<<<1, FINISH, 0, stream>>>(*j, g.total);
     if (are_few(j))
         few_grads_kernel<T><<<1, FINISH, 0, stream>>>(*j, g);
     else if (are_long(j))
-        long_grads_kernel<T><<<job_blocks(lines), LINE, 0, stream>>>(*j, g);
+        long_grads_kernel<T><<<job_blocks(rows), ROW, 0, stream>>>(*j, g);
     else
-        short_grads_kernel<T><<<blocks_for(lines), BLOCK, 0, stream>>>(*j, g);
+        short_grads_kernel<T><<<blocks_for(rows), BLOCK, 0, stream>>>(*j, g);
 }
 
 template <class T>
 static void launch_train(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_out to, struct loss_grad g) {
-    const int64_t lines = j->outer * j->inner;
+    const int64_t rows = j->outer * j->inner;
     if (are_few(j)) {
         few_train_kernel<T><<<1, FINISH, 0, stream>>>(*j, to, g);
         return;
     }
-    if (are_long(j) && lines <= FINISH)
+    if (are_long(j) && rows <= FINISH)
         g.total = NULL;
     else if (j->mean)
         total_kernel<<<1, FINISH, 0, stream>>>(*j, g.total);
     if (are_long(j))
-        long_train_kernel<T><<<job_blocks(lines), TWICE, 0, stream>>>(*j, to, g);
+        long_train_kernel<T><<<job_blocks(rows), TWICE, 0, stream>>>(*j, to, g);
     else
-        short_train_kernel<T><<<blocks_for(lines), BLOCK, 0, stream>>>(*j, to, g);
+        short_train_kernel<T><<<blocks_for(rows), BLOCK, 0, stream>>>(*j, to, g);
     if (!j->none)
         finish_kernel<<<1, FINISH, 0, stream>>>(*j, to.loss, to.sums);
 }
@@ -506,7 +510,7 @@ static void launch_train(cudaStream_t stream, const struct zt_launch_loss *j, st
 int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j, void *loss, float *lse, void *log_p,
                             void *workspace) {
     const struct loss_out to = { loss, log_p, lse, (double *)workspace };
-    WITH_TYPE(j->dtype, 1, (launch_lines<T>(stream, j, to))); /* of no line, too */
+    WITH_TYPE(j->dtype, 1, (launch_rows<T>(stream, j, to))); /* of no row, too */
 }
 
 int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_loss *j, const void *dloss,
@@ -520,5 +524,5 @@ int zt_launch_cross_entropy_train(cudaStream_t stream, const struct zt_launch_lo
     double *sums = (double *)workspace;
     const struct loss_out to = { loss, NULL, NULL, sums };
     const struct loss_grad g = { dloss, NULL, sums + 2 * j->outer * j->inner, dx };
-    WITH_TYPE(j->dtype, 1, (launch_train<T>(stream, j, to, g))); /* of no line, too */
+    WITH_TYPE(j->dtype, 1, (launch_train<T>(stream, j, to, g))); /* of no row, too */
 }

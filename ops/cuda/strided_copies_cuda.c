@@ -1,4 +1,4 @@
-/* Ops that only move elements, on CUDA: the copies their rows list (strided_copies.h), a launch each. */
+/* Ops that only copy elements, on CUDA: one launch for each copy that the row lists (strided_copies.h). */
 #include "ops/cuda/describe.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/kernel/strided_copies.h"
@@ -20,11 +20,12 @@ struct plan {
 
 /* ---- channels last ---- */
 
-enum { ANY = 3 }; /* the axis of a walk that stays where it is */
+enum { ANY = 3 }; /* an axis without a stride */
 
-/* Moves start and steps of a walk in a plain tensor to the same elements with channels last; axis[k]: samples, channels
- * or places, along which axis k of the walk goes. False where it leaves that: then there is no step for it. */
-static bool turn(const struct zt_shape *shape, const struct zt_shape *walk, int64_t *start, int64_t *step, int *axis) {
+/* Converts the start and the strides of a walk through a plain tensor to channels last. axis[k]: what axis k of the
+ * walk goes along: samples, channels or places. False where it leaves that axis: then it has no single stride. */
+static bool convert(const struct zt_shape *shape, const struct zt_shape *walk, int64_t *start, int64_t *step,
+                    int *axis) {
     const int64_t channels = shape->dim[1], places = zt_dims(shape, 2, shape->rank), sample = channels * places;
     const int64_t size[] = { shape->dim[0], channels, places }, plain[] = { sample, places, 1 },
                   last[] = { sample, 1, channels };
@@ -44,13 +45,13 @@ static bool turn(const struct zt_shape *shape, const struct zt_shape *walk, int6
     return true;
 }
 
-/* False too where channels would become places: what reads a transposed tensor wants it plain. */
-static bool turn_move(const struct zt_prepare *q, struct zt_strided_copy *m) {
+/* False too where channels would become places: readers of a transposed tensor need it plain. */
+static bool convert_copy(const struct zt_prepare *q, struct zt_strided_copy *m) {
     const struct zt_value *x = zt_in(q->graph, q->node, m->in), *y = zt_out(q->graph, q->node, m->out);
     const bool reads = q->in_layout[m->in], writes = q->out_layout[m->out];
     int from[ZT_MAX_RANK], to[ZT_MAX_RANK];
-    if ((reads && !turn(&x->shape, &m->shape, &m->from, m->from_step, from)) ||
-        (writes && !turn(&y->shape, &m->shape, &m->to, m->to_step, to)))
+    if ((reads && !convert(&x->shape, &m->shape, &m->from, m->from_step, from)) ||
+        (writes && !convert(&y->shape, &m->shape, &m->to, m->to_step, to)))
         return false;
     for (int k = 0; reads && writes && k < m->shape.rank; k++)
         if (from[k] != to[k] && from[k] != ANY && to[k] != ANY)
@@ -58,20 +59,20 @@ static bool turn_move(const struct zt_prepare *q, struct zt_strided_copy *m) {
     return true;
 }
 
-/* The copies of `list` in the order in which the inputs come; false where they cannot be had so. */
-static bool turn_all(struct zt_prepare *q, struct zt_strided_copy_list *list, bool outputs) {
-    bool turned = true;
+/* Converts the copies of `list` to the layouts of the inputs; false where a copy cannot be converted. */
+static bool convert_all(struct zt_prepare *q, struct zt_strided_copy_list *list, bool outputs) {
+    bool converted = true;
     if ((!q->settled && !zt_layout_alike(q, ~0U, outputs ? ~0U : 0)) || list->count == 0)
         return true;
     const size_t bytes = (size_t)list->count * sizeof *list->move;
     struct zt_strided_copy *at = zt_malloc(bytes);
     memcpy(at, list->move, bytes);
-    for (int i = 0; turned && i < list->count; i++)
-        turned = zt_shape_count(&at[i].shape) == 0 || turn_move(q, &at[i]);
-    if (turned)
+    for (int i = 0; converted && i < list->count; i++)
+        converted = zt_shape_count(&at[i].shape) == 0 || convert_copy(q, &at[i]);
+    if (converted)
         memcpy(list->move, at, bytes);
     free(at);
-    return turned;
+    return converted;
 }
 
 static bool writes_plain(const struct zt_prepare *q) {
@@ -81,10 +82,11 @@ static bool writes_plain(const struct zt_prepare *q) {
     return i == q->graph->nodes[q->node]->out_count;
 }
 
-/* As the inputs come, the outputs too if that can be; else all is plain. What becomes plain may come so too. */
+/* Uses the layouts of the inputs, for the outputs too where possible; else all are plain. An input whose outputs are
+ * plain may have either layout. */
 static void lay(struct zt_prepare *q, struct zt_strided_copy_list *list) {
     const struct zt_node *n = q->graph->nodes[q->node];
-    if (turn_all(q, list, true) || turn_all(q, list, false)) {
+    if (convert_all(q, list, true) || convert_all(q, list, false)) {
         for (int i = 0; writes_plain(q) && i < n->in_count && i < 32; i++)
             q->free_in |= q->in_layout[i] ? 1U << i : 0;
         return;

@@ -1,17 +1,17 @@
-/* Sources sorted by the places they go to, those of one place in their own order: a stable radix sort from the lowest
- * digit up, so what is summed along it is summed in the same order every time. A block sorts a batch, or many do. */
-#ifndef ZT_OPS_CUDA_SORT_CUH
-#define ZT_OPS_CUDA_SORT_CUH
+/* A stable radix sort of sources by the place they go to, from the lowest digit up. Sources of one place keep their
+ * order, so that a sum along them has the same bits every time. One block sorts a batch, or many blocks do. */
+#ifndef ZT_OPS_MOVEMENT_SORT_CUH
+#define ZT_OPS_MOVEMENT_SORT_CUH
 
-#include "ops/cuda/launch_copy.h"
+#include "ops/movement/launch_gather.h"
 #include "ops/cuda/types.cuh"
 
-/* Sorted sources, batch behind batch: key << bits | source; the key is `keys` where the source goes nowhere. */
+/* Sorted sources of every batch: key << bits | source. The key of a source that goes nowhere is `keys`. */
 struct order {
     const uint64_t *sorted;
     int bits;
 };
-struct ordered { /* a batch of them */
+struct ordered { /* one batch of them */
     struct order order;
     const uint64_t *item;
     __device__ int64_t key(int64_t k) const {
@@ -22,12 +22,16 @@ struct ordered { /* a batch of them */
     }
 };
 
-/* Threads of a block count what they have of each digit: count[digit][thread]. A block has so many counters: digits of
- * 3 bits by 1024 threads, where it sorts a batch alone; of 5 bits by 256, where it is one of many. */
+/* Every thread of a block counts its items of each digit: count[digit][thread]. A block that sorts a batch alone has
+ * digits of 3 bits and 1024 threads; one of several blocks has digits of 5 bits and 256 threads. */
 enum { SORTERS = 1024, ALONE_BITS = 3, TOGETHER_BITS = 5, COUNTERS = SORTERS << ALONE_BITS };
-enum { SOME = COUNTERS >> TOGETHER_BITS, EACH_HAS = 16, CHUNK = SOME * EACH_HAS }; /* threads, items of each, of all */
+enum {
+    SOME = COUNTERS >> TOGETHER_BITS, /* threads of one of several blocks */
+    EACH_HAS = 16,                    /* items of a thread */
+    SEGMENT = SOME * EACH_HAS         /* items of all threads */
+};
 
-/* The counters in shared memory, where stretches of them begin in different banks. */
+/* The counters in shared memory, padded so that the stretches of the threads begin in different banks. */
 struct counters {
     uint32_t room[COUNTERS + COUNTERS / 32];
     __device__ uint32_t &operator[](unsigned e) {
@@ -35,7 +39,8 @@ struct counters {
     }
 };
 
-/* at(e) becomes the sum of at(0), ..., at(e - 1), for `entries` of them, by a block; a thread takes a stretch. */
+/* Exclusive prefix sum by a block: at(e) becomes at(0) + ... + at(e - 1), for `entries` entries. A thread takes a
+ * stretch. */
 template <class At> static __device__ void scan(int64_t entries, uint32_t *total, At at) {
     const struct span mine = part_of(entries, blockDim.x, threadIdx.x);
     const int me = (int)threadIdx.x;
@@ -86,7 +91,7 @@ template <class Sources> static __device__ uint64_t item_of(const Sources &from,
 
 /* ---- a block a batch; each thread takes a stretch of it ---- */
 
-/* What an odd number of passes sorts ends in `other`. */
+/* After an odd number of passes the result is in `other`. */
 template <class Sources>
 static __global__ void __launch_bounds__(SORTERS)
     sort_kernel(Sources from, int bits, int passes, uint64_t *items, uint64_t *other) {
@@ -114,7 +119,7 @@ static __global__ void __launch_bounds__(SORTERS)
 
 /* ---- many blocks a batch, the grid's second axis the batches: two launches a digit ---- */
 
-/* What a pass reads and writes; `starts` [batch][digit][block]. The first pass makes what it reads. */
+/* A pass sorts a by a digit into b. `starts` is [batch][digit][block]. The first pass fills a. */
 struct pass {
     int bits;
     bool first;
@@ -124,7 +129,7 @@ struct pass {
     unsigned *arrived; /* a counter a batch */
 };
 
-/* starts becomes where each block's items of each digit go: the last block of a batch adds up what all have. */
+/* Computes `starts`, where each block's items of each digit go: the last block of a batch adds up the counts of all. */
 template <class Sources> static __global__ void __launch_bounds__(SOME) sort_count_kernel(Sources from, struct pass p) {
     __shared__ struct counters count;
     __shared__ uint32_t total[SOME];
@@ -143,7 +148,7 @@ template <class Sources> static __global__ void __launch_bounds__(SOME) sort_cou
         scan((int64_t)digits * gridDim.x, total, [&](int64_t e) -> uint32_t & { return starts[e]; });
 }
 
-/* A block goes through its items chunk by chunk; each thread takes a stretch of a chunk. */
+/* A block goes through its items segment by segment; each thread takes a stretch of a segment. */
 template <class Sources> static __global__ void __launch_bounds__(SOME) sort_put_kernel(Sources from, struct pass p) {
     __shared__ struct counters count;
     __shared__ uint32_t total[SOME], next[1 << TOGETHER_BITS], shift[1 << TOGETHER_BITS];
@@ -154,14 +159,14 @@ template <class Sources> static __global__ void __launch_bounds__(SOME) sort_put
     uint64_t *b = p.b + batch * together;
     if (me < digits)
         next[me] = p.starts[(batch * digits + me) * gridDim.x + blockIdx.x];
-    for (int64_t chunk = block.first; chunk < block.end; chunk += CHUNK) {
-        const int64_t end = least(chunk + CHUNK, block.end), first = least(chunk + me * EACH_HAS, end);
+    for (int64_t segment = block.first; segment < block.end; segment += SEGMENT) {
+        const int64_t end = least(segment + SEGMENT, block.end), first = least(segment + me * EACH_HAS, end);
         const struct span mine = { first, least(first + EACH_HAS, end) };
         count_digits(a, mine, 1, p.digit, count, total);
         if (me < digits) {
             const uint32_t begin = count[me * SOME];
             shift[me] = next[me] - begin;
-            next[me] += (me + 1 < digits ? count[(me + 1) * SOME] : (uint32_t)(end - chunk)) - begin;
+            next[me] += (me + 1 < digits ? count[(me + 1) * SOME] : (uint32_t)(end - segment)) - begin;
         }
         __syncthreads();
         for (int64_t k = mine.first; k < mine.end; k++) {
@@ -174,24 +179,24 @@ template <class Sources> static __global__ void __launch_bounds__(SOME) sort_put
 
 /* ---- launching ---- */
 
-static inline int bits_of(int64_t most) { /* what 0..most needs */
+static inline int bits_of(int64_t most) { /* of a number 0..most */
     int bits = 0;
     while (bits < 63 && most >> bits > 0)
         bits++;
     return bits;
 }
 
-enum { MOST_ALONE = 1 << 15, MOST_ORDERS = 64, MOST_BLOCKS = 256 }; /* blocks that sort together, of all batches */
+enum { MOST_ALONE = 1 << 15, MOST_ORDERS = 64, MOST_BLOCKS = 256 }; /* MOST_BLOCKS: of all batches */
 
-/* How many blocks sort a batch: 0 where one does it alone, with many others or because there is little to do. */
+/* Blocks that sort a batch together; 0: one block sorts it alone, because batches are many or small. */
 template <class Sources> static unsigned blocks_of_batch(const Sources &from) {
-    const int64_t orders = from.orders(), chunks = (from.together() + CHUNK - 1) / CHUNK;
+    const int64_t orders = from.orders(), segments = (from.together() + SEGMENT - 1) / SEGMENT;
     if (from.together() <= MOST_ALONE || orders == 0 || orders > MOST_ORDERS)
         return 0;
-    return (unsigned)(chunks < MOST_BLOCKS / orders ? chunks : MOST_BLOCKS / orders);
+    return (unsigned)(segments < MOST_BLOCKS / orders ? segments : MOST_BLOCKS / orders);
 }
 
-/* Of workspace; SIZE_MAX: too many. */
+/* Bytes of workspace; SIZE_MAX: too many sources. */
 template <class Sources> static size_t order_bytes(const Sources &from) {
     const int64_t together = from.together(), starts = (from.orders() * blocks_of_batch(from)) << TOGETHER_BITS;
     return together > UINT32_MAX || bits_of(together - 1) + bits_of(from.keys()) > 64
