@@ -13,7 +13,8 @@ bool zt_record_make(const struct zt_session *session, struct zt_arena *arena, st
 /* Whether a run that `now` was recorded of may go on from `stored`. */
 bool zt_record_fits(const struct zt_session *session, const struct zt_manifest *stored, const struct zt_manifest *now,
                     struct zt_err *err);
-/* A row for every key whose value is another, of those that may be. */
-void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest *now, const struct zt_log *log);
+/* Logs a row for every key whose value has changed, of those that may change. `table`: the keys of the config. */
+void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest *now, const struct zt_key_table *table,
+                      const struct zt_log *log);
 
 #endif

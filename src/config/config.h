@@ -1,9 +1,9 @@
-/* The configuration as values: DeepSpeed's JSON plus the "ztrain" block, the command line laid over it, every default
- * filled in, every type, range, conflict and required companion checked. No cJSON after here.
+/* The configuration as values: DeepSpeed's JSON file and its "ztrain" block, overlaid by the command line, with every
+ * default filled in and every type, range, conflict and required companion checked.
  *
- * The keys are rows of one table in table.c; a row says where the value goes in struct zt_config, its type,
- * range and default, and whether the key works, is accepted without effect, or is refused by name until its feature
- * exists. Meaning of every key: reference/deepspeed.md section 1 and contract.md, "Config". */
+ * The keys are rows of a table (config/table.h). A row states the place of the value in struct zt_config, its type,
+ * range and default, and whether the key works, has no effect, or is refused by name. docs/config.md explains every
+ * key; keys of DeepSpeed mean what DeepSpeed's documentation says. */
 #ifndef ZT_CONFIG_CONFIG_H
 #define ZT_CONFIG_CONFIG_H
 
@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+struct zt_key_catalog; /* config/table.h */
+struct zt_key_table;
 
 /* A list of texts or numbers; owned by the config's arena. */
 struct zt_texts {
@@ -28,40 +31,25 @@ struct zt_numbers {
     int count;
 };
 
-/* optimizer.params.*: one struct for all optimizers; which fields a type reads (and so which keys it allows) is a
- * column of the key table. Defaults are those of the optimizer type. */
+/* optimizer.*. The params that only one optimizer reads stand in a struct of that optimizer's file (src/optim). */
 struct zt_optimizer_config {
-    const char *type; /* canonical spelling of a row of src/optim: "Adam", "AdamW", "SGD", "Lamb", "Lion", "Adagrad";
-                         NULL: none given */
-    double lr, beta1, beta2, eps, weight_decay;
-    double momentum, dampening;
-    bool nesterov;
-    bool bias_correction, adam_w_mode, eps_inside_sqrt;
-    double max_coeff, min_coeff;                /* Lamb trust ratio bounds */
-    double lr_decay, initial_accumulator_value; /* Adagrad */
+    const char *type;                      /* canonical spelling of a row of src/optim; NULL: none given */
+    double lr, beta1, beta2, weight_decay; /* 0 where the optimizer has no such parameter */
+    void *params;                          /* the struct of the row; in the config's arena */
 };
 
-/* scheduler.params.*; as above. A list-valued lr key keeps its first value. */
+/* scheduler.*; likewise. A list-valued rate keeps its first value. */
 struct zt_scheduler_config {
-    const char *type; /* canonical spelling, NULL: constant optimizer.lr */
-    double warmup_min_lr, warmup_max_lr;
-    int64_t warmup_num_steps, total_num_steps; /* total_num_steps 0: the run's own number (was "auto") */
-    bool warmup_log;                           /* warmup_type log, else linear */
-    double warmup_min_ratio, cos_min_ratio;
-    double lr_range_test_min_lr, lr_range_test_step_rate;
-    int64_t lr_range_test_step_size;
-    bool lr_range_test_staircase;
-    double cycle_min_lr, cycle_max_lr, decay_lr_rate;
-    int64_t cycle_first_step_size, cycle_second_step_size; /* second 0: as first */
-    int64_t cycle_first_stair_count, cycle_second_stair_count, decay_step_size;
-    bool cycle_momentum;
-    double cycle_min_mom, cycle_max_mom, decay_mom_rate;
+    const char *type;        /* canonical spelling, NULL: constant optimizer.lr */
+    int64_t total_num_steps; /* 0: the run's own number (was "auto") */
+    void *params;
 };
 
 struct zt_data_config {
-    const char *format;          /* "npz", "cifar10", "synthetic"; NULL: none given */
+    const char *format;          /* a row of src/data; NULL: none given */
+    void *params;                /* the struct of the row, for the keys that only this format has */
     const char *path;            /* resolved: relative to the config file, or to the current folder from --data */
-    const char *eval_path;       /* NULL: none (cifar10: path/test_batch.bin where it exists) */
+    const char *eval_path;       /* NULL: none given */
     bool shuffle;                /* default true */
     bool drop_last;              /* default false */
     struct zt_numbers mean, std; /* normalize: per channel; count 0: none */
@@ -161,6 +149,7 @@ struct zt_config_overrides {
 
 struct zt_config {
     struct zt_arena *arena;
+    const struct zt_key_table *table; /* the keys that it was read with (config/table.h) */
     const char *path, *folder;
 
     /* batch arithmetic, resolved: train_batch = micro_batch * accumulation * data_parallel (section 2) */
@@ -223,10 +212,12 @@ struct zt_config {
     struct zt_texts notes;          /* warnings: deprecated spellings and the like */
 };
 
-/* Reads, checks and resolves. All problems of the file are reported at once as "FILE:LINE:COLUMN: key.path: ...". The
- * file is at most 16 MiB. Free with zt_config_destroy(). What needs the model or data (unknown output names, hidden
- * size of "auto") is checked later by its user. */
-struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over, struct zt_err *err);
+/* Reads, checks and resolves. `catalog`: the optimizers, rules and formats of this program; it outlives the config. All
+ * problems of the file are reported at once as "FILE:LINE:COLUMN: key.path: ...". The file has at most 16 MiB. Free
+ * with zt_config_destroy(). Problems that only model or data reveal (unknown output names, the hidden size of "auto")
+ * are reported later by the code that uses the value. */
+struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over,
+                                 const struct zt_key_catalog *catalog, struct zt_err *err);
 void zt_config_destroy(struct zt_config *config);
 
 /* Sets zero.overlap_comm for the stages that the config has now: never with pipeline stages, else as the file says, and

@@ -73,9 +73,9 @@ static void rename_node(struct zt_reading *r, struct zt_node *node, const struct
 
 void zt_config_modernise(struct zt_reading *r) {
     widen_zero(r);
-    for (int i = 0; i < r->count; i++) {
-        struct zt_node *node = r->row[i]->now ? zt_node_find(r->root, r->row[i]->key) : NULL;
+    for (int i = 0; i < r->table->count; i++) {
+        struct zt_node *node = r->table->row[i]->now ? zt_node_find(r->root, r->table->row[i]->key) : NULL;
         if (node)
-            rename_node(r, node, r->row[i]);
+            rename_node(r, node, r->table->row[i]);
     }
 }

@@ -7,19 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The row of a key for the optimizer and scheduler at hand; -1 where there is none. `*exists`: for some other type. */
+/* The row of a key for the chosen types; -1 where there is none. `*exists`: for these or other types. */
 static int find_row(const struct zt_reading *r, const char *key, bool *exists) {
-    int first = zt_map_get(&r->by_key, key, -1);
-    *exists = first >= 0;
-    for (int i = first; i >= 0 && i < r->count && strcmp(r->row[i]->key, key) == 0; i++)
-        if (!r->row[i]->of || (r->row[i]->of & r->types))
-            return i;
-    return -1;
+    int i = zt_map_get(&r->by_key, key, -1);
+    *exists = i >= 0;
+    while (i >= 0 && !zt_key_exists(r->table, i))
+        i = r->next[i];
+    return i;
 }
 
 static int row_of(const struct zt_reading *r, const char *key) {
     bool exists;
     return find_row(r, key, &exists);
+}
+
+bool zt_keys_exist(const struct zt_reading *r, const char *key) {
+    return row_of(r, key) >= 0;
 }
 
 struct zt_node *zt_keys_node(const struct zt_reading *r, const char *key) {
@@ -31,33 +34,34 @@ bool zt_keys_truth(const struct zt_reading *r, const char *key) {
     int i = row_of(r, key);
     if (i < 0)
         return false;
-    return r->node[i] ? r->node[i]->truth : r->row[i]->def && strcmp(r->row[i]->def, "true") == 0;
+    return r->node[i] ? r->node[i]->truth : r->table->row[i]->def && strcmp(r->table->row[i]->def, "true") == 0;
 }
 
 double zt_keys_number(const struct zt_reading *r, const char *key) {
     int i = row_of(r, key);
     if (i >= 0 && r->node[i])
         return r->node[i]->kind == ZT_NODE_LIST ? r->node[i]->first->number : r->node[i]->number;
-    return i >= 0 && r->row[i]->def ? strtod(r->row[i]->def, NULL) : 0;
+    return i >= 0 && r->table->row[i]->def ? strtod(r->table->row[i]->def, NULL) : 0;
 }
 
 const char *zt_keys_text(const struct zt_reading *r, const char *key) {
     int i = row_of(r, key);
     if (i >= 0 && r->node[i] && r->node[i]->text)
         return r->node[i]->text;
-    return i >= 0 && r->row[i]->def ? r->row[i]->def : "";
+    return i >= 0 && r->table->row[i]->def ? r->table->row[i]->def : "";
 }
 
 /* Why `name` is not a key of the object `parent`. The nearest key is only sought for problems that will be shown. */
 static void report_unknown(struct zt_reading *r, const struct zt_node *node, const char *parent, bool exists) {
-    const char *of = strncmp(parent, "optimizer", 9) == 0 ? r->optimizer : r->scheduler;
-    const char *nearest = r->err->count < ZT_ERR_LINES ? zt_key_nearest(parent, node->key, r->types) : NULL;
+    enum zt_key_kind kind = zt_key_kind_of(parent);
+    const struct zt_key_owner *of = kind < ZT_KEY_KINDS ? r->table->chosen[kind] : NULL;
+    const char *nearest = r->err->count < ZT_ERR_LINES ? zt_key_nearest(r->table, parent, node->key) : NULL;
     size_t n = strlen(parent);
     if (nearest && n && strncmp(nearest, parent, n) == 0 && nearest[n] == '.')
         nearest += n + 1;
     const char *ask = nearest ? ", did you mean " : "", *mark = nearest ? "?" : "";
     if (exists)
-        zt_key_fail(r, node, "unknown key: %s has no such parameter%s%s%s", of ? of : "this type", ask,
+        zt_key_fail(r, node, "unknown key: %s has no such parameter%s%s%s", of ? of->name : "this type", ask,
                     nearest ? nearest : "", mark);
     else
         zt_key_fail(r, node, "unknown key%s%s%s", ask, nearest ? nearest : "", mark);
@@ -68,7 +72,7 @@ static void read_members(struct zt_reading *r, struct zt_node *object, const cha
 
 /* Checks one value and what is inside it. `many`: below a list or free names, where a row has no one value. */
 static void read_value(struct zt_reading *r, struct zt_node *node, int index, bool many) {
-    const struct zt_key_row *row = r->row[index];
+    const struct zt_key_row *row = r->table->row[index];
     char key[160];
     if (node->kind == ZT_NODE_NULL || !zt_value_check(r, node, row))
         return;
@@ -98,21 +102,27 @@ static void read_members(struct zt_reading *r, struct zt_node *object, const cha
     }
 }
 
-/* optimizer.type and scheduler.type decide which parameters exist, so they are looked at first. */
-static const char *choose_type(struct zt_reading *r, const char *object, const char *key, unsigned all) {
-    const struct zt_node *node = zt_node_child(r->root, object);
-    const struct zt_node *type = node && node->kind == ZT_NODE_OBJECT ? zt_node_child(node, "type") : NULL;
+/* The types decide which keys exist, so the keys that name them are read first. */
+static void choose_type(struct zt_reading *r, enum zt_key_kind kind) {
+    const char *key = zt_key_kind_key(kind);
+    const struct zt_node *type = zt_node_find(r->root, key);
     const struct zt_key_choice *choice = NULL;
     if (type && type->kind == ZT_NODE_TEXT)
-        choice = zt_key_choose(r->row[row_of(r, key)], type->text);
-    r->types |= choice && choice->bit ? choice->bit : all;
-    return choice && choice->bit ? choice->name : NULL;
+        choice = zt_key_choose(r->table->row[row_of(r, key)], type->text);
+    if (choice)
+        zt_key_table_choose(r->table, kind, choice->name);
+}
+
+/* The struct that the chosen type's own keys fill. */
+static void *create_params(struct zt_reading *r, enum zt_key_kind kind) {
+    const struct zt_key_owner *owner = r->table->chosen[kind];
+    return owner ? zt_arena_alloc(r->arena, owner->bytes) : NULL;
 }
 
 /* Two keys with one meaning: either may be given; two values in one file are an error; the command line wins. */
 static void join(struct zt_reading *r, int index) {
     struct zt_node *a = r->node[index];
-    int other = row_of(r, r->row[index]->same);
+    int other = row_of(r, r->table->row[index]->same);
     struct zt_node *b = r->node[other];
     char value[64], origin[64];
     r->node[index] = NULL;
@@ -121,28 +131,29 @@ static void join(struct zt_reading *r, int index) {
     if (b && !b->automatic && !a->option == !b->option &&
         (a->number != b->number || a->truth != b->truth || a->integer != b->integer)) {
         zt_node_show(b, value, sizeof value);
-        zt_key_fail(r, a, "differs from %s (%s, %s); they mean the same", r->row[other]->key, value,
+        zt_key_fail(r, a, "differs from %s (%s, %s); they mean the same", r->table->row[other]->key, value,
                     zt_node_origin(b, origin));
         return;
     }
     if (b && b->option && !a->option)
         return;
     r->node[other] = a;
-    zt_value_store(r, a, r->row[other]);
+    zt_value_store(r, a, r->table->row[other]);
 }
 
 void zt_keys_read(struct zt_reading *r) {
-    r->optimizer = choose_type(r, "optimizer", "optimizer.type", ZT_OF_OPTIMIZERS);
-    r->scheduler = choose_type(r, "scheduler", "scheduler.type", ZT_OF_SCHEDULERS);
-    for (int i = 0; i < r->count; i++) {
-        unsigned of = r->row[i]->of;
-        bool given = of & ZT_OF_OPTIMIZERS ? r->optimizer != NULL : r->scheduler != NULL;
-        if (!of || (given && (of & r->types)))
-            zt_value_default(r, r->row[i]);
-    }
+    const struct zt_key_table *t = r->table;
+    for (enum zt_key_kind kind = 0; kind < ZT_KEY_KINDS; kind++)
+        choose_type(r, kind);
+    r->config->optimizer.params = create_params(r, ZT_KEY_OPTIMIZER);
+    r->config->scheduler.params = create_params(r, ZT_KEY_SCHEDULER);
+    r->config->data.params = create_params(r, ZT_KEY_FORMAT);
+    for (int i = 0; i < t->count; i++)
+        if (!t->owner[i] || t->owner[i] == t->chosen[t->kind[i]])
+            zt_value_default(r, t->row[i]);
     read_members(r, r->root, "", ZT_KEY_OBJECT, false);
-    for (int i = 0; i < r->count; i++)
-        if (r->row[i]->same && r->node[i])
+    for (int i = 0; i < r->table->count; i++)
+        if (r->table->row[i]->same && r->node[i])
             join(r, i);
 }
 
@@ -195,9 +206,9 @@ static void refuse(struct zt_reading *r, const struct zt_node *node, const struc
 }
 
 void zt_keys_refuse(struct zt_reading *r, bool later) {
-    for (int i = 0; i < r->count; i++)
+    for (int i = 0; i < r->table->count; i++)
         if (r->node[i] && !r->node[i]->ignored)
-            refuse(r, r->node[i], r->row[i], later);
+            refuse(r, r->node[i], r->table->row[i], later);
     if (later)
         refuse_checkpointing(r);
 }
@@ -210,13 +221,13 @@ static const char *reason(const struct zt_reading *r, const struct zt_key_row *r
         return row->why ? row->why : "no effect here";
     snprintf(parent, sizeof parent, "%.*s", (int)(dot - row->key), row->key);
     int i = row_of(r, parent);
-    return i >= 0 ? reason(r, r->row[i]) : "no effect here";
+    return i >= 0 ? reason(r, r->table->row[i]) : "no effect here";
 }
 
 void zt_keys_note(struct zt_reading *r) {
     struct zt_config *config = r->config;
-    for (int i = 0; i < r->count; i++) {
-        const struct zt_key_row *row = r->row[i];
+    for (int i = 0; i < r->table->count; i++) {
+        const struct zt_key_row *row = r->table->row[i];
         const struct zt_node *node = r->node[i];
         char value[96];
         if (!node)

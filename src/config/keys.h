@@ -13,6 +13,7 @@ void zt_keys_note(struct zt_reading *r);
 struct zt_node *zt_keys_node(const struct zt_reading *r, const char *key);
 bool zt_keys_truth(const struct zt_reading *r, const char *key);
 double zt_keys_number(const struct zt_reading *r, const char *key);
+bool zt_keys_exist(const struct zt_reading *r, const char *key);       /* for the chosen types */
 const char *zt_keys_text(const struct zt_reading *r, const char *key); /* "" where there is none */
 /* Whether activation_checkpointing is on: it says so, or one of its flags is set and `enabled` does not say no. */
 bool zt_keys_checkpointing(const struct zt_reading *r);

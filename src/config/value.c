@@ -391,16 +391,28 @@ bool zt_value_check(struct zt_reading *r, struct zt_node *node, const struct zt_
 }
 
 void zt_value_store(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row) {
-    if (row->at && node->kind != ZT_NODE_NULL)
-        types[row->type].store(r, (char *)r->config + row->at, node, row);
+    void *to = row->size ? zt_key_stored(r->config, row) : NULL;
+    if (to && node->kind != ZT_NODE_NULL)
+        types[row->type].store(r, to, node, row);
+}
+
+void zt_value_set(struct zt_reading *r, const struct zt_key_row *row, const char *text) {
+    struct zt_node node = { 0 };
+    from_text(r, &node, row, text);
+    zt_value_store(r, &node, row);
 }
 
 void zt_value_default(struct zt_reading *r, const struct zt_key_row *row) {
-    struct zt_node node = { 0 };
-    if (!row->at || !row->def)
-        return;
-    from_text(r, &node, row, row->def);
-    zt_value_store(r, &node, row);
+    if (row->size && row->def)
+        zt_value_set(r, row, row->def);
+}
+
+bool zt_value_is(const struct zt_node *node, const char *text) {
+    if (node->kind == ZT_NODE_BOOL)
+        return node->truth == (strcmp(text, "true") == 0);
+    if (node->kind == ZT_NODE_NUMBER)
+        return node->number == strtod(text, NULL);
+    return node->kind == ZT_NODE_TEXT && strcasecmp(node->text, text) == 0;
 }
 
 /* An object of many switches says something when one of them is on, or when it has none and is not empty. */
@@ -431,9 +443,7 @@ bool zt_value_neutral(const struct zt_node *node, const struct zt_key_row *row) 
         break;
     }
     for (int i = 0; i < 2; i++)
-        if (neutral[i] && (node->kind == ZT_NODE_BOOL     ? node->truth == (strcmp(neutral[i], "true") == 0)
-                           : node->kind == ZT_NODE_NUMBER ? node->number == strtod(neutral[i], NULL)
-                                                          : strcasecmp(node->text, neutral[i]) == 0))
+        if (neutral[i] && zt_value_is(node, neutral[i]))
             return true;
     return node->kind == ZT_NODE_BOOL && !row->def && !node->truth;
 }

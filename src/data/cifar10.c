@@ -208,9 +208,7 @@ static bool cifar_read(const struct zt_source *source, int column, int64_t index
 }
 
 const struct zt_format zt_format_cifar10 = {
-    .name = "cifar10",
-    .needs_path = true,
-    .eval_file = "test_batch.bin",
+    .type = { .name = "cifar10", .eval_file = "test_batch.bin" },
     .open = cifar_open,
     .read = cifar_read,
     .intact = cifar_intact,

@@ -1,12 +1,8 @@
-/* What every data format checks and converts the same way: a column found against a column wanted. */
+/* Checks and conversions that all data formats share: a column of the file against the column that is wanted. */
 #ifndef ZT_DATA_COLUMN_H
 #define ZT_DATA_COLUMN_H
 
 #include "data/data.h"
-
-extern const struct zt_format zt_format_npz;
-extern const struct zt_format zt_format_cifar10;
-extern const struct zt_format zt_format_synthetic;
 
 /* Fills `column` for samples of type `have` and shape `sample`, as `want` has it. Errors name file, column, what was
  * found and what is wanted. */

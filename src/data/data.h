@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "config/config.h"
+#include "config/table.h"
 #include "graph/ir/dtype.h"
 
 #include <stdbool.h>
@@ -55,9 +56,7 @@ struct zt_source {
 };
 
 struct zt_format {
-    const char *name;
-    bool needs_path;       /* false: made up, config->data.path may be missing */
-    const char *eval_file; /* evaluation data below data.path where eval_path is not given and it exists; NULL: none */
+    struct zt_key_owner type; /* name, config keys, whether a path is needed, the evaluation file beside it */
     /* Opens `path` (config->data.path or eval_path); config gives normalize, samples, seed. Fills samples, columns and
      * state. */
     bool (*open)(struct zt_source *source, const struct zt_config *config, const char *path,
@@ -76,8 +75,8 @@ struct zt_format {
     void (*close)(struct zt_source *source);
 };
 
-const struct zt_format *zt_format_find(const char *name);
-extern const struct zt_format *const zt_formats[]; /* NULL-terminated */
+/* The types of all formats for the catalog of the configuration; ends with NULL. */
+extern const struct zt_key_owner *const zt_format_types[];
 
 /* Opens with the format named by the config. eval: the evaluation data; a run without any gives NULL and no error. */
 struct zt_source *zt_source_open(const struct zt_config *config, bool eval, const struct zt_want *wants, int want_count,

@@ -104,8 +104,7 @@ static bool npz_sample(const struct zt_source *source, int column, int64_t index
 }
 
 const struct zt_format zt_format_npz = {
-    .name = "npz",
-    .needs_path = true,
+    .type = { .name = "npz" },
     .open = npz_open,
     .read = npz_sample,
     .stored = npz_stored,

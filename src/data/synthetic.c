@@ -104,7 +104,7 @@ static bool synthetic_read(const struct zt_source *source, int column, int64_t i
 }
 
 const struct zt_format zt_format_synthetic = {
-    .name = "synthetic",
+    .type = { .name = "synthetic", .computed = true },
     .open = synthetic_open,
     .read = synthetic_read,
     .close = synthetic_close,

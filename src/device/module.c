@@ -73,13 +73,6 @@ struct zt_device *zt_module_device(const char *folder, int number, int threads, 
     return device;
 }
 
-const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *module, const char *name) {
-    const struct zt_module_optimizer *o = module->optimizers;
-    while (o->name && strcmp(o->name, name) != 0)
-        o++;
-    return o->name ? o : NULL;
-}
-
 /* ---- choosing ---- */
 
 /* The folder that holds the module: that of the executable, or where it is installed. The former also where neither has

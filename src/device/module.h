@@ -24,24 +24,15 @@ struct zt_module_kernel {
     const struct zt_kernel *kernel; /* `supports` is unset: the row in the program answers that */
 };
 
-/* What an optimizer does on the device, for all pieces at once (optim/step.h). */
-struct zt_module_optimizer {
-    const char *name; /* of the optimizer's row */
-    bool (*update)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
-    /* Before it, for optimizers with trust ratios, else NULL: advances the moments, finds norms and ratios. */
-    bool (*norms)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
-};
-
 enum {
-    ZT_MODULE_ABI = 8
+    ZT_MODULE_ABI = 9
 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
       optim/step.h and those that kernels are told of nodes by (describe of graph/ir/op.h) */
 
 struct zt_module {
     int abi;
-    const char *version;                          /* of the build */
-    const struct zt_module_kernel *kernels;       /* ends with a NULL name */
-    const struct zt_module_optimizer *optimizers; /* ends with a NULL name */
+    const char *version;                    /* of the build */
+    const struct zt_module_kernel *kernels; /* ends with a NULL name */
     /* A device of this process for rank `number` of the host: ranks beyond the devices share them, in turn. Fails with
      * the reason where there is none. For the calling thread alone. */
     struct zt_device *(*create)(int number, struct zt_err *err);
@@ -67,10 +58,11 @@ struct zt_module {
     bool (*norm)(struct zt_device *device, const struct zt_step_norm *n, struct zt_err *err);
     /* zt_step_clip of optim/step.h. */
     bool (*clip)(struct zt_device *device, struct zt_step_state *state, double clip, struct zt_err *err);
+    /* The update of optimizer `optimizer` (enum zt_optimizer_id of optim/table.h) for all pieces at once. */
+    bool (*update)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
+    /* Before it, for optimizers with trust ratios alone: advances the moments, sets norms and ratios. */
+    bool (*update_norms)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
 };
-
-/* The optimizer called so, NULL where the module has none. */
-const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *module, const char *name);
 
 /* The name under which the module exports its struct zt_module. */
 #define ZT_MODULE_SYMBOL "zt_cuda_module"
