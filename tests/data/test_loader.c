@@ -16,7 +16,7 @@ static bool count_read(const struct zt_source *source, int column, int64_t index
     return true;
 }
 
-static const struct zt_format counting = { .name = "count", .read = count_read };
+static const struct zt_format counting = { .type.name = "count", .read = count_read };
 static int64_t none_broken = -1;
 
 static struct zt_source count_to(int64_t samples, int64_t *broken) {
@@ -243,7 +243,7 @@ static bool tally_read(const struct zt_source *source, int column, int64_t index
 }
 
 START_TEST(as_many_micro_batches_are_read_ahead_as_asked) {
-    static const struct zt_format tallying = { .name = "tally", .read = tally_read };
+    static const struct zt_format tallying = { .type.name = "tally", .read = tally_read };
     atomic_int reads = 0;
     struct zt_source source = count_to(100, &none_broken);
     source.format = &tallying;
@@ -281,7 +281,7 @@ static bool crowd_read(const struct zt_source *source, int column, int64_t index
 }
 
 START_TEST(rows_of_one_micro_batch_are_read_by_several_at_once) {
-    static const struct zt_format crowded = { .name = "crowd", .read = crowd_read };
+    static const struct zt_format crowded = { .type.name = "crowd", .read = crowd_read };
     struct crowd crowd = { 0 };
     struct zt_source source = count_to(24, &none_broken);
     source.format = &crowded;
@@ -308,7 +308,7 @@ static bool late_read(const struct zt_source *source, int column, int64_t index,
 }
 
 START_TEST(of_several_rows_that_cannot_be_read_the_first_is_told) {
-    static const struct zt_format late = { .name = "late", .read = late_read };
+    static const struct zt_format late = { .type.name = "late", .read = late_read };
     struct zt_source source = count_to(60, &none_broken);
     source.format = &late;
     struct zt_loader_options options = options_for(&source, 8, 1, 0, 1, 7);
@@ -343,7 +343,9 @@ static bool changing_intact(const struct zt_source *source, struct zt_err *err) 
 }
 
 START_TEST(a_file_that_changed_is_told_whatever_the_rows_say) {
-    static const struct zt_format changing = { .name = "changing", .read = changing_read, .intact = changing_intact };
+    static const struct zt_format changing = { .type.name = "changing",
+                                               .read = changing_read,
+                                               .intact = changing_intact };
     atomic_int changed = 0;
     struct zt_source source = count_to(40, &none_broken);
     source.format = &changing;
