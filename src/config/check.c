@@ -1,6 +1,5 @@
-/* What one row cannot say: keys that exclude or demand one another, and values that follow from others. A rule is a
- * function; all rules run, so that all problems are reported at once. reference/deepspeed.md section 1.4 and the notes
- * of sections 1.5 to 1.14. */
+/* Rules that one row cannot express: keys that exclude or demand one another, and values that depend on other keys. A
+ * rule is a function. All rules run, so that all problems are reported at once. */
 #include "config/check.h"
 
 #include "base/file.h"
@@ -29,13 +28,13 @@ static struct zt_node *given(const struct zt_reading *r, const char *key) {
     return zt_keys_node(r, key);
 }
 
-/* Whether the key stands in the file, right or wrong: what is wrong has been reported and is not missing. */
+/* Whether the key is present, with a valid value or a wrong one, which has been reported already. */
 static bool there(const struct zt_reading *r, const char *key) {
     const struct zt_node *node = zt_node_find(r->root, key);
     return node && node->kind != ZT_NODE_NULL;
 }
 
-/* Where to point for a key that may be absent: the key, or the object it belongs to. */
+/* The node that a message about a key points to: the key, or the object that lacks it. */
 static const struct zt_node *place(const struct zt_reading *r, const char *key) {
     char parent[128];
     const char *dot = strrchr(key, '.');
@@ -90,7 +89,7 @@ static void precision(struct zt_reading *r) {
              optimizer->name);
 }
 
-/* What is said of fp16 where it is off. */
+/* Lists the settings of fp16 as without effect where fp16 is off. */
 static void fp16_off(struct zt_reading *r) {
     char value[96];
     for (int i = 0; i < r->table->count && !on(r, "fp16.enabled"); i++) {
@@ -244,7 +243,7 @@ static void parallel(struct zt_reading *r) {
     if (replicated(r) && stages > 1)
         FAIL("optimizer.type", "%s excludes pipeline.stages %d", replicated(r)->name, stages);
     if (says(r, P "mode", "dp") && on(r, P "sync_batch_norm"))
-        FAIL(P "sync_batch_norm", "true: mode \"dp\" takes the statistics of replica 0, as torch.nn.DataParallel");
+        FAIL(P "sync_batch_norm", "true: mode \"dp\" uses the statistics of replica 0, like torch.nn.DataParallel");
 #undef P
 }
 
@@ -263,7 +262,8 @@ static void data(struct zt_reading *r) {
 #undef D
 }
 
-/* A number that only the loss `type` reads; the default, 1, is what the resolved config writes for every loss. */
+/* Lists a number as without effect where the loss is not `type`, which alone reads it. The default, 1, is not listed:
+ * config.resolved.json has it for every loss. */
 static void only_for(struct zt_reading *r, const char *key, const char *type) {
     if (given(r, key) && number(r, key) != 1 && !says(r, "ztrain.loss.type", type))
         zt_texts_add(r->arena, &r->config->without_effect, "%s = %g (only %s reads it)", key, number(r, key), type);
@@ -278,15 +278,13 @@ static void class_weights(struct zt_reading *r) {
     for (const struct zt_node *item = list->first; item; item = item->next)
         sum += item->number;
     if (sum == 0)
-        FAIL(L "class_weights", "all are 0, so that nothing counts");
+        FAIL(L "class_weights", "all weights are 0");
     if (!given(r, L "type") || says(r, L "type", "cross_entropy") || says(r, L "type", "nll"))
         return;
     FAIL(L "class_weights", "belongs to cross_entropy and nll, found type \"%s\", which has no classes",
          zt_keys_text(r, L "type"));
     if (says(r, L "type", "bce_with_logits"))
-        zt_hint(r->err,
-                "PyTorch's pos_weight is another thing and is not supported; ztrain.loss.weight weighs samples "
-                "or elements");
+        zt_hint(r->err, "PyTorch's pos_weight is not supported; ztrain.loss.weight weights samples or elements");
 }
 
 static void loss(struct zt_reading *r) {
@@ -296,7 +294,7 @@ static void loss(struct zt_reading *r) {
              zt_keys_text(r, L "type"));
     class_weights(r);
     if (zt_keys_text(r, L "weight")[0] && says(r, L "type", "output"))
-        FAIL(L "weight", "the type is \"output\": the graph makes its own loss, and its own weights");
+        FAIL(L "weight", "excludes type \"output\": the graph computes its own loss and weights");
     if (given(r, L "output") && typed && !says(r, L "type", "output"))
         FAIL(L "output", "belongs to type \"output\", found \"%s\"", zt_keys_text(r, L "type"));
     only_for(r, L "beta", "smooth_l1");
@@ -308,7 +306,7 @@ static void loss(struct zt_reading *r) {
 #undef L
 }
 
-/* A name tied twice: to itself, or to two groups that would then be one. */
+/* Reports a name that is tied twice: to itself, or in two groups. */
 static void ties(struct zt_reading *r) {
     const struct zt_node *groups = given(r, "ztrain.tie");
     struct zt_map seen = { 0 };
@@ -316,7 +314,7 @@ static void ties(struct zt_reading *r) {
         for (const struct zt_node *name = group->first; name; name = name->next) {
             int before = zt_map_get(&seen, name->text, -1);
             if (before >= 0)
-                zt_key_fail(r, name, "\"%s\" stands in ztrain.tie[%d] already", name->text, before);
+                zt_key_fail(r, name, "\"%s\" is in ztrain.tie[%d] already", name->text, before);
             zt_map_put(&seen, name->text, group->index);
         }
     zt_map_finish(&seen);

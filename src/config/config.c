@@ -1,6 +1,6 @@
-/* Reading in five steps: bytes -> tree of values (json.c) -> command line laid over (set.c) and deprecated keys renamed
- * (deprecated.c) -> every value against its row (keys.c) -> conflicts and batch arithmetic (check.c, batch.c) -> what
- * is not there yet refused, by name and all at once. */
+/* Reads a configuration in five steps: parse the file to a tree of values (json.c); add the command line (set.c) and
+ * rename deprecated keys (deprecated.c); check every value against its row (keys.c); check conflicts and the batch
+ * arithmetic (check.c, batch.c); refuse what is not supported, by name and all at once (keys.c). */
 #include "config/config.h"
 
 #include "base/file.h"

@@ -57,7 +57,7 @@ struct zt_data_config {
 };
 
 struct zt_loss_config {
-    const char *type;   /* "cross_entropy", "mse", "output"; NULL: to be inferred (contract.md) */
+    const char *type; /* "cross_entropy", "mse", "output"; NULL: inferred from the model's outputs (docs/training.md) */
     const char *logits; /* graph output, NULL: the only float one */
     const char *target; /* data column, default "target" */
     /* The loss is sum of w l over sum of w, over the targets l that count: w from this data column, [N] or any first
@@ -68,7 +68,7 @@ struct zt_loss_config {
     const char *output;              /* type output: the scalar graph output */
     int64_t ignore_index;            /* default -100 */
     double label_smoothing;          /* default 0 */
-    double beta, delta;              /* of smooth_l1 and huber: where they turn from square to straight; default 1 */
+    double beta, delta;              /* smooth_l1, huber: the limit between square and linear; default 1 */
 };
 
 /* param_groups[i]: parameters whose name matches take these values instead of the optimizer's. */
@@ -77,7 +77,7 @@ struct zt_group_config {
     double lr, weight_decay; /* NAN: the optimizer's own */
 };
 
-/* padding_idx: the row that PyTorch's nn.Embedding(padding_idx) keeps from the gradient of its look-ups. */
+/* padding_idx: the row whose gradient PyTorch's nn.Embedding(padding_idx) leaves at zero. */
 struct zt_padding_config {
     const char *match; /* glob over initializers */
     int64_t row;       /* below 0: counted from the end */
@@ -96,7 +96,7 @@ struct zt_parallel_config {
 
 struct zt_fp16_config {
     bool enabled;
-    double loss_scale;       /* 0: dynamic, and what follows is its rule (optim/scale.h) */
+    double loss_scale;       /* 0: dynamic, by the values below (optim/scale.h) */
     int initial_scale_power; /* the first one is 2 to this power */
     int64_t loss_scale_window, hysteresis, min_loss_scale;
     bool consecutive_hysteresis;
@@ -105,7 +105,7 @@ struct zt_fp16_config {
 struct zt_zero_config {
     int stage;                        /* 0..3 */
     bool overlap_comm;                /* as zt_config_derive_overlap has it */
-    bool overlap_asked, overlap_open; /* what the file says; that it leaves it open */
+    bool overlap_asked, overlap_open; /* the value in the file; the file has none */
     int64_t reduce_bucket_size,
         allgather_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model) */
     int64_t prefetch_bucket_size,
@@ -119,9 +119,9 @@ struct zt_comms_config { /* comms_logger */
     struct zt_texts prof_ops;
 };
 
-/* What the backward phase makes again instead of keeping it (graph/passes/recompute.h). Names go first. */
+/* The activations that the backward phase computes again (graph/passes/recompute.h). `names` has priority. */
 struct zt_recompute_config {
-    bool on_host;          /* cpu_checkpointing: what is kept lies in the host's memory */
+    bool on_host;          /* cpu_checkpointing: the activations that are kept are in host memory */
     struct zt_texts names; /* ztrain.recompute: globs over node names */
     bool enabled;          /* activation_checkpointing: the whole forward phase, in `segments` segments */
     int segments;          /* 0: the square root of the number of layers */
@@ -131,15 +131,15 @@ struct zt_recompute_config {
 struct zt_checkpoint_config {
     int64_t every_steps, every_epochs; /* 0: not at these */
     int64_t keep;                      /* newest ones that stay; 0: all */
-    const char *best;                  /* "loss", "accuracy": the evaluation whose best one stays as well; "": none */
+    const char *best; /* "loss", "accuracy": the checkpoint with the best evaluation stays as well; "": none does */
 };
 
-/* Values from the command line that lay over the file; zero or NULL where not given. */
+/* Values from the command line that override the file; zero or NULL where not given. */
 struct zt_config_overrides {
     const char *const *set; /* "key.path=value" */
     int set_count;
     const char *data;   /* FORMAT:PATH */
-    bool evaluates;     /* the command only evaluates: `data` are the evaluation data */
+    bool evaluates;     /* the command only evaluates, and `data` are the evaluation data */
     const char *device; /* auto|cpu|cuda */
     const char *cluster;
     int ranks;
@@ -152,12 +152,11 @@ struct zt_config {
     const struct zt_key_table *table; /* the keys that it was read with (config/table.h) */
     const char *path, *folder;
 
-    /* batch arithmetic, resolved: train_batch = micro_batch * accumulation * data_parallel (section 2) */
+    /* resolved: train_batch = micro_batch * accumulation * data_parallel */
     int64_t train_batch, micro_batch, accumulation;
-    int ranks;         /* world size: data_parallel * stages */
-    int data_parallel; /* ranks / stages */
-    const char
-        *batch_source; /* how it was found, for the start table: "train_batch_size, line 2; micro-batch derived ..." */
+    int ranks;                /* world size: data_parallel * stages */
+    int data_parallel;        /* ranks / stages */
+    const char *batch_source; /* the origin of these, for the start table: "train_batch_size 64 (line 2) = ..." */
 
     struct zt_optimizer_config optimizer;
     struct zt_scheduler_config scheduler;
@@ -180,16 +179,14 @@ struct zt_config {
     struct zt_checkpoint_config checkpoint;
     bool accuracy; /* metrics has "accuracy" (also on by default for cross_entropy with eval data) */
     int64_t epochs, steps, seed;
-    int64_t hashes; /* steps at the begin of the run whose nodes are hashed (hashes.h) */
-    /* Globs of names. Those of tied parameters are known by the first name of their group: what the globs, and those of
-     * param_groups, say of the others has no effect. */
+    int64_t hashes; /* steps at the start of the run whose nodes are hashed (run/rank/node_hashes.h) */
+    /* Globs of names. Tied parameters have the first name of their group: globs here and in param_groups that match
+     * only the other names have no effect. */
     struct zt_texts trainable, freeze;
-    /* Groups of parameters of equal shape, or transposed: each is one parameter, the first, whose values the others
-     * take (again when the model is written). */
+    /* Groups of parameters of equal or transposed shape. A group is one parameter, its first; the others copy its
+     * values, also when the model is written. */
     struct zt_text_lists tie;
-    bool tie_equal;       /* copies of one parameter that the exporter left (graph/passes/trainable/trainable.h,
-                           * zt_trainable_copies)       are tied
-                           */
+    bool tie_equal;       /* copies of a parameter that the exporter left are tied (zt_trainable_copies) */
     struct zt_texts fuse; /* globs over the names of fusion patterns; none: no fusion */
     bool batch_norm_frozen;
     struct zt_group_config *groups;
@@ -197,7 +194,7 @@ struct zt_config {
     struct zt_padding_config *paddings;
     int padding_count;
     bool export_train;       /* export: train; default inference */
-    bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is taken */
+    bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is accepted */
     bool skip_non_finite;    /* on_non_finite: skip; default abort */
 
     int64_t steps_per_print; /* default 10 */
@@ -220,11 +217,11 @@ struct zt_config *zt_config_read(const char *path, const struct zt_config_overri
                                  const struct zt_key_catalog *catalog, struct zt_err *err);
 void zt_config_destroy(struct zt_config *config);
 
-/* Sets zero.overlap_comm for the stages that the config has now: never with pipeline stages, else as the file says, and
- * where that leaves it open at ZeRO stage 3. */
+/* Sets zero.overlap_comm for the current stages: off with pipeline stages, else the value in the file; without one, on
+ * at ZeRO stage 3. */
 void zt_config_derive_overlap(struct zt_config *config);
 
-/* config.resolved.json: every key with its value, a config that gives the same run. */
+/* Writes config.resolved.json: every key with its value, a configuration that gives the same run. */
 void zt_config_write(const struct zt_config *config, FILE *to);
 /* The same as text of *bytes bytes; free with free(). NULL with an error where there is no memory for it. */
 char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err);

@@ -1,5 +1,5 @@
-/* Deprecated keys become today's before anything is checked: reference/deepspeed.md section 1.4. A row with `now` names
- * the key of today in the same object; some old forms also carry another type. */
+/* Rewrites deprecated keys of DeepSpeed before anything is checked. A row with `now` names the current key in the same
+ * object; some old forms also have another type. */
 #include "config/deprecated.h"
 
 #include "config/value.h"

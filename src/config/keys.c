@@ -1,4 +1,4 @@
-/* The tree held against the key table. */
+/* Holds the tree against the key table. */
 #include "config/keys.h"
 
 #include "config/value.h"
@@ -119,7 +119,7 @@ static void *create_params(struct zt_reading *r, enum zt_key_kind kind) {
     return owner ? zt_arena_alloc(r->arena, owner->bytes) : NULL;
 }
 
-/* Two keys with one meaning: either may be given; two values in one file are an error; the command line wins. */
+/* Joins two keys with one meaning. Either may be given; two values in one file are an error; the command line wins. */
 static void join(struct zt_reading *r, int index) {
     struct zt_node *a = r->node[index];
     int other = row_of(r, r->table->row[index]->same);
@@ -149,7 +149,7 @@ void zt_keys_read(struct zt_reading *r) {
     r->config->scheduler.params = create_params(r, ZT_KEY_SCHEDULER);
     r->config->data.params = create_params(r, ZT_KEY_FORMAT);
     for (int i = 0; i < t->count; i++)
-        if (!t->owner[i] || t->owner[i] == t->chosen[t->kind[i]])
+        if (zt_key_has_value(t, i))
             zt_value_default(r, t->row[i]);
     read_members(r, r->root, "", ZT_KEY_OBJECT, false);
     for (int i = 0; i < r->table->count; i++)
@@ -157,7 +157,7 @@ void zt_keys_read(struct zt_reading *r) {
             join(r, i);
 }
 
-/* Of activation_checkpointing two flags ask for what is not there, where the section is on. */
+/* Two flags of activation_checkpointing are not supported where the section is on. */
 static void refuse_checkpointing(struct zt_reading *r) {
     const struct zt_node *profile = zt_keys_node(r, "activation_checkpointing.profile");
     if (profile && profile->truth && zt_keys_checkpointing(r))
@@ -213,7 +213,7 @@ void zt_keys_refuse(struct zt_reading *r, bool later) {
         refuse_checkpointing(r);
 }
 
-/* The row's reason, or that of the object it stands in. */
+/* The reason of the row, or of the object that holds it. */
 static const char *reason(const struct zt_reading *r, const struct zt_key_row *row) {
     char parent[160];
     const char *dot = strrchr(row->key, '.');

@@ -1,5 +1,5 @@
-/* The configuration while it is read: the file's values as a tree, and the tree held against the key table. For the
- * files of src/config alone; the rest of the program sees struct zt_config. */
+/* The state of reading a configuration: the tree of the file's values, and the key table. For the files of src/config
+ * alone; the rest of the program uses struct zt_config. */
 #ifndef ZT_CONFIG_READ_H
 #define ZT_CONFIG_READ_H
 

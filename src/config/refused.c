@@ -5,15 +5,15 @@
 /* ---- optimizers ---- */
 
 #define ROWS_ONE_BIT                                                                                                   \
-    { .key = O "cuda_aware", BOOL, DEF("false"), ACCEPT("the communicator decides") },                                 \
-        { .key = O "comm_backend_name", TEXT, DEF("nccl"), ACCEPT("ztrain.parallel.communicator decides") }, {         \
-        .key = O "exp_avg_mask", ANY, ACCEPT("masks are for Python")                                                   \
+    { .key = OPTIMIZER "cuda_aware", BOOL, DEF("false"), ACCEPT("the communicator decides") },                         \
+        { .key = OPTIMIZER "comm_backend_name", TEXT, DEF("nccl"), ACCEPT("ztrain.parallel.communicator decides") }, { \
+        .key = OPTIMIZER "exp_avg_mask", ANY, ACCEPT("masks are for Python")                                           \
     }
 #define ROWS_ADAM                                                                                                      \
     ROW_LR("1e-3"), ROW_BETAS, ROW_EPS(ACCEPTED), ROW_WEIGHT_DECAY, ROW_BIAS_CORRECTION(ACCEPTED), ROW_AMSGRAD,        \
         ROWS_PYTHON
 #define FREEZE_STEP                                                                                                    \
-    { .key = O "freeze_step", INT(0), DEF("100000"), ACCEPTED }
+    { .key = OPTIMIZER "freeze_step", INT(0), DEF("100000"), ACCEPTED }
 
 static const struct zt_key_row one_bit_adam[] = {
     ROWS_ADAM, ROW_EPS_INSIDE(ACCEPTED), FREEZE_STEP, ROWS_ONE_BIT, { 0 }
@@ -22,10 +22,10 @@ static const struct zt_key_row zero_one_adam[] = {
     ROWS_ADAM,
     ROW_EPS_INSIDE(ACCEPTED),
     ROWS_ONE_BIT,
-    { .key = O "var_freeze_step", INT(0), DEF("100000"), ACCEPTED },
-    { .key = O "var_update_scaler", INT(1), DEF("16"), ACCEPTED },
-    { .key = O "local_step_scaler", INT(1), DEF("32678"), ACCEPTED },
-    { .key = O "local_step_clipper", INT(1), DEF("16"), ACCEPTED },
+    { .key = OPTIMIZER "var_freeze_step", INT(0), DEF("100000"), ACCEPTED },
+    { .key = OPTIMIZER "var_update_scaler", INT(1), DEF("16"), ACCEPTED },
+    { .key = OPTIMIZER "local_step_scaler", INT(1), DEF("32678"), ACCEPTED },
+    { .key = OPTIMIZER "local_step_clipper", INT(1), DEF("16"), ACCEPTED },
     { 0 },
 };
 static const struct zt_key_row one_bit_lamb[] = {
@@ -35,10 +35,10 @@ static const struct zt_key_row one_bit_lamb[] = {
     ROW_EPS_INSIDE(ACCEPTED),
     FREEZE_STEP,
     ROWS_ONE_BIT,
-    { .key = O "coeff_beta", NUMBER, BELOW_ONE, DEF("0.9"), ACCEPTED },
-    { .key = O "factor_max", NUMBER, POSITIVE, DEF("4"), ACCEPTED },
-    { .key = O "factor_min", NUMBER, FROM(0), DEF("0.5"), ACCEPTED },
-    { .key = O "factor_threshold", NUMBER, FROM(0), DEF("0.1"), ACCEPTED },
+    { .key = OPTIMIZER "coeff_beta", NUMBER, BELOW_ONE, DEF("0.9"), ACCEPTED },
+    { .key = OPTIMIZER "factor_max", NUMBER, POSITIVE, DEF("4"), ACCEPTED },
+    { .key = OPTIMIZER "factor_min", NUMBER, FROM(0), DEF("0.5"), ACCEPTED },
+    { .key = OPTIMIZER "factor_threshold", NUMBER, FROM(0), DEF("0.1"), ACCEPTED },
     { 0 },
 };
 static const struct zt_key_choice newton_schulz[] = { { .name = "gram" }, { .name = "standard" }, { 0 } };
@@ -47,11 +47,11 @@ static const struct zt_key_row muon[] = {
     ROW_BETAS,
     ROW_EPS(ACCEPTED),
     ROW_WEIGHT_DECAY,
-    { .key = O "momentum", NUMBER, BELOW_ONE, DEF("0.95"), ACCEPTED },
+    { .key = OPTIMIZER "momentum", NUMBER, BELOW_ONE, DEF("0.95"), ACCEPTED },
     ROWS_PYTHON,
-    { .key = O "muon_lr", NUMBER, FROM(0), ACCEPTED },
-    { .key = O "adam_lr", NUMBER, FROM(0), ACCEPTED },
-    { .key = O "ns_method", CHOICE(newton_schulz), ACCEPTED },
+    { .key = OPTIMIZER "muon_lr", NUMBER, FROM(0), ACCEPTED },
+    { .key = OPTIMIZER "adam_lr", NUMBER, FROM(0), ACCEPTED },
+    { .key = OPTIMIZER "ns_method", CHOICE(newton_schulz), ACCEPTED },
     { 0 },
 };
 static const struct zt_key_row rms_prop[] = {
@@ -61,8 +61,8 @@ static const struct zt_key_row rms_prop[] = {
     ROW_MOMENTUM(ACCEPTED),
     ROW_MAXIMIZE,
     ROWS_PYTHON,
-    { .key = O "alpha", NUMBER, BELOW_ONE, DEF("0.99"), ACCEPTED },
-    { .key = O "centered", BOOL, DEF("false"), ACCEPTED },
+    { .key = OPTIMIZER "alpha", NUMBER, BELOW_ONE, DEF("0.99"), ACCEPTED },
+    { .key = OPTIMIZER "centered", BOOL, DEF("false"), ACCEPTED },
     { 0 },
 };
 
@@ -91,35 +91,35 @@ const struct zt_key_owner *const zt_refused_optimizers[] = {
 /* ---- learning-rate rules of PyTorch ---- */
 
 #define ROWS_TORCH                                                                                                     \
-    { .key = S "last_epoch", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }, {                           \
-        .key = S "verbose", ANY, ACCEPT("the rate is in every metrics row")                                            \
+    { .key = SCHEDULER "last_epoch", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }, {                   \
+        .key = SCHEDULER "verbose", ANY, ACCEPT("the rate is in every metrics row")                                    \
     }
 
 static const struct zt_key_row step[] = {
     ROWS_TORCH,
-    { .key = S "step_size", INT(1), .needed = true, ACCEPTED },
-    { .key = S "gamma", NUMBER, POSITIVE, ACCEPTED },
+    { .key = SCHEDULER "step_size", INT(1), .needed = true, ACCEPTED },
+    { .key = SCHEDULER "gamma", NUMBER, POSITIVE, ACCEPTED },
     { 0 },
 };
-static const struct zt_key_row exponential[] = { ROWS_TORCH,
-                                                 { .key = S "gamma", NUMBER, POSITIVE, .needed = true, ACCEPTED },
-                                                 { 0 } };
+static const struct zt_key_row exponential[] = {
+    ROWS_TORCH, { .key = SCHEDULER "gamma", NUMBER, POSITIVE, .needed = true, ACCEPTED }, { 0 }
+};
 static const struct zt_key_row cosine[] = { ROWS_TORCH,
-                                            { .key = S "T_max", INT(1), .needed = true, ACCEPTED },
-                                            { .key = S "eta_min", NUMBER, FROM(0), ACCEPTED },
+                                            { .key = SCHEDULER "T_max", INT(1), .needed = true, ACCEPTED },
+                                            { .key = SCHEDULER "eta_min", NUMBER, FROM(0), ACCEPTED },
                                             { 0 } };
 static const struct zt_key_choice plateau_modes[] = { { .name = "min" }, { .name = "max" }, { 0 } };
 static const struct zt_key_choice threshold_modes[] = { { .name = "rel" }, { .name = "abs" }, { 0 } };
 static const struct zt_key_row plateau[] = {
     ROWS_TORCH,
-    { .key = S "mode", CHOICE(plateau_modes), ACCEPTED },
-    { .key = S "factor", NUMBER, BELOW_ONE, ACCEPTED },
-    { .key = S "patience", INT(0), ACCEPTED },
-    { .key = S "threshold", NUMBER, FROM(0), ACCEPTED },
-    { .key = S "threshold_mode", CHOICE(threshold_modes), ACCEPTED },
-    { .key = S "cooldown", INT(0), ACCEPTED },
-    { .key = S "min_lr", FIRST, FROM(0), ACCEPTED },
-    { .key = S "eps", NUMBER, FROM(0), ACCEPTED },
+    { .key = SCHEDULER "mode", CHOICE(plateau_modes), ACCEPTED },
+    { .key = SCHEDULER "factor", NUMBER, BELOW_ONE, ACCEPTED },
+    { .key = SCHEDULER "patience", INT(0), ACCEPTED },
+    { .key = SCHEDULER "threshold", NUMBER, FROM(0), ACCEPTED },
+    { .key = SCHEDULER "threshold_mode", CHOICE(threshold_modes), ACCEPTED },
+    { .key = SCHEDULER "cooldown", INT(0), ACCEPTED },
+    { .key = SCHEDULER "min_lr", FIRST, FROM(0), ACCEPTED },
+    { .key = SCHEDULER "eps", NUMBER, FROM(0), ACCEPTED },
     { 0 },
 };
 

@@ -27,6 +27,7 @@
 #define INT(low)          .type = ZT_KEY_INT, FROM(low)
 #define NUMBER            .type = ZT_KEY_NUMBER
 #define FIRST             .type = ZT_KEY_FIRST
+#define NUMBERS           .type = ZT_KEY_NUMBERS
 #define COUNT(low, high)  .type = ZT_KEY_INT, WITHIN(low, high)
 
 #define DEF(text)        .def = (text)
@@ -40,9 +41,9 @@
 #define REJECT(instead)             .status = ZT_KEY_REJECT, .why = (instead)
 
 /* The keys of DeepSpeed's "params" objects, and the origin of many of their "auto" values. */
-#define O  "optimizer.params."
-#define S  "scheduler.params."
-#define HF "Hugging Face's default"
+#define OPTIMIZER "optimizer.params."
+#define SCHEDULER "scheduler.params."
+#define HF        "Hugging Face's default"
 
 /* The rows of one file, for table.c. */
 struct zt_key_rows {

@@ -91,7 +91,7 @@ static const struct zt_key_row rows[] = {
     { .key = "optimizer.type", TYPE, .any_case = true, AT(optimizer.type) },
     { .key = "optimizer.legacy_fusion", BOOL, DEF("false"), ACCEPT("there is one fp16 wrapper") },
     { .key = "optimizer.params", OBJECT },
-    { .key = O "max_grad_norm", NUMBER, FROM(0), DEF("0"), REJECT("use gradient_clipping") },
+    { .key = OPTIMIZER "max_grad_norm", NUMBER, FROM(0), DEF("0"), REJECT("use gradient_clipping") },
 
     { .key = "scheduler", OBJECT },
     { .key = "scheduler.type", TYPE, .any_case = true, AT(scheduler.type) },

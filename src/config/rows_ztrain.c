@@ -37,8 +37,6 @@ static const struct zt_key_choice best[] = { { .name = "loss" }, { .name = "accu
 static const struct zt_key_choice plans[] = { { .name = "fixed" }, { .name = "auto" }, { 0 } };
 static const struct zt_key_choice devices[] = { { .name = "auto" }, { .name = "cpu" }, { .name = "cuda" }, { 0 } };
 
-#define NUMBERS .type = ZT_KEY_NUMBERS
-
 static const struct zt_key_row rows[] = {
     { .key = "ztrain", OBJECT },
     { .key = "ztrain.data", OBJECT },
@@ -47,10 +45,6 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.data.eval_path", PATH, AT(data.eval_path) },
     { .key = "ztrain.data.shuffle", BOOL, DEF("true"), AT(data.shuffle) },
     { .key = "ztrain.data.drop_last", BOOL, DEF("false"), AT(data.drop_last) },
-    { .key = "ztrain.data.samples", INT(1), DEF("1024"), AT(data.samples) },
-    { .key = "ztrain.data.normalize", OBJECT },
-    { .key = "ztrain.data.normalize.mean", NUMBERS, ANY_NUMBER, AT(data.mean) },
-    { .key = "ztrain.data.normalize.std", NUMBERS, POSITIVE, AT(data.std) },
     { .key = "ztrain.data.augment", OPEN, LATER("augmentation") },
     { .key = "ztrain.loss", OBJECT },
     { .key = "ztrain.loss.type", CHOICE(losses), AT(loss.type) },

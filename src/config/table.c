@@ -20,7 +20,7 @@ static const struct {
 } kinds[ZT_KEY_KINDS] = {
     [ZT_KEY_OPTIMIZER] = { "optimizer.type", "optimizer.params", "optimizer.params", zt_refused_optimizers },
     [ZT_KEY_SCHEDULER] = { "scheduler.type", "scheduler.params", "scheduler.params", zt_refused_schedulers },
-    [ZT_KEY_FORMAT] = { "ztrain.data.format", "ztrain.data.format", "ztrain.data", zt_refused_formats },
+    [ZT_KEY_FORMAT] = { "ztrain.data.format", "ztrain.data.drop_last", "ztrain.data", zt_refused_formats },
 };
 
 /* Type `i` of a kind: those of the catalog, then those that are refused; NULL past the end. */
@@ -120,7 +120,12 @@ enum zt_key_kind zt_key_kind_of(const char *parent) {
 bool zt_key_exists(const struct zt_key_table *table, int i) {
     const struct zt_key_owner *owner = table->owner[i];
     const struct zt_key_owner *chosen = owner ? table->chosen[table->kind[i]] : NULL;
-    return !owner || !chosen || owner == chosen;
+    return !owner || !chosen || owner == chosen || table->row[i]->shared;
+}
+
+bool zt_key_has_value(const struct zt_key_table *table, int i) {
+    const struct zt_key_owner *owner = table->owner[i];
+    return !owner || owner == table->chosen[table->kind[i]] || table->row[i]->shared;
 }
 
 void *zt_key_stored(const struct zt_config *config, const struct zt_key_row *row) {

@@ -73,6 +73,7 @@ struct zt_key_row {
     bool keeps_auto; /* what "auto" means is only known with the model: its value stands for it, and is written so */
     const struct zt_key_choice *choices;
     bool needed;        /* the type that owns the key demands it */
+    bool shared;        /* one type reads the key, but it exists for all types of the kind */
     bool auto_is_lr;    /* "auto" becomes optimizer.params.lr where there is an optimizer */
     const char *always; /* the only value, by the reason `why`: another one has no effect, and a note says so */
     const char *now;    /* deprecated: today's name in the same object, same meaning */
@@ -129,6 +130,8 @@ const char *zt_key_kind_key(enum zt_key_kind kind);
 enum zt_key_kind zt_key_kind_of(const char *parent);
 /* Whether row i exists for the chosen types. A kind without a chosen type has the keys of all its types. */
 bool zt_key_exists(const struct zt_key_table *table, int i);
+/* Whether row i has a value in the configuration: the one that was given, or the default. */
+bool zt_key_has_value(const struct zt_key_table *table, int i);
 /* Where the value of a key is stored; NULL: the params of its type do not exist, since no type was chosen. */
 void *zt_key_stored(const struct zt_config *config, const struct zt_key_row *row);
 /* Whether `value` is the default of a key called `key`. */

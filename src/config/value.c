@@ -1,4 +1,4 @@
-/* A value against its row, one function a type: check and bring into form, store, default. */
+/* Values by type: a function that checks and normalises, and one that stores. */
 #include "config/value.h"
 
 #include "base/file.h"
@@ -58,7 +58,7 @@ static bool check_int(struct zt_reading *r, struct zt_node *node, const struct z
     if (!node->whole && fabs(node->number) < 9.2e18)
         return zt_key_fail(r, node, "wants an integer, found %s", zt_node_show(node, value, sizeof value));
     if (!node->whole)
-        return zt_key_fail(r, node, "%s is larger than 64-bit integers go", zt_node_show(node, value, sizeof value));
+        return zt_key_fail(r, node, "%s does not fit a 64-bit integer", zt_node_show(node, value, sizeof value));
     return in_range(r, node, row);
 }
 
@@ -143,7 +143,7 @@ static bool check_choices(struct zt_reading *r, struct zt_node *node, const stru
     return check_list(r, node, row, "a list of texts", check_choice);
 }
 
-/* "8GiB", "500 MB", "1e9", or a number of bytes; 0: no size, or more than 2^62. */
+/* The bytes of "8GiB", "500 MB", "1e9" or a number; 0: it is not a size, or more than 2^62. */
 static int64_t bytes_of(const struct zt_node *node) {
     static const struct {
         const char *name;
@@ -172,7 +172,7 @@ static bool check_bytes(struct zt_reading *r, struct zt_node *node, const struct
     if (node->kind != ZT_NODE_TEXT && node->kind != ZT_NODE_NUMBER)
         return wrong_type(r, node, "a size such as \"8GiB\"");
     return bytes_of(node) > 0 ||
-           zt_key_fail(r, node, "%s is no size: wants a positive number and a unit, such as \"8GiB\"",
+           zt_key_fail(r, node, "%s is not a size: wants a positive number and a unit, such as \"8GiB\"",
                        zt_node_show(node, value, sizeof value));
 }
 
@@ -240,7 +240,7 @@ static void store_text(struct zt_reading *r, void *to, const struct zt_node *nod
     *(const char **)to = node->text;
 }
 
-/* Paths of the file are relative to its folder, those of the command line to the current one. */
+/* A path of the file is relative to the file's folder, one of the command line to the current folder. */
 static void store_path(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
     (void)row;
     char *path = zt_path_join(node->option ? "" : r->config->folder, node->text);
@@ -280,7 +280,7 @@ static void store_has(struct zt_reading *r, void *to, const struct zt_node *node
         *(bool *)to |= strcmp(item->text, row->choices[0].name) == 0;
 }
 
-/* param_groups, the one list of objects. */
+/* param_groups, the only list of objects. */
 static void store_objects(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
     struct zt_config *config = r->config;
     (void)to, (void)row;
@@ -296,13 +296,13 @@ static void store_objects(struct zt_reading *r, void *to, const struct zt_node *
     }
 }
 
-/* padding_idx, the one object of free names that is kept. */
+/* padding_idx, the only object of free names that is stored. */
 static void store_named(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
     struct zt_config *config = r->config;
     (void)to, (void)row;
     config->paddings = ZT_NEW_N(r->arena, struct zt_padding_config, length(node));
     for (const struct zt_node *item = node->first; item; item = item->next)
-        if (item->kind == ZT_NODE_NUMBER) /* what is none is refused by its row */
+        if (item->kind == ZT_NODE_NUMBER) /* the row refuses other values */
             config->paddings[config->padding_count++] = (struct zt_padding_config){ item->key, item->integer };
 }
 
@@ -415,7 +415,7 @@ bool zt_value_is(const struct zt_node *node, const char *text) {
     return node->kind == ZT_NODE_TEXT && strcasecmp(node->text, text) == 0;
 }
 
-/* An object of many switches says something when one of them is on, or when it has none and is not empty. */
+/* Whether one of the switches `enabled` in an object is on; *has_switch: there is one. */
 static bool switched_on(const struct zt_node *node, bool *has_switch) {
     bool on = false;
     for (const struct zt_node *child = node->first; child; child = child->next) {

@@ -1,5 +1,5 @@
-/* config.resolved.json: the rows that work, in table order, each with its value, as a file that reads back to the same.
- */
+/* Writes config.resolved.json: the keys that work, in table order, with their values. Read back, the file gives the
+ * same configuration. */
 #include "config/config.h"
 #include "base/file.h"
 #include "config/table.h"
@@ -59,7 +59,7 @@ static void write_text_lists(FILE *to, const struct zt_text_lists *lists) {
     fputc(']', to);
 }
 
-/* Absolute: the file written here may stand in another folder. */
+/* Absolute, since the file may be in another folder than the paths are relative to. */
 static void write_path(FILE *to, const char *path) {
     char *here = getcwd(NULL, 0);
     char *whole = zt_path_join(here ? here : "", path);
@@ -162,13 +162,12 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
 /* Whether row i is written: its key works, and the optimizer, rule or format that it is about is the one given. */
 static bool is_written(const struct zt_config *config, int i) {
     const struct zt_key_row *row = config->table->row[i];
-    const struct zt_key_owner *owner = config->table->owner[i];
     bool optimizer = strncmp(row->key, "optimizer.", 10) == 0, scheduler = strncmp(row->key, "scheduler.", 10) == 0;
     if (row->status != ZT_KEY_WORKS || !row->size)
         return false;
     if ((optimizer && !config->optimizer.type) || (scheduler && !config->scheduler.type))
         return false;
-    return !owner || owner == config->table->chosen[config->table->kind[i]];
+    return zt_key_has_value(config->table, i);
 }
 
 static void new_line(FILE *to, int depth) {

@@ -8,6 +8,7 @@
 #include "base/mapped.h"
 #include "base/text.h"
 #include "base/vec.h"
+#include "config/rows.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -207,8 +208,16 @@ static bool cifar_read(const struct zt_source *source, int column, int64_t index
     return true;
 }
 
+/* Every format accepts these keys; those without channels refuse them when they open the data. */
+static const struct zt_key_row keys[] = {
+    { .key = "ztrain.data.normalize", OBJECT, .shared = true },
+    { .key = "ztrain.data.normalize.mean", NUMBERS, ANY_NUMBER, .shared = true, AT(data.mean) },
+    { .key = "ztrain.data.normalize.std", NUMBERS, POSITIVE, .shared = true, AT(data.std) },
+    { 0 },
+};
+
 const struct zt_format zt_format_cifar10 = {
-    .type = { .name = "cifar10", .eval_file = "test_batch.bin" },
+    .type = { .name = "cifar10", .keys = keys, .eval_file = "test_batch.bin" },
     .open = cifar_open,
     .read = cifar_read,
     .intact = cifar_intact,

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The formats, a line each: ROW(name) stands for zt_format_NAME. The order is that of messages. */
+/* The formats, a line each: ROW(name) stands for zt_format_NAME. Messages and config.resolved.json keep the order. */
 #define FORMATS(ROW)                                                                                                   \
     ROW(npz)                                                                                                           \
-    ROW(cifar10)                                                                                                       \
-    ROW(synthetic)
+    ROW(synthetic)                                                                                                     \
+    ROW(cifar10)
 
 #define DECLARE(name) extern const struct zt_format zt_format_##name;
 FORMATS(DECLARE)

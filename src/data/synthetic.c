@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/rng.h"
+#include "config/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -103,8 +104,14 @@ static bool synthetic_read(const struct zt_source *source, int column, int64_t i
     return true;
 }
 
+/* Every format accepts the key, so that --data can change the format of a file. */
+static const struct zt_key_row keys[] = {
+    { .key = "ztrain.data.samples", INT(1), DEF("1024"), .shared = true, AT(data.samples) },
+    { 0 },
+};
+
 const struct zt_format zt_format_synthetic = {
-    .type = { .name = "synthetic", .computed = true },
+    .type = { .name = "synthetic", .keys = keys, .computed = true },
     .open = synthetic_open,
     .read = synthetic_read,
     .close = synthetic_close,

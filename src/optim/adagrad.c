@@ -43,13 +43,17 @@ static double no_momentum(const struct zt_optimizer_config *config) {
 
 static const struct zt_key_row keys[] = {
     ROW_LR("1e-2"),
-    { .key = O "eps", NUMBER, FROM(0), DEF("1e-10"), AUTO("1e-8", HF), OWN(struct params, eps) },
+    { .key = OPTIMIZER "eps", NUMBER, FROM(0), DEF("1e-10"), AUTO("1e-8", HF), OWN(struct params, eps) },
     ROW_WEIGHT_DECAY,
     ROW_MAXIMIZE,
     ROWS_PYTHON,
     ROW_FP32_STATES,
-    { .key = O "lr_decay", NUMBER, FROM(0), DEF("0"), OWN(struct params, lr_decay) },
-    { .key = O "initial_accumulator_value", NUMBER, FROM(0), DEF("0"), OWN(struct params, initial_accumulator_value) },
+    { .key = OPTIMIZER "lr_decay", NUMBER, FROM(0), DEF("0"), OWN(struct params, lr_decay) },
+    { .key = OPTIMIZER "initial_accumulator_value",
+      NUMBER,
+      FROM(0),
+      DEF("0"),
+      OWN(struct params, initial_accumulator_value) },
     { 0 },
 };
 

@@ -52,8 +52,8 @@ static void adam_update(const union zt_coefficients *from, double ratio, float *
     {                                                                                                                  \
         ROW_LR("1e-3"), ROW_BETAS, ROW_EPS(OWN(struct params, eps)), ROW_WEIGHT_DECAY, ROW_MAXIMIZE,                   \
             ROW_BIAS_CORRECTION(OWN(struct params, bias_correction)), ROW_AMSGRAD,                                     \
-            { .key = O "adam_w_mode", BOOL, DEF("true"), OWN(struct params, adam_w_mode), __VA_ARGS__ },               \
-            { .key = O "torch_adam", BOOL, ACCEPT("the same formula; weight_decay stays 0 unless given") },            \
+            { .key = OPTIMIZER "adam_w_mode", BOOL, DEF("true"), OWN(struct params, adam_w_mode), __VA_ARGS__ },       \
+            { .key = OPTIMIZER "torch_adam", BOOL, ACCEPT("the same formula; weight_decay stays 0 unless given") },    \
             ROWS_PYTHON, ROW_FP32_STATES, { 0 },                                                                       \
     }
 static const struct zt_key_row adam_keys[] = KEYS(.always = NULL);

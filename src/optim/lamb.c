@@ -80,7 +80,7 @@ static bool lamb_fits(const void *params, struct zt_key_problem *problem) {
     const struct params *o = params;
     if (o->min_coeff <= o->max_coeff)
         return true;
-    problem->key = O "min_coeff";
+    problem->key = OPTIMIZER "min_coeff";
     snprintf(problem->text, sizeof problem->text, "%g is above max_coeff %g", o->min_coeff, o->max_coeff);
     return false;
 }

@@ -14,10 +14,10 @@
 #define RULE(params, field) PLACE(ZT_IN_SCHEDULER, struct params, field)
 
 #define LAST_ITERATION                                                                                                 \
-    { .key = S "last_batch_iteration", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }
+    { .key = SCHEDULER "last_batch_iteration", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }
 #define TOTAL                                                                                                          \
     {                                                                                                                  \
-        .key = S "total_num_steps", INT(1), .needed = true, AUTO("0", "the optimizer steps of the run"),               \
+        .key = SCHEDULER "total_num_steps", INT(1), .needed = true, AUTO("0", "the optimizer steps of the run"),       \
         .keeps_auto = true, AT(scheduler.total_num_steps)                                                              \
     }
 
@@ -33,22 +33,22 @@ static const struct zt_key_choice warmups[] = { { .name = "linear" }, { .name = 
 
 /* "auto" of warmup_max_lr is the optimizer's lr; 0.001 is the default of DeepSpeed 0.16.5. */
 #define WARMUP_RATES                                                                                                   \
-    { .key = S "warmup_min_lr", FIRST, FROM(0), DEF("0"), RULE(warmup, min_lr) }, {                                    \
-        .key = S "warmup_max_lr", FIRST, FROM(0), DEF("0.001"), AUTO("0.001", "optimizer.params.lr"),                  \
+    { .key = SCHEDULER "warmup_min_lr", FIRST, FROM(0), DEF("0"), RULE(warmup, min_lr) }, {                            \
+        .key = SCHEDULER "warmup_max_lr", FIRST, FROM(0), DEF("0.001"), AUTO("0.001", "optimizer.params.lr"),          \
         .auto_is_lr = true, RULE(warmup, max_lr)                                                                       \
     }
 /* The rules take max(2, n), so 0, Hugging Face's default, is as good as 1 (DeepSpeed 0.16.5 allows it). */
 #define WARMUP_STEPS                                                                                                   \
-    { .key = S "warmup_num_steps", INT(0), DEF("1000"), AUTO("0", HF), RULE(warmup, num_steps) }, {                    \
-        .key = S "warmup_type", INDEX(warmups), DEF("log"), RULE(warmup, log)                                          \
+    { .key = SCHEDULER "warmup_num_steps", INT(0), DEF("1000"), AUTO("0", HF), RULE(warmup, num_steps) }, {            \
+        .key = SCHEDULER "warmup_type", INDEX(warmups), DEF("log"), RULE(warmup, log)                                  \
     }
 static const struct zt_key_row warmup_keys[] = { WARMUP_RATES, WARMUP_STEPS, LAST_ITERATION, { 0 } };
 static const struct zt_key_row warmup_decay_keys[] = { WARMUP_RATES, WARMUP_STEPS, TOTAL, LAST_ITERATION, { 0 } };
 static const struct zt_key_row warmup_cosine_keys[] = {
     WARMUP_STEPS,
     TOTAL,
-    { .key = S "warmup_min_ratio", NUMBER, WITHIN(0, 1), DEF("0"), RULE(warmup, min_ratio) },
-    { .key = S "cos_min_ratio", NUMBER, WITHIN(0, 1), DEF("1e-4"), RULE(warmup, cos_min_ratio) },
+    { .key = SCHEDULER "warmup_min_ratio", NUMBER, WITHIN(0, 1), DEF("0"), RULE(warmup, min_ratio) },
+    { .key = SCHEDULER "cos_min_ratio", NUMBER, WITHIN(0, 1), DEF("1e-4"), RULE(warmup, cos_min_ratio) },
     LAST_ITERATION,
     { 0 },
 };
@@ -107,10 +107,10 @@ struct range_test {
 };
 
 static const struct zt_key_row range_test_keys[] = {
-    { .key = S "lr_range_test_min_lr", FIRST, POSITIVE, DEF("1e-3"), RULE(range_test, min_lr) },
-    { .key = S "lr_range_test_step_size", INT(1), DEF("2000"), RULE(range_test, step_size) },
-    { .key = S "lr_range_test_step_rate", NUMBER, FROM(0), DEF("1"), RULE(range_test, step_rate) },
-    { .key = S "lr_range_test_staircase", BOOL, DEF("false"), RULE(range_test, staircase) },
+    { .key = SCHEDULER "lr_range_test_min_lr", FIRST, POSITIVE, DEF("1e-3"), RULE(range_test, min_lr) },
+    { .key = SCHEDULER "lr_range_test_step_size", INT(1), DEF("2000"), RULE(range_test, step_size) },
+    { .key = SCHEDULER "lr_range_test_step_rate", NUMBER, FROM(0), DEF("1"), RULE(range_test, step_rate) },
+    { .key = SCHEDULER "lr_range_test_staircase", BOOL, DEF("false"), RULE(range_test, staircase) },
     LAST_ITERATION,
     { 0 },
 };
@@ -133,24 +133,33 @@ struct one_cycle {
 };
 
 static const struct zt_key_row one_cycle_keys[] = {
-    { .key = S "cycle_min_lr", FIRST, FROM(0), .needed = true, AUTO("0", "least rate"), RULE(one_cycle, min_lr) },
-    { .key = S "cycle_max_lr",
+    { .key = SCHEDULER "cycle_min_lr",
+      FIRST,
+      FROM(0),
+      .needed = true,
+      AUTO("0", "least rate"),
+      RULE(one_cycle, min_lr) },
+    { .key = SCHEDULER "cycle_max_lr",
       FIRST,
       FROM(0),
       .needed = true,
       AUTO("0", "optimizer.params.lr"),
       .auto_is_lr = true,
       RULE(one_cycle, max_lr) },
-    { .key = S "decay_lr_rate", NUMBER, FROM(0), DEF("0"), RULE(one_cycle, decay_lr_rate) },
-    { .key = S "cycle_first_step_size", INT(1), DEF("2000"), RULE(one_cycle, first_step_size) },
-    { .key = S "cycle_second_step_size", INT(1), DEF("0"), .keeps_auto = true, RULE(one_cycle, second_step_size) },
-    { .key = S "cycle_first_stair_count", INT(0), DEF("0"), RULE(one_cycle, first_stair_count) },
-    { .key = S "cycle_second_stair_count", INT(0), DEF("0"), RULE(one_cycle, second_stair_count) },
-    { .key = S "decay_step_size", INT(0), DEF("0"), RULE(one_cycle, decay_step_size) },
-    { .key = S "cycle_momentum", BOOL, DEF("true"), RULE(one_cycle, momentum) },
-    { .key = S "cycle_min_mom", FIRST, BELOW_ONE, DEF("0.8"), RULE(one_cycle, min_mom) },
-    { .key = S "cycle_max_mom", FIRST, BELOW_ONE, DEF("0.9"), RULE(one_cycle, max_mom) },
-    { .key = S "decay_mom_rate", NUMBER, FROM(0), DEF("0"), RULE(one_cycle, decay_mom_rate) },
+    { .key = SCHEDULER "decay_lr_rate", NUMBER, FROM(0), DEF("0"), RULE(one_cycle, decay_lr_rate) },
+    { .key = SCHEDULER "cycle_first_step_size", INT(1), DEF("2000"), RULE(one_cycle, first_step_size) },
+    { .key = SCHEDULER "cycle_second_step_size",
+      INT(1),
+      DEF("0"),
+      .keeps_auto = true,
+      RULE(one_cycle, second_step_size) },
+    { .key = SCHEDULER "cycle_first_stair_count", INT(0), DEF("0"), RULE(one_cycle, first_stair_count) },
+    { .key = SCHEDULER "cycle_second_stair_count", INT(0), DEF("0"), RULE(one_cycle, second_stair_count) },
+    { .key = SCHEDULER "decay_step_size", INT(0), DEF("0"), RULE(one_cycle, decay_step_size) },
+    { .key = SCHEDULER "cycle_momentum", BOOL, DEF("true"), RULE(one_cycle, momentum) },
+    { .key = SCHEDULER "cycle_min_mom", FIRST, BELOW_ONE, DEF("0.8"), RULE(one_cycle, min_mom) },
+    { .key = SCHEDULER "cycle_max_mom", FIRST, BELOW_ONE, DEF("0.9"), RULE(one_cycle, max_mom) },
+    { .key = SCHEDULER "decay_mom_rate", NUMBER, FROM(0), DEF("0"), RULE(one_cycle, decay_mom_rate) },
     LAST_ITERATION,
     { 0 },
 };

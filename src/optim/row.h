@@ -30,9 +30,11 @@
 /* The place of a key's value in the optimizer's own struct. */
 #define OWN(params, field) PLACE(ZT_IN_OPTIMIZER, params, field)
 
-/* Copies an optimizer's struct of coefficients into the union. A macro, since the size is checked at build time. */
+/* Copies an optimizer's struct of coefficients into the union. A macro, since
+ * the build checks size and first member. */
 #define ZT_STORE_COEFFICIENTS(to, c)                                                                                   \
     do {                                                                                                               \
+        _Static_assert(offsetof(__typeof__(c), scale) == 0, "scale comes first");                                      \
         _Static_assert(sizeof(c) <= sizeof(union zt_coefficients), "the room for coefficients is too small");          \
         memcpy((to), &(c), sizeof(c));                                                                                 \
     } while (0)

@@ -20,19 +20,20 @@ struct zt_config;
 enum zt_scaling_event {
     ZT_SCALE_STAYS,
     ZT_SCALE_RAISED,
-    ZT_SCALE_HELD,       /* overflow: the hysteresis is one less */
+    ZT_SCALE_HELD,       /* overflow: the hysteresis decreases by one */
     ZT_SCALE_HALVED,     /* overflow */
-    ZT_SCALE_AT_MINIMUM, /* overflow: it cannot be halved, the run must end; nothing is changed */
+    ZT_SCALE_AT_MINIMUM, /* overflow at the least scale: the run must end; nothing is changed */
 };
 
 struct zt_scaling {
-    double scale;       /* of the current step; 1: not scaled */
-    int64_t since;      /* the step's distance from the last overflow; the first step's is 1 */
-    int64_t hysteresis; /* that many overflows without a window of good steps, and the last of them halves the scale */
-    int64_t window, tolerated; /* loss_scale_window; hysteresis as it begins */
+    double scale;              /* of the current step; 1: not scaled */
+    int64_t since;             /* the step's distance from the last overflow; the first step's is 1 */
+    int64_t hysteresis;        /* overflows that are left until one halves the scale */
+    int64_t window, tolerated; /* loss_scale_window; the initial hysteresis */
     double least;
-    int dynamic, consecutive; /* 0: the scale stays; every good step refills the hysteresis */
-    int event;                /* enum zt_scaling_event */
+    int dynamic;     /* 0: the scale is fixed */
+    int consecutive; /* every step without overflow resets the hysteresis */
+    int event;       /* enum zt_scaling_event */
 };
 
 /* The state of a run's first step. */

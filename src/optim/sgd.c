@@ -63,7 +63,7 @@ static bool sgd_fits(const void *params, struct zt_key_problem *problem) {
     const struct params *o = params;
     if (!o->nesterov || (o->momentum > 0 && o->dampening == 0))
         return true;
-    problem->key = O "nesterov";
+    problem->key = OPTIMIZER "nesterov";
     snprintf(problem->text, sizeof problem->text, "true needs momentum > 0 and dampening 0");
     return false;
 }
@@ -72,8 +72,8 @@ static const struct zt_key_row keys[] = {
     ROW_LR("1e-3"),
     ROW_WEIGHT_DECAY,
     ROW_MOMENTUM(OWN(struct params, momentum)),
-    { .key = O "dampening", NUMBER, ANY_NUMBER, DEF("0"), OWN(struct params, dampening) },
-    { .key = O "nesterov", BOOL, DEF("false"), OWN(struct params, nesterov) },
+    { .key = OPTIMIZER "dampening", NUMBER, ANY_NUMBER, DEF("0"), OWN(struct params, dampening) },
+    { .key = OPTIMIZER "nesterov", BOOL, DEF("false"), OWN(struct params, nesterov) },
     ROW_MAXIMIZE,
     ROWS_PYTHON,
     { 0 },
