@@ -1,6 +1,7 @@
 /* Holds the tree against the key table. */
 #include "config/keys.h"
 
+#include "base/text.h"
 #include "config/value.h"
 
 #include <stdio.h>
@@ -186,6 +187,16 @@ bool zt_keys_checkpointing(const struct zt_reading *r) {
     return false;
 }
 
+/* The choices that there are, and a way from the refused one to one of them. */
+static void hint_choices(struct zt_reading *r, const struct zt_key_row *row, const struct zt_key_choice *refused) {
+    struct zt_text known = { 0 };
+    if (!refused->why)
+        return;
+    zt_key_list_choices(row, &known);
+    zt_hint(r->err, "known are: %s; %s", known.at, refused->why);
+    zt_text_finish(&known);
+}
+
 static void refuse(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row, bool later) {
     enum zt_key_status status = later ? ZT_KEY_LATER : ZT_KEY_REJECT;
     const struct zt_key_choice *choice = row->type == ZT_KEY_CHOICE ? zt_key_choose(row, node->text) : NULL;
@@ -198,8 +209,7 @@ static void refuse(struct zt_reading *r, const struct zt_node *node, const struc
     } else if (choice && choice->status == status && row->status != status) {
         if (later) {
             zt_key_fail(r, node, "\"%s\" is not supported yet", node->text);
-            if (choice->why)
-                zt_hint(r->err, "%s", choice->why);
+            hint_choices(r, row, choice);
         } else
             zt_key_fail(r, node, "\"%s\" is refused: %s", node->text, choice->why);
     }

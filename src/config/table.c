@@ -157,7 +157,16 @@ const struct zt_key_choice *zt_key_choose(const struct zt_key_row *row, const ch
     return NULL;
 }
 
-/* A name farther off than this is no misspelling of it. */
+void zt_key_list_choices(const struct zt_key_row *row, struct zt_text *to) {
+    const char *comma = "";
+    for (const struct zt_key_choice *c = row->choices; c->name; c++)
+        if (c->status == ZT_KEY_WORKS || c->status == ZT_KEY_ACCEPT) {
+            zt_text_add(to, "%s%s", comma, c->name);
+            comma = ", ";
+        }
+}
+
+/* The largest distance of a misspelling from `name`. */
 static int farthest(const char *name) {
     int half = (int)strnlen(name, 64) / 2;
     return half < 2 ? 2 : half;

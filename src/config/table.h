@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 struct zt_config;
+struct zt_text; /* base/text.h */
 
 enum zt_key_type {
     ZT_KEY_BOOL,    /* true, false, or the texts true/false, yes/no, on/off, 1/0 -> bool */
@@ -139,6 +140,8 @@ bool zt_key_is_default(const struct zt_key_table *table, const char *key, const 
 
 /* The choice named `name`, NULL where there is none. */
 const struct zt_key_choice *zt_key_choose(const struct zt_key_row *row, const char *name);
+/* Appends the choices that are not refused, separated by commas. */
+void zt_key_list_choices(const struct zt_key_row *row, struct zt_text *to);
 /* The choice that `name` most resembles, NULL where it resembles none. */
 const char *zt_key_nearest_choice(const struct zt_key_row *row, const char *name);
 /* The key that `name` in the object `parent` ("" at the top) most resembles, of those that exist for the chosen types:

@@ -129,9 +129,7 @@ static bool check_choice(struct zt_reading *r, struct zt_node *node, const struc
     }
     struct zt_text all = { 0 };
     const char *nearest = zt_key_nearest_choice(row, node->text);
-    for (const struct zt_key_choice *c = row->choices; c->name; c++)
-        if (c->status == ZT_KEY_WORKS || c->status == ZT_KEY_ACCEPT)
-            zt_text_add(&all, "%s%s", all.length ? ", " : "", c->name);
+    zt_key_list_choices(row, &all);
     zt_key_fail(r, node, "unknown \"%s\"%s%s%s", node->text, nearest ? ", did you mean \"" : "", nearest ? nearest : "",
                 nearest ? "\"?" : "");
     zt_hint(r->err, "known are: %s", all.at);

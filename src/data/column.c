@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Conversions that keep the kind of number: any float to any float, an integer to one as wide or wider, bool to
- * integer. */
+/* Whether a conversion keeps the kind of number: any float to any float, an integer to one of at least its width, bool
+ * to integer. */
 static bool converts(enum zt_dtype from, enum zt_dtype to) {
     if (from == to)
         return zt_dtype_in(to, ZT_ANY_TYPE);
@@ -26,7 +26,7 @@ static bool fits(const struct zt_shape *found, const struct zt_shape *wanted) {
     return true;
 }
 
-/* The axes of more than one element, and those whose size is not known. */
+/* The axes without those of one element; axes of unknown size stay. */
 static struct zt_shape without_ones(const struct zt_shape *shape) {
     struct zt_shape to = { 0 };
     for (int d = 0; d < shape->rank; d++)
@@ -35,7 +35,7 @@ static struct zt_shape without_ones(const struct zt_shape *shape) {
     return to;
 }
 
-/* Whether samples fit but for axes of one element; *as is then the wanted shape. */
+/* Whether the shapes agree apart from axes of one element; *as is then the wanted shape. */
 static bool fits_but_for_ones(const struct zt_shape *found, const struct zt_shape *wanted, struct zt_shape *as) {
     struct zt_shape a = without_ones(found), b = without_ones(wanted);
     if (wanted->rank < 0 || !fits(&a, &b))
@@ -66,12 +66,12 @@ bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum
                 zt_shape_text(sample, found), zt_shape_text(&want->shape, wanted));
         return zt_shape_known(&want->shape) && zt_shape_count(sample) == zt_shape_count(&want->shape) &&
                zt_hint(err,
-                       "the shape of one sample, behind the first axis: array.reshape() fits it where the order "
-                       "of the elements is the same");
+                       "this is the shape of one sample, without the first axis; array.reshape() changes it where the "
+                       "order of the elements is the same");
     }
     int64_t bytes;
     if (__builtin_mul_overflow(zt_shape_count(sample), (int64_t)zt_dtype_bytes(to), &bytes))
-        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, more than any memory holds", file,
+        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, too large for any memory", file,
                        want->name, zt_shape_text(sample, found));
     *column = (struct zt_column){ .name = want->name, .dtype = to, .shape = as, .sample_bytes = (size_t)bytes };
     return true;

@@ -10,7 +10,8 @@
 #define FORMATS(ROW)                                                                                                   \
     ROW(npz)                                                                                                           \
     ROW(synthetic)                                                                                                     \
-    ROW(cifar10)
+    ROW(cifar10)                                                                                                       \
+    /* the next one above this line */
 
 #define DECLARE(name) extern const struct zt_format zt_format_##name;
 FORMATS(DECLARE)

@@ -288,7 +288,8 @@ static bool slot_bytes(const struct zt_loader_options *o, size_t *total, struct 
     for (int c = 0; !o->indices && c < o->source->column_count; c++) {
         size_t bytes;
         if (!column_bytes(o->source, c, o->micro_batch, &bytes) || __builtin_add_overflow(*total, bytes, total))
-            return zt_fail(err, ZT_EXIT_DATA, "data: column \"%s\": a micro-batch of %lld samples fits no memory",
+            return zt_fail(err, ZT_EXIT_DATA,
+                           "data: column \"%s\": a micro-batch of %lld samples does not fit into memory",
                            o->source->column[c].name, (long long)o->micro_batch);
     }
     *total = *total > o->batch_bytes ? *total : zt_align_64(o->batch_bytes);
@@ -302,7 +303,8 @@ static bool make_indices(struct zt_loader *l, struct zt_err *err) {
     if (__builtin_mul_overflow(o->micro_batch, (int64_t)l->slots, &count) ||
         __builtin_add_overflow(o->train_batch, count, &count) ||
         __builtin_mul_overflow((size_t)count, sizeof *at, &l->indices_bytes))
-        return zt_fail(err, ZT_EXIT_DATA, "data: a step of %lld samples fits no memory", (long long)o->train_batch);
+        return zt_fail(err, ZT_EXIT_DATA, "data: a step of %lld samples does not fit into memory",
+                       (long long)o->train_batch);
     l->step.indices = at = zt_block_create(l->indices_bytes, "the samples of a step", err);
     for (int s = 0; at && s < l->slots; s++)
         l->ring[s].index = at + o->train_batch + s * o->micro_batch;
@@ -316,7 +318,7 @@ static bool make_ring(struct zt_loader *l, struct zt_err *err) {
     if (!slot_bytes(&l->options, &each, err) || !make_indices(l, err))
         return false;
     if (__builtin_mul_overflow(each, (size_t)l->slots, &l->memory_bytes))
-        return zt_fail(err, ZT_EXIT_DATA, "data: %d micro-batches of %zu bytes fit no memory", l->slots, each);
+        return zt_fail(err, ZT_EXIT_DATA, "data: %d micro-batches of %zu bytes do not fit into memory", l->slots, each);
     l->memory =
         m->allocate ? m->allocate(m->with, l->memory_bytes, what, err) : zt_block_create(l->memory_bytes, what, err);
     for (int s = 0; l->memory && s < l->slots; s++)

@@ -27,13 +27,14 @@ static bool archive_open(struct archive *a, const char *path, enum zt_exit code,
     a->zip = source ? zip_open_from_source(source, ZIP_RDONLY, &why) : NULL;
     if (!a->zip) {
         bool memory = zip_error_code_zip(&why) == ZIP_ER_MEMORY;
-        zt_fail(err, memory ? ZT_EXIT_RUN : code, "%s: %s: %s", path, memory ? "out of memory" : "is not a npz file",
+        zt_fail(err, memory ? ZT_EXIT_RUN : code, "%s: %s: %s", path, memory ? "out of memory" : "is not an npz file",
                 zip_error_strerror(&why));
         if (!memory && zt_npz_is_npy(path))
-            zt_hint(err,
-                    "it is one array, a .npy file: numpy.savez('data.npz', x=numpy.load('%s'), ...) makes an npz of "
-                    "named arrays",
-                    zt_path_name(path));
+            zt_hint(
+                err,
+                "it is a .npy file, one array: numpy.savez('data.npz', x=numpy.load('%s'), ...) writes an npz file of "
+                "named arrays",
+                zt_path_name(path));
         if (source)
             zip_source_free(source);
         zt_file_close(&a->map, false, err);
@@ -68,7 +69,8 @@ static bool check_entry(const struct archive *a, zip_uint64_t index, size_t *siz
                        (int)stat.comp_method);
     if (stat.comp_size > a->map.size ||
         stat.size > (stat.comp_method == ZIP_CM_STORE ? stat.comp_size : stat.comp_size * 1032))
-        return zt_fail(err, a->code, "claims %llu bytes, more than the file can hold", (unsigned long long)stat.size);
+        return zt_fail(err, a->code, "claims %llu bytes, more than the file can contain",
+                       (unsigned long long)stat.size);
     *size = stat.size;
     return true;
 }
@@ -212,8 +214,7 @@ static bool take_npy(const struct zt_file_map *map, struct zt_npz_array *array, 
     if (!zt_npy_parse(map->data, header, &npy, code, err))
         return false;
     if (npy.bytes != map->size - npy.header)
-        return zt_fail(err, code, "holds %zu bytes of elements, its header wants %zu", map->size - npy.header,
-                       npy.bytes);
+        return zt_fail(err, code, "holds %zu bytes of elements, its header wants %zu", map->size - npy.header, npy.bytes);
     array->dtype = npy.dtype;
     array->shape = npy.shape;
     array->bytes = npy.bytes;

@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 
-/* Sets the shuffle's random numbers apart from those of other uses of the seed. */
+/* Separates the random numbers of the shuffle from other uses of the seed. */
 static const uint64_t shuffle_tag = 0x73687566666c65; /* "shuffle" */
 
 bool zt_sampler_init(struct zt_sampler *s, int64_t samples, int64_t train_batch, bool shuffle, bool drop_last,
@@ -24,7 +24,7 @@ bool zt_sampler_init(struct zt_sampler *s, int64_t samples, int64_t train_batch,
         return zt_hint(err, "lower train_batch_size or set ztrain.data.drop_last to false");
     }
     if (__builtin_mul_overflow(samples, (int64_t)sizeof *s->order, &bytes))
-        return zt_fail(err, ZT_EXIT_DATA, "data: %lld samples are more than any memory holds", (long long)samples);
+        return zt_fail(err, ZT_EXIT_DATA, "data: %lld samples do not fit into memory", (long long)samples);
     if (shuffle)
         s->order = zt_block_create((size_t)bytes, "the order of the samples", err);
     return !shuffle || s->order;
@@ -35,7 +35,7 @@ void zt_sampler_finish(struct zt_sampler *s) {
     *s = (struct zt_sampler){ 0 };
 }
 
-/* Fisher and Yates: every permutation equally likely. */
+/* The shuffle of Fisher and Yates: every permutation is equally likely. */
 static void shuffle_epoch(struct zt_sampler *s, int64_t epoch) {
     struct zt_rng rng = zt_rng_start(zt_rng_key(s->seed, (uint64_t)epoch, shuffle_tag, 0), 0);
     for (int64_t i = 0; i < s->samples; i++)

@@ -1,6 +1,6 @@
-/* Data format synthetic: samples that are a function of (seed, column name, sample), so that a run needs no file.
- * Floats are standard normal, integers uniform in the want's range (0 or 1 where it names none: every mask and index
- * accepts these). */
+/* Data format synthetic: samples are computed from (seed, column name, sample number), so that a run needs no file.
+ * Floats are standard normal, integers uniform in the wanted range (0 or 1 where there is none, which every mask and
+ * index accepts). */
 #include "data/column.h"
 
 #include "base/arena.h"
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A normal number is the quantile of 16 random bits: four times as fast as Box and Muller's way, and the reader must
- * keep up with the step. */
-enum { QUANTILES = 1 << 16, NORMALS = 8 /* in a block of 128 bits */ };
+/* A normal number is the quantile of 16 random bits: four times as fast as the method of Box and Muller. The reader
+ * must keep up with the step. */
+enum { QUANTILES = 1 << 16, NORMALS = 8 /* of a block of 128 bits */ };
 
 struct synthetic {
     uint64_t key[ZT_COLUMNS];

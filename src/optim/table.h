@@ -10,7 +10,8 @@
     ROW(sgd)                                                                                                           \
     ROW(lamb)                                                                                                          \
     ROW(lion)                                                                                                          \
-    ROW(adagrad)
+    ROW(adagrad)                                                                                                       \
+    /* the next one above this line */
 
 /* The numbers by which the CUDA module knows them: ZT_OPTIMIZER_adam, ... */
 #define ZT_OPTIMIZER_ID(name) ZT_OPTIMIZER_##name,
