@@ -65,7 +65,7 @@ static void needs(struct zt_reading *r) {
     for (int i = 0; i < r->table->count; i++) {
         const struct zt_key_row *row = r->table->row[i];
         const struct zt_key_owner *owner = r->table->owner[i];
-        if (row->needed && owner == r->table->chosen[r->table->kind[i]] && !there(r, row->key))
+        if (row->needed && owner && owner == r->table->chosen[r->table->kind[i]] && !there(r, row->key))
             zt_key_fail(r, place(r, row->key), "%s needs %s", owner->name, strrchr(row->key, '.') + 1);
     }
 }

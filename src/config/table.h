@@ -40,8 +40,8 @@ enum zt_key_type {
 };
 
 enum zt_key_status {
-    ZT_KEY_WORKS,  /* the value lands in struct zt_config */
-    ZT_KEY_ACCEPT, /* validated; named in without_effect when present */
+    ZT_KEY_WORKS,  /* the value is stored */
+    ZT_KEY_ACCEPT, /* validated, and listed in without_effect */
     ZT_KEY_LATER,  /* refused as "not supported yet" unless neutral (equal to `def` or `off`) */
     ZT_KEY_REJECT, /* refused for good unless neutral */
 };
@@ -49,7 +49,7 @@ enum zt_key_status {
 struct zt_key_choice {
     const char *name; /* '*' at the end matches any tail; NULL ends the list */
     enum zt_key_status status;
-    const char *why; /* REJECT: what to do instead; LATER: what there is today, NULL: unsaid */
+    const char *why; /* REJECT: the alternative; LATER: a way around it, or NULL */
 };
 
 /* The keys whose value is a type that owns further keys: optimizer.type, scheduler.type, ztrain.data.format. */
@@ -62,23 +62,23 @@ struct zt_key_row {
     const char *key;
     enum zt_key_type type;
     enum zt_key_status status;
-    const char *def; /* the default as text; NULL: none. Two rows may share a key when their `of` differ */
+    const char *def; /* the default as text; NULL: none */
     const char *off; /* LATER, REJECT: another neutral value */
-    const char *why; /* ACCEPT: why it has no effect (NULL: as its object); LATER: what is meant; REJECT: what to do */
+    const char *why; /* ACCEPT: the reason (NULL: that of its object); LATER: the feature; REJECT: the alternative */
     const char *automatic; /* "auto" becomes this; NULL: the default */
     const char *rule;      /* by this rule; NULL: "default" */
     double min, max;       /* numbers and list items; -HUGE_VAL and HUGE_VAL: unbounded */
     bool above, below;     /* min or max itself is outside */
     bool any_case;         /* choices match whatever their case */
     bool false_is_off;     /* object: `false` in its place means absent */
-    bool keeps_auto; /* what "auto" means is only known with the model: its value stands for it, and is written so */
+    bool keeps_auto;       /* "auto" depends on the model: the value `automatic` means it, and is written as "auto" */
     const struct zt_key_choice *choices;
     bool needed;        /* the type that owns the key demands it */
     bool shared;        /* one type reads the key, but it exists for all types of the kind */
     bool auto_is_lr;    /* "auto" becomes optimizer.params.lr where there is an optimizer */
     const char *always; /* the only value, by the reason `why`: another one has no effect, and a note says so */
-    const char *now;    /* deprecated: today's name in the same object, same meaning */
-    const char *same;   /* a second key with the same meaning; this one may stand in its place */
+    const char *now;    /* deprecated: the current name in the same object, with the same meaning */
+    const char *same;   /* another key with the same meaning; either may be given */
     enum zt_key_place in;
     size_t at, size; /* offset and size in that struct; size 0: not stored */
 };

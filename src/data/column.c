@@ -95,54 +95,57 @@ static int64_t signed_value(enum zt_dtype from, const void *data, int64_t i) {
     return value;
 }
 
-static bool check_signs(const struct zt_column *column, enum zt_dtype have, const void *from, int64_t rows,
-                        int64_t width, const char *file, struct zt_err *err) {
-    for (int64_t i = 0; i < rows * width; i++) {
-        if (signed_value(have, from, i) >= 0)
+static bool check_signs(const struct zt_column *column, const struct zt_values *v, struct zt_err *err) {
+    int64_t width = zt_shape_count(&column->shape);
+    for (int64_t i = 0; i < v->rows * width; i++) {
+        if (signed_value(v->dtype, v->at, i) >= 0)
             continue;
         char value[32];
-        int64_t found = zt_load_int(have, from, i);
-        snprintf(value, sizeof value, have == ZT_UINT64 ? "%llu" : "%lld", (long long)found);
-        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %s of type %s does not fit %s", file,
-                       column->name, (long long)(i / width), value, zt_dtype_name(have), zt_dtype_name(column->dtype));
+        int64_t found = zt_load_int(v->dtype, v->at, i);
+        snprintf(value, sizeof value, v->dtype == ZT_UINT64 ? "%llu" : "%lld", (long long)found);
+        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %s of type %s does not fit %s", v->file,
+                       column->name, (long long)(i / width), value, zt_dtype_name(v->dtype),
+                       zt_dtype_name(column->dtype));
     }
     return true;
 }
 
-static bool check_range(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have,
-                        const void *from, int64_t rows, int64_t width, const char *file, struct zt_err *err) {
-    for (int64_t i = 0; i < rows * width; i++) {
-        int64_t value = zt_load_int(have, from, i);
+static bool check_range(const struct zt_column *column, const struct zt_want *want, const struct zt_values *v,
+                        struct zt_err *err) {
+    int64_t width = zt_shape_count(&column->shape);
+    for (int64_t i = 0; i < v->rows * width; i++) {
+        int64_t value = zt_load_int(v->dtype, v->at, i);
         if ((value < 0 || value >= want->below) && value != want->except)
             return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %lld is out of range, wants 0..%lld",
-                           file, column->name, (long long)(i / width), (long long)value, (long long)want->below - 1);
+                           v->file, column->name, (long long)(i / width), (long long)value, (long long)want->below - 1);
     }
     return true;
 }
 
-bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have, const void *from,
-                       int64_t rows, void *to, const char *file, struct zt_err *err) {
-    int64_t width = zt_shape_count(&column->shape), count = rows * width;
-    bool integers = zt_dtype_in(have, ZT_ANY_INT | ZT_BIT(ZT_BOOL));
-    if (sign_matters(have, column->dtype) && !check_signs(column, have, from, rows, width, file, err))
+bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, const struct zt_values *v, void *to,
+                       struct zt_err *err) {
+    int64_t count = v->rows * zt_shape_count(&column->shape);
+    bool integers = zt_dtype_in(v->dtype, ZT_ANY_INT | ZT_BIT(ZT_BOOL));
+    if (sign_matters(v->dtype, column->dtype) && !check_signs(column, v, err))
         return false;
-    if (integers && want->below > 0 && !check_range(column, want, have, from, rows, width, file, err))
+    if (integers && want->below > 0 && !check_range(column, want, v, err))
         return false;
-    if (have == column->dtype) {
-        if (to != from)
-            memcpy(to, from, (size_t)count * zt_dtype_bytes(have));
+    if (v->dtype == column->dtype) {
+        if (to != v->at)
+            memcpy(to, v->at, (size_t)count * zt_dtype_bytes(v->dtype));
         return true;
     }
     for (int64_t i = 0; i < count; i++)
         if (integers && zt_dtype_in(column->dtype, ZT_ANY_FLOAT))
-            zt_store_double(column->dtype, to, i, (double)zt_load_int(have, from, i));
+            zt_store_double(column->dtype, to, i, (double)zt_load_int(v->dtype, v->at, i));
         else if (integers)
-            zt_store_int(column->dtype, to, i, zt_load_int(have, from, i));
+            zt_store_int(column->dtype, to, i, zt_load_int(v->dtype, v->at, i));
         else
-            zt_store_double(column->dtype, to, i, zt_load_double(have, from, i));
+            zt_store_double(column->dtype, to, i, zt_load_double(v->dtype, v->at, i));
     return true;
 }
 
+/* A macro, since the loop is the same for four element types. */
 #define LOOK_UP(type)                                                                                                  \
     for (size_t i = 0; i < count; i++)                                                                                 \
         ((type *)to)[i] = ((const type *)table)[from[i]];

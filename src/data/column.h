@@ -9,10 +9,18 @@
 bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum zt_dtype have,
                       const struct zt_shape *sample, const char *file, struct zt_err *err);
 
-/* Converts `rows` samples of type `have` to the column's type, and checks that integers fit it and are in the wanted
- * range; errors number rows from 0. Data of the column's own type are checked and copied, unless to == from. */
-bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have, const void *from,
-                       int64_t rows, void *to, const char *file, struct zt_err *err);
+/* Samples as a file has them. */
+struct zt_values {
+    enum zt_dtype dtype;
+    const void *at;
+    int64_t rows;
+    const char *file; /* for errors */
+};
+
+/* Converts samples to the column's type in `to`, and checks that integers fit it and are in the wanted range; errors
+ * number rows from 0. Values of the column's own type are checked and copied, unless they are at `to` already. */
+bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, const struct zt_values *values,
+                       void *to, struct zt_err *err);
 
 /* Decodes one sample of the column from its stored form. */
 void zt_column_decode(const struct zt_column *column, const struct zt_stored *stored, const void *from, void *to);

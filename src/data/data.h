@@ -99,9 +99,15 @@ struct zt_sampler {
     int64_t epoch;  /* of the permutation in `order`; -1: none yet */
     int64_t *order; /* samples entries; NULL without shuffle */
 };
-/* Fails where the data have no sample, or with drop_last no full step. */
-bool zt_sampler_init(struct zt_sampler *s, int64_t samples, int64_t train_batch, bool shuffle, bool drop_last,
-                     uint64_t seed, struct zt_err *err);
+struct zt_sampling {
+    int64_t samples, train_batch;
+    bool shuffle, drop_last;
+    uint64_t seed;
+};
+/* The sampling of a run on the training data `source`. */
+struct zt_sampling zt_sampling_of(const struct zt_config *config, const struct zt_source *source);
+/* Fails where the data have no sample, or with drop_last no full step. Finish it with zt_sampler_finish(). */
+bool zt_sampler_init(struct zt_sampler *s, const struct zt_sampling *how, struct zt_err *err);
 void zt_sampler_finish(struct zt_sampler *s);
 /* Writes the sample numbers of step `step`, from 0 on, to `indices` (train_batch entries) and returns their number.
  * Sets the epoch, and the index of the step in the epoch. */

@@ -355,9 +355,12 @@ struct zt_loader *zt_loader_create(const struct zt_loader_options *options, stru
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->filled, NULL);
     pthread_cond_init(&l->work, NULL);
-    if (zt_sampler_init(&l->sampler, options->source->samples, options->train_batch, options->shuffle,
-                        options->drop_last, options->seed, err) &&
-        make_ring(l, err) && start_readers(l, err))
+    const struct zt_sampling sampling = { .samples = options->source->samples,
+                                          .train_batch = options->train_batch,
+                                          .shuffle = options->shuffle,
+                                          .drop_last = options->drop_last,
+                                          .seed = options->seed };
+    if (zt_sampler_init(&l->sampler, &sampling, err) && make_ring(l, err) && start_readers(l, err))
         return l;
     zt_loader_destroy(l);
     return NULL;

@@ -214,7 +214,8 @@ static bool take_npy(const struct zt_file_map *map, struct zt_npz_array *array, 
     if (!zt_npy_parse(map->data, header, &npy, code, err))
         return false;
     if (npy.bytes != map->size - npy.header)
-        return zt_fail(err, code, "holds %zu bytes of elements, its header wants %zu", map->size - npy.header, npy.bytes);
+        return zt_fail(err, code, "holds %zu bytes of elements, its header wants %zu", map->size - npy.header,
+                       npy.bytes);
     array->dtype = npy.dtype;
     array->shape = npy.shape;
     array->bytes = npy.bytes;

@@ -44,7 +44,8 @@ static bool convert_array(const struct zt_source *source, int i, struct zt_npz_a
         if (!to)
             return false;
     }
-    bool ok = zt_column_convert(column, want, array->dtype, array->data, source->samples, to, path, err);
+    const struct zt_values values = { .dtype = array->dtype, .at = array->data, .rows = source->samples, .file = path };
+    bool ok = zt_column_convert(column, want, &values, to, err);
     if (to != array->data) {
         zt_block_destroy(array->data, array->bytes);
         array->data = to;

@@ -31,7 +31,7 @@ START_TEST(an_epoch_holds_every_sample_once) {
     struct zt_sampler s;
     struct zt_err err = { 0 };
     int64_t at[16], epoch, batch, moved = 0;
-    ck_assert(zt_sampler_init(&s, 100, 16, true, false, 7, &err));
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ 100, 16, true, false, 7 }, &err));
     ck_assert_int_eq(s.batches_per_epoch, 7);
     for (int64_t e = 0; e < 3; e++) {
         int seen[100] = { 0 }, total = 0;
@@ -55,7 +55,8 @@ START_TEST(a_step_holds_the_same_samples_however_it_is_reached) {
     struct zt_sampler a, b;
     struct zt_err err = { 0 };
     int64_t x[8], y[8], epoch, batch;
-    ck_assert(zt_sampler_init(&a, 50, 8, true, true, 3, &err) && zt_sampler_init(&b, 50, 8, true, true, 3, &err));
+    ck_assert(zt_sampler_init(&a, &(struct zt_sampling){ 50, 8, true, true, 3 }, &err) &&
+              zt_sampler_init(&b, &(struct zt_sampling){ 50, 8, true, true, 3 }, &err));
     for (int64_t step = 0; step < 20; step++)
         zt_sampler_step(&a, step, x, &epoch, &batch);
     ck_assert_int_eq(zt_sampler_step(&b, 19, y, &epoch, &batch), 8);
@@ -70,7 +71,7 @@ START_TEST(without_shuffle_samples_come_in_order) {
     struct zt_sampler s;
     struct zt_err err = { 0 };
     int64_t at[8], epoch, batch;
-    ck_assert(zt_sampler_init(&s, 20, 8, false, false, 3, &err));
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ 20, 8, false, false, 3 }, &err));
     ck_assert_int_eq(zt_sampler_step(&s, 5, at, &epoch, &batch), 4);
     ck_assert(at[0] == 16 && at[3] == 19 && epoch == 1 && batch == 2);
     zt_sampler_finish(&s);
@@ -80,10 +81,10 @@ END_TEST
 START_TEST(data_too_small_for_one_full_step_are_refused) {
     struct zt_sampler s;
     struct zt_err err = { 0 };
-    ck_assert(!zt_sampler_init(&s, 5, 16, true, true, 0, &err));
+    ck_assert(!zt_sampler_init(&s, &(struct zt_sampling){ 5, 16, true, true, 0 }, &err));
     MENTIONS(&err, "5 samples", "16");
-    ck_assert(!zt_sampler_init(&s, 0, 16, true, false, 0, &err));
-    ck_assert(!zt_sampler_init(&s, INT64_MAX / 4, 16, true, false, 0, &err));
+    ck_assert(!zt_sampler_init(&s, &(struct zt_sampling){ 0, 16, true, false, 0 }, &err));
+    ck_assert(!zt_sampler_init(&s, &(struct zt_sampling){ INT64_MAX / 4, 16, true, false, 0 }, &err));
 }
 END_TEST
 
@@ -110,7 +111,7 @@ START_TEST(one_rank_sees_the_steps_of_the_sampler) {
     options.readers = _i;
     struct zt_err err = { 0 };
     struct zt_sampler s;
-    ck_assert(zt_sampler_init(&s, 37, 12, true, false, 11, &err));
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ 37, 12, true, false, 11 }, &err));
     struct zt_loader *loader = zt_loader_create(&options, &err);
     const struct zt_batch *batch;
     for (int64_t step = 2; step < 12; step++) {
@@ -141,7 +142,7 @@ static void check_ranks(int64_t samples, int64_t micro, int accumulation, int ra
     struct zt_err err = { 0 };
     struct zt_sampler s;
     int64_t train_batch = micro * accumulation * ranks, at[1024], steps = 2 * (samples / train_batch + 1);
-    ck_assert(zt_sampler_init(&s, samples, train_batch, true, false, 11, &err));
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ samples, train_batch, true, false, 11 }, &err));
     for (int r = 0; r < ranks; r++) {
         struct zt_loader_options options = options_for(&source, micro, accumulation, r, ranks, steps);
         options.readers = readers;
@@ -415,7 +416,7 @@ START_TEST(where_nothing_is_read_the_numbers_of_the_samples_come) {
     struct zt_err err = { 0 };
     struct zt_sampler s;
     int64_t at[12], epoch, in_epoch;
-    ck_assert(zt_sampler_init(&s, 20, 12, true, false, 11, &err));
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ 20, 12, true, false, 11 }, &err));
     options.indices = true;
     options.batch_bytes = 100;
     const struct zt_batch *batch;
