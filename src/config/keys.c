@@ -52,7 +52,7 @@ const char *zt_keys_text(const struct zt_reading *r, const char *key) {
     return i >= 0 && r->table->row[i]->def ? r->table->row[i]->def : "";
 }
 
-/* Why `name` is not a key of the object `parent`. The nearest key is only sought for problems that will be shown. */
+/* Reports an unknown key of the object `parent`. The nearest key is only searched for problems that are printed. */
 static void report_unknown(struct zt_reading *r, const struct zt_node *node, const char *parent, bool exists) {
     enum zt_key_kind kind = zt_key_kind_of(parent);
     const struct zt_key_owner *of = kind < ZT_KEY_KINDS ? r->table->chosen[kind] : NULL;
@@ -71,7 +71,7 @@ static void report_unknown(struct zt_reading *r, const struct zt_node *node, con
 static void read_members(struct zt_reading *r, struct zt_node *object, const char *key, enum zt_key_type type,
                          bool many);
 
-/* Checks one value and what is inside it. `many`: below a list or free names, where a row has no one value. */
+/* Checks one value and its members. `many`: below a list or free names, where a row has several values. */
 static void read_value(struct zt_reading *r, struct zt_node *node, int index, bool many) {
     const struct zt_key_row *row = r->table->row[index];
     char key[160];
@@ -187,7 +187,7 @@ bool zt_keys_checkpointing(const struct zt_reading *r) {
     return false;
 }
 
-/* The choices that there are, and a way from the refused one to one of them. */
+/* Hints the choices that work, and a way around the refused one. */
 static void hint_choices(struct zt_reading *r, const struct zt_key_row *row, const struct zt_key_choice *refused) {
     struct zt_text known = { 0 };
     if (!refused->why)

@@ -43,7 +43,7 @@ static bool archive_open(struct archive *a, const char *path, enum zt_exit code,
     return a->zip;
 }
 
-/* What was read with the outcome `ok` of a file that is still as it was when it was opened. */
+/* `ok`, unless the file has changed since it was opened. */
 static bool archive_close(struct archive *a, bool ok, struct zt_err *err) {
     zip_discard(a->zip);
     return zt_file_close(&a->map, ok, err);
@@ -55,7 +55,7 @@ static int name_length(const char *entry) {
     return n > 4 && n < 4096 && strcmp(entry + n - 4, ".npy") == 0 ? (int)(n - 4) : -1;
 }
 
-/* The size of an entry must be one the bytes of the file can hold before anything of that size is allocated: deflate
+/* Before an allocation, the size of an entry must be possible for the bytes of the file: deflate
  * makes at most 1032 bytes of one. */
 static bool check_entry(const struct archive *a, zip_uint64_t index, size_t *size, struct zt_err *err) {
     zip_stat_t stat;
@@ -92,7 +92,7 @@ static bool damaged(const struct archive *a, zip_file_t *file, struct zt_err *er
     return zt_fail(err, a->code, "is damaged: %s", why);
 }
 
-/* Elements in Fortran order to C order: walks the target with an odometer over the source's strides. */
+/* Copies elements in Fortran order to C order, by the strides of the source for each index of the target. */
 static void reorder(const struct zt_npy *npy, const unsigned char *from, unsigned char *to) {
     size_t stride[ZT_MAX_RANK], step = zt_dtype_bytes(npy->dtype), at = 0;
     int64_t index[ZT_MAX_RANK] = { 0 };
@@ -121,7 +121,7 @@ static bool reorder_in_place(const struct zt_npy *npy, struct zt_npz_array *arra
     return true;
 }
 
-/* Header into npy; *file stands at the elements. */
+/* Reads the header into npy; *file is then at the elements. */
 static bool read_header(const struct archive *a, zip_file_t *file, size_t size, struct zt_npy *npy,
                         struct zt_err *err) {
     unsigned char prefix[ZT_NPY_PREFIX] = { 0 };

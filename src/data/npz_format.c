@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The shape of one sample of an array; the first axis counts them. */
+/* The shape of one sample of an array, without the first axis, which counts samples. */
 static bool sample_shape(const struct zt_npz_array *array, struct zt_shape *sample, const char *path,
                          struct zt_err *err) {
     if (array->shape.rank == 0)
@@ -33,7 +33,7 @@ static bool accept_array(struct zt_source *source, int i, const struct zt_npz *n
     return true;
 }
 
-/* Checks an array's values and leaves it in the column's type. */
+/* Checks the values of an array and converts it to the column's type. */
 static bool convert_array(const struct zt_source *source, int i, struct zt_npz_array *array, const struct zt_want *want,
                           const char *path, struct zt_err *err) {
     const struct zt_column *column = &source->column[i];

@@ -1,4 +1,4 @@
-#include "data/data.h"
+#include "data/sampler.h"
 
 #include "base/arena.h"
 #include "base/rng.h"

@@ -1,4 +1,4 @@
-/* Adagrad as torch.optim.Adagrad (and DeepSpeed's GPU path):  d = g + wd p
+/* Adagrad of torch.optim.Adagrad (and DeepSpeed on GPUs):    d = g + wd p
  *                                                             v = v + d^2, from initial_accumulator_value
  *                                                             p = p - lr / (1 + (t - 1) lr_decay) d / (sqrt(v) + eps)
  */

@@ -1,10 +1,10 @@
-/* Adam (Kingma and Ba, 2015) and AdamW (Loshchilov and Hutter, 2019) with DeepSpeed's choice of weight decay:
+/* Adam (Kingma and Ba, 2015) and AdamW (Loshchilov and Hutter, 2019) with DeepSpeed's weight decay:
  *
  *     m = b1 m + (1 - b1) g        v = b2 v + (1 - b2) g^2
  *     p = p - lr ( m/(1 - b1^t) / (sqrt(v/(1 - b2^t)) + eps) + wd p )          decoupled: the default of both rows
  *
- * or, for the row Adam with adam_w_mode false, g + wd p in place of g and no decay in the last line. Both are one loop
- * in which one of the two decay factors is 0. */
+ * or, for the row Adam with adam_w_mode false, g + wd p in place of g and no decay in the last line. One loop does
+ * both: one of its two decay factors is 0. */
 #include "optim/adam.h"
 
 #include "optim/row.h"

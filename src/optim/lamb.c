@@ -1,11 +1,11 @@
-/* LAMB (You et al., 2020) as DeepSpeed's fused kernel has it: moments without correction, a trust ratio per tensor, the
- * bias corrections in the step size.
+/* LAMB (You et al., 2020) in the form of DeepSpeed's fused kernel: moments without correction, a trust ratio per
+ * tensor, the bias corrections in the step size.
  *
  *     u = m / (sqrt(v) + eps) + wd p              or m / sqrt(v + eps) + wd p with eps_inside_sqrt
  *     r = |p| / |u| within [min_coeff, max_coeff], 1 where a norm is 0
  *     p = p - lr sqrt(1 - b2^t) / (1 - b1^t) r u
  *
- * norms() advances the moments; update() computes u again from them, which is cheaper than keeping it. */
+ * norms() advances the moments; update() computes u again from them, which is cheaper than storing it. */
 #include "optim/lamb.h"
 
 #include "optim/row.h"

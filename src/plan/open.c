@@ -1,6 +1,7 @@
 #include "plan/open.h"
 
 #include "base/mapped.h"
+#include "data/sampler.h"
 #include "plan/auto.h"
 
 static bool open_there(struct zt_session *s, unsigned data, struct zt_err *err) {

@@ -10,7 +10,7 @@
 #include "parallel/schedule/tied_weights.h"
 #include "plan/job/job.h"
 
-/* How the samples of one step are cut (data.h, zt_loader_create). */
+/* How the samples of one step are divided (data/loader.h, zt_loader_create). */
 struct zt_step_shape {
     int64_t samples;         /* of the step over all ranks; 0: no such step */
     int micro_batches;       /* on each rank */

@@ -1,5 +1,6 @@
 #include "run/trace.h"
 
+#include "data/sampler.h"
 #include "run/rank/node_trace.h"
 #include "run/rank/rank_data.h"
 #include "run/rank/step.h"

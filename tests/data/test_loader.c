@@ -1,6 +1,9 @@
 /* Sampler and read-ahead: which samples make a step, how ranks share it, and that the threads stop at any moment. */
 #include "fixture.h"
 
+#include "data/loader.h"
+#include "data/sampler.h"
+
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/resource.h>

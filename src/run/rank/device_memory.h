@@ -7,6 +7,7 @@
 #ifndef ZT_RUN_RANK_DEVICE_MEMORY_H
 #define ZT_RUN_RANK_DEVICE_MEMORY_H
 
+#include "data/loader.h"
 #include "run/rank/blocks.h"
 
 /* Bytes of each slot for the columns, the cotangent of the loss, and the weights and numbers of `rows` samples. */

@@ -3,6 +3,7 @@
 #define ZT_RUN_RANK_RANK_DATA_H
 
 #include "data/data.h"
+#include "data/loader.h"
 #include "run/rank/rank.h"
 
 /* What this rank reads of the training data from step `first` to the end of step `steps` - 1, or of all evaluation

@@ -2,6 +2,7 @@
 #ifndef ZT_RUN_RANK_STEP_H
 #define ZT_RUN_RANK_STEP_H
 
+#include "data/loader.h"
 #include "run/rank/rank.h"
 
 /* One optimizer step: micro-batches from `loader` (NULL where rank 0 reads for this rank). A loss or norm that is not
