@@ -67,8 +67,8 @@ static const char *found(const struct scanner *s, char *to) {
 
 static bool expected(struct scanner *s, const char *what) {
     char here_is[8];
-    return zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: expected %s after line %d, found %s", s->file, s->line, s->column,
-                   what, s->last_line, found(s, here_is));
+    return zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: expected %s after the token that ends in line %d, found %s",
+                   s->file, s->line, s->column, what, s->last_line, found(s, here_is));
 }
 
 static bool check_characters(struct scanner *s) {
