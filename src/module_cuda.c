@@ -3,27 +3,28 @@
 #include "device/arrays_cuda.h"
 #include "device/cuda.h"
 #include "ops/cuda/kernels.h"
+#include "optim/optim.h"
 #include "optim/step_cuda.h"
 #include "parallel/comm/nccl.h"
 
+#include <stdio.h>
 #include <string.h>
 
-/* ---- optimizers; errors name the optimizer ---- */
+/* ---- optimizers ---- */
 
-#define STEP(id, launch, what)                                                                                         \
-    static bool id(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {                       \
-        return zt_cuda_good(device, launch(zt_cuda_stream(device), s), err, what);                                     \
-    }
-STEP(adam, zt_launch_adam, "Adam")
-STEP(sgd, zt_launch_sgd, "SGD")
-STEP(lion, zt_launch_lion, "Lion")
-STEP(adagrad, zt_launch_adagrad, "Adagrad")
-STEP(lamb_norms, zt_launch_lamb_norms, "the norms of Lamb")
-STEP(lamb, zt_launch_lamb, "Lamb")
-#undef STEP
+#define KERNELS(name) [ZT_OPTIMIZER_##name] = &zt_optimizer_cuda_##name,
+static const struct zt_optimizer_cuda *const optimizers[ZT_OPTIMIZER_COUNT] = { ZT_OPTIMIZERS(KERNELS) };
 
-#define OPTIMIZER(name, update, norms) { name, update, norms },
-static const struct zt_module_optimizer optimizers[] = { ZT_STEP_OPTIMIZERS(OPTIMIZER){ 0 } };
+static bool update(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err) {
+    return zt_cuda_good(device, optimizers[optimizer]->update(zt_cuda_stream(device), s), err,
+                        zt_optimizers[optimizer]->type.name);
+}
+
+static bool update_norms(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err) {
+    char what[64];
+    snprintf(what, sizeof what, "the norms of %s", zt_optimizers[optimizer]->type.name);
+    return zt_cuda_good(device, optimizers[optimizer]->norms(zt_cuda_stream(device), s), err, what);
+}
 
 /* ---- sums and the state of the step ---- */
 
@@ -103,7 +104,6 @@ const struct zt_module zt_cuda_module = {
     .abi = ZT_MODULE_ABI,
     .version = ZT_VERSION,
     .kernels = zt_kernels_cuda,
-    .optimizers = optimizers,
     .create = zt_cuda_create,
     .nccl = zt_comm_nccl_create,
     .add = add,
@@ -114,4 +114,6 @@ const struct zt_module zt_cuda_module = {
     .add_loss = add_loss,
     .norm = norm,
     .clip = clip,
+    .update = update,
+    .update_norms = update_norms,
 };

@@ -3,6 +3,7 @@
 #define ZT_TRAIN_STEPS_H
 
 #include "checkpoint/checkpoint.h"
+#include "data/loader.h"
 #include "report/monitor.h"
 #include "run/finite.h"
 #include "run/kernel_times.h"

@@ -101,7 +101,7 @@ void zt_checkpoints_report(const struct zt_checkpoints *c, const struct zt_log *
     if (!c->o.from)
         return;
     zt_say(log, ZT_LOG_INFO, "  %-15s %s, step %lld", "resumed", c->o.from, (long long)c->loaded.step);
-    zt_record_report(&c->loaded, &c->manifest, log);
+    zt_record_report(&c->loaded, &c->manifest, c->o.plan->job->config->table, log);
 }
 
 /* ---- when to save ---- */

@@ -122,20 +122,13 @@ static bool key_fits(const struct zt_session *s, const char *key, const char *wa
                    s->options->config, was ? was : "none");
 }
 
-/* Whether a key has its default value. A key that is missing in the record of an older program had its default. */
-static bool is_default(const char *key, const char *value) {
-    for (size_t i = 0; i < zt_key_count(); i++) {
-        const struct zt_key_row *row = zt_key_at(i);
-        if (strcmp(row->key, key) == 0 && row->def && strcmp(row->def, value) == 0)
-            return true;
-    }
-    return false;
-}
-
-void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest *now, const struct zt_log *log) {
+/* A key that the program of the checkpoint did not have is unchanged where it has its default. */
+void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest *now, const struct zt_key_table *table,
+                      const struct zt_log *log) {
     for (int i = 0; i < now->key_count; i++) {
         const char *was = value_of(stored, now->keys[i].key);
-        if (was ? strcmp(was, now->keys[i].value) != 0 : !is_default(now->keys[i].key, now->keys[i].value))
+        if (was ? strcmp(was, now->keys[i].value) != 0
+                : !zt_key_is_default(table, now->keys[i].key, now->keys[i].value))
             zt_say(log, ZT_LOG_INFO, "  %-15s %s = %s, in the run of the checkpoint %s", "changed", now->keys[i].key,
                    now->keys[i].value, was ? was : "not there");
     }

@@ -13,7 +13,8 @@ bool zt_record_make(const struct zt_session *session, struct zt_arena *arena, st
 /* Checks whether a run with the record `now` may resume from `stored`; otherwise reports errors. */
 bool zt_record_fits(const struct zt_session *session, const struct zt_manifest *stored, const struct zt_manifest *now,
                     struct zt_err *err);
-/* Prints a line for every config key that has changed and may change. */
-void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest *now, const struct zt_log *log);
+/* Logs a row for every key whose value has changed, of those that may change. `table`: the keys of the config. */
+void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest *now, const struct zt_key_table *table,
+                      const struct zt_log *log);
 
 #endif

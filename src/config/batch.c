@@ -1,6 +1,6 @@
-/* train_batch = micro_batch * accumulation * data_parallel, data_parallel = ranks / (stages * tensor):
- * reference/deepspeed.md section 2. What is not given is derived; "auto" is as good as not given where the other two
- * say what it must be, else 8 for the micro-batch and 1 for the accumulation (Hugging Face's defaults). */
+/* train_batch = micro_batch * accumulation * data_parallel, data_parallel = ranks / (stages * tensor), as DeepSpeed
+ * computes it. A missing size is derived from the others. "auto" counts as missing where the other two determine it,
+ * else it is 8 for the micro-batch and 1 for the accumulation (Hugging Face's defaults). */
 #include "config/batch.h"
 
 #include "base/text.h"
@@ -42,7 +42,7 @@ static void derive(struct batch *b) {
         settle(b, TRAIN, v[TRAIN], "derived");
 }
 
-/* The product of what is given and the ranks: the batch must be a multiple of it. */
+/* The product of the given sizes and the data-parallel ranks; the batch must be a multiple of it. 0: it overflows. */
 static int64_t unit(const struct batch *b) {
     int64_t product = b->n;
     for (int key = MICRO; key < KEYS; key++)
@@ -59,7 +59,7 @@ static int64_t divisor(int64_t whole, int64_t most) {
     return 0;
 }
 
-/* Up to three ways out: another batch, another micro-batch, another accumulation, each with the rest as given. */
+/* Hints at most three corrections: another batch, another micro-batch, another accumulation, the rest as given. */
 static void suggest(struct zt_reading *r, const struct batch *b) {
     struct zt_text text = { 0 };
     int64_t step = unit(b), train = b->value[TRAIN], share = train / b->n;
@@ -88,7 +88,7 @@ static void report(struct zt_reading *r, const struct batch *b) {
     int at = TRAIN;
     while (at < KEYS - 1 && !b->node[at])
         at++;
-    /* The key stands in front of the message already where it is the batch itself. */
+    /* The message begins with the key of the node, so that the batch is not named again. */
     zt_key_fail(r, b->node[at] ? b->node[at] : r->root,
                 "%s%s%lld (%s) is not %s %lld (%s) x %s %lld (%s) x %lld data-parallel rank%s",
                 at == TRAIN ? "" : keys[TRAIN], at == TRAIN ? "" : " ", (long long)b->value[TRAIN], b->from[TRAIN],
@@ -97,7 +97,7 @@ static void report(struct zt_reading *r, const struct batch *b) {
     suggest(r, b);
 }
 
-/* ranks / (stages * tensor), 0 with an error where that is no whole number. */
+/* ranks / (stages * tensor); 0 with an error where the division leaves a remainder. */
 static int64_t data_parallel(struct zt_reading *r) {
     struct zt_config *config = r->config;
     int64_t group = (int64_t)config->parallel.stages * config->parallel.tensor;
@@ -117,7 +117,7 @@ static int64_t data_parallel(struct zt_reading *r) {
     return 0;
 }
 
-/* Reads the keys; false where one of them is there but wrong (already reported). */
+/* Reads the keys. False where one of them has a wrong value, which has been reported. */
 static bool gather(const struct zt_reading *r, struct batch *b) {
     for (int key = 0; key < KEYS; key++) {
         const struct zt_node *raw = zt_node_child(r->root, keys[key]);
@@ -145,7 +145,7 @@ static void finish(struct zt_reading *r, struct batch *b) {
                         (long long)b->n, b->n == 1 ? "" : "s");
     for (int key = 0; key < KEYS; key++)
         if (b->node[key] && b->node[key]->automatic) {
-            b->node[key]->automatic = false; /* said here, with its own rule */
+            b->node[key]->automatic = false; /* listed here, with its own rule */
             zt_texts_add(r->arena, &config->resolved_auto, "%s = %lld (%s)", keys[key], (long long)b->value[key],
                          b->from[key]);
         }

@@ -1,10 +1,10 @@
-/* What one row cannot say: keys that exclude or demand one another, and values that follow from others. A rule is a
- * function; all rules run, so that all problems are reported at once. reference/deepspeed.md section 1.4 and the notes
- * of sections 1.5 to 1.14. */
+/* Rules that one row cannot express: keys that exclude or demand one another, and values that depend on other keys. A
+ * rule is a function. All rules run, so that all problems are reported at once. */
 #include "config/check.h"
 
 #include "base/file.h"
 #include "config/keys.h"
+#include "config/value.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,13 +28,13 @@ static struct zt_node *given(const struct zt_reading *r, const char *key) {
     return zt_keys_node(r, key);
 }
 
-/* Whether the key stands in the file, right or wrong: what is wrong has been reported and is not missing. */
+/* Whether the key is present, with a valid value or a wrong one, which has been reported already. */
 static bool there(const struct zt_reading *r, const char *key) {
     const struct zt_node *node = zt_node_find(r->root, key);
     return node && node->kind != ZT_NODE_NULL;
 }
 
-/* Where to point for a key that may be absent: the key, or the object it belongs to. */
+/* The node that a message about a key points to: the key, or the object that lacks it. */
 static const struct zt_node *place(const struct zt_reading *r, const char *key) {
     char parent[128];
     const char *dot = strrchr(key, '.');
@@ -47,11 +47,13 @@ static const struct zt_node *place(const struct zt_reading *r, const char *key) 
 
 #define FAIL(key, ...) zt_key_fail(r, place(r, key), __VA_ARGS__)
 
-static bool is_onebit(const struct zt_reading *r) {
-    return r->optimizer && (r->types & (ZT_OF_ONEBIT_ADAM | ZT_OF_ZEROONE_ADAM | ZT_OF_ONEBIT_LAMB));
+/* The chosen optimizer where every rank must have the whole model, else NULL. */
+static const struct zt_key_owner *replicated(const struct zt_reading *r) {
+    const struct zt_key_owner *optimizer = r->table->chosen[ZT_KEY_OPTIMIZER];
+    return optimizer && optimizer->replicated ? optimizer : NULL;
 }
 
-/* The rows' own `need`, and wrappers without a type. */
+/* Keys that their type demands, and objects without the type. */
 static void needs(struct zt_reading *r) {
     static const char *const wrapper[] = { "optimizer", "scheduler" };
     for (int i = 0; i < 2; i++) {
@@ -60,10 +62,11 @@ static void needs(struct zt_reading *r) {
         if (node && (!type || type->kind == ZT_NODE_NULL))
             zt_key_fail(r, node, "needs type");
     }
-    for (int i = 0; i < r->count; i++) {
-        const struct zt_key_row *row = r->row[i];
-        if (r->scheduler && (row->need & r->types) && !there(r, row->key))
-            zt_key_fail(r, place(r, row->key), "%s needs %s", r->scheduler, strrchr(row->key, '.') + 1);
+    for (int i = 0; i < r->table->count; i++) {
+        const struct zt_key_row *row = r->table->row[i];
+        const struct zt_key_owner *owner = r->table->owner[i];
+        if (row->needed && owner && owner == r->table->chosen[r->table->kind[i]] && !there(r, row->key))
+            zt_key_fail(r, place(r, row->key), "%s needs %s", owner->name, strrchr(row->key, '.') + 1);
     }
 }
 
@@ -80,16 +83,17 @@ static void precision(struct zt_reading *r) {
              on(r, "fp16.enabled") ? "fp16.enabled" : "bf16.enabled");
     if (on(r, "bf16.bf16_optimizer_states") && !on(r, "bf16.bf16_master_weights_and_grads"))
         FAIL("bf16.bf16_optimizer_states", "needs bf16.bf16_master_weights_and_grads");
-    bool lamb = r->optimizer && (r->types & (ZT_OF_LAMB | ZT_OF_ONEBIT_LAMB));
-    if (on(r, "fp16.enabled") && lamb && number(r, "fp16.loss_scale") > 0)
-        FAIL("fp16.loss_scale", "%g: %s needs the dynamic loss scale, 0", number(r, "fp16.loss_scale"), r->optimizer);
+    const struct zt_key_owner *optimizer = r->table->chosen[ZT_KEY_OPTIMIZER];
+    if (on(r, "fp16.enabled") && optimizer && optimizer->dynamic_scale && number(r, "fp16.loss_scale") > 0)
+        FAIL("fp16.loss_scale", "%g: %s needs the dynamic loss scale, 0", number(r, "fp16.loss_scale"),
+             optimizer->name);
 }
 
-/* What is said of fp16 where it is off. */
+/* Lists the settings of fp16 as without effect where fp16 is off. */
 static void fp16_off(struct zt_reading *r) {
     char value[96];
-    for (int i = 0; i < r->count && !on(r, "fp16.enabled"); i++) {
-        const struct zt_key_row *row = r->row[i];
+    for (int i = 0; i < r->table->count && !on(r, "fp16.enabled"); i++) {
+        const struct zt_key_row *row = r->table->row[i];
         if (!r->node[i] || strncmp(row->key, "fp16.", 5) != 0 || row->status != ZT_KEY_WORKS)
             continue;
         zt_node_show(r->node[i], value, sizeof value);
@@ -126,8 +130,8 @@ static void zero(struct zt_reading *r) {
     if (number(r, Z "offload_optimizer.ratio") < 1 && !says(r, Z "offload_optimizer.device", "none") && stage < 3)
         FAIL(Z "offload_optimizer.ratio", "%g needs zero_optimization.stage 3, found %d",
              number(r, Z "offload_optimizer.ratio"), stage);
-    if (is_onebit(r) && stage > 0)
-        FAIL("optimizer.type", "%s excludes ZeRO, found zero_optimization.stage %d", r->optimizer, stage);
+    if (replicated(r) && stage > 0)
+        FAIL("optimizer.type", "%s excludes ZeRO, found zero_optimization.stage %d", replicated(r)->name, stage);
     bool scatter = stage >= 2 && on(r, Z "reduce_scatter");
     if (scatter && on(r, "prescale_gradients"))
         FAIL("prescale_gradients", "true excludes zero_optimization.stage %d with reduce_scatter", stage);
@@ -154,17 +158,17 @@ static void checkpointing(struct zt_reading *r) {
 #undef A
 }
 
-static void optimizer(struct zt_reading *r) {
-    const char *nesterov = "optimizer.params.nesterov";
-    if (!r->optimizer)
-        return;
-    if (on(r, nesterov) &&
-        (number(r, "optimizer.params.momentum") <= 0 || number(r, "optimizer.params.dampening") != 0))
-        FAIL(nesterov, "true needs momentum > 0 and dampening 0");
-    if ((r->types & (ZT_OF_LAMB | ZT_OF_ONEBIT_LAMB)) &&
-        number(r, "optimizer.params.min_coeff") > number(r, "optimizer.params.max_coeff"))
-        FAIL("optimizer.params.min_coeff", "%g is above max_coeff %g", number(r, "optimizer.params.min_coeff"),
-             number(r, "optimizer.params.max_coeff"));
+/* The keys of each chosen type against one another. */
+static void types(struct zt_reading *r) {
+    const void *const params[ZT_KEY_KINDS] = { [ZT_KEY_OPTIMIZER] = r->config->optimizer.params,
+                                               [ZT_KEY_SCHEDULER] = r->config->scheduler.params,
+                                               [ZT_KEY_FORMAT] = r->config->data.params };
+    for (enum zt_key_kind kind = 0; kind < ZT_KEY_KINDS; kind++) {
+        const struct zt_key_owner *owner = r->table->chosen[kind];
+        struct zt_key_problem problem;
+        if (owner && owner->fits && !owner->fits(params[kind], &problem))
+            FAIL(problem.key, "%s", problem.text);
+    }
 }
 
 static void not_above(struct zt_reading *r, const char *low, const char *high) {
@@ -236,20 +240,20 @@ static void parallel(struct zt_reading *r) {
     if (number(r, P "chunks") > 1 && !says(r, P "schedule", "interleaved"))
         FAIL(P "chunks", "%g needs schedule \"interleaved\", found \"%s\"", number(r, P "chunks"),
              zt_keys_text(r, P "schedule"));
-    if (is_onebit(r) && stages > 1)
-        FAIL("optimizer.type", "%s excludes pipeline.stages %d", r->optimizer, stages);
+    if (replicated(r) && stages > 1)
+        FAIL("optimizer.type", "%s excludes pipeline.stages %d", replicated(r)->name, stages);
     if (says(r, P "mode", "dp") && on(r, P "sync_batch_norm"))
-        FAIL(P "sync_batch_norm", "true: mode \"dp\" takes the statistics of replica 0, as torch.nn.DataParallel");
+        FAIL(P "sync_batch_norm", "true: mode \"dp\" uses the statistics of replica 0, like torch.nn.DataParallel");
 #undef P
 }
 
 static void data(struct zt_reading *r) {
 #define D "ztrain.data."
     const struct zt_numbers *mean = &r->config->data.mean, *std = &r->config->data.std;
-    const struct zt_node *format = given(r, D "format");
+    const struct zt_key_owner *format = r->table->chosen[ZT_KEY_FORMAT];
     if (!there(r, D "format") && given(r, D "path"))
         FAIL(D "path", "needs ztrain.data.format");
-    if (format && !says(r, D "format", "synthetic") && !there(r, D "path"))
+    if (format && !format->computed && !there(r, D "path"))
         FAIL(D "format", "\"%s\" needs ztrain.data.path", zt_keys_text(r, D "format"));
     if (given(r, D "normalize.mean") && given(r, D "normalize.std") && mean->count != std->count)
         FAIL(D "normalize.mean", "%d numbers, std has %d", mean->count, std->count);
@@ -258,7 +262,8 @@ static void data(struct zt_reading *r) {
 #undef D
 }
 
-/* A number that only the loss `type` reads; the default, 1, is what the resolved config writes for every loss. */
+/* Lists a number as without effect where the loss is not `type`, which alone reads it. The default, 1, is not listed:
+ * config.resolved.json has it for every loss. */
 static void only_for(struct zt_reading *r, const char *key, const char *type) {
     if (given(r, key) && number(r, key) != 1 && !says(r, "ztrain.loss.type", type))
         zt_texts_add(r->arena, &r->config->without_effect, "%s = %g (only %s reads it)", key, number(r, key), type);
@@ -273,15 +278,13 @@ static void class_weights(struct zt_reading *r) {
     for (const struct zt_node *item = list->first; item; item = item->next)
         sum += item->number;
     if (sum == 0)
-        FAIL(L "class_weights", "all are 0, so that nothing counts");
+        FAIL(L "class_weights", "all weights are 0");
     if (!given(r, L "type") || says(r, L "type", "cross_entropy") || says(r, L "type", "nll"))
         return;
     FAIL(L "class_weights", "belongs to cross_entropy and nll, found type \"%s\", which has no classes",
          zt_keys_text(r, L "type"));
     if (says(r, L "type", "bce_with_logits"))
-        zt_hint(r->err,
-                "PyTorch's pos_weight is another thing and is not supported; ztrain.loss.weight weighs samples "
-                "or elements");
+        zt_hint(r->err, "PyTorch's pos_weight is not supported; ztrain.loss.weight weights samples or elements");
 }
 
 static void loss(struct zt_reading *r) {
@@ -291,7 +294,7 @@ static void loss(struct zt_reading *r) {
              zt_keys_text(r, L "type"));
     class_weights(r);
     if (zt_keys_text(r, L "weight")[0] && says(r, L "type", "output"))
-        FAIL(L "weight", "the type is \"output\": the graph makes its own loss, and its own weights");
+        FAIL(L "weight", "excludes type \"output\": the graph computes its own loss and weights");
     if (given(r, L "output") && typed && !says(r, L "type", "output"))
         FAIL(L "output", "belongs to type \"output\", found \"%s\"", zt_keys_text(r, L "type"));
     only_for(r, L "beta", "smooth_l1");
@@ -303,7 +306,7 @@ static void loss(struct zt_reading *r) {
 #undef L
 }
 
-/* A name tied twice: to itself, or to two groups that would then be one. */
+/* Reports a name that is tied twice: to itself, or in two groups. */
 static void ties(struct zt_reading *r) {
     const struct zt_node *groups = given(r, "ztrain.tie");
     struct zt_map seen = { 0 };
@@ -311,41 +314,54 @@ static void ties(struct zt_reading *r) {
         for (const struct zt_node *name = group->first; name; name = name->next) {
             int before = zt_map_get(&seen, name->text, -1);
             if (before >= 0)
-                zt_key_fail(r, name, "\"%s\" stands in ztrain.tie[%d] already", name->text, before);
+                zt_key_fail(r, name, "\"%s\" is in ztrain.tie[%d] already", name->text, before);
             zt_map_put(&seen, name->text, group->index);
         }
     zt_map_finish(&seen);
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,         precision, fp16_off,   zero,
-                                                          checkpointing, optimizer, curriculum, tuning,
-                                                          parallel,      data,      loss,       ties };
+    static void (*const rules[])(struct zt_reading *) = { needs,      precision, fp16_off, zero, checkpointing, types,
+                                                          curriculum, tuning,    parallel, data, loss,          ties };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }
 
-/* A rate whose "auto" is the optimizer's; without an optimizer the row's own number stays. */
-static void rate_from_optimizer(struct zt_reading *r, const char *key, double *rate) {
-    struct zt_node *node = given(r, key);
-    if (node && node->automatic && r->optimizer)
-        node->number = *rate = r->config->optimizer.lr;
+/* Rates whose "auto" is the optimizer's rate; without an optimizer the row's own number stays. */
+static void rates_from_optimizer(struct zt_reading *r) {
+    for (int i = 0; i < r->table->count && r->table->chosen[ZT_KEY_OPTIMIZER]; i++)
+        if (r->table->row[i]->auto_is_lr && r->node[i] && r->node[i]->automatic) {
+            r->node[i]->number = r->config->optimizer.lr;
+            zt_value_store(r, r->node[i], r->table->row[i]);
+        }
 }
 
 static void derive_scheduler(struct zt_reading *r) {
+#define P "scheduler.params."
     struct zt_config *config = r->config;
-    struct zt_scheduler_config *s = &config->scheduler;
-    rate_from_optimizer(r, "scheduler.params.warmup_max_lr", &s->warmup_max_lr);
-    rate_from_optimizer(r, "scheduler.params.cycle_max_lr", &s->cycle_max_lr);
-    bool warmup = r->scheduler && (r->types & (ZT_OF_WARMUP | ZT_OF_WARMUP_DECAY));
-    if (warmup && !given(r, "scheduler.params.warmup_max_lr") && r->optimizer &&
-        s->warmup_max_lr != config->optimizer.lr)
+    rates_from_optimizer(r);
+    bool warms_up = r->table->chosen[ZT_KEY_SCHEDULER] && zt_keys_exist(r, P "warmup_max_lr");
+    if (warms_up && !given(r, P "warmup_max_lr") && r->table->chosen[ZT_KEY_OPTIMIZER] &&
+        number(r, P "warmup_max_lr") != config->optimizer.lr)
         zt_texts_add(r->arena, &config->notes,
                      "scheduler.params.warmup_max_lr is not given: 0.001, not optimizer.params.lr %g",
                      config->optimizer.lr);
-    if (s->total_num_steps > 0 && s->total_num_steps < s->warmup_num_steps)
-        zt_texts_add(r->arena, &config->notes, "scheduler.params.total_num_steps %lld is below warmup_num_steps %lld",
-                     (long long)s->total_num_steps, (long long)s->warmup_num_steps);
+    double total = number(r, P "total_num_steps"), warmup = number(r, P "warmup_num_steps");
+    if (total > 0 && total < warmup)
+        zt_texts_add(r->arena, &config->notes, "scheduler.params.total_num_steps %.15g is below warmup_num_steps %.15g",
+                     total, warmup);
+#undef P
+}
+
+/* Keys that have one value alone. */
+static void derive_fixed(struct zt_reading *r) {
+    for (int i = 0; i < r->table->count; i++) {
+        const struct zt_key_row *row = r->table->row[i];
+        if (!row->always || !r->node[i] || zt_value_is(r->node[i], row->always))
+            continue;
+        zt_value_set(r, row, row->always);
+        zt_texts_add(r->arena, &r->config->notes, "%s has no effect: %s", row->key, row->why);
+    }
 }
 
 void zt_config_derive_overlap(struct zt_config *config) {
@@ -363,23 +379,26 @@ static void derive_overlap(struct zt_reading *r) {
     zt_config_derive_overlap(config);
 }
 
+/* The evaluation data that stand beside the training data. */
+static void derive_eval_path(struct zt_reading *r) {
+    const struct zt_key_owner *format = r->table->chosen[ZT_KEY_FORMAT];
+    struct zt_data_config *data_config = &r->config->data;
+    if (!format || !format->eval_file || data_config->eval_path || !data_config->path)
+        return;
+    char *path = zt_path_join(data_config->path, format->eval_file);
+    if (zt_file_exists(path))
+        data_config->eval_path = zt_arena_strdup(r->arena, path);
+    free(path);
+}
+
 void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *over) {
     struct zt_config *config = r->config;
     struct zt_data_config *data_config = &config->data;
     derive_scheduler(r);
     derive_overlap(r);
-    if (r->optimizer && (r->types & ZT_OF_ADAMW) && !config->optimizer.adam_w_mode) {
-        config->optimizer.adam_w_mode = true;
-        zt_texts_add(r->arena, &config->notes,
-                     "optimizer.params.adam_w_mode has no effect: AdamW always decays decoupled");
-    }
+    derive_fixed(r);
     config->recompute.enabled = zt_keys_checkpointing(r);
-    if (says(r, "ztrain.data.format", "cifar10") && !data_config->eval_path) {
-        char *path = zt_path_join(data_config->path, "test_batch.bin");
-        if (zt_file_exists(path))
-            data_config->eval_path = zt_arena_strdup(r->arena, path);
-        free(path);
-    }
+    derive_eval_path(r);
     if (over->evaluates && over->data && !data_config->eval_path)
         data_config->eval_path = data_config->path;
     bool classes =

@@ -1,6 +1,6 @@
-/* Reading in five steps: bytes -> tree of values (json.c) -> command line laid over (set.c) and deprecated keys renamed
- * (deprecated.c) -> every value against its row (keys.c) -> conflicts and batch arithmetic (check.c, batch.c) -> what
- * is not there yet refused, by name and all at once. */
+/* Reads a configuration in five steps: parse the file to a tree of values (json.c); add the command line (set.c) and
+ * rename deprecated keys (deprecated.c); check every value against its row (keys.c); check conflicts and the batch
+ * arithmetic (check.c, batch.c); refuse what is not supported, by name and all at once (keys.c). */
 #include "config/config.h"
 
 #include "base/file.h"
@@ -29,19 +29,18 @@ static struct zt_node *read_file(struct zt_arena *arena, const char *path, struc
     return root;
 }
 
-static void open_table(struct zt_reading *r) {
-    r->count = (int)zt_key_count();
-    r->row = ZT_NEW_N(r->arena, const struct zt_key_row *, r->count);
-    r->node = ZT_NEW_N(r->arena, struct zt_node *, r->count);
-    for (int i = r->count - 1; i >= 0; i--) { /* backwards: the first row of a key stays */
-        r->row[i] = zt_key_at((size_t)i);
-        zt_map_put(&r->by_key, r->row[i]->key, i);
+static void open_table(struct zt_reading *r, const struct zt_key_catalog *catalog) {
+    const struct zt_key_table *t = r->config->table = r->table = zt_key_table_create(r->arena, catalog);
+    r->node = ZT_NEW_N(r->arena, struct zt_node *, t->count);
+    r->next = ZT_NEW_N(r->arena, int, t->count);
+    for (int i = t->count - 1; i >= 0; i--) { /* backwards: the map ends with the first row of a key */
+        r->next[i] = zt_map_get(&r->by_key, t->row[i]->key, -1);
+        zt_map_put(&r->by_key, t->row[i]->key, i);
     }
 }
 
 static bool resolve(struct zt_reading *r, const struct zt_config_overrides *over) {
     int before = r->err->count;
-    open_table(r);
     zt_config_overlay(r, over);
     zt_config_modernise(r);
     zt_keys_read(r);
@@ -54,11 +53,11 @@ static bool resolve(struct zt_reading *r, const struct zt_config_overrides *over
         zt_config_derive(r, over);
         zt_keys_note(r);
     }
-    zt_map_finish(&r->by_key);
     return r->err->count == before;
 }
 
-struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over, struct zt_err *err) {
+struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over,
+                                 const struct zt_key_catalog *catalog, struct zt_err *err) {
     static const struct zt_config_overrides none = { .epochs = -1, .steps = -1, .seed = -1 };
     struct zt_arena *arena = zt_arena_create();
     struct zt_config *config = ZT_NEW(arena, struct zt_config);
@@ -69,7 +68,9 @@ struct zt_config *zt_config_read(const char *path, const struct zt_config_overri
     free(folder);
     struct zt_reading r = { .config = config, .arena = arena, .err = err, .file = config->path };
     r.root = read_file(arena, config->path, err);
+    open_table(&r, catalog);
     bool ok = r.root && resolve(&r, over ? over : &none);
+    zt_map_finish(&r.by_key);
     if (ok && err->count == before)
         return config;
     zt_config_destroy(config);

@@ -1,9 +1,9 @@
-/* The configuration as values: DeepSpeed's JSON plus the "ztrain" block, the command line laid over it, every default
- * filled in, every type, range, conflict and required companion checked. No cJSON after here.
+/* The configuration as values: DeepSpeed's JSON file and its "ztrain" block, overlaid by the command line, with every
+ * default filled in and every type, range, conflict and required companion checked.
  *
- * The keys are rows of one table in table.c; a row says where the value goes in struct zt_config, its type,
- * range and default, and whether the key works, is accepted without effect, or is refused by name until its feature
- * exists. Meaning of every key: reference/deepspeed.md section 1 and contract.md, "Config". */
+ * The keys are rows of a table (config/table.h). A row states the place of the value in struct zt_config, its type,
+ * range and default, and whether the key works, has no effect, or is refused by name. docs/config.md explains every
+ * key; keys of DeepSpeed mean what DeepSpeed's documentation says. */
 #ifndef ZT_CONFIG_CONFIG_H
 #define ZT_CONFIG_CONFIG_H
 
@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+struct zt_key_catalog; /* config/table.h */
+struct zt_key_table;
 
 /* A list of texts or numbers; owned by the config's arena. */
 struct zt_texts {
@@ -28,40 +31,25 @@ struct zt_numbers {
     int count;
 };
 
-/* optimizer.params.*: one struct for all optimizers; which fields a type reads (and so which keys it allows) is a
- * column of the key table. Defaults are those of the optimizer type. */
+/* optimizer.*. The params that only one optimizer reads stand in a struct of that optimizer's file (src/optim). */
 struct zt_optimizer_config {
-    const char *type; /* canonical spelling of a row of src/optim: "Adam", "AdamW", "SGD", "Lamb", "Lion", "Adagrad";
-                         NULL: none given */
-    double lr, beta1, beta2, eps, weight_decay;
-    double momentum, dampening;
-    bool nesterov;
-    bool bias_correction, adam_w_mode, eps_inside_sqrt;
-    double max_coeff, min_coeff;                /* Lamb trust ratio bounds */
-    double lr_decay, initial_accumulator_value; /* Adagrad */
+    const char *type;                      /* canonical spelling of a row of src/optim; NULL: none given */
+    double lr, beta1, beta2, weight_decay; /* 0 where the optimizer has no such parameter */
+    void *params;                          /* the struct of the row; in the config's arena */
 };
 
-/* scheduler.params.*; as above. A list-valued lr key keeps its first value. */
+/* scheduler.*; likewise. A list-valued rate keeps its first value. */
 struct zt_scheduler_config {
-    const char *type; /* canonical spelling, NULL: constant optimizer.lr */
-    double warmup_min_lr, warmup_max_lr;
-    int64_t warmup_num_steps, total_num_steps; /* total_num_steps 0: the run's own number (was "auto") */
-    bool warmup_log;                           /* warmup_type log, else linear */
-    double warmup_min_ratio, cos_min_ratio;
-    double lr_range_test_min_lr, lr_range_test_step_rate;
-    int64_t lr_range_test_step_size;
-    bool lr_range_test_staircase;
-    double cycle_min_lr, cycle_max_lr, decay_lr_rate;
-    int64_t cycle_first_step_size, cycle_second_step_size; /* second 0: as first */
-    int64_t cycle_first_stair_count, cycle_second_stair_count, decay_step_size;
-    bool cycle_momentum;
-    double cycle_min_mom, cycle_max_mom, decay_mom_rate;
+    const char *type;        /* canonical spelling, NULL: constant optimizer.lr */
+    int64_t total_num_steps; /* 0: the run's own number (was "auto") */
+    void *params;
 };
 
 struct zt_data_config {
-    const char *format;          /* "npz", "cifar10", "synthetic"; NULL: none given */
+    const char *format;          /* a row of src/data; NULL: none given */
+    void *params;                /* the struct of the row, for the keys that only this format has */
     const char *path;            /* resolved: relative to the config file, or to the current folder from --data */
-    const char *eval_path;       /* NULL: none (cifar10: path/test_batch.bin where it exists) */
+    const char *eval_path;       /* NULL: none given */
     bool shuffle;                /* default true */
     bool drop_last;              /* default false */
     struct zt_numbers mean, std; /* normalize: per channel; count 0: none */
@@ -69,7 +57,7 @@ struct zt_data_config {
 };
 
 struct zt_loss_config {
-    const char *type;   /* "cross_entropy", "mse", "output"; NULL: to be inferred (contract.md) */
+    const char *type; /* "cross_entropy", "mse", "output"; NULL: inferred from the model's outputs (docs/training.md) */
     const char *logits; /* graph output, NULL: the only float one */
     const char *target; /* data column, default "target" */
     /* The loss is sum of w l over sum of w, over the targets l that count: w from this data column, [N] or any first
@@ -80,7 +68,7 @@ struct zt_loss_config {
     const char *output;              /* type output: the scalar graph output */
     int64_t ignore_index;            /* default -100 */
     double label_smoothing;          /* default 0 */
-    double beta, delta;              /* of smooth_l1 and huber: where they turn from square to straight; default 1 */
+    double beta, delta;              /* smooth_l1, huber: the limit between square and linear; default 1 */
 };
 
 /* param_groups[i]: parameters whose name matches take these values instead of the optimizer's. */
@@ -89,7 +77,7 @@ struct zt_group_config {
     double lr, weight_decay; /* NAN: the optimizer's own */
 };
 
-/* padding_idx: the row that PyTorch's nn.Embedding(padding_idx) keeps from the gradient of its look-ups. */
+/* padding_idx: the row whose gradient PyTorch's nn.Embedding(padding_idx) leaves at zero. */
 struct zt_padding_config {
     const char *match; /* glob over initializers */
     int64_t row;       /* below 0: counted from the end */
@@ -108,7 +96,7 @@ struct zt_parallel_config {
 
 struct zt_fp16_config {
     bool enabled;
-    double loss_scale;       /* 0: dynamic, and what follows is its rule (optim/scale.h) */
+    double loss_scale;       /* 0: dynamic, by the values below (optim/scale.h) */
     int initial_scale_power; /* the first one is 2 to this power */
     int64_t loss_scale_window, hysteresis, min_loss_scale;
     bool consecutive_hysteresis;
@@ -117,7 +105,7 @@ struct zt_fp16_config {
 struct zt_zero_config {
     int stage;                        /* 0..3 */
     bool overlap_comm;                /* as zt_config_derive_overlap has it */
-    bool overlap_asked, overlap_open; /* what the file says; that it leaves it open */
+    bool overlap_asked, overlap_open; /* the value in the file; the file has none */
     int64_t reduce_bucket_size,
         allgather_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model) */
     int64_t prefetch_bucket_size,
@@ -131,9 +119,9 @@ struct zt_comms_config { /* comms_logger */
     struct zt_texts prof_ops;
 };
 
-/* What the backward phase makes again instead of keeping it (graph/passes/recompute/recompute.h). Names go first. */
+/* The activations that the backward phase computes again (graph/passes/recompute/recompute.h). `names` has priority. */
 struct zt_recompute_config {
-    bool on_host;          /* cpu_checkpointing: what is kept lies in the host's memory */
+    bool on_host;          /* cpu_checkpointing: the activations that are kept are in host memory */
     struct zt_texts names; /* ztrain.recompute: globs over node names */
     bool enabled;          /* activation_checkpointing: the whole forward phase, in `segments` segments */
     int segments;          /* 0: the square root of the number of layers */
@@ -143,15 +131,15 @@ struct zt_recompute_config {
 struct zt_checkpoint_config {
     int64_t every_steps, every_epochs; /* 0: not at these */
     int64_t keep;                      /* newest ones that stay; 0: all */
-    const char *best;                  /* "loss", "accuracy": the evaluation whose best one stays as well; "": none */
+    const char *best; /* "loss", "accuracy": the checkpoint with the best evaluation stays as well; "": none does */
 };
 
-/* Values from the command line that lay over the file; zero or NULL where not given. */
+/* Values from the command line that override the file; zero or NULL where not given. */
 struct zt_config_overrides {
     const char *const *set; /* "key.path=value" */
     int set_count;
     const char *data;   /* FORMAT:PATH */
-    bool evaluates;     /* the command only evaluates: `data` are the evaluation data */
+    bool evaluates;     /* the command only evaluates, and `data` are the evaluation data */
     const char *device; /* auto|cpu|cuda */
     const char *cluster;
     int ranks;
@@ -161,14 +149,14 @@ struct zt_config_overrides {
 
 struct zt_config {
     struct zt_arena *arena;
+    const struct zt_key_table *table; /* the keys that it was read with (config/table.h) */
     const char *path, *folder;
 
-    /* batch arithmetic, resolved: train_batch = micro_batch * accumulation * data_parallel (section 2) */
+    /* resolved: train_batch = micro_batch * accumulation * data_parallel */
     int64_t train_batch, micro_batch, accumulation;
-    int ranks;         /* world size: data_parallel * stages */
-    int data_parallel; /* ranks / stages */
-    const char
-        *batch_source; /* how it was found, for the start table: "train_batch_size, line 2; micro-batch derived ..." */
+    int ranks;                /* world size: data_parallel * stages */
+    int data_parallel;        /* ranks / stages */
+    const char *batch_source; /* the origin of these, for the start table: "train_batch_size 64 (line 2) = ..." */
 
     struct zt_optimizer_config optimizer;
     struct zt_scheduler_config scheduler;
@@ -191,16 +179,14 @@ struct zt_config {
     struct zt_checkpoint_config checkpoint;
     bool accuracy; /* metrics has "accuracy" (also on by default for cross_entropy with eval data) */
     int64_t epochs, steps, seed;
-    int64_t hashes; /* steps at the begin of the run whose nodes are hashed (hashes.h) */
-    /* Globs of names. Those of tied parameters are known by the first name of their group: what the globs, and those of
-     * param_groups, say of the others has no effect. */
+    int64_t hashes; /* steps at the start of the run whose nodes are hashed (run/rank/node_hashes.h) */
+    /* Globs of names. Tied parameters have the first name of their group: globs here and in param_groups that match
+     * only the other names have no effect. */
     struct zt_texts trainable, freeze;
-    /* Groups of parameters of equal shape, or transposed: each is one parameter, the first, whose values the others
-     * take (again when the model is written). */
+    /* Groups of parameters of equal or transposed shape. A group is one parameter, its first; the others copy its
+     * values, also when the model is written. */
     struct zt_text_lists tie;
-    bool tie_equal;       /* copies of one parameter that the exporter left (graph/passes/trainable/trainable.h,
-                           * zt_trainable_copies)       are tied
-                           */
+    bool tie_equal;       /* copies of a parameter that the exporter left are tied (zt_trainable_copies) */
     struct zt_texts fuse; /* globs over the names of fusion patterns; none: no fusion */
     bool batch_norm_frozen;
     struct zt_group_config *groups;
@@ -208,7 +194,7 @@ struct zt_config {
     struct zt_padding_config *paddings;
     int padding_count;
     bool export_train;       /* export: train; default inference */
-    bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is taken */
+    bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is accepted */
     bool skip_non_finite;    /* on_non_finite: skip; default abort */
 
     int64_t steps_per_print; /* default 10 */
@@ -223,17 +209,19 @@ struct zt_config {
     struct zt_texts notes;          /* warnings: deprecated spellings and the like */
 };
 
-/* Reads, checks and resolves. All problems of the file are reported at once as "FILE:LINE:COLUMN: key.path: ...". The
- * file is at most 16 MiB. Free with zt_config_destroy(). What needs the model or data (unknown output names, hidden
- * size of "auto") is checked later by its user. */
-struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over, struct zt_err *err);
+/* Reads, checks and resolves. `catalog`: the optimizers, rules and formats of this program; it outlives the config. All
+ * problems of the file are reported at once as "FILE:LINE:COLUMN: key.path: ...". The file has at most 16 MiB. Free
+ * with zt_config_destroy(). Problems that only model or data reveal (unknown output names, the hidden size of "auto")
+ * are reported later by the code that uses the value. */
+struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over,
+                                 const struct zt_key_catalog *catalog, struct zt_err *err);
 void zt_config_destroy(struct zt_config *config);
 
-/* Sets zero.overlap_comm for the stages that the config has now: never with pipeline stages, else as the file says, and
- * where that leaves it open at ZeRO stage 3. */
+/* Sets zero.overlap_comm for the current stages: off with pipeline stages, else the value in the file; without one, on
+ * at ZeRO stage 3. */
 void zt_config_derive_overlap(struct zt_config *config);
 
-/* config.resolved.json: every key with its value, a config that gives the same run. */
+/* Writes config.resolved.json: every key with its value, a configuration that gives the same run. */
 void zt_config_write(const struct zt_config *config, FILE *to);
 /* The same as text of *bytes bytes; free with free(). NULL with an error where there is no memory for it. */
 char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err);

@@ -1,5 +1,5 @@
-/* Deprecated keys become today's before anything is checked: reference/deepspeed.md section 1.4. A row with `now` names
- * the key of today in the same object; some old forms also carry another type. */
+/* Rewrites deprecated keys of DeepSpeed before anything is checked. A row with `now` names the current key in the same
+ * object; some old forms also have another type. */
 #include "config/deprecated.h"
 
 #include "config/value.h"
@@ -73,9 +73,9 @@ static void rename_node(struct zt_reading *r, struct zt_node *node, const struct
 
 void zt_config_modernise(struct zt_reading *r) {
     widen_zero(r);
-    for (int i = 0; i < r->count; i++) {
-        struct zt_node *node = r->row[i]->now ? zt_node_find(r->root, r->row[i]->key) : NULL;
+    for (int i = 0; i < r->table->count; i++) {
+        struct zt_node *node = r->table->row[i]->now ? zt_node_find(r->root, r->table->row[i]->key) : NULL;
         if (node)
-            rename_node(r, node, r->row[i]);
+            rename_node(r, node, r->table->row[i]);
     }
 }

@@ -21,7 +21,7 @@ struct scanner {
     struct zt_err *err;
 };
 
-/* Where something began, to complain about it later. */
+/* The place where something begins, for messages. */
 struct place {
     int line, column;
 };
@@ -52,7 +52,7 @@ static void step(struct scanner *s) {
     }
 }
 
-/* What stands here, for "found ...". */
+/* The text at the current place, for "found ...". */
 static const char *found(const struct scanner *s, char *to) {
     int c = peek(s, 0);
     if (c < 0)
@@ -67,8 +67,8 @@ static const char *found(const struct scanner *s, char *to) {
 
 static bool expected(struct scanner *s, const char *what) {
     char here_is[8];
-    return zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: expected %s after what ends in line %d, found %s", s->file,
-                   s->line, s->column, what, s->last_line, found(s, here_is));
+    return zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: expected %s after the token that ends in line %d, found %s",
+                   s->file, s->line, s->column, what, s->last_line, found(s, here_is));
 }
 
 static bool check_characters(struct scanner *s) {
@@ -129,7 +129,7 @@ static int hex4(struct scanner *s) {
     return value;
 }
 
-/* The character as UTF-8, behind *to. */
+/* Appends the character as UTF-8 at *to. */
 static void put_character(char **to, int code) {
     static const struct {
         int below, first, rest;
@@ -180,7 +180,7 @@ static bool read_escape(struct scanner *s, char **to) {
     return true;
 }
 
-/* Bytes up to the next quote, escapes counted as they are written: no text is longer than that. */
+/* Bytes up to the next quote, with escapes as written: the text is at most as long. */
 static size_t text_room(const struct scanner *s) {
     size_t n = 1;
     while (peek(s, n) >= 0 && peek(s, n) != '"' && peek(s, n) != '\n')
@@ -188,7 +188,7 @@ static size_t text_room(const struct scanner *s) {
     return n;
 }
 
-/* The text that begins here, without its quotes; NULL where it is none. */
+/* Reads a text and returns it without its quotes; NULL with an error. */
 static const char *read_text(struct scanner *s) {
     struct place start = here(s);
     char *text = zt_arena_alloc(s->arena, text_room(s)), *to = text;
@@ -225,7 +225,7 @@ static int scan_digits(struct scanner *s) {
     return n;
 }
 
-/* A number without fraction or exponent is read exactly; a double has 53 bits of it. */
+/* Reads a number without fraction or exponent exactly, since a double has 53 bits alone. */
 static void take_number(struct zt_node *node) {
     bool plain = !strpbrk(node->text, ".eE");
     node->number = strtod(node->text, NULL);
@@ -290,7 +290,7 @@ static bool read_word(struct scanner *s, struct zt_node *node) {
     return zt_hint(s->err, "put double quotes around it");
 }
 
-/* The key that begins here, and the colon behind it; NULL where it is none. */
+/* Reads a key and the colon after it; NULL with an error. */
 static const char *read_key(struct scanner *s) {
     struct place start = here(s);
     int c = peek(s, 0);
@@ -323,7 +323,7 @@ static const char *read_key(struct scanner *s) {
 
 static struct zt_node *read_value(struct scanner *s, struct place at, const char *key);
 
-/* An object or a list: the same but for keys. A comma may stand before the end. */
+/* Reads an object, or a list, which has no keys. A comma before the end is allowed. */
 static bool read_members(struct scanner *s, struct zt_node *parent) {
     const bool keys = parent->kind == ZT_NODE_OBJECT;
     const int end = keys ? '}' : ']';
@@ -402,7 +402,7 @@ static struct zt_node *read_file(struct scanner *s) {
     return s->at == s->size || expected(s, "the end of the file") ? root : NULL;
 }
 
-/* ---- what is JSON and still wrong ---- */
+/* ---- errors in valid JSON ---- */
 
 static void check_number(const struct scanner *s, const struct zt_node *node) {
     if (node->kind == ZT_NODE_NUMBER && !isfinite(node->number))
@@ -410,7 +410,7 @@ static void check_number(const struct scanner *s, const struct zt_node *node) {
                 node->text);
 }
 
-/* Numbers that no double holds, and keys that are given twice: the first one stays. Fills the index of every node. */
+/* Reports numbers beyond a double, and duplicate keys, of which the first stays. Sets the index of every node. */
 static void check_members(const struct scanner *s, struct zt_node *parent) {
     struct zt_map seen = { 0 }; /* key -> line */
     int kept = 0;

@@ -1,5 +1,5 @@
-/* JSON with comments and trailing commas as a tree of values, each of which knows its line and column. Every byte is
- * checked: what passes is plain JSON but for these two, its texts UTF-8 without NUL. */
+/* Reads JSON with comments and trailing commas into a tree of values with line and column. Every byte is checked: apart
+ * from these two extensions the text must be plain JSON, with texts in UTF-8 without NUL. */
 #ifndef ZT_CONFIG_JSON_H
 #define ZT_CONFIG_JSON_H
 
@@ -19,12 +19,12 @@ struct zt_json_text {
     const char *file; /* its name in messages */
     const unsigned char *at;
     size_t size;
-    const char *option; /* where the command line gave it; NULL: it is a file */
+    const char *option; /* the command-line option that the text is from; NULL: it is from a file */
 };
 
-/* The tree, in the arena. NULL and an error "FILE:LINE:COLUMN: ..." where the text is no JSON. Keys given twice and
- * numbers that are too large are errors too, all of them; the tree of a file is there nevertheless, so that its other
- * problems can be told as well. */
+/* The tree, in the arena. NULL and an error "FILE:LINE:COLUMN: ..." where the text is not JSON. Duplicate keys and
+ * numbers that are too large are errors as well, but a file with these still gives a tree, so that the caller can
+ * report its other problems. */
 struct zt_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *arena, struct zt_err *err);
 
 #endif

@@ -1,25 +1,29 @@
-/* The tree held against the key table. */
+/* Holds the tree against the key table. */
 #include "config/keys.h"
 
+#include "base/text.h"
 #include "config/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The row of a key for the optimizer and scheduler at hand; -1 where there is none. `*exists`: for some other type. */
+/* The row of a key for the chosen types; -1 where there is none. `*exists`: for these or other types. */
 static int find_row(const struct zt_reading *r, const char *key, bool *exists) {
-    int first = zt_map_get(&r->by_key, key, -1);
-    *exists = first >= 0;
-    for (int i = first; i >= 0 && i < r->count && strcmp(r->row[i]->key, key) == 0; i++)
-        if (!r->row[i]->of || (r->row[i]->of & r->types))
-            return i;
-    return -1;
+    int i = zt_map_get(&r->by_key, key, -1);
+    *exists = i >= 0;
+    while (i >= 0 && !zt_key_exists(r->table, i))
+        i = r->next[i];
+    return i;
 }
 
 static int row_of(const struct zt_reading *r, const char *key) {
     bool exists;
     return find_row(r, key, &exists);
+}
+
+bool zt_keys_exist(const struct zt_reading *r, const char *key) {
+    return row_of(r, key) >= 0;
 }
 
 struct zt_node *zt_keys_node(const struct zt_reading *r, const char *key) {
@@ -31,33 +35,34 @@ bool zt_keys_truth(const struct zt_reading *r, const char *key) {
     int i = row_of(r, key);
     if (i < 0)
         return false;
-    return r->node[i] ? r->node[i]->truth : r->row[i]->def && strcmp(r->row[i]->def, "true") == 0;
+    return r->node[i] ? r->node[i]->truth : r->table->row[i]->def && strcmp(r->table->row[i]->def, "true") == 0;
 }
 
 double zt_keys_number(const struct zt_reading *r, const char *key) {
     int i = row_of(r, key);
     if (i >= 0 && r->node[i])
         return r->node[i]->kind == ZT_NODE_LIST ? r->node[i]->first->number : r->node[i]->number;
-    return i >= 0 && r->row[i]->def ? strtod(r->row[i]->def, NULL) : 0;
+    return i >= 0 && r->table->row[i]->def ? strtod(r->table->row[i]->def, NULL) : 0;
 }
 
 const char *zt_keys_text(const struct zt_reading *r, const char *key) {
     int i = row_of(r, key);
     if (i >= 0 && r->node[i] && r->node[i]->text)
         return r->node[i]->text;
-    return i >= 0 && r->row[i]->def ? r->row[i]->def : "";
+    return i >= 0 && r->table->row[i]->def ? r->table->row[i]->def : "";
 }
 
-/* Why `name` is not a key of the object `parent`. The nearest key is only sought for problems that will be shown. */
+/* Reports an unknown key of the object `parent`. The nearest key is only searched for problems that are printed. */
 static void report_unknown(struct zt_reading *r, const struct zt_node *node, const char *parent, bool exists) {
-    const char *of = strncmp(parent, "optimizer", 9) == 0 ? r->optimizer : r->scheduler;
-    const char *nearest = r->err->count < ZT_ERR_LINES ? zt_key_nearest(parent, node->key, r->types) : NULL;
+    enum zt_key_kind kind = zt_key_kind_of(parent);
+    const struct zt_key_owner *of = kind < ZT_KEY_KINDS ? r->table->chosen[kind] : NULL;
+    const char *nearest = r->err->count < ZT_ERR_LINES ? zt_key_nearest(r->table, parent, node->key) : NULL;
     size_t n = strlen(parent);
     if (nearest && n && strncmp(nearest, parent, n) == 0 && nearest[n] == '.')
         nearest += n + 1;
     const char *ask = nearest ? ", did you mean " : "", *mark = nearest ? "?" : "";
     if (exists)
-        zt_key_fail(r, node, "unknown key: %s has no such parameter%s%s%s", of ? of : "this type", ask,
+        zt_key_fail(r, node, "unknown key: %s has no such parameter%s%s%s", of ? of->name : "this type", ask,
                     nearest ? nearest : "", mark);
     else
         zt_key_fail(r, node, "unknown key%s%s%s", ask, nearest ? nearest : "", mark);
@@ -66,9 +71,9 @@ static void report_unknown(struct zt_reading *r, const struct zt_node *node, con
 static void read_members(struct zt_reading *r, struct zt_node *object, const char *key, enum zt_key_type type,
                          bool many);
 
-/* Checks one value and what is inside it. `many`: below a list or free names, where a row has no one value. */
+/* Checks one value and its members. `many`: below a list or free names, where a row has several values. */
 static void read_value(struct zt_reading *r, struct zt_node *node, int index, bool many) {
-    const struct zt_key_row *row = r->row[index];
+    const struct zt_key_row *row = r->table->row[index];
     char key[160];
     if (node->kind == ZT_NODE_NULL || !zt_value_check(r, node, row))
         return;
@@ -98,21 +103,27 @@ static void read_members(struct zt_reading *r, struct zt_node *object, const cha
     }
 }
 
-/* optimizer.type and scheduler.type decide which parameters exist, so they are looked at first. */
-static const char *choose_type(struct zt_reading *r, const char *object, const char *key, unsigned all) {
-    const struct zt_node *node = zt_node_child(r->root, object);
-    const struct zt_node *type = node && node->kind == ZT_NODE_OBJECT ? zt_node_child(node, "type") : NULL;
+/* The types decide which keys exist, so the keys that name them are read first. */
+static void choose_type(struct zt_reading *r, enum zt_key_kind kind) {
+    const char *key = zt_key_kind_key(kind);
+    const struct zt_node *type = zt_node_find(r->root, key);
     const struct zt_key_choice *choice = NULL;
     if (type && type->kind == ZT_NODE_TEXT)
-        choice = zt_key_choose(r->row[row_of(r, key)], type->text);
-    r->types |= choice && choice->bit ? choice->bit : all;
-    return choice && choice->bit ? choice->name : NULL;
+        choice = zt_key_choose(r->table->row[row_of(r, key)], type->text);
+    if (choice)
+        zt_key_table_choose(r->table, kind, choice->name);
 }
 
-/* Two keys with one meaning: either may be given; two values in one file are an error; the command line wins. */
+/* The struct that the chosen type's own keys fill. */
+static void *create_params(struct zt_reading *r, enum zt_key_kind kind) {
+    const struct zt_key_owner *owner = r->table->chosen[kind];
+    return owner ? zt_arena_alloc(r->arena, owner->bytes) : NULL;
+}
+
+/* Joins two keys with one meaning. Either may be given; two values in one file are an error; the command line wins. */
 static void join(struct zt_reading *r, int index) {
     struct zt_node *a = r->node[index];
-    int other = row_of(r, r->row[index]->same);
+    int other = row_of(r, r->table->row[index]->same);
     struct zt_node *b = r->node[other];
     char value[64], origin[64];
     r->node[index] = NULL;
@@ -121,32 +132,33 @@ static void join(struct zt_reading *r, int index) {
     if (b && !b->automatic && !a->option == !b->option &&
         (a->number != b->number || a->truth != b->truth || a->integer != b->integer)) {
         zt_node_show(b, value, sizeof value);
-        zt_key_fail(r, a, "differs from %s (%s, %s); they mean the same", r->row[other]->key, value,
+        zt_key_fail(r, a, "differs from %s (%s, %s); they mean the same", r->table->row[other]->key, value,
                     zt_node_origin(b, origin));
         return;
     }
     if (b && b->option && !a->option)
         return;
     r->node[other] = a;
-    zt_value_store(r, a, r->row[other]);
+    zt_value_store(r, a, r->table->row[other]);
 }
 
 void zt_keys_read(struct zt_reading *r) {
-    r->optimizer = choose_type(r, "optimizer", "optimizer.type", ZT_OF_OPTIMIZERS);
-    r->scheduler = choose_type(r, "scheduler", "scheduler.type", ZT_OF_SCHEDULERS);
-    for (int i = 0; i < r->count; i++) {
-        unsigned of = r->row[i]->of;
-        bool given = of & ZT_OF_OPTIMIZERS ? r->optimizer != NULL : r->scheduler != NULL;
-        if (!of || (given && (of & r->types)))
-            zt_value_default(r, r->row[i]);
-    }
+    const struct zt_key_table *t = r->table;
+    for (enum zt_key_kind kind = 0; kind < ZT_KEY_KINDS; kind++)
+        choose_type(r, kind);
+    r->config->optimizer.params = create_params(r, ZT_KEY_OPTIMIZER);
+    r->config->scheduler.params = create_params(r, ZT_KEY_SCHEDULER);
+    r->config->data.params = create_params(r, ZT_KEY_FORMAT);
+    for (int i = 0; i < t->count; i++)
+        if (zt_key_has_value(t, i))
+            zt_value_default(r, t->row[i]);
     read_members(r, r->root, "", ZT_KEY_OBJECT, false);
-    for (int i = 0; i < r->count; i++)
-        if (r->row[i]->same && r->node[i])
+    for (int i = 0; i < r->table->count; i++)
+        if (r->table->row[i]->same && r->node[i])
             join(r, i);
 }
 
-/* Of activation_checkpointing two flags ask for what is not there, where the section is on. */
+/* Two flags of activation_checkpointing are not supported where the section is on. */
 static void refuse_checkpointing(struct zt_reading *r) {
     const struct zt_node *profile = zt_keys_node(r, "activation_checkpointing.profile");
     if (profile && profile->truth && zt_keys_checkpointing(r))
@@ -175,6 +187,16 @@ bool zt_keys_checkpointing(const struct zt_reading *r) {
     return false;
 }
 
+/* Hints the choices that work, and a way around the refused one. */
+static void hint_choices(struct zt_reading *r, const struct zt_key_row *row, const struct zt_key_choice *refused) {
+    struct zt_text known = { 0 };
+    if (!refused->why)
+        return;
+    zt_key_list_choices(row, &known);
+    zt_hint(r->err, "known are: %s; %s", known.at, refused->why);
+    zt_text_finish(&known);
+}
+
 static void refuse(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row, bool later) {
     enum zt_key_status status = later ? ZT_KEY_LATER : ZT_KEY_REJECT;
     const struct zt_key_choice *choice = row->type == ZT_KEY_CHOICE ? zt_key_choose(row, node->text) : NULL;
@@ -187,22 +209,21 @@ static void refuse(struct zt_reading *r, const struct zt_node *node, const struc
     } else if (choice && choice->status == status && row->status != status) {
         if (later) {
             zt_key_fail(r, node, "\"%s\" is not supported yet", node->text);
-            if (choice->why)
-                zt_hint(r->err, "%s", choice->why);
+            hint_choices(r, row, choice);
         } else
             zt_key_fail(r, node, "\"%s\" is refused: %s", node->text, choice->why);
     }
 }
 
 void zt_keys_refuse(struct zt_reading *r, bool later) {
-    for (int i = 0; i < r->count; i++)
+    for (int i = 0; i < r->table->count; i++)
         if (r->node[i] && !r->node[i]->ignored)
-            refuse(r, r->node[i], r->row[i], later);
+            refuse(r, r->node[i], r->table->row[i], later);
     if (later)
         refuse_checkpointing(r);
 }
 
-/* The row's reason, or that of the object it stands in. */
+/* The reason of the row, or of the object that holds it. */
 static const char *reason(const struct zt_reading *r, const struct zt_key_row *row) {
     char parent[160];
     const char *dot = strrchr(row->key, '.');
@@ -210,13 +231,13 @@ static const char *reason(const struct zt_reading *r, const struct zt_key_row *r
         return row->why ? row->why : "no effect here";
     snprintf(parent, sizeof parent, "%.*s", (int)(dot - row->key), row->key);
     int i = row_of(r, parent);
-    return i >= 0 ? reason(r, r->row[i]) : "no effect here";
+    return i >= 0 ? reason(r, r->table->row[i]) : "no effect here";
 }
 
 void zt_keys_note(struct zt_reading *r) {
     struct zt_config *config = r->config;
-    for (int i = 0; i < r->count; i++) {
-        const struct zt_key_row *row = r->row[i];
+    for (int i = 0; i < r->table->count; i++) {
+        const struct zt_key_row *row = r->table->row[i];
         const struct zt_node *node = r->node[i];
         char value[96];
         if (!node)

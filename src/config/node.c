@@ -1,4 +1,4 @@
-/* The tree of values: where each stands, how it is shown, how a problem with it is reported. */
+/* The tree of values: its nodes, their text, and reports of problems with them. */
 #include "config/read.h"
 
 #include "base/text.h"

@@ -1,4 +1,4 @@
-/* The values of a configuration while it is read, as a tree. */
+/* The tree of a configuration's values while it is read. */
 #ifndef ZT_CONFIG_NODE_H
 #define ZT_CONFIG_NODE_H
 
@@ -17,14 +17,14 @@ struct zt_node {
     const char *key;    /* NULL: the root or an item of a list */
     int index;          /* place among its parent's children */
     int line, column;   /* of the key, or of a list's item */
-    const char *option; /* where the command line gave it: "--set key.path", "--seed"; NULL: in the file */
+    const char *option; /* the command-line option that gave it: "--set key.path", "--seed"; NULL: the file did */
     bool truth;
     double number;
     bool whole; /* `integer` is the exact value */
     int64_t integer;
-    const char *text; /* of a text; of a number that a file or --set gave, its very characters */
-    bool automatic;   /* was "auto": the value is what the row makes of it */
-    bool ignored;     /* without effect, for a reason that is already written down */
+    const char *text; /* of a text; of a number from a file or --set, its characters */
+    bool automatic;   /* was "auto": the value is the one that the row states */
+    bool ignored;     /* without effect, and listed as such already */
     struct zt_node *parent, *first, *next;
 };
 
@@ -37,7 +37,7 @@ void zt_node_remove(struct zt_node *child);
 char *zt_node_path(const struct zt_node *node, char *to, size_t room);
 /* The value as JSON, cut where it is long, into `to` of `room` bytes. */
 char *zt_node_show(const struct zt_node *node, char *to, size_t room);
-/* "line 3", "--set key.path": where a value came from, into `to` (at least 64 bytes). */
+/* The origin of a value, "line 3" or "--set key.path", into `to` (at least 64 bytes). */
 char *zt_node_origin(const struct zt_node *node, char *to);
 
 #endif

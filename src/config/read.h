@@ -1,5 +1,5 @@
-/* The configuration while it is read: the file's values as a tree, and the tree held against the key table. For the
- * files of src/config alone; the rest of the program sees struct zt_config. */
+/* The state of reading a configuration: the tree of the file's values, and the key table. For the files of src/config
+ * alone; the rest of the program uses struct zt_config. */
 #ifndef ZT_CONFIG_READ_H
 #define ZT_CONFIG_READ_H
 
@@ -14,15 +14,11 @@ struct zt_reading {
     struct zt_err *err;
     const char *file;
     struct zt_node *root;
-    /* The table, and the valid value found for each row: NULL where absent, null or wrong. Values in lists of objects
-     * and under free names are not here. */
-    const struct zt_key_row **row;
-    struct zt_node **node;
-    int count;
-    struct zt_map by_key;              /* key -> first row of that key */
-    unsigned types;                    /* bits of optimizer.type and scheduler.type; all of a kind where not known */
-    const char *optimizer, *scheduler; /* names for messages; NULL: none given */
-    bool has_optimizer, has_scheduler; /* a known type was given: its parameters have defaults */
+    struct zt_key_table *table;
+    struct zt_node *
+        *node; /* by row: the valid value; NULL where absent, null or wrong, and below lists and free names */
+    int *next; /* by row: the next row of the same key; -1: none */
+    struct zt_map by_key; /* key -> first row of that key */
 };
 
 /* Reports "FILE:LINE:COLUMN: key.path: what", or "--set key.path: what". Returns false. */

@@ -1,4 +1,5 @@
-/* Words that make a row of the key table one line; for config_rows_*.c alone. */
+/* Macros for the rows of the key table, so that a row is one line: for rows_*.c, and for the files of optimizers,
+ * learning-rate rules and data formats. */
 #ifndef ZT_CONFIG_ROWS_H
 #define ZT_CONFIG_ROWS_H
 
@@ -15,6 +16,7 @@
 #define OBJECT      .type = ZT_KEY_OBJECT
 #define OPEN        .type = ZT_KEY_OPEN
 #define CHOICE(of_) .type = ZT_KEY_CHOICE, .choices = (of_)
+#define TYPE        .type = ZT_KEY_CHOICE /* table.c adds the types */
 #define INDEX(of_)  .type = ZT_KEY_INDEX, .choices = (of_)
 
 #define FROM(low)         .min = (low), .max = HUGE_VAL
@@ -24,17 +26,26 @@
 #define ANY_NUMBER        .min = -HUGE_VAL, .max = HUGE_VAL
 #define INT(low)          .type = ZT_KEY_INT, FROM(low)
 #define NUMBER            .type = ZT_KEY_NUMBER
+#define FIRST             .type = ZT_KEY_FIRST
+#define NUMBERS           .type = ZT_KEY_NUMBERS
 #define COUNT(low, high)  .type = ZT_KEY_INT, WITHIN(low, high)
 
 #define DEF(text)        .def = (text)
 #define AUTO(text, from) .automatic = (text), .rule = (from)
-#define AT(field)        .at = offsetof(struct zt_config, field), .size = sizeof(((struct zt_config *)0)->field)
-#define ACCEPT(reason)   .status = ZT_KEY_ACCEPT, .why = (reason)
-#define ACCEPTED         .status = ZT_KEY_ACCEPT
-#define LATER(what)      .status = ZT_KEY_LATER, .why = (what)
-#define REJECT(instead)  .status = ZT_KEY_REJECT, .why = (instead)
+#define AT(field)        PLACE(ZT_IN_CONFIG, struct zt_config, field)
+/* In the params of the type that owns the key. */
+#define PLACE(place, params, field) .in = (place), .at = offsetof(params, field), .size = sizeof(((params *)0)->field)
+#define ACCEPT(reason)              .status = ZT_KEY_ACCEPT, .why = (reason)
+#define ACCEPTED                    .status = ZT_KEY_ACCEPT
+#define LATER(what)                 .status = ZT_KEY_LATER, .why = (what)
+#define REJECT(instead)             .status = ZT_KEY_REJECT, .why = (instead)
 
-/* What every row file offers to table.c. */
+/* The keys of DeepSpeed's "params" objects, and the origin of many of their "auto" values. */
+#define OPTIMIZER "optimizer.params."
+#define SCHEDULER "scheduler.params."
+#define HF        "Hugging Face's default"
+
+/* The rows of one file, for table.c. */
 struct zt_key_rows {
     const struct zt_key_row *row;
     size_t count;
@@ -43,5 +54,8 @@ struct zt_key_rows {
     { .row = (rows), .count = sizeof(rows) / sizeof(rows)[0] }
 
 extern const struct zt_key_rows zt_key_rows_train, zt_key_rows_zero, zt_key_rows_tools, zt_key_rows_ztrain;
+/* Types that are refused by name; the lists end with NULL. */
+extern const struct zt_key_owner *const zt_refused_optimizers[], *const zt_refused_schedulers[],
+                                                                     *const zt_refused_formats[];
 
 #endif

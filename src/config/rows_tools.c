@@ -1,5 +1,4 @@
-/* Monitoring, profiling, autotuning, elasticity, data efficiency, other parallelism: reference/deepspeed.md
- * sections 1.12 to 1.14. */
+/* The keys of monitoring, profiling, autotuning, elasticity, data efficiency and other parallelism. */
 #include "config/rows.h"
 
 static const struct zt_key_choice tuner_metrics[] = {

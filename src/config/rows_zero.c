@@ -1,4 +1,4 @@
-/* ZeRO, offload, activation checkpointing, pipeline, aio, checkpoint: reference/deepspeed.md sections 1.9 to 1.11. */
+/* The keys of ZeRO, offload, activation checkpointing, pipeline, aio and checkpoint. */
 #include "config/rows.h"
 
 static const struct zt_key_choice devices[] = {

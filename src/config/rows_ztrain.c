@@ -1,29 +1,6 @@
-/* The "ztrain" block: contract.md, "Config". */
+/* The "ztrain" block. The formats of the data, and the keys that one format has alone, are in src/data. */
 #include "config/rows.h"
 
-/* What a refused format says. Arrays are named as the inputs of the model. */
-#define TO_NPZ "formats are npz, cifar10 and synthetic; to convert: numpy.savez('data.npz', "
-static const struct zt_key_choice formats[] = {
-    { .name = "npz" },
-    { .name = "cifar10" },
-    { .name = "synthetic" },
-    { .name = "npy", .status = ZT_KEY_LATER, .why = TO_NPZ "x=numpy.load('x.npy'), target=numpy.load('target.npy'))" },
-    { .name = "mnist",
-      .status = ZT_KEY_LATER,
-      .why = TO_NPZ "x=images.reshape(-1, 1, 28, 28).astype('float32') / 255, target=labels.astype('int64'))" },
-    { .name = "imagefolder",
-      .status = ZT_KEY_LATER,
-      .why = TO_NPZ "x=numpy.stack(images).astype('float32') / 255, target=numpy.array(labels, 'int64'))" },
-    { .name = "csv",
-      .status = ZT_KEY_LATER,
-      .why = TO_NPZ "x=table[:, :-1].astype('float32'), target=table[:, -1].astype('int64')) where "
-                    "table = numpy.loadtxt('data.csv', delimiter=',', skiprows=1)" },
-    { .name = "tokens",
-      .status = ZT_KEY_LATER,
-      .why = TO_NPZ "input_ids=pieces[:, :-1], target=pieces[:, 1:]) where pieces = tokens[:n * (length + 1)]"
-                    ".reshape(n, length + 1).astype('int64')" },
-    { 0 },
-};
 static const struct zt_key_choice losses[] = {
     { .name = "cross_entropy" },
     { .name = "mse" },
@@ -60,20 +37,14 @@ static const struct zt_key_choice best[] = { { .name = "loss" }, { .name = "accu
 static const struct zt_key_choice plans[] = { { .name = "fixed" }, { .name = "auto" }, { 0 } };
 static const struct zt_key_choice devices[] = { { .name = "auto" }, { .name = "cpu" }, { .name = "cuda" }, { 0 } };
 
-#define NUMBERS .type = ZT_KEY_NUMBERS
-
 static const struct zt_key_row rows[] = {
     { .key = "ztrain", OBJECT },
     { .key = "ztrain.data", OBJECT },
-    { .key = "ztrain.data.format", CHOICE(formats), AT(data.format) },
+    { .key = "ztrain.data.format", TYPE, AT(data.format) },
     { .key = "ztrain.data.path", PATH, AT(data.path) },
     { .key = "ztrain.data.eval_path", PATH, AT(data.eval_path) },
     { .key = "ztrain.data.shuffle", BOOL, DEF("true"), AT(data.shuffle) },
     { .key = "ztrain.data.drop_last", BOOL, DEF("false"), AT(data.drop_last) },
-    { .key = "ztrain.data.samples", INT(1), DEF("1024"), AT(data.samples) },
-    { .key = "ztrain.data.normalize", OBJECT },
-    { .key = "ztrain.data.normalize.mean", NUMBERS, ANY_NUMBER, AT(data.mean) },
-    { .key = "ztrain.data.normalize.std", NUMBERS, POSITIVE, AT(data.std) },
     { .key = "ztrain.data.augment", OPEN, LATER("augmentation") },
     { .key = "ztrain.loss", OBJECT },
     { .key = "ztrain.loss.type", CHOICE(losses), AT(loss.type) },

@@ -1,5 +1,5 @@
-/* The command line over the file: every option becomes a value of the tree under its key path, so that it is checked by
- * the same rows, and its errors name the option. */
+/* Overrides the file by the command line: each option becomes a value of the tree under its key path, so that the same
+ * rows check it, and an error names the option. */
 #include "config/set.h"
 
 #include "config/json.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Puts `value` at the end of `path`, creating objects on the way; what stands there is replaced. */
+/* Puts `value` at the end of `path` and creates the objects on the way. A value that is there already is replaced. */
 static void put(struct zt_reading *r, const char *path, struct zt_node *value) {
     struct zt_node *at = r->root;
     for (;;) {
@@ -45,7 +45,7 @@ static struct zt_node *integer_node(struct zt_reading *r, int64_t value, const c
     return node;
 }
 
-/* "--set key.path=value": JSON where it parses as such, else a text. */
+/* "--set key.path=value". The value is JSON where it parses as JSON, else a text. */
 static bool set(struct zt_reading *r, const char *option) {
     const char *equals = strchr(option, '=');
     if (!equals || equals == option)
@@ -61,11 +61,11 @@ static bool set(struct zt_reading *r, const char *option) {
     return true;
 }
 
-/* "--data FORMAT:PATH"; synthetic data have no path. */
+/* "--data FORMAT:PATH"; a format whose samples are computed needs no path. */
 static void set_data(struct zt_reading *r, const char *data, bool evaluates) {
     size_t n = strcspn(data, ":");
     struct zt_node *eval_path = zt_node_find(r->root, "ztrain.data.eval_path");
-    if (evaluates && eval_path && !eval_path->option) /* the command line's data stand in for the file's */
+    if (evaluates && eval_path && !eval_path->option) /* --data replaces the evaluation data of the file */
         zt_node_remove(eval_path);
     put(r, "ztrain.data.format", text_node(r, zt_arena_strndup(r->arena, data, n), "--data"));
     if (data[n] && data[n + 1])

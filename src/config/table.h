@@ -1,14 +1,20 @@
-/* The key table of the configuration: one row a key, one row of choices a type name.
+/* The key table of the configuration: one row a key.
  *
- * A row says everything about its key: type, range, default, what "auto" becomes, where the value goes in struct
- * zt_config, for which optimizer or scheduler it exists, and whether it works, changes nothing here, or is refused.
- * Nothing else names a key unless the key has a rule of its own (check.c, batch.c, deprecated.c).
- * The rows stand in config_rows_*.c, grouped: the keys below an object follow the object's row. */
+ * A row says everything about its key: type, range, default, the meaning of "auto", the place of the value, and whether
+ * the key works, has no effect, or is refused. Nothing else names a key unless the key has a rule of its own (check.c,
+ * batch.c, deprecated.c). The rows that every configuration has stand in rows_*.c, grouped: the keys below an object
+ * follow the object's row. An optimizer, a learning-rate rule and a data format each bring the rows of their own keys
+ * (struct zt_key_owner); a table is put together for each configuration. */
 #ifndef ZT_CONFIG_TABLE_H
 #define ZT_CONFIG_TABLE_H
 
+#include "base/arena.h"
+
 #include <stdbool.h>
 #include <stddef.h>
+
+struct zt_config;
+struct zt_text; /* base/text.h */
 
 enum zt_key_type {
     ZT_KEY_BOOL,    /* true, false, or the texts true/false, yes/no, on/off, 1/0 -> bool */
@@ -34,8 +40,8 @@ enum zt_key_type {
 };
 
 enum zt_key_status {
-    ZT_KEY_WORKS,  /* the value lands in struct zt_config */
-    ZT_KEY_ACCEPT, /* validated; named in without_effect when present */
+    ZT_KEY_WORKS,  /* the value is stored */
+    ZT_KEY_ACCEPT, /* validated, and listed in without_effect */
     ZT_KEY_LATER,  /* refused as "not supported yet" unless neutral (equal to `def` or `off`) */
     ZT_KEY_REJECT, /* refused for good unless neutral */
 };
@@ -43,68 +49,104 @@ enum zt_key_status {
 struct zt_key_choice {
     const char *name; /* '*' at the end matches any tail; NULL ends the list */
     enum zt_key_status status;
-    const char *why; /* REJECT: what to do instead; LATER: what there is today, NULL: unsaid */
-    unsigned bit;    /* of an optimizer or scheduler, see `of` below */
+    const char *why; /* REJECT: the alternative; LATER: a way around it, or NULL */
 };
+
+/* The keys whose value is a type that owns further keys: optimizer.type, scheduler.type, ztrain.data.format. */
+enum zt_key_kind { ZT_KEY_OPTIMIZER, ZT_KEY_SCHEDULER, ZT_KEY_FORMAT, ZT_KEY_KINDS };
+
+/* The struct that a key's value is stored in: struct zt_config, or the params of the type that owns the key. */
+enum zt_key_place { ZT_IN_CONFIG, ZT_IN_OPTIMIZER, ZT_IN_SCHEDULER, ZT_IN_FORMAT };
 
 struct zt_key_row {
     const char *key;
     enum zt_key_type type;
     enum zt_key_status status;
-    const char *def; /* the default as text; NULL: none. Two rows may share a key when their `of` differ */
+    const char *def; /* the default as text; NULL: none */
     const char *off; /* LATER, REJECT: another neutral value */
-    const char *why; /* ACCEPT: why it has no effect (NULL: as its object); LATER: what is meant; REJECT: what to do */
+    const char *why; /* ACCEPT: the reason (NULL: that of its object); LATER: the feature; REJECT: the alternative */
     const char *automatic; /* "auto" becomes this; NULL: the default */
     const char *rule;      /* by this rule; NULL: "default" */
     double min, max;       /* numbers and list items; -HUGE_VAL and HUGE_VAL: unbounded */
     bool above, below;     /* min or max itself is outside */
     bool any_case;         /* choices match whatever their case */
     bool false_is_off;     /* object: `false` in its place means absent */
-    bool keeps_auto; /* what "auto" means is only known with the model: its value stands for it, and is written so */
+    bool keeps_auto;       /* "auto" depends on the model: the value `automatic` means it, and is written as "auto" */
     const struct zt_key_choice *choices;
-    unsigned of, need; /* optimizer or scheduler bits: those that have the key (0: all), those that demand it */
-    const char *now;   /* deprecated: today's name in the same object, same meaning */
-    const char *same;  /* a second key with the same meaning; this one may stand in its place */
-    size_t at, size;   /* offset and size in struct zt_config; 0: not stored */
+    bool needed;        /* the type that owns the key demands it */
+    bool shared;        /* one type reads the key, but it exists for all types of the kind */
+    bool auto_is_lr;    /* "auto" becomes optimizer.params.lr where there is an optimizer */
+    const char *always; /* the only value, by the reason `why`: another one has no effect, and a note says so */
+    const char *now;    /* deprecated: the current name in the same object, with the same meaning */
+    const char *same;   /* another key with the same meaning; either may be given */
+    enum zt_key_place in;
+    size_t at, size; /* offset and size in that struct; size 0: not stored */
 };
 
-/* Bits of the types that own parameters. Optimizers and schedulers are disjoint, so that one mask holds a pair. */
-enum {
-    ZT_OF_ADAM = 1 << 0,
-    ZT_OF_ADAMW = 1 << 1,
-    ZT_OF_SGD = 1 << 2,
-    ZT_OF_LAMB = 1 << 3,
-    ZT_OF_LION = 1 << 4,
-    ZT_OF_ADAGRAD = 1 << 5,
-    ZT_OF_ONEBIT_ADAM = 1 << 6,
-    ZT_OF_ZEROONE_ADAM = 1 << 7,
-    ZT_OF_ONEBIT_LAMB = 1 << 8,
-    ZT_OF_MUON = 1 << 9,
-    ZT_OF_RMSPROP = 1 << 10,
-    ZT_OF_OPTIMIZERS = (1 << 11) - 1,
-    ZT_OF_WARMUP = 1 << 11,
-    ZT_OF_WARMUP_DECAY = 1 << 12,
-    ZT_OF_WARMUP_COSINE = 1 << 13,
-    ZT_OF_RANGE_TEST = 1 << 14,
-    ZT_OF_ONE_CYCLE = 1 << 15,
-    ZT_OF_STEP = 1 << 16,
-    ZT_OF_EXPONENTIAL = 1 << 17,
-    ZT_OF_COSINE = 1 << 18,
-    ZT_OF_PLATEAU = 1 << 19,
-    ZT_OF_SCHEDULERS = (1 << 20) - (1 << 11),
+/* A problem between the keys of one type: the key that it is reported at, and the text behind the key. */
+struct zt_key_problem {
+    const char *key;
+    char text[160];
 };
 
-/* The rows of all files in order; zt_key_count() of them. */
-size_t zt_key_count(void);
-const struct zt_key_row *zt_key_at(size_t index);
+/* A type: a value of optimizer.type, scheduler.type or ztrain.data.format, with the keys that exist for it alone. */
+struct zt_key_owner {
+    const char *name; /* the canonical spelling */
+    enum zt_key_status status;
+    const char *why;               /* as in struct zt_key_choice */
+    const struct zt_key_row *keys; /* ends with a NULL key; NULL: none */
+    size_t bytes;                  /* of its params: the struct that its keys with another place than the config fill */
+    /* Holds the keys of the type against one another: `params` has valid values or defaults. NULL: nothing to check. */
+    bool (*fits)(const void *params, struct zt_key_problem *problem);
+    bool dynamic_scale;    /* optimizers: fp16 needs the dynamic loss scale */
+    bool replicated;       /* optimizers: each rank has the whole model, which excludes ZeRO and pipeline stages */
+    bool computed;         /* formats: the samples are computed, so that no path is needed */
+    const char *eval_file; /* formats: the evaluation data below data.path, where this file exists and eval_path is not
+                              given; NULL: none */
+};
+
+/* The types that the rest of the program implements: lists that end with NULL. src/config adds the types of DeepSpeed
+ * that it refuses by name. */
+struct zt_key_catalog {
+    const struct zt_key_owner *const *owners[ZT_KEY_KINDS];
+};
+
+/* The keys of one configuration, in the order in which they are written. Lives in the config's arena. */
+struct zt_key_table {
+    const struct zt_key_catalog *catalog;
+    const struct zt_key_row **row;
+    const struct zt_key_owner **owner; /* of row i; NULL: the key exists whatever the types */
+    enum zt_key_kind *kind;            /* of that owner */
+    int count;
+    const struct zt_key_owner *chosen[ZT_KEY_KINDS]; /* NULL: none was given, or an unknown one */
+};
+
+/* All keys for the types of `catalog`; none of them is chosen yet. */
+struct zt_key_table *zt_key_table_create(struct zt_arena *arena, const struct zt_key_catalog *catalog);
+/* Chooses the type that is called `name`. Unknown types and those that are refused for good leave the kind open. */
+void zt_key_table_choose(struct zt_key_table *table, enum zt_key_kind kind, const char *name);
+/* The key whose value is the type: "optimizer.type". */
+const char *zt_key_kind_key(enum zt_key_kind kind);
+/* The kind whose types may own keys in the object `parent`; ZT_KEY_KINDS: none. */
+enum zt_key_kind zt_key_kind_of(const char *parent);
+/* Whether row i exists for the chosen types. A kind without a chosen type has the keys of all its types. */
+bool zt_key_exists(const struct zt_key_table *table, int i);
+/* Whether row i has a value in the configuration: the one that was given, or the default. */
+bool zt_key_has_value(const struct zt_key_table *table, int i);
+/* Where the value of a key is stored; NULL: the params of its type do not exist, since no type was chosen. */
+void *zt_key_stored(const struct zt_config *config, const struct zt_key_row *row);
+/* Whether `value` is the default of a key called `key`. */
+bool zt_key_is_default(const struct zt_key_table *table, const char *key, const char *value);
 
 /* The choice named `name`, NULL where there is none. */
 const struct zt_key_choice *zt_key_choose(const struct zt_key_row *row, const char *name);
+/* Appends the choices that are not refused, separated by commas. */
+void zt_key_list_choices(const struct zt_key_row *row, struct zt_text *to);
 /* The choice that `name` most resembles, NULL where it resembles none. */
 const char *zt_key_nearest_choice(const struct zt_key_row *row, const char *name);
-/* The key that `name` in the object `parent` ("" at the top) most resembles: a sibling, or the same name elsewhere.
- * NULL: none. `types`: the optimizer and scheduler bits that keys must fit. */
-const char *zt_key_nearest(const char *parent, const char *name, unsigned types);
+/* The key that `name` in the object `parent` ("" at the top) most resembles, of those that exist for the chosen types:
+ * a sibling, or the same name elsewhere. NULL: none. */
+const char *zt_key_nearest(const struct zt_key_table *table, const char *parent, const char *name);
 /* "0..3", ">= 0", "> 0", "in [0, 1)": the allowed range in words, into `to` (at least 64 bytes); "" where unbounded. */
 const char *zt_key_range(const struct zt_key_row *row, char *to);
 

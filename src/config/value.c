@@ -1,4 +1,4 @@
-/* A value against its row, one function a type: check and bring into form, store, default. */
+/* Values by type: a function that checks and normalises, and one that stores. */
 #include "config/value.h"
 
 #include "base/file.h"
@@ -58,7 +58,7 @@ static bool check_int(struct zt_reading *r, struct zt_node *node, const struct z
     if (!node->whole && fabs(node->number) < 9.2e18)
         return zt_key_fail(r, node, "wants an integer, found %s", zt_node_show(node, value, sizeof value));
     if (!node->whole)
-        return zt_key_fail(r, node, "%s is larger than 64-bit integers go", zt_node_show(node, value, sizeof value));
+        return zt_key_fail(r, node, "%s does not fit a 64-bit integer", zt_node_show(node, value, sizeof value));
     return in_range(r, node, row);
 }
 
@@ -129,9 +129,7 @@ static bool check_choice(struct zt_reading *r, struct zt_node *node, const struc
     }
     struct zt_text all = { 0 };
     const char *nearest = zt_key_nearest_choice(row, node->text);
-    for (const struct zt_key_choice *c = row->choices; c->name; c++)
-        if (c->status == ZT_KEY_WORKS || c->status == ZT_KEY_ACCEPT)
-            zt_text_add(&all, "%s%s", all.length ? ", " : "", c->name);
+    zt_key_list_choices(row, &all);
     zt_key_fail(r, node, "unknown \"%s\"%s%s%s", node->text, nearest ? ", did you mean \"" : "", nearest ? nearest : "",
                 nearest ? "\"?" : "");
     zt_hint(r->err, "known are: %s", all.at);
@@ -143,7 +141,7 @@ static bool check_choices(struct zt_reading *r, struct zt_node *node, const stru
     return check_list(r, node, row, "a list of texts", check_choice);
 }
 
-/* "8GiB", "500 MB", "1e9", or a number of bytes; 0: no size, or more than 2^62. */
+/* The bytes of "8GiB", "500 MB", "1e9" or a number; 0: it is not a size, or more than 2^62. */
 static int64_t bytes_of(const struct zt_node *node) {
     static const struct {
         const char *name;
@@ -172,7 +170,7 @@ static bool check_bytes(struct zt_reading *r, struct zt_node *node, const struct
     if (node->kind != ZT_NODE_TEXT && node->kind != ZT_NODE_NUMBER)
         return wrong_type(r, node, "a size such as \"8GiB\"");
     return bytes_of(node) > 0 ||
-           zt_key_fail(r, node, "%s is no size: wants a positive number and a unit, such as \"8GiB\"",
+           zt_key_fail(r, node, "%s is not a size: wants a positive number and a unit, such as \"8GiB\"",
                        zt_node_show(node, value, sizeof value));
 }
 
@@ -240,7 +238,7 @@ static void store_text(struct zt_reading *r, void *to, const struct zt_node *nod
     *(const char **)to = node->text;
 }
 
-/* Paths of the file are relative to its folder, those of the command line to the current one. */
+/* A path of the file is relative to the file's folder, one of the command line to the current folder. */
 static void store_path(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
     (void)row;
     char *path = zt_path_join(node->option ? "" : r->config->folder, node->text);
@@ -280,7 +278,7 @@ static void store_has(struct zt_reading *r, void *to, const struct zt_node *node
         *(bool *)to |= strcmp(item->text, row->choices[0].name) == 0;
 }
 
-/* param_groups, the one list of objects. */
+/* param_groups, the only list of objects. */
 static void store_objects(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
     struct zt_config *config = r->config;
     (void)to, (void)row;
@@ -296,13 +294,13 @@ static void store_objects(struct zt_reading *r, void *to, const struct zt_node *
     }
 }
 
-/* padding_idx, the one object of free names that is kept. */
+/* padding_idx, the only object of free names that is stored. */
 static void store_named(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
     struct zt_config *config = r->config;
     (void)to, (void)row;
     config->paddings = ZT_NEW_N(r->arena, struct zt_padding_config, length(node));
     for (const struct zt_node *item = node->first; item; item = item->next)
-        if (item->kind == ZT_NODE_NUMBER) /* what is none is refused by its row */
+        if (item->kind == ZT_NODE_NUMBER) /* the row refuses other values */
             config->paddings[config->padding_count++] = (struct zt_padding_config){ item->key, item->integer };
 }
 
@@ -391,19 +389,31 @@ bool zt_value_check(struct zt_reading *r, struct zt_node *node, const struct zt_
 }
 
 void zt_value_store(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row) {
-    if (row->at && node->kind != ZT_NODE_NULL)
-        types[row->type].store(r, (char *)r->config + row->at, node, row);
+    void *to = row->size ? zt_key_stored(r->config, row) : NULL;
+    if (to && node->kind != ZT_NODE_NULL)
+        types[row->type].store(r, to, node, row);
 }
 
-void zt_value_default(struct zt_reading *r, const struct zt_key_row *row) {
+void zt_value_set(struct zt_reading *r, const struct zt_key_row *row, const char *text) {
     struct zt_node node = { 0 };
-    if (!row->at || !row->def)
-        return;
-    from_text(r, &node, row, row->def);
+    from_text(r, &node, row, text);
     zt_value_store(r, &node, row);
 }
 
-/* An object of many switches says something when one of them is on, or when it has none and is not empty. */
+void zt_value_default(struct zt_reading *r, const struct zt_key_row *row) {
+    if (row->size && row->def)
+        zt_value_set(r, row, row->def);
+}
+
+bool zt_value_is(const struct zt_node *node, const char *text) {
+    if (node->kind == ZT_NODE_BOOL)
+        return node->truth == (strcmp(text, "true") == 0);
+    if (node->kind == ZT_NODE_NUMBER)
+        return node->number == strtod(text, NULL);
+    return node->kind == ZT_NODE_TEXT && strcasecmp(node->text, text) == 0;
+}
+
+/* Whether one of the switches `enabled` in an object is on; *has_switch: there is one. */
 static bool switched_on(const struct zt_node *node, bool *has_switch) {
     bool on = false;
     for (const struct zt_node *child = node->first; child; child = child->next) {
@@ -431,9 +441,7 @@ bool zt_value_neutral(const struct zt_node *node, const struct zt_key_row *row) 
         break;
     }
     for (int i = 0; i < 2; i++)
-        if (neutral[i] && (node->kind == ZT_NODE_BOOL     ? node->truth == (strcmp(neutral[i], "true") == 0)
-                           : node->kind == ZT_NODE_NUMBER ? node->number == strtod(neutral[i], NULL)
-                                                          : strcasecmp(node->text, neutral[i]) == 0))
+        if (neutral[i] && zt_value_is(node, neutral[i]))
             return true;
     return node->kind == ZT_NODE_BOOL && !row->def && !node->truth;
 }

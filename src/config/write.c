@@ -1,5 +1,5 @@
-/* config.resolved.json: the rows that work, in table order, each with its value, as a file that reads back to the same.
- */
+/* Writes config.resolved.json: the keys that work, in table order, with their values. Read back, the file gives the
+ * same configuration. */
 #include "config/config.h"
 #include "base/file.h"
 #include "config/table.h"
@@ -59,7 +59,7 @@ static void write_text_lists(FILE *to, const struct zt_text_lists *lists) {
     fputc(']', to);
 }
 
-/* Absolute: the file written here may stand in another folder. */
+/* Absolute, since the file may be in another folder than the paths are relative to. */
 static void write_path(FILE *to, const char *path) {
     char *here = getcwd(NULL, 0);
     char *whole = zt_path_join(here ? here : "", path);
@@ -102,7 +102,7 @@ static int64_t whole(const struct zt_key_row *row, const void *at) {
 }
 
 static void write_value(FILE *to, const struct zt_config *config, const struct zt_key_row *row) {
-    const void *at = (const char *)config + row->at;
+    const void *at = zt_key_stored(config, row);
     const char *text;
     switch (row->type) {
     case ZT_KEY_BOOL:
@@ -159,21 +159,15 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
     }
 }
 
-/* Whether the row says something in this config: it works, and its optimizer or scheduler is the one given. */
-static bool belongs(const struct zt_config *config, const struct zt_key_row *row, unsigned types) {
+/* Whether row i is written: its key works, and the optimizer, rule or format that it is about is the one given. */
+static bool is_written(const struct zt_config *config, int i) {
+    const struct zt_key_row *row = config->table->row[i];
     bool optimizer = strncmp(row->key, "optimizer.", 10) == 0, scheduler = strncmp(row->key, "scheduler.", 10) == 0;
-    if (row->status != ZT_KEY_WORKS || !row->at)
+    if (row->status != ZT_KEY_WORKS || !row->size)
         return false;
     if ((optimizer && !config->optimizer.type) || (scheduler && !config->scheduler.type))
         return false;
-    return !row->of || (row->of & types);
-}
-
-static unsigned bit_of(const char *key, const char *type) {
-    for (size_t i = 0, n = zt_key_count(); type && i < n; i++)
-        if (strcmp(zt_key_at(i)->key, key) == 0)
-            return zt_key_choose(zt_key_at(i), type)->bit;
-    return 0;
+    return zt_key_has_value(config->table, i);
 }
 
 static void new_line(FILE *to, int depth) {
@@ -213,13 +207,11 @@ static void move(FILE *to, const char *last, const char *key) {
 }
 
 void zt_config_write(const struct zt_config *config, FILE *to) {
-    unsigned types =
-        bit_of("optimizer.type", config->optimizer.type) | bit_of("scheduler.type", config->scheduler.type);
     const char *last = "";
     fputc('{', to);
-    for (size_t i = 0, n = zt_key_count(); i < n; i++) {
-        const struct zt_key_row *row = zt_key_at(i);
-        if (!belongs(config, row, types))
+    for (int i = 0; i < config->table->count; i++) {
+        const struct zt_key_row *row = config->table->row[i];
+        if (!is_written(config, i))
             continue;
         move(to, last, row->key);
         write_value(to, config, row);

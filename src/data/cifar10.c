@@ -8,6 +8,7 @@
 #include "base/mapped.h"
 #include "base/text.h"
 #include "base/vec.h"
+#include "config/rows.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +27,7 @@ struct part {
 struct cifar {
     ZT_VEC(struct part) parts;
     bool image[ZT_COLUMNS];           /* else the label */
-    void *table[ZT_COLUMNS];          /* what a byte is in the column's type, of an image by channel */
+    void *table[ZT_COLUMNS];          /* byte to element of the column's type, for an image by channel */
     float value[CHANNELS][ZT_LEVELS]; /* a pixel, normalised */
 };
 
@@ -81,7 +82,7 @@ static bool check_numbers(const struct zt_numbers *numbers, const char *key, str
                    numbers->count, CHANNELS);
 }
 
-/* (pixel/255 - mean)/std in float, as torchvision's ToTensor and Normalize do. */
+/* (pixel/255 - mean)/std in float, like torchvision's ToTensor and Normalize. */
 static bool fill_values(struct cifar *cifar, const struct zt_data_config *data, struct zt_err *err) {
     if (!check_numbers(&data->mean, "mean", err) || !check_numbers(&data->std, "std", err))
         return false;
@@ -102,7 +103,7 @@ static const unsigned char *record_at(const struct cifar *cifar, int64_t index) 
     return part->map.data + (index - part->first) * RECORD;
 }
 
-/* Every label of every file, so that a bad one fails before the first step; rows are those of its file. */
+/* Checks every label of every file, so that a wrong one fails before the first step. Errors number rows by file. */
 static bool check_labels(const struct cifar *cifar, const struct zt_want *want, struct zt_err *err) {
     for (int p = 0; want->below > 0 && p < cifar->parts.count; p++) {
         const struct part *part = &cifar->parts.at[p];
@@ -188,7 +189,7 @@ static struct zt_stored cifar_stored(const struct zt_source *source, int column)
     return (struct zt_stored){ image ? PIXELS : 1, cifar->table[column], image ? CHANNELS : 1 };
 }
 
-/* Where a record has what the column is made of. */
+/* The bytes of a record that the column is decoded from. */
 static const unsigned char *stored_at(const struct zt_source *source, int column, int64_t index) {
     const struct cifar *cifar = source->state;
     return record_at(cifar, index) + (cifar->image[column] ? 1 : 0);
@@ -207,10 +208,16 @@ static bool cifar_read(const struct zt_source *source, int column, int64_t index
     return true;
 }
 
+/* Every format accepts these keys; those without channels refuse them when they open the data. */
+static const struct zt_key_row keys[] = {
+    { .key = "ztrain.data.normalize", OBJECT, .shared = true },
+    { .key = "ztrain.data.normalize.mean", NUMBERS, ANY_NUMBER, .shared = true, AT(data.mean) },
+    { .key = "ztrain.data.normalize.std", NUMBERS, POSITIVE, .shared = true, AT(data.std) },
+    { 0 },
+};
+
 const struct zt_format zt_format_cifar10 = {
-    .name = "cifar10",
-    .needs_path = true,
-    .eval_file = "test_batch.bin",
+    .type = { .name = "cifar10", .keys = keys, .eval_file = "test_batch.bin" },
     .open = cifar_open,
     .read = cifar_read,
     .intact = cifar_intact,

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Conversions that keep the kind of number: any float to any float, an integer to one as wide or wider, bool to
- * integer. */
+/* Whether a conversion keeps the kind of number: any float to any float, an integer to one of at least its width, bool
+ * to integer. */
 static bool converts(enum zt_dtype from, enum zt_dtype to) {
     if (from == to)
         return zt_dtype_in(to, ZT_ANY_TYPE);
@@ -26,7 +26,7 @@ static bool fits(const struct zt_shape *found, const struct zt_shape *wanted) {
     return true;
 }
 
-/* The axes of more than one element, and those whose size is not known. */
+/* The axes without those of one element; axes of unknown size stay. */
 static struct zt_shape without_ones(const struct zt_shape *shape) {
     struct zt_shape to = { 0 };
     for (int d = 0; d < shape->rank; d++)
@@ -35,7 +35,7 @@ static struct zt_shape without_ones(const struct zt_shape *shape) {
     return to;
 }
 
-/* Whether samples fit but for axes of one element; *as is then the wanted shape. */
+/* Whether the shapes agree apart from axes of one element; *as is then the wanted shape. */
 static bool fits_but_for_ones(const struct zt_shape *found, const struct zt_shape *wanted, struct zt_shape *as) {
     struct zt_shape a = without_ones(found), b = without_ones(wanted);
     if (wanted->rank < 0 || !fits(&a, &b))
@@ -66,12 +66,12 @@ bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum
                 zt_shape_text(sample, found), zt_shape_text(&want->shape, wanted));
         return zt_shape_known(&want->shape) && zt_shape_count(sample) == zt_shape_count(&want->shape) &&
                zt_hint(err,
-                       "the shape of one sample, behind the first axis: array.reshape() fits it where the order "
-                       "of the elements is the same");
+                       "this is the shape of one sample, without the first axis; array.reshape() changes it where the "
+                       "order of the elements is the same");
     }
     int64_t bytes;
     if (__builtin_mul_overflow(zt_shape_count(sample), (int64_t)zt_dtype_bytes(to), &bytes))
-        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, more than any memory holds", file,
+        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, too large for any memory", file,
                        want->name, zt_shape_text(sample, found));
     *column = (struct zt_column){ .name = want->name, .dtype = to, .shape = as, .sample_bytes = (size_t)bytes };
     return true;
@@ -95,54 +95,57 @@ static int64_t signed_value(enum zt_dtype from, const void *data, int64_t i) {
     return value;
 }
 
-static bool check_signs(const struct zt_column *column, enum zt_dtype have, const void *from, int64_t rows,
-                        int64_t width, const char *file, struct zt_err *err) {
-    for (int64_t i = 0; i < rows * width; i++) {
-        if (signed_value(have, from, i) >= 0)
+static bool check_signs(const struct zt_column *column, const struct zt_values *v, struct zt_err *err) {
+    int64_t width = zt_shape_count(&column->shape);
+    for (int64_t i = 0; i < v->rows * width; i++) {
+        if (signed_value(v->dtype, v->at, i) >= 0)
             continue;
         char value[32];
-        int64_t found = zt_load_int(have, from, i);
-        snprintf(value, sizeof value, have == ZT_UINT64 ? "%llu" : "%lld", (long long)found);
-        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %s of type %s does not fit %s", file,
-                       column->name, (long long)(i / width), value, zt_dtype_name(have), zt_dtype_name(column->dtype));
+        int64_t found = zt_load_int(v->dtype, v->at, i);
+        snprintf(value, sizeof value, v->dtype == ZT_UINT64 ? "%llu" : "%lld", (long long)found);
+        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %s of type %s does not fit %s", v->file,
+                       column->name, (long long)(i / width), value, zt_dtype_name(v->dtype),
+                       zt_dtype_name(column->dtype));
     }
     return true;
 }
 
-static bool check_range(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have,
-                        const void *from, int64_t rows, int64_t width, const char *file, struct zt_err *err) {
-    for (int64_t i = 0; i < rows * width; i++) {
-        int64_t value = zt_load_int(have, from, i);
+static bool check_range(const struct zt_column *column, const struct zt_want *want, const struct zt_values *v,
+                        struct zt_err *err) {
+    int64_t width = zt_shape_count(&column->shape);
+    for (int64_t i = 0; i < v->rows * width; i++) {
+        int64_t value = zt_load_int(v->dtype, v->at, i);
         if ((value < 0 || value >= want->below) && value != want->except)
             return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %lld is out of range, wants 0..%lld",
-                           file, column->name, (long long)(i / width), (long long)value, (long long)want->below - 1);
+                           v->file, column->name, (long long)(i / width), (long long)value, (long long)want->below - 1);
     }
     return true;
 }
 
-bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have, const void *from,
-                       int64_t rows, void *to, const char *file, struct zt_err *err) {
-    int64_t width = zt_shape_count(&column->shape), count = rows * width;
-    bool integers = zt_dtype_in(have, ZT_ANY_INT | ZT_BIT(ZT_BOOL));
-    if (sign_matters(have, column->dtype) && !check_signs(column, have, from, rows, width, file, err))
+bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, const struct zt_values *v, void *to,
+                       struct zt_err *err) {
+    int64_t count = v->rows * zt_shape_count(&column->shape);
+    bool integers = zt_dtype_in(v->dtype, ZT_ANY_INT | ZT_BIT(ZT_BOOL));
+    if (sign_matters(v->dtype, column->dtype) && !check_signs(column, v, err))
         return false;
-    if (integers && want->below > 0 && !check_range(column, want, have, from, rows, width, file, err))
+    if (integers && want->below > 0 && !check_range(column, want, v, err))
         return false;
-    if (have == column->dtype) {
-        if (to != from)
-            memcpy(to, from, (size_t)count * zt_dtype_bytes(have));
+    if (v->dtype == column->dtype) {
+        if (to != v->at)
+            memcpy(to, v->at, (size_t)count * zt_dtype_bytes(v->dtype));
         return true;
     }
     for (int64_t i = 0; i < count; i++)
         if (integers && zt_dtype_in(column->dtype, ZT_ANY_FLOAT))
-            zt_store_double(column->dtype, to, i, (double)zt_load_int(have, from, i));
+            zt_store_double(column->dtype, to, i, (double)zt_load_int(v->dtype, v->at, i));
         else if (integers)
-            zt_store_int(column->dtype, to, i, zt_load_int(have, from, i));
+            zt_store_int(column->dtype, to, i, zt_load_int(v->dtype, v->at, i));
         else
-            zt_store_double(column->dtype, to, i, zt_load_double(have, from, i));
+            zt_store_double(column->dtype, to, i, zt_load_double(v->dtype, v->at, i));
     return true;
 }
 
+/* A macro, since the loop is the same for four element types. */
 #define LOOK_UP(type)                                                                                                  \
     for (size_t i = 0; i < count; i++)                                                                                 \
         ((type *)to)[i] = ((const type *)table)[from[i]];

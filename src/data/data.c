@@ -1,47 +1,47 @@
 #include "data/column.h"
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const struct zt_format *const zt_formats[] = { &zt_format_npz, &zt_format_cifar10, &zt_format_synthetic, NULL };
+/* The formats, a line each: ROW(name) stands for zt_format_NAME. Messages and config.resolved.json keep the order. */
+#define FORMATS(ROW)                                                                                                   \
+    ROW(npz)                                                                                                           \
+    ROW(synthetic)                                                                                                     \
+    ROW(cifar10)                                                                                                       \
+    /* the next one above this line */
 
-const struct zt_format *zt_format_find(const char *name) {
-    for (int i = 0; zt_formats[i]; i++)
-        if (strcmp(zt_formats[i]->name, name) == 0)
-            return zt_formats[i];
+#define DECLARE(name) extern const struct zt_format zt_format_##name;
+FORMATS(DECLARE)
+
+#define ROW(name) &zt_format_##name,
+static const struct zt_format *const formats[] = { FORMATS(ROW) NULL };
+
+#define TYPE_OF(name) &zt_format_##name.type,
+const struct zt_key_owner *const zt_format_types[] = { FORMATS(TYPE_OF) NULL };
+
+static const struct zt_format *find_format(const char *name) {
+    for (int i = 0; formats[i]; i++)
+        if (strcmp(formats[i]->type.name, name) == 0)
+            return formats[i];
     return NULL;
 }
 
 static bool unknown_format(const char *name, struct zt_err *err) {
     struct zt_text list = { 0 };
-    for (int i = 0; zt_formats[i]; i++)
-        zt_text_add(&list, "%s%s", i ? ", " : "", zt_formats[i]->name);
+    for (int i = 0; formats[i]; i++)
+        zt_text_add(&list, "%s%s", i ? ", " : "", formats[i]->type.name);
     zt_fail(err, ZT_EXIT_CONFIG, "ztrain.data.format: \"%s\", allowed: %s", name, list.at);
     zt_text_finish(&list);
     return false;
 }
 
-/* The path evaluation reads, NULL where there is none. Free with free(). */
-static char *eval_path(const struct zt_config *config, const struct zt_format *format) {
-    if (config->data.eval_path)
-        return zt_strdup(config->data.eval_path);
-    if (!format->eval_file || !config->data.path)
-        return NULL;
-    char *path = zt_path_join(config->data.path, format->eval_file);
-    if (zt_file_exists(path))
-        return path;
-    free(path);
-    return NULL;
-}
-
 struct zt_source *zt_source_open(const struct zt_config *config, bool eval, const struct zt_want *wants, int want_count,
                                  struct zt_err *err) {
     const char *name = config->data.format;
-    const struct zt_format *format = name ? zt_format_find(name) : NULL;
+    const struct zt_format *format = name ? find_format(name) : NULL;
     if (!format) {
         if (name)
             unknown_format(name, err);
@@ -53,11 +53,11 @@ struct zt_source *zt_source_open(const struct zt_config *config, bool eval, cons
         zt_fail(err, ZT_EXIT_DATA, "the model reads %d columns, at most %d are supported", want_count, ZT_COLUMNS);
         return NULL;
     }
-    if (format->needs_path && !eval && !config->data.path) {
-        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.data.path: missing, format \"%s\" wants one", format->name);
+    if (!format->type.computed && !eval && !config->data.path) {
+        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.data.path: missing, format \"%s\" wants one", format->type.name);
         return NULL;
     }
-    char *path = eval ? eval_path(config, format) : zt_strdup(config->data.path ? config->data.path : "");
+    const char *path = eval ? config->data.eval_path : config->data.path ? config->data.path : "";
     if (!path)
         return NULL;
     struct zt_source *source = zt_calloc(1, sizeof *source);
@@ -67,7 +67,6 @@ struct zt_source *zt_source_open(const struct zt_config *config, bool eval, cons
         free(source);
         source = NULL;
     }
-    free(path);
     return source;
 }
 

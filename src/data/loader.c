@@ -1,27 +1,28 @@
-/* The readers and their ring. Micro-batches are numbered from the start; number n lies in slot n mod slots:
+/* The reader threads and their ring of micro-batches. Micro-batches are numbered from the start; number n is in slot
+ * n mod slots:
  *
  *     number     0 1 2 3 4 5 6 7
  *                    | |   |
- *                    | |   laid_out: from here on samples are not chosen yet
- *                    | written: all before are full
- *                    released: all before were given back; from here on `held` are the consumer's, as far as it has
- *                    had them
+ *                    | |   laid_out: samples are chosen for all before it
+ *                    | written: all before it are full
+ *                    released: the consumer has given back all before it; it holds at most `held` from here on
  *
- * A reader takes the next rows of the first micro-batch that has some left, `taking`; one that finds none lays out the
- * next micro-batch, where a slot is free. So rows are taken in the order in which they are delivered, and where one
- * cannot be read all before it have been taken and will be read: the first error in that order is the one delivered,
- * however many readers there are.
+ * A reader takes the next rows of `taking`, the first micro-batch that has rows left. A reader that finds none chooses
+ * the samples of the next micro-batch, where a slot is free. So rows are taken in the order of delivery: when a row
+ * cannot be read, all rows before it have been taken and will be read. The error that is delivered is the first in that
+ * order, whatever the number of readers.
  *
- * Whoever sleeps is woken when half of what is read ahead is there for it, not for each micro-batch: where a step takes
- * some microseconds, reader and consumer would otherwise switch a core between each other with every micro-batch, and
- * leave little of it to other programs (tests/launch/neighbours.py measures both). A consumer that has slept for LONG_S
- * is woken for a single micro-batch: reading is what takes time then. */
-#include "data/data.h"
+ * A sleeping thread is woken when half of the read-ahead is ready for it, not for each micro-batch. Where a step takes
+ * some microseconds, reader and consumer would otherwise switch a core with every micro-batch and leave little of it to
+ * other programs (tests/launch/neighbours.py measures both). A consumer that has slept for LONG_S is woken for a single
+ * micro-batch: then reading is slower than the step. */
+#include "data/loader.h"
 
 #include "base/align.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "data/sampler.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -29,16 +30,16 @@
 #include <string.h>
 
 enum {
-    PIECES = 4, /* that each reader takes of a micro-batch */
+    PIECES = 4, /* of a micro-batch for each reader */
     LEAST_AHEAD = 2,
     MOST_AHEAD = 64,
-    BYTES_AHEAD = 256 << 10, /* up to which more than the least are read ahead */
+    BYTES_AHEAD = 256 << 10, /* the depth exceeds LEAST_AHEAD up to this size */
 };
 static const double LONG_S = 100e-6;
 
 struct slot {
     struct zt_batch batch;
-    int64_t *index; /* of the sample of each row */
+    int64_t *index; /* sample number of each row */
     int64_t taken;  /* rows that readers have taken */
     int64_t left;   /* rows that are not read yet */
     bool full;
@@ -46,12 +47,12 @@ struct slot {
 
 struct zt_loader {
     struct zt_loader_options options; /* with depth, readers and held in their ranges */
-    struct zt_sampler sampler;        /* this and the next: of whoever lays out */
+    struct zt_sampler sampler;        /* sampler and step belong to the thread that sets laying_out */
     struct step {
-        int64_t at; /* of those to deliver, from 0 */
+        int64_t at; /* number of the step, from 0 */
         int64_t samples, epoch, in_epoch;
         int64_t *indices;
-        int64_t micro_batch; /* the next; 0: the step has not been asked for */
+        int64_t micro_batch; /* the next one; 0: the step's samples are not chosen yet */
     } step;
     size_t indices_bytes;
     struct slot *ring;
@@ -62,18 +63,18 @@ struct zt_loader {
     pthread_t thread[ZT_READERS];
     int started;
     atomic_bool stop;
-    pthread_mutex_t mutex; /* guards what follows, and `taken` and `left` of the slots */
+    pthread_mutex_t mutex; /* guards the members below, and `taken` and `left` of the slots */
     pthread_cond_t filled, work;
     int64_t laid_out, taking, written, delivered, released;
-    double asleep_since; /* the consumer; 0: it is awake */
-    bool laying_out;     /* somebody does */
-    int busy;            /* readers with rows in hand */
+    double asleep_since; /* of the consumer; 0: it is awake */
+    bool laying_out;     /* a reader chooses the samples of a micro-batch */
+    int busy;            /* readers that read rows */
     bool failed;
     int64_t failed_at[2]; /* micro-batch and row of `err`, the first in order */
     struct zt_err err;
 };
 
-/* Rows of a micro-batch that a reader has in hand. */
+/* Rows of a micro-batch that a reader has taken. */
 struct piece {
     int64_t number, first, end;
 };
@@ -98,7 +99,7 @@ static struct slot *slot_of(const struct zt_loader *l, int64_t number) {
     return &l->ring[number % l->slots];
 }
 
-/* ---- which samples ---- */
+/* ---- the samples of a micro-batch ---- */
 
 /* One micro-batch of this rank: samples [first, first + samples) of the piece that starts at `start` of the step. */
 struct cut {
@@ -112,7 +113,8 @@ static struct cut cut_step(const struct zt_loader_options *o, int64_t step_sampl
     return (struct cut){ start, first, left < 0 ? 0 : left < rows ? left : rows, rows };
 }
 
-/* Bytes of `rows` samples of a column, up to where the next one begins. False where 64 bits do not hold them. */
+/* Bytes of `rows` samples of a column, rounded up to the start of the next column. False where they overflow 64 bits.
+ */
 static bool column_bytes(const struct zt_source *source, int column, int64_t rows, size_t *bytes) {
     if (__builtin_mul_overflow(source->column[column].sample_bytes, (size_t)rows, bytes) || *bytes > SIZE_MAX - 63)
         return false;
@@ -120,7 +122,7 @@ static bool column_bytes(const struct zt_source *source, int column, int64_t row
     return true;
 }
 
-/* That they fit was seen when the ring was made. */
+/* make_ring() has checked that the columns fit. */
 static void place_columns(const struct zt_source *source, struct zt_batch *batch) {
     char *at = batch->memory;
     for (int c = 0; c < source->column_count; c++) {
@@ -131,7 +133,7 @@ static void place_columns(const struct zt_source *source, struct zt_batch *batch
     }
 }
 
-/* Rows of a rank whose piece is short are filled with the first sample of the piece: real values, weight zero. */
+/* A rank with too few samples repeats the first sample of the step's part: real values with weight zero. */
 static void fill_slot(const struct zt_loader *l, struct slot *slot) {
     const struct zt_loader_options *o = &l->options;
     const struct step *s = &l->step;
@@ -155,7 +157,7 @@ static void fill_slot(const struct zt_loader *l, struct slot *slot) {
     slot->full = false;
 }
 
-/* The next micro-batch, without the mutex: a permutation of an epoch takes a while. */
+/* Chooses the samples of the next micro-batch, without the mutex: the permutation of an epoch takes long. */
 static void lay_out(struct zt_loader *l) {
     struct step *s = &l->step;
     struct slot *slot = slot_of(l, l->laid_out);
@@ -188,7 +190,7 @@ static bool take(struct zt_loader *l, struct piece *piece) {
     return true;
 }
 
-/* Rows from piece->first on, which counts them. */
+/* Reads the rows from piece->first on, and advances piece->first. */
 static bool read_rows(struct zt_loader *l, const struct slot *slot, struct piece *piece, struct zt_err *err) {
     const struct zt_source *source = l->options.source;
     for (; !l->options.indices && piece->first < piece->end && !l->stop; piece->first++)
@@ -212,7 +214,7 @@ static void note_error(struct zt_loader *l, const struct piece *piece, const str
     pthread_cond_broadcast(&l->work);
 }
 
-/* Full micro-batches in order. */
+/* Advances `written` over the full micro-batches, and wakes the consumer where it should. */
 static void publish(struct zt_loader *l) {
     while (l->written < l->taking && slot_of(l, l->written)->full)
         l->written++;
@@ -227,7 +229,7 @@ static void wait_for_work(struct zt_loader *l) {
     pthread_cond_wait(&l->work, &l->mutex);
 }
 
-/* Whoever reads the last rows of a micro-batch looks at the files, after which the micro-batch counts. */
+/* The reader of the last rows of a micro-batch checks the files; only then is the micro-batch full. */
 static bool count_rows(struct zt_loader *l, struct slot *slot, int64_t rows, struct zt_err *err) {
     slot->left -= rows;
     if (slot->left > 0)
@@ -239,7 +241,7 @@ static bool count_rows(struct zt_loader *l, struct slot *slot, int64_t rows, str
     return ok;
 }
 
-/* A row that cannot be read may be one that its file never had: what the files say comes first. */
+/* A changed file may be the reason for a row that cannot be read: that error comes first. */
 static void read_piece(struct zt_loader *l, struct piece piece, struct zt_err *err) {
     struct slot *slot = slot_of(l, piece.number);
     int64_t rows = piece.end - piece.first;
@@ -282,27 +284,29 @@ static void *reader(void *argument) {
 
 /* ---- the ring ---- */
 
-/* Of one micro-batch. */
+/* Bytes of one micro-batch. */
 static bool slot_bytes(const struct zt_loader_options *o, size_t *total, struct zt_err *err) {
     *total = 0;
     for (int c = 0; !o->indices && c < o->source->column_count; c++) {
         size_t bytes;
         if (!column_bytes(o->source, c, o->micro_batch, &bytes) || __builtin_add_overflow(*total, bytes, total))
-            return zt_fail(err, ZT_EXIT_DATA, "data: column \"%s\": a micro-batch of %lld samples fits no memory",
+            return zt_fail(err, ZT_EXIT_DATA,
+                           "data: column \"%s\": a micro-batch of %lld samples does not fit into memory",
                            o->source->column[c].name, (long long)o->micro_batch);
     }
     *total = *total > o->batch_bytes ? *total : zt_align_64(o->batch_bytes);
     return true;
 }
 
-/* Of a step, then of the micro-batches in the ring. */
+/* Sample numbers: of a step, then of the micro-batches in the ring. */
 static bool make_indices(struct zt_loader *l, struct zt_err *err) {
     const struct zt_loader_options *o = &l->options;
     int64_t *at, count;
     if (__builtin_mul_overflow(o->micro_batch, (int64_t)l->slots, &count) ||
         __builtin_add_overflow(o->train_batch, count, &count) ||
         __builtin_mul_overflow((size_t)count, sizeof *at, &l->indices_bytes))
-        return zt_fail(err, ZT_EXIT_DATA, "data: a step of %lld samples fits no memory", (long long)o->train_batch);
+        return zt_fail(err, ZT_EXIT_DATA, "data: a step of %lld samples does not fit into memory",
+                       (long long)o->train_batch);
     l->step.indices = at = zt_block_create(l->indices_bytes, "the samples of a step", err);
     for (int s = 0; at && s < l->slots; s++)
         l->ring[s].index = at + o->train_batch + s * o->micro_batch;
@@ -316,7 +320,7 @@ static bool make_ring(struct zt_loader *l, struct zt_err *err) {
     if (!slot_bytes(&l->options, &each, err) || !make_indices(l, err))
         return false;
     if (__builtin_mul_overflow(each, (size_t)l->slots, &l->memory_bytes))
-        return zt_fail(err, ZT_EXIT_DATA, "data: %d micro-batches of %zu bytes fit no memory", l->slots, each);
+        return zt_fail(err, ZT_EXIT_DATA, "data: %d micro-batches of %zu bytes do not fit into memory", l->slots, each);
     l->memory =
         m->allocate ? m->allocate(m->with, l->memory_bytes, what, err) : zt_block_create(l->memory_bytes, what, err);
     for (int s = 0; l->memory && s < l->slots; s++)
@@ -353,9 +357,12 @@ struct zt_loader *zt_loader_create(const struct zt_loader_options *options, stru
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->filled, NULL);
     pthread_cond_init(&l->work, NULL);
-    if (zt_sampler_init(&l->sampler, options->source->samples, options->train_batch, options->shuffle,
-                        options->drop_last, options->seed, err) &&
-        make_ring(l, err) && start_readers(l, err))
+    const struct zt_sampling sampling = { .samples = options->source->samples,
+                                          .train_batch = options->train_batch,
+                                          .shuffle = options->shuffle,
+                                          .drop_last = options->drop_last,
+                                          .seed = options->seed };
+    if (zt_sampler_init(&l->sampler, &sampling, err) && make_ring(l, err) && start_readers(l, err))
         return l;
     zt_loader_destroy(l);
     return NULL;
@@ -363,7 +370,7 @@ struct zt_loader *zt_loader_create(const struct zt_loader_options *options, stru
 
 /* ---- the consumer ---- */
 
-/* Nothing more will be full. */
+/* Whether no further micro-batch will be full. */
 static bool over(const struct zt_loader *l) {
     bool all = l->step.at >= l->options.steps && !l->laying_out && l->written == l->laid_out;
     return all || (l->failed && l->busy == 0);
@@ -377,7 +384,7 @@ static void release(struct zt_loader *l) {
         pthread_cond_signal(&l->work);
 }
 
-/* Until there is a micro-batch, or the end. */
+/* Waits for a micro-batch, or for the end. */
 static void await_batch(struct zt_loader *l) {
     if (l->written > l->delivered || over(l))
         return;

@@ -98,7 +98,7 @@ static bool damaged(enum zt_exit code, struct zt_err *err) {
 static bool parse_descr(struct reader *r, struct zt_npy *out, enum zt_exit code, struct zt_err *err) {
     char text[32];
     if (take(r, '['))
-        return zt_fail(err, code, "is an array of records (structured dtype), wants plain numbers");
+        return zt_fail(err, code, "is an array of records (structured dtype), wants numbers");
     if (!take_string(r, text))
         return damaged(code, err);
     for (size_t i = 0; i < sizeof descrs / sizeof *descrs; i++)
@@ -110,7 +110,7 @@ static bool parse_descr(struct reader *r, struct zt_npy *out, enum zt_exit code,
         zt_fail(err, code, "is big-endian (dtype \"%s\"), wants little-endian", text);
         return zt_hint(err, "array.astype(array.dtype.newbyteorder(\"<\")) converts it");
     }
-    return zt_fail(err, code, "has dtype \"%s\", which is no number type ztrain computes with", text);
+    return zt_fail(err, code, "has dtype \"%s\", which ztrain does not support", text);
 }
 
 static bool parse_order(struct reader *r, struct zt_npy *out, enum zt_exit code, struct zt_err *err) {
@@ -176,7 +176,7 @@ bool zt_npy_parse(const unsigned char *header, size_t size, struct zt_npy *out, 
     char text[ZT_SHAPE_TEXT];
     int64_t count = zt_shape_count(&out->shape), bytes;
     if (__builtin_mul_overflow(count, (int64_t)zt_dtype_bytes(out->dtype), &bytes) || count == INT64_MAX)
-        return zt_fail(err, code, "has shape %s, more than any memory holds", zt_shape_text(&out->shape, text));
+        return zt_fail(err, code, "has shape %s, too large for any memory", zt_shape_text(&out->shape, text));
     out->bytes = (size_t)bytes;
     out->fortran = out->fortran && out->shape.rank > 1;
     return true;

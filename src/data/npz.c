@@ -27,13 +27,14 @@ static bool archive_open(struct archive *a, const char *path, enum zt_exit code,
     a->zip = source ? zip_open_from_source(source, ZIP_RDONLY, &why) : NULL;
     if (!a->zip) {
         bool memory = zip_error_code_zip(&why) == ZIP_ER_MEMORY;
-        zt_fail(err, memory ? ZT_EXIT_RUN : code, "%s: %s: %s", path, memory ? "out of memory" : "is not a npz file",
+        zt_fail(err, memory ? ZT_EXIT_RUN : code, "%s: %s: %s", path, memory ? "out of memory" : "is not an npz file",
                 zip_error_strerror(&why));
         if (!memory && zt_npz_is_npy(path))
-            zt_hint(err,
-                    "it is one array, a .npy file: numpy.savez('data.npz', x=numpy.load('%s'), ...) makes an npz of "
-                    "named arrays",
-                    zt_path_name(path));
+            zt_hint(
+                err,
+                "it is a .npy file, one array: numpy.savez('data.npz', x=numpy.load('%s'), ...) writes an npz file of "
+                "named arrays",
+                zt_path_name(path));
         if (source)
             zip_source_free(source);
         zt_file_close(&a->map, false, err);
@@ -42,7 +43,7 @@ static bool archive_open(struct archive *a, const char *path, enum zt_exit code,
     return a->zip;
 }
 
-/* What was read with the outcome `ok` of a file that is still as it was when it was opened. */
+/* `ok`, unless the file has changed since it was opened. */
 static bool archive_close(struct archive *a, bool ok, struct zt_err *err) {
     zip_discard(a->zip);
     return zt_file_close(&a->map, ok, err);
@@ -54,7 +55,7 @@ static int name_length(const char *entry) {
     return n > 4 && n < 4096 && strcmp(entry + n - 4, ".npy") == 0 ? (int)(n - 4) : -1;
 }
 
-/* The size of an entry must be one the bytes of the file can hold before anything of that size is allocated: deflate
+/* Before an allocation, the size of an entry must be possible for the bytes of the file: deflate
  * makes at most 1032 bytes of one. */
 static bool check_entry(const struct archive *a, zip_uint64_t index, size_t *size, struct zt_err *err) {
     zip_stat_t stat;
@@ -68,7 +69,8 @@ static bool check_entry(const struct archive *a, zip_uint64_t index, size_t *siz
                        (int)stat.comp_method);
     if (stat.comp_size > a->map.size ||
         stat.size > (stat.comp_method == ZIP_CM_STORE ? stat.comp_size : stat.comp_size * 1032))
-        return zt_fail(err, a->code, "claims %llu bytes, more than the file can hold", (unsigned long long)stat.size);
+        return zt_fail(err, a->code, "claims %llu bytes, more than the file can contain",
+                       (unsigned long long)stat.size);
     *size = stat.size;
     return true;
 }
@@ -90,7 +92,7 @@ static bool damaged(const struct archive *a, zip_file_t *file, struct zt_err *er
     return zt_fail(err, a->code, "is damaged: %s", why);
 }
 
-/* Elements in Fortran order to C order: walks the target with an odometer over the source's strides. */
+/* Copies elements in Fortran order to C order, by the strides of the source for each index of the target. */
 static void reorder(const struct zt_npy *npy, const unsigned char *from, unsigned char *to) {
     size_t stride[ZT_MAX_RANK], step = zt_dtype_bytes(npy->dtype), at = 0;
     int64_t index[ZT_MAX_RANK] = { 0 };
@@ -119,7 +121,7 @@ static bool reorder_in_place(const struct zt_npy *npy, struct zt_npz_array *arra
     return true;
 }
 
-/* Header into npy; *file stands at the elements. */
+/* Reads the header into npy; *file is then at the elements. */
 static bool read_header(const struct archive *a, zip_file_t *file, size_t size, struct zt_npy *npy,
                         struct zt_err *err) {
     unsigned char prefix[ZT_NPY_PREFIX] = { 0 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The shape of one sample of an array; the first axis counts them. */
+/* The shape of one sample of an array, without the first axis, which counts samples. */
 static bool sample_shape(const struct zt_npz_array *array, struct zt_shape *sample, const char *path,
                          struct zt_err *err) {
     if (array->shape.rank == 0)
@@ -33,7 +33,7 @@ static bool accept_array(struct zt_source *source, int i, const struct zt_npz *n
     return true;
 }
 
-/* Checks an array's values and leaves it in the column's type. */
+/* Checks the values of an array and converts it to the column's type. */
 static bool convert_array(const struct zt_source *source, int i, struct zt_npz_array *array, const struct zt_want *want,
                           const char *path, struct zt_err *err) {
     const struct zt_column *column = &source->column[i];
@@ -44,7 +44,8 @@ static bool convert_array(const struct zt_source *source, int i, struct zt_npz_a
         if (!to)
             return false;
     }
-    bool ok = zt_column_convert(column, want, array->dtype, array->data, source->samples, to, path, err);
+    const struct zt_values values = { .dtype = array->dtype, .at = array->data, .rows = source->samples, .file = path };
+    bool ok = zt_column_convert(column, want, &values, to, err);
     if (to != array->data) {
         zt_block_destroy(array->data, array->bytes);
         array->data = to;
@@ -104,8 +105,7 @@ static bool npz_sample(const struct zt_source *source, int column, int64_t index
 }
 
 const struct zt_format zt_format_npz = {
-    .name = "npz",
-    .needs_path = true,
+    .type = { .name = "npz" },
     .open = npz_open,
     .read = npz_sample,
     .stored = npz_stored,

@@ -12,7 +12,7 @@
 /* Midnight of 1 January 1980, the zero of DOS time, so that equal arrays give equal files. */
 enum { DOS_TIME = 0, DOS_DATE = 1 << 5 | 1 };
 
-/* One stored entry from two pieces, header and elements, none of them copied; both live until zip_close(). */
+/* Adds an uncompressed entry of two pieces, header and elements. Neither is copied; both live until zip_close(). */
 static bool add_array(zip_t *zip, const struct zt_npz_array *array, char header[ZT_NPY_HEADER]) {
     zip_buffer_fragment_t piece[2] = {
         { .data = (zip_uint8_t *)header, .length = zt_npy_header(array->dtype, &array->shape, header) },
@@ -40,7 +40,7 @@ static bool refuse(const char *path, const char *array, const char *why, struct 
     return zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", path, why);
 }
 
-/* libzip writes beside the file it was given and renames over that: here the one under construction. */
+/* libzip writes a file beside the one it is given and renames it: here beside the temporary file. */
 static zip_t *create(const struct zt_file_out *out, struct zt_err *err) {
     zip_error_t why;
     int number = 0;

@@ -1,33 +1,41 @@
-#include "data/data.h"
+#include "data/sampler.h"
 
 #include "base/arena.h"
 #include "base/rng.h"
 
-/* Sets the shuffle's random numbers apart from those of other uses of the seed. */
+/* Separates the random numbers of the shuffle from other uses of the seed. */
 static const uint64_t shuffle_tag = 0x73687566666c65; /* "shuffle" */
 
-bool zt_sampler_init(struct zt_sampler *s, int64_t samples, int64_t train_batch, bool shuffle, bool drop_last,
-                     uint64_t seed, struct zt_err *err) {
+struct zt_sampling zt_sampling_of(const struct zt_config *config, const struct zt_source *source) {
+    return (struct zt_sampling){ .samples = source->samples,
+                                 .train_batch = config->train_batch,
+                                 .shuffle = config->data.shuffle,
+                                 .drop_last = config->data.drop_last,
+                                 .seed = (uint64_t)config->seed };
+}
+
+bool zt_sampler_init(struct zt_sampler *s, const struct zt_sampling *how, struct zt_err *err) {
+    int64_t samples = how->samples, train_batch = how->train_batch;
     *s = (struct zt_sampler){ .samples = samples,
                               .train_batch = train_batch,
-                              .shuffle = shuffle,
-                              .drop_last = drop_last,
-                              .seed = seed,
+                              .shuffle = how->shuffle,
+                              .drop_last = how->drop_last,
+                              .seed = how->seed,
                               .epoch = -1 };
     int64_t bytes;
     if (samples < 1)
         return zt_fail(err, ZT_EXIT_DATA, "data: no samples");
-    s->batches_per_epoch = samples / train_batch + (!drop_last && samples % train_batch != 0);
+    s->batches_per_epoch = samples / train_batch + (!how->drop_last && samples % train_batch != 0);
     if (s->batches_per_epoch == 0) {
         zt_fail(err, ZT_EXIT_DATA, "data: %lld samples do not fill one step of %lld, and drop_last drops smaller ones",
                 (long long)samples, (long long)train_batch);
         return zt_hint(err, "lower train_batch_size or set ztrain.data.drop_last to false");
     }
     if (__builtin_mul_overflow(samples, (int64_t)sizeof *s->order, &bytes))
-        return zt_fail(err, ZT_EXIT_DATA, "data: %lld samples are more than any memory holds", (long long)samples);
-    if (shuffle)
+        return zt_fail(err, ZT_EXIT_DATA, "data: %lld samples do not fit into memory", (long long)samples);
+    if (how->shuffle)
         s->order = zt_block_create((size_t)bytes, "the order of the samples", err);
-    return !shuffle || s->order;
+    return !how->shuffle || s->order;
 }
 
 void zt_sampler_finish(struct zt_sampler *s) {
@@ -35,7 +43,7 @@ void zt_sampler_finish(struct zt_sampler *s) {
     *s = (struct zt_sampler){ 0 };
 }
 
-/* Fisher and Yates: every permutation equally likely. */
+/* The shuffle of Fisher and Yates: every permutation is equally likely. */
 static void shuffle_epoch(struct zt_sampler *s, int64_t epoch) {
     struct zt_rng rng = zt_rng_start(zt_rng_key(s->seed, (uint64_t)epoch, shuffle_tag, 0), 0);
     for (int64_t i = 0; i < s->samples; i++)

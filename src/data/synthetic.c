@@ -1,19 +1,20 @@
-/* Data format synthetic: samples that are a function of (seed, column name, sample), so that a run needs no file.
- * Floats are standard normal, integers uniform in the want's range (0 or 1 where it names none: every mask and index
- * accepts these). */
+/* Data format synthetic: samples are computed from (seed, column name, sample number), so that a run needs no file.
+ * Floats are standard normal, integers uniform in the wanted range (0 or 1 where there is none, which every mask and
+ * index accepts). */
 #include "data/column.h"
 
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/rng.h"
+#include "config/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A normal number is the quantile of 16 random bits: four times as fast as Box and Muller's way, and the reader must
- * keep up with the step. */
-enum { QUANTILES = 1 << 16, NORMALS = 8 /* in a block of 128 bits */ };
+/* A normal number is the quantile of 16 random bits: four times as fast as the method of Box and Muller. The reader
+ * must keep up with the step. */
+enum { QUANTILES = 1 << 16, NORMALS = 8 /* of a block of 128 bits */ };
 
 struct synthetic {
     uint64_t key[ZT_COLUMNS];
@@ -103,8 +104,14 @@ static bool synthetic_read(const struct zt_source *source, int column, int64_t i
     return true;
 }
 
+/* Every format accepts the key, so that --data can change the format of a file. */
+static const struct zt_key_row keys[] = {
+    { .key = "ztrain.data.samples", INT(1), DEF("1024"), .shared = true, AT(data.samples) },
+    { 0 },
+};
+
 const struct zt_format zt_format_synthetic = {
-    .name = "synthetic",
+    .type = { .name = "synthetic", .keys = keys, .computed = true },
     .open = synthetic_open,
     .read = synthetic_read,
     .close = synthetic_close,

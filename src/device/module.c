@@ -74,13 +74,6 @@ struct zt_device *zt_module_device(const char *folder, int number, int threads, 
     return device;
 }
 
-const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *module, const char *name) {
-    const struct zt_module_optimizer *o = module->optimizers;
-    while (o->name && strcmp(o->name, name) != 0)
-        o++;
-    return o->name ? o : NULL;
-}
-
 /* ---- choosing ---- */
 
 /* Finds the folder of the module: that of the executable or of the installation. If neither has the module, returns the

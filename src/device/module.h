@@ -19,17 +19,8 @@ struct zt_step_feed; /* optim/step.h */
 struct zt_step_norm;
 struct zt_step_state;
 
-/* The update of an optimizer on the device, for all pieces at once (optim/step.h). */
-struct zt_module_optimizer {
-    const char *name; /* name of the optimizer's row */
-    bool (*update)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
-    /* Runs before the update of optimizers with trust ratios, otherwise NULL: advances the moments, computes norms and
-     * ratios. */
-    bool (*norms)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
-};
-
 enum {
-    ZT_MODULE_ABI = 10
+    ZT_MODULE_ABI = 11
 }; /* version of the structs that program and module share: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those
       of optim/step.h and the node descriptions of kernels (describe of graph/ir/op.h) */
 
@@ -37,7 +28,6 @@ struct zt_module {
     int abi;
     const char *version;                    /* of the build */
     const struct zt_kernel *const *kernels; /* by id (ops/cuda/cuda.h); `supports` is unset: the row answers that */
-    const struct zt_module_optimizer *optimizers; /* ends with a NULL name */
     /* Creates the device for rank `number` of the host, for the calling thread. If there are fewer GPUs than ranks,
      * ranks share GPUs round-robin. Fails with the reason if there is no GPU. */
     struct zt_device *(*create)(int number, struct zt_err *err);
@@ -65,10 +55,11 @@ struct zt_module {
     bool (*norm)(struct zt_device *device, const struct zt_step_norm *n, struct zt_err *err);
     /* zt_step_clip of optim/step.h. */
     bool (*clip)(struct zt_device *device, struct zt_step_state *state, double clip, struct zt_err *err);
+    /* The update of optimizer `optimizer` (enum zt_optimizer_id of optim/table.h) for all pieces at once. */
+    bool (*update)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
+    /* Before it, for optimizers with trust ratios alone: advances the moments, sets norms and ratios. */
+    bool (*update_norms)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
 };
-
-/* Returns the optimizer `name`; NULL if the module has none. */
-const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *module, const char *name);
 
 /* The symbol of the module's struct zt_module. */
 #define ZT_MODULE_SYMBOL "zt_cuda_module"

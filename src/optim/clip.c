@@ -1,21 +1,21 @@
 #include "optim/row.h"
 
-enum { LANES = 16 };
+enum { VECTOR = 16 }; /* partial sums of a block */
 
-/* One block. Element i goes to lane i mod 16 whatever the vector width, and the lanes are added in a fixed tree; that
- * order is the definition of the sum. */
+/* One block. Element i is added to partial sum i mod 16, whatever the vector width, and the partial sums are added in a
+ * fixed tree: this order defines the sum. */
 ZT_CLONES static double block_squares(const float *x, int64_t count) {
-    double lane[LANES] = { 0 };
-    int64_t whole = count - count % LANES;
-    for (int64_t i = 0; i < whole; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            lane[k] += (double)x[i + k] * (double)x[i + k];
+    double part[VECTOR] = { 0 };
+    int64_t whole = count - count % VECTOR;
+    for (int64_t i = 0; i < whole; i += VECTOR)
+        for (int k = 0; k < VECTOR; k++)
+            part[k] += (double)x[i + k] * (double)x[i + k];
     for (int64_t i = whole; i < count; i++)
-        lane[i - whole] += (double)x[i] * (double)x[i];
-    for (int half = LANES / 2; half; half /= 2)
+        part[i - whole] += (double)x[i] * (double)x[i];
+    for (int half = VECTOR / 2; half; half /= 2)
         for (int k = 0; k < half; k++)
-            lane[k] += lane[k + half];
-    return lane[0];
+            part[k] += part[k + half];
+    return part[0];
 }
 
 double zt_sum_squares(const float *x, int64_t count) {
@@ -25,7 +25,7 @@ double zt_sum_squares(const float *x, int64_t count) {
     return sum;
 }
 
-/* min(1, c / (norm + 1e-6)); the small number is torch.nn.utils.clip_grad_norm_'s. */
+/* min(1, c / (norm + 1e-6)); the small number is that of torch.nn.utils.clip_grad_norm_. */
 double zt_clip_factor(double norm, double clip) {
     double factor = clip / (norm + 1e-6);
     return clip > 0 && factor < 1 ? factor : 1;

@@ -1,10 +1,14 @@
 /* Lion (Chen et al., 2023):  c = b1 m + (1 - b1) g
  *                            p = p (1 - lr wd) - lr sign(c)      sign(0) = 0; a NaN stays one
  *                            m = b2 m + (1 - b2) g */
+#include "optim/lion.h"
+
 #include "optim/row.h"
 
-static struct zt_lion coefficients(const struct zt_update *u) {
-    return (struct zt_lion){
+#include <string.h>
+
+static void lion_prepare(const struct zt_update *u, union zt_coefficients *to) {
+    struct zt_lion c = {
         .scale = (float)u->grad_scale,
         .shrink = (float)(1 - u->lr * u->weight_decay),
         .lr = (float)u->lr,
@@ -13,6 +17,7 @@ static struct zt_lion coefficients(const struct zt_update *u) {
         .b2 = (float)u->beta2,
         .a2 = (float)(1 - u->beta2),
     };
+    ZT_STORE_COEFFICIENTS(to, c);
 }
 
 ZT_CLONES static void lion_run(struct zt_lion c, float *restrict p, const float *restrict g, float *restrict m,
@@ -21,14 +26,19 @@ ZT_CLONES static void lion_run(struct zt_lion c, float *restrict p, const float 
         zt_lion_step(&c, &p[i], g[i], &m[i]);
 }
 
-static void lion_update(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count) {
-    lion_run(coefficients(u), p, g, state[0], count);
+static void lion_update(const union zt_coefficients *from, double ratio, float *p, const float *g, float *const state[],
+                        int64_t count) {
+    (void)ratio;
+    lion_run(ZT_COEFFICIENTS(struct zt_lion, from), p, g, state[0], count);
 }
 
-static void lion_prepare(const struct zt_update *u, union zt_coefficients *to) {
-    to->lion = coefficients(u);
-}
+static const struct zt_key_row keys[] = { ROW_LR("1e-3"), ROW_BETAS,       ROW_WEIGHT_DECAY,
+                                          ROWS_PYTHON,    ROW_FP32_STATES, { 0 } };
 
 const struct zt_optimizer zt_optimizer_lion = {
-    .name = "Lion", .states = 1, .state_names = { "exp_avg" }, .prepare = lion_prepare, .update = lion_update
+    .type = { .name = "Lion", .keys = keys },
+    .states = 1,
+    .state_names = { "exp_avg" },
+    .prepare = lion_prepare,
+    .update = lion_update,
 };

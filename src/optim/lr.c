@@ -1,67 +1,168 @@
-/* Learning-rate rules, as DeepSpeed's lr_schedules.py has them at 0.19 (0.16.5 where the two agree).
+/* The learning-rate rules of DeepSpeed's lr_schedules.py 0.19 (0.16.5 where the two agree): formula, config keys, row.
  *
- * DeepSpeed's counter i is -1 until the first applied update is over, then 0, 1, ... Update u from 0 on so runs with
- * i = u - 1, and update 0 with what the constructor set: the warm-up rules come one update late, LRRangeTest and
- * OneCycle make up for it by counting i + 1 = u. */
-#include "optim/row.h"
+ * DeepSpeed's counter i is -1 until the first applied update is over, then 0, 1, ... So update u, from 0 on, runs with
+ * i = u - 1, and update 0 with the value that the constructor set: the warm-up rules are one update late. LRRangeTest
+ * and OneCycle count i + 1 = u and are not. */
+#include "optim/optim.h"
+
+#include "config/rows.h"
 
 #include <math.h>
 #include <strings.h>
 
+/* The params of a rule. */
+#define RULE(params, field) PLACE(ZT_IN_SCHEDULER, struct params, field)
+
+#define LAST_ITERATION                                                                                                 \
+    { .key = SCHEDULER "last_batch_iteration", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }
+#define TOTAL                                                                                                          \
+    {                                                                                                                  \
+        .key = SCHEDULER "total_num_steps", INT(1), .needed = true, AUTO("0", "the optimizer steps of the run"),       \
+        .keeps_auto = true, AT(scheduler.total_num_steps)                                                              \
+    }
+
+/* ---- warm-up ---- */
+
+struct warmup {
+    double min_lr, max_lr, min_ratio, cos_min_ratio;
+    int64_t num_steps;
+    bool log; /* warmup_type log, else linear */
+};
+
+static const struct zt_key_choice warmups[] = { { .name = "linear" }, { .name = "log" }, { 0 } };
+
+/* "auto" of warmup_max_lr is the optimizer's lr; 0.001 is the default of DeepSpeed 0.16.5. */
+#define WARMUP_RATES                                                                                                   \
+    { .key = SCHEDULER "warmup_min_lr", FIRST, FROM(0), DEF("0"), RULE(warmup, min_lr) }, {                            \
+        .key = SCHEDULER "warmup_max_lr", FIRST, FROM(0), DEF("0.001"), AUTO("0.001", "optimizer.params.lr"),          \
+        .auto_is_lr = true, RULE(warmup, max_lr)                                                                       \
+    }
+/* The rules take max(2, n), so 0, Hugging Face's default, is as good as 1 (DeepSpeed 0.16.5 allows it). */
+#define WARMUP_STEPS                                                                                                   \
+    { .key = SCHEDULER "warmup_num_steps", INT(0), DEF("1000"), AUTO("0", HF), RULE(warmup, num_steps) }, {            \
+        .key = SCHEDULER "warmup_type", INDEX(warmups), DEF("log"), RULE(warmup, log)                                  \
+    }
+static const struct zt_key_row warmup_keys[] = { WARMUP_RATES, WARMUP_STEPS, LAST_ITERATION, { 0 } };
+static const struct zt_key_row warmup_decay_keys[] = { WARMUP_RATES, WARMUP_STEPS, TOTAL, LAST_ITERATION, { 0 } };
+static const struct zt_key_row warmup_cosine_keys[] = {
+    WARMUP_STEPS,
+    TOTAL,
+    { .key = SCHEDULER "warmup_min_ratio", NUMBER, WITHIN(0, 1), DEF("0"), RULE(warmup, min_ratio) },
+    { .key = SCHEDULER "cos_min_ratio", NUMBER, WITHIN(0, 1), DEF("1e-4"), RULE(warmup, cos_min_ratio) },
+    LAST_ITERATION,
+    { 0 },
+};
+
 /* The part of the warm-up that is done at counter i, 0 .. 1. */
-static double warmup_part(const struct zt_scheduler_config *s, double i, double steps) {
+static double warmup_part(const struct warmup *w, double i, double steps) {
     if (i >= steps)
         return 1;
-    return s->warmup_log ? log(i + 1) / log(steps) : i / steps;
+    return w->log ? log(i + 1) / log(steps) : i / steps;
 }
 
-static double warmup_steps(const struct zt_scheduler_config *s) {
-    return s->warmup_num_steps < 2 ? 2 : (double)s->warmup_num_steps;
+static double warmup_steps(const struct warmup *w) {
+    return w->num_steps < 2 ? 2 : (double)w->num_steps;
 }
 
-static double warmup_span(const struct zt_scheduler_config *s, double part) {
-    return s->warmup_min_lr + (s->warmup_max_lr - s->warmup_min_lr) * part;
+static double warmup_span(const struct warmup *w, double part) {
+    return w->min_lr + (w->max_lr - w->min_lr) * part;
 }
 
-static void warmup_rate(const struct zt_scheduler_config *s, const struct zt_optimizer_config *o, int64_t update,
-                        struct zt_rate *rate) {
-    (void)o;
-    rate->lr = update == 0 ? s->warmup_min_lr : warmup_span(s, warmup_part(s, (double)(update - 1), warmup_steps(s)));
+static void warmup_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct warmup *w = s->params;
+    rate->lr = update == 0 ? w->min_lr : warmup_span(w, warmup_part(w, (double)(update - 1), warmup_steps(w)));
 }
 
 /* Down to warmup_min_lr, not to 0. */
-static void warmup_decay_rate(const struct zt_scheduler_config *s, const struct zt_optimizer_config *o, int64_t update,
-                              struct zt_rate *rate) {
-    double i = (double)(update - 1), w = warmup_steps(s), t = (double)s->total_num_steps;
-    if (i < w)
-        warmup_rate(s, o, update, rate);
+static void warmup_decay_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct warmup *w = s->params;
+    double i = (double)(update - 1), steps = warmup_steps(w), t = (double)s->total_num_steps;
+    if (i < steps)
+        warmup_rate(s, update, rate);
     else
-        rate->lr = warmup_span(s, fmax(0, (t - i) / fmax(1, t - w)));
+        rate->lr = warmup_span(w, fmax(0, (t - i) / fmax(1, t - steps)));
 }
 
 /* Scales the optimizer's own rate. Past total_num_steps it stays at its end (0.16.5 swings back up). */
-static void warmup_cosine_rate(const struct zt_scheduler_config *s, const struct zt_optimizer_config *o, int64_t update,
-                               struct zt_rate *rate) {
-    double i = (double)(update - 1), w = warmup_steps(s), t = (double)s->total_num_steps, ratio;
+static void warmup_cosine_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct warmup *w = s->params;
+    double i = (double)(update - 1), steps = warmup_steps(w), t = (double)s->total_num_steps, ratio;
     if (update == 0) {
         ratio = 0;
-    } else if (i < w) {
-        ratio = s->warmup_min_ratio + (1 - s->warmup_min_ratio) * warmup_part(s, i, w);
+    } else if (i < steps) {
+        ratio = w->min_ratio + (1 - w->min_ratio) * warmup_part(w, i, steps);
     } else {
-        double x = fmin(1, (i - w + 1) / fmax(1, t - w));
-        ratio = s->cos_min_ratio + (1 - s->cos_min_ratio) * (1 + cos(M_PI * x)) / 2;
+        double x = fmin(1, (i - steps + 1) / fmax(1, t - steps));
+        ratio = w->cos_min_ratio + (1 - w->cos_min_ratio) * (1 + cos(M_PI * x)) / 2;
     }
-    rate->lr = o->lr * ratio;
+    rate->lr *= ratio;
 }
 
-static void range_test_rate(const struct zt_scheduler_config *s, const struct zt_optimizer_config *o, int64_t update,
-                            struct zt_rate *rate) {
-    (void)o;
-    double k = (double)update / (double)s->lr_range_test_step_size;
-    if (s->lr_range_test_staircase)
+/* ---- range test ---- */
+
+struct range_test {
+    double min_lr, step_rate;
+    int64_t step_size;
+    bool staircase;
+};
+
+static const struct zt_key_row range_test_keys[] = {
+    { .key = SCHEDULER "lr_range_test_min_lr", FIRST, POSITIVE, DEF("1e-3"), RULE(range_test, min_lr) },
+    { .key = SCHEDULER "lr_range_test_step_size", INT(1), DEF("2000"), RULE(range_test, step_size) },
+    { .key = SCHEDULER "lr_range_test_step_rate", NUMBER, FROM(0), DEF("1"), RULE(range_test, step_rate) },
+    { .key = SCHEDULER "lr_range_test_staircase", BOOL, DEF("false"), RULE(range_test, staircase) },
+    LAST_ITERATION,
+    { 0 },
+};
+
+static void range_test_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct range_test *c = s->params;
+    double k = (double)update / (double)c->step_size;
+    if (c->staircase)
         k = floor(k);
-    rate->lr = s->lr_range_test_min_lr * (1 + s->lr_range_test_step_rate * k);
+    rate->lr = c->min_lr * (1 + c->step_rate * k);
 }
+
+/* ---- one cycle ---- */
+
+struct one_cycle {
+    double min_lr, max_lr, decay_lr_rate, min_mom, max_mom, decay_mom_rate;
+    int64_t first_step_size, second_step_size; /* second 0: as first */
+    int64_t first_stair_count, second_stair_count, decay_step_size;
+    bool momentum;
+};
+
+static const struct zt_key_row one_cycle_keys[] = {
+    { .key = SCHEDULER "cycle_min_lr",
+      FIRST,
+      FROM(0),
+      .needed = true,
+      AUTO("0", "least rate"),
+      RULE(one_cycle, min_lr) },
+    { .key = SCHEDULER "cycle_max_lr",
+      FIRST,
+      FROM(0),
+      .needed = true,
+      AUTO("0", "optimizer.params.lr"),
+      .auto_is_lr = true,
+      RULE(one_cycle, max_lr) },
+    { .key = SCHEDULER "decay_lr_rate", NUMBER, FROM(0), DEF("0"), RULE(one_cycle, decay_lr_rate) },
+    { .key = SCHEDULER "cycle_first_step_size", INT(1), DEF("2000"), RULE(one_cycle, first_step_size) },
+    { .key = SCHEDULER "cycle_second_step_size",
+      INT(1),
+      DEF("0"),
+      .keeps_auto = true,
+      RULE(one_cycle, second_step_size) },
+    { .key = SCHEDULER "cycle_first_stair_count", INT(0), DEF("0"), RULE(one_cycle, first_stair_count) },
+    { .key = SCHEDULER "cycle_second_stair_count", INT(0), DEF("0"), RULE(one_cycle, second_stair_count) },
+    { .key = SCHEDULER "decay_step_size", INT(0), DEF("0"), RULE(one_cycle, decay_step_size) },
+    { .key = SCHEDULER "cycle_momentum", BOOL, DEF("true"), RULE(one_cycle, momentum) },
+    { .key = SCHEDULER "cycle_min_mom", FIRST, BELOW_ONE, DEF("0.8"), RULE(one_cycle, min_mom) },
+    { .key = SCHEDULER "cycle_max_mom", FIRST, BELOW_ONE, DEF("0.9"), RULE(one_cycle, max_mom) },
+    { .key = SCHEDULER "decay_mom_rate", NUMBER, FROM(0), DEF("0"), RULE(one_cycle, decay_mom_rate) },
+    LAST_ITERATION,
+    { 0 },
+};
 
 /* Height `at` of a ramp of `length` updates, 0 .. 1; with stairs, the height of the step below it. */
 static double ramp(int64_t at, int64_t length, int64_t stairs) {
@@ -71,37 +172,47 @@ static double ramp(int64_t at, int64_t length, int64_t stairs) {
 
 /* Up for `first` updates, down for `second`, then a slow decay below cycle_min_lr. The momentum goes the other way;
  * that of update 0 is cycle_min_mom, and beta2 is 0.99 throughout: DeepSpeed's quirks. */
-static void one_cycle_rate(const struct zt_scheduler_config *s, const struct zt_optimizer_config *o, int64_t update,
-                           struct zt_rate *rate) {
-    (void)o;
-    int64_t first = s->cycle_first_step_size, second = s->cycle_second_step_size ? s->cycle_second_step_size : first;
+static void one_cycle_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct one_cycle *c = s->params;
+    int64_t first = c->first_step_size, second = c->second_step_size ? c->second_step_size : first;
     int64_t past = update - (first + second);
     double height = 0, decay = 0;
     if (past < 0)
-        height = update <= first ? ramp(update, first, s->cycle_first_stair_count)
-                                 : ramp(-past, second, s->cycle_second_stair_count);
-    else if (s->decay_step_size > 0)
-        decay = (double)past / (double)s->decay_step_size;
-    rate->lr = (s->cycle_min_lr + (s->cycle_max_lr - s->cycle_min_lr) * height) / (1 + s->decay_lr_rate * decay);
-    if (!s->cycle_momentum)
+        height =
+            update <= first ? ramp(update, first, c->first_stair_count) : ramp(-past, second, c->second_stair_count);
+    else if (c->decay_step_size > 0)
+        decay = (double)past / (double)c->decay_step_size;
+    rate->lr = (c->min_lr + (c->max_lr - c->min_lr) * height) / (1 + c->decay_lr_rate * decay);
+    if (!c->momentum)
         return;
-    rate->beta1 = (s->cycle_max_mom - (s->cycle_max_mom - s->cycle_min_mom) * height) * (1 + s->decay_mom_rate * decay);
+    rate->beta1 = (c->max_mom - (c->max_mom - c->min_mom) * height) * (1 + c->decay_mom_rate * decay);
     if (update == 0)
-        rate->beta1 = s->cycle_min_mom;
+        rate->beta1 = c->min_mom;
     rate->beta2 = 0.99;
 }
 
-static const struct zt_lr_rule rules[] = {
-    { .name = "WarmupLR", .rate = warmup_rate },
-    { .name = "WarmupDecayLR", .rate = warmup_decay_rate },
-    { .name = "WarmupCosineLR", .rate = warmup_cosine_rate },
-    { .name = "OneCycle", .rate = one_cycle_rate },
-    { .name = "LRRangeTest", .rate = range_test_rate },
-};
+/* ---- the table: ROW(function and keys, name, params) ---- */
+
+#define RULES(ROW)                                                                                                     \
+    ROW(warmup, "WarmupLR", struct warmup)                                                                             \
+    ROW(warmup_decay, "WarmupDecayLR", struct warmup)                                                                  \
+    ROW(warmup_cosine, "WarmupCosineLR", struct warmup)                                                                \
+    ROW(range_test, "LRRangeTest", struct range_test)                                                                  \
+    ROW(one_cycle, "OneCycle", struct one_cycle)
+
+#define NUMBER_OF(id, name_, params) RULE_##id,
+enum { RULES(NUMBER_OF) RULE_COUNT };
+
+#define ROW_OF(id, name_, params)                                                                                      \
+    [RULE_##id] = { .type = { .name = name_, .keys = id##_keys, .bytes = sizeof(params) }, .rate = id##_rate },
+static const struct zt_lr_rule rules[] = { RULES(ROW_OF) };
+
+#define TYPE_OF(id, name_, params) &rules[RULE_##id].type,
+const struct zt_key_owner *const zt_lr_rule_types[] = { RULES(TYPE_OF) NULL };
 
 const struct zt_lr_rule *zt_lr_rule_find(const char *type) {
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (strcasecmp(rules[i].name, type) == 0)
+    for (int i = 0; i < RULE_COUNT; i++)
+        if (strcasecmp(rules[i].type.name, type) == 0)
             return &rules[i];
     return NULL;
 }
@@ -111,6 +222,6 @@ struct zt_rate zt_rate_at(const struct zt_config *config, int64_t update) {
     struct zt_rate rate = { .lr = o->lr, .beta1 = o->beta1, .beta2 = o->beta2 };
     const struct zt_lr_rule *rule = config->scheduler.type ? zt_lr_rule_find(config->scheduler.type) : NULL;
     if (rule)
-        rule->rate(&config->scheduler, o, update, &rate);
+        rule->rate(&config->scheduler, update, &rate);
     return rate;
 }

@@ -1,20 +1,27 @@
-#include "optim/row.h"
+#include "optim/optim.h"
 
+#include <string.h>
 #include <strings.h>
 
-const struct zt_optimizer *const zt_optimizers[] = {
-    &zt_optimizer_sgd,
-    &zt_optimizer_adam,
-    &zt_optimizer_adamw,
-    &zt_optimizer_lamb,
-    &zt_optimizer_lion,
-    &zt_optimizer_adagrad,
-    NULL,
-};
+#define DECLARE(name) extern const struct zt_optimizer zt_optimizer_##name;
+ZT_OPTIMIZERS(DECLARE)
+
+#define ROW(name) [ZT_OPTIMIZER_##name] = &zt_optimizer_##name,
+const struct zt_optimizer *const zt_optimizers[] = { ZT_OPTIMIZERS(ROW) NULL };
+
+#define TYPE_OF(name) &zt_optimizer_##name.type,
+const struct zt_key_owner *const zt_optimizer_types[] = { ZT_OPTIMIZERS(TYPE_OF) NULL };
 
 const struct zt_optimizer *zt_optimizer_find(const char *type) {
     for (int i = 0; zt_optimizers[i]; i++)
-        if (strcasecmp(zt_optimizers[i]->name, type) == 0)
+        if (strcasecmp(zt_optimizers[i]->type.name, type) == 0)
             return zt_optimizers[i];
     return NULL;
+}
+
+enum zt_optimizer_id zt_optimizer_id(const struct zt_optimizer *optimizer) {
+    int id = 0;
+    while (zt_optimizers[id] && zt_optimizers[id] != optimizer)
+        id++;
+    return (enum zt_optimizer_id)id;
 }

@@ -1,12 +1,13 @@
-/* What the files of this room share: the rows of the table, and how an update loop is compiled.
+/* Shared by the files of the optimizers: the macros of their key rows, the compilation of update loops for several
+ * instruction sets, and access to coefficients.
  *
- * A loop marked ZT_CLONES is compiled for plain x86-64, AVX2 and AVX-512 and the dynamic linker takes the widest the
- * CPU has. Only +, -, *, / and sqrt of IEEE 754 occur in such loops, each correctly rounded and never contracted to an
- * FMA
- * (-ffp-contract=off), so the clones give the same bits. Elsewhere the loop is compiled once. */
+ * A loop marked ZT_CLONES is compiled for plain x86-64, AVX2 and AVX-512; the dynamic linker chooses the widest that
+ * the CPU has. Such a loop uses +, -, *, / and sqrt of IEEE 754 alone, each rounded correctly and never contracted to
+ * an FMA (-ffp-contract=off), so the clones give the same bits. On other machines the loop is compiled once. */
 #ifndef ZT_OPTIM_ROW_H
 #define ZT_OPTIM_ROW_H
 
+#include "config/optimizer_rows.h"
 #include "optim/optim.h"
 #include "optim/step.h"
 
@@ -26,10 +27,18 @@
 #define ZT_CLONES
 #endif
 
-extern const struct zt_optimizer zt_optimizer_sgd;
-extern const struct zt_optimizer zt_optimizer_adam, zt_optimizer_adamw;
-extern const struct zt_optimizer zt_optimizer_lamb;
-extern const struct zt_optimizer zt_optimizer_lion;
-extern const struct zt_optimizer zt_optimizer_adagrad;
+/* The place of a key's value in the optimizer's own struct. */
+#define OWN(params, field) PLACE(ZT_IN_OPTIMIZER, params, field)
+
+/* Copies an optimizer's struct of coefficients into the union. A macro, since
+ * the build checks size and first member. */
+#define ZT_STORE_COEFFICIENTS(to, c)                                                                                   \
+    do {                                                                                                               \
+        _Static_assert(offsetof(__typeof__(c), scale) == 0, "scale comes first");                                      \
+        _Static_assert(sizeof(c) <= sizeof(union zt_coefficients), "the room for coefficients is too small");          \
+        memcpy((to), &(c), sizeof(c));                                                                                 \
+    } while (0)
+/* The struct of coefficients back from the union. */
+#define ZT_COEFFICIENTS(type, from) (*(type *)memcpy(&(type){ 0 }, (from), sizeof(type)))
 
 #endif

@@ -1,7 +1,7 @@
-/* The loss scale of fp16: the loss is multiplied by it so that small gradients are not lost below 2^-24, gradients are
- * divided by it again before anything reads them. A dynamic scale is halved by steps whose gradients overflow, which
- * are left out, and doubled after a window of steps that do not: the rule of DeepSpeed 0.16.5
- * (reference/deepspeed.md section 3.1), once an optimizer step, for host and CUDA module alike. */
+/* The loss scale of fp16: the loss is multiplied by it so that small gradients do not vanish below 2^-24, and the
+ * gradients are divided by it before anything reads them. A dynamic scale is halved by a step whose gradients overflow,
+ * which is left out, and doubled after a window of steps without overflow: the rule of DeepSpeed 0.16.5, once an
+ * optimizer step. The host and the CUDA module compile the same functions. */
 #ifndef ZT_OPTIM_SCALE_H
 #define ZT_OPTIM_SCALE_H
 
@@ -16,35 +16,36 @@
 
 struct zt_config;
 
-/* What the last step made of the scale. */
+/* The effect of the last step on the scale. */
 enum zt_scaling_event {
     ZT_SCALE_STAYS,
     ZT_SCALE_RAISED,
-    ZT_SCALE_HELD,       /* overflow: the hysteresis is one less */
+    ZT_SCALE_HELD,       /* overflow: the hysteresis decreases by one */
     ZT_SCALE_HALVED,     /* overflow */
-    ZT_SCALE_AT_MINIMUM, /* overflow: it cannot be halved, the run must end; nothing is changed */
+    ZT_SCALE_AT_MINIMUM, /* overflow at the least scale: the run must end; nothing is changed */
 };
 
 struct zt_scaling {
-    double scale;       /* of the step at hand; 1: not scaled */
-    int64_t since;      /* the step's distance from the last overflow; the first step's is 1 */
-    int64_t hysteresis; /* that many overflows without a window of good steps, and the last of them halves the scale */
-    int64_t window, tolerated; /* loss_scale_window; hysteresis as it begins */
+    double scale;              /* of the current step; 1: not scaled */
+    int64_t since;             /* the step's distance from the last overflow; the first step's is 1 */
+    int64_t hysteresis;        /* overflows that are left until one halves the scale */
+    int64_t window, tolerated; /* loss_scale_window; the initial hysteresis */
     double least;
-    int dynamic, consecutive; /* 0: the scale stays; every good step refills the hysteresis */
-    int event;                /* enum zt_scaling_event */
+    int dynamic;     /* 0: the scale is fixed */
+    int consecutive; /* every step without overflow resets the hysteresis */
+    int event;       /* enum zt_scaling_event */
 };
 
 /* The state of a run's first step. */
 struct zt_scaling zt_scaling_of(const struct zt_config *config);
 
-/* What the loss' gradient begins with. It enters the backward phase in fp16, as DeepSpeed has it: scales beyond fp16
- * overflow at once. */
+/* The first gradient of the backward phase, that of the loss. It is an fp16 number, as in DeepSpeed: a scale beyond
+ * fp16 overflows at once. */
 ZT_SCALE_RULE float zt_scaling_seed(double scale) {
     return scale >= 65520 ? INFINITY : (float)scale;
 }
 
-/* Behind a step: what the next one scales with. */
+/* After a step: sets the scale of the next. */
 ZT_SCALE_RULE void zt_scaling_step(struct zt_scaling *s, int overflow) {
     s->event = ZT_SCALE_STAYS;
     if (!s->dynamic)

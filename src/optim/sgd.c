@@ -1,12 +1,22 @@
 /* SGD as torch.optim.SGD:  d = g + wd p
  *                          b = mu b + (1 - dampening) d,  b = d at the first step
  *                          p = p - lr (nesterov ? d + mu b : b) */
+#include "optim/sgd.h"
+
 #include "optim/row.h"
 
-static struct zt_sgd coefficients(const struct zt_update *u) {
-    const struct zt_optimizer_config *o = u->config;
+#include <stdio.h>
+#include <string.h>
+
+struct params {
+    double momentum, dampening;
+    bool nesterov;
+};
+
+static void sgd_prepare(const struct zt_update *u, union zt_coefficients *to) {
+    const struct params *o = u->config->params;
     bool first = u->step == 1;
-    return (struct zt_sgd){
+    struct zt_sgd c = {
         .scale = (float)u->grad_scale,
         .decay = (float)u->weight_decay,
         .lr = (float)u->lr,
@@ -14,7 +24,9 @@ static struct zt_sgd coefficients(const struct zt_update *u) {
         .take = first ? 1 : (float)(1 - o->dampening),
         .of_d = o->nesterov ? 1 : 0,
         .of_b = o->nesterov ? (float)o->momentum : 1,
+        .buffered = o->momentum != 0,
     };
+    ZT_STORE_COEFFICIENTS(to, c);
 }
 
 ZT_CLONES static void sgd_plain(struct zt_sgd c, float *restrict p, const float *restrict g, int64_t count) {
@@ -28,26 +40,51 @@ ZT_CLONES static void sgd_momentum(struct zt_sgd c, float *restrict p, const flo
         zt_sgd_momentum_step(&c, &p[i], g[i], &b[i]);
 }
 
-static int sgd_states(const struct zt_optimizer_config *o) {
+static void sgd_update(const union zt_coefficients *from, double ratio, float *p, const float *g, float *const state[],
+                       int64_t count) {
+    const struct zt_sgd c = ZT_COEFFICIENTS(struct zt_sgd, from);
+    (void)ratio;
+    if (c.buffered)
+        sgd_momentum(c, p, g, state[0], count);
+    else
+        sgd_plain(c, p, g, count);
+}
+
+static int sgd_states(const struct zt_optimizer_config *config) {
+    const struct params *o = config->params;
     return o->momentum != 0;
 }
 
-static void sgd_update(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count) {
-    if (sgd_states(u->config))
-        sgd_momentum(coefficients(u), p, g, state[0], count);
-    else
-        sgd_plain(coefficients(u), p, g, count);
+static double momentum_of(const struct zt_optimizer_config *config) {
+    return ((const struct params *)config->params)->momentum;
 }
 
-static void sgd_prepare(const struct zt_update *u, union zt_coefficients *to) {
-    to->sgd = coefficients(u);
+static bool sgd_fits(const void *params, struct zt_key_problem *problem) {
+    const struct params *o = params;
+    if (!o->nesterov || (o->momentum > 0 && o->dampening == 0))
+        return true;
+    problem->key = OPTIMIZER "nesterov";
+    snprintf(problem->text, sizeof problem->text, "true needs momentum > 0 and dampening 0");
+    return false;
 }
+
+static const struct zt_key_row keys[] = {
+    ROW_LR("1e-3"),
+    ROW_WEIGHT_DECAY,
+    ROW_MOMENTUM(OWN(struct params, momentum)),
+    { .key = OPTIMIZER "dampening", NUMBER, ANY_NUMBER, DEF("0"), OWN(struct params, dampening) },
+    { .key = OPTIMIZER "nesterov", BOOL, DEF("false"), OWN(struct params, nesterov) },
+    ROW_MAXIMIZE,
+    ROWS_PYTHON,
+    { 0 },
+};
 
 const struct zt_optimizer zt_optimizer_sgd = {
-    .name = "SGD",
+    .type = { .name = "SGD", .keys = keys, .bytes = sizeof(struct params), .fits = sgd_fits },
     .states = 1,
     .state_names = { "momentum_buffer" },
     .states_used = sgd_states,
+    .momentum = momentum_of,
     .prepare = sgd_prepare,
     .update = sgd_update,
 };

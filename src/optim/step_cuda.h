@@ -1,9 +1,10 @@
-/* Optimizer steps over flat slices in device memory (step.cu), for the CUDA module. Each queues on `stream` and returns
- * the cudaError_t of doing so; the elements' bits are those of the loops of the host. */
+/* Optimizer steps over flat slices in device memory, for the CUDA module. Each function queues its kernels on `stream`
+ * and returns the cudaError_t of the launch. The bits of an element are those of the host's loop. */
 #ifndef ZT_OPTIM_STEP_CUDA_H
 #define ZT_OPTIM_STEP_CUDA_H
 
 #include "optim/step.h"
+#include "optim/table.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -11,14 +12,17 @@ extern "C" {
 
 struct CUstream_st;
 
-/* Nothing happens where the state says that the step is not finite. */
-int zt_launch_adam(struct CUstream_st *stream, const struct zt_step_call *s); /* AdamW too */
-int zt_launch_sgd(struct CUstream_st *stream, const struct zt_step_call *s);  /* with momentum where there is a state */
-int zt_launch_lion(struct CUstream_st *stream, const struct zt_step_call *s);
-int zt_launch_adagrad(struct CUstream_st *stream, const struct zt_step_call *s);
-/* Lamb in two: moments, norms and ratios; weights. */
-int zt_launch_lamb_norms(struct CUstream_st *stream, const struct zt_step_call *s);
-int zt_launch_lamb(struct CUstream_st *stream, const struct zt_step_call *s);
+/* The kernels of one optimizer. Where the state says that the step is not finite they change nothing. */
+struct zt_optimizer_cuda {
+    int (*update)(struct CUstream_st *stream, const struct zt_step_call *s);
+    /* Before update, for optimizers with trust ratios: advances the moments, sets norms and ratios. NULL for others. */
+    int (*norms)(struct CUstream_st *stream, const struct zt_step_call *s);
+};
+
+/* zt_optimizer_cuda_NAME of optim/NAME.cu for each optimizer of the table. */
+#define ZT_OPTIMIZER_CUDA(name) extern const struct zt_optimizer_cuda zt_optimizer_cuda_##name;
+ZT_OPTIMIZERS(ZT_OPTIMIZER_CUDA)
+#undef ZT_OPTIMIZER_CUDA
 
 /* feed->scaled = feed->seed times the state's loss scale. */
 int zt_launch_scale_seed(struct CUstream_st *stream, const struct zt_step_state *state, struct zt_step_feed *feed);
@@ -27,10 +31,10 @@ int zt_launch_add_loss(struct CUstream_st *stream, struct zt_step_state *state, 
                        const double *samples);
 int zt_launch_clip(struct CUstream_st *stream, struct zt_step_state *state, double clip);
 
-/* zt_step_norm in a launch for ZT_SQUARES arrays: squares += sum of the squares of all numbers in fp64, in an order
- * that depends on the counts alone. The loss and the clipping are the last launch's. `parts` holds ZT_SQUARE_PARTS
- * doubles, `arrived` is a counter of blocks (base/block.cuh); `blocks` and `slice` are the launcher's own: the blocks
- * of those before each, and the numbers of a block. */
+/* zt_step_norm for at most ZT_SQUARES arrays a launch: squares += the sum of the squares of all numbers in fp64, in an
+ * order that depends on the counts alone. The last launch adds the loss and clips. `parts` holds ZT_SQUARE_PARTS
+ * doubles, `arrived` is a counter of blocks (base/block.cuh). The launcher sets `blocks` (the number of blocks of the
+ * arrays before each) and `slice` (the numbers that a block adds). */
 enum { ZT_SQUARE_PARTS = 1024, ZT_SQUARES = 96 };
 struct zt_launch_step_norm {
     struct zt_step_norm of; /* its list is not read */

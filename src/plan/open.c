@@ -1,6 +1,7 @@
 #include "plan/open.h"
 
 #include "base/mapped.h"
+#include "data/sampler.h"
 #include "plan/auto.h"
 
 static bool open_there(struct zt_session *s, unsigned data, struct zt_err *err) {
@@ -89,8 +90,8 @@ bool zt_open(struct zt_session *s, const struct zt_options *options, enum zt_onn
 bool zt_open_length(struct zt_session *s, int64_t *per_epoch, int64_t *steps, struct zt_err *err) {
     struct zt_config *c = s->config;
     struct zt_sampler sampler;
-    if (!zt_sampler_init(&sampler, s->source->samples, c->train_batch, c->data.shuffle, c->data.drop_last,
-                         (uint64_t)c->seed, err))
+    const struct zt_sampling sampling = zt_sampling_of(c, s->source);
+    if (!zt_sampler_init(&sampler, &sampling, err))
         return false;
     *per_epoch = sampler.batches_per_epoch;
     *steps = c->steps > 0 ? c->steps : c->epochs * *per_epoch;

@@ -11,7 +11,7 @@
 #include "parallel/schedule/tied_weights.h"
 #include "plan/job/job.h"
 
-/* The division of the samples of one step (zt_loader_create of data.h). */
+/* How the samples of one step are divided (data/loader.h, zt_loader_create). */
 struct zt_step_shape {
     int64_t samples;         /* of all ranks; 0: there is no such step */
     int micro_batches;       /* of each rank */

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "optim/optim.h"
 #include "report/progress_bar.h"
 
 #include <errno.h>
@@ -157,9 +158,9 @@ static void add_shortest(struct zt_text *to, double value) {
 
 /* Appends the field mom of DeepSpeed's step line: betas, the momentum of SGD, 0 for optimizers without either. */
 static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *optimizer) {
-    const char *type = optimizer->type ? optimizer->type : "";
-    if (strcmp(type, "SGD") == 0 || strcmp(type, "Adagrad") == 0) {
-        add_shortest(to, strcmp(type, "SGD") == 0 ? optimizer->momentum : 0);
+    const struct zt_optimizer *row = optimizer->type ? zt_optimizer_find(optimizer->type) : NULL;
+    if (row && row->momentum) {
+        add_shortest(to, row->momentum(optimizer));
         return;
     }
     zt_text_add(to, "[");

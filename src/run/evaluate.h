@@ -2,6 +2,7 @@
 #ifndef ZT_RUN_EVALUATE_H
 #define ZT_RUN_EVALUATE_H
 
+#include "data/loader.h"
 #include "run/rank/rank.h"
 
 struct zt_eval_result {

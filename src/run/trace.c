@@ -1,5 +1,6 @@
 #include "run/trace.h"
 
+#include "data/sampler.h"
 #include "run/rank/node_trace.h"
 #include "run/rank/rank_data.h"
 #include "run/rank/step.h"
@@ -28,8 +29,8 @@ static void list_samples(const struct zt_rank *r, int c, int64_t step, struct zt
     struct zt_sampler sampler;
     int64_t *indices = zt_malloc((size_t)config->train_batch * sizeof *indices), epoch, batch, found = 0;
     void *sample = zt_malloc(column->sample_bytes + 1);
-    bool ok = zt_sampler_init(&sampler, source->samples, config->train_batch, config->data.shuffle,
-                              config->data.drop_last, (uint64_t)config->seed, &ignored);
+    const struct zt_sampling sampling = zt_sampling_of(config, source);
+    bool ok = zt_sampler_init(&sampler, &sampling, &ignored);
     const int64_t count = ok ? zt_sampler_step(&sampler, step, indices, &epoch, &batch) : 0;
     for (int64_t i = 0; i < count; i++) {
         if (!source->format->read(source, c, indices[i], sample, &ignored) ||

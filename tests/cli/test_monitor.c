@@ -2,6 +2,7 @@
 #include "report/progress_bar.h"
 
 #include "base/file.h"
+#include "optim/optim.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -152,8 +153,9 @@ START_TEST(the_deepspeed_line_has_an_entry_a_group) {
     config.groups = groups;
     config.group_count = 2;
     config.optimizer.type = "SGD";
-    config.optimizer.momentum = 0;
+    config.optimizer.params = calloc(1, zt_optimizer_find("SGD")->type.bytes); /* momentum 0 */
     ck_assert_ptr_nonnull(strstr(said_by(run_four_steps), "lr=[0.001, 0.001, 0.01], mom=[0.0, 0.0, 0.0]\n"));
+    free(config.optimizer.params);
 }
 END_TEST
 

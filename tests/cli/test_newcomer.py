@@ -44,8 +44,8 @@ class Data(test_jobs.Job):
     def test_formats_that_are_not_there_say_how_to_convert(self):
         for format in ["csv", "npy", "tokens", "mnist", "imagefolder"]:
             self.train({"data": {"format": format, "path": "d"}}, code=2,
-                       says=[f'"{format}" is not supported yet', "npz, cifar10 and synthetic", "numpy.savez"])
-        text = self.train({"data": {"format": "tsv", "path": "d"}}, code=2, says=["npz, cifar10, synthetic"])
+                       says=[f'"{format}" is not supported yet', "npz, synthetic, cifar10", "numpy.savez"])
+        text = self.train({"data": {"format": "tsv", "path": "d"}}, code=2, says=["npz, synthetic, cifar10"])
         self.assertNotIn("tokens", text)
 
     def mean_squared(self, target, says=()):
@@ -236,7 +236,7 @@ class Predict(test_jobs.Job):
 
     def test_training_on_one_array_says_what_is_wanted(self):
         self.write("d.npz", npy([N, 2], test_jobs.X))
-        self.train(code=4, says=["d.npz: is not a npz file", "hint: it is one array", "numpy.savez"])
+        self.train(code=4, says=["d.npz: is not an npz file", "hint: it is a .npy file", "numpy.savez"])
 
 
 class Keys(test_jobs.Job):

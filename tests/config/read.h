@@ -4,6 +4,9 @@
 
 #include "base/text.h"
 #include "config/config.h"
+#include "config/table.h"
+#include "data/data.h"
+#include "optim/optim.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -13,6 +16,10 @@
 /* What a config needs beside what a case is about. */
 #define BATCH "\"train_batch_size\": 8"
 #define ADAM  "\"optimizer\": {\"type\": \"Adam\"}"
+
+static const struct zt_key_catalog catalog = { .owners = { [ZT_KEY_OPTIMIZER] = zt_optimizer_types,
+                                                           [ZT_KEY_SCHEDULER] = zt_lr_rule_types,
+                                                           [ZT_KEY_FORMAT] = zt_format_types } };
 
 struct result {
     struct zt_config *config; /* NULL: refused */
@@ -26,7 +33,7 @@ static inline struct zt_config_overrides no_overrides(void) {
 
 static inline void read_path(struct result *to, const char *path, const struct zt_config_overrides *over) {
     *to = (struct result){ 0 };
-    to->config = zt_config_read(path, over, &to->err);
+    to->config = zt_config_read(path, over, &catalog, &to->err);
     ck_assert_int_eq(to->config == NULL, to->err.count > 0);
     for (int i = 0; i < to->err.count && i < ZT_ERR_LINES; i++) {
         size_t n = strlen(to->text);
@@ -79,6 +86,25 @@ static inline void refuse_with(const char *text, const struct zt_config_override
 static inline void refuse(const char *text, const char *words, int count) {
     struct zt_config_overrides over = no_overrides();
     refuse_with(text, &over, words, count);
+}
+
+/* The value of a number, flag or choice that the chosen type owns. */
+static inline double param(const struct zt_config *c, const char *key) {
+    const struct zt_key_table *t = c->table;
+    int i = 0;
+    while (i < t->count && (strcmp(t->row[i]->key, key) != 0 || !zt_key_exists(t, i)))
+        i++;
+    ck_assert_msg(i < t->count, "%s does not exist", key);
+    const void *at = zt_key_stored(c, t->row[i]);
+    switch (t->row[i]->type) {
+    case ZT_KEY_BOOL:
+    case ZT_KEY_INDEX:
+        return *(const bool *)at;
+    case ZT_KEY_INT:
+        return (double)*(const int64_t *)at;
+    default:
+        return *(const double *)at;
+    }
 }
 
 static inline bool mentions(const struct zt_texts *texts, const char *word) {

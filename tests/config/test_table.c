@@ -3,17 +3,24 @@
 
 #include "config/read.h"
 
+/* All keys of all types. */
+static const struct zt_key_table *table;
+
+static const struct zt_key_row *row_at(size_t i) {
+    return table->row[i];
+}
+
 static int index_of(const char *key) {
-    for (size_t i = 0, n = zt_key_count(); i < n; i++)
-        if (strcmp(zt_key_at(i)->key, key) == 0)
+    for (size_t i = 0, n = (size_t)table->count; i < n; i++)
+        if (strcmp(row_at(i)->key, key) == 0)
             return (int)i;
     return -1;
 }
 
 START_TEST(every_key_stands_below_its_object) {
-    for (size_t i = 0, n = zt_key_count(); i < n; i++) {
+    for (size_t i = 0, n = (size_t)table->count; i < n; i++) {
         char parent[160];
-        snprintf(parent, sizeof parent, "%s", zt_key_at(i)->key);
+        snprintf(parent, sizeof parent, "%s", row_at(i)->key);
         char *dot = strrchr(parent, '.');
         if (!dot)
             continue;
@@ -22,30 +29,29 @@ START_TEST(every_key_stands_below_its_object) {
         if (parent[end - 1] == ']')
             parent[end - 2] = 0;
         int at = index_of(parent);
-        ck_assert_msg(at >= 0 && at < (int)i, "%s", zt_key_at(i)->key);
+        ck_assert_msg(at >= 0 && at < (int)i, "%s", row_at(i)->key);
         for (int k = at + 1; k < (int)i;
              k++) /* one object, one block: the writer and readers of the table rely on it */
-            ck_assert_msg(strncmp(zt_key_at((size_t)k)->key, parent, strlen(parent)) == 0, "%s: %s is between",
-                          zt_key_at(i)->key, zt_key_at((size_t)k)->key);
+            ck_assert_msg(strncmp(row_at((size_t)k)->key, parent, strlen(parent)) == 0, "%s: %s is between",
+                          row_at(i)->key, row_at((size_t)k)->key);
     }
 }
 END_TEST
 
 START_TEST(keys_repeat_only_for_different_types) {
-    for (size_t i = 0, n = zt_key_count(); i < n; i++) {
-        const struct zt_key_row *row = zt_key_at(i);
+    for (size_t i = 0, n = (size_t)table->count; i < n; i++) {
+        const struct zt_key_row *row = row_at(i);
         for (size_t k = i + 1; k < n; k++)
-            if (strcmp(row->key, zt_key_at(k)->key) == 0) {
-                ck_assert_msg(row->of && zt_key_at(k)->of && !(row->of & zt_key_at(k)->of), "%s", row->key);
-                ck_assert_msg(strcmp(zt_key_at(k - 1)->key, row->key) == 0, "%s: rows apart", row->key);
+            if (strcmp(row->key, row_at(k)->key) == 0) {
+                ck_assert_msg(table->owner[i] && table->owner[k] && table->owner[i] != table->owner[k], "%s", row->key);
             }
     }
 }
 END_TEST
 
 START_TEST(rows_name_keys_that_exist_and_say_why) {
-    for (size_t i = 0, n = zt_key_count(); i < n; i++) {
-        const struct zt_key_row *row = zt_key_at(i);
+    for (size_t i = 0, n = (size_t)table->count; i < n; i++) {
+        const struct zt_key_row *row = row_at(i);
         char today[160];
         const char *dot = strrchr(row->key, '.');
         ck_assert_msg(!row->same || index_of(row->same) >= 0, "%s", row->key);
@@ -54,7 +60,7 @@ START_TEST(rows_name_keys_that_exist_and_say_why) {
         ck_assert_msg(!row->now || index_of(today) >= 0, "%s", row->key);
         bool refused = row->status == ZT_KEY_LATER || row->status == ZT_KEY_REJECT;
         ck_assert_msg(!refused || row->why, "%s", row->key);
-        bool stored = row->at || row->same || row->now || strstr(row->key, "[]") || strstr(row->key, ".*") ||
+        bool stored = row->size || row->same || row->now || strstr(row->key, "[]") || strstr(row->key, ".*") ||
                       row->type >= ZT_KEY_OBJECT;
         ck_assert_msg(row->status != ZT_KEY_WORKS || stored, "%s works but goes nowhere", row->key);
         for (const struct zt_key_choice *c = row->choices; c && c->name; c++)
@@ -85,9 +91,9 @@ START_TEST(stored_rows_have_the_size_of_their_type) {
         { ZT_KEY_NAMED, sizeof(void *), 0 },
         { ZT_KEY_OBJECTS, sizeof(void *), 0 },
     };
-    for (size_t i = 0, n = zt_key_count(); i < n; i++) {
-        const struct zt_key_row *row = zt_key_at(i);
-        bool fits = !row->at;
+    for (size_t i = 0, n = (size_t)table->count; i < n; i++) {
+        const struct zt_key_row *row = row_at(i);
+        bool fits = !row->size;
         for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++)
             fits |= row->type == sizes[k].type && (row->size == sizes[k].size || row->size == sizes[k].other);
         ck_assert_msg(fits, "%s", row->key);
@@ -99,8 +105,8 @@ END_TEST
 
 /* Every default, given as a value, is accepted by its own row and is neutral. */
 START_TEST(defaults_are_in_range) {
-    for (size_t i = 0, n = zt_key_count(); i < n; i++) {
-        const struct zt_key_row *row = zt_key_at(i);
+    for (size_t i = 0, n = (size_t)table->count; i < n; i++) {
+        const struct zt_key_row *row = row_at(i);
         bool number = row->type == ZT_KEY_INT || row->type == ZT_KEY_NUMBER || row->type == ZT_KEY_FIRST;
         if (!row->def)
             continue;
@@ -134,16 +140,20 @@ START_TEST(a_section_of_deepspeed_is_known_whole) {
                                         "ztrain.checkpoint.best" };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         ck_assert_msg(index_of(keys[i]) >= 0, "%s", keys[i]);
-    ck_assert_uint_gt(zt_key_count(), 380);
+    ck_assert_int_gt(table->count, 380);
 }
 END_TEST
 
 int main(void) {
+    struct zt_arena *arena = zt_arena_create();
+    table = zt_key_table_create(arena, &catalog);
     const TTest *const cases[] = { every_key_stands_below_its_object,
                                    keys_repeat_only_for_different_types,
                                    rows_name_keys_that_exist_and_say_why,
                                    stored_rows_have_the_size_of_their_type,
                                    defaults_are_in_range,
                                    a_section_of_deepspeed_is_known_whole };
-    return run_cases("config table", cases, sizeof cases / sizeof cases[0]);
+    int failed = run_cases("config table", cases, sizeof cases / sizeof cases[0]);
+    zt_arena_destroy(arena);
+    return failed;
 }

@@ -159,7 +159,9 @@ START_TEST(digits_in_cifar10_layout_are_read) {
     double mean[] = { 0.5, 0.25, 0 }, std[] = { 0.5, 1, 2 };
     static float plain[3072], normal[3072];
     int64_t label, count[10] = { 0 };
-    struct zt_config config = { .data = { .format = "cifar10", .path = path } };
+    char test_batch[1024];
+    snprintf(test_batch, sizeof test_batch, "%s/test_batch.bin", path);
+    struct zt_config config = { .data = { .format = "cifar10", .path = path, .eval_path = test_batch } };
     struct zt_source *source = zt_source_open(&config, false, wants, 2, &err);
     ck_assert_msg(source != NULL, "%s", err.text[0]);
     config.data.mean = (struct zt_numbers){ mean, 3 };

@@ -1,6 +1,9 @@
 /* Sampler and read-ahead: which samples make a step, how ranks share it, and that the threads stop at any moment. */
 #include "fixture.h"
 
+#include "data/loader.h"
+#include "data/sampler.h"
+
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -16,7 +19,7 @@ static bool count_read(const struct zt_source *source, int column, int64_t index
     return true;
 }
 
-static const struct zt_format counting = { .name = "count", .read = count_read };
+static const struct zt_format counting = { .type.name = "count", .read = count_read };
 static int64_t none_broken = -1;
 
 static struct zt_source count_to(int64_t samples, int64_t *broken) {
@@ -31,7 +34,7 @@ START_TEST(an_epoch_holds_every_sample_once) {
     struct zt_sampler s;
     struct zt_err err = { 0 };
     int64_t at[16], epoch, batch, moved = 0;
-    ck_assert(zt_sampler_init(&s, 100, 16, true, false, 7, &err));
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ 100, 16, true, false, 7 }, &err));
     ck_assert_int_eq(s.batches_per_epoch, 7);
     for (int64_t e = 0; e < 3; e++) {
         int seen[100] = { 0 }, total = 0;
@@ -55,7 +58,8 @@ START_TEST(a_step_holds_the_same_samples_however_it_is_reached) {
     struct zt_sampler a, b;
     struct zt_err err = { 0 };
     int64_t x[8], y[8], epoch, batch;
-    ck_assert(zt_sampler_init(&a, 50, 8, true, true, 3, &err) && zt_sampler_init(&b, 50, 8, true, true, 3, &err));
+    ck_assert(zt_sampler_init(&a, &(struct zt_sampling){ 50, 8, true, true, 3 }, &err) &&
+              zt_sampler_init(&b, &(struct zt_sampling){ 50, 8, true, true, 3 }, &err));
     for (int64_t step = 0; step < 20; step++)
         zt_sampler_step(&a, step, x, &epoch, &batch);
     ck_assert_int_eq(zt_sampler_step(&b, 19, y, &epoch, &batch), 8);
@@ -70,7 +74,7 @@ START_TEST(without_shuffle_samples_come_in_order) {
     struct zt_sampler s;
     struct zt_err err = { 0 };
     int64_t at[8], epoch, batch;
-    ck_assert(zt_sampler_init(&s, 20, 8, false, false, 3, &err));
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ 20, 8, false, false, 3 }, &err));
     ck_assert_int_eq(zt_sampler_step(&s, 5, at, &epoch, &batch), 4);
     ck_assert(at[0] == 16 && at[3] == 19 && epoch == 1 && batch == 2);
     zt_sampler_finish(&s);
@@ -80,10 +84,10 @@ END_TEST
 START_TEST(data_too_small_for_one_full_step_are_refused) {
     struct zt_sampler s;
     struct zt_err err = { 0 };
-    ck_assert(!zt_sampler_init(&s, 5, 16, true, true, 0, &err));
+    ck_assert(!zt_sampler_init(&s, &(struct zt_sampling){ 5, 16, true, true, 0 }, &err));
     MENTIONS(&err, "5 samples", "16");
-    ck_assert(!zt_sampler_init(&s, 0, 16, true, false, 0, &err));
-    ck_assert(!zt_sampler_init(&s, INT64_MAX / 4, 16, true, false, 0, &err));
+    ck_assert(!zt_sampler_init(&s, &(struct zt_sampling){ 0, 16, true, false, 0 }, &err));
+    ck_assert(!zt_sampler_init(&s, &(struct zt_sampling){ INT64_MAX / 4, 16, true, false, 0 }, &err));
 }
 END_TEST
 
@@ -110,7 +114,7 @@ START_TEST(one_rank_sees_the_steps_of_the_sampler) {
     options.readers = _i;
     struct zt_err err = { 0 };
     struct zt_sampler s;
-    ck_assert(zt_sampler_init(&s, 37, 12, true, false, 11, &err));
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ 37, 12, true, false, 11 }, &err));
     struct zt_loader *loader = zt_loader_create(&options, &err);
     const struct zt_batch *batch;
     for (int64_t step = 2; step < 12; step++) {
@@ -141,7 +145,7 @@ static void check_ranks(int64_t samples, int64_t micro, int accumulation, int ra
     struct zt_err err = { 0 };
     struct zt_sampler s;
     int64_t train_batch = micro * accumulation * ranks, at[1024], steps = 2 * (samples / train_batch + 1);
-    ck_assert(zt_sampler_init(&s, samples, train_batch, true, false, 11, &err));
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ samples, train_batch, true, false, 11 }, &err));
     for (int r = 0; r < ranks; r++) {
         struct zt_loader_options options = options_for(&source, micro, accumulation, r, ranks, steps);
         options.readers = readers;
@@ -243,7 +247,7 @@ static bool tally_read(const struct zt_source *source, int column, int64_t index
 }
 
 START_TEST(as_many_micro_batches_are_read_ahead_as_asked) {
-    static const struct zt_format tallying = { .name = "tally", .read = tally_read };
+    static const struct zt_format tallying = { .type.name = "tally", .read = tally_read };
     atomic_int reads = 0;
     struct zt_source source = count_to(100, &none_broken);
     source.format = &tallying;
@@ -281,7 +285,7 @@ static bool crowd_read(const struct zt_source *source, int column, int64_t index
 }
 
 START_TEST(rows_of_one_micro_batch_are_read_by_several_at_once) {
-    static const struct zt_format crowded = { .name = "crowd", .read = crowd_read };
+    static const struct zt_format crowded = { .type.name = "crowd", .read = crowd_read };
     struct crowd crowd = { 0 };
     struct zt_source source = count_to(24, &none_broken);
     source.format = &crowded;
@@ -308,7 +312,7 @@ static bool late_read(const struct zt_source *source, int column, int64_t index,
 }
 
 START_TEST(of_several_rows_that_cannot_be_read_the_first_is_told) {
-    static const struct zt_format late = { .name = "late", .read = late_read };
+    static const struct zt_format late = { .type.name = "late", .read = late_read };
     struct zt_source source = count_to(60, &none_broken);
     source.format = &late;
     struct zt_loader_options options = options_for(&source, 8, 1, 0, 1, 7);
@@ -343,7 +347,9 @@ static bool changing_intact(const struct zt_source *source, struct zt_err *err) 
 }
 
 START_TEST(a_file_that_changed_is_told_whatever_the_rows_say) {
-    static const struct zt_format changing = { .name = "changing", .read = changing_read, .intact = changing_intact };
+    static const struct zt_format changing = { .type.name = "changing",
+                                               .read = changing_read,
+                                               .intact = changing_intact };
     atomic_int changed = 0;
     struct zt_source source = count_to(40, &none_broken);
     source.format = &changing;
@@ -413,7 +419,7 @@ START_TEST(where_nothing_is_read_the_numbers_of_the_samples_come) {
     struct zt_err err = { 0 };
     struct zt_sampler s;
     int64_t at[12], epoch, in_epoch;
-    ck_assert(zt_sampler_init(&s, 20, 12, true, false, 11, &err));
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ 20, 12, true, false, 11 }, &err));
     options.indices = true;
     options.batch_bytes = 100;
     const struct zt_batch *batch;

@@ -171,7 +171,7 @@ static const struct {
     { "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "wants 8" },
     { "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "damaged" },
     { "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", "damaged" },
-    { "{'descr': '<f8', 'fortran_order': False, 'shape': (2000000000, 2000000000, 3), }", "more than any memory" },
+    { "{'descr': '<f8', 'fortran_order': False, 'shape': (2000000000, 2000000000, 3), }", "too large for any memory" },
     { "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", "dimensions" },
     { "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", "damaged" },
     { "{'descr': '<f4', 'shape': (1,), }", "damaged" },

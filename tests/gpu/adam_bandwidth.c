@@ -20,7 +20,6 @@ enum { PIECE = ZT_STEP_PART * ZT_STEP_PARTS, ROUNDS = 9, BYTES_A_WEIGHT = 28 };
 
 struct job {
     struct zt_device *device;
-    const struct zt_module_optimizer *adam;
     struct zt_step_call call;
     float *memory[4]; /* weights, gradients, moments */
     int64_t elements;
@@ -34,12 +33,14 @@ static void *place(struct zt_device *d, const void *data, size_t bytes, struct z
 
 static bool set_up(struct job *j, struct zt_err *err) {
     const struct zt_step_state state = { .loss_scale = 1, .scale = 1, .finite = 1 };
-    const struct zt_optimizer_config c = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .bias_correction = true };
+    const struct zt_optimizer *adam = zt_optimizers[ZT_OPTIMIZER_adam];
+    struct zt_optimizer_config c = { .params = calloc(1, adam->type.bytes) };
     const struct zt_update update = {
         .config = &c, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .step = 1, .grad_scale = 1
     };
     union zt_coefficients row;
-    zt_optimizer_find("Adam")->prepare(&update, &row);
+    adam->prepare(&update, &row);
+    free(c.params);
     int count = (int)((j->elements + PIECE - 1) / PIECE);
     struct zt_step_piece *pieces = calloc((size_t)count, sizeof *pieces);
     bool ok = pieces != NULL;
@@ -67,7 +68,7 @@ static bool measure(struct job *j, int updates, double *seconds, struct zt_err *
     for (int r = -1; r < ROUNDS; r++) { /* the first is not counted */
         double began = zt_now();
         for (int i = 0; i < updates; i++)
-            if (!j->adam->update(j->device, &j->call, err))
+            if (!j->device->module->update(j->device, ZT_OPTIMIZER_adam, &j->call, err))
                 return false;
         if (!j->device->api->synchronize(j->device, err))
             return false;
@@ -89,8 +90,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     j.device = zt_module_device(argv[1], 0, 1, &err);
-    j.adam = j.device ? zt_module_optimizer(j.device->module, "Adam") : NULL;
-    if (!j.device || !j.adam || !set_up(&j, &err) || !measure(&j, updates, &seconds, &err)) {
+    if (!j.device || !set_up(&j, &err) || !measure(&j, updates, &seconds, &err)) {
         zt_err_print(&err, stderr);
         return 1;
     }

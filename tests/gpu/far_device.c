@@ -176,7 +176,7 @@ static bool run_kernel(const struct zt_call *call, struct zt_err *err) {
 
 static const struct zt_kernel kernel = { .prepare = prepare_kernel, .run = run_kernel, .release = release_kernel };
 
-/* ---- the optimizers, as the CUDA module has them ---- */
+/* ---- the optimizers: the loops of the host ---- */
 
 static union zt_coefficients coefficients_of(const struct zt_step_call *s, int group) {
     union zt_coefficients c = s->table[(s->state->updates - s->state->first) * s->groups + group];
@@ -184,58 +184,34 @@ static union zt_coefficients coefficients_of(const struct zt_step_call *s, int g
     return c;
 }
 
-typedef void step_element(const union zt_coefficients *c, const struct zt_step_piece *p, int64_t i);
-
-/* `ratios`: Lamb's rate is of the tensor; NULL for others. */
-static bool step(struct zt_device *device, const struct zt_step_call *s, step_element *element, const double *ratios) {
+static bool update(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err) {
+    (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
     for (int k = 0; k < s->piece_count && s->state->finite; k++) {
-        union zt_coefficients c = coefficients_of(s, s->pieces[k].group);
-        if (ratios)
-            c.lamb.rate *= ratios[s->pieces[k].tensor];
-        for (int64_t i = 0; i < s->pieces[k].count; i++)
-            element(&c, &s->pieces[k], i);
+        const struct zt_step_piece *p = &s->pieces[k];
+        union zt_coefficients c = coefficients_of(s, p->group);
+        double ratio = zt_optimizers[optimizer]->norms ? s->ratios[p->tensor] : 1;
+        zt_optimizers[optimizer]->update(&c, ratio, p->param, p->grad, p->state, p->count);
     }
     set_access(device, PROT_NONE);
     return true;
 }
 
-#define ELEMENT(id, ratios, work)                                                                                      \
-    static void id##_element(const union zt_coefficients *c, const struct zt_step_piece *p, int64_t i) {               \
-        work;                                                                                                          \
-    }                                                                                                                  \
-    static bool id(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {                       \
-        (void)err;                                                                                                     \
-        return step(device, s, id##_element, ratios);                                                                  \
-    }
-static void sgd_either(const struct zt_sgd *c, float *p, float g, float *b) {
-    if (b)
-        zt_sgd_momentum_step(c, p, g, b);
-    else
-        zt_sgd_step(c, p, g);
-}
-ELEMENT(adam, NULL, zt_adam_step(&c->adam, &p->param[i], p->grad[i], &p->state[0][i], &p->state[1][i]))
-ELEMENT(sgd, NULL, sgd_either(&c->sgd, &p->param[i], p->grad[i], p->state[0] ? &p->state[0][i] : NULL))
-ELEMENT(lion, NULL, zt_lion_step(&c->lion, &p->param[i], p->grad[i], &p->state[0][i]))
-ELEMENT(adagrad, NULL, zt_adagrad_step(&c->adagrad, &p->param[i], p->grad[i], &p->state[0][i]))
-ELEMENT(lamb, s->ratios, zt_lamb_apply(&c->lamb, (float)c->lamb.rate, &p->param[i], p->state[0][i], p->state[1][i]))
-
-static bool lamb_norms(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {
+static bool update_norms(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
     memset(s->norms, 0, 2 * (size_t)s->tensor_count * sizeof *s->norms);
     for (int k = 0; k < s->piece_count && s->state->finite; k++) {
         const struct zt_step_piece *p = &s->pieces[k];
         union zt_coefficients c = coefficients_of(s, p->group);
-        for (int64_t i = 0; i < p->count; i++) {
-            double u = (double)zt_lamb_moments(&c.lamb, p->param[i], p->grad[i], &p->state[0][i], &p->state[1][i]);
-            s->norms[2 * p->tensor] += p->measured ? (double)p->param[i] * (double)p->param[i] : 0;
-            s->norms[2 * p->tensor + 1] += p->measured ? u * u : 0;
-        }
+        double norms[2] = { 0 };
+        zt_optimizers[optimizer]->norms(&c, p->param, p->grad, p->state, p->count, norms);
+        for (int i = 0; i < 2; i++)
+            s->norms[2 * p->tensor + i] += p->measured ? norms[i] : 0;
     }
     const union zt_coefficients limits = coefficients_of(s, 0);
     for (int t = 0; t < s->tensor_count; t++)
-        s->ratios[t] = zt_lamb_ratio(&limits.lamb, s->norms + 2 * t);
+        s->ratios[t] = zt_optimizers[optimizer]->ratio(&limits, s->norms + 2 * t);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -309,19 +285,18 @@ static bool clip(struct zt_device *device, struct zt_step_state *state, double m
 
 #define KERNEL(id) &kernel,
 static const struct zt_kernel *const kernels[] = { ZT_FAMILIES(ZT_CUDA_KERNELS_OF) };
-#define OPTIMIZER(name, update, norms) { name, update, norms },
-static const struct zt_module_optimizer optimizers[] = { ZT_STEP_OPTIMIZERS(OPTIMIZER){ 0 } };
 static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .version = ZT_VERSION,
                                          .kernels = kernels,
-                                         .optimizers = optimizers,
                                          .add = add,
                                          .copy_all = copy_all,
                                          .cast_all = cast_all,
                                          .scale_seed = scale_seed,
                                          .add_loss = add_loss,
                                          .norm = norm,
-                                         .clip = clip };
+                                         .clip = clip,
+                                         .update = update,
+                                         .update_norms = update_norms };
 
 static const struct zt_device_api api = {
     .name = "far",

@@ -4,6 +4,7 @@
 #include "graph/ir/dtype.h"
 #include "optim/optim.h"
 #include "optim/step_cuda.h"
+#include "tests/optim/config_of.h"
 #include "tests/suite.h"
 
 #include <math.h>
@@ -52,22 +53,17 @@ static void step_on_host(const struct zt_optimizer *row, const struct zt_optimiz
         for (int k = 0; k < PIECES; k++) {
             int at = k * COUNT, t = tensor_of(k);
             struct zt_update u = update_of(c, update, t);
+            union zt_coefficients own;
+            row->prepare(&u, &own);
             float *state[] = { s->state[0] + at, s->state[1] + at, s->state[2] + at };
             if (pass == 0)
-                row->norms(&u, s->p + at, s->g + at, state, COUNT, norms[t]);
+                row->norms(&own, s->p + at, s->g + at, state, COUNT, norms[t]);
             else if (row->norms)
-                ratio[t] = row->ratio(&u, norms[t]);
-            u.tensor_ratio = &ratio[t];
+                ratio[t] = row->ratio(&own, norms[t]);
             if (pass == 1)
-                row->update(&u, s->p + at, s->g + at, state, COUNT);
+                row->update(&own, ratio[t], s->p + at, s->g + at, state, COUNT);
         }
 }
-
-struct launches {
-    const char *name;
-    int (*update)(struct CUstream_st *stream, const struct zt_step_call *s);
-    bool lamb;
-};
 
 struct on_device {
     struct zt_step_state state;
@@ -98,7 +94,7 @@ static void set_up(const struct zt_optimizer *row, const struct zt_optimizer_con
     }
 }
 
-static void step_on_device(const struct launches *l, struct on_device *d) {
+static void step_on_device(const struct zt_optimizer_cuda *k, struct on_device *d) {
     struct zt_step_call call = { .state = &d->state,
                                  .table = d->table[0],
                                  .pieces = d->pieces,
@@ -108,76 +104,75 @@ static void step_on_device(const struct launches *l, struct on_device *d) {
                                  .parts = d->parts,
                                  .norms = d->norms,
                                  .ratios = d->ratios };
-    if (l->lamb)
-        ck_assert_int_eq(zt_launch_lamb_norms(NULL, &call), 0);
-    ck_assert_int_eq(l->update(NULL, &call), 0);
+    if (k->norms)
+        ck_assert_int_eq(k->norms(NULL, &call), 0);
+    ck_assert_int_eq(k->update(NULL, &call), 0);
     d->state.updates += d->state.finite; /* as the next step's zt_step_clip does */
 }
 
-static const struct launches rows[] = {
-    { "Adam", zt_launch_adam, false }, { "AdamW", zt_launch_adam, false },      { "SGD", zt_launch_sgd, false },
-    { "Lion", zt_launch_lion, false }, { "Adagrad", zt_launch_adagrad, false }, { "Lamb", zt_launch_lamb, true },
-};
-enum { ROWS = sizeof rows / sizeof *rows };
+#define KERNELS(name) &zt_optimizer_cuda_##name,
+static const struct zt_optimizer_cuda *const kernels[] = { ZT_OPTIMIZERS(KERNELS) };
 
-static struct zt_optimizer_config config_of(bool plain) {
-    return (struct zt_optimizer_config){ .lr = 0.01,
-                                         .eps = 1e-8,
-                                         .momentum = plain ? 0 : 0.9,
-                                         .nesterov = !plain,
-                                         .bias_correction = true,
-                                         .adam_w_mode = plain,
-                                         .initial_accumulator_value = 0.1,
-                                         .lr_decay = 0.1,
-                                         .max_coeff = 10,
-                                         .min_coeff = 0.01 };
+/* Parameters that are not the defaults, two ways. */
+static struct zt_config *config_for(int optimizer, bool plain) {
+    static const char *const params[ZT_OPTIMIZER_COUNT][2] = {
+        [ZT_OPTIMIZER_sgd] = { "\"momentum\": 0.9, \"nesterov\": true", "\"momentum\": 0" },
+        [ZT_OPTIMIZER_adam] = { "\"adam_w_mode\": false", "\"adam_w_mode\": true" },
+        [ZT_OPTIMIZER_lamb] = { "\"max_coeff\": 10", "\"eps_inside_sqrt\": true" },
+        [ZT_OPTIMIZER_adagrad] = { "\"initial_accumulator_value\": 0.1, \"lr_decay\": 0.1, \"eps\": 1e-8",
+                                   "\"initial_accumulator_value\": 0.1" },
+    };
+    const char *own = params[optimizer][plain];
+    return config_of("\"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01%s%s}}",
+                     zt_optimizers[optimizer]->type.name, own ? ", " : "", own ? own : "");
 }
 
-static void compare(const struct launches *l, const char *what, const float *got, const float *want) {
+static void compare(const struct zt_optimizer *row, const char *what, const float *got, const float *want) {
     for (int i = 0; i < ALL; i++) {
-        float tolerance = l->lamb ? 1e-6f * fabsf(want[i]) : 0;
-        ck_assert_msg(fabsf(got[i] - want[i]) <= tolerance, "%s: %s[%d] is %.9g, wants %.9g", l->name, what, i,
+        float tolerance = row->norms ? 1e-6f * fabsf(want[i]) : 0;
+        ck_assert_msg(fabsf(got[i] - want[i]) <= tolerance, "%s: %s[%d] is %.9g, wants %.9g", row->type.name, what, i,
                       (double)got[i], (double)want[i]);
     }
 }
 
 START_TEST(kernels_step_as_the_host_does) {
-    const struct launches *l = &rows[_i % ROWS];
-    const struct zt_optimizer *row = zt_optimizer_find(l->name);
-    struct zt_optimizer_config c = config_of(_i / ROWS);
+    const int optimizer = _i % ZT_OPTIMIZER_COUNT;
+    const struct zt_optimizer *row = zt_optimizers[optimizer];
+    struct zt_config *config = config_for(optimizer, _i / ZT_OPTIMIZER_COUNT);
     struct slice *host = make(), *device = make();
     struct on_device d;
-    set_up(row, &c, device, &d);
+    set_up(row, &config->optimizer, device, &d);
     for (int step = 0; step < STEPS; step++) {
         fill_gradients(host, step);
         fill_gradients(device, step);
-        step_on_host(row, &c, step, host);
-        step_on_device(l, &d);
+        step_on_host(row, &config->optimizer, step, host);
+        step_on_device(kernels[optimizer], &d);
     }
     ck_assert_int_eq(d.state.updates, 3 + STEPS);
-    compare(l, "p", device->p, host->p);
+    compare(row, "p", device->p, host->p);
     for (int i = 0; i < row->states; i++)
-        compare(l, row->state_names[i], device->state[i], host->state[i]);
+        compare(row, row->state_names[i], device->state[i], host->state[i]);
+    zt_config_destroy(config);
     free(host);
     free(device);
 }
 END_TEST
 
 START_TEST(a_step_that_is_not_finite_is_left_out) {
-    const struct launches *l = &rows[_i];
-    struct zt_optimizer_config c = config_of(false);
+    struct zt_config *config = config_for(_i, false);
     struct slice *before = make(), *device = make();
     struct on_device d;
-    set_up(zt_optimizer_find(l->name), &c, device, &d);
+    set_up(zt_optimizers[_i], &config->optimizer, device, &d);
     fill_gradients(before, 0);
     fill_gradients(device, 0);
     d.state.squares = NAN;
     ck_assert_int_eq(zt_launch_clip(NULL, &d.state, 1), 0);
     ck_assert_int_eq(d.state.finite, 0);
     ck_assert_int_eq(d.state.updates, 4); /* with the step before */
-    step_on_device(l, &d);
+    step_on_device(kernels[_i], &d);
     ck_assert(memcmp(before, device, sizeof *before) == 0);
     ck_assert_int_eq(d.state.updates, 4);
+    zt_config_destroy(config);
     free(before);
     free(device);
 }
@@ -357,8 +352,8 @@ END_TEST
 
 int main(void) {
     TCase *test = tcase_create("step");
-    tcase_add_loop_test(test, kernels_step_as_the_host_does, 0, 2 * ROWS);
-    tcase_add_loop_test(test, a_step_that_is_not_finite_is_left_out, 0, ROWS);
+    tcase_add_loop_test(test, kernels_step_as_the_host_does, 0, 2 * ZT_OPTIMIZER_COUNT);
+    tcase_add_loop_test(test, a_step_that_is_not_finite_is_left_out, 0, ZT_OPTIMIZER_COUNT);
     tcase_add_test(test, clipping_is_that_of_the_host);
     tcase_add_test(test, the_norm_of_several_ranks_is_not_found_yet);
     tcase_add_test(test, the_norm_of_nothing_adds_the_loss);

@@ -1,6 +1,8 @@
 /* Optimizers against 20-step trajectories written from the formulas in float64
  * (tests/reference/tables/optimizers.json), and what the header promises about cutting slices. */
+#include "config_of.h"
 #include "optim/optim.h"
+#include "optim/step.h"
 #include "tables.h"
 
 #include <check.h>
@@ -9,36 +11,6 @@
 #include <string.h>
 
 enum { ELEMENTS = 32, CUT = 3 * 4096 + 77 };
-
-static double number_or(const cJSON *params, const char *key, double otherwise) {
-    const cJSON *item = cJSON_GetObjectItem(params, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : otherwise;
-}
-
-static bool flag_or(const cJSON *params, const char *key, bool otherwise) {
-    const cJSON *item = cJSON_GetObjectItem(params, key);
-    return item ? cJSON_IsTrue(item) : otherwise;
-}
-
-static struct zt_optimizer_config config_from(const cJSON *optimizer) {
-    const cJSON *params = cJSON_GetObjectItem(optimizer, "params"), *betas = cJSON_GetObjectItem(params, "betas");
-    return (struct zt_optimizer_config){
-        .type = cJSON_GetObjectItem(optimizer, "type")->valuestring,
-        .lr = number_or(params, "lr", NAN),
-        .beta1 = betas ? cJSON_GetArrayItem(betas, 0)->valuedouble : 0.9,
-        .beta2 = betas ? cJSON_GetArrayItem(betas, 1)->valuedouble : 0.999,
-        .eps = number_or(params, "eps", NAN),
-        .weight_decay = number_or(params, "weight_decay", 0),
-        .momentum = number_or(params, "momentum", 0),
-        .dampening = number_or(params, "dampening", 0),
-        .nesterov = flag_or(params, "nesterov", false),
-        .bias_correction = flag_or(params, "bias_correction", true),
-        .adam_w_mode = flag_or(params, "adam_w_mode", true),
-        .eps_inside_sqrt = flag_or(params, "eps_inside_sqrt", false),
-        .max_coeff = number_or(params, "max_coeff", 10),
-        .min_coeff = number_or(params, "min_coeff", 0.01),
-    };
-}
 
 /* Flattens nested arrays of numbers. */
 static int flatten(const cJSON *array, double *to) {
@@ -56,22 +28,24 @@ struct tensor {
     float p[ELEMENTS], state[ZT_OPTIM_STATES][ELEMENTS];
 };
 
-static void apply(const struct zt_optimizer *row, struct zt_update *u, float *p, const float *g, float *const state[],
-                  int64_t count) {
-    double ratio, norms[2] = { 0 };
-    u->tensor_ratio = NULL;
+static void apply(const struct zt_optimizer *row, const struct zt_update *u, float *p, const float *g,
+                  float *const state[], int64_t count) {
+    double ratio = 1, norms[2] = { 0 };
+    union zt_coefficients c;
+    row->prepare(u, &c);
     if (row->norms) {
-        row->norms(u, p, g, state, count, norms);
-        ratio = row->ratio(u, norms);
-        u->tensor_ratio = &ratio;
+        row->norms(&c, p, g, state, count, norms);
+        ratio = row->ratio(&c, norms);
     }
-    row->update(u, p, g, state, count);
+    row->update(&c, ratio, p, g, state, count);
 }
 
 /* The largest relative error of one tensor of one run over all steps; gradients come in scaled by 8. */
 static double worst_error(const cJSON *table, const cJSON *run, const char *name) {
-    struct zt_optimizer_config config = config_from(cJSON_GetObjectItem(run, "optimizer"));
-    const struct zt_optimizer *row = zt_optimizer_find(config.type);
+    char *text = cJSON_PrintUnformatted(cJSON_GetObjectItem(run, "optimizer"));
+    struct zt_config *whole = config_of("\"optimizer\": %s", text);
+    const struct zt_optimizer_config *config = &whole->optimizer;
+    const struct zt_optimizer *row = zt_optimizer_find(config->type);
     struct tensor t = { 0 };
     float *state[ZT_OPTIM_STATES] = { t.state[0], t.state[1], t.state[2] };
     double x[ELEMENTS], worst = 0;
@@ -84,9 +58,7 @@ static double worst_error(const cJSON *table, const cJSON *run, const char *name
         flatten(cJSON_GetObjectItem(grads, name), x);
         for (int i = 0; i < n; i++)
             g[i] = (float)x[i] * 8;
-        struct zt_update u = {
-            &config, config.lr, config.weight_decay, config.beta1, config.beta2, step++, 0.125, NULL
-        };
+        struct zt_update u = { config, config->lr, config->weight_decay, config->beta1, config->beta2, step++, 0.125 };
         apply(row, &u, t.p, g, state, n);
         double scale = 0;
         flatten(cJSON_GetObjectItem(want, name), x);
@@ -97,6 +69,8 @@ static double worst_error(const cJSON *table, const cJSON *run, const char *name
         want = want->next;
     }
     ck_assert_int_eq(step, 21);
+    zt_config_destroy(whole);
+    free(text);
     return worst;
 }
 
@@ -119,18 +93,20 @@ START_TEST(every_optimizer_follows_the_reference_trajectory) {
 END_TEST
 
 START_TEST(optimizer_names_ignore_case_and_unknown_ones_have_no_row) {
-    ck_assert_str_eq(zt_optimizer_find("adamw")->name, "AdamW");
-    ck_assert_str_eq(zt_optimizer_find("LAMB")->name, "Lamb");
+    ck_assert_str_eq(zt_optimizer_find("adamw")->type.name, "AdamW");
+    ck_assert_str_eq(zt_optimizer_find("LAMB")->type.name, "Lamb");
     ck_assert_ptr_null(zt_optimizer_find("Adamm"));
 }
 END_TEST
 
 START_TEST(sgd_without_momentum_needs_no_state) {
-    struct zt_optimizer_config config = { .momentum = 0 };
     const struct zt_optimizer *sgd = zt_optimizer_find("SGD");
-    ck_assert_int_eq(sgd->states_used(&config), 0);
-    config.momentum = 0.9;
-    ck_assert_int_eq(sgd->states_used(&config), 1);
+    struct zt_config *config = config_of("\"optimizer\": {\"type\": \"SGD\"}");
+    ck_assert_int_eq(sgd->states_used(&config->optimizer), 0);
+    zt_config_destroy(config);
+    config = config_of("\"optimizer\": {\"type\": \"SGD\", \"params\": {\"momentum\": 0.9}}");
+    ck_assert_int_eq(sgd->states_used(&config->optimizer), 1);
+    zt_config_destroy(config);
 }
 END_TEST
 
@@ -145,15 +121,22 @@ static float noise(int stream, int64_t i) {
 
 static const int64_t cuts[] = { 1, 2, 7, 8, 9, 31, 4096, 8192, 8193 + 64, CUT };
 
+/* The optimizer with its defaults, but for the momentum of SGD. */
+static struct zt_config *usual(const struct zt_optimizer *row) {
+    return config_of("\"optimizer\": {\"type\": \"%s\", \"params\": {%s}}", row->type.name,
+                     strcmp(row->type.name, "SGD") == 0 ? "\"momentum\": 0.9" : "");
+}
+
 static void run_cut(const struct zt_optimizer *row, const struct zt_optimizer_config *config, float *block, bool cut) {
     static float g[CUT];
     float *p = block;
-    const double ratio = 0.7;
     for (int64_t i = 0; i < CUT; i++)
         p[i] = noise(0, i);
     memset(block + CUT, 0, sizeof(float) * CUT * 2);
     for (int step = 1; step <= 3; step++) {
-        struct zt_update u = { config, 0.01, 0.1, 0.9, 0.99, step, 0.3, &ratio };
+        struct zt_update u = { config, 0.01, 0.1, 0.9, 0.99, step, 0.3 };
+        union zt_coefficients coefficients;
+        row->prepare(&u, &coefficients);
         for (int64_t i = 0; i < CUT; i++)
             g[i] = noise(step, i);
         int64_t at = 0;
@@ -162,8 +145,8 @@ static void run_cut(const struct zt_optimizer *row, const struct zt_optimizer_co
             float *const state[] = { block + CUT + at, block + 2 * CUT + at, NULL };
             double norms[2] = { 0 };
             if (row->norms)
-                row->norms(&u, p + at, g + at, state, end - at, norms);
-            row->update(&u, p + at, g + at, state, end - at);
+                row->norms(&coefficients, p + at, g + at, state, end - at, norms);
+            row->update(&coefficients, 0.7, p + at, g + at, state, end - at);
             at = end;
         }
     }
@@ -171,57 +154,63 @@ static void run_cut(const struct zt_optimizer *row, const struct zt_optimizer_co
 
 START_TEST(cutting_a_slice_anywhere_leaves_the_bits) {
     static float whole[3 * CUT], pieces[3 * CUT];
-    struct zt_optimizer_config config = { .eps = 1e-8, .momentum = 0.9, .bias_correction = true, .adam_w_mode = true };
     for (int k = 0; zt_optimizers[k]; k++) {
-        run_cut(zt_optimizers[k], &config, whole, false);
-        run_cut(zt_optimizers[k], &config, pieces, true);
+        struct zt_config *config = usual(zt_optimizers[k]);
+        run_cut(zt_optimizers[k], &config->optimizer, whole, false);
+        run_cut(zt_optimizers[k], &config->optimizer, pieces, true);
+        zt_config_destroy(config);
         for (int64_t i = 0; i < 3 * CUT; i++)
             ck_assert_msg(memcmp(&whole[i], &pieces[i], sizeof(float)) == 0, "%s: element %ld is %.9g, in pieces %.9g",
-                          zt_optimizers[k]->name, (long)i, (double)whole[i], (double)pieces[i]);
+                          zt_optimizers[k]->type.name, (long)i, (double)whole[i], (double)pieces[i]);
     }
 }
 END_TEST
 
 START_TEST(a_nan_gradient_reaches_the_weight) {
-    struct zt_optimizer_config config = { .eps = 1e-8, .momentum = 0.9, .bias_correction = true };
     for (int k = 0; zt_optimizers[k]; k++) {
+        struct zt_config *config = usual(zt_optimizers[k]);
         float p[1] = { 1 }, g[1] = { NAN }, m[1] = { 0 }, v[1] = { 0 };
         float *const state[] = { m, v, NULL };
-        struct zt_update u = { &config, 0.01, 0, 0.9, 0.99, 1, 1, NULL };
+        struct zt_update u = { &config->optimizer, 0.01, 0, 0.9, 0.99, 1, 1 };
         apply(zt_optimizers[k], &u, p, g, state, 1);
-        ck_assert_msg(isnan(p[0]), "%s swallows a NaN", zt_optimizers[k]->name);
+        zt_config_destroy(config);
+        ck_assert_msg(isnan(p[0]), "%s swallows a NaN", zt_optimizers[k]->type.name);
     }
 }
 END_TEST
 
 START_TEST(lion_does_not_move_where_nothing_pulls) {
-    struct zt_optimizer_config config = { 0 };
     float p[2] = { 1, 1 }, g[2] = { 0, -0.0f }, m[2] = { 0 };
     float *const state[] = { m, NULL, NULL };
-    struct zt_update u = { &config, 0.01, 0, 0.9, 0.99, 1, 1, NULL };
-    zt_optimizer_find("Lion")->update(&u, p, g, state, 2);
+    struct zt_update u = { NULL, 0.01, 0, 0.9, 0.99, 1, 1 };
+    apply(zt_optimizer_find("Lion"), &u, p, g, state, 2);
     ck_assert(p[0] == 1 && p[1] == 1);
 }
 END_TEST
 
 START_TEST(lamb_trust_ratio_is_one_where_a_norm_is_zero) {
-    struct zt_optimizer_config config = { .max_coeff = 10, .min_coeff = 0.01 };
-    struct zt_update u = { .config = &config };
     const struct zt_optimizer *lamb = zt_optimizer_find("Lamb");
-    ck_assert(lamb->ratio(&u, (double[]){ 0, 4 }) == 1);
-    ck_assert(lamb->ratio(&u, (double[]){ 4, 0 }) == 1);
-    ck_assert(lamb->ratio(&u, (double[]){ 16, 4 }) == 2);
-    ck_assert(lamb->ratio(&u, (double[]){ 1e6, 1 }) == 10);
+    struct zt_config *config = usual(lamb);
+    struct zt_update u = { .config = &config->optimizer };
+    union zt_coefficients c;
+    lamb->prepare(&u, &c);
+    ck_assert(lamb->ratio(&c, (double[]){ 0, 4 }) == 1);
+    ck_assert(lamb->ratio(&c, (double[]){ 4, 0 }) == 1);
+    ck_assert(lamb->ratio(&c, (double[]){ 16, 4 }) == 2);
+    ck_assert(lamb->ratio(&c, (double[]){ 1e6, 1 }) == 10);
+    zt_config_destroy(config);
 }
 END_TEST
 
 START_TEST(adagrad_starts_from_its_initial_accumulator) {
-    struct zt_optimizer_config config = { .initial_accumulator_value = 3 };
+    struct zt_config *config =
+        config_of("\"optimizer\": {\"type\": \"Adagrad\", \"params\": {\"initial_accumulator_value\": 3, \"eps\": 0}}");
     float p[1] = { 0 }, g[1] = { 1 }, v[1] = { 0 };
     float *const state[] = { v, NULL, NULL };
-    struct zt_update u = { &config, 1, 0, 0, 0, 1, 1, NULL };
-    zt_optimizer_find("Adagrad")->update(&u, p, g, state, 1);
+    struct zt_update u = { &config->optimizer, 1, 0, 0, 0, 1, 1 };
+    apply(zt_optimizer_find("Adagrad"), &u, p, g, state, 1);
     ck_assert(v[0] == 4 && p[0] == -0.5f);
+    zt_config_destroy(config);
 }
 END_TEST
 

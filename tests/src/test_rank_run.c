@@ -213,7 +213,7 @@ static void close_nothing(struct zt_source *source) {
 }
 
 START_TEST(a_rank_that_fails_ends_all_with_its_reason) {
-    static const struct zt_format failing = { .name = "failing", .read = fail_at_13, .close = close_nothing };
+    static const struct zt_format failing = { .type.name = "failing", .read = fail_at_13, .close = close_nothing };
     static const char *const configs[] = {
         "'train_batch_size': 8, 'zero_optimization': {'stage': 3}, 'ztrain': {'parallel': {'communicator': 'thread'}}, "
         "'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",

@@ -10,6 +10,7 @@
 #include "plan/rank_plan.h"
 #include "run/rank/rank.h"
 #include "run/rank/rank_data.h"
+#include "session/session.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -149,7 +150,7 @@ static struct zt_config *read_config(const char *text, int ranks, struct zt_err 
         if (*at == '\'')
             *at = '"';
     bool ok = fd >= 0 && write(fd, json, strlen(json)) == (ssize_t)strlen(json);
-    struct zt_config *config = ok ? zt_config_read(path, &over, err) : NULL;
+    struct zt_config *config = ok ? zt_session_config(path, &over, err) : NULL;
     if (fd >= 0)
         close(fd);
     unlink(path);

@@ -6,6 +6,7 @@
 #ifndef ZT_RUN_RANK_DEVICE_MEMORY_H
 #define ZT_RUN_RANK_DEVICE_MEMORY_H
 
+#include "data/loader.h"
 #include "run/rank/blocks.h"
 
 /* Returns the bytes of each slot for the columns, the gradient of the loss, and the weights and numbers of `rows`

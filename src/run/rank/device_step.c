@@ -27,7 +27,7 @@
 enum { ROWS = 256 };
 
 struct zt_rank_stepping {
-    const struct zt_module_optimizer *optimizer;
+    enum zt_optimizer_id optimizer;
     struct zt_step_call call;
     struct zt_step_state *state; /* same as in the call, writable */
     struct zt_step_norm norm;    /* complete except for the loss and its samples: */
@@ -101,7 +101,7 @@ static void *take(char *block, size_t *at, size_t bytes) {
 static void lay_out_device(struct zt_rank *r) {
     struct zt_rank_stepping *s = r->stepping;
     struct zt_step_call *c = &s->call;
-    size_t norms = s->optimizer->norms != NULL, at = 0;
+    size_t norms = r->row->norms != NULL, at = 0;
     c->state = s->state = take(s->block, &at, sizeof *s->state);
     c->table = (void *)(s->table_at = take(s->block, &at, (size_t)(ROWS * c->groups) * sizeof *s->table));
     c->pieces = take(s->block, &at, (size_t)c->piece_count * sizeof *c->pieces);
@@ -144,12 +144,7 @@ static bool open_blocks(struct zt_rank *r, struct zt_err *err) {
 
 bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping = ZT_NEW(r->arena, struct zt_rank_stepping);
-    s->optimizer = zt_module_optimizer(r->device->module, r->row->name);
-    if (!s->optimizer) {
-        zt_fail(err, ZT_EXIT_CONFIG, "optimizer.type: %s has no kernel for device %s", r->row->name,
-                r->device->api->name);
-        return zt_hint(err, "use --device cpu");
-    }
+    s->optimizer = zt_optimizer_id(r->row);
     struct zt_step_piece *pieces = ZT_NEW_N(r->arena, struct zt_step_piece, r->piece_count + 1);
     s->first = -1;
     s->group_lr = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
@@ -301,13 +296,13 @@ static bool share_norms(struct zt_rank *r, const struct zt_update *u, struct zt_
 
 static bool find_norms(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     (void)a;
-    return r->stepping->optimizer->norms(r->device, &r->stepping->call, err);
+    return r->device->module->update_norms(r->device, r->stepping->optimizer, &r->stepping->call, err);
 }
 
 static bool update(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     const struct zt_rank_stepping *s = r->stepping;
     (void)a;
-    return s->call.piece_count == 0 || s->optimizer->update(r->device, &s->call, err);
+    return s->call.piece_count == 0 || r->device->module->update(r->device, s->optimizer, &s->call, err);
 }
 
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
@@ -315,7 +310,7 @@ bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
                            .step = 1 }; /* ratio() reads only the limits from it */
     struct zt_action norms = { .run = find_norms }, last = { .run = update };
     bool ok = true;
-    if (r->stepping->optimizer->norms)
+    if (r->row->norms)
         ok = zt_rank_do(r, &norms, err) && (r->data->size == 1 || (zt_rank_flush(r, err) && share_norms(r, &u, err)));
     return ok && zt_rank_do(r, &last, err);
 }

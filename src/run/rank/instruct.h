@@ -2,6 +2,7 @@
 #ifndef ZT_RUN_RANK_INSTRUCT_H
 #define ZT_RUN_RANK_INSTRUCT_H
 
+#include "data/loader.h"
 #include "run/rank/blocks.h"
 
 /* The context of an instruction: the micro-batches of a step or of an evaluation. */

@@ -1,5 +1,7 @@
 #include "run/rank/norms.h"
 
+#include "optim/step.h"
+
 #include <string.h>
 
 double *zt_rank_own_norms(struct zt_rank *r) {
@@ -12,12 +14,14 @@ bool zt_rank_share_norms(struct zt_rank *r, const struct zt_update *u, struct zt
     int tensors = r->plan->flat->tensor_count, ranks = r->data->size;
     if (!r->data->api->sum(r->data, r->tensor_norms, 2 * tensors * ranks, err))
         return false;
+    union zt_coefficients c;
+    r->row->prepare(u, &c);
     for (int t = 0; t < tensors; t++) {
         double norms[2] = { 0 };
         for (int k = 0; k < ranks; k++)
             for (int i = 0; i < 2; i++)
                 norms[i] += r->tensor_norms[2 * (k * tensors + t) + i];
-        r->ratios[t] = r->row->ratio(u, norms);
+        r->ratios[t] = r->row->ratio(&c, norms);
     }
     return true;
 }

@@ -3,6 +3,7 @@
 #define ZT_RUN_RANK_RANK_DATA_H
 
 #include "data/data.h"
+#include "data/loader.h"
 #include "run/rank/rank.h"
 
 /* Opens a loader for this rank's part of the training data from step `first` to before step `steps`, or of all

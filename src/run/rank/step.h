@@ -2,6 +2,7 @@
 #ifndef ZT_RUN_RANK_STEP_H
 #define ZT_RUN_RANK_STEP_H
 
+#include "data/loader.h"
 #include "run/rank/rank.h"
 
 /* Runs one optimizer step on micro-batches from `loader` (NULL if rank 0 loads for this rank). If loss or norm is not

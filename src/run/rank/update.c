@@ -2,6 +2,7 @@
 #include "run/rank/update.h"
 
 #include "device/threads.h"
+#include "optim/step.h"
 #include "run/rank/device_step.h"
 #include "run/rank/norms.h"
 #include "run/rank/times.h"
@@ -84,28 +85,28 @@ struct update {
     struct zt_update base;
 };
 
-static struct zt_update update_of(const void *arg, const struct zt_piece *piece) {
-    const struct update *u = arg;
+static union zt_coefficients coefficients_of(const struct update *u, const struct zt_piece *piece) {
     struct zt_update one = u->base;
+    union zt_coefficients c;
     one.lr *= u->r->tensor_lr[piece->tensor];
     one.weight_decay = u->r->tensor_decay[piece->tensor];
-    one.tensor_ratio = &u->r->ratios[piece->tensor];
-    return one;
+    u->r->row->prepare(&one, &c);
+    return c;
 }
 
 static void update_piece(void *arg, int64_t i) {
     const struct update *u = arg;
     struct zt_piece *piece = &u->r->pieces[i];
-    struct zt_update one = update_of(u, piece);
-    u->r->row->update(&one, piece->param, piece->grad, piece->state, piece->count);
+    union zt_coefficients c = coefficients_of(u, piece);
+    u->r->row->update(&c, u->r->ratios[piece->tensor], piece->param, piece->grad, piece->state, piece->count);
 }
 
 static void piece_norms(void *arg, int64_t i) {
     const struct update *u = arg;
     struct zt_piece *piece = &u->r->pieces[i];
-    struct zt_update one = update_of(u, piece);
+    union zt_coefficients c = coefficients_of(u, piece);
     piece->norms[0] = piece->norms[1] = 0;
-    u->r->row->norms(&one, piece->param, piece->grad, piece->state, piece->count, piece->norms);
+    u->r->row->norms(&c, piece->param, piece->grad, piece->state, piece->count, piece->norms);
 }
 
 static bool find_ratios(struct update *u, struct zt_err *err) {
