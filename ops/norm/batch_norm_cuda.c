@@ -111,8 +111,8 @@ const struct zt_kernel zt_kernel_batch_norm_cuda = {
     .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
 };
 
-/* cuDNN's engines with ReLU behind the normalisation do not say that NaN passes (tests/gpu/test_norm_dnn.c asks). Of
- * planes, where a block of our own has whole channels, cuDNN normalises and ReLU is another pass. */
+/* cuDNN's engines with ReLU behind the normalisation do not say that NaN passes (tests/ops/norm/test_norm_dnn.c asks).
+ * Of planes, where a block of our own has whole channels, cuDNN normalises and ReLU is another pass. */
 static bool batch_norm_relu_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_norm_dnn form;
     q->path = zt_path_own("cuDNN's ReLU behind statistics of the batch does not promise to pass NaN");
