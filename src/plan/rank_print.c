@@ -175,7 +175,7 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
         fprintf(to, "prefetch %lld elements, at most %lld gathered, reuse within %lld; persistent on each rank %lld\n",
                 (long long)plan->traffic.prefetch, (long long)plan->traffic.max_live,
                 (long long)plan->traffic.reuse_distance, (long long)plan->flat->persistent);
-    fprintf(to, "%.3g FLOPs a micro-batch\n", plan->flops);
+    fprintf(to, "%.3g FLOPs per micro-batch\n", plan->flops);
     print_buckets(to, plan);
     print_ties(to, plan);
     const struct zt_program_set *sets[] = { &plan->train, &plan->loss_train, &plan->evaluation,
