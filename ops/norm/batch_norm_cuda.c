@@ -111,7 +111,7 @@ const struct zt_kernel zt_kernel_batch_norm_cuda = {
     .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
 };
 
-/* cuDNN does not document that its engines with ReLU pass NaN (tests/gpu/test_norm_dnn.c asks). On planes, where our
+/* cuDNN does not document that its engines with ReLU pass NaN (tests/ops/norm/test_norm_dnn.c asks). On planes, where our
  * own block has whole channels, cuDNN normalises and a second kernel applies ReLU. */
 static bool batch_norm_relu_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_norm_dnn form;

@@ -6,9 +6,9 @@
 /* clang-format off */
 #define FAMILIES(FAMILY) \
     FAMILY(attention) \
-    FAMILY(binary) \
     FAMILY(conv) \
-    FAMILY(image) \
+    FAMILY(elementwise_binary) \
+    FAMILY(elementwise_unary) \
     FAMILY(loss) \
     FAMILY(matmul) \
     FAMILY(movement) \
@@ -16,9 +16,8 @@
     FAMILY(pool) \
     FAMILY(recurrent) \
     FAMILY(reduce) \
-    FAMILY(resize) \
-    FAMILY(softmax) \
-    FAMILY(unary)
+    FAMILY(resample) \
+    FAMILY(softmax)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct zt_case zt_cases_##name[];

@@ -2,7 +2,7 @@
 #ifndef ZT_TESTS_PARALLEL_MADE_H
 #define ZT_TESTS_PARALLEL_MADE_H
 
-#include "tests/src/tiny.h"
+#include "tests/run/tiny.h"
 
 /* A program, and what it was made from. */
 struct made {

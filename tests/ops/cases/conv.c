@@ -81,5 +81,12 @@ const struct zt_case zt_cases_conv[] = {
     { "ConvTranspose", "float[1,2,4,5] float[2,3,4,4]", .attrs = "strides=[2,2] auto_pad=SAME_LOWER", .grad = 3 },
     { "ConvTranspose", "float[1,2,2,3,2] float[2,2,2,2,2]", .attrs = "strides=[2,1,2]", .grad = 3 },
     { "ConvTranspose", "float16[1,2,3,3] float16[2,2,2,2]", .tolerance = 2e-2 },
+    { "Col2Im", "float[1,5,5] int64{5,5} int64{1,5}", .grad = 1 },
+    { "Col2Im", "float[2,12,15] int64{5,6} int64{2,2}", .attrs = "strides=[2,1] pads=[1,0,0,0]", .grad = 1 },
+    { "Col2Im", "float[1,8,4] int64{6,4} int64{2,2}", .attrs = "dilations=[2,2] strides=[3,1]", .grad = 1 },
+    { "Col2Im", "float[1,2,5] int64{6} int64{2}", .grad = 1 },
+    { "Col2Im", "int8[1,4,9]:-99..99 int64{4,4} int64{2,2}" },
+    { "Col2Im", "float[1,16,8] int64{3,3,3} int64{2,2,2}", .grad = 1 },
+    { "Col2Im", "bfloat16[2,8,9] int64{4,4} int64{2,2}" },
     { NULL },
 };

@@ -253,5 +253,10 @@ const struct zt_case zt_cases_movement[] = {
     { "Multinomial", "float[3,7]", .attrs = "sample_size=300 dtype=7" },
     { "Multinomial", "float16[3,1]" },
     { "Multinomial", "bfloat16[2,600]", .attrs = "sample_size=50" },
+    { "CenterCropPad", "float[5,6] int64{3,9}", .grad = 1 },
+    { "CenterCropPad", "float[5,6] int64{8,3}", .grad = 1 },
+    { "CenterCropPad", "float[2,5,6,3] int64{4,4}", .attrs = "axes=[-3,2]", .grad = 1 },
+    { "CenterCropPad", "float[2,3] int64{0,5}" },
+    { "CenterCropPad", "uint8[4,3] int32{3,4}" },
     { NULL },
 };

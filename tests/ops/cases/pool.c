@@ -64,5 +64,10 @@ const struct zt_case zt_cases_pool[] = {
     { "GlobalAveragePool", "float[2,3,1]", .grad = 1 },
     { "GlobalAveragePool", "float[1,1,30,30]", .grad = 1 },
     { "GlobalLpPool", "float[2,3,7,5]", .attrs = "p=2", .grad = 1 },
+    { "MaxUnpool", "bfloat16[1,2,2,2] int64[1,2,2,2]:0..31 int64{1,2,5,6}",
+      .attrs = "kernel_shape=[2,2] strides=[2,2]" },
+    { "MaxUnpoolGrad", "float[1,2,5,4] int64[1,2,2,2]:0..31", .attrs = "kernel_shape=[2,2] strides=[2,2]",
+      .domain = "ztrain" },
+    { "MaxUnpool", "float[4,1,1] int64[4,1,1]:0..7", .attrs = "kernel_shape=[2] strides=[2]" },
     { NULL },
 };

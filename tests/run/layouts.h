@@ -1,8 +1,8 @@
 /* One small training in any layout, and whether two layouts learn the same. */
-#ifndef ZT_TESTS_SRC_LAYOUTS_H
-#define ZT_TESTS_SRC_LAYOUTS_H
+#ifndef ZT_TESTS_RUN_LAYOUTS_H
+#define ZT_TESTS_RUN_LAYOUTS_H
 
-#include "tiny.h"
+#include "tests/run/tiny.h"
 
 enum { LAYOUT_STEPS = 6 };
 

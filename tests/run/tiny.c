@@ -1,4 +1,4 @@
-#include "tiny.h"
+#include "tests/run/tiny.h"
 #include "run/rank/blocks.h"
 #include "run/collect.h"
 #include "run/evaluate.h"

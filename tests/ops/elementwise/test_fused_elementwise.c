@@ -3,7 +3,7 @@
  * bits. */
 #include "tests/gpu/far_device.h"
 #include "tests/gpu/fused.h"
-#include "tests/ops/chain_steps.h"
+#include "tests/ops/elementwise/fused_steps.h"
 #include "tests/suite.h"
 
 #include "device/threads.h"
@@ -43,7 +43,7 @@ static struct zt_graph *skipping(void) {
 
 /* ---- what is merged ---- */
 
-static const struct fused chain = { far_device_create, chain_steps, "'AdamW', 'params': {'lr': 0.01}" };
+static const struct fused chain = { far_device_create, fused_steps, "'AdamW', 'params': {'lr': 0.01}" };
 
 START_TEST(what_the_backward_phase_reads_is_made) {
     fused_expect(&chain, bent(), (struct wish){ .evaluation = true }, "Add Sin Exp");

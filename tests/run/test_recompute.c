@@ -1,6 +1,6 @@
 /* Recomputation changes what is kept, never a bit of what is learnt. */
 #include "tests/suite.h"
-#include "tiny.h"
+#include "tests/run/tiny.h"
 
 #include "device/threads.h"
 #include "plan/rank_plan.h"

@@ -1,7 +1,7 @@
 /* A whole run in this process without any file of a model: a graph made by hand, a config from text, synthetic data,
  * ranks as threads. */
-#ifndef ZT_TESTS_SRC_TINY_H
-#define ZT_TESTS_SRC_TINY_H
+#ifndef ZT_TESTS_RUN_TINY_H
+#define ZT_TESTS_RUN_TINY_H
 
 #include "tests/graph/net.h"
 

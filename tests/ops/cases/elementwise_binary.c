@@ -53,7 +53,7 @@
         op, "float16[2,3] float16[3]"                                                                                  \
     }
 
-const struct zt_case zt_cases_binary[] = {
+const struct zt_case zt_cases_elementwise_binary[] = {
     EVERY_SHAPE("Add", ""),
     EVERY_SHAPE("Sub", ""),
     EVERY_SHAPE("Mul", ""),

@@ -22,7 +22,7 @@
         op, "uint64[3,77]:0..8e18"                                                                                     \
     }
 
-const struct zt_case zt_cases_unary[] = {
+const struct zt_case zt_cases_elementwise_unary[] = {
     EVERY_TYPE("Abs", ""),
     EVERY_TYPE("Acos", ":-0.9..0.9"),
     EVERY_TYPE("Acosh", ":1.1..4"),

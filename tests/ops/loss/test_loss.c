@@ -19,7 +19,7 @@ static const struct row {
     int weights;  /* rank of the weights, 0: none */
     double loss, gradient[MOST];
 } rows[] = {
-#include "loss_table.inc"
+#include "tests/ops/loss/loss_table.inc"
 };
 
 static bool has_classes(const struct row *row) {

@@ -1,7 +1,7 @@
 /* Ranks of a run: what each holds, what is refused, what a step is cut into and timed as, and what a rank says that
  * fails. */
 #include "tests/suite.h"
-#include "tiny.h"
+#include "tests/run/tiny.h"
 
 #include "parallel/schedule/cost.h"
 #include "plan/rank_plan.h"

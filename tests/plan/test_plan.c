@@ -1,6 +1,6 @@
 /* The plan of all ranks: bytes by the formulas, equal hashes, and the step that is played with known times. */
 #include "tests/suite.h"
-#include "tiny.h"
+#include "tests/run/tiny.h"
 
 #include "plan/plan.h"
 

@@ -1,6 +1,6 @@
 /* The last block of a grid finishes what all of them did (is_last_block of base/block.cuh): the same bits whichever it
  * is, and counters that are zero again. */
-#include "tests/gpu/last_block.h"
+#include "tests/ops/cuda/last_block.h"
 #include "tests/suite.h"
 
 #include <math.h>

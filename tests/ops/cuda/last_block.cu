@@ -1,4 +1,4 @@
-#include "tests/gpu/last_block.h"
+#include "tests/ops/cuda/last_block.h"
 
 #include "base/block.cuh"
 

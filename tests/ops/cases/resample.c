@@ -20,7 +20,7 @@
     }
 #define CROP "coordinate_transformation_mode=tf_crop_and_resize extrapolation_value=3.5 "
 
-const struct zt_case zt_cases_resize[] = {
+const struct zt_case zt_cases_resample[] = {
     EVERY_COORDINATE("nearest"),
     EVERY_COORDINATE("linear"),
     EVERY_COORDINATE("cubic"),
@@ -61,5 +61,11 @@ const struct zt_case zt_cases_resize[] = {
     { "Resize", "float[4,16,32,32] - float{1,1,2,2}",
       .attrs = "coordinate_transformation_mode=asymmetric nearest_mode=floor" },
     { "Resize", "float[4,16,32,32] - float{1,1,2,2}", .attrs = "mode=linear" },
+    { "AffineGrid", "float[2,2,3] int64{2,1,4,5}", .grad = 1 },
+    { "AffineGrid", "float[2,2,3] int64{2,1,4,5}", .attrs = "align_corners=1", .grad = 1 },
+    { "AffineGrid", "float[2,3,4] int64{2,1,3,4,2}", .grad = 1 },
+    { "AffineGrid", "float[1,3,4] int64{1,1,3,1,2}", .attrs = "align_corners=1", .grad = 1 },
+    { "AffineGrid", "float16[1,2,3] int64{1,1,2,2}" },
+    { "AffineGrid", "bfloat16[2,2,3] int64{2,1,4,5}" },
     { NULL },
 };

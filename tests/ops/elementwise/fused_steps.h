@@ -1,6 +1,6 @@
 /* Which chains of elementwise nodes a graph has. */
-#ifndef ZT_TESTS_OPS_CHAIN_STEPS_H
-#define ZT_TESTS_OPS_CHAIN_STEPS_H
+#ifndef ZT_TESTS_OPS_ELEMENTWISE_ELEMENTWISE_STEPS_H
+#define ZT_TESTS_OPS_ELEMENTWISE_ELEMENTWISE_STEPS_H
 
 #include "base/text.h"
 #include "graph/ir/graph.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* "Add Tanh; Mul Neg": the steps of all chains. */
-static inline void chain_steps(const struct zt_graph *g, struct zt_text *to) {
+static inline void fused_steps(const struct zt_graph *g, struct zt_text *to) {
     for (int n = 0; n < g->node_count; n++) {
         if (strcmp(g->nodes[n]->op_type, "FusedElementwise") != 0)
             continue;

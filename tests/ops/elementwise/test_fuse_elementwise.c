@@ -1,6 +1,6 @@
 /* Chains of elementwise nodes: which nodes become steps of one, and that every value a graph hands out keeps its bits.
  * Without arguments the reference kernels run both graphs; with the folder of a CUDA module, its kernels do. */
-#include "tests/ops/chain_steps.h"
+#include "tests/ops/elementwise/fused_steps.h"
 #include "tests/ops/machine.h"
 #include "tests/ops/term_graph.h"
 
@@ -51,7 +51,7 @@ static int fuse(struct zt_graph *g, const char *glob) {
 
 static char *steps_of(const struct zt_graph *g) {
     struct zt_text text = { 0 };
-    chain_steps(g, &text);
+    fused_steps(g, &text);
     return text.at ? text.at : zt_strdup("");
 }
 

@@ -1,6 +1,6 @@
 /* A kernel whose last blocks finish a sum, for test_last_block.c. */
-#ifndef ZT_TESTS_GPU_LAST_BLOCK_H
-#define ZT_TESTS_GPU_LAST_BLOCK_H
+#ifndef ZT_TESTS_OPS_CUDA_LAST_BLOCK_H
+#define ZT_TESTS_OPS_CUDA_LAST_BLOCK_H
 
 #include <stdint.h>
 

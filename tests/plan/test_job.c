@@ -1,5 +1,5 @@
 #include "tests/suite.h"
-#include "tiny.h"
+#include "tests/run/tiny.h"
 
 #include "device/threads.h"
 #include "plan/rank_plan.h"

@@ -1,6 +1,6 @@
 /* The equivalence matrix in one process: whatever the number of ranks, ZeRO stage, pipeline stages and schedule, a
  * model learns the same. */
-#include "layouts.h"
+#include "tests/run/layouts.h"
 #include "tests/suite.h"
 
 #include <math.h>

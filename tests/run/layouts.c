@@ -1,4 +1,4 @@
-#include "layouts.h"
+#include "tests/run/layouts.h"
 
 #include <check.h>
 #include <math.h>

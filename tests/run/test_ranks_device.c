@@ -1,7 +1,7 @@
 /* Ranks whose memory the host cannot touch (far_device.h) learn what ranks on the host learn, in every layout: their
  * data travel through stages (parallel/comm/staged.c). */
 #include "tests/gpu/far_device.h"
-#include "tests/src/layouts.h"
+#include "tests/run/layouts.h"
 #include "tests/suite.h"
 
 #include "device/threads.h"
