@@ -2,7 +2,6 @@
  * had, which lies in the corner of the output where output_shape asks for a larger one. Backwards dx = dy[index]. */
 #include "ops/pool/launch_max_unpool.h"
 #include "ops/pool/kernels.h"
-#include "ops/conv/launch_columns.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 #include "ops/kernel/shape.h"
