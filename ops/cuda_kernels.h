@@ -11,6 +11,7 @@
 #include "ops/matmul/kernels.h"
 #include "ops/movement/kernels.h"
 #include "ops/norm/kernels.h"
+#include "ops/norm_slices/kernels.h"
 #include "ops/pool/kernels.h"
 #include "ops/random/kernels.h"
 #include "ops/recurrent/kernels.h"

@@ -12,6 +12,7 @@
     FAMILY(pool)                                                                                                       \
     FAMILY(conv)                                                                                                       \
     FAMILY(norm)                                                                                                       \
+    FAMILY(norm_slices)                                                                                                \
     FAMILY(attention)                                                                                                  \
     FAMILY(recurrent)                                                                                                  \
     FAMILY(resample)                                                                                                   \

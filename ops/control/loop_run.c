@@ -16,15 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void zt_loop_shape_of(const struct zt_node *n, struct zt_loop_shape *to) {
-    *to = (struct zt_loop_shape){ .turns = zt_attr_int(n, "turns", 0),
-                                  .states = (int)zt_attr_int(n, "states", 0),
-                                  .body = zt_node_attr(n, "body")->graph };
-    to->reverse_in = zt_attr_ints(n, "reverse_in", &to->slices);
-    to->reverse_out = zt_attr_ints(n, "reverse_out", &to->stacks);
-    to->captured = to->body->input_count - 1 - to->states - to->slices;
-}
-
 static struct zt_shape stacked(const struct zt_shape *each, int64_t turns) {
     struct zt_shape shape = { .rank = each->rank + 1, .dim = { turns } };
     memcpy(shape.dim + 1, each->dim, (size_t)each->rank * sizeof *each->dim);
@@ -61,14 +52,6 @@ static bool run_infer(struct zt_graph *g, int node, struct zt_err *err) {
         zt_set_out(g, node, i, v->dtype, &shape);
     }
     return true;
-}
-
-void zt_loop_gradient_of(const struct zt_node *n, struct zt_loop_gradient *to) {
-    to->graph = zt_node_attr(n, "gradient")->graph;
-    to->states = zt_attr_ints(n, "float_states", &to->state_count);
-    to->given = zt_attr_ints(n, "given", &to->given_count);
-    to->slices = zt_attr_ints(n, "wanted_slices", &to->slice_count);
-    to->captured = zt_attr_ints(n, "wanted_captured", &to->captured_count);
 }
 
 static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {

@@ -1,23 +1,24 @@
-/* Loop and Scan that run as loops: what ops/control/control.c makes of one that would be too large written out.
+/* Loop and Scan as one node that runs as a loop, for loops that would be too large as copies of their body.
  *
- *     ztrain.LoopRun(v.., x.., c..) -> (v.., s..)            for (t = 0; t < T; t++) { v.., s[t].. = body(t, v..,
- * x[t].., c..); }
+ *     ztrain.LoopRun(v.., x.., c..) -> (v.., s..)     for (t = 0; t < T; t++) { v.., s[t].. = body(t, v.., x[t]..,
+ * c..); }
  *
- * v: states, carried from turn to turn, of one type and shape. x: cut along axis 0, a slice a turn; c: the same in all
- * turns; s: stacked along axis 0. Where a direction says so, turn t has slice T - 1 - t. The body is a graph of ours,
- * inferred, with the inputs t (int64), v, x[t], c and the outputs v, s[t]. */
+ * v are the states, whose type and shape stay the same. x are inputs sliced along axis 0, one slice an iteration; c are
+ * inputs that every iteration reads; s are outputs stacked along axis 0. A reversed input or output has slice T - 1 - t
+ * in iteration t. The body is an inferred graph with inputs t (int64), v, x[t], c and outputs v, s[t]. */
 #ifndef ZT_OPS_CONTROL_LOOP_RUN_H
 #define ZT_OPS_CONTROL_LOOP_RUN_H
 
 #include "graph/passes/lower.h"
+#include "ops/control/loop_shape.h"
 
-/* Nodes times turns that one loop may run, those of loops inside included; and from how many on it runs as a loop:
- * fewer are written out, so that all passes see them. */
+/* Limits in nodes times iterations, nested loops included: the most that one loop may run, and the least that runs as a
+ * loop. Smaller loops are copied out, so that all passes see their nodes. */
 enum { ZT_LOOP_RUNS = 1 << 23, ZT_LOOP_WRITTEN = 4096 };
 
-/* A loop, in values of the graph that it stands in. */
+/* A loop, in values of the graph that holds it. */
 struct zt_loop {
-    bool condition; /* of a Loop: its body has the turn and the condition in front of the states, and hands one out */
+    bool condition; /* Loop: the body has the iteration and the condition before the states, and returns a condition */
     int64_t turns;
     int states, slices, stacks;
     const int *state, *slice;                                     /* v at the beginning; x */
@@ -25,45 +26,14 @@ struct zt_loop {
     const int *out; /* ids of the final states, then of the stacks; -1: not wanted */
 };
 
-/* Appends the loop of x->node as one node where it is large and can run so (or runs it, see zt_loop_alone): *runs. A
- * loop of more than ZT_LOOP_RUNS fails, and one that is too large to be written out and cannot run as a loop, with the
- * reason. `more`: nodes that a turn takes beside its body when it is written out. */
+/* Appends the loop of x->node as one node, or runs it (zt_loop_alone), where it is large and can run as a loop: *runs.
+ * Fails for loops beyond ZT_LOOP_RUNS, and for those too large to copy out that cannot run as a loop, with the reason.
+ * `more`: nodes that a copied iteration has beside the body. */
 bool zt_loop_try(struct zt_expansion *x, const struct zt_loop *loop, int more, bool *runs, struct zt_err *err);
 
-/* Runs a Loop turn by turn, in an eager run of which the results alone count (x->settler->run); l->turns is the most,
- * and the condition has been true. The node's outputs become known values. */
+/* Runs a Loop iteration by iteration, for eager runs that need results and no nodes (x->settler->run). l->turns is the
+ * largest trip count; the initial condition is true. The outputs of the node become known values. */
 bool zt_loop_alone(struct zt_expansion *x, const struct zt_loop *l, struct zt_err *err);
-
-/* How a LoopRun or LoopRunGrad is written in attributes. */
-struct zt_loop_shape {
-    int64_t turns;
-    int states, slices, stacks, captured;
-    const int64_t *reverse_in, *reverse_out;
-    const struct zt_graph *body;
-};
-void zt_loop_shape_of(const struct zt_node *n, struct zt_loop_shape *to);
-/* Address of the slice of turn t. */
-static inline const void *zt_loop_slice(const void *whole, int64_t bytes, int64_t turns, int64_t t, bool reverse) {
-    return (const char *)whole + bytes * (reverse ? turns - 1 - t : t);
-}
-
-/* What input i of a turn behind its number, and output i, is. */
-static inline const struct zt_value *zt_loop_in(const struct zt_loop_shape *l, int i) {
-    return l->body->values[l->body->inputs[1 + i]];
-}
-static inline const struct zt_value *zt_loop_out(const struct zt_loop_shape *l, int i) {
-    return l->body->values[l->body->outputs[i]];
-}
-
-/* What a LoopRunGrad has beside that. `graph` is a turn back: its inputs are those of the body, then a cotangent for
- * each of `states` and of `given`; its outputs the gradients of `states`, `slices`, `captured`. Inputs of the node go
- * on with the same cotangents, of the final states (may be missing) and stacked; its outputs are those of the graph. */
-struct zt_loop_gradient {
-    const struct zt_graph *graph;
-    const int64_t *states, *given, *slices, *captured; /* states of a float type; stacks that have a gradient; wanted */
-    int state_count, given_count, slice_count, captured_count;
-};
-void zt_loop_gradient_of(const struct zt_node *n, struct zt_loop_gradient *to);
 
 /* Kernels. */
 bool zt_loop_run_prepare_ref(struct zt_prepare *p, struct zt_err *err);

@@ -12,27 +12,29 @@ ZT_FUNCTION_BODY(zt_norm_grad_function_body);
 ZT_FUNCTION_BODY(zt_batch_norm_train_function_body);
 ZT_FUNCTION_BODY(zt_batch_norm_grad_function_body);
 ZT_FUNCTION_BODY(zt_batch_norm_fixed_grad_function_body);
-ZT_FUNCTION_BODY(zt_lp_normalization_grad_function_body);
-ZT_FUNCTION_BODY(zt_lrn_grad_function_body);
-ZT_FUNCTION_BODY(zt_mean_variance_normalization_grad_function_body);
 ZT_FUNCTION_BODY(zt_batch_norm_old_function_body);
 
 /* CPU kernels: *_cpu.c */
 ZT_CPU_KERNEL(zt_batch_norm_cpu)
 ZT_CPU_KERNEL(zt_batch_norm_grad_cpu)
-ZT_CPU_KERNEL(zt_norm_rows_cpu)  /* LRN, LpNormalization, MeanVarianceNormalization and their gradients */
 ZT_CPU_KERNEL(zt_norm_cpu)       /* Layer-, RMS-, Instance-, GroupNormalization */
 ZT_CPU_KERNEL(zt_norm_stats_cpu) /* ztrain.NormStats */
 ZT_CPU_KERNEL(zt_norm_grad_cpu)  /* ztrain.NormGrad */
 
 /* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */
-#define ZT_CUDA_KERNELS_norm(KERNEL)                                                                                   \
-    KERNEL(batch_norm)                                                                                                 \
-    KERNEL(norm)                                                                                                       \
-    KERNEL(lp)                                                                                                         \
-    KERNEL(lrn) KERNEL(mvn) KERNEL(batch_norm_grad) KERNEL(batch_norm_relu) KERNEL(batch_norm_relu_grad)               \
-        KERNEL(batch_norm_statistics) KERNEL(batch_norm_sync) KERNEL(batch_norm_sync_grad) KERNEL(lrn_grad)            \
-            KERNEL(norm_grad) KERNEL(norm_stats)
+/* clang-format off */
+#define ZT_CUDA_KERNELS_norm(KERNEL) \
+    KERNEL(batch_norm) \
+    KERNEL(batch_norm_grad) \
+    KERNEL(batch_norm_relu) \
+    KERNEL(batch_norm_relu_grad) \
+    KERNEL(batch_norm_statistics) \
+    KERNEL(batch_norm_sync) \
+    KERNEL(batch_norm_sync_grad) \
+    KERNEL(norm) \
+    KERNEL(norm_grad) \
+    KERNEL(norm_stats)
+/* clang-format on */
 ZT_CUDA_KERNELS_norm(ZT_CUDA_ID)
 
 #endif

@@ -15,12 +15,6 @@
     ROW(group_normalization)                                                                                           \
     ROW(instance_normalization)                                                                                        \
     ROW(layer_normalization)                                                                                           \
-    ROW(lp_normalization)                                                                                              \
-    ROW(lp_normalization_grad)                                                                                         \
-    ROW(lrn)                                                                                                           \
-    ROW(lrn_grad)                                                                                                      \
-    ROW(mean_variance_normalization)                                                                                   \
-    ROW(mean_variance_normalization_grad)                                                                              \
     ROW(norm_grad)                                                                                                     \
     ROW(norm_stats)                                                                                                    \
     ROW(rms_normalization)

@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "parallel/launch/addresses.h"
+#include "parallel/comm/addresses.h"
 #include "parallel/comm/mac.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/show.h"
 #include "base/text.h"
-#include "parallel/launch/addresses.h"
+#include "parallel/comm/addresses.h"
 #include "parallel/comm/rank_status.h"
 
 #include <arpa/inet.h>

@@ -3,7 +3,7 @@
 #include "comm_fixture.h"
 
 #include "base/clock.h"
-#include "parallel/launch/addresses.h"
+#include "parallel/comm/addresses.h"
 #include "parallel/comm/tcp/link.h"
 #include "parallel/comm/tcp/rendezvous.h"
 #include "parallel/comm/connect.h"

@@ -1,7 +1,7 @@
 #include "parallel/comm/tcp/address.h"
 
 #include "base/text.h"
-#include "parallel/launch/addresses.h"
+#include "parallel/comm/addresses.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>

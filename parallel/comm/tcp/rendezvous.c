@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "parallel/launch/addresses.h"
+#include "parallel/comm/addresses.h"
 #include "parallel/comm/tcp/address.h"
 #include "parallel/comm/connect.h"
 #include "parallel/comm/handshake.h"

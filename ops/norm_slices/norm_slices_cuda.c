@@ -2,8 +2,8 @@
 #include "ops/cuda/describe.h"
 #include "ops/cuda/layout_cuda.h"
 #include "ops/cuda/broadcast_cuda.h"
-#include "ops/norm/launch_norm_slices.h"
-#include "ops/norm/norm_slices.h"
+#include "ops/norm_slices/launch_norm_slices.h"
+#include "ops/norm_slices/norm_slices.h"
 #include "ops/kernel/merge_axes.h"
 
 #include <string.h>

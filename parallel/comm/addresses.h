@@ -1,6 +1,6 @@
 /* IP addresses of this host, and listening sockets. Functions use IPv6 addresses; an IPv4 address is IPv4-mapped. */
-#ifndef ZT_PARALLEL_LAUNCH_ADDRESSES_H
-#define ZT_PARALLEL_LAUNCH_ADDRESSES_H
+#ifndef ZT_PARALLEL_COMM_ADDRESSES_H
+#define ZT_PARALLEL_COMM_ADDRESSES_H
 
 #include <netinet/in.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* Normalisations without a learned scale: LpNormalization, LRN, MeanVarianceNormalization (formulas in norm_slices.c).
  * The geometry comes from input 0: x, or dy of a gradient, which has the same shape. */
-#ifndef ZT_OPS_NORM_NORM_SLICES_H
-#define ZT_OPS_NORM_NORM_SLICES_H
+#ifndef ZT_OPS_NORM_SLICES_NORM_SLICES_H
+#define ZT_OPS_NORM_SLICES_NORM_SLICES_H
 
 #include "ops/kernel/axis_slices.h"
 

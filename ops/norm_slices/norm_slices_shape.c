@@ -1,5 +1,5 @@
 /* The geometry of the normalisations without learned scale, read from their nodes (norm_slices.h). */
-#include "ops/norm/norm_slices.h"
+#include "ops/norm_slices/norm_slices.h"
 
 bool zt_lp_read(const struct zt_graph *g, int node, struct zt_axis_slices *lines, int *p, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;

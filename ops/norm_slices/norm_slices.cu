@@ -1,5 +1,5 @@
 /* LRN, MeanVarianceNormalization and LpNormalization with their gradients (formulas: ops/norm/norm_slices.c). */
-#include "ops/norm/launch_norm_slices.h"
+#include "ops/norm_slices/launch_norm_slices.h"
 #include "ops/cuda/tensor.cuh"
 
 /* ---- LRN: a thread an element ---- */

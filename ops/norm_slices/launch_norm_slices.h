@@ -1,7 +1,7 @@
 /* Launchers of norm_slices.cu: LRN, MeanVarianceNormalization and LpNormalization with their gradients. Conventions:
  * ops/cuda/launch.h. */
-#ifndef ZT_OPS_NORM_LAUNCH_NORM_SLICES_H
-#define ZT_OPS_NORM_LAUNCH_NORM_SLICES_H
+#ifndef ZT_OPS_NORM_SLICES_LAUNCH_NORM_SLICES_H
+#define ZT_OPS_NORM_SLICES_LAUNCH_NORM_SLICES_H
 
 #include "ops/cuda/launch.h"
 

@@ -8,10 +8,10 @@
  * MeanVarianceNormalization, over the M elements that share the axes not in `axes`, d = std + 1e-9, as its body has it:
  *     y = (x - mean) / d
  *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
-#include "ops/norm/norm_slices.h"
+#include "ops/norm_slices/norm_slices.h"
 
-#include "ops/norm/launch_norm_slices.h"
-#include "ops/norm/kernels.h"
+#include "ops/norm_slices/launch_norm_slices.h"
+#include "ops/norm_slices/kernels.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"
 
@@ -309,7 +309,7 @@ const struct zt_op zt_op_lp_normalization = {
     .infer = lp_infer,
     .grad = lp_grad,
     .kernel = { [ZT_REF] = { .run = lp_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(lp, zt_cuda_floats, lp_describe) },
 };
 const struct zt_op zt_op_lp_normalization_grad = {
@@ -319,7 +319,7 @@ const struct zt_op zt_op_lp_normalization_grad = {
     .infer = lp_infer,
     .body = zt_lp_normalization_grad_function_body,
     .kernel = { [ZT_REF] = { .run = lp_grad_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(lp, zt_cuda_floats, lp_describe) },
 };
 const struct zt_op zt_op_lrn = {
@@ -330,7 +330,7 @@ const struct zt_op zt_op_lrn = {
     .infer = lrn_infer,
     .grad = lrn_grad,
     .kernel = { [ZT_REF] = { .run = lrn_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(lrn, zt_cuda_floats, lrn_describe) },
 };
 const struct zt_op zt_op_lrn_grad = {
@@ -340,7 +340,7 @@ const struct zt_op zt_op_lrn_grad = {
     .infer = lrn_infer,
     .body = zt_lrn_grad_function_body,
     .kernel = { [ZT_REF] = { .run = lrn_grad_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(lrn_grad, zt_cuda_floats, lrn_describe) },
 };
 const struct zt_op zt_op_mean_variance_normalization = {
@@ -351,7 +351,7 @@ const struct zt_op zt_op_mean_variance_normalization = {
     .infer = mvn_infer,
     .grad = mvn_grad,
     .kernel = { [ZT_REF] = { .run = mvn_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(mvn, zt_cuda_floats, mvn_describe) },
 };
 const struct zt_op zt_op_mean_variance_normalization_grad = {
@@ -361,6 +361,6 @@ const struct zt_op zt_op_mean_variance_normalization_grad = {
     .infer = mvn_infer,
     .body = zt_mean_variance_normalization_grad_function_body,
     .kernel = { [ZT_REF] = { .run = mvn_grad_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(mvn, zt_cuda_floats, mvn_describe) },
 };

@@ -3,9 +3,9 @@
  *
  * MeanVarianceNormalization: x is [A, B, C, D] with A and C averaged over, A or D being 1. Moments and gradient sums
  * are taken along C, a slice, and a group's A slices are put together in double. */
-#include "ops/norm/norm_slices.h"
+#include "ops/norm_slices/norm_slices.h"
 
-#include "ops/norm/kernels.h"
+#include "ops/norm_slices/kernels.h"
 #include "ops/norm/simd_norm.h"
 #include "ops/kernel/merge_axes.h"
 #include "ops/kernel/tile.h"
@@ -81,7 +81,7 @@ static bool read_state(const struct zt_graph *g, int node, struct state *s, stru
     return mean_variance_slices(g, node, s, slices);
 }
 
-bool zt_norm_rows_cpu_supports(const struct zt_graph *g, int node) {
+bool zt_norm_slices_cpu_supports(const struct zt_graph *g, int node) {
     struct state s;
     struct zt_axis_slices slices;
     const struct zt_value *x = zt_in(g, node, 0);
@@ -93,7 +93,7 @@ bool zt_norm_rows_cpu_supports(const struct zt_graph *g, int node) {
 enum { MEAN, SQUARES, SUM, PRODUCT, PARTS };
 enum { OF_MEAN, OF_X, CONSTANT, OF_DY, MAPS };
 
-bool zt_norm_rows_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+bool zt_norm_slices_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct state *s = zt_calloc(1, sizeof *s);
     struct zt_axis_slices slices;
     if (!read_state(p->graph, p->node, s, &slices)) {
@@ -113,7 +113,7 @@ bool zt_norm_rows_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-void zt_norm_rows_cpu_release(void *state) {
+void zt_norm_slices_cpu_release(void *state) {
     free(state);
 }
 
@@ -235,7 +235,7 @@ static void run_mean_variance(struct job *j) {
     each_bundle(j, normalise);
 }
 
-bool zt_norm_rows_cpu_run(const struct zt_call *call, struct zt_err *err) {
+bool zt_norm_slices_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     struct job j = { .call = call, .s = call->state };
     if (j.s->kind == MEAN_VARIANCE)
