@@ -10,7 +10,7 @@
 #define ZT_OPS_CONTROL_LOOP_RUN_H
 
 #include "graph/passes/lower.h"
-#include "ops/control/loop_shape.h"
+#include "ops/control/loop_attributes.h"
 
 /* Limits in nodes times iterations, nested loops included: the most that one loop may run, and the least that runs as a
  * loop. Smaller loops are copied out, so that all passes see their nodes. */

@@ -1,6 +1,6 @@
 /* The optimizers and learning-rate rules of DeepSpeed, and the data formats, that this program does not have. They are
  * known so that a message can refuse them by name, and so that the other problems of the file are found as well. */
-#include "config/optimizer_rows.h"
+#include "config/shared_optimizer_keys.h"
 
 /* ---- optimizers ---- */
 

@@ -7,7 +7,7 @@
 #ifndef ZT_OPTIM_ROW_H
 #define ZT_OPTIM_ROW_H
 
-#include "config/optimizer_rows.h"
+#include "config/shared_optimizer_keys.h"
 #include "optim/optim.h"
 #include "optim/step.h"
 

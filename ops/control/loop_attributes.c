@@ -1,4 +1,4 @@
-#include "ops/control/loop_shape.h"
+#include "ops/control/loop_attributes.h"
 
 void zt_loop_shape_of(const struct zt_node *n, struct zt_loop_shape *to) {
     *to = (struct zt_loop_shape){ .turns = zt_attr_int(n, "turns", 0),

@@ -1,6 +1,6 @@
 /* The attributes of ztrain.LoopRun and LoopRunGrad, read from the node. Their rows and kernels use it. */
-#ifndef ZT_OPS_CONTROL_LOOP_SHAPE_H
-#define ZT_OPS_CONTROL_LOOP_SHAPE_H
+#ifndef ZT_OPS_CONTROL_LOOP_ATTRIBUTES_H
+#define ZT_OPS_CONTROL_LOOP_ATTRIBUTES_H
 
 #include "graph/ir/op.h"
 
