@@ -111,8 +111,8 @@ const struct zt_kernel zt_kernel_batch_norm_cuda = {
     .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
 };
 
-/* cuDNN does not document that its engines with ReLU pass NaN (tests/ops/norm/test_norm_dnn.c asks). On planes, where our
- * own block has whole channels, cuDNN normalises and a second kernel applies ReLU. */
+/* cuDNN does not document that its engines with ReLU pass NaN (tests/ops/norm/test_norm_dnn.c asks). On planes, where
+ * our own block has whole channels, cuDNN normalises and a second kernel applies ReLU. */
 static bool batch_norm_relu_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_norm_dnn form;
     q->path = zt_path_own("cuDNN's ReLU behind statistics of the batch does not promise to pass NaN");
