@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,12 @@ struct zt_arena {
     struct chunk *first;
 };
 
+/* Threads may run out of memory at the same time: the first one prints and ends the process. */
 static void out_of_memory(size_t bytes) {
+    static atomic_flag ending = ATOMIC_FLAG_INIT;
     char text[96];
+    while (atomic_flag_test_and_set(&ending))
+        pause();
     int n = snprintf(text, sizeof text, ZT_ERR_MARK "out of memory: %zu bytes of host memory refused\n", bytes);
     if (write(STDERR_FILENO, text, (size_t)n) < 0) {
         /* nothing can be printed */

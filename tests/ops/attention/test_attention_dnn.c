@@ -50,9 +50,15 @@ static struct zt_dnn *plan(const struct shape *s, bool grad, const char *gpu, en
 
 static const enum zt_dtype halves[] = { ZT_BFLOAT16, ZT_FLOAT16 };
 
+/* fp16 differs from bfloat16 in the type alone: one GPU of a generation, all with the argument "all". */
+static bool all_gpus;
+static bool is_tried(int gpu, int half) {
+    return all_gpus || halves[half] == ZT_BFLOAT16 || gpu == ZT_GPUS - 1 || gpu == ZT_GPUS - 2;
+}
+
 START_TEST(cudnn_has_engines_forward) {
     for (int gpu = 0; gpu < ZT_GPUS; gpu++)
-        for (int i = 0; i < SHAPES; i++)
+        for (int i = 0; is_tried(gpu, _i) && i < SHAPES; i++)
             zt_dnn_destroy(plan(&shapes[i], false, zt_gpus[gpu], halves[_i]));
 }
 END_TEST
@@ -60,7 +66,7 @@ END_TEST
 /* The one that adds to dq in whatever order blocks come has no ds in its workspace. */
 START_TEST(cudnn_has_engines_backward_that_store_every_ds) {
     for (int gpu = 0; gpu < ZT_GPUS; gpu++)
-        for (int i = 0; i < SHAPES; i++) {
+        for (int i = 0; is_tried(gpu, _i) && i < SHAPES; i++) {
             const struct zt_attention a = read_shape(&shapes[i]);
             struct zt_dnn *dnn = plan(&shapes[i], true, zt_gpus[gpu], halves[_i]);
             ck_assert_uint_ge(zt_dnn_workspace_bytes(dnn), (size_t)(2 * a.batch * a.heads * a.queries * a.keys));
@@ -85,7 +91,8 @@ START_TEST(heads_that_are_no_multiple_of_16_bytes_have_no_engine) {
 }
 END_TEST
 
-int main(void) {
+int main(int count, char **args) {
+    all_gpus = count > 1 && strcmp(args[1], "all") == 0;
     TCase *tests = tcase_create("attention");
     tcase_add_loop_test(tests, cudnn_has_engines_forward, 0, 2);
     tcase_add_loop_test(tests, cudnn_has_engines_backward_that_store_every_ds, 0, 2);
