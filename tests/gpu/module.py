@@ -109,8 +109,11 @@ def device_code(module):
     return found
 
 
-def embeds(module, *sources):
-    wanted = {("compute", 80), ("sm", 90), ("compute", 90)}
+def embeds_ptx(module, *sources):
+    return embeds(module, *sources, wanted={("compute", 90)})
+
+
+def embeds(module, *sources, wanted=frozenset([("compute", 80), ("sm", 90), ("compute", 90)])):
     found = device_code(module)
     problems = [] if len(found) == len(sources) else [f"has device code of {len(found)} files, wants {len(sources)}"]
     problems += [f"has device code for {sorted(pieces)}, wants {sorted(wanted)}" for pieces in found if pieces != wanted]
@@ -419,7 +422,7 @@ def chooses(ztrain, module, case):
 
 
 def main():
-    checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains, "chains": chains,
+    checks = {"links": links, "kernels": kernels, "embeds": embeds, "embeds_ptx": embeds_ptx, "refuses": refuses, "trains": trains, "chains": chains,
               "derives": derives, "draws": draws, "turns": turns, "skips": skips, "stays": stays,
               "profiles": profiles, "chooses": chooses}
     if len(sys.argv) < 3 or sys.argv[1] not in checks:
