@@ -103,7 +103,7 @@ static bool record_config(const struct zt_session *s, struct zt_arena *arena, st
 bool zt_record_make(const struct zt_session *s, struct zt_arena *arena, struct zt_manifest *to, struct zt_err *err) {
     to->samples = s->source->samples;
     to->seed = (uint64_t)s->config->seed;
-    to->optimizer = s->config->optimizer.type ? s->config->optimizer.type : "";
+    to->optimizer = s->config->optimizer.type;
     to->model = zt_onnx_checksum(s->model);
     return record_config(s, arena, to, err);
 }

@@ -53,14 +53,6 @@ static bool take_folder(const struct zt_options *o, const char *folder, struct z
     return check_folder(o, folder, err);
 }
 
-/* Training needs an optimizer; plans and evaluations do not. */
-static bool check_optimizer(const struct zt_session *s, struct zt_err *err) {
-    if (s->config->optimizer.type)
-        return true;
-    zt_fail(err, ZT_EXIT_CONFIG, "%s: optimizer.type is missing: nothing would be trained", s->options->config);
-    return zt_hint(err, "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.001}}");
-}
-
 /* Returns the checkpoint of --resume. The caller frees with free(). */
 static char *resume_from(const struct zt_options *o, const char *folder, struct zt_err *err) {
     return o->resume_from ? zt_checkpoint_find(o->resume_from, err) : zt_checkpoint_latest(folder, err);
@@ -83,7 +75,6 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     struct zt_folder_lock *lock = NULL;
     char *from = NULL;
     bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
-    ok = ok && check_optimizer(&s, err);
     if (ok && s.launched.rank == 0)
         ok = take_folder(o, folder, &lock, err);
     ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL);

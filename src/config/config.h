@@ -17,7 +17,7 @@
 struct zt_key_catalog; /* config/table.h */
 struct zt_key_table;
 
-/* A list of texts or numbers; owned by the config's arena. */
+/* A list of texts or numbers; in the config, owned by its arena. */
 struct zt_texts {
     const char **at;
     int count;
@@ -33,7 +33,7 @@ struct zt_numbers {
 
 /* optimizer.*. The params that only one optimizer reads stand in a struct of that optimizer's file (src/optim). */
 struct zt_optimizer_config {
-    const char *type;                      /* canonical spelling of a row of src/optim; NULL: none given */
+    const char *type;                      /* canonical spelling of a row of src/optim */
     double lr, beta1, beta2, weight_decay; /* 0 where the optimizer has no such parameter */
     void *params;                          /* the struct of the row; in the config's arena */
 };
@@ -150,7 +150,6 @@ struct zt_config_overrides {
 struct zt_config {
     struct zt_arena *arena;
     const struct zt_key_table *table; /* the keys that it was read with (config/table.h) */
-    const char *path, *folder;
 
     /* resolved: train_batch = micro_batch * accumulation * data_parallel */
     int64_t train_batch, micro_batch, accumulation;
@@ -209,11 +208,12 @@ struct zt_config {
     struct zt_texts notes;          /* warnings: deprecated spellings and the like */
 };
 
-/* Reads, checks and resolves. `catalog`: the optimizers, rules and formats of this program; it outlives the config. All
- * problems of the file are reported at once as "FILE:LINE:COLUMN: key.path: ...". The file has at most 16 MiB. Free
- * with zt_config_destroy(). Problems that only model or data reveal (unknown output names, the hidden size of "auto")
- * are reported later by the code that uses the value. */
-struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over,
+/* Reads the files `paths`, of which a later one takes precedence over the earlier ones key by key, checks and resolves. `catalog`: the optimizers, rules and formats of this program; it outlives the config. All
+ * problems of the files are reported at once as "FILE:LINE:COLUMN: key.path: ...", in the order of files and lines;
+ * err->rest has those that `err` has no room for. A file has at most 16 MiB. Free with zt_config_destroy(). Problems
+ * that only model or data reveal (unknown output names, the hidden size of "auto") are reported later by the code that
+ * uses the value. */
+struct zt_config *zt_config_read(const struct zt_texts *paths, const struct zt_config_overrides *over,
                                  const struct zt_key_catalog *catalog, struct zt_err *err);
 void zt_config_destroy(struct zt_config *config);
 

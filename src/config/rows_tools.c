@@ -1,4 +1,4 @@
-/* The keys of monitoring, profiling, autotuning, elasticity, data efficiency and other parallelism. */
+/* The keys of monitoring, profiling, autotuning, tensor parallelism and compilation. */
 #include "config/rows.h"
 
 static const struct zt_key_choice tuner_metrics[] = {
@@ -13,49 +13,8 @@ static const struct zt_key_choice tuners[] = {
     { .name = "model_based" },
     { 0 },
 };
-static const struct zt_key_choice seqlen_only[] = { { .name = "seqlen" }, { 0 } };
-static const struct zt_key_choice curricula[] = {
-    { .name = "fixed_linear" },
-    { .name = "fixed_root" },
-    { .name = "fixed_discrete" },
-    { .name = "custom",
-      .status = ZT_KEY_REJECT,
-      .why = "there is no Python to call: use fixed_linear, fixed_root or fixed_discrete" },
-    { 0 },
-};
-static const struct zt_key_choice linear_only[] = { { .name = "fixed_linear" }, { 0 } };
-static const struct zt_key_choice difficulties[] = { { .name = "value" }, { .name = "percentile" }, { 0 } };
-static const struct zt_key_choice clusterings[] = { { .name = "single_cluster" }, { .name = "schedule_based" }, { 0 } };
-static const struct zt_key_choice lr_scalings[] = {
-    { .name = "linear" }, { .name = "sqrt" }, { .name = "none" }, { 0 }
-};
-static const struct zt_key_choice pickings[] = {
-    { .name = "dataloader" },
-    { .name = "random" },
-    { .name = "seqlen" },
-    { 0 },
-};
-static const struct zt_key_choice model_kinds[] = { { .name = "encoder" }, { .name = "decoder" }, { 0 } };
-static const struct zt_key_choice attentions[] = { { .name = "bidirectional" }, { .name = "unidirectional" }, { 0 } };
-#define NO_SPARSE ZT_KEY_REJECT, .why = "attention is dense"
-static const struct zt_key_choice sparse_modes[] = {
-    { .name = "dense" },
-    { .name = "fixed", .status = NO_SPARSE },
-    { .name = "variable", .status = NO_SPARSE },
-    { .name = "bigbird", .status = NO_SPARSE },
-    { .name = "bslongformer", .status = NO_SPARSE },
-    { 0 },
-};
 
-#define T       "autotuning."
-#define E       "elasticity."
-#define C       "curriculum_learning."
-#define SAMPLES "data_efficiency.data_sampling."
-#define METRIC  SAMPLES "curriculum_learning.curriculum_metrics.*."
-#define BATCHES SAMPLES "dynamic_batching."
-#define LTD     "data_efficiency.data_routing.random_ltd."
-#define SPARSE  "sparse_attention."
-#define INTS    .type = ZT_KEY_NUMBERS, FROM(0)
+#define T "autotuning."
 
 static const struct zt_key_row rows[] = {
     { .key = "tensorboard", OBJECT, ACCEPT("tensorboard is off") },
@@ -114,9 +73,13 @@ static const struct zt_key_row rows[] = {
     { .key = T "tuner_type", CHOICE(tuners), ACCEPTED },
     { .key = T "tuner_early_stopping", INT(0), DEF("5"), ACCEPTED },
     { .key = T "tuner_num_trials", INT(1), DEF("50"), ACCEPTED },
-    { .key = T "arg_mappings", ANY, ACCEPT("ztrain owns its flags") },
+    { .key = T "arg_mappings", OBJECT, ACCEPT("there is no script whose options it could set") },
+    { .key = T "arg_mappings.train_batch_size", TEXT, ACCEPTED },
+    { .key = T "arg_mappings.train_micro_batch_size_per_gpu", TEXT, ACCEPTED },
+    { .key = T "arg_mappings.gradient_accumulation_steps", TEXT, ACCEPTED },
+    { .key = T "arg_mappings.gradient_accumulation_steps ", TEXT, ACCEPTED }, /* DeepSpeed's examples have the blank */
     { .key = T "metric_path", TEXT, ACCEPTED },
-    { .key = T "model_info", OPEN, ACCEPT("the model itself says it") },
+    { .key = T "model_info", OBJECT, ACCEPT("the model itself says it") },
     { .key = T "model_info.profile", BOOL, ACCEPTED },
     { .key = T "model_info.num_params", INT(0), ACCEPTED },
     { .key = T "model_info.hidden_size", INT(0), ACCEPTED },
@@ -130,112 +93,6 @@ static const struct zt_key_row rows[] = {
     { .key = T "num_tuning_micro_batch_sizes", INT(1), DEF("3"), ACCEPTED },
     { .key = T "num_nodes", INT(1), ACCEPTED },
     { .key = T "num_gpus", INT(1), ACCEPTED },
-    { .key = "elasticity", OBJECT, ACCEPT("elasticity is off") },
-    { .key = E "enabled", BOOL, DEF("false"), LATER("elasticity") },
-    { .key = E "max_train_batch_size", INT(1), DEF("2000"), ACCEPTED },
-    { .key = E "micro_batch_sizes", .type = ZT_KEY_NUMBERS, FROM(1), ACCEPTED },
-    { .key = E "min_gpus", INT(1), DEF("1"), ACCEPTED },
-    { .key = E "max_gpus", INT(1), DEF("10000"), ACCEPTED },
-    { .key = E "num_gpus_per_node", INT(1), DEF("1"), ACCEPTED },
-    { .key = E "model_parallel_size", INT(1), DEF("1"), ACCEPTED },
-    { .key = E "min_time", INT(0), DEF("0"), ACCEPTED },
-    { .key = E "prefer_larger_batch", BOOL, DEF("true"), ACCEPTED },
-    { .key = E "ignore_non_elastic_batch_info", BOOL, DEF("false"), ACCEPTED },
-    { .key = E "version", NUMBER, WITHIN(0.1, 0.2), DEF("0.2"), ACCEPTED },
-
-    { .key = "curriculum_learning", OBJECT, ACCEPT("curriculum learning is off") },
-    { .key = C "enabled", BOOL, DEF("false"), LATER("curriculum learning") },
-    { .key = C "curriculum_type", CHOICE(seqlen_only), ACCEPTED },
-    { .key = C "min_difficulty", INT(1), ACCEPTED },
-    { .key = C "max_difficulty", INT(1), ACCEPTED },
-    { .key = C "schedule_type", CHOICE(curricula), ACCEPTED },
-    { .key = C "schedule_config", OBJECT, ACCEPT("curriculum learning is off") },
-    { .key = C "schedule_config.total_curriculum_step", INT(1), ACCEPTED },
-    { .key = C "schedule_config.difficulty_step", INT(1), ACCEPTED },
-    { .key = C "schedule_config.root_degree", INT(1), ACCEPTED },
-    { .key = C "schedule_config.difficulty", INTS, ACCEPTED },
-    { .key = C "schedule_config.max_step", INTS, ACCEPTED },
-    { .key = "data_efficiency", OBJECT, ACCEPT("data efficiency is off") },
-    { .key = "data_efficiency.enabled", BOOL, DEF("false"), LATER("data efficiency") },
-    { .key = "data_efficiency.seed", INT(0), DEF("1234"), ACCEPTED },
-    { .key = "data_efficiency.data_sampling", OBJECT, ACCEPT("data sampling is off") },
-    { .key = SAMPLES "enabled", BOOL, DEF("false"), ACCEPTED },
-    { .key = SAMPLES "num_epochs", INT(1), DEF("1000"), ACCEPTED },
-    { .key = SAMPLES "num_workers", INT(0), DEF("0"), ACCEPTED },
-    { .key = SAMPLES "pin_memory", BOOL, DEF("false"), ACCEPTED },
-    { .key = SAMPLES "curriculum_learning", OBJECT, ACCEPT("curriculum sampling is off") },
-    { .key = SAMPLES "curriculum_learning.enabled",
-      BOOL,
-      DEF("false"),
-      REJECT("use the top-level curriculum_learning") },
-    { .key = SAMPLES "curriculum_learning.data_cluster_path", TEXT, ACCEPTED },
-    { .key = SAMPLES "curriculum_learning.curriculum_metrics", .type = ZT_KEY_NAMED, ACCEPTED },
-    { .key = SAMPLES "curriculum_learning.curriculum_metrics.*", OBJECT },
-    { .key = METRIC "index_to_sample_path", TEXT, ACCEPTED },
-    { .key = METRIC "index_to_metric_path", TEXT, ACCEPTED },
-    { .key = METRIC "difficulty_type", CHOICE(difficulties), ACCEPTED },
-    { .key = METRIC "clustering_type", CHOICE(clusterings), ACCEPTED },
-    { .key = METRIC "min_difficulty", INT(1), ACCEPTED },
-    { .key = METRIC "max_difficulty", INT(1), ACCEPTED },
-    { .key = METRIC "schedule_type", CHOICE(curricula), ACCEPTED },
-    { .key = METRIC "schedule_config", OBJECT, ACCEPTED },
-    { .key = METRIC "schedule_config.total_curriculum_step", INT(1), ACCEPTED },
-    { .key = METRIC "schedule_config.difficulty_step", INT(1), ACCEPTED },
-    { .key = METRIC "schedule_config.root_degree", INT(1), ACCEPTED },
-    { .key = METRIC "schedule_config.difficulty", INTS, ACCEPTED },
-    { .key = METRIC "schedule_config.max_step", INTS, ACCEPTED },
-    { .key = SAMPLES "dynamic_batching", OBJECT, ACCEPT("dynamic batching is off") },
-    { .key = BATCHES "enabled", BOOL, DEF("false"), REJECT("batches have one size") },
-    { .key = BATCHES "metrics_path", TEXT, ACCEPTED },
-    { .key = BATCHES "lr_scaling_method", CHOICE(lr_scalings), ACCEPTED },
-    { .key = BATCHES "min_batch_size", INT(1), DEF("1"), ACCEPTED },
-    { .key = BATCHES "max_batch_size", INT(1), ACCEPTED },
-    { .key = BATCHES "sequence_picking_order", CHOICE(pickings), ACCEPTED },
-    { .key = BATCHES "max_tokens", INT(1), ACCEPTED },
-    { .key = BATCHES "verbose", BOOL, DEF("false"), ACCEPTED },
-    { .key = "data_efficiency.data_routing", OBJECT, ACCEPT("data routing is off") },
-    { .key = "data_efficiency.data_routing.enabled", BOOL, DEF("false"), ACCEPTED },
-    { .key = "data_efficiency.data_routing.random_ltd", OBJECT, ACCEPT("random-LTD is off") },
-    { .key = LTD "enabled", BOOL, DEF("false"), REJECT("token dropping is for model code") },
-    { .key = LTD "total_layer_num", INT(1), ACCEPTED },
-    { .key = LTD "random_ltd_layer_num", INT(1), ACCEPTED },
-    { .key = LTD "random_ltd_layer_id", INTS, ACCEPTED },
-    { .key = LTD "model_mask_name", TEXT, ACCEPTED },
-    { .key = LTD "model_type", CHOICE(model_kinds), ACCEPTED },
-    { .key = LTD "hidden_state_order", TEXT, ACCEPTED },
-    { .key = LTD "random_ltd_schedule", OBJECT, ACCEPT("random-LTD is off") },
-    { .key = LTD "random_ltd_schedule.min_value", INT(1), ACCEPTED },
-    { .key = LTD "random_ltd_schedule.max_value", INT(1), ACCEPTED },
-    { .key = LTD "random_ltd_schedule.schedule_type", CHOICE(linear_only), ACCEPTED },
-    { .key = LTD "random_ltd_schedule.schedule_config", OBJECT, ACCEPT("random-LTD is off") },
-    { .key = LTD "random_ltd_schedule.schedule_config.require_steps", INT(1), ACCEPTED },
-    { .key = LTD "random_ltd_schedule.schedule_config.seq_per_step", INT(1), ACCEPTED },
-    { .key = LTD "layer_token_lr_schedule", OPEN, ACCEPT("random-LTD is off") },
-    { .key = LTD "layer_token_lr_schedule.enabled",
-      BOOL,
-      DEF("false"),
-      REJECT("DeepSpeed never implemented it either") },
-    { .key = "progressive_layer_drop", OBJECT, ACCEPT("progressive layer drop is off") },
-    { .key = "progressive_layer_drop.enabled", BOOL, DEF("false"), LATER("progressive layer drop") },
-    { .key = "progressive_layer_drop.theta", NUMBER, WITHIN(0, 1), ACCEPTED },
-    { .key = "progressive_layer_drop.gamma", NUMBER, FROM(0), ACCEPTED },
-    { .key = "sparse_attention",
-      OBJECT,
-      .false_is_off = true,
-      ACCEPT("attention is dense; no engine reads the section") },
-    { .key = SPARSE "mode", CHOICE(sparse_modes), ACCEPTED },
-    { .key = SPARSE "block", INT(1), ACCEPTED },
-    { .key = SPARSE "different_layout_per_head", BOOL, ACCEPTED },
-    { .key = SPARSE "num_local_blocks", INT(0), ACCEPTED },
-    { .key = SPARSE "num_global_blocks", INT(0), ACCEPTED },
-    { .key = SPARSE "attention", CHOICE(attentions), ACCEPTED },
-    { .key = SPARSE "horizontal_global_attention", BOOL, ACCEPTED },
-    { .key = SPARSE "num_different_global_patterns", INT(0), ACCEPTED },
-    { .key = SPARSE "num_random_blocks", INT(0), ACCEPTED },
-    { .key = SPARSE "local_window_blocks", INTS, ACCEPTED },
-    { .key = SPARSE "global_block_indices", INTS, ACCEPTED },
-    { .key = SPARSE "global_block_end_indices", INTS, ACCEPTED },
-    { .key = SPARSE "num_sliding_window_blocks", INT(0), ACCEPTED },
 
     { .key = "tensor_parallel", OBJECT, ACCEPT("tensor parallelism is off") },
     { .key = "tensor_parallel.autotp_size", INT(0), DEF("0"), .off = "1", LATER("tensor parallelism") },
@@ -247,18 +104,30 @@ static const struct zt_key_row rows[] = {
     { .key = "tensor_parallel.dtype", TEXT, ACCEPTED },
     { .key = "tensor_parallel.partition_config", ANY, REJECT("use tp_size alone") },
     { .key = "tensor_parallel.preset_model", TEXT, REJECT("use tp_size alone") },
-    { .key = "expert_parallel", OPEN, REJECT("there is no mixture of experts") },
-    { .key = "hybrid_engine", OBJECT, ACCEPT("the hybrid engine is off") },
-    { .key = "hybrid_engine.enabled", BOOL, DEF("false"), REJECT("there is no inference engine") },
-    { .key = "hybrid_engine.max_out_tokens", INT(1), ACCEPTED },
-    { .key = "hybrid_engine.inference_tp_size", INT(1), ACCEPTED },
-    { .key = "hybrid_engine.release_inference_cache", BOOL, ACCEPTED },
-    { .key = "hybrid_engine.pin_parameters", BOOL, ACCEPTED },
-    { .key = "hybrid_engine.tp_gather_partition_size", INT(1), ACCEPTED },
-    { .key = "hybrid_engine.enable_cuda_graph", BOOL, ACCEPTED },
-    { .key = "compile", OPEN, ACCEPT("there is no Python to compile") },
-    { .key = "compile.deepcompile", BOOL, DEF("false"), REJECT("there is no Python to compile") },
-    { .key = "domino", OPEN, REJECT("there is no Domino") },
+
+    { .key = "compile", OBJECT, ACCEPT("there is no Python to compile") },
+    /* DeepSpeed up to 0.14. */
+    { .key = "compile.enabled", BOOL, ACCEPTED },
+    { .key = "compile.disable", BOOL, ACCEPTED },
+    { .key = "compile.backend", TEXT, ACCEPTED },
+    { .key = "compile.kwargs", ANY, ACCEPTED },
+    { .key = "compile.deepcompile", BOOL, DEF("false"), ACCEPTED },
+    { .key = "compile.free_activation", BOOL, ACCEPTED },
+    { .key = "compile.free_activation_threshold", INT(0), ACCEPTED },
+    { .key = "compile.offload_activation", BOOL, ACCEPTED },
+    { .key = "compile.offload_activation_pin_memory", BOOL, ACCEPTED },
+    { .key = "compile.offload_opt_states", BOOL, ACCEPTED },
+    { .key = "compile.offload_parameters", BOOL, ACCEPTED },
+    { .key = "compile.double_buffer", BOOL, ACCEPTED },
+    { .key = "compile.symmetric_memory", BOOL, ACCEPTED },
+    { .key = "compile.debug_log", BOOL, ACCEPTED },
+    { .key = "compile.sync_before_reduce", BOOL, ACCEPTED },
+    { .key = "compile.sync_after_reduce", BOOL, ACCEPTED },
+    { .key = "compile.sync_before_allgather", BOOL, ACCEPTED },
+    { .key = "compile.sync_after_allgather", BOOL, ACCEPTED },
+    { .key = "compile.keep_int_input_tensors", BOOL, ACCEPTED },
+    { .key = "compile.keep_all_input_tensors", BOOL, ACCEPTED },
+    { .key = "compile.passes", TEXTS, ACCEPTED },
 };
 
 const struct zt_key_rows zt_key_rows_tools = ZT_KEY_ROWS(rows);

@@ -20,9 +20,6 @@ static const struct zt_key_choice log_levels[] = {
     /* in the order of enum zt_log_level */
     { .name = "debug" }, { .name = "info" }, { .name = "warning" }, { .name = "error" }, { .name = "critical" }, { 0 },
 };
-static const struct zt_key_choice apex_levels[] = {
-    { .name = "O0" }, { .name = "O1" }, { .name = "O2" }, { .name = "O3" }, { 0 },
-};
 
 static const struct zt_key_row rows[] = {
     { .key = "train_batch_size", COUNT(1, 1e9), AT(train_batch) },
@@ -55,7 +52,6 @@ static const struct zt_key_row rows[] = {
     { .key = "dataloader_drop_last", BOOL, .same = "ztrain.data.drop_last" },
     { .key = "vocabulary_size", INT(1), ACCEPT("a hint for tensor cores") },
     { .key = "log_level", INDEX(log_levels), .any_case = true, DEF("info"), AT(log_level) },
-    { .key = "use_data_before_expert_parallelism", BOOL, DEF("false"), REJECT("there are no experts to order") },
     { .key = "sequence_parallel_size",
       INT(1),
       DEF("1"),
@@ -67,25 +63,6 @@ static const struct zt_key_row rows[] = {
     { .key = "data_types.grad_accum_dtype", CHOICE(wire_types), ACCEPT("gradients are accumulated in fp32") },
     { .key = "data_types.param_dtype", CHOICE(any_types), ACCEPTED },
     { .key = "data_types.buffer_dtype", CHOICE(any_types), ACCEPTED },
-    { .key = "eigenvalue", OBJECT, ACCEPT("eigenvalue estimates are off") },
-    { .key = "eigenvalue.enabled", BOOL, DEF("false"), REJECT("curvature estimates serve MoQ, which ztrain lacks") },
-    { .key = "eigenvalue.verbose", BOOL, ACCEPTED },
-    { .key = "eigenvalue.max_iter", INT(1), ACCEPTED },
-    { .key = "eigenvalue.tol", NUMBER, FROM(0), ACCEPTED },
-    { .key = "eigenvalue.stability", NUMBER, FROM(0), ACCEPTED },
-    { .key = "eigenvalue.gas_boundary_resolution", INT(1), ACCEPTED },
-    { .key = "eigenvalue.layer_name", TEXT, ACCEPTED },
-    { .key = "eigenvalue.layer_num", INT(0), ACCEPTED },
-    { .key = "weight_quantization", OPEN, REJECT("quantized training is not for this program") },
-    { .key = "quantize_training", OPEN, REJECT("quantized training is not for this program") },
-    { .key = "compression_training", OBJECT },
-    { .key = "compression_training.weight_quantization", OPEN, REJECT("there is no compression library") },
-    { .key = "compression_training.activation_quantization", OPEN, REJECT("there is no compression library") },
-    { .key = "compression_training.sparse_pruning", OPEN, REJECT("there is no compression library") },
-    { .key = "compression_training.row_pruning", OPEN, REJECT("there is no compression library") },
-    { .key = "compression_training.head_pruning", OPEN, REJECT("there is no compression library") },
-    { .key = "compression_training.channel_pruning", OPEN, REJECT("there is no compression library") },
-    { .key = "compression_training.layer_reduction", OPEN, REJECT("there is no compression library") },
 
     { .key = "optimizer", OBJECT },
     { .key = "optimizer.type", TYPE, .any_case = true, AT(optimizer.type) },
@@ -114,9 +91,6 @@ static const struct zt_key_row rows[] = {
     { .key = "bf16.bf16_master_weights_and_grads", BOOL, DEF("false"), REJECT("master weights are fp32") },
     { .key = "bf16.bf16_optimizer_states", BOOL, DEF("false"), REJECT("optimizer states are fp32") },
     { .key = "bfloat16", OBJECT, .now = "bf16" },
-    { .key = "amp", OPEN, ACCEPT("amp is off") },
-    { .key = "amp.enabled", BOOL, DEF("false"), REJECT("apex is NVIDIA's for Python: use bf16 or fp16") },
-    { .key = "amp.opt_level", CHOICE(apex_levels), ACCEPTED },
     { .key = "torch_autocast", OBJECT, ACCEPT("torch_autocast is off") },
     { .key = "torch_autocast.enabled", BOOL, DEF("false"), REJECT("use bf16") },
     { .key = "torch_autocast.dtype", TEXT, ACCEPTED },
