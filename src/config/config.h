@@ -208,11 +208,11 @@ struct zt_config {
     struct zt_texts notes;          /* warnings: deprecated spellings and the like */
 };
 
-/* Reads the files `paths`, of which a later one takes precedence over the earlier ones key by key, checks and resolves. `catalog`: the optimizers, rules and formats of this program; it outlives the config. All
- * problems of the files are reported at once as "FILE:LINE:COLUMN: key.path: ...", in the order of files and lines;
- * err->rest has those that `err` has no room for. A file has at most 16 MiB. Free with zt_config_destroy(). Problems
- * that only model or data reveal (unknown output names, the hidden size of "auto") are reported later by the code that
- * uses the value. */
+/* Reads the files `paths`, of which a later one takes precedence over the earlier ones key by key, checks and resolves.
+ * `catalog`: the optimizers, rules and formats of this program; it outlives the config. All problems of the files are
+ * reported at once as "FILE:LINE:COLUMN: key.path: ...", in the order of files and lines; err->rest has those that
+ * `err` has no room for. A file has at most 16 MiB. Free with zt_config_destroy(). Problems that only model or data
+ * reveal (unknown output names, the hidden size of "auto") are reported later by the code that uses the value. */
 struct zt_config *zt_config_read(const struct zt_texts *paths, const struct zt_config_overrides *over,
                                  const struct zt_key_catalog *catalog, struct zt_err *err);
 void zt_config_destroy(struct zt_config *config);

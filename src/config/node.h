@@ -21,9 +21,9 @@ enum zt_node_kind { ZT_NODE_NULL, ZT_NODE_BOOL, ZT_NODE_NUMBER, ZT_NODE_TEXT, ZT
 /* One value. Lives in the config's arena. */
 struct zt_node {
     enum zt_node_kind kind;
-    const char *key;    /* NULL: the root or an item of a list */
-    int index;          /* place among its parent's children */
-    int line, column;   /* of the key, or of a list's item */
+    const char *key;                       /* NULL: the root or an item of a list */
+    int index;                             /* place among its parent's children */
+    int line, column;                      /* of the key, or of a list's item */
     const struct zt_config_source *source; /* of a value from a file */
     const char *option;                    /* what gave another value: "--set key.path", "--seed", "default" */
     const char *spelled; /* the path that the user wrote, where another one replaced it; NULL: the path of the tree */

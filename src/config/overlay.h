@@ -1,4 +1,5 @@
-/* Several sources of one configuration: a later file lies over the earlier ones, and the command line over all files. */
+/* Several sources of one configuration: a later file lies over the earlier ones, and the command line over all files.
+ */
 #ifndef ZT_CONFIG_OVERLAY_H
 #define ZT_CONFIG_OVERLAY_H
 

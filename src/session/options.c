@@ -22,8 +22,8 @@ struct row {
 
 static const struct row rows[] = {
     { "model", "FILE", "the ONNX model", ZT_TAKES_MODEL, TEXT, AT(model) },
-    { "config", "FILE", "the configuration, DeepSpeed's JSON; keys of a later --config take precedence", ZT_TAKES_CONFIG,
-      TEXTS, AT(configs) },
+    { "config", "FILE", "the configuration, DeepSpeed's JSON; keys of a later --config take precedence",
+      ZT_TAKES_CONFIG, TEXTS, AT(configs) },
     { "inputs", "SRC", "an npz file, or a folder of input_N.pb", ZT_TAKES_INPUTS, TEXT, AT(inputs) },
     { "output", "DIR", "output folder", ZT_TAKES_OUTPUT, TEXT, AT(output) },
     { "emit", "FILE", "write the forward and backward graph as an ONNX file", ZT_TAKES_EMIT, TEXT, AT(emit) },
