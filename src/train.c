@@ -118,6 +118,7 @@ static bool write_model(struct zt_training *t, const struct zt_collected *weight
     struct zt_monitor *monitor = t->monitor;
     uint64_t hash = 0;
     t->monitor = NULL;
+    zt_finite_warn(weights, &s->options->log);
     if (!zt_monitor_finish(monitor, err) || !zt_export_model(s, t->request->folder, weights, &hash, err))
         return false;
     zt_forecast_report(&t->forecast, s);
@@ -136,7 +137,7 @@ static bool finish_run(struct zt_training *t, struct zt_err *err) {
         world->api->barrier(
             world, err); /* rank 0 reads the tensors from the other ranks' memory, which must remain valid until then */
     zt_arena_destroy(arena);
-    return ok && zt_skips_check(&t->skips, t->steps - t->first, &t->session->config->fp16, err);
+    return ok && zt_skips_check(&t->skips, &t->session->config->fp16, err);
 }
 
 /* ---- a rank from start to end ---- */

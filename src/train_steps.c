@@ -92,7 +92,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
         zt_training_phase(t, "looking for what is not finite");
         return zt_finite_fail(t->rank, step, &r, &t->worker.blamed, err);
     }
-    t->skips.at[step % ZT_SKIPS_SEEN] = !r.finite;
+    zt_skips_count(&t->skips, !r.finite, &t->session->config->fp16);
     const double now = zt_now(), seconds = now - *before;
     if (!files_intact(t, now, err))
         return false;
