@@ -89,17 +89,25 @@ static void precision(struct zt_reading *r) {
              optimizer->name);
 }
 
-/* Lists the settings of fp16 as without effect where fp16 is off. */
-static void fp16_off(struct zt_reading *r) {
-    char value[96];
-    for (int i = 0; i < r->table->count && !on(r, "fp16.enabled"); i++) {
+/* Lists the settings of a section as without effect where its `enabled` is off. */
+static void off(struct zt_reading *r, const char *section) {
+    char value[96], key[64];
+    size_t length = strlen(section);
+    snprintf(key, sizeof key, "%s.enabled", section);
+    for (int i = 0; i < r->table->count && !on(r, key); i++) {
         const struct zt_key_row *row = r->table->row[i];
-        if (!r->node[i] || strncmp(row->key, "fp16.", 5) != 0 || row->status != ZT_KEY_WORKS)
+        bool inside = strncmp(row->key, section, length) == 0 && row->key[length] == '.';
+        if (!r->node[i] || !inside || row->status != ZT_KEY_WORKS || strcmp(row->key, key) == 0)
             continue;
         zt_node_show(r->node[i], value, sizeof value);
-        if (strcmp(row->key, "fp16.enabled") != 0 && strcmp(value, row->def) != 0)
-            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (fp16 is off)", row->key, value);
+        if (!row->def || !zt_value_is(r->node[i], row->def))
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s is off)", row->key, value, section);
     }
+}
+
+static void sections_off(struct zt_reading *r) {
+    off(r, "fp16");
+    off(r, "autotuning");
 }
 
 static void offload(struct zt_reading *r, const char *object, bool parameters) {
@@ -308,8 +316,8 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,  precision, fp16_off, zero, types, curriculum,
-                                                          tuning, parallel,  data,     loss, ties };
+    static void (*const rules[])(struct zt_reading *) = { needs,  precision, sections_off, zero, types, curriculum,
+                                                          tuning, parallel,  data,         loss, ties };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }

@@ -128,6 +128,19 @@ struct zt_recompute_config {
     int layers;            /* pipeline.activation_checkpoint_interval: a segment for so many layers; 0: not asked for */
 };
 
+struct zt_tuning_config { /* autotuning */
+    bool enabled, fast, overwrite;
+    int metric, tuner;              /* enum zt_tuning_metric, zt_tuning_tuner */
+    int64_t first_step, last_step;  /* steps of a trial that count: after the first, to the last */
+    int64_t early_stopping, trials; /* 0: no early stop */
+    int64_t max_train_batch, min_train_batch;
+    int64_t max_micro_batch, min_micro_batch, counts;               /* micro-batch sizes that are tried */
+    const char *results, *experiments;                              /* folders; NULL: below the output folder */
+    bool fixes_train, fixes_micro, fixes_accumulation, fixes_stage; /* the config gives the value as a number */
+};
+enum zt_tuning_metric { ZT_TUNING_THROUGHPUT, ZT_TUNING_LATENCY, ZT_TUNING_FLOPS };
+enum zt_tuning_tuner { ZT_TUNING_GRID, ZT_TUNING_RANDOM, ZT_TUNING_MODEL };
+
 struct zt_checkpoint_config {
     int64_t every_steps, every_epochs; /* 0: not at these */
     int64_t keep;                      /* newest ones that stay; 0: all */
@@ -166,6 +179,7 @@ struct zt_config {
     struct zt_fp16_config fp16;
     struct zt_zero_config zero;
     struct zt_comms_config comms;
+    struct zt_tuning_config tuning;
     struct zt_parallel_config parallel;
     struct zt_recompute_config recompute;
     bool plan_auto; /* ztrain.plan "auto", until the choice is made: then micro_batch, accumulation, parallel.stages,
