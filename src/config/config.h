@@ -46,12 +46,13 @@ struct zt_scheduler_config {
 };
 
 struct zt_data_config {
-    const char *format;          /* a row of src/data; NULL: none given */
-    void *params;                /* the struct of the row, for the keys that only this format has */
-    const char *path;            /* resolved: relative to the config file, or to the current folder from --data */
-    const char *eval_path;       /* NULL: none given */
-    bool shuffle;                /* default true */
-    bool drop_last;              /* default false */
+    const char *format;    /* a row of src/data; NULL: none given */
+    void *params;          /* the struct of the row, for the keys that only this format has */
+    const char *path;      /* resolved: relative to the config file, or to the current folder from --data */
+    const char *eval_path; /* NULL: none given */
+    bool shuffle;          /* default true */
+    bool drop_last;        /* default false */
+    bool carries; /* ztrain.dataloader "deepspeed": accumulation goes on over the end of an epoch (data/epochs.h) */
     struct zt_numbers mean, std; /* normalize: per channel; count 0: none */
     int64_t samples;             /* synthetic */
 };
