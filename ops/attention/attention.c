@@ -122,14 +122,14 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
         in[i] = i < n->in_count ? n->in[i] : -1;
     for (int i = 0; i < ZT_ATTENTION_OUTS; i++)
         in[ZT_ATTENTION_INS + i] = i < (train ? 1 : n->out_count) && n->out[i] >= 0 ? zt_grad_out(b, node, i) : -1;
-    in[ZT_KEPT_Y] = train ? n->out[0] : -1;
-    in[ZT_KEPT_STATISTICS] = train ? n->out[1] : -1;
+    in[ZT_SAVED_Y] = train ? n->out[0] : -1;
+    in[ZT_SAVED_STATISTICS] = train ? n->out[1] : -1;
     for (int i = 0; i < ZT_ATTENTION_GRADS; i++)
         if (zt_grad_wanted(b, node, of[i]))
             count = i + 1;
     zt_emit_node(b,
                  &(struct zt_emission){ packed ? "PackedAttentionGrad" : "AttentionGrad", "ztrain", in,
-                                        train ? ZT_ATTENTION_GRAD_INS : ZT_KEPT_Y, n },
+                                        train ? ZT_ATTENTION_GRAD_INS : ZT_SAVED_Y, n },
                  out, count);
     for (int i = 0; i < count; i++) {
         if (!zt_grad_wanted(b, node, of[i]))
@@ -216,7 +216,7 @@ static const struct zt_attr_spec attrs[] = {
         .min_out = 1,                                                                                                  \
         .max_out = ZT_ATTENTION_GRADS,                                                                                 \
         .flags = ZT_OP_HALF,                                                                                           \
-        .full_in = 1 << ZT_MASK | 1 << ZT_KEPT_STATISTICS,                                                             \
+        .full_in = 1 << ZT_MASK | 1 << ZT_SAVED_STATISTICS,                                                            \
         .in_types = { TYPES, ZT_ANY_FLOAT },                                                                           \
         .same_type = 1 << ZT_K | 1 << ZT_PAST_K,                                                                       \
         .attrs = attrs,                                                                                                \

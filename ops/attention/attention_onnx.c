@@ -17,17 +17,17 @@ static const char *five(struct groups *s, int64_t group, int64_t rows, int64_t c
     return zt_function_body_list(s->b, (const int64_t[]){ s->a.batch, s->a.kv_heads, group, rows, columns }, 5);
 }
 
-/* to = `from` with its heads in groups; `heads` of them. */
-static void say_heads(struct groups *s, const char *to, const char *from, bool flat, int64_t group, int64_t rows,
+/* to = `from` with its heads in groups of `group`. */
+static void say_heads(struct groups *s, const char *to, const char *from, int64_t group, int64_t rows,
                       int64_t columns) {
-    if (flat)
+    if (s->flat)
         zt_function_body_add(s->b, "%s = Transpose<perm=[0, 2, 1, 3]>(Reshape(%s, [%lld, %lld, %lld, %lld]))", to, from,
                              (long long)s->a.batch, (long long)rows, (long long)(s->a.kv_heads * group),
                              (long long)columns);
-    zt_function_body_add(s->b, "%s = Reshape(%s, %s)", to, flat ? to : from, five(s, group, rows, columns));
+    zt_function_body_add(s->b, "%s = Reshape(%s, %s)", to, s->flat ? to : from, five(s, group, rows, columns));
 }
 
-/* The way back, to the shape of output `out`. */
+/* The inverse of say_heads, to the shape of output `out`. */
 static void say_flat(struct groups *s, const char *to, int out, int64_t group, int64_t rows, int64_t columns) {
     if (!zt_function_body_wants(s->b, out))
         return;
@@ -41,7 +41,7 @@ static void say_flat(struct groups *s, const char *to, int out, int64_t group, i
 
 /* The past rows and the given ones, one behind the other. */
 static void say_rows(struct groups *s, const char *to, const char *now, const char *past, int64_t columns) {
-    say_heads(s, to, now, s->flat, 1, s->a.keys - s->a.past, columns);
+    say_heads(s, to, now, 1, s->a.keys - s->a.past, columns);
     if (zt_in(s->b->g, s->b->node, ZT_PAST_K))
         zt_function_body_add(s->b, "%s = Concat<axis=3>(Reshape(%s, %s), %s)", to, past, five(s, 1, s->a.past, columns),
                              to);
@@ -150,11 +150,11 @@ ZT_FUNCTION_BODY(zt_attention_grad_function_body) {
     zt_function_body_names(b,
                            "q, k, v, mask, past_k, past_v, nonpad, dy, dpresent_k, dpresent_v, dqk ->"
                            "dq, dk, dv, dpast_k, dpast_v, dmask");
-    say_heads(&s, "q", "q", s.flat, s.group, a->queries, a->size);
+    say_heads(&s, "q", "q", s.group, a->queries, a->size);
     say_rows(&s, "k", "k", "past_k", a->size);
     say_rows(&s, "v", "v", "past_v", a->v_size);
     if (given(&s, ZT_Y))
-        say_heads(&s, "dy", "dy", s.flat, s.group, a->queries, a->v_size);
+        say_heads(&s, "dy", "dy", s.group, a->queries, a->v_size);
     say_weights(&s);
     say_scores(&s);
     zt_function_body_add(b, "dq = scale * MatMul(d, k)");
