@@ -11,18 +11,25 @@
 
 #include <string.h>
 
-static bool read_list(const struct zt_graph *g, int node, const char *name, int count, int64_t least, int64_t *to,
-                      struct zt_err *err) {
+/* An attribute that lists `count` integers of at least `least`, which is also the default. */
+struct int_attr {
+    const char *name;
+    int count;
+    int64_t least;
+};
+
+static bool read_list(const struct zt_graph *g, int node, struct int_attr attr, int64_t *to, struct zt_err *err) {
     int found;
-    if (!zt_ops_ints(g, node, -1, name, to, 2 * ZT_WINDOW_AXES, &found, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, attr.name },
+                     &(struct zt_int_list){ to, 2 * ZT_WINDOW_AXES, &found }, err))
         return false;
-    for (int i = 0; found < 0 && i < count; i++)
-        to[i] = least;
-    if (found >= 0 && found != count)
-        return zt_node_fail(g, node, err, "attribute \"%s\" has %d numbers, not %d", name, found, count);
-    for (int i = 0; i < count; i++)
-        if (to[i] < least || to[i] > INT32_MAX)
-            return zt_node_fail(g, node, err, "attribute \"%s\" holds %lld", name, (long long)to[i]);
+    for (int i = 0; found < 0 && i < attr.count; i++)
+        to[i] = attr.least;
+    if (found >= 0 && found != attr.count)
+        return zt_node_fail(g, node, err, "attribute \"%s\" has %d numbers, not %d", attr.name, found, attr.count);
+    for (int i = 0; i < attr.count; i++)
+        if (to[i] < attr.least || to[i] > INT32_MAX)
+            return zt_node_fail(g, node, err, "attribute \"%s\" holds %lld", attr.name, (long long)to[i]);
     return true;
 }
 
@@ -32,9 +39,9 @@ static bool read_window(const struct zt_graph *g, int node, struct zt_window *w,
     memset(w, 0, sizeof *w);
     if (!zt_known_ints(g, node, 1, &(struct zt_int_list){ w->in, ZT_WINDOW_AXES, &w->axes }, err) ||
         !zt_known_ints(g, node, 2, &(struct zt_int_list){ w->kernel, ZT_WINDOW_AXES, &kernel_axes }, err) ||
-        !read_list(g, node, "pads", 2 * w->axes, 0, pads, err) ||
-        !read_list(g, node, "strides", w->axes, 1, strides, err) ||
-        !read_list(g, node, "dilations", w->axes, 1, dilations, err))
+        !read_list(g, node, (struct int_attr){ "pads", 2 * w->axes, 0 }, pads, err) ||
+        !read_list(g, node, (struct int_attr){ "strides", w->axes, 1 }, strides, err) ||
+        !read_list(g, node, (struct int_attr){ "dilations", w->axes, 1 }, dilations, err))
         return false;
     if (w->axes < 1 || kernel_axes != w->axes)
         return zt_node_fail(g, node, err, "the image has %d axes and the block %d", w->axes, kernel_axes);

@@ -87,8 +87,7 @@ struct job {
     const struct zt_simd_gemm_kernel *kernel;
     const struct zt_simd_gemm *g;
     const struct cut *cut;
-    const float *a, *b, *bias;
-    float *y;
+    struct zt_simd_gemm_operands at;
     float *packed_a, *packed_b;
     int64_t a_elems; /* from one thread's rows to the next's; 0: one thread */
     int64_t k, depth, j, cols;
@@ -101,7 +100,7 @@ static const float *panel_at(const struct job *job, int64_t panel, int64_t k, in
     bool direct = job->cut->direct, unfinished = (panel + 1) * cols > job->cols;
     if (direct && !unfinished) {
         *row = job->g->b_row;
-        return job->b + (job->k + k) * job->g->b_row + job->j + panel * cols;
+        return job->at.b + (job->k + k) * job->g->b_row + job->j + panel * cols;
     }
     *row = cols;
     if (direct)
@@ -117,7 +116,7 @@ static void pack_panel(void *arg, int64_t panel) {
     if (job->cut->direct && rest == cols)
         return;
     for (int64_t k = 0; k < job->depth; k += ZT_GEMM_DEPTH) {
-        const float *from = job->b + (job->k + k) * g->b_row + (job->j + panel * cols) * g->b_col;
+        const float *from = job->at.b + (job->k + k) * g->b_row + (job->j + panel * cols) * g->b_col;
         float *to = (float *)panel_at(job, panel, k, &row); /* in packed_b */
         job->kernel->pack_cols(from, g->b_col, g->b_row, (int)rest, least(job->depth - k, ZT_GEMM_DEPTH), to);
     }
@@ -131,45 +130,50 @@ static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k) {
     t.depth = least(job->depth - k, ZT_GEMM_DEPTH);
     t.add = !first || g->add;
     t.relu = g->relu && job->k + k + t.depth == g->k;
-    t.bias = first ? job->bias : NULL;
+    t.bias = first ? job->at.bias : NULL;
     t.bias_row = g->bias_row;
     t.bias_col = g->bias_col;
     return t;
 }
 
-/* Rows i..i+rows-1 of y, columns from..end-1 of the block, one depth. */
-static void multiply_depth(const struct job *job, int64_t i, int64_t rows, int64_t from, int64_t end, int64_t k,
-                           float *packed) {
+/* A unit of work: rows [row, row + rows) of y and columns [col, end) of the block of b. */
+struct unit {
+    int64_t row, rows, col, end;
+};
+
+/* The products of a unit at depth k of the block. */
+static void multiply_depth(const struct job *job, const struct unit *u, int64_t k, float *packed) {
     const struct zt_simd_gemm *g = job->g;
     const struct zt_simd_gemm_kernel *kernel = job->kernel;
     struct zt_simd_gemm_tile common = tile_at(job, k);
-    kernel->pack_rows(job->a + i * g->a_row + (job->k + k) * g->a_col, g->a_row, g->a_col, rows, common.depth, packed);
-    for (int64_t j = from; j < end; j += kernel->cols) {
+    const float *a = job->at.a + u->row * g->a_row + (job->k + k) * g->a_col;
+    kernel->pack_rows(a, g->a_row, g->a_col, u->rows, common.depth, packed);
+    for (int64_t j = u->col; j < u->end; j += kernel->cols) {
         struct zt_simd_gemm_tile t = common;
         t.b = panel_at(job, j / kernel->cols, k, &t.b_row);
-        t.cols = (int)least(end - j, kernel->cols);
-        for (int64_t r = 0; r < rows; r += kernel->rows) {
+        t.cols = (int)least(u->end - j, kernel->cols);
+        for (int64_t r = 0; r < u->rows; r += kernel->rows) {
             t.a = packed + r * t.depth;
-            t.rows = (int)least(rows - r, kernel->rows);
-            t.y = job->y + (i + r) * g->y_row + job->j + j;
-            t.bias = common.bias ? common.bias + (i + r) * g->bias_row + (job->j + j) * g->bias_col : NULL;
+            t.rows = (int)least(u->rows - r, kernel->rows);
+            t.y = job->at.y + (u->row + r) * g->y_row + job->j + j;
+            t.bias = common.bias ? common.bias + (u->row + r) * g->bias_row + (job->j + j) * g->bias_col : NULL;
             kernel->tile(&t);
         }
     }
 }
 
-static void multiply_unit(void *arg, int64_t unit) {
+static void multiply_unit(void *arg, int64_t i) {
     const struct job *job = arg;
     const struct cut *cut = job->cut;
     int64_t tiles = parts(job->g->m, job->kernel->rows), panels = parts(job->cols, job->kernel->cols);
-    int64_t down = unit / cut->across, across = unit % cut->across;
-    int64_t i = tiles * down / cut->down * job->kernel->rows;
-    int64_t rows = least(tiles * (down + 1) / cut->down * job->kernel->rows, job->g->m) - i;
-    int64_t from = panels * across / cut->across * job->kernel->cols;
-    int64_t end = least(panels * (across + 1) / cut->across * job->kernel->cols, job->cols);
+    int64_t down = i / cut->across, across = i % cut->across;
+    struct unit u = { .row = tiles * down / cut->down * job->kernel->rows,
+                      .col = panels * across / cut->across * job->kernel->cols };
+    u.rows = least(tiles * (down + 1) / cut->down * job->kernel->rows, job->g->m) - u.row;
+    u.end = least(panels * (across + 1) / cut->across * job->kernel->cols, job->cols);
     float *packed = job->packed_a + zt_parallel_thread() * job->a_elems;
-    for (int64_t k = 0; k < job->depth && from < end; k += ZT_GEMM_DEPTH)
-        multiply_depth(job, i, rows, from, end, k, packed);
+    for (int64_t k = 0; k < job->depth && u.col < u.end; k += ZT_GEMM_DEPTH)
+        multiply_depth(job, &u, k, packed);
 }
 
 /* One product on `threads` threads. */
@@ -177,7 +181,7 @@ static void multiply(struct job job, int threads) {
     const struct zt_simd_gemm *g = job.g;
     const struct cut *cut = job.cut;
     if (g->packed)
-        job.packed_b = (float *)job.b;
+        job.packed_b = (float *)job.at.b;
     for (job.j = 0; job.j < g->n; job.j += cut->cols) {
         job.cols = least(g->n - job.j, cut->cols);
         for (job.k = 0; job.k < g->k; job.k += cut->depth) {
@@ -197,15 +201,15 @@ int64_t zt_simd_gemm_packed(const struct zt_simd_gemm_kernel *kernel, const stru
 void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *b,
                        float *to, int threads) {
     struct cut cut = { .depth = g->k };
-    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .b = b, .packed_b = to, .depth = g->k, .cols = g->n };
+    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .at.b = b, .packed_b = to, .depth = g->k, .cols = g->n };
     zt_parallel_for(threads, parts(g->n, kernel->cols), pack_panel, &job);
 }
 
 static struct job product(const struct job *first, int64_t i) {
     struct job job = *first;
-    job.a += i * job.g->a_step;
-    job.b += i * job.g->b_step;
-    job.y += i * job.g->y_step;
+    job.at.a += i * job.g->a_step;
+    job.at.b += i * job.g->b_step;
+    job.at.y += i * job.g->y_step;
     return job;
 }
 
@@ -219,10 +223,10 @@ static void multiply_whole(void *arg, int64_t i) {
     multiply(job, 1);
 }
 
-void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *a,
-                      const float *b, const float *bias, float *y, void *workspace, int threads) {
+void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g,
+                      const struct zt_simd_gemm_operands *operands, void *workspace, int threads) {
     struct cut cut = cut_of(kernel, g, threads);
-    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .a = a, .b = b, .bias = bias, .y = y };
+    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .at = *operands };
     job.packed_a = workspace;
     job.packed_b = job.packed_a + cut.threads * cut.a_elems;
     job.a_elems = cut.threads > 1 ? cut.a_elems : 0;

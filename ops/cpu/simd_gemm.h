@@ -60,8 +60,13 @@ void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt
 
 /* Workspace bytes of a run on at most `threads` threads; the workspace must be aligned to 64. */
 size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads);
-/* Runs the products. bias may be NULL. With count 1 and one thread, a body of zt_parallel_for may call it. */
-void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *a,
-                      const float *b, const float *bias, float *y, void *workspace, int threads);
+/* The matrices of the first product. */
+struct zt_simd_gemm_operands {
+    const float *a, *b, *bias; /* bias NULL: none */
+    float *y;
+};
+/* Runs the products. With count 1 and one thread, a body of zt_parallel_for may call it. */
+void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g,
+                      const struct zt_simd_gemm_operands *operands, void *workspace, int threads);
 
 #endif

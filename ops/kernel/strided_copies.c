@@ -20,10 +20,8 @@ bool zt_strided_copies_whole(const struct zt_graph *g, int node, zt_strided_copy
 static void copy(void *arg, const struct zt_strided_copy *m) {
     const struct zt_call *call = arg;
     const struct zt_view *x = &call->in[m->in], *y = &call->out[m->out];
-    const size_t bytes = zt_dtype_bytes(x->dtype);
-    if (y->data && zt_shape_count(&m->shape) > 0)
-        zt_copy_strided(call->threads, bytes, &m->shape, zt_element(y->data, bytes, m->to), m->to_step,
-                        zt_element(x->data, bytes, m->from), m->from_step);
+    if (y->data)
+        zt_strided_copy_run(call->threads, zt_dtype_bytes(x->dtype), m, y->data, x->data);
 }
 
 bool zt_strided_copies_run(const struct zt_call *call, zt_strided_copies *each, struct zt_err *err) {

@@ -1,8 +1,8 @@
-/* zt_copy_strided: what every op that moves elements is made of.
- *
- * Axes of one element go, neighbours along which both sides go on alike are one. What remains are runs along the last
- * axis; where the source of a run is strided, but goes on by one element along another axis, both are walked in tiles,
- * so that both sides are read and written in rows (transposes). */
+/* Axes of one element are dropped, and adjacent axes along which both sides are contiguous are merged. The remaining
+ * copy consists of rows along the last axis. Where the source of a row is strided, but contiguous along another axis,
+ * both axes are walked in tiles, so that both sides are read and written in whole cache lines (transposes). */
+#include "ops/kernel/strided_copy.h"
+
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/merge_axes.h"
 #include "ops/kernel/shape.h"
@@ -115,14 +115,20 @@ static int other_axis(const struct copy *c) {
     return -1;
 }
 
-void zt_copy_strided(int threads, size_t bytes, const struct zt_shape *shape, void *to, const int64_t *to_step,
-                     const void *from, const int64_t *from_step) {
-    struct copy c = { .bytes = bytes, .to = to, .from = from, .n = 1, .to_run = 1, .from_run = 1, .across = 1 };
+void zt_strided_copy_run(int threads, size_t bytes, const struct zt_strided_copy *copy, void *to, const void *from) {
+    const struct zt_shape *shape = &copy->shape;
     if (zt_shape_count(shape) == 0)
         return;
+    struct copy c = { .bytes = bytes,
+                      .to = zt_element(to, bytes, copy->to),
+                      .from = zt_element(from, bytes, copy->from),
+                      .n = 1,
+                      .to_run = 1,
+                      .from_run = 1,
+                      .across = 1 };
     memcpy(c.dim, shape->dim, (size_t)shape->rank * sizeof *c.dim);
-    memcpy(c.to_step, to_step, (size_t)shape->rank * sizeof *c.to_step);
-    memcpy(c.from_step, from_step, (size_t)shape->rank * sizeof *c.from_step);
+    memcpy(c.to_step, copy->to_step, (size_t)shape->rank * sizeof *c.to_step);
+    memcpy(c.from_step, copy->from_step, (size_t)shape->rank * sizeof *c.from_step);
     c.outer = zt_merge_axes(shape->rank, c.dim, 2, (int64_t *[]){ c.to_step, c.from_step });
     if (c.outer > 0) {
         const int last = c.outer - 1;

@@ -19,14 +19,20 @@ struct zt_window {
     int64_t in_elems, out_elems, kernel_elems; /* of a plane, of a window */
 };
 
-/* Reads kernel_shape, strides, dilations, pads, auto_pad and ceil_mode of a node and computes `out` for a plane of the
- * `axes` dims at `in`. `kernel`: the kernel's dims where a weight has them (the attribute must agree), NULL: the
- * attribute is required. The last result of ceil_mode begins inside the input or its left padding. */
-bool zt_window_read(const struct zt_graph *g, int node, const int64_t *in, const int64_t *kernel, int axes,
-                    struct zt_window *to, struct zt_err *err);
+/* The spatial dims of a node's input, and those of the kernel where a weight has them (the attribute kernel_shape must
+ * agree); kernel NULL: the attribute is required. */
+struct zt_window_plane {
+    int axes;
+    const int64_t *dims, *kernel;
+};
+
+/* Reads kernel_shape, strides, dilations, pads, auto_pad and ceil_mode of a node and computes `out` for an input plane.
+ * The last result of ceil_mode begins inside the input or its left padding. */
+bool zt_window_read(const struct zt_graph *g, int node, const struct zt_window_plane *in, struct zt_window *to,
+                    struct zt_err *err);
 /* Same for ConvTranspose, whose input is the window's `out`: computes `in` from strides, pads, output_padding and
  * output_shape. */
-bool zt_window_read_transposed(const struct zt_graph *g, int node, const int64_t *out, const int64_t *kernel, int axes,
+bool zt_window_read_transposed(const struct zt_graph *g, int node, const struct zt_window_plane *out,
                                struct zt_window *to, struct zt_err *err);
 /* One window over the whole plane (the global pools). */
 void zt_window_global(const int64_t *in, int axes, struct zt_window *to);

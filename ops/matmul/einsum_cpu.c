@@ -250,8 +250,10 @@ static void multiply(const struct job *job, int64_t point, void *scratch, int th
         memcpy(offset, start, sizeof offset);
         move(p->sum, p->sums, depth, offset);
         gemm.add = depth > 0;
-        zt_simd_gemm_run(p->kernel, &gemm, a + offset[A], b + offset[B], NULL,
-                         (float *)job->call->out[0].data + offset[Y], scratch, threads);
+        const struct zt_simd_gemm_operands operands = { .a = a + offset[A],
+                                                        .b = b + offset[B],
+                                                        .y = (float *)job->call->out[0].data + offset[Y] };
+        zt_simd_gemm_run(p->kernel, &gemm, &operands, scratch, threads);
     }
 }
 

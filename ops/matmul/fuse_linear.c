@@ -157,16 +157,17 @@ int zt_linear_reshaped(struct zt_graph *g, const struct zt_op_table *table, int 
 }
 
 bool zt_linear_replace(struct zt_graph *g, const struct zt_op_table *table, int node,
-                       const struct zt_linear_source *source, const char *op_type, const int *in, int in_count,
-                       int second, struct zt_err *err) {
+                       const struct zt_linear_source *source, const struct zt_linear_node *with, struct zt_err *err) {
     const struct zt_shape shape = zt_out(g, source->node, 0)->shape;
     const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[source->node], "beta");
     zt_linear_kill(g, source);
     g->nodes[node]->dead = true;
-    const int out[2] = { zt_linear_reshaped(g, table, node, g->nodes[node]->out[0], &shape, err), second };
+    const int out[2] = { zt_linear_reshaped(g, table, node, g->nodes[node]->out[0], &shape, err), with->second };
+    const int out_count = with->second >= 0 ? 2 : 1;
     return out[0] >= 0 &&
            zt_fuse_replace(g, table, node,
-                           &(struct zt_fused_node){ op_type, in, in_count, out, second >= 0 ? 2 : 1, &like }, err);
+                           &(struct zt_fused_node){ with->op_type, with->in, with->in_count, out, out_count, &like },
+                           err);
 }
 
 /* ---- the patterns ---- */
@@ -195,7 +196,8 @@ static bool is_sum(const struct zt_graph *g, int node) {
 /* The product takes the Add's place with the summand's inputs. */
 static bool replace(struct zt_graph *g, const struct zt_op_table *table, int add, const struct summand *s,
                     struct zt_err *err) {
-    return zt_linear_replace(g, table, add, &s->from, "Linear", s->in, s->in[3] >= 0 ? 4 : 3, -1, err);
+    const struct zt_linear_node linear = { "Linear", s->in, s->in[3] >= 0 ? 4 : 3, -1 };
+    return zt_linear_replace(g, table, add, &s->from, &linear, err);
 }
 
 static bool fuse_bias(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {

@@ -47,8 +47,7 @@ static bool gemm_ref(const struct zt_call *call, struct zt_err *err) {
                             .alpha = (double)zt_attr_float(call->node, "alpha", 1),
                             .beta = (double)zt_attr_float(call->node, "beta", 1),
                             .threads = call->threads };
-    if (!zt_matmul_read(call->graph, call->node->index, &in[0].shape, &in[1].shape,
-                        zt_attr_int(call->node, "transA", 0), zt_attr_int(call->node, "transB", 0), &p.geometry, err))
+    if (!zt_matmul_read(call->graph, call->node->index, &in[0].shape, &in[1].shape, &p.geometry, err))
         return false;
     if (call->in_count > 2 && in[2].data) {
         const struct zt_shape *c = &in[2].shape;

@@ -52,8 +52,7 @@ static bool matmul_ref(const struct zt_call *call, struct zt_err *err) {
                             .y = call->out[0].data,
                             .threads = call->threads };
     /* other rows run it on tensors of their own */
-    if (!zt_matmul_read(call->graph, zt_call_node(call), &call->in[0].shape, &call->in[1].shape,
-                        zt_attr_int(call->node, "transA", 0), zt_attr_int(call->node, "transB", 0), &p.geometry, err))
+    if (!zt_matmul_read(call->graph, zt_call_node(call), &call->in[0].shape, &call->in[1].shape, &p.geometry, err))
         return false;
     zt_product_run(&p);
     return true;

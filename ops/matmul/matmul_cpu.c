@@ -97,8 +97,11 @@ bool zt_matmul_cpu_run(const struct zt_call *call, struct zt_err *err) {
     }
     struct zt_simd_gemm gemm = s->gemm;
     gemm.add = call->accumulate;
-    zt_simd_gemm_run(s->kernel, &gemm, call->in[0].data, call->in[1].data, call->in_count > 2 ? call->in[2].data : NULL,
-                     call->out[0].data, call->workspace, call->threads);
+    const struct zt_simd_gemm_operands operands = { .a = call->in[0].data,
+                                                    .b = call->in[1].data,
+                                                    .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                                    .y = call->out[0].data };
+    zt_simd_gemm_run(s->kernel, &gemm, &operands, call->workspace, call->threads);
     return true;
 }
 
