@@ -70,9 +70,9 @@ static bool train_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (!zt_attention_read(g, node, &a, err))
         return false;
     enum zt_dtype q = zt_in(g, node, ZT_Q)->dtype;
-    struct zt_shape kept = { 4, { a.batch, a.heads, 2, a.queries } };
+    struct zt_shape statistics = { 4, { a.batch, a.heads, 2, a.queries } };
     zt_set_out(g, node, 0, q, &a.y_shape);
-    zt_set_out(g, node, 1, q == ZT_DOUBLE ? q : ZT_FLOAT, &kept);
+    zt_set_out(g, node, 1, q == ZT_DOUBLE ? q : ZT_FLOAT, &statistics);
     return true;
 }
 

@@ -57,7 +57,7 @@ static const char *grad_refusal(const struct zt_prepare *p, const struct zt_atte
     struct zt_err ignored = { 0 };
     int capability;
     if (!zt_in(g, p->node, ZT_SAVED_Y) || !zt_in(g, p->node, ZT_SAVED_STATISTICS))
-        return "result and statistics of the forward node were not kept";
+        return "result and statistics of the forward node were not saved";
     for (int i = ZT_DQ; i < ZT_ATTENTION_GRADS; i++)
         if ((zt_out(g, p->node, i) != NULL) != (i <= a->v.tensor))
             return "the gradients asked for are not those of queries, keys and values";

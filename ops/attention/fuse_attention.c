@@ -53,14 +53,14 @@ static bool fits(const struct attention *a) {
     int qk = zt_match_value(m, "qk");
     const struct zt_shape *q = shape_of(a, a->q), *kt = shape_of(a, keys), *v = shape_of(a, a->v);
     const struct zt_node *softmax = zt_match_node(m, "p");
-    struct zt_axis_slices lines;
+    struct zt_axis_slices slices;
     if ((q->rank != 3 && q->rank != 4) || kt->rank != q->rank || v->rank != q->rank)
         return false;
     int64_t rows = q->dim[q->rank - 2], size = q->dim[q->rank - 1], count = kt->dim[kt->rank - 1];
     return zt_dtype_in(m->g->values[a->q]->dtype, ZT_ANY_FLOAT) && size > 0 && stands_on(kt, q, size, count) &&
            stands_on(v, q, count, v->dim[v->rank - 1]) && stands_on(shape_of(a, p), q, rows, count) &&
            stands_on(shape_of(a, qk), q, rows, count) && stands_on(shape_of(a, result), q, rows, v->dim[v->rank - 1]) &&
-           zt_softmax_read(m->g, softmax->index, &lines, a->err) && lines.inner == 1 && lines.length == count;
+           zt_softmax_read(m->g, softmax->index, &slices, a->err) && slices.inner == 1 && slices.length == count;
 }
 
 /* ---- the mask ---- */

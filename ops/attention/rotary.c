@@ -54,8 +54,8 @@ static void turn_row(const struct zt_call *call, const struct zt_launch_rotary *
         zt_store_double(y->dtype, y->data, start + first, cos * x1 - sin * x2);
         zt_store_double(y->dtype, y->data, start + second, sin * x1 + cos * x2);
     }
-    size_t bytes = zt_dtype_bytes(x->dtype), kept = (size_t)(r->size - 2 * r->half) * bytes;
-    memcpy(zt_element(y->data, bytes, start + 2 * r->half), zt_element(x->data, bytes, start + 2 * r->half), kept);
+    size_t bytes = zt_dtype_bytes(x->dtype), unrotated = (size_t)(r->size - 2 * r->half) * bytes;
+    memcpy(zt_element(y->data, bytes, start + 2 * r->half), zt_element(x->data, bytes, start + 2 * r->half), unrotated);
 }
 
 static bool rotary_ref(const struct zt_call *call, struct zt_err *err) {

@@ -65,7 +65,7 @@ static void turn_block(void *arg, int64_t block) {
     const struct state *s = call->state;
     const struct zt_launch_rotary *r = &s->r;
     const int64_t *angle = call->workspace;
-    const size_t kept = (size_t)(r->size - 2 * r->half) * sizeof(float);
+    const size_t unrotated = (size_t)(r->size - 2 * r->half) * sizeof(float);
     for (int64_t n = block * s->grain; n < s->places && n < (block + 1) * s->grain; n++) {
         const float *cos = (const float *)call->in[ZT_ROTARY_COS].data + angle[n];
         const float *sin = (const float *)call->in[ZT_ROTARY_SIN].data + angle[n];
@@ -74,7 +74,7 @@ static void turn_block(void *arg, int64_t block) {
             const float *x = (const float *)call->in[ZT_ROTARY_X].data + start;
             float *y = (float *)call->out[0].data + start;
             (r->interleaved ? turn_pairs : turn_halves)(r->half, x, cos, sin, y);
-            memcpy(y + 2 * r->half, x + 2 * r->half, kept);
+            memcpy(y + 2 * r->half, x + 2 * r->half, unrotated);
         }
     }
 }

@@ -414,6 +414,7 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
 
 /* ---- rows ---- */
 
+/* The functions of a column (ops/cpu/cpu.h). A macro, as it defines functions. */
 #define KERNEL(id, direction)                                                                                          \
     bool id##_supports(const struct zt_graph *g, int node) {                                                           \
         return supports(g, node);                                                                                      \

@@ -23,8 +23,8 @@ size_t zt_conv_result_bytes(const struct zt_conv *c);
 const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape);
 
-/* Our own kernel in place of the primitive, on the same blocks and layouts: it is as fast and has shorter chains of
- * additions. */
+/* Our own kernel in place of the primitive, on the same blocks and layouts: it is as fast and sums in shorter
+ * sequences, which round less. */
 struct zt_conv_direct {
     zt_simd_conv_run *run; /* NULL: not taken */
     struct zt_simd_conv geometry;

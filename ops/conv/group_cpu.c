@@ -169,14 +169,14 @@ static const float *with_margins(const struct zt_conv_group *g, const float *pla
     if (!g->margins)
         return plane;
     for (int64_t r = 0; r < g->wide[0]; r++) {
-        float *line = to + r * row;
+        float *out = to + r * row;
         if (r < g->lead[0] || r >= g->lead[0] + size[0]) {
-            memset(line, 0, (size_t)row * sizeof *line);
+            memset(out, 0, (size_t)row * sizeof *out);
             continue;
         }
-        memset(line, 0, (size_t)before * sizeof *line);
-        memcpy(line + before, plane + (r - g->lead[0]) * inside, (size_t)inside * sizeof *line);
-        memset(line + before + inside, 0, (size_t)(row - before - inside) * sizeof *line);
+        memset(out, 0, (size_t)before * sizeof *out);
+        memcpy(out + before, plane + (r - g->lead[0]) * inside, (size_t)inside * sizeof *out);
+        memset(out + before + inside, 0, (size_t)(row - before - inside) * sizeof *out);
     }
     return to;
 }

@@ -504,11 +504,11 @@ const struct zt_layout *zt_desc_layout(struct zt_arena *arena, const struct zt_d
         return NULL;
     if (desc->order != ZT_DESC_VENDOR)
         return zt_layout_of(arena, (enum zt_order)desc->order, desc->block, desc->dtype, shape);
-    struct zt_desc *kept = zt_arena_copy(arena, desc, sizeof *desc);
+    struct zt_desc *copy = zt_arena_copy(arena, desc, sizeof *desc);
 #if !V3 /* there it lives as long as the primitive it came from */
-    kept->vendor = zt_arena_copy(arena, desc->vendor, sizeof(dnnl_memory_desc_t));
+    copy->vendor = zt_arena_copy(arena, desc->vendor, sizeof(dnnl_memory_desc_t));
 #endif
-    return zt_layout_vendor(arena, "oneDNN's packed order", zt_desc_bytes(desc), kept, vendor_equal);
+    return zt_layout_vendor(arena, "oneDNN's packed order", zt_desc_bytes(desc), copy, vendor_equal);
 }
 
 struct zt_desc zt_desc_of(const struct zt_layout *layout, enum zt_dtype dtype, const struct zt_shape *shape) {

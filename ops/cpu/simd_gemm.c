@@ -51,7 +51,7 @@ static int64_t round_up(int64_t n, int64_t to) {
 }
 
 /* Units along a side of so many tiles: a power of two, so that few threads get equal shares. */
-static int64_t chunks_of(int64_t tiles, int64_t wanted) {
+static int64_t units_of(int64_t tiles, int64_t wanted) {
     int64_t n = 1;
     while (2 * n <= wanted && tiles / (2 * n) >= LEAST_TILES)
         n *= 2;
@@ -69,8 +69,8 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
         c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
     int64_t tiles = parts(g->m, kernel->rows);
     int64_t wanted = c.threads > 1 ? (int64_t)UNITS * c.threads : 1;
-    c.down = most(chunks_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
-    c.across = chunks_of(c.cols / kernel->cols, wanted / c.down);
+    c.down = most(units_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
+    c.across = units_of(c.cols / kernel->cols, wanted / c.down);
     c.a_elems = round_up(least(tiles * kernel->rows, MOST_ROWS) * least(g->k, ZT_GEMM_DEPTH), 16);
     c.b_elems = g->packed ? 0 : c.depth * (c.direct ? kernel->cols : c.cols);
     return c;

@@ -65,7 +65,7 @@ struct zt_simd_gemm_operands {
     const float *a, *b, *bias; /* bias NULL: none */
     float *y;
 };
-/* Runs the products. With count 1 and one thread, a body of zt_parallel_for may call it. */
+/* Runs the products. With count 1 and one thread, a function that zt_parallel_for runs may call it. */
 void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g,
                       const struct zt_simd_gemm_operands *operands, void *workspace, int threads);
 

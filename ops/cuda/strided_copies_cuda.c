@@ -64,13 +64,13 @@ static bool convert_all(struct zt_prepare *q, struct zt_strided_copy_list *list,
     bool converted = true;
     if ((!q->settled && !zt_layout_alike(q, ~0U, outputs ? ~0U : 0)) || list->count == 0)
         return true;
-    const size_t bytes = (size_t)list->count * sizeof *list->move;
+    const size_t bytes = (size_t)list->count * sizeof *list->copy;
     struct zt_strided_copy *at = zt_malloc(bytes);
-    memcpy(at, list->move, bytes);
+    memcpy(at, list->copy, bytes);
     for (int i = 0; converted && i < list->count; i++)
         converted = zt_shape_count(&at[i].shape) == 0 || convert_copy(q, &at[i]);
     if (converted)
-        memcpy(list->move, at, bytes);
+        memcpy(list->copy, at, bytes);
     free(at);
     return converted;
 }
@@ -107,7 +107,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct plan *p = zt_malloc(sizeof *p + (size_t)list.count * sizeof *p->at);
     *p = (struct plan){ .clears = list.clears, .at = (struct one *)(p + 1) };
     for (int i = 0; i < list.count; i++) {
-        const struct zt_strided_copy *m = &list.move[i];
+        const struct zt_strided_copy *m = &list.copy[i];
         if (zt_shape_count(&m->shape) > 0)
             p->at[p->count++] =
                 (struct one){ m->in, m->out, m->from, m->to,

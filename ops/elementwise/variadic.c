@@ -113,6 +113,8 @@ static bool extreme_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
+/* F: the new result from the result a and the input b. Macros, because the compiler vectorizes a loop only where the
+ * expression stands in it. */
 #define FOLD_LOOP(name, F)                                                                                             \
     static void name(int64_t n, const double *x, double *y) {                                                          \
         for (int64_t i = 0; i < n; i++) {                                                                              \
@@ -137,6 +139,7 @@ FOLD_LOOP(sum_f, a + b)
 static const struct fold max_fold = { max_f, max_i, false }, min_fold = { min_f, min_i, false },
                          sum_fold = { sum_f, NULL, false }, mean_fold = { sum_f, NULL, true };
 
+/* A macro, as it defines a function and a row. */
 #define VARIADIC_ROW(id, NAME, TYPES, GRAD, TYPED)                                                                     \
     static bool id##_run(const struct zt_call *call, struct zt_err *err) {                                             \
         (void)err;                                                                                                     \

@@ -67,7 +67,8 @@ static double grad_flops(const struct zt_graph *g, int node) {
 
 /* ---- reference kernels ---- */
 
-/* Elements of the conv's result that the window at result (oy, ox) of a plane covers, in order: visit(k, element). */
+/* for (k, element): the positions k of the window at result (oy, ox) of a plane that lie inside it, and the elements of
+ * the convolution's result there. A macro, as it is a loop head. */
 #define EACH_POSITION(w, plane, oy, ox, k, element)                                                                    \
     for (int64_t k = 0, element; k < (w)->kernel_elems; k++)                                                           \
         if ((element = inside(w, plane, oy, ox, k)) >= 0)

@@ -34,16 +34,16 @@ static int reduced_axis(const struct zt_match *m, const char *name) {
     return count == 1 ? found : -1;
 }
 
-/* The axis of a Softmax or LogSoftmax; -1: its lines, of before opset 13, run over several. */
+/* The axis of a Softmax or LogSoftmax; -1: before opset 13, where slices cover several axes. */
 static int softmax_axis(const struct zt_graph *g, int node) {
-    struct zt_axis_slices lines;
+    struct zt_axis_slices slices;
     struct zt_err ignored = { 0 };
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int axis, flat = g->nodes[node]->opset < 13;
-    if (!zt_softmax_read(g, node, &lines, &ignored) ||
+    if (!zt_softmax_read(g, node, &slices, &ignored) ||
         !zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", flat ? 1 : -1), x->rank, &axis, &ignored))
         return -1;
-    return lines.length == x->dim[axis] ? axis : -1;
+    return slices.length == x->dim[axis] ? axis : -1;
 }
 
 static int match_axis(const struct zt_match *m) {
@@ -54,8 +54,8 @@ static int match_axis(const struct zt_match *m) {
     return zt_match_value(m, "most") < 0 || reduced_axis(m, "most") == axis ? axis : -1;
 }
 
-static bool fuse_lines(struct zt_graph *g, const struct zt_op_table *table, int node, const char *const *forms,
-                       const char *op_type, struct zt_err *err) {
+static bool fuse_slices(struct zt_graph *g, const struct zt_op_table *table, int node, const char *const *forms,
+                        const char *op_type, struct zt_err *err) {
     for (; *forms; forms++) {
         struct zt_match m;
         if (!zt_pattern_find(g, node, *forms, &m))
@@ -71,10 +71,10 @@ static bool fuse_lines(struct zt_graph *g, const struct zt_op_table *table, int 
 }
 
 static bool fuse_softmax(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return fuse_lines(g, table, node, softmax_forms, "Softmax", err);
+    return fuse_slices(g, table, node, softmax_forms, "Softmax", err);
 }
 static bool fuse_log_softmax(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return fuse_lines(g, table, node, log_softmax_forms, "LogSoftmax", err);
+    return fuse_slices(g, table, node, log_softmax_forms, "LogSoftmax", err);
 }
 
 static bool fuse_loss(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {

@@ -7,7 +7,7 @@
 #include "ops/kernel/strided_copy.h"
 
 /* Calls `take` for each copy of a node, whose shapes and lists must be known. Copies of nothing may be among them. */
-typedef void zt_strided_copy_take(void *arg, const struct zt_strided_copy *move);
+typedef void zt_strided_copy_take(void *arg, const struct zt_strided_copy *copy);
 typedef bool zt_strided_copies(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
                                struct zt_err *err);
 
@@ -21,7 +21,7 @@ bool zt_strided_copies_run(const struct zt_call *call, zt_strided_copies *each, 
 /* The copies as a list in the graph's arena: the description that rows of this kind give to other back ends. */
 struct zt_strided_copy_list {
     int count;
-    struct zt_strided_copy *move;
+    struct zt_strided_copy *copy;
     bool clears; /* output 0 is zeroed first */
 };
 bool zt_strided_copies_list(const struct zt_graph *g, int node, zt_strided_copies *each, bool clears,

@@ -233,7 +233,7 @@ struct job {
 };
 
 /* Moves offsets on to point `i` of axes. */
-static void move(const struct axis *list, int count, int64_t i, int64_t *offset) {
+static void advance(const struct axis *list, int count, int64_t i, int64_t *offset) {
     for (int k = count - 1; k >= 0; i /= list[k--].dim)
         for (int t = 0; t < TENSORS; t++)
             offset[t] += i % list[k].dim * list[k].step[t];
@@ -243,12 +243,12 @@ static void multiply(const struct job *job, int64_t point, void *scratch, int th
     const struct product *p = job->p;
     const float *a = job->call->in[p->in[A]].data, *b = job->call->in[p->in[B]].data;
     int64_t start[TENSORS] = { 0 };
-    move(p->point, p->points, point, start);
+    advance(p->point, p->points, point, start);
     for (int64_t depth = 0; depth < p->depths; depth++) {
         struct zt_simd_gemm gemm = p->gemm;
         int64_t offset[TENSORS];
         memcpy(offset, start, sizeof offset);
-        move(p->sum, p->sums, depth, offset);
+        advance(p->sum, p->sums, depth, offset);
         gemm.add = depth > 0;
         const struct zt_simd_gemm_operands operands = { .a = a + offset[A],
                                                         .b = b + offset[B],

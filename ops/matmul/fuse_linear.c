@@ -213,7 +213,7 @@ static bool fuse_bias(struct zt_graph *g, const struct zt_op_table *table, int n
     return false;
 }
 
-/* Of two products the later one: what it reads need not be kept longer. */
+/* Of two products the later one, so that its inputs are not needed longer than before. */
 static int later_side(const struct zt_graph *g, int node) {
     int64_t place[2] = { -1, -1 };
     for (int i = 0; i < 2; i++) {

@@ -75,7 +75,7 @@ static int split_batch(const struct zt_matmul *m, struct product *p, int64_t ste
     return (int)batch;
 }
 
-static const char unbiased[] = "the bias is spread over y first: cuBLASLt has no epilogue for the size or the type";
+static const char unbiased[] = "the bias is broadcast to y first: cuBLASLt has no epilogue for the size or the type";
 static const char apart[] = "sums behind the product: cuBLASLt has no epilogue for the size, the type or the addresses";
 
 static void say_path(struct zt_prepare *q, const struct product *p) {
@@ -84,7 +84,7 @@ static void say_path(struct zt_prepare *q, const struct product *p) {
     if (p->outer_count > 1)
         q->path.note = zt_arena_printf(arena, "%lld calls: batch axes do not step evenly", (long long)p->outer_count);
     else if (p->broadcasts)
-        q->path.note = p->no_bias ? unbiased : "c is spread over y first";
+        q->path.note = p->no_bias ? unbiased : "c is broadcast to y first";
     else if (p->summed >= 0 && !p->summing)
         q->path.note = apart;
 }
