@@ -140,7 +140,7 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
-/* Where y alone is asked for. */
+/* Replaces the node by its training form if y is its only output. */
 static bool attention_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
     const bool packed = g->nodes[node]->op == &zt_op_packed_attention;
     for (int i = 1; i < g->nodes[node]->out_count; i++)

@@ -2,15 +2,15 @@
  *
  * No buffer holds all scores. A unit of work is one head of keys with the queries that share it (forward: a part of
  * them). It processes its queries in blocks of ZT_PANELS panels, where a panel has as many queries as a tile of the
- * product's kernel has columns (simd_gemm.h), and its keys in blocks of ZT_KEYS. Scores are made transposed,
- * [keys][queries of a panel]: sums over keys are then sums of whole vectors, and weights are the right side of the next
- * product as they lie.
+ * product's kernel has columns (simd_gemm.h), and its keys in blocks of ZT_KEYS. Scores are computed
+ * transposed, [keys][queries of a panel]: sums over keys are then sums of whole vectors, and the weights have the
+ * layout of the right side of the next product.
  *
  *     forward, a block:      s = k q^T      p = exp(s - max so far)      y^T = y^T exp(max before - max) + v^T p
  *     backward, a block:     s = k q^T      p = exp(s - max) / sum       dp = v dy^T      ds = p (dp - delta)
  *                            dv += p dy     dk += ds q     dq^T += k^T ds     delta = sum over columns of dy y
  *
- * ztrain.AttentionTrain keeps max and 1 / sum of every query for the gradient. */
+ * ztrain.AttentionTrain saves max and 1 / sum of every query for the gradient. */
 #ifndef ZT_OPS_ATTENTION_ATTENTION_CPU_H
 #define ZT_OPS_ATTENTION_ATTENTION_CPU_H
 

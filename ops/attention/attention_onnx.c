@@ -189,7 +189,7 @@ static void say_pairs(struct zt_function_body *b, const char *name, int64_t head
         zt_function_body_add(b, "%s_1, %s_2 = Split<axis=3, num_outputs=2>(%s)", name, name, name);
 }
 
-/* What all heads give, added up where places share a row of the cache. */
+/* The sum over all heads, and over positions that share a row of the cache. */
 static void say_cache(struct zt_function_body *b, const char *to, const char *each, int64_t half) {
     const struct zt_shape *cache = &zt_in(b->g, b->node, COS)->shape;
     zt_function_body_add(b, "%s = Reshape(ReduceSum(%s, [1]), [-1, %lld])", to, each, (long long)half);

@@ -1,12 +1,12 @@
-/* RotaryEmbedding (opset 23 on): pairs of the first columns of every head are turned by the angle of their place,
+/* RotaryEmbedding (opset 23 on): pairs of the first columns of every head are rotated by the angle of their position,
  *
  *     y1 = cos x1 - sin x2        y2 = sin x1 + cos x2
  *
  * pairs being columns (2 i, 2 i + 1) if interleaved, else (i, i + half). Row position[b, s] of the caches holds the
- * angles of place s, or row (b, s) itself without positions. Turning back gives the gradient of x, and
+ * angles of row s, or row (b, s) itself without positions. The inverse rotation gives the gradient of x, and
  *
- *     dcos = sum x1 dy1 + x2 dy2        dsin = sum x1 dy2 - x2 dy1        over the heads, and over all places with that
- * row. */
+ *     dcos = sum x1 dy1 + x2 dy2        dsin = sum x1 dy2 - x2 dy1        over the heads, and over all rows with that
+ * position. */
 #include "ops/attention/rotary.h"
 
 #include "ops/attention/kernels.h"
@@ -79,7 +79,7 @@ static void add_to(const struct zt_view *to, int64_t at, double value) {
         zt_store_double(to->dtype, to->data, at, zt_load_double(to->dtype, to->data, at) + value);
 }
 
-/* One pair of columns of one place, summed over the heads. */
+/* One pair of columns of one position, summed over the heads. */
 static void cache_grad_pair(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t start, int64_t angle,
                             int64_t i) {
     const struct zt_view *x = &call->in[ZT_ROTARY_X], *dy = &call->in[ZT_ROTARY_DY];

@@ -1,4 +1,4 @@
-/* RotaryEmbedding of floats on the CPU: a place after the other, with the heads that share its angles. */
+/* RotaryEmbedding of floats on the CPU: row by row, with all heads that share its angles. */
 #include "ops/attention/kernels.h"
 #include "ops/attention/rotary.h"
 #include "ops/kernel/tile.h"
@@ -22,7 +22,7 @@ struct state {
     int64_t places, grain; /* grain: places of a block */
 };
 
-/* The workspace holds where the angles of every place begin. */
+/* The workspace holds the offsets of the angles of every row. */
 bool zt_rotary_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_launch_rotary r;
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)

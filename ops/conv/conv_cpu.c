@@ -136,7 +136,7 @@ static struct conv_state *make(struct zt_prepare *p, const struct conv_node *n, 
         if (at != ZT_CONV_OUT)
             p->in_layout[at] =
                 zt_conv_layout(p->graph->arena, &s->blocks, slot_of[i], &zt_in(p->graph, p->node, at)->shape);
-        else if (i != OF_W) /* which is brought into plain order */
+        else if (i != OF_W) /* whose gradient is reordered to plain */
             p->out_layout[0] =
                 zt_conv_layout(p->graph->arena, &s->blocks, slot_of[i], &zt_out(p->graph, p->node, 0)->shape);
     }
@@ -214,8 +214,7 @@ static bool take_weights(struct zt_prepare *p, const struct conv_node *n) {
     return true;
 }
 
-/* What the convolution makes: where it has an activation, that one's input, which is the second output where it is
- * read. */
+/* The place of the convolution's result: output 1 where the input of an activation is read by others, else output 0. */
 static void *made_at(const struct zt_call *call) {
     return call->out_count > 1 && call->out[1].data ? call->out[1].data : call->out[0].data;
 }
@@ -252,7 +251,7 @@ static bool is_padded(const struct zt_planes *planes) {
     return planes->pixel == planes->vector && planes->channels % planes->vector != 0;
 }
 
-/* data: the block of what the convolution made, which may be the result's own place. */
+/* data: the block of the convolution's result, which may be the place of the activation's result. */
 static void activate_block(void *arg, int64_t block, void *const *data) {
     const struct zt_call *call = arg;
     const struct conv_state *s = call->state;
@@ -320,7 +319,7 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-/* `vector` channels side by side at each pixel. */
+/* A group of `vector` channels of each pixel. */
 static void add_bias(enum zt_dtype dtype, const struct zt_planes *planes, const void *bias, int64_t group, void *x) {
     int64_t first = group * planes->vector, rest = planes->channels - first;
     int vector = rest < planes->vector ? (int)rest : planes->vector;

@@ -1,4 +1,5 @@
-/* What convolution nodes compute, read from the node (conv.h). Needs no table of rows: the CUDA module has it too. */
+/* The geometry of convolution nodes, read from the node (conv.h). Needs no table of rows: the CUDA module has it too.
+ */
 #include "ops/conv/conv.h"
 
 #include "ops/kernel/shape.h"

@@ -1,12 +1,12 @@
 /* The gradients of Conv and ConvTranspose as convolutions of the standard (formulas in conv.c).
  *
- * A plane that is read is padded, or cut where the last windows do not reach its end, so that it is exactly as long as
- * the windows: (out - 1) stride + (kernel - 1) dilation + 1. A plane that is written comes out with that length and is
- * cut the other way. Pads below 0 cut. */
+ * An input plane is padded, or cropped where the last windows do not reach its end, so that its length is that of the
+ * windows: (out - 1) stride + (kernel - 1) dilation + 1. An output plane is computed with that length and cropped, or
+ * padded. Negative pads crop. */
 #include "ops/conv/kernels.h"
 #include "ops/conv/conv.h"
 
-/* What to add behind every axis of the plane `in` to make it as long as the windows. */
+/* The padding behind axis a of the plane `in` that makes it as long as the windows. */
 static int64_t behind(const struct zt_window *w, int a) {
     return (w->out[a] - 1) * w->stride[a] + (w->kernel[a] - 1) * w->dilation[a] + 1 - w->in[a] - w->pad[a];
 }

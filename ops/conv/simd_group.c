@@ -5,7 +5,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Results side by side are registers, not an array: the loops over them must unroll at every optimisation level. */
+/* Adjacent results are kept in registers, not in an array: the loops over them must unroll at every optimisation level.
+ */
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
 #else

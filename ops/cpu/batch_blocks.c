@@ -26,8 +26,8 @@ static struct zt_dnnl_spec block_spec(const struct zt_dnnl_spec *whole, const in
     return s;
 }
 
-/* Replaces what was left to oneDNN by what it chose. An activation in a layout that only oneDNN knows cannot be cut:
- * *again says that it was set to plain and the choice must be made once more. */
+/* Replaces the layouts left to oneDNN by those it chose. An activation in a layout that only oneDNN knows cannot be
+ * divided: it is set to plain, and *again tells that the primitive must be created once more. */
 static void settle(struct zt_dnnl_spec *spec, const int *axis, const struct zt_dnnl *d, bool *again) {
     *again = false;
     for (int i = 0; i < ZT_DNNL_SLOTS; i++) {

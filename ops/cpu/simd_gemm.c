@@ -1,13 +1,12 @@
-/* How a product is cut (sizes of the kernel with vectors of 8, tiles of 6 x 16):
+/* The division of a product (sizes of the kernel with vectors of 8, tiles of 6 x 16):
  *
- *     many products      each is one thread's, whole
- *     else               b in blocks of at most 4096 deep and BLOCK floats; of each block, first its panels of 16
- *                        columns are packed, all threads sharing the work, then units of y are computed; a b that
- *                        came packed is one block
+ *     many products      a thread computes a whole product
+ *     else               b is divided into blocks of depth 4096 and BLOCK floats at most. All threads pack the panels
+ * of 16 columns of a block, then they compute units of y. A packed b is one block
  *
- * A unit is at most MOST_ROWS rows of y by the block's columns; several threads get UNITS each, of fewer rows and,
- * where rows alone give too few, columns. Every unit packs its rows of a anew.
- * Its sides are not shorter than LEAST_TILES, or packing a and fetching b would cost more than the products. */
+ * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
+ * where there are too few rows, fewer columns. Every unit packs its rows of a. The sides of a unit have at least
+ * LEAST_TILES tiles, or packing a and fetching b would cost more than the products. */
 #include "ops/cpu/simd_gemm.h"
 
 #include "device/threads.h"
@@ -15,13 +14,13 @@
 #include <stdbool.h>
 
 enum {
-    MANY = 8,                        /* products that are worth dealing out whole */
+    MANY = 8,                        /* from so many products on a thread computes whole ones */
     UNITS = 2,                       /* wanted for each of several threads */
     LEAST_TILES = 4,                 /* of a unit, down and across */
     MOST_ROWS = 96,                  /* of a unit: 96 KiB of a, packed */
     MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
     BLOCK = 1 << 20,                 /* floats of a block of b */
-    FEW_TILES = 4,                   /* up to so many tiles high, b is read once or nearly so: not worth packing */
+    FEW_TILES = 4,                   /* up to this height b is read about once, so it is not packed */
 };
 static const double small_flops = 100000; /* below it one thread */
 
@@ -93,8 +92,8 @@ struct job {
     int64_t k, depth, j, cols;
 };
 
-/* Where the columns from panel * cols on of the block lie at depth k of it, a multiple of ZT_GEMM_DEPTH, and how far
- * apart their rows are. Packed panels of one depth follow each other, which is how a unit reads them. */
+/* The columns from panel * cols on of the block, at its depth k, a multiple of ZT_GEMM_DEPTH; *row: the distance of
+ * their rows. Packed panels of one depth follow each other, in the order in which a unit reads them. */
 static const float *panel_at(const struct job *job, int64_t panel, int64_t k, int64_t *row) {
     int cols = job->kernel->cols;
     bool direct = job->cut->direct, unfinished = (panel + 1) * cols > job->cols;
@@ -122,7 +121,7 @@ static void pack_panel(void *arg, int64_t panel) {
     }
 }
 
-/* What all tiles of a unit at depth k of the block have in common. */
+/* The members that are common to all tiles of a unit at depth k of the block. */
 static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k) {
     const struct zt_simd_gemm *g = job->g;
     bool first = job->k + k == 0;

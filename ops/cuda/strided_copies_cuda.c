@@ -22,8 +22,9 @@ struct plan {
 
 enum { ANY = 3 }; /* an axis without a stride */
 
-/* Converts the start and the strides of a walk through a plain tensor to channels last. axis[k]: what axis k of the
- * walk goes along: samples, channels or places. False where it leaves that axis: then it has no single stride. */
+/* Converts the start and the strides of a walk through a plain tensor to channels last. axis[k]: the axis of the
+ * tensor that axis k of the walk follows: samples, channels or places. False where it follows several and so has no
+ * single stride. */
 static bool convert(const struct zt_shape *shape, const struct zt_shape *walk, int64_t *start, int64_t *step,
                     int *axis) {
     const int64_t channels = shape->dim[1], places = zt_dims(shape, 2, shape->rank), sample = channels * places;

@@ -1,4 +1,4 @@
-/* Where and Clip: values chosen, never computed with, so every type is copied or compared exactly. */
+/* Where and Clip: they select values without arithmetic, so every type is copied or compared exactly. */
 #include "ops/elementwise/pointwise.h"
 #include "ops/elementwise/kernels.h"
 #include "ops/kernel/shape.h"

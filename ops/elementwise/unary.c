@@ -96,7 +96,7 @@ static void neg_int(int64_t n, bool is_unsigned, const int64_t *x, int64_t *y) {
         y[i] = (int64_t)(0 - (uint64_t)x[i]);
 }
 
-/* A slope that differs on the two sides of 0 is their mean at 0, what a central difference finds there. */
+/* A derivative that differs on the two sides of 0: at 0 it is their mean, as a central difference gives it. */
 static double at_kink(double x, double above, double below) {
     return x > 0 ? above : x < 0 ? below : (above + below) / 2;
 }

@@ -2,11 +2,10 @@
  *
  *     ztrain.ConvReluPool(x, w[, b]) -> p, position              p = max(max over the window of Conv(x, w, b), 0)
  *     ztrain.ConvReluPoolGrad(x, w, dp, position, p) -> dw, db, dx
- *         dy = dp where p > 0, put back to `position` in each window, 0 elsewhere; then the convolution's gradients of
- * dy
+ *         dy = dp where p > 0, at `position` in each window, 0 elsewhere; then the convolution's gradients of dy
  *
- * ReLU and maximum change places: both only grow with their input. Where the maximum is not positive the position may
- * be another than without fusion, but nothing flows there. Any of the gradient's outputs may be omitted. */
+ * ReLU and maximum are exchanged, as both are monotonic. Where the maximum is not positive the position may differ from
+ * that without fusion, but the gradient is 0 there. Any of the gradient's outputs may be omitted. */
 #include "ops/fusion/conv_pool.h"
 #include "graph/passes/fusion/fuse.h"
 #include "ops/fusion/kernels.h"

@@ -1,8 +1,8 @@
-/* Convolution, ReLU and max pool, a few samples at a time: what lies between them fits the second cache, in a buffer of
- * the thread.
+/* Convolution, ReLU and max pool, a few samples at a time: the tensors between them stay in a buffer of the thread,
+ * which fits the second cache.
  *
  *     forward    y = conv(x)  ->  p, position = max pool of y  ->  ReLU of p
- *     backward   dy = dp back at `position` where p > 0  ->  partial dw, db  and  dx
+ *     backward   dy = dp at `position` where p > 0  ->  partial dw, db  and  dx
  *
  * workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
 #include "ops/elementwise/activation_cpu.h"

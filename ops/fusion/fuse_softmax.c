@@ -1,7 +1,7 @@
-/* Softmax and the losses behind it, where they stand in the model's own graph.
+/* Softmax and losses that the model's graph computes from their parts.
  *
  *     softmax        exp(x - max x) / sum exp(x - max x)
- *     log_softmax    log softmax x, x - log sum exp x, and the latter with the maximum taken off first
+ *     log_softmax    log softmax x, x - log sum exp x, and the latter with the maximum subtracted first
  *     softmax_loss   NegativeLogLikelihoodLoss of a LogSoftmax over the classes: SoftmaxCrossEntropyLoss */
 #include "graph/passes/fusion/apply_patterns.h"
 #include "graph/passes/fusion/pattern.h"
@@ -23,13 +23,13 @@ static const char *const log_softmax_forms[] = {
 static int reduced_axis(const struct zt_match *m, const char *name) {
     const struct zt_node *n = zt_match_node(m, name);
     struct zt_err ignored = { 0 };
-    bool marked[ZT_MAX_RANK];
+    bool over[ZT_MAX_RANK];
     int found = -1, count = 0;
-    if (!zt_attr_int(n, "keepdims", 1) || !zt_reduce_axes(m->g, n->index, marked, &ignored))
+    if (!zt_attr_int(n, "keepdims", 1) || !zt_reduce_axes(m->g, n->index, over, &ignored))
         return -1;
     for (int k = 0; k < m->g->values[n->in[0]]->shape.rank; k++) {
-        found = marked[k] ? k : found;
-        count += marked[k];
+        found = over[k] ? k : found;
+        count += over[k];
     }
     return count == 1 ? found : -1;
 }

@@ -18,7 +18,7 @@ bool zt_infer_broadcast(struct zt_graph *g, int node, struct zt_err *err);
 /* The same with bool as dtype. */
 bool zt_infer_broadcast_bool(struct zt_graph *g, int node, struct zt_err *err);
 
-/* Where a node has a list of integers: input `in` if the node has it (-1: no input), else attribute `attr` (NULL: no
+/* The place of a node's list of integers: input `in` if the node has it (-1: no input), else attribute `attr` (NULL: no
  * attribute). */
 struct zt_int_source {
     int in;

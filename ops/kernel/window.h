@@ -1,7 +1,7 @@
 /* Sliding windows, shared by Conv, ConvTranspose and the pools.
  *
- * A window joins a plane of `in` (what a pool reads) to a plane of `out` (what it writes): window position k of result
- * o covers element  s = o * stride - pad + k * dilation  of every axis, or padding where s is outside 0..in-1.
+ * A window relates a plane of `in` (a pool's input) to a plane of `out` (its result): window position k of result o
+ * covers element  s = o * stride - pad + k * dilation  of every axis, or padding where s is outside 0..in-1.
  * Gradients and ConvTranspose use the inverse: element i belongs to result  t = (i + pad - k * dilation) / stride where
  * that divides and is inside 0..out-1. Axes here are the spatial ones, after N and C; planes are row-major. */
 #ifndef ZT_OPS_KERNEL_WINDOW_H
@@ -40,8 +40,9 @@ void zt_window_global(const int64_t *in, int axes, struct zt_window *to);
 /* N, C and the plane of a node's input of rank 3 and more (axes 0: rank 2); fails naming it. */
 bool zt_window_planes(const struct zt_graph *g, int node, const struct zt_value *x, struct zt_err *err);
 
-/* Where window position k (an index per axis) meets a row of the last axis: `count` places of the row, first, first +
- * step, ...; their partners in the other plane are the elements partner, partner + stride, ... */
+/* The elements of a row of the last axis that have a partner in the other plane at window position k (an index per
+ * axis): `count` places of the row, first, first + step, ...; their partners are the elements partner, partner +
+ * stride, ... */
 struct zt_stretch {
     int64_t first, step, count, partner, stride;
 };

@@ -1,8 +1,8 @@
 /* y[output term] = sum over the labels not in it of the product of the operands         ONNX Einsum, opset 12 on
  *
- * Example "bij,bjk->bik": labels b, i, k are the result's, j is summed. Every tensor is a step a label (0 where it
- * lacks the label or is stretched along it; the sum of two strides where a label is repeated, which walks the
- * diagonal), so one contraction serves all:
+ * Example "bij,bjk->bik": labels b, i, k are the result's, j is summed. Every tensor has a step for each label: 0 where
+ * it lacks the label or is broadcast along it, and the sum of the strides where the label is repeated, which walks the
+ * diagonal. One contraction therefore computes results and gradients:
  *
  *     dx_n = sum over the labels that x_n lacks of dy times the other operands
  *
@@ -75,7 +75,7 @@ struct contraction {
     struct zt_view operand[OPERANDS], result;
 };
 
-/* Adds to offset[] what point `index` of axes [from, to) (row-major) moves each tensor by. */
+/* Adds to offset[] the offset of point `index` (row-major) of axes [from, to) in each tensor. */
 static void advance(const struct zt_contraction *c, int64_t index, int from, int to, int64_t *offset) {
     for (int a = to - 1; a >= from; a--) {
         int64_t i = index % c->dim[a];
@@ -115,7 +115,7 @@ static uint64_t run_sum_int(const struct contraction *job, const int64_t *offset
     return sum;
 }
 
-/* One element of the result: the last axis in runs, the other summed axes around it. */
+/* One element of the result: blocks of the last axis, inside a walk over the other summed axes. */
 static void contract_point(void *arg, int64_t index) {
     const struct contraction *job = arg;
     const struct zt_contraction *c = &job->c;

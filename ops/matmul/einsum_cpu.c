@@ -1,9 +1,10 @@
 /* Einsum of two operands as matrix products.
  *
- *     axes of a, b and the result    one product for each point of them
- *     of a and the result            rows m       one of them each is the product's, where all neighbours that go on
- *     of b and the result            columns n    alike in all tensors have become one axis; the others are points
- *     summed                         depth k      too, or products that are added
+ *     axes of a, b and the result    one product for each point of these axes
+ *     of a and the result            rows m       one axis of each kind is the product's, after adjacent axes that are
+ *     of b and the result            columns n    contiguous in all tensors were merged. The other axes of rows and
+ *     summed                         depth k      columns are points too, those of the depth are products that are
+ * added
  *
  * a is the operand that lacks the result's innermost axis. */
 #include "ops/matmul/kernels.h"
@@ -18,7 +19,7 @@
 #include <string.h>
 
 enum { A, B, Y, TENSORS };
-enum { POINTS = 8 }; /* so many products are worth dealing out whole */
+enum { POINTS = 8 }; /* from so many products on a thread computes whole ones */
 
 struct axis {
     int64_t dim, step[TENSORS];
@@ -72,8 +73,8 @@ static int collect(const struct axis *all, int count, enum kind kind, struct axi
     return found;
 }
 
-/* Takes the longest axis out of a list (`unit`: that along which the result goes on by one); an axis of one where there
- * is none. */
+/* Removes the longest axis from a list (`unit`: the axis along which the result is contiguous); an axis of length 1
+ * where there is none. */
 static struct axis take(struct axis *list, int *count, bool unit) {
     struct axis taken = { .dim = 1 };
     int at = -1;
@@ -112,7 +113,7 @@ static void swap_operands(struct axis *all, int count, int *in) {
     in[B] = a;
 }
 
-/* False where columns of the result do not lie side by side. */
+/* False where columns of the result are not adjacent. */
 static bool choose_operands(struct axis *all, int count, int *in) {
     if (has_unit(all, count, COLUMNS))
         return true;

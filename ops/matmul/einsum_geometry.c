@@ -1,4 +1,4 @@
-/* The equation of Einsum and the contraction it stands for, read from the node (einsum.h). */
+/* The equation of Einsum and its contraction, read from the node (einsum.h). */
 #include "ops/matmul/einsum.h"
 
 #include "ops/kernel/shape.h"

@@ -1,9 +1,8 @@
 /* The gradient of one Einsum operand as an Einsum (formula in einsum.c).
  *
- * Every operand is brought to full lengths and the letters of an ellipsis are written out, so that the equation is one
- * of letters alone: dy and the other operands make what the operand's letters range over. A letter that none of them
- * has is stretched; one that stands twice leaves the gradient on the diagonal; what broadcasting stretched is summed.
- */
+ * Operands are expanded over broadcast axes, and the axes of an ellipsis get letters, so that the equation consists of
+ * letters only. The equation multiplies dy and the other operands. The result is expanded along letters that only the
+ * operand has, lies on the diagonal of repeated letters, and is summed over broadcast axes. */
 #include "ops/matmul/kernels.h"
 #include "ops/kernel/shape.h"
 
@@ -42,7 +41,7 @@ static void write_out(const char *text, const char *from, size_t length, int ran
     to[at] = 0;
 }
 
-/* Without "->": the ellipsis, then what stands once, in order. */
+/* The result term of an equation without "->": the ellipsis, then the labels that occur once, in order. */
 static void imply_result(struct equation *e, const char *text, int ellipsis) {
     int at = 0;
     char *to = e->term[e->operands];

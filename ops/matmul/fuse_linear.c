@@ -1,13 +1,13 @@
-/* A matrix product and the sums behind it as one product of cuBLASLt:
+/* A matrix product and the additions after it as one product of cuBLASLt:
  *
  *     ztrain.Linear(x, w[, bias][, c]) -> y        y = alpha op(x) op(w) + bias + c, bias a number a column, c as y
  *
  *     linear_bias    Add(MatMul(x, w), bias)
- *     linear_add     Add(p, c), p a product with or without its bias, which nothing else reads: residuals, and
- *                    gradients that several products make
+ *     linear_add     Add(p, c), p a product with or without its bias that no other node reads: residuals, and gradients
+ *                    that are sums of several products
  *
- * The bias is the product's epilogue, c is what its beta counts; in a half type the sum is rounded once where it was
- * rounded up to three times. A Reshape may stand between. */
+ * The bias is the product's epilogue and c is its beta operand. In a half type the sum is rounded once instead of up to
+ * three times. A Reshape may stand between. */
 #include "ops/matmul/fuse_linear.h"
 
 #include "ops/matmul/kernels.h"
@@ -172,7 +172,7 @@ bool zt_linear_replace(struct zt_graph *g, const struct zt_op_table *table, int 
 
 /* ---- the patterns ---- */
 
-/* A product in front of a side of an Add, alone read there; in[2] and in[3]: its bias and what it adds, -1 without. */
+/* A product that only an Add reads; in[2] and in[3]: its bias and its addend c, -1: none. */
 struct summand {
     struct zt_linear_source from;
     int in[4];

@@ -1,6 +1,6 @@
-/* Linear layers with an epilogue: what their rows and fusion patterns share. A linear layer multiplies x, all axes but
- * the last as rows, by a matrix w. The epilogues are a bias and a residual (fuse_linear.c), GELU (fuse_gelu.c) and ReLU
- * (fuse_linear_relu.c). */
+/* Linear layers with an epilogue: functions that their rows and fusion patterns share. A linear layer multiplies x, all
+ * axes but the last as rows, by a matrix w. The epilogues are a bias and a residual (fuse_linear.c), GELU (fuse_gelu.c)
+ * and ReLU (fuse_linear_relu.c). */
 #ifndef ZT_OPS_MATMUL_FUSE_LINEAR_H
 #define ZT_OPS_MATMUL_FUSE_LINEAR_H
 

@@ -1,5 +1,5 @@
-/* ReLU behind a matrix product, and its gradient in front of the product's, which a bit an element takes the place of
- * y for:
+/* ReLU after a matrix product, and ReLU's gradient after a product of the backward phase, which reads one bit an
+ * element in place of y:
  *
  *     ztrain.LinearRelu(x, w[, bias]) -> y[, bits]     y = max(alpha op(x) op(w) + bias, 0), bits: not y <= 0
  *     ztrain.MatMulReluGrad(a, b, bits) -> dz          dz = alpha op(a) op(b) where the bit is set, else 0

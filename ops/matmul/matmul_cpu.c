@@ -1,11 +1,11 @@
-/* Matrix products on the CPU: oneDNN's where its kernels are the better ones, our own elsewhere.
+/* Matrix products on the CPU: oneDNN where its kernels are faster, our own kernel elsewhere.
  *
- *     AVX-512            oneDNN; what it does not take (a bias that is not one row), and builds without it: our own
+ *     AVX-512            oneDNN; our own for products that it does not take (a bias that is not one row)
  *     AVX2 alone         our own: oneDNN 2.6 falls back to its first float kernels there, which read past the ends of
  *                        their buffers and switch stacks; memory checkers follow neither
  *     neither            oneDNN, or the reference kernels
  *
- * Our own takes and gives everything plain. */
+ * Builds without oneDNN run our own. Its tensors are all plain. */
 #include "ops/matmul/kernels.h"
 #include "ops/cpu/simd_gemm.h"
 #include "ops/matmul/matmul_dnnl_cpu.h"

@@ -45,8 +45,7 @@ static void release(void *state) {
 
 /* ---- preparing ---- */
 
-/* Takes from the end of the batch what steps evenly; returns how many products that is. What is left goes to p->outer.
- */
+/* The number of products in the last batch axes that have one even stride; the other batch axes go to p->outer. */
 static int split_batch(const struct zt_matmul *m, struct product *p, int64_t step[2]) {
     int64_t batch = 1;
     int k = m->batch.rank - 1;
@@ -100,7 +99,7 @@ static struct zt_launch_reduce sums_of(const struct zt_matmul *m, bool second) {
     return r;
 }
 
-/* What becomes of inputs 2 and 3. */
+/* Chooses bias, addend and broadcast for inputs 2 and 3. */
 static void sort_summands(const struct zt_prepare *q, struct product *p, const struct zt_matmul *m) {
     const struct zt_value *c = zt_in(q->graph, q->node, 2);
     p->summand = zt_in(q->graph, q->node, 3) ? 3 : -1;

@@ -1,4 +1,5 @@
-/* How the inputs of a matrix product lie (matmul.h). Apart from the rows, because the CUDA module has it inside too. */
+/* The geometry of matrix products, read from the node (matmul.h). Needs no table of rows: the CUDA module has it too.
+ */
 #include "ops/matmul/matmul.h"
 
 static bool fail_shapes(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Where batch `index` of a and b begins. */
+/* Offsets of batch `index` in a and b. */
 static void batch_offsets(const struct zt_matmul *g, int64_t index, int64_t *a, int64_t *b) {
     *a = *b = 0;
     for (int k = g->batch.rank - 1; k >= 0; k--) {

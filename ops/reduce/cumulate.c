@@ -115,7 +115,7 @@ static bool cum_prod_run(const struct zt_call *call, struct zt_err *err) {
     return cumulate(call, true, err);
 }
 
-/* CumSum of `value` the other way round. */
+/* CumSum of `value` in the reverse direction. */
 static int backwards(struct zt_grad *b, int node, int value) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_attr reverse = { .name = "reverse", .type = ZT_ATTR_INT, .i = !zt_attr_int(n, "reverse", 0) };

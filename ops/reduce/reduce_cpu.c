@@ -61,7 +61,7 @@ static const struct fold {
 
 enum finish { AS_IT_IS, MEAN, ROOT, LOG };
 
-/* The rows, and what follows the fold. */
+/* The ops, and the function after the fold. */
 static const struct kind {
     const char *op;
     enum zt_row_fold fold;
@@ -173,7 +173,7 @@ static double finish(const struct plan *plan, double total, double shift) {
     }
 }
 
-/* What is subtracted before exp: the maximum, but no infinity, which would make NaN of infinities. */
+/* The number subtracted before exp: the maximum, or 0 where it is infinite, as infinity - infinity is NaN. */
 static float shift_of(double most) {
     return isfinite(most) ? (float)most : 0;
 }

@@ -1,8 +1,8 @@
-/* Gradients of reductions. dy is first brought to the shape of x with reduced axes of size 1, from where it broadcasts.
+/* Gradients of reductions. dy is first reshaped to the shape of x with reduced axes of size 1, which broadcasts to x.
  */
 #include "ops/reduce/reduce.h"
 
-/* Shape of x with the reduced axes made 1, and the number of elements a result. */
+/* Shape of x with the reduced axes of size 1, and the number of elements of a result. */
 static struct zt_shape kept_shape(struct zt_grad *b, int node, int64_t *count) {
     struct zt_err ignored = { 0 }; /* infer has accepted the axes */
     bool marked[ZT_MAX_RANK];
@@ -40,7 +40,7 @@ static int dy_of(struct zt_grad *b, int node) {
     return widened(b, node, zt_grad_out(b, node, 0));
 }
 
-/* Stretches `value` to the shape of x and gives it. */
+/* Broadcasts `value` to the shape of x and gives it as the gradient. */
 static bool give_stretched(struct zt_grad *b, int node, int value) {
     struct zt_shape shape = *zt_grad_in_shape(b, node, 0);
     zt_grad_give(b, node, 0, ZT_EMIT(b, "Expand", value, zt_emit_ints(b, shape.dim, shape.rank)));
@@ -62,7 +62,7 @@ bool zt_reduce_mean_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return give_stretched(b, node, ZT_EMIT(b, "Div", dy_of(b, node), n));
 }
 
-/* dx = dy m / sum m with m = [x = y]: ties share */
+/* dx = dy m / sum m with m = [x = y]: ties share the gradient */
 bool zt_reduce_extreme_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int64_t axes[ZT_MAX_RANK];
     bool marked[ZT_MAX_RANK];

@@ -1,9 +1,9 @@
-/* TopK: the k largest (or smallest) elements along an axis, in order; of equal ones the first wins. dx = dvalues put
- * back.
+/* TopK: the k largest (or smallest) elements along an axis, in order; of equal elements the first. dx is dvalues at the
+ * indices, 0 elsewhere.
  *
- * Elements are totally ordered by (value, index). The places found so far are kept sorted in the output itself, and an
- * element that beats the last of them is inserted. Where only values are wanted, each result is the best element behind
- * the one before it, in k passes: no memory is needed. */
+ * Elements are totally ordered by (value, index). The output of indices is a sorted list, into which elements are
+ * inserted that come before its last one. Without this output, k passes find each element that follows the last result,
+ * which needs no memory. */
 #include "device/threads.h"
 #include "ops/reduce/launch_axis_slices.h"
 #include "ops/reduce/kernels.h"
