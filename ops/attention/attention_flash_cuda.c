@@ -31,7 +31,7 @@ struct zt_flash_plan {
     float scale, hidden, one;
     struct zt_dnn_place place[PLACES];
     int places;
-    size_t k_at, v_at;                 /* bytes from queries to keys and values where they lie in one tensor, else 0 */
+    size_t k_at, v_at;                 /* bytes from queries to keys and values in one tensor, else 0 */
     size_t lse_at, dot_at, scratch_at; /* workspace [ lse | dot | copies | cuDNN's ] */
 };
 
@@ -131,7 +131,7 @@ bool zt_flash_run(const struct zt_flash_plan *f, const struct zt_call *call, str
     const bool keeps = !f->grad && call->out_count > 1; /* AttentionTrain */
     char *workspace = call->workspace;
     float *lse = (float *)(workspace + f->lse_at);
-    /* read when it is queued: cuDNN's types say nothing of const */
+    /* read when it is queued; cuDNN's types lack const */
     void *data[ZT_DNN_TENSORS] = { [ZT_FLASH_LSE] = lse,
                                    [ZT_FLASH_DOT] = f->grad ? workspace + f->dot_at : NULL,
                                    [ZT_FLASH_SCALE] = (void *)&f->scale,

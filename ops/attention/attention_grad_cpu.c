@@ -15,7 +15,7 @@ struct side {
     float *q, *dy, *dq;         /* [size][query] */
     float *weight, *score_grad; /* p and ds, [ZT_KEYS][query] */
     float max[ZT_MOST_COLS], inverse[ZT_MOST_COLS], delta[ZT_MOST_COLS];
-    int64_t keys; /* of the block of keys that it sees, 0: none */
+    int64_t keys; /* rows of the block of keys that the panel sees, 0: none */
     bool any;     /* dq holds something */
 };
 
@@ -132,7 +132,7 @@ static void pack_right(const struct backward *b, const float *from, int64_t row,
     }
 }
 
-/* p and ds of a panel and a block of keys; rows it does not see become zeros, up to `keys`. */
+/* Computes p and ds of a panel and a block of keys; rows of keys that no query sees become zeros, up to `keys`. */
 static void side_block(struct backward *b, struct side *s, int64_t at, int64_t keys) {
     const struct zt_attention_plan *plan = b->job.plan;
     const struct zt_attention *a = &plan->a;

@@ -41,7 +41,7 @@ static void columns_of(const struct zt_launch_rotary *r, int64_t i, int64_t *fir
     *second = r->interleaved ? 2 * i + 1 : i + r->half;
 }
 
-static void turn_row(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t start, int64_t angle) {
+static void rotate_row(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t start, int64_t angle) {
     const struct zt_view *x = &call->in[ZT_ROTARY_X], *y = &call->out[0], *c = &call->in[ZT_ROTARY_COS],
                          *s = &call->in[ZT_ROTARY_SIN];
     for (int64_t i = 0; i < r->half; i++) {
@@ -69,7 +69,7 @@ static bool rotary_ref(const struct zt_call *call, struct zt_err *err) {
         if (!zt_rotary_angle(call, &r, b, s, &angle, err))
             return false;
         for (int64_t h = 0; h < r.heads; h++)
-            turn_row(call, &r, b * r.batch_step + h * r.head_step + s * r.row_step, angle);
+            rotate_row(call, &r, b * r.batch_step + h * r.head_step + s * r.row_step, angle);
     }
     return true;
 }

@@ -15,7 +15,7 @@
 #include "ops/conv/kernels.h"
 #include "ops/kernel/shape.h"
 
-/* Gradient rows take those of both forward rows and the two shapes. */
+/* Gradient rows have the attributes of both forward rows and the two shapes. */
 #define CONV_ATTRS                                                                                                     \
     { "auto_pad", ZT_ATTR_STRING }, { "dilations", ZT_ATTR_INTS }, { "group", ZT_ATTR_INT },                           \
         { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS }, {                                                  \
@@ -26,7 +26,7 @@
         "output_shape", ZT_ATTR_INTS                                                                                   \
     }
 
-/* cuDNN counts in 32 bits here and there; the reference kernels do the rest. */
+/* cuDNN counts some sizes in 32 bits; the reference kernels run larger convolutions. */
 static bool fits_cuda(const struct zt_conv *c) {
     const struct zt_window *w = &c->window;
     const int64_t sizes[] = { c->n, c->c, c->m, w->in_elems, w->out_elems, w->kernel_elems };
@@ -102,7 +102,7 @@ static bool transpose_grad_input_infer(struct zt_graph *g, int node, struct zt_e
     return true;
 }
 
-/* Of gradients of weights: the type that `to` names. */
+/* Sets the type of a weight gradient that `to` names. */
 static bool set_type(struct zt_graph *g, int node, struct zt_err *err) {
     const int64_t to = zt_attr_int(g->nodes[node], "to", 0);
     if (to == 0)

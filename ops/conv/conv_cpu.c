@@ -1,6 +1,6 @@
-/* Convolutions through oneDNN, cut over the batch. Activations stay in the layout oneDNN chooses; weights are asked for
- * in the layout it wants, so that a reorder node makes them, once a step for parameters.
- * Activations are done on each block while that is in cache. */
+/* Convolutions through oneDNN in blocks of the batch. Tensors stay in the layout that oneDNN chooses. Weights are
+ * requested in oneDNN's layout, so that a reorder node converts them, once a step for parameters. Activations are
+ * computed on each block while the block is in cache. */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/group_cpu.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In bfloat16 oneDNN 2.6 crashes where a whole window lies in the padding, and its 3-D weight gradients were seen
- * wrong. */
+/* In bfloat16 oneDNN 2.6 crashes where a whole window is in the padding, and its 3-D weight gradients are wrong in some
+ * cases. */
 static bool safe_in_half(const struct zt_window *w) {
     if (w->axes > 2)
         return false;
@@ -31,7 +31,7 @@ static const int kind_of[] = {
     [ZT_CONV_TO_Y] = ZT_DNNL_CONV, [ZT_CONV_TO_X] = ZT_DNNL_CONV_INPUT, [ZT_CONV_TO_W] = ZT_DNNL_CONV_WEIGHT
 };
 
-/* The activation behind a convolution, NULL where there is none. */
+/* The activation after a convolution, NULL: none. */
 static const char *activation_of(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
     return strcmp(n->op_type, "ConvRelu") == 0 ? "Relu" : zt_attr_text(n, "activation", NULL);
@@ -75,7 +75,7 @@ static bool make_blocks(struct zt_batch_blocks *to, const struct conv_node *n, i
     return zt_batch_blocks_make(to, &spec, &cut, threads, err);
 }
 
-/* Where the machine computes in bfloat16 itself, oneDNN has no kernel for some convolutions that it has elsewhere. */
+/* Whether oneDNN has a kernel: on machines with bfloat16 instructions some convolutions have none. */
 static bool exists(const struct conv_node *n) {
     struct zt_batch_blocks blocks;
     struct zt_err err = { 0 };
@@ -91,7 +91,7 @@ static bool supports(const struct zt_graph *g, int node) {
     if (!zt_conv_types(g, node) || !read_node(g, node, &n, &err) || !zt_conv_fits(&n.conv))
         return false;
     const struct zt_window *w = &n.conv.window;
-    for (int a = 0; a < w->axes; a++) /* no convolution leaves as much of x unread as some output_padding asks for */
+    for (int a = 0; a < w->axes; a++) /* output_padding may leave more of x unread than any convolution does */
         if (w->pad[a] < 0 || w->in[a] + w->pad[a] - (w->kernel[a] - 1) * w->dilation[a] - 1 >= w->out[a] * w->stride[a])
             return false;
     return zt_in(g, node, 0)->dtype == ZT_FLOAT || (safe_in_half(w) && exists(&n));
@@ -99,7 +99,7 @@ static bool supports(const struct zt_graph *g, int node) {
 
 struct conv_state {
     const struct zt_conv_directions *directions;
-    const struct zt_conv_group *group; /* our own kernels, in place of all below; NULL: not taken */
+    const struct zt_conv_group *group; /* our own kernels, in place of the members below; NULL: not used */
     const struct zt_conv_weight_gradient *weight_gradient;
     struct zt_batch_blocks blocks;
     bool relu;                       /* done by our own kernels */
@@ -180,7 +180,7 @@ static void take_activation(const struct zt_prepare *p, struct conv_state *s, bo
         zt_activation_of(p->graph->nodes[p->node], zt_op_find(p->graph->table, "", name, ZT_OPSET), &s->activation);
 }
 
-/* Whether groups are narrow and our own kernels take them: then everything is prepared. */
+/* Prepares our own kernels of narrow groups; false where they do not take the node. */
 static bool take_group(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
     const struct zt_conv_group *group =
@@ -196,7 +196,7 @@ static bool take_group(struct zt_prepare *p, const struct conv_node *n) {
     return true;
 }
 
-/* The same for weight gradients: narrow groups, or planes of three axes. */
+/* Prepares our own kernels of weight gradients: narrow groups, or planes of three axes. */
 static bool take_weights(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
     if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
@@ -236,7 +236,7 @@ static bool run_group(const struct zt_call *call, int from) {
 
 /* ---- to y: forwards ---- */
 
-/* Zeros behind the last channels of `samples` samples, where a block holds more. */
+/* Clears the unused channels of the last block of channels of `samples` samples. */
 static void clear_padding(const struct zt_planes *planes, enum zt_dtype dtype, int64_t samples, char *y) {
     const size_t bytes = zt_dtype_bytes(dtype);
     const int64_t used = planes->channels - (planes->groups - 1) * planes->vector, rest = planes->vector - used;

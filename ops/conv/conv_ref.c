@@ -88,7 +88,7 @@ static void gather_tile(const struct flow *f, int64_t planes, struct zt_tile til
     }
 }
 
-/* A tile of the weights [result channel][depth] of group `group`, read in stretches that are contiguous. */
+/* A tile of the weights [result channel][depth] of group `group`, read in contiguous blocks. */
 static void weight_tile(const struct flow *f, int64_t group, struct zt_tile tile, double *to) {
     int64_t kernel = f->window->kernel_elems, start = group * f->sources * f->results * kernel;
     for (int r = 0; r < tile.rows; r++)

@@ -63,7 +63,7 @@ struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, b
         s.stride[a] = w->stride[a];
         s.dilation[a] = w->dilation[a];
         s.pad[a] = w->pad[a];
-        /* what the last window really covers: oneDNN refuses padding that none reaches */
+        /* the padding that the last window covers: oneDNN refuses padding that no window reaches */
         s.pad_end[a] = (w->out[a] - 1) * w->stride[a] + (w->kernel[a] - 1) * w->dilation[a] + 1 - w->in[a] - w->pad[a];
     }
     return s;

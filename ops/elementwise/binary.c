@@ -208,7 +208,7 @@ static bool prelu_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
-/* The slope stretches to x, never x to the slope. */
+/* The slope is broadcast to x, never x to the slope. */
 static bool prelu_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (!zt_infer_broadcast(g, node, err))
         return false;

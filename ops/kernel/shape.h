@@ -60,7 +60,7 @@ bool zt_run_copy(const struct zt_call *call, struct zt_err *err);
 static inline void *zt_element(const void *data, size_t bytes, int64_t offset) {
     return (char *)data + (int64_t)bytes * offset;
 }
-/* Steps of `of` walked in the broadcast shape `shape`, right-aligned: 0 along stretched axes. */
+/* Steps of `of` walked in the broadcast shape `shape`, right-aligned: 0 along broadcast axes. */
 void zt_broadcast_steps(const struct zt_shape *shape, const struct zt_shape *of, int64_t step[ZT_MAX_RANK]);
 /* Moves a row-major index on by one; false after the last. */
 bool zt_next_index(const struct zt_shape *shape, int64_t index[ZT_MAX_RANK]);

@@ -1,9 +1,10 @@
 /* y[M,N] = alpha op(a)[M,K] op(b)[K,N] + beta c, c broadcast to [M,N]         ONNX Gemm, opset 7 on
  *
- *     da = alpha dy op(b)^T   (its transpose where transA is set)     db = alpha op(a)^T dy   (its transpose where
- * transB is set) dc = beta dy, summed over the axes that broadcasting stretched
+ *     da = alpha dy op(b)^T   (its transpose where transA is set)
+ *     db = alpha op(a)^T dy   (its transpose where transB is set)
+ *     dc = beta dy            summed over broadcast axes
  *
- * Every case of the first line is again a Gemm:
+ * da and db are again Gemms:
  *
  *     transA transB   da              db
  *        0      0     dy b^T          a^T dy

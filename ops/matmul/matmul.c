@@ -1,6 +1,6 @@
 /* y = a b over the last two axes, batch axes broadcast as in numpy         ONNX MatMul, opset 1 on
  *
- *     da = dy b^T, db = a^T dy, summed over the axes that broadcasting stretched
+ *     da = dy b^T, db = a^T dy, summed over broadcast axes
  *
  * A 1-D a stands for one row and a 1-D b for one column, whose axis is missing in y. Gradients of the common case, b of
  * rank 2, are Gemm nodes over a and dy reshaped to matrices (reshapes move nothing); the others are ztrain.BatchMatMul,

@@ -77,7 +77,7 @@ static int split_batch(const struct zt_matmul *m, struct product *p, int64_t ste
 static const char unbiased[] = "the bias is broadcast to y first: cuBLASLt has no epilogue for the size or the type";
 static const char apart[] = "sums behind the product: cuBLASLt has no epilogue for the size, the type or the addresses";
 
-static void say_path(struct zt_prepare *q, const struct product *p) {
+static void note_path(struct zt_prepare *q, const struct product *p) {
     struct zt_arena *arena = q->graph->arena;
     q->path.name = "cuBLASLt";
     if (p->outer_count > 1)
@@ -201,7 +201,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
         return false;
     q->state = p;
     q->can_accumulate = !p->bias && !p->broadcasts && p->summand < 0;
-    say_path(q, p);
+    note_path(q, p);
     return true;
 }
 

@@ -5,7 +5,7 @@
 #include "ops/softmax/softmax.h"
 
 /* The forms before opset 13: a slice is a row of the input reshaped to a matrix. */
-static bool say_flat(struct zt_function_body *b, const char *op, struct zt_err *err) {
+static bool write_flat(struct zt_function_body *b, const char *op, struct zt_err *err) {
     struct zt_axis_slices slices;
     if (!zt_softmax_read(b->g, b->node, &slices, err))
         return false;
@@ -17,7 +17,7 @@ static bool say_flat(struct zt_function_body *b, const char *op, struct zt_err *
 
 ZT_FUNCTION_BODY(zt_softmax_function_body) {
     (void)g, (void)node;
-    return say_flat(b, b->g->nodes[b->node]->op_type, err);
+    return write_flat(b, b->g->nodes[b->node]->op_type, err);
 }
 
 ZT_FUNCTION_BODY(zt_softmax_grad_function_body) {
