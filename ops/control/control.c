@@ -103,24 +103,30 @@ static bool stack_nothing(struct zt_expansion *x, const struct zt_value *like, i
     return copy_value(x, zt_graph_add_constant(x->g, NULL, dtype, &shape, ""), to, err);
 }
 
-/* Output k of every turn along a new axis, the last turn first where `backward`. */
-static bool stack(struct zt_expansion *x, const struct loop *l, int first, int k, int64_t axis, bool backward, int to,
-                  struct zt_err *err) {
-    int turns = l->stacks ? (x->values.count - first) / l->stacks : 0;
+/* A stacked output: output k of every iteration along a new axis, of the last iteration first where `backward`. */
+struct stack {
+    int first; /* in x->values: the stacked outputs of the first iteration */
+    int k;
+    int64_t axis;
+    bool backward;
+};
+
+static bool stack(struct zt_expansion *x, const struct loop *l, const struct stack *s, int to, struct zt_err *err) {
+    int iterations = l->stacks ? (x->values.count - s->first) / l->stacks : 0;
     if (to < 0)
         return true;
-    if (!turns)
-        return stack_nothing(x, l->body->values[l->body->outputs[l->body->output_count - l->stacks + k]], (int)axis, to,
-                             err);
-    int *pieces = ZT_NEW_N(x->g->arena, int, turns), axes = zt_graph_add_ints(x->g, NULL, &axis, 1);
-    for (int t = 0; t < turns; t++) {
-        int in[2] = { stacked(x, l, first, backward ? turns - 1 - t : t)[k], axes };
+    if (!iterations)
+        return stack_nothing(x, l->body->values[l->body->outputs[l->body->output_count - l->stacks + s->k]],
+                             (int)s->axis, to, err);
+    int *pieces = ZT_NEW_N(x->g->arena, int, iterations), axes = zt_graph_add_ints(x->g, NULL, &s->axis, 1);
+    for (int t = 0; t < iterations; t++) {
+        int in[2] = { stacked(x, l, s->first, s->backward ? iterations - 1 - t : t)[s->k], axes };
         pieces[t] = -1;
         if (!zt_expand_emit(x, &(struct zt_expand_node){ "Unsqueeze", in, 2 }, &pieces[t], 1, err))
             return false;
     }
-    const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
-    return zt_expand_emit(x, &(struct zt_expand_node){ "Concat", pieces, turns, &along, 1 }, &to, 1, err);
+    const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = s->axis };
+    return zt_expand_emit(x, &(struct zt_expand_node){ "Concat", pieces, iterations, &along, 1 }, &to, 1, err);
 }
 
 /* One turn: the first `outputs - stacks` outputs of the body go to `kept`. */
@@ -258,7 +264,7 @@ static bool loop_expand(struct zt_expansion *x, struct zt_err *err) {
     const int *out = x->g->nodes[x->node]->out, count = x->g->nodes[x->node]->out_count;
     for (int i = 0; i < count; i++)
         if (i < l.states ? !copy_value(x, x->values.at[1 + i], out[i], err)
-                         : !stack(x, &l, l.states + 1, i - l.states, 0, false, out[i], err))
+                         : !stack(x, &l, &(struct stack){ .first = l.states + 1, .k = i - l.states }, out[i], err))
             return false;
     return true;
 }
@@ -395,11 +401,12 @@ static bool scan_expand(struct zt_expansion *x, struct zt_err *err) {
     x->done = true;
     const int *out = x->g->nodes[x->node]->out, count = x->g->nodes[x->node]->out_count;
     int first = l.states + l.scans * (int)turns;
-    for (int i = 0; i < count; i++) {
-        int k = i - l.states;
-        if (k < 0 ? !copy_value(x, x->values.at[i], out[i], err)
-                  : !stack(x, &l, first, k, entry(x, "scan_output_axes", k), entry(x, "scan_output_directions", k),
-                           out[i], err))
+    for (int i = 0; i < l.states && i < count; i++)
+        if (!copy_value(x, x->values.at[i], out[i], err))
+            return false;
+    for (int k = 0; k < count - l.states; k++) {
+        const struct stack s = { first, k, entry(x, "scan_output_axes", k), entry(x, "scan_output_directions", k) };
+        if (!stack(x, &l, &s, out[l.states + k], err))
             return false;
     }
     return true;

@@ -190,7 +190,7 @@ static int rank_of_stack(const struct zt_graph *body, const struct zt_loop *l, i
 }
 
 static bool emit_node(struct zt_expansion *x, const struct zt_loop *l, const struct zt_graph *body, const int *in,
-                      int in_count, const int *out, struct zt_err *err) {
+                      const int *out, struct zt_err *err) {
     const struct zt_attr attrs[] = {
         { .name = "body", .type = ZT_ATTR_GRAPH, .graph = body },
         { .name = "turns", .type = ZT_ATTR_INT, .i = l->turns },
@@ -198,6 +198,7 @@ static bool emit_node(struct zt_expansion *x, const struct zt_loop *l, const str
         { .name = "reverse_in", .type = ZT_ATTR_INTS, .count = l->slices, .ints = l->reverse_in },
         { .name = "reverse_out", .type = ZT_ATTR_INTS, .count = l->stacks, .ints = l->reverse_out },
     };
+    const int in_count = body->input_count - 1; /* the iteration number is no input of the node */
     return zt_expand_emit_own(x,
                               &(struct zt_expand_node){ "LoopRun", in, in_count, attrs, sizeof attrs / sizeof *attrs },
                               out, l->states + l->stacks, err);
@@ -206,7 +207,7 @@ static bool emit_node(struct zt_expansion *x, const struct zt_loop *l, const str
 static bool emit(struct zt_expansion *x, const struct zt_loop *l, const struct zt_graph *body, const int *captured,
                  struct zt_err *err) {
     struct zt_arena *arena = x->g->arena;
-    const int more = body->input_count - 1 - l->states - l->slices, count = l->states + l->slices + more;
+    const int count = body->input_count - 1;
     int *in = ZT_NEW_N(arena, int, count + 1), *out = ZT_NEW_N(arena, int, l->states + l->stacks + 1);
     for (int i = 0; i < count; i++)
         in[i] = i < l->states               ? l->state[i]
@@ -219,7 +220,7 @@ static bool emit(struct zt_expansion *x, const struct zt_loop *l, const struct z
     for (int i = 0; i < l->stacks; i++)
         if (l->axis_out[i] && out[l->states + i] >= 0)
             out[l->states + i] = zt_graph_add_value(x->g, NULL, ZT_UNDEFINED, NULL);
-    if (!emit_node(x, l, body, in, count, out, err))
+    if (!emit_node(x, l, body, in, out, err))
         return false;
     for (int i = 0; i < l->stacks; i++)
         if (l->axis_out[i] && l->out[l->states + i] >= 0 &&

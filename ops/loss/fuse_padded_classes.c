@@ -122,13 +122,14 @@ struct rewrite {
     struct zt_err *err;
 };
 
-/* A node like `like` with one output, `out` or a new one; -1: failed. */
-static int add(const struct rewrite *r, const struct zt_node *like, const char *op_type, const char *domain,
-               const int *in, int in_count, int out) {
+/* A node like `like` with this operator, these inputs and one output, `out` or a new one (-1). */
+static int add(const struct rewrite *r, const struct zt_node *like, struct zt_node_spec spec, int out) {
     out = out < 0 ? zt_graph_add_value(r->g, NULL, ZT_UNDEFINED, NULL) : out;
-    const int node = zt_fuse_add(
-        r->g, like,
-        &(struct zt_node_spec){ like->name, op_type, domain, domain[0] ? 1 : ZT_OPSET, in, in_count, &out, 1 });
+    spec.name = like->name;
+    spec.opset = spec.domain[0] ? 1 : ZT_OPSET;
+    spec.out = &out;
+    spec.out_count = 1;
+    const int node = zt_fuse_add(r->g, like, &spec);
     r->g->values[out]->producer = node;
     return node;
 }
@@ -143,7 +144,8 @@ static int pad(const struct rewrite *r) {
     const int64_t more = p->room - p->classes,
                   pads[4] = { 0, 0, p->transposed >= 0 ? more : 0, p->transposed >= 0 ? 0 : more };
     const int in[2] = { p->weight, zt_graph_add_ints(r->g, NULL, pads, 4) };
-    return settled(r, add(r, r->g->nodes[p->product], "Pad", "", in, 2, -1));
+    return settled(r, add(r, r->g->nodes[p->product],
+                          (struct zt_node_spec){ .op_type = "Pad", .domain = "", .in = in, .in_count = 2 }, -1));
 }
 
 /* A product like `from` of a and b. */
@@ -151,7 +153,9 @@ static int multiply(const struct rewrite *r, const struct zt_node *from, const i
                     int out) {
     const struct zt_node bare = zt_fuse_attrs_without(r->g, from, "transA"),
                          like = zt_fuse_attrs_without(r->g, &bare, "transB");
-    const int node = add(r, from, from->op_type, from->domain, in, 2, out);
+    const int node =
+        add(r, from, (struct zt_node_spec){ .op_type = from->op_type, .domain = from->domain, .in = in, .in_count = 2 },
+            out);
     r->g->nodes[node]->attr = like.attr;
     r->g->nodes[node]->attr_count = like.attr_count;
     zt_node_set_int(r->g, node, "transA", trans_a);
@@ -175,7 +179,9 @@ static bool weights(const struct rewrite *r, int node, int dy) {
     const int64_t from[] = { 0 }, to[] = { r->p->classes }, axis[] = { straight };
     const int in[4] = { multiply(r, &n, pair, true, false, -1), zt_graph_add_ints(g, NULL, from, 1),
                         zt_graph_add_ints(g, NULL, to, 1), zt_graph_add_ints(g, NULL, axis, 1) };
-    return in[0] >= 0 && settled(r, add(r, &n, "Slice", "", in, 4, out)) >= 0;
+    return in[0] >= 0 &&
+           settled(r, add(r, &n, (struct zt_node_spec){ .op_type = "Slice", .domain = "", .in = in, .in_count = 4 },
+                          out)) >= 0;
 }
 
 static bool back(const struct rewrite *r, int node, int dy, int weight) {
@@ -205,7 +211,11 @@ static bool rewrite(const struct rewrite *r, int dy) {
     struct zt_graph *g = r->g;
     const struct zt_node product = *g->nodes[r->p->product], loss = *g->nodes[r->p->loss];
     const int weight = pad(r), in[2] = { product.in[0], weight };
-    const int node = weight >= 0 ? add(r, &product, "BatchMatMul", "ztrain", in, 2, -1) : -1;
+    const int node =
+        weight >= 0
+            ? add(r, &product,
+                  (struct zt_node_spec){ .op_type = "BatchMatMul", .domain = "ztrain", .in = in, .in_count = 2 }, -1)
+            : -1;
     if (node < 0)
         return false;
     zt_node_set_int(g, node, "transB", r->p->transposed >= 0);
