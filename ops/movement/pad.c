@@ -284,30 +284,27 @@ static bool pad_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static void add_element(const struct zt_view *dx, int64_t to, const struct zt_view *dy, int64_t from) {
-    zt_combine_element(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, from);
-}
-
 /* Chunks write to parts of dx of their own. */
 static void pad_grad_chunk(void *arg, int64_t chunk) {
     const struct lines *l = arg;
     const int last = l->big.rank - 1;
     const int64_t wide = l->big.dim[last];
     const bool once = l->mode->source == constant_source; /* no element has two gradients */
+    const struct zt_scatter_reduction r = { once ? ZT_COMBINE_REPLACE : ZT_COMBINE_ADD, l->x->dtype, l->x->data,
+                                            l->y->data };
     for (int64_t line = 0; line < l->lines; line++) {
         const int64_t to = source_line(l, chunk, line), row = (chunk * l->lines + line) * wide;
         for (int64_t c = 0; !once && to >= 0 && c < l->from; c++) {
             int64_t i = l->mode->source(c - l->front[last], l->small.dim[last]);
             if (i >= 0)
-                add_element(l->x, to + i, l->y, row + c);
+                zt_combine_element(&r, to + i, row + c);
         }
         if (to >= 0)
-            zt_combine_run(once ? ZT_COMBINE_REPLACE : ZT_COMBINE_ADD, l->x->dtype, l->x->data, to + l->flat,
-                           l->y->data, row + l->from, l->to - l->from);
+            zt_combine_block(&r, to + l->flat, row + l->from, l->to - l->from);
         for (int64_t c = l->to; !once && to >= 0 && c < wide; c++) {
             int64_t i = l->mode->source(c - l->front[last], l->small.dim[last]);
             if (i >= 0)
-                add_element(l->x, to + i, l->y, row + c);
+                zt_combine_element(&r, to + i, row + c);
         }
     }
 }
