@@ -210,8 +210,9 @@ static bool stats_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 /* g = dy scale and xh of elements [at, at + count) of a row. */
-static void load_row(const struct zt_call *call, const struct zt_norm *n, int64_t row, int64_t at, int64_t count,
-                     double *g, double *xh) {
+static void load_row(const struct job *j, int64_t row, int64_t at, int64_t count, double *g, double *xh) {
+    const struct zt_call *call = j->call;
+    const struct zt_norm *n = &j->n;
     double scale[ZT_ELEMENT_BLOCK], mean = number(view(call->in, call->in_count, 3), row, 0);
     double inv_std = number(&call->in[4], row, 0);
     zt_load_block(call->in[0].dtype, call->in[0].data, row * n->length + at, 1, count, g);
@@ -224,11 +225,13 @@ static void load_row(const struct zt_call *call, const struct zt_norm *n, int64_
 }
 
 /* Inputs 5 and 6 are the gradients of the row's mean and inv_std themselves. */
-static void grad_row(const struct zt_call *call, const struct zt_norm *n, int64_t row) {
+static void grad_row(const struct job *j, int64_t row) {
+    const struct zt_call *call = j->call;
+    const struct zt_norm *n = &j->n;
     double g[ZT_ELEMENT_BLOCK], xh[ZT_ELEMENT_BLOCK], sum = 0, product = 0, inv_std = number(&call->in[4], row, 0);
     for (int64_t at = 0; at < n->length; at += ZT_ELEMENT_BLOCK) {
         int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, n->length - at);
-        load_row(call, n, row, at, count, g, xh);
+        load_row(j, row, at, count, g, xh);
         for (int64_t i = 0; i < count; i++) {
             sum += g[i];
             product += g[i] * xh[i];
@@ -239,7 +242,7 @@ static void grad_row(const struct zt_call *call, const struct zt_norm *n, int64_
     slope -= number(view(call->in, call->in_count, 6), row, 0) * inv_std * inv_std;
     for (int64_t at = 0; at < n->length; at += ZT_ELEMENT_BLOCK) {
         int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, n->length - at);
-        load_row(call, n, row, at, count, g, xh);
+        load_row(j, row, at, count, g, xh);
         for (int64_t i = 0; i < count; i++)
             g[i] = inv_std * g[i] + (shift + slope * xh[i]) / (double)n->length;
         zt_store_block(call->out[0].dtype, call->out[0].data, row * n->length + at, 1, count, g);
@@ -272,8 +275,7 @@ static void scale_sums(const struct zt_call *call, const struct zt_norm *n, int6
 }
 
 static void run_grad_row(void *arg, int64_t row) {
-    const struct job *j = arg;
-    grad_row(j->call, &j->n, row);
+    grad_row(arg, row);
 }
 
 static void run_scale_sums(void *arg, int64_t i) {

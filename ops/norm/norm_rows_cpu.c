@@ -229,12 +229,12 @@ bool zt_norm_stats_cpu_run(const struct zt_call *call, struct zt_err *err) {
 /* ---- backward: inputs dy, x, scale, mean, inv_std[, gradients of the row's mean and inv_std] ---- */
 
 /* Sums of g and of g xh over a row, g = dy scale. Where parts share a scale, their own sums go to the workspace. */
-static void row_sums(const struct job *j, const struct zt_row *r, int64_t row, const void *dy, const void *x,
+static void row_sums(const struct job *j, const struct zt_row *r, int64_t row, const struct zt_row_grad *of,
                      double *sum, double *product) {
     const struct zt_norm *n = &j->s->norm;
     static const float one = 1;
     if (n->run == 1) {
-        j->s->kernels->grad_sums(r, dy, x, sum, product);
+        j->s->kernels->grad_sums(r, of->dy, of->x, sum, product);
         return;
     }
     *sum = *product = 0;
@@ -243,7 +243,7 @@ static void row_sums(const struct job *j, const struct zt_row *r, int64_t row, c
         double scale = (double)*p.scale, s, q;
         int64_t at = part * n->run;
         p.scale = &one;
-        j->s->kernels->grad_sums(&p, zt_element(dy, j->s->bytes, at), zt_element(x, j->s->bytes, at), &s, &q);
+        j->s->kernels->grad_sums(&p, zt_element(of->dy, j->s->bytes, at), zt_element(of->x, j->s->bytes, at), &s, &q);
         *sum += scale * s;
         *product += scale * q;
         float *to = j->sums + 2 * (row * n->per_row + part);
@@ -252,27 +252,38 @@ static void row_sums(const struct job *j, const struct zt_row *r, int64_t row, c
     }
 }
 
+/* The elements from `at` on, whose sums are not wanted here. */
+static struct zt_row_grad grad_of_part(const struct job *j, const struct zt_row_grad *whole, int64_t at) {
+    struct zt_row_grad part = *whole;
+    part.dy = zt_element(whole->dy, j->s->bytes, at);
+    part.x = zt_element(whole->x, j->s->bytes, at);
+    part.dx = zt_element(whole->dx, j->s->bytes, at);
+    part.dscale = part.dbias = NULL;
+    return part;
+}
+
 static void grad_row(const struct job *j, int64_t row, float *dscale, float *dbias) {
     const struct zt_norm *n = &j->s->norm;
     const struct zt_call *call = j->call;
     int64_t start = row * n->length;
-    const void *dy = zt_element(call->in[0].data, j->s->bytes, start);
-    const void *x = zt_element(call->in[1].data, j->s->bytes, start);
-    void *dx = zt_element(call->out[0].data, j->s->bytes, start);
+    struct zt_row_grad grad = { .dy = zt_element(call->in[0].data, j->s->bytes, start),
+                                .x = zt_element(call->in[1].data, j->s->bytes, start),
+                                .dx = zt_element(call->out[0].data, j->s->bytes, start),
+                                .dscale = dscale,
+                                .dbias = dbias };
     double mean = number(in(call, 3), row), inv = number(in(call, 4), row), sum, product, m = (double)n->length;
     struct zt_row r = row_of(j, row);
     r.mean = (float)mean, r.inv = (float)inv;
-    row_sums(j, &r, row, dy, x, &sum, &product);
-    double shift = ((n->centred ? -inv * sum : 0) + number(in(call, 5), row)) / m;
-    double slope = (-inv * product - number(in(call, 6), row) * inv * inv) / m;
+    row_sums(j, &r, row, &grad, &sum, &product);
+    grad.shift = (float)(((n->centred ? -inv * sum : 0) + number(in(call, 5), row)) / m);
+    grad.slope = (float)((-inv * product - number(in(call, 6), row) * inv * inv) / m);
     for (int64_t part = 0; n->run > 1 && part < n->per_row; part++) {
-        struct zt_row p = part_of(j, &r, part);
-        int64_t at = part * n->run;
-        j->s->kernels->normalise_grad(&p, zt_element(dy, j->s->bytes, at), zt_element(x, j->s->bytes, at), (float)shift,
-                                      (float)slope, zt_element(dx, j->s->bytes, at), NULL, NULL);
+        const struct zt_row p = part_of(j, &r, part);
+        const struct zt_row_grad of_part = grad_of_part(j, &grad, part * n->run);
+        j->s->kernels->normalise_grad(&p, &of_part);
     }
     if (n->run == 1)
-        j->s->kernels->normalise_grad(&r, dy, x, (float)shift, (float)slope, dx, dscale, dbias);
+        j->s->kernels->normalise_grad(&r, &grad);
 }
 
 static void grad_block(void *arg, int64_t block) {
