@@ -81,12 +81,12 @@ static bool of_a_step(int which) {
 }
 
 void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
-                           const float *b, const float *bias, float *y) {
+                           const float *b, float *y) {
     struct zt_simd_gemm g = zt_direction_product(t->r, which);
     g.add = add;
     if (of_a_step(which))
         g.m = t->rows;
-    zt_simd_gemm_run(t->kernel, &g, a, b, bias, y, t->scratch, t->threads);
+    zt_simd_gemm_run(t->kernel, &g, a, b, which == ZT_DIRECTION_GATES ? t->bias : NULL, y, t->scratch, t->threads);
 }
 
 void zt_direction_pack(struct zt_direction *t, bool transposed) {
@@ -234,13 +234,13 @@ static void clear(float *to, int64_t count) {
         memset(to, 0, (size_t)count * sizeof *to);
 }
 
-/* Wb + Rb, but for Rb of a last gate that is scaled by the reset. NULL without B. */
-static const float *sum_bias(const struct zt_direction *t) {
+/* Sets t->bias to Wb + Rb, but for Rb of a last gate that is scaled by the reset; to NULL without B. */
+static void sum_bias(struct zt_direction *t) {
     const int64_t wide = zt_direction_width(t->r), summed = t->r->on ? wide - t->r->cell->apart * t->r->hidden : wide;
     const float *bias = zt_direction_in(t, ZT_IN_B, 2 * wide);
     for (int64_t i = 0; bias && i < wide; i++)
         t->bias[i] = i < summed ? bias[i] + bias[wide + i] : bias[i];
-    return bias ? t->bias : NULL;
+    t->bias = bias ? t->bias : NULL;
 }
 
 void zt_direction_load(const struct zt_direction *t, int in, float *to) {
@@ -305,15 +305,15 @@ static void step(struct zt_direction *t) {
     const int64_t first = zt_direction_place(t, t->time, t->first), wide = zt_direction_width(r),
                   row = t->first * r->hidden;
     float *gate = t->gate + first * wide;
-    zt_direction_multiply(t, ZT_DIRECTION_RECUR, true, t->h + row, t->packed, NULL, gate);
+    zt_direction_multiply(t, ZT_DIRECTION_RECUR, true, t->h + row, t->packed, gate);
     if (!r->cell->apart) {
         forward_rows(t, r->cell->ins > ZT_IN_C ? cells->lstm : cells->rnn);
     } else if (r->on) {
-        zt_direction_multiply(t, ZT_DIRECTION_LAST, false, t->h + row, t->packed_last, NULL, t->product + row);
+        zt_direction_multiply(t, ZT_DIRECTION_LAST, false, t->h + row, t->packed_last, t->product + row);
         forward_rows(t, cells->gru_linear);
     } else {
         forward_rows(t, cells->gru_reset);
-        zt_direction_multiply(t, ZT_DIRECTION_LAST, true, t->kept + first * r->hidden, t->packed_last, NULL,
+        zt_direction_multiply(t, ZT_DIRECTION_LAST, true, t->kept + first * r->hidden, t->packed_last,
                               gate + wide - r->hidden);
         forward_rows(t, cells->gru_update);
     }
@@ -348,8 +348,9 @@ bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call
         zt_direction_pack(&t, true);
         zt_direction_load(&t, ZT_IN_H, t.h);
         zt_direction_load(&t, ZT_IN_C, cell->ins > ZT_IN_C ? t.c : NULL);
+        sum_bias(&t);
         zt_direction_multiply(&t, ZT_DIRECTION_GATES, false, call->in[0].data,
-                              zt_direction_in(&t, ZT_IN_W, wide * r.input), sum_bias(&t), t.gate);
+                              zt_direction_in(&t, ZT_IN_W, wide * r.input), t.gate);
         zt_direction_steps(&t, false, step);
         store_last(&t, 1, t.h);
         if (cell->outs > 2)

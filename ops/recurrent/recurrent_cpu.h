@@ -35,7 +35,7 @@ struct zt_direction {
     const int32_t *lengths;        /* NULL: all rows run at all steps */
     float *gate, *kept;            /* [places, G H], [places, H]; kept NULL: not wanted */
     float *packed, *packed_last;   /* R's gates that see h, and the last one where it is apart */
-    float *bias;                   /* forward: Wb + Rb */
+    float *bias;                   /* forward: Wb + Rb; NULL without B */
     float *h, *c, *product;        /* [N, H]; backward: gradients of h and c, and da_g R_g */
     float *da, *u, *before_h, *x;  /* backward, [places, ...]: as zt_simd_row has them; X without rows that are over */
     float *zero, *part;            /* backward: [H], [ZT_DIRECTION_PARTS, G H] */
@@ -61,9 +61,9 @@ enum zt_direction_product {
     ZT_DIRECTION_PRODUCTS
 };
 struct zt_simd_gemm zt_direction_product(const struct zt_recurrent *r, enum zt_direction_product which);
-/* Runs the product; a, b and y point to the first row. add: y += the result. */
+/* Runs the product; a, b and y point to the first row. add: y += the result. ZT_DIRECTION_GATES adds t->bias. */
 void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
-                           const float *b, const float *bias, float *y);
+                           const float *b, float *y);
 
 /* Fills all fields but the pointers into the workspace. */
 bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, const struct zt_call *call,

@@ -102,13 +102,13 @@ static void step_back(struct zt_direction *t) {
         backward_rows(t, r->cell->ins > ZT_IN_C ? cells->lstm_back : cells->rnn_back);
     } else if (r->on) {
         backward_rows(t, cells->gru_linear_back);
-        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, true, t->u + first * h, t->packed_last, NULL, t->h + row);
+        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, true, t->u + first * h, t->packed_last, t->h + row);
     } else {
         backward_rows(t, cells->gru_back);
-        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, false, da + wide - h, t->packed_last, NULL, t->product + row);
+        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, false, da + wide - h, t->packed_last, t->product + row);
         backward_rows(t, cells->gru_reset_back);
     }
-    zt_direction_multiply(t, ZT_DIRECTION_BACK, true, da, t->packed, NULL, t->h + row);
+    zt_direction_multiply(t, ZT_DIRECTION_BACK, true, da, t->packed, t->h + row);
 }
 
 /* ---- sums over all steps ---- */
@@ -181,12 +181,12 @@ static void give_weights(const struct zt_direction *t) {
     const float *x = t->lengths ? t->x : t->call->in[0].data;
     float *dw = gradient(t, ZT_IN_W, wide * r->input), *dr = gradient(t, ZT_IN_R, wide * h);
     if (dw)
-        zt_direction_multiply(t, ZT_DIRECTION_DW, false, t->da, x, NULL, dw);
+        zt_direction_multiply(t, ZT_DIRECTION_DW, false, t->da, x, dw);
     if (dr)
-        zt_direction_multiply(t, ZT_DIRECTION_DR, false, t->da, t->before_h, NULL, dr);
+        zt_direction_multiply(t, ZT_DIRECTION_DR, false, t->da, t->before_h, dr);
     if (dr && r->cell->apart)
         zt_direction_multiply(t, ZT_DIRECTION_DR_LAST, false, r->on ? t->u : t->da + wide - h,
-                              r->on ? t->before_h : t->kept, NULL, dr + (wide - h) * h);
+                              r->on ? t->before_h : t->kept, dr + (wide - h) * h);
     give_bias(t);
     give_peephole(t);
 }
@@ -222,7 +222,7 @@ bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call 
             zt_direction_store(&t, gradient(&t, ZT_IN_C, r.h_turn), t.c);
         give_weights(&t);
         if (call->out[0].data)
-            zt_direction_multiply(&t, ZT_DIRECTION_DX, d > 0, t.da, zt_direction_in(&t, ZT_IN_W, wide * r.input), NULL,
+            zt_direction_multiply(&t, ZT_DIRECTION_DX, d > 0, t.da, zt_direction_in(&t, ZT_IN_W, wide * r.input),
                                   call->out[0].data);
     }
     return true;

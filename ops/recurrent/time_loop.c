@@ -73,10 +73,14 @@ static void store(const struct zt_call *call, int i, int64_t to, int64_t count, 
 
 /* ---- what cells are made of ---- */
 
-static void multiply(const struct zt_time_loop *w, int64_t m, int64_t n, int64_t k, struct zt_factor a,
-                     struct zt_factor b, const double *bias, double *y) {
+/* y [m, n] = a [m, k] b [k, n] + bias */
+struct sizes {
+    int64_t m, n, k;
+};
+static void multiply(const struct zt_time_loop *w, struct sizes s, struct zt_factor a, struct zt_factor b,
+                     const double *bias, double *y) {
     struct zt_product p = {
-        .geometry = { .m = m, .n = n, .k = k, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col },
+        .geometry = { .m = s.m, .n = s.n, .k = s.k, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col },
         .dtype = ZT_DOUBLE,
         .a = a.data,
         .b = b.data,
@@ -92,13 +96,14 @@ static void multiply(const struct zt_time_loop *w, int64_t m, int64_t n, int64_t
 
 void zt_time_loop_recur(struct zt_time_loop *w, const double *in, int first, int count) {
     int64_t h = w->r->hidden;
-    multiply(w, w->r->rows, count * h, h, (struct zt_factor){ in, h, 1 },
+    multiply(w, (struct sizes){ w->r->rows, count * h, h }, (struct zt_factor){ in, h, 1 },
              (struct zt_factor){ w->recurrent + first * h * h, 1, h }, NULL, w->product);
 }
 
 void zt_time_loop_recur_back(struct zt_time_loop *w, struct zt_factor d, int first, int count) {
     int64_t h = w->r->hidden;
-    multiply(w, w->r->rows, h, count * h, d, (struct zt_factor){ w->recurrent + first * h * h, h, 1 }, NULL, w->next);
+    multiply(w, (struct sizes){ w->r->rows, h, count * h }, d, (struct zt_factor){ w->recurrent + first * h * h, h, 1 },
+             NULL, w->next);
 }
 
 void zt_time_loop_add_next(struct zt_time_loop *w, int64_t s, int64_t n) {
@@ -153,7 +158,7 @@ static void sum_rows(int64_t rows, int64_t columns, struct zt_factor d, double *
 /* to[columns, width] = d^T in over all rows of all steps. */
 static void transposed(const struct zt_time_loop *w, int64_t columns, int64_t width, struct zt_factor d,
                        const double *in, double *to) {
-    multiply(w, columns, width, w->r->steps * w->r->rows, (struct zt_factor){ d.data, d.col, d.row },
+    multiply(w, (struct sizes){ columns, width, w->r->steps * w->r->rows }, (struct zt_factor){ d.data, d.col, d.row },
              (struct zt_factor){ in, width, 1 }, NULL, to);
 }
 
@@ -231,7 +236,7 @@ static void sweep(struct zt_time_loop *w, const struct zt_call *call, int64_t d)
     load_weights(w, call, d);
     load_sequences(w, call, d);
     clear(w->kept, sn * r->hidden * r->cell->kept); /* of rows that are over, which later products still read */
-    multiply(w, sn, wide, r->input, (struct zt_factor){ w->x, r->input, 1 },
+    multiply(w, (struct sizes){ sn, wide, r->input }, (struct zt_factor){ w->x, r->input, 1 },
              (struct zt_factor){ w->weight, 1, r->input }, w->bias, w->gate);
     for (int64_t s = 0; s < r->steps; s++) {
         r->cell->forward(w, s);
@@ -337,7 +342,7 @@ static void peephole_grad(struct zt_time_loop *w) {
 static void add_x_gradient(struct zt_time_loop *w, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t wide = r->cell->gates * r->hidden;
-    multiply(w, r->steps * r->rows, r->input, wide, (struct zt_factor){ w->slope, wide, 1 },
+    multiply(w, (struct sizes){ r->steps * r->rows, r->input, wide }, (struct zt_factor){ w->slope, wide, 1 },
              (struct zt_factor){ w->weight, r->input, 1 }, NULL, w->x);
     for (int64_t n = 0; n < r->rows; n++)
         for (int64_t s = 0; s < w->length[n]; s++)

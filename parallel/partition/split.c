@@ -25,6 +25,7 @@ static const double SLACK = 1.05;
 /* ---- the line ---- */
 
 struct line {
+    const struct zt_graph *g;
     int *at;     /* by node: the node where it stands */
     bool *layer; /* by node: a layer starts there */
     int layers;
@@ -61,7 +62,8 @@ static bool reads_weights(const struct zt_graph *g, int node) {
 }
 
 static struct line draw_line(const struct zt_graph *g) {
-    struct line l = { .at = zt_malloc(((size_t)g->node_count + 1) * sizeof *l.at),
+    struct line l = { .g = g,
+                      .at = zt_malloc(((size_t)g->node_count + 1) * sizeof *l.at),
                       .layer = zt_calloc((size_t)g->node_count + 1, sizeof *l.layer) };
     find_places(g, l.at);
     for (int n = 0; n < g->node_count; n++) {
@@ -151,7 +153,8 @@ struct stretches {
 };
 
 /* By node: bytes made before it that it or a later one reads. Free with free(). */
-static double *find_crossings(const struct zt_graph *g, const struct line *l) {
+static double *find_crossings(const struct line *l) {
+    const struct zt_graph *g = l->g;
     double *cross = zt_calloc((size_t)g->node_count + 2, sizeof *cross);
     int *made = zt_malloc(((size_t)g->value_count + 1) * sizeof *made); /* by value: where it is made, */
     int *last = zt_calloc((size_t)g->value_count + 1, sizeof *last);    /* and last read */
@@ -179,11 +182,12 @@ static double *find_crossings(const struct zt_graph *g, const struct line *l) {
     return cross;
 }
 
-static struct stretches stretch(const struct zt_graph *g, const struct line *l, bool anywhere, const double *weight) {
+static struct stretches stretch(const struct line *l, bool anywhere, const double *weight) {
+    const struct zt_graph *g = l->g;
     size_t room = (size_t)g->node_count + 2;
     struct stretches s = { 0, zt_calloc(room, sizeof *s.start), zt_calloc(room, sizeof *s.layers),
                            zt_calloc(room, sizeof *s.weight), zt_calloc(room, sizeof *s.cross) };
-    double *cross = find_crossings(g, l), sum = 0;
+    double *cross = find_crossings(l), sum = 0;
     struct zt_stage_bounds here = { -1, 0 };
     s.count = l->layers > 0;
     for (int n = 0; n < g->node_count; n++) {
@@ -213,8 +217,8 @@ static void unstretch(struct stretches *s) {
 }
 
 /* weight[n]: of the nodes that stand at node n. */
-static bool weigh(const struct zt_graph *g, const struct method *method, const char *name, const struct line *l,
-                  double *weight, struct zt_err *err) {
+static bool weigh(const struct line *l, const struct method *method, const char *name, double *weight,
+                  struct zt_err *err) {
     regex_t type;
     const char *pattern = strchr(name, ':') ? strchr(name, ':') + 1 : "";
     int failed = regcomp(&type, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
@@ -224,8 +228,8 @@ static bool weigh(const struct zt_graph *g, const struct method *method, const c
         regerror(failed, &type, why, sizeof why);
         return zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\": %s", name, why);
     }
-    for (int n = 0; n < g->node_count; n++) {
-        double own = method->weight(g, n, &type);
+    for (int n = 0; n < l->g->node_count; n++) {
+        double own = method->weight(l->g, n, &type);
         weight[l->at[n]] += own;
         sum += own;
     }
@@ -340,12 +344,12 @@ static bool hold_copies(struct zt_graph *g, int stages, struct zt_err *err) {
 }
 
 /* `bounds` between the stages, by the method's weights. */
-static bool choose(const struct zt_graph *g, const struct line *l, const struct method *method, const char *name,
-                   int stages, struct zt_stage_bounds *bounds, struct zt_err *err) {
-    double *weight = zt_calloc((size_t)g->node_count + 1, sizeof *weight);
-    bool ok = weigh(g, method, name, l, weight, err);
+static bool choose(const struct line *l, const struct method *method, const char *name, int stages,
+                   struct zt_stage_bounds *bounds, struct zt_err *err) {
+    double *weight = zt_calloc((size_t)l->g->node_count + 1, sizeof *weight);
+    bool ok = weigh(l, method, name, weight, err);
     if (ok) {
-        struct stretches p = stretch(g, l, method->anywhere, weight);
+        struct stretches p = stretch(l, method->anywhere, weight);
         int *first = zt_calloc((size_t)stages, sizeof *first);
         if (method->even)
             cut_evenly(p.count, stages, first);
@@ -371,7 +375,7 @@ bool zt_split_choose(const struct zt_graph *g, const char *name, int stages, str
                       stages, l.layers);
     bounds[0] = (struct zt_stage_bounds){ 0, 0 };
     bounds[stages] = (struct zt_stage_bounds){ l.layers, 0 };
-    ok = ok && (stages == 1 || choose(g, &l, method, name, stages, bounds, err));
+    ok = ok && (stages == 1 || choose(&l, method, name, stages, bounds, err));
     erase(&l);
     return ok;
 }
