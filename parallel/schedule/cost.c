@@ -143,7 +143,7 @@ static int64_t crossing_bytes(const struct zt_boundary_tensors *c) {
 void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const struct zt_grid *grid,
                    const struct zt_stage_work *work, struct zt_stage_cost *to) {
     const struct zt_program *p = work->program;
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     double norm = (double)work->norm_bytes / m->memory_rate, update = (double)work->update_bytes / m->memory_rate;
     *to = (struct zt_stage_cost){ .load_seconds = measured(work->times, ZT_PART_LOAD, 0),
                                   .norm_seconds = measured(work->times, ZT_PART_NORM, norm),
@@ -179,7 +179,7 @@ static double kernels(const struct zt_machine *m, const struct zt_graph *g, cons
 void zt_cost_replicas(const struct zt_machine *m, const struct zt_grid *grid, const struct zt_program *model,
                       const struct zt_program *loss, int64_t input_bytes, struct zt_stage_cost *to) {
     int others = grid->world - 1; /* one after the other */
-    const struct zt_graph *g = loss->joint.graph;
+    const struct zt_graph *g = loss->training_graph.graph;
     to->scatter_seconds = others * zt_cost_send(m, grid, input_bytes);
     to->gather_act_seconds = others * zt_cost_send(m, grid, crossing_bytes(&model->send_act));
     to->scatter_grad_seconds = others * zt_cost_send(m, grid, crossing_bytes(&model->recv_grad));
