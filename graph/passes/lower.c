@@ -299,10 +299,10 @@ struct zt_lower_count zt_expand_count(struct zt_expansion *x, const char *name) 
     return *count_of(x, zt_expand_subgraph(x, name));
 }
 
-bool zt_expand_fits(struct zt_expansion *x, const char *name, int64_t turns, int more, struct zt_err *err) {
+bool zt_expand_fits(struct zt_expansion *x, const char *name, int64_t iterations, int more, struct zt_err *err) {
     struct zt_lower_count each = *count_of(x, zt_expand_subgraph(x, name));
     each.nodes += more;
-    return zt_lower_charge(x->g, x->g->nodes[x->node], &each, (double)turns, false, err);
+    return zt_lower_charge(x->g, x->g->nodes[x->node], &each, (double)iterations, false, err);
 }
 
 bool zt_expand_open(struct zt_expansion *x, const char *name, const struct zt_expand_target *to, int *out,
