@@ -35,7 +35,7 @@ static bool is_product(const struct zt_node *n) {
 }
 
 /* Whether the node exchanges the axes of a matrix. */
-static bool turns(const struct zt_graph *g, int node) {
+static bool exchanges_axes(const struct zt_graph *g, int node) {
     int perm[ZT_MAX_RANK];
     struct zt_err ignored = { 0 };
     return strcmp(g->nodes[node]->op_type, "Transpose") == 0 && zt_in(g, node, 0)->shape.rank == 2 &&
@@ -55,10 +55,10 @@ static bool find_product(const struct zt_graph *g, struct place *p) {
         !zt_fuse_read_only_by(g, y, &p->loss, 1) || zt_in(g, from, 0)->shape.rank < 2 ||
         zt_in(g, from, 1)->shape.rank != 2 || !is_weight(g, g->nodes[from]->in[1]))
         return false;
-    const int turn = zt_fuse_producer(g, from, 1, "Transpose", false);
+    const int transpose = zt_fuse_producer(g, from, 1, "Transpose", false);
     p->product = from;
-    p->transposed = turn >= 0 && turns(g, turn) ? g->nodes[from]->in[1] : -1;
-    p->weight = p->transposed >= 0 ? g->nodes[turn]->in[0] : g->nodes[from]->in[1];
+    p->transposed = transpose >= 0 && exchanges_axes(g, transpose) ? g->nodes[from]->in[1] : -1;
+    p->weight = p->transposed >= 0 ? g->nodes[transpose]->in[0] : g->nodes[from]->in[1];
     return true;
 }
 
@@ -167,14 +167,15 @@ static int multiply(const struct rewrite *r, const struct zt_node *from, const i
 static bool weights(const struct rewrite *r, int node, int dy) {
     struct zt_graph *g = r->g;
     const struct zt_node n = *g->nodes[node];
-    const bool turned = r->p->transposed >= 0;
+    const bool transposed = r->p->transposed >= 0;
     int reader, out = n.out[0];
     g->nodes[node]->dead = true;
-    if (turned && zt_graph_users(g, n.out[0], &reader) == 1 && !zt_fuse_is_output(g, n.out[0]) && turns(g, reader)) {
+    if (transposed && zt_graph_users(g, n.out[0], &reader) == 1 && !zt_fuse_is_output(g, n.out[0]) &&
+        exchanges_axes(g, reader)) {
         out = g->nodes[reader]->out[0];
         g->nodes[reader]->dead = true;
     }
-    const bool straight = !turned || out == n.out[0]; /* [k, V] is wanted */
+    const bool straight = !transposed || out == n.out[0]; /* [k, V] is wanted */
     const int pair[2] = { straight ? n.in[0] : dy, straight ? dy : n.in[0] };
     const int64_t from[] = { 0 }, to[] = { r->p->classes }, axis[] = { straight };
     const int in[4] = { multiply(r, &n, pair, true, false, -1), zt_graph_add_ints(g, NULL, from, 1),

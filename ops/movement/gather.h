@@ -19,7 +19,7 @@ struct zt_elements {
     int axis;
     int64_t size, stride[ZT_MAX_RANK], first, count, left, offset[ZT_ELEMENT_BLOCK];
 };
-typedef void zt_elements_function(const struct zt_call *call, const struct zt_elements *run);
+typedef void zt_elements_function(const struct zt_call *call, const struct zt_elements *block);
 /* Calls one(call, block) for all indices (input 1) into a tensor of shape `data`, on all threads. With `apart` blocks
  * come in any order. Else blocks that can name the same element, those of one position of the axes before `axis`, come
  * in the order of the indices. Fails for an index outside data; earlier blocks may have been handled. */

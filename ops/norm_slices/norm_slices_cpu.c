@@ -42,11 +42,11 @@ static bool mean_variance_slices(const struct zt_graph *g, int node, struct stat
         return false;
     count = zt_merge_marked_axes(x, mvn.marked, dim, over);
     int first = count > 0 && !over[0]; /* axes kept before the first that is averaged over */
-    int64_t kept = first ? dim[0] : 1;
+    int64_t outer = first ? dim[0] : 1;
     s->parts = 1;
     if (count - first <= 2) {
         *slices =
-            (struct zt_axis_slices){ kept, count > first ? dim[first] : 1, count - first == 2 ? dim[first + 1] : 1 };
+            (struct zt_axis_slices){ outer, count > first ? dim[first] : 1, count - first == 2 ? dim[first + 1] : 1 };
     } else if (!first && count == 3) {
         s->parts = dim[0];
         *slices = (struct zt_axis_slices){ dim[0] * dim[1], dim[2], 1 };
@@ -64,9 +64,9 @@ static bool read_state(const struct zt_graph *g, int node, struct state *s, stru
     int p;
     *s = (struct state){ .grad = n->in_count > 1, .kernels = zt_norm_kernels() };
     if (strncmp(n->op->name, "LRN", 3) == 0) {
-        if (!zt_lrn_read(g, node, &lrn, &err) || lrn.lines.inner == 1)
+        if (!zt_lrn_read(g, node, &lrn, &err) || lrn.slices.inner == 1)
             return false;
-        *slices = lrn.lines;
+        *slices = lrn.slices;
         s->kind = RESPONSE;
         s->response =
             (struct zt_response){ zt_min_int(lrn.before, slices->length), zt_min_int(lrn.after, slices->length),

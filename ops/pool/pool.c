@@ -189,7 +189,7 @@ static const struct pooling power_pooling = { power_visit, root_end, 0 };
 static void run_row(struct row *r, const struct pooling *kind) {
     const struct zt_window *w = &r->pool->window;
     enum zt_dtype dtype = r->call->in[0].dtype;
-    double run[ZT_ELEMENT_BLOCK];
+    double block[ZT_ELEMENT_BLOCK];
     for (int i = 0; i < r->count; i++) {
         r->value[i] = kind->start;
         r->position[i] = -1;
@@ -199,8 +199,8 @@ static void run_row(struct row *r, const struct pooling *kind) {
         struct zt_stretch s;
         zt_window_split(k, w->kernel, w->axes, index);
         zt_window_stretch(w, r->outer, index, r->from, r->count, &s);
-        zt_load_block(dtype, r->call->in[0].data, r->plane * w->in_elems + s.partner, s.stride, s.count, run);
-        kind->visit(r, k, (int)(s.first - r->from), (int)s.count, run);
+        zt_load_block(dtype, r->call->in[0].data, r->plane * w->in_elems + s.partner, s.stride, s.count, block);
+        kind->visit(r, k, (int)(s.first - r->from), (int)s.count, block);
     }
     kind->end(r);
     zt_store_block(dtype, r->call->out[0].data, r->at, 1, r->count, r->value);
@@ -269,8 +269,9 @@ RUN(global_lp_ref, power_pooling, zt_pool_read_global)
 static void gather_max(const struct planes *p, int64_t plane, int64_t k, const struct zt_stretch *s, const double *dy,
                        double *dx) {
     double position[ZT_ELEMENT_BLOCK];
-    const struct zt_view *kept = &p->call->in[1];
-    zt_load_block(kept->dtype, kept->data, plane * p->pool.window.out_elems + s->partner, 1, s->count, position);
+    const struct zt_view *positions = &p->call->in[1];
+    zt_load_block(positions->dtype, positions->data, plane * p->pool.window.out_elems + s->partner, 1, s->count,
+                  position);
     for (int64_t i = 0; i < s->count; i++)
         if (position[i] == (double)k)
             dx[i * s->step] += dy[i];

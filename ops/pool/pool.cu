@@ -227,8 +227,8 @@ template <class I> struct max_grad {
         float sum = 0;
         each_covering(p.w, split(s.element, p.w.in), [&](const place<I> &to, I k) {
             const I o = flat(to, p.w.out), at = (s.plane * p.out + o) * p.channels + s.channel;
-            const I kept = p.position_bytes == 1 ? ((const uint8_t *)positions)[at] : ((const int32_t *)positions)[at];
-            if (kept == k)
+            const I found = p.position_bytes == 1 ? ((const uint8_t *)positions)[at] : ((const int32_t *)positions)[at];
+            if (found == k)
                 sum += dy(at, o);
         });
         return sum;

@@ -17,7 +17,7 @@ struct layout {
     struct zt_graph *g;
     struct zt_arena *scratch;
     bool *derived, *skipped; /* by node */
-    bool *kept;              /* by value: read after the phase */
+    bool *live_out;          /* by value: read after the phase */
     bool *from_params;       /* made from parameters and constants alone */
     int *parent;             /* the value whose memory a value uses: itself, or the source of its view; see root_of */
     bool *shared;            /* by root: another value takes over its memory */
@@ -61,18 +61,18 @@ int zt_program_statistics(const struct zt_training_graph *training_graph, int st
 static void take_training_graph(struct zt_program *p, const struct zt_training_graph *training_graph) {
     p->training_graph = *training_graph;
     struct zt_training_graph *j = &p->training_graph;
-    int *keep = ZT_NEW_N(p->arena, int, training_graph->param_count + training_graph->statistic_count + 1);
+    int *indices = ZT_NEW_N(p->arena, int, training_graph->param_count + training_graph->statistic_count + 1);
     int *params = ZT_NEW_N(p->arena, int, training_graph->param_count + 1),
         *grads = ZT_NEW_N(p->arena, int, training_graph->param_count + 1);
-    j->param_count = zt_program_params(training_graph, p->stage, keep);
+    j->param_count = zt_program_params(training_graph, p->stage, indices);
     for (int i = 0; i < j->param_count; i++) {
-        params[i] = training_graph->params[keep[i]];
-        grads[i] = training_graph->training ? training_graph->grads[keep[i]] : -1;
+        params[i] = training_graph->params[indices[i]];
+        grads[i] = training_graph->training ? training_graph->grads[indices[i]] : -1;
     }
     int *statistics = ZT_NEW_N(p->arena, int, training_graph->statistic_count + 1);
-    j->statistic_count = zt_program_statistics(training_graph, p->stage, keep);
+    j->statistic_count = zt_program_statistics(training_graph, p->stage, indices);
     for (int i = 0; i < j->statistic_count; i++)
-        statistics[i] = training_graph->statistics[keep[i]];
+        statistics[i] = training_graph->statistics[indices[i]];
     j->columns =
         zt_arena_copy(p->arena, training_graph->columns, (size_t)training_graph->column_count * sizeof *j->columns);
     j->params = params;
@@ -148,12 +148,12 @@ static bool recompute(struct zt_program *p, const struct zt_program_options *o, 
     if (!o->recompute || !p->training_graph.training)
         return true;
     struct read r = read_by_others(p);
-    int *keep = zt_malloc(((size_t)r.count + 1) * sizeof *keep), count = 0;
+    int *ids = zt_malloc(((size_t)r.count + 1) * sizeof *ids), count = 0;
     for (int i = r.grads; i < r.count; i++) /* gradients are read as soon as they are complete */
-        keep[count++] = *r.ids[i];
-    struct zt_graph_roots roots = { keep, count, p->training_graph.grads, p->training_graph.param_count };
+        ids[count++] = *r.ids[i];
+    struct zt_graph_roots roots = { ids, count, p->training_graph.grads, p->training_graph.param_count };
     bool ok = zt_pass_recompute(p->training_graph.graph, o->recompute, &roots, &p->recomputed, err);
-    free(keep);
+    free(ids);
     free(r.ids);
     return ok;
 }
@@ -190,25 +190,25 @@ static int gradient_node(const struct zt_graph *g, int value) {
     return n >= 0 && g->nodes[n]->phase == ZT_BACKWARD ? n : -1;
 }
 
-static void keep(struct layout *l, int value) {
+static void mark_live_out(struct layout *l, int value) {
     if (value >= 0)
-        l->kept[value] = true;
+        l->live_out[value] = true;
 }
 
 static void mark_kept(struct layout *l) {
     const struct zt_program *p = l->p;
-    keep(l, p->training_graph.loss);
-    keep(l, p->training_graph.correct);
-    keep(l, p->training_graph.counted);
+    mark_live_out(l, p->training_graph.loss);
+    mark_live_out(l, p->training_graph.correct);
+    mark_live_out(l, p->training_graph.counted);
     for (int i = 0; i < l->g->write_back_count; i++)
-        keep(l, l->g->write_backs[i].value);
+        mark_live_out(l, l->g->write_backs[i].value);
     for (int i = 0; i < p->send_act.count; i++)
-        keep(l, p->send_act.at[i].value);
+        mark_live_out(l, p->send_act.at[i].value);
     for (int i = 0; i < p->send_grad.count; i++)
-        keep(l, p->send_grad.at[i].value);
+        mark_live_out(l, p->send_grad.at[i].value);
     for (int t = 0; p->training_graph.training && t < p->training_graph.param_count; t++)
         if (p->training_graph.grads[t] >= 0 && gradient_node(l->g, p->training_graph.grads[t]) < 0)
-            keep(l, p->training_graph.grads[t]);
+            mark_live_out(l, p->training_graph.grads[t]);
 }
 
 static void mark_skipped(struct layout *l) {
@@ -219,7 +219,7 @@ static void mark_skipped(struct layout *l) {
     for (int n = 0; n < l->g->node_count; n++) {
         const struct zt_node *node = l->g->nodes[n];
         bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
-        if (view && l->kept[node->out[0]] && l->o->sharding->parameters && l->from_params[node->in[0]])
+        if (view && l->live_out[node->out[0]] && l->o->sharding->parameters && l->from_params[node->in[0]])
             view = false; /* the gathered parameter is released by then */
         if (view && is_constant(l, node->in[0]))
             zt_out(l->g, n, 0)->data = zt_in(l->g, n, 0)->data;
@@ -246,7 +246,7 @@ static void find_last_readers(struct layout *l) {
                 l->last[root_of(l, node->out[i])] = n;
     }
     for (int v = 0; v < l->g->value_count; v++)
-        if (l->kept[v])
+        if (l->live_out[v])
             l->last[root_of(l, v)] = l->g->node_count;
 }
 
@@ -462,7 +462,7 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     struct layout l = { .p = p, .o = o, .g = g, .scratch = zt_arena_create() };
     l.derived = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
     l.skipped = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
-    l.kept = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
+    l.live_out = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.from_params = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.parent = ZT_NEW_N(l.scratch, int, g->value_count + 1);
     l.shared = ZT_NEW_N(l.scratch, bool, g->value_count + 1);

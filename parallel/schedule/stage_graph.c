@@ -105,11 +105,11 @@ bool zt_program_stage_graph(struct zt_program *p, int stages, struct zt_err *err
             g->values[p->recv_act.at[i].value]->origin = ZT_FROM_INPUT;
         for (int i = 0; i < p->recv_grad.count; i++)
             g->values[p->recv_grad.at[i].value]->origin = ZT_FROM_INPUT;
-        int kept = 0;
+        int count = 0;
         for (int i = 0; i < g->write_back_count; i++)
             if (!g->nodes[g->values[g->write_backs[i].value]->producer]->dead)
-                g->write_backs[kept++] = g->write_backs[i];
-        g->write_back_count = kept;
+                g->write_backs[count++] = g->write_backs[i];
+        g->write_back_count = count;
         if (!zt_graph_sort(g, err))
             return false;
     }
