@@ -37,7 +37,7 @@ static struct zt_tensor tensor_of(const struct zt_value *v) {
 }
 
 /* The iteration's graph, its values known, its nodes not yet run; out: ids of what it hands out. */
-static bool open_turn(const struct alone *a, struct zt_graph *g, int *out) {
+static bool open_iteration(const struct alone *a, struct zt_graph *g, int *out) {
     const struct zt_node *n = a->x->g->nodes[a->x->node];
     const bool yes = true;
     int *in = ZT_NEW_N(g->arena, int, a->l->states + 2), *captured = ZT_NEW_N(g->arena, int, n->captured + 1);
@@ -88,10 +88,10 @@ static bool keep(struct alone *a, struct zt_graph *g, const int *out) {
     return true;
 }
 
-static bool run_turn(struct alone *a) {
+static bool run_iteration(struct alone *a) {
     struct zt_graph *g = zt_graph_create("iteration");
     int *out = ZT_NEW_N(g->arena, int, 1 + a->l->states + a->l->stacks);
-    bool ok = open_turn(a, g, out);
+    bool ok = open_iteration(a, g, out);
     a->nodes += ok ? g->node_count : 0;
     if (ok && a->nodes > ZT_LOOP_RUNS)
         ok = zt_node_fail(a->x->g, a->x->node, a->err,
@@ -147,7 +147,7 @@ bool zt_loop_alone(struct zt_expansion *x, const struct zt_loop *l, struct zt_er
     a.piles = zt_calloc((size_t)l->stacks + 1, sizeof *a.piles);
     for (int i = 0; i < l->states; i++)
         a.now[1 + i] = tensor_of(x->g->values[l->state[i]]);
-    while ((ok = goes_on(&a, &yes)) && yes && (ok = run_turn(&a)))
+    while ((ok = goes_on(&a, &yes)) && yes && (ok = run_iteration(&a)))
         a.iteration++;
     ok = ok && check_ranks(&a);
     if (ok)

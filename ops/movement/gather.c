@@ -62,10 +62,10 @@ static bool walk_part(const struct walk *w, int64_t first, int64_t count, struct
     return !err->count;
 }
 
-static void walk_chunk(void *arg, int64_t chunk) {
+static void walk_block(void *arg, int64_t block) {
     struct walk *w = arg;
     struct zt_err err = { 0 };
-    if (!walk_part(w, chunk * w->part, zt_min_int(w->part, w->count - chunk * w->part), &err))
+    if (!walk_part(w, block * w->part, zt_min_int(w->part, w->count - block * w->part), &err))
         __atomic_store_n(&w->failed, 1, __ATOMIC_RELAXED);
 }
 
@@ -76,9 +76,9 @@ bool zt_elements_each(const struct zt_call *call, const struct zt_shape *data, b
     w.count = zt_shape_count(shape);
     if (w.count == 0)
         return true;
-    const int64_t block = apart ? 1 : zt_dims(shape, w.axis, shape->rank); /* of one place before the axis */
-    w.part = zt_ceil_div(PART, block) * block;
-    zt_parallel_for(zt_threads_worth(call->threads, (double)w.count), zt_ceil_div(w.count, w.part), walk_chunk, &w);
+    const int64_t together = apart ? 1 : zt_dims(shape, w.axis, shape->rank); /* of one place before the axis */
+    w.part = zt_ceil_div(PART, together) * together;
+    zt_parallel_for(zt_threads_worth(call->threads, (double)w.count), zt_ceil_div(w.count, w.part), walk_block, &w);
     return !w.failed || walk_part(&w, 0, w.count, err); /* once more, to say which */
 }
 
@@ -346,10 +346,10 @@ static bool read_tuples(const struct tuples *t, int64_t first, int64_t end, stru
 
 enum { TUPLES = 1 << 10 }; /* that a thread reads at a time */
 
-static void read_chunk(void *arg, int64_t chunk) {
+static void read_block_of_tuples(void *arg, int64_t block) {
     struct tuples *t = arg;
     struct zt_err err = { 0 };
-    if (!read_tuples(t, chunk * TUPLES, zt_min_int((chunk + 1) * TUPLES, t->rows), &err))
+    if (!read_tuples(t, block * TUPLES, zt_min_int((block + 1) * TUPLES, t->rows), &err))
         __atomic_store_n(&t->failed, 1, __ATOMIC_RELAXED);
 }
 
@@ -361,7 +361,7 @@ static bool gather_nd_run(const struct zt_call *call, struct zt_err *err) {
     if (t.slice == 0)
         return true;
     zt_parallel_for(zt_threads_worth(call->threads, (double)(t.rows * (t.slice + 4))), zt_ceil_div(t.rows, TUPLES),
-                    read_chunk, &t);
+                    read_block_of_tuples, &t);
     return !t.failed || read_tuples(&t, 0, t.rows, err); /* once more, to say which */
 }
 

@@ -50,7 +50,7 @@ static bool lp_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return zt_lp_read(g, node, &slices, &p, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
 }
 
-static double line_norm(const struct zt_axis_slice *l, int p) {
+static double slice_norm(const struct zt_axis_slice *l, int p) {
     double x[ZT_ELEMENT_BLOCK], sum = 0;
     ZT_EACH_BLOCK(l->length, at, count) {
         zt_row_load(l, at, count, x);
@@ -60,8 +60,8 @@ static double line_norm(const struct zt_axis_slice *l, int p) {
     return p == 1 ? sum : sqrt(sum);
 }
 
-static void lp_line(const struct zt_axis_slice *x, const struct zt_axis_slice *y, int p) {
-    double block[ZT_ELEMENT_BLOCK], norm = line_norm(x, p);
+static void lp_slice(const struct zt_axis_slice *x, const struct zt_axis_slice *y, int p) {
+    double block[ZT_ELEMENT_BLOCK], norm = slice_norm(x, p);
     ZT_EACH_BLOCK(x->length, at, count) {
         zt_row_load(x, at, count, block);
         for (int64_t i = 0; i < count; i++)
@@ -70,9 +70,9 @@ static void lp_line(const struct zt_axis_slice *x, const struct zt_axis_slice *y
     }
 }
 
-static void lp_grad_line(const struct zt_axis_slice *dy, const struct zt_axis_slice *x, const struct zt_axis_slice *dx,
-                         int p) {
-    double block[ZT_ELEMENT_BLOCK], d[ZT_ELEMENT_BLOCK], norm = line_norm(x, p), sum = 0;
+static void lp_grad_slice(const struct zt_axis_slice *dy, const struct zt_axis_slice *x, const struct zt_axis_slice *dx,
+                          int p) {
+    double block[ZT_ELEMENT_BLOCK], d[ZT_ELEMENT_BLOCK], norm = slice_norm(x, p), sum = 0;
     ZT_EACH_BLOCK(x->length, at, count) {
         zt_row_load(x, at, count, block);
         zt_row_load(dy, at, count, d);
@@ -102,9 +102,9 @@ static bool run_lp(const struct zt_call *call, bool grad, struct zt_err *err) {
         second.view = &call->in[grad];
         out.view = &call->out[0];
         if (grad)
-            lp_grad_line(&first, &second, &out, p);
+            lp_grad_slice(&first, &second, &out, p);
         else
-            lp_line(&first, &out, p);
+            lp_slice(&first, &out, p);
     }
     return true;
 }

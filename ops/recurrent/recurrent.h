@@ -1,19 +1,18 @@
-/* What RNN, GRU and LSTM share: reading a node, the sweep over the steps forwards and backwards, and their rows.
+/* Shared by RNN, GRU and LSTM: reading a node, the time loop of the reference kernels, and the rows.
  *
- * A direction is one sweep. Sequences are brought into the order of the sweep first (row n at step s holds time s, or
- * length[n] - 1 - s in the reverse direction), so the rest knows neither directions, layouts nor lengths: the inputs of
- * all steps meet their weights in one product, then every step has its recurrent product and the gates of the cell.
- * Rows whose sequence is over keep their state and leave 0 in Y, as onnxruntime does; a sequence without steps ends in
- * 0. `clip` bounds what enters the gates and not the cell state, again as onnxruntime does.
+ * A direction of a node is one loop over the steps. Sequences are first copied into the order of the loop (row n at
+ * step s holds time s, or length[n] - 1 - s in the reverse direction), so the loop needs neither direction, layout nor
+ * lengths. One product multiplies the inputs of all steps by their weights; then each step computes its recurrent
+ * product and the gates of the cell. A row whose sequence has ended keeps its state and has 0 in Y, as in onnxruntime;
+ * a sequence without steps ends in 0. `clip` limits the input of the gates, not the cell state, as in onnxruntime.
  *
- * A node that will be differentiated is ztrain.LSTMTrain or its like, which has the gates' values as a further output,
- * in X's order of steps and rows, [D, S, N, G H] or [D, N, S, G H], and `saved` of the cell, [D, S, N, H]: c for LSTM,
- * and as gru.c says for GRU. Their rows that are over hold 0. The float kernels (recurrent_cpu.h) go back from there;
- * these here, which take any function of gates, sweep forwards once more.
+ * A node that will be differentiated becomes ztrain.LSTMTrain (GRUTrain, RNNTrain). Its additional outputs are the
+ * values of the gates, in X's order of steps and rows, [D, S, N, G H] or [D, N, S, G H], and `saved`, [D, S, N, H]: c
+ * of LSTM; gru.c defines that of GRU. Both are 0 for rows whose sequence has ended. The float kernels (recurrent_cpu.h)
+ * compute the gradient from them; the reference kernels, which take any gate function, repeat the forward loop.
  *
- * Everything here is in double, in the workspace. Letters: S steps, N rows (the batch), I inputs, H hidden units, G
- * gates.
- */
+ * The reference kernels compute in double, in the workspace. Letters: S steps, N rows (the batch), I inputs, H hidden
+ * units, G gates. */
 #ifndef ZT_OPS_RECURRENT_RECURRENT_H
 #define ZT_OPS_RECURRENT_RECURRENT_H
 
@@ -87,7 +86,7 @@ bool zt_recurrent_read(const struct zt_cell *cell, const struct zt_graph *g, int
                        struct zt_err *err);
 struct zt_shape zt_recurrent_state_shape(const struct zt_recurrent *r);
 
-/* ---- a sweep ---- */
+/* ---- the time loop ---- */
 
 /* Offsets of a row at a step: (s N + n) times the width. h and c have S + 1 steps. */
 struct zt_time_loop {

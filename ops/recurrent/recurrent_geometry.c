@@ -95,7 +95,7 @@ static void read_strides(struct zt_recurrent *to) {
     to->h_direction = rows_first ? to->hidden : to->rows * to->hidden;
 }
 
-/* Everything saved of a sweep stays far below 2^62. */
+/* The sizes of a direction stay far below 2^62. */
 static bool check_size(const struct zt_recurrent *r, const struct zt_graph *g, int node, struct zt_err *err) {
     double steps = (double)r->steps + 1, rows = (double)r->rows, input = (double)r->input, hidden = (double)r->hidden;
     double wide = 10 * (hidden + 1);

@@ -1,7 +1,9 @@
-/* RNN, GRU and LSTM backwards, step by step (formulas in rnn.c, gru.c and lstm.c; letters in recurrent.h).
+/* ONNX function bodies of the gradients of RNN, GRU and LSTM, step by step (formulas in rnn.c, gru.c and lstm.c;
+ * letters in recurrent.h).
  *
- * A name with a number behind it belongs to that step of the sweep. The sequences of a reverse sweep are turned round
- * by ReverseSequence, which knows their lengths; where rows may be over, `run_s` says which still run. */
+ * A name that ends with a number belongs to that step of the time loop. ReverseSequence, which reads the lengths,
+ * reverses the sequences of the reverse direction. If sequences have lengths, `run_s` marks the rows that still run at
+ * step s. */
 #include "ops/recurrent/kernels.h"
 #include "ops/recurrent/recurrent.h"
 
@@ -172,7 +174,7 @@ static bool reversed(const struct direction *w) {
     return w->r.reverse || w->d == 1;
 }
 
-/* NAME, [S, N, ...], in the order of the sweep, or back. */
+/* Brings NAME, [S, N, ...], into the order of the time loop, or back. */
 static void say_reversed(struct direction *w, const char *name) {
     if (reversed(w))
         zt_function_body_add(w->b, "%s = ReverseSequence<batch_axis=1, time_axis=0>(%s, length)", name, name);

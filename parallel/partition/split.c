@@ -155,7 +155,7 @@ struct ranges {
 };
 
 /* By node: bytes of values computed before it that it or a later node reads. Free with free(). */
-static double *find_crossings(const struct layers *l) {
+static double *find_boundary_bytes(const struct layers *l) {
     const struct zt_graph *g = l->g;
     double *cross = zt_calloc((size_t)g->node_count + 2, sizeof *cross);
     int *made = zt_malloc(((size_t)g->value_count + 1) * sizeof *made); /* by value: where it is computed, */
@@ -189,7 +189,7 @@ static struct ranges find_ranges(const struct layers *l, bool anywhere, const do
     size_t room = (size_t)g->node_count + 2;
     struct ranges s = { 0, zt_calloc(room, sizeof *s.start), zt_calloc(room, sizeof *s.layers),
                         zt_calloc(room, sizeof *s.weight), zt_calloc(room, sizeof *s.cross) };
-    double *cross = find_crossings(l), sum = 0;
+    double *cross = find_boundary_bytes(l), sum = 0;
     struct zt_stage_bounds here = { -1, 0 };
     s.count = l->count > 0;
     for (int n = 0; n < g->node_count; n++) {

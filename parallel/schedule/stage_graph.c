@@ -1,10 +1,10 @@
-/* Cutting one stage out of the training graph. A value made on stage a and read on stage b travels over every boundary
- * between, forward values down, gradients up: a skip connection is relayed by the stages it skips.
+/* Cuts one stage out of the training graph. A value computed on stage a and read on stage b crosses every boundary in
+ * between, forward values downwards, gradients upwards: the stages in between relay a skip connection.
  *
- *     stage 0        stage 1        stage 2            x made on 0, read on 2:
+ *     stage 0        stage 1        stage 2            x computed on 0, read on 2:
  *        x ----------> x ------------> x               0 sends x, 1 receives and sends x, 2 receives x
  *
- * All stages list the crossings of a boundary in the order of value ids, which is the same on every rank. */
+ * All stages list the boundary tensors of a boundary in the order of value ids, which is the same on every rank. */
 #include "parallel/schedule/stage_graph.h"
 
 #include "graph/ir/op.h"
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By value: the stage that has it first, and the furthest readers. */
+/* By value: the stage that computes it, and the stages that read it. */
 struct reach {
-    int home;     /* -1: constants and parameters, which stages hold themselves */
+    int home;     /* -1: constants and parameters, which every stage that reads them holds */
     int up, down; /* lowest and highest stage that reads it */
     bool backward;
 };

@@ -341,7 +341,7 @@ START_TEST(a_tied_parameter_is_one_with_one_gradient) {
     struct tiny t;
     struct zt_training_graph training_graph;
     struct zt_graph *g = zt_graph_create("tied");
-    int x = net_input(g, "x", ZT_FLOAT, SHAPE(-1, 12)), turns = 0;
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(-1, 12)), transposes = 0;
     int h = NET(g, "Tanh", "tanh", NET(g, "MatMul", "up", x, net_param(g, "fc", SHAPE(12, 16))));
     int turned = net_param(g, "turned", SHAPE(16, 12));
     int y = NET(g, "Add", "y", NET(g, "MatMul", "down", h, turned), NET(g, "MatMul", "again", h, turned));
@@ -355,8 +355,8 @@ START_TEST(a_tied_parameter_is_one_with_one_gradient) {
     ck_assert_str_eq(training_graph.graph->values[training_graph.params[0]]->name, "fc");
     ck_assert(training_graph.grads[0] >= 0);
     for (int n = 0; n < training_graph.graph->node_count; n++)
-        turns += strcmp(training_graph.graph->nodes[n]->name, "transpose of fc") == 0;
-    ck_assert_int_eq(turns, 1);
+        transposes += strcmp(training_graph.graph->nodes[n]->name, "transpose of fc") == 0;
+    ck_assert_int_eq(transposes, 1);
     zt_graph_destroy(training_graph.graph);
     tiny_finish(&t);
 }
