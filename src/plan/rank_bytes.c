@@ -68,7 +68,7 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
         }
     }
     p->activation_bytes = zt_align_64(p->activation_bytes) + p->loss_activation_bytes;
-    const struct zt_graph *g = p->train.count ? p->train.at[0]->joint.graph : NULL;
+    const struct zt_graph *g = p->train.count ? p->train.at[0]->training_graph.graph : NULL;
     for (int n = 0; g && n < g->node_count; n++)
         p->flops += zt_op_flops(g, n);
 }

@@ -44,7 +44,7 @@ bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_training_graph *
 static const struct zt_program *find(const struct zt_rank_plan *p, const struct zt_program_set *set, int64_t rows,
                                      bool padded) {
     for (int i = 0; i < set->count; i++)
-        if (zt_rank_fits(p, &set->at[i]->joint, rows, padded))
+        if (zt_rank_fits(p, &set->at[i]->training_graph, rows, padded))
             return set->at[i];
     return NULL;
 }

@@ -30,7 +30,7 @@ void zt_report_findings(const struct zt_session *s) {
 }
 
 void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs) {
-    const struct zt_training_graph *training_graph = programs->count ? &programs->at[0]->joint : NULL;
+    const struct zt_training_graph *training_graph = programs->count ? &programs->at[0]->training_graph : NULL;
     list_texts(s, "note", &s->config->notes);
     for (int i = 0; training_graph && i < training_graph->note_count; i++)
         row(s, s->config->notes.count + i ? "" : "note", training_graph->notes[i]);
@@ -39,7 +39,7 @@ void zt_report_notes(const struct zt_session *s, const struct zt_program_set *pr
 /* Lists nodes that run on the reference kernels because no fast kernel supports them. */
 static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to) {
     const struct zt_program *p = plan->train.count ? plan->train.at[0] : NULL;
-    const struct zt_graph *g = p ? p->joint.graph : NULL;
+    const struct zt_graph *g = p ? p->training_graph.graph : NULL;
     int count = 0;
     for (int n = 0; g && n < g->node_count; n++) {
         if (g->nodes[n]->backend != ZT_REF || g->nodes[n]->op->flags & ZT_OP_VIEW)
@@ -97,7 +97,7 @@ static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *
 
 /* --verbose: lists the fusion patterns found in the first training program of this stage, with counts. */
 static void list_fused(const struct zt_session *s, const struct zt_rank_plan *plan) {
-    const int *counts = plan->train.count ? plan->train.at[0]->joint.fused : NULL;
+    const int *counts = plan->train.count ? plan->train.at[0]->training_graph.fused : NULL;
     for (int p = 0, listed = 0; counts && zt_patterns[p]; p++)
         if (counts[p])
             zt_say(&s->options->log, ZT_LOG_DEBUG, "  %-15s %s %d", listed++ ? "" : "fused", zt_patterns[p]->name,

@@ -65,7 +65,7 @@ static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const st
     if (c->kind == ZT_ZERO_GRAD)
         return accumulate || zt_rank_do(r, &a, err);
     const struct zt_place *place = &p->place[ZT_BACKWARD][c->value];
-    a.from = zt_rank_at(r, slot, place, p->joint.graph->values[c->value]->data);
+    a.from = zt_rank_at(r, slot, place, p->training_graph.graph->values[c->value]->data);
     if (!accumulate)
         return copy_value(r, a.to, place, a.from, a.bytes, err);
     a.run = add;

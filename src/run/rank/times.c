@@ -24,7 +24,7 @@ struct zt_rank_times {
 };
 
 int zt_rank_plan_times(const struct zt_rank_plan *p) {
-    return p->train.count ? ZT_PARTS + p->train.at[0]->joint.graph->node_count : 0;
+    return p->train.count ? ZT_PARTS + p->train.at[0]->training_graph.graph->node_count : 0;
 }
 
 bool zt_rank_can_time(const struct zt_device *device) {
