@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "config/keys.h"
+#include "config/offload.h"
 #include "config/value.h"
 
 #include <math.h>
@@ -99,6 +100,18 @@ static void fp16_off(struct zt_reading *r) {
         zt_node_show(r->node[i], value, sizeof value);
         if (strcmp(row->key, "fp16.enabled") != 0 && strcmp(value, row->def) != 0)
             zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (fp16 is off)", row->key, value);
+    }
+}
+
+/* Lists the keys of offload that nothing reads as without effect. */
+static void offload_off(struct zt_reading *r) {
+    char value[96];
+    for (int i = 0; i < r->table->count; i++) {
+        const struct zt_key_row *row = r->table->row[i];
+        const char *why = r->node[i] && row->size ? zt_offload_unread(r->config, row->key) : NULL;
+        if (why)
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s)", row->key,
+                         zt_node_show(r->node[i], value, sizeof value), why);
     }
 }
 
@@ -321,8 +334,9 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,      precision, fp16_off, zero, checkpointing, types,
-                                                          curriculum, tuning,    parallel, data, loss,          ties };
+    static void (*const rules[])(struct zt_reading *) = { needs,         precision, fp16_off,   offload_off, zero,
+                                                          checkpointing, types,     curriculum, tuning,      parallel,
+                                                          data,          loss,      ties };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }

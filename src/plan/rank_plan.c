@@ -237,7 +237,8 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     for (int i = 0; i < 4; i++)
         sets[i]->at = ZT_NEW_N(arena, struct zt_program *, 8);
     bool training = o->source != NULL || !o->eval_source;
-    if (!zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
+    if ((training && !zt_offload_decide(c, p->device_memory || o->elsewhere, arena, &p->offload, err)) ||
+        !zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }

@@ -10,6 +10,7 @@
 #include "parallel/schedule/schedule.h"
 #include "parallel/schedule/tied_weights.h"
 #include "plan/job/job.h"
+#include "plan/offload.h"
 
 /* How the samples of one step are divided (data/loader.h, zt_loader_create). */
 struct zt_step_shape {
@@ -69,6 +70,7 @@ struct zt_rank_plan {
                            reads them */
     int64_t loss_activation_bytes; /* the part of activation_bytes for the loss, in the last slot */
     int optimizer_states;          /* number of optimizer state arrays */
+    struct zt_offload offload;
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes;
     double flops;  /* forward and backward of a full micro-batch on this stage */
     uint64_t hash; /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,

@@ -142,6 +142,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     list_paths(s, plan);
     zt_report_findings(s);
     list_texts(s, "no effect", &s->config->without_effect);
+    list_texts(s, s->config->without_effect.count ? "" : "no effect", &plan->offload.without_effect);
     list_texts(s, "auto", &s->config->resolved_auto);
     zt_report_notes(s, &plan->train);
     snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
