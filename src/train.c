@@ -37,7 +37,9 @@ static bool make_plan(struct zt_training *t, struct zt_err *err) {
     t->plan = zt_rank_plan_create(s->job, &options, err);
     if (!t->plan)
         return zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
-    return !s->processes || zt_preflight_plan(t->plan, t->worker.world, err);
+    const int before = err->count;
+    return (!s->processes || zt_preflight_plan(t->plan, t->worker.world, err)) &&
+           (zt_preflight_memory(t->plan, t->worker.world, err) || zt_err_within(err, before, "%s", s->options->config));
 }
 
 static bool open_rank(struct zt_training *t, struct zt_err *err) {
