@@ -4,6 +4,7 @@
 
 #include "checkpoint/record.h"
 #include "run/rank/blocks.h"
+#include "run/rank/offload.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,27 @@ static void take_scale(struct loading *l) {
     s->hysteresis = m->hysteresis < s->tolerated ? m->hysteresis : s->tolerated;
 }
 
+/* Reads the optimizer states of a sub-group. */
+static bool take_states(struct loading *l, int g) {
+    struct zt_checkpoints *c = l->c;
+    const struct zt_rank_plan *p = c->o.plan;
+    struct zt_rank *r = c->o.rank;
+    const struct zt_sub_group *group = &r->sub_groups[g];
+    if (!zt_rank_sub_group_open(r, g, ZT_STATES_FILLED, l->err))
+        return false;
+    for (int i = group->first; i < group->first + group->count; i++) {
+        const struct zt_piece *piece = &r->pieces[i];
+        int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float);
+        for (int s = 0; s < p->optimizer_states; s++) {
+            int tensor = s * p->model_params + p->param_model[piece->tensor];
+            if (!take(l, piece->state[s], ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at + skip,
+                      piece->count * (int64_t)sizeof(float)))
+                return false;
+        }
+    }
+    return zt_rank_sub_group_close(r, g, ZT_STATES_FILLED, l->err);
+}
+
 static bool take_over(struct loading *l) {
     struct zt_checkpoints *c = l->c;
     const struct zt_rank_plan *p = c->o.plan;
@@ -135,16 +157,11 @@ static bool take_over(struct loading *l) {
         if (!take(l, zt_rank_at(r, NULL, &place, NULL), ZT_WEIGHTS_FILE, from->at, from->bytes))
             return false;
     }
-    for (int i = 0; i < r->piece_count; i++) {
-        const struct zt_piece *piece = &r->pieces[i];
-        int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float);
-        for (int s = 0; s < p->optimizer_states; s++) {
-            int tensor = s * p->model_params + p->param_model[piece->tensor];
-            if (!take(l, piece->state[s], ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at + skip,
-                      piece->count * (int64_t)sizeof(float)))
-                return false;
-        }
-    }
+    for (int g = 0; g < r->sub_group_count; g++)
+        if (!take_states(l, g))
+            return false;
+    if (!zt_rank_sub_groups_finish(r, l->err))
+        return false;
     r->updates = l->manifest.updates;
     take_scale(l);
     r->derived_for = NULL;

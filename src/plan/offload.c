@@ -1,6 +1,7 @@
 #include "plan/offload.h"
 
 #include "config/offload.h"
+#include "optim/optim.h"
 
 #include <string.h>
 
@@ -21,11 +22,53 @@ static void add_notice(struct zt_arena *arena, const struct object *o, struct zt
     to->at = at;
 }
 
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* buffer_count counts buffers of one array. Only overlapping transfers need more than one sub-group in memory; with
+ * three, one is read and one is written while one is updated. */
+static void size_groups(const struct zt_config *c, struct zt_offload *to) {
+    const struct zt_offload_config *o = &c->zero.offload_optimizer;
+    const int64_t size = c->zero.sub_group_size ? c->zero.sub_group_size : ZT_SUB_GROUP_MOST;
+    const int64_t buffers = to->arrays ? o->buffer_count / to->arrays : 1;
+    to->ratio = o->ratio;
+    to->group_elems = least(size < ZT_SUB_GROUP_LEAST ? ZT_SUB_GROUP_LEAST : size, ZT_SUB_GROUP_MOST);
+    to->depth = !o->pipeline_read && !o->pipeline_write ? 1 : buffers >= 3 ? 3 : 2;
+}
+
+int64_t zt_offload_away(const struct zt_offload *o, int64_t elems) {
+    return o->optimizer == ZT_HOME_DEVICE ? 0 : (int64_t)((double)elems * o->ratio);
+}
+
+int64_t zt_offload_resident(const struct zt_offload *o, int64_t elems) {
+    const int64_t away = zt_offload_away(o, elems);
+    return away == elems ? 0 : least(elems - away + ZT_SUB_GROUP_LEAST, elems);
+}
+
+int64_t zt_offload_buffer_bytes(const struct zt_offload *o, int64_t elems) {
+    const int64_t away = zt_offload_away(o, elems);
+    return away ? o->depth * o->arrays * least(o->group_elems + 2 * ZT_SUB_GROUP_LEAST, away + ZT_SUB_GROUP_LEAST) *
+                      (int64_t)sizeof(float)
+                : 0;
+}
+
+/* State arrays of the optimizer in this configuration. */
+static int count_arrays(const struct zt_config *c) {
+    const struct zt_optimizer *row = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
+    return !row ? 0 : row->states_used ? row->states_used(&c->optimizer) : row->states;
+}
+
 static bool decide(const struct zt_config *c, bool own_memory, const struct object *o, enum zt_home *to,
                    struct zt_err *err) {
     *to = ZT_HOME_DEVICE;
     if (!zt_offload_on(c, o->config) || (!own_memory && !zt_offload_nvme(c, o->config)))
         return true;
+    if (!own_memory && o->config == &c->zero.offload_optimizer) {
+        *to = ZT_HOME_NVME;
+        return !c->plan_auto ||
+               zt_fail(err, ZT_EXIT_CONFIG, "%s.device: \"nvme\" excludes ztrain.plan \"auto\"", o->key);
+    }
     return zt_fail(err, ZT_EXIT_CONFIG, "%s.device: \"%s\" is not supported yet on %s", o->key, o->config->device,
                    own_memory ? "a GPU" : "a CPU");
 }
@@ -34,7 +77,8 @@ bool zt_offload_decide(const struct zt_config *c, bool own_memory, struct zt_are
                        struct zt_err *err) {
     const struct object optimizer = { Z "offload_optimizer", "optimizer states", &c->zero.offload_optimizer },
                         parameters = { Z "offload_param", "parameters", &c->zero.offload_param };
-    *to = (struct zt_offload){ 0 };
+    *to = (struct zt_offload){ .arrays = count_arrays(c) };
+    size_groups(c, to);
     for (int i = 0; i < 2 && !own_memory; i++) {
         const struct object *o = i ? &parameters : &optimizer;
         if (zt_offload_on(c, o->config) && !zt_offload_nvme(c, o->config))

@@ -14,12 +14,28 @@ enum zt_home {
 
 struct zt_offload {
     enum zt_home optimizer, parameters;
+    int arrays;          /* state arrays of the optimizer */
+    double ratio;        /* share of a rank's elements whose states are not in ZT_HOME_DEVICE */
+    int64_t group_elems; /* elements of a sub-group, whose states are in memory together; at least ZT_SUB_GROUP_LEAST */
+    int depth;           /* sub-groups in memory at a time */
     struct zt_texts without_effect; /* keys that change nothing on this device, with the reason */
 };
+
+/* Pieces of the update (run/rank/blocks.h) are not divided among sub-groups. More than ZT_SUB_GROUP_MOST elements need
+ * more memory and are not faster: the requests of one array are then larger than any queue. */
+enum { ZT_SUB_GROUP_LEAST = 65536, ZT_SUB_GROUP_MOST = 1 << 22 };
 
 /* Decides for a device: `own_memory` says that it has memory of its own (a GPU). Errors (ZT_EXIT_CONFIG): a combination
  * that is not supported, by its key. The texts are in `arena`. */
 bool zt_offload_decide(const struct zt_config *config, bool own_memory, struct zt_arena *arena, struct zt_offload *to,
                        struct zt_err *err);
+
+/* Of `elems` elements of a rank, returns how many have their states elsewhere; pieces are not divided, so that a few
+ * fewer may. */
+int64_t zt_offload_away(const struct zt_offload *offload, int64_t elems);
+/* Returns the most elements of one array whose states stay in the device's memory. */
+int64_t zt_offload_resident(const struct zt_offload *offload, int64_t elems);
+/* Returns the bytes of the buffers through which the states of `elems` elements pass. */
+int64_t zt_offload_buffer_bytes(const struct zt_offload *offload, int64_t elems);
 
 #endif

@@ -228,6 +228,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     p->hash = ZT_HASH_START;
     p->eval_rows = to->eval_rows;
     p->job = job;
+    p->folder = o->folder;
     p->source = o->source;
     p->eval_source = o->eval_source;
     p->eval_samples = o->eval_source ? o->eval_source->samples : 0;

@@ -45,6 +45,13 @@ struct zt_piece {
     double norms[2];
 };
 
+/* Consecutive pieces whose optimizer states are in memory together (offload.h). */
+struct zt_sub_group {
+    int first, count; /* pieces */
+    int64_t at, last; /* the elements of their states in each array of the file; last exclusive */
+    bool resident;    /* the states are in the optimizer block */
+};
+
 /* The pending collective of a bucket: a reduce_scatter, or all_gathers of parts of the bucket. */
 struct zt_moving {
     struct zt_transfer *at;
@@ -54,6 +61,7 @@ struct zt_moving {
 };
 
 struct zt_rank_device;
+struct zt_rank_offload;
 struct zt_rank_graphs;
 struct zt_rank_stepping;
 struct zt_rank_stored;
@@ -79,6 +87,9 @@ struct zt_rank {
     int owned_count, held_count;
     struct zt_piece *pieces;
     int piece_count;
+    struct zt_sub_group *sub_groups; /* all pieces, in order */
+    int sub_group_count;
+    struct zt_rank_offload *offload; /* offload.h; NULL: nothing is offloaded */
     struct zt_command *after_step;
     int after_step_count;
     int64_t *bound;           /* [bucket][data ranks + 1] slice bounds relative to the bucket, for the communicator */
