@@ -19,7 +19,7 @@
 #include "run/rank/offload.h"
 #include "run/rank/rank_data.h"
 #include "run/preflight.h"
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 #include "train_steps.h"
 
 #include <stdlib.h>

@@ -96,10 +96,12 @@ static bool open_files(struct writer *w) {
 }
 
 /* A slice belongs to one data-parallel rank in any layout, and a tensor on several stages to the first of them. */
-static bool write_piece(struct writer *w, const struct zt_piece *piece) {
+static bool write_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
+    struct writer *w = with;
     const struct zt_checkpoints *c = w->c;
     const struct zt_rank_plan *p = c->o.plan;
     int tensor = p->param_model[piece->tensor];
+    (void)err; /* the writer has it */
     if (c->o.rank->owned[piece->range].rank != p->grid.data_rank || p->model[tensor].stage != p->grid.stage)
         return true;
     int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
@@ -113,25 +115,13 @@ static bool write_piece(struct writer *w, const struct zt_piece *piece) {
     return true;
 }
 
-static bool write_sub_group(struct writer *w, int g) {
-    struct zt_rank *r = w->c->o.rank;
-    const struct zt_sub_group *group = &r->sub_groups[g];
-    if (!zt_rank_sub_group_open(r, g, ZT_STATES_READ, w->err))
-        return false;
-    for (int i = group->first; i < group->first + group->count; i++)
-        if (!write_piece(w, &r->pieces[i]))
-            return false;
-    return zt_rank_sub_group_close(r, g, ZT_STATES_READ, w->err);
-}
-
 /* Writes this rank's slices, and statistics once. */
 static bool write_slices(struct writer *w) {
     const struct zt_checkpoints *c = w->c;
     const struct zt_rank_plan *p = c->o.plan;
-    const struct zt_rank *r = c->o.rank;
-    for (int g = 0; g < r->sub_group_count; g++)
-        if (!write_sub_group(w, g))
-            return false;
+    struct zt_rank *r = c->o.rank;
+    if (!zt_rank_each_piece(r, ZT_READS_ALL, write_piece, w, w->err))
+        return false;
     for (int i = 0; p->grid.data_rank == 0 && i < p->statistic_total; i++) {
         const struct zt_stored_tensor *to = &c->files[ZT_WEIGHTS_FILE].tensors[p->statistic_model[i]];
         struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };

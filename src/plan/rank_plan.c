@@ -244,8 +244,10 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
         return NULL;
     }
     p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
-    p->sharding = p->replicas ? zt_sharding_replicas()
-                              : zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns everything */
+    p->sharding = p->replicas                               ? zt_sharding_replicas()
+                  : p->grid.data > 1                        ? zt_sharding_of(c->zero.stage)
+                  : p->offload.parameters == ZT_HOME_DEVICE ? zt_sharding_of(0) /* one rank owns everything */
+                                                            : zt_sharding_streamed();
     if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;

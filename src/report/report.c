@@ -148,6 +148,8 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     list_texts(s, "no effect", &s->config->without_effect);
     list_texts(s, s->config->without_effect.count ? "" : "no effect", &plan->offload.without_effect);
     list_texts(s, "auto", &s->config->resolved_auto);
+    if (plan->offload.note)
+        row(s, "offload", plan->offload.note);
     zt_report_notes(s, &plan->train);
     snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
     row(s, "start-up", text);

@@ -33,6 +33,12 @@ def nvme(b, *keys):
             *(x for k, v in pairs for x in ("--set", f"zero_optimization.offload_optimizer.{k}={v}"))]
 
 
+def params(b):
+    """Options that put the parameters into files too."""
+    return [x for k, v in (("device", "nvme"), ("nvme_path", b.folder / "nvme"), ("max_in_cpu", 20000))
+            for x in ("--set", f"zero_optimization.offload_param.{k}={v}")]
+
+
 def is_empty(b):
     return not list((b.folder / "nvme").iterdir())
 
@@ -53,18 +59,20 @@ def resumes(args, tmp, rng):
     same = ran and all((b.checkpoint("memory", s) / f).read_bytes() == (b.checkpoint("files", s) / f).read_bytes()
                        for s in (4, 8, 12) for f in ("weights.safetensors", "optimizer.safetensors"))
     check(same, "resume: its checkpoints have the same bytes")
-    for one, other in (("files", "files"), ("files", "memory"), ("memory", "files")):
+    check(b.run("all", *nvme(b), *params(b)) and b.same("memory", "all"), "resume: so does one with parameters in files")
+    for one, other in (("files", "files"), ("files", "memory"), ("memory", "files"), ("all", "all"), ("memory", "all"), ("all", "files")):
         out = b.folder / "again"
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(b.folder / one, out)
-        options = nvme(b, "pipeline_read=true", "pipeline_write=true") if other == "files" else []
+        options = nvme(b, "pipeline_read=true", "pipeline_write=true") if other != "memory" else []
+        options += params(b) if other == "all" else []
         went = b.run("again", "--resume", b.checkpoint("again", 8), *options, *small)
         check(went and b.same("again", "memory"), f"resume: from {one} into {other}")
     check(is_empty(b), "resume: nothing is left below nvme_path")
     two = ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=3"]
     ran = b.run("two", *two) and b.run("two files", *nvme(b), *two)
     check(ran and b.same("two", "two files"), "resume: two ranks with files leave the same rows and model")
-    went = b.run("more", "--resume", b.checkpoint("memory", 8), *nvme(b), *two)
+    went = b.run("more", "--resume", b.checkpoint("memory", 8), *nvme(b), *params(b), *two)
     check(went and is_empty(b), "resume: two ranks with files go on from one without")
 
 

@@ -84,6 +84,27 @@ START_TEST(slices_of_several_ranks_train_alike_from_files) {
 }
 END_TEST
 
+#define PARAM(more) ", 'offload_param': {'device': 'nvme', 'nvme_path': '%s'" more "}"
+
+START_TEST(parameters_in_files_train_alike) {
+    static const char *const more[] = {
+        PARAM(", 'max_in_cpu': 0"),
+        PARAM(", 'max_in_cpu': 0, 'buffer_count': 1"),
+        PARAM(", 'max_in_cpu': 300000, 'buffer_count': 0, 'buffer_size': 5") NVME("") ", 'sub_group_size': 1",
+        PARAM(", 'max_in_cpu': 0, 'buffer_count': 99") NVME(OVERLAP) ", 'sub_group_size': 1",
+        PARAM(", 'max_in_cpu': 1500000") NVME(OVERLAP ", 'ratio': 0.3") ", 'sub_group_size': 1",
+        PARAM(", 'max_in_cpu': 400000") NVME(", 'ratio': 0.7"),
+        PARAM("") NVME(""),
+        PARAM(", 'max_in_cpu': 0") ", 'stage3_param_persistence_threshold': 1000",
+    };
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
+        check_same(tiny_deep, zero3(1 + i % 2, i == 4 ? "Lamb" : NULL), more[i]);
+    check_same(tiny_wide, zero3(4, NULL), PARAM(", 'max_in_cpu': 0, 'buffer_count': 2"));
+    check_same(tiny_norm, zero3(1, NULL), PARAM(", 'max_in_cpu': 0") NVME(""));
+    check_same(tiny_shared, zero3(2, NULL), PARAM(", 'max_in_cpu': 0") NVME(""));
+}
+END_TEST
+
 START_TEST(on_a_cpu_offload_to_its_memory_changes_nothing) {
     for (int zero = 1; zero <= 3; zero++) {
         struct layout l = zero3(2, NULL);
@@ -99,6 +120,7 @@ int main(void) {
     tcase_add_test(cases, every_optimizer_trains_alike_from_files);
     tcase_add_test(cases, no_size_and_no_key_of_aio_changes_a_bit);
     tcase_add_test(cases, slices_of_several_ranks_train_alike_from_files);
+    tcase_add_test(cases, parameters_in_files_train_alike);
     tcase_add_test(cases, on_a_cpu_offload_to_its_memory_changes_nothing);
     return run_suite("offload", cases, CK_NOFORK);
 }

@@ -11,6 +11,7 @@
 #include "run/rank/device_step.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/offload.h"
+#include "run/rank/shards.h"
 #include "run/rank/stored_data.h"
 #include "run/rank/times.h"
 
@@ -230,7 +231,16 @@ static void make_moving(struct zt_rank *r) {
     }
 }
 
-static bool place_weights(struct zt_rank *r, struct zt_err *err) {
+static bool place_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
+    const struct zt_rank *r = with;
+    const char *from = r->plan->param_initial[piece->tensor];
+    const int64_t first = piece->first - r->plan->flat->tensors[piece->tensor].offset;
+    (void)err;
+    memcpy(piece->param, from + first * (int64_t)sizeof(float), (size_t)piece->count * sizeof(float));
+    return true;
+}
+
+static bool place_held(struct zt_rank *r, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_device_api *api = r->device->api;
     for (int i = 0; i < r->held_count; i++) {
@@ -249,6 +259,14 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
                 return false;
         }
     }
+    return true;
+}
+
+static bool place_weights(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    const struct zt_device_api *api = r->device->api;
+    if (r->shards ? !zt_rank_each_piece(r, ZT_WRITES_PARAMS, place_piece, r, err) : !place_held(r, err))
+        return false;
     for (int i = 0; i < p->statistic_total; i++) {
         struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
         if (!api->to_device(r->device, zt_rank_at(r, NULL, &place, NULL), p->statistic_initial[i],
@@ -322,8 +340,8 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->scalars = ZT_NEW_N(arena, double, world->size + 1 + ZT_REQUESTS);
     r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
     r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
-    if (zt_rank_offload_create(r, err) && zt_rank_device_create(r, err) && open_step(r, err) &&
-        (!r->device_memory || zt_rank_stored_create(r, err)) && place_weights(r, err))
+    if (zt_rank_offload_create(r, err) && zt_rank_shards_create(r, err) && zt_rank_device_create(r, err) &&
+        open_step(r, err) && (!r->device_memory || zt_rank_stored_create(r, err)) && place_weights(r, err))
         return r;
     zt_rank_destroy(r);
     return NULL;
@@ -362,6 +380,7 @@ void zt_rank_destroy(struct zt_rank *r) {
     zt_rank_graphs_destroy(r);
     zt_rank_stepping_destroy(r);
     zt_rank_device_destroy(r);
+    zt_rank_shards_destroy(r);
     zt_rank_offload_destroy(r);
     r->data->api->unshare(r->data, r->parameters);
     r->data->api->unshare(r->data, r->gradients);

@@ -6,6 +6,7 @@
 #include "run/rank/device_step.h"
 #include "run/rank/norms.h"
 #include "run/rank/offload.h"
+#include "run/rank/shards.h"
 #include "run/rank/times.h"
 
 #include <math.h>
@@ -115,11 +116,11 @@ static void piece_norms(void *arg, int64_t i) {
 static bool each_piece(struct update *u, void (*body)(void *arg, int64_t i), struct zt_err *err) {
     struct zt_rank *r = u->r;
     for (int g = 0; g < r->sub_group_count; g++) {
-        if (!zt_rank_sub_group_open(r, g, ZT_STATES_UPDATED, err))
+        if (!zt_rank_sub_group_open(r, g, ZT_READS_ALL, err))
             return false;
         u->pieces = r->pieces + r->sub_groups[g].first;
         zt_parallel_for(r->device->threads, r->sub_groups[g].count, body, u);
-        if (!zt_rank_sub_group_close(r, g, ZT_STATES_UPDATED, err))
+        if (!zt_rank_sub_group_close(r, g, ZT_WRITES_ALL, err))
             return false;
     }
     return zt_rank_sub_groups_finish(r, err);
@@ -155,7 +156,7 @@ static bool update_here(struct zt_rank *r, struct zt_err *err) {
 
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
     double began = zt_rank_times_begin(r);
-    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err)))
+    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err) && zt_rank_shards_changed(r, err)))
         return false;
     zt_rank_times_part(r, ZT_PART_UPDATE, began);
     r->updates++;

@@ -6,8 +6,8 @@
  * continue; it is remembered from the start of the process until there is something to save. Requests are part of the
  * scalar reduction of the next step, so that all ranks act in the same step. A signal that was ignored when the process
  * started remains ignored. */
-#ifndef ZT_RUN_RANK_STOP_H
-#define ZT_RUN_RANK_STOP_H
+#ifndef ZT_RUN_STOP_STOP_H
+#define ZT_RUN_STOP_STOP_H
 
 #include "base/err.h"
 

@@ -1,4 +1,4 @@
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 
 #include "base/arena.h"
 
