@@ -6,7 +6,7 @@
 #include "session/options.h"
 #include "parallel/comm/comm.h"
 #include "parallel/launch/supervisor_channel.h"
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -11,7 +11,7 @@ table that names its rows, whose sources include the table's header, is none.
     base <- graph <- ops    base <- device <- ops    graph, device <- parallel    all of them <- src/*
     graph/      ir <- onnx <- passes and its folders <- export
     ops/        kernel <- cpu, cuda <- families (FAMILIES) <- fusion <- table.c, patterns.c
-    parallel/   comm <- partition <- schedule    comm <- launch
+    parallel/   comm <- partition <- schedule    comm <- launch    offload (files in place of memory) sees base alone
     src/        session <- plan <- run <- report <- checkpoint <- train <- cli <- main
 
 optim and data may see base, the config and graph/ir/dtype.h. graph/onnx, where the file format is known, keeps its private headers to
@@ -46,6 +46,7 @@ ROOMS = [
     ("dtype", "graph/ir/dtype.*"), ("ir", "graph/ir/**"), ("onnx", "graph/onnx/onnx.h"), ("onnx file", "graph/onnx/**"),
     ("passes", "graph/passes/**"), ("emit", "graph/export/emit.c"), ("export", "graph/export/**"),
     ("comm", "parallel/comm/**"), ("launch", "parallel/launch/**"), ("partition", "parallel/partition/**"), ("schedule", "parallel/schedule/**"),
+    ("offload", "parallel/offload/**"),
     *((room, f"ops/{room}/**") for room in ["kernel", "cpu", "cuda", *FAMILIES, "fusion"]), ("ops", "ops/*"),
     ("session", "src/session/**"), ("plan", "src/plan/**"), ("run", "src/run/**"), ("report", "src/report/**"),
     ("checkpoint", "src/checkpoint/**"), ("train", "src/train*.[ch]"), ("cli", "src/cli/**"), ("main", "src/*"), ("tests", "tests/**"),
@@ -53,7 +54,7 @@ ROOMS = [
 
 LOW = ["base", "dtype"]
 GRAPH = ["ir", "onnx", "passes", "export"]
-PARALLEL = ["comm", "launch", "partition", "schedule"]
+PARALLEL = ["comm", "launch", "partition", "schedule", "offload"]
 OPS = ["kernel", "cpu", "cuda", *FAMILIES, "fusion", "ops"]
 STAIRS = ["session", "plan", "run", "report", "checkpoint", "train", "cli", "main"]
 UNDER_OPS = LOW + ["device"] + GRAPH
@@ -73,6 +74,7 @@ MAY_SEE = {
     "launch": UNDER_OPS + ["comm"],
     "partition": UNDER_OPS + ["comm"],
     "schedule": UNDER_OPS + ["comm", "partition"],
+    "offload": LOW,
     "cuda": UNDER_OPS + ["kernel"],  # not cpu
     "tests": FLOOR + STAIRS + ["onnx file", "emit"],
 }

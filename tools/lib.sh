@@ -16,6 +16,7 @@ build_needs=(
     'libcjson-dev|pkg-config --exists libcjson'
     'libssl-dev|pkg-config --exists "libcrypto >= 3.0"'
     'libzip-dev|pkg-config --exists libzip'
+    'liburing-dev|pkg-config --exists liburing'
     'libdnnl-dev|has_header dnnl.h'
     'libopenmpi-dev|pkg-config --exists ompi-c'
     'openmpi-bin|mpirun --version'

@@ -26,6 +26,9 @@ static const struct zt_sharding rows[] = {
     { .name = "zero3", .optimizer = true, .gradients = true, .parameters = true },
 };
 
+/* One rank has no gradients or states of others. */
+static const struct zt_sharding streamed = { .name = "zero3", .parameters = true };
+
 static const struct zt_sharding replicas = { .name = "dp", .optimizer = true, .first_owns = true };
 
 const struct zt_sharding *zt_sharding_of(int zero_stage) {
@@ -34,6 +37,10 @@ const struct zt_sharding *zt_sharding_of(int zero_stage) {
 
 const struct zt_sharding *zt_sharding_replicas(void) {
     return &replicas;
+}
+
+const struct zt_sharding *zt_sharding_streamed(void) {
+    return &streamed;
 }
 
 static void widen(int *first, int *last, int position) {

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "config/keys.h"
+#include "config/offload.h"
 #include "config/value.h"
 
 #include <math.h>
@@ -105,9 +106,23 @@ static void off(struct zt_reading *r, const char *section) {
     }
 }
 
+/* Lists the keys of offload that nothing reads as without effect. */
+static void offload_off(struct zt_reading *r) {
+    char value[96], path[256];
+    for (int i = 0; i < r->table->count; i++) {
+        const struct zt_key_row *row = r->table->row[i];
+        const char *why = r->node[i] && row->size ? zt_offload_unread(r->config, row->key) : NULL;
+        if (why)
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s)",
+                         zt_node_path(r->node[i], path, sizeof path), zt_node_show(r->node[i], value, sizeof value),
+                         why);
+    }
+}
+
 static void sections_off(struct zt_reading *r) {
     off(r, "fp16");
     off(r, "autotuning");
+    offload_off(r);
 }
 
 static void offload(struct zt_reading *r, const char *object, bool parameters) {

@@ -103,6 +103,24 @@ struct zt_fp16_config {
     bool consecutive_hysteresis;
 };
 
+/* zero_optimization.offload_optimizer and offload_param. */
+struct zt_offload_config {
+    const char *device;                 /* "none" | "cpu" | "nvme" */
+    const char *nvme_path;              /* as in the file; NULL: none given */
+    int64_t buffer_count;               /* staging buffers of one state array, or of one bucket of parameters */
+    int64_t buffer_size, max_in_cpu;    /* parameters only: elements of a buffer; elements kept in host memory */
+    bool pipeline_read, pipeline_write; /* optimizer only: transfers overlap with the update */
+    double ratio;                       /* optimizer only: share of the elements that are offloaded */
+};
+
+struct zt_aio_config {   /* aio */
+    int64_t block_size;  /* bytes of a request */
+    int queue_depth;     /* requests in flight of a thread */
+    int threads;         /* intra_op_parallelism: threads of a transfer */
+    bool single_submit;  /* each request is submitted by itself */
+    bool overlap_events; /* requests are submitted while others complete */
+};
+
 struct zt_zero_config {
     int stage;                        /* 0..3 */
     bool overlap_comm;                /* as zt_config_derive_overlap has it */
@@ -113,6 +131,8 @@ struct zt_zero_config {
         param_persistence_threshold;                 /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
     int64_t model_persistence_threshold;             /* elements of all persistent tensors together */
     int64_t max_live_parameters, max_reuse_distance; /* elements */
+    struct zt_offload_config offload_optimizer, offload_param;
+    int64_t sub_group_size; /* elements that an offloaded optimizer updates at a time; 0: no limit */
 };
 
 struct zt_comms_config { /* comms_logger */
@@ -179,6 +199,7 @@ struct zt_config {
     bool bf16;
     struct zt_fp16_config fp16;
     struct zt_zero_config zero;
+    struct zt_aio_config aio;
     struct zt_comms_config comms;
     struct zt_tuning_config tuning;
     struct zt_parallel_config parallel;

@@ -1,12 +1,7 @@
 /* The keys of ZeRO, offload, activation checkpointing, pipeline, aio and checkpoint. */
 #include "config/rows.h"
 
-static const struct zt_key_choice devices[] = {
-    { .name = "none" },
-    { .name = "cpu", .status = ZT_KEY_LATER },
-    { .name = "nvme", .status = ZT_KEY_LATER },
-    { 0 },
-};
+static const struct zt_key_choice devices[] = { { .name = "none" }, { .name = "cpu" }, { .name = "nvme" }, { 0 } };
 static const struct zt_key_choice partitions[] = {
     { .name = "best" },    { .name = "parameters" }, { .name = "uniform" },
     { .name = "profile" }, { .name = "type:*" },     { 0 },
@@ -42,7 +37,7 @@ static const struct zt_key_row rows[] = {
     { .key = Z "overlap_comm", BOOL, DEF("false"), AT(zero.overlap_comm) },
     { .key = Z "load_from_fp32_weights", BOOL, DEF("true"), ACCEPT("weights are loaded in fp32") },
     { .key = Z "elastic_checkpoint", BOOL, DEF("false"), ACCEPT("checkpoints are free of layout") },
-    { .key = Z "sub_group_size", INT(0), DEF("1000000000"), ACCEPT("nothing is offloaded") },
+    { .key = Z "sub_group_size", INT(0), DEF("1000000000"), AT(zero.sub_group_size) },
     /* Time against memory at stage 3 (parallel/schedule/hooks.c). DeepSpeed's fixed numbers, 5e7 and 1e5 elements and a
      * reuse distance of 1e9, keep all of a model of ordinary size in place: where the file says nothing, "auto" counts,
      * and nothing is kept from forward to backward. */
@@ -127,24 +122,28 @@ static const struct zt_key_row rows[] = {
     { .key = Z "cpu_offload_params", BOOL, .now = "offload_param" },
     { .key = Z "cpu_offload_use_pin_memory", BOOL, ACCEPT("nothing is offloaded") },
 
-    { .key = Z "offload_param", OBJECT, ACCEPT("nothing is offloaded") },
-    { .key = Z "offload_param.device", CHOICE(devices), DEF("none"), LATER("offload of the parameters") },
-    { .key = Z "offload_param.nvme_path", TEXT, ACCEPTED },
-    { .key = Z "offload_param.buffer_count", INT(0), DEF("5"), ACCEPTED },
-    { .key = Z "offload_param.buffer_size", INT(0), DEF("100000000"), ACCEPTED },
-    { .key = Z "offload_param.max_in_cpu", INT(0), DEF("1000000000"), ACCEPTED },
-    { .key = Z "offload_param.pin_memory", BOOL, DEF("true"), ACCEPTED },
-    { .key = Z "offload_optimizer", OBJECT, ACCEPT("nothing is offloaded") },
-    { .key = Z "offload_optimizer.device", CHOICE(devices), DEF("none"), LATER("offload of the optimizer") },
-    { .key = Z "offload_optimizer.nvme_path", TEXT, ACCEPTED },
-    { .key = Z "offload_optimizer.buffer_count", INT(0), DEF("4"), ACCEPTED },
-    { .key = Z "offload_optimizer.pin_memory", BOOL, DEF("true"), ACCEPTED },
-    { .key = Z "offload_optimizer.pipeline_read", BOOL, DEF("false"), ACCEPTED },
-    { .key = Z "offload_optimizer.pipeline_write", BOOL, DEF("false"), ACCEPTED },
-    { .key = Z "offload_optimizer.fast_init", BOOL, DEF("false"), ACCEPTED },
-    { .key = Z "offload_optimizer.ratio", NUMBER, WITHIN(0, 1), DEF("1"), ACCEPTED },
+    { .key = Z "offload_param", OBJECT },
+    { .key = Z "offload_param.device", CHOICE(devices), DEF("none"), AT(zero.offload_param.device) },
+    { .key = Z "offload_param.nvme_path", TEXT, AT(zero.offload_param.nvme_path) },
+    { .key = Z "offload_param.buffer_count", INT(0), DEF("5"), AT(zero.offload_param.buffer_count) },
+    { .key = Z "offload_param.buffer_size", INT(0), DEF("100000000"), AT(zero.offload_param.buffer_size) },
+    { .key = Z "offload_param.max_in_cpu", INT(0), DEF("1000000000"), AT(zero.offload_param.max_in_cpu) },
+    { .key = Z "offload_param.pin_memory", BOOL, DEF("true"), ACCEPT("buffers of a GPU are always page-locked") },
+    { .key = Z "offload_optimizer", OBJECT },
+    { .key = Z "offload_optimizer.device", CHOICE(devices), DEF("none"), AT(zero.offload_optimizer.device) },
+    { .key = Z "offload_optimizer.nvme_path", TEXT, AT(zero.offload_optimizer.nvme_path) },
+    { .key = Z "offload_optimizer.buffer_count", INT(0), DEF("4"), AT(zero.offload_optimizer.buffer_count) },
+    { .key = Z "offload_optimizer.pin_memory", BOOL, DEF("true"), ACCEPT("buffers of a GPU are always page-locked") },
+    { .key = Z "offload_optimizer.pipeline_read", BOOL, DEF("false"), AT(zero.offload_optimizer.pipeline_read) },
+    { .key = Z "offload_optimizer.pipeline_write", BOOL, DEF("false"), AT(zero.offload_optimizer.pipeline_write) },
+    { .key = Z "offload_optimizer.fast_init", BOOL, DEF("false"), ACCEPT("states start in the files as zeros") },
+    { .key = Z "offload_optimizer.ratio", NUMBER, WITHIN(0, 1), DEF("1"), AT(zero.offload_optimizer.ratio) },
     { .key = Z "offload_optimizer.super_offload", BOOL, DEF("false"), REJECT("there is no superchip mode") },
-    { .key = Z "offload_optimizer.cpuadam_cores_perc", NUMBER, WITHIN(0, 1), DEF("0.8"), ACCEPTED },
+    { .key = Z "offload_optimizer.cpuadam_cores_perc",
+      NUMBER,
+      WITHIN(0, 1),
+      DEF("0.8"),
+      ACCEPT("the update uses all threads of the rank") },
 
     /* On when it says so, or when any of its flags is set: check.c. */
     { .key = "activation_checkpointing", OBJECT },
@@ -166,14 +165,14 @@ static const struct zt_key_row rows[] = {
     { .key = "pipeline.grad_partitioned", BOOL, DEF("true"), ACCEPTED },
     { .key = "pipeline.use_reentrant", BOOL, DEF("true"), ACCEPTED },
 
-    { .key = "aio", OBJECT, ACCEPT("nothing is offloaded to NVMe") },
-    { .key = "aio.block_size", INT(512), DEF("1048576"), ACCEPTED },
-    { .key = "aio.queue_depth", INT(1), DEF("8"), ACCEPTED },
-    { .key = "aio.intra_op_parallelism", INT(1), DEF("1"), ACCEPTED },
+    { .key = "aio", OBJECT },
+    { .key = "aio.block_size", INT(512), DEF("1048576"), AT(aio.block_size) },
+    { .key = "aio.queue_depth", COUNT(1, 4096), DEF("8"), AT(aio.queue_depth) },
+    { .key = "aio.intra_op_parallelism", COUNT(1, 256), DEF("1"), AT(aio.threads) },
     { .key = "aio.thread_count", INT(1), .now = "intra_op_parallelism" },
     { .key = "aio.num_threads", INT(1), .now = "intra_op_parallelism" },
-    { .key = "aio.single_submit", BOOL, DEF("false"), ACCEPTED },
-    { .key = "aio.overlap_events", BOOL, DEF("true"), ACCEPTED },
+    { .key = "aio.single_submit", BOOL, DEF("false"), AT(aio.single_submit) },
+    { .key = "aio.overlap_events", BOOL, DEF("true"), AT(aio.overlap_events) },
     { .key = "aio.use_gds", BOOL, DEF("false"), REJECT("GPUDirect Storage is not built in") },
 
     { .key = "checkpoint", OBJECT, ACCEPT("ranks save one checkpoint of one name together") },

@@ -2,6 +2,7 @@
  * same configuration. */
 #include "config/config.h"
 #include "base/file.h"
+#include "config/offload.h"
 #include "config/table.h"
 
 #include <math.h>
@@ -159,7 +160,8 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
     }
 }
 
-/* Whether row i is written: its key works, and the optimizer, rule or format that it is about is the one given. */
+/* Whether row i is written: its key works, the optimizer, rule or format that it is about is the one given, and the
+ * offload that it is about is on. */
 static bool is_written(const struct zt_config *config, int i) {
     const struct zt_key_row *row = config->table->row[i];
     bool scheduler = strncmp(row->key, "scheduler.", 10) == 0;
@@ -167,7 +169,7 @@ static bool is_written(const struct zt_config *config, int i) {
         return false;
     if (scheduler && !config->scheduler.type)
         return false;
-    return zt_key_has_value(config->table, i);
+    return zt_key_has_value(config->table, i) && !zt_offload_unread(config, row->key);
 }
 
 static void new_line(FILE *to, int depth) {

@@ -175,6 +175,10 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
         fprintf(to, "prefetch %lld elements, at most %lld gathered, reuse within %lld; persistent on each rank %lld\n",
                 (long long)plan->traffic.prefetch, (long long)plan->traffic.max_live,
                 (long long)plan->traffic.reuse_distance, (long long)plan->flat->persistent);
+    for (int i = 0; i < plan->offload.without_effect.count; i++)
+        fprintf(to, "no effect: %s\n", plan->offload.without_effect.at[i]);
+    if (plan->offload.note)
+        fprintf(to, "%s\n", plan->offload.note);
     fprintf(to, "%.3g FLOPs per micro-batch\n", plan->flops);
     print_buckets(to, plan);
     print_ties(to, plan);

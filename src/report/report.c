@@ -3,6 +3,7 @@
 
 #include "plan/job/fusion.h"
 #include "plan/paths.h"
+#include "plan/rank_bytes.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -86,12 +87,15 @@ static void report_device(const struct zt_session *s, const struct zt_device *de
 }
 
 static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
-    char t[5][32], text[256];
-    snprintf(text, sizeof text, "parameters %s, gradients %s, optimizer %s, activations %s, workspace %s",
-             zt_format_bytes(t[0], (double)(plan->parameter_bytes + plan->derived_bytes)),
-             zt_format_bytes(t[1], (double)plan->gradient_bytes), zt_format_bytes(t[2], (double)plan->optimizer_bytes),
-             zt_format_bytes(t[3], (double)plan->activation_bytes),
-             zt_format_bytes(t[4], (double)plan->workspace_bytes));
+    const struct zt_rank_bytes b = zt_rank_plan_bytes(plan, plan->grid.data_rank);
+    char t[7][32], text[320];
+    int n = snprintf(text, sizeof text, "parameters %s, gradients %s, optimizer %s, activations %s, workspace %s",
+                     zt_format_bytes(t[0], (double)b.parameters), zt_format_bytes(t[1], (double)b.gradients),
+                     zt_format_bytes(t[2], (double)b.optimizer), zt_format_bytes(t[3], (double)b.activations),
+                     zt_format_bytes(t[4], (double)b.workspace));
+    if (b.host || b.nvme)
+        snprintf(text + n, sizeof text - (size_t)n, "; offloaded: host memory %s, NVMe %s",
+                 zt_format_bytes(t[5], (double)b.host), zt_format_bytes(t[6], (double)b.nvme));
     row(s, "bytes per rank", text);
 }
 
@@ -142,7 +146,10 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     list_paths(s, plan);
     zt_report_findings(s);
     list_texts(s, "no effect", &s->config->without_effect);
+    list_texts(s, s->config->without_effect.count ? "" : "no effect", &plan->offload.without_effect);
     list_texts(s, "auto", &s->config->resolved_auto);
+    if (plan->offload.note)
+        row(s, "offload", plan->offload.note);
     zt_report_notes(s, &plan->train);
     snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
     row(s, "start-up", text);

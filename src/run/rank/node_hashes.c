@@ -5,7 +5,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "ops/kernel/layout.h"
-#include "run/rank/hashes.h"
+#include "run/hashes/hashes.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * continue; it is remembered from the start of the process until there is something to save. Requests are part of the
  * scalar reduction of the next step, so that all ranks act in the same step. A signal that was ignored when the process
  * started remains ignored. */
-#ifndef ZT_RUN_RANK_STOP_H
-#define ZT_RUN_RANK_STOP_H
+#ifndef ZT_RUN_STOP_STOP_H
+#define ZT_RUN_STOP_STOP_H
 
 #include "base/err.h"
 
@@ -16,7 +16,8 @@ struct zt_stop;
 enum { ZT_REQUEST_TERM, ZT_REQUEST_INT, ZT_REQUEST_HUP, ZT_REQUEST_SAVE, ZT_REQUESTS };
 
 /* Must be called before libraries start. Blocks SIGUSR1, so that it waits for zt_stop_create() (also across exec) and
- * never ends a process. Ignores SIGPIPE, so that a closed standard error ends no process. */
+ * never ends a process. Ignores SIGPIPE, so that a closed standard error ends no process, and SIGXFSZ, so that a
+ * limit of file sizes is an error of the write. */
 void zt_stop_prepare(void);
 /* Starts to wait for signals. Must be called before any other thread starts, because threads inherit the mask of
  * blocked signals. One object per process. `supervised`: the process has a supervisor, which forwards signals through

@@ -12,8 +12,8 @@
  *                   order, to the end of the file
  *
  * The hashes of a step are written at once, so that a run that is stopped leaves whole steps. */
-#ifndef ZT_RUN_RANK_HASHES_H
-#define ZT_RUN_RANK_HASHES_H
+#ifndef ZT_RUN_HASHES_HASHES_H
+#define ZT_RUN_HASHES_HASHES_H
 
 #include "base/err.h"
 

@@ -1,4 +1,4 @@
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 
 #include "base/arena.h"
 
@@ -27,6 +27,7 @@ void zt_stop_prepare(void) {
     sigaddset(&blocked, SIGUSR1);
     sigprocmask(SIG_BLOCK, &blocked, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 /* Passes a signal on to the launcher's handler that was installed before (parallel/launch/supervisor_channel.h). */

@@ -1,4 +1,4 @@
-#include "run/rank/hashes.h"
+#include "run/hashes/hashes.h"
 
 #include "base/arena.h"
 #include "base/file.h"
