@@ -67,6 +67,20 @@ static bool write_config(struct zt_training *t, struct zt_err *err) {
     return zt_file_out_commit(&out, err);
 }
 
+static bool open_observers(struct zt_training *t, struct zt_err *err) {
+    const struct zt_observers_options options = { .session = t->session,
+                                                  .plan = t->plan,
+                                                  .rank = t->rank,
+                                                  .device = t->worker.device,
+                                                  .world = t->worker.world,
+                                                  .monitor = t->monitor,
+                                                  .stages = t->forecast.plan,
+                                                  .folder = t->request->folder,
+                                                  .first = t->first,
+                                                  .resumed = t->request->from != NULL };
+    return zt_observers_open(&t->observers, &options, err);
+}
+
 /* Opens the output of rank 0 and of each rank. A barrier ensures that all ranks have opened what they need before any
  * rank runs a step or writes to the folder. */
 static bool open_report(struct zt_training *t, struct zt_err *err) {
@@ -101,7 +115,7 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
             return false;
     }
     zt_hash_remove(t->request->folder, w->rank, s->config->ranks);
-    return !s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err);
+    return open_observers(t, err) && (!s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err));
 }
 
 /* ---- collect, write ---- */
@@ -118,7 +132,8 @@ static bool write_model(struct zt_training *t, const struct zt_collected *weight
     struct zt_monitor *monitor = t->monitor;
     uint64_t hash = 0;
     t->monitor = NULL;
-    if (!zt_monitor_finish(monitor, err) || !zt_export_model(s, t->request->folder, weights, &hash, err))
+    if (!zt_monitor_finish(monitor, err) || !zt_observers_sync(&t->observers, err) ||
+        !zt_export_model(s, t->request->folder, weights, &hash, err))
         return false;
     zt_forecast_report(&t->forecast, s);
     fprintf(stderr, s->options->json ? "{\"weights\": \"%016llx\"}\n" : "weights: %016llx\n", (unsigned long long)hash);
@@ -158,6 +173,7 @@ static bool train_rank(struct zt_worker *w, struct zt_err *err) {
 static void finish_rank(struct zt_training *t) {
     struct zt_err ignored = { 0 };
     zt_monitor_finish(t->monitor, &ignored);
+    zt_observers_finish(&t->observers, &ignored);
     zt_loader_destroy(t->loader);
     zt_checkpoints_close(t->checkpoints);
     zt_rank_destroy(t->rank);

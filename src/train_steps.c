@@ -24,8 +24,6 @@ static bool files_intact(struct zt_training *t, double now, struct zt_err *err) 
 
 static bool report_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, double seconds,
                         struct zt_err *err) {
-    if (!t->monitor)
-        return true;
     struct zt_metrics_row row = { .step = step + 1,
                                   .epoch = r->epoch,
                                   .samples = r->samples,
@@ -36,7 +34,8 @@ static bool report_step(struct zt_training *t, int64_t step, const struct zt_ste
                                   .scaling = r->scaling,
                                   .seconds = seconds,
                                   .skipped = !r->finite };
-    return zt_monitor_step(t->monitor, &row, r->batch, err);
+    return (!t->monitor || zt_monitor_step(t->monitor, &row, r->batch, err)) &&
+           zt_observers_step(&t->observers, step, &row, err);
 }
 
 static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct zt_eval_result *to,
@@ -46,7 +45,8 @@ static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct 
     bool ok = zt_rank_loader(t->rank, false, 0, 0, &loader, err) && zt_rank_evaluate(t->rank, loader, to, err) &&
               files_intact(t, zt_now(), err);
     zt_loader_destroy(loader);
-    return ok && (!t->monitor || zt_monitor_eval(t->monitor, step, epoch, to->loss, to->accuracy, err));
+    return ok && (!t->monitor || zt_monitor_eval(t->monitor, step, epoch, to->loss, to->accuracy, err)) &&
+           zt_observers_eval(&t->observers, to->loss, to->accuracy, err);
 }
 
 /* Runs what follows step `step` (from 1): evaluation at the end of an epoch, a checkpoint if one is due. */
@@ -58,8 +58,11 @@ static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_r
             return false;
         end.eval = &result;
     }
-    if (end.asked || zt_checkpoints_due(t->checkpoints, step))
+    if (end.asked || end.eval || zt_checkpoints_due(t->checkpoints, step)) {
         zt_training_phase(t, "saving a checkpoint");
+        if (!zt_observers_sync(&t->observers, err))
+            return false;
+    }
     return zt_checkpoints_step(t->checkpoints, &end, err);
 }
 
@@ -111,7 +114,8 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
 /* Whether the latest step begun must end before the next one begins. */
 static bool must_end(const struct zt_training *t, int64_t step) {
     return !zt_rank_runs_ahead(t->rank) || step == t->first || step + 1 == t->steps || zt_rank_asked(t->rank) ||
-           zt_checkpoints_due(t->checkpoints, step + 1) || (t->session->eval_source && (step + 1) % t->per_epoch == 0);
+           zt_checkpoints_due(t->checkpoints, step + 1) || zt_observers_wait(&t->observers, step) ||
+           (t->session->eval_source && (step + 1) % t->per_epoch == 0);
 }
 
 bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
@@ -120,6 +124,7 @@ bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
     for (int64_t step = t->first; step < t->steps && !t->stopped; step++) {
         zt_training_phase(t, "stepping");
         zt_rank_status_begin(&t->worker.status, step + 1, in_ns(before));
+        zt_observers_before(&t->observers, step);
         if (!zt_rank_begin(t->rank, t->loader, step, err))
             return false;
         for (int64_t end = step + must_end(t, step); ended < end; ended++)

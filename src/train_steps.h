@@ -4,7 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
-#include "report/monitor.h"
+#include "report/observers.h"
 #include "run/finite.h"
 #include "run/kernel_times.h"
 #include "run/worker.h"
@@ -25,6 +25,7 @@ struct zt_training {
     struct zt_monitor *monitor;  /* rank 0 only */
     struct zt_forecast forecast; /* rank 0 only */
     struct zt_kernel_times times;
+    struct zt_observers observers;
     double looked; /* time of the last check of mapped files */
 };
 

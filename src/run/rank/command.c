@@ -5,6 +5,7 @@
 #include "run/rank/node_hashes.h"
 #include "run/rank/node_trace.h"
 #include "run/rank/times.h"
+#include "run/timers/timers.h"
 
 static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     struct zt_ready *ready = &a->program->ready[a->command->node];
@@ -160,11 +161,20 @@ static bool gather_persistent(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
+static bool reduce_timed(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
+                         struct zt_err *err) {
+    zt_timers_enter(r->timers);
+    bool ok = c->kind == ZT_REDUCE ? reduce(r, at->slot, c, err) : reduced(r, at->slot, c, at->accumulate, err);
+    zt_timers_leave(r->timers, ZT_TIMER_REDUCE);
+    return ok;
+}
+
 bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
                      struct zt_err *err) {
     struct zt_slot *slot = at->slot;
     struct zt_action a = { run_kernel, at->program, slot, c, at->accumulate && c->accumulate };
     bool shares = c->kind != ZT_RUN_NODE && c->kind != ZT_ADD_GRAD && c->kind != ZT_ZERO_GRAD && c->kind != ZT_RELEASE;
+    bool ok;
     if (shares && !zt_rank_flush(r, err))
         return false;
     switch (c->kind) {
@@ -176,11 +186,13 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, con
     case ZT_GATHER:
         return gather(r, slot, c, err);
     case ZT_GATHERED:
-        return wait_for_bucket(r, c->bucket, err);
+        zt_timers_enter(r->timers);
+        ok = wait_for_bucket(r, c->bucket, err);
+        zt_timers_leave(r->timers, ZT_TIMER_GATHER);
+        return ok;
     case ZT_REDUCE:
-        return (c->last_only && !at->last) || reduce(r, slot, c, err);
     case ZT_REDUCED:
-        return (c->last_only && !at->last) || reduced(r, slot, c, at->accumulate, err);
+        return (c->last_only && !at->last) || reduce_timed(r, at, c, err);
     case ZT_GATHER_PERSISTENT:
         return gather_persistent(r, err);
     case ZT_RELEASE:
