@@ -124,8 +124,7 @@ bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
     for (int64_t step = t->first; step < t->steps && !t->stopped; step++) {
         zt_training_phase(t, "stepping");
         zt_rank_status_begin(&t->worker.status, step + 1, in_ns(before));
-        zt_observers_before(&t->observers, step);
-        if (!zt_rank_begin(t->rank, t->loader, step, err))
+        if (!zt_observers_before(&t->observers, step, err) || !zt_rank_begin(t->rank, t->loader, step, err))
             return false;
         for (int64_t end = step + must_end(t, step); ended < end; ended++)
             if (!finish_step(t, ended, &before, err))
@@ -133,5 +132,5 @@ bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
         if (ended == step) /* the next step continues */
             zt_rank_status_begin(&t->worker.status, step + 1, in_ns(before));
     }
-    return t->stopped || end_step(t, t->steps, NULL, err);
+    return zt_observers_end(&t->observers, err) && (t->stopped || end_step(t, t->steps, NULL, err));
 }

@@ -46,6 +46,9 @@ void zt_config_derive_monitors(struct zt_reading *r) {
     const struct zt_node *print = zt_node_find(r->root, "steps_per_print");
     if (print && print->kind == ZT_NODE_NULL)
         r->config->steps_per_print = 0;
+    if (r->config->histogram_steps > 0 && !r->config->tensorboard.enabled)
+        zt_texts_add(r->arena, &r->config->notes,
+                     "ztrain.monitor.histogram_steps has no effect: it needs tensorboard.enabled");
     for (int i = 0; i < SECTIONS; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s.enabled", sections[i]);

@@ -136,8 +136,7 @@ static char *new_path(const char *folder, const char *owner, int number) {
     for (char *c = host; *c; c++)
         if (*c == '/')
             *c = '-';
-    zt_text_add(&name, NAME_START "%lld.%s.%d.%d%s%s", (long long)time(NULL), host, (int)getpid(), number,
-                owner[0] ? "." : "", owner);
+    zt_text_add(&name, NAME_START "%lld.%s.%d.%d.%s", (long long)time(NULL), host, (int)getpid(), number, owner);
     char *path = zt_path_join(folder, name.at);
     zt_text_finish(&name);
     return path;
@@ -220,8 +219,8 @@ static bool cut_file(const char *path, int64_t last, struct zt_err *err) {
 
 static bool is_of(const char *name, const char *owner) {
     size_t start = sizeof NAME_START - 1, n = strlen(name), m = strlen(owner);
-    return strncmp(name, NAME_START, start) == 0 &&
-           (m == 0 || (n > start + m && name[n - m - 1] == '.' && strcmp(name + n - m, owner) == 0));
+    return strncmp(name, NAME_START, start) == 0 && n > start + m && name[n - m - 1] == '.' &&
+           strcmp(name + n - m, owner) == 0;
 }
 
 bool zt_event_files_cut(const char *folder, const char *owner, int64_t last, struct zt_err *err) {

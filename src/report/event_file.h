@@ -1,4 +1,4 @@
-/* TensorBoard event files: events.out.tfevents.TIME.HOST.PID.N[.OWNER].
+/* TensorBoard event files: events.out.tfevents.TIME.HOST.PID.N.OWNER.
  *
  * A file is a sequence of records, as TensorFlow's record writer defines them. Integers are little-endian:
  *
@@ -10,20 +10,14 @@
 #define ZT_REPORT_EVENT_FILE_H
 
 #include "base/err.h"
+#include "run/histogram.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Values of a tensor by size. `limit[i]` is the upper bound of bucket i. */
-struct zt_histogram {
-    double min, max, count, sum, squares;
-    const double *limit, *bucket;
-    int buckets;
-};
-
 struct zt_event_file;
 
-/* Creates a new file in `folder`. `owner` ends its name; "": no such ending. Returns NULL with an error. */
+/* Creates a new file in `folder`. `owner` ends its name. Returns NULL with an error. */
 struct zt_event_file *zt_event_file_create(const char *folder, const char *owner, struct zt_err *err);
 void zt_event_file_scalar(struct zt_event_file *file, const char *tag, int64_t step, double value);
 /* Adds text, which TensorBoard shows as Markdown. */

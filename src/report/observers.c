@@ -1,7 +1,13 @@
 #include "report/observers.h"
 
+#include "base/file.h"
+#include "base/text.h"
 #include "report/tags.h"
 #include "report/wall_clock.h"
+#include "run/histogram.h"
+
+#include <stdlib.h>
+#include <unistd.h>
 
 /* Returns the number of samples of the first `steps` steps. */
 static int64_t samples_of(const struct zt_rank_plan *p, int64_t steps) {
@@ -38,8 +44,20 @@ static void say_notes(const struct zt_observers *o) {
                "the run");
 }
 
+/* Removes what an earlier run left in the folder. */
+static void remove_old(const char *folder) {
+    static const char *const names[] = { "trace.json", "flops.txt" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = zt_path_join(folder, names[i]);
+        unlink(path);
+        free(path);
+    }
+}
+
 static bool open_files(struct zt_observers *o, struct zt_err *err) {
     const int64_t resumed = o->o.resumed ? o->o.first : -1;
+    if (!o->o.resumed)
+        remove_old(o->o.folder);
     o->scalars = zt_scalars_create(config_of(o), o->o.folder, o->samples, o->o.resumed, err);
     return o->scalars && zt_memory_file_open(&o->memory, o->o.folder, o->o.plan, resumed, err);
 }
@@ -62,14 +80,45 @@ bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options
 
 /* ---- steps ---- */
 
-void zt_observers_before(struct zt_observers *o, int64_t step) {
-    (void)step;
-    zt_timers_turn(o->timers, config_of(o)->wall_clock_breakdown);
+/* Returns the number of steps from the first traced one to `step` (from 0); -1: `step` is not traced. */
+static int64_t traced(const struct zt_observers *o, int64_t step) {
+    const struct zt_trace_config *c = &config_of(o)->trace;
+    const int64_t at = step + 1 - c->first;
+    return at >= 0 && at < c->steps ? at : -1;
+}
+
+bool zt_observers_before(struct zt_observers *o, int64_t step, struct zt_err *err) {
+    const bool traces = traced(o, step) >= 0;
+    zt_timers_turn(o->timers, traces                               ? ZT_TIMERS_NODES
+                              : config_of(o)->wall_clock_breakdown ? ZT_TIMERS_INSTRUCTIONS
+                                                                   : ZT_TIMERS_OFF);
+    return !traces || o->trace.base > 0 || zt_step_trace_begin(&o->trace, o->o.world, err);
+}
+
+/* Whether histograms are written after step `step` (from 0). */
+static bool draws_histograms(const struct zt_observers *o, int64_t step) {
+    const struct zt_config *c = config_of(o);
+    return c->tensorboard.enabled && c->histogram_steps > 0 && (step + 1) % c->histogram_steps == 0;
 }
 
 bool zt_observers_wait(const struct zt_observers *o, int64_t step) {
-    (void)step;
-    return zt_timers_on(o->timers);
+    return zt_timers_on(o->timers) || draws_histograms(o, step);
+}
+
+static void take_histogram(const struct zt_histogram_sink *sink, int stage, int tensor, bool gradient,
+                           const struct zt_histogram *histogram) {
+    const struct zt_observers *o = sink->with;
+    struct zt_text tag = { 0 };
+    zt_text_add(&tag, "%s/%s", gradient ? "Gradients" : "Weights",
+                o->o.stages->stage[stage]->flat->tensors[tensor].name);
+    zt_scalars_histogram(o->scalars, tag.at, o->samples, histogram);
+    zt_text_finish(&tag);
+}
+
+static bool add_histograms(struct zt_observers *o, int64_t step, const struct zt_metrics_row *row, struct zt_err *err) {
+    const struct zt_histogram_sink sink = { take_histogram, o };
+    return !draws_histograms(o, step) ||
+           zt_rank_histograms(o->o.rank, row->loss_scale, o->o.monitor ? &sink : NULL, err);
 }
 
 static void say_step(struct zt_observers *o, const struct zt_step_timers *timers, int64_t step, int micro_batches) {
@@ -82,12 +131,23 @@ static void say_step(struct zt_observers *o, const struct zt_step_timers *timers
         zt_memory_say("Engine after step", o->o.plan, log_of(o));
 }
 
+/* Writes the trace if steps were traced and the file was not written. Collective. */
+static bool write_trace(struct zt_observers *o, struct zt_err *err) {
+    return o->trace.base == 0 || o->trace.written ||
+           zt_step_trace_write(&o->trace, o->o.world, &o->o.plan->grid, o->o.folder, err);
+}
+
 bool zt_observers_step(struct zt_observers *o, int64_t step, const struct zt_metrics_row *row, struct zt_err *err) {
     const struct zt_rank_plan *p = o->o.plan;
     const struct zt_step_timers timers = zt_timers_of_step(o->timers);
     const bool timed = config_of(o)->wall_clock_breakdown && timers.step == step;
     const int micro_batches = row->samples == p->full.samples ? p->full.micro_batches : p->tail.micro_batches;
     o->samples += row->samples;
+    if (traced(o, step) >= 0 && timers.step == step)
+        zt_step_trace_add(&o->trace, &timers, o->o.world->rank);
+    if (!add_histograms(o, step, row, err) ||
+        (traced(o, step) == config_of(o)->trace.steps - 1 && !write_trace(o, err)))
+        return false;
     if (!o->o.monitor)
         return true;
     const struct zt_wall_clock clock = zt_wall_clock_of(&timers, -1, micro_batches);
@@ -100,6 +160,10 @@ bool zt_observers_eval(struct zt_observers *o, double loss, double accuracy, str
     return !o->scalars || zt_tags_eval(o->scalars, loss, accuracy, o->samples, err);
 }
 
+bool zt_observers_end(struct zt_observers *o, struct zt_err *err) {
+    return write_trace(o, err);
+}
+
 bool zt_observers_sync(struct zt_observers *o, struct zt_err *err) {
     return !o->scalars || (zt_scalars_flush(o->scalars, true, err) && zt_append_file_flush(&o->memory.file, true, err));
 }
@@ -108,6 +172,7 @@ bool zt_observers_finish(struct zt_observers *o, struct zt_err *err) {
     bool ok = zt_scalars_finish(o->scalars, err);
     if (o->scalars)
         ok = zt_memory_file_close(&o->memory, err) && ok;
+    zt_step_trace_finish(&o->trace);
     zt_timers_destroy(o->timers);
     *o = (struct zt_observers){ 0 };
     return ok;

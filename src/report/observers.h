@@ -8,6 +8,7 @@
 #include "report/memory.h"
 #include "report/monitor.h"
 #include "report/scalars.h"
+#include "report/step_trace.h"
 #include "run/rank/rank.h"
 #include "run/timers/timers.h"
 #include "session/session.h"
@@ -30,18 +31,21 @@ struct zt_observers {
     struct zt_timers *timers;
     struct zt_scalars *scalars;   /* rank 0 */
     struct zt_memory_file memory; /* rank 0 */
-    int64_t samples;              /* trained so far */
+    struct zt_step_trace trace;
+    int64_t samples; /* trained so far */
 };
 
 /* Opens the files and prints what belongs to the start of a run. */
 bool zt_observers_open(struct zt_observers *to, const struct zt_observers_options *options, struct zt_err *err);
-/* Called before step `step` (from 0) begins. */
-void zt_observers_before(struct zt_observers *o, int64_t step);
+/* Called before step `step` (from 0) begins. Collective. */
+bool zt_observers_before(struct zt_observers *o, int64_t step, struct zt_err *err);
 /* Whether step `step`, which has begun, must end before the next one begins. */
 bool zt_observers_wait(const struct zt_observers *o, int64_t step);
 /* Called after step `step` has ended. Collective. */
 bool zt_observers_step(struct zt_observers *o, int64_t step, const struct zt_metrics_row *row, struct zt_err *err);
 bool zt_observers_eval(struct zt_observers *o, double loss, double accuracy, struct zt_err *err);
+/* Called after the last step. Collective. */
+bool zt_observers_end(struct zt_observers *o, struct zt_err *err);
 /* Writes all records to disk, before a checkpoint is saved. */
 bool zt_observers_sync(struct zt_observers *o, struct zt_err *err);
 /* Closes the files. Accepts a zeroed struct. */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "report/csv_files.h"
 
@@ -34,14 +35,15 @@ static char *folder_of(const struct zt_monitor_config *m, const char *run, struc
     return NULL;
 }
 
-/* The ending of the names of this run's event files outside of its folder: a hash of the folder's path (FNV-1a). */
-static void owner_of(const char *run, char owner[24]) {
+/* Returns the ending of the names of this run's event files: outside of the run's folder, where other runs may have
+ * files, it has a hash of the folder's path. */
+static void owner_of(const char *run, bool own_folder, char owner[32]) {
     char *whole = realpath(run, NULL);
-    uint64_t hash = 14695981039346656037u;
-    for (const char *c = whole ? whole : run; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    const char *path = whole ? whole : run;
+    snprintf(owner, 32, "ztrain");
+    if (!own_folder)
+        snprintf(owner, 32, "ztrain-%016llx", (unsigned long long)zt_hash(ZT_HASH_START, path, strlen(path)));
     free(whole);
-    snprintf(owner, 24, "ztrain-%016llx", (unsigned long long)hash);
 }
 
 /* Appends the resolved config as indented text, which is Markdown for code. */
@@ -60,14 +62,12 @@ static void add_config(struct zt_event_file *events, const struct zt_config *con
 
 static bool open_events(struct zt_scalars *s, const struct zt_config *config, const struct start *start,
                         struct zt_err *err) {
-    const bool own = !config->tensorboard.output_path[0];
-    char owner[24] = "", *folder;
+    char owner[32], *folder;
     if (!config->tensorboard.enabled)
-        return true;
+        return start->resumed || zt_event_files_cut(start->folder, "ztrain", -1, err);
     if (!(folder = folder_of(&config->tensorboard, start->folder, err)))
         return false;
-    if (!own)
-        owner_of(start->folder, owner);
+    owner_of(start->folder, !config->tensorboard.output_path[0], owner);
     if (zt_event_files_cut(folder, owner, start->resumed ? start->samples : -1, err))
         s->events = zt_event_file_create(folder, owner, err);
     free(folder);
@@ -101,10 +101,6 @@ struct zt_scalars *zt_scalars_create(const struct zt_config *config, const char 
 
 bool zt_scalars_on(const struct zt_scalars *s) {
     return s && (s->events || s->csv);
-}
-
-bool zt_scalars_have_events(const struct zt_scalars *s) {
-    return s && s->events;
 }
 
 const char *zt_scalars_csv_folder(const struct zt_scalars *s) {

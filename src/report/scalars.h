@@ -16,13 +16,13 @@ struct zt_scalars;
  * run continues a checkpoint. Returns an object without files if the config asks for none, NULL with an error. */
 struct zt_scalars *zt_scalars_create(const struct zt_config *config, const char *folder, int64_t samples, bool resumed,
                                      struct zt_err *err);
-/* Whether some monitor is on; and whether event files are, which alone hold histograms. */
+/* Whether some monitor is on. */
 bool zt_scalars_on(const struct zt_scalars *s);
-bool zt_scalars_have_events(const struct zt_scalars *s);
 /* The folder of the CSV files; NULL: none. */
 const char *zt_scalars_csv_folder(const struct zt_scalars *s);
 /* Adds a value. It is written within a second, or with the next flush. */
 bool zt_scalars_add(struct zt_scalars *s, const char *tag, int64_t samples, double value, struct zt_err *err);
+/* CSV files have no histograms. */
 void zt_scalars_histogram(struct zt_scalars *s, const char *tag, int64_t samples, const struct zt_histogram *histogram);
 /* Writes what was added if a second has passed since the last time, or with `sync`, which also waits for the disk. */
 bool zt_scalars_flush(struct zt_scalars *s, bool sync, struct zt_err *err);

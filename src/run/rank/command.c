@@ -28,9 +28,11 @@ static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err
     bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_GROUP; /* the node needs the host every time */
     zt_rank_status_node(r->world->status, ready->name);
     double began = zt_rank_times_begin(r);
+    const int entered = zt_timers_enter_node(r->timers);
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
         return false;
     zt_rank_times_node(r, a->program, a->command->node, began);
+    zt_timers_leave_node(r->timers, entered, ready->name, ready->call.node->op_type);
     if (r->tracing && !zt_rank_trace_node(r, a->program, a->slot, a->command->node, err))
         return false;
     return !r->hashing || zt_rank_hashes_node(r, a->program, a->command->node, err);
@@ -161,11 +163,18 @@ static bool gather_persistent(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
+static bool gathered(struct zt_rank *r, int bucket, struct zt_err *err) {
+    const int entered = zt_timers_enter(r->timers);
+    bool ok = wait_for_bucket(r, bucket, err);
+    zt_timers_leave(r->timers, entered, ZT_TIMER_GATHER);
+    return ok;
+}
+
 static bool reduce_timed(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
                          struct zt_err *err) {
-    zt_timers_enter(r->timers);
+    const int entered = zt_timers_enter(r->timers);
     bool ok = c->kind == ZT_REDUCE ? reduce(r, at->slot, c, err) : reduced(r, at->slot, c, at->accumulate, err);
-    zt_timers_leave(r->timers, ZT_TIMER_REDUCE);
+    zt_timers_leave(r->timers, entered, ZT_TIMER_REDUCE);
     return ok;
 }
 
@@ -174,7 +183,6 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, con
     struct zt_slot *slot = at->slot;
     struct zt_action a = { run_kernel, at->program, slot, c, at->accumulate && c->accumulate };
     bool shares = c->kind != ZT_RUN_NODE && c->kind != ZT_ADD_GRAD && c->kind != ZT_ZERO_GRAD && c->kind != ZT_RELEASE;
-    bool ok;
     if (shares && !zt_rank_flush(r, err))
         return false;
     switch (c->kind) {
@@ -186,10 +194,7 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, con
     case ZT_GATHER:
         return gather(r, slot, c, err);
     case ZT_GATHERED:
-        zt_timers_enter(r->timers);
-        ok = wait_for_bucket(r, c->bucket, err);
-        zt_timers_leave(r->timers, ZT_TIMER_GATHER);
-        return ok;
+        return gathered(r, c->bucket, err);
     case ZT_REDUCE:
     case ZT_REDUCED:
         return (c->last_only && !at->last) || reduce_timed(r, at, c, err);

@@ -15,18 +15,19 @@ struct moment {
 struct span {
     int kind, micro_batch, from, to;
     bool part;
+    const char *name, *op;
 };
 
 struct zt_timers {
     struct zt_device *device;
-    bool on, running;
+    enum zt_timers_level level;
+    bool running;
     int64_t step;
     double began;
     ZT_VEC(struct moment) moments; /* events are reused in every step */
     int used;                      /* moments of this step */
     int previous;                  /* the moment at which the latest instruction ended */
-    int entered;                   /* the moment at which the current part began */
-    int parts;                     /* spans of the current instruction so far */
+    int parts;                     /* parts of the current instruction so far */
     ZT_VEC(struct span) spans;
     ZT_VEC(struct zt_timer) list;
     struct zt_err err; /* the first error of the device in this step */
@@ -55,12 +56,12 @@ void zt_timers_destroy(struct zt_timers *t) {
     free(t);
 }
 
-void zt_timers_turn(struct zt_timers *t, bool on) {
-    t->on = on && zt_timers_can(t->device);
+void zt_timers_turn(struct zt_timers *t, enum zt_timers_level level) {
+    t->level = zt_timers_can(t->device) ? level : ZT_TIMERS_OFF;
 }
 
 bool zt_timers_on(const struct zt_timers *t) {
-    return t && t->on;
+    return t && t->level != ZT_TIMERS_OFF;
 }
 
 /* Marks the current moment and returns its index. */
@@ -101,17 +102,31 @@ void zt_timers_next(struct zt_timers *t, int kind, int micro_batch) {
     t->previous = t->used - 1;
 }
 
-void zt_timers_enter(struct zt_timers *t) {
-    if (t && t->running)
-        t->entered = mark(t);
+int zt_timers_enter(struct zt_timers *t) {
+    return t && t->running ? mark(t) : 0;
 }
 
-void zt_timers_leave(struct zt_timers *t, int kind) {
-    if (!t || !t->running)
-        return;
-    add_span(t, kind, -1, t->entered);
-    t->spans.at[t->spans.count - 1].part = true;
+static void leave(struct zt_timers *t, int entered, const struct span *of) {
+    add_span(t, of->kind, -1, entered);
+    struct span *s = &t->spans.at[t->spans.count - 1];
+    s->part = true;
+    s->name = of->name;
+    s->op = of->op;
     t->parts++;
+}
+
+void zt_timers_leave(struct zt_timers *t, int entered, int kind) {
+    if (t && t->running)
+        leave(t, entered, &(struct span){ .kind = kind });
+}
+
+int zt_timers_enter_node(struct zt_timers *t) {
+    return t && t->level == ZT_TIMERS_NODES ? zt_timers_enter(t) : 0;
+}
+
+void zt_timers_leave_node(struct zt_timers *t, int entered, const char *name, const char *op) {
+    if (t && t->running && t->level == ZT_TIMERS_NODES)
+        leave(t, entered, &(struct span){ .kind = ZT_TIMER_NODE, .name = name, .op = op });
 }
 
 /* Returns the seconds from the beginning of the step to moment i. */
@@ -135,6 +150,8 @@ bool zt_timers_end(struct zt_timers *t, struct zt_err *err) {
         zt_vec_push(&t->list, (struct zt_timer){ .kind = s->kind,
                                                  .micro_batch = s->micro_batch,
                                                  .part = s->part,
+                                                 .name = s->name,
+                                                 .op = s->op,
                                                  .start = seconds_at(t, s->from),
                                                  .end = seconds_at(t, s->to) });
     }
