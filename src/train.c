@@ -67,20 +67,6 @@ static bool write_config(struct zt_training *t, struct zt_err *err) {
     return zt_file_out_commit(&out, err);
 }
 
-static bool open_observers(struct zt_training *t, struct zt_err *err) {
-    const struct zt_observers_options options = { .session = t->session,
-                                                  .plan = t->plan,
-                                                  .rank = t->rank,
-                                                  .device = t->worker.device,
-                                                  .world = t->worker.world,
-                                                  .monitor = t->monitor,
-                                                  .stages = t->forecast.plan,
-                                                  .folder = t->request->folder,
-                                                  .first = t->first,
-                                                  .resumed = t->request->from != NULL };
-    return zt_observers_open(&t->observers, &options, err);
-}
-
 /* Opens the output of rank 0 and of each rank. A barrier ensures that all ranks have opened what they need before any
  * rank runs a step or writes to the folder. */
 static bool open_report(struct zt_training *t, struct zt_err *err) {
@@ -115,7 +101,8 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
             return false;
     }
     zt_hash_remove(t->request->folder, w->rank, s->config->ranks);
-    return open_observers(t, err) && (!s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err));
+    return zt_training_observe(t, err) &&
+           (!s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err));
 }
 
 /* ---- collect, write ---- */

@@ -13,6 +13,21 @@ void zt_training_phase(struct zt_training *t, const char *name) {
     zt_rank_status_phase(&t->worker.status, name);
 }
 
+bool zt_training_observe(struct zt_training *t, struct zt_err *err) {
+    const struct zt_observers_options options = { .session = t->session,
+                                                  .plan = t->plan,
+                                                  .rank = t->rank,
+                                                  .device = t->worker.device,
+                                                  .world = t->worker.world,
+                                                  .monitor = t->monitor,
+                                                  .stages = t->forecast.plan,
+                                                  .folder = t->request->folder,
+                                                  .first = t->first,
+                                                  .steps = t->steps,
+                                                  .resumed = t->request->from != NULL };
+    return zt_observers_open(&t->observers, &options, err);
+}
+
 /* Checks whether mapped files have changed, because each step reads constants from the mapped model: immediately after
  * a failed page read, otherwise once per second. */
 static bool files_intact(struct zt_training *t, double now, struct zt_err *err) {
@@ -104,7 +119,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
     if (!report_step(t, step, &r, seconds, err) || !end_step(t, step + 1, &r, err))
         return false;
     t->stopped = r.stop;
-    if ((step == t->first && !measure(t, err)) ||
+    if ((step == t->first && !measure(t, err)) || !zt_observers_profile(&t->observers, step, r.samples, err) ||
         (!t->stopped && !zt_kernel_times_step(&t->times, step - t->first, seconds, err)))
         return false;
     *before = zt_now(); /* their time does not count for the next step */

@@ -54,6 +54,23 @@ static void remove_old(const char *folder) {
     }
 }
 
+/* Warns if the step that a key asks for (from 1) is not a step of this run. */
+static void warn_outside(const struct zt_observers *o, const char *key, int64_t step) {
+    if (step <= o->o.first || step > o->o.steps)
+        zt_say(log_of(o), ZT_LOG_WARNING, "%s: step %lld is not among the steps %lld to %lld of this run", key,
+               (long long)step, (long long)o->o.first + 1, (long long)o->o.steps);
+}
+
+static void warn(const struct zt_observers *o) {
+    const struct zt_config *c = config_of(o);
+    if (c->flops.enabled)
+        warn_outside(o, "flops_profiler.profile_step", c->flops.step > 0 ? c->flops.step : 1);
+    if (c->trace.steps > 0)
+        warn_outside(o, "ztrain.monitor.trace_step", c->trace.first);
+    if (c->recompute.enabled && c->recompute.profile && !zt_profiler_times_segments(&o->profiler, o->o.steps))
+        zt_say(log_of(o), ZT_LOG_WARNING, "activation_checkpointing.profile needs a run of at least 3 steps");
+}
+
 static bool open_files(struct zt_observers *o, struct zt_err *err) {
     const int64_t resumed = o->o.resumed ? o->o.first : -1;
     if (!o->o.resumed)
@@ -66,11 +83,21 @@ bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options
     *o = (struct zt_observers){ .o = *options, .samples = samples_of(options->plan, options->first) };
     o->timers = zt_timers_create(options->device);
     zt_rank_use_timers(options->rank, o->timers);
+    o->profiler = (struct zt_profiler){ .config = config_of(o),
+                                        .plan = options->plan,
+                                        .stages = options->monitor ? options->stages : NULL,
+                                        .rank = options->rank,
+                                        .world = options->world,
+                                        .timers = o->timers,
+                                        .folder = options->folder,
+                                        .log = log_of(o),
+                                        .first = options->first };
     if (!options->monitor)
         return true;
     if (!open_files(o, err))
         return false;
     say_notes(o);
+    warn(o);
     if (config_of(o)->dump_state)
         zt_config_say(config_of(o), log_of(o));
     if (config_of(o)->memory_breakdown)
@@ -88,10 +115,12 @@ static int64_t traced(const struct zt_observers *o, int64_t step) {
 }
 
 bool zt_observers_before(struct zt_observers *o, int64_t step, struct zt_err *err) {
-    const bool traces = traced(o, step) >= 0;
-    zt_timers_turn(o->timers, traces                               ? ZT_TIMERS_NODES
-                              : config_of(o)->wall_clock_breakdown ? ZT_TIMERS_INSTRUCTIONS
-                                                                   : ZT_TIMERS_OFF);
+    const bool traces = traced(o, step) >= 0, profiles = zt_profiler_times(&o->profiler, step);
+    zt_timers_turn(o->timers, traces                                           ? ZT_TIMERS_NODES
+                              : config_of(o)->wall_clock_breakdown || profiles ? ZT_TIMERS_INSTRUCTIONS
+                                                                               : ZT_TIMERS_OFF);
+    if (profiles)
+        zt_profiler_before(&o->profiler);
     return !traces || o->trace.base > 0 || zt_step_trace_begin(&o->trace, o->o.world, err);
 }
 
@@ -154,6 +183,14 @@ bool zt_observers_step(struct zt_observers *o, int64_t step, const struct zt_met
     say_step(o, &timers, step, micro_batches);
     return zt_tags_step(o->scalars, row, timed ? &clock : NULL, o->samples, err) &&
            zt_scalars_flush(o->scalars, false, err) && zt_memory_file_step(&o->memory, step + 1, err);
+}
+
+bool zt_observers_profile(struct zt_observers *o, int64_t step, int64_t samples, struct zt_err *err) {
+    if (!zt_profiler_times(&o->profiler, step))
+        return true;
+    if (o->o.monitor)
+        zt_monitor_clear(o->o.monitor);
+    return zt_profiler_step(&o->profiler, step, samples, err);
 }
 
 bool zt_observers_eval(struct zt_observers *o, double loss, double accuracy, struct zt_err *err) {

@@ -7,6 +7,7 @@
 #include "plan/plan.h"
 #include "report/memory.h"
 #include "report/monitor.h"
+#include "report/profiler.h"
 #include "report/scalars.h"
 #include "report/step_trace.h"
 #include "run/rank/rank.h"
@@ -22,7 +23,7 @@ struct zt_observers_options {
     struct zt_monitor *monitor;   /* rank 0; NULL on other ranks */
     const struct zt_plan *stages; /* rank 0: the plan of all stages */
     const char *folder;           /* output folder of the run */
-    int64_t first;                /* steps done before this run */
+    int64_t first, steps;         /* steps done before this run; steps of the whole run */
     bool resumed;                 /* the run continues a checkpoint */
 };
 
@@ -32,6 +33,7 @@ struct zt_observers {
     struct zt_scalars *scalars;   /* rank 0 */
     struct zt_memory_file memory; /* rank 0 */
     struct zt_step_trace trace;
+    struct zt_profiler profiler;
     int64_t samples; /* trained so far */
 };
 
@@ -43,6 +45,8 @@ bool zt_observers_before(struct zt_observers *o, int64_t step, struct zt_err *er
 bool zt_observers_wait(const struct zt_observers *o, int64_t step);
 /* Called after step `step` has ended. Collective. */
 bool zt_observers_step(struct zt_observers *o, int64_t step, const struct zt_metrics_row *row, struct zt_err *err);
+/* Called after zt_observers_step() and the measurement of the machine: profiles of the step. Collective. */
+bool zt_observers_profile(struct zt_observers *o, int64_t step, int64_t samples, struct zt_err *err);
 bool zt_observers_eval(struct zt_observers *o, double loss, double accuracy, struct zt_err *err);
 /* Called after the last step. Collective. */
 bool zt_observers_end(struct zt_observers *o, struct zt_err *err);
