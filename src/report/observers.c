@@ -75,6 +75,8 @@ static bool open_files(struct zt_observers *o, struct zt_err *err) {
     const int64_t resumed = o->o.resumed ? o->o.first : -1;
     if (!o->o.resumed)
         remove_old(o->o.folder);
+    if (!zt_profiler_open(&o->profiler, err))
+        return false;
     o->scalars = zt_scalars_create(config_of(o), o->o.folder, o->samples, o->o.resumed, err);
     return o->scalars && zt_memory_file_open(&o->memory, o->o.folder, o->o.plan, resumed, err);
 }

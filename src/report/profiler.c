@@ -22,6 +22,15 @@ static bool times_segments(const struct zt_profiler *p, int64_t step) {
     return p->config->recompute.enabled && p->config->recompute.profile && step == p->first + SEGMENT_STEP;
 }
 
+bool zt_profiler_open(const struct zt_profiler *p, struct zt_err *err) {
+    if (!p->config->flops.enabled || !p->config->flops.output_file[0])
+        return true;
+    char *folder = zt_path_folder(p->config->flops.output_file);
+    bool ok = zt_file_make_folder(folder, err);
+    free(folder);
+    return ok;
+}
+
 bool zt_profiler_times(const struct zt_profiler *p, int64_t step) {
     return counts_flops(p, step) || times_segments(p, step);
 }

@@ -71,8 +71,10 @@ void zt_step_trace_add(struct zt_step_trace *trace, const struct zt_step_timers 
 
 static void write_names(const struct zt_grid *grid, int rank, FILE *to) {
     fprintf(to,
-            "%s\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, \"args\": {\"name\": \"rank %d (stage %d)\"}}"
-            ",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": 0, \"args\": {\"name\": \"work\"}}",
+            "%s\n{\"ph\": \"M\", \"name\": \"process_name\", \"ts\": 0, \"pid\": %d, \"args\": {\"name\": \"rank %d "
+            "(stage %d)\"}}"
+            ",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"ts\": 0, \"pid\": %d, \"tid\": 0, \"args\": {\"name\": "
+            "\"work\"}}",
             rank ? "," : "", rank, rank, rank / grid->data, rank);
 }
 
