@@ -25,8 +25,9 @@ static double nice(double rough) {
 }
 
 static void divide(struct axis *a) {
-    if (!(a->high > a->low)) {
-        const double room = a->low != 0 ? fabs(a->low) / 10 : 1;
+    const double least = 1e-12 * fmax(fabs(a->low), fabs(a->high)); /* a smaller range is rounding */
+    if (!(a->high - a->low > fmax(least, 1e-300))) {
+        const double room = fabs(a->low) > 1e-300 ? fabs(a->low) / 10 : 1;
         a->low -= room;
         a->high += room;
     }
@@ -68,7 +69,7 @@ static bool find_axes(struct drawing *d, const struct zt_run *runs, int count, c
     }
     if (!isfinite(d->y.low) || !isfinite(d->y.high - d->y.low))
         return false;
-    d->y.log = d->y.low > 0 && d->y.high > LOG_RATIO * d->y.low;
+    d->y.log = d->y.low > 1e-100 && d->y.high < 1e100 && d->y.high > LOG_RATIO * d->y.low;
     if (d->y.log) {
         d->y.low = log10(d->y.low);
         d->y.high = log10(d->y.high);
