@@ -40,6 +40,7 @@ struct zt_run {
     int64_t steps, epoch, skipped, broken; /* last step and epoch; skipped steps; lines that are no rows */
     double loss, best_loss, best_accuracy; /* last loss; of the evaluations; NAN: unknown */
     double samples, seconds, peak;         /* sums over the steps; largest memory */
+    double last;                           /* largest step of all rows */
 };
 
 /* Reads metrics.jsonl and memory.jsonl of the run in `folder`, a line at a time. A folder without metrics.jsonl is an

@@ -51,21 +51,21 @@ static double y_of(const struct drawing *d, double value) {
     return HEIGHT - BOTTOM - on(&d->y, value) * (HEIGHT - TOP - BOTTOM);
 }
 
-static void widen(const struct zt_run_series *s, struct axis *x, struct axis *y) {
+static void widen(const struct zt_run_series *s, struct axis *y) {
     for (int i = 0; i < s->count; i++) {
-        x->low = fmin(x->low, s->at[i].step);
-        x->high = fmax(x->high, s->at[i].step);
         y->low = fmin(y->low, s->at[i].low);
         y->high = fmax(y->high, s->at[i].high);
     }
 }
 
 static bool find_axes(struct drawing *d, const struct zt_run *runs, int count, const struct zt_run_figure *f) {
-    d->x = d->y = (struct axis){ .low = HUGE_VAL, .high = -HUGE_VAL };
+    d->x = (struct axis){ .high = 1 };
+    d->y = (struct axis){ .low = HUGE_VAL, .high = -HUGE_VAL };
     for (int r = 0; r < count; r++) {
-        widen(&runs[r].series[f->kind], &d->x, &d->y);
+        d->x.high = fmax(d->x.high, runs[r].last);
+        widen(&runs[r].series[f->kind], &d->y);
         if (f->dashed < ZT_RUN_KINDS)
-            widen(&runs[r].series[f->dashed], &d->x, &d->y);
+            widen(&runs[r].series[f->dashed], &d->y);
     }
     if (!isfinite(d->y.low) || !isfinite(d->y.high - d->y.low))
         return false;
@@ -76,7 +76,7 @@ static bool find_axes(struct drawing *d, const struct zt_run *runs, int count, c
     } else if (d->y.low > 0 && d->y.low < d->y.high / 2) {
         d->y.low = 0;
     }
-    divide(&d->x);
+    d->x.step = nice(d->x.high / TICKS);
     divide(&d->y);
     return true;
 }
@@ -110,7 +110,7 @@ static void write_ticks(const struct drawing *d, const struct zt_run_figure *f) 
     }
     for (int i = 0; i <= 2 * TICKS + 2; i++) {
         const double at = d->x.low + i * d->x.step;
-        if (at > d->x.high + d->x.step / 2)
+        if (at > d->x.high)
             break;
         fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x_of(d, at), HEIGHT - BOTTOM + 16);
         write_number(fabs(at) < d->x.step * 1e-9 ? 0 : at, to);

@@ -90,9 +90,15 @@ static void add_memory(struct zt_run *r, double step, const char *line) {
     r->peak = fmax(r->peak, bytes);
 }
 
+typedef void adder(struct zt_run *r, double step, const char *line);
+
+static void add_row(struct zt_run *r, double step, const char *line, adder *add) {
+    r->last = fmax(r->last, step);
+    add(r, step, line);
+}
+
 /* Reads the rows of a file, which begin with their step. */
-static bool read_rows(struct zt_run *r, const char *path, void (*add)(struct zt_run *, double, const char *),
-                      struct zt_err *err) {
+static bool read_rows(struct zt_run *r, const char *path, adder *add, struct zt_err *err) {
     char line[LONGEST_LINE + 1];
     struct zt_file_map map;
     if (!zt_file_map(&map, path, ZT_EXIT_DATA, err))
@@ -105,8 +111,8 @@ static bool read_rows(struct zt_run *r, const char *path, void (*add)(struct zt_
         memcpy(line, at, fits ? n : 0);
         line[fits ? n : 0] = 0;
         const double step = strncmp(line, "{\"step\": ", 9) == 0 ? zt_metrics_number(line, "step") : NAN;
-        if (step > 0 && line[n - 1] == '}')
-            add(r, step, line);
+        if (step > 0 && step < 1e15 && line[n - 1] == '}')
+            add_row(r, step, line, add);
         else
             r->broken++;
         at += n + 1;

@@ -70,7 +70,7 @@ class Report(unittest.TestCase):
         near(self.points(page, "Loss"), [(i / 10, (4 - 0.3 * i) / 4) for i in range(1, 11)])  # axes from 0 to 10 and to 4
         near(self.points(page, "Loss", "line dashed c0"), [(0.5, 0.5), (1, 0.25)])
         near(self.points(page, "Learning rate"), [(i / 10, i / 10) for i in range(1, 11)])
-        near(self.points(page, "Accuracy"), [((s - 5) / 5, (a - 0.5) / 0.25) for s, a in ((5, 0.5), (10, 0.75))])
+        near(self.points(page, "Accuracy"), [(s / 10, (a - 0.5) / 0.25) for s, a in ((5, 0.5), (10, 0.75))])
         near(self.points(page, "Memory"), [(s / 10, m / 3e6) for s, m in ((1, 1e6), (4, 3e6), (10, 3e6))])
         ticks = [t.text for t in self.figure(page, "Loss").iter("text")]
         self.assertEqual(ticks, ["0", "1", "2", "3", "4", "0", "2", "4", "6", "8", "10", "step", "loss"])
