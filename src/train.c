@@ -106,7 +106,8 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
             return false;
     }
     zt_hash_remove(t->request->folder, w->rank, s->config->ranks);
-    return !s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err);
+    return zt_training_observe(t, err) &&
+           (!s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err));
 }
 
 /* ---- collect, write ---- */
@@ -124,7 +125,8 @@ static bool write_model(struct zt_training *t, const struct zt_collected *weight
     uint64_t hash = 0;
     t->monitor = NULL;
     zt_finite_warn(weights, &s->options->log);
-    if (!zt_monitor_finish(monitor, err) || !zt_export_model(s, t->request->folder, weights, &hash, err))
+    if (!zt_monitor_finish(monitor, err) || !zt_observers_sync(&t->observers, err) ||
+        !zt_export_model(s, t->request->folder, weights, &hash, err))
         return false;
     zt_forecast_report(&t->forecast, s);
     fprintf(stderr, s->options->json ? "{\"weights\": \"%016llx\"}\n" : "weights: %016llx\n", (unsigned long long)hash);
@@ -164,6 +166,7 @@ static bool train_rank(struct zt_worker *w, struct zt_err *err) {
 static void finish_rank(struct zt_training *t) {
     struct zt_err ignored = { 0 };
     zt_monitor_finish(t->monitor, &ignored);
+    zt_observers_finish(&t->observers, &ignored);
     zt_loader_destroy(t->loader);
     zt_checkpoints_close(t->checkpoints);
     zt_rank_destroy(t->rank);

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "config/keys.h"
+#include "config/monitors.h"
 #include "config/offload.h"
 #include "config/value.h"
 
@@ -331,8 +332,10 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,  precision, sections_off, zero, types, curriculum,
-                                                          tuning, parallel,  data,         loss, ties };
+    static void (*const rules[])(struct zt_reading *) = {
+        needs,  precision, sections_off, zero, types, curriculum,
+        tuning, parallel,  data,         loss, ties,  zt_config_check_monitors
+    };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }
@@ -419,6 +422,7 @@ void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *ov
     derive_scheduler(r);
     derive_overlap(r);
     derive_fixed(r);
+    zt_config_derive_monitors(r);
     config->recompute.enabled = zt_keys_checkpointing(r);
     note_checkpointing(r);
     derive_eval_path(r);

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/log.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -140,6 +141,25 @@ struct zt_comms_config { /* comms_logger */
     struct zt_texts prof_ops;
 };
 
+/* tensorboard and csv_monitor: files in <output_path>/<job_name>. output_path "": the run's output folder; job_name "":
+ * DeepSpeed's "DeepSpeedJobName" below an output_path, none below the run's folder. */
+struct zt_monitor_config {
+    bool enabled;
+    const char *output_path, *job_name;
+};
+
+struct zt_flops_config { /* flops_profiler */
+    bool enabled, detailed;
+    int64_t step;                  /* profile_step, from 1; 0 means 1 */
+    int module_depth, top_modules; /* depth -1: the deepest */
+    const char *output_file;       /* "": flops.txt of the run's output folder, and the console */
+    double recompute_fwd_factor;
+};
+
+struct zt_trace_config {  /* ztrain.monitor.trace_*: trace.json */
+    int64_t first, steps; /* first step, from 1; steps 0: none */
+};
+
 /* The activations that the backward phase computes again (graph/passes/recompute/recompute.h). `names` has priority. */
 struct zt_recompute_config {
     bool on_host;          /* cpu_checkpointing: the activations that are kept are in host memory */
@@ -147,6 +167,7 @@ struct zt_recompute_config {
     bool enabled;          /* activation_checkpointing: the whole forward phase, in `segments` segments */
     int segments;          /* 0: the square root of the number of layers */
     int layers;            /* pipeline.activation_checkpoint_interval: a segment for so many layers; 0: not asked for */
+    bool profile;          /* the times of the segments are printed */
 };
 
 struct zt_tuning_config { /* autotuning */
@@ -232,9 +253,14 @@ struct zt_config {
     bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is accepted */
     bool skip_non_finite;    /* on_non_finite: skip; default abort */
 
-    int64_t steps_per_print; /* default 10 */
+    int64_t steps_per_print; /* default 10; 0 (null): never */
     int log_level;           /* enum zt_log_level */
     bool wall_clock_breakdown, memory_breakdown, dump_state;
+    struct zt_monitor_config tensorboard, csv;
+    bool wandb, comet;       /* services: CSV files take their place */
+    int64_t histogram_steps; /* histograms of weights and gradients after so many steps; 0: none */
+    struct zt_flops_config flops;
+    struct zt_trace_config trace;
     const char *device; /* "auto" | "cpu" | "cuda" */
     bool tf32;          /* fp32 matrix products may use TF32 on a GPU; default false */
     int threads;        /* 0: as many as the machine has cores */
@@ -261,5 +287,8 @@ void zt_config_derive_overlap(struct zt_config *config);
 void zt_config_write(const struct zt_config *config, FILE *to);
 /* The same as text of *bytes bytes; free with free(). NULL with an error where there is no memory for it. */
 char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err);
+
+/* Prints every key that works with its value, and whether it is the default, as DeepSpeed prints its configuration. */
+void zt_config_say(const struct zt_config *config, const struct zt_log *log);
 
 #endif

@@ -153,7 +153,7 @@ static const struct zt_key_row rows[] = {
     { .key = A "contiguous_memory_optimization", BOOL, DEF("false"), ACCEPT("activations always lie in one block") },
     { .key = A "number_checkpoints", COUNT(0, 1e6), DEF("0"), AT(recompute.segments) }, /* 0: sqrt(layers) */
     { .key = A "synchronize_checkpoint_boundary", BOOL, DEF("false"), ACCEPT("nothing runs ahead of the host") },
-    { .key = A "profile", BOOL, DEF("false"), ACCEPTED }, /* refused where the section is on: keys.c */
+    { .key = A "profile", BOOL, DEF("false"), AT(recompute.profile) },
 
     { .key = "pipeline", OBJECT, ACCEPT("a detail of Python") },
     { .key = "pipeline.stages", COUNT(1, 1e6), DEF("1"), AT(parallel.stages) },

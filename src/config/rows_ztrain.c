@@ -104,6 +104,10 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.checkpoint.every_epochs", INT(0), DEF("1"), AT(checkpoint.every_epochs) },
     { .key = "ztrain.checkpoint.keep", INT(0), DEF("3"), AT(checkpoint.keep) },
     { .key = "ztrain.checkpoint.best", CHOICE(best), DEF("loss"), AT(checkpoint.best) },
+    { .key = "ztrain.monitor", OBJECT },
+    { .key = "ztrain.monitor.histogram_steps", INT(0), DEF("0"), AT(histogram_steps) },
+    { .key = "ztrain.monitor.trace_step", INT(1), DEF("3"), AT(trace.first) },
+    { .key = "ztrain.monitor.trace_steps", COUNT(0, 1000), DEF("0"), AT(trace.steps) },
     { .key = "ztrain.device", CHOICE(devices), DEF("auto"), AT(device) },
 };
 

@@ -237,3 +237,33 @@ char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_er
     fclose(to);
     return text;
 }
+
+/* Returns the value of a row as JSON. Free with free(). */
+static char *value_text(const struct zt_config *config, const struct zt_key_row *row) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to)
+        return NULL;
+    write_value(to, config, row);
+    fclose(to);
+    return text;
+}
+
+void zt_config_say(const struct zt_config *config, const struct zt_log *log) {
+    static const char dots[] = ".............................";
+    zt_say(log, ZT_LOG_INFO, "DeepSpeedEngine configuration:");
+    for (int i = 0; i < config->table->count; i++) {
+        const struct zt_key_row *row = config->table->row[i];
+        char *value = is_written(config, i) ? value_text(config, row) : NULL;
+        size_t length = strlen(row->key) < sizeof dots ? strlen(row->key) : sizeof dots - 1;
+        if (!value)
+            continue;
+        const bool text = value[0] == '"' && value[strlen(value) - 1] == '"';
+        if (text)
+            value[strlen(value) - 1] = 0;
+        zt_say(log, ZT_LOG_INFO, "  %s %s %s%s", row->key, dots + length, text ? value + 1 : value,
+               zt_key_is_default(config->table, row->key, text ? value + 1 : value) ? " (default)" : "");
+        free(value);
+    }
+}

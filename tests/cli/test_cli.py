@@ -431,7 +431,7 @@ class Train(Case):
     def test_a_run_leaves_its_files_and_ends_with_a_hash(self):
         done = self.train()
         self.assertEqual(sorted(p.name for p in (self.folder / "run").iterdir()),
-                         ["checkpoints", "config.resolved.json", "metrics.jsonl", "model.onnx", "plan.txt"])
+                         ["checkpoints", "config.resolved.json", "memory.jsonl", "metrics.jsonl", "model.onnx", "plan.txt"])
         self.assertRegex(done.stderr.splitlines()[-1], r"^weights: [0-9a-f]{16}$")
         self.assertRegex(done.stderr, r"(?m)^Epoch: 0 \| Batch: 0/3 \| Loss: \d+\.\d{4} \| lr 1\.0e-01 \| \d+ samples/s$")
         rows = [r for r in self.steps() if "eval" not in r]

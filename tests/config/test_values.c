@@ -229,6 +229,29 @@ START_TEST(the_loss_scale_of_fp16_is_read) {
 }
 END_TEST
 
+START_TEST(monitors_are_read) {
+    struct zt_config *c = CONFIG(
+        "\"steps_per_print\": null, \"wandb\": {\"enabled\": true, \"project\": \"p\"}, \"wall_clock_breakdown\": true,"
+        "\"tensorboard\": {\"enabled\": true, \"output_path\": \"/logs\", \"job_name\": \"a/b.c\"},"
+        "\"csv_monitor\": {\"enabled\": false, \"job_name\": \"d\"}, \"activation_checkpointing\": {\"profile\": true},"
+        "\"flops_profiler\": {\"enabled\": true, \"profile_step\": 5, \"module_depth\": 2, \"top_modules\": 3, "
+        "\"detailed\": false, \"output_file\": \"f\", \"recompute_fwd_factor\": 1.5},"
+        "\"ztrain\": {\"monitor\": {\"histogram_steps\": 7, \"trace_steps\": 4}}");
+    ck_assert(c->steps_per_print == 0 && c->wandb && !c->comet && c->wall_clock_breakdown && !c->dump_state);
+    ck_assert(c->tensorboard.enabled && !c->csv.enabled && c->recompute.enabled && c->recompute.profile);
+    ck_assert_str_eq(c->tensorboard.output_path, "/logs");
+    ck_assert_str_eq(c->tensorboard.job_name, "a/b.c");
+    ck_assert(c->flops.enabled && c->flops.step == 5 && c->flops.module_depth == 2 && c->flops.top_modules == 3 &&
+              !c->flops.detailed && c->flops.recompute_fwd_factor == 1.5);
+    ck_assert_str_eq(c->flops.output_file, "f");
+    ck_assert(c->histogram_steps == 7 && c->trace.first == 3 && c->trace.steps == 4);
+    ck_assert(mentions(&c->without_effect, "csv_monitor.job_name = \"d\" (csv_monitor is off)"));
+    ck_assert(mentions(&c->without_effect, "wandb.project = \"p\" (the values are in CSV files"));
+    ck_assert(!mentions(&c->without_effect, "tensorboard"));
+    zt_config_destroy(c);
+}
+END_TEST
+
 /* As "plan": "auto" does: other stages, other ZeRO stages. */
 START_TEST(overlap_follows_the_stages_that_are_chosen_later) {
     static const struct {
@@ -446,6 +469,7 @@ int main(void) {
                                    keys_without_effect_are_listed_with_the_reason,
                                    offload_is_read,
                                    the_loss_scale_of_fp16_is_read,
+                                   monitors_are_read,
                                    overlap_follows_the_stages_that_are_chosen_later,
                                    two_keys_of_one_meaning_may_agree,
                                    the_command_line_wins,

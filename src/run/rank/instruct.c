@@ -10,6 +10,7 @@
 #include "run/rank/replicas.h"
 #include "run/rank/times.h"
 #include "run/rank/update.h"
+#include "run/timers/timers.h"
 
 #include <string.h>
 
@@ -61,8 +62,10 @@ static bool write_back(struct zt_rank *r, const struct zt_run_program *rp, struc
 
 static bool forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err) {
     const struct zt_program *p = rp->program;
+    const int entered = zt_timers_enter(r->timers);
     if (!zt_rank_derive(r, rp, err))
         return false;
+    zt_timers_leave(r->timers, entered, ZT_TIMER_DERIVE);
     const struct zt_command_context at = { .program = rp, .slot = slot };
     for (int i = 0; i < p->forward_count; i++)
         if (!zt_rank_command(r, &at, &p->forward[i], err))

@@ -350,6 +350,10 @@ void zt_rank_watch(struct zt_rank *r, struct zt_stop *stop) {
     r->stop = stop;
 }
 
+void zt_rank_use_timers(struct zt_rank *r, struct zt_timers *timers) {
+    r->timers = timers;
+}
+
 void zt_rank_warn_paths(const struct zt_rank *r, const struct zt_log *log) {
     for (int i = 0; i < r->program_count; i++) {
         const struct zt_program *p = r->programs[i].program;

@@ -150,6 +150,10 @@ bool zt_rank_times_end(struct zt_rank *r, struct zt_err *err) {
 
 /* ---- results ---- */
 
+int zt_rank_timed_count(const struct zt_rank *r) {
+    return r->times ? r->times->step : 0;
+}
+
 double zt_rank_timed_step(const struct zt_rank *r, int step) {
     return r->times ? r->times->kernels[step] : 0;
 }
