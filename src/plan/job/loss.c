@@ -80,9 +80,11 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
     job->target_want = job->weight_want = -1;
     if (!job->loss)
         return;
-    struct zt_want want = {
-        .name = job->target, .shape = { .rank = -1 }, .numbers = !job->loss->integer_target, .ones = true
-    };
+    struct zt_want want = { .name = job->target,
+                            .shape = { .rank = -1 },
+                            .use = ZT_WANT_TARGET,
+                            .numbers = !job->loss->integer_target,
+                            .ones = true };
     want.dtype = job->loss->integer_target       ? ZT_INT64
                  : logits->dtype == ZT_UNDEFINED ? ZT_FLOAT
                                                  : zt_job_type(job, logits->dtype);
@@ -102,6 +104,7 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
         job->weight_want = add_want(job, (struct zt_want){ .name = job->weight,
                                                            .dtype = ZT_FLOAT,
                                                            .shape = { .rank = want.shape.rank ? -1 : 0 },
+                                                           .use = ZT_WANT_WEIGHT,
                                                            .numbers = true,
                                                            .ones = true });
 }
