@@ -1,6 +1,7 @@
 #include "data/augment.h"
 
 #include "base/rng.h"
+#include "data/picture/colour.h"
 
 #include <math.h>
 
@@ -71,78 +72,12 @@ struct zt_box zt_augment_resized_crop(const struct zt_augment_config *how, struc
 
 /* ---- colour ---- */
 
-static float clamp(float value) {
-    return value < 0 ? 0 : value > 1 ? 1 : value;
-}
-
-/* The luma of pixel i. */
-static float grey(const struct zt_picture *p, size_t i) {
-    size_t plane = zt_picture_plane(p);
-    return p->channels < 3 ? p->at[i] : 0.2989f * p->at[i] + 0.587f * p->at[plane + i] + 0.114f * p->at[2 * plane + i];
-}
-
-static void set_brightness(struct zt_picture *p, float factor) {
-    for (size_t i = 0; i < (size_t)p->channels * zt_picture_plane(p); i++)
-        p->at[i] = clamp(factor * p->at[i]);
-}
-
-static void set_contrast(struct zt_picture *p, float factor) {
-    size_t plane = zt_picture_plane(p);
-    double sum = 0;
-    for (size_t i = 0; i < plane; i++)
-        sum += (double)grey(p, i);
-    float mean = (float)(sum / (double)plane);
-    for (size_t i = 0; i < (size_t)p->channels * plane; i++)
-        p->at[i] = clamp(factor * p->at[i] + (1 - factor) * mean);
-}
-
-static void set_saturation(struct zt_picture *p, float factor) {
-    size_t plane = zt_picture_plane(p);
-    for (size_t i = 0; p->channels == 3 && i < plane; i++) {
-        float to = grey(p, i);
-        for (size_t c = 0; c < 3; c++)
-            p->at[c * plane + i] = clamp(factor * p->at[c * plane + i] + (1 - factor) * to);
-    }
-}
-
-/* The hue in turns, in [0, 1); 0 for greys. `most` and `range`: the largest channel, and its distance to the least. */
-static float hue_of(const float rgb[3], float most, float range) {
-    if (range == 0)
-        return 0;
-    float r = (most - rgb[0]) / range, g = (most - rgb[1]) / range, b = (most - rgb[2]) / range;
-    float h = most == rgb[0] ? b - g : most == rgb[1] ? 2 + r - b : 4 + g - r;
-    h = h / 6 + 1;
-    return h - floorf(h);
-}
-
-/* From hue, saturation and value to red, green and blue. */
-static void from_hue(float h, float s, float v, float rgb[3]) {
-    float turn = h * 6, part = turn - floorf(turn);
-    float low = clamp(v * (1 - s)), down = clamp(v * (1 - s * part)), up = clamp(v * (1 - s * (1 - part)));
-    const float sixth[6][3] = { { v, up, low },   { down, v, low }, { low, v, up },
-                                { low, down, v }, { up, low, v },   { v, low, down } };
-    for (int c = 0; c < 3; c++)
-        rgb[c] = sixth[(int)floorf(turn) % 6][c];
-}
-
-static void shift_hue(struct zt_picture *p, float by) {
-    size_t plane = zt_picture_plane(p);
-    for (size_t i = 0; p->channels == 3 && i < plane; i++) {
-        float rgb[3] = { p->at[i], p->at[plane + i], p->at[2 * plane + i] };
-        float most = fmaxf(rgb[0], fmaxf(rgb[1], rgb[2])), range = most - fminf(rgb[0], fminf(rgb[1], rgb[2]));
-        float h = hue_of(rgb, most, range) + by;
-        from_hue(h - floorf(h), range > 0 ? range / most : 0, most, rgb);
-        for (size_t c = 0; c < 3; c++)
-            p->at[c * plane + i] = rgb[c];
-    }
-}
-
 enum { JITTERS = 4 };
 
 /* ColorJitter: the four changes in a random order. */
 static void jitter(const struct zt_augment_config *how, struct zt_draw draw, struct zt_picture *p) {
-    static void (*const change[JITTERS])(struct zt_picture *, float) = { set_brightness, set_contrast, set_saturation,
-                                                                         shift_hue };
+    static void (*const change[JITTERS])(struct zt_picture *, float) = { zt_picture_brightness, zt_picture_contrast, zt_picture_saturation,
+                                                                         zt_picture_hue };
     const double strength[JITTERS] = { how->brightness, how->contrast, how->saturation, how->hue };
     int order[JITTERS] = { 0, 1, 2, 3 };
     float factor[JITTERS];

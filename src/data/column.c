@@ -49,8 +49,22 @@ static bool fits_but_for_ones(const struct zt_shape *found, const struct zt_shap
     return true;
 }
 
+/* The want with class probabilities in the place of class numbers: floats of the logits' shape. */
+static struct zt_want as_probabilities(const struct zt_want *want) {
+    struct zt_want to = *want;
+    to.dtype = ZT_FLOAT;
+    to.shape = want->classes;
+    to.below = 0;
+    to.probabilities = to.ones = false;
+    return to;
+}
+
 bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum zt_dtype have,
                       const struct zt_shape *sample, const char *file, struct zt_err *err) {
+    if (want->probabilities && zt_dtype_in(have, ZT_ANY_FLOAT) && fits(sample, &want->classes)) {
+        const struct zt_want soft = as_probabilities(want);
+        return zt_column_accept(column, &soft, have, sample, file, err);
+    }
     enum zt_dtype to = want->dtype == ZT_UNDEFINED ? have : want->dtype;
     char found[ZT_SHAPE_TEXT], wanted[ZT_SHAPE_TEXT];
     struct zt_shape as = *sample;
@@ -59,9 +73,14 @@ bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum
     if (!converts(have, to) && !becomes_float) {
         zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" is of type %s, wants %s", file, want->name, zt_dtype_name(have),
                 zt_dtype_name(to));
-        return zt_dtype_in(have, ZT_ANY_FLOAT) && zt_dtype_in(to, ZT_ANY_INT)
-                   ? zt_hint(err, "save it as integers, for example array.astype(\"int64\")")
-                   : false;
+        if (!zt_dtype_in(have, ZT_ANY_FLOAT) || !zt_dtype_in(to, ZT_ANY_INT))
+            return false;
+        return want->probabilities
+                   ? zt_hint(err,
+                             "save class numbers as integers, for example array.astype(\"int64\"); class probabilities "
+                             "have samples of shape %s",
+                             zt_shape_text(&want->classes, wanted))
+                   : zt_hint(err, "save it as integers, for example array.astype(\"int64\")");
     }
     if (!fits(sample, &want->shape) && !(want->ones && fits_but_for_ones(sample, &want->shape, &as))) {
         zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, wants %s", file, want->name,
