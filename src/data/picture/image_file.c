@@ -1,14 +1,9 @@
 #include "data/picture/image_file.h"
 
-#include <string.h>
+#include "data/picture/jpeg_file.h"
+#include "data/picture/png_file.h"
 
-bool zt_image_begin(struct zt_picture *to, int channels, uint32_t height, uint32_t width, struct zt_err *err) {
-    if (height < 1 || width < 1 || height > ZT_PICTURE_SIDE || width > ZT_PICTURE_SIDE ||
-        (uint64_t)height * width > ZT_PICTURE_PIXELS)
-        return zt_fail(err, ZT_EXIT_DATA, "has %u x %u pixels, wants at most %d in all", (unsigned)width,
-                       (unsigned)height, ZT_PICTURE_PIXELS);
-    return zt_picture_create_levels(to, channels, (int)height, (int)width, err);
-}
+#include <string.h>
 
 bool zt_image_decode(const unsigned char *bytes, size_t size, struct zt_picture *to, struct zt_err *err) {
     *to = (struct zt_picture){ 0 };

@@ -9,11 +9,4 @@
  * channel become 8 bits, alpha is dropped. Errors have the exit code 4 and do not name the file. */
 bool zt_image_decode(const unsigned char *bytes, size_t size, struct zt_picture *to, struct zt_err *err);
 
-/* The two kinds. */
-bool zt_jpeg_decode(const unsigned char *bytes, size_t size, struct zt_picture *to, struct zt_err *err);
-bool zt_png_decode(const unsigned char *bytes, size_t size, struct zt_picture *to, struct zt_err *err);
-
-/* Makes the picture of a decoder that has read these sides from the file. */
-bool zt_image_begin(struct zt_picture *to, int channels, uint32_t height, uint32_t width, struct zt_err *err);
-
 #endif

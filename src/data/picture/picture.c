@@ -20,8 +20,12 @@ bool zt_picture_create(struct zt_picture *p, int channels, int height, int width
     return p->at || no_memory(p, err);
 }
 
-bool zt_picture_create_levels(struct zt_picture *p, int channels, int height, int width, struct zt_err *err) {
-    *p = (struct zt_picture){ .channels = channels, .height = height, .width = width };
+bool zt_picture_create_levels(struct zt_picture *p, int channels, uint32_t height, uint32_t width, struct zt_err *err) {
+    if (height < 1 || width < 1 || height > ZT_PICTURE_SIDE || width > ZT_PICTURE_SIDE ||
+        (uint64_t)height * width > ZT_PICTURE_PIXELS)
+        return zt_fail(err, ZT_EXIT_DATA, "has %u x %u pixels, wants at most %d in all", (unsigned)width,
+                       (unsigned)height, ZT_PICTURE_PIXELS);
+    *p = (struct zt_picture){ .channels = channels, .height = (int)height, .width = (int)width };
     p->levels = malloc((size_t)channels * zt_picture_plane(p));
     return p->levels || no_memory(p, err);
 }
@@ -48,7 +52,7 @@ bool zt_picture_set_channels(struct zt_picture *p, int channels, struct zt_err *
     struct zt_picture to;
     if (p->channels == channels)
         return true;
-    if (!zt_picture_create_levels(&to, channels, p->height, p->width, err))
+    if (!zt_picture_create_levels(&to, channels, (uint32_t)p->height, (uint32_t)p->width, err))
         return false;
     for (size_t i = 0; i < zt_picture_plane(p); i++)
         if (channels == 1)
