@@ -90,6 +90,8 @@ VENDORS = [
     ("protobuf-c", ["*.pb-c.h", "protobuf-c/*", "google/protobuf-c/*"], ["graph/onnx/*", "graph/export/*", "src/report/*"]),
     ("libcrypto", ["openssl/*"], ["parallel/comm/mac.c"]),
     ("libzip", ["zip.h", "zipconf.h"], ["src/data/*"]),
+    ("libjpeg", ["jpeglib.h", "jerror.h"], ["src/data/picture/jpeg_file.c"]),
+    ("libpng", ["png.h"], ["src/data/picture/png_file.c"]),
     ("cuDNN, cuBLAS, NVRTC", ["cudnn*", "cublas*", "nvrtc*"], ["ops/*_cuda.c", "ops/cuda/dnn_graph_cuda.h", "*.cu"]),
     ("CUDA", ["cuda*", "device_launch_parameters.h", "cooperative_groups*"], ["src/device/cuda*.c", "*.cu", "*.cuh"]),
     ("oneDNN", ["dnnl*", "oneapi/*"], ["ops/cpu/dnnl.*", "ops/*_cpu.c"]),

@@ -18,13 +18,13 @@ bool zt_loss_takes_cuda(const struct zt_graph *g, int node) {
 }
 
 const struct zt_loss_row zt_losses[] = {
-    { "cross_entropy", "CrossEntropy", true, { "label_smoothing" } },
-    { "nll", "NegativeLogLikelihood", true, { 0 } },
-    { "bce_with_logits", "BinaryCrossEntropy", false, { 0 } },
-    { "mse", "SquaredError", false, { 0 } },
-    { "l1", "AbsoluteError", false, { 0 } },
-    { "smooth_l1", "SmoothAbsoluteError", false, { "beta" } },
-    { "huber", "Huber", false, { "delta" } },
+    { "cross_entropy", "CrossEntropy", true, "SoftCrossEntropy", { "label_smoothing" } },
+    { "nll", "NegativeLogLikelihood", true, NULL, { 0 } },
+    { "bce_with_logits", "BinaryCrossEntropy", false, NULL, { 0 } },
+    { "mse", "SquaredError", false, NULL, { 0 } },
+    { "l1", "AbsoluteError", false, NULL, { 0 } },
+    { "smooth_l1", "SmoothAbsoluteError", false, NULL, { "beta" } },
+    { "huber", "Huber", false, NULL, { "delta" } },
     { 0 },
 };
 

@@ -182,6 +182,35 @@ static void types(struct zt_reading *r) {
     }
 }
 
+#define AUGMENT "ztrain.data.augment."
+
+/* A change that has an object of its own is on where the object is given, unless its `enabled` says otherwise. */
+static bool changes(const struct zt_reading *r, const char *object) {
+    char enabled[96];
+    snprintf(enabled, sizeof enabled, "%s.enabled", object);
+    return given(r, enabled) ? on(r, enabled) : given(r, object) != NULL;
+}
+
+/* Two numbers of which the first is no larger than the second. */
+static void ascending(struct zt_reading *r, const char *key) {
+    const struct zt_node *node = given(r, key);
+    if (node && node->kind == ZT_NODE_LIST && node->first->number > node->first->next->number)
+        zt_key_fail(r, node, "[%.10g, %.10g], wants the smaller number first", node->first->number,
+                    node->first->next->number);
+}
+
+static void augmentation(struct zt_reading *r) {
+    static const char *const pairs[] = { "random_resized_crop.scale", "random_resized_crop.ratio",
+                                         "random_erasing.scale", "random_erasing.ratio" };
+    char key[96];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        snprintf(key, sizeof key, AUGMENT "%s", pairs[i]);
+        ascending(r, key);
+    }
+    if (changes(r, AUGMENT "random_crop") && changes(r, AUGMENT "random_resized_crop"))
+        FAIL(AUGMENT "random_crop", "excludes random_resized_crop: choose one");
+}
+
 static void not_above(struct zt_reading *r, const char *low, const char *high) {
     if ((given(r, low) || given(r, high)) && number(r, high) > 0 && number(r, low) > number(r, high))
         FAIL(low, "%.10g is above %s %.10g", number(r, low), high, number(r, high));
@@ -333,8 +362,8 @@ static void ties(struct zt_reading *r) {
 
 void zt_config_conflicts(struct zt_reading *r) {
     static void (*const rules[])(struct zt_reading *) = {
-        needs,  precision, sections_off, zero, types, curriculum,
-        tuning, parallel,  data,         loss, ties,  zt_config_check_monitors
+        needs,    precision, sections_off, zero, types,        curriculum,              tuning,
+        parallel, data,      loss,         ties, augmentation, zt_config_check_monitors
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
@@ -404,6 +433,13 @@ static void note_checkpointing(struct zt_reading *r) {
 #undef A
 }
 
+static void derive_augmentation(struct zt_reading *r) {
+    struct zt_augment_config *augment = &r->config->data.augment;
+    augment->random_crop = changes(r, AUGMENT "random_crop");
+    augment->resized_crop = changes(r, AUGMENT "random_resized_crop");
+    augment->erase = changes(r, AUGMENT "random_erasing");
+}
+
 /* The evaluation data that stand beside the training data. */
 static void derive_eval_path(struct zt_reading *r) {
     const struct zt_key_owner *format = r->table->chosen[ZT_KEY_FORMAT];
@@ -425,6 +461,7 @@ void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *ov
     zt_config_derive_monitors(r);
     config->recompute.enabled = zt_keys_checkpointing(r);
     note_checkpointing(r);
+    derive_augmentation(r);
     derive_eval_path(r);
     if (over->evaluates && over->data && !data_config->eval_path)
         data_config->eval_path = data_config->path;

@@ -46,6 +46,19 @@ struct zt_scheduler_config {
     void *params;
 };
 
+/* ztrain.data.augment: random changes of training pictures (data/augment.h). */
+struct zt_augment_config {
+    bool random_crop; /* RandomCrop(the size of the input, padding) */
+    int padding;
+    bool resized_crop; /* RandomResizedCrop(the size of the input, scale, ratio) */
+    double crop_scale[2], crop_ratio[2];
+    double horizontal_flip, vertical_flip;        /* probabilities; 0: never */
+    double brightness, contrast, saturation, hue; /* ColorJitter; 0: unchanged */
+    bool erase;                                   /* RandomErasing(probability, scale, ratio) */
+    double erase_probability, erase_scale[2], erase_ratio[2];
+    int cutout; /* side of the hole in pixels; 0: none */
+};
+
 struct zt_data_config {
     const char *format;    /* a row of src/data; NULL: none given */
     void *params;          /* the struct of the row, for the keys that only this format has */
@@ -56,6 +69,7 @@ struct zt_data_config {
     bool carries; /* ztrain.dataloader "deepspeed": accumulation goes on over the end of an epoch (data/epochs.h) */
     struct zt_numbers mean, std; /* normalize: per channel; count 0: none */
     int64_t samples;             /* synthetic */
+    struct zt_augment_config augment;
 };
 
 struct zt_loss_config {

@@ -38,6 +38,10 @@ static const struct zt_key_choice best[] = { { .name = "loss" }, { .name = "accu
 static const struct zt_key_choice plans[] = { { .name = "fixed" }, { .name = "auto" }, { 0 } };
 static const struct zt_key_choice devices[] = { { .name = "auto" }, { .name = "cpu" }, { .name = "cuda" }, { 0 } };
 
+#define AUGMENT "ztrain.data.augment"
+#define PAIR    .type = ZT_KEY_PAIR
+#define PART    .min = 0, .max = 1, .above = true    /* of an area */
+#define RATIO   .min = 0, .max = 1000, .above = true /* of width to height */
 static const struct zt_key_row rows[] = {
     { .key = "ztrain", OBJECT },
     { .key = "ztrain.data", OBJECT },
@@ -46,7 +50,35 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.data.eval_path", PATH, AT(data.eval_path) },
     { .key = "ztrain.data.shuffle", BOOL, DEF("true"), AT(data.shuffle) },
     { .key = "ztrain.data.drop_last", BOOL, DEF("false"), AT(data.drop_last) },
-    { .key = "ztrain.data.augment", ANY, LATER("augmentation") },
+    { .key = AUGMENT, OBJECT },
+    { .key = AUGMENT ".random_crop", OBJECT },
+    { .key = AUGMENT ".random_crop.enabled", BOOL, DEF("false"), AT(data.augment.random_crop) },
+    { .key = AUGMENT ".random_crop.padding", COUNT(0, 4096), DEF("0"), AT(data.augment.padding) },
+    { .key = AUGMENT ".random_resized_crop", OBJECT },
+    { .key = AUGMENT ".random_resized_crop.enabled", BOOL, DEF("false"), AT(data.augment.resized_crop) },
+    { .key = AUGMENT ".random_resized_crop.scale", PAIR, PART, DEF("0.08 1"), AT(data.augment.crop_scale[0]) },
+    { .key = AUGMENT ".random_resized_crop.ratio",
+      PAIR,
+      RATIO,
+      DEF("0.75 1.3333333333333333"),
+      AT(data.augment.crop_ratio[0]) },
+    { .key = AUGMENT ".horizontal_flip", NUMBER, WITHIN(0, 1), DEF("0"), AT(data.augment.horizontal_flip) },
+    { .key = AUGMENT ".vertical_flip", NUMBER, WITHIN(0, 1), DEF("0"), AT(data.augment.vertical_flip) },
+    { .key = AUGMENT ".color_jitter", OBJECT },
+    { .key = AUGMENT ".color_jitter.brightness", NUMBER, FROM(0), DEF("0"), AT(data.augment.brightness) },
+    { .key = AUGMENT ".color_jitter.contrast", NUMBER, FROM(0), DEF("0"), AT(data.augment.contrast) },
+    { .key = AUGMENT ".color_jitter.saturation", NUMBER, FROM(0), DEF("0"), AT(data.augment.saturation) },
+    { .key = AUGMENT ".color_jitter.hue", NUMBER, WITHIN(0, 0.5), DEF("0"), AT(data.augment.hue) },
+    { .key = AUGMENT ".random_erasing", OBJECT },
+    { .key = AUGMENT ".random_erasing.enabled", BOOL, DEF("false"), AT(data.augment.erase) },
+    { .key = AUGMENT ".random_erasing.probability",
+      NUMBER,
+      WITHIN(0, 1),
+      DEF("0.5"),
+      AT(data.augment.erase_probability) },
+    { .key = AUGMENT ".random_erasing.scale", PAIR, PART, DEF("0.02 0.33"), AT(data.augment.erase_scale[0]) },
+    { .key = AUGMENT ".random_erasing.ratio", PAIR, RATIO, DEF("0.3 3.3"), AT(data.augment.erase_ratio[0]) },
+    { .key = AUGMENT ".cutout", COUNT(0, 65536), DEF("0"), AT(data.augment.cutout) },
     { .key = "ztrain.dataloader", INDEX(loaders), DEF("ztrain"), AT(data.carries) },
     { .key = "ztrain.loss", OBJECT },
     { .key = "ztrain.loss.type", CHOICE(losses), AT(loss.type) },

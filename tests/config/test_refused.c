@@ -199,11 +199,22 @@ START_TEST(what_is_not_there_yet_is_refused_by_name) {
           "cpu_checkpointing: keeping activations of the GPU in host memory is not supported yet", 1 },
         { PARAMS("OneBitAdam", "\"freeze_step\": 5"), "optimizer.type: \"OneBitAdam\" is not supported yet", 1 },
         { SCHED("StepLR", "\"step_size\": 3"), "scheduler.type: \"StepLR\" is not supported yet", 1 },
-        { ZTRAIN("\"data\": {\"format\": \"mnist\", \"path\": \"m\"}"), "\"mnist\" is not supported yet", 1 },
         { ZTRAIN("\"parallel\": {\"schedule\": \"interleaved\", \"chunks\": 2}"), "interleaved|chunk", 2 },
         { ZTRAIN("\"parallel\": {\"schedule\": \"zb-h1\"}"), "zb-h1", 1 },
         { ZTRAIN("\"ema\": 0.9"), "ema", 1 },
-        { ZTRAIN("\"data\": {\"augment\": {\"flip\": true}}"), "augment", 1 },
+        { ZTRAIN("\"data\": {\"augment\": {\"flip\": true}}"), "ztrain.data.augment.flip: unknown key", 1 },
+        { ZTRAIN("\"data\": {\"augment\": {\"random_crop\": {}, \"random_resized_crop\": {\"scale\": [1, 0.5]}}}"),
+          "random_resized_crop.scale: [1, 0.5], wants the smaller number first|random_crop: excludes", 2 },
+        { ZTRAIN("\"data\": {\"augment\": {\"color_jitter\": {\"hue\": 0.7}, \"random_erasing\": {\"ratio\": [0, 2]}, "
+                 "\"horizontal_flip\": 2, \"random_crop\": true}}"),
+          "hue: 0.7, allowed 0..0.5|random_erasing.ratio[0]: 0, allowed|horizontal_flip: 2, allowed 0..1|random_crop: "
+          "wants "
+          "an object",
+          4 },
+        { ZTRAIN("\"data\": {\"format\": \"csv\", \"path\": \"t.csv\", \"delimiter\": \"--\"}"),
+          "ztrain.data.delimiter: wants one character", 1 },
+        { ZTRAIN("\"data\": {\"format\": \"mnist\", \"path\": \"m\", \"delimiter\": \";\"}"),
+          "ztrain.data.delimiter: unknown key: mnist has no such parameter", 1 },
         { ZTRAIN("\"checkpoint\": {\"every_steps\": -5, \"best\": \"lost\"}"), "every_steps|best", 2 },
         { "\"tensor_parallel\": {\"tp\": {\"tp_size\": 1}}, " ZTRAIN("\"ema\": 0.5"), "ema", 1 },
     };

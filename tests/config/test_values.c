@@ -289,6 +289,23 @@ START_TEST(two_keys_of_one_meaning_may_agree) {
 }
 END_TEST
 
+START_TEST(a_change_of_pictures_is_on_where_its_object_is_given) {
+    struct zt_config *c = CONFIG(
+        "\"ztrain\": {\"data\": {\"format\": \"mnist\", \"path\": \"m\", \"augment\": "
+        "{\"random_crop\": {\"padding\": 4}, \"random_erasing\": {}, \"horizontal_flip\": 0.5}}}");
+    const struct zt_augment_config *a = &c->data.augment;
+    ck_assert(a->random_crop && a->padding == 4 && !a->resized_crop && a->erase && a->erase_probability == 0.5);
+    ck_assert(a->erase_scale[0] == 0.02 && a->erase_scale[1] == 0.33 && a->horizontal_flip == 0.5 && a->hue == 0);
+    zt_config_destroy(c);
+    c = CONFIG(
+        "\"ztrain\": {\"data\": {\"augment\": {\"random_erasing\": {\"enabled\": false, \"probability\": 1}, "
+        "\"random_resized_crop\": {\"scale\": [0.5, 1]}}}}");
+    ck_assert(c->data.augment.resized_crop && c->data.augment.crop_scale[0] == 0.5 && !c->data.augment.erase);
+    ck_assert(c->data.augment.crop_ratio[0] == 0.75 && c->data.augment.crop_ratio[1] == 4.0 / 3);
+    zt_config_destroy(c);
+}
+END_TEST
+
 START_TEST(the_command_line_wins) {
     static const char *const set[] = { "optimizer.params.lr=0.25",  "ztrain.loss.type=mse",
                                        "zero_optimization.stage=2", "ztrain.data.eval_path=e.npz",
@@ -472,6 +489,7 @@ int main(void) {
                                    monitors_are_read,
                                    overlap_follows_the_stages_that_are_chosen_later,
                                    two_keys_of_one_meaning_may_agree,
+                                   a_change_of_pictures_is_on_where_its_object_is_given,
                                    the_command_line_wins,
                                    paths_in_the_file_are_relative_to_its_folder,
                                    parameter_groups_keep_what_they_do_not_set,
