@@ -7,7 +7,7 @@
 /* Bytes of a rank by lifetime. */
 struct zt_rank_bytes {
     int64_t parameters, gradients, optimizer, activations,
-        workspace; /* parameters include statistics and packed copies */
+        workspace; /* parameters include frozen weights, statistics and packed copies */
 };
 /* Returns the sum over all lifetimes. */
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *bytes);

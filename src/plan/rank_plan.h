@@ -70,9 +70,11 @@ struct zt_rank_plan {
     int64_t loss_activation_bytes; /* the part of activation_bytes for the loss, in the last slot */
     int optimizer_states;          /* number of optimizer state arrays */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes;
-    double flops;  /* forward and backward of a full micro-batch on this stage */
-    uint64_t hash; /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
-                      schedule, requested recomputation */
+    int64_t
+        frozen_bytes; /* contents of frozen weights that the programs read, which every rank of the stage holds whole */
+    double flops;     /* forward and backward of a full micro-batch on this stage */
+    uint64_t hash;    /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
+                         schedule, requested recomputation */
 };
 
 /* Mode dp: returns the number of samples of the loss over all replicas, for the last micro-batch of a step or another
