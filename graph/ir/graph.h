@@ -103,6 +103,11 @@ static inline bool zt_value_is_constant(const struct zt_value *v) {
     return v->data && !v->trainable && !v->statistic;
 }
 
+/* Whether the value is a parameter of the model that does not train, or a converted copy of one. */
+static inline bool zt_value_is_frozen(const struct zt_value *v) {
+    return (v->origin == ZT_FROM_INITIALIZER || v->origin == ZT_FROM_CONSTANT) && v->may_train && !v->trainable;
+}
+
 struct zt_node {
     int index;                    /* position in the graph's `nodes`; zt_graph_sort changes it */
     const char *name;             /* as in the file, or made from op and output name; backward nodes: "grad of NAME" */

@@ -13,6 +13,7 @@
 struct zt_function_body;
 struct zt_grad;
 struct zt_expansion;
+struct zt_low_rank_row;
 
 /* An attribute that a row allows. Lists of these end with a NULL name. */
 struct zt_attr_spec {
@@ -82,6 +83,8 @@ struct zt_op {
      * Needed for rows of our own that gradient rules emit, and for old forms that opset ZT_FUNCTION_BODY_OPSET lacks.
      * NULL: none. */
     bool (*body)(struct zt_function_body *b, const struct zt_graph *g, int node, struct zt_err *err);
+    const struct zt_low_rank_row
+        *low_rank;      /* low-rank changes of weights (graph/passes/low_rank/low_rank.h); NULL: none */
     const void *detail; /* kept by the row's family for its kernels; NULL: nothing */
     int redefined_in;   /* opset that changed the meaning of the op (Softmax: 13); 0: none */
     double (*flops)(const struct zt_graph *g, int node); /* NULL: one per output element */

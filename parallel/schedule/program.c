@@ -19,6 +19,7 @@ struct layout {
     bool *derived, *skipped; /* by node */
     bool *live_out;          /* by value: read after the phase */
     bool *from_params;       /* made from parameters and constants alone */
+    bool *frozen;            /* a frozen weight, or a view of one */
     int *parent;             /* the value whose memory a value uses: itself, or the source of its view; see root_of */
     bool *shared;            /* by root: another value takes over its memory */
     int *last;               /* by root: last node that reads it, node_count: the executor does */
@@ -173,13 +174,14 @@ static bool is_constant(const struct layout *l, int value) {
 }
 
 /* A derived node depends on parameters and constants alone: it runs once after an update, not in every micro-batch.
- * Where parameters are gathered for each use there is nothing to keep. */
+ * Where parameters are gathered for each use there is nothing to keep. Copies of frozen weights, packed or cast, are
+ * made for each use too: kept, they would take more memory than all that trains. */
 static bool is_derived(const struct layout *l, int n) {
     const struct zt_node *node = l->g->nodes[n];
     bool derived = !l->o->sharding->parameters && !(node->op->flags & ZT_OP_RANDOM) && node->in_count > 0;
     for (int i = 0; i < node->in_count; i++) {
         const struct zt_value *v = zt_in(l->g, n, i);
-        derived &= !v || l->from_params[node->in[i]] || is_constant(l, node->in[i]);
+        derived &= !v || (!l->frozen[node->in[i]] && (l->from_params[node->in[i]] || is_constant(l, node->in[i])));
     }
     return derived;
 }
@@ -212,8 +214,10 @@ static void mark_kept(struct layout *l) {
 }
 
 static void mark_skipped(struct layout *l) {
-    for (int v = 0; v < l->g->value_count; v++)
+    for (int v = 0; v < l->g->value_count; v++) {
         l->parent[v] = v;
+        l->frozen[v] = zt_value_is_frozen(l->g->values[v]);
+    }
     for (int i = 0; i < l->p->training_graph.param_count; i++)
         l->from_params[l->p->training_graph.params[i]] = true;
     for (int n = 0; n < l->g->node_count; n++) {
@@ -221,6 +225,8 @@ static void mark_skipped(struct layout *l) {
         bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
         if (view && l->live_out[node->out[0]] && l->o->sharding->parameters && l->from_params[node->in[0]])
             view = false; /* the gathered parameter is released by then */
+        if (view)
+            l->frozen[node->out[0]] = l->frozen[node->in[0]];
         if (view && is_constant(l, node->in[0]))
             zt_out(l->g, n, 0)->data = zt_in(l->g, n, 0)->data;
         else if (view)
@@ -464,6 +470,7 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     l.skipped = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
     l.live_out = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.from_params = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
+    l.frozen = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.parent = ZT_NEW_N(l.scratch, int, g->value_count + 1);
     l.shared = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.gradient_of = ZT_NEW_N(l.scratch, int, g->value_count + 1);

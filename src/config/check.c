@@ -72,6 +72,13 @@ static void needs(struct zt_reading *r) {
     }
 }
 
+/* Without a pattern the other keys would have no effect. */
+static void lora(struct zt_reading *r) {
+    const struct zt_node *match = given(r, "ztrain.lora.match");
+    if (given(r, "ztrain.lora") && (match ? !match->first : !there(r, "ztrain.lora.match")))
+        FAIL("ztrain.lora.match", "needs at least one pattern of names: [\"*attn*\"]");
+}
+
 static void precision(struct zt_reading *r) {
     bool half = on(r, "fp16.enabled") || on(r, "bf16.enabled");
     if (on(r, "fp16.enabled") && on(r, "bf16.enabled"))
@@ -362,8 +369,8 @@ static void ties(struct zt_reading *r) {
 
 void zt_config_conflicts(struct zt_reading *r) {
     static void (*const rules[])(struct zt_reading *) = {
-        needs,    precision, sections_off, zero, types,        curriculum,              tuning,
-        parallel, data,      loss,         ties, augmentation, zt_config_check_monitors
+        needs,  lora,     precision, sections_off, zero, types,        curriculum,
+        tuning, parallel, data,      loss,         ties, augmentation, zt_config_check_monitors
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);

@@ -99,6 +99,14 @@ struct zt_padding_config {
     int64_t row;       /* below 0: counted from the end */
 };
 
+/* lora: low-rank adapters (src/plan/job/lora.h). */
+struct zt_lora_config {
+    struct zt_texts match; /* globs over initializers and nodes; none: no adapters */
+    int64_t rank;
+    double alpha, dropout;
+    bool apart; /* export "adapters": the model file stays as it is */
+};
+
 struct zt_parallel_config {
     const char *mode;         /* "ddp" | "dp" */
     const char *schedule;     /* "1f1b" | "gpipe" | ... */
@@ -263,6 +271,7 @@ struct zt_config {
     int group_count;
     struct zt_padding_config *paddings;
     int padding_count;
+    struct zt_lora_config lora;
     bool export_train;       /* export: train; default inference */
     bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is accepted */
     bool skip_non_finite;    /* on_non_finite: skip; default abort */

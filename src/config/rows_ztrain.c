@@ -16,6 +16,7 @@ static const struct zt_key_choice loaders[] = { { .name = "ztrain" }, { .name = 
 static const struct zt_key_choice metrics[] = { { .name = "accuracy" }, { 0 } };
 static const struct zt_key_choice batch_norms[] = { { .name = "train" }, { .name = "frozen" }, { 0 } };
 static const struct zt_key_choice exports[] = { { .name = "inference" }, { .name = "train" }, { 0 } };
+static const struct zt_key_choice lora_exports[] = { { .name = "merged" }, { .name = "adapters" }, { 0 } };
 static const struct zt_key_choice non_finites[] = { { .name = "abort" }, { .name = "skip" }, { 0 } };
 static const struct zt_key_choice modes[] = {
     { .name = "ddp" },
@@ -109,6 +110,12 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.param_groups[].weight_decay", NUMBER, FROM(0) },
     { .key = "ztrain.padding_idx", .type = ZT_KEY_NAMED, AT(paddings) },
     { .key = "ztrain.padding_idx.*", .type = ZT_KEY_INT, WITHIN(-9e15, 9e15) },
+    { .key = "ztrain.lora", OBJECT },
+    { .key = "ztrain.lora.match", TEXTS, AT(lora.match) },
+    { .key = "ztrain.lora.rank", COUNT(1, 1e6), DEF("8"), AT(lora.rank) },
+    { .key = "ztrain.lora.alpha", NUMBER, POSITIVE, DEF("8"), AT(lora.alpha) },
+    { .key = "ztrain.lora.dropout", NUMBER, BELOW_ONE, DEF("0"), AT(lora.dropout) },
+    { .key = "ztrain.lora.export", INDEX(lora_exports), DEF("merged"), AT(lora.apart) },
     { .key = "ztrain.export", INDEX(exports), DEF("inference"), AT(export_train) },
     { .key = "ztrain.allow_future_opset", BOOL, DEF("false"), AT(allow_future_opset) },
     { .key = "ztrain.ema", NUMBER, BELOW_ONE, DEF("0"), LATER("an average of the weights") },

@@ -160,14 +160,16 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
     }
 }
 
-/* Whether row i is written: its key works, the optimizer, rule or format that it is about is the one given, and the
- * offload that it is about is on. */
+/* Whether row i is written: its key works, the optimizer, rule, format or adapters that it is about are those given,
+ * and the offload that it is about is on. */
 static bool is_written(const struct zt_config *config, int i) {
     const struct zt_key_row *row = config->table->row[i];
     bool scheduler = strncmp(row->key, "scheduler.", 10) == 0;
     if (row->status != ZT_KEY_WORKS || !row->size)
         return false;
     if (scheduler && !config->scheduler.type)
+        return false;
+    if (strncmp(row->key, "ztrain.lora.", 12) == 0 && !config->lora.match.count)
         return false;
     return zt_key_has_value(config->table, i) && !zt_offload_unread(config, row->key);
 }

@@ -76,9 +76,11 @@ struct zt_rank_plan {
     const char *folder; /* output folder of the run; NULL: none */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,
         workspace_bytes; /* of the memory blocks; optimizer_bytes without what is offloaded */
-    double flops;        /* forward and backward of a full micro-batch on this stage */
-    uint64_t hash; /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
-                      schedule, requested recomputation */
+    int64_t
+        frozen_bytes; /* contents of frozen weights that the programs read, which every rank of the stage holds whole */
+    double flops;     /* forward and backward of a full micro-batch on this stage */
+    uint64_t hash;    /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
+                         schedule, requested recomputation */
 };
 
 /* Mode dp: returns the number of samples of the loss over all replicas, for the last micro-batch of a step or another

@@ -50,7 +50,7 @@ static void add_op(op_rows *ops, const char *op, bool backward, const struct zt_
 }
 
 static void count_phase(struct stage *s, const struct zt_command *commands, int count, bool backward) {
-    const struct zt_graph *g = s->plan->train.at[0]->joint.graph;
+    const struct zt_graph *g = s->plan->train.at[0]->training_graph.graph;
     for (int i = 0; i < count; i++) {
         const int n = commands[i].node;
         if (commands[i].kind != ZT_RUN_NODE)

@@ -11,9 +11,8 @@
 
 /* Returns the number of samples of the first `steps` steps. */
 static int64_t samples_of(const struct zt_rank_plan *p, int64_t steps) {
-    const int64_t per_epoch = p->whole_steps + (p->tail.samples > 0);
-    const int64_t epoch = p->whole_steps * p->full.samples + p->tail.samples;
-    return steps / per_epoch * epoch + steps % per_epoch * p->full.samples;
+    const struct zt_epoch_place place = zt_epochs_at(&p->epochs, steps);
+    return place.epoch * p->epochs.samples + place.first;
 }
 
 static const struct zt_config *config_of(const struct zt_observers *o) {

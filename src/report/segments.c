@@ -15,7 +15,7 @@ static double seconds_of(const double *times, int node) {
 /* The forward nodes of a segment are those from its first to its last; its clones have their names. */
 static void say_segment(const struct zt_program *p, const struct zt_segment *s, const struct zt_map *forward,
                         const double *times, const char *title, const struct zt_log *log) {
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     const int first = zt_map_get(forward, s->first, -1), last = zt_map_get(forward, s->last, -1);
     double once = 0, again = 0;
     char bytes[32];
@@ -31,7 +31,7 @@ static void say_segment(const struct zt_program *p, const struct zt_segment *s, 
 }
 
 static void say_stage(const struct zt_program *p, int stage, const double *times, const struct zt_log *log) {
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     struct zt_map forward = { 0 };
     for (int n = 0; n < g->node_count; n++)
         if (g->nodes[n]->phase == ZT_FORWARD)
