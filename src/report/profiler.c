@@ -104,8 +104,8 @@ bool zt_profiler_step(struct zt_profiler *p, int64_t step, int64_t samples, stru
     struct zt_stage_times times = { 0 };
     struct zt_flops_latency *latency = zt_calloc((size_t)p->plan->grid.stages, sizeof *latency);
     const int timed = zt_rank_timed_count(p->rank);
-    bool ok = zt_stage_times_collect(&times, p->plan, p->rank, timed - 1, 1, p->world, err) &&
-              share_latency(p, latency, err) && (!p->stages || report(p, step, samples, &times, latency, err));
+    bool ok = zt_stage_times_collect(&times, p->rank, timed - 1, 1, p->world, err) && share_latency(p, latency, err) &&
+              (!p->stages || report(p, step, samples, &times, latency, err));
     zt_stage_times_finish(&times);
     free(latency);
     if (p->own)

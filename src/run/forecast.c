@@ -78,11 +78,10 @@ static bool use_times(struct zt_forecast *f, const double *const *times, struct 
     return ok;
 }
 
-bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, const struct zt_rank *run, int steps,
-                       struct zt_comm *world, struct zt_err *err) {
+bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank *run, int steps, struct zt_comm *world,
+                       struct zt_err *err) {
     struct zt_stage_times times = { 0 };
-    bool ok =
-        zt_stage_times_collect(&times, own, run, 0, steps, world, err) && (!f->plan || use_times(f, times.of, err));
+    bool ok = zt_stage_times_collect(&times, run, 0, steps, world, err) && (!f->plan || use_times(f, times.of, err));
     zt_stage_times_finish(&times);
     return ok;
 }

@@ -68,8 +68,9 @@ static bool share_times(struct timed *t, const struct zt_rank_plan *own, const s
     return ok && world->api->sum(world, t->times, (int)total, err);
 }
 
-bool zt_stage_times_collect(struct zt_stage_times *to, const struct zt_rank_plan *own, const struct zt_rank *run,
-                            int from, int steps, struct zt_comm *world, struct zt_err *err) {
+bool zt_stage_times_collect(struct zt_stage_times *to, const struct zt_rank *run, int from, int steps,
+                            struct zt_comm *world, struct zt_err *err) {
+    const struct zt_rank_plan *own = run->plan;
     const size_t stages = (size_t)own->grid.stages;
     struct timed t = { .from = from,
                        .steps = steps,

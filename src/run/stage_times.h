@@ -11,8 +11,8 @@ struct zt_stage_times {
 
 /* Collects the times of `steps` timed steps from number `from` on (zt_rank_time), and keeps those of the step with the
  * median time. Collective over `world`. Must be finished, also after an error. */
-bool zt_stage_times_collect(struct zt_stage_times *to, const struct zt_rank_plan *own, const struct zt_rank *run,
-                            int from, int steps, struct zt_comm *world, struct zt_err *err);
+bool zt_stage_times_collect(struct zt_stage_times *to, const struct zt_rank *run, int from, int steps,
+                            struct zt_comm *world, struct zt_err *err);
 void zt_stage_times_finish(struct zt_stage_times *times);
 
 #endif
