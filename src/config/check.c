@@ -364,6 +364,18 @@ static void derive_fixed(struct zt_reading *r) {
     }
 }
 
+static bool is_given(const struct zt_settling *s, const char *key) {
+    return given(s->reading, key) != NULL;
+}
+
+/* Defaults that depend on other keys of the type. */
+static void settle_types(struct zt_reading *r) {
+    const struct zt_settling settling = { .config = r->config, .given = is_given, .reading = r };
+    for (enum zt_key_kind kind = 0; kind < ZT_KEY_KINDS; kind++)
+        if (r->table->chosen[kind] && r->table->chosen[kind]->settle)
+            r->table->chosen[kind]->settle(&settling);
+}
+
 void zt_config_derive_overlap(struct zt_config *config) {
     struct zt_zero_config *zero = &config->zero;
     zero->overlap_comm = config->parallel.stages == 1 && (zero->overlap_open ? zero->stage == 3 : zero->overlap_asked);
@@ -397,6 +409,7 @@ void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *ov
     derive_scheduler(r);
     derive_overlap(r);
     derive_fixed(r);
+    settle_types(r);
     config->recompute.enabled = zt_keys_checkpointing(r);
     derive_eval_path(r);
     if (over->evaluates && over->data && !data_config->eval_path)

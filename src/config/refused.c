@@ -54,18 +54,6 @@ static const struct zt_key_row muon[] = {
     { .key = OPTIMIZER "ns_method", CHOICE(newton_schulz), ACCEPTED },
     { 0 },
 };
-static const struct zt_key_row rms_prop[] = {
-    ROW_LR("1e-3"),
-    ROW_EPS(ACCEPTED),
-    ROW_WEIGHT_DECAY,
-    ROW_MOMENTUM(ACCEPTED),
-    ROW_MAXIMIZE,
-    ROWS_PYTHON,
-    { .key = OPTIMIZER "alpha", NUMBER, BELOW_ONE, DEF("0.99"), ACCEPTED },
-    { .key = OPTIMIZER "centered", BOOL, DEF("false"), ACCEPTED },
-    { 0 },
-};
-
 #define LATER_TYPE(name_, ...)                                                                                         \
     &(const struct zt_key_owner) {                                                                                     \
         .name = (name_), .status = ZT_KEY_LATER, __VA_ARGS__                                                           \
@@ -80,7 +68,6 @@ const struct zt_key_owner *const zt_refused_optimizers[] = {
     LATER_TYPE("ZeroOneAdam", .keys = zero_one_adam, .replicated = true),
     LATER_TYPE("OneBitLamb", .keys = one_bit_lamb, .replicated = true, .dynamic_scale = true),
     LATER_TYPE("Muon", .keys = muon),
-    LATER_TYPE("RMSprop", .keys = rms_prop),
     REJECT_TYPE("OneBitSGD", "no such optimizer exists: use SGD or OneBitAdam"),
     REJECT_TYPE("MuAdam", "muP needs Python: use Adam"),
     REJECT_TYPE("MuAdamW", "muP needs Python: use AdamW"),

@@ -124,7 +124,7 @@ static bool check_choice(struct zt_reading *r, struct zt_node *node, const struc
     if (choice) {
         size_t n = strlen(choice->name);
         if (!n || choice->name[n - 1] != '*')
-            node->text = choice->name;
+            node->text = choice->means ? choice->means : choice->name;
         return true;
     }
     struct zt_text all = { 0 };

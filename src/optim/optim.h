@@ -32,8 +32,12 @@ struct zt_optimizer {
     struct zt_key_owner type;                 /* name and config keys */
     int states;                               /* fp32 state arrays an element */
     const char *state_names[ZT_OPTIM_STATES]; /* PyTorch's names; a checkpoint has the same */
+    /* The name of state `i` of those that this configuration uses. NULL: state_names[i]. */
+    const char *(*state_name)(const struct zt_optimizer_config *config, int i);
     /* State arrays that this configuration needs (<= states). NULL: always `states`. */
     int (*states_used)(const struct zt_optimizer_config *config);
+    /* Whether weight decay shrinks the weights beside the step; false, or NULL: it is added to the gradients (L2). */
+    bool (*decouples)(const struct zt_optimizer_config *config);
     /* The momentum that DeepSpeed's step line shows. NULL: it shows the betas. */
     double (*momentum)(const struct zt_optimizer_config *config);
     /* The coefficients of an update, for the CPU loops and for the kernels of a device. */
@@ -54,6 +58,8 @@ struct zt_optimizer {
 
 /* The row for a type name (case-insensitive), NULL where there is none. */
 const struct zt_optimizer *zt_optimizer_find(const char *type);
+/* The name of state `i` of those that the configuration uses. */
+const char *zt_optimizer_state(const struct zt_optimizer *optimizer, const struct zt_optimizer_config *config, int i);
 /* The number of a row in the table: the CUDA module knows its kernels by it. */
 enum zt_optimizer_id zt_optimizer_id(const struct zt_optimizer *optimizer);
 /* All rows by number, and their types for the catalog of the configuration; both end with NULL. */

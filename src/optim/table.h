@@ -11,6 +11,7 @@
     ROW(lamb)                                                                                                          \
     ROW(lion)                                                                                                          \
     ROW(adagrad)                                                                                                       \
+    ROW(rmsprop)                                                                                                       \
     /* the next one above this line */
 
 /* The numbers by which the CUDA module knows them: ZT_OPTIMIZER_adam, ... */

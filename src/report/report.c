@@ -1,6 +1,7 @@
 /* The start table of a run, on standard error. */
 #include "report/report.h"
 
+#include "optim/optim.h"
 #include "plan/job/fusion.h"
 #include "plan/paths.h"
 
@@ -51,6 +52,18 @@ static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to)
         zt_text_add(to, " and %d more", count - 4);
 }
 
+/* The optimizer with the two things that its users ask about: what weight decay does, and how rates change. */
+static void report_optimizer(const struct zt_session *s) {
+    const struct zt_config *c = s->config;
+    const struct zt_optimizer *optimizer = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
+    bool decouples = optimizer && optimizer->decouples && optimizer->decouples(&c->optimizer);
+    char text[256];
+    snprintf(text, sizeof text, "%s, lr %g, weight decay %g (%s), schedule %s, clipping %g",
+             optimizer ? optimizer->type.name : "none", c->optimizer.lr, c->optimizer.weight_decay,
+             decouples ? "decoupled" : "L2", c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
+    row(s, "optimizer", text);
+}
+
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     const struct zt_config *c = s->config;
     char text[256];
@@ -58,9 +71,7 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
              (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
              (long long)steps);
     row(s, "batch", text);
-    snprintf(text, sizeof text, "%s, lr %g, schedule %s, clipping %g", c->optimizer.type ? c->optimizer.type : "none",
-             c->optimizer.lr, c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
-    row(s, "optimizer", text);
+    report_optimizer(s);
     snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,
              zt_session_threads(s),
              c->ranks == 1         ? "one process"

@@ -119,6 +119,7 @@ static struct zt_config *config_for(int optimizer, bool plain) {
         [ZT_OPTIMIZER_sgd] = { "\"momentum\": 0.9, \"nesterov\": true", "\"momentum\": 0" },
         [ZT_OPTIMIZER_adam] = { "\"adam_w_mode\": false", "\"adam_w_mode\": true" },
         [ZT_OPTIMIZER_lamb] = { "\"max_coeff\": 10", "\"eps_inside_sqrt\": true" },
+        [ZT_OPTIMIZER_rmsprop] = { "\"momentum\": 0.9, \"centered\": true", "\"alpha\": 0.9" },
         [ZT_OPTIMIZER_adagrad] = { "\"initial_accumulator_value\": 0.1, \"lr_decay\": 0.1, \"eps\": 1e-8",
                                    "\"initial_accumulator_value\": 0.1" },
     };
