@@ -11,6 +11,7 @@
 #include "parallel/launch/supervisor_channel.h"
 #include "plan/open.h"
 #include "report/report.h"
+#include "run/average.h"
 #include "run/rank/captured.h"
 #include "run/collect.h"
 #include "run/rank/device_memory.h"
@@ -131,7 +132,8 @@ static bool finish_run(struct zt_training *t, struct zt_err *err) {
     struct zt_collected weights;
     zt_training_phase(t, "exporting the model");
     bool ok =
-        zt_rank_collect(t->rank, arena, &weights, err) && zt_finite_weights(world, &weights, t->request->folder, err) &&
+        zt_rank_swap_average(t->rank, err) && zt_rank_collect(t->rank, arena, &weights, err) &&
+        zt_finite_weights(world, &weights, t->request->folder, err) &&
         (world->rank != 0 || write_model(t, &weights, err)) &&
         world->api->barrier(
             world, err); /* rank 0 reads the tensors from the other ranks' memory, which must remain valid until then */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mapped.h"
+#include "run/average.h"
 #include "run/rank/rank_data.h"
 #include "run/rank/step.h"
 
@@ -43,7 +44,8 @@ static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct 
                      struct zt_err *err) {
     zt_training_phase(t, "evaluating");
     struct zt_loader *loader = NULL;
-    bool ok = zt_rank_loader(t->rank, false, 0, 0, &loader, err) && zt_rank_evaluate(t->rank, loader, to, err) &&
+    bool ok = zt_rank_loader(t->rank, false, 0, 0, &loader, err) && zt_rank_swap_average(t->rank, err) &&
+              zt_rank_evaluate(t->rank, loader, to, err) && zt_rank_swap_average(t->rank, err) &&
               files_intact(t, zt_now(), err);
     zt_loader_destroy(loader);
     return ok && (!t->monitor || zt_monitor_eval(t->monitor, step, epoch, to->loss, to->accuracy, err));

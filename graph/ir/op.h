@@ -37,6 +37,7 @@ enum zt_op_flags {
     ZT_OP_WINDOWS = 1 << 9,    /* a product over windows (convolution), which has its own rate in the cost model */
     ZT_OP_GROUP = 1 << 10,     /* kernels sum over the data-parallel ranks (zt_call.group) on the host */
     ZT_OP_NO_RECOMPUTE = 1 << 11, /* never recomputed in the backward phase (losses, which backward starts from) */
+    ZT_OP_PRODUCT = 1 << 12, /* a product of matrices: input 1 is [..., K, N], with the attribute transB [..., N, K] */
 };
 
 /* Options of training and evaluation forms. */

@@ -25,12 +25,14 @@ static void list_states(struct zt_checkpoints *c) {
     const struct zt_optimizer_config *config = &p->job->config->optimizer;
     const struct zt_optimizer *row = zt_optimizer_find(config->type);
     struct zt_stored_file *file = &c->files[ZT_OPTIMIZER_FILE];
+    const int own = p->optimizer_states - p->averages;
     file->tensors = ZT_NEW_N(c->arena, struct zt_stored_tensor, p->optimizer_states * p->model_params + 1);
     for (int s = 0; s < p->optimizer_states; s++)
         for (int i = 0; i < p->model_params; i++)
             file->tensors[file->count++] =
-                (struct zt_stored_tensor){ .name = zt_arena_printf(c->arena, "%s.%s", p->model[i].name,
-                                                                   zt_optimizer_state(row, config, s)),
+                (struct zt_stored_tensor){ .name =
+                                               zt_arena_printf(c->arena, "%s.%s", p->model[i].name,
+                                                               s < own ? zt_optimizer_state(row, config, s) : "ema"),
                                            .shape = p->model[i].shape };
 }
 

@@ -300,9 +300,13 @@ static void loss(struct zt_reading *r) {
     only_for(r, L "beta", "smooth_l1");
     only_for(r, L "delta", "huber");
     const struct zt_node *groups = given(r, "ztrain.param_groups");
-    for (const struct zt_node *item = groups ? groups->first : NULL; item; item = item->next)
+    for (const struct zt_node *item = groups ? groups->first : NULL; item; item = item->next) {
         if (!zt_node_child(item, "match"))
             zt_key_fail(r, item, "needs match");
+        const struct zt_node *use = zt_node_child(item, "use_muon");
+        if (use && use->kind == ZT_NODE_BOOL && !says(r, "optimizer.type", "Muon"))
+            zt_key_fail(r, use, "needs optimizer.type \"Muon\"");
+    }
 #undef L
 }
 

@@ -41,19 +41,6 @@ static const struct zt_key_row one_bit_lamb[] = {
     { .key = OPTIMIZER "factor_threshold", NUMBER, FROM(0), DEF("0.1"), ACCEPTED },
     { 0 },
 };
-static const struct zt_key_choice newton_schulz[] = { { .name = "gram" }, { .name = "standard" }, { 0 } };
-static const struct zt_key_row muon[] = {
-    ROW_LR("1e-3"),
-    ROW_BETAS,
-    ROW_EPS(ACCEPTED),
-    ROW_WEIGHT_DECAY,
-    { .key = OPTIMIZER "momentum", NUMBER, BELOW_ONE, DEF("0.95"), ACCEPTED },
-    ROWS_PYTHON,
-    { .key = OPTIMIZER "muon_lr", NUMBER, FROM(0), ACCEPTED },
-    { .key = OPTIMIZER "adam_lr", NUMBER, FROM(0), ACCEPTED },
-    { .key = OPTIMIZER "ns_method", CHOICE(newton_schulz), ACCEPTED },
-    { 0 },
-};
 #define LATER_TYPE(name_, ...)                                                                                         \
     &(const struct zt_key_owner) {                                                                                     \
         .name = (name_), .status = ZT_KEY_LATER, __VA_ARGS__                                                           \
@@ -67,7 +54,6 @@ const struct zt_key_owner *const zt_refused_optimizers[] = {
     LATER_TYPE("OneBitAdam", .keys = one_bit_adam, .replicated = true),
     LATER_TYPE("ZeroOneAdam", .keys = zero_one_adam, .replicated = true),
     LATER_TYPE("OneBitLamb", .keys = one_bit_lamb, .replicated = true, .dynamic_scale = true),
-    LATER_TYPE("Muon", .keys = muon),
     REJECT_TYPE("OneBitSGD", "no such optimizer exists: use SGD or OneBitAdam"),
     REJECT_TYPE("MuAdam", "muP needs Python: use Adam"),
     REJECT_TYPE("MuAdamW", "muP needs Python: use AdamW"),

@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "config/table.h"
+#include "optim/matrix.h"
 #include "optim/table.h"
 
 #include <stdbool.h>
@@ -24,6 +25,27 @@ struct zt_update {
     double beta1, beta2;     /* those of the config, unless OneCycle moves them */
     int64_t step;            /* applied updates so far + 1: the t of bias correction, from 1 */
     double grad_scale;       /* factor on the gradients: clip factor / loss scale */
+    struct zt_matrix matrix; /* rows 0: the tensor is updated element by element */
+};
+
+/* The part of an optimizer that updates some tensors as whole matrices. For each of them the caller has direct() write
+ * the direction of every piece, brings the pieces of all ranks together, has the whole orthogonalised, and has apply()
+ * update its pieces. */
+struct zt_matrix_optimizer {
+    /* Whether a tensor of two axes or more that is called `name` is updated as a matrix. */
+    bool (*takes)(const char *name);
+    /* The method of the configuration, for the next two functions. */
+    int (*method)(const struct zt_optimizer_config *config);
+    /* Floats of memory that orthogonalise() needs beside the direction. */
+    int64_t (*room)(int method, const struct zt_matrix *m);
+    /* Advances the states of `count` elements and writes their direction. */
+    void (*direct)(const union zt_coefficients *c, const float *g, float *const state[], float *direction,
+                   int64_t count);
+    /* Returns the update of the whole matrix, in the memory of `direction` or of `room` (aligned to 64 bytes). */
+    float *(*orthogonalise)(int method, const struct zt_matrix *m, float *direction, float *room,
+                            const struct zt_matrix_ops *ops);
+    /* Updates `count` elements of p from those of orthogonalise(). */
+    void (*apply)(const union zt_coefficients *c, float *p, const float *direction, int64_t count);
 };
 
 enum { ZT_OPTIM_STATES = 3 };
@@ -40,6 +62,8 @@ struct zt_optimizer {
     bool (*decouples)(const struct zt_optimizer_config *config);
     /* The momentum that DeepSpeed's step line shows. NULL: it shows the betas. */
     double (*momentum)(const struct zt_optimizer_config *config);
+    /* The learning rate of the configuration for matrices and for other tensors. NULL: its lr for all. */
+    double (*rate)(const struct zt_optimizer_config *config, bool matrix);
     /* The coefficients of an update, for the CPU loops and for the kernels of a device. */
     void (*prepare)(const struct zt_update *u, union zt_coefficients *to);
     /* Updates `count` elements of one tensor piece: p, g and state[i] are parallel arrays. `ratio`: the trust ratio of
@@ -54,6 +78,7 @@ struct zt_optimizer {
                   double norms[2]);
     /* The trust ratio from the norms of the whole tensor over all ranks. NULL where norms is NULL. */
     double (*ratio)(const union zt_coefficients *c, const double norms[2]);
+    const struct zt_matrix_optimizer *matrix; /* NULL: every tensor is updated element by element */
 };
 
 /* The row for a type name (case-insensitive), NULL where there is none. */
@@ -81,6 +106,9 @@ extern const struct zt_key_owner *const zt_lr_rule_types[];
 /* The rates of update `update`; scheduler.type NULL gives the optimizer's own. The caller has replaced a
  * total_num_steps of 0 by the run's number of steps. */
 struct zt_rate zt_rate_at(const struct zt_config *config, int64_t update);
+
+/* Advances the average of the weights with the factor `decay` (ztrain.ema):  average = decay average + (1 - decay) p */
+void zt_average(double decay, const float *p, float *average, int64_t count);
 
 /* Sum of squares of `count` floats in fp64, for gradient clipping: each block of 4096 elements is summed in one fixed
  * order, and the block sums are added in turn. A slice may be divided at multiples of 4096; the bits stay the same

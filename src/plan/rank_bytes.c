@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "optim/optim.h"
+#include "plan/matrices.h"
 
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *b) {
     return b->parameters + b->gradients + b->optimizer + b->activations + b->workspace;
@@ -45,12 +46,17 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
     int me = p->grid.data_rank;
     if (optimizer)
         p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
+    p->averages = training && optimizer && c->ema > 0;
+    p->optimizer_states += p->averages;
     p->parameter_bytes = held(p, p->sharding->parameters, me) + p->statistic_bytes;
     if (training) {
         p->gradient_bytes = held(p, p->sharding->gradients, me);
         p->optimizer_bytes = zt_rank_plan_stepped(p, me) * (int64_t)sizeof(float) * p->optimizer_states;
         for (int i = 0; i < p->tie_count; i++)
             widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
+        for (int t = 0; t < p->flat->tensor_count; t++)
+            if (p->matrices[t].rows)
+                widen(&p->workspace_bytes, zt_plan_matrix_workspace(p, &p->matrices[t]).bytes);
     }
     const struct zt_program_set *sets[2] = { &p->train, &p->evaluation };
     int in_flight = p->replicas ? 1 : p->slots;

@@ -62,6 +62,13 @@ static void report_optimizer(const struct zt_session *s) {
              optimizer ? optimizer->type.name : "none", c->optimizer.lr, c->optimizer.weight_decay,
              decouples ? "decoupled" : "L2", c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
     row(s, "optimizer", text);
+    if (c->ema > 0) {
+        snprintf(
+            text, sizeof text,
+            "exponential, factor %g: evaluation and model.onnx have it; training and checkpoints keep the weights too",
+            c->ema);
+        row(s, "weight average", text);
+    }
 }
 
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {

@@ -41,8 +41,20 @@ enum { ZT_PIECE = 16 * ZT_NORM_BLOCK };
 struct zt_piece {
     int tensor, range;
     int64_t first, count; /* flat */
-    float *param, *grad, *state[ZT_OPTIM_STATES];
+    float *param, *grad;
+    float *state[ZT_OPTIM_STATES + 1]; /* of the optimizer, then `average` */
+    float *average;                    /* of the weights; NULL: there is none */
     double norms[2];
+};
+
+/* A tensor that the optimizer updates as a matrix (plan/matrices.h), and the neighbouring pieces of it that this rank
+ * updates. */
+struct zt_rank_matrix {
+    struct zt_matrix shape;
+    int tensor, first_piece, piece_count;
+    bool split;              /* several ranks have slices of it: its directions are gathered */
+    int64_t *bound;          /* [data ranks + 1] their bounds, relative to the tensor */
+    float *direction, *room; /* in the workspace: of the whole tensor; of the optimizer */
 };
 
 /* The pending collective of a bucket: a reduce_scatter, or all_gathers of parts of the bucket. */
@@ -79,6 +91,8 @@ struct zt_rank {
     int owned_count, held_count;
     struct zt_piece *pieces;
     int piece_count;
+    struct zt_rank_matrix *matrices; /* in the order of their updates (whole_tensors.h) */
+    int matrix_count;
     struct zt_command *after_step;
     int after_step_count;
     int64_t *bound;           /* [bucket][data ranks + 1] slice bounds relative to the bucket, for the communicator */

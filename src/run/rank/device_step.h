@@ -26,4 +26,7 @@ bool zt_rank_stepping_end(struct zt_rank *r, struct zt_err *err);
  * they were finite. */
 bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, struct zt_err *err);
 
+/* Exchanges the weights and their average on the device. */
+bool zt_rank_stepping_swap(struct zt_rank *r, struct zt_err *err);
+
 #endif
