@@ -168,9 +168,20 @@ static void finish_rank(struct zt_training *t) {
     zt_worker_finish(&t->worker);
 }
 
+/* A plateau of the accuracy needs evaluations that compute it. */
+static bool check_schedule(const struct zt_session *s, struct zt_err *err) {
+    if (!zt_lr_wants_accuracy(s->config) || (s->eval_source && s->config->accuracy))
+        return true;
+    return zt_fail(
+        err, ZT_EXIT_CONFIG,
+        "%s: scheduler.params.mode: \"max\" follows the accuracy of evaluations: it needs evaluation data and "
+        "ztrain.metrics [\"accuracy\"]",
+        s->options->config);
+}
+
 bool zt_train(struct zt_session *s, const struct zt_train_request *request, struct zt_err *err) {
     int64_t per_epoch, steps;
-    if (!zt_open_length(s, &per_epoch, &steps, err))
+    if (!check_schedule(s, err) || !zt_open_length(s, &per_epoch, &steps, err))
         return false;
     const int held = s->processes ? 1 : s->config->ranks;
     struct zt_training *ranks = zt_calloc((size_t)held, sizeof *ranks);

@@ -32,6 +32,7 @@ static bool report_step(struct zt_training *t, int64_t step, const struct zt_ste
                                   .samples = r->samples,
                                   .loss = r->loss,
                                   .lr = r->lr,
+                                  .next = r->next,
                                   .grad_norm = r->grad_norm,
                                   .loss_scale = r->loss_scale,
                                   .scaling = r->scaling,
@@ -55,11 +56,16 @@ static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct 
 static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, struct zt_err *err) {
     struct zt_eval_result result;
     struct zt_step_end end = { .step = step, .asked = r && r->save, .monitor = t->monitor };
-    if (r && t->session->eval_source && r->batch == t->per_epoch - 1) {
+    const bool last = r && r->batch == t->per_epoch - 1;
+    if (last && t->session->eval_source) {
         if (!evaluate(t, step, r->epoch, &result, err))
             return false;
         end.eval = &result;
     }
+    if (last)
+        zt_rank_end_epoch(t->rank, !end.eval                                  ? NULL
+                                   : zt_lr_wants_accuracy(t->session->config) ? &result.accuracy
+                                                                              : &result.loss);
     if (end.asked || zt_checkpoints_due(t->checkpoints, step))
         zt_training_phase(t, "saving a checkpoint");
     return zt_checkpoints_step(t->checkpoints, &end, err);
@@ -113,7 +119,8 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
 /* Whether the latest step begun must end before the next one begins. */
 static bool must_end(const struct zt_training *t, int64_t step) {
     return !zt_rank_runs_ahead(t->rank) || step == t->first || step + 1 == t->steps || zt_rank_asked(t->rank) ||
-           zt_checkpoints_due(t->checkpoints, step + 1) || (t->session->eval_source && (step + 1) % t->per_epoch == 0);
+           zt_checkpoints_due(t->checkpoints, step + 1) ||
+           ((t->session->eval_source || zt_lr_observes(t->session->config)) && (step + 1) % t->per_epoch == 0);
 }
 
 bool zt_training_steps(struct zt_training *t, struct zt_err *err) {

@@ -372,9 +372,13 @@ static bool is_given(const struct zt_settling *s, const char *key) {
     return given(s->reading, key) != NULL;
 }
 
+static void lists(const struct zt_settling *s, const char *text) {
+    zt_texts_add(s->config->arena, &s->config->without_effect, "%s", text);
+}
+
 /* Defaults that depend on other keys of the type. */
 static void settle_types(struct zt_reading *r) {
-    const struct zt_settling settling = { .config = r->config, .given = is_given, .reading = r };
+    const struct zt_settling settling = { .config = r->config, .given = is_given, .lists = lists, .reading = r };
     for (enum zt_key_kind kind = 0; kind < ZT_KEY_KINDS; kind++)
         if (r->table->chosen[kind] && r->table->chosen[kind]->settle)
             r->table->chosen[kind]->settle(&settling);

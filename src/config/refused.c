@@ -61,48 +61,7 @@ const struct zt_key_owner *const zt_refused_optimizers[] = {
     NULL,
 };
 
-/* ---- learning-rate rules of PyTorch ---- */
-
-#define ROWS_TORCH                                                                                                     \
-    { .key = SCHEDULER "last_epoch", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }, {                   \
-        .key = SCHEDULER "verbose", ANY, ACCEPT("the rate is in every metrics row")                                    \
-    }
-
-static const struct zt_key_row step[] = {
-    ROWS_TORCH,
-    { .key = SCHEDULER "step_size", INT(1), .needed = true, ACCEPTED },
-    { .key = SCHEDULER "gamma", NUMBER, POSITIVE, ACCEPTED },
-    { 0 },
-};
-static const struct zt_key_row exponential[] = {
-    ROWS_TORCH, { .key = SCHEDULER "gamma", NUMBER, POSITIVE, .needed = true, ACCEPTED }, { 0 }
-};
-static const struct zt_key_row cosine[] = { ROWS_TORCH,
-                                            { .key = SCHEDULER "T_max", INT(1), .needed = true, ACCEPTED },
-                                            { .key = SCHEDULER "eta_min", NUMBER, FROM(0), ACCEPTED },
-                                            { 0 } };
-static const struct zt_key_choice plateau_modes[] = { { .name = "min" }, { .name = "max" }, { 0 } };
-static const struct zt_key_choice threshold_modes[] = { { .name = "rel" }, { .name = "abs" }, { 0 } };
-static const struct zt_key_row plateau[] = {
-    ROWS_TORCH,
-    { .key = SCHEDULER "mode", CHOICE(plateau_modes), ACCEPTED },
-    { .key = SCHEDULER "factor", NUMBER, BELOW_ONE, ACCEPTED },
-    { .key = SCHEDULER "patience", INT(0), ACCEPTED },
-    { .key = SCHEDULER "threshold", NUMBER, FROM(0), ACCEPTED },
-    { .key = SCHEDULER "threshold_mode", CHOICE(threshold_modes), ACCEPTED },
-    { .key = SCHEDULER "cooldown", INT(0), ACCEPTED },
-    { .key = SCHEDULER "min_lr", FIRST, FROM(0), ACCEPTED },
-    { .key = SCHEDULER "eps", NUMBER, FROM(0), ACCEPTED },
-    { 0 },
-};
-
-const struct zt_key_owner *const zt_refused_schedulers[] = {
-    LATER_TYPE("StepLR", .keys = step),
-    LATER_TYPE("ExponentialLR", .keys = exponential),
-    LATER_TYPE("CosineAnnealingLR", .keys = cosine),
-    LATER_TYPE("ReduceLROnPlateau", .keys = plateau),
-    NULL,
-};
+const struct zt_key_owner *const zt_refused_schedulers[] = { NULL };
 
 /* ---- data formats ---- */
 

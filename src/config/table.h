@@ -96,7 +96,9 @@ struct zt_settling {
     struct zt_config *config;
     /* Whether the file or the command line gives the key. */
     bool (*given)(const struct zt_settling *s, const char *key);
-    const void *reading; /* for `given` */
+    /* Lists a key as without effect: "key = value (reason)". */
+    void (*lists)(const struct zt_settling *s, const char *text);
+    const void *reading; /* for these functions */
 };
 
 /* A type: a value of optimizer.type, scheduler.type or ztrain.data.format, with the keys that exist for it alone. */

@@ -53,8 +53,12 @@ static void adam_update(const union zt_coefficients *from, double ratio, float *
 static void adam_settle(const struct zt_settling *s) {
     struct zt_optimizer_config *c = &s->config->optimizer;
     const struct params *o = c->params;
-    if (o->torch_adam && o->adam_w_mode && !s->given(s, OPTIMIZER "weight_decay"))
+    if (!o->torch_adam)
+        return;
+    if (o->adam_w_mode && !s->given(s, OPTIMIZER "weight_decay"))
         c->weight_decay = 0.01;
+    else
+        s->lists(s, OPTIMIZER "torch_adam = true (the same formula and weight_decay)");
 }
 
 static bool adam_decouples(const struct zt_optimizer_config *config) {

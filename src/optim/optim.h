@@ -95,17 +95,41 @@ extern const struct zt_key_owner *const zt_optimizer_types[];
 struct zt_rate {
     double lr, beta1, beta2;
 };
+/* What a rule that follows a value (ReduceLROnPlateau) has seen. A checkpoint has it. */
+struct zt_lr_state {
+    double lr;          /* of the optimizer since the last value */
+    double best;        /* value so far */
+    bool has_best;      /* false: there was none */
+    int64_t bad_epochs; /* without a better value */
+    int64_t cooldown;   /* epochs left that count nothing */
+    double epoch_loss;  /* of the epoch so far: sum of loss times samples of the steps that were applied */
+    int64_t epoch_samples;
+};
 struct zt_lr_rule {
     struct zt_key_owner type; /* name and config keys */
-    /* The rates of applied update `update`, from 0 on. On entry `rate` has the optimizer's own values. */
+    /* The rates of applied update `update`, from 0 on. On entry `rate` has the optimizer's own values. NULL where the
+     * rate is that of the state. */
     void (*rate)(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate);
+    /* Rules that follow a value: takes the next one. NULL for others. */
+    void (*observe)(const struct zt_scheduler_config *s, struct zt_lr_state *state, double value);
 };
 const struct zt_lr_rule *zt_lr_rule_find(const char *type);
 /* The types of all rules for the catalog of the configuration; ends with NULL. */
 extern const struct zt_key_owner *const zt_lr_rule_types[];
-/* The rates of update `update`; scheduler.type NULL gives the optimizer's own. The caller has replaced a
- * total_num_steps of 0 by the run's number of steps. */
-struct zt_rate zt_rate_at(const struct zt_config *config, int64_t update);
+/* The rates of update `update`; scheduler.type NULL gives the optimizer's own. `state`: that of the run, read only by
+ * rules that follow a value. The caller has replaced a total_num_steps of 0 by the run's number of steps. */
+struct zt_rate zt_rate_at(const struct zt_config *config, const struct zt_lr_state *state, int64_t update);
+
+/* The state at the start of a run. */
+struct zt_lr_state zt_lr_state_of(const struct zt_config *config);
+/* Whether the rule follows a value at the end of each epoch: the loss of its evaluation, or, where the rule asks for
+ * the best accuracy (mode max), that. Without evaluation data it is the mean loss of the epoch's steps. */
+bool zt_lr_observes(const struct zt_config *config);
+bool zt_lr_wants_accuracy(const struct zt_config *config);
+/* Adds a step that was applied to the epoch. */
+void zt_lr_add_step(struct zt_lr_state *state, double loss, int64_t samples);
+/* Ends the epoch with `value`, NULL: the mean of its steps. Returns whether the rate is another one now. */
+bool zt_lr_end_epoch(const struct zt_config *config, struct zt_lr_state *state, const double *value);
 
 /* Advances the average of the weights with the factor `decay` (ztrain.ema):  average = decay average + (1 - decay) p */
 void zt_average(double decay, const float *p, float *average, int64_t count);

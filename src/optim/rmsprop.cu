@@ -25,4 +25,6 @@ static int launch_rmsprop(cudaStream_t stream, const struct zt_step_call *s) {
     return cudaGetLastError();
 }
 
-const struct zt_optimizer_cuda zt_optimizer_cuda_rmsprop = { .update = launch_rmsprop, .norms = NULL };
+const struct zt_optimizer_cuda zt_optimizer_cuda_rmsprop = {
+    .update = launch_rmsprop, .norms = NULL, .direct = NULL, .matrix = NULL
+};

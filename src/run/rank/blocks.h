@@ -110,6 +110,7 @@ struct zt_rank {
     int64_t updates;       /* optimizer updates so far */
     double grad_scale;     /* of the current step: clipping factor / loss scale */
     struct zt_scaling scaling;
+    struct zt_lr_state lr_state; /* of a learning-rate rule that follows a value */
     double norm, loss;
     bool finite;
     struct zt_step_result begun[ZT_RANK_AHEAD]; /* steps begun and not ended */

@@ -42,6 +42,7 @@ struct zt_rank_stepping {
     struct zt_step_state *copy;            /* pinned: [ZT_RANK_AHEAD] state at the end of a step */
     struct zt_event *event[ZT_RANK_AHEAD]; /* passes when the copy is complete */
     int64_t first;                         /* update number of the table's first row; -1: not written */
+    bool stale;                            /* the rates of the table are not valid any more */
     int64_t begun, ended;                  /* steps */
     double *group_lr, *group_decay;        /* by group: learning rate factor; weight decay */
     struct zt_matrix *group_matrix;        /* by group: the shape of its matrices */
@@ -193,7 +194,7 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     const struct zt_config *c = r->plan->job->config;
     for (int64_t i = 0; i < ROWS; i++) {
-        struct zt_rate rate = zt_rate_at(c, first + i);
+        struct zt_rate rate = zt_rate_at(c, &r->lr_state, first + i);
         for (int g = 0; g < s->call.groups; g++) {
             struct zt_update u = { .config = &c->optimizer,
                                    .lr = rate.lr * s->group_lr[g],
@@ -226,7 +227,10 @@ bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
     bool fresh = s->first < 0;
     if (fresh && !write_state(r, err))
         return false;
-    if (fresh || r->updates >= s->first + ROWS) {
+    if (s->stale && !r->device->api->synchronize(r->device, err)) /* the pinned table may be being copied */
+        return false;
+    if (fresh || s->stale || r->updates >= s->first + ROWS) {
+        s->stale = false;
         s->first = r->updates > ZT_RANK_AHEAD ? r->updates - ZT_RANK_AHEAD : 0;
         if (!write_table(r, s->first, err))
             return false;
@@ -372,6 +376,10 @@ bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
            (!r->plan->averages || zt_rank_do(r, &mean, err));
 }
 
+void zt_rank_stepping_rates(struct zt_rank *r) {
+    r->stepping->stale = true;
+}
+
 bool zt_rank_stepping_end(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     const struct zt_device_api *api = r->device->api;
@@ -391,7 +399,8 @@ bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, str
     result->finite = state->finite;
     result->loss_scale = state->scaled;
     result->scaling = r->scaling = state->scaling;
-    result->lr = zt_rate_at(r->plan->job->config, state->updates).lr;
+    result->lr = zt_rate_at(r->plan->job->config, &r->lr_state, state->updates).lr;
+    result->next = zt_rate_at(r->plan->job->config, &r->lr_state, state->updates + state->finite);
     r->updates = state->updates + state->finite + (s->begun - s->ended);
     return true;
 }

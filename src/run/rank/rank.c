@@ -305,7 +305,8 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                            .data = data,
                            .arena = arena,
                            .grad_scale = 1,
-                           .scaling = zt_scaling_of(plan->job->config) };
+                           .scaling = zt_scaling_of(plan->job->config),
+                           .lr_state = zt_lr_state_of(plan->job->config) };
     r->bulk_world = world;
     r->bulk_data = data;
     r->group = (struct zt_group){ data, sum_over_ranks };

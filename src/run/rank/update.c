@@ -170,7 +170,7 @@ static bool update_matrices(struct update *u, struct zt_err *err) {
 
 static bool update_here(struct zt_rank *r, struct zt_err *err) {
     const struct zt_config *c = r->plan->job->config;
-    struct zt_rate rate = zt_rate_at(c, r->updates);
+    struct zt_rate rate = zt_rate_at(c, &r->lr_state, r->updates);
     struct update u = { .r = r,
                         .base = { .config = &c->optimizer,
                                   .lr = rate.lr,
