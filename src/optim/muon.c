@@ -247,6 +247,14 @@ static bool muon_takes(const char *name) {
     return !has_part(name, "embed") && !has_part(name, "lm_head");
 }
 
+/* Of n x n x n and n x n x longer products. gram: five Z, three R of
+ * two products each, three Q; R and Q X twice. */
+static double muon_flops(int method, const struct zt_matrix *m) {
+    const double side = (double)lesser(m->rows, m->columns), elements = (double)(m->rows * m->columns);
+    const double small = 2 * side * side * side, large = 2 * side * elements;
+    return uses_gram(method, m) ? (5 + 6 + 3) * small + 4 * large : 5 * small + 10 * large;
+}
+
 static int muon_method(const struct zt_optimizer_config *config) {
     return ((const struct params *)config->params)->method;
 }
@@ -265,14 +273,15 @@ static void muon_settle(const struct zt_settling *s) {
         o->muon_lr = c->lr;
     if (given && !s->given(s, OPTIMIZER "adam_lr"))
         o->adam_lr = c->lr;
-    if (!given)
-        c->lr = o->muon_lr;
+    if (!given || c->lr == 0) /* what the schedule scales must not be 0 */
+        c->lr = o->muon_lr > 0 ? o->muon_lr : o->adam_lr;
 }
 
 static const struct zt_matrix_optimizer matrix = {
     .takes = muon_takes,
     .method = muon_method,
     .room = zt_muon_room,
+    .flops = muon_flops,
     .direct = muon_direct,
     .orthogonalise = zt_muon_orthogonalise,
     .apply = muon_apply,

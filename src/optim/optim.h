@@ -38,6 +38,8 @@ struct zt_matrix_optimizer {
     int (*method)(const struct zt_optimizer_config *config);
     /* Floats of memory that orthogonalise() needs beside the direction. */
     int64_t (*room)(int method, const struct zt_matrix *m);
+    /* FLOPs of orthogonalise(). */
+    double (*flops)(int method, const struct zt_matrix *m);
     /* Advances the states of `count` elements and writes their direction. */
     void (*direct)(const union zt_coefficients *c, const float *g, float *const state[], float *direction,
                    int64_t count);

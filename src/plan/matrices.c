@@ -84,3 +84,15 @@ struct zt_matrix_workspace zt_plan_matrix_workspace(const struct zt_rank_plan *p
     w.bytes = w.product_at + product_bytes(plan, m);
     return w;
 }
+
+double zt_plan_matrix_flops(const struct zt_rank_plan *plan) {
+    const struct zt_optimizer_config *config = &plan->job->config->optimizer;
+    double flops = 0;
+    for (int t = 0; t < plan->flat->tensor_count; t++) {
+        if (!plan->matrices[t].rows)
+            continue;
+        const struct zt_matrix_optimizer *optimizer = zt_optimizer_find(config->type)->matrix;
+        flops += optimizer->flops(optimizer->method(config), &plan->matrices[t]);
+    }
+    return plan->sharding->optimizer ? flops / plan->flat->ranks : flops;
+}

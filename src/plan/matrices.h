@@ -18,6 +18,9 @@ struct zt_matrix_workspace {
 };
 struct zt_matrix_workspace zt_plan_matrix_workspace(const struct zt_rank_plan *plan, const struct zt_matrix *m);
 
+/* FLOPs of a rank for its share of all matrices. */
+double zt_plan_matrix_flops(const struct zt_rank_plan *plan);
+
 /* The product in terms of the product of CPU kernels, which runs it on the host: same sums, same order. */
 struct zt_simd_gemm zt_plan_matrix_gemm(const struct zt_matrix_product *p);
 

@@ -234,6 +234,8 @@ START_TEST(the_rates_of_muon_follow_lr_where_it_is_given) {
         { "\"lr\": 0.01", 0.01, 0.01, 0.01 },
         { "\"lr\": 0.01, \"adam_lr\": 0.001", 0.01, 0.01, 0.001 },
         { "\"muon_lr\": 0.05", 0.05, 0.05, 3e-4 },
+        { "\"lr\": 0, \"muon_lr\": 0.05", 0.05, 0.05, 0 },
+        { "\"lr\": 0, \"adam_lr\": 0.05", 0.05, 0, 0.05 },
     };
     const struct zt_optimizer *muon = zt_optimizer_find("Muon");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
