@@ -83,7 +83,8 @@ struct host_products {
 static void multiply(const struct zt_matrix_ops *ops, const struct zt_matrix_product *p) {
     const struct host_products *with = ops->with;
     const struct zt_simd_gemm g = zt_plan_matrix_gemm(p);
-    zt_simd_gemm_run(with->kernel, &g, p->a, p->b, p->c, p->y, with->workspace, with->threads);
+    const struct zt_simd_gemm_operands operands = { .a = p->a, .b = p->b, .bias = p->c, .y = p->y };
+    zt_simd_gemm_run(with->kernel, &g, &operands, with->workspace, with->threads);
 }
 
 float *zt_rank_orthogonalise(struct zt_rank *r, const struct zt_rank_matrix *m) {
