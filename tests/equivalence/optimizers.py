@@ -237,6 +237,10 @@ def device(program, source, tmp, module):
     rates = [r["lr"] for r in rows(there)]
     check(there and rates == [r["lr"] for r in rows(host)] and len(set(rates)) > 1 and worst(there, host) < 1e-5,
           "plateau: rates and losses on the device are those of the host")
+    b = Bench(tmp / "device/ztrain", source, tmp / "device", "mlp", "--epochs", "1", *sets("bf16.enabled=false", "ztrain.ema=0.9"))
+    host, there = (b.run("--device", d, *thread_ranks(2, "zero_optimization.stage=3"), out=tmp / f"device/evaluated-{d}") for d in ("cpu", "cuda"))
+    check(host and there and math.isclose(rows(host, True)[-1]["loss"], rows(there, True)[-1]["loss"], rel_tol=1e-5),
+          "average: its evaluation on devices is that of the host")
     b = Bench(tmp / "device/ztrain", source, tmp / "device", "mlp-wine-sklearn", "--steps", "4", *sets(
         f"optimizer={json.dumps(OPTIMIZERS['Muon'])}", "ztrain.ema=0.8"))
     b.model, b.config = cut(tmp / "device")
