@@ -5,6 +5,7 @@
 #include "ops/cuda/kernels.h"
 #include "optim/optim.h"
 #include "optim/step_cuda.h"
+#include "parallel/comm/compressed_cuda.h"
 #include "parallel/comm/nccl.h"
 
 #include <stdio.h>
@@ -98,6 +99,11 @@ static bool clip(struct zt_device *device, struct zt_step_state *state, double m
     return zt_cuda_good(device, zt_launch_clip(zt_cuda_stream(device), state, most), err, "clipping");
 }
 
+static bool compress(struct zt_device *device, int stage, const struct zt_compressed_call *call, struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_compressed(zt_cuda_stream(device), (enum zt_compressed_stage)stage, call),
+                        err, "compressing");
+}
+
 __attribute__((visibility("default"))) extern const struct zt_module zt_cuda_module;
 
 const struct zt_module zt_cuda_module = {
@@ -116,4 +122,5 @@ const struct zt_module zt_cuda_module = {
     .clip = clip,
     .update = update,
     .update_norms = update_norms,
+    .compress = compress,
 };

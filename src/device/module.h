@@ -12,17 +12,19 @@
 
 #include <stdint.h>
 
-struct zt_comm;   /* parallel/comm/comm.h */
-struct zt_kernel; /* graph/ir/op.h */
+struct zt_comm;            /* parallel/comm/comm.h */
+struct zt_compressed_call; /* parallel/comm/compressed_call.h */
+struct zt_kernel;          /* graph/ir/op.h */
 struct zt_step_call;
 struct zt_step_feed; /* optim/step.h */
 struct zt_step_norm;
 struct zt_step_state;
 
 enum {
-    ZT_MODULE_ABI = 11
+    ZT_MODULE_ABI = 12
 }; /* version of the structs that program and module share: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those
-      of optim/step.h and the node descriptions of kernels (describe of graph/ir/op.h) */
+      of optim/step.h and parallel/comm/compressed_call.h and the node descriptions of kernels (describe of
+      graph/ir/op.h) */
 
 struct zt_module {
     int abi;
@@ -59,6 +61,8 @@ struct zt_module {
     bool (*update)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
     /* Before it, for optimizers with trust ratios alone: advances the moments, sets norms and ratios. */
     bool (*update_norms)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
+    /* One stage (enum zt_compressed_stage) of a compressed all-reduce. */
+    bool (*compress)(struct zt_device *device, int stage, const struct zt_compressed_call *call, struct zt_err *err);
 };
 
 /* The symbol of the module's struct zt_module. */

@@ -6,6 +6,7 @@
 #include "ops/cuda_kernels.h"
 #include "optim/optim.h"
 #include "optim/step.h"
+#include "parallel/comm/compressed_cpu.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -216,6 +217,14 @@ static bool update_norms(struct zt_device *device, int optimizer, const struct z
     return true;
 }
 
+static bool compress(struct zt_device *device, int stage, const struct zt_compressed_call *call, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    zt_compressed_run(1, (enum zt_compressed_stage)stage, call);
+    set_access(device, PROT_NONE);
+    return true;
+}
+
 /* ---- sums and the state ---- */
 
 static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err) {
@@ -296,7 +305,8 @@ static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .norm = norm,
                                          .clip = clip,
                                          .update = update,
-                                         .update_norms = update_norms };
+                                         .update_norms = update_norms,
+                                         .compress = compress };
 
 static const struct zt_device_api api = {
     .name = "far",
