@@ -3,7 +3,7 @@
 #include "device/arrays_cuda.h"
 #include "device/cuda.h"
 #include "ops/cuda/kernels.h"
-#include "optim/optim.h"
+#include "optim/types/types.h"
 #include "optim/step_cuda.h"
 #include "parallel/comm/compressed_cuda.h"
 #include "parallel/comm/nccl.h"
@@ -25,6 +25,12 @@ static bool update_norms(struct zt_device *device, int optimizer, const struct z
     char what[64];
     snprintf(what, sizeof what, "the norms of %s", zt_optimizers[optimizer]->type.name);
     return zt_cuda_good(device, optimizers[optimizer]->norms(zt_cuda_stream(device), s), err, what);
+}
+
+static bool pack(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err) {
+    char what[64];
+    snprintf(what, sizeof what, "packing for %s", zt_optimizers[optimizer]->type.name);
+    return zt_cuda_good(device, optimizers[optimizer]->pack(zt_cuda_stream(device), s), err, what);
 }
 
 /* ---- sums and the state of the step ---- */
@@ -122,5 +128,6 @@ const struct zt_module zt_cuda_module = {
     .clip = clip,
     .update = update,
     .update_norms = update_norms,
+    .pack = pack,
     .compress = compress,
 };

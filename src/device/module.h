@@ -61,6 +61,8 @@ struct zt_module {
     bool (*update)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
     /* Before it, for optimizers with trust ratios alone: advances the moments, sets norms and ratios. */
     bool (*update_norms)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
+    /* Before both, for 1-bit optimizers (optim/one_bit.h): packs the gradients where this update does. */
+    bool (*pack)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
     /* One stage (enum zt_compressed_stage) of a compressed all-reduce. */
     bool (*compress)(struct zt_device *device, int stage, const struct zt_compressed_call *call, struct zt_err *err);
 };

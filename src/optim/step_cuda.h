@@ -17,6 +17,9 @@ struct zt_optimizer_cuda {
     int (*update)(struct CUstream_st *stream, const struct zt_step_call *s);
     /* Before update, for optimizers with trust ratios: advances the moments, sets norms and ratios. NULL for others. */
     int (*norms)(struct CUstream_st *stream, const struct zt_step_call *s);
+    /* Before both, for 1-bit optimizers (optim/one_bit.h): packs the gradients where this update does. NULL for others.
+     */
+    int (*pack)(struct CUstream_st *stream, const struct zt_step_call *s);
 };
 
 /* zt_optimizer_cuda_NAME of optim/NAME.cu for each optimizer of the table. */

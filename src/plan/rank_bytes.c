@@ -2,7 +2,8 @@
 #include "plan/rank_bytes.h"
 
 #include "base/align.h"
-#include "optim/optim.h"
+#include "optim/one_bit/trust.h"
+#include "optim/types/types.h"
 
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *b) {
     return b->parameters + b->gradients + b->optimizer + b->activations + b->workspace;
@@ -21,12 +22,16 @@ int64_t zt_rank_plan_stepped(const struct zt_rank_plan *p, int data_rank) {
     return p->sharding->optimizer ? zt_flat_stepped_by(p->flat, data_rank) : zt_flat_stepped(p->flat);
 }
 
+static int64_t state_bytes(const struct zt_rank_plan *p, int data_rank) {
+    return zt_rank_plan_stepped(p, data_rank) * (int64_t)sizeof(float) * p->optimizer_states;
+}
+
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_rank) {
     bool training = p->gradient_bytes > 0;
     return (struct zt_rank_bytes){
         .parameters = held(p, p->sharding->parameters, data_rank) + p->statistic_bytes + p->derived_bytes,
         .gradients = training ? held(p, p->sharding->gradients, data_rank) : 0,
-        .optimizer = training ? zt_rank_plan_stepped(p, data_rank) * (int64_t)sizeof(float) * p->optimizer_states : 0,
+        .optimizer = training ? state_bytes(p, data_rank) + p->optimizer_bytes - state_bytes(p, p->grid.data_rank) : 0,
         .activations = p->activation_bytes - (data_rank == 0 ? 0 : p->loss_activation_bytes),
         .workspace = p->workspace_bytes,
     };
@@ -40,6 +45,28 @@ int zt_rank_plan_largest(const struct zt_rank_plan *p) {
     return largest;
 }
 
+/* The next `bytes` of the optimizer block. */
+static int64_t add(struct zt_rank_plan *p, int64_t bytes) {
+    const int64_t at = zt_align_64(p->optimizer_bytes);
+    p->optimizer_bytes = at + bytes;
+    return at;
+}
+
+static void add_one_bit(struct zt_rank_plan *p, const struct zt_one_bit *one_bit) {
+    const struct zt_flat *f = p->flat;
+    if (one_bit->norms)
+        p->trust_at = add(p, f->tensor_count * (int64_t)sizeof(struct zt_trust));
+    if (p->grid.data == 1)
+        return;
+    int64_t *bound = ZT_NEW_N(p->arena, int64_t, f->tensor_count + 1);
+    for (int t = 0; t < f->tensor_count; t++)
+        bound[t + 1] = one_bit->fused ? f->count : f->tensors[t].offset + f->tensors[t].count;
+    p->compressed = zt_compressed_make(p->arena, bound, f->tensor_count, p->grid.data);
+    for (int side = 0; side < ZT_COMPRESSED_SIDES; side++)
+        p->error_at[side] = add(p, p->compressed->errors[side] * (int64_t)sizeof(float));
+    p->compressed_at = add(p, zt_compressed_bytes(p->compressed));
+}
+
 void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool training) {
     const struct zt_optimizer *optimizer = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
     int me = p->grid.data_rank;
@@ -48,7 +75,9 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
     p->parameter_bytes = held(p, p->sharding->parameters, me) + p->statistic_bytes;
     if (training) {
         p->gradient_bytes = held(p, p->sharding->gradients, me);
-        p->optimizer_bytes = zt_rank_plan_stepped(p, me) * (int64_t)sizeof(float) * p->optimizer_states;
+        p->optimizer_bytes = state_bytes(p, me);
+        if (optimizer && optimizer->one_bit)
+            add_one_bit(p, optimizer->one_bit);
         for (int i = 0; i < p->tie_count; i++)
             widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
     }

@@ -4,6 +4,7 @@
 #define ZT_PLAN_RANK_PLAN_H
 
 #include "device/device.h"
+#include "parallel/comm/compressed.h"
 #include "parallel/partition/grid.h"
 #include "parallel/schedule/hooks.h"
 #include "parallel/schedule/program.h"
@@ -69,6 +70,11 @@ struct zt_rank_plan {
                            reads them */
     int64_t loss_activation_bytes; /* the part of activation_bytes for the loss, in the last slot */
     int optimizer_states;          /* number of optimizer state arrays */
+    /* 1-bit optimizers: what follows the state arrays in the optimizer block, in bytes from its start. The errors of
+     * the compression by side, what is remembered of tensors (optim/one_bit/trust.h), working memory of the
+     * compression. */
+    const struct zt_compressed *compressed; /* NULL: nothing is compressed */
+    int64_t error_at[ZT_COMPRESSED_SIDES], trust_at, compressed_at;
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes;
     double flops;  /* forward and backward of a full micro-batch on this stage */
     uint64_t hash; /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,

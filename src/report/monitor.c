@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "optim/optim.h"
+#include "optim/types/types.h"
 #include "report/progress_bar.h"
 
 #include <errno.h>

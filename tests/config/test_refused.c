@@ -202,7 +202,6 @@ START_TEST(what_is_not_there_yet_is_refused_by_name) {
         { "\"flops_profiler\": {\"enabled\": true}, \"csv_monitor\": "
           "{\"enabled\": true}",
           "flops_profiler|csv_monitor", 2 },
-        { PARAMS("OneBitAdam", "\"freeze_step\": 5"), "optimizer.type: \"OneBitAdam\" is not supported yet", 1 },
         { SCHED("StepLR", "\"step_size\": 3"), "scheduler.type: \"StepLR\" is not supported yet", 1 },
         { ZTRAIN("\"data\": {\"format\": \"mnist\", \"path\": \"m\"}"), "\"mnist\" is not supported yet", 1 },
         { ZTRAIN("\"parallel\": {\"schedule\": \"interleaved\", \"chunks\": 2}"), "interleaved|chunk", 2 },

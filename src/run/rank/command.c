@@ -178,9 +178,9 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, con
     case ZT_GATHERED:
         return wait_for_bucket(r, c->bucket, err);
     case ZT_REDUCE:
-        return (c->last_only && !at->last) || reduce(r, slot, c, err);
+        return !r->sharing.reduced || (c->last_only && !at->last) || reduce(r, slot, c, err);
     case ZT_REDUCED:
-        return (c->last_only && !at->last) || reduced(r, slot, c, at->accumulate, err);
+        return !r->sharing.reduced || (c->last_only && !at->last) || reduced(r, slot, c, at->accumulate, err);
     case ZT_GATHER_PERSISTENT:
         return gather_persistent(r, err);
     case ZT_RELEASE:

@@ -4,7 +4,7 @@
 #include "device/threads.h"
 #include "optim/step.h"
 #include "run/rank/device_step.h"
-#include "run/rank/norms.h"
+#include "run/rank/exchange.h"
 #include "run/rank/times.h"
 
 #include <math.h>
@@ -44,8 +44,8 @@ bool zt_rank_tie_weights(struct zt_rank *r, struct zt_err *err) {
 static void piece_squares(void *arg, int64_t i) {
     struct zt_rank *r = arg;
     struct zt_piece *piece = &r->pieces[i];
-    bool mine = r->owned[piece->range].rank == r->plan->grid.data_rank;
-    piece->norms[0] = mine ? zt_sum_squares(piece->grad, piece->count) : 0;
+    bool counts = !r->sharing.reduced || r->owned[piece->range].rank == r->plan->grid.data_rank;
+    piece->norms[0] = counts ? zt_sum_squares(piece->grad, piece->count) : 0;
 }
 
 /* Each data-parallel rank sums the squares of its own slices, and the partial sums are added in rank order. Every mode
@@ -69,10 +69,7 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     if (!r->world->api->sum(r->world, r->scalars, world + 1 + ZT_REQUESTS, err))
         return false;
     r->loss = r->scalars[0];
-    double squares = 0;
-    for (int i = 0; i < world; i++)
-        squares += r->scalars[1 + i];
-    r->norm = sqrt(squares) / r->scaling.scale;
+    r->norm = sqrt(zt_rank_squares(r)) / r->scaling.scale;
     r->finite = isfinite(r->norm) && isfinite(r->loss);
     r->grad_scale = zt_clip_factor(r->norm, r->plan->job->config->gradient_clipping) / r->scaling.scale;
     return true;
@@ -85,26 +82,17 @@ struct update {
     struct zt_update base;
 };
 
-static union zt_coefficients coefficients_of(const struct update *u, const struct zt_piece *piece) {
-    struct zt_update one = u->base;
-    union zt_coefficients c;
-    one.lr *= u->r->tensor_lr[piece->tensor];
-    one.weight_decay = u->r->tensor_decay[piece->tensor];
-    u->r->row->prepare(&one, &c);
-    return c;
-}
-
 static void update_piece(void *arg, int64_t i) {
     const struct update *u = arg;
     struct zt_piece *piece = &u->r->pieces[i];
-    union zt_coefficients c = coefficients_of(u, piece);
+    union zt_coefficients c = zt_rank_coefficients(u->r, &u->base, piece->tensor);
     u->r->row->update(&c, u->r->ratios[piece->tensor], piece->param, piece->grad, piece->state, piece->count);
 }
 
 static void piece_norms(void *arg, int64_t i) {
     const struct update *u = arg;
     struct zt_piece *piece = &u->r->pieces[i];
-    union zt_coefficients c = coefficients_of(u, piece);
+    union zt_coefficients c = zt_rank_coefficients(u->r, &u->base, piece->tensor);
     piece->norms[0] = piece->norms[1] = 0;
     u->r->row->norms(&c, piece->param, piece->grad, piece->state, piece->count, piece->norms);
 }
@@ -130,7 +118,11 @@ static bool update_here(struct zt_rank *r, struct zt_err *err) {
                           .beta1 = rate.beta1,
                           .beta2 = rate.beta2,
                           .step = r->updates + 1,
-                          .grad_scale = r->grad_scale } };
+                          .grad_scale = r->grad_scale,
+                          .lr_sum = zt_rank_lr_sum(r, r->updates + 1),
+                          .ranks = r->data->size } };
+    if (r->row->one_bit && !zt_rank_one_bit_prepare(r, &u.base, err))
+        return false;
     if (r->row->norms && !find_ratios(&u, err))
         return false;
     zt_parallel_for(r->device->threads, r->piece_count, update_piece, &u);
