@@ -22,7 +22,7 @@ struct zt_sharing {
     bool reduced;      /* gradients are reduced over the ranks; false: each rank has its own */
     bool compressed;   /* pack() and the compressed all-reduce come before update() */
     bool clears;       /* the errors of the compression are set to zero first */
-    bool apart;        /* afterwards the ranks have weights and states of their own, until an update without it */
+    bool apart;        /* afterwards the ranks have weights and states of their own */
     int64_t lrs_since; /* the first update whose learning rate is part of zt_update.lr_sum */
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "base/vec.h"
+#include "optim/types/types.h"
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -82,10 +83,16 @@ static bool free_of_cost(const struct candidate *k) {
     return k->fits && !k->recomputed;
 }
 
+/* Whether every rank has the whole model: the optimizer excludes ZeRO and pipeline stages. */
+static bool is_replicated(const struct zt_config *c) {
+    const struct zt_optimizer *row = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
+    return row && row->type.replicated;
+}
+
 /* Tries the ZeRO stages of one layout until one fits without recomputation; returns the last one tried. */
 static struct candidate try_zero(struct search *q, int stages, int64_t micro_batch, int64_t accumulation) {
     struct candidate k = { 0 };
-    int most = q->s->config->ranks / stages > 1 ? 3 : 0;
+    const int most = q->s->config->ranks / stages > 1 && !is_replicated(q->s->config) ? 3 : 0;
     for (int zero = 0; zero <= most; zero++) {
         k = (struct candidate){
             .stages = stages, .zero = zero, .micro_batch = micro_batch, .accumulation = accumulation
@@ -152,7 +159,8 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
         return false;
     if (!q.limit)
         q.limit = q.machine.memory_bytes;
-    for (int stages = 1; stages <= s->config->ranks && stages <= MOST_STAGES; stages++)
+    const int most = is_replicated(s->config) ? 1 : MOST_STAGES;
+    for (int stages = 1; stages <= s->config->ranks && stages <= most; stages++)
         try_stages(&q, stages);
     bool ok = true;
     if (!q.tried.count)

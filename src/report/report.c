@@ -1,6 +1,7 @@
 /* The start table of a run, on standard error. */
 #include "report/report.h"
 
+#include "plan/compressed.h"
 #include "plan/job/fusion.h"
 #include "plan/paths.h"
 
@@ -76,6 +77,14 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
         row(s, "cores", s->cores);
 }
 
+static void report_compression(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
+    struct zt_text text = { 0 };
+    zt_compressed_describe(plan, steps, &text);
+    if (text.at)
+        row(s, "compression", text.at);
+    zt_text_finish(&text);
+}
+
 static void report_device(const struct zt_session *s, const struct zt_device *device) {
     char text[ZT_ERR_TEXT + 64];
     if (s->no_gpu.count)
@@ -132,6 +141,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     row(s, "data", text);
     report_device(s, device);
     report_step(s, plan, steps);
+    report_compression(s, plan, steps);
     say_lines(s, s->job->chosen ? s->job->chosen : "");
     report_bytes(s, plan);
     list_slow_nodes(plan, &slow);

@@ -60,8 +60,14 @@ class Compressed:
         return result[:self.count]
 
 
+def norm_of(grads):
+    return math.sqrt(sum((g ** 2).sum() for g in grads.values()))
+
+
 class Optimizer:
     """Weights and states of all ranks, as flat vectors by tensor."""
+
+    clip, norm = 0.0, 0.0
 
     def __init__(self, params, weights, ranks):
         self.o, self.ranks, self.t = params, ranks, 0
@@ -82,7 +88,17 @@ class Optimizer:
     def step(self, grads, lr):
         """One update with a gradient by rank and tensor."""
         self.t += 1
-        self.update([{k: g[k].ravel() for k in self.names} for g in grads], lr)
+        grads = [{k: g[k].ravel() for k in self.names} for g in grads]
+        self.norm = norm_of(self.reduced(grads) if self.is_reduced() else grads[0])
+        if self.clip:
+            whole = self.reduced(grads)
+            factors = [min(1.0, self.clip / (norm_of(whole if self.is_reduced() else g) + 1e-6)) for g in grads]
+            grads = [{k: g[k] * factor for k in g} for g, factor in zip(grads, factors)]
+        self.update(grads, lr)
+
+    def is_reduced(self):
+        """Whether the schedule reduces the gradients of this update: clipping then has the norm of their mean, else each rank has its own."""
+        return self.t <= self.o["freeze_step"]
 
 
 class OneBitAdam(Optimizer):
@@ -110,8 +126,11 @@ class ZeroOneAdam(Optimizer):
         else:
             self.late(grads, lr)
 
+    def is_reduced(self):
+        return self.t <= self.o["var_freeze_step"] and self.t % self.interval == 0
+
     def early(self, grads, lr):
-        variance, mean = self.t % self.interval == 0, self.reduced(grads)
+        variance, mean = self.is_reduced(), self.reduced(grads)
         for k in self.names:
             g = mean[k] if variance else self.each[k].mean([x[k] for x in grads])
             for r in range(self.ranks):
@@ -227,11 +246,14 @@ def made(shapes, steps, ranks, seed):
     return weights, grads
 
 
-def trajectory(kind, params, weights, grads, lrs=None):
-    """Rank 0's weights after every update."""
+def trajectory(kind, params, weights, grads, lrs=None, clip=0.0, norms=None):
+    """Rank 0's weights after every update. `norms`: takes rank 0's gradient norms."""
     optimizer, out = TYPES[kind](params, weights, len(grads[0])), []
+    optimizer.clip = clip
     for step, of_ranks in enumerate(grads):
         optimizer.step([{k: g[k].astype(float) for k in g} for g in of_ranks], lrs[step] if lrs else params["lr"])
+        if norms is not None:
+            norms.append(optimizer.norm)
         out.append({k: optimizer.p[0][k].copy().reshape(weights[k].shape) for k in weights})
     return out
 

@@ -14,9 +14,9 @@
  * - d sync        local; p = p - u; c = compressed mean of u (sqrt(v) + eps); m = -c / L; p = p + c / (sqrt(v) + eps);
  * u = 0
  *
- * The errors of the compression are zero at the first local update. DeepSpeed's first call only allocates its states;
- * here it is an update like the others. With one rank DeepSpeed leaves m as it is in a gradient update; here the mean
- * of one rank is its own gradient. */
+ * A synchronization makes the weights of the ranks equal but for rounding. The errors of the compression are zero at
+ * the first local update. DeepSpeed's first call only allocates its states; here it is an update like the others. With
+ * one rank DeepSpeed leaves m as it is in a gradient update; here the mean of one rank is its own gradient. */
 #include "optim/one_bit/zero_one_adam.h"
 
 #include "optim/one_bit/keys.h"
@@ -63,7 +63,7 @@ static struct zt_sharing zero_one_adam_sharing(const struct zt_optimizer_config 
     struct zt_sharing s = { .reduced = kind == ZT_ZERO_ONE_VARIANCE,
                             .compressed = kind == ZT_ZERO_ONE_GRADIENT || kind == ZT_ZERO_ONE_SYNC,
                             .clears = update == o->var_freeze_step + 1,
-                            .apart = kind == ZT_ZERO_ONE_LOCAL,
+                            .apart = update > o->var_freeze_step,
                             .lrs_since = update };
     while (kind == ZT_ZERO_ONE_SYNC && s.lrs_since - 1 > o->var_freeze_step && !synchronizes(o, s.lrs_since - 1))
         s.lrs_since--;
