@@ -81,6 +81,10 @@ class Optimizer:
     def direction(self, r, k):
         return self.m[r][k] / (numpy.sqrt(self.v[r][k]) + self.eps) + self.decay * self.p[r][k]
 
+    def masked(self, x, k, r=0):
+        """Elements that never had a gradient get none by compression, as if an exp_avg_mask of DeepSpeed named them."""
+        return numpy.where(self.v[r][k] > 0, x, 0.0)
+
     def reduced(self, grads):
         """[tensor]: the mean of the gradients, as every rank has it after the schedule's all-reduce"""
         return {k: sum(g[k] for g in grads) / self.ranks for k in self.names}
@@ -108,7 +112,7 @@ class OneBitAdam(Optimizer):
         for k in self.names:
             new = [self.b1 * self.m[r][k] + (1 - self.b1) * (grads[r][k] if frozen else mean[k]) for r in range(self.ranks)]
             if frozen:
-                new = [self.each[k].mean(new)] * self.ranks
+                new = [self.masked(self.each[k].mean(new), k)] * self.ranks
             for r in range(self.ranks):
                 self.m[r][k] = new[r].copy()
                 if not frozen:
@@ -132,7 +136,7 @@ class ZeroOneAdam(Optimizer):
     def early(self, grads, lr):
         variance, mean = self.is_reduced(), self.reduced(grads)
         for k in self.names:
-            g = mean[k] if variance else self.each[k].mean([x[k] for x in grads])
+            g = mean[k] if variance else self.masked(self.each[k].mean([x[k] for x in grads]), k)
             for r in range(self.ranks):
                 if variance:
                     self.v[r][k] = self.b2 * self.v[r][k] + (1 - self.b2) * g ** 2
@@ -149,8 +153,8 @@ class ZeroOneAdam(Optimizer):
         self.lrs += lr
         for r in range(self.ranks):
             for k in self.names:
-                self.m[r][k] = self.b1 * self.m[r][k] + (1 - self.b1) * grads[r][k]
-                change = lr * self.direction(r, k)
+                self.m[r][k] = self.b1 * self.m[r][k] + (1 - self.b1) * self.masked(grads[r][k], k)
+                change = self.masked(lr * self.direction(r, k), k)
                 self.p[r][k] -= change
                 self.u[r][k] -= change
         if self.t % self.local == 0:
@@ -162,7 +166,7 @@ class ZeroOneAdam(Optimizer):
     def synchronize(self):
         for k in self.names:
             root = [numpy.sqrt(self.v[r][k]) + self.eps for r in range(self.ranks)]
-            mean = self.each[k].mean([self.u[r][k] * root[r] for r in range(self.ranks)])
+            mean = self.masked(self.each[k].mean([self.u[r][k] * root[r] for r in range(self.ranks)]), k)
             for r in range(self.ranks):
                 self.p[r][k] += mean / root[r] - self.u[r][k]
                 self.m[r][k] = -mean / self.lrs
@@ -211,7 +215,7 @@ class OneBitLamb(Optimizer):
                   for r in range(self.ranks)]
         mean, at = self.together.mean(packed), 0
         for k in self.names:
-            new = mean[at:at + self.m[0][k].size] / self.scaling[k]
+            new = self.masked(mean[at:at + self.m[0][k].size] / self.scaling[k], k)
             at += new.size
             told = (new - self.b1 * self.m[0][k]) / (1 - self.b1)
             self.fresh[k] = self.b2 * self.fresh[k] + (1 - self.b2) * told ** 2

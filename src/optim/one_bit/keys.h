@@ -19,7 +19,8 @@
       DEF("false"),                                                                                                    \
       ACCEPT("the communicator finds out what its library can send") },                                                \
         { .key = OPTIMIZER "comm_backend_name", TEXT, DEF("nccl"), ACCEPT("ztrain.parallel.communicator decides") }, { \
-        .key = OPTIMIZER "exp_avg_mask", ANY, ACCEPT("DeepSpeed reads masks from parameter groups of a script alone")  \
+        .key = OPTIMIZER "exp_avg_mask", ANY,                                                                          \
+        ACCEPT("elements whose gradient is always zero are masked by themselves")                                      \
     }
 
 #endif

@@ -4,7 +4,9 @@
  *     later ones                  m = compressed mean over ranks of (b1 m + (1 - b1) own g)        v stays
  *     all                         p = p - lr ( m / (sqrt(v) + eps) + wd p )
  *
- * DeepSpeed's first call only allocates its states; here it is an update like the others. */
+ * Elements whose variance is zero at freeze_step have had no gradient. They keep a momentum of zero, as if an
+ * exp_avg_mask of DeepSpeed named them. DeepSpeed's first call only allocates its states; here it is an update like the
+ * others. */
 #include "optim/one_bit/one_bit_adam.h"
 
 #include "optim/one_bit/keys.h"

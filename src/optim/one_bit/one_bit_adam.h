@@ -21,7 +21,8 @@ ZT_ELEMENT float zt_one_bit_adam_pack(const struct zt_one_bit_adam *c, float g, 
 /* g: where frozen, the averaged momentum */
 ZT_ELEMENT void zt_one_bit_adam_step(const struct zt_one_bit_adam *c, float *p, float g, float *m, float *v) {
     const float d = g * c->scale;
-    const float mi = c->frozen ? g : c->b1 * *m + c->a1 * d, vi = c->frozen ? *v : c->b2 * *v + c->a2 * (d * d);
+    const float mean = *v > 0 ? g : 0; /* compression cannot bring a zero, and eps alone would make it large */
+    const float mi = c->frozen ? mean : c->b1 * *m + c->a1 * d, vi = c->frozen ? *v : c->b2 * *v + c->a2 * (d * d);
     *m = mi;
     *v = vi;
     *p -= c->lr * (mi / (sqrtf(vi) + c->eps) + c->decay * *p);

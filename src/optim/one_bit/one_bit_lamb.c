@@ -16,7 +16,8 @@
  *     p = p - lr average f u
  *
  * DeepSpeed multiplies all of s by one number, which cancels. Its first call only allocates its states; here it is an
- * update like the others. A tensor whose momentum is zero at freeze_step keeps it; DeepSpeed divides by zero there. */
+ * update like the others. A tensor whose momentum is zero at freeze_step keeps it; DeepSpeed divides by zero there. So
+ * does an element whose variance is zero, as if an exp_avg_mask of DeepSpeed named it. */
 #include "optim/one_bit/one_bit_lamb.h"
 
 #include "optim/one_bit/keys.h"

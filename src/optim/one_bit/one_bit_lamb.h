@@ -38,7 +38,7 @@ ZT_ELEMENT struct zt_one_bit_lamb_terms zt_one_bit_lamb_moments(const struct zt_
                                                                 float *v, float *fresh) {
     struct zt_one_bit_lamb_terms to = { p, 0, 0, 0 };
     if (c->frozen) {
-        const float mi = g * t->rms, d = (mi - c->b1 * *m) / c->a1, root = sqrtf(*v) + c->eps;
+        const float mi = *v > 0 ? g * t->rms : 0, d = (mi - c->b1 * *m) / c->a1, root = sqrtf(*v) + c->eps;
         *fresh = c->b2 * *fresh + c->a2 * (d * d);
         *m = mi;
         to.moment = mi / root;

@@ -14,9 +14,11 @@
  * - d sync        local; p = p - u; c = compressed mean of u (sqrt(v) + eps); m = -c / L; p = p + c / (sqrt(v) + eps);
  * u = 0
  *
- * A synchronization makes the weights of the ranks equal but for rounding. The errors of the compression are zero at
- * the first local update. DeepSpeed's first call only allocates its states; here it is an update like the others. With
- * one rank DeepSpeed leaves m as it is in a gradient update; here the mean of one rank is its own gradient. */
+ * Elements whose variance is zero have had no gradient in an update of it. Gradient updates move them by decay alone,
+ * local ones not at all, as if an exp_avg_mask of DeepSpeed named them. A synchronization makes the weights of the
+ * ranks equal but for rounding. The errors of the compression are zero at the first local update. DeepSpeed's first
+ * call only allocates its states; here it is an update like the others. With one rank DeepSpeed leaves m as it is in a
+ * gradient update; here the mean of one rank is its own gradient. */
 #include "optim/one_bit/zero_one_adam.h"
 
 #include "optim/one_bit/keys.h"

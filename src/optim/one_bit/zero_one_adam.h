@@ -22,11 +22,18 @@ ZT_ELEMENT float zt_zero_one_adam_move(const struct zt_zero_one_adam *c, float *
     return change;
 }
 
+/* Where no update of the variance had a gradient, updates without one move nothing: compression cannot bring a zero,
+ * and eps alone would make it large. */
+ZT_ELEMENT float zt_zero_one_adam_masked(float x, float v) {
+    return v > 0 ? x : 0;
+}
+
 /* A step with this rank's gradient alone. */
 ZT_ELEMENT void zt_zero_one_adam_local(const struct zt_zero_one_adam *c, float *p, float g, float *m, float v,
                                        float *u) {
-    *m = c->b1 * *m + c->a1 * (g * (c->scale * c->gain));
-    *u -= zt_zero_one_adam_move(c, p, *m, v);
+    *m = c->b1 * *m + c->a1 * zt_zero_one_adam_masked(g * (c->scale * c->gain), v);
+    if (v > 0)
+        *u -= zt_zero_one_adam_move(c, p, *m, v);
 }
 
 /* What is averaged: this rank's gradient, or its local steps, which are taken back from p. */
@@ -45,12 +52,13 @@ ZT_ELEMENT void zt_zero_one_adam_step(const struct zt_zero_one_adam *c, float *p
     if (c->kind == ZT_ZERO_ONE_LOCAL) {
         zt_zero_one_adam_local(c, p, g, m, *v, u);
     } else if (c->kind == ZT_ZERO_ONE_SYNC) {
-        *m = -(g / c->lr_sum);
-        *p += g / (sqrtf(*v) + c->eps);
+        const float mean = zt_zero_one_adam_masked(g, *v);
+        *m = -(mean / c->lr_sum);
+        *p += mean / (sqrtf(*v) + c->eps);
         *u = 0;
     } else {
         const int variance = c->kind == ZT_ZERO_ONE_VARIANCE;
-        const float d = variance ? g * c->scale : g;
+        const float d = variance ? g * c->scale : zt_zero_one_adam_masked(g, *v);
         *v = variance ? c->b2 * *v + c->a2 * (d * d) : *v;
         *m = c->b1 * *m + c->a1 * d;
         zt_zero_one_adam_move(c, p, *m, *v);
