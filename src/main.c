@@ -118,5 +118,6 @@ int main(int argc, char **argv) {
         zt_err_print(&err, stderr);
     zt_comm_mpi_finalize(code);
     zt_supervisor_channel_close(supervisor, &err, code);
+    zt_err_finish(&err);
     return code;
 }

@@ -49,11 +49,16 @@ static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct 
     return ok && (!t->monitor || zt_monitor_eval(t->monitor, step, epoch, to->loss, to->accuracy, err));
 }
 
+/* Whether an epoch ends with step `step` (from 0). */
+static bool ends_epoch(const struct zt_training *t, int64_t step) {
+    return zt_epochs_ended(&t->epochs, step + 1) > zt_epochs_ended(&t->epochs, step);
+}
+
 /* Runs what follows step `step` (from 1): evaluation at the end of an epoch, a checkpoint if one is due. */
 static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, struct zt_err *err) {
     struct zt_eval_result result;
     struct zt_step_end end = { .step = step, .asked = r && r->save, .monitor = t->monitor };
-    if (r && t->session->eval_source && r->batch == t->per_epoch - 1) {
+    if (r && t->session->eval_source && ends_epoch(t, step - 1)) {
         if (!evaluate(t, step, r->epoch, &result, err))
             return false;
         end.eval = &result;
@@ -92,7 +97,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
         zt_training_phase(t, "looking for what is not finite");
         return zt_finite_fail(t->rank, step, &r, &t->worker.blamed, err);
     }
-    t->skips.at[step % ZT_SKIPS_SEEN] = !r.finite;
+    zt_skips_count(&t->skips, !r.finite, &t->session->config->fp16);
     const double now = zt_now(), seconds = now - *before;
     if (!files_intact(t, now, err))
         return false;
@@ -111,7 +116,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
 /* Whether the latest step begun must end before the next one begins. */
 static bool must_end(const struct zt_training *t, int64_t step) {
     return !zt_rank_runs_ahead(t->rank) || step == t->first || step + 1 == t->steps || zt_rank_asked(t->rank) ||
-           zt_checkpoints_due(t->checkpoints, step + 1) || (t->session->eval_source && (step + 1) % t->per_epoch == 0);
+           zt_checkpoints_due(t->checkpoints, step + 1) || (t->session->eval_source && ends_epoch(t, step));
 }
 
 bool zt_training_steps(struct zt_training *t, struct zt_err *err) {

@@ -15,7 +15,8 @@ struct zt_training {
     struct zt_worker worker; /* first member: the worker thread casts its zt_worker to this struct */
     struct zt_session *session;
     const struct zt_train_request *request;
-    int64_t first, steps, per_epoch;
+    int64_t first, steps;
+    struct zt_epochs epochs;
     int stopped; /* the signal that stopped the run; 0: none */
     struct zt_skips skips;
     struct zt_rank_plan *plan;

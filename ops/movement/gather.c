@@ -141,7 +141,8 @@ bool zt_gather_nd_shape(struct zt_graph *g, int node, const struct zt_shape *dat
 
 static bool zeros_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape;
-    if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "shape" },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err))
         return false;
     zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &shape);
     return true;

@@ -56,13 +56,15 @@ static const struct mode *mode_of(const struct zt_node *node) {
 static bool pads_of(const struct zt_graph *g, int node, int rank, int64_t front[ZT_MAX_RANK],
                     int64_t behind[ZT_MAX_RANK], struct zt_err *err) {
     int64_t pads[2 * ZT_MAX_RANK], axes[ZT_MAX_RANK];
-    int count, named, marked_count;
-    bool marked[ZT_MAX_RANK];
+    int count, named;
+    struct zt_axis_set distinct;
     memset(front, 0, ZT_MAX_RANK * sizeof *front);
     memset(behind, 0, ZT_MAX_RANK * sizeof *behind);
-    if (!zt_ops_ints(g, node, 1, "pads", pads, 2 * ZT_MAX_RANK, &count, err) ||
-        !zt_ops_ints(g, node, 3, NULL, axes, ZT_MAX_RANK, &named, err) ||
-        !zt_ops_axes(g, node, 3, NULL, rank, marked, &marked_count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, "pads" },
+                     &(struct zt_int_list){ pads, 2 * ZT_MAX_RANK, &count }, err) ||
+        !zt_ops_ints(g, node, (struct zt_int_source){ 3, NULL }, &(struct zt_int_list){ axes, ZT_MAX_RANK, &named },
+                     err) ||
+        !zt_ops_axes(g, node, (struct zt_int_source){ 3, NULL }, rank, &distinct, err))
         return false;
     int axis_count = named < 0 ? rank : named;
     if (count != 2 * axis_count)
@@ -275,8 +277,10 @@ static bool pad_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     int64_t front[ZT_MAX_RANK];
     struct zt_shape shape;
     int count;
-    if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err) ||
-        !zt_ops_ints(g, node, -1, "front", front, ZT_MAX_RANK, &count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "shape" },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err) ||
+        !zt_ops_ints(g, node, (struct zt_int_source){ -1, "front" },
+                     &(struct zt_int_list){ front, ZT_MAX_RANK, &count }, err))
         return false;
     if (shape.rank != dy->shape.rank || count != shape.rank || !mode_of(g->nodes[node]))
         return zt_node_fail(g, node, err, "its attributes do not fit %d axes", dy->shape.rank);

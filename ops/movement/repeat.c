@@ -15,7 +15,8 @@
 static bool expand_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     struct zt_shape shape;
-    if (!zt_ops_ints(g, node, 1, NULL, shape.dim, ZT_MAX_RANK, &shape.rank, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, NULL },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err))
         return false;
     for (int k = 0; k < shape.rank; k++)
         if (shape.dim[k] < 0)
@@ -69,7 +70,8 @@ static bool tile_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape = x->shape;
     int64_t repeats[ZT_MAX_RANK];
     int count;
-    if (!zt_ops_ints(g, node, 1, NULL, repeats, ZT_MAX_RANK, &count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, NULL }, &(struct zt_int_list){ repeats, ZT_MAX_RANK, &count },
+                     err))
         return false;
     if (count != shape.rank)
         return zt_node_fail(g, node, err, "has %d repeats for %d axes", count, shape.rank);
@@ -163,7 +165,8 @@ static bool tile_grad(struct zt_grad *b, int node, struct zt_err *err) {
 static bool tile_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *dy = zt_in(g, node, 0);
     struct zt_shape shape;
-    if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "shape" },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err))
         return false;
     bool fits = shape.rank == dy->shape.rank;
     for (int k = 0; fits && k < shape.rank; k++)

@@ -33,17 +33,16 @@ bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct z
 
 bool zt_mvn_read(const struct zt_graph *g, int node, struct zt_mvn *to, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
-    bool marked[ZT_MAX_RANK];
-    int count;
+    struct zt_axis_set axes;
     int64_t stride[ZT_MAX_RANK];
-    if (!zt_ops_axes(g, node, -1, "axes", x->rank, marked, &count, err))
+    if (!zt_ops_axes(g, node, (struct zt_int_source){ -1, "axes" }, x->rank, &axes, err))
         return false;
-    if (count < 0 && x->rank != 4)
+    if (axes.count < 0 && x->rank != 4)
         return zt_node_fail(g, node, err, "input of rank %d, wants 4 where axes are not given", x->rank);
     zt_shape_strides(x, stride);
     *to = (struct zt_mvn){ 0 };
     for (int k = 0; k < x->rank; k++) {
-        bool over = count < 0 ? k != 1 : marked[k];
+        bool over = axes.count < 0 ? k != 1 : axes.has[k];
         struct zt_shape *s = over ? &to->over : &to->kept;
         to->marked[k] = over;
         (over ? to->over_step : to->kept_step)[s->rank] = stride[k];

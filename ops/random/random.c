@@ -45,7 +45,8 @@ static bool made_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape;
     enum zt_dtype dtype;
     if (!read_dtype(g, node, ZT_FLOAT, ZT_ANY_FLOAT, &dtype, err) ||
-        !zt_ops_ints(g, node, 0, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err))
+        !zt_ops_ints(g, node, (struct zt_int_source){ 0, "shape" },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err))
         return false;
     for (int k = 0; k < shape.rank; k++)
         if (shape.dim[k] < 0)

@@ -86,7 +86,7 @@ void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_produ
     g.add = add;
     if (of_a_step(which))
         g.m = t->rows;
-    zt_simd_gemm_run(t->kernel, &g, a, b, bias, y, t->scratch, t->threads);
+    zt_simd_gemm_run(t->kernel, &g, &(struct zt_simd_gemm_operands){ a, b, bias, y }, t->scratch, t->threads);
 }
 
 void zt_direction_pack(struct zt_direction *t, bool transposed) {

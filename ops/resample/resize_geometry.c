@@ -153,17 +153,18 @@ struct axes {
 };
 
 static bool read_axes(const struct zt_graph *g, int node, int rank, struct axes *to, struct zt_err *err) {
-    bool marked[ZT_MAX_RANK];
+    struct zt_axis_set distinct;
     int64_t list[ZT_MAX_RANK];
-    if (!zt_ops_axes(g, node, -1, "axes", rank, marked, &to->count, err))
+    if (!zt_ops_axes(g, node, (struct zt_int_source){ -1, "axes" }, rank, &distinct, err))
         return false;
-    if (to->count < 0) {
+    if (distinct.count < 0) {
         to->count = rank;
         for (int i = 0; i < rank; i++)
             to->axis[i] = i;
         return true;
     }
-    if (!zt_ops_ints(g, node, -1, "axes", list, ZT_MAX_RANK, &to->count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "axes" },
+                     &(struct zt_int_list){ list, ZT_MAX_RANK, &to->count }, err))
         return false;
     for (int i = 0; i < to->count; i++)
         if (!zt_axis(g, node, list[i], rank, &to->axis[i], err))
@@ -280,7 +281,8 @@ bool zt_resize_read(const struct zt_graph *g, int node, struct zt_resize *to, st
     memset(to, 0, sizeof *to);
     if (!n->domain[0])
         to->x = zt_in(g, node, 0)->shape;
-    else if (!zt_ops_ints(g, node, -1, "input_shape", to->x.dim, ZT_MAX_RANK, &to->x.rank, err))
+    else if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "input_shape" },
+                          &(struct zt_int_list){ to->x.dim, ZT_MAX_RANK, &to->x.rank }, err))
         return false;
     to->y = to->x;
     if (!read_rules(g, node, to, err) || !read_axes(g, node, to->x.rank, &axes, err) ||

@@ -199,7 +199,8 @@ static void write_command(const struct zt_bench *b, FILE *to) {
     const struct zt_options *o = b->options;
     fputs("<pre>ztrain bench", to);
     write_option("model", o->model, to);
-    write_option("config", o->config, to);
+    for (int i = 0; i < o->configs.count; i++)
+        write_option("config", o->configs.at[i], to);
     write_option("modes", o->modes, to);
     write_option("ranks", o->rank_list, to);
     write_option("batch-sizes", o->batch_sizes, to);

@@ -219,7 +219,8 @@ static void add_option(words *w, const char *name, const char *value) {
 
 static void add_words(words *w, const struct zt_options *o, char number[4][24]) {
     add_option(w, "--model", o->model);
-    add_option(w, "--config", o->config);
+    for (int i = 0; i < o->configs.count; i++)
+        add_option(w, "--config", o->configs.at[i]);
     add_option(w, "--output", o->output);
     for (int i = 0; i < o->over.set_count; i++)
         add_option(w, "--set", o->over.set[i]);

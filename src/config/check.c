@@ -89,17 +89,25 @@ static void precision(struct zt_reading *r) {
              optimizer->name);
 }
 
-/* Lists the settings of fp16 as without effect where fp16 is off. */
-static void fp16_off(struct zt_reading *r) {
-    char value[96];
-    for (int i = 0; i < r->table->count && !on(r, "fp16.enabled"); i++) {
+/* Lists the settings of a section as without effect where its `enabled` is off. */
+static void off(struct zt_reading *r, const char *section) {
+    char value[96], key[64];
+    size_t length = strlen(section);
+    snprintf(key, sizeof key, "%s.enabled", section);
+    for (int i = 0; i < r->table->count && !on(r, key); i++) {
         const struct zt_key_row *row = r->table->row[i];
-        if (!r->node[i] || strncmp(row->key, "fp16.", 5) != 0 || row->status != ZT_KEY_WORKS)
+        bool inside = strncmp(row->key, section, length) == 0 && row->key[length] == '.';
+        if (!r->node[i] || !inside || row->status != ZT_KEY_WORKS || strcmp(row->key, key) == 0)
             continue;
         zt_node_show(r->node[i], value, sizeof value);
-        if (strcmp(row->key, "fp16.enabled") != 0 && strcmp(value, row->def) != 0)
-            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (fp16 is off)", row->key, value);
+        if (!row->def || !zt_value_is(r->node[i], row->def))
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s is off)", row->key, value, section);
     }
+}
+
+static void sections_off(struct zt_reading *r) {
+    off(r, "fp16");
+    off(r, "autotuning");
 }
 
 static void offload(struct zt_reading *r, const char *object, bool parameters) {
@@ -143,19 +151,6 @@ static void zero(struct zt_reading *r) {
     const struct zt_node *size = given(r, Z "allgather_bucket_size");
     if (size && size->whole && size->integer % 2)
         FAIL(Z "allgather_bucket_size", "%lld, wants an even number", (long long)size->integer);
-}
-
-static void checkpointing(struct zt_reading *r) {
-#define A "activation_checkpointing."
-    const struct zt_node *enabled = given(r, A "enabled");
-    bool off = enabled && !enabled->truth;
-    if (off || !on(r, A "contiguous_memory_optimization"))
-        return;
-    if (!on(r, A "partition_activations"))
-        FAIL(A "contiguous_memory_optimization", "true needs partition_activations true");
-    if (!there(r, A "number_checkpoints"))
-        FAIL(A "contiguous_memory_optimization", "true needs number_checkpoints");
-#undef A
 }
 
 /* The keys of each chosen type against one another. */
@@ -286,7 +281,7 @@ static void class_weights(struct zt_reading *r) {
     FAIL(L "class_weights", "belongs to cross_entropy and nll, found type \"%s\", which has no classes",
          zt_keys_text(r, L "type"));
     if (says(r, L "type", "bce_with_logits"))
-        zt_hint(r->err, "PyTorch's pos_weight is not supported; ztrain.loss.weight weights samples or elements");
+        zt_key_hint(r, "PyTorch's pos_weight is not supported; ztrain.loss.weight weights samples or elements");
 }
 
 static void loss(struct zt_reading *r) {
@@ -323,8 +318,8 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,      precision, fp16_off, zero, checkpointing, types,
-                                                          curriculum, tuning,    parallel, data, loss,          ties };
+    static void (*const rules[])(struct zt_reading *) = { needs,  precision, sections_off, zero, types, curriculum,
+                                                          tuning, parallel,  data,         loss, ties };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }
@@ -381,6 +376,18 @@ static void derive_overlap(struct zt_reading *r) {
     zt_config_derive_overlap(config);
 }
 
+/* DeepSpeed loads these settings as well, and its checkpointing module fails with them when the model runs. */
+static void note_checkpointing(struct zt_reading *r) {
+#define A "activation_checkpointing."
+    const char *missing = !on(r, A "partition_activations")   ? "partition_activations"
+                          : !there(r, A "number_checkpoints") ? "number_checkpoints"
+                                                              : NULL;
+    if (missing && on(r, A "contiguous_memory_optimization"))
+        zt_texts_add(r->arena, &r->config->notes,
+                     A "contiguous_memory_optimization needs " A "%s in DeepSpeed; here it has no effect", missing);
+#undef A
+}
+
 /* The evaluation data that stand beside the training data. */
 static void derive_eval_path(struct zt_reading *r) {
     const struct zt_key_owner *format = r->table->chosen[ZT_KEY_FORMAT];
@@ -400,6 +407,7 @@ void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *ov
     derive_overlap(r);
     derive_fixed(r);
     config->recompute.enabled = zt_keys_checkpointing(r);
+    note_checkpointing(r);
     derive_eval_path(r);
     if (over->evaluates && over->data && !data_config->eval_path)
         data_config->eval_path = data_config->path;

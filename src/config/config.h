@@ -17,7 +17,7 @@
 struct zt_key_catalog; /* config/table.h */
 struct zt_key_table;
 
-/* A list of texts or numbers; owned by the config's arena. */
+/* A list of texts or numbers; in the config, owned by its arena. */
 struct zt_texts {
     const char **at;
     int count;
@@ -33,7 +33,7 @@ struct zt_numbers {
 
 /* optimizer.*. The params that only one optimizer reads stand in a struct of that optimizer's file (src/optim). */
 struct zt_optimizer_config {
-    const char *type;                      /* canonical spelling of a row of src/optim; NULL: none given */
+    const char *type;                      /* canonical spelling of a row of src/optim */
     double lr, beta1, beta2, weight_decay; /* 0 where the optimizer has no such parameter */
     void *params;                          /* the struct of the row; in the config's arena */
 };
@@ -46,12 +46,13 @@ struct zt_scheduler_config {
 };
 
 struct zt_data_config {
-    const char *format;          /* a row of src/data; NULL: none given */
-    void *params;                /* the struct of the row, for the keys that only this format has */
-    const char *path;            /* resolved: relative to the config file, or to the current folder from --data */
-    const char *eval_path;       /* NULL: none given */
-    bool shuffle;                /* default true */
-    bool drop_last;              /* default false */
+    const char *format;    /* a row of src/data; NULL: none given */
+    void *params;          /* the struct of the row, for the keys that only this format has */
+    const char *path;      /* resolved: relative to the config file, or to the current folder from --data */
+    const char *eval_path; /* NULL: none given */
+    bool shuffle;          /* default true */
+    bool drop_last;        /* default false */
+    bool carries; /* ztrain.dataloader "deepspeed": accumulation goes on over the end of an epoch (data/epochs.h) */
     struct zt_numbers mean, std; /* normalize: per channel; count 0: none */
     int64_t samples;             /* synthetic */
 };
@@ -128,6 +129,19 @@ struct zt_recompute_config {
     int layers;            /* pipeline.activation_checkpoint_interval: a segment for so many layers; 0: not asked for */
 };
 
+struct zt_tuning_config { /* autotuning */
+    bool enabled, fast, overwrite;
+    int metric, tuner;              /* enum zt_tuning_metric, zt_tuning_tuner */
+    int64_t first_step, last_step;  /* steps of a trial that count: after the first, to the last */
+    int64_t early_stopping, trials; /* 0: no early stop */
+    int64_t max_train_batch, min_train_batch;
+    int64_t max_micro_batch, min_micro_batch, counts;               /* micro-batch sizes that are tried */
+    const char *results, *experiments;                              /* folders; NULL: below the output folder */
+    bool fixes_train, fixes_micro, fixes_accumulation, fixes_stage; /* the config gives the value as a number */
+};
+enum zt_tuning_metric { ZT_TUNING_THROUGHPUT, ZT_TUNING_LATENCY, ZT_TUNING_FLOPS };
+enum zt_tuning_tuner { ZT_TUNING_GRID, ZT_TUNING_RANDOM, ZT_TUNING_MODEL };
+
 struct zt_checkpoint_config {
     int64_t every_steps, every_epochs; /* 0: not at these */
     int64_t keep;                      /* newest ones that stay; 0: all */
@@ -150,7 +164,6 @@ struct zt_config_overrides {
 struct zt_config {
     struct zt_arena *arena;
     const struct zt_key_table *table; /* the keys that it was read with (config/table.h) */
-    const char *path, *folder;
 
     /* resolved: train_batch = micro_batch * accumulation * data_parallel */
     int64_t train_batch, micro_batch, accumulation;
@@ -167,6 +180,7 @@ struct zt_config {
     struct zt_fp16_config fp16;
     struct zt_zero_config zero;
     struct zt_comms_config comms;
+    struct zt_tuning_config tuning;
     struct zt_parallel_config parallel;
     struct zt_recompute_config recompute;
     bool plan_auto; /* ztrain.plan "auto", until the choice is made: then micro_batch, accumulation, parallel.stages,
@@ -209,11 +223,12 @@ struct zt_config {
     struct zt_texts notes;          /* warnings: deprecated spellings and the like */
 };
 
-/* Reads, checks and resolves. `catalog`: the optimizers, rules and formats of this program; it outlives the config. All
- * problems of the file are reported at once as "FILE:LINE:COLUMN: key.path: ...". The file has at most 16 MiB. Free
- * with zt_config_destroy(). Problems that only model or data reveal (unknown output names, the hidden size of "auto")
- * are reported later by the code that uses the value. */
-struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over,
+/* Reads the files `paths`, of which a later one takes precedence over the earlier ones key by key, checks and resolves.
+ * `catalog`: the optimizers, rules and formats of this program; it outlives the config. All problems of the files are
+ * reported at once as "FILE:LINE:COLUMN: key.path: ...", in the order of files and lines; err->rest has those that
+ * `err` has no room for. A file has at most 16 MiB. Free with zt_config_destroy(). Problems that only model or data
+ * reveal (unknown output names, the hidden size of "auto") are reported later by the code that uses the value. */
+struct zt_config *zt_config_read(const struct zt_texts *paths, const struct zt_config_overrides *over,
                                  const struct zt_key_catalog *catalog, struct zt_err *err);
 void zt_config_destroy(struct zt_config *config);
 

@@ -12,6 +12,7 @@ static const struct zt_key_choice losses[] = {
     { .name = "huber" },
     { 0 },
 };
+static const struct zt_key_choice loaders[] = { { .name = "ztrain" }, { .name = "deepspeed" }, { 0 } };
 static const struct zt_key_choice metrics[] = { { .name = "accuracy" }, { 0 } };
 static const struct zt_key_choice batch_norms[] = { { .name = "train" }, { .name = "frozen" }, { 0 } };
 static const struct zt_key_choice exports[] = { { .name = "inference" }, { .name = "train" }, { 0 } };
@@ -45,7 +46,8 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.data.eval_path", PATH, AT(data.eval_path) },
     { .key = "ztrain.data.shuffle", BOOL, DEF("true"), AT(data.shuffle) },
     { .key = "ztrain.data.drop_last", BOOL, DEF("false"), AT(data.drop_last) },
-    { .key = "ztrain.data.augment", OPEN, LATER("augmentation") },
+    { .key = "ztrain.data.augment", ANY, LATER("augmentation") },
+    { .key = "ztrain.dataloader", INDEX(loaders), DEF("ztrain"), AT(data.carries) },
     { .key = "ztrain.loss", OBJECT },
     { .key = "ztrain.loss.type", CHOICE(losses), AT(loss.type) },
     { .key = "ztrain.loss.logits", TEXT, AT(loss.logits) },

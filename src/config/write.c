@@ -162,10 +162,10 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
 /* Whether row i is written: its key works, and the optimizer, rule or format that it is about is the one given. */
 static bool is_written(const struct zt_config *config, int i) {
     const struct zt_key_row *row = config->table->row[i];
-    bool optimizer = strncmp(row->key, "optimizer.", 10) == 0, scheduler = strncmp(row->key, "scheduler.", 10) == 0;
+    bool scheduler = strncmp(row->key, "scheduler.", 10) == 0;
     if (row->status != ZT_KEY_WORKS || !row->size)
         return false;
-    if ((optimizer && !config->optimizer.type) || (scheduler && !config->scheduler.type))
+    if (scheduler && !config->scheduler.type)
         return false;
     return zt_key_has_value(config->table, i);
 }

@@ -68,10 +68,9 @@ static void add_one_bit(struct zt_rank_plan *p, const struct zt_one_bit *one_bit
 }
 
 void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool training) {
-    const struct zt_optimizer *optimizer = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
+    const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
     int me = p->grid.data_rank;
-    if (optimizer)
-        p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
+    p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
     p->parameter_bytes = held(p, p->sharding->parameters, me) + p->statistic_bytes;
     if (training) {
         p->gradient_bytes = held(p, p->sharding->gradients, me);

@@ -3,6 +3,7 @@
 #ifndef ZT_PLAN_RANK_PLAN_H
 #define ZT_PLAN_RANK_PLAN_H
 
+#include "data/epochs.h"
 #include "device/device.h"
 #include "parallel/comm/compressed.h"
 #include "parallel/partition/grid.h"
@@ -39,8 +40,9 @@ struct zt_rank_plan {
     struct zt_arena *arena;
     const struct zt_job *job;
     const struct zt_source *source, *eval_source; /* borrowed; NULL: none */
-    int64_t whole_steps, eval_samples;            /* full steps of an epoch; samples of an evaluation */
-    int64_t eval_rows; /* samples of an evaluation micro-batch: the config's, or fewer under a memory limit */
+    struct zt_epochs epochs;
+    int64_t eval_samples; /* of an evaluation */
+    int64_t eval_rows;    /* samples of an evaluation micro-batch: the config's, or fewer under a memory limit */
     struct zt_grid grid;
     const struct zt_sharding *sharding;
     struct zt_traffic traffic;

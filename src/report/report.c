@@ -59,7 +59,7 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
              (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
              (long long)steps);
     row(s, "batch", text);
-    snprintf(text, sizeof text, "%s, lr %g, schedule %s, clipping %g", c->optimizer.type ? c->optimizer.type : "none",
+    snprintf(text, sizeof text, "%s, lr %g, schedule %s, clipping %g", c->optimizer.type,
              c->optimizer.lr, c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
     row(s, "optimizer", text);
     snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,

@@ -13,11 +13,13 @@ struct zt_supervisor_channel;
 
 struct zt_options {
     const struct zt_command_row *command;
-    bool named;                          /* argv contains the name of the command */
-    bool help, version;                  /* given: later arguments were not checked */
-    const char *model, *config, *output; /* output: NULL means runs/<model name> for commands that write a run */
-    const char *inputs;                  /* predict, grad: the input arrays */
-    const char *emit;                    /* grad: file for the training graph; NULL: none */
+    bool named;                 /* argv contains the name of the command */
+    bool help, version;         /* given: later arguments were not checked */
+    const char *model, *output; /* output: NULL means runs/<model name> for commands that write a run */
+    struct zt_texts configs;    /* files, in the order of the command line */
+    const char *config;         /* their names, joined by " + ", for messages */
+    const char *inputs;         /* predict, grad: the input arrays */
+    const char *emit;           /* grad: file for the training graph; NULL: none */
     const char *modes, *rank_list,
         *batch_sizes;          /* bench: comma-separated lists; batch_sizes NULL: the batch size of the config */
     const char *trace, *nodes; /* plan: output files for the trace and the node table of the simulated step */

@@ -463,15 +463,30 @@ class Train(Case):
         self.train("--steps=3", "--set", "optimizer.params.lr=0.25")
         self.assertEqual([r["lr"] for r in self.steps() if "eval" not in r], [0.25] * 3)
 
-    def test_training_without_an_optimizer_is_refused_and_a_plan_is_not(self):
+    def test_what_a_script_gives_has_the_defaults_of_the_trainer(self):
         self.config({})
         config = json.loads((self.folder / "c.json").read_text())
-        del config["optimizer"]
+        for key in [k for k in config if k != "ztrain"]:
+            del config[key]
         self.write("c.json", json.dumps(config).encode())
-        self.train(code=2, says=["c.json: optimizer.type is missing", "hint: "])
-        self.assertFalse((self.folder / "run").exists())
-        for command in ["plan", "evaluate"]:
-            self.run_ztrain(command, "--model", self.folder / "m.onnx", "--config", self.folder / "c.json")
+        text = self.train().stderr
+        for words in ["optimizer is not given: AdamW at lr 5e-5", "no batch size is given: train_micro_batch_size_per_gpu is 8",
+                      "gradient_clipping is not given: 0"]:
+            self.assertIn(words, text)
+        resolved = json.loads((self.folder / "run" / "config.resolved.json").read_text())
+        self.assertEqual((resolved["optimizer"]["type"], resolved["optimizer"]["params"]["lr"], resolved["train_batch_size"]),
+                         ("AdamW", 5e-5, 8))
+
+    def test_a_second_configuration_lies_over_the_first(self):
+        self.config({"steps": 2, "seed": 5})
+        self.write("over.json", json.dumps({"optimizer": {"params": {"lr": 0.25}}, "ztrain": {"steps": 3}}).encode())
+        self.train("--config", self.folder / "over.json")
+        self.assertEqual([r["lr"] for r in self.steps() if "eval" not in r], [0.25] * 3)
+
+    def test_options_of_other_launchers_are_answered(self):
+        for option, hint in [("--deepspeed_config", "--config FILE"), ("--num_gpus", "--ranks N"), ("--local_rank=3", "LOCAL_RANK"),
+                             ("--nproc-per-node", "--ranks N"), ("--master_port", "MASTER_PORT"), ("--num_nodes", "--hostfile")]:
+            self.refused("train", option, "4", code=2, says=[f"unknown option {option.split('=')[0]}", "hint: ", hint])
 
     def test_quiet_leaves_the_last_line_alone(self):
         self.assertRegex(self.train("--quiet").stderr, r"^weights: [0-9a-f]{16}\n$")

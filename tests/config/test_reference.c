@@ -45,7 +45,6 @@ START_TEST(broken_configs_are_refused_with_the_words_expected) {
         snprintf(file, sizeof file, "bad/%s", cases[i].file);
         read_reference(&got, file, NULL, 0);
         ck_assert_msg(got.config == NULL, "%s is not refused", file);
-        ck_assert_int_eq(got.err.count, 1);
         for (int k = 0; k < 3 && cases[i].words[k]; k++) {
             /* The words must be in the message itself, not only in the name of the file. */
             char *what = strstr(got.text, ".json:");

@@ -51,6 +51,7 @@ static void note_program(struct missing *all, const struct zt_program *p, const 
 static void note_model(struct missing *all, const char *model, const char *config, bool half) {
     static const char *const set[] = { "bf16={\"enabled\": true}" };
     struct zt_options options = { .model = model, .config = config };
+    options.configs = (struct zt_texts){ &options.config, 1 };
     options.over = (struct zt_config_overrides){ .set = set, .set_count = half, .epochs = -1, .steps = 2, .seed = -1 };
     struct zt_session s;
     struct zt_err err = { 0 };

@@ -79,7 +79,7 @@ static bool measure(const struct zt_job *job, const struct zt_source *source, in
 static bool check_model(const char *name, const char *model_path, const char *config_path) {
     struct zt_config_overrides over = { .ranks = 1, .epochs = -1, .steps = -1, .seed = -1, .threads = 1 };
     struct zt_err err = { 0 };
-    struct zt_config *config = zt_session_config(config_path, &over, &err);
+    struct zt_config *config = zt_session_config(&(struct zt_texts){ (const char *[]){ config_path }, 1 }, &over, &err);
     struct zt_onnx *model = config ? zt_onnx_read(model_path, ZT_WEIGHTS_MAPPED, &err) : NULL;
     struct zt_job *job = model ? zt_job_create(config, model, &err) : NULL;
     struct zt_source *source = job ? zt_source_open(config, false, job->wants, job->want_count, &err) : NULL;

@@ -277,7 +277,7 @@ static bool sum_over_ranks(void *with, double *values, int count, struct zt_err 
 
 /* Opens the state of the optimizer step on a device. */
 static bool open_step(struct zt_rank *r, struct zt_err *err) {
-    if (!r->device_memory || !r->plan->train.count || !r->row)
+    if (!r->device_memory || !r->plan->train.count)
         return true;
     zt_rank_graphs_create(r);
     return zt_rank_stepping_create(r, err);
@@ -301,8 +301,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->feed_bytes = feed_bytes(plan, device);
     r->feed_rows = largest_rows(plan);
     r->random.seed = (uint64_t)plan->job->config->seed;
-    if (plan->job->config->optimizer.type)
-        r->row = zt_optimizer_find(plan->job->config->optimizer.type);
+    r->row = zt_optimizer_find(plan->job->config->optimizer.type);
     if (!allocate(r, err) || !share(r, err)) {
         zt_rank_destroy(r);
         return NULL;

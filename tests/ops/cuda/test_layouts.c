@@ -56,6 +56,7 @@ static struct counts plan_sample(const char *model, const char *config) {
     snprintf(model_path, sizeof model_path, "%s/models/%s.onnx", getenv("ZT_ROOT"), model);
     snprintf(config_path, sizeof config_path, "%s/configs/%s.json", getenv("ZT_ROOT"), config);
     struct zt_options options = { .model = model_path, .config = config_path };
+    options.configs = (struct zt_texts){ &options.config, 1 };
     options.over = (struct zt_config_overrides){ .set = set, .set_count = 1, .epochs = -1, .steps = 2, .seed = -1 };
     ck_assert_msg(zt_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_IF_THERE, &err), "%s: %s", model,
                   err.text[0]);
