@@ -7,6 +7,32 @@
 /* The lanes of a sum are the threads of a block, and the tree of add_block() is that of the host. */
 static_assert((int)BLOCK == (int)ZT_COMPRESSED_LANES, "a thread a lane");
 
+/* y of the worker: 0 instead of x in the filling. */
+static __device__ float y_of(const struct zt_compressed_call *c, const struct zt_compressed_part *p, int64_t i) {
+    return c->error[ZT_WORKER][p->error_at[ZT_WORKER] + i] + (i < p->count ? c->x[p->first + i] : 0);
+}
+/* z of the server, element i of its chunk. `part` is the number of p. */
+static __device__ float z_of(const struct zt_compressed_call *c, const struct zt_compressed_part *p, int part,
+                             int64_t i) {
+    const float share = 1 / (float)c->layout.ranks;
+    float sum = 0;
+    for (int r = 0; r < c->layout.ranks; r++) {
+        const unsigned char byte = zt_compressed_message(c, c->in, r)[p->signs_at + i / 8];
+        sum += zt_compressed_signed(zt_compressed_scales(c, c->in, r)[part] * share, byte >> i % 8 & 1);
+    }
+    return sum + c->error[ZT_SERVER][p->error_at[ZT_SERVER] + i];
+}
+/* Packs the signs of eight errors, which hold y or z, and leaves in them what the signs do not carry. */
+static __device__ unsigned char pack_eight(float *error, float scale) {
+    unsigned char byte = 0;
+    for (int k = 0; k < 8; k++) {
+        const int positive = error[k] >= 0;
+        byte = (unsigned char)(byte | positive << k);
+        error[k] -= zt_compressed_signed(scale, positive);
+    }
+    return byte;
+}
+
 /* Writes y or z of a block to its errors, and the sum of the squares. */
 static __global__ void correct_kernel(struct zt_compressed_call c, enum zt_compressed_side side) {
     __shared__ double room[BLOCK];
@@ -16,7 +42,7 @@ static __global__ void correct_kernel(struct zt_compressed_call c, enum zt_compr
     double sum = 0;
     for (int i = (int)threadIdx.x; i < block.count; i += BLOCK) {
         const int64_t at = block.first + i;
-        const float value = side == ZT_WORKER ? zt_compressed_y(&c, p, at) : zt_compressed_z(&c, p, block.part, at);
+        const float value = side == ZT_WORKER ? y_of(&c, p, at) : z_of(&c, p, block.part, at);
         error[i] = value;
         sum += (double)value * (double)value;
     }
@@ -49,7 +75,7 @@ static __global__ void pack_kernel(struct zt_compressed_call c, enum zt_compress
     float *error = c.error[side] + p->error_at[side] + block.first;
     const int64_t first = block.first + (side == ZT_SERVER ? c.rank * p->chunk : 0);
     for (int i = 8 * (int)threadIdx.x; i < block.count; i += 8 * BLOCK)
-        *zt_compressed_byte(&c, p, c.out, first + i) = zt_compressed_pack(error + i, c.scale[block.part]);
+        *zt_compressed_byte(&c, p, c.out, first + i) = pack_eight(error + i, c.scale[block.part]);
 }
 
 static __global__ void expand_kernel(struct zt_compressed_call c) {

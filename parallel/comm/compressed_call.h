@@ -72,30 +72,4 @@ ZT_COMPRESSED unsigned char *zt_compressed_byte(const struct zt_compressed_call 
                                                 unsigned char *messages, int64_t i) {
     return zt_compressed_message(c, messages, i / p->chunk) + p->signs_at + i % p->chunk / 8;
 }
-/* y of the worker: 0 instead of x in the filling. */
-ZT_COMPRESSED float zt_compressed_y(const struct zt_compressed_call *c, const struct zt_compressed_part *p, int64_t i) {
-    return c->error[ZT_WORKER][p->error_at[ZT_WORKER] + i] + (i < p->count ? c->x[p->first + i] : 0);
-}
-/* z of the server, element i of its chunk. `part` is the number of p. */
-ZT_COMPRESSED float zt_compressed_z(const struct zt_compressed_call *c, const struct zt_compressed_part *p, int part,
-                                    int64_t i) {
-    const float share = 1 / (float)c->layout.ranks;
-    float sum = 0;
-    for (int r = 0; r < c->layout.ranks; r++) {
-        const unsigned char byte = zt_compressed_message(c, c->in, r)[p->signs_at + i / 8];
-        sum += zt_compressed_signed(zt_compressed_scales(c, c->in, r)[part] * share, byte >> i % 8 & 1);
-    }
-    return sum + c->error[ZT_SERVER][p->error_at[ZT_SERVER] + i];
-}
-/* Packs the signs of eight errors, which hold y or z, and leaves in them what the signs do not carry. */
-ZT_COMPRESSED unsigned char zt_compressed_pack(float *error, float scale) {
-    unsigned char byte = 0;
-    for (int k = 0; k < 8; k++) {
-        const int positive = error[k] >= 0;
-        byte = (unsigned char)(byte | positive << k);
-        error[k] -= zt_compressed_signed(scale, positive);
-    }
-    return byte;
-}
-
 #endif
