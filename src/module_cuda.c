@@ -3,8 +3,8 @@
 #include "device/arrays_cuda.h"
 #include "device/cuda.h"
 #include "ops/cuda/kernels.h"
-#include "optim/types/types.h"
 #include "optim/step_cuda.h"
+#include "optim/types/types.h"
 #include "parallel/comm/compressed_cuda.h"
 #include "parallel/comm/nccl.h"
 

@@ -282,6 +282,13 @@ def on_device(args, folder):
             check(same or (kind == "OneBitLamb" and error < MOST), f"{kind}, {ranks} ranks: the device leaves the bits of the CPU (off by {error:.1e})")
             check(clipped < MOST, f"{kind}, {ranks} ranks, clipping: weights of the CPU (off by {clipped:.1e})")
         resume(case, [5, 9, 13], "--device", "cuda", "--set", "gradient_clipping=0")
+        half = ["--set", "fp16=" + json.dumps({"enabled": True, "initial_scale_power": 17, "hysteresis": 1})]
+        ran = case.run("half-cuda", "--device", "cuda", *half)
+        case.args = args
+        ran = case.run("half", *half) and ran
+        skips, there = ([row["skipped"] for row in case.rows(out)] if ran else [] for out in ("half", "half-cuda"))
+        error = case.worst("half-cuda", [case.weights("half", step) for step in range(1, STEPS + 1)]) if ran else numpy.inf
+        check(any(skips) and skips == there and error < 1e-3, f"{kind}, 2 ranks, fp16: skips and weights of the CPU (off by {error:.1e})")
 
 
 def main():

@@ -12,12 +12,12 @@
  * number of the update is therefore unknown when a step is queued: up to ZT_RANK_AHEAD earlier steps may skip their
  * update. The table has rows for all possible numbers. With several ranks the host adds losses and squares and waits
  * for the other ranks (zt_rank_clip). */
-#include "optim/types/types.h"
 #include "run/rank/device_step.h"
 
 #include "base/align.h"
 #include "device/module.h"
 #include "optim/step.h"
+#include "optim/types/types.h"
 #include "run/rank/captured.h"
 #include "run/rank/device_memory.h"
 #include "run/rank/exchange.h"

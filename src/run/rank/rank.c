@@ -1,9 +1,9 @@
-#include "optim/types/types.h"
 #include "run/rank/rank.h"
 
 #include "base/align.h"
 #include "base/text.h"
 #include "device/threads.h"
+#include "optim/types/types.h"
 #include "plan/rank_bytes.h"
 #include "run/rank/blocks.h"
 #include "run/rank/captured.h"
