@@ -62,7 +62,7 @@ bool zt_comm_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, siz
  * waits for a buffer. */
 bool zt_comm_all_to_all(struct zt_comm *c, const void *from, void *to, size_t bytes, struct zt_err *err) {
     bool ok = c->api->poll(c, err);
-    for (int k = 0; ok && k < c->size; k++) {
+    for (int k = 0; ok && bytes > 0 && k < c->size; k++) {
         const int peer = (k - c->rank + c->size) % c->size;
         const char *out = (const char *)from + (size_t)peer * bytes;
         char *in = (char *)to + (size_t)peer * bytes;
