@@ -3,8 +3,9 @@
 #include "device/arrays_cuda.h"
 #include "device/cuda.h"
 #include "ops/cuda/kernels.h"
-#include "optim/optim.h"
 #include "optim/step_cuda.h"
+#include "optim/types/types.h"
+#include "parallel/comm/compressed_cuda.h"
 #include "parallel/comm/nccl.h"
 
 #include <stdio.h>
@@ -44,6 +45,12 @@ static bool average(struct zt_device *device, const struct zt_step_call *s, doub
 
 static bool swap_average(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {
     return zt_cuda_good(device, zt_launch_swap_average(zt_cuda_stream(device), s), err, "exchanging weights");
+}
+
+static bool pack(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err) {
+    char what[64];
+    snprintf(what, sizeof what, "packing for %s", zt_optimizers[optimizer]->type.name);
+    return zt_cuda_good(device, optimizers[optimizer]->pack(zt_cuda_stream(device), s), err, what);
 }
 
 /* ---- sums and the state of the step ---- */
@@ -118,6 +125,11 @@ static bool clip(struct zt_device *device, struct zt_step_state *state, double m
     return zt_cuda_good(device, zt_launch_clip(zt_cuda_stream(device), state, most), err, "clipping");
 }
 
+static bool compress(struct zt_device *device, int stage, const struct zt_compressed_call *call, struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_compressed(zt_cuda_stream(device), (enum zt_compressed_stage)stage, call),
+                        err, "compressing");
+}
+
 __attribute__((visibility("default"))) extern const struct zt_module zt_cuda_module;
 
 const struct zt_module zt_cuda_module = {
@@ -140,4 +152,6 @@ const struct zt_module zt_cuda_module = {
     .update_matrix = update_matrix,
     .average = average,
     .swap_average = swap_average,
+    .pack = pack,
+    .compress = compress,
 };

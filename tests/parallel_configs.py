@@ -15,14 +15,15 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "configs" / "parallel"
-STORIES = ["accumulation", "auto", "ddp", "dp", "hosts", "pipeline_1f1b", "pipeline_gpipe", "pipeline_zero2", "uneven_batch", "zero1",
+STORIES = ["accumulation", "auto", "ddp", "dp", "hosts", "one_bit_adam", "pipeline_1f1b", "pipeline_gpipe", "pipeline_zero2", "uneven_batch", "zero1",
            "zero2", "zero3"]
 SAME_WEIGHTS = [("ddp", "zero1", "zero2", "zero3", "hosts"), ("pipeline_gpipe", "pipeline_1f1b")]
 # What the plan says of a story, in the words of plan.txt.
 SHOWS = {"ddp": r"^ddp, 2 ranks", "dp": r"^dp, 2 ranks", "zero1": r"^zero1, 2 ranks", "zero2": r"^zero2, 2 ranks", "zero3": r"GATHER bucket 0",
          "pipeline_gpipe": r"schedule gpipe, 4 slots", "pipeline_1f1b": r"schedule 1f1b, 2 slots",
          "pipeline_zero2": r"^zero2, 4 ranks = 2 stages x 2 data-parallel", "accumulation": r"8 per micro-batch x 4 micro-batches x 2 ranks",
-         "uneven_batch": r"^last step of an epoch: 41 samples", "hosts": r"^zero1, 2 ranks", "auto": r"^plan auto: \d+ candidates"}
+         "uneven_batch": r"^last step of an epoch: 41 samples", "hosts": r"^zero1, 2 ranks", "one_bit_adam": r"^OneBitAdam: updates before 13 reduce gradients",
+         "auto": r"^plan auto: \d+ candidates"}
 
 
 def command_of(path):

@@ -57,6 +57,24 @@ bool zt_comm_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, siz
     return c->api->start(c, &t, err) && c->api->wait(c, &t, err);
 }
 
+/* Round k pairs rank r with rank (k - r) mod size, which it pairs with r. The lower one sends first, so that no pair
+ * waits for a buffer. */
+bool zt_comm_all_to_all(struct zt_comm *c, const void *from, void *to, size_t bytes, struct zt_err *err) {
+    bool ok = c->api->poll(c, err);
+    for (int k = 0; ok && bytes > 0 && k < c->size; k++) {
+        const int peer = (k - c->rank + c->size) % c->size;
+        const char *out = (const char *)from + (size_t)peer * bytes;
+        char *in = (char *)to + (size_t)peer * bytes;
+        if (peer == c->rank)
+            memcpy(in, out, bytes);
+        else if (c->rank < peer)
+            ok = c->api->send(c, out, bytes, peer, err) && c->api->recv(c, in, bytes, peer, err);
+        else
+            ok = c->api->recv(c, in, bytes, peer, err) && c->api->send(c, out, bytes, peer, err);
+    }
+    return ok;
+}
+
 bool zt_comm_share_nothing(struct zt_comm *c, void *memory, size_t bytes, struct zt_err *err) {
     (void)c, (void)memory, (void)bytes, (void)err;
     return true;

@@ -77,6 +77,9 @@ struct zt_comm_api {
      * Messages of a pair arrive in order. */
     bool (*send)(struct zt_comm *c, const void *data, size_t bytes, int to, struct zt_err *err);
     bool (*recv)(struct zt_comm *c, void *data, size_t bytes, int from, struct zt_err *err);
+    /* Sends block r of `from` to rank r; on return block r of `to` is from rank r. `bytes` bytes each; `from` and `to`
+     * do not overlap. No message or transfer of the caller may be in transit. */
+    bool (*all_to_all)(struct zt_comm *c, const void *from, void *to, size_t bytes, struct zt_err *err);
     /* A communicator of the ranks with the same `color`, ordered by rank. It must be destroyed before its parent. */
     struct zt_comm *(*split)(struct zt_comm *c, int color, struct zt_err *err);
     /* Not collective. Every waiting call of a peer, in this communicator and its splits, returns false with `why`. */
@@ -157,6 +160,8 @@ void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, in
 bool zt_comm_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err);
 bool zt_comm_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
                         struct zt_err *err);
+/* all_to_all as messages in rounds; in each, two ranks exchange their blocks. */
+bool zt_comm_all_to_all(struct zt_comm *c, const void *from, void *to, size_t bytes, struct zt_err *err);
 /* share and unshare of implementations without shared memory: they do nothing. */
 bool zt_comm_share_nothing(struct zt_comm *c, void *memory, size_t bytes, struct zt_err *err);
 void zt_comm_unshare_nothing(struct zt_comm *c, void *memory);

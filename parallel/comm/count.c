@@ -71,7 +71,8 @@ static double bus_share(const struct row *row) {
     double part = (double)(row->ranks - 1) / row->ranks;
     if (!strcmp(row->op, "all_reduce"))
         return 2 * part;
-    return !strcmp(row->op, "reduce_scatter") || !strcmp(row->op, "all_gather") ? part : 1;
+    return !strcmp(row->op, "reduce_scatter") || !strcmp(row->op, "all_gather") || !strcmp(row->op, "all_to_all") ? part
+                                                                                                                  : 1;
 }
 
 /* As DeepSpeed writes sizes: at most two decimals, powers of 1024. */
@@ -241,6 +242,12 @@ static bool count_recv(struct zt_comm *c, void *data, size_t bytes, int from, st
     return count(c, "recv", bytes, since, inner->api->recv(inner, data, bytes, from, err));
 }
 
+static bool count_all_to_all(struct zt_comm *c, const void *from, void *to, size_t bytes, struct zt_err *err) {
+    double since = now_ms();
+    struct zt_comm *inner = inner_of(c);
+    return count(c, "all_to_all", (size_t)c->size * bytes, since, inner->api->all_to_all(inner, from, to, bytes, err));
+}
+
 static struct zt_comm *count_split(struct zt_comm *c, int color, struct zt_err *err) {
     struct zt_comm *inner = inner_of(c), *part = inner->api->split(inner, color, err);
     return part ? zt_comm_count_create(part, down(c)->counts) : NULL;
@@ -271,6 +278,7 @@ static const struct zt_comm_api count_api = {
     .barrier = count_barrier,
     .send = count_send,
     .recv = count_recv,
+    .all_to_all = count_all_to_all,
     .split = count_split,
     .abort = count_abort,
     .destroy = count_destroy,

@@ -2,8 +2,8 @@
  *
  * The summary has one row for each operation, message size and group size, with the number of calls and their times.
  * Bandwidths are defined as in DeepSpeed's comms_logger, in Gbit/s, for S bytes in t seconds over n ranks: algbw = S /
- * t with S the whole buffer; busbw = algbw (n - 1) / n for reduce_scatter and all_gather, twice that for all_reduce
- * (the step's scalars), and algbw for other operations. */
+ * t with S the whole buffer; busbw = algbw (n - 1) / n for reduce_scatter, all_gather and all_to_all, twice that for
+ * all_reduce (the step's scalars), and algbw for other operations. */
 #ifndef ZT_PARALLEL_COMM_COUNT_H
 #define ZT_PARALLEL_COMM_COUNT_H
 
@@ -13,7 +13,7 @@
 
 struct zt_count_options {
     bool all; /* prof_all; false: only the operations in `ops` (prof_ops): all_reduce, reduce_scatter, all_gather,
-                 broadcast, barrier, send, recv */
+                 broadcast, barrier, send, recv, all_to_all */
     const char *const *ops; /* borrowed */
     int op_count;
     FILE *verbose; /* receives one line per call; NULL: none. Borrowed */

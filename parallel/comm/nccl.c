@@ -42,6 +42,8 @@ enum { OLDEST = NCCL_VERSION(2, 18, 0), EVENTS = 64, MOST_SECONDS = 60, LAST_SEC
     F(ncclAllGather)                                                                                                   \
     F(ncclReduce)                                                                                                      \
     F(ncclBroadcast)                                                                                                   \
+    F(ncclSend)                                                                                                        \
+    F(ncclRecv)                                                                                                        \
     F(ncclGroupStart)                                                                                                  \
     F(ncclGroupEnd)
 
@@ -230,6 +232,25 @@ static bool nccl_broadcast(struct zt_comm *base, void *data, size_t bytes, int r
            zt_cuda_order(c->device, c->side, c->compute, err);
 }
 
+/* One group: NCCL waits for no message before another of it. */
+static ncclResult_t exchange(struct nccl_comm *c, const char *from, char *to, size_t bytes) {
+    ncclResult_t result = c->lib.ncclGroupStart();
+    for (int r = 0; r < c->base.size && (result == ncclSuccess || result == ncclInProgress); r++) {
+        result = c->lib.ncclSend(from + (size_t)r * bytes, bytes, ncclUint8, r, c->nccl, c->side);
+        if (result == ncclSuccess || result == ncclInProgress)
+            result = c->lib.ncclRecv(to + (size_t)r * bytes, bytes, ncclUint8, r, c->nccl, c->side);
+    }
+    ncclResult_t end = c->lib.ncclGroupEnd();
+    return result == ncclSuccess || result == ncclInProgress ? end : result;
+}
+
+static bool nccl_all_to_all(struct zt_comm *base, const void *from, void *to, size_t bytes, struct zt_err *err) {
+    struct nccl_comm *c = down(base);
+    return alive(c, err) && zt_cuda_order(c->device, c->compute, c->side, err) &&
+           settle(c, exchange(c, from, to, bytes), "all_to_all", err) &&
+           zt_cuda_order(c->device, c->side, c->compute, err);
+}
+
 /* ---- calls of the host and staged communicators ---- */
 
 static bool or_drop(struct nccl_comm *c, bool well) {
@@ -292,6 +313,7 @@ static const struct zt_comm_api nccl_api = {
     .barrier = nccl_barrier,
     .send = nccl_send,
     .recv = nccl_recv,
+    .all_to_all = nccl_all_to_all,
     .split = nccl_split,
     .abort = nccl_abort,
     .destroy = nccl_destroy,

@@ -117,6 +117,10 @@ static bool ring_recv(struct zt_comm *c, void *data, size_t bytes, int from, str
     return down(c)->inner->api->recv(down(c)->inner, data, bytes, from, err);
 }
 
+static bool ring_all_to_all(struct zt_comm *c, const void *from, void *to, size_t bytes, struct zt_err *err) {
+    return down(c)->inner->api->all_to_all(down(c)->inner, from, to, bytes, err);
+}
+
 static struct zt_comm *ring_split(struct zt_comm *c, int color, struct zt_err *err) {
     struct zt_comm *part = down(c)->inner->api->split(down(c)->inner, color, err);
     return part ? zt_comm_ring_create(part) : NULL;
@@ -148,6 +152,7 @@ static const struct zt_comm_api ring_api = {
     .barrier = ring_barrier,
     .send = ring_send,
     .recv = ring_recv,
+    .all_to_all = ring_all_to_all,
     .split = ring_split,
     .abort = ring_abort,
     .destroy = ring_destroy,

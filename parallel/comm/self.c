@@ -89,6 +89,7 @@ static const struct zt_comm_api self_api = {
     .barrier = self_barrier,
     .send = self_send,
     .recv = self_recv,
+    .all_to_all = zt_comm_all_to_all,
     .split = self_split,
     .abort = self_abort,
     .destroy = self_destroy,

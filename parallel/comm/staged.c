@@ -240,6 +240,15 @@ static bool staged_recv(struct zt_comm *base, void *data, size_t bytes, int from
            c->inner->api->recv(c->inner, s->host, bytes, from, err) && to_device(c, data, s->host, bytes, err);
 }
 
+static bool staged_all_to_all(struct zt_comm *base, const void *from, void *to, size_t bytes, struct zt_err *err) {
+    struct staged_comm *c = down(base);
+    const size_t all = (size_t)base->size * bytes;
+    struct stage *s = finish_all(c, err) ? take_stage(c, to, 2 * all, err) : NULL;
+    return s && to_host(c, s->host, from, all, err) &&
+           c->inner->api->all_to_all(c->inner, s->host, s->host + all, bytes, err) &&
+           to_device(c, to, s->host + all, all, err);
+}
+
 static struct zt_comm *staged_split(struct zt_comm *base, int color, struct zt_err *err) {
     struct zt_comm *inner = down(base)->inner, *part = inner->api->split(inner, color, err);
     return part ? zt_comm_staged_create(part, down(base)->device, true) : NULL;
@@ -282,6 +291,7 @@ static const struct zt_comm_api staged_api = {
     .barrier = staged_barrier,
     .send = staged_send,
     .recv = staged_recv,
+    .all_to_all = staged_all_to_all,
     .split = staged_split,
     .abort = staged_abort,
     .destroy = staged_destroy,

@@ -519,6 +519,7 @@ static const struct zt_comm_api thread_api = {
     .barrier = thread_barrier,
     .send = thread_send,
     .recv = thread_recv,
+    .all_to_all = zt_comm_all_to_all,
     .split = thread_split,
     .abort = thread_abort,
     .destroy = thread_destroy,

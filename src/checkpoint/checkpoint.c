@@ -3,8 +3,11 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/load.h"
 #include "checkpoint/parts.h"
+#include "checkpoint/rank_states.h"
 #include "checkpoint/record.h"
 #include "checkpoint/save.h"
+#include "optim/one_bit/trust.h"
+#include "optim/types/types.h"
 #include "run/rank/blocks.h"
 
 #include <math.h>
@@ -26,7 +29,7 @@ static void list_states(struct zt_checkpoints *c) {
     const struct zt_optimizer *row = zt_optimizer_find(config->type);
     struct zt_stored_file *file = &c->files[ZT_OPTIMIZER_FILE];
     const int own = p->optimizer_states - p->averages;
-    file->tensors = ZT_NEW_N(c->arena, struct zt_stored_tensor, p->optimizer_states * p->model_params + 1);
+    file->tensors = ZT_NEW_N(c->arena, struct zt_stored_tensor, (p->optimizer_states + 1) * p->model_params + 1);
     for (int s = 0; s < p->optimizer_states; s++)
         for (int i = 0; i < p->model_params; i++)
             file->tensors[file->count++] =
@@ -34,17 +37,36 @@ static void list_states(struct zt_checkpoints *c) {
                                                zt_arena_printf(c->arena, "%s.%s", p->model[i].name,
                                                                s < own ? zt_optimizer_state(row, config, s) : "ema"),
                                            .shape = p->model[i].shape };
+    for (int i = 0; c->o.rank->trust && i < p->model_params; i++)
+        file->tensors[file->count++] =
+            (struct zt_stored_tensor){ .name = zt_arena_printf(c->arena, "%s.trust", p->model[i].name),
+                                       .shape = { .rank = 1, .dim = { ZT_TRUST_FLOATS } } };
+}
+
+/* At its largest; a checkpoint has what there is. */
+static void list_rank_states(struct zt_checkpoints *c) {
+    for (int apart = 0; apart < 2; apart++) {
+        zt_rank_states_list(c->o.plan, c->arena, apart, &c->rank_states[apart]);
+        zt_stored_layout(&c->rank_states[apart], &c->rank_heads[apart]);
+    }
+    c->files[ZT_RANKS_FILE] = c->rank_states[1];
+    c->head[ZT_RANKS_FILE] = c->rank_heads[1];
+    c->manifest.files = ZT_STORED_FILES;
 }
 
 static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
     int64_t most = 0;
     list_weights(c);
     list_states(c);
-    for (int f = 0; f < ZT_STORED_FILES; f++) {
+    c->manifest.files = ZT_RANKS_FILE;
+    if (zt_rank_states_exist(c->o.plan))
+        list_rank_states(c);
+    for (int f = 0; f < c->manifest.files; f++) {
         for (int i = 0; i < c->files[f].count; i++)
             if (strcmp(c->files[f].tensors[i].name, "__metadata__") == 0)
                 return zt_fail(err, ZT_EXIT_MODEL, "tensor \"__metadata__\": safetensors files reserve this name");
-        zt_stored_layout(&c->files[f], &c->head[f]);
+        if (f != ZT_RANKS_FILE)
+            zt_stored_layout(&c->files[f], &c->head[f]);
         if (c->head[f].length > ZT_STORED_TEXT_MAX)
             return zt_fail(err, ZT_EXIT_MODEL, "a checkpoint cannot hold %d tensors", c->files[f].count);
         int64_t blocks = zt_block_count(c->files[f].bytes);
@@ -93,8 +115,10 @@ bool zt_checkpoints_begin(struct zt_checkpoints *c, struct zt_err *err) {
 void zt_checkpoints_close(struct zt_checkpoints *c) {
     if (!c)
         return;
-    for (int f = 0; f < ZT_STORED_FILES; f++)
+    for (int f = 0; f < ZT_RANKS_FILE; f++)
         zt_text_finish(&c->head[f]);
+    for (int apart = 0; apart < 2; apart++)
+        zt_text_finish(&c->rank_heads[apart]);
     free(c->folder);
     zt_arena_destroy(c->arena);
     free(c);
@@ -104,6 +128,8 @@ void zt_checkpoints_report(const struct zt_checkpoints *c, const struct zt_log *
     if (!c->o.from)
         return;
     zt_say(log, ZT_LOG_INFO, "  %-15s %s, step %lld", "resumed", c->o.from, (long long)c->loaded.step);
+    if (c->restarted)
+        zt_say(log, ZT_LOG_WARNING, "the errors of the compression begin at zero: %s", c->restarted);
     zt_record_report(&c->loaded, &c->manifest, c->o.plan->job->config->table, log);
 }
 

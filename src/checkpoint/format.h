@@ -1,12 +1,14 @@
 /* The file format of a checkpoint:
  *
  *     weights.safetensors      trained tensors, then running statistics, in the order of the model
- *     optimizer.safetensors    NAME.STATE: the optimizer's arrays, state by state, each in the order of the model
+ *     optimizer.safetensors    NAME.STATE: the optimizer's arrays, state by state, each in the order of the model;
+ *                              1-bit LAMB: then NAME.trust (optim/one_bit/trust.h)
+ *     ranks.safetensors        1-bit optimizers on several ranks: the states of each rank (rank_states.h)
  *     manifest.json            position of the run, its inputs, a checksum for every block of the other files
  *
- * The bytes are a function of the state of the run alone, independent of ranks, ZeRO stage, pipeline and threads.
- * Numbers are little-endian fp32. The reader treats files as hostile: sizes are checked against the file in 64 bits
- * before anything is allocated. */
+ * The bytes are a function of the state of the run alone, independent of ranks, ZeRO stage, pipeline and threads, but
+ * for ranks.safetensors. Numbers are little-endian fp32. The reader treats files as hostile: sizes are checked against
+ * the file in 64 bits before anything is allocated. */
 #ifndef ZT_CHECKPOINT_FORMAT_H
 #define ZT_CHECKPOINT_FORMAT_H
 
@@ -21,9 +23,9 @@ struct cJSON;
 enum {
     ZT_BLOCK_BYTES = 1 << 20,      /* bytes that one checksum covers; the last block of a file is shorter */
     ZT_STORED_TEXT_MAX = 16 << 20, /* largest size of a manifest, and of the header of a tensor file */
-    ZT_STORED_FILES = 2,
+    ZT_STORED_FILES = 3,
 };
-extern const char *const zt_stored_names[ZT_STORED_FILES]; /* weights, optimizer */
+extern const char *const zt_stored_names[ZT_STORED_FILES]; /* weights, optimizer, ranks */
 #define ZT_MANIFEST "manifest.json"
 
 /* A tensor of a file. */
@@ -89,6 +91,7 @@ struct zt_manifest {
     int64_t best_step;
     struct zt_recorded_key *keys;
     int key_count;
+    int files; /* that the checkpoint has: 2, or 3 with ranks.safetensors */
     int64_t file_bytes[ZT_STORED_FILES];
     uint32_t *crc[ZT_STORED_FILES]; /* CRC-32C by block */
     uint32_t own_crc;               /* checksum of the manifest without its last line; set by reading */

@@ -2,7 +2,9 @@
  * mapped files. */
 #include "checkpoint/load.h"
 
+#include "checkpoint/rank_states.h"
 #include "checkpoint/record.h"
+#include "optim/one_bit/trust.h"
 #include "run/rank/blocks.h"
 #include "run/rank/offload.h"
 #include "run/rank/shards.h"
@@ -15,6 +17,7 @@ struct loading {
     struct zt_checkpoints *c;
     struct zt_file_map map[ZT_STORED_FILES];
     struct zt_manifest manifest;
+    struct zt_stored_file rank_states; /* those of the file that this run takes over; else empty */
     struct zt_err *err;
 };
 
@@ -53,21 +56,38 @@ static bool hint_damage(struct loading *l) {
     return zt_hint(l->err, "`ztrain verify %s` lists all damage; --resume accepts an earlier checkpoint", l->c->o.from);
 }
 
-static bool check_file(struct loading *l, int f) {
-    const struct zt_checkpoints *c = l->c;
-    const struct zt_stored_file *file = &c->files[f];
-    const struct zt_comm *world = c->o.world;
-    size_t head = c->head[f].length;
-    if (l->map[f].size != (size_t)l->manifest.file_bytes[f])
-        return zt_fail(l->err, ZT_EXIT_DATA, "%zu bytes, the manifest says %lld", l->map[f].size,
-                       (long long)l->manifest.file_bytes[f]) ||
-               hint_damage(l);
-    if (l->map[f].size != (size_t)file->bytes || memcmp(l->map[f].data, c->head[f].at, head) != 0)
-        return compare_tensors(l, f);
+static bool has_layout(const struct loading *l, int f, const struct zt_stored_file *file, const struct zt_text *head) {
+    return l->map[f].size == (size_t)file->bytes && memcmp(l->map[f].data, head->at, head->length) == 0;
+}
+
+static bool check_blocks(struct loading *l, int f, const struct zt_stored_file *file) {
+    const struct zt_comm *world = l->c->o.world;
     int64_t blocks = zt_block_count(file->bytes);
     return zt_stored_check(file, &l->map[f], l->manifest.crc[f], blocks * world->rank / world->size,
                            blocks * (world->rank + 1) / world->size, l->err) ||
            hint_damage(l);
+}
+
+/* The states of ranks are taken over where there are as many ranks. */
+static bool check_rank_states(struct loading *l) {
+    const struct zt_checkpoints *c = l->c;
+    struct zt_stored_file found;
+    for (int apart = 0; apart < 2; apart++)
+        if (has_layout(l, ZT_RANKS_FILE, &c->rank_states[apart], &c->rank_heads[apart]))
+            l->rank_states = c->rank_states[apart];
+    return zt_stored_read(&found, &l->map[ZT_RANKS_FILE], l->c->arena, l->err) &&
+           check_blocks(l, ZT_RANKS_FILE, &found);
+}
+
+static bool check_file(struct loading *l, int f) {
+    const struct zt_checkpoints *c = l->c;
+    if (l->map[f].size != (size_t)l->manifest.file_bytes[f])
+        return zt_fail(l->err, ZT_EXIT_DATA, "%zu bytes, the manifest says %lld", l->map[f].size,
+                       (long long)l->manifest.file_bytes[f]) ||
+               hint_damage(l);
+    if (f == ZT_RANKS_FILE)
+        return check_rank_states(l);
+    return has_layout(l, f, &c->files[f], &c->head[f]) ? check_blocks(l, f, &c->files[f]) : compare_tensors(l, f);
 }
 
 static bool open_file(struct loading *l, int f) {
@@ -144,6 +164,32 @@ static bool take_piece(void *with, const struct zt_piece *piece, struct zt_err *
     return true;
 }
 
+static bool take_trust(struct loading *l) {
+    const struct zt_rank_plan *p = l->c->o.plan;
+    const struct zt_rank *r = l->c->o.rank;
+    bool ok = true;
+    for (int t = 0; r->trust && ok && t < p->flat->tensor_count; t++) {
+        const int tensor = p->optimizer_states * p->model_params + p->param_model[t];
+        ok = take(l, &r->trust[t], ZT_OPTIMIZER_FILE, l->c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at,
+                  sizeof *r->trust);
+    }
+    return ok;
+}
+
+/* After weights and states of rank 0, which these replace. */
+static bool take_rank_states(struct loading *l) {
+    const struct zt_rank_plan *p = l->c->o.plan;
+    const int count = l->rank_states.count / p->grid.data;
+    bool ok = true;
+    for (int i = 0; ok && i < count; i++) {
+        const struct zt_stored_tensor *from = &l->rank_states.tensors[p->grid.data_rank * count + i];
+        ok = take(l, zt_rank_states_at(l->c->o.rank, i), ZT_RANKS_FILE, from->at, from->bytes);
+    }
+    if (!count && (l->manifest.files > ZT_RANKS_FILE || zt_rank_states_exist(p)))
+        l->c->restarted = "the checkpoint is of another number of ranks";
+    return ok;
+}
+
 static bool take_over(struct loading *l) {
     struct zt_checkpoints *c = l->c;
     const struct zt_rank_plan *p = c->o.plan;
@@ -157,7 +203,8 @@ static bool take_over(struct loading *l) {
         if (!take(l, zt_rank_at(r, NULL, &place, NULL), ZT_WEIGHTS_FILE, from->at, from->bytes))
             return false;
     }
-    if (!zt_rank_each_piece(r, ZT_WRITES_ALL, take_piece, l, l->err) || !zt_rank_shards_changed(r, l->err))
+    if (!zt_rank_each_piece(r, ZT_WRITES_ALL, take_piece, l, l->err) || !take_trust(l) || !take_rank_states(l) ||
+        !zt_rank_shards_changed(r, l->err))
         return false;
     r->updates = l->manifest.updates;
     take_scale(l);
@@ -193,7 +240,7 @@ static void take_counters(struct loading *l) {
 bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err) {
     struct loading l = { .c = c, .err = err };
     bool ok = read_manifest(&l);
-    for (int f = 0; ok && f < ZT_STORED_FILES; f++)
+    for (int f = 0; ok && f < l.manifest.files && f < c->manifest.files; f++)
         ok = open_file(&l, f);
     if (ok && l.manifest.step > c->o.steps)
         ok = zt_fail(err, ZT_EXIT_CONFIG, "%s: step %lld, but the run ends at step %lld", c->o.from,

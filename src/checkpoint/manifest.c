@@ -21,7 +21,7 @@ static void add_blocks(const struct zt_manifest *m, int file, struct zt_text *to
                 (long long)m->file_bytes[file], ZT_BLOCK_BYTES);
     for (int64_t b = 0; b < count; b++)
         zt_text_add(to, "%s\"%08x\"", b ? ", " : "", m->crc[file][b]);
-    zt_text_add(to, "]}%s\n", file + 1 < ZT_STORED_FILES ? "," : "");
+    zt_text_add(to, "]}%s\n", file + 1 < m->files ? "," : "");
 }
 
 /* Without a best value yet, "best" is null. */
@@ -57,7 +57,7 @@ void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
         zt_text_add(to, ": %s", m->keys[i].value);
     }
     zt_text_add(to, "\n  },\n  \"files\": [\n");
-    for (int f = 0; f < ZT_STORED_FILES; f++)
+    for (int f = 0; f < m->files; f++)
         add_blocks(m, f, to);
     zt_text_add(to, "  ],\n");
     zt_text_add(to, LAST_LINE, zt_crc32c(0, to->at, to->length));
@@ -199,8 +199,10 @@ static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena 
     if (!optimizer)
         return zt_fail(err, ZT_EXIT_DATA, "\"optimizer\" is missing");
     m->optimizer = zt_arena_strdup(arena, optimizer);
-    if (!cJSON_IsArray(files) || cJSON_GetArraySize(files) != ZT_STORED_FILES)
-        return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %d files", ZT_STORED_FILES);
+    m->files = cJSON_IsArray(files) ? cJSON_GetArraySize(files) : 0;
+    if (m->files < ZT_STORED_FILES - 1 || m->files > ZT_STORED_FILES)
+        return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %d or %d files", ZT_STORED_FILES - 1,
+                       ZT_STORED_FILES);
     cJSON_ArrayForEach(item, files) if (!read_blocks(m, item, at++, arena, err)) return false;
     return read_scale(m, cJSON_GetObjectItemCaseSensitive(root, "loss_scale"), err) &&
            read_schedule(m, cJSON_GetObjectItemCaseSensitive(root, "schedule"), err) &&

@@ -53,8 +53,10 @@ static const char *const left_out[] = {
 enum { LEFT_OUT = sizeof left_out / sizeof left_out[0] };
 
 /* Keys that determine the samples of a step and the meaning of the optimizer state. They must not change. */
-static const char *const fixed[] = { "train_batch_size", "ztrain.data.shuffle", "ztrain.data.drop_last",
-                                     "ztrain.dataloader" };
+static const char *const fixed[] = {
+    "train_batch_size",  "ztrain.data.shuffle",          "ztrain.data.drop_last",
+    "ztrain.dataloader", "optimizer.params.freeze_step", "optimizer.params.var_freeze_step"
+};
 
 struct recorder {
     struct zt_arena *arena;

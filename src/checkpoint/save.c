@@ -8,7 +8,9 @@
 
 #include "base/crc.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/rank_states.h"
 #include "checkpoint/record.h"
+#include "optim/one_bit/trust.h"
 #include "run/rank/blocks.h"
 #include "run/rank/offload.h"
 
@@ -22,6 +24,7 @@ struct writer {
     struct zt_checkpoints *c;
     char *temporary;
     int file[ZT_STORED_FILES];
+    bool apart; /* weights and states of the ranks are: rank 0's are those of the run (rank_states.h) */
     struct zt_err *err;
 };
 
@@ -67,7 +70,7 @@ static bool make_files(struct writer *w, int64_t step) {
         return true;
     if (!zt_checkpoint_begin(c->folder, step, w->err))
         return false;
-    for (int f = 0; f < ZT_STORED_FILES; f++) {
+    for (int f = 0; f < c->manifest.files; f++) {
         char *path = zt_path_join(w->temporary, zt_stored_names[f]);
         w->file[f] = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         free(path);
@@ -81,7 +84,7 @@ static bool make_files(struct writer *w, int64_t step) {
 }
 
 static bool open_files(struct writer *w) {
-    for (int f = 0; f < ZT_STORED_FILES; f++) {
+    for (int f = 0; f < w->c->manifest.files; f++) {
         char *path = zt_path_join(w->temporary, zt_stored_names[f]);
         if (w->file[f] < 0)
             w->file[f] = open(path, O_WRONLY | O_CLOEXEC);
@@ -102,7 +105,8 @@ static bool write_piece(void *with, const struct zt_piece *piece, struct zt_err 
     const struct zt_rank_plan *p = c->o.plan;
     int tensor = p->param_model[piece->tensor];
     (void)err; /* the writer has it */
-    if (c->o.rank->owned[piece->range].rank != p->grid.data_rank || p->model[tensor].stage != p->grid.stage)
+    const int writer = w->apart ? 0 : c->o.rank->owned[piece->range].rank;
+    if (writer != p->grid.data_rank || p->model[tensor].stage != p->grid.stage)
         return true;
     int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
             bytes = piece->count * (int64_t)sizeof(float);
@@ -132,8 +136,52 @@ static bool write_slices(struct writer *w) {
     return true;
 }
 
+/* What the optimizer remembers of tensors is the same on every rank. */
+static bool write_trust(struct writer *w) {
+    const struct zt_checkpoints *c = w->c;
+    const struct zt_rank_plan *p = c->o.plan;
+    const struct zt_rank *r = c->o.rank;
+    for (int t = 0; r->trust && p->grid.data_rank == 0 && t < p->flat->tensor_count; t++) {
+        const int tensor = p->optimizer_states * p->model_params + p->param_model[t];
+        if (!put_own(w, ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at, &r->trust[t],
+                     sizeof *r->trust))
+            return false;
+    }
+    return true;
+}
+
+/* Some at a time, as the host buffer for copies holds no more. */
+static bool put_long(struct writer *w, int f, int64_t at, const char *from, int64_t bytes) {
+    const int64_t most = ZT_PIECE * (int64_t)sizeof(float);
+    bool ok = true;
+    for (int64_t done = 0; ok && done < bytes; done += most)
+        ok = put_own(w, f, at + done, from + done, bytes - done < most ? bytes - done : most);
+    return ok;
+}
+
+static bool write_rank_states(struct writer *w) {
+    const struct zt_checkpoints *c = w->c;
+    const struct zt_stored_file *file = &c->files[ZT_RANKS_FILE];
+    const int count = c->manifest.files > ZT_RANKS_FILE ? zt_rank_states_count(c->o.plan, w->apart) : 0;
+    for (int i = 0; i < count; i++) {
+        const struct zt_stored_tensor *to = &file->tensors[c->o.plan->grid.data_rank * count + i];
+        if (!put_long(w, ZT_RANKS_FILE, to->at, zt_rank_states_at(c->o.rank, i), to->bytes))
+            return false;
+    }
+    return true;
+}
+
+/* The file has more tensors where weights and states of the ranks are apart. */
+static void choose_rank_states(struct zt_checkpoints *c, bool apart) {
+    if (c->manifest.files <= ZT_RANKS_FILE)
+        return;
+    c->files[ZT_RANKS_FILE] = c->rank_states[apart];
+    c->head[ZT_RANKS_FILE] = c->rank_heads[apart];
+    c->manifest.file_bytes[ZT_RANKS_FILE] = c->files[ZT_RANKS_FILE].bytes;
+}
+
 static bool sync_files(struct writer *w) {
-    for (int f = 0; f < ZT_STORED_FILES; f++) {
+    for (int f = 0; f < w->c->manifest.files; f++) {
         int fd = w->file[f], failed = fsync(fd);
         w->file[f] = -1;
         if ((close(fd) | failed) != 0)
@@ -145,7 +193,7 @@ static bool sync_files(struct writer *w) {
 static bool gather_checksums(struct writer *w) {
     struct zt_checkpoints *c = w->c;
     struct zt_comm *world = c->o.world;
-    for (int f = 0; f < ZT_STORED_FILES; f++) {
+    for (int f = 0; f < c->manifest.files; f++) {
         int64_t blocks = zt_block_count(c->files[f].bytes);
         size_t bytes = (size_t)blocks * sizeof *c->crc[f];
         if (world->rank != 0 && !world->api->send(world, c->crc[f], bytes, 0, w->err))
@@ -158,6 +206,13 @@ static bool gather_checksums(struct writer *w) {
         }
     }
     return true;
+}
+
+static int64_t all_bytes(const struct zt_checkpoints *c) {
+    int64_t bytes = 0;
+    for (int f = 0; f < c->manifest.files; f++)
+        bytes += c->files[f].bytes;
+    return bytes;
 }
 
 static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
@@ -184,7 +239,7 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
     bool ok = zt_file_write(path, text.at, text.length, w->err) && zt_monitor_sync(monitor, w->err) &&
               zt_checkpoint_commit(c->folder, step, w->err);
     if (ok)
-        zt_monitor_checkpoint(monitor, step, c->folder, c->files[0].bytes + c->files[1].bytes);
+        zt_monitor_checkpoint(monitor, step, c->folder, all_bytes(c));
     free(path);
     zt_text_finish(&text);
     return ok;
@@ -192,11 +247,16 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
 
 bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monitor *monitor, struct zt_err *err) {
     struct zt_comm *world = c->o.world;
-    struct writer w = { .c = c, .temporary = zt_checkpoint_temporary(c->folder, step), .file = { -1, -1 }, .err = err };
-    for (int f = 0; f < ZT_STORED_FILES; f++)
+    struct writer w = {
+        .c = c, .temporary = zt_checkpoint_temporary(c->folder, step), .file = { -1, -1, -1 }, .err = err
+    };
+    w.apart = zt_rank_states_exist(c->o.plan) && zt_rank_states_apart(c->o.plan, c->o.rank->updates);
+    choose_rank_states(c, w.apart);
+    for (int f = 0; f < c->manifest.files; f++)
         memset(c->crc[f], 0, (size_t)zt_block_count(c->files[f].bytes) * sizeof *c->crc[f]);
     bool ok = make_files(&w, step) && world->api->barrier(world, err) && open_files(&w) && write_slices(&w) &&
-              sync_files(&w) && gather_checksums(&w) && commit(&w, step, monitor) && world->api->barrier(world, err);
+              write_trust(&w) && write_rank_states(&w) && sync_files(&w) && gather_checksums(&w) &&
+              commit(&w, step, monitor) && world->api->barrier(world, err);
     for (int f = 0; f < ZT_STORED_FILES; f++)
         if (w.file[f] >= 0)
             close(w.file[f]);

@@ -11,7 +11,8 @@
 
 enum { LENGTH_BYTES = 8, ALIGN = 64 };
 
-const char *const zt_stored_names[ZT_STORED_FILES] = { "weights.safetensors", "optimizer.safetensors" };
+const char *const zt_stored_names[ZT_STORED_FILES] = { "weights.safetensors", "optimizer.safetensors",
+                                                       "ranks.safetensors" };
 
 void zt_stored_begin(void) {
     cJSON_InitHooks(&(cJSON_Hooks){ zt_malloc, free });

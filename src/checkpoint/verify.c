@@ -46,7 +46,7 @@ bool zt_checkpoint_verify(const char *path, FILE *to, struct zt_err *err) {
     char bytes[32];
     bool ok = zt_manifest_load(&v.manifest, path, v.arena, err);
     if (ok)
-        for (int f = 0; f < ZT_STORED_FILES; f++)
+        for (int f = 0; f < v.manifest.files; f++)
             ok &= verify_file(&v, f);
     if (ok)
         fprintf(to, "%s: whole: step %lld, epoch %lld, %d tensors, %s\n", path, (long long)v.manifest.step,

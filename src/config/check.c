@@ -289,6 +289,8 @@ static void parallel(struct zt_reading *r) {
              zt_keys_text(r, P "schedule"));
     if (replicated(r) && stages > 1)
         FAIL("optimizer.type", "%s excludes pipeline.stages %d", replicated(r)->name, stages);
+    if (replicated(r) && says(r, P "mode", "dp"))
+        FAIL("optimizer.type", "%s excludes ztrain.parallel.mode \"dp\", wants \"ddp\"", replicated(r)->name);
     if (says(r, P "mode", "dp") && on(r, P "sync_batch_norm"))
         FAIL(P "sync_batch_norm", "true: mode \"dp\" uses the statistics of replica 0, like torch.nn.DataParallel");
 #undef P

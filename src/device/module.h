@@ -12,8 +12,9 @@
 
 #include <stdint.h>
 
-struct zt_comm;   /* parallel/comm/comm.h */
-struct zt_kernel; /* graph/ir/op.h */
+struct zt_comm;            /* parallel/comm/comm.h */
+struct zt_compressed_call; /* parallel/comm/compressed_call.h */
+struct zt_kernel;          /* graph/ir/op.h */
 struct zt_step_call;
 struct zt_step_feed; /* optim/step.h */
 struct zt_step_matrix;
@@ -23,7 +24,8 @@ struct zt_step_state;
 enum {
     ZT_MODULE_ABI = 12
 }; /* version of the structs that program and module share: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those
-      of optim/step.h and the node descriptions of kernels (describe of graph/ir/op.h) */
+      of optim/step.h and parallel/comm/compressed_call.h and the node descriptions of kernels (describe of
+      graph/ir/op.h) */
 
 struct zt_module {
     int abi;
@@ -70,6 +72,10 @@ struct zt_module {
                           const struct zt_step_matrix *m, struct zt_err *err);
     bool (*update_matrix)(struct zt_device *device, int optimizer, const struct zt_step_call *s,
                           const struct zt_step_matrix *m, struct zt_err *err);
+    /* Before both, for 1-bit optimizers (optim/one_bit.h): packs the gradients where this update does. */
+    bool (*pack)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
+    /* One stage (enum zt_compressed_stage) of a compressed all-reduce. */
+    bool (*compress)(struct zt_device *device, int stage, const struct zt_compressed_call *call, struct zt_err *err);
 };
 
 /* The symbol of the module's struct zt_module. */

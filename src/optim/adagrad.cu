@@ -15,5 +15,5 @@ static int launch_adagrad(cudaStream_t stream, const struct zt_step_call *s) {
 }
 
 const struct zt_optimizer_cuda zt_optimizer_cuda_adagrad = {
-    .update = launch_adagrad, .norms = NULL, .direct = NULL, .matrix = NULL
+    .update = launch_adagrad, .norms = NULL, .direct = NULL, .matrix = NULL, .pack = NULL
 };

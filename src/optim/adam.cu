@@ -16,8 +16,8 @@ static int launch_adam(cudaStream_t stream, const struct zt_step_call *s) {
 }
 
 const struct zt_optimizer_cuda zt_optimizer_cuda_adam = {
-    .update = launch_adam, .norms = NULL, .direct = NULL, .matrix = NULL
+    .update = launch_adam, .norms = NULL, .direct = NULL, .matrix = NULL, .pack = NULL
 };
 const struct zt_optimizer_cuda zt_optimizer_cuda_adamw = {
-    .update = launch_adam, .norms = NULL, .direct = NULL, .matrix = NULL
+    .update = launch_adam, .norms = NULL, .direct = NULL, .matrix = NULL, .pack = NULL
 };

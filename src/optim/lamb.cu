@@ -65,5 +65,5 @@ static int launch_lamb(cudaStream_t stream, const struct zt_step_call *s) {
 }
 
 const struct zt_optimizer_cuda zt_optimizer_cuda_lamb = {
-    .update = launch_lamb, .norms = launch_norms, .direct = NULL, .matrix = NULL
+    .update = launch_lamb, .norms = launch_norms, .direct = NULL, .matrix = NULL, .pack = NULL
 };

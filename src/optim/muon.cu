@@ -174,5 +174,5 @@ static int launch_matrix(cudaStream_t stream, const struct zt_step_call *s, cons
 }
 
 const struct zt_optimizer_cuda zt_optimizer_cuda_muon = {
-    .update = launch_adam, .norms = NULL, .direct = launch_direct, .matrix = launch_matrix
+    .update = launch_adam, .norms = NULL, .direct = launch_direct, .matrix = launch_matrix, .pack = NULL
 };

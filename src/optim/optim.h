@@ -3,15 +3,16 @@
  * An optimizer updates a slice of the flat parameter block. It is one stem, src/optim/NAME.*, and one line of
  * optim/table.h: NAME.c has the row with the config keys and the CPU loops, NAME.h the formula of an element, NAME.cu
  * the CUDA kernel. It knows no ranks, buckets or devices: the owner of a slice calls it with pointers into the slice.
- * All state is fp32 and starts at zero. The result of an element does not depend on its position in the slice or on the
- * number of threads. Types, parameters and defaults are those of DeepSpeed's documentation. */
+ * All rows are listed in optim/types/types.h. All state is fp32 and starts at zero. The result of an element does not
+ * depend on its position in the slice or on the number of threads. Types, parameters and defaults are those of
+ * DeepSpeed's documentation. */
 #ifndef ZT_OPTIM_OPTIM_H
 #define ZT_OPTIM_OPTIM_H
 
 #include "config/config.h"
 #include "config/table.h"
 #include "optim/matrix.h"
-#include "optim/table.h"
+#include "optim/one_bit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,6 +27,9 @@ struct zt_update {
     int64_t step;            /* applied updates so far + 1: the t of bias correction, from 1 */
     double grad_scale;       /* factor on the gradients: clip factor / loss scale */
     struct zt_matrix matrix; /* rows 0: the tensor is updated element by element */
+    /* 1-bit optimizers (optim/one_bit.h): */
+    double lr_sum; /* of the learning rates that sharing() asks for */
+    int ranks;     /* data-parallel ranks */
 };
 
 /* The part of an optimizer that updates some tensors as whole matrices. For each of them the caller has direct() write
@@ -81,17 +85,8 @@ struct zt_optimizer {
     /* The trust ratio from the norms of the whole tensor over all ranks. NULL where norms is NULL. */
     double (*ratio)(const union zt_coefficients *c, const double norms[2]);
     const struct zt_matrix_optimizer *matrix; /* NULL: every tensor is updated element by element */
+    const struct zt_one_bit *one_bit;         /* how the ranks of a 1-bit optimizer share an update. NULL for others */
 };
-
-/* The row for a type name (case-insensitive), NULL where there is none. */
-const struct zt_optimizer *zt_optimizer_find(const char *type);
-/* The name of state `i` of those that the configuration uses. */
-const char *zt_optimizer_state(const struct zt_optimizer *optimizer, const struct zt_optimizer_config *config, int i);
-/* The number of a row in the table: the CUDA module knows its kernels by it. */
-enum zt_optimizer_id zt_optimizer_id(const struct zt_optimizer *optimizer);
-/* All rows by number, and their types for the catalog of the configuration; both end with NULL. */
-extern const struct zt_optimizer *const zt_optimizers[];
-extern const struct zt_key_owner *const zt_optimizer_types[];
 
 /* The rates of one update. Only OneCycle changes the betas. */
 struct zt_rate {

@@ -26,5 +26,5 @@ static int launch_rmsprop(cudaStream_t stream, const struct zt_step_call *s) {
 }
 
 const struct zt_optimizer_cuda zt_optimizer_cuda_rmsprop = {
-    .update = launch_rmsprop, .norms = NULL, .direct = NULL, .matrix = NULL
+    .update = launch_rmsprop, .norms = NULL, .direct = NULL, .matrix = NULL, .pack = NULL
 };

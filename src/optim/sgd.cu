@@ -19,5 +19,5 @@ static int launch_sgd(cudaStream_t stream, const struct zt_step_call *s) {
 }
 
 const struct zt_optimizer_cuda zt_optimizer_cuda_sgd = {
-    .update = launch_sgd, .norms = NULL, .direct = NULL, .matrix = NULL
+    .update = launch_sgd, .norms = NULL, .direct = NULL, .matrix = NULL, .pack = NULL
 };

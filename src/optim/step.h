@@ -92,12 +92,14 @@ struct zt_step_norm {
     bool whole; /* no other ranks add to the state: it is clipped at once */
 };
 
+struct zt_trust; /* optim/one_bit/trust.h */
+
 /* Neighbouring elements of one tensor, ZT_STEP_PARTS * ZT_STEP_PART at most. A block of threads takes a part. */
-enum { ZT_STEP_PART = 4096, ZT_STEP_PARTS = 16 };
+enum { ZT_STEP_PART = 4096, ZT_STEP_PARTS = 16, ZT_STEP_NORMS = 4 };
 struct zt_step_piece {
     float *param, *state[3]; /* states that the optimizer does not use: NULL */
     float *average;          /* of the weights; NULL: there is none */
-    const float *grad;
+    const float *grad;       /* 1-bit optimizers pack into it */
     int64_t count;
     int group;    /* column of the table */
     int tensor;   /* of the ratios and norms */
@@ -121,9 +123,10 @@ struct zt_step_call {
     const struct zt_step_piece *pieces;
     int groups, piece_count, tensor_count;
     /* Optimizers with norms (Lamb), else unused: */
-    double *parts;  /* [piece][part][2] */
+    double *parts;  /* [piece][part][2]; 1-bit LAMB: [ZT_STEP_NORMS] */
     double *norms;  /* [tensor][2]: sum p^2, sum u^2 of the measured pieces */
     double *ratios; /* [tensor], of these norms; where other ranks have more of a tensor the host writes them anew */
+    struct zt_trust *trust; /* [tensor]; 1-bit LAMB has it instead of norms and ratios */
 };
 
 #endif

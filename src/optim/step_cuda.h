@@ -21,6 +21,9 @@ struct zt_optimizer_cuda {
      * matrix; then, from the directions of the whole tensor, its update. */
     int (*direct)(struct CUstream_st *stream, const struct zt_step_call *s, const struct zt_step_matrix *m);
     int (*matrix)(struct CUstream_st *stream, const struct zt_step_call *s, const struct zt_step_matrix *m);
+    /* Before both, for 1-bit optimizers (optim/one_bit.h): packs the gradients where this update does. NULL for others.
+     */
+    int (*pack)(struct CUstream_st *stream, const struct zt_step_call *s);
 };
 
 /* zt_optimizer_cuda_NAME of optim/NAME.cu for each optimizer of the table. */

@@ -13,6 +13,9 @@
     ROW(adagrad)                                                                                                       \
     ROW(rmsprop)                                                                                                       \
     ROW(muon)                                                                                                          \
+    ROW(one_bit_adam)                                                                                                  \
+    ROW(zero_one_adam)                                                                                                 \
+    ROW(one_bit_lamb)                                                                                                  \
     /* the next one above this line */
 
 /* The numbers by which the CUDA module knows them: ZT_OPTIMIZER_adam, ... */

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "base/vec.h"
+#include "optim/types/types.h"
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -74,10 +75,20 @@ static bool is_without_cost(const struct zt_auto_candidate *k) {
     return k->fits && !k->recomputed;
 }
 
+/* Whether every rank has the whole model: the optimizer excludes ZeRO and pipeline stages. */
+static bool is_replicated(const struct zt_config *c) {
+    const struct zt_optimizer *row = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
+    return row && row->type.replicated;
+}
+
+static int highest_zero(const struct zt_config *c, int data_ranks) {
+    return data_ranks > 1 && !is_replicated(c) ? 3 : 0;
+}
+
 /* Tries the ZeRO stages of one layout until one fits without recomputation; returns the last one tried. */
 static struct zt_auto_candidate try_zero(struct search *q, int stages, int64_t micro_batch, int64_t accumulation) {
     struct zt_auto_candidate k = { 0 };
-    int most = q->s->config->ranks / stages > 1 ? 3 : 0;
+    const int most = highest_zero(q->s->config, q->s->config->ranks / stages);
     for (int zero = 0; zero <= most; zero++) {
         k = (struct zt_auto_candidate){
             .stages = stages, .zero = zero, .micro_batch = micro_batch, .accumulation = accumulation
@@ -151,7 +162,8 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
     struct search q;
     if (!open_search(&q, s, err))
         return false;
-    for (int stages = 1; stages <= s->config->ranks && stages <= MOST_STAGES; stages++)
+    const int most = is_replicated(s->config) ? 1 : MOST_STAGES;
+    for (int stages = 1; stages <= s->config->ranks && stages <= most; stages++)
         try_stages(&q, stages);
     bool ok = true;
     if (!q.tried.count)
@@ -180,7 +192,7 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
 static bool try_micro_batch(struct search *q, int64_t micro_batch, int64_t accumulation) {
     const struct zt_config *c = q->s->config;
     int first = c->tuning.fixes_stage ? c->zero.stage : 0;
-    int last = c->tuning.fixes_stage ? first : c->data_parallel > 1 ? 3 : 0;
+    int last = c->tuning.fixes_stage ? first : highest_zero(c, c->data_parallel);
     bool fits = false;
     for (int zero = first; zero <= last; zero++) {
         struct zt_auto_candidate k = {

@@ -1,5 +1,7 @@
 #include "plan/matrices.h"
 
+#include "optim/types/types.h"
+
 #include "base/align.h"
 #include "base/text.h"
 
@@ -27,10 +29,10 @@ static int asked(const struct zt_config *config, const char *name) {
 }
 
 struct zt_matrix zt_plan_matrix(const struct zt_config *config, const struct zt_training_graph *g, int value) {
-    const struct zt_optimizer *optimizer = config->optimizer.type ? zt_optimizer_find(config->optimizer.type) : NULL;
+    const struct zt_optimizer *optimizer = zt_optimizer_find(config->optimizer.type);
     const struct zt_value *v = g->graph->values[value];
     const int64_t count = zt_shape_count(&v->shape);
-    if (!optimizer || !optimizer->matrix || v->shape.rank < 2 || count == 0 || v->copy_of)
+    if (!optimizer->matrix || v->shape.rank < 2 || count == 0 || v->copy_of)
         return (struct zt_matrix){ 0 };
     int use = asked(config, v->name);
     if (use < 0 ? !optimizer->matrix->takes(v->name) : !use)

@@ -1,7 +1,7 @@
 #include "plan/offload.h"
 
 #include "config/offload.h"
-#include "optim/optim.h"
+#include "optim/types/types.h"
 
 #include <string.h>
 

@@ -3,7 +3,8 @@
 
 #include "base/align.h"
 #include "base/map.h"
-#include "optim/optim.h"
+#include "optim/one_bit/trust.h"
+#include "optim/types/types.h"
 #include "plan/matrices.h"
 
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *b) {
@@ -27,7 +28,9 @@ int64_t zt_rank_plan_stepped(const struct zt_rank_plan *p, int data_rank) {
 static void divide_states(const struct zt_rank_plan *p, int data_rank, struct zt_rank_bytes *b) {
     const struct zt_offload *o = &p->offload;
     const int64_t elems = zt_rank_plan_stepped(p, data_rank), state = (int64_t)sizeof(float) * p->optimizer_states;
+    const int64_t mine = zt_offload_resident(o, zt_rank_plan_stepped(p, p->grid.data_rank)) * state;
     b->optimizer = zt_offload_resident(o, elems) * state + zt_offload_buffer_bytes(o, elems);
+    b->optimizer += p->optimizer_bytes - mine; /* what 1-bit optimizers have behind the states */
     b->nvme += zt_offload_away(o, elems) * state;
 }
 
@@ -103,6 +106,28 @@ static int64_t frozen_bytes(const struct zt_rank_plan *p) {
     return bytes;
 }
 
+/* The next `bytes` of the optimizer block. */
+static int64_t add(struct zt_rank_plan *p, int64_t bytes) {
+    const int64_t at = zt_align_64(p->optimizer_bytes);
+    p->optimizer_bytes = at + bytes;
+    return at;
+}
+
+static void add_one_bit(struct zt_rank_plan *p, const struct zt_one_bit *one_bit) {
+    const struct zt_flat *f = p->flat;
+    if (one_bit->norms)
+        p->trust_at = add(p, f->tensor_count * (int64_t)sizeof(struct zt_trust));
+    if (p->grid.data == 1)
+        return;
+    int64_t *bound = ZT_NEW_N(p->arena, int64_t, f->tensor_count + 1);
+    for (int t = 0; t < f->tensor_count; t++)
+        bound[t + 1] = one_bit->fused ? f->count : f->tensors[t].offset + f->tensors[t].count;
+    p->compressed = zt_compressed_make(p->arena, bound, f->tensor_count, p->grid.data);
+    for (int side = 0; side < ZT_COMPRESSED_SIDES; side++)
+        p->error_at[side] = add(p, p->compressed->errors[side] * (int64_t)sizeof(float));
+    p->compressed_at = add(p, zt_compressed_bytes(p->compressed));
+}
+
 void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool training) {
     const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
     int me = p->grid.data_rank;
@@ -119,6 +144,8 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
         p->gradient_bytes = held(p, p->sharding->gradients, me);
         p->optimizer_bytes = zt_offload_resident(&p->offload, zt_rank_plan_stepped(p, me)) * (int64_t)sizeof(float) *
                              p->optimizer_states;
+        if (optimizer->one_bit)
+            add_one_bit(p, optimizer->one_bit);
         for (int i = 0; i < p->tie_count; i++)
             widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
         for (int t = 0; t < p->flat->tensor_count; t++)

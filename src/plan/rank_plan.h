@@ -6,6 +6,7 @@
 #include "data/epochs.h"
 #include "device/device.h"
 #include "optim/matrix.h"
+#include "parallel/comm/compressed.h"
 #include "parallel/partition/grid.h"
 #include "parallel/schedule/hooks.h"
 #include "parallel/schedule/program.h"
@@ -75,7 +76,12 @@ struct zt_rank_plan {
                            reads them */
     int64_t loss_activation_bytes; /* the part of activation_bytes for the loss, in the last slot */
     int optimizer_states;          /* number of optimizer state arrays */
-    bool averages;                 /* the last of them is the average of the weights (ztrain.ema) */
+    /* 1-bit optimizers: what follows the state arrays in the optimizer block, in bytes from its start. The errors of
+     * the compression by side, what is remembered of tensors (optim/one_bit/trust.h), working memory of the
+     * compression. */
+    const struct zt_compressed *compressed; /* NULL: nothing is compressed */
+    int64_t error_at[ZT_COMPRESSED_SIDES], trust_at, compressed_at;
+    bool averages; /* the last of them is the average of the weights (ztrain.ema) */
     struct zt_offload offload;
     const char *folder; /* output folder of the run; NULL: none */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "report/append_file.h"
+#include "optim/types/types.h"
 #include "report/progress_bar.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /* The start table of a run, on standard error. */
 #include "report/report.h"
 
-#include "optim/optim.h"
+#include "optim/types/types.h"
+#include "plan/compressed.h"
 #include "plan/job/fusion.h"
 #include "plan/job/lora.h"
 #include "plan/paths.h"
@@ -70,14 +71,14 @@ static void report_matrices(const struct zt_session *s, const struct zt_rank_pla
 /* The optimizer with the two things that its users ask about: what weight decay does, and how rates change. */
 static void report_optimizer(const struct zt_session *s, const struct zt_rank_plan *plan) {
     const struct zt_config *c = s->config;
-    const struct zt_optimizer *optimizer = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
-    bool decouples = optimizer && optimizer->decouples && optimizer->decouples(&c->optimizer);
+    const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
+    bool decouples = optimizer->decouples && optimizer->decouples(&c->optimizer);
     char text[256];
     snprintf(text, sizeof text, "%s, lr %g, weight decay %g (%s), schedule %s, clipping %g",
-             optimizer ? optimizer->type.name : "none", c->optimizer.lr, c->optimizer.weight_decay,
+             optimizer->type.name, c->optimizer.lr, c->optimizer.weight_decay,
              decouples ? "decoupled" : "L2", c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
     row(s, "optimizer", text);
-    if (optimizer && optimizer->matrix)
+    if (optimizer->matrix)
         report_matrices(s, plan);
     if (c->ema > 0) {
         snprintf(
@@ -109,6 +110,14 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
     row(s, "parallel", text);
     if (s->cores[0])
         row(s, "cores", s->cores);
+}
+
+static void report_compression(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
+    struct zt_text text = { 0 };
+    zt_compressed_describe(plan, steps, &text);
+    if (text.at)
+        row(s, "compression", text.at);
+    zt_text_finish(&text);
 }
 
 static void report_device(const struct zt_session *s, const struct zt_device *device) {
@@ -181,6 +190,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     row(s, "data", text);
     report_device(s, device);
     report_step(s, plan, steps);
+    report_compression(s, plan, steps);
     say_lines(s, s->job->chosen ? s->job->chosen : "");
     report_bytes(s, plan);
     list_slow_nodes(plan, &slow);

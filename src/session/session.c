@@ -6,7 +6,7 @@
 #include "device/libraries.h"
 #include "device/module.h"
 #include "device/threads.h"
-#include "optim/optim.h"
+#include "optim/types/types.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -108,6 +108,7 @@ static void make_manifest(struct zt_text *to) {
                              .best_step = 20,
                              .keys = keys,
                              .key_count = 2,
+                             .files = 2,
                              .file_bytes = { 2 * ZT_BLOCK_BYTES + 1, 8 },
                              .crc = { crc[0], crc[1] } };
     zt_manifest_write(&m, to);

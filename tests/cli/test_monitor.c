@@ -2,7 +2,7 @@
 #include "report/progress_bar.h"
 
 #include "base/file.h"
-#include "optim/optim.h"
+#include "optim/types/types.h"
 
 #include <check.h>
 #include <fcntl.h>

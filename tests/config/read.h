@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "config/table.h"
 #include "data/data.h"
-#include "optim/optim.h"
+#include "optim/types/types.h"
 
 #include <check.h>
 #include <stdlib.h>

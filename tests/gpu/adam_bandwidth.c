@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/sort.h"
 #include "device/module.h"
-#include "optim/optim.h"
+#include "optim/types/types.h"
 #include "optim/step.h"
 
 #include <math.h>

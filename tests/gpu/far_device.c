@@ -4,8 +4,10 @@
 #include "device/module.h"
 #include "graph/ir/op.h"
 #include "ops/cuda_kernels.h"
-#include "optim/optim.h"
+#include "optim/one_bit/trust.h"
+#include "optim/types/types.h"
 #include "optim/step.h"
+#include "parallel/comm/compressed_cpu.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -193,27 +195,73 @@ static bool update(struct zt_device *device, int optimizer, const struct zt_step
         if (p->matrix)
             continue;
         double ratio = zt_optimizers[optimizer]->norms ? s->ratios[p->tensor] : 1;
+        ratio = s->trust ? (double)s->trust[p->tensor].ratio : ratio;
         zt_optimizers[optimizer]->update(&c, ratio, p->param, p->grad, p->state, p->count);
     }
     set_access(device, PROT_NONE);
     return true;
 }
 
-static bool update_norms(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err) {
+static struct zt_slice slice_of(const struct zt_step_call *s, const struct zt_step_piece *p) {
+    return (struct zt_slice){ p->param, (float *)p->grad, p->state, p->count, s->trust ? &s->trust[p->tensor] : NULL };
+}
+
+static bool pack(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err) {
+    const struct zt_one_bit *one_bit = zt_optimizers[optimizer]->one_bit;
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
+    for (int k = 0; k < s->piece_count && s->state->finite; k++) {
+        const union zt_coefficients c = coefficients_of(s, s->pieces[k].group);
+        const struct zt_slice slice = slice_of(s, &s->pieces[k]);
+        one_bit->pack(&c, &slice);
+    }
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static void find_trust(const struct zt_optimizer *row, const struct zt_step_call *s) {
+    for (int k = 0, next; k < s->piece_count && s->state->finite; k = next) {
+        const int tensor = s->pieces[k].tensor;
+        const union zt_coefficients c = coefficients_of(s, s->pieces[k].group);
+        struct zt_trust_norms norms = { 0 };
+        for (next = k; next < s->piece_count && s->pieces[next].tensor == tensor; next++) {
+            const struct zt_slice slice = slice_of(s, &s->pieces[next]);
+            row->one_bit->norms(&c, &slice, &norms);
+        }
+        row->one_bit->trust(&c, &norms, &s->trust[tensor]);
+    }
+}
+
+static void find_ratios(const struct zt_optimizer *row, const struct zt_step_call *s) {
     memset(s->norms, 0, 2 * (size_t)s->tensor_count * sizeof *s->norms);
     for (int k = 0; k < s->piece_count && s->state->finite; k++) {
         const struct zt_step_piece *p = &s->pieces[k];
         union zt_coefficients c = coefficients_of(s, p->group);
         double norms[2] = { 0 };
-        zt_optimizers[optimizer]->norms(&c, p->param, p->grad, p->state, p->count, norms);
+        row->norms(&c, p->param, p->grad, p->state, p->count, norms);
         for (int i = 0; i < 2; i++)
             s->norms[2 * p->tensor + i] += p->measured ? norms[i] : 0;
     }
     const union zt_coefficients limits = coefficients_of(s, 0);
     for (int t = 0; t < s->tensor_count; t++)
-        s->ratios[t] = zt_optimizers[optimizer]->ratio(&limits, s->norms + 2 * t);
+        s->ratios[t] = row->ratio(&limits, s->norms + 2 * t);
+}
+
+static bool update_norms(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    if (s->trust)
+        find_trust(zt_optimizers[optimizer], s);
+    else
+        find_ratios(zt_optimizers[optimizer], s);
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool compress(struct zt_device *device, int stage, const struct zt_compressed_call *call, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    zt_compressed_run(1, (enum zt_compressed_stage)stage, call);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -352,7 +400,9 @@ static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .direct_matrix = direct_matrix,
                                          .update_matrix = update_matrix,
                                          .average = average,
-                                         .swap_average = swap_average };
+                                         .swap_average = swap_average,
+                                         .pack = pack,
+                                         .compress = compress };
 
 static const struct zt_device_api api = {
     .name = "far",

@@ -3,7 +3,7 @@
 #define ZT_TESTS_OPTIM_CONFIG_OF_H
 
 #include "config/table.h"
-#include "optim/optim.h"
+#include "optim/types/types.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* Optimizers against 20-step trajectories written from the formulas in float64 (optimizers.json and, by make_tables.py,
  * optimizers-torch.json of tests/reference/tables), and what the header promises about cutting slices. */
 #include "config_of.h"
-#include "optim/optim.h"
+#include "optim/one_bit/trust.h"
+#include "optim/types/types.h"
 #include "optim/step.h"
 #include "tables.h"
 
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ELEMENTS = 64, CUT = 3 * 4096 + 77 };
+enum { ELEMENTS = 64, CUT = 3 * 4096 + 77, STEPS = 4 };
 
 /* Flattens nested arrays of numbers. */
 static int flatten(const cJSON *array, double *to) {
@@ -44,8 +45,8 @@ static void apply_matrix(const struct zt_optimizer *row, const struct zt_update 
     m->apply(&c, p + cut, update + cut, count - cut);
 }
 
-static void apply(const struct zt_optimizer *row, const struct zt_update *u, float *p, const float *g,
-                  float *const state[], int64_t count) {
+static void apply(const struct zt_optimizer *row, const struct zt_update *u, float *p, float *g, float *const state[],
+                  int64_t count) {
     double ratio = 1, norms[2] = { 0 };
     union zt_coefficients c;
     if (u->matrix.rows) {
@@ -56,6 +57,16 @@ static void apply(const struct zt_optimizer *row, const struct zt_update *u, flo
     if (row->norms) {
         row->norms(&c, p, g, state, count, norms);
         ratio = row->ratio(&c, norms);
+    }
+    struct zt_trust trust = { 0 };
+    struct zt_trust_norms sums = { 0 };
+    const struct zt_slice slice = { p, g, state, count, &trust };
+    if (row->one_bit)
+        row->one_bit->pack(&c, &slice);
+    if (row->one_bit && row->one_bit->norms) {
+        row->one_bit->norms(&c, &slice, &sums);
+        row->one_bit->trust(&c, &sums, &trust);
+        ratio = (double)trust.ratio;
     }
     row->update(&c, ratio, p, g, state, count);
 }
@@ -270,10 +281,13 @@ static float noise(int stream, int64_t i) {
 
 static const int64_t cuts[] = { 1, 2, 7, 8, 9, 31, 4096, 8192, 8193 + 64, CUT };
 
-/* The optimizer with its defaults, but for the momentum of SGD. */
+/* The optimizer with its defaults, but for the momentum of SGD; 1-bit optimizers come to all kinds of updates. */
 static struct zt_config *usual(const struct zt_optimizer *row) {
-    return config_of("\"optimizer\": {\"type\": \"%s\", \"params\": {%s}}", row->type.name,
-                     strcmp(row->type.name, "SGD") == 0 ? "\"momentum\": 0.9" : "");
+    const char *own = strcmp(row->type.name, "SGD") == 0           ? "\"momentum\": 0.9"
+                      : strcmp(row->type.name, "ZeroOneAdam") == 0 ? "\"var_freeze_step\": 2, \"local_step_scaler\": 1"
+                      : row->one_bit                               ? "\"freeze_step\": 2"
+                                                                   : "";
+    return config_of("\"optimizer\": {\"type\": \"%s\", \"params\": {%s}}", row->type.name, own);
 }
 
 static void run_cut(const struct zt_optimizer *row, const struct zt_optimizer_config *config, float *block, bool cut) {
@@ -281,9 +295,9 @@ static void run_cut(const struct zt_optimizer *row, const struct zt_optimizer_co
     float *p = block;
     for (int64_t i = 0; i < CUT; i++)
         p[i] = noise(0, i);
-    memset(block + CUT, 0, sizeof(float) * CUT * 2);
-    for (int step = 1; step <= 3; step++) {
-        struct zt_update u = { config, 0.01, 0.1, 0.9, 0.99, step, 0.3, { 0 } };
+    memset(block + CUT, 0, sizeof(float) * CUT * ZT_OPTIM_STATES);
+    for (int step = 1; step <= STEPS; step++) {
+        struct zt_update u = { config, 0.01, 0.1, 0.9, 0.99, step, 0.3, { 0 }, 0.02, 2 };
         union zt_coefficients coefficients;
         row->prepare(&u, &coefficients);
         for (int64_t i = 0; i < CUT; i++)
@@ -291,10 +305,16 @@ static void run_cut(const struct zt_optimizer *row, const struct zt_optimizer_co
         int64_t at = 0;
         for (int c = 0; c < (int)(sizeof cuts / sizeof *cuts); c++) {
             int64_t end = cut ? cuts[c] : CUT;
-            float *const state[] = { block + CUT + at, block + 2 * CUT + at, NULL };
+            float *const state[] = { block + CUT + at, block + 2 * CUT + at, block + 3 * CUT + at };
             double norms[2] = { 0 };
             if (row->norms)
                 row->norms(&coefficients, p + at, g + at, state, end - at, norms);
+            const struct zt_trust trust = { .rms = 0.25f };
+            const struct zt_slice slice = { p + at, g + at, state, end - at, &trust };
+            if (row->one_bit)
+                row->one_bit->pack(&coefficients, &slice);
+            if (row->one_bit && row->one_bit->norms)
+                row->one_bit->norms(&coefficients, &slice, &(struct zt_trust_norms){ 0 });
             row->update(&coefficients, 0.7, p + at, g + at, state, end - at);
             at = end;
         }
@@ -302,13 +322,13 @@ static void run_cut(const struct zt_optimizer *row, const struct zt_optimizer_co
 }
 
 START_TEST(cutting_a_slice_anywhere_leaves_the_bits) {
-    static float whole[3 * CUT], pieces[3 * CUT];
+    static float whole[(1 + ZT_OPTIM_STATES) * CUT], pieces[(1 + ZT_OPTIM_STATES) * CUT];
     for (int k = 0; zt_optimizers[k]; k++) {
         struct zt_config *config = usual(zt_optimizers[k]);
         run_cut(zt_optimizers[k], &config->optimizer, whole, false);
         run_cut(zt_optimizers[k], &config->optimizer, pieces, true);
         zt_config_destroy(config);
-        for (int64_t i = 0; i < 3 * CUT; i++)
+        for (int64_t i = 0; i < (1 + ZT_OPTIM_STATES) * CUT; i++)
             ck_assert_msg(memcmp(&whole[i], &pieces[i], sizeof(float)) == 0, "%s: element %ld is %.9g, in pieces %.9g",
                           zt_optimizers[k]->type.name, (long)i, (double)whole[i], (double)pieces[i]);
     }
@@ -318,9 +338,9 @@ END_TEST
 START_TEST(a_nan_gradient_reaches_the_weight) {
     for (int k = 0; zt_optimizers[k]; k++) {
         struct zt_config *config = usual(zt_optimizers[k]);
-        float p[1] = { 1 }, g[1] = { NAN }, m[1] = { 0 }, v[1] = { 0 };
-        float *const state[] = { m, v, NULL };
-        struct zt_update u = { &config->optimizer, 0.01, 0, 0.9, 0.99, 1, 1, { 0 } };
+        float p[1] = { 1 }, g[1] = { NAN }, m[1] = { 0 }, v[1] = { 0 }, w[1] = { 0 };
+        float *const state[] = { m, v, w };
+        struct zt_update u = { &config->optimizer, 0.01, 0, 0.9, 0.99, 1, 1, { 0 }, 0, 0 };
         apply(zt_optimizers[k], &u, p, g, state, 1);
         zt_config_destroy(config);
         ck_assert_msg(isnan(p[0]), "%s swallows a NaN", zt_optimizers[k]->type.name);

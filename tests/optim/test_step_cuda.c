@@ -2,7 +2,8 @@
  * what Lamb sums. */
 #include "device/arrays_cuda.h"
 #include "graph/ir/dtype.h"
-#include "optim/optim.h"
+#include "optim/one_bit/trust.h"
+#include "optim/types/types.h"
 #include "optim/step_cuda.h"
 #include "tests/optim/config_of.h"
 #include "tests/suite.h"
@@ -15,6 +16,7 @@ enum { STEPS = 4, GROUPS = 2, PIECES = 3, COUNT = 3 * ZT_STEP_PART + 77, ALL = P
 
 struct slice {
     float p[ALL], g[ALL], state[ZT_OPTIM_STATES][ALL];
+    struct zt_trust trust[2];
 };
 
 static const double group_lr[GROUPS] = { 1, 0.5 }, group_decay[GROUPS] = { 0.01, 0 };
@@ -43,12 +45,36 @@ static struct zt_update update_of(const struct zt_optimizer_config *c, int64_t u
                                .beta1 = 0.9,
                                .beta2 = 0.99,
                                .step = update + 1,
-                               .grad_scale = 0.25 };
+                               .grad_scale = 0.25,
+                               .lr_sum = 0.05 * (double)(update + 1) * group_lr[group],
+                               .ranks = 2 };
+}
+
+static void prepare_on_host(const struct zt_optimizer *row, const struct zt_optimizer_config *c, int64_t update,
+                            struct slice *s) {
+    struct zt_trust_norms norms[2] = { { 0 } };
+    union zt_coefficients own[2];
+    for (int k = 0; k < PIECES; k++) {
+        const int at = k * COUNT, t = tensor_of(k);
+        const struct zt_update u = update_of(c, update, t);
+        float *state[] = { s->state[0] + at, s->state[1] + at, s->state[2] + at };
+        const struct zt_slice slice = { s->p + at, s->g + at, state, COUNT, &s->trust[t] };
+        row->prepare(&u, &own[t]);
+        row->one_bit->pack(&own[t], &slice);
+        if (row->one_bit->norms)
+            row->one_bit->norms(&own[t], &slice, &norms[t]);
+    }
+    for (int t = 0; t < 2 && row->one_bit->norms; t++)
+        row->one_bit->trust(&own[t], &norms[t], &s->trust[t]);
 }
 
 static void step_on_host(const struct zt_optimizer *row, const struct zt_optimizer_config *c, int64_t update,
                          struct slice *s) {
     double norms[2][2] = { { 0 } }, ratio[2] = { 1, 1 };
+    if (row->one_bit)
+        prepare_on_host(row, c, update, s);
+    for (int t = 0; t < 2 && row->one_bit && row->one_bit->norms; t++)
+        ratio[t] = (double)s->trust[t].ratio;
     for (int pass = row->norms ? 0 : 1; pass < 2; pass++)
         for (int k = 0; k < PIECES; k++) {
             int at = k * COUNT, t = tensor_of(k);
@@ -69,12 +95,14 @@ struct on_device {
     struct zt_step_state state;
     union zt_coefficients table[STEPS][GROUPS];
     struct zt_step_piece pieces[PIECES];
-    double parts[2 * PIECES * ZT_STEP_PARTS], norms[4], ratios[2];
+    double parts[ZT_STEP_NORMS * PIECES * ZT_STEP_PARTS], norms[4], ratios[2];
+    struct zt_trust *trust;
 };
 
 static void set_up(const struct zt_optimizer *row, const struct zt_optimizer_config *c, struct slice *s,
                    struct on_device *d) {
-    *d = (struct on_device){ .state = { .loss_scale = 1, .scale = 0.25f, .finite = 1, .updates = 3, .first = 3 } };
+    *d = (struct on_device){ .trust = s->trust,
+                             .state = { .loss_scale = 1, .scale = 0.25f, .finite = 1, .updates = 3, .first = 3 } };
     for (int u = 0; u < STEPS; u++)
         for (int g = 0; g < GROUPS; g++) {
             struct zt_update update = update_of(c, u, g);
@@ -103,7 +131,10 @@ static void step_on_device(const struct zt_optimizer_cuda *k, struct on_device *
                                  .tensor_count = 2,
                                  .parts = d->parts,
                                  .norms = d->norms,
-                                 .ratios = d->ratios };
+                                 .ratios = d->ratios,
+                                 .trust = d->trust };
+    if (k->pack)
+        ck_assert_int_eq(k->pack(NULL, &call), 0);
     if (k->norms)
         ck_assert_int_eq(k->norms(NULL, &call), 0);
     ck_assert_int_eq(k->update(NULL, &call), 0);
@@ -122,6 +153,11 @@ static struct zt_config *config_for(int optimizer, bool plain) {
         [ZT_OPTIMIZER_rmsprop] = { "\"momentum\": 0.9, \"centered\": true", "\"alpha\": 0.9" },
         [ZT_OPTIMIZER_adagrad] = { "\"initial_accumulator_value\": 0.1, \"lr_decay\": 0.1, \"eps\": 1e-8",
                                    "\"initial_accumulator_value\": 0.1" },
+        /* plain: all kinds of updates; otherwise the first alone */
+        [ZT_OPTIMIZER_one_bit_adam] = { "\"freeze_step\": 9", "\"freeze_step\": 2" },
+        [ZT_OPTIMIZER_zero_one_adam] = { "\"var_freeze_step\": 4, \"var_update_scaler\": 1",
+                                         "\"var_freeze_step\": 1, \"local_step_scaler\": 1" },
+        [ZT_OPTIMIZER_one_bit_lamb] = { "\"freeze_step\": 9", "\"freeze_step\": 2" },
     };
     const char *own = params[optimizer][plain];
     return config_of("\"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01%s%s}}",
@@ -130,7 +166,8 @@ static struct zt_config *config_for(int optimizer, bool plain) {
 
 static void compare(const struct zt_optimizer *row, const char *what, const float *got, const float *want) {
     for (int i = 0; i < ALL; i++) {
-        float tolerance = row->norms ? 1e-6f * fabsf(want[i]) : 0;
+        const bool sums = row->norms || (row->one_bit && row->one_bit->norms);
+        float tolerance = sums ? 1e-6f * fabsf(want[i]) : 0;
         ck_assert_msg(fabsf(got[i] - want[i]) <= tolerance, "%s: %s[%d] is %.9g, wants %.9g", row->type.name, what, i,
                       (double)got[i], (double)want[i]);
     }
@@ -151,6 +188,7 @@ START_TEST(kernels_step_as_the_host_does) {
     }
     ck_assert_int_eq(d.state.updates, 3 + STEPS);
     compare(row, "p", device->p, host->p);
+    compare(row, "g", device->g, host->g);
     for (int i = 0; i < row->states; i++)
         compare(row, row->state_names[i], device->state[i], host->state[i]);
     zt_config_destroy(config);

@@ -1,4 +1,5 @@
 #include "comm_abort_cases.h"
+#include "comm_compressed_cases.h"
 #include "comm_numbers.h"
 
 #include "base/arena.h"
@@ -409,6 +410,7 @@ const struct comm_case comm_cases[] = {
     CASE(a_collective_waits_for_the_transfers_started_before_it, 1),
     CASE(transfers_of_a_split_go_on_beside_its_parent, 1),
     CASE(ranks_that_wait_long_leave_their_cores_to_others, 2),
+    COMM_COMPRESSED_CASES(CASE),
     COMM_ABORT_CASES(ABORTING),
 };
 const int comm_case_count = sizeof comm_cases / sizeof *comm_cases;

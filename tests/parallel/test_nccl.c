@@ -4,6 +4,7 @@
  *     test_nccl without    where it cannot be loaded: the reason, on every rank */
 #include "device/cuda.h"
 #include "parallel/comm/nccl.h"
+#include "comm_compressed_cases.h"
 #include "tests/suite.h"
 
 #include <pthread.h>
@@ -100,6 +101,11 @@ static void collectives(struct zt_comm *c, struct zt_device *device) {
     ck_assert(c->api->send(c, &c->rank, sizeof c->rank, (c->rank + 1) % c->size, &err) &&
               c->api->recv(c, &next, sizeof next, (c->rank + c->size - 1) % c->size, &err));
     ck_assert_int_eq(next, (c->rank + c->size - 1) % c->size);
+    struct rank_report report = { 0 };
+    blocks_reach_the_rank_they_are_for(c, &report);
+    ck_assert_str_eq(report.text, "");
+    compressed_means_are_those_of_the_formulas(c, &report);
+    ck_assert_str_eq(report.text, "");
 }
 
 START_TEST(collectives_go_over_nccl) {

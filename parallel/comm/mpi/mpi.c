@@ -417,6 +417,7 @@ static const struct zt_comm_api mpi_api = {
     .barrier = zt_rounds_barrier,
     .send = mpi_send,
     .recv = mpi_recv,
+    .all_to_all = zt_comm_all_to_all,
     .split = mpi_split,
     .abort = mpi_abort,
     .destroy = mpi_destroy,

@@ -305,6 +305,7 @@ static const struct zt_comm_api tcp_api = {
     .barrier = zt_rounds_barrier,
     .send = tcp_send,
     .recv = tcp_recv,
+    .all_to_all = zt_comm_all_to_all,
     .split = tcp_split,
     .abort = tcp_abort,
     .destroy = tcp_destroy,

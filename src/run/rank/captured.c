@@ -44,8 +44,9 @@ struct recording {
 
 struct zt_rank_graphs {
     enum mode mode;
-    struct recording of[2][2], *now; /* [tail][side] */
-    bool ran[2];                     /* by shape: whether a step has run without capture */
+    /* Shape: tail, and whether gradients are reduced, which 1-bit optimizers do in some steps only. */
+    struct recording of[4][2], *now; /* [shape][side] */
+    bool ran[4];                     /* by shape: whether a step has run without capture */
     int at;                          /* index of the current or next segment */
     int count;                       /* number of its actions so far; 0: no open segment */
     actions pending;                 /* actions of the segment that is being captured */
@@ -64,7 +65,7 @@ void zt_rank_graphs_create(struct zt_rank *r) {
 
 void zt_rank_graphs_destroy(struct zt_rank *r) {
     struct zt_rank_graphs *g = r->graphs;
-    for (int s = 0; g && s < 4; s++) {
+    for (int s = 0; g && s < 8; s++) {
         segments *list = &g->of[s / 2][s % 2].list;
         for (int i = 0; i < list->count; i++)
             api_of(r)->captured_destroy(r->device, list->at[i].graph);
@@ -162,11 +163,12 @@ void zt_rank_graphs_begin(struct zt_rank *r, bool tail, int side) {
     /* hashing and tracing read intermediate values, and a captured segment gives no times of its nodes */
     if (!g || g->off || r->hashes || r->tracing || zt_rank_times_on(r) || zt_timers_on(r->timers))
         return;
-    g->now = &g->of[tail][side];
+    const int shape = tail + (!r->sharing.reduced && r->data->size > 1 ? 2 : 0);
+    g->now = &g->of[shape][side];
     g->at = g->count = 0;
-    g->mode = !g->ran[tail] ? PLAIN : !g->now->made ? RECORD : REPLAY;
-    g->now->made |= g->ran[tail];
-    g->ran[tail] = true;
+    g->mode = !g->ran[shape] ? PLAIN : !g->now->made ? RECORD : REPLAY;
+    g->now->made |= g->ran[shape];
+    g->ran[shape] = true;
 }
 
 bool zt_rank_graphs_end(struct zt_rank *r, struct zt_err *err) {

@@ -217,7 +217,7 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, con
         return gathered(r, c->bucket, err);
     case ZT_REDUCE:
     case ZT_REDUCED:
-        return (c->last_only && !at->last) || reduce_timed(r, at, c, err);
+        return !r->sharing.reduced || (c->last_only && !at->last) || reduce_timed(r, at, c, err);
     case ZT_GATHER_PERSISTENT:
         return gather_persistent(r, err);
     case ZT_RELEASE:

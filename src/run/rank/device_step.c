@@ -17,10 +17,13 @@
 #include "base/align.h"
 #include "device/module.h"
 #include "optim/step.h"
+#include "optim/types/types.h"
 #include "run/rank/captured.h"
 #include "run/rank/device_memory.h"
+#include "run/rank/one_bit.h"
 #include "run/rank/whole_tensors.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +33,8 @@ struct zt_rank_stepping {
     enum zt_optimizer_id optimizer;
     struct zt_step_call call;
     struct zt_step_state *state; /* same as in the call, writable */
-    struct zt_step_norm norm;    /* complete except for the loss and its samples: */
+    struct zt_step_norm norm;    /* complete except for the loss and its samples; counts this rank's slices: */
+    int whole_count;             /* with those of the other ranks, which follow in its list */
     const struct zt_slot
         *last; /* slot of the last micro-batch after its loss is computed; NULL: the loss is not on this rank */
     const float *last_loss;
@@ -91,18 +95,24 @@ static void fill_piece(struct zt_rank *r, const struct zt_piece *from, struct zt
         to->state[i] = from->state[i];
 }
 
-/* Lists the ranges that this rank owns. */
+static void list_ranges(struct zt_rank *r, bool own, struct zt_floats *to, int *count) {
+    for (int i = 0; i < r->owned_count; i++) {
+        const struct zt_range *o = &r->owned[i];
+        if ((o->rank == r->plan->grid.data_rank) == own)
+            to[(*count)++] = (struct zt_floats){ (const float *)r->gradients + o->grad_at, o->last - o->first };
+    }
+}
+
+/* Lists the ranges that this rank owns, then the others that it updates. */
 static void list_squares(struct zt_rank *r) {
     struct zt_step_norm *n = &r->stepping->norm;
     struct zt_floats *x = ZT_NEW_N(r->arena, struct zt_floats, r->owned_count + 1);
     n->x = x;
     n->clip = r->plan->job->config->gradient_clipping;
     n->whole = r->world->size == 1;
-    for (int i = 0; i < r->owned_count; i++) {
-        const struct zt_range *o = &r->owned[i];
-        if (o->rank == r->plan->grid.data_rank)
-            x[n->count++] = (struct zt_floats){ (const float *)r->gradients + o->grad_at, o->last - o->first };
-    }
+    list_ranges(r, true, x, &n->count);
+    r->stepping->whole_count = n->count;
+    list_ranges(r, false, x, &r->stepping->whole_count);
 }
 
 /* Returns the next part of a block; NULL while the block is only measured. */
@@ -115,11 +125,11 @@ static void *take(char *block, size_t *at, size_t bytes) {
 static void lay_out_device(struct zt_rank *r) {
     struct zt_rank_stepping *s = r->stepping;
     struct zt_step_call *c = &s->call;
-    size_t norms = r->row->norms != NULL, at = 0;
+    size_t norms = r->row->norms != NULL, parts = norms ? 2 : r->trust ? ZT_STEP_NORMS : 0, at = 0;
     c->state = s->state = take(s->block, &at, sizeof *s->state);
     c->table = (void *)(s->table_at = take(s->block, &at, (size_t)(ROWS * c->groups) * sizeof *s->table));
     c->pieces = take(s->block, &at, (size_t)c->piece_count * sizeof *c->pieces);
-    c->parts = take(s->block, &at, norms * 2 * ZT_STEP_PARTS * (size_t)c->piece_count * sizeof *c->parts);
+    c->parts = take(s->block, &at, parts * ZT_STEP_PARTS * (size_t)c->piece_count * sizeof *c->parts);
     c->norms = take(s->block, &at, norms * 2 * (size_t)c->tensor_count * sizeof *c->norms);
     c->ratios = take(s->block, &at, norms * (size_t)c->tensor_count * sizeof *c->ratios);
     s->block_bytes = at;
@@ -165,6 +175,7 @@ bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err) {
     s->group_decay = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
     s->group_matrix = ZT_NEW_N(r->arena, struct zt_matrix, r->plan->flat->tensor_count + 1);
     s->call.piece_count = r->piece_count;
+    s->call.trust = r->trust;
     s->call.tensor_count = r->plan->flat->tensor_count;
     group_of(r, 0); /* at least one group exists, even if this rank owns nothing */
     for (int i = 0; i < r->piece_count; i++)
@@ -194,7 +205,8 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     const struct zt_config *c = r->plan->job->config;
     for (int64_t i = 0; i < ROWS; i++) {
-        struct zt_rate rate = zt_rate_at(c, &r->lr_state, first + i);
+        const struct zt_rate rate = zt_rate_at(c, &r->lr_state, first + i);
+        const double lr_sum = zt_rank_lr_sum(r, first + i + 1);
         for (int g = 0; g < s->call.groups; g++) {
             struct zt_update u = { .config = &c->optimizer,
                                    .lr = rate.lr * s->group_lr[g],
@@ -203,7 +215,9 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
                                    .beta2 = rate.beta2,
                                    .step = first + i + 1,
                                    .matrix = s->group_matrix[g],
-                                   .grad_scale = 1 };
+                                   .grad_scale = 1,
+                                   .lr_sum = lr_sum * s->group_lr[g],
+                                   .ranks = r->data->size };
             r->row->prepare(&u, &s->table[i * s->call.groups + g]);
         }
     }
@@ -280,14 +294,14 @@ static bool share(struct zt_rank *r, struct zt_err *err) {
     if (!r->world->api->sum(r->world, r->scalars, world + 1 + ZT_REQUESTS, err))
         return false;
     s->said->loss = r->scalars[0];
-    s->said->squares = 0;
-    for (int i = 0; i < world; i++)
-        s->said->squares += r->scalars[1 + i];
+    s->said->squares = zt_rank_squares(r);
+    r->finite = isfinite(s->said->loss) && isfinite(s->said->squares);
     return tell(r, s->state, s->said, 2 * sizeof(double), err);
 }
 
 static bool norm(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     struct zt_step_norm n = r->stepping->norm;
+    n.count = r->sharing.reduced ? n.count : r->stepping->whole_count;
     n.loss = a->from;
     n.samples = a->slot ? &zt_rank_device_fed(r, a->slot)->samples : NULL;
     return r->device->module->norm(r->device, &n, err);
@@ -365,12 +379,30 @@ bool zt_rank_stepping_swap(struct zt_rank *r, struct zt_err *err) {
     return call->piece_count == 0 || r->device->module->swap_average(r->device, call, err);
 }
 
+static bool pack(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    const struct zt_rank_stepping *s = r->stepping;
+    (void)a;
+    return s->call.piece_count == 0 || r->device->module->pack(r->device, s->optimizer, &s->call, err);
+}
+
+/* 1-bit optimizers. Alone, this rank does not know which update it queues, and the kernels pack where it is due. With
+ * other ranks it does, and so that all steps without reduced gradients queue alike, they pack and end the segment. */
+static bool prepare(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_action packs = { .run = pack }, norms = { .run = find_norms };
+    const bool alone = r->data->size == 1;
+    if ((alone || !r->sharing.reduced) && !zt_rank_do(r, &packs, err))
+        return false;
+    if (!alone && !r->sharing.reduced && !(zt_rank_flush(r, err) && (!r->finite || zt_rank_one_bit_average(r, err))))
+        return false;
+    return !r->trust || zt_rank_do(r, &norms, err);
+}
+
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
     struct zt_update u = { .config = &r->plan->job->config->optimizer,
                            .step = 1 }; /* ratio() reads only the limits from it */
     struct zt_action norms = { .run = find_norms }, last = { .run = update }, mean = { .run = average };
-    bool ok = true;
-    if (r->row->norms)
+    bool ok = !r->row->one_bit || prepare(r, err);
+    if (ok && r->row->norms)
         ok = zt_rank_do(r, &norms, err) && (r->data->size == 1 || (zt_rank_flush(r, err) && share_norms(r, &u, err)));
     return ok && update_matrices(r, err) && zt_rank_do(r, &last, err) &&
            (!r->plan->averages || zt_rank_do(r, &mean, err));

@@ -3,12 +3,14 @@
 #include "base/align.h"
 #include "base/text.h"
 #include "device/threads.h"
+#include "optim/types/types.h"
 #include "plan/rank_bytes.h"
 #include "run/rank/blocks.h"
 #include "run/rank/captured.h"
 #include "run/rank/derive.h"
 #include "run/rank/device_memory.h"
 #include "run/rank/device_step.h"
+#include "run/rank/one_bit.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/offload.h"
 #include "run/rank/shards.h"
@@ -170,8 +172,7 @@ static int64_t resident_at(const struct zt_rank *r, int64_t at) {
 static void add_pieces(struct zt_rank *r, int range) {
     const struct zt_flat *flat = r->plan->flat;
     const struct zt_range *o = &r->owned[range];
-    int64_t states =
-        r->plan->optimizer_states ? r->plan->optimizer_bytes / r->plan->optimizer_states / (int64_t)sizeof(float) : 0;
+    const int64_t states = zt_rank_plan_stepped(r->plan, r->plan->grid.data_rank); /* elements of an array */
     for (int t = tensor_at(flat, o->first); t < flat->tensor_count && flat->tensors[t].offset < o->last; t++) {
         int64_t first = flat->tensors[t].offset, last = first + flat->tensors[t].count;
         first = first > o->first ? first : o->first;
@@ -333,6 +334,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                            .data = data,
                            .arena = arena,
                            .grad_scale = 1,
+                           .sharing = { .reduced = true },
                            .scaling = zt_scaling_of(plan->job->config),
                            .lr_state = zt_lr_state_of(plan->job->config) };
     r->bulk_world = world;
@@ -356,8 +358,8 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
     r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
     if (zt_rank_offload_create(r, err) && zt_rank_shards_create(r, err) && zt_rank_device_create(r, err) &&
-        open_step(r, err) && (!r->device_memory || zt_rank_stored_create(r, err)) && place_weights(r, err) &&
-        start_averages(r, err))
+        zt_rank_one_bit_create(r, err) && open_step(r, err) && (!r->device_memory || zt_rank_stored_create(r, err)) &&
+        place_weights(r, err) && start_averages(r, err))
         return r;
     zt_rank_destroy(r);
     return NULL;

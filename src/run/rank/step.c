@@ -2,6 +2,7 @@
 #include "run/rank/step.h"
 
 #include "run/rank/device_step.h"
+#include "run/rank/one_bit.h"
 #include "run/rank/instruct.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/times.h"
@@ -17,6 +18,7 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     r->first_sample = place.first;
     r->loss = 0;
     r->finite = true;
+    zt_rank_one_bit_begin(r);
     struct zt_step_result *result = &r->begun[r->begun_count++];
     *result = (struct zt_step_result){ .samples = shape->samples, .epoch = place.epoch, .batch = place.batch };
     result->lr = zt_rate_at(p->job->config, &r->lr_state, r->updates).lr;
@@ -67,7 +69,9 @@ bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, str
 }
 
 bool zt_rank_runs_ahead(const struct zt_rank *r) {
-    return r->stepping != NULL;
+    const bool asks =
+        r->row && r->row->one_bit && r->data->size > 1; /* the number of updates decides what ranks exchange */
+    return r->stepping != NULL && !asks;
 }
 
 bool zt_rank_asked(const struct zt_rank *r) {

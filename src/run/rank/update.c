@@ -4,6 +4,7 @@
 #include "device/threads.h"
 #include "optim/step.h"
 #include "run/rank/device_step.h"
+#include "run/rank/one_bit.h"
 #include "run/rank/offload.h"
 #include "run/rank/shards.h"
 #include "run/rank/whole_tensors.h"
@@ -46,8 +47,8 @@ bool zt_rank_tie_weights(struct zt_rank *r, struct zt_err *err) {
 static void piece_squares(void *arg, int64_t i) {
     struct zt_rank *r = arg;
     struct zt_piece *piece = &r->pieces[i];
-    bool mine = r->owned[piece->range].rank == r->plan->grid.data_rank;
-    piece->norms[0] = mine ? zt_sum_squares(piece->grad, piece->count) : 0;
+    bool counts = !r->sharing.reduced || r->owned[piece->range].rank == r->plan->grid.data_rank;
+    piece->norms[0] = counts ? zt_sum_squares(piece->grad, piece->count) : 0;
 }
 
 /* Each data-parallel rank sums the squares of its own slices, and the partial sums are added in rank order. Every mode
@@ -71,10 +72,7 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     if (!r->world->api->sum(r->world, r->scalars, world + 1 + ZT_REQUESTS, err))
         return false;
     r->loss = r->scalars[0];
-    double squares = 0;
-    for (int i = 0; i < world; i++)
-        squares += r->scalars[1 + i];
-    r->norm = sqrt(squares) / r->scaling.scale;
+    r->norm = sqrt(zt_rank_squares(r)) / r->scaling.scale;
     r->finite = isfinite(r->norm) && isfinite(r->loss);
     r->grad_scale = zt_clip_factor(r->norm, r->plan->job->config->gradient_clipping) / r->scaling.scale;
     return true;
@@ -90,16 +88,6 @@ struct update {
     const float *direction;
 };
 
-static union zt_coefficients coefficients_of(const struct update *u, const struct zt_piece *piece) {
-    struct zt_update one = u->base;
-    union zt_coefficients c;
-    one.lr *= u->r->tensor_lr[piece->tensor];
-    one.weight_decay = u->r->tensor_decay[piece->tensor];
-    one.matrix = u->r->plan->matrices[piece->tensor];
-    u->r->row->prepare(&one, &c);
-    return c;
-}
-
 static void average_piece(const struct zt_rank *r, const struct zt_piece *piece) {
     if (piece->average)
         zt_average(r->plan->job->config->ema, piece->param, piece->average, piece->count);
@@ -110,7 +98,7 @@ static void update_piece(void *arg, int64_t i) {
     struct zt_piece *piece = &u->pieces[i];
     if (u->r->plan->matrices[piece->tensor].rows)
         return;
-    union zt_coefficients c = coefficients_of(u, piece);
+    union zt_coefficients c = zt_rank_coefficients(u->r, &u->base, piece->tensor);
     u->r->row->update(&c, u->r->ratios[piece->tensor], piece->param, piece->grad, piece->state, piece->count);
     average_piece(u->r, piece);
 }
@@ -118,7 +106,7 @@ static void update_piece(void *arg, int64_t i) {
 static void piece_norms(void *arg, int64_t i) {
     const struct update *u = arg;
     struct zt_piece *piece = &u->pieces[i];
-    union zt_coefficients c = coefficients_of(u, piece);
+    union zt_coefficients c = zt_rank_coefficients(u->r, &u->base, piece->tensor);
     piece->norms[0] = piece->norms[1] = 0;
     u->r->row->norms(&c, piece->param, piece->grad, piece->state, piece->count, piece->norms);
 }
@@ -158,7 +146,7 @@ static int64_t place_of(const struct zt_rank *r, const struct zt_piece *piece) {
 static void direct_piece(void *arg, int64_t i) {
     const struct update *u = arg;
     const struct zt_piece *piece = &u->r->pieces[u->matrix->first_piece + i];
-    union zt_coefficients c = coefficients_of(u, piece);
+    union zt_coefficients c = zt_rank_coefficients(u->r, &u->base, piece->tensor);
     u->r->row->matrix->direct(&c, piece->grad, piece->state, u->matrix->direction + place_of(u->r, piece),
                               piece->count);
 }
@@ -166,7 +154,7 @@ static void direct_piece(void *arg, int64_t i) {
 static void apply_piece(void *arg, int64_t i) {
     const struct update *u = arg;
     const struct zt_piece *piece = &u->r->pieces[u->matrix->first_piece + i];
-    union zt_coefficients c = coefficients_of(u, piece);
+    union zt_coefficients c = zt_rank_coefficients(u->r, &u->base, piece->tensor);
     u->r->row->matrix->apply(&c, piece->param, u->direction + place_of(u->r, piece), piece->count);
     average_piece(u->r, piece);
 }
@@ -195,7 +183,11 @@ static bool update_here(struct zt_rank *r, struct zt_err *err) {
                                   .beta1 = rate.beta1,
                                   .beta2 = rate.beta2,
                                   .step = r->updates + 1,
-                                  .grad_scale = r->grad_scale } };
+                                  .grad_scale = r->grad_scale,
+                                  .lr_sum = zt_rank_lr_sum(r, r->updates + 1),
+                                  .ranks = r->data->size } };
+    if (r->row->one_bit && !zt_rank_one_bit_prepare(r, &u.base, err))
+        return false;
     if ((r->row->norms && !find_ratios(&u, err)) || !update_matrices(&u, err))
         return false;
     return each_piece(&u, update_piece, err);

@@ -10,7 +10,7 @@
 
 enum { RANKS = 16, GROUPED = 64 };
 
-enum kind { SCATTER, GATHER, REDUCE, BROADCAST };
+enum kind { SCATTER, GATHER, REDUCE, BROADCAST, SEND, RECEIVE };
 
 struct call {
     enum kind kind;
@@ -28,6 +28,7 @@ struct meeting {
     int size, arrived;
     pthread_barrier_t together;
     struct call calls[RANKS];
+    const void *sent[RANKS][RANKS]; /* [from][to], of the group that is run */
 };
 
 struct ncclComm {
@@ -118,6 +119,8 @@ static void work(const struct call *c, char *result) {
         take_sum(m, (float *)(void *)result, 0, c->bytes);
     if (c->kind == BROADCAST)
         memcpy(result, m->calls[c->root].from, c->bytes);
+    if (c->kind == RECEIVE)
+        memcpy(result, m->sent[c->root][me], c->bytes);
     for (int r = 0; c->kind == GATHER && r < m->size; r++)
         memcpy(result + (size_t)r * c->bytes, m->calls[r].from, c->bytes);
 }
@@ -129,13 +132,15 @@ static void run(const struct call *c) {
     char *result = malloc(bytes + 1);
     insist(m->arrived == m->size, "a call before the ranks have met");
     m->calls[c->comm->rank] = *c;
+    if (c->kind == SEND)
+        m->sent[c->comm->rank][c->root] = c->from;
     pthread_barrier_wait(&m->together);
     for (int r = 0; r < m->size; r++)
         insist(m->calls[r].kind == c->kind && m->calls[r].bytes == c->bytes && m->calls[r].root == c->root,
                "ranks differ in their calls");
     work(c, result);
     pthread_barrier_wait(&m->together);
-    if (c->kind != REDUCE || c->comm->rank == c->root)
+    if (c->kind != SEND && (c->kind != REDUCE || c->comm->rank == c->root))
         memcpy(c->to, result, bytes);
     pthread_barrier_wait(&m->together);
     free(result);
@@ -157,8 +162,10 @@ ncclResult_t ncclGroupStart(void) {
 ncclResult_t ncclGroupEnd(void) {
     if (--group_depth > 0)
         return ncclSuccess;
-    for (int i = 0; i < group_count; i++)
-        run(&grouped[i]);
+    for (int sends = 1; sends >= 0; sends--) /* what is received has been sent, whatever the order in the group */
+        for (int i = 0; i < group_count; i++)
+            if ((grouped[i].kind == SEND) == sends)
+                run(&grouped[i]);
     group_count = 0;
     return ncclSuccess;
 }
@@ -189,4 +196,15 @@ ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataTyp
                            cudaStream_t stream) {
     (void)stream;
     return queue((struct call){ BROADCAST, from, to, bytes_of(count, type), root, comm });
+}
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+    (void)stream;
+    insist(group_depth > 0, "a message outside a group");
+    return queue((struct call){ SEND, from, NULL, bytes_of(count, type), peer, comm });
+}
+ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+    (void)stream;
+    insist(group_depth > 0, "a message outside a group");
+    return queue((struct call){ RECEIVE, NULL, to, bytes_of(count, type), peer, comm });
 }

@@ -1,4 +1,4 @@
-#include "optim/optim.h"
+#include "optim/types/types.h"
 
 #include <string.h>
 #include <strings.h>

@@ -1,0 +1,139 @@
+#include "run/rank/one_bit.h"
+
+#include "device/threads.h"
+#include "optim/one_bit/trust.h"
+#include "optim/step.h"
+
+#include <math.h>
+#include <string.h>
+
+union zt_coefficients zt_rank_coefficients(const struct zt_rank *r, const struct zt_update *u, int tensor) {
+    struct zt_update one = *u;
+    union zt_coefficients c;
+    one.lr *= r->tensor_lr[tensor];
+    one.lr_sum *= r->tensor_lr[tensor];
+    one.weight_decay = r->tensor_decay[tensor];
+    one.matrix = r->plan->matrices[tensor];
+    r->row->prepare(&one, &c);
+    return c;
+}
+
+bool zt_rank_one_bit_create(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    const struct zt_one_bit *one_bit = r->row->one_bit;
+    const struct zt_config *c = p->job->config;
+    if (!one_bit || !p->train.count)
+        return true;
+    if (one_bit->own_states && zt_lr_observes(c))
+        return zt_fail(err, ZT_EXIT_CONFIG, "scheduler.type: %s needs the rates of earlier steps, which %s does not keep",
+                       c->optimizer.type, c->scheduler.type);
+    if (one_bit->own_states && c->ema > 0)
+        return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.ema: ranks of %s have weights of their own between exchanges",
+                       c->optimizer.type);
+    if (one_bit->norms) {
+        r->trust = (struct zt_trust *)(void *)(r->optimizer + p->trust_at);
+        r->trust_norms = ZT_NEW_N(r->arena, struct zt_trust_norms, r->piece_count + 1);
+    }
+    if (!p->compressed)
+        return true;
+    r->compressed.rank = p->grid.data_rank;
+    r->compressed.x = (float *)(void *)r->gradients;
+    for (int side = 0; side < ZT_COMPRESSED_SIDES; side++)
+        r->compressed.error[side] = (float *)(void *)(r->optimizer + p->error_at[side]);
+    return zt_compressed_place(p->compressed, r->device, r->optimizer + p->compressed_at, &r->compressed, err);
+}
+
+void zt_rank_one_bit_begin(struct zt_rank *r) {
+    r->sharing = (struct zt_sharing){ .reduced = true };
+    if (r->row->one_bit)
+        r->sharing = r->row->one_bit->sharing(&r->plan->job->config->optimizer, r->updates + 1);
+}
+
+double zt_rank_squares(const struct zt_rank *r) {
+    const double own = r->scalars[1 + r->plan->grid.rank], ranks = (double)r->data->size;
+    double squares = 0;
+    for (int i = 0; i < r->world->size; i++)
+        squares += r->scalars[1 + i];
+    return r->sharing.reduced || !isfinite(squares) ? squares : own * ranks * ranks;
+}
+
+double zt_rank_lr_sum(const struct zt_rank *r, int64_t update) {
+    const struct zt_config *c = r->plan->job->config;
+    double sum = 0;
+    if (!r->row->one_bit)
+        return 0;
+    for (int64_t u = r->row->one_bit->sharing(&c->optimizer, update).lrs_since; u <= update; u++)
+        sum += zt_rate_at(c, &r->lr_state, u - 1).lr;
+    return sum;
+}
+
+bool zt_rank_one_bit_average(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_compressed *layout = r->plan->compressed;
+    if (!layout || !r->sharing.compressed)
+        return true;
+    for (int side = 0; r->sharing.clears && side < ZT_COMPRESSED_SIDES; side++)
+        if (!r->device->api->zero(r->device, r->compressed.error[side], (size_t)layout->errors[side] * sizeof(float),
+                                  err))
+            return false;
+    return zt_comm_compressed_all_reduce(r->bulk_data, r->device, &r->compressed, err);
+}
+
+/* ---- on the host ---- */
+
+struct preparing {
+    struct zt_rank *r;
+    const struct zt_update *base;
+};
+
+static struct zt_slice slice_of(const struct zt_rank *r, struct zt_piece *p) {
+    return (struct zt_slice){ p->param, p->grad, p->state, p->count, r->trust ? &r->trust[p->tensor] : NULL };
+}
+
+static void pack_piece(void *arg, int64_t i) {
+    const struct preparing *u = arg;
+    struct zt_piece *piece = &u->r->pieces[i];
+    const union zt_coefficients c = zt_rank_coefficients(u->r, u->base, piece->tensor);
+    const struct zt_slice slice = slice_of(u->r, piece);
+    u->r->row->one_bit->pack(&c, &slice);
+}
+
+static void norms_of_piece(void *arg, int64_t i) {
+    const struct preparing *u = arg;
+    struct zt_piece *piece = &u->r->pieces[i];
+    const union zt_coefficients c = zt_rank_coefficients(u->r, u->base, piece->tensor);
+    const struct zt_slice slice = slice_of(u->r, piece);
+    u->r->trust_norms[i] = (struct zt_trust_norms){ 0 };
+    u->r->row->one_bit->norms(&c, &slice, &u->r->trust_norms[i]);
+}
+
+/* Every rank has all pieces of a tensor, one behind the other, and adds their norms in this order. */
+static void find_trust(struct zt_rank *r, const struct zt_update *base) {
+    for (int i = 0, next; i < r->piece_count; i = next) {
+        const int tensor = r->pieces[i].tensor;
+        struct zt_trust_norms all = { 0 };
+        for (next = i; next < r->piece_count && r->pieces[next].tensor == tensor; next++) {
+            const struct zt_trust_norms *n = &r->trust_norms[next];
+            all.weights += n->weights;
+            all.directions += n->directions;
+            all.moments += n->moments;
+            all.most = n->most > all.most ? n->most : all.most;
+            all.count += n->count;
+        }
+        const union zt_coefficients c = zt_rank_coefficients(r, base, tensor);
+        r->row->one_bit->trust(&c, &all, &r->trust[tensor]);
+        r->ratios[tensor] = (double)r->trust[tensor].ratio;
+    }
+}
+
+bool zt_rank_one_bit_prepare(struct zt_rank *r, const struct zt_update *base, struct zt_err *err) {
+    struct preparing u = { r, base };
+    if (r->sharing.compressed)
+        zt_parallel_for(r->device->threads, r->piece_count, pack_piece, &u);
+    if (!zt_rank_one_bit_average(r, err))
+        return false;
+    if (!r->trust)
+        return true;
+    zt_parallel_for(r->device->threads, r->piece_count, norms_of_piece, &u);
+    find_trust(r, base);
+    return true;
+}

@@ -1,0 +1,25 @@
+/* The mean over data-parallel ranks of 1-bit optimizers (optim/one_bit.h), between the gradients and the update. */
+#ifndef ZT_RUN_RANK_ONE_BIT_H
+#define ZT_RUN_RANK_ONE_BIT_H
+
+#include "run/rank/blocks.h"
+
+/* `u` with learning rate and weight decay of the tensor's group, as the optimizer's coefficients. */
+union zt_coefficients zt_rank_coefficients(const struct zt_rank *r, const struct zt_update *u, int tensor);
+
+/* Sets up the compression and what is remembered of tensors, in the rank's optimizer block. */
+bool zt_rank_one_bit_create(struct zt_rank *r, struct zt_err *err);
+/* Called before a step: sets r->sharing. Other optimizers always have reduced gradients. */
+void zt_rank_one_bit_begin(struct zt_rank *r);
+/* The squared norm of the step's gradient, from the sums in r->scalars. Where gradients are not reduced it is that of
+ * this rank's gradient, which is finite where those of all ranks are; a rank's gradient counts `ranks` times, since it
+ * is a part of the mean. */
+double zt_rank_squares(const struct zt_rank *r);
+/* The sum of learning rates that update `update` (from 1 on) reads. */
+double zt_rank_lr_sum(const struct zt_rank *r, int64_t update);
+/* Averages the packed gradients over ranks, in a step whose r->sharing says so; else does nothing. Collective. */
+bool zt_rank_one_bit_average(struct zt_rank *r, struct zt_err *err);
+/* On the host, everything before update(): packs, averages, and finds trust ratios. */
+bool zt_rank_one_bit_prepare(struct zt_rank *r, const struct zt_update *u, struct zt_err *err);
+
+#endif
