@@ -82,10 +82,10 @@ static void find_gram(struct iteration *t) {
     t->ops->multiply(t->ops, &p);
 }
 
-/* y = alpha a b + beta c of squares */
+/* y = alpha a b + beta b of squares */
 static void multiply_squares(const struct iteration *t, float alpha, const float *a, const float *b, float beta,
-                             const float *c, float *y) {
-    const struct zt_matrix_product p = { t->side, t->side, t->side, a, b, c, t->side, 1, t->side, 1, y, alpha, beta };
+                             float *y) {
+    const struct zt_matrix_product p = { t->side, t->side, t->side, a, b, b, t->side, 1, t->side, 1, y, alpha, beta };
     t->ops->multiply(t->ops, &p);
 }
 
@@ -112,7 +112,7 @@ static void apply_square(struct iteration *t, const float *of, float beta) {
 
 /* z = -4.7750 R + 2.0315 R^2 */
 static void find_factor(const struct iteration *t) {
-    multiply_squares(t, square, t->r, t->r, linear, t->r, t->z);
+    multiply_squares(t, square, t->r, t->r, linear, t->z);
 }
 
 static void iterate_standard(struct iteration *t) {
@@ -126,7 +126,7 @@ static void iterate_standard(struct iteration *t) {
 /* q = (3.4445 I + Z) q; at the first of some iterations q is I. */
 static void extend_product(struct iteration *t, bool first) {
     if (!first) {
-        multiply_squares(t, 1, t->z, t->q, keep, t->q, t->t);
+        multiply_squares(t, 1, t->z, t->q, keep, t->t);
         swap(&t->q, &t->t);
         return;
     }
@@ -136,8 +136,8 @@ static void extend_product(struct iteration *t, bool first) {
 
 /* r = (3.4445 I + Z)^2 r; before extend_product(), which may take z. */
 static void advance_gram(struct iteration *t) {
-    multiply_squares(t, 1, t->z, t->r, keep, t->r, t->t);
-    multiply_squares(t, 1, t->z, t->t, keep, t->t, t->s);
+    multiply_squares(t, 1, t->z, t->r, keep, t->t);
+    multiply_squares(t, 1, t->z, t->t, keep, t->s);
     swap(&t->r, &t->s);
 }
 

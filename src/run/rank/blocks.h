@@ -6,7 +6,7 @@
 #include "optim/optim.h"
 #include "optim/scale.h"
 #include "run/rank/rank.h"
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 
 /* A prepared node: its call, complete except for the data pointers. */
 struct zt_ready {
@@ -47,6 +47,13 @@ struct zt_piece {
     double norms[2];
 };
 
+/* Consecutive pieces whose offloaded numbers are in memory together (offload.h). */
+struct zt_sub_group {
+    int first, count;              /* pieces */
+    int64_t at, last;              /* their elements in each array of the files; last exclusive */
+    bool states_away, params_away; /* in files; false: in the rank's blocks */
+};
+
 /* A tensor that the optimizer updates as a matrix (plan/matrices.h), and the neighbouring pieces of it that this rank
  * updates. */
 struct zt_rank_matrix {
@@ -66,6 +73,8 @@ struct zt_moving {
 };
 
 struct zt_rank_device;
+struct zt_rank_offload;
+struct zt_rank_shards;
 struct zt_rank_graphs;
 struct zt_rank_stepping;
 struct zt_rank_stored;
@@ -91,6 +100,10 @@ struct zt_rank {
     int owned_count, held_count;
     struct zt_piece *pieces;
     int piece_count;
+    struct zt_sub_group *sub_groups; /* all pieces, in order */
+    int sub_group_count;
+    struct zt_rank_offload *offload; /* offload.h; NULL: nothing is offloaded */
+    struct zt_rank_shards *shards;   /* shards.h; NULL: all parameters of the rank are in its block */
     struct zt_rank_matrix *matrices; /* in the order of their updates (whole_tensors.h) */
     int matrix_count;
     struct zt_command *after_step;
@@ -119,6 +132,7 @@ struct zt_rank {
     bool hashing;                    /* hashes are written in this step */
     struct zt_rank_tracing *tracing; /* trace.h; NULL: off */
     struct zt_rank_times *times;     /* times.h; NULL: off */
+    struct zt_timers *timers;        /* run/timers/timers.h, borrowed; NULL: off */
 };
 
 /* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`: the last one or another. */

@@ -4,6 +4,8 @@
 #include "device/threads.h"
 #include "optim/step.h"
 #include "run/rank/device_step.h"
+#include "run/rank/offload.h"
+#include "run/rank/shards.h"
 #include "run/rank/whole_tensors.h"
 #include "run/rank/times.h"
 
@@ -83,6 +85,7 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
 struct update {
     struct zt_rank *r;
     struct zt_update base;
+    struct zt_piece *pieces;             /* of the open sub-group */
     const struct zt_rank_matrix *matrix; /* the one that is updated, and its update */
     const float *direction;
 };
@@ -104,7 +107,7 @@ static void average_piece(const struct zt_rank *r, const struct zt_piece *piece)
 
 static void update_piece(void *arg, int64_t i) {
     const struct update *u = arg;
-    struct zt_piece *piece = &u->r->pieces[i];
+    struct zt_piece *piece = &u->pieces[i];
     if (u->r->plan->matrices[piece->tensor].rows)
         return;
     union zt_coefficients c = coefficients_of(u, piece);
@@ -114,16 +117,31 @@ static void update_piece(void *arg, int64_t i) {
 
 static void piece_norms(void *arg, int64_t i) {
     const struct update *u = arg;
-    struct zt_piece *piece = &u->r->pieces[i];
+    struct zt_piece *piece = &u->pieces[i];
     union zt_coefficients c = coefficients_of(u, piece);
     piece->norms[0] = piece->norms[1] = 0;
     u->r->row->norms(&c, piece->param, piece->grad, piece->state, piece->count, piece->norms);
 }
 
+/* Runs `body` for every piece, with its states in memory. */
+static bool each_piece(struct update *u, void (*body)(void *arg, int64_t i), struct zt_err *err) {
+    struct zt_rank *r = u->r;
+    for (int g = 0; g < r->sub_group_count; g++) {
+        if (!zt_rank_sub_group_open(r, g, ZT_READS_ALL, err))
+            return false;
+        u->pieces = r->pieces + r->sub_groups[g].first;
+        zt_parallel_for(r->device->threads, r->sub_groups[g].count, body, u);
+        if (!zt_rank_sub_group_close(r, g, ZT_WRITES_ALL, err))
+            return false;
+    }
+    return zt_rank_sub_groups_finish(r, err);
+}
+
 static bool find_ratios(struct update *u, struct zt_err *err) {
     struct zt_rank *r = u->r;
     double *own = zt_rank_own_norms(r);
-    zt_parallel_for(r->device->threads, r->piece_count, piece_norms, u);
+    if (!each_piece(u, piece_norms, err))
+        return false;
     for (int i = 0; i < r->piece_count; i++) {
         const struct zt_piece *piece = &r->pieces[i];
         for (int k = 0; k < 2 && r->owned[piece->range].rank == r->plan->grid.data_rank; k++)
@@ -180,13 +198,12 @@ static bool update_here(struct zt_rank *r, struct zt_err *err) {
                                   .grad_scale = r->grad_scale } };
     if ((r->row->norms && !find_ratios(&u, err)) || !update_matrices(&u, err))
         return false;
-    zt_parallel_for(r->device->threads, r->piece_count, update_piece, &u);
-    return true;
+    return each_piece(&u, update_piece, err);
 }
 
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
     double began = zt_rank_times_begin(r);
-    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err)))
+    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err) && zt_rank_shards_changed(r, err)))
         return false;
     zt_rank_times_part(r, ZT_PART_UPDATE, began);
     r->updates++;
