@@ -179,6 +179,37 @@ START_TEST(other_names_stand_for_the_same_optimizer) {
 }
 END_TEST
 
+static bool has_key(const struct zt_key_owner *type, const char *key) {
+    const struct zt_key_row *row = type->keys;
+    while (row->key && strcmp(row->key, key) != 0)
+        row++;
+    return row->key != NULL;
+}
+
+/* Every key of every optimizer with every other one. */
+START_TEST(keys_that_a_type_does_not_read_are_refused_by_name) {
+    int refused = 0;
+    for (int t = 0; zt_optimizer_types[t]; t++)
+        for (int o = 0; zt_optimizer_types[o]; o++)
+            for (const struct zt_key_row *row = zt_optimizer_types[o]->keys; row->key; row++) {
+                const struct zt_key_owner *type = zt_optimizer_types[t];
+                const char *leaf = strrchr(row->key, '.') + 1;
+                struct zt_err err = { 0 };
+                char members[256], wanted[128];
+                snprintf(members, sizeof members, "\"optimizer\": {\"type\": \"%s\", \"params\": {\"%s\": null}}",
+                         type->name, leaf);
+                snprintf(wanted, sizeof wanted, "optimizer.params.%s: unknown key: %s has no such parameter", leaf,
+                         type->name);
+                struct zt_config *config = config_read(members, &err);
+                ck_assert_msg((config != NULL) == has_key(type, row->key), "%s", members);
+                ck_assert_msg(config || strstr(err.text[0], wanted), "%s", err.text[0]);
+                refused += !config;
+                zt_config_destroy(config);
+            }
+    ck_assert_int_gt(refused, 100);
+}
+END_TEST
+
 START_TEST(torch_adam_decays_as_torch_where_nothing_is_given) {
     static const struct {
         const char *params;
@@ -388,6 +419,7 @@ int main(void) {
     tcase_add_test(cases, every_optimizer_follows_the_reference_trajectory);
     tcase_add_test(cases, optimizer_names_ignore_case_and_unknown_ones_have_no_row);
     tcase_add_test(cases, other_names_stand_for_the_same_optimizer);
+    tcase_add_test(cases, keys_that_a_type_does_not_read_are_refused_by_name);
     tcase_add_test(cases, torch_adam_decays_as_torch_where_nothing_is_given);
     tcase_add_test(cases, a_matrix_with_its_inputs_first_gets_the_transposed_update);
     tcase_add_test(cases, muon_leaves_token_tables_and_heads_to_adam);
