@@ -13,13 +13,20 @@
 
 enum { SEGMENT_STEP = 2 }; /* the segments are timed in the third step of a run, which is warm */
 
+/* Returns the step itself, or the next one if it is the smaller last step of an epoch, whose nodes are not timed. */
+static int64_t whole_step(const struct zt_profiler *p, int64_t step) {
+    const int64_t whole = p->plan->whole_steps;
+    return p->plan->tail.samples && whole > 0 && step % (whole + 1) == whole ? step + 1 : step;
+}
+
 static bool counts_flops(const struct zt_profiler *p, int64_t step) {
     const struct zt_flops_config *c = &p->config->flops;
-    return c->enabled && step + 1 == (c->step > 0 ? c->step : 1);
+    return c->enabled && step == whole_step(p, c->step > 0 ? c->step - 1 : 0);
 }
 
 static bool times_segments(const struct zt_profiler *p, int64_t step) {
-    return p->config->recompute.enabled && p->config->recompute.profile && step == p->first + SEGMENT_STEP;
+    return p->config->recompute.enabled && p->config->recompute.profile &&
+           step == whole_step(p, p->first + SEGMENT_STEP);
 }
 
 bool zt_profiler_open(const struct zt_profiler *p, struct zt_err *err) {
