@@ -382,6 +382,18 @@ class Flops(Case):
         self.assertEqual(re.findall(r"(?m)^depth (\d+):$", text), ["0", "1", "2"])
         self.assertRegex(text, r"depth 1:\n    params      - \{'head': '435.00 ', 'features': '76.00 '\}\n    MACs        - \{'features': ")
 
+    def test_the_smaller_last_step_of_an_epoch_is_passed_over(self):
+        text, [rows] = self.profile({"train_micro_batch_size_per_gpu": 20})  # steps of 20, 20 and 8 samples
+        self.assertIn("Profile Summary at step 4:", text)
+        self.near(rows["fwd MACs per GPU"], 20 * (CONV_MACS + GEMM_MACS))
+        self.assertGreater(rows["fwd latency"], 0)
+
+    def test_a_resumed_run_does_not_profile_a_step_of_before(self):
+        self.profile()
+        (self.folder / "run/flops.txt").unlink()
+        self.train({"flops_profiler": {"enabled": True, "profile_step": 3}, "ztrain": {"steps": 8}}, options=["--resume"])
+        self.assertFalse((self.folder / "run/flops.txt").exists())
+
     def test_a_step_outside_of_the_run_is_told(self):
         self.assertIn("flops_profiler.profile_step: step 99 is not among the steps 1 to 6 of this run",
                       self.train({"flops_profiler": {"enabled": True, "profile_step": 99}}))
