@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+static const double LONGEST_WAIT = 32; /* seconds between readings */
+
 static int64_t block_bytes(const struct zt_rank_plan *plan) {
     struct zt_rank_bytes bytes = zt_rank_plan_bytes(plan, plan->grid.data_rank);
     return zt_rank_bytes_total(&bytes);
@@ -32,12 +34,15 @@ bool zt_memory_file_open(struct zt_memory_file *m, const char *folder, const str
 
 bool zt_memory_file_step(struct zt_memory_file *m, int64_t step, struct zt_err *err) {
     const double now = zt_now();
-    if (m->latest && now - m->read < 1)
+    if (now - m->read < m->wait)
         return true;
     const int64_t bytes = zt_process_memory_of(getpid()).now;
     m->read = now;
-    if (!bytes || llabs(bytes - m->latest) <= m->latest / 100)
+    if (!bytes || llabs(bytes - m->latest) <= m->latest / 100) {
+        m->wait = m->wait > 0 ? fmin(2 * m->wait, LONGEST_WAIT) : 1;
         return true;
+    }
+    m->wait = 1;
     m->latest = bytes;
     zt_text_add(&m->file.pending, "{\"step\": %lld, \"memory\": %lld", (long long)step, (long long)bytes);
     if (m->device_bytes)

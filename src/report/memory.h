@@ -7,11 +7,12 @@
 #include "report/append_file.h"
 
 /* memory.jsonl has rows {"step": 1, "memory": BYTES}: the resident memory of rank 0's process after a step. On a device
- * with its own memory {"step": 1, "memory": BYTES, "device": BYTES} adds the rank's blocks there. The memory is read at
- * most once per second, and a row is written if it has changed by more than 1 %. */
+ * with its own memory {"step": 1, "memory": BYTES, "device": BYTES} adds the rank's blocks there. A row is written if
+ * the memory has changed by more than 1 %. It is read once per second, and less often while it does not change, because
+ * reading takes time from the process. */
 struct zt_memory_file {
     struct zt_append_file file;
-    double read; /* time of the latest reading, from zt_now() */
+    double read, wait; /* time of the latest reading, from zt_now(); seconds to the next one */
     int64_t latest, device_bytes;
 };
 

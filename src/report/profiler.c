@@ -13,13 +13,17 @@
 
 enum { SEGMENT_STEP = 2 }; /* the segments are timed in the third step of a run, which is warm */
 
-static bool counts_flops(const struct zt_profiler *p, int64_t step) {
+/* Returns the step (from 0) from which on `what` is due; -1: it is not asked for, or was due before this run. */
+static int64_t due_from(const struct zt_profiler *p, enum zt_profile what) {
     const struct zt_flops_config *c = &p->config->flops;
-    return c->enabled && step + 1 == (c->step > 0 ? c->step : 1);
+    const int64_t flops = c->step > 0 ? c->step - 1 : 0;
+    if (what == ZT_PROFILE_FLOPS)
+        return c->enabled && flops >= p->first ? flops : -1;
+    return p->config->recompute.enabled && p->config->recompute.profile ? p->first + SEGMENT_STEP : -1;
 }
 
-static bool times_segments(const struct zt_profiler *p, int64_t step) {
-    return p->config->recompute.enabled && p->config->recompute.profile && step == p->first + SEGMENT_STEP;
+static bool is_due(const struct zt_profiler *p, enum zt_profile what, int64_t step) {
+    return !p->done[what] && due_from(p, what) >= 0 && step >= due_from(p, what);
 }
 
 bool zt_profiler_open(const struct zt_profiler *p, struct zt_err *err) {
@@ -32,7 +36,7 @@ bool zt_profiler_open(const struct zt_profiler *p, struct zt_err *err) {
 }
 
 bool zt_profiler_times(const struct zt_profiler *p, int64_t step) {
-    return counts_flops(p, step) || times_segments(p, step);
+    return is_due(p, ZT_PROFILE_FLOPS, step) || is_due(p, ZT_PROFILE_SEGMENTS, step);
 }
 
 bool zt_profiler_times_segments(const struct zt_profiler *p, int64_t steps) {
@@ -90,9 +94,9 @@ static bool put(const struct zt_profiler *p, char *text, struct zt_err *err) {
 static bool report(const struct zt_profiler *p, int64_t step, int64_t samples, const struct zt_stage_times *times,
                    const struct zt_flops_latency *latency, struct zt_err *err) {
     const struct zt_flops_report flops = { p->stages, step + 1, samples, times->of, latency };
-    if (times_segments(p, step))
+    if (is_due(p, ZT_PROFILE_SEGMENTS, step))
         zt_segments_say(p->stages, times->of, step + 1, p->log);
-    if (!counts_flops(p, step))
+    if (!is_due(p, ZT_PROFILE_FLOPS, step))
         return true;
     char *text = zt_flops_text(&flops, err);
     bool ok = text && put(p, text, err);
@@ -100,7 +104,7 @@ static bool report(const struct zt_profiler *p, int64_t step, int64_t samples, c
     return ok;
 }
 
-bool zt_profiler_step(struct zt_profiler *p, int64_t step, int64_t samples, struct zt_err *err) {
+static bool collect_and_report(const struct zt_profiler *p, int64_t step, int64_t samples, struct zt_err *err) {
     struct zt_stage_times times = { 0 };
     struct zt_flops_latency *latency = zt_calloc((size_t)p->plan->grid.stages, sizeof *latency);
     const int timed = zt_rank_timed_count(p->rank);
@@ -108,6 +112,14 @@ bool zt_profiler_step(struct zt_profiler *p, int64_t step, int64_t samples, stru
               (!p->stages || report(p, step, samples, &times, latency, err));
     zt_stage_times_finish(&times);
     free(latency);
+    return ok;
+}
+
+bool zt_profiler_step(struct zt_profiler *p, int64_t step, int64_t samples, struct zt_err *err) {
+    const bool whole = samples == p->plan->full.samples || p->plan->full.samples == 0;
+    bool ok = !whole || collect_and_report(p, step, samples, err);
+    for (enum zt_profile what = 0; whole && what < ZT_PROFILES; what++)
+        p->done[what] |= is_due(p, what, step);
     if (p->own)
         zt_rank_time_end(p->rank);
     p->own = false;

@@ -2,13 +2,13 @@
 """What a run records: event files read back with TensorBoard's own loader, CSV files, the lines of wall_clock_breakdown and
 memory_breakdown, the profile of FLOPs against numbers counted by hand, the trace of the steps.
 
-    test_monitors.py ZTRAIN [TEST ...]
+    test_monitors.py ZTRAIN [MODULE.so] [TEST ...]    with the CUDA module MODULE.so: on its devices
 """
 import csv
 import json
 import pathlib
 import re
-import struct
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,7 +24,7 @@ except ImportError as missing:
     print(f"SKIP: {missing}")
     sys.exit(77)
 
-ZTRAIN = None
+ZTRAIN, DEVICE = None, "cpu"
 N, CLASSES, ROWS, STEPS = 48, 3, 8, 6
 TAG = "Train/Samples/"
 THREADS = {"ztrain": {"parallel": {"communicator": "thread"}}}
@@ -75,7 +75,7 @@ class Case(unittest.TestCase):
                          "ztrain": {"data": {"format": "npz", "path": "d.npz", "eval_path": "e.npz"}, "steps": STEPS, "seed": 1,
                                     "checkpoint": {"every_steps": 2, "keep": 9}}}, *configs)
         (self.folder / "c.json").write_text(json.dumps(config))
-        run = subprocess.run([ZTRAIN, "--model", "m.onnx", "--config", "c.json", "--output", out, "--threads", "2", *options], cwd=self.folder,
+        run = subprocess.run([ZTRAIN, "--model", "m.onnx", "--config", "c.json", "--output", out, "--threads", "2", "--device", DEVICE, *options], cwd=self.folder,
                              capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
         self.assertEqual(run.returncode, code, run.stderr)
         return run.stderr
@@ -382,6 +382,18 @@ class Flops(Case):
         self.assertEqual(re.findall(r"(?m)^depth (\d+):$", text), ["0", "1", "2"])
         self.assertRegex(text, r"depth 1:\n    params      - \{'head': '435.00 ', 'features': '76.00 '\}\n    MACs        - \{'features': ")
 
+    def test_the_smaller_last_step_of_an_epoch_is_passed_over(self):
+        text, [rows] = self.profile({"train_micro_batch_size_per_gpu": 20})  # steps of 20, 20 and 8 samples
+        self.assertIn("Profile Summary at step 4:", text)
+        self.near(rows["fwd MACs per GPU"], 20 * (CONV_MACS + GEMM_MACS))
+        self.assertGreater(rows["fwd latency"], 0)
+
+    def test_a_resumed_run_does_not_profile_a_step_of_before(self):
+        self.profile()
+        (self.folder / "run/flops.txt").unlink()
+        self.train({"flops_profiler": {"enabled": True, "profile_step": 3}, "ztrain": {"steps": 8}}, options=["--resume"])
+        self.assertFalse((self.folder / "run/flops.txt").exists())
+
     def test_a_step_outside_of_the_run_is_told(self):
         self.assertIn("flops_profiler.profile_step: step 99 is not among the steps 1 to 6 of this run",
                       self.train({"flops_profiler": {"enabled": True, "profile_step": 99}}))
@@ -446,6 +458,17 @@ class Trace(Case):
         self.assertFalse((self.folder / "run" / "trace.json").exists())
 
 
-if __name__ == "__main__":
+def main():
+    global ZTRAIN, DEVICE
     ZTRAIN = str(pathlib.Path(sys.argv.pop(1)).resolve())
-    unittest.main()
+    if len(sys.argv) < 2 or not sys.argv[1].endswith(".so"):
+        return unittest.main()
+    with tempfile.TemporaryDirectory() as beside:  # the program looks for its module beside itself
+        for file in (ZTRAIN, sys.argv.pop(1)):
+            shutil.copy(file, beside)
+        ZTRAIN, DEVICE = str(pathlib.Path(beside) / "ztrain"), "cuda"
+        return unittest.main()
+
+
+if __name__ == "__main__":
+    main()
