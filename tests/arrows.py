@@ -103,7 +103,7 @@ VENDORS = [
 
 # Rows by their symbols, and the source of the table that must list them.
 TABLES = [("zt_op_*", "ops/*/rows.c"), ("zt_*_rows", "ops/table.c"), ("zt_pattern_*", "ops/patterns.c"),
-          ("zt_optimizer_cuda_*", "src/module_cuda.c"), ("zt_optimizer_*", "src/optim/optim.c"), ("zt_format_*", "src/data/data.c")]
+          ("zt_optimizer_cuda_*", "src/module_cuda.c"), ("zt_optimizer_*", "src/optim/types/types.c"), ("zt_format_*", "src/data/data.c")]
 
 LARGEST = 40  # files in a folder
 DATA = ["tests/exported", "tests/ops/exported", "tests/reference/*", "tests/fuzz/seeds*", "tests/fuzz/found*"]  # folders of test data

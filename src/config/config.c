@@ -9,7 +9,7 @@
 #include "config/check.h"
 #include "config/defaults.h"
 #include "config/deprecated.h"
-#include "config/json.h"
+#include "config/json/json.h"
 #include "config/keys.h"
 #include "config/overlay.h"
 #include "config/set.h"

@@ -1,7 +1,7 @@
 #include "config/overlay.h"
 
 #include "base/text.h"
-#include "config/json.h"
+#include "config/json/json.h"
 
 #include <string.h>
 #include <strings.h>

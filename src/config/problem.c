@@ -72,3 +72,19 @@ void zt_problems_report(struct zt_reading *r) {
     r->err->count += r->problem_count - r->problems.count;
     zt_vec_finish(&r->problems);
 }
+
+void zt_texts_add(struct zt_arena *arena, struct zt_texts *texts, const char *fmt, ...) {
+    char text[ZT_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    bool full = (texts->count & (texts->count - 1)) == 0; /* the room is the next power of two */
+    if (full) {
+        const char **old = texts->at;
+        texts->at = ZT_NEW_N(arena, const char *, texts->count ? 2 * texts->count : 1);
+        if (old)
+            memcpy(texts->at, old, (size_t)texts->count * sizeof *old);
+    }
+    texts->at[texts->count++] = zt_arena_strdup(arena, text);
+}

@@ -6,7 +6,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "config/config.h"
-#include "config/node.h"
+#include "config/json/node.h"
 #include "config/table.h"
 
 /* A problem of one value. Texts live in the config's arena. */

@@ -3,7 +3,7 @@
 #include "config/set.h"
 
 #include "config/deprecated.h"
-#include "config/json.h"
+#include "config/json/json.h"
 #include "config/overlay.h"
 
 #include <stdio.h>

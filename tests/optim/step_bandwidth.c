@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "device/threads.h"
 #include "optim/row.h"
+#include "optim/types/types.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -72,8 +72,8 @@ static void add_block(const struct zt_one_bit_lamb *c, const struct zt_slice *s,
     float direction[ZT_NORM_BLOCK], moment[ZT_NORM_BLOCK];
     float *m = s->state[0] + at, *v = s->state[1] + at, *fresh = s->state[2] + at;
     for (int64_t i = 0; i < count; i++) {
-        const struct zt_one_bit_lamb_terms t =
-            zt_one_bit_lamb_moments(c, s->trust, s->p[at + i], s->g[at + i], &m[i], &v[i], &fresh[i]);
+        const struct zt_one_bit_lamb_terms t = zt_one_bit_lamb_moments(
+            c, s->trust, s->p[at + i], s->g[at + i], (struct zt_one_bit_lamb_states){ &m[i], &v[i], &fresh[i] });
         direction[i] = t.direction;
         moment[i] = t.moment;
         to->most = (double)t.quotient > to->most ? (double)t.quotient : to->most;

@@ -28,7 +28,7 @@ static __global__ void one_bit_lamb_moments_kernel(struct zt_step_call s) {
     const struct zt_trust t = s.trust[p->tensor];
     double sums[3] = { 0, 0, 0 }, most = 0;
     each_of<3>(part, { p->state[0], p->state[1], p->state[2], p->param, p->grad }, [&](float *x) {
-        const struct zt_one_bit_lamb_terms terms = zt_one_bit_lamb_moments(&c, &t, x[3], x[4], &x[0], &x[1], &x[2]);
+        const struct zt_one_bit_lamb_terms terms = zt_one_bit_lamb_moments(&c, &t, x[3], x[4], { &x[0], &x[1], &x[2] });
         sums[0] += (double)terms.weight * (double)terms.weight;
         sums[1] += (double)terms.direction * (double)terms.direction;
         sums[2] += (double)terms.moment * (double)terms.moment;

@@ -31,11 +31,17 @@ struct zt_one_bit_lamb_terms {
     float weight, direction, moment, quotient;
 };
 
-/* Advances the states. g: where frozen, the averaged multiple of the momentum. `fresh`: the variance that goes on where
- * v is frozen, of the gradient that the momenta of two updates tell. */
+/* Of one element. `fresh`: the variance that goes on where v is frozen, of the gradient that the momenta of two updates
+ * tell. */
+struct zt_one_bit_lamb_states {
+    float *m, *v, *fresh;
+};
+
+/* Advances the states. g: where frozen, the averaged multiple of the momentum. */
 ZT_ELEMENT struct zt_one_bit_lamb_terms zt_one_bit_lamb_moments(const struct zt_one_bit_lamb *c,
-                                                                const struct zt_trust *t, float p, float g, float *m,
-                                                                float *v, float *fresh) {
+                                                                const struct zt_trust *t, float p, float g,
+                                                                struct zt_one_bit_lamb_states s) {
+    float *m = s.m, *v = s.v, *fresh = s.fresh;
     struct zt_one_bit_lamb_terms to = { p, 0, 0, 0 };
     if (c->frozen) {
         const float mi = *v > 0 ? g * t->rms : 0, d = (mi - c->b1 * *m) / c->a1, root = sqrtf(*v) + c->eps;

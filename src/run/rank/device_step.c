@@ -20,8 +20,7 @@
 #include "optim/types/types.h"
 #include "run/rank/captured.h"
 #include "run/rank/device_memory.h"
-#include "run/rank/one_bit.h"
-#include "run/rank/whole_tensors.h"
+#include "run/rank/exchange.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,13 +10,12 @@
 #include "run/rank/derive.h"
 #include "run/rank/device_memory.h"
 #include "run/rank/device_step.h"
-#include "run/rank/one_bit.h"
+#include "run/rank/exchange.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/offload.h"
 #include "run/rank/shards.h"
 #include "run/rank/stored_data.h"
 #include "run/rank/times.h"
-#include "run/rank/whole_tensors.h"
 
 #include <math.h>
 #include <stdlib.h>

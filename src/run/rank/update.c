@@ -4,10 +4,9 @@
 #include "device/threads.h"
 #include "optim/step.h"
 #include "run/rank/device_step.h"
-#include "run/rank/one_bit.h"
+#include "run/rank/exchange.h"
 #include "run/rank/offload.h"
 #include "run/rank/shards.h"
-#include "run/rank/whole_tensors.h"
 #include "run/rank/times.h"
 
 #include <math.h>

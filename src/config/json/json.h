@@ -3,7 +3,7 @@
 #ifndef ZT_CONFIG_JSON_H
 #define ZT_CONFIG_JSON_H
 
-#include "config/node.h"
+#include "config/json/node.h"
 
 #include <stddef.h>
 

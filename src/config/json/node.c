@@ -1,10 +1,10 @@
 /* The tree of values: its nodes, their text, and reports of problems with them. */
-#include "config/read.h"
+#include "config/json/node.h"
 
 #include "base/text.h"
 
 #include <limits.h>
-#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 struct zt_node *zt_node_create(struct zt_arena *arena, enum zt_node_kind kind, const char *key, const char *option) {
@@ -136,20 +136,4 @@ char *zt_node_origin(const struct zt_node *node, char *to) {
     else
         snprintf(to, 64, "line %d", node->line);
     return to;
-}
-
-void zt_texts_add(struct zt_arena *arena, struct zt_texts *texts, const char *fmt, ...) {
-    char text[ZT_ERR_TEXT];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    bool full = (texts->count & (texts->count - 1)) == 0; /* the room is the next power of two */
-    if (full) {
-        const char **old = texts->at;
-        texts->at = ZT_NEW_N(arena, const char *, texts->count ? 2 * texts->count : 1);
-        if (old)
-            memcpy(texts->at, old, (size_t)texts->count * sizeof *old);
-    }
-    texts->at[texts->count++] = zt_arena_strdup(arena, text);
 }

@@ -1,4 +1,4 @@
-#include "config/json.h"
+#include "config/json/json.h"
 
 #include "base/map.h"
 #include "base/utf8.h"
