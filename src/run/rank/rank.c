@@ -171,7 +171,8 @@ static int64_t resident_at(const struct zt_rank *r, int64_t at) {
 static void add_pieces(struct zt_rank *r, int range) {
     const struct zt_flat *flat = r->plan->flat;
     const struct zt_range *o = &r->owned[range];
-    const int64_t states = zt_rank_plan_stepped(r->plan, r->plan->grid.data_rank); /* elements of an array */
+    const int64_t states = /* elements of an array in the rank's block */
+        zt_offload_resident(&r->plan->offload, zt_rank_plan_stepped(r->plan, r->plan->grid.data_rank));
     for (int t = tensor_at(flat, o->first); t < flat->tensor_count && flat->tensors[t].offset < o->last; t++) {
         int64_t first = flat->tensors[t].offset, last = first + flat->tensors[t].count;
         first = first > o->first ? first : o->first;
