@@ -70,6 +70,7 @@ struct zt_rank_plan {
                            reads them */
     int64_t loss_activation_bytes; /* the part of activation_bytes for the loss, in the last slot */
     int optimizer_states;          /* number of optimizer state arrays */
+    int64_t shard_elems; /* parameters that the rank holds in memory: in its block, or in host memory beside a GPU */
     struct zt_offload offload;
     const char *folder; /* output folder of the run; NULL: none */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,

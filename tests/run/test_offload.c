@@ -70,16 +70,16 @@ START_TEST(no_size_and_no_key_of_aio_changes_a_bit) {
         NVME(", 'ratio': 0"),
     };
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
-        check_same(tiny_deep, zero3(1, NULL), more[i]);
+        check_same(tiny_middle, zero3(1, NULL), more[i]);
 }
 END_TEST
 
 START_TEST(slices_of_several_ranks_train_alike_from_files) {
     check_same(tiny_wide, zero3(4, NULL), NVME("") ", 'sub_group_size': 1");
-    check_same(tiny_deep, zero3(2, "Lamb"), NVME(OVERLAP ", 'ratio': 0.6") ", 'sub_group_size': 1");
+    check_same(tiny_middle, zero3(2, "Lamb"), NVME(OVERLAP ", 'ratio': 0.6") ", 'sub_group_size': 1");
     struct layout stages = zero3(4, NULL);
     stages.stages = 2;
-    check_same(tiny_deep, stages, NVME("") ", 'sub_group_size': 1");
+    check_same(tiny_middle, stages, NVME("") ", 'sub_group_size': 1");
     check_same(tiny_tied, stages, NVME(""));
 }
 END_TEST
@@ -90,15 +90,15 @@ START_TEST(parameters_in_files_train_alike) {
     static const char *const more[] = {
         PARAM(", 'max_in_cpu': 0"),
         PARAM(", 'max_in_cpu': 0, 'buffer_count': 1"),
-        PARAM(", 'max_in_cpu': 300000, 'buffer_count': 0, 'buffer_size': 5") NVME("") ", 'sub_group_size': 1",
+        PARAM(", 'max_in_cpu': 30000, 'buffer_count': 0, 'buffer_size': 5") NVME("") ", 'sub_group_size': 1",
         PARAM(", 'max_in_cpu': 0, 'buffer_count': 99") NVME(OVERLAP) ", 'sub_group_size': 1",
-        PARAM(", 'max_in_cpu': 1500000") NVME(OVERLAP ", 'ratio': 0.3") ", 'sub_group_size': 1",
-        PARAM(", 'max_in_cpu': 400000") NVME(", 'ratio': 0.7"),
+        PARAM(", 'max_in_cpu': 100000") NVME(OVERLAP ", 'ratio': 0.3") ", 'sub_group_size': 1",
+        PARAM(", 'max_in_cpu': 40000") NVME(", 'ratio': 0.7"),
         PARAM("") NVME(""),
         PARAM(", 'max_in_cpu': 0") ", 'stage3_param_persistence_threshold': 1000",
     };
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
-        check_same(tiny_deep, zero3(1 + i % 2, i == 4 ? "Lamb" : NULL), more[i]);
+        check_same(tiny_middle, zero3(1 + i % 2, i == 4 ? "Lamb" : NULL), more[i]);
     check_same(tiny_wide, zero3(4, NULL), PARAM(", 'max_in_cpu': 0, 'buffer_count': 2"));
     check_same(tiny_norm, zero3(1, NULL), PARAM(", 'max_in_cpu': 0") NVME(""));
     check_same(tiny_shared, zero3(2, NULL), PARAM(", 'max_in_cpu': 0") NVME(""));

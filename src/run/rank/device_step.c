@@ -149,11 +149,11 @@ bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err) {
     s->first = -1;
     s->group_lr = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
     s->group_decay = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
-    s->call.piece_count = r->piece_count;
     s->call.tensor_count = r->plan->flat->tensor_count;
     group_of(r, 0); /* at least one group exists, even if this rank owns nothing */
     for (int i = 0; i < r->piece_count; i++)
-        fill_piece(r, &r->pieces[i], &pieces[i]);
+        if (!r->pieces[i].on_host)
+            fill_piece(r, &r->pieces[i], &pieces[s->call.piece_count++]);
     list_squares(r);
     if (!open_blocks(r, err))
         return false;
@@ -305,12 +305,19 @@ static bool update(struct zt_rank *r, const struct zt_action *a, struct zt_err *
     return s->call.piece_count == 0 || r->device->module->update(r->device, s->optimizer, &s->call, err);
 }
 
+bool zt_rank_stepping_state(struct zt_rank *r, struct zt_step_state *to, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping;
+    bool ok = zt_rank_fetch(r, s->said, s->state, sizeof *s->said, err);
+    *to = *s->said;
+    return ok;
+}
+
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
     struct zt_update u = { .config = &r->plan->job->config->optimizer,
                            .step = 1 }; /* ratio() reads only the limits from it */
     struct zt_action norms = { .run = find_norms }, last = { .run = update };
     bool ok = true;
-    if (r->row->norms)
+    if (r->row->norms && !r->offload) /* plan/offload.c excludes norms of both sides */
         ok = zt_rank_do(r, &norms, err) && (r->data->size == 1 || (zt_rank_flush(r, err) && share_norms(r, &u, err)));
     return ok && zt_rank_do(r, &last, err);
 }
