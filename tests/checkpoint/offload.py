@@ -8,10 +8,14 @@ Needs only Python's standard library. Exit status 0: all hold, 1: one does not.
 """
 import ctypes
 import errno
+import json
+import os
+import re
 import resource
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import time
 
@@ -150,11 +154,36 @@ def refusals(args, tmp, rng):
     check(b.run("space", *nvme(b), status=4) and "cannot reserve 2.5 MB: File too large" in b.says and is_empty(b),
           "refusals: a file that cannot have its size")
     b.before = None
-    check(b.run("path", *nvme(b, f"nvme_path={b.folder}/none"), status=4) and "none: nvme_path cannot be opened: No such file" in b.says,
+    check(b.run("path", *nvme(b, f"nvme_path={b.folder}/none"), status=4) and "none: the folder cannot be opened: No such file" in b.says,
           "refusals: a path that is none")
     check(b.run("stage", *nvme(b), "--set", "zero_optimization.stage=2", status=2) and "needs zero_optimization.stage 3" in b.says,
           "refusals: NVMe below stage 3")
 
 
+def tunes(args, tmp, rng):
+    """tune-nvme prints the best rates and the keys of aio, which a run takes, and leaves nothing"""
+    b = bench(args, tmp / "tunes", "--steps", "3")
+    there = b.folder / "nvme"
+    there.mkdir()
+    tune = lambda *options, **how: subprocess.run([args.program, "tune-nvme", *options], capture_output=True, text=True, timeout=300, **how)
+    done = tune(there)
+    lines = done.stdout.splitlines()
+    check(done.returncode == 0 and len(lines) == 2 and re.fullmatch(r"Best performance \(GB/sec\): read = +[\d.]+, write = +[\d.]+", lines[0]),
+          "tunes: the best line")
+    aio = json.loads(lines[1])["aio"] if len(lines) == 2 else {}
+    kinds = {"block_size": int, "queue_depth": int, "intra_op_parallelism": int, "single_submit": bool, "overlap_events": bool}
+    check({k: type(v) for k, v in aio.items()} == kinds, f"tunes: the keys of aio with their types ({aio})")
+    check(b.run("run", *nvme(b), "--set", f"aio={json.dumps(aio)}"), "tunes: a run takes them")
+    check(is_empty(b), "tunes: nothing is left")
+    done = tune(there, preexec_fn=refuse_uring)
+    check(done.returncode == 0 and "measured with threads (io_uring: Operation not permitted)" in done.stderr, "tunes: threads where io_uring is refused")
+    for path, why in ((b.folder / "none", "No such file"), (args.program, "Not a directory"), ("/proc", "cannot be created")):
+        done = tune(path)
+        check(done.returncode == 4 and why in done.stderr and not done.stdout, f"tunes: refused: {why}")
+    with open(there / "small", "w"):  # a limit of file sizes stands for a full disk
+        done = tune(there, preexec_fn=limit_files)
+    check(done.returncode == 4 and "cannot reserve 268 MB" in done.stderr and os.listdir(there) == ["small"], "tunes: too little space")
+
+
 if __name__ == "__main__":
-    sys.exit(main(__doc__, [resumes, fallback, leftovers, refusals], []))
+    sys.exit(main(__doc__, [resumes, fallback, leftovers, refusals, tunes], []))
