@@ -47,6 +47,14 @@ static const struct zt_command_row commands[] = {
       zt_cli_verify,
       zt_help_verify,
       { "CHECKPOINT" } },
+    { "report",
+      "curves of a run, or of several over each other, as one page",
+      ZT_TAKES_OUTPUT,
+      0,
+      zt_cli_report,
+      zt_help_report,
+      { "RUN" },
+      .repeats_operand = true },
     { "diff",
       "first step, node and tensor in which two runs part",
       ZT_TAKES_HELP,
@@ -125,5 +133,6 @@ int main(int argc, char **argv) {
         zt_err_print(&err, stderr);
     zt_comm_mpi_finalize(code);
     zt_supervisor_channel_close(supervisor, &err, code);
+    zt_err_finish(&err);
     return code;
 }

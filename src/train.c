@@ -58,7 +58,7 @@ static bool open_rank(struct zt_training *t, struct zt_err *err) {
                                               .folder = t->request->folder,
                                               .from = t->request->from,
                                               .steps = t->steps,
-                                              .per_epoch = t->per_epoch };
+                                              .epochs = t->epochs };
     t->checkpoints = zt_checkpoints_open(&options, &t->first, err);
     return t->checkpoints && zt_rank_loader(t->rank, true, t->first, t->steps, &t->loader, err);
 }
@@ -90,7 +90,7 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
                                               .log = &s->options->log,
                                               .folder = t->request->folder,
                                               .steps_total = t->steps,
-                                              .batches_per_epoch = t->per_epoch,
+                                              .batches_per_epoch = zt_epochs_batches(&t->epochs),
                                               .resumed = t->request->from ? t->first : -1,
                                               .skipped = t->first - zt_rank_updates(t->rank),
                                               .columns = zt_supervisor_channel_columns(s->options->supervisor),
@@ -106,7 +106,8 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
             return false;
     }
     zt_hash_remove(t->request->folder, w->rank, s->config->ranks);
-    return !s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err);
+    return zt_training_observe(t, err) &&
+           (!s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err));
 }
 
 /* ---- collect, write ---- */
@@ -123,7 +124,9 @@ static bool write_model(struct zt_training *t, const struct zt_collected *weight
     struct zt_monitor *monitor = t->monitor;
     uint64_t hash = 0;
     t->monitor = NULL;
-    if (!zt_monitor_finish(monitor, err) || !zt_export_model(s, t->request->folder, weights, &hash, err))
+    zt_finite_warn(weights, &s->options->log);
+    if (!zt_monitor_finish(monitor, err) || !zt_observers_sync(&t->observers, err) ||
+        !zt_export_model(s, t->request->folder, weights, &hash, err))
         return false;
     zt_forecast_report(&t->forecast, s);
     fprintf(stderr, s->options->json ? "{\"weights\": \"%016llx\"}\n" : "weights: %016llx\n", (unsigned long long)hash);
@@ -141,7 +144,7 @@ static bool finish_run(struct zt_training *t, struct zt_err *err) {
         world->api->barrier(
             world, err); /* rank 0 reads the tensors from the other ranks' memory, which must remain valid until then */
     zt_arena_destroy(arena);
-    return ok && zt_skips_check(&t->skips, t->steps - t->first, &t->session->config->fp16, err);
+    return ok && zt_skips_check(&t->skips, &t->session->config->fp16, err);
 }
 
 /* ---- a rank from start to end ---- */
@@ -163,6 +166,7 @@ static bool train_rank(struct zt_worker *w, struct zt_err *err) {
 static void finish_rank(struct zt_training *t) {
     struct zt_err ignored = { 0 };
     zt_monitor_finish(t->monitor, &ignored);
+    zt_observers_finish(&t->observers, &ignored);
     zt_loader_destroy(t->loader);
     zt_checkpoints_close(t->checkpoints);
     zt_rank_destroy(t->rank);
@@ -172,8 +176,9 @@ static void finish_rank(struct zt_training *t) {
 }
 
 bool zt_train(struct zt_session *s, const struct zt_train_request *request, struct zt_err *err) {
-    int64_t per_epoch, steps;
-    if (!zt_open_length(s, &per_epoch, &steps, err))
+    struct zt_epochs epochs;
+    int64_t steps;
+    if (!zt_open_length(s, &epochs, &steps, err))
         return false;
     const int held = s->processes ? 1 : s->config->ranks;
     struct zt_training *ranks = zt_calloc((size_t)held, sizeof *ranks);
@@ -183,7 +188,7 @@ bool zt_train(struct zt_session *s, const struct zt_train_request *request, stru
             .session = s, .rank = s->processes ? s->launched.rank : i, .first_here = i == 0, .run = train_rank
         };
         ranks[i] = (struct zt_training){
-            .worker = worker, .session = s, .request = request, .steps = steps, .per_epoch = per_epoch
+            .worker = worker, .session = s, .request = request, .steps = steps, .epochs = epochs
         };
         workers[i] = &ranks[i].worker;
     }

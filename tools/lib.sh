@@ -16,6 +16,8 @@ build_needs=(
     'libcjson-dev|pkg-config --exists libcjson'
     'libssl-dev|pkg-config --exists "libcrypto >= 3.0"'
     'libzip-dev|pkg-config --exists libzip'
+    'libjpeg62-turbo-dev|pkg-config --exists libjpeg'
+    'libpng-dev|pkg-config --exists libpng'
     'liburing-dev|pkg-config --exists liburing'
     'libdnnl-dev|has_header dnnl.h'
     'libopenmpi-dev|pkg-config --exists ompi-c'

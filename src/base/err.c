@@ -2,7 +2,10 @@
 #include "base/show.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define HINT "hint: "
 
 /* Formats and escapes text: text from hostile files may contain anything, and one problem must remain one line. */
 static void format_shown(char to[ZT_ERR_TEXT], const char *fmt, va_list ap) {
@@ -11,26 +14,44 @@ static void format_shown(char to[ZT_ERR_TEXT], const char *fmt, va_list ap) {
     zt_show(to, ZT_ERR_TEXT, text);
 }
 
+/* Appends a line to `rest`. Without memory for it the error keeps nothing more, and the rest is only counted. */
+static void append_line(struct zt_err *err, const char *mark, const char *text) {
+    size_t length = err->rest ? strlen(err->rest) : 0, room = strlen(mark) + strlen(text) + 2;
+    char *more = realloc(err->rest, length + room);
+    if (!more)
+        return;
+    err->rest = more;
+    snprintf(more + length, room, "%s%s\n", mark, text);
+}
+
 bool zt_fail(struct zt_err *err, enum zt_exit code, const char *fmt, ...) {
+    char text[ZT_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
     if (err->count == 0)
         err->code = code;
     if (err->count < ZT_ERR_LINES) {
-        va_list ap;
-        va_start(ap, fmt);
         format_shown(err->text[err->count], fmt, ap);
-        va_end(ap);
         err->hint[err->count][0] = 0;
+    } else if (err->keeps_all) {
+        format_shown(text, fmt, ap);
+        append_line(err, "", text);
     }
+    va_end(ap);
     err->count++;
     return false;
 }
 
 bool zt_hint(struct zt_err *err, const char *fmt, ...) {
-    if (err->count < 1 || err->count > ZT_ERR_LINES)
-        return false;
+    char text[ZT_ERR_TEXT];
     va_list ap;
     va_start(ap, fmt);
-    format_shown(err->hint[err->count - 1], fmt, ap);
+    if (err->count > 0 && err->count <= ZT_ERR_LINES)
+        format_shown(err->hint[err->count - 1], fmt, ap);
+    else if (err->count > 0 && err->keeps_all) {
+        format_shown(text, fmt, ap);
+        append_line(err, HINT, text);
+    }
     va_end(ap);
     return false;
 }
@@ -56,6 +77,22 @@ bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) {
     return false;
 }
 
+/* Prints the lines of `rest` and returns how many problems they are. */
+static int print_rest(const struct zt_err *err, FILE *to) {
+    const char *separator = err->place[0] ? ": " : "";
+    int problems = 0;
+    for (const char *line = err->rest; line && *line;) {
+        const char *end = strchr(line, '\n');
+        bool hint = strncmp(line, HINT, strlen(HINT)) == 0;
+        problems += !hint;
+        if (!hint)
+            fprintf(to, ZT_ERR_MARK "%s%s", err->place, separator);
+        fprintf(to, "%.*s\n", (int)(end - line), line);
+        line = end + 1;
+    }
+    return problems;
+}
+
 void zt_err_print(const struct zt_err *err, FILE *to) {
     int shown = err->count < ZT_ERR_LINES ? err->count : ZT_ERR_LINES;
     if (shown)
@@ -63,8 +100,14 @@ void zt_err_print(const struct zt_err *err, FILE *to) {
     for (int i = 0; i < shown; i++) {
         fprintf(to, ZT_ERR_MARK "%s%s%s\n", err->place, err->place[0] ? ": " : "", err->text[i]);
         if (err->hint[i][0])
-            fprintf(to, "hint: %s\n", err->hint[i]);
+            fprintf(to, HINT "%s\n", err->hint[i]);
     }
+    shown += print_rest(err, to);
     if (err->count > shown)
         fprintf(to, ZT_ERR_MARK "and %d more\n", err->count - shown);
+}
+
+void zt_err_finish(struct zt_err *err) {
+    free(err->rest);
+    err->rest = NULL;
 }

@@ -22,12 +22,15 @@ enum zt_exit { /* the exit codes of the program */
 
 enum { ZT_ERR_LINES = 10, ZT_ERR_TEXT = 480 };
 
-/* Zero-initialise ({0}) before use. No ownership: all text is held inside. */
+/* Zero-initialise ({0}) before use. All text is held inside, except that of `rest`: zt_err_finish() frees it. */
 struct zt_err {
     enum zt_exit code; /* of the first problem */
-    int count;         /* number of problems; only the first ZT_ERR_LINES keep their text */
+    int count;         /* number of problems; only the first ZT_ERR_LINES keep their text here */
     char text[ZT_ERR_LINES][ZT_ERR_TEXT];
     char hint[ZT_ERR_LINES][ZT_ERR_TEXT]; /* "": no hint */
+    bool keeps_all; /* set by a reader that reports all problems of a file: those after the first ZT_ERR_LINES are
+                       kept in `rest` */
+    char *rest;     /* a line per problem, and a line "hint: TEXT" per hint; NULL: none */
     char place[160];                      /* rank and its coordinates, printed after "ztrain: error:"; "": one rank */
 };
 
@@ -42,8 +45,10 @@ bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) __attrib
 
 /* The prefix of every line with an error. */
 #define ZT_ERR_MARK "ztrain: error: "
-/* Prints ZT_ERR_MARK "TEXT" and "hint: TEXT" lines: at most ten problems, then a count. On a terminal the output starts
- * at the beginning of a line. */
+/* Prints ZT_ERR_MARK "TEXT" and "hint: TEXT" lines: at most ten problems and those in `rest`, then the count of those
+ * without text. On a terminal the output starts at the beginning of a line. */
 void zt_err_print(const struct zt_err *err, FILE *to);
+/* Frees `rest`. Only errors whose `keeps_all` may be set need it. */
+void zt_err_finish(struct zt_err *err);
 
 #endif

@@ -170,8 +170,9 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
         return false;
     c->recorded = true;
     c->manifest.step = step;
-    c->manifest.epoch = step / c->o.per_epoch;
-    c->manifest.batch = step % c->o.per_epoch;
+    const struct zt_epoch_place place = zt_epochs_at(&c->o.epochs, step);
+    c->manifest.epoch = place.epoch;
+    c->manifest.batch = place.batch;
     c->manifest.updates = c->o.rank->updates;
     const struct zt_scaling *scaling = &c->o.rank->scaling;
     c->manifest.scale = scaling->dynamic ? scaling->scale : 0;

@@ -18,7 +18,7 @@ static bool find_hosts(const struct zt_options *o, struct zt_arena *arena, struc
 static bool is_wanted(const struct zt_options *o, const struct zt_hosts *hosts, bool *wanted, struct zt_err *err) {
     struct zt_config_overrides over = o->over;
     over.ranks = hosts->ranks;
-    struct zt_config *config = zt_session_config(o->config, &over, err);
+    struct zt_config *config = zt_session_config(&o->configs, &over, err);
     if (!config)
         return false;
     bool threaded = zt_session_threaded(config);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "checkpoint/folder.h"
+#include "cli/autotune.h"
 #include "cli/launch.h"
 #include "plan/open.h"
 #include "run/stop/stop.h"
@@ -53,14 +54,6 @@ static bool take_folder(const struct zt_options *o, const char *folder, struct z
     return check_folder(o, folder, err);
 }
 
-/* Training needs an optimizer; plans and evaluations do not. */
-static bool check_optimizer(const struct zt_session *s, struct zt_err *err) {
-    if (s->config->optimizer.type)
-        return true;
-    zt_fail(err, ZT_EXIT_CONFIG, "%s: optimizer.type is missing: nothing would be trained", s->options->config);
-    return zt_hint(err, "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.001}}");
-}
-
 /* Returns the checkpoint of --resume. The caller frees with free(). */
 static char *resume_from(const struct zt_options *o, const char *folder, struct zt_err *err) {
     return o->resume_from ? zt_checkpoint_find(o->resume_from, err) : zt_checkpoint_latest(folder, err);
@@ -83,7 +76,6 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     struct zt_folder_lock *lock = NULL;
     char *from = NULL;
     bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
-    ok = ok && check_optimizer(&s, err);
     if (ok && s.launched.rank == 0)
         ok = take_folder(o, folder, &lock, err);
     ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL);
@@ -104,10 +96,25 @@ static bool train(const struct zt_options *o, const char *folder, struct zt_err 
     return ok;
 }
 
+static bool launch_or_train(const struct zt_options *o, const char *folder, struct zt_err *err) {
+    bool launched;
+    return zt_launch(o, folder, &launched, err) && (launched || train(o, folder, err));
+}
+
+static bool tune_and_train(const struct zt_options *o, const char *folder, struct zt_err *err) {
+    struct zt_tuned tuned;
+    bool ok = zt_autotune(o, folder, &tuned, err) && launch_or_train(&tuned.options, folder, err);
+    zt_tuned_finish(&tuned);
+    return ok;
+}
+
 bool zt_cli_train(const struct zt_options *options, struct zt_err *err) {
     char *folder = output_folder(options);
-    bool launched;
-    bool ok = zt_launch(options, folder, &launched, err) && (launched || train(options, folder, err));
+    bool tunes, ok = zt_autotune_wanted(options, &tunes, err);
+    if (ok && tunes)
+        ok = check_folder(options, folder, err) && tune_and_train(options, folder, err);
+    else
+        ok = ok && launch_or_train(options, folder, err);
     free(folder);
     return ok;
 }

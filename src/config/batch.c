@@ -1,6 +1,6 @@
 /* train_batch = micro_batch * accumulation * data_parallel, data_parallel = ranks / (stages * tensor), as DeepSpeed
- * computes it. A missing size is derived from the others. "auto" counts as missing where the other two determine it,
- * else it is 8 for the micro-batch and 1 for the accumulation (Hugging Face's defaults). */
+ * computes it. A missing size is derived from the others. "auto" counts as missing where the other two determine it.
+ * Where nothing determines them, the micro-batch is 8 and the accumulation 1 (Hugging Face's defaults). */
 #include "config/batch.h"
 
 #include "base/text.h"
@@ -80,7 +80,7 @@ static void suggest(struct zt_reading *r, const struct batch *b) {
             zt_text_add(&text, "%s%s %lld", text.length ? ", or " : "", keys[key], (long long)value);
     }
     if (text.length)
-        zt_hint(r->err, "%s would do", text.at);
+        zt_key_hint(r, "%s would do", text.at);
     zt_text_finish(&text);
 }
 
@@ -113,7 +113,7 @@ static int64_t data_parallel(struct zt_reading *r) {
         zt_key_fail(r, at, "%lld stages need as many ranks, found %d", (long long)group, config->ranks);
     else
         zt_key_fail(r, at, "%lld stages do not divide %d ranks", (long long)group, config->ranks);
-    zt_hint(r->err, "start a multiple of %lld ranks (--ranks) or change pipeline.stages", (long long)group);
+    zt_key_hint(r, "start a multiple of %lld ranks (--ranks) or change pipeline.stages", (long long)group);
     return 0;
 }
 
@@ -164,12 +164,16 @@ void zt_config_batch(struct zt_reading *r, const struct zt_config_overrides *ove
     b.n = data_parallel(r);
     config->data_parallel = (int)b.n;
     bool elastic = zt_keys_truth(r, "elasticity.enabled"); /* would set all three */
+    const struct zt_node *stage = zt_keys_node(r, "zero_optimization.stage");
+    config->tuning.fixes_stage = stage && !stage->automatic;
     if (!gather(r, &b) || b.n == 0 || elastic)
         return;
-    if (!b.node[TRAIN] && !b.node[MICRO]) {
-        zt_key_fail(r, r->root, "train_batch_size or train_micro_batch_size_per_gpu is required");
-        return;
-    }
+    if (!b.node[TRAIN] && !b.node[MICRO])
+        zt_texts_add(r->arena, &config->notes, "no batch size is given: %s is 8, the default of Hugging Face's Trainer",
+                     keys[MICRO]);
+    config->tuning.fixes_train = b.given[TRAIN];
+    config->tuning.fixes_micro = b.given[MICRO];
+    config->tuning.fixes_accumulation = b.given[ACCUMULATION];
     derive(&b);
     int64_t product = 0;
     bool over_all = __builtin_mul_overflow(b.value[MICRO], b.value[ACCUMULATION], &product) ||

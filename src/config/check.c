@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "config/keys.h"
+#include "config/monitors.h"
 #include "config/offload.h"
 #include "config/value.h"
 
@@ -71,6 +72,13 @@ static void needs(struct zt_reading *r) {
     }
 }
 
+/* Without a pattern the other keys would have no effect. */
+static void lora(struct zt_reading *r) {
+    const struct zt_node *match = given(r, "ztrain.lora.match");
+    if (given(r, "ztrain.lora") && (match ? !match->first : !there(r, "ztrain.lora.match")))
+        FAIL("ztrain.lora.match", "needs at least one pattern of names: [\"*attn*\"]");
+}
+
 static void precision(struct zt_reading *r) {
     bool half = on(r, "fp16.enabled") || on(r, "bf16.enabled");
     if (on(r, "fp16.enabled") && on(r, "bf16.enabled"))
@@ -90,29 +98,39 @@ static void precision(struct zt_reading *r) {
              optimizer->name);
 }
 
-/* Lists the settings of fp16 as without effect where fp16 is off. */
-static void fp16_off(struct zt_reading *r) {
-    char value[96];
-    for (int i = 0; i < r->table->count && !on(r, "fp16.enabled"); i++) {
+/* Lists the settings of a section as without effect where its `enabled` is off. */
+static void off(struct zt_reading *r, const char *section) {
+    char value[96], key[64];
+    size_t length = strlen(section);
+    snprintf(key, sizeof key, "%s.enabled", section);
+    for (int i = 0; i < r->table->count && !on(r, key); i++) {
         const struct zt_key_row *row = r->table->row[i];
-        if (!r->node[i] || strncmp(row->key, "fp16.", 5) != 0 || row->status != ZT_KEY_WORKS)
+        bool inside = strncmp(row->key, section, length) == 0 && row->key[length] == '.';
+        if (!r->node[i] || !inside || row->status != ZT_KEY_WORKS || strcmp(row->key, key) == 0)
             continue;
         zt_node_show(r->node[i], value, sizeof value);
-        if (strcmp(row->key, "fp16.enabled") != 0 && strcmp(value, row->def) != 0)
-            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (fp16 is off)", row->key, value);
+        if (!row->def || !zt_value_is(r->node[i], row->def))
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s is off)", row->key, value, section);
     }
 }
 
 /* Lists the keys of offload that nothing reads as without effect. */
 static void offload_off(struct zt_reading *r) {
-    char value[96];
+    char value[96], path[256];
     for (int i = 0; i < r->table->count; i++) {
         const struct zt_key_row *row = r->table->row[i];
         const char *why = r->node[i] && row->size ? zt_offload_unread(r->config, row->key) : NULL;
         if (why)
-            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s)", row->key,
-                         zt_node_show(r->node[i], value, sizeof value), why);
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s)",
+                         zt_node_path(r->node[i], path, sizeof path), zt_node_show(r->node[i], value, sizeof value),
+                         why);
     }
+}
+
+static void sections_off(struct zt_reading *r) {
+    off(r, "fp16");
+    off(r, "autotuning");
+    offload_off(r);
 }
 
 static void offload(struct zt_reading *r, const char *object, bool parameters) {
@@ -158,19 +176,6 @@ static void zero(struct zt_reading *r) {
         FAIL(Z "allgather_bucket_size", "%lld, wants an even number", (long long)size->integer);
 }
 
-static void checkpointing(struct zt_reading *r) {
-#define A "activation_checkpointing."
-    const struct zt_node *enabled = given(r, A "enabled");
-    bool off = enabled && !enabled->truth;
-    if (off || !on(r, A "contiguous_memory_optimization"))
-        return;
-    if (!on(r, A "partition_activations"))
-        FAIL(A "contiguous_memory_optimization", "true needs partition_activations true");
-    if (!there(r, A "number_checkpoints"))
-        FAIL(A "contiguous_memory_optimization", "true needs number_checkpoints");
-#undef A
-}
-
 /* The keys of each chosen type against one another. */
 static void types(struct zt_reading *r) {
     const void *const params[ZT_KEY_KINDS] = { [ZT_KEY_OPTIMIZER] = r->config->optimizer.params,
@@ -182,6 +187,35 @@ static void types(struct zt_reading *r) {
         if (owner && owner->fits && !owner->fits(params[kind], &problem))
             FAIL(problem.key, "%s", problem.text);
     }
+}
+
+#define AUGMENT "ztrain.data.augment."
+
+/* A change that has an object of its own is on where the object is given, unless its `enabled` says otherwise. */
+static bool changes(const struct zt_reading *r, const char *object) {
+    char enabled[96];
+    snprintf(enabled, sizeof enabled, "%s.enabled", object);
+    return given(r, enabled) ? on(r, enabled) : given(r, object) != NULL;
+}
+
+/* Two numbers of which the first is no larger than the second. */
+static void ascending(struct zt_reading *r, const char *key) {
+    const struct zt_node *node = given(r, key);
+    if (node && node->kind == ZT_NODE_LIST && node->first->number > node->first->next->number)
+        zt_key_fail(r, node, "[%.10g, %.10g], wants the smaller number first", node->first->number,
+                    node->first->next->number);
+}
+
+static void augmentation(struct zt_reading *r) {
+    static const char *const pairs[] = { "random_resized_crop.scale", "random_resized_crop.ratio",
+                                         "random_erasing.scale", "random_erasing.ratio" };
+    char key[96];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        snprintf(key, sizeof key, AUGMENT "%s", pairs[i]);
+        ascending(r, key);
+    }
+    if (changes(r, AUGMENT "random_crop") && changes(r, AUGMENT "random_resized_crop"))
+        FAIL(AUGMENT "random_crop", "excludes random_resized_crop: choose one");
 }
 
 static void not_above(struct zt_reading *r, const char *low, const char *high) {
@@ -297,7 +331,7 @@ static void class_weights(struct zt_reading *r) {
     FAIL(L "class_weights", "belongs to cross_entropy and nll, found type \"%s\", which has no classes",
          zt_keys_text(r, L "type"));
     if (says(r, L "type", "bce_with_logits"))
-        zt_hint(r->err, "PyTorch's pos_weight is not supported; ztrain.loss.weight weights samples or elements");
+        zt_key_hint(r, "PyTorch's pos_weight is not supported; ztrain.loss.weight weights samples or elements");
 }
 
 static void loss(struct zt_reading *r) {
@@ -334,9 +368,10 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,         precision, fp16_off,   offload_off, zero,
-                                                          checkpointing, types,     curriculum, tuning,      parallel,
-                                                          data,          loss,      ties };
+    static void (*const rules[])(struct zt_reading *) = {
+        needs,  lora,     precision, sections_off, zero, types,        curriculum,
+        tuning, parallel, data,      loss,         ties, augmentation, zt_config_check_monitors
+    };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }
@@ -393,6 +428,25 @@ static void derive_overlap(struct zt_reading *r) {
     zt_config_derive_overlap(config);
 }
 
+/* DeepSpeed loads these settings as well, and its checkpointing module fails with them when the model runs. */
+static void note_checkpointing(struct zt_reading *r) {
+#define A "activation_checkpointing."
+    const char *missing = !on(r, A "partition_activations")   ? "partition_activations"
+                          : !there(r, A "number_checkpoints") ? "number_checkpoints"
+                                                              : NULL;
+    if (missing && on(r, A "contiguous_memory_optimization"))
+        zt_texts_add(r->arena, &r->config->notes,
+                     A "contiguous_memory_optimization needs " A "%s in DeepSpeed; here it has no effect", missing);
+#undef A
+}
+
+static void derive_augmentation(struct zt_reading *r) {
+    struct zt_augment_config *augment = &r->config->data.augment;
+    augment->random_crop = changes(r, AUGMENT "random_crop");
+    augment->resized_crop = changes(r, AUGMENT "random_resized_crop");
+    augment->erase = changes(r, AUGMENT "random_erasing");
+}
+
 /* The evaluation data that stand beside the training data. */
 static void derive_eval_path(struct zt_reading *r) {
     const struct zt_key_owner *format = r->table->chosen[ZT_KEY_FORMAT];
@@ -411,7 +465,10 @@ void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *ov
     derive_scheduler(r);
     derive_overlap(r);
     derive_fixed(r);
+    zt_config_derive_monitors(r);
     config->recompute.enabled = zt_keys_checkpointing(r);
+    note_checkpointing(r);
+    derive_augmentation(r);
     derive_eval_path(r);
     if (over->evaluates && over->data && !data_config->eval_path)
         data_config->eval_path = data_config->path;

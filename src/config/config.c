@@ -1,32 +1,61 @@
-/* Reads a configuration in five steps: parse the file to a tree of values (json.c); add the command line (set.c) and
- * rename deprecated keys (deprecated.c); check every value against its row (keys.c); check conflicts and the batch
- * arithmetic (check.c, batch.c); refuse what is not supported, by name and all at once (keys.c). */
+/* Reads a configuration in five steps: parse the files to trees of values (json.c) with today's keys (deprecated.c);
+ * lay them over one another (overlay.c), and the command line over them (set.c); check every value against its row
+ * (keys.c); check conflicts and the batch arithmetic (check.c, batch.c); refuse what is not supported, by name
+ * (keys.c). All problems are reported at once. */
 #include "config/config.h"
 
 #include "base/file.h"
 #include "config/batch.h"
 #include "config/check.h"
+#include "config/defaults.h"
 #include "config/deprecated.h"
 #include "config/json.h"
 #include "config/keys.h"
+#include "config/overlay.h"
 #include "config/set.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static struct zt_node *read_file(struct zt_arena *arena, const char *path, struct zt_err *err) {
+static struct zt_node *read_file(struct zt_reading *r, const struct zt_config_source *source) {
     struct zt_file_map map;
-    if (!zt_file_map(&map, path, ZT_EXIT_CONFIG, err))
+    if (!zt_file_map(&map, source->file, ZT_EXIT_CONFIG, r->err))
         return NULL;
-    struct zt_json_text text = { .file = path, .at = map.data, .size = map.size };
-    struct zt_node *root = zt_json_read(&text, arena, err);
-    if (!zt_file_close(&map, root != NULL, err))
+    struct zt_json_text text = { .file = source->file, .at = map.data, .size = map.size, .source = source };
+    struct zt_node *root = zt_json_read(&text, r->arena, r->err);
+    if (!zt_file_close(&map, root != NULL, r->err))
         return NULL;
-    if (root->kind != ZT_NODE_OBJECT) {
-        zt_fail(err, ZT_EXIT_CONFIG, "%s:%d:%d: expected an object: '{'", path, root->line, root->column);
-        return NULL;
+    if (root->kind == ZT_NODE_OBJECT)
+        return root;
+    zt_fail(r->err, ZT_EXIT_CONFIG, "%s:%d:%d: expected an object: '{'", source->file, root->line, root->column);
+    return NULL;
+}
+
+static const struct zt_config_source *open_source(struct zt_reading *r, const char *path, int layer, bool several) {
+    char *folder = zt_path_folder(path);
+    struct zt_config_source source = { zt_arena_strdup(r->arena, path), zt_arena_strdup(r->arena, folder), layer,
+                                       several };
+    free(folder);
+    return zt_arena_copy(r->arena, &source, sizeof source);
+}
+
+/* Reads all files, so that the problems of each are reported, and lays each over the ones before it. */
+static bool read_files(struct zt_reading *r, const struct zt_texts *paths) {
+    bool ok = true;
+    for (int i = 0; i < paths->count; i++) {
+        struct zt_node *root = read_file(r, open_source(r, paths->at[i], i, paths->count > 1));
+        if (!root) {
+            ok = false;
+            continue;
+        }
+        zt_config_drop_comments(r, root);
+        zt_config_modernise(r, root);
+        if (r->root)
+            zt_config_lay_over(r, r->root, root);
+        else
+            r->root = root;
     }
-    return root;
+    return ok;
 }
 
 static void open_table(struct zt_reading *r, const struct zt_key_catalog *catalog) {
@@ -39,39 +68,34 @@ static void open_table(struct zt_reading *r, const struct zt_key_catalog *catalo
     }
 }
 
-static bool resolve(struct zt_reading *r, const struct zt_config_overrides *over) {
-    int before = r->err->count;
-    zt_config_overlay(r, over);
-    zt_config_modernise(r);
+static void resolve(struct zt_reading *r, const struct zt_config_overrides *over) {
+    zt_config_lay_options(r, over);
+    zt_config_add_defaults(r);
     zt_keys_read(r);
     zt_config_conflicts(r);
     zt_config_batch(r, over);
-    zt_keys_refuse(r, false);
-    if (r->err->count == before)
-        zt_keys_refuse(r, true);
-    if (r->err->count == before) {
+    zt_keys_refuse(r);
+    if (r->problem_count == 0) {
         zt_config_derive(r, over);
+        zt_config_note_defaults(r);
         zt_keys_note(r);
     }
-    return r->err->count == before;
 }
 
-struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over,
+struct zt_config *zt_config_read(const struct zt_texts *paths, const struct zt_config_overrides *over,
                                  const struct zt_key_catalog *catalog, struct zt_err *err) {
     static const struct zt_config_overrides none = { .epochs = -1, .steps = -1, .seed = -1 };
     struct zt_arena *arena = zt_arena_create();
     struct zt_config *config = ZT_NEW(arena, struct zt_config);
     int before = err->count;
-    char *folder = zt_path_folder(path);
-    *config = (struct zt_config){ .arena = arena, .path = zt_arena_strdup(arena, path) };
-    config->folder = zt_arena_strdup(arena, folder);
-    free(folder);
-    struct zt_reading r = { .config = config, .arena = arena, .err = err, .file = config->path };
-    r.root = read_file(arena, config->path, err);
+    *config = (struct zt_config){ .arena = arena };
+    struct zt_reading r = { .config = config, .arena = arena, .err = err };
     open_table(&r, catalog);
-    bool ok = r.root && resolve(&r, over ? over : &none);
+    if (read_files(&r, paths))
+        resolve(&r, over ? over : &none);
+    zt_problems_report(&r);
     zt_map_finish(&r.by_key);
-    if (ok && err->count == before)
+    if (err->count == before)
         return config;
     zt_config_destroy(config);
     return NULL;

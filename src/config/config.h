@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/log.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +18,7 @@
 struct zt_key_catalog; /* config/table.h */
 struct zt_key_table;
 
-/* A list of texts or numbers; owned by the config's arena. */
+/* A list of texts or numbers; in the config, owned by its arena. */
 struct zt_texts {
     const char **at;
     int count;
@@ -33,7 +34,7 @@ struct zt_numbers {
 
 /* optimizer.*. The params that only one optimizer reads stand in a struct of that optimizer's file (src/optim). */
 struct zt_optimizer_config {
-    const char *type;                      /* canonical spelling of a row of src/optim; NULL: none given */
+    const char *type;                      /* canonical spelling of a row of src/optim */
     double lr, beta1, beta2, weight_decay; /* 0 where the optimizer has no such parameter */
     void *params;                          /* the struct of the row; in the config's arena */
 };
@@ -45,15 +46,30 @@ struct zt_scheduler_config {
     void *params;
 };
 
+/* ztrain.data.augment: random changes of training pictures (data/augment.h). */
+struct zt_augment_config {
+    bool random_crop; /* RandomCrop(the size of the input, padding) */
+    int padding;
+    bool resized_crop; /* RandomResizedCrop(the size of the input, scale, ratio) */
+    double crop_scale[2], crop_ratio[2];
+    double horizontal_flip, vertical_flip;        /* probabilities; 0: never */
+    double brightness, contrast, saturation, hue; /* ColorJitter; 0: unchanged */
+    bool erase;                                   /* RandomErasing(probability, scale, ratio) */
+    double erase_probability, erase_scale[2], erase_ratio[2];
+    int cutout; /* side of the hole in pixels; 0: none */
+};
+
 struct zt_data_config {
-    const char *format;          /* a row of src/data; NULL: none given */
-    void *params;                /* the struct of the row, for the keys that only this format has */
-    const char *path;            /* resolved: relative to the config file, or to the current folder from --data */
-    const char *eval_path;       /* NULL: none given */
-    bool shuffle;                /* default true */
-    bool drop_last;              /* default false */
+    const char *format;    /* a row of src/data; NULL: none given */
+    void *params;          /* the struct of the row, for the keys that only this format has */
+    const char *path;      /* resolved: relative to the config file, or to the current folder from --data */
+    const char *eval_path; /* NULL: none given */
+    bool shuffle;          /* default true */
+    bool drop_last;        /* default false */
+    bool carries; /* ztrain.dataloader "deepspeed": accumulation goes on over the end of an epoch (data/epochs.h) */
     struct zt_numbers mean, std; /* normalize: per channel; count 0: none */
     int64_t samples;             /* synthetic */
+    struct zt_augment_config augment;
 };
 
 struct zt_loss_config {
@@ -81,6 +97,14 @@ struct zt_group_config {
 struct zt_padding_config {
     const char *match; /* glob over initializers */
     int64_t row;       /* below 0: counted from the end */
+};
+
+/* lora: low-rank adapters (src/plan/job/lora.h). */
+struct zt_lora_config {
+    struct zt_texts match; /* globs over initializers and nodes; none: no adapters */
+    int64_t rank;
+    double alpha, dropout;
+    bool apart; /* export "adapters": the model file stays as it is */
 };
 
 struct zt_parallel_config {
@@ -139,6 +163,25 @@ struct zt_comms_config { /* comms_logger */
     struct zt_texts prof_ops;
 };
 
+/* tensorboard and csv_monitor: files in <output_path>/<job_name>. output_path "": the run's output folder; job_name "":
+ * DeepSpeed's "DeepSpeedJobName" below an output_path, none below the run's folder. */
+struct zt_monitor_config {
+    bool enabled;
+    const char *output_path, *job_name;
+};
+
+struct zt_flops_config { /* flops_profiler */
+    bool enabled, detailed;
+    int64_t step;                  /* profile_step, from 1; 0 means 1 */
+    int module_depth, top_modules; /* depth -1: the deepest */
+    const char *output_file;       /* "": flops.txt of the run's output folder, and the console */
+    double recompute_fwd_factor;
+};
+
+struct zt_trace_config {  /* ztrain.monitor.trace_*: trace.json */
+    int64_t first, steps; /* first step, from 1; steps 0: none */
+};
+
 /* The activations that the backward phase computes again (graph/passes/recompute/recompute.h). `names` has priority. */
 struct zt_recompute_config {
     bool on_host;          /* cpu_checkpointing: the activations that are kept are in host memory */
@@ -146,7 +189,21 @@ struct zt_recompute_config {
     bool enabled;          /* activation_checkpointing: the whole forward phase, in `segments` segments */
     int segments;          /* 0: the square root of the number of layers */
     int layers;            /* pipeline.activation_checkpoint_interval: a segment for so many layers; 0: not asked for */
+    bool profile;          /* the times of the segments are printed */
 };
+
+struct zt_tuning_config { /* autotuning */
+    bool enabled, fast, overwrite;
+    int metric, tuner;              /* enum zt_tuning_metric, zt_tuning_tuner */
+    int64_t first_step, last_step;  /* steps of a trial that count: after the first, to the last */
+    int64_t early_stopping, trials; /* 0: no early stop */
+    int64_t max_train_batch, min_train_batch;
+    int64_t max_micro_batch, min_micro_batch, counts;               /* micro-batch sizes that are tried */
+    const char *results, *experiments;                              /* folders; NULL: below the output folder */
+    bool fixes_train, fixes_micro, fixes_accumulation, fixes_stage; /* the config gives the value as a number */
+};
+enum zt_tuning_metric { ZT_TUNING_THROUGHPUT, ZT_TUNING_LATENCY, ZT_TUNING_FLOPS };
+enum zt_tuning_tuner { ZT_TUNING_GRID, ZT_TUNING_RANDOM, ZT_TUNING_MODEL };
 
 struct zt_checkpoint_config {
     int64_t every_steps, every_epochs; /* 0: not at these */
@@ -170,7 +227,6 @@ struct zt_config_overrides {
 struct zt_config {
     struct zt_arena *arena;
     const struct zt_key_table *table; /* the keys that it was read with (config/table.h) */
-    const char *path, *folder;
 
     /* resolved: train_batch = micro_batch * accumulation * data_parallel */
     int64_t train_batch, micro_batch, accumulation;
@@ -188,6 +244,7 @@ struct zt_config {
     struct zt_zero_config zero;
     struct zt_aio_config aio;
     struct zt_comms_config comms;
+    struct zt_tuning_config tuning;
     struct zt_parallel_config parallel;
     struct zt_recompute_config recompute;
     bool plan_auto; /* ztrain.plan "auto", until the choice is made: then micro_batch, accumulation, parallel.stages,
@@ -214,13 +271,19 @@ struct zt_config {
     int group_count;
     struct zt_padding_config *paddings;
     int padding_count;
+    struct zt_lora_config lora;
     bool export_train;       /* export: train; default inference */
     bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is accepted */
     bool skip_non_finite;    /* on_non_finite: skip; default abort */
 
-    int64_t steps_per_print; /* default 10 */
+    int64_t steps_per_print; /* default 10; 0 (null): never */
     int log_level;           /* enum zt_log_level */
     bool wall_clock_breakdown, memory_breakdown, dump_state;
+    struct zt_monitor_config tensorboard, csv;
+    bool wandb, comet;       /* services: CSV files take their place */
+    int64_t histogram_steps; /* histograms of weights and gradients after so many steps; 0: none */
+    struct zt_flops_config flops;
+    struct zt_trace_config trace;
     const char *device; /* "auto" | "cpu" | "cuda" */
     bool tf32;          /* fp32 matrix products may use TF32 on a GPU; default false */
     int threads;        /* 0: as many as the machine has cores */
@@ -230,11 +293,12 @@ struct zt_config {
     struct zt_texts notes;          /* warnings: deprecated spellings and the like */
 };
 
-/* Reads, checks and resolves. `catalog`: the optimizers, rules and formats of this program; it outlives the config. All
- * problems of the file are reported at once as "FILE:LINE:COLUMN: key.path: ...". The file has at most 16 MiB. Free
- * with zt_config_destroy(). Problems that only model or data reveal (unknown output names, the hidden size of "auto")
- * are reported later by the code that uses the value. */
-struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over,
+/* Reads the files `paths`, of which a later one takes precedence over the earlier ones key by key, checks and resolves.
+ * `catalog`: the optimizers, rules and formats of this program; it outlives the config. All problems of the files are
+ * reported at once as "FILE:LINE:COLUMN: key.path: ...", in the order of files and lines; err->rest has those that
+ * `err` has no room for. A file has at most 16 MiB. Free with zt_config_destroy(). Problems that only model or data
+ * reveal (unknown output names, the hidden size of "auto") are reported later by the code that uses the value. */
+struct zt_config *zt_config_read(const struct zt_texts *paths, const struct zt_config_overrides *over,
                                  const struct zt_key_catalog *catalog, struct zt_err *err);
 void zt_config_destroy(struct zt_config *config);
 
@@ -246,5 +310,8 @@ void zt_config_derive_overlap(struct zt_config *config);
 void zt_config_write(const struct zt_config *config, FILE *to);
 /* The same as text of *bytes bytes; free with free(). NULL with an error where there is no memory for it. */
 char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err);
+
+/* Prints every key that works with its value, and whether it is the default, as DeepSpeed prints its configuration. */
+void zt_config_say(const struct zt_config *config, const struct zt_log *log);
 
 #endif

@@ -1,11 +1,12 @@
-/* Deprecated keys of DeepSpeed. */
+/* Other names of keys: deprecated ones of DeepSpeed, and the blocks that may stand in the ztrain block. */
 #ifndef ZT_CONFIG_DEPRECATED_H
 #define ZT_CONFIG_DEPRECATED_H
 
 #include "config/read.h"
 
-/* Renames deprecated keys of the tree to the current ones, and adds a note for each. A deprecated key beside its
- * current one is an error, unless one of the two is from the command line, which wins. */
-void zt_config_modernise(struct zt_reading *r);
+/* Renames the deprecated keys of one source's tree to the current ones, and adds a note for each; a deprecated key
+ * beside its current one is an error. Moves ztrain.optimizer and ztrain.scheduler to the top level. Messages keep the
+ * user's spelling. */
+void zt_config_modernise(struct zt_reading *r, struct zt_node *root);
 
 #endif

@@ -16,6 +16,7 @@ struct scanner {
     int line, column; /* of `at` */
     int last_line;    /* where the last value or key ended */
     int depth, values;
+    const struct zt_config_source *source;
     const char *option;
     struct zt_arena *arena;
     struct zt_err *err;
@@ -376,6 +377,7 @@ static struct zt_node *read_value(struct scanner *s, struct place at, const char
         return NULL;
     }
     struct zt_node *node = zt_node_create(s->arena, ZT_NODE_NULL, key, s->option);
+    node->source = s->source;
     node->line = at.line;
     node->column = at.column;
     return fill(s, node) ? node : NULL;
@@ -404,6 +406,10 @@ static struct zt_node *read_file(struct scanner *s) {
 
 /* ---- errors in valid JSON ---- */
 
+bool zt_json_is_comment(const char *key) {
+    return key[0] == '_' || strncmp(key, "//", 2) == 0;
+}
+
 static void check_number(const struct scanner *s, const struct zt_node *node) {
     if (node->kind == ZT_NODE_NUMBER && !isfinite(node->number))
         zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: the number %s is too large", s->file, node->line, node->column,
@@ -419,7 +425,8 @@ static void check_members(const struct scanner *s, struct zt_node *parent) {
         struct zt_node *node = *at;
         node->index = kept;
         check_members(s, node);
-        int first = node->key ? zt_map_get(&seen, node->key, 0) : 0;
+        bool unique = node->key && !zt_json_is_comment(node->key);
+        int first = unique ? zt_map_get(&seen, node->key, 0) : 0;
         if (first) {
             char path[256];
             zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: %s: given twice, in line %d and in line %d", s->file, node->line,
@@ -427,7 +434,7 @@ static void check_members(const struct scanner *s, struct zt_node *parent) {
             *at = node->next;
             continue;
         }
-        if (node->key)
+        if (unique)
             zt_map_put(&seen, node->key, node->line);
         kept++;
         at = &node->next;
@@ -439,6 +446,7 @@ struct zt_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *a
     struct scanner s = { .file = text->file,
                          .text = text->at,
                          .size = text->size,
+                         .source = text->source,
                          .option = text->option,
                          .line = 1,
                          .column = 1,

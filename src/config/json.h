@@ -19,12 +19,16 @@ struct zt_json_text {
     const char *file; /* its name in messages */
     const unsigned char *at;
     size_t size;
-    const char *option; /* the command-line option that the text is from; NULL: it is from a file */
+    const struct zt_config_source *source; /* NULL: it is from a command-line option */
+    const char *option;                    /* that option; NULL: it is from a file */
 };
 
-/* The tree, in the arena. NULL and an error "FILE:LINE:COLUMN: ..." where the text is not JSON. Duplicate keys and
- * numbers that are too large are errors as well, but a file with these still gives a tree, so that the caller can
- * report its other problems. */
+/* The tree, in the arena. NULL and an error "FILE:LINE:COLUMN: ..." where the text is not JSON. Duplicate keys
+ * (comments apart) and numbers that are too large are errors as well, but a file with these still gives a tree, so that
+ * the caller can report its other problems. */
 struct zt_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *arena, struct zt_err *err);
+
+/* Whether a key is a comment: it begins with "_" or "//". */
+bool zt_json_is_comment(const char *key);
 
 #endif

@@ -56,7 +56,7 @@ const char *zt_keys_text(const struct zt_reading *r, const char *key) {
 static void report_unknown(struct zt_reading *r, const struct zt_node *node, const char *parent, bool exists) {
     enum zt_key_kind kind = zt_key_kind_of(parent);
     const struct zt_key_owner *of = kind < ZT_KEY_KINDS ? r->table->chosen[kind] : NULL;
-    const char *nearest = r->err->count < ZT_ERR_LINES ? zt_key_nearest(r->table, parent, node->key) : NULL;
+    const char *nearest = r->problem_count < ZT_CONFIG_PROBLEMS ? zt_key_nearest(r->table, parent, node->key) : NULL;
     size_t n = strlen(parent);
     if (nearest && n && strncmp(nearest, parent, n) == 0 && nearest[n] == '.')
         nearest += n + 1;
@@ -81,7 +81,7 @@ static void read_value(struct zt_reading *r, struct zt_node *node, int index, bo
         r->node[index] = node;
         zt_value_store(r, node, row);
     }
-    if (row->type == ZT_KEY_OBJECT || row->type == ZT_KEY_OPEN || row->type == ZT_KEY_NAMED)
+    if (row->type == ZT_KEY_OBJECT || row->type == ZT_KEY_NAMED)
         read_members(r, node, row->key, row->type, many);
     snprintf(key, sizeof key, "%s[]", row->key);
     for (struct zt_node *item = node->first; item && row->type == ZT_KEY_OBJECTS; item = item->next)
@@ -98,7 +98,7 @@ static void read_members(struct zt_reading *r, struct zt_node *object, const cha
         int index = find_row(r, path, &exists);
         if (index >= 0)
             read_value(r, child, index, many);
-        else if (type != ZT_KEY_OPEN)
+        else
             report_unknown(r, child, key, exists);
     }
 }
@@ -129,14 +129,14 @@ static void join(struct zt_reading *r, int index) {
     r->node[index] = NULL;
     if (a->automatic)
         return;
-    if (b && !b->automatic && !a->option == !b->option &&
+    if (b && !b->automatic && zt_node_layer(a) == zt_node_layer(b) &&
         (a->number != b->number || a->truth != b->truth || a->integer != b->integer)) {
         zt_node_show(b, value, sizeof value);
         zt_key_fail(r, a, "differs from %s (%s, %s); they mean the same", r->table->row[other]->key, value,
                     zt_node_origin(b, origin));
         return;
     }
-    if (b && b->option && !a->option)
+    if (b && zt_node_layer(b) > zt_node_layer(a))
         return;
     r->node[other] = a;
     zt_value_store(r, a, r->table->row[other]);
@@ -158,11 +158,8 @@ void zt_keys_read(struct zt_reading *r) {
             join(r, i);
 }
 
-/* Two flags of activation_checkpointing are not supported where the section is on. */
+/* A flag of activation_checkpointing that is not supported where the section is on. */
 static void refuse_checkpointing(struct zt_reading *r) {
-    const struct zt_node *profile = zt_keys_node(r, "activation_checkpointing.profile");
-    if (profile && profile->truth && zt_keys_checkpointing(r))
-        zt_key_fail(r, profile, "a time for each checkpoint is not supported yet");
     const struct zt_node *host = zt_keys_node(r, "activation_checkpointing.cpu_checkpointing");
     r->config->recompute.on_host = host && host->truth && zt_keys_checkpointing(r);
     if (r->config->recompute.on_host && strcmp(zt_keys_text(r, "ztrain.device"), "cuda") == 0)
@@ -193,34 +190,32 @@ static void hint_choices(struct zt_reading *r, const struct zt_key_row *row, con
     if (!refused->why)
         return;
     zt_key_list_choices(row, &known);
-    zt_hint(r->err, "known are: %s; %s", known.at, refused->why);
+    zt_key_hint(r, "known are: %s; %s", known.at, refused->why);
     zt_text_finish(&known);
 }
 
-static void refuse(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row, bool later) {
-    enum zt_key_status status = later ? ZT_KEY_LATER : ZT_KEY_REJECT;
+static void refuse(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row) {
     const struct zt_key_choice *choice = row->type == ZT_KEY_CHOICE ? zt_key_choose(row, node->text) : NULL;
     char value[64];
-    if (row->status == status && !zt_value_neutral(node, row)) {
-        if (later)
-            zt_key_fail(r, node, "%s is not supported yet", row->why);
-        else
-            zt_key_fail(r, node, "%s is refused: %s", zt_node_show(node, value, sizeof value), row->why);
-    } else if (choice && choice->status == status && row->status != status) {
-        if (later) {
-            zt_key_fail(r, node, "\"%s\" is not supported yet", node->text);
-            hint_choices(r, row, choice);
-        } else
-            zt_key_fail(r, node, "\"%s\" is refused: %s", node->text, choice->why);
+    if ((row->status == ZT_KEY_LATER || row->status == ZT_KEY_REJECT) && zt_value_neutral(node, row))
+        return;
+    if (row->status == ZT_KEY_LATER)
+        zt_key_fail(r, node, "%s is not supported yet", row->why);
+    else if (row->status == ZT_KEY_REJECT)
+        zt_key_fail(r, node, "%s is refused: %s", zt_node_show(node, value, sizeof value), row->why);
+    else if (choice && choice->status == ZT_KEY_REJECT)
+        zt_key_fail(r, node, "\"%s\" is refused: %s", node->text, choice->why);
+    else if (choice && choice->status == ZT_KEY_LATER) {
+        zt_key_fail(r, node, "\"%s\" is not supported yet", node->text);
+        hint_choices(r, row, choice);
     }
 }
 
-void zt_keys_refuse(struct zt_reading *r, bool later) {
+void zt_keys_refuse(struct zt_reading *r) {
     for (int i = 0; i < r->table->count; i++)
         if (r->node[i] && !r->node[i]->ignored)
-            refuse(r, r->node[i], r->table->row[i], later);
-    if (later)
-        refuse_checkpointing(r);
+            refuse(r, r->node[i], r->table->row[i]);
+    refuse_checkpointing(r);
 }
 
 /* The reason of the row, or of the object that holds it. */
@@ -239,17 +234,18 @@ void zt_keys_note(struct zt_reading *r) {
     for (int i = 0; i < r->table->count; i++) {
         const struct zt_key_row *row = r->table->row[i];
         const struct zt_node *node = r->node[i];
-        char value[96];
+        char value[96], path[256];
         if (!node)
             continue;
         zt_node_show(node, value, sizeof value);
+        zt_node_path(node, path, sizeof path);
         if (node->automatic && row->keeps_auto)
-            zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: known with the model)", row->key,
+            zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: known with the model)", path,
                          row->rule ? row->rule : "default");
         else if (node->automatic)
-            zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: %s)", row->key,
+            zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: %s)", path,
                          node->kind == ZT_NODE_NULL ? "none" : value, row->rule ? row->rule : "default");
         if (row->status == ZT_KEY_ACCEPT && !node->ignored && node->kind != ZT_NODE_OBJECT)
-            zt_texts_add(r->arena, &config->without_effect, "%s = %s (%s)", row->key, value, reason(r, row));
+            zt_texts_add(r->arena, &config->without_effect, "%s = %s (%s)", path, value, reason(r, row));
     }
 }

@@ -3,12 +3,22 @@
 
 #include "base/text.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 
 struct zt_node *zt_node_create(struct zt_arena *arena, enum zt_node_kind kind, const char *key, const char *option) {
     struct zt_node *node = ZT_NEW(arena, struct zt_node);
     *node = (struct zt_node){ .kind = kind, .key = key, .option = option };
+    return node;
+}
+
+struct zt_node *zt_node_beside(struct zt_arena *arena, enum zt_node_kind kind, const char *key,
+                               const struct zt_node *of) {
+    struct zt_node *node = zt_node_create(arena, kind, key, of->option);
+    node->source = of->source;
+    node->line = of->line;
+    node->column = of->column;
     return node;
 }
 
@@ -52,7 +62,23 @@ void zt_node_remove(struct zt_node *child) {
     *at = child->next;
 }
 
+int zt_node_layer(const struct zt_node *node) {
+    return node->source ? node->source->layer : INT_MAX;
+}
+
+void zt_node_keep_spelling(struct zt_node *node, struct zt_arena *arena) {
+    char path[256];
+    if (!node->spelled)
+        node->spelled = zt_arena_strdup(arena, zt_node_path(node, path, sizeof path));
+    for (struct zt_node *child = node->first; child; child = child->next)
+        zt_node_keep_spelling(child, arena);
+}
+
 char *zt_node_path(const struct zt_node *node, char *to, size_t room) {
+    if (node->spelled) {
+        snprintf(to, room, "%s", node->spelled);
+        return to;
+    }
     if (!node->parent) {
         to[0] = 0;
         return to;
@@ -100,26 +126,13 @@ char *zt_node_show(const struct zt_node *node, char *to, size_t room) {
     return to;
 }
 
-bool zt_key_fail(struct zt_reading *r, const struct zt_node *node, const char *fmt, ...) {
-    char what[ZT_ERR_TEXT], path[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    zt_node_path(node, path, sizeof path);
-    const char *colon = path[0] ? ": " : "";
-    if (!node->option)
-        return zt_fail(r->err, ZT_EXIT_CONFIG, "%s:%d:%d: %s%s%s", r->file, node->line, node->column, path, colon,
-                       what);
-    const char *space = strchr(node->option, ' '); /* "--set key.path" need not say the key twice */
-    if (space && strcmp(space + 1, path) == 0)
-        return zt_fail(r->err, ZT_EXIT_CONFIG, "%s: %s", node->option, what);
-    return zt_fail(r->err, ZT_EXIT_CONFIG, "%s: %s%s%s", node->option, path, colon, what);
-}
-
 char *zt_node_origin(const struct zt_node *node, char *to) {
-    if (node->option)
+    const char *slash = node->source ? strrchr(node->source->file, '/') : NULL;
+    const char *name = slash ? slash + 1 : node->source ? node->source->file : "";
+    if (!node->source)
         snprintf(to, 64, "%s", node->option);
+    else if (node->source->several)
+        snprintf(to, 64, "%.40s line %d", name, node->line);
     else
         snprintf(to, 64, "line %d", node->line);
     return to;

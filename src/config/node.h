@@ -9,15 +9,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A configuration file. */
+struct zt_config_source {
+    const char *file, *folder; /* paths in the file are relative to `folder` */
+    int layer;                 /* the later file has the higher number */
+    bool several;              /* there are other files, so that messages name this one */
+};
+
 enum zt_node_kind { ZT_NODE_NULL, ZT_NODE_BOOL, ZT_NODE_NUMBER, ZT_NODE_TEXT, ZT_NODE_LIST, ZT_NODE_OBJECT };
 
 /* One value. Lives in the config's arena. */
 struct zt_node {
     enum zt_node_kind kind;
-    const char *key;    /* NULL: the root or an item of a list */
-    int index;          /* place among its parent's children */
-    int line, column;   /* of the key, or of a list's item */
-    const char *option; /* the command-line option that gave it: "--set key.path", "--seed"; NULL: the file did */
+    const char *key;                       /* NULL: the root or an item of a list */
+    int index;                             /* place among its parent's children */
+    int line, column;                      /* of the key, or of a list's item */
+    const struct zt_config_source *source; /* of a value from a file */
+    const char *option;                    /* what gave another value: "--set key.path", "--seed", "default" */
+    const char *spelled; /* the path that the user wrote, where another one replaced it; NULL: the path of the tree */
+    bool replaces;       /* --set: the value takes the place of the file's, an object too */
     bool truth;
     double number;
     bool whole; /* `integer` is the exact value */
@@ -29,15 +39,22 @@ struct zt_node {
 };
 
 struct zt_node *zt_node_create(struct zt_arena *arena, enum zt_node_kind kind, const char *key, const char *option);
+/* A value from the same place as `of`. */
+struct zt_node *zt_node_beside(struct zt_arena *arena, enum zt_node_kind kind, const char *key,
+                               const struct zt_node *of);
 struct zt_node *zt_node_child(const struct zt_node *parent, const char *key);
 struct zt_node *zt_node_find(struct zt_node *root, const char *path); /* "a.b.c"; NULL: not there */
 void zt_node_append(struct zt_node *parent, struct zt_node *child);
 void zt_node_remove(struct zt_node *child);
-/* "a.b[2].c" into `to` of `room` bytes, cut where it does not fit. */
+/* The layer of the source; command-line options are above all files. */
+int zt_node_layer(const struct zt_node *node);
+/* Keeps the path of a node and of all nodes below it in `spelled`, before the node gets another key or parent. */
+void zt_node_keep_spelling(struct zt_node *node, struct zt_arena *arena);
+/* "a.b[2].c" as the user spelled it into `to` of `room` bytes, cut where it does not fit. */
 char *zt_node_path(const struct zt_node *node, char *to, size_t room);
 /* The value as JSON, cut where it is long, into `to` of `room` bytes. */
 char *zt_node_show(const struct zt_node *node, char *to, size_t room);
-/* The origin of a value, "line 3" or "--set key.path", into `to` (at least 64 bytes). */
+/* The origin of a value, "line 3", "ds.json line 3" or "--set key.path", into `to` (at least 64 bytes). */
 char *zt_node_origin(const struct zt_node *node, char *to);
 
 #endif

@@ -1,5 +1,5 @@
-/* Macros for the rows of the key table, so that a row is one line: for rows_*.c, and for the files of optimizers,
- * learning-rate rules and data formats. */
+/* Macros for the rows of the key table, so that a row is one line: for the folder rows, and for the files of
+ * optimizers, learning-rate rules and data formats. */
 #ifndef ZT_CONFIG_ROWS_H
 #define ZT_CONFIG_ROWS_H
 
@@ -14,7 +14,6 @@
 #define TEXTS       .type = ZT_KEY_TEXTS
 #define ANY         .type = ZT_KEY_ANY
 #define OBJECT      .type = ZT_KEY_OBJECT
-#define OPEN        .type = ZT_KEY_OPEN
 #define CHOICE(of_) .type = ZT_KEY_CHOICE, .choices = (of_)
 #define TYPE        .type = ZT_KEY_CHOICE /* table.c adds the types */
 #define INDEX(of_)  .type = ZT_KEY_INDEX, .choices = (of_)
@@ -53,7 +52,8 @@ struct zt_key_rows {
 #define ZT_KEY_ROWS(rows)                                                                                              \
     { .row = (rows), .count = sizeof(rows) / sizeof(rows)[0] }
 
-extern const struct zt_key_rows zt_key_rows_train, zt_key_rows_zero, zt_key_rows_tools, zt_key_rows_ztrain;
+extern const struct zt_key_rows zt_key_rows_train, zt_key_rows_zero, zt_key_rows_tools, zt_key_rows_removed,
+    zt_key_rows_later, zt_key_rows_ztrain;
 /* Types that are refused by name; the lists end with NULL. */
 extern const struct zt_key_owner *const zt_refused_optimizers[], *const zt_refused_schedulers[],
                                                                      *const zt_refused_formats[];

@@ -1,15 +1,25 @@
-/* Overrides the file by the command line: each option becomes a value of the tree under its key path, so that the same
+/* Overrides the files by the command line: each option becomes a value of a tree under its key path, so that the same
  * rows check it, and an error names the option. */
 #include "config/set.h"
 
+#include "config/deprecated.h"
 #include "config/json.h"
+#include "config/overlay.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* The tree of the options. */
+struct options {
+    struct zt_reading *r;
+    struct zt_node *root;
+};
+
 /* Puts `value` at the end of `path` and creates the objects on the way. A value that is there already is replaced. */
-static void put(struct zt_reading *r, const char *path, struct zt_node *value) {
-    struct zt_node *at = r->root;
+static void put(const struct options *o, const char *path, struct zt_node *value) {
+    struct zt_reading *r = o->r;
+    struct zt_node *at = o->root;
+    value->replaces = true;
     for (;;) {
         size_t n = strcspn(path, ".");
         const char *key = zt_arena_strndup(r->arena, path, n);
@@ -46,7 +56,8 @@ static struct zt_node *integer_node(struct zt_reading *r, int64_t value, const c
 }
 
 /* "--set key.path=value". The value is JSON where it parses as JSON, else a text. */
-static bool set(struct zt_reading *r, const char *option) {
+static bool set(const struct options *o, const char *option) {
+    struct zt_reading *r = o->r;
     const char *equals = strchr(option, '=');
     if (!equals || equals == option)
         return zt_fail(r->err, ZT_EXIT_CONFIG, "--set %s: expected key.path=value", option);
@@ -57,22 +68,24 @@ static bool set(struct zt_reading *r, const char *option) {
         .file = name, .at = (const unsigned char *)equals + 1, .size = strlen(equals + 1), .option = name
     };
     struct zt_node *value = zt_json_read(&text, r->arena, &quiet);
-    put(r, path, value ? value : text_node(r, equals + 1, name));
+    put(o, path, value ? value : text_node(r, equals + 1, name));
     return true;
 }
 
 /* "--data FORMAT:PATH"; a format whose samples are computed needs no path. */
-static void set_data(struct zt_reading *r, const char *data, bool evaluates) {
+static void set_data(const struct options *o, const char *data, bool evaluates) {
+    struct zt_reading *r = o->r;
     size_t n = strcspn(data, ":");
     struct zt_node *eval_path = zt_node_find(r->root, "ztrain.data.eval_path");
-    if (evaluates && eval_path && !eval_path->option) /* --data replaces the evaluation data of the file */
+    if (evaluates && eval_path) /* --data replaces the evaluation data of the files */
         zt_node_remove(eval_path);
-    put(r, "ztrain.data.format", text_node(r, zt_arena_strndup(r->arena, data, n), "--data"));
+    put(o, "ztrain.data.format", text_node(r, zt_arena_strndup(r->arena, data, n), "--data"));
     if (data[n] && data[n + 1])
-        put(r, "ztrain.data.path", text_node(r, data + n + 1, "--data"));
+        put(o, "ztrain.data.path", text_node(r, data + n + 1, "--data"));
 }
 
-void zt_config_overlay(struct zt_reading *r, const struct zt_config_overrides *over) {
+void zt_config_lay_options(struct zt_reading *r, const struct zt_config_overrides *over) {
+    const struct options o = { r, zt_node_create(r->arena, ZT_NODE_OBJECT, NULL, "the command line") };
     const struct {
         const char *option, *key;
         int64_t value;
@@ -82,17 +95,19 @@ void zt_config_overlay(struct zt_reading *r, const struct zt_config_overrides *o
         { "--seed", "ztrain.seed", over->seed },
     };
     for (int i = 0; i < over->set_count; i++)
-        set(r, over->set[i]);
+        set(&o, over->set[i]);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].value != -1)
-            put(r, numbers[i].key, integer_node(r, numbers[i].value, numbers[i].option));
+            put(&o, numbers[i].key, integer_node(r, numbers[i].value, numbers[i].option));
     if (over->data)
-        set_data(r, over->data, over->evaluates);
+        set_data(&o, over->data, over->evaluates);
     if (over->device)
-        put(r, "ztrain.device", text_node(r, over->device, "--device"));
+        put(&o, "ztrain.device", text_node(r, over->device, "--device"));
     if (over->cluster)
-        put(r, "ztrain.cluster", text_node(r, over->cluster, "--cluster"));
+        put(&o, "ztrain.cluster", text_node(r, over->cluster, "--cluster"));
     if (over->threads < 0)
         zt_fail(r->err, ZT_EXIT_CONFIG, "--threads: %d, allowed >= 0", over->threads);
     r->config->threads = over->threads;
+    zt_config_modernise(r, o.root);
+    zt_config_lay_over(r, r->root, o.root);
 }

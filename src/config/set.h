@@ -4,7 +4,7 @@
 
 #include "config/read.h"
 
-/* Adds the options to the tree as values, in place of the file's. */
-void zt_config_overlay(struct zt_reading *r, const struct zt_config_overrides *over);
+/* Lays the options over the files' tree as values. */
+void zt_config_lay_options(struct zt_reading *r, const struct zt_config_overrides *over);
 
 #endif

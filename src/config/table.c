@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-static const struct zt_key_rows *const tables[] = { &zt_key_rows_train, &zt_key_rows_zero, &zt_key_rows_tools,
-                                                    &zt_key_rows_ztrain };
+static const struct zt_key_rows *const tables[] = { &zt_key_rows_train,   &zt_key_rows_zero,  &zt_key_rows_tools,
+                                                    &zt_key_rows_removed, &zt_key_rows_later, &zt_key_rows_ztrain };
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 /* ---- the table of one configuration ---- */
@@ -166,10 +166,9 @@ void zt_key_list_choices(const struct zt_key_row *row, struct zt_text *to) {
         }
 }
 
-/* The largest distance of a misspelling from `name`. */
+/* The largest distance of a misspelling from `name`: a letter of a short name, two of a long one. */
 static int farthest(const char *name) {
-    int half = (int)strnlen(name, 64) / 2;
-    return half < 2 ? 2 : half;
+    return strnlen(name, 64) < 6 ? 1 : 2;
 }
 
 const char *zt_key_nearest_choice(const struct zt_key_row *row, const char *name) {
@@ -230,29 +229,50 @@ static const char *synonym_of(const char *name) {
     return NULL;
 }
 
-const char *zt_key_nearest(const struct zt_key_table *table, const char *parent, const char *name) {
-    const char *nearest = NULL, *elsewhere = NULL, *synonym = synonym_of(name);
-    size_t prefix = strlen(parent);
-    name = synonym ? synonym : name;
-    int least = farthest(name) + 1;
+static const char *leaf_of(const struct zt_key_row *row) {
+    const char *dot = strrchr(row->key, '.');
+    return dot ? dot + 1 : row->key;
+}
+
+/* Whether row i is a key of the object `parent`. */
+static bool is_member(const struct zt_key_table *table, int i, const char *parent) {
+    const char *key = table->row[i]->key, *leaf = leaf_of(table->row[i]);
+    size_t length = strlen(parent), folder = leaf == key ? 0 : (size_t)(leaf - key) - 1;
+    return folder == length && strncmp(key, parent, folder) == 0;
+}
+
+static bool is_offered(const struct zt_key_table *table, int i) {
+    return !table->row[i]->now && zt_key_exists(table, i);
+}
+
+/* The key whose last part is `leaf`: of the object `parent`, else the first elsewhere. */
+static const char *key_called(const struct zt_key_table *table, const char *parent, const char *leaf) {
+    const char *elsewhere = NULL;
     for (int i = 0; i < table->count; i++) {
-        const struct zt_key_row *row = table->row[i];
-        const char *dot = strrchr(row->key, '.'), *leaf = dot ? dot + 1 : row->key;
-        if (row->now || !zt_key_exists(table, i))
+        if (!is_offered(table, i) || strcmp(leaf_of(table->row[i]), leaf) != 0)
             continue;
-        size_t folder = dot ? (size_t)(dot - row->key) : 0;
-        if (folder != prefix || strncmp(row->key, parent, folder) != 0) {
-            if (!elsewhere && strcasecmp(leaf, name) == 0)
-                elsewhere = row->key;
+        if (is_member(table, i, parent))
+            return table->row[i]->key;
+        elsewhere = elsewhere ? elsewhere : table->row[i]->key;
+    }
+    return elsewhere;
+}
+
+const char *zt_key_nearest(const struct zt_key_table *table, const char *parent, const char *name) {
+    const char *nearest = NULL, *synonym = synonym_of(name);
+    int least = farthest(name) + 1;
+    if (synonym)
+        return key_called(table, parent, synonym);
+    for (int i = 0; i < table->count; i++) {
+        if (!is_offered(table, i) || !is_member(table, i, parent))
             continue;
-        }
-        int d = zt_edit_distance(leaf, name);
+        int d = zt_edit_distance(leaf_of(table->row[i]), name);
         if (d < least) {
             least = d;
-            nearest = row->key;
+            nearest = table->row[i]->key;
         }
     }
-    return elsewhere && least > (synonym ? 0 : 2) ? elsewhere : nearest;
+    return nearest;
 }
 
 const char *zt_key_range(const struct zt_key_row *row, char *to) {

@@ -2,9 +2,9 @@
  *
  * A row says everything about its key: type, range, default, the meaning of "auto", the place of the value, and whether
  * the key works, has no effect, or is refused. Nothing else names a key unless the key has a rule of its own (check.c,
- * batch.c, deprecated.c). The rows that every configuration has stand in rows_*.c, grouped: the keys below an object
- * follow the object's row. An optimizer, a learning-rate rule and a data format each bring the rows of their own keys
- * (struct zt_key_owner); a table is put together for each configuration. */
+ * batch.c, deprecated.c). The rows that every configuration has stand in the folder rows, grouped: the keys below an
+ * object follow the object's row. An optimizer, a learning-rate rule and a data format each bring the rows of their own
+ * keys (struct zt_key_owner); a table is put together for each configuration. */
 #ifndef ZT_CONFIG_TABLE_H
 #define ZT_CONFIG_TABLE_H
 
@@ -33,7 +33,6 @@ enum zt_key_type {
     ZT_KEY_GROUPS,  /* list of lists of at least two texts -> struct zt_text_lists */
     ZT_KEY_ANY,     /* anything */
     ZT_KEY_OBJECT,  /* an object whose keys are rows */
-    ZT_KEY_OPEN,    /* an object that may also hold keys without a row */
     ZT_KEY_NAMED, /* an object with free names; the rows of a member are those of "key.*". Stored: padding_idx -> struct
                      zt_padding_config */
     ZT_KEY_OBJECTS, /* a list of objects; the rows of an item are those of "key[]" */
@@ -142,10 +141,11 @@ bool zt_key_is_default(const struct zt_key_table *table, const char *key, const 
 const struct zt_key_choice *zt_key_choose(const struct zt_key_row *row, const char *name);
 /* Appends the choices that are not refused, separated by commas. */
 void zt_key_list_choices(const struct zt_key_row *row, struct zt_text *to);
-/* The choice that `name` most resembles, NULL where it resembles none. */
+/* The choice that `name` most resembles; NULL: none differs by a small edit distance alone. */
 const char *zt_key_nearest_choice(const struct zt_key_row *row, const char *name);
-/* The key that `name` in the object `parent` ("" at the top) most resembles, of those that exist for the chosen types:
- * a sibling, or the same name elsewhere. NULL: none. */
+/* The key that an unknown `name` in the object `parent` ("" at the top) means, of those that exist for the chosen
+ * types: the one that other programs call so, or the key of `parent` from which it differs by a small edit distance.
+ * NULL: none. */
 const char *zt_key_nearest(const struct zt_key_table *table, const char *parent, const char *name);
 /* "0..3", ">= 0", "> 0", "in [0, 1)": the allowed range in words, into `to` (at least 64 bytes); "" where unbounded. */
 const char *zt_key_range(const struct zt_key_row *row, char *to);

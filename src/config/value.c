@@ -132,7 +132,7 @@ static bool check_choice(struct zt_reading *r, struct zt_node *node, const struc
     zt_key_list_choices(row, &all);
     zt_key_fail(r, node, "unknown \"%s\"%s%s%s", node->text, nearest ? ", did you mean \"" : "", nearest ? nearest : "",
                 nearest ? "\"?" : "");
-    zt_hint(r->err, "known are: %s", all.at);
+    zt_key_hint(r, "known are: %s", all.at);
     zt_text_finish(&all);
     return false;
 }
@@ -241,7 +241,7 @@ static void store_text(struct zt_reading *r, void *to, const struct zt_node *nod
 /* A path of the file is relative to the file's folder, one of the command line to the current folder. */
 static void store_path(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
     (void)row;
-    char *path = zt_path_join(node->option ? "" : r->config->folder, node->text);
+    char *path = zt_path_join(node->source ? node->source->folder : "", node->text);
     *(const char **)to = zt_arena_strdup(r->arena, path);
     free(path);
 }
@@ -325,7 +325,6 @@ static const struct {
     [ZT_KEY_GROUPS] = { check_groups, store_groups, false },
     [ZT_KEY_ANY] = { check_any, NULL, false },
     [ZT_KEY_OBJECT] = { check_object, NULL, false },
-    [ZT_KEY_OPEN] = { check_object, NULL, false },
     [ZT_KEY_NAMED] = { check_object, store_named, false },
     [ZT_KEY_OBJECTS] = { check_objects, store_objects, false },
 };
@@ -354,14 +353,14 @@ static void from_text(struct zt_reading *r, struct zt_node *node, const struct z
         node->kind = ZT_NODE_LIST;
         node->first = NULL;
         for (int i = 0; i < 2; i++) {
-            item = zt_node_create(r->arena, ZT_NODE_NUMBER, NULL, node->option);
+            item = zt_node_beside(r->arena, ZT_NODE_NUMBER, NULL, node);
             number_from(item, i ? strchr(text, ' ') : text);
             zt_node_append(node, item);
         }
         break;
     case ZT_KEY_TEXTS:
         node->kind = ZT_NODE_LIST;
-        item = zt_node_create(r->arena, ZT_NODE_TEXT, NULL, node->option);
+        item = zt_node_beside(r->arena, ZT_NODE_TEXT, NULL, node);
         item->text = text;
         zt_node_append(node, item);
         break;

@@ -7,7 +7,7 @@
 /* Bytes of a rank by lifetime. */
 struct zt_rank_bytes {
     int64_t parameters, gradients, optimizer, activations,
-        workspace;      /* parameters include statistics and packed copies */
+        workspace;      /* parameters include frozen weights, statistics and packed copies */
     int64_t host, nvme; /* offloaded: host memory beside a GPU, and files (plan/offload.h) */
 };
 /* Returns the sum over all lifetimes, without what is offloaded. */

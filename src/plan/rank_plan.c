@@ -44,7 +44,7 @@ bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_training_graph *
 static const struct zt_program *find(const struct zt_rank_plan *p, const struct zt_program_set *set, int64_t rows,
                                      bool padded) {
     for (int i = 0; i < set->count; i++)
-        if (zt_rank_fits(p, &set->at[i]->joint, rows, padded))
+        if (zt_rank_fits(p, &set->at[i]->training_graph, rows, padded))
             return set->at[i];
     return NULL;
 }
@@ -189,14 +189,14 @@ static bool make_schedules(struct planner *q) {
 static bool plan_training(struct planner *q, const struct zt_config *c) {
     struct zt_rank_plan *p = q->plan;
     int64_t samples = q->o->source ? q->o->source->samples : c->train_batch;
-    int64_t rest = c->data.drop_last ? 0 : samples % c->train_batch;
+    p->epochs = zt_epochs_of(c, samples);
+    int64_t rest = p->epochs.carries ? 0 : p->epochs.samples % c->train_batch;
+    samples = p->epochs.carries && samples ? c->train_batch : samples; /* every step is a full one */
     p->full = zt_step_shape(samples >= c->train_batch ? c->train_batch : 0, c->micro_batch, p->grid.data);
     p->tail = zt_step_shape(rest, c->micro_batch, p->grid.data);
-    p->whole_steps = samples / c->train_batch;
     if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the only step is the last one */
         p->full = p->tail;
         p->tail = (struct zt_step_shape){ 0 };
-        p->whole_steps = 1;
     }
     return add_programs(q, &p->full, true) && add_programs(q, &p->tail, true);
 }

@@ -3,6 +3,7 @@
 #ifndef ZT_PLAN_RANK_PLAN_H
 #define ZT_PLAN_RANK_PLAN_H
 
+#include "data/epochs.h"
 #include "device/device.h"
 #include "parallel/partition/grid.h"
 #include "parallel/schedule/hooks.h"
@@ -39,8 +40,9 @@ struct zt_rank_plan {
     struct zt_arena *arena;
     const struct zt_job *job;
     const struct zt_source *source, *eval_source; /* borrowed; NULL: none */
-    int64_t whole_steps, eval_samples;            /* full steps of an epoch; samples of an evaluation */
-    int64_t eval_rows; /* samples of an evaluation micro-batch: the config's, or fewer under a memory limit */
+    struct zt_epochs epochs;
+    int64_t eval_samples; /* of an evaluation */
+    int64_t eval_rows;    /* samples of an evaluation micro-batch: the config's, or fewer under a memory limit */
     struct zt_grid grid;
     const struct zt_sharding *sharding;
     struct zt_traffic traffic;
@@ -75,9 +77,11 @@ struct zt_rank_plan {
     const char *folder; /* output folder of the run; NULL: none */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,
         workspace_bytes; /* of the memory blocks; optimizer_bytes without what is offloaded */
-    double flops;        /* forward and backward of a full micro-batch on this stage */
-    uint64_t hash; /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
-                      schedule, requested recomputation */
+    int64_t
+        frozen_bytes; /* contents of frozen weights that the programs read, which every rank of the stage holds whole */
+    double flops;     /* forward and backward of a full micro-batch on this stage */
+    uint64_t hash;    /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
+                         schedule, requested recomputation */
 };
 
 /* Mode dp: returns the number of samples of the loss over all replicas, for the last micro-batch of a step or another

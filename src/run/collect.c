@@ -66,6 +66,7 @@ static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *par
     int total = p->flat->own_tensors + p->statistic_total;
     to->payloads = ZT_NEW_N(arena, struct zt_onnx_payload, total + 1);
     to->elements = ZT_NEW_N(arena, int64_t, total + 1);
+    to->statistic = ZT_NEW_N(arena, bool, total + 1);
     for (int i = 0; i < p->flat->own_tensors; i++) {
         to->payloads[to->count] =
             (struct zt_onnx_payload){ p->flat->tensors[i].name, params + p->flat->tensors[i].offset };
@@ -78,6 +79,7 @@ static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *par
         if (!zt_rank_fetch(r, contents, zt_rank_at(r, NULL, &place, NULL), bytes, err))
             return false;
         to->payloads[to->count] = (struct zt_onnx_payload){ p->statistic_name[i], contents };
+        to->statistic[to->count] = true;
         to->elements[to->count++] = p->statistic_count[i];
     }
     return true;
@@ -91,9 +93,12 @@ static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, s
         return false;
     struct zt_onnx_payload *payloads = ZT_NEW_N(arena, struct zt_onnx_payload, to->count + head[0] + head[1] + 1);
     int64_t *elements = ZT_NEW_N(arena, int64_t, to->count + head[0] + head[1] + 1);
+    bool *statistic = ZT_NEW_N(arena, bool, to->count + head[0] + head[1] + 1);
     memcpy(payloads, to->payloads, (size_t)to->count * sizeof *payloads);
     memcpy(elements, to->elements, (size_t)to->count * sizeof *elements);
+    memcpy(statistic, to->statistic, (size_t)to->count * sizeof *statistic);
     to->payloads = payloads;
+    to->statistic = statistic;
     to->elements = elements;
     for (int64_t i = 0; i < head[0] + head[1]; i++) {
         int64_t size[2];
@@ -105,6 +110,7 @@ static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, s
             !api->recv(r->world, data, (size_t)size[1] * sizeof(float), from, err))
             return false;
         to->payloads[to->count] = (struct zt_onnx_payload){ name, data };
+        to->statistic[to->count] = i >= head[0];
         to->elements[to->count++] = size[1];
     }
     return true;

@@ -190,7 +190,7 @@ static uint64_t hash_program(uint64_t hash, const struct zt_program *p) {
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < count[k]; i++) {
             const struct zt_command *c = &list[k][i];
-            const char *name = c->kind == ZT_RUN_NODE ? p->joint.graph->nodes[c->node]->name : "";
+            const char *name = c->kind == ZT_RUN_NODE ? p->training_graph.graph->nodes[c->node]->name : "";
             int32_t numbers[] = { (int32_t)c->kind, c->kind == ZT_GATHER || c->kind == ZT_REDUCE ? c->bucket : 0 };
             hash = zt_hash(zt_hash(hash, numbers, sizeof numbers), name, strlen(name) + 1);
         }

@@ -22,7 +22,8 @@ struct row {
 
 static const struct row rows[] = {
     { "model", "FILE", "the ONNX model", ZT_TAKES_MODEL, TEXT, AT(model) },
-    { "config", "FILE", "the configuration, DeepSpeed's JSON", ZT_TAKES_CONFIG, TEXT, AT(config) },
+    { "config", "FILE", "the configuration, DeepSpeed's JSON; keys of a later --config take precedence",
+      ZT_TAKES_CONFIG, TEXTS, AT(configs) },
     { "inputs", "SRC", "an npz file, or a folder of input_N.pb", ZT_TAKES_INPUTS, TEXT, AT(inputs) },
     { "output", "DIR", "output folder", ZT_TAKES_OUTPUT, TEXT, AT(output) },
     { "emit", "FILE", "write the forward and backward graph as an ONNX file", ZT_TAKES_EMIT, TEXT, AT(emit) },
@@ -30,7 +31,7 @@ static const struct row rows[] = {
     { "resume", "[CHECKPOINT]", "resume from a checkpoint, by default the latest", ZT_TAKES_RESUME, MAYBE_TEXT,
       AT(resume_from) },
     { "data", "FORMAT:PATH", "sets data.format and data.path", ZT_TAKES_SET, TEXT, AT(over.data) },
-    { "set", "KEY.PATH=VALUE", "sets any key of the configuration; repeatable", ZT_TAKES_SET, TEXTS, AT(over.set) },
+    { "set", "KEY.PATH=VALUE", "sets any key of the configuration; repeatable", ZT_TAKES_SET, TEXTS, AT(over) },
     { "device", "auto|cpu|cuda", "device for the computation", ZT_TAKES_DEVICE, TEXT, AT(over.device) },
     { "ranks", "N", "number of ranks on this host", ZT_TAKES_RANKS, SMALL_NUMBER, AT(over.ranks), .min = 1,
       .max = 65536 },
@@ -76,7 +77,9 @@ struct parser {
     int argc, next, operand_count;
     char *const *argv;
     bool given[ROWS];
+    ZT_VEC(const char *) configs;
     ZT_VEC(const char *) set;
+    ZT_VEC(const char *) runs;
     struct zt_err *err;
 };
 
@@ -91,9 +94,50 @@ static void consider(const char *candidate, const char *wrong, const char **best
     }
 }
 
+/* Options of the launchers of DeepSpeed and PyTorch. Scripts give them, and the other spellings with '-' or '_'. */
+static const char *launcher_hint(const char *name) {
+    static const struct {
+        const char *name, *hint;
+    } known[] = {
+        { "deepspeed_config", "use --config FILE" },
+        { "deepspeed", "ztrain always reads DeepSpeed's JSON: use --config FILE" },
+        { "num_gpus", "use --ranks N" },
+        { "num_nodes", "list the hosts in --hostfile FILE, or start the ranks with srun or mpirun" },
+        { "nproc_per_node", "use --ranks N" },
+        { "nnodes", "list the hosts in --hostfile FILE, or start the ranks with srun or mpirun" },
+        { "node_rank", "list the hosts in --hostfile FILE, or start the ranks with srun or mpirun" },
+        { "local_rank", "ranks read LOCAL_RANK, which torchrun sets; --ranks N starts ranks on this host" },
+        { "master_addr", "set MASTER_ADDR, or use --ranks N or --hostfile FILE, which need no address" },
+        { "master_port", "set MASTER_PORT, or use --ranks N or --hostfile FILE, which need no port" },
+        { "launcher", "use --ranks N or --hostfile FILE, or start the ranks with srun or mpirun" },
+        { "launcher_args", "start the ranks with srun or mpirun, which take these arguments" },
+        { "autotuning", "set \"ztrain\": {\"plan\": \"auto\"}: --set ztrain.plan=auto" },
+        { "bind_cores_to_rank", "ranks are bound to cores already; --threads N sets the threads of each" },
+        { "no_local_rank", "leave it out" },
+        { "per_device_train_batch_size", "use --set train_micro_batch_size_per_gpu=N" },
+        { "gradient_accumulation_steps", "use --set gradient_accumulation_steps=N" },
+        { "learning_rate", "use --set optimizer.params.lr=X" },
+        { "num_train_epochs", "use --epochs N" },
+        { "max_steps", "use --steps N" },
+        { "output_dir", "use --output DIR" },
+    };
+    char spelled[64];
+    snprintf(spelled, sizeof spelled, "%s", name);
+    for (char *c = spelled; *c; c++)
+        if (*c == '-')
+            *c = '_';
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, spelled) == 0)
+            return known[i].hint;
+    return NULL;
+}
+
 static bool fail_unknown_option(const struct parser *p, const char *name) {
-    const char *best = NULL;
+    const char *best = NULL, *instead = launcher_hint(name);
     int distance = INT_MAX;
+    if (instead)
+        return zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option --%s, which belongs to another launcher", name) ||
+               zt_hint(p->err, "%s", instead);
     zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option --%s", name);
     for (int i = 0; i < ROWS; i++)
         if (rows[i].bit & p->o->command->takes)
@@ -137,6 +181,8 @@ static bool set_value(struct parser *p, const struct row *row, const char *text)
         return zt_fail(p->err, ZT_EXIT_CONFIG, "--%s: the value is empty, wants %s", row->name, row->argument);
     if (row->kind == TEXT || row->kind == MAYBE_TEXT)
         *(const char **)to = text;
+    else if (row->kind == TEXTS && row->at == offsetof(struct zt_options, configs))
+        zt_vec_push(&p->configs, text);
     else if (row->kind == TEXTS)
         zt_vec_push(&p->set, text);
     else
@@ -226,6 +272,9 @@ static bool parse_arguments(struct parser *p) {
         } else if (argument[0] == '-' && argument[1]) {
             zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option %s", argument);
             return zt_hint(p->err, "options are long, for example `--model FILE`");
+        } else if (p->o->command->repeats_operand) {
+            zt_vec_push(&p->runs, argument);
+            p->operand_count = 1;
         } else if (p->operand_count < most_operands(p->o->command)) {
             p->o->operands[p->operand_count++] = argument;
         } else {
@@ -241,13 +290,21 @@ static bool parse_arguments(struct parser *p) {
 static bool check_needs(const struct parser *p) {
     bool ok = true;
     for (int i = 0; i < ROWS; i++)
-        if (rows[i].kind == TEXT && rows[i].bit & p->o->command->needs && !p->given[i])
+        if (rows[i].argument && rows[i].bit & p->o->command->needs && !p->given[i])
             ok = zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s %s is missing", rows[i].name, rows[i].argument) ||
                  zt_hint(p->err, "`ztrain %s --help` explains it", p->o->command->name);
     for (int i = p->operand_count; i < most_operands(p->o->command); i++)
         ok = zt_fail(p->err, ZT_EXIT_CONFIG, "%s is missing", p->o->command->operands[i]) ||
              zt_hint(p->err, "`ztrain %s --help` explains it", p->o->command->name);
     return ok;
+}
+
+/* "a.json + b.json", NULL without files; free with free(). */
+static char *join(const struct zt_texts *files) {
+    struct zt_text joined = { 0 };
+    for (int i = 0; i < files->count; i++)
+        zt_text_add(&joined, "%s%s", i ? " + " : "", files->at[i]);
+    return joined.at;
 }
 
 bool zt_options_parse(struct zt_options *o, const struct zt_command_row *commands, int argc, char *const *argv,
@@ -267,8 +324,12 @@ bool zt_options_parse(struct zt_options *o, const struct zt_command_row *command
                      o->include ? "include" : "exclude");
     if (ok && o->resume && o->overwrite)
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--resume and --overwrite exclude each other");
+    o->configs = (struct zt_texts){ p.configs.at, p.configs.count };
+    o->config = join(&o->configs);
     o->over.set = p.set.at;
     o->over.set_count = p.set.count;
+    o->runs = p.runs.at;
+    o->run_count = p.runs.count;
     o->log.level = o->quiet ? ZT_LOG_ERROR : o->verbose ? ZT_LOG_DEBUG : ZT_LOG_INFO;
     o->log.json = o->json;
     return ok;
@@ -276,7 +337,13 @@ bool zt_options_parse(struct zt_options *o, const struct zt_command_row *command
 
 void zt_options_finish(struct zt_options *o) {
     free((void *)o->over.set);
+    free((void *)o->configs.at);
+    free((void *)o->config);
     o->over.set = NULL;
+    o->configs = (struct zt_texts){ 0 };
+    o->config = NULL;
+    free(o->runs);
+    o->runs = NULL;
 }
 
 /* ---- help ---- */

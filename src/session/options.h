@@ -13,11 +13,13 @@ struct zt_supervisor_channel;
 
 struct zt_options {
     const struct zt_command_row *command;
-    bool named;                          /* argv contains the name of the command */
-    bool help, version;                  /* given: later arguments were not checked */
-    const char *model, *config, *output; /* output: NULL means runs/<model name> for commands that write a run */
-    const char *inputs;                  /* predict, grad: the input arrays */
-    const char *emit;                    /* grad: file for the training graph; NULL: none */
+    bool named;                 /* argv contains the name of the command */
+    bool help, version;         /* given: later arguments were not checked */
+    const char *model, *output; /* output: NULL means runs/<model name> for commands that write a run */
+    struct zt_texts configs;    /* files, in the order of the command line */
+    const char *config;         /* their names, joined by " + ", for messages */
+    const char *inputs;         /* predict, grad: the input arrays */
+    const char *emit;           /* grad: file for the training graph; NULL: none */
     const char *modes, *rank_list,
         *batch_sizes;          /* bench: comma-separated lists; batch_sizes NULL: the batch size of the config */
     const char *trace, *nodes; /* plan: output files for the trace and the node table of the simulated step */
@@ -28,7 +30,9 @@ struct zt_options {
     bool strict;             /* warnings about the model are errors */
     const char *resume_from; /* the checkpoint; NULL: the latest one in the output folder */
     const char *operands[2]; /* positional arguments of the command */
-    char *const *argv;       /* argv of main, to start ranks with the same arguments */
+    const char **runs;       /* all positional arguments of a command whose operand may be repeated */
+    int run_count;
+    char *const *argv; /* argv of main, to start ranks with the same arguments */
     struct zt_supervisor_channel
         *supervisor; /* channel to the parent process that started this rank; NULL: none. Set by main, borrowed */
     struct zt_config_overrides over; /* --set, --data, --device, --ranks, --epochs, --steps, --seed, --threads */
@@ -69,6 +73,7 @@ struct zt_command_row {
     bool (*run)(const struct zt_options *options, struct zt_err *err);
     const char *help; /* text of COMMAND --help: usage and purpose; the options follow from the table in options.c */
     const char *operands[2]; /* names of the required positional arguments; NULL: none */
+    bool repeats_operand;    /* the first operand may be given several times */
 };
 
 /* Parses argv. `commands` ends with a NULL name; its first row is the default command. Texts are borrowed from argv.

@@ -74,11 +74,12 @@ static bool check_communicator(struct zt_session *s, struct zt_err *err) {
     return zt_hint(err, "start one process with --ranks %d", s->launched.size);
 }
 
-struct zt_config *zt_session_config(const char *path, const struct zt_config_overrides *over, struct zt_err *err) {
+struct zt_config *zt_session_config(const struct zt_texts *paths, const struct zt_config_overrides *over,
+                                    struct zt_err *err) {
     static const struct zt_key_catalog catalog = { .owners = { [ZT_KEY_OPTIMIZER] = zt_optimizer_types,
                                                                [ZT_KEY_SCHEDULER] = zt_lr_rule_types,
                                                                [ZT_KEY_FORMAT] = zt_format_types } };
-    return zt_config_read(path, over, &catalog, err);
+    return zt_config_read(paths, over, &catalog, err);
 }
 
 bool zt_session_threaded(const struct zt_config *c) {
@@ -99,7 +100,7 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
     *s = (struct zt_session){ .options = options, .opened = zt_now() };
     struct zt_config_overrides over = options->over;
     over.evaluates = evaluates;
-    if (!find_world(s, &over, err) || !(s->config = zt_session_config(options->config, &over, err)) ||
+    if (!find_world(s, &over, err) || !(s->config = zt_session_config(&options->configs, &over, err)) ||
         !check_communicator(s, err))
         return false;
     s->sharers = s->processes ? s->launched.local_size : s->config->ranks;

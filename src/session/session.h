@@ -36,7 +36,8 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
                      bool evaluates, struct zt_err *err);
 void zt_session_finish(struct zt_session *s);
 /* Reads a configuration with the optimizers, learning-rate rules and data formats of this program (zt_config_read). */
-struct zt_config *zt_session_config(const char *path, const struct zt_config_overrides *over, struct zt_err *err);
+struct zt_config *zt_session_config(const struct zt_texts *paths, const struct zt_config_overrides *over,
+                                    struct zt_err *err);
 /* Whether the config runs all ranks as threads of one process. */
 bool zt_session_threaded(const struct zt_config *config);
 /* Whether the ranks are processes that connect through MASTER_ADDR and MASTER_PORT (torchrun) instead of MPI. */

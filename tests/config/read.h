@@ -33,7 +33,7 @@ static inline struct zt_config_overrides no_overrides(void) {
 
 static inline void read_path(struct result *to, const char *path, const struct zt_config_overrides *over) {
     *to = (struct result){ 0 };
-    to->config = zt_config_read(path, over, &catalog, &to->err);
+    to->config = zt_config_read(&(struct zt_texts){ (const char *[]){ path }, 1 }, over, &catalog, &to->err);
     ck_assert_int_eq(to->config == NULL, to->err.count > 0);
     for (int i = 0; i < to->err.count && i < ZT_ERR_LINES; i++) {
         size_t n = strlen(to->text);

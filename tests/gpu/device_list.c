@@ -88,6 +88,7 @@ int main(int argc, char **argv) {
     if (argc < 6)
         return 2;
     struct zt_options options = { .model = argv[2], .config = argv[3] };
+    options.configs = (struct zt_texts){ &options.config, 1 };
     options.over = (struct zt_config_overrides){
         .set = (const char *const *)argv + 6, .set_count = argc - 6, .epochs = -1, .steps = 2, .seed = -1
     };

@@ -21,6 +21,7 @@ static inline void open_reference_case(struct reference_case *c, const char *nam
     snprintf(c->model, sizeof c->model, "%s/cases/%s/model.onnx", getenv("ZT_REFERENCE"), name);
     snprintf(c->config, sizeof c->config, "%s/cases/%s/config.json", getenv("ZT_REFERENCE"), name);
     c->options = (struct zt_options){ .model = c->model, .config = c->config };
+    c->options.configs = (struct zt_texts){ &c->options.config, 1 };
     c->options.over =
         (struct zt_config_overrides){ .set = set, .set_count = set_count, .epochs = -1, .steps = steps, .seed = -1 };
     c->options.log.level = ZT_LOG_ERROR;

@@ -39,7 +39,7 @@ static void note(struct missing *all, const char *op, const char *where) {
 }
 
 static void note_program(struct missing *all, const struct zt_program *p, const char *where) {
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     const struct zt_command *list[] = { p->derive, p->forward, p->backward };
     const int count[] = { p->derive_count, p->forward_count, p->backward_count };
     for (int k = 0; k < 3; k++)
@@ -51,6 +51,7 @@ static void note_program(struct missing *all, const struct zt_program *p, const 
 static void note_model(struct missing *all, const char *model, const char *config, bool half) {
     static const char *const set[] = { "bf16={\"enabled\": true}" };
     struct zt_options options = { .model = model, .config = config };
+    options.configs = (struct zt_texts){ &options.config, 1 };
     options.over = (struct zt_config_overrides){ .set = set, .set_count = half, .epochs = -1, .steps = 2, .seed = -1 };
     struct zt_session s;
     struct zt_err err = { 0 };

@@ -28,7 +28,7 @@ __attribute__((format(printf, 1, 2))) static inline struct zt_config *config_of(
     fprintf(file, "}");
     va_end(ap);
     fclose(file);
-    struct zt_config *config = zt_config_read(path, NULL, &catalog, &err);
+    struct zt_config *config = zt_config_read(&(struct zt_texts){ (const char *[]){ path }, 1 }, NULL, &catalog, &err);
     unlink(path);
     ck_assert_msg(config != NULL, "%s", err.text[0]);
     return config;

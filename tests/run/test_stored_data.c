@@ -48,6 +48,7 @@ static void open_walk(struct walk *w) {
     w->sets[0] = w->set;
     w->sets[1] = "train_batch_size=4";
     w->options = (struct zt_options){ .model = w->model, .config = w->config };
+    w->options.configs = (struct zt_texts){ &w->options.config, 1 };
     w->options.log.level = ZT_LOG_ERROR;
     w->options.over =
         (struct zt_config_overrides){ .set = w->sets, .set_count = 2, .epochs = -1, .steps = 2, .seed = -1 };

@@ -157,7 +157,7 @@ static struct zt_config *read_config(const char *text, int ranks, struct zt_err 
         if (*at == '\'')
             *at = '"';
     bool ok = fd >= 0 && write(fd, json, strlen(json)) == (ssize_t)strlen(json);
-    struct zt_config *config = ok ? zt_session_config(path, &over, err) : NULL;
+    struct zt_config *config = ok ? zt_session_config(&(struct zt_texts){ (const char *[]){ path }, 1 }, &over, err) : NULL;
     if (fd >= 0)
         close(fd);
     unlink(path);

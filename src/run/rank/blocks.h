@@ -123,6 +123,7 @@ struct zt_rank {
     bool hashing;                    /* hashes are written in this step */
     struct zt_rank_tracing *tracing; /* trace.h; NULL: off */
     struct zt_rank_times *times;     /* times.h; NULL: off */
+    struct zt_timers *timers;        /* run/timers/timers.h, borrowed; NULL: off */
 };
 
 /* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`: the last one or another. */

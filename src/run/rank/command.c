@@ -6,6 +6,7 @@
 #include "run/rank/node_trace.h"
 #include "run/rank/shards.h"
 #include "run/rank/times.h"
+#include "run/timers/timers.h"
 
 static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     struct zt_ready *ready = &a->program->ready[a->command->node];
@@ -28,9 +29,11 @@ static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err
     bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_GROUP; /* the node needs the host every time */
     zt_rank_status_node(r->world->status, ready->name);
     double began = zt_rank_times_begin(r);
+    const int entered = zt_timers_enter_node(r->timers);
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
         return false;
     zt_rank_times_node(r, a->program, a->command->node, began);
+    zt_timers_leave_node(r->timers, entered, ready->name, ready->call.node->op_type);
     if (r->tracing && !zt_rank_trace_node(r, a->program, a->slot, a->command->node, err))
         return false;
     return !r->hashing || zt_rank_hashes_node(r, a->program, a->command->node, err);
@@ -66,7 +69,7 @@ static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const st
     if (c->kind == ZT_ZERO_GRAD)
         return accumulate || zt_rank_do(r, &a, err);
     const struct zt_place *place = &p->place[ZT_BACKWARD][c->value];
-    a.from = zt_rank_at(r, slot, place, p->joint.graph->values[c->value]->data);
+    a.from = zt_rank_at(r, slot, place, p->training_graph.graph->values[c->value]->data);
     if (!accumulate)
         return copy_value(r, a.to, place, a.from, a.bytes, err);
     a.run = add;
@@ -180,6 +183,21 @@ static bool read_ahead(struct zt_rank *r, const struct zt_command_context *at, c
     return zt_rank_shards_ahead(r, list, (int)(c - list) + 1, forward ? p->forward_count : p->backward_count, err);
 }
 
+static bool gathered(struct zt_rank *r, int bucket, struct zt_err *err) {
+    const int entered = zt_timers_enter(r->timers);
+    bool ok = wait_for_bucket(r, bucket, err);
+    zt_timers_leave(r->timers, entered, ZT_TIMER_GATHER);
+    return ok;
+}
+
+static bool reduce_timed(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
+                         struct zt_err *err) {
+    const int entered = zt_timers_enter(r->timers);
+    bool ok = c->kind == ZT_REDUCE ? reduce(r, at->slot, c, err) : reduced(r, at->slot, c, at->accumulate, err);
+    zt_timers_leave(r->timers, entered, ZT_TIMER_REDUCE);
+    return ok;
+}
+
 bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
                      struct zt_err *err) {
     struct zt_slot *slot = at->slot;
@@ -196,11 +214,10 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, con
     case ZT_GATHER:
         return gather(r, slot, c, err) && read_ahead(r, at, c, err);
     case ZT_GATHERED:
-        return wait_for_bucket(r, c->bucket, err);
+        return gathered(r, c->bucket, err);
     case ZT_REDUCE:
-        return (c->last_only && !at->last) || reduce(r, slot, c, err);
     case ZT_REDUCED:
-        return (c->last_only && !at->last) || reduced(r, slot, c, at->accumulate, err);
+        return (c->last_only && !at->last) || reduce_timed(r, at, c, err);
     case ZT_GATHER_PERSISTENT:
         return gather_persistent(r, err);
     case ZT_RELEASE:

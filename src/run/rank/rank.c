@@ -23,7 +23,7 @@
 
 static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
     const struct zt_program *p = rp->program;
-    struct zt_graph *g = p->joint.graph;
+    struct zt_graph *g = p->training_graph.graph;
     const struct zt_node *node = g->nodes[n];
     struct zt_ready *ready = &rp->ready[n];
     int total = node->in_count + node->out_count;
@@ -67,8 +67,8 @@ static void make_programs(struct zt_rank *r) {
             struct zt_run_program *rp = &r->programs[r->program_count++];
             rp->program = sets[s]->at[i];
             rp->chunk = s / 2;
-            rp->ready = ZT_NEW_N(r->arena, struct zt_ready, rp->program->joint.graph->node_count + 1);
-            for (int n = 0; n < rp->program->joint.graph->node_count; n++)
+            rp->ready = ZT_NEW_N(r->arena, struct zt_ready, rp->program->training_graph.graph->node_count + 1);
+            for (int n = 0; n < rp->program->training_graph.graph->node_count; n++)
                 make_ready(r, rp, n);
             zt_rank_derive_create(rp);
         }
@@ -107,8 +107,8 @@ static int64_t largest_rows(const struct zt_rank_plan *p) {
     int64_t rows = 0;
     for (int s = 0; s < 4; s++)
         for (int i = 0; i < sets[s]->count; i++)
-            if (sets[s]->at[i]->joint.rows > rows)
-                rows = sets[s]->at[i]->joint.rows;
+            if (sets[s]->at[i]->training_graph.rows > rows)
+                rows = sets[s]->at[i]->training_graph.rows;
     return rows;
 }
 
@@ -305,7 +305,7 @@ static bool sum_over_ranks(void *with, double *values, int count, struct zt_err 
 
 /* Opens the state of the optimizer step on a device. */
 static bool open_step(struct zt_rank *r, struct zt_err *err) {
-    if (!r->device_memory || !r->plan->train.count || !r->row)
+    if (!r->device_memory || !r->plan->train.count)
         return true;
     zt_rank_graphs_create(r);
     return zt_rank_stepping_create(r, err);
@@ -328,8 +328,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->feed_bytes = feed_bytes(plan, device);
     r->feed_rows = largest_rows(plan);
     r->random.seed = (uint64_t)plan->job->config->seed;
-    if (plan->job->config->optimizer.type)
-        r->row = zt_optimizer_find(plan->job->config->optimizer.type);
+    r->row = zt_optimizer_find(plan->job->config->optimizer.type);
     if (!allocate(r, err) || !share(r, err) || !zt_rank_offload_shard(r, err)) {
         zt_rank_destroy(r);
         return NULL;
@@ -353,15 +352,19 @@ void zt_rank_watch(struct zt_rank *r, struct zt_stop *stop) {
     r->stop = stop;
 }
 
+void zt_rank_use_timers(struct zt_rank *r, struct zt_timers *timers) {
+    r->timers = timers;
+}
+
 void zt_rank_warn_paths(const struct zt_rank *r, const struct zt_log *log) {
     for (int i = 0; i < r->program_count; i++) {
         const struct zt_program *p = r->programs[i].program;
-        for (int n = 0; n < p->joint.graph->node_count; n++) {
+        for (int n = 0; n < p->training_graph.graph->node_count; n++) {
             const struct zt_path *ran = &r->programs[i].ready[n].path, *planned = &p->prepared[n].path;
             if (ran->name == planned->name && ran->note == planned->note)
                 continue;
             zt_say(log, ZT_LOG_WARNING, "%s (%s): planned with %s, runs with %s: %s", r->programs[i].ready[n].name,
-                   p->joint.graph->nodes[n]->op_type, planned->name, ran->name, ran->note);
+                   p->training_graph.graph->nodes[n]->op_type, planned->name, ran->name, ran->note);
         }
     }
 }

@@ -25,7 +25,7 @@ static bool is_last(const struct zt_value *v) {
 /* Convolutions that read or write channels last, and what reorders: nodes for that alone, views, and casts of
  * parameters. */
 static void count_nodes(const struct zt_program *p, struct counts *to) {
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     const struct zt_command *list[] = { p->derive, p->forward, p->backward };
     const int count[] = { p->derive_count, p->forward_count, p->backward_count };
     for (int k = 0; k < 3; k++)
@@ -56,6 +56,7 @@ static struct counts plan_sample(const char *model, const char *config) {
     snprintf(model_path, sizeof model_path, "%s/models/%s.onnx", getenv("ZT_ROOT"), model);
     snprintf(config_path, sizeof config_path, "%s/configs/%s.json", getenv("ZT_ROOT"), config);
     struct zt_options options = { .model = model_path, .config = config_path };
+    options.configs = (struct zt_texts){ &options.config, 1 };
     options.over = (struct zt_config_overrides){ .set = set, .set_count = 1, .epochs = -1, .steps = 2, .seed = -1 };
     ck_assert_msg(zt_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_IF_THERE, &err), "%s: %s", model,
                   err.text[0]);

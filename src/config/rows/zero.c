@@ -14,7 +14,6 @@ static const struct zt_key_choice tag_checks[] = {
 #define A      "activation_checkpointing."
 #define SAME   "the same numbers either way"
 #define BUCKET "the larger of the largest tensor and 1/16 of the model"
-#define PLUSES "ZeRO++ is not for this program"
 
 static const struct zt_key_row rows[] = {
     { .key = "zero_optimization", OBJECT, ACCEPT(SAME) },
@@ -80,19 +79,22 @@ static const struct zt_key_row rows[] = {
     { .key = Z "stage3_max_act_size", INT(0), ACCEPT("never was a DeepSpeed key") },
     { .key = Z "ignore_unused_parameters", BOOL, DEF("true"), LATER("the report of parameters without gradient") },
     { .key = Z "round_robin_gradients", BOOL, DEF("false"), ACCEPTED },
-    { .key = Z "zero_hpz_partition_size", INT(1), DEF("1"), REJECT(PLUSES) },
-    { .key = Z "zero_quantized_weights", BOOL, DEF("false"), REJECT(PLUSES) },
-    { .key = Z "zero_quantized_nontrainable_weights", BOOL, DEF("false"), REJECT(PLUSES) },
-    { .key = Z "zero_quantized_gradients", BOOL, DEF("false"), REJECT(PLUSES) },
-    { .key = Z "zeropp_loco_param", OBJECT, REJECT(PLUSES) },
+    { .key = Z "zero_hpz_partition_size", INT(1), DEF("1"), LATER("ZeRO++") },
+    { .key = Z "zero_quantized_weights", BOOL, DEF("false"), LATER("ZeRO++") },
+    { .key = Z "zero_quantized_nontrainable_weights", BOOL, DEF("false"), LATER("ZeRO++") },
+    { .key = Z "zero_quantized_gradients", BOOL, DEF("false"), LATER("ZeRO++") },
+    { .key = Z "zeropp_loco_param", OBJECT, LATER("ZeRO++") },
     { .key = Z "zeropp_loco_param.err_beta", NUMBER, WITHIN(0, 1), ACCEPTED },
     { .key = Z "zeropp_loco_param.reset_T", INT(1), ACCEPTED },
     { .key = Z "mics_shard_size",
       INT(-1),
       DEF("-1"),
       .off = "0",
-      REJECT("there is no MiCS: use zero_optimization.stage") },
-    { .key = Z "mics_hierarchical_params_gather", BOOL, DEF("false"), REJECT("there is no MiCS") },
+      REJECT("DeepSpeed removed MiCS; use zero_optimization.stage 3") },
+    { .key = Z "mics_hierarchical_params_gather",
+      BOOL,
+      DEF("false"),
+      REJECT("DeepSpeed removed MiCS; use zero_optimization.stage 3") },
     { .key = Z "memory_efficient_linear", BOOL, DEF("true"), ACCEPTED },
     { .key = Z "pipeline_loading_checkpoint", BOOL, DEF("false"), ACCEPTED },
     { .key = Z "override_module_apply", BOOL, DEF("true"), ACCEPT("a detail of Python") },
@@ -103,7 +105,16 @@ static const struct zt_key_row rows[] = {
     { .key = Z "leaf_module.classes", TEXTS, ACCEPTED },
     { .key = Z "leaf_module.names", TEXTS, ACCEPTED },
     { .key = Z "leaf_module.name_suffixes", TEXTS, ACCEPTED },
-    { .key = Z "zenflow", OPEN, REJECT("updates are never asynchronous") },
+    { .key = Z "zenflow", OBJECT, LATER("ZenFlow") },
+    { .key = Z "zenflow.topk_ratio", NUMBER, WITHIN(0, 1), ACCEPTED },
+    { .key = Z "zenflow.select_strategy", TEXT, ACCEPTED },
+    { .key = Z "zenflow.select_interval", INT(1), ACCEPTED },
+    { .key = Z "zenflow.update_interval", INT(1), ACCEPTED },
+    { .key = Z "zenflow.overlap_step", BOOL, ACCEPTED },
+    { .key = Z "zenflow.offload", BOOL, ACCEPTED },
+    { .key = Z "zenflow.auto_ratio", NUMBER, WITHIN(0, 1), ACCEPTED },
+    { .key = Z "zenflow.full_warm_up_rounds", INT(0), ACCEPTED },
+    { .key = Z "zenflow.pt_reserved_cores_perc", NUMBER, WITHIN(0, 1), ACCEPTED },
     { .key = Z "legacy_stage1", BOOL, DEF("false"), REJECT("it was removed: use zero_optimization.stage 1") },
     { .key = Z "grad_hooks", BOOL, ACCEPT("an old key without meaning") },
     { .key = Z "cpu_offload", BOOL, .now = "offload_optimizer" },
@@ -142,7 +153,7 @@ static const struct zt_key_row rows[] = {
     { .key = A "contiguous_memory_optimization", BOOL, DEF("false"), ACCEPT("activations always lie in one block") },
     { .key = A "number_checkpoints", COUNT(0, 1e6), DEF("0"), AT(recompute.segments) }, /* 0: sqrt(layers) */
     { .key = A "synchronize_checkpoint_boundary", BOOL, DEF("false"), ACCEPT("nothing runs ahead of the host") },
-    { .key = A "profile", BOOL, DEF("false"), ACCEPTED }, /* refused where the section is on: keys.c */
+    { .key = A "profile", BOOL, DEF("false"), AT(recompute.profile) },
 
     { .key = "pipeline", OBJECT, ACCEPT("a detail of Python") },
     { .key = "pipeline.stages", COUNT(1, 1e6), DEF("1"), AT(parallel.stages) },
@@ -187,7 +198,11 @@ static const struct zt_key_row rows[] = {
     { .key = "nebula.persistent_storage_path", TEXT, ACCEPTED },
     { .key = "nebula.persistent_time_interval", INT(1), DEF("100"), ACCEPTED },
     { .key = "nebula.num_of_version_in_retention", INT(1), DEF("2"), ACCEPTED },
-    { .key = "datastates_ckpt", OPEN, REJECT("vendor checkpoint services need Python") },
+    { .key = "datastates_ckpt", OBJECT, REJECT("vendor checkpoint services need Python") },
+    { .key = "datastates_ckpt.enabled", BOOL, DEF("false"), ACCEPTED },
+    { .key = "datastates_ckpt.host_cache_size", INT(0), ACCEPTED },
+    { .key = "datastates_ckpt.parser_threads", INT(1), ACCEPTED },
+    { .key = "datastates_ckpt.pin_host_cache", BOOL, ACCEPTED },
 };
 
 const struct zt_key_rows zt_key_rows_zero = ZT_KEY_ROWS(rows);

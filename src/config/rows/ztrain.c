@@ -12,9 +12,11 @@ static const struct zt_key_choice losses[] = {
     { .name = "huber" },
     { 0 },
 };
+static const struct zt_key_choice loaders[] = { { .name = "ztrain" }, { .name = "deepspeed" }, { 0 } };
 static const struct zt_key_choice metrics[] = { { .name = "accuracy" }, { 0 } };
 static const struct zt_key_choice batch_norms[] = { { .name = "train" }, { .name = "frozen" }, { 0 } };
 static const struct zt_key_choice exports[] = { { .name = "inference" }, { .name = "train" }, { 0 } };
+static const struct zt_key_choice lora_exports[] = { { .name = "merged" }, { .name = "adapters" }, { 0 } };
 static const struct zt_key_choice non_finites[] = { { .name = "abort" }, { .name = "skip" }, { 0 } };
 static const struct zt_key_choice modes[] = {
     { .name = "ddp" },
@@ -37,6 +39,10 @@ static const struct zt_key_choice best[] = { { .name = "loss" }, { .name = "accu
 static const struct zt_key_choice plans[] = { { .name = "fixed" }, { .name = "auto" }, { 0 } };
 static const struct zt_key_choice devices[] = { { .name = "auto" }, { .name = "cpu" }, { .name = "cuda" }, { 0 } };
 
+#define AUGMENT "ztrain.data.augment"
+#define PAIR    .type = ZT_KEY_PAIR
+#define PART    .min = 0, .max = 1, .above = true    /* of an area */
+#define RATIO   .min = 0, .max = 1000, .above = true /* of width to height */
 static const struct zt_key_row rows[] = {
     { .key = "ztrain", OBJECT },
     { .key = "ztrain.data", OBJECT },
@@ -45,7 +51,36 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.data.eval_path", PATH, AT(data.eval_path) },
     { .key = "ztrain.data.shuffle", BOOL, DEF("true"), AT(data.shuffle) },
     { .key = "ztrain.data.drop_last", BOOL, DEF("false"), AT(data.drop_last) },
-    { .key = "ztrain.data.augment", OPEN, LATER("augmentation") },
+    { .key = AUGMENT, OBJECT },
+    { .key = AUGMENT ".random_crop", OBJECT },
+    { .key = AUGMENT ".random_crop.enabled", BOOL, DEF("false"), AT(data.augment.random_crop) },
+    { .key = AUGMENT ".random_crop.padding", COUNT(0, 4096), DEF("0"), AT(data.augment.padding) },
+    { .key = AUGMENT ".random_resized_crop", OBJECT },
+    { .key = AUGMENT ".random_resized_crop.enabled", BOOL, DEF("false"), AT(data.augment.resized_crop) },
+    { .key = AUGMENT ".random_resized_crop.scale", PAIR, PART, DEF("0.08 1"), AT(data.augment.crop_scale[0]) },
+    { .key = AUGMENT ".random_resized_crop.ratio",
+      PAIR,
+      RATIO,
+      DEF("0.75 1.3333333333333333"),
+      AT(data.augment.crop_ratio[0]) },
+    { .key = AUGMENT ".horizontal_flip", NUMBER, WITHIN(0, 1), DEF("0"), AT(data.augment.horizontal_flip) },
+    { .key = AUGMENT ".vertical_flip", NUMBER, WITHIN(0, 1), DEF("0"), AT(data.augment.vertical_flip) },
+    { .key = AUGMENT ".color_jitter", OBJECT },
+    { .key = AUGMENT ".color_jitter.brightness", NUMBER, FROM(0), DEF("0"), AT(data.augment.brightness) },
+    { .key = AUGMENT ".color_jitter.contrast", NUMBER, FROM(0), DEF("0"), AT(data.augment.contrast) },
+    { .key = AUGMENT ".color_jitter.saturation", NUMBER, FROM(0), DEF("0"), AT(data.augment.saturation) },
+    { .key = AUGMENT ".color_jitter.hue", NUMBER, WITHIN(0, 0.5), DEF("0"), AT(data.augment.hue) },
+    { .key = AUGMENT ".random_erasing", OBJECT },
+    { .key = AUGMENT ".random_erasing.enabled", BOOL, DEF("false"), AT(data.augment.erase) },
+    { .key = AUGMENT ".random_erasing.probability",
+      NUMBER,
+      WITHIN(0, 1),
+      DEF("0.5"),
+      AT(data.augment.erase_probability) },
+    { .key = AUGMENT ".random_erasing.scale", PAIR, PART, DEF("0.02 0.33"), AT(data.augment.erase_scale[0]) },
+    { .key = AUGMENT ".random_erasing.ratio", PAIR, RATIO, DEF("0.3 3.3"), AT(data.augment.erase_ratio[0]) },
+    { .key = AUGMENT ".cutout", COUNT(0, 65536), DEF("0"), AT(data.augment.cutout) },
+    { .key = "ztrain.dataloader", INDEX(loaders), DEF("ztrain"), AT(data.carries) },
     { .key = "ztrain.loss", OBJECT },
     { .key = "ztrain.loss.type", CHOICE(losses), AT(loss.type) },
     { .key = "ztrain.loss.logits", TEXT, AT(loss.logits) },
@@ -75,6 +110,12 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.param_groups[].weight_decay", NUMBER, FROM(0) },
     { .key = "ztrain.padding_idx", .type = ZT_KEY_NAMED, AT(paddings) },
     { .key = "ztrain.padding_idx.*", .type = ZT_KEY_INT, WITHIN(-9e15, 9e15) },
+    { .key = "ztrain.lora", OBJECT },
+    { .key = "ztrain.lora.match", TEXTS, AT(lora.match) },
+    { .key = "ztrain.lora.rank", COUNT(1, 1e6), DEF("8"), AT(lora.rank) },
+    { .key = "ztrain.lora.alpha", NUMBER, POSITIVE, DEF("8"), AT(lora.alpha) },
+    { .key = "ztrain.lora.dropout", NUMBER, BELOW_ONE, DEF("0"), AT(lora.dropout) },
+    { .key = "ztrain.lora.export", INDEX(lora_exports), DEF("merged"), AT(lora.apart) },
     { .key = "ztrain.export", INDEX(exports), DEF("inference"), AT(export_train) },
     { .key = "ztrain.allow_future_opset", BOOL, DEF("false"), AT(allow_future_opset) },
     { .key = "ztrain.ema", NUMBER, BELOW_ONE, DEF("0"), LATER("an average of the weights") },
@@ -102,6 +143,10 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.checkpoint.every_epochs", INT(0), DEF("1"), AT(checkpoint.every_epochs) },
     { .key = "ztrain.checkpoint.keep", INT(0), DEF("3"), AT(checkpoint.keep) },
     { .key = "ztrain.checkpoint.best", CHOICE(best), DEF("loss"), AT(checkpoint.best) },
+    { .key = "ztrain.monitor", OBJECT },
+    { .key = "ztrain.monitor.histogram_steps", INT(0), DEF("0"), AT(histogram_steps) },
+    { .key = "ztrain.monitor.trace_step", INT(1), DEF("3"), AT(trace.first) },
+    { .key = "ztrain.monitor.trace_steps", COUNT(0, 1000), DEF("0"), AT(trace.steps) },
     { .key = "ztrain.device", CHOICE(devices), DEF("auto"), AT(device) },
 };
 

@@ -1,8 +1,8 @@
-/* zt_copy_strided: what every op that moves elements is made of.
- *
- * Axes of one element go, neighbours along which both sides go on alike are one. What remains are runs along the last
- * axis; where the source of a run is strided, but goes on by one element along another axis, both are walked in tiles,
- * so that both sides are read and written in rows (transposes). */
+/* Axes of one element are dropped, and adjacent axes along which both sides are contiguous are merged. The remaining
+ * copy consists of rows along the last axis. Where the source of a row is strided, but contiguous along another axis,
+ * both axes are walked in tiles, so that both sides are read and written in whole cache lines (transposes). */
+#include "ops/kernel/strided_copy.h"
+
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/merge_axes.h"
 #include "ops/kernel/shape.h"
@@ -19,12 +19,13 @@ struct copy {
     const char *from;
     int outer; /* axes before those of a unit of work */
     int64_t dim[ZT_MAX_RANK], to_step[ZT_MAX_RANK], from_step[ZT_MAX_RANK];
-    int64_t n, to_run, from_run;       /* the runs */
-    int64_t across, strips, to_across; /* tiles: the other axis, along which the source goes on by one; else 1 */
+    int64_t n, to_row, from_row;      /* a row */
+    int64_t across, tiles, to_across; /* tiles: the other axis, along which the source is contiguous; else 1 */
     int64_t units, each;
 };
 
-/* LOOP(type) for an unsigned type of the elements' size. */
+/* LOOP(type) for an unsigned type of the elements' size. These are macros, as the loops are written once for all types.
+ */
 #define BY_SIZE(LOOP)                                                                                                  \
     do {                                                                                                               \
         if (c->bytes == 4)                                                                                             \
@@ -45,24 +46,24 @@ struct copy {
             t[i] = value;                                                                                              \
     } while (0)
 
-#define RUN(type)                                                                                                      \
+#define ROW(type)                                                                                                      \
     do {                                                                                                               \
         type *t = to;                                                                                                  \
         const type *f = from;                                                                                          \
         for (int64_t i = 0; i < c->n; i++)                                                                             \
-            t[i * c->to_run] = f[i * c->from_run];                                                                     \
+            t[i * c->to_row] = f[i * c->from_row];                                                                     \
     } while (0)
 
-static void copy_run(const struct copy *c, void *to, const void *from) {
-    if (c->to_run == 1 && c->from_run == 1)
+static void copy_row(const struct copy *c, void *to, const void *from) {
+    if (c->to_row == 1 && c->from_row == 1)
         memcpy(to, from, c->bytes * (size_t)c->n);
-    else if (c->to_run == 1 && c->from_run == 0)
+    else if (c->to_row == 1 && c->from_row == 0)
         BY_SIZE(FILL);
     else
-        BY_SIZE(RUN);
+        BY_SIZE(ROW);
 }
 
-#define STRIP(type)                                                                                                    \
+#define TILES(type)                                                                                                    \
     do {                                                                                                               \
         type *t = to;                                                                                                  \
         const type *f = from;                                                                                          \
@@ -70,26 +71,26 @@ static void copy_run(const struct copy *c, void *to, const void *from) {
             const int64_t end = i + TILE < c->n ? i + TILE : c->n;                                                     \
             for (int64_t row = 0; row < rows; row++)                                                                   \
                 for (int64_t k = i; k < end; k++)                                                                      \
-                    t[row * c->to_across + k * c->to_run] = f[k * c->from_run + row];                                  \
+                    t[row * c->to_across + k * c->to_row] = f[k * c->from_row + row];                                  \
         }                                                                                                              \
     } while (0)
 
-static void copy_strip(const struct copy *c, void *to, const void *from, int64_t rows) {
-    BY_SIZE(STRIP);
+static void copy_tile(const struct copy *c, void *to, const void *from, int64_t rows) {
+    BY_SIZE(TILES);
 }
 
 static void copy_unit(const struct copy *c, int64_t unit) {
-    const int64_t first = unit % c->strips * TILE, left = c->across - first;
-    int64_t rest = unit / c->strips, t = 0, f = 0;
+    const int64_t first = unit % c->tiles * TILE, left = c->across - first;
+    int64_t rest = unit / c->tiles, t = 0, f = 0;
     for (int k = c->outer - 1; k >= 0; rest /= c->dim[k--]) {
         t += rest % c->dim[k] * c->to_step[k];
         f += rest % c->dim[k] * c->from_step[k];
     }
     if (c->across > 1)
-        copy_strip(c, zt_element(c->to, c->bytes, t + first * c->to_across), zt_element(c->from, c->bytes, f + first),
-                   left < TILE ? left : TILE);
+        copy_tile(c, zt_element(c->to, c->bytes, t + first * c->to_across), zt_element(c->from, c->bytes, f + first),
+                  left < TILE ? left : TILE);
     else
-        copy_run(c, zt_element(c->to, c->bytes, t), zt_element(c->from, c->bytes, f));
+        copy_row(c, zt_element(c->to, c->bytes, t), zt_element(c->from, c->bytes, f));
 }
 
 static void copy_block(void *arg, int64_t block) {
@@ -107,28 +108,34 @@ static void remove_axis(struct copy *c, int k) {
     c->outer--;
 }
 
-/* The axis to walk beside the runs, -1: none. */
+/* The axis to walk in tiles with the rows, -1: none. */
 static int other_axis(const struct copy *c) {
-    for (int k = c->outer - 1; k >= 0 && c->from_run != 1 && c->from_run != 0; k--)
+    for (int k = c->outer - 1; k >= 0 && c->from_row != 1 && c->from_row != 0; k--)
         if (c->from_step[k] == 1 && c->dim[k] >= 4)
             return k;
     return -1;
 }
 
-void zt_copy_strided(int threads, size_t bytes, const struct zt_shape *shape, void *to, const int64_t *to_step,
-                     const void *from, const int64_t *from_step) {
-    struct copy c = { .bytes = bytes, .to = to, .from = from, .n = 1, .to_run = 1, .from_run = 1, .across = 1 };
+void zt_strided_copy_run(int threads, size_t bytes, const struct zt_strided_copy *copy, void *to, const void *from) {
+    const struct zt_shape *shape = &copy->shape;
     if (zt_shape_count(shape) == 0)
         return;
+    struct copy c = { .bytes = bytes,
+                      .to = zt_element(to, bytes, copy->to),
+                      .from = zt_element(from, bytes, copy->from),
+                      .n = 1,
+                      .to_row = 1,
+                      .from_row = 1,
+                      .across = 1 };
     memcpy(c.dim, shape->dim, (size_t)shape->rank * sizeof *c.dim);
-    memcpy(c.to_step, to_step, (size_t)shape->rank * sizeof *c.to_step);
-    memcpy(c.from_step, from_step, (size_t)shape->rank * sizeof *c.from_step);
+    memcpy(c.to_step, copy->to_step, (size_t)shape->rank * sizeof *c.to_step);
+    memcpy(c.from_step, copy->from_step, (size_t)shape->rank * sizeof *c.from_step);
     c.outer = zt_merge_axes(shape->rank, c.dim, 2, (int64_t *[]){ c.to_step, c.from_step });
     if (c.outer > 0) {
         const int last = c.outer - 1;
         c.n = c.dim[last];
-        c.to_run = c.to_step[last];
-        c.from_run = c.from_step[last];
+        c.to_row = c.to_step[last];
+        c.from_row = c.from_step[last];
         remove_axis(&c, last);
     }
     const int other = other_axis(&c);
@@ -137,8 +144,8 @@ void zt_copy_strided(int threads, size_t bytes, const struct zt_shape *shape, vo
         c.to_across = c.to_step[other];
         remove_axis(&c, other);
     }
-    c.strips = (c.across + TILE - 1) / TILE;
-    c.units = c.strips;
+    c.tiles = (c.across + TILE - 1) / TILE;
+    c.units = c.tiles;
     for (int k = 0; k < c.outer; k++)
         c.units *= c.dim[k];
     const int64_t work = c.n * (c.across > TILE ? TILE : c.across);

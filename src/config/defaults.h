@@ -1,0 +1,13 @@
+/* What a configuration takes where neither the files nor the command line give it. */
+#ifndef ZT_CONFIG_DEFAULTS_H
+#define ZT_CONFIG_DEFAULTS_H
+
+#include "config/read.h"
+
+/* Adds the optimizer of Hugging Face's Trainer where none is given: scripts that use the Trainer leave it out of the
+ * file. A note says so. */
+void zt_config_add_defaults(struct zt_reading *r);
+/* Notes the defaults in which DeepSpeed's versions differ. For a configuration without problems. */
+void zt_config_note_defaults(struct zt_reading *r);
+
+#endif

@@ -1,0 +1,74 @@
+/* The problems of a configuration: collected while its values are checked, and reported in the order of its lines. */
+#include "config/read.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *format(struct zt_reading *r, const char *fmt, va_list ap) {
+    char text[ZT_ERR_TEXT];
+    vsnprintf(text, sizeof text, fmt, ap);
+    return zt_arena_strdup(r->arena, text);
+}
+
+/* The place of a value, "FILE:LINE:COLUMN: key.path: " or "--set key.path: ". */
+static const char *place(struct zt_reading *r, const struct zt_node *node) {
+    char path[256];
+    zt_node_path(node, path, sizeof path);
+    const char *colon = path[0] ? ": " : "";
+    if (node->source)
+        return zt_arena_printf(r->arena, "%s:%d:%d: %s%s", node->source->file, node->line, node->column, path, colon);
+    const char *space = strchr(node->option, ' '); /* "--set key.path" need not say the key twice */
+    if (space && strcmp(space + 1, path) == 0)
+        return zt_arena_printf(r->arena, "%s: ", node->option);
+    return zt_arena_printf(r->arena, "%s: %s%s", node->option, path, colon);
+}
+
+bool zt_key_fail(struct zt_reading *r, const struct zt_node *node, const char *fmt, ...) {
+    if (r->problem_count++ >= ZT_CONFIG_PROBLEMS)
+        return false;
+    va_list ap;
+    va_start(ap, fmt);
+    const char *text = zt_arena_printf(r->arena, "%s%s", place(r, node), format(r, fmt, ap));
+    va_end(ap);
+    zt_vec_push(&r->problems,
+                (struct zt_reading_problem){
+                    .layer = zt_node_layer(node), .line = node->line, .column = node->column, .text = text });
+    return false;
+}
+
+void zt_key_hint(struct zt_reading *r, const char *fmt, ...) {
+    if (r->problem_count > r->problems.count)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    r->problems.at[r->problems.count - 1].hint = format(r, fmt, ap);
+    va_end(ap);
+}
+
+static int by_place(const void *a, const void *b) {
+    const struct zt_reading_problem *x = a, *y = b;
+    const int first[] = { x->layer, x->line, x->column, x->order },
+              second[] = { y->layer, y->line, y->column, y->order };
+    for (int i = 0; i < 4; i++)
+        if (first[i] != second[i])
+            return first[i] < second[i] ? -1 : 1;
+    return 0;
+}
+
+void zt_problems_report(struct zt_reading *r) {
+    for (int i = 0; i < r->problems.count; i++)
+        r->problems.at[i].order = i;
+    if (r->problems.count)
+        qsort(r->problems.at, (size_t)r->problems.count, sizeof *r->problems.at, by_place);
+    r->err->keeps_all = true;
+    for (int i = 0; i < r->problems.count; i++) {
+        zt_fail(r->err, ZT_EXIT_CONFIG, "%s", r->problems.at[i].text);
+        if (r->problems.at[i].hint)
+            zt_hint(r->err, "%s", r->problems.at[i].hint);
+    }
+    r->err->keeps_all = false;
+    r->err->count += r->problem_count - r->problems.count;
+    zt_vec_finish(&r->problems);
+}
