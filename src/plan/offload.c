@@ -14,14 +14,20 @@ struct object {
     const struct zt_offload_config *config;
 };
 
-/* On a CPU, device "cpu" changes nothing. */
-static void add_notice(struct zt_arena *arena, const struct object *o, struct zt_texts *to) {
-    const char **at = ZT_NEW_N(arena, const char *, to->count + 1);
-    if (to->count)
-        memcpy(at, to->at, (size_t)to->count * sizeof *at);
-    at[to->count++] = zt_arena_printf(
-        arena, "%s.device = \"cpu\" (the device is the CPU: its memory holds the %s already)", o->key, o->what);
-    to->at = at;
+/* Lists the objects that change nothing on a CPU: device "cpu", and files of an optimizer that has no states. */
+static void add_notice(struct zt_arena *arena, const struct zt_config *c, const struct object *o,
+                       struct zt_offload *to) {
+    const bool nvme = zt_offload_nvme(c, o->config), empty = !to->arrays && o->config == &c->zero.offload_optimizer;
+    struct zt_texts *list = &to->without_effect;
+    if (!zt_offload_on(c, o->config) || (nvme && !empty))
+        return;
+    const char **at = ZT_NEW_N(arena, const char *, list->count + 1);
+    if (list->count)
+        memcpy(at, list->at, (size_t)list->count * sizeof *at);
+    const char *why = empty ? zt_arena_printf(arena, "%s has no states here", c->optimizer.type)
+                            : zt_arena_printf(arena, "the device is the CPU: its memory holds the %s already", o->what);
+    at[list->count++] = zt_arena_printf(arena, "%s.device = \"%s\" (%s)", o->key, o->config->device, why);
+    list->at = at;
 }
 
 static int64_t least(int64_t a, int64_t b) {
@@ -123,11 +129,8 @@ bool zt_offload_decide(const struct zt_config *c, bool own_memory, struct zt_are
                         parameters = { Z "offload_param", "parameters", &c->zero.offload_param };
     *to = (struct zt_offload){ .beside_gpu = own_memory, .arrays = count_arrays(c) };
     size_buffers(c, to);
-    for (int i = 0; i < 2 && !own_memory; i++) {
-        const struct object *o = i ? &parameters : &optimizer;
-        if (zt_offload_on(c, o->config) && !zt_offload_nvme(c, o->config))
-            add_notice(arena, o, &to->without_effect);
-    }
+    for (int i = 0; i < 2 && !own_memory; i++)
+        add_notice(arena, c, i ? &parameters : &optimizer, to);
     if (!decide(c, own_memory, &optimizer, &to->optimizer, err) ||
         !decide(c, own_memory, &parameters, &to->parameters, err) || (own_memory && !check_gpu(c, to, err)))
         return false;

@@ -6,10 +6,12 @@ layout, removes its files, and says what it lacks.
 
 Needs only Python's standard library. Exit status 0: all hold, 1: one does not.
 """
+import contextlib
 import ctypes
 import errno
 import json
 import os
+import pathlib
 import re
 import resource
 import shutil
@@ -160,6 +162,41 @@ def refusals(args, tmp, rng):
           "refusals: NVMe below stage 3")
 
 
+@contextlib.contextmanager
+def group(limit):
+    """A control group with a limit of memory, of either version; None where none can be made."""
+    first = pathlib.Path("/sys/fs/cgroup/memory")
+    old = first.is_dir()
+    path = (first if old else pathlib.Path("/sys/fs/cgroup")) / f"ztrain-offload-test-{os.getpid()}"
+    try:
+        path.mkdir()
+        (path / ("memory.limit_in_bytes" if old else "memory.max")).write_text(str(limit))
+    except OSError as e:
+        print(f"SKIP no control group can be made here: {e}")
+        path = None
+    try:
+        yield path
+    finally:
+        if path:
+            path.rmdir()
+
+
+def limited(args, tmp, rng):
+    """what cannot fit into the control group ends before it starts, in training and in the plan, with both sizes"""
+    b = bench(args, tmp / "limited", "--steps", "2")
+    with group(100 << 20) as path:
+        if not path:
+            return
+        b.before = lambda: (path / "cgroup.procs").write_text(str(os.getpid()))
+        check(b.run("fits"), "limited: a run that fits trains")
+        wide = ["--ranks", "2"]
+        check(b.run("not", *wide, status=2) and "training needs" in b.says and f"there are 105 MB ({path}/memory." in b.says
+              and not (b.folder / "not/metrics.jsonl").exists(), "limited: two ranks do not fit, and the limit is named")
+        (path / ("memory.limit_in_bytes" if "memory/" in str(path) else "memory.max")).write_text(str(60 << 20))
+        done = subprocess.run([args.program, "plan", *b.start], capture_output=True, text=True, timeout=60, preexec_fn=b.before)
+        check(done.returncode == 2 and "a rank needs" in done.stderr and "62.9 MB" in done.stderr, "limited: ztrain plan refuses a rank")
+
+
 def tunes(args, tmp, rng):
     """tune-nvme prints the best rates and the keys of aio, which a run takes, and leaves nothing"""
     b = bench(args, tmp / "tunes", "--steps", "3")
@@ -186,4 +223,4 @@ def tunes(args, tmp, rng):
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, [resumes, fallback, leftovers, refusals, tunes], []))
+    sys.exit(main(__doc__, [resumes, fallback, leftovers, refusals, limited, tunes], []))
