@@ -156,8 +156,11 @@ def refusals(args, tmp, rng):
     check(b.run("space", *nvme(b), status=4) and "cannot reserve 2.5 MB: File too large" in b.says and is_empty(b),
           "refusals: a file that cannot have its size")
     b.before = None
-    check(b.run("path", *nvme(b, f"nvme_path={b.folder}/none"), status=4) and "none: the folder cannot be opened: No such file" in b.says,
-          "refusals: a path that is none")
+    (b.folder / "file").write_text("")
+    check(b.run("path", *nvme(b, f"nvme_path={b.folder}/file"), status=4) and "file: cannot create the folder: File exists" in b.says,
+          "refusals: a path that is no folder")
+    check(b.run("made", *nvme(b, f"nvme_path={b.folder}/new/one")) and list((b.folder / "new/one").iterdir()) == [],
+          "refusals: a folder that is absent is made, as DeepSpeed does")
     check(b.run("stage", *nvme(b), "--set", "zero_optimization.stage=2", status=2) and "needs zero_optimization.stage 3" in b.says,
           "refusals: NVMe below stage 3")
 

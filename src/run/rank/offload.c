@@ -171,7 +171,7 @@ static bool open_files(struct zt_rank *r, struct zt_err *err) {
     const int64_t elems = params ? r->sub_groups[r->sub_group_count - 1].last - o->first_param : 0;
     if (!o->state_arrays && !params)
         return true;
-    return (o->folder = zt_swap_folder_open(&place, err)) &&
+    return zt_file_make_folder(place.path, err) && (o->folder = zt_swap_folder_open(&place, err)) &&
            zt_swap_file_create(&o->params, o->folder, "parameters.swp", elems * (int64_t)sizeof(float), err) &&
            zt_swap_file_create(&o->states, o->folder, "optimizer.swp",
                                o->states_total * o->state_arrays * (int64_t)sizeof(float), err) &&
