@@ -49,8 +49,9 @@ static void size_buffers(const struct zt_config *c, struct zt_offload *to) {
     to->depth = !overlaps ? 1 : buffers >= 3 ? 3 : 2;
 }
 
-void zt_offload_size_shelves(struct zt_offload *o, const struct zt_config *c, struct zt_arena *arena, int buckets,
-                             int64_t largest) {
+void zt_offload_fit(struct zt_offload *o, const struct zt_config *c, struct zt_arena *arena, int buckets,
+                    int64_t largest) {
+    o->buckets = buckets;
     if (o->parameters != ZT_HOME_NVME)
         return;
     o->shelves = o->shelves < buckets ? o->shelves : buckets;
@@ -86,7 +87,7 @@ int64_t zt_offload_buffer_bytes(const struct zt_offload *o, int64_t elems) {
     const int64_t away = filed_params ? elems : zt_offload_away(o, elems);
     const int arrays =
         (filed_states ? o->arrays : 0) + (filed_params || (filed_states && o->beside_gpu)) + o->beside_gpu;
-    const int64_t room = least(o->group_elems + 2 * ZT_SUB_GROUP_LEAST, away + ZT_SUB_GROUP_LEAST);
+    const int64_t room = least(o->group_elems + 2 * ZT_SUB_GROUP_LEAST, away + (o->buckets + 1) * DISK_ELEMS);
     return away ? o->depth * arrays * room * (int64_t)sizeof(float) : 0;
 }
 

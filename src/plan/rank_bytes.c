@@ -125,7 +125,7 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
     p->parameter_bytes = p->statistic_bytes + (beside ? 0 : p->shard_elems * (int64_t)sizeof(float));
     p->frozen_bytes = frozen_bytes(p);
     if (training) {
-        zt_offload_size_shelves(&p->offload, c, p->arena, p->flat->bucket_count, largest_slice(p->flat, me));
+        zt_offload_fit(&p->offload, c, p->arena, p->flat->bucket_count, largest_slice(p->flat, me));
         p->gradient_bytes = held(p, p->sharding->gradients, me);
         p->optimizer_bytes = zt_offload_resident(&p->offload, zt_rank_plan_stepped(p, me)) * (int64_t)sizeof(float) *
                              p->optimizer_states;
