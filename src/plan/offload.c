@@ -132,10 +132,6 @@ bool zt_offload_decide(const struct zt_config *c, bool own_memory, struct zt_are
     size_buffers(c, to);
     for (int i = 0; i < 2 && !own_memory; i++)
         add_notice(arena, c, i ? &parameters : &optimizer, to);
-    if (!decide(c, own_memory, &optimizer, &to->optimizer, err) ||
-        !decide(c, own_memory, &parameters, &to->parameters, err) || (own_memory && !check_gpu(c, to, err)))
-        return false;
-    return to->parameters == ZT_HOME_DEVICE || c->parallel.stages == 1 ||
-           zt_fail(err, ZT_EXIT_CONFIG, Z "offload_param.device: \"%s\" excludes pipeline.stages %d",
-                   c->zero.offload_param.device, c->parallel.stages);
+    return decide(c, own_memory, &optimizer, &to->optimizer, err) &&
+           decide(c, own_memory, &parameters, &to->parameters, err) && (!own_memory || check_gpu(c, to, err));
 }

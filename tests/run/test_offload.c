@@ -103,6 +103,25 @@ START_TEST(parameters_in_files_train_alike) {
     check_same(tiny_wide, zero3(4, NULL), PARAM(", 'max_in_cpu': 0, 'buffer_count': 2"));
     check_same(tiny_norm, zero3(1, NULL), PARAM(", 'max_in_cpu': 0") NVME(""));
     check_same(tiny_shared, zero3(2, NULL), PARAM(", 'max_in_cpu': 0") NVME(""));
+    struct layout stages = zero3(4, NULL);
+    stages.stages = 2;
+    check_same(tiny_middle, stages, PARAM(", 'max_in_cpu': 0") NVME(OVERLAP) ", 'sub_group_size': 1");
+    stages.ranks = 2;
+    check_same(tiny_middle, stages, PARAM(", 'max_in_cpu': 0"));
+}
+END_TEST
+
+START_TEST(parameters_that_stages_share_stay_in_memory) {
+    struct tiny t;
+    struct zt_err err = { 0 };
+    ck_assert(tiny_open(&t, tiny_tied(),
+                        "'train_batch_size': 8, 'pipeline': {'stages': 2}, 'zero_optimization': {'stage': 3, "
+                        "'offload_param': {'device': 'nvme', 'nvme_path': '/none'}}, 'optimizer': {'type': 'AdamW'}",
+                        2, &err));
+    struct zt_rank_options options = { .source = t.source, .threads = 1 };
+    ck_assert_ptr_null(zt_rank_plan_create(t.job, &options, &err));
+    ck_assert_msg(strstr(err.text[0], "excludes weights that pipeline stages share"), "%s", err.text[0]);
+    tiny_finish(&t);
 }
 END_TEST
 
@@ -168,6 +187,7 @@ int main(void) {
     tcase_add_test(cases, no_size_and_no_key_of_aio_changes_a_bit);
     tcase_add_test(cases, slices_of_several_ranks_train_alike_from_files);
     tcase_add_test(cases, parameters_in_files_train_alike);
+    tcase_add_test(cases, parameters_that_stages_share_stay_in_memory);
     tcase_add_test(cases, on_a_cpu_offload_to_its_memory_changes_nothing);
     tcase_add_test(cases, the_plan_counts_what_is_where);
     return run_suite("offload", cases, CK_NOFORK);

@@ -87,6 +87,10 @@ START_TEST(parameters_away_from_a_device_train_alike) {
     };
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
         check_same(tiny_middle, zero(3, 1 + i % 2, i == 3 ? "Lamb" : NULL), more[i]);
+    struct layout stages = zero(3, 4, NULL);
+    stages.stages = 2;
+    check_same(tiny_middle, stages, more[0]);
+    check_same(tiny_tied, stages, OPTIMIZER("cpu", "") ", 'sub_group_size': 1");
     check_same(tiny_norm, zero(3, 1, "SGD"), more[0]);
     check_same(tiny_shared, zero(3, 2, NULL), more[3]);
 }
