@@ -58,7 +58,7 @@ static bool lock(const struct zt_swap_folder *f, struct zt_err *err) {
 static bool open_folders(struct zt_swap_folder *f, const struct zt_swap_place *place, struct zt_err *err) {
     f->at = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (f->at < 0)
-        return fail(err, place->path, "nvme_path cannot be opened");
+        return fail(err, place->path, "the folder cannot be opened");
     if ((f->run_file = open_below(f->at, f->run)) < 0 || (f->rank_file = open_below(f->run_file, f->rank)) < 0)
         return fail(err, f->path, "cannot be created");
     return lock(f, err) && (empty(f->rank_file) || fail(err, f->path, "cannot be emptied"));

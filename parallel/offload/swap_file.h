@@ -13,7 +13,7 @@
 
 /* The folder of a rank. */
 struct zt_swap_place {
-    const char *path; /* nvme_path, which must exist */
+    const char *path; /* nvme_path, which must exist and be writable */
     const char *run;  /* names the run: letters, digits, '-', '_', '.' */
     int rank;
 };

@@ -123,7 +123,7 @@ static bool take_range(struct loading *l, const struct zt_range *range) {
         const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
         int64_t first = tensor->offset > range->first ? tensor->offset : range->first,
                 end = tensor->offset + tensor->count, last = end < range->last ? end : range->last;
-        float *to = (float *)l->c->o.rank->parameters + range->param_at + (first - range->first);
+        float *to = l->c->o.rank->shard + range->param_at + (first - range->first);
         if (first < last &&
             !take(l, to, ZT_WEIGHTS_FILE,
                   file->tensors[p->param_model[t]].at + (first - tensor->offset) * (int64_t)sizeof(float),
@@ -144,21 +144,30 @@ static void take_scale(struct loading *l) {
     s->hysteresis = m->hysteresis < s->tolerated ? m->hysteresis : s->tolerated;
 }
 
-/* Reads the optimizer states of a piece, and its parameters if they are offloaded. */
+/* Reads a part of a piece, which is on the device or, if it is offloaded, in host memory. */
+static bool take_part(struct loading *l, const struct zt_piece *piece, void *to, int f, int64_t at) {
+    const int64_t bytes = piece->count * (int64_t)sizeof(float);
+    if (!piece->on_host)
+        return take(l, to, f, at, bytes);
+    memcpy(to, l->map[f].data + at, (size_t)bytes);
+    return true;
+}
+
+/* Reads the optimizer states of a piece, and its parameters if they are offloaded or have a master copy. */
 static bool take_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
     struct loading *l = with;
     const struct zt_checkpoints *c = l->c;
     const struct zt_rank_plan *p = c->o.plan;
-    const int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
-                  bytes = piece->count * (int64_t)sizeof(float);
+    const int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float);
     const int param = p->param_model[piece->tensor];
     (void)err; /* `l` has it */
-    if (c->o.rank->shards &&
-        !take(l, piece->param, ZT_WEIGHTS_FILE, c->files[ZT_WEIGHTS_FILE].tensors[param].at + skip, bytes))
+    if (c->o.rank->offload &&
+        !take_part(l, piece, piece->param, ZT_WEIGHTS_FILE, c->files[ZT_WEIGHTS_FILE].tensors[param].at + skip))
         return false;
     for (int s = 0; s < p->optimizer_states; s++) {
         const int tensor = s * p->model_params + param;
-        if (!take(l, piece->state[s], ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at + skip, bytes))
+        if (!take_part(l, piece, piece->state[s], ZT_OPTIMIZER_FILE,
+                       c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at + skip))
             return false;
     }
     return true;
@@ -194,7 +203,7 @@ static bool take_over(struct loading *l) {
     struct zt_checkpoints *c = l->c;
     const struct zt_rank_plan *p = c->o.plan;
     struct zt_rank *r = c->o.rank;
-    for (int i = 0; i < r->held_count && !r->shards; i++)
+    for (int i = 0; i < r->held_count && p->offload.parameters == ZT_HOME_DEVICE; i++)
         if (!take_range(l, &r->held[i]))
             return false;
     for (int i = 0; i < p->statistic_total; i++) {

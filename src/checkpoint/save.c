@@ -110,11 +110,12 @@ static bool write_piece(void *with, const struct zt_piece *piece, struct zt_err 
         return true;
     int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
             bytes = piece->count * (int64_t)sizeof(float);
-    if (!put_own(w, ZT_WEIGHTS_FILE, c->files[ZT_WEIGHTS_FILE].tensors[tensor].at + skip, piece->param, bytes))
+    bool (*const to)(struct writer *, int, int64_t, const void *, int64_t) = piece->on_host ? put : put_own;
+    if (!to(w, ZT_WEIGHTS_FILE, c->files[ZT_WEIGHTS_FILE].tensors[tensor].at + skip, piece->param, bytes))
         return false;
     for (int s = 0; s < p->optimizer_states; s++)
-        if (!put_own(w, ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[s * p->model_params + tensor].at + skip,
-                     piece->state[s], bytes))
+        if (!to(w, ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[s * p->model_params + tensor].at + skip,
+                piece->state[s], bytes))
             return false;
     return true;
 }

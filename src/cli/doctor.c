@@ -9,6 +9,7 @@
 #include "ops/table.h"
 #include "session/options.h"
 #include "parallel/comm/mac.h"
+#include "parallel/offload/aio.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -85,6 +86,16 @@ static void find_libcrypto(struct finding *f) {
     snprintf(f->says, sizeof f->says, "%s: authenticates ranks over TCP", zt_mac_library());
 }
 
+/* What offload to NVMe uses. */
+static void find_aio(struct finding *f) {
+    struct zt_err err = { 0 };
+    struct zt_aio *aio = zt_aio_create(
+        &(struct zt_aio_options){ .block_size = ZT_AIO_ALIGN, .queue_depth = 1, .threads = 1 }, NULL, &err);
+    f->found = aio != NULL;
+    snprintf(f->says, sizeof f->says, "%s: transfers of offload to NVMe", aio ? zt_aio_name(aio) : err.text[0]);
+    zt_aio_destroy(aio);
+}
+
 static void find_cuda(struct finding *f) {
     struct zt_err err = { 0 };
     struct zt_device *device = zt_device_open("cuda", -1, 1, NULL, &err);
@@ -141,9 +152,9 @@ bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err) {
         void (*find)(struct finding *f);
     } rows[] = { { "ztrain", true, find_program },      { "processor", true, find_processor },
                  { "memory", true, find_memory },       { "oneDNN", true, find_onednn },
-                 { "libcrypto", true, find_libcrypto }, { "mpirun", true, find_mpirun },
-                 { "gnuplot", true, find_gnuplot },     { "CUDA", false, find_cuda },
-                 { "GPUs", false, find_gpus } };
+                 { "libcrypto", true, find_libcrypto }, { "files", true, find_aio },
+                 { "mpirun", true, find_mpirun },       { "gnuplot", true, find_gnuplot },
+                 { "CUDA", false, find_cuda },          { "GPUs", false, find_gpus } };
     (void)options, (void)err;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct finding f = { .what = rows[i].what, .wanted = rows[i].wanted };

@@ -130,7 +130,7 @@ struct zt_fp16_config {
 /* zero_optimization.offload_optimizer and offload_param. */
 struct zt_offload_config {
     const char *device;                 /* "none" | "cpu" | "nvme" */
-    const char *nvme_path;              /* as in the file; NULL: none given */
+    const char *nvme_path;              /* relative to the current directory; NULL: none given */
     int64_t buffer_count;               /* staging buffers of one state array, or of one bucket of parameters */
     int64_t buffer_size, max_in_cpu;    /* parameters only: elements of a buffer; elements kept in host memory */
     bool pipeline_read, pipeline_write; /* optimizer only: transfers overlap with the update */

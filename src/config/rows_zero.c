@@ -120,7 +120,7 @@ static const struct zt_key_row rows[] = {
     { .key = Z "cpu_offload", BOOL, .now = "offload_optimizer" },
     { .key = Z "cpu_offload_param", BOOL, .now = "offload_param" },
     { .key = Z "cpu_offload_params", BOOL, .now = "offload_param" },
-    { .key = Z "cpu_offload_use_pin_memory", BOOL, ACCEPT("nothing is offloaded") },
+    { .key = Z "cpu_offload_use_pin_memory", BOOL, ACCEPT("buffers of a GPU are always page-locked") },
 
     { .key = Z "offload_param", OBJECT },
     { .key = Z "offload_param.device", CHOICE(devices), DEF("none"), AT(zero.offload_param.device) },

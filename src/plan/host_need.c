@@ -36,7 +36,7 @@ struct zt_host_need zt_rank_plan_need(const struct zt_rank_plan *p, int data_ran
     const bool first = p->grid.stage == 0 && data_rank == 0, stages = p->grid.stages > 1;
     const bool joins = zt_session_threaded(p->job->config) && !first; /* a thread of rank 0's process */
     const int64_t model = elements(p, true) * (int64_t)sizeof(float);
-    struct zt_host_need need = { .blocks = p->device_memory ? 0 : zt_rank_bytes_total(&bytes),
+    struct zt_host_need need = { .blocks = p->device_memory ? bytes.host : zt_rank_bytes_total(&bytes),
                                  .export = elements(p, false) * (int64_t)sizeof(float) + (first && stages ? model : 0),
                                  .process = joins ? 0 : PROCESS_BYTES,
                                  .cache = first ? least(model, CACHE_BYTES) : 0 };

@@ -14,14 +14,20 @@ struct object {
     const struct zt_offload_config *config;
 };
 
-/* On a CPU, device "cpu" changes nothing. */
-static void add_notice(struct zt_arena *arena, const struct object *o, struct zt_texts *to) {
-    const char **at = ZT_NEW_N(arena, const char *, to->count + 1);
-    if (to->count)
-        memcpy(at, to->at, (size_t)to->count * sizeof *at);
-    at[to->count++] = zt_arena_printf(
-        arena, "%s.device = \"cpu\" (the device is the CPU: its memory holds the %s already)", o->key, o->what);
-    to->at = at;
+/* Lists the objects that change nothing on a CPU: device "cpu", and files of an optimizer that has no states. */
+static void add_notice(struct zt_arena *arena, const struct zt_config *c, const struct object *o,
+                       struct zt_offload *to) {
+    const bool nvme = zt_offload_nvme(c, o->config), empty = !to->arrays && o->config == &c->zero.offload_optimizer;
+    struct zt_texts *list = &to->without_effect;
+    if (!zt_offload_on(c, o->config) || (nvme && !empty))
+        return;
+    const char **at = ZT_NEW_N(arena, const char *, list->count + 1);
+    if (list->count)
+        memcpy(at, list->at, (size_t)list->count * sizeof *at);
+    const char *why = empty ? zt_arena_printf(arena, "%s has no states here", c->optimizer.type)
+                            : zt_arena_printf(arena, "the device is the CPU: its memory holds the %s already", o->what);
+    at[list->count++] = zt_arena_printf(arena, "%s.device = \"%s\" (%s)", o->key, o->config->device, why);
+    list->at = at;
 }
 
 static int64_t least(int64_t a, int64_t b) {
@@ -29,20 +35,23 @@ static int64_t least(int64_t a, int64_t b) {
 }
 
 /* buffer_count counts buffers of one array. Only overlapping transfers need more than one sub-group in memory; with
- * three, one is read and one is written while one is updated. */
+ * three, one is read and one is written while one is updated. Beside a GPU the gradients of one are copied while
+ * another is updated. */
 static void size_buffers(const struct zt_config *c, struct zt_offload *to) {
     const struct zt_offload_config *o = &c->zero.offload_optimizer, *param = &c->zero.offload_param;
     const int64_t size = c->zero.sub_group_size ? c->zero.sub_group_size : ZT_SUB_GROUP_MOST;
     const int64_t buffers = to->arrays ? o->buffer_count / to->arrays : 1;
+    const bool overlaps = to->beside_gpu || o->pipeline_read || o->pipeline_write;
     to->ratio = o->ratio;
     to->group_elems = least(size < ZT_SUB_GROUP_LEAST ? ZT_SUB_GROUP_LEAST : size, ZT_SUB_GROUP_MOST);
     to->max_kept = param->max_in_cpu;
     to->shelves = param->buffer_count < 1 ? 1 : (int)least(param->buffer_count, MOST_SHELVES);
-    to->depth = !o->pipeline_read && !o->pipeline_write ? 1 : buffers >= 3 ? 3 : 2;
+    to->depth = !overlaps ? 1 : buffers >= 3 ? 3 : 2;
 }
 
-void zt_offload_size_shelves(struct zt_offload *o, const struct zt_config *c, struct zt_arena *arena, int buckets,
-                             int64_t largest) {
+void zt_offload_fit(struct zt_offload *o, const struct zt_config *c, struct zt_arena *arena, int buckets,
+                    int64_t largest) {
+    o->buckets = buckets;
     if (o->parameters != ZT_HOME_NVME)
         return;
     o->shelves = o->shelves < buckets ? o->shelves : buckets;
@@ -71,13 +80,15 @@ int64_t zt_offload_resident(const struct zt_offload *o, int64_t elems) {
     return away == elems ? 0 : least(elems - away + ZT_SUB_GROUP_LEAST, elems);
 }
 
+/* Beside a GPU every sub-group has its gradients in a buffer, and its parameters where they are not in host memory. */
 int64_t zt_offload_buffer_bytes(const struct zt_offload *o, int64_t elems) {
-    const int params = zt_offload_kept(o, elems) < elems;
-    const int64_t away = params ? elems : zt_offload_away(o, elems);
-    const int arrays = (zt_offload_away(o, elems) ? o->arrays : 0) + params;
-    return away ? o->depth * arrays * least(o->group_elems + 2 * ZT_SUB_GROUP_LEAST, away + ZT_SUB_GROUP_LEAST) *
-                      (int64_t)sizeof(float)
-                : 0;
+    const bool filed_params = o->parameters == ZT_HOME_NVME && zt_offload_kept(o, elems) < elems,
+               filed_states = o->optimizer == ZT_HOME_NVME && o->arrays;
+    const int64_t away = filed_params ? elems : zt_offload_away(o, elems);
+    const int arrays =
+        (filed_states ? o->arrays : 0) + (filed_params || (filed_states && o->beside_gpu)) + o->beside_gpu;
+    const int64_t room = least(o->group_elems + 2 * ZT_SUB_GROUP_LEAST, away + (o->buckets + 1) * DISK_ELEMS);
+    return away ? o->depth * arrays * room * (int64_t)sizeof(float) : 0;
 }
 
 /* State arrays of the optimizer in this configuration. */
@@ -88,16 +99,29 @@ static int count_arrays(const struct zt_config *c) {
 
 static bool decide(const struct zt_config *c, bool own_memory, const struct object *o, enum zt_home *to,
                    struct zt_err *err) {
-    *to = ZT_HOME_DEVICE;
-    if (!zt_offload_on(c, o->config) || (!own_memory && !zt_offload_nvme(c, o->config)))
-        return true;
-    if (!own_memory) {
-        *to = ZT_HOME_NVME;
-        return !c->plan_auto ||
-               zt_fail(err, ZT_EXIT_CONFIG, "%s.device: \"nvme\" excludes ztrain.plan \"auto\"", o->key);
-    }
-    return zt_fail(err, ZT_EXIT_CONFIG, "%s.device: \"%s\" is not supported yet on %s", o->key, o->config->device,
-                   own_memory ? "a GPU" : "a CPU");
+    const bool nvme = zt_offload_nvme(c, o->config);
+    *to = !zt_offload_on(c, o->config) ? ZT_HOME_DEVICE
+          : nvme                       ? ZT_HOME_NVME
+          : own_memory                 ? ZT_HOME_HOST
+                                       : ZT_HOME_DEVICE;
+    return *to == ZT_HOME_DEVICE || !c->plan_auto ||
+           zt_fail(err, ZT_EXIT_CONFIG, "%s.device: \"%s\" excludes ztrain.plan \"auto\"", o->key, o->config->device);
+}
+
+/* What the host cannot update while the device updates the rest. */
+static bool check_gpu(const struct zt_config *c, const struct zt_offload *o, struct zt_err *err) {
+    const struct zt_optimizer *row = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
+    const bool whole = o->optimizer == ZT_HOME_DEVICE || o->ratio == 1;
+    if (o->parameters != ZT_HOME_DEVICE && (o->optimizer == ZT_HOME_DEVICE || !whole))
+        return zt_fail(
+            err, ZT_EXIT_CONFIG,
+            Z
+            "offload_param.device: \"%s\" needs offload_optimizer with ratio 1 on a GPU, which cannot update "
+            "parameters that it does not hold",
+            c->zero.offload_param.device);
+    return whole || !row || !row->norms ||
+           zt_fail(err, ZT_EXIT_CONFIG, Z "offload_optimizer.ratio: %g excludes %s on a GPU, wants 1", o->ratio,
+                   row->type.name);
 }
 
 /* What reads the states of whole tensors needs them in the device's memory. */
@@ -114,17 +138,11 @@ bool zt_offload_decide(const struct zt_config *c, bool own_memory, struct zt_are
                        struct zt_err *err) {
     const struct object optimizer = { Z "offload_optimizer", "optimizer states", &c->zero.offload_optimizer },
                         parameters = { Z "offload_param", "parameters", &c->zero.offload_param };
-    *to = (struct zt_offload){ .arrays = count_arrays(c) };
+    *to = (struct zt_offload){ .beside_gpu = own_memory, .arrays = count_arrays(c) };
     size_buffers(c, to);
-    for (int i = 0; i < 2 && !own_memory; i++) {
-        const struct object *o = i ? &parameters : &optimizer;
-        if (zt_offload_on(c, o->config) && !zt_offload_nvme(c, o->config))
-            add_notice(arena, o, &to->without_effect);
-    }
-    if (!decide(c, own_memory, &optimizer, &to->optimizer, err) ||
-        !decide(c, own_memory, &parameters, &to->parameters, err) || !check_states(c, to, err))
-        return false;
-    return to->parameters == ZT_HOME_DEVICE || c->parallel.stages == 1 ||
-           zt_fail(err, ZT_EXIT_CONFIG, Z "offload_param.device: \"%s\" excludes pipeline.stages %d",
-                   c->zero.offload_param.device, c->parallel.stages);
+    for (int i = 0; i < 2 && !own_memory; i++)
+        add_notice(arena, c, i ? &parameters : &optimizer, to);
+    return decide(c, own_memory, &optimizer, &to->optimizer, err) &&
+           decide(c, own_memory, &parameters, &to->parameters, err) && check_states(c, to, err) &&
+           (!own_memory || check_gpu(c, to, err));
 }

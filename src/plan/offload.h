@@ -14,12 +14,14 @@ enum zt_home {
 
 struct zt_offload {
     enum zt_home optimizer, parameters;
+    bool beside_gpu;     /* the device has its own memory: the host updates what is offloaded, in page-locked memory */
     int arrays;          /* state arrays of the optimizer */
     double ratio;        /* share of a rank's elements whose states are not in ZT_HOME_DEVICE */
     int64_t group_elems; /* elements of a sub-group, whose states are in memory together; at least ZT_SUB_GROUP_LEAST */
     int depth;           /* sub-groups in memory at a time */
     int64_t max_kept;    /* elements of parameters that stay in memory where the others are in ZT_HOME_NVME */
     int shelves;         /* buffers of one slice of parameters each */
+    int buckets;         /* of the stage: each slice begins in a block of the disk of its own */
     struct zt_texts without_effect; /* keys that change nothing on this device, with the reason */
     const char *note;               /* a warning; NULL: none */
 };
@@ -33,10 +35,10 @@ enum { ZT_SUB_GROUP_LEAST = 65536, ZT_SUB_GROUP_MOST = 1 << 22 };
 bool zt_offload_decide(const struct zt_config *config, bool own_memory, struct zt_arena *arena, struct zt_offload *to,
                        struct zt_err *err);
 
-/* Sizes the buffers of parameters for `buckets` slices of up to `largest` elements; a buffer that is larger than
- * buffer_size says so in the note. */
-void zt_offload_size_shelves(struct zt_offload *offload, const struct zt_config *config, struct zt_arena *arena,
-                             int buckets, int64_t largest);
+/* Fits the buffers to a stage: those of parameters to `buckets` slices of up to `largest` elements; a buffer that is
+ * larger than buffer_size says so in the note. */
+void zt_offload_fit(struct zt_offload *offload, const struct zt_config *config, struct zt_arena *arena, int buckets,
+                    int64_t largest);
 /* Of `elems` elements of a rank, returns how many have their states elsewhere; pieces are not divided, so that a few
  * fewer may. */
 int64_t zt_offload_away(const struct zt_offload *offload, int64_t elems);

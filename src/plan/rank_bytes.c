@@ -24,14 +24,24 @@ int64_t zt_rank_plan_stepped(const struct zt_rank_plan *p, int data_rank) {
     return p->sharding->optimizer ? zt_flat_stepped_by(p->flat, data_rank) : zt_flat_stepped(p->flat);
 }
 
-/* Divides the optimizer states among the device's memory, with the buffers of files on a CPU, and files. */
+/* Divides the optimizer states among the device's memory, host memory and files. Buffers of files are in the memory of
+ * a CPU, beside a GPU in host memory, where also the master weights of states are. */
 static void divide_states(const struct zt_rank_plan *p, int data_rank, struct zt_rank_bytes *b) {
     const struct zt_offload *o = &p->offload;
-    const int64_t elems = zt_rank_plan_stepped(p, data_rank), state = (int64_t)sizeof(float) * p->optimizer_states;
-    const int64_t mine = zt_offload_resident(o, zt_rank_plan_stepped(p, p->grid.data_rank)) * state;
-    b->optimizer = zt_offload_resident(o, elems) * state + zt_offload_buffer_bytes(o, elems);
+    const int64_t elems = zt_rank_plan_stepped(p, data_rank), one = (int64_t)sizeof(float),
+                  away = zt_offload_away(o, elems), buffers = zt_offload_buffer_bytes(o, elems);
+    const bool masters = o->parameters == ZT_HOME_DEVICE;
+    const int64_t mine = zt_offload_resident(o, zt_rank_plan_stepped(p, p->grid.data_rank)) * one * p->optimizer_states;
+    b->optimizer = zt_offload_resident(o, elems) * one * p->optimizer_states;
     b->optimizer += p->optimizer_bytes - mine; /* what 1-bit optimizers have behind the states */
-    b->nvme += zt_offload_away(o, elems) * state;
+    if (o->beside_gpu)
+        b->host += buffers;
+    else
+        b->optimizer += buffers;
+    if (o->optimizer == ZT_HOME_HOST)
+        b->host += away * one * (p->optimizer_states + masters);
+    else
+        b->nvme += away * one * p->optimizer_states;
 }
 
 static int64_t largest_slice(const struct zt_flat *flat, int data_rank) {
@@ -41,16 +51,18 @@ static int64_t largest_slice(const struct zt_flat *flat, int data_rank) {
     return largest;
 }
 
-/* The same for parameters, with a buffer for each slice that is read. */
+/* The same for parameters, with buffers of slices that are read. */
 static void divide_parameters(const struct zt_rank_plan *p, int data_rank, struct zt_rank_bytes *b) {
-    const struct zt_flat *flat = p->flat;
-    const int64_t elems = flat->owned[data_rank], kept = zt_offload_kept(&p->offload, elems);
-    if (kept == elems)
+    const struct zt_offload *o = &p->offload;
+    const int64_t elems = p->flat->owned[data_rank], kept = zt_offload_kept(o, elems), one = (int64_t)sizeof(float);
+    int64_t memory = kept * one;
+    if (o->parameters == ZT_HOME_DEVICE)
         return;
-    b->parameters -= (elems - kept) * (int64_t)sizeof(float);
-    b->parameters +=
-        p->offload.shelves * zt_offload_shelf_elems(largest_slice(flat, data_rank)) * (int64_t)sizeof(float);
-    b->nvme += (elems - kept) * (int64_t)sizeof(float);
+    if (kept < elems)
+        memory += o->shelves * zt_offload_shelf_elems(largest_slice(p->flat, data_rank)) * one;
+    b->parameters += (o->beside_gpu ? 0 : memory) - elems * one;
+    b->host += o->beside_gpu ? memory : 0;
+    b->nvme += (elems - kept) * one;
 }
 
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_rank) {
@@ -134,13 +146,14 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
     p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
     p->averages = training && c->ema > 0;
     p->optimizer_states += p->averages;
-    p->parameter_bytes =
-        p->statistic_bytes + (p->offload.parameters == ZT_HOME_DEVICE
-                                  ? held(p, p->sharding->parameters, me)
-                                  : zt_offload_kept(&p->offload, p->flat->owned[me]) * (int64_t)sizeof(float));
+    p->shard_elems = p->offload.parameters == ZT_HOME_DEVICE
+                         ? held(p, p->sharding->parameters, me) / (int64_t)sizeof(float)
+                         : zt_offload_kept(&p->offload, p->flat->owned[me]);
+    const bool beside = p->offload.beside_gpu && p->offload.parameters != ZT_HOME_DEVICE;
+    p->parameter_bytes = p->statistic_bytes + (beside ? 0 : p->shard_elems * (int64_t)sizeof(float));
     p->frozen_bytes = frozen_bytes(p);
     if (training) {
-        zt_offload_size_shelves(&p->offload, c, p->arena, p->flat->bucket_count, largest_slice(p->flat, me));
+        zt_offload_fit(&p->offload, c, p->arena, p->flat->bucket_count, largest_slice(p->flat, me));
         p->gradient_bytes = held(p, p->sharding->gradients, me);
         p->optimizer_bytes = zt_offload_resident(&p->offload, zt_rank_plan_stepped(p, me)) * (int64_t)sizeof(float) *
                              p->optimizer_states;

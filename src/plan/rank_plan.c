@@ -218,6 +218,14 @@ struct squeeze {
     int64_t room, eval_rows;
 };
 
+/* Stages exchange tied weights between their memory blocks. */
+static bool check_ties(const struct zt_rank_plan *p, const struct zt_config *c, struct zt_err *err) {
+    return p->offload.parameters == ZT_HOME_DEVICE || !p->tie_count ||
+           zt_fail(err, ZT_EXIT_CONFIG,
+                   "zero_optimization.offload_param.device: \"%s\" excludes weights that pipeline stages share",
+                   c->zero.offload_param.device);
+}
+
 static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_options *o, const struct squeeze *to,
                                  struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
@@ -256,6 +264,10 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     if (!p->flat) { /* no program was requested */
         zt_fail(err, ZT_EXIT_DATA, "the data have fewer samples than the %lld of a step, and drop_last drops them all",
                 (long long)c->train_batch);
+        zt_rank_plan_destroy(p);
+        return NULL;
+    }
+    if (!check_ties(p, c, err)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }

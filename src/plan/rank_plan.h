@@ -81,7 +81,8 @@ struct zt_rank_plan {
      * compression. */
     const struct zt_compressed *compressed; /* NULL: nothing is compressed */
     int64_t error_at[ZT_COMPRESSED_SIDES], trust_at, compressed_at;
-    bool averages; /* the last of them is the average of the weights (ztrain.ema) */
+    bool averages;       /* the last of them is the average of the weights (ztrain.ema) */
+    int64_t shard_elems; /* parameters that the rank holds in memory: in its block, or in host memory beside a GPU */
     struct zt_offload offload;
     const char *folder; /* output folder of the run; NULL: none */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,

@@ -16,10 +16,10 @@ static bool fetch_piece(void *with, const struct zt_piece *piece, struct zt_err 
 
 /* Fetches the parameters that this rank holds. */
 static bool own_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
-    if (r->shards)
+    if (r->plan->offload.parameters != ZT_HOME_DEVICE)
         return zt_rank_each_piece(r, ZT_READS_PARAMS, fetch_piece, to, err);
     for (int i = 0; i < r->held_count; i++)
-        if (!zt_rank_fetch(r, to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
+        if (!zt_rank_fetch(r, to + r->held[i].first, r->shard + r->held[i].param_at,
                            (size_t)(r->held[i].last - r->held[i].first) * sizeof(float), err))
             return false;
     return true;

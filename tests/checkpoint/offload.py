@@ -6,12 +6,18 @@ layout, removes its files, and says what it lacks.
 
 Needs only Python's standard library. Exit status 0: all hold, 1: one does not.
 """
+import contextlib
 import ctypes
 import errno
+import json
+import os
+import pathlib
+import re
 import resource
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import time
 
@@ -150,11 +156,74 @@ def refusals(args, tmp, rng):
     check(b.run("space", *nvme(b), status=4) and "cannot reserve 2.5 MB: File too large" in b.says and is_empty(b),
           "refusals: a file that cannot have its size")
     b.before = None
-    check(b.run("path", *nvme(b, f"nvme_path={b.folder}/none"), status=4) and "none: nvme_path cannot be opened: No such file" in b.says,
-          "refusals: a path that is none")
+    (b.folder / "file").write_text("")
+    check(b.run("path", *nvme(b, f"nvme_path={b.folder}/file"), status=4) and "file: cannot create the folder: File exists" in b.says,
+          "refusals: a path that is no folder")
+    check(b.run("made", *nvme(b, f"nvme_path={b.folder}/new/one")) and list((b.folder / "new/one").iterdir()) == [],
+          "refusals: a folder that is absent is made, as DeepSpeed does")
     check(b.run("stage", *nvme(b), "--set", "zero_optimization.stage=2", status=2) and "needs zero_optimization.stage 3" in b.says,
           "refusals: NVMe below stage 3")
 
 
+@contextlib.contextmanager
+def group(limit):
+    """A control group with a limit of memory, of either version; None where none can be made."""
+    first = pathlib.Path("/sys/fs/cgroup/memory")
+    old = first.is_dir()
+    path = (first if old else pathlib.Path("/sys/fs/cgroup")) / f"ztrain-offload-test-{os.getpid()}"
+    try:
+        path.mkdir()
+        (path / ("memory.limit_in_bytes" if old else "memory.max")).write_text(str(limit))
+    except OSError as e:
+        print(f"SKIP no control group can be made here: {e}")
+        path = None
+    try:
+        yield path
+    finally:
+        if path:
+            path.rmdir()
+
+
+def limited(args, tmp, rng):
+    """what cannot fit into the control group ends before it starts, in training and in the plan, with both sizes"""
+    b = bench(args, tmp / "limited", "--steps", "2")
+    with group(100 << 20) as path:
+        if not path:
+            return
+        b.before = lambda: (path / "cgroup.procs").write_text(str(os.getpid()))
+        check(b.run("fits"), "limited: a run that fits trains")
+        wide = ["--ranks", "2"]
+        check(b.run("not", *wide, status=2) and "training needs" in b.says and f"there are 105 MB ({path}/memory." in b.says
+              and not (b.folder / "not/metrics.jsonl").exists(), "limited: two ranks do not fit, and the limit is named")
+        (path / ("memory.limit_in_bytes" if "memory/" in str(path) else "memory.max")).write_text(str(60 << 20))
+        done = subprocess.run([args.program, "plan", *b.start], capture_output=True, text=True, timeout=60, preexec_fn=b.before)
+        check(done.returncode == 2 and "a rank needs" in done.stderr and "62.9 MB" in done.stderr, "limited: ztrain plan refuses a rank")
+
+
+def tunes(args, tmp, rng):
+    """tune-nvme prints the best rates and the keys of aio, which a run takes, and leaves nothing"""
+    b = bench(args, tmp / "tunes", "--steps", "3")
+    there = b.folder / "nvme"
+    there.mkdir()
+    tune = lambda *options, **how: subprocess.run([args.program, "tune-nvme", *options], capture_output=True, text=True, timeout=300, **how)
+    done = tune(there)
+    lines = done.stdout.splitlines()
+    check(done.returncode == 0 and len(lines) == 2 and re.fullmatch(r"Best performance \(GB/sec\): read = +[\d.]+, write = +[\d.]+", lines[0]),
+          "tunes: the best line")
+    aio = json.loads(lines[1])["aio"] if len(lines) == 2 else {}
+    kinds = {"block_size": int, "queue_depth": int, "intra_op_parallelism": int, "single_submit": bool, "overlap_events": bool}
+    check({k: type(v) for k, v in aio.items()} == kinds, f"tunes: the keys of aio with their types ({aio})")
+    check(b.run("run", *nvme(b), "--set", f"aio={json.dumps(aio)}"), "tunes: a run takes them")
+    check(is_empty(b), "tunes: nothing is left")
+    done = tune(there, preexec_fn=refuse_uring)
+    check(done.returncode == 0 and "measured with threads (io_uring: Operation not permitted)" in done.stderr, "tunes: threads where io_uring is refused")
+    for path, why in ((b.folder / "none", "No such file"), (args.program, "Not a directory"), ("/proc", "cannot be created")):
+        done = tune(path)
+        check(done.returncode == 4 and why in done.stderr and not done.stdout, f"tunes: refused: {why}")
+    with open(there / "small", "w"):  # a limit of file sizes stands for a full disk
+        done = tune(there, preexec_fn=limit_files)
+    check(done.returncode == 4 and "cannot reserve 268 MB" in done.stderr and os.listdir(there) == ["small"], "tunes: too little space")
+
+
 if __name__ == "__main__":
-    sys.exit(main(__doc__, [resumes, fallback, leftovers, refusals], []))
+    sys.exit(main(__doc__, [resumes, fallback, leftovers, refusals, limited, tunes], []))

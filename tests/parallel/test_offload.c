@@ -274,7 +274,7 @@ START_TEST(a_path_that_is_no_folder_is_named) {
     char *path = below("file");
     ck_assert(zt_file_write(path, "x", 1, &err));
     ck_assert_ptr_null(zt_swap_folder_open(&(struct zt_swap_place){ path, "run", 0 }, &err));
-    ck_assert_ptr_nonnull(strstr(err.text[0], "nvme_path cannot be opened: Not a directory"));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "the folder cannot be opened: Not a directory"));
     free(path);
 }
 END_TEST

@@ -106,6 +106,13 @@ struct zt_graph *tiny_wide(void) {
     return ends_with(g, layer(g, "y", h, 24, 5));
 }
 
+struct zt_graph *tiny_middle(void) {
+    struct zt_graph *g = zt_graph_create("middle");
+    int h = NET(g, "Tanh", "tanh1", layer(g, "fc1", batch_input(g, 12), 12, 256));
+    h = NET(g, "Tanh", "tanh2", layer(g, "fc2", h, 256, 512));
+    return ends_with(g, layer(g, "y", h, 512, 5));
+}
+
 struct zt_graph *tiny_deep(void) {
     struct zt_graph *g = zt_graph_create("deep");
     static const char *const names[] = { "fc1", "fc2", "fc3", "fc4", "fc5", "fc6", "fc7", "fc8" };
@@ -150,7 +157,8 @@ static struct zt_config *read_config(const char *text, int ranks, struct zt_err 
         if (*at == '\'')
             *at = '"';
     bool ok = fd >= 0 && write(fd, json, strlen(json)) == (ssize_t)strlen(json);
-    struct zt_config *config = ok ? zt_session_config(&(struct zt_texts){ (const char *[]){ path }, 1 }, &over, err) : NULL;
+    struct zt_config *config =
+        ok ? zt_session_config(&(struct zt_texts){ (const char *[]){ path }, 1 }, &over, err) : NULL;
     if (fd >= 0)
         close(fd);
     unlink(path);

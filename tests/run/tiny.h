@@ -26,10 +26,11 @@ void tiny_finish(struct tiny *t);
 struct zt_graph *tiny_mlp(void); /* x [N, 12] -> Gemm 16 -> Relu -> Gemm 16 -> Relu -> Gemm 5 */
 struct zt_graph *
 tiny_shared(void); /* a weight used twice, residuals over it and, of three stages, from the first to the last */
-struct zt_graph *tiny_tied(void); /* two weights used by the first, a middle and the last of its layers, one turned */
-struct zt_graph *tiny_norm(void); /* BatchNormalization between two layers */
-struct zt_graph *tiny_drop(void); /* Dropout between two layers */
-struct zt_graph *tiny_wide(void); /* the MLP with layers of 512 and 24: 19,000 parameters, so that slices are cut */
+struct zt_graph *tiny_tied(void);   /* two weights used by the first, a middle and the last of its layers, one turned */
+struct zt_graph *tiny_norm(void);   /* BatchNormalization between two layers */
+struct zt_graph *tiny_drop(void);   /* Dropout between two layers */
+struct zt_graph *tiny_wide(void);   /* the MLP with layers of 512 and 24: 19,000 parameters, so that slices are cut */
+struct zt_graph *tiny_middle(void); /* the MLP with layers of 256 and 512: 137,000 parameters, of several pieces */
 struct zt_graph *
 tiny_deep(void); /* x [N, 512] -> (Gemm 512, Tanh) x 8 -> Gemm 5: 2.1 million parameters, bytes to count */
 struct zt_graph *

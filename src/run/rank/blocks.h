@@ -45,14 +45,19 @@ struct zt_piece {
     float *param, *grad;
     float *state[ZT_OPTIM_STATES + 1]; /* of the optimizer, then `average` */
     float *average;                    /* of the weights; NULL: there is none */
+    /* Beside a GPU, of pieces that the host updates: param, grad and state are in host memory, and these are the places
+     * on the device (offload.h). device_param NULL: the device holds no parameters. */
+    bool on_host;
+    float *device_param, *device_grad;
     double norms[2];
 };
 
 /* Consecutive pieces whose offloaded numbers are in memory together (offload.h). */
 struct zt_sub_group {
-    int first, count;              /* pieces */
-    int64_t at, last;              /* their elements in each array of the files; last exclusive */
-    bool states_away, params_away; /* in files; false: in the rank's blocks */
+    int first, count;  /* pieces */
+    int64_t at, last;  /* their elements in each array of the files; last exclusive */
+    bool states_away;  /* the states are not in the rank's block: in files, or beside a GPU in host memory */
+    bool params_filed; /* the parameters are in a file */
 };
 
 /* A tensor that the optimizer updates as a matrix (plan/matrices.h), and the neighbouring pieces of it that this rank
@@ -92,6 +97,7 @@ struct zt_rank {
     struct zt_comm *bulk_world, *bulk_data; /* the same ranks, for data in the rank's memory blocks */
     struct zt_arena *arena;
     char *parameters, *derived, *gradients, *optimizer, *activations, *workspace;
+    float *shard; /* the parameters that this rank holds: the start of `parameters`, or host memory (offload.h) */
     int64_t feed_bytes, feed_rows;        /* bytes of a slot; samples of the largest micro-batch */
     const struct zt_program *derived_for; /* the program whose derived values are current; NULL: none */
     struct zt_run_program *programs;      /* training programs first */

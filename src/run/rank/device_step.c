@@ -173,12 +173,12 @@ bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err) {
     s->group_lr = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
     s->group_decay = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
     s->group_matrix = ZT_NEW_N(r->arena, struct zt_matrix, r->plan->flat->tensor_count + 1);
-    s->call.piece_count = r->piece_count;
     s->call.trust = r->trust;
     s->call.tensor_count = r->plan->flat->tensor_count;
     group_of(r, 0); /* at least one group exists, even if this rank owns nothing */
     for (int i = 0; i < r->piece_count; i++)
-        fill_piece(r, &r->pieces[i], &pieces[i]);
+        if (!r->pieces[i].on_host)
+            fill_piece(r, &r->pieces[i], &pieces[s->call.piece_count++]);
     list_squares(r);
     if (!open_blocks(r, err))
         return false;
@@ -337,6 +337,13 @@ static bool update(struct zt_rank *r, const struct zt_action *a, struct zt_err *
     return s->call.piece_count == 0 || r->device->module->update(r->device, s->optimizer, &s->call, err);
 }
 
+bool zt_rank_stepping_state(struct zt_rank *r, struct zt_step_state *to, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping;
+    bool ok = zt_rank_fetch(r, s->said, s->state, sizeof *s->said, err);
+    *to = *s->said;
+    return ok;
+}
+
 static struct zt_step_matrix matrix_of(const struct zt_rank *r, const struct zt_rank_matrix *m) {
     return (struct zt_step_matrix){ .shape = m->shape,
                                     .method = r->row->matrix->method(&r->plan->job->config->optimizer),
@@ -401,7 +408,7 @@ bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
                            .step = 1 }; /* ratio() reads only the limits from it */
     struct zt_action norms = { .run = find_norms }, last = { .run = update }, mean = { .run = average };
     bool ok = !r->row->one_bit || prepare(r, err);
-    if (ok && r->row->norms)
+    if (ok && r->row->norms && !r->offload) /* plan/offload.c excludes norms of both sides */
         ok = zt_rank_do(r, &norms, err) && (r->data->size == 1 || (zt_rank_flush(r, err) && share_norms(r, &u, err)));
     return ok && update_matrices(r, err) && zt_rank_do(r, &last, err) &&
            (!r->plan->averages || zt_rank_do(r, &mean, err));

@@ -2,6 +2,7 @@
 #ifndef ZT_RUN_RANK_DEVICE_STEP_H
 #define ZT_RUN_RANK_DEVICE_STEP_H
 
+#include "optim/step.h"
 #include "run/rank/blocks.h"
 
 /* Allocates r->stepping; zt_rank_stepping_destroy() frees it. */
@@ -18,7 +19,9 @@ bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const 
                            struct zt_err *err);
 /* Clips the gradient. With several ranks, r->scalars holds the requests before the call and their sums afterwards. */
 bool zt_rank_stepping_clip(struct zt_rank *r, struct zt_err *err);
-/* Queues the optimizer update. */
+/* Waits for the state of the step behind zt_rank_stepping_clip(). All actions must be queued. */
+bool zt_rank_stepping_state(struct zt_rank *r, struct zt_step_state *to, struct zt_err *err);
+/* Queues the optimizer update of the pieces on the device. */
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err);
 /* Queues the copy of the state to the host. */
 bool zt_rank_stepping_end(struct zt_rank *r, struct zt_err *err);

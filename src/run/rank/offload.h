@@ -1,5 +1,5 @@
-/* Optimizer states and parameters of a rank in files (zero_optimization.offload_optimizer and offload_param, device
- * "nvme").
+/* Optimizer states and parameters of a rank in files or, beside a GPU, in host memory
+ * (zero_optimization.offload_optimizer and offload_param).
  *
  * A file holds arrays one after the other, each in the order of the pieces. The update goes through the sub-groups in
  * order: a sub-group is read into a buffer, updated, and written back.
@@ -9,7 +9,14 @@
  *     buffer 2                       read 2     update 2   write 2
  *
  * Sub-groups begin at multiples of 4,096 bytes, so that transfers can bypass the page cache and never share a block of
- * the disk. The numbers do not depend on any of this. shards.h reads the parameters for the gathers. */
+ * the disk. The numbers do not depend on any of this. shards.h reads the parameters for the gathers.
+ *
+ * Beside a GPU the host updates the pieces whose states are offloaded, with the CPU's loops, while the gradients of the
+ * next sub-group come from the device and the weights of the last one return to it:
+ *
+ *     device     gradients 0   gradients 1    weights 0   gradients 2   weights 1
+ *     host                     update 0                   update 1                  update 2
+ */
 #ifndef ZT_RUN_RANK_OFFLOAD_H
 #define ZT_RUN_RANK_OFFLOAD_H
 
@@ -17,6 +24,8 @@
 #include "parallel/offload/aio.h"
 #include "run/rank/blocks.h"
 
+/* Allocates r->offload, and beside a GPU the host memory of the parameters (r->shard). Before the pieces. */
+bool zt_rank_offload_shard(struct zt_rank *r, struct zt_err *err);
 /* Divides the pieces into sub-groups, and opens the files and buffers of the plan's offload. All pieces must exist. */
 bool zt_rank_offload_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_offload_destroy(struct zt_rank *r);
@@ -27,6 +36,7 @@ enum zt_sub_group_use {
     ZT_WRITES_STATES = 2,
     ZT_READS_PARAMS = 4,
     ZT_WRITES_PARAMS = 8,
+    ZT_READS_GRADIENTS = 16, /* beside a GPU */
     ZT_READS_ALL = ZT_READS_STATES | ZT_READS_PARAMS,
     ZT_WRITES_ALL = ZT_WRITES_STATES | ZT_WRITES_PARAMS,
 };

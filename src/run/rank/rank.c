@@ -90,6 +90,7 @@ static bool allocate(struct zt_rank *r, struct zt_err *err) {
     if (!r->workspace)
         return false;
     r->derived = r->parameters + start;
+    r->shard = (float *)r->parameters;
     return true;
 }
 
@@ -181,7 +182,7 @@ static void add_pieces(struct zt_rank *r, int range) {
             int64_t cut = (first / ZT_PIECE + 1) * ZT_PIECE, end = cut < last ? cut : last;
             struct zt_piece *piece = &r->pieces[r->piece_count++];
             *piece = (struct zt_piece){ .tensor = t, .range = range, .first = first, .count = end - first };
-            piece->param = (float *)r->parameters + o->param_at + (first - o->first);
+            piece->param = r->shard + o->param_at + (first - o->first);
             piece->grad = (float *)r->gradients + o->grad_at + (first - o->first);
             for (int s = 0; s < r->plan->optimizer_states; s++)
                 piece->state[s] = (float *)r->optimizer + s * states + resident_at(r, o->state_at + (first - o->first));
@@ -239,7 +240,8 @@ static bool place_piece(void *with, const struct zt_piece *piece, struct zt_err 
     const char *from = r->plan->param_initial[piece->tensor];
     const int64_t first = piece->first - r->plan->flat->tensors[piece->tensor].offset;
     (void)err;
-    memcpy(piece->param, from + first * (int64_t)sizeof(float), (size_t)piece->count * sizeof(float));
+    if (piece->on_host || !r->device_memory)
+        memcpy(piece->param, from + first * (int64_t)sizeof(float), (size_t)piece->count * sizeof(float));
     return true;
 }
 
@@ -255,10 +257,9 @@ static bool place_held(struct zt_rank *r, struct zt_err *err) {
             int64_t last =
                 tensor->offset + tensor->count < r->held[i].last ? tensor->offset + tensor->count : r->held[i].last;
             const char *from = p->param_initial[t];
-            if (first < last &&
-                !api->to_device(r->device, (float *)r->parameters + r->held[i].param_at + (first - r->held[i].first),
-                                from + (first - tensor->offset) * (int64_t)sizeof(float),
-                                (size_t)(last - first) * sizeof(float), err))
+            if (first < last && !api->to_device(r->device, r->shard + r->held[i].param_at + (first - r->held[i].first),
+                                                from + (first - tensor->offset) * (int64_t)sizeof(float),
+                                                (size_t)(last - first) * sizeof(float), err))
                 return false;
         }
     }
@@ -268,7 +269,8 @@ static bool place_held(struct zt_rank *r, struct zt_err *err) {
 static bool place_weights(struct zt_rank *r, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_device_api *api = r->device->api;
-    if (r->shards ? !zt_rank_each_piece(r, ZT_WRITES_PARAMS, place_piece, r, err) : !place_held(r, err))
+    const bool held = p->offload.parameters == ZT_HOME_DEVICE;
+    if ((held && !place_held(r, err)) || (r->offload && !zt_rank_each_piece(r, ZT_WRITES_PARAMS, place_piece, r, err)))
         return false;
     for (int i = 0; i < p->statistic_total; i++) {
         struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
@@ -344,7 +346,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->feed_rows = largest_rows(plan);
     r->random.seed = (uint64_t)plan->job->config->seed;
     r->row = zt_optimizer_find(plan->job->config->optimizer.type);
-    if (!allocate(r, err) || !share(r, err)) {
+    if (!allocate(r, err) || !share(r, err) || !zt_rank_offload_shard(r, err)) {
         zt_rank_destroy(r);
         return NULL;
     }

@@ -38,7 +38,7 @@ static int64_t find_slices(struct zt_rank *r, int *piece) {
         piece[b] = -1;
     for (int g = 0; g < r->sub_group_count; g++) {
         const struct zt_sub_group *group = &r->sub_groups[g];
-        for (int i = group->first; group->params_away && i < group->first + group->count; i++) {
+        for (int i = group->first; group->params_filed && i < group->first + group->count; i++) {
             const int bucket = flat->tensors[r->pieces[i].tensor].bucket;
             if (piece[bucket] >= 0)
                 continue;
@@ -125,7 +125,8 @@ bool zt_rank_shard_copy(struct zt_rank *r, struct zt_shard_part part, float *to,
     const size_t bytes = (size_t)part.count * sizeof *to;
     if (!r->shards || r->shards->piece[part.bucket] < 0) {
         const int64_t at = zt_shard_offset(r->plan->flat, part.bucket, r->plan->grid.data_rank) + part.first;
-        return api->copy(r->device, to, (float *)r->parameters + at, bytes, err);
+        return r->plan->offload.parameters == ZT_HOME_DEVICE ? api->copy(r->device, to, r->shard + at, bytes, err)
+                                                             : api->to_device(r->device, to, r->shard + at, bytes, err);
     }
     struct shelf *shelf = fetch(r, part.bucket, err);
     return shelf && zt_aio_wait(zt_rank_aio(r), &shelf->transfer, err) &&

@@ -3,6 +3,7 @@
 
 #include "device/threads.h"
 #include "optim/step.h"
+#include "run/rank/captured.h"
 #include "run/rank/device_step.h"
 #include "run/rank/exchange.h"
 #include "run/rank/offload.h"
@@ -114,7 +115,9 @@ static void piece_norms(void *arg, int64_t i) {
 static bool each_piece(struct update *u, void (*body)(void *arg, int64_t i), struct zt_err *err) {
     struct zt_rank *r = u->r;
     for (int g = 0; g < r->sub_group_count; g++) {
-        if (!zt_rank_sub_group_open(r, g, ZT_READS_ALL, err))
+        if (r->device_memory && !r->sub_groups[g].states_away)
+            continue; /* the device updates them */
+        if (!zt_rank_sub_group_open(r, g, ZT_READS_ALL | ZT_READS_GRADIENTS, err))
             return false;
         u->pieces = r->pieces + r->sub_groups[g].first;
         zt_parallel_for(r->device->threads, r->sub_groups[g].count, body, u);
@@ -173,17 +176,18 @@ static bool update_matrices(struct update *u, struct zt_err *err) {
     return true;
 }
 
-static bool update_here(struct zt_rank *r, struct zt_err *err) {
+/* Update number `number`, counted from 0. */
+static bool update_on_host(struct zt_rank *r, int64_t number, double grad_scale, struct zt_err *err) {
     const struct zt_config *c = r->plan->job->config;
-    struct zt_rate rate = zt_rate_at(c, &r->lr_state, r->updates);
+    struct zt_rate rate = zt_rate_at(c, &r->lr_state, number);
     struct update u = { .r = r,
                         .base = { .config = &c->optimizer,
                                   .lr = rate.lr,
                                   .beta1 = rate.beta1,
                                   .beta2 = rate.beta2,
-                                  .step = r->updates + 1,
-                                  .grad_scale = r->grad_scale,
-                                  .lr_sum = zt_rank_lr_sum(r, r->updates + 1),
+                                  .step = number + 1,
+                                  .grad_scale = grad_scale,
+                                  .lr_sum = zt_rank_lr_sum(r, number + 1),
                                   .ranks = r->data->size } };
     if (r->row->one_bit && !zt_rank_one_bit_prepare(r, &u.base, err))
         return false;
@@ -192,9 +196,20 @@ static bool update_here(struct zt_rank *r, struct zt_err *err) {
     return each_piece(&u, update_piece, err);
 }
 
+/* The host updates what is offloaded from a device, which has computed norm and scale of the step. */
+static bool update_offloaded(struct zt_rank *r, struct zt_err *err) {
+    struct zt_step_state state;
+    if (!r->offload)
+        return true;
+    return zt_rank_flush(r, err) && zt_rank_stepping_state(r, &state, err) &&
+           (!state.finite || update_on_host(r, state.updates, (double)state.scale, err));
+}
+
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
     double began = zt_rank_times_begin(r);
-    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err) && zt_rank_shards_changed(r, err)))
+    if (!(r->stepping ? zt_rank_stepping_update(r, err) && update_offloaded(r, err)
+                      : update_on_host(r, r->updates, r->grad_scale, err)) ||
+        !zt_rank_shards_changed(r, err))
         return false;
     zt_rank_times_part(r, ZT_PART_UPDATE, began);
     r->updates++;
