@@ -14,6 +14,8 @@
     ROW(one_bit_adam)                                                                                                  \
     ROW(zero_one_adam)                                                                                                 \
     ROW(one_bit_lamb)                                                                                                  \
+    ROW(rmsprop)                                                                                                       \
+    ROW(muon)                                                                                                          \
     /* the next one above this line */
 
 /* The numbers by which the CUDA module knows them: ZT_OPTIMIZER_adam, ... */

@@ -28,6 +28,6 @@ static int launch_one_bit_adam(cudaStream_t stream, const struct zt_step_call *s
     return cudaGetLastError();
 }
 
-const struct zt_optimizer_cuda zt_optimizer_cuda_one_bit_adam = { .update = launch_one_bit_adam,
-                                                                  .norms = NULL,
-                                                                  .pack = launch_pack };
+const struct zt_optimizer_cuda zt_optimizer_cuda_one_bit_adam = {
+    .update = launch_one_bit_adam, .norms = NULL, .pack = launch_pack, .direct = NULL, .matrix = NULL
+};

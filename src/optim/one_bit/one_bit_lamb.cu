@@ -97,6 +97,6 @@ static int launch_one_bit_lamb(cudaStream_t stream, const struct zt_step_call *s
     return cudaGetLastError();
 }
 
-const struct zt_optimizer_cuda zt_optimizer_cuda_one_bit_lamb = { .update = launch_one_bit_lamb,
-                                                                  .norms = launch_norms,
-                                                                  .pack = launch_pack };
+const struct zt_optimizer_cuda zt_optimizer_cuda_one_bit_lamb = {
+    .update = launch_one_bit_lamb, .norms = launch_norms, .pack = launch_pack, .direct = NULL, .matrix = NULL
+};

@@ -29,6 +29,6 @@ static int launch_zero_one_adam(cudaStream_t stream, const struct zt_step_call *
     return cudaGetLastError();
 }
 
-const struct zt_optimizer_cuda zt_optimizer_cuda_zero_one_adam = { .update = launch_zero_one_adam,
-                                                                   .norms = NULL,
-                                                                   .pack = launch_pack };
+const struct zt_optimizer_cuda zt_optimizer_cuda_zero_one_adam = {
+    .update = launch_zero_one_adam, .norms = NULL, .pack = launch_pack, .direct = NULL, .matrix = NULL
+};
