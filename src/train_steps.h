@@ -25,7 +25,8 @@ struct zt_training {
     struct zt_monitor *monitor;  /* rank 0 only */
     struct zt_forecast forecast; /* rank 0 only */
     struct zt_kernel_times times;
-    double looked; /* time of the last check of mapped files */
+    double looked;       /* time of the last check of mapped files */
+    double step_seconds; /* of all steps so far */
 };
 
 /* Sets the name of the current phase, for messages about ranks that hang. */

@@ -72,6 +72,7 @@ struct zt_loader {
     bool failed;
     int64_t failed_at[2]; /* micro-batch and row of `err`, the first in order */
     struct zt_err err;
+    double waited; /* seconds; of the consumer */
 };
 
 /* Rows of a micro-batch that a reader has taken. */
@@ -396,13 +397,19 @@ static void await_batch(struct zt_loader *l) {
     l->asleep_since = 0;
 }
 
+double zt_loader_waited(const struct zt_loader *l) {
+    return l->waited;
+}
+
 bool zt_loader_next(struct zt_loader *l, const struct zt_batch **batch, struct zt_err *err) {
+    const double before = zt_now();
     pthread_mutex_lock(&l->mutex);
     release(l);
     await_batch(l);
     bool more = l->written > l->delivered, failed = !more && l->failed;
     *batch = more ? &slot_of(l, l->delivered++)->batch : NULL;
     pthread_mutex_unlock(&l->mutex);
+    l->waited += zt_now() - before;
     if (failed)
         *err = l->err;
     return !failed;
