@@ -42,7 +42,7 @@ static void transform_picture(const struct transform *t, struct zt_picture *p) {
     const float factor = (float)t->parameter[0];
     switch (t->kind) {
     case RESIZE:
-        ck_assert(zt_picture_resize(p, height, width, &err));
+        ck_assert(zt_picture_resize(p, height, width, NULL, &err));
         break;
     case CENTER:
         ck_assert(zt_picture_crop(p, zt_picture_center(p, height, width), &err));
@@ -257,7 +257,7 @@ START_TEST(pictures_are_resized_to_cover_the_input_and_cropped_in_the_middle) {
     struct zt_picture p;
     const struct image_bytes *f = file_called("colour.png");
     ck_assert(zt_image_decode(f->bytes, (size_t)f->size, &p, &err));
-    ck_assert(zt_picture_resize(&p, 12, 18, &err) && zt_picture_crop(&p, (struct zt_box){ 4, 7, 4, 4 }, &err));
+    ck_assert(zt_picture_resize(&p, 12, 18, NULL, &err) && zt_picture_crop(&p, (struct zt_box){ 4, 7, 4, 4 }, &err));
     ck_assert(memcmp(x, p.at, sizeof x) == 0);
     zt_picture_finish(&p);
     params.resize = 0; /* the least that covers: 4 x 6 */
@@ -265,7 +265,7 @@ START_TEST(pictures_are_resized_to_cover_the_input_and_cropped_in_the_middle) {
     ck_assert(zt_source_read(source, 0, (struct zt_sample){ 0, 0 }, y, &err));
     zt_source_close(source);
     ck_assert(zt_image_decode(f->bytes, (size_t)f->size, &p, &err));
-    ck_assert(zt_picture_resize(&p, 4, 6, &err) && zt_picture_crop(&p, (struct zt_box){ 0, 1, 4, 4 }, &err));
+    ck_assert(zt_picture_resize(&p, 4, 6, NULL, &err) && zt_picture_crop(&p, (struct zt_box){ 0, 1, 4, 4 }, &err));
     ck_assert(memcmp(y, p.at, sizeof y) == 0);
     zt_picture_finish(&p);
     params.resize = 3;
