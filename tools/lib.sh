@@ -18,6 +18,7 @@ build_needs=(
     'libzip-dev|pkg-config --exists libzip'
     'libjpeg62-turbo-dev|pkg-config --exists libjpeg'
     'libpng-dev|pkg-config --exists libpng'
+    'liburing-dev|pkg-config --exists liburing'
     'libdnnl-dev|has_header dnnl.h'
     'libopenmpi-dev|pkg-config --exists ompi-c'
     'openmpi-bin|mpirun --version'

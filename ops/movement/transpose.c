@@ -6,6 +6,7 @@
 
 #include "ops/movement/transpose.h"
 
+#include "graph/passes/low_rank/low_rank.h"
 #include "ops/movement/kernels.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
@@ -14,10 +15,11 @@
 
 bool zt_transpose_perm(const struct zt_graph *g, int node, int rank, int perm[ZT_MAX_RANK], struct zt_err *err) {
     int64_t axes[ZT_MAX_RANK];
-    bool marked[ZT_MAX_RANK];
+    struct zt_axis_set distinct;
     int count;
-    if (!zt_ops_ints(g, node, -1, "perm", axes, ZT_MAX_RANK, &count, err) ||
-        !zt_ops_axes(g, node, -1, "perm", rank, marked, &count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "perm" }, &(struct zt_int_list){ axes, ZT_MAX_RANK, &count },
+                     err) ||
+        !zt_ops_axes(g, node, (struct zt_int_source){ -1, "perm" }, rank, &distinct, err))
         return false;
     if (count >= 0 && count != rank)
         return zt_node_fail(g, node, err, "attribute \"perm\" has %d axes, its input has %d", count, rank);
@@ -80,6 +82,15 @@ static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 static const struct zt_attr_spec with_perm[] = { { "perm", ZT_ATTR_INTS }, { 0 } };
 
+/* A matrix has one transpose; without perm the axes are reversed. */
+static bool transposes_matrix(const struct zt_node *node) {
+    int count;
+    const int64_t *perm = zt_attr_ints(node, "perm", &count);
+    return !perm || (count == 2 && perm[0] == 1 && perm[1] == 0);
+}
+
+static const struct zt_low_rank_row transpose_low_rank_row = { .transposes = transposes_matrix };
+
 const struct zt_op zt_op_transpose = {
     .name = "Transpose",
     .domain = "",
@@ -90,6 +101,7 @@ const struct zt_op zt_op_transpose = {
     .attrs = with_perm,
     .infer = transpose_infer,
     .grad = transpose_grad,
+    .low_rank = &transpose_low_rank_row,
     .kernel = { [ZT_REF] = { .run = transpose_run },
                 [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, transpose_describe) },
 };

@@ -124,9 +124,10 @@ static bool improves(struct zt_checkpoints *c, const struct zt_eval_result *eval
 
 bool zt_checkpoints_due(const struct zt_checkpoints *c, int64_t step) {
     const struct zt_checkpoint_config *config = &c->o.plan->job->config->checkpoint;
-    int64_t steps = config->every_steps, epochs = config->every_epochs * c->o.per_epoch;
-    return (steps > 0 && step % steps == 0) || (epochs > 0 && step % epochs == 0) ||
-           ((steps > 0 || epochs > 0) && step == c->o.steps);
+    int64_t steps = config->every_steps, epochs = config->every_epochs;
+    bool ended = epochs > 0 && zt_epochs_ended(&c->o.epochs, step) / epochs >
+                                   zt_epochs_ended(&c->o.epochs, step > 0 ? step - 1 : 0) / epochs;
+    return (steps > 0 && step % steps == 0) || ended || ((steps > 0 || epochs > 0) && step == c->o.steps);
 }
 
 bool zt_checkpoints_step(struct zt_checkpoints *c, const struct zt_step_end *end, struct zt_err *err) {

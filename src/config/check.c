@@ -4,6 +4,8 @@
 
 #include "base/file.h"
 #include "config/keys.h"
+#include "config/monitors.h"
+#include "config/offload.h"
 #include "config/value.h"
 
 #include <math.h>
@@ -70,6 +72,13 @@ static void needs(struct zt_reading *r) {
     }
 }
 
+/* Without a pattern the other keys would have no effect. */
+static void lora(struct zt_reading *r) {
+    const struct zt_node *match = given(r, "ztrain.lora.match");
+    if (given(r, "ztrain.lora") && (match ? !match->first : !there(r, "ztrain.lora.match")))
+        FAIL("ztrain.lora.match", "needs at least one pattern of names: [\"*attn*\"]");
+}
+
 static void precision(struct zt_reading *r) {
     bool half = on(r, "fp16.enabled") || on(r, "bf16.enabled");
     if (on(r, "fp16.enabled") && on(r, "bf16.enabled"))
@@ -89,17 +98,39 @@ static void precision(struct zt_reading *r) {
              optimizer->name);
 }
 
-/* Lists the settings of fp16 as without effect where fp16 is off. */
-static void fp16_off(struct zt_reading *r) {
-    char value[96];
-    for (int i = 0; i < r->table->count && !on(r, "fp16.enabled"); i++) {
+/* Lists the settings of a section as without effect where its `enabled` is off. */
+static void off(struct zt_reading *r, const char *section) {
+    char value[96], key[64];
+    size_t length = strlen(section);
+    snprintf(key, sizeof key, "%s.enabled", section);
+    for (int i = 0; i < r->table->count && !on(r, key); i++) {
         const struct zt_key_row *row = r->table->row[i];
-        if (!r->node[i] || strncmp(row->key, "fp16.", 5) != 0 || row->status != ZT_KEY_WORKS)
+        bool inside = strncmp(row->key, section, length) == 0 && row->key[length] == '.';
+        if (!r->node[i] || !inside || row->status != ZT_KEY_WORKS || strcmp(row->key, key) == 0)
             continue;
         zt_node_show(r->node[i], value, sizeof value);
-        if (strcmp(row->key, "fp16.enabled") != 0 && strcmp(value, row->def) != 0)
-            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (fp16 is off)", row->key, value);
+        if (!row->def || !zt_value_is(r->node[i], row->def))
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s is off)", row->key, value, section);
     }
+}
+
+/* Lists the keys of offload that nothing reads as without effect. */
+static void offload_off(struct zt_reading *r) {
+    char value[96], path[256];
+    for (int i = 0; i < r->table->count; i++) {
+        const struct zt_key_row *row = r->table->row[i];
+        const char *why = r->node[i] && row->size ? zt_offload_unread(r->config, row->key) : NULL;
+        if (why)
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s)",
+                         zt_node_path(r->node[i], path, sizeof path), zt_node_show(r->node[i], value, sizeof value),
+                         why);
+    }
+}
+
+static void sections_off(struct zt_reading *r) {
+    off(r, "fp16");
+    off(r, "autotuning");
+    offload_off(r);
 }
 
 static void offload(struct zt_reading *r, const char *object, bool parameters) {
@@ -337,8 +368,10 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,  precision, fp16_off, zero, types, curriculum,
-                                                          tuning, parallel,  data,     loss, ties,  augmentation };
+    static void (*const rules[])(struct zt_reading *) = {
+        needs,  lora,     precision, sections_off, zero, types,        curriculum,
+        tuning, parallel, data,      loss,         ties, augmentation, zt_config_check_monitors
+    };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }
@@ -432,6 +465,7 @@ void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *ov
     derive_scheduler(r);
     derive_overlap(r);
     derive_fixed(r);
+    zt_config_derive_monitors(r);
     config->recompute.enabled = zt_keys_checkpointing(r);
     note_checkpointing(r);
     derive_augmentation(r);

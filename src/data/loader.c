@@ -147,7 +147,7 @@ static void fill_slot(const struct zt_loader *l, struct slot *slot) {
     batch->batch_in_epoch = s->in_epoch;
     batch->step_samples = s->samples;
     batch->micro_batch = (int)s->micro_batch;
-    batch->first_in_epoch = s->in_epoch * o->train_batch + cut.start + cut.first;
+    batch->first_in_epoch = zt_epochs_at(&l->sampler.epochs, batch->step).first + cut.start + cut.first;
     for (int64_t row = 0; row < cut.rows; row++)
         slot->index[row] = s->indices[cut.start + (row < cut.samples ? cut.first + row : 0)];
     batch->index = slot->index;
@@ -363,7 +363,8 @@ struct zt_loader *zt_loader_create(const struct zt_loader_options *options, stru
                                           .train_batch = options->train_batch,
                                           .shuffle = options->shuffle,
                                           .drop_last = options->drop_last,
-                                          .seed = options->seed };
+                                          .seed = options->seed,
+                                          .stream = options->stream };
     if (zt_sampler_init(&l->sampler, &sampling, err) && make_ring(l, err) && start_readers(l, err))
         return l;
     zt_loader_destroy(l);

@@ -347,6 +347,11 @@ class NonFinite(Underway):
         self.chain()
         self.train({**words, "steps": 200})
 
+    def test_weights_that_have_grown_beyond_use_are_warned_of(self):
+        words = 'model.onnx: "w" has an element of magnitude'
+        self.assertIn(words, self.train({"steps": 1}, optimizer={"type": "SGD", "params": {"lr": 1e12}}).stderr)
+        self.assertNotIn(words, self.train({"steps": 1}).stderr)
+
     def test_weights_that_are_not_finite_at_the_end_fail(self):
         text = self.train({"steps": 1}, code=1, says=["the weights are not finite at the end", '"w"', "hint: "],
                           optimizer={"type": "SGD", "params": {"lr": 1e39}})

@@ -350,8 +350,9 @@ static int probability_axis(const struct zt_job *job, struct zt_training_graph *
     return 2;
 }
 
-static bool find_targets(const struct zt_job *job, const struct zt_source *source, int64_t rows,
+static bool find_targets(const struct zt_job *job, const struct zt_source *source,
                          struct zt_training_graph *training_graph, int root, struct targets *to, struct zt_err *err) {
+    const int64_t rows = training_graph->rows;
     const struct zt_value *logits = training_graph->graph->values[root];
     *to = (struct targets){ .kind = job->loss->integer_target ? CLASS_NUMBERS : NUMBERS,
                             .dtype = job->wants[job->target_want].dtype };
@@ -392,7 +393,7 @@ static bool add_loss(const struct zt_job *job, const struct zt_source *source,
     struct zt_graph *g = training_graph->graph;
     struct targets targets;
     int in[4];
-    if (!find_targets(job, source, request->rows, training_graph, root, &targets, err) ||
+    if (!find_targets(job, source, training_graph, root, &targets, err) ||
         !use_scores(job, training_graph, targets.kind == NUMBERS ? -1 : targets.axis, &root, err))
         return false;
     const struct zt_shape each =

@@ -56,7 +56,7 @@ const struct zt_case zt_cases_loss[] = {
     { "CrossEntropyGrad", "float[3,5] float[3,9,5] int64[3,5]:0..8 - - float[3,5]:1..2", .attrs = "reduction=none",
       .domain = "ztrain" },
     { "CrossEntropyGrad", "float(0.7) bfloat16[4,19] int64[4]:0..18 - - float[4]:2..3", .domain = "ztrain" },
-    /* lines that begin at no multiple of 16 bytes */
+    /* rows that begin at no multiple of 16 bytes */
     { "CrossEntropy", "bfloat16[7,517] int64[7]:0..516", .domain = "ztrain", .outs = 2 },
     { "CrossEntropy", "bfloat16[5,261] int64{260,-100,0,7,8} float{1,1,0,2,0.5} float[261]:0.5..2",
       .attrs = "label_smoothing=0.1", .domain = "ztrain", .outs = 2 },

@@ -138,10 +138,10 @@ START_TEST(weights_that_add_up_to_nothing_leave_neither_loss_nor_gradient) {
         struct zt_err err = { 0 };
         struct zt_graph *g = zt_graph_create("loss");
         struct zt_eval *eval = zt_eval_create(g, NULL, 1);
-        struct zt_shape shape = { 2, { 4, 3 } }, line = { 1, { 4 } }, scalar = { 0 };
+        struct zt_shape shape = { 2, { 4, 3 } }, row = { 1, { 4 } }, scalar = { 0 };
         int in[3] = { constant(g, ZT_FLOAT, shape, 37, 11, 29, 0.125, 0),
-                      constant(g, i == 2 ? ZT_FLOAT : ZT_INT64, i == 2 ? shape : line, 1, 0, 3, 1, 0),
-                      constant(g, ZT_FLOAT, line, 0, 0, 1, 0, 0) };
+                      constant(g, i == 2 ? ZT_FLOAT : ZT_INT64, i == 2 ? shape : row, 1, 0, 3, 1, 0),
+                      constant(g, ZT_FLOAT, row, 0, 0, 1, 0, 0) };
         int out = zt_graph_add_value(g, "loss", ZT_UNDEFINED, NULL), gradient;
         zt_graph_add_node(g, &(struct zt_node_spec){ "loss", ops[i], "ztrain", 1, in, 3, &out, 1 });
         ck_assert_msg(zt_op_resolve(&zt_ops, g, 0, &err) && zt_eval_run(eval, 0, 1, &err), "%s", err.text[0]);
@@ -167,8 +167,8 @@ START_TEST(weights_have_the_first_axes_of_the_targets) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct zt_err err = { 0 };
         struct zt_graph *g = zt_graph_create("loss");
-        struct zt_shape shape = { 3, { 2, 5, 3 } }, line = { 2, { 2, 5 } };
-        int in[3] = { constant(g, ZT_FLOAT, shape, 37, 11, 29, 0.125, 0), constant(g, ZT_INT64, line, 1, 0, 3, 1, 0),
+        struct zt_shape shape = { 3, { 2, 5, 3 } }, row = { 2, { 2, 5 } };
+        int in[3] = { constant(g, ZT_FLOAT, shape, 37, 11, 29, 0.125, 0), constant(g, ZT_INT64, row, 1, 0, 3, 1, 0),
                       constant(g, ZT_FLOAT, cases[i].weight, 1, 1, 3, 1, 0) };
         int out = zt_graph_add_value(g, "loss", ZT_UNDEFINED, NULL);
         zt_graph_add_node(g, &(struct zt_node_spec){ "loss", "CrossEntropy", "ztrain", 1, in, 3, &out, 1 });
