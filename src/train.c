@@ -119,6 +119,12 @@ static void say_graphs(const struct zt_training *t) {
         zt_say(&t->session->options->log, ZT_LOG_DEBUG, "captured segments: %s", text);
 }
 
+static void say_waiting(const struct zt_training *t) {
+    if (t->worker.rank == 0 && t->loader && t->step_seconds > 0)
+        zt_say(&t->session->options->log, ZT_LOG_DEBUG, "data: the steps waited %.3f %% of their %.3f s for input",
+               100 * zt_loader_waited(t->loader) / t->step_seconds, t->step_seconds);
+}
+
 /* Writes model.onnx and prints the last line, also with --quiet. */
 static bool write_model(struct zt_training *t, const struct zt_collected *weights, struct zt_err *err) {
     const struct zt_session *s = t->session;
@@ -157,8 +163,10 @@ static bool train_rank(struct zt_worker *w, struct zt_err *err) {
     bool ok = make_plan(t, err) && open_rank(t, err) && open_report(t, err);
     zt_stop_arm(stop, ok);
     ok = ok && zt_training_steps(t, err);
-    if (ok)
+    if (ok) {
         say_graphs(t);
+        say_waiting(t);
+    }
     zt_stop_arm(stop, false);
     if (ok)
         zt_worker_print_counts(w);

@@ -128,6 +128,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
     if (!files_intact(t, now, err))
         return false;
     zt_rank_status_end(&t->worker.status, in_ns(now));
+    t->step_seconds += seconds;
     zt_forecast_step(&t->forecast, step, r.samples, seconds);
     if (!report_step(t, step, &r, seconds, err) || !end_step(t, step + 1, &r, err))
         return false;

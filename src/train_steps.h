@@ -27,7 +27,8 @@ struct zt_training {
     struct zt_forecast forecast; /* rank 0 only */
     struct zt_kernel_times times;
     struct zt_observers observers;
-    double looked; /* time of the last check of mapped files */
+    double looked;       /* time of the last check of mapped files */
+    double step_seconds; /* of all steps so far */
 };
 
 /* Sets the name of the current phase, for messages about ranks that hang. */

@@ -76,8 +76,8 @@ enum { JITTERS = 4 };
 
 /* ColorJitter: the four changes in a random order. */
 static void jitter(const struct zt_augment_config *how, struct zt_draw draw, struct zt_picture *p) {
-    static void (*const change[JITTERS])(struct zt_picture *, float) = { zt_picture_brightness, zt_picture_contrast, zt_picture_saturation,
-                                                                         zt_picture_hue };
+    static void (*const change[JITTERS])(struct zt_picture *, float) = { zt_picture_brightness, zt_picture_contrast,
+                                                                         zt_picture_saturation, zt_picture_hue };
     const double strength[JITTERS] = { how->brightness, how->contrast, how->saturation, how->hue };
     int order[JITTERS] = { 0, 1, 2, 3 };
     float factor[JITTERS];

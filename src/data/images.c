@@ -79,34 +79,56 @@ static void resized(const struct zt_picture *p, int resize, int height, int widt
     *to_width = wide ? side * p->width / p->height : side;
 }
 
-static bool resize_first(const struct zt_images *images, struct zt_picture *p, int height, int width,
-                         struct zt_err *err) {
-    int64_t to_height, to_width;
-    if (images->resize < 0)
-        return true;
-    resized(p, images->resize, height, width, &to_height, &to_width);
-    if (to_height * to_width > ZT_PICTURE_PIXELS || to_height > ZT_PICTURE_SIDE || to_width > ZT_PICTURE_SIDE)
-        return zt_fail(err, ZT_EXIT_DATA, "%d x %d pixels would be resized to %lld x %lld, which is too large",
-                       p->width, p->height, (long long)to_width, (long long)to_height);
-    return zt_picture_resize(p, (int)to_height, (int)to_width, err);
+static int least(int a, int b) {
+    return a < b ? a : b;
 }
 
-static bool crop(const struct zt_images *images, struct zt_draw draw, struct zt_picture *p, int height, int width,
-                 struct zt_err *err) {
+/* The part of a box that lies in a picture of height x width. */
+static struct zt_box within(struct zt_box box, int height, int width) {
+    const int top = box.top > 0 ? box.top : 0, left = box.left > 0 ? box.left : 0;
+    return (struct zt_box){ top, left, least(box.top + box.height, height) - top,
+                            least(box.left + box.width, width) - left };
+}
+
+/* The box that becomes the sample, in a picture of this size. */
+static bool choose_box(const struct zt_images *images, struct zt_draw draw, const struct zt_picture *size,
+                       struct zt_box *box, struct zt_err *err) {
     const struct zt_augment_config *how = &images->how;
     const bool random = images->augments && how->random_crop;
-    const int padding = random ? how->padding : 0;
-    if (p->height + 2 * padding < height || p->width + 2 * padding < width)
-        return zt_fail(err, ZT_EXIT_DATA, "the picture has %d x %d pixels, the model wants %d x %d", p->width,
-                       p->height, width, height);
-    return zt_picture_crop(
-        p, random ? zt_augment_crop(how, draw, p, height, width) : zt_picture_center(p, height, width), err);
+    const int padding = random ? how->padding : 0, height = box->height, width = box->width;
+    if (size->height + 2 * padding < height || size->width + 2 * padding < width)
+        return zt_fail(err, ZT_EXIT_DATA, "the picture has %d x %d pixels, the model wants %d x %d", size->width,
+                       size->height, width, height);
+    *box = random ? zt_augment_crop(how, draw, size, height, width) : zt_picture_center(size, height, width);
+    return true;
+}
+
+/* Resizes and crops. Only the part of the resized picture that is kept is computed. */
+static bool crop(const struct zt_images *images, struct zt_draw draw, struct zt_picture *p, int height, int width,
+                 struct zt_err *err) {
+    int64_t to_height = p->height, to_width = p->width;
+    if (images->resize >= 0)
+        resized(p, images->resize, height, width, &to_height, &to_width);
+    if (to_height > ZT_PICTURE_SIDE || to_width > ZT_PICTURE_SIDE)
+        return zt_fail(err, ZT_EXIT_DATA, "%d x %d pixels would be resized to %lld x %lld, which is too large",
+                       p->width, p->height, (long long)to_width, (long long)to_height);
+    const struct zt_picture size = { p->channels, (int)to_height, (int)to_width, NULL, NULL };
+    struct zt_box box = { 0, 0, height, width };
+    if (!choose_box(images, draw, &size, &box, err))
+        return false;
+    const struct zt_box part = within(box, size.height, size.width);
+    box.top -= part.top;
+    box.left -= part.left;
+    return part.height > 0 && part.width > 0
+               ? zt_picture_resize(p, size.height, size.width, &part, err) && zt_picture_crop(p, box, err)
+               : zt_picture_crop(p, (struct zt_box){ p->height, 0, height, width }, err) &&
+                     zt_picture_resize(p, height, width, NULL, err);
 }
 
 static bool resized_crop(const struct zt_images *images, struct zt_draw draw, struct zt_picture *p, int height,
                          int width, struct zt_err *err) {
     return zt_picture_crop(p, zt_augment_resized_crop(&images->how, draw, p), err) &&
-           zt_picture_resize(p, height, width, err);
+           zt_picture_resize(p, height, width, NULL, err);
 }
 
 /* ---- a sample ---- */
@@ -141,9 +163,7 @@ static bool make_sample(const struct zt_source *source, int column, struct zt_dr
     const bool random = images->augments;
     if (random && !colours_fit(source, column, p, err))
         return false;
-    if (random && images->how.resized_crop
-            ? !resized_crop(images, draw, p, height, width, err)
-            : !resize_first(images, p, height, width, err) || !crop(images, draw, p, height, width, err))
+    if (!(random && images->how.resized_crop ? resized_crop : crop)(images, draw, p, height, width, err))
         return false;
     if (random)
         zt_augment_picture(&images->how, draw, p);

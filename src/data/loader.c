@@ -72,6 +72,7 @@ struct zt_loader {
     bool failed;
     int64_t failed_at[2]; /* micro-batch and row of `err`, the first in order */
     struct zt_err err;
+    double waited; /* seconds; of the consumer */
 };
 
 /* Rows of a micro-batch that a reader has taken. */
@@ -190,14 +191,20 @@ static bool take(struct zt_loader *l, struct piece *piece) {
     return true;
 }
 
+/* The sample of a row; a step of a stream goes on with the next epoch. */
+static struct zt_sample sample_of(const struct zt_loader *l, const struct slot *slot, int64_t row) {
+    const struct zt_epochs *e = &l->sampler.epochs;
+    const int64_t passed = e->carries ? (slot->batch.first_in_epoch + row) / e->samples : 0;
+    return (struct zt_sample){ slot->index[row], slot->batch.epoch + passed };
+}
+
 /* Reads the rows from piece->first on, and advances piece->first. */
 static bool read_rows(struct zt_loader *l, const struct slot *slot, struct piece *piece, struct zt_err *err) {
     const struct zt_source *source = l->options.source;
     for (; !l->options.indices && piece->first < piece->end && !l->stop; piece->first++)
         for (int c = 0; c < source->column_count; c++) {
             char *to = (char *)slot->batch.column[c] + (size_t)piece->first * source->column[c].sample_bytes;
-            const struct zt_sample sample = { slot->index[piece->first], slot->batch.epoch };
-            if (!zt_source_read(source, c, sample, to, err))
+            if (!zt_source_read(source, c, sample_of(l, slot, piece->first), to, err))
                 return false;
         }
     return true;
@@ -397,13 +404,19 @@ static void await_batch(struct zt_loader *l) {
     l->asleep_since = 0;
 }
 
+double zt_loader_waited(const struct zt_loader *l) {
+    return l->waited;
+}
+
 bool zt_loader_next(struct zt_loader *l, const struct zt_batch **batch, struct zt_err *err) {
+    const double before = zt_now();
     pthread_mutex_lock(&l->mutex);
     release(l);
     await_batch(l);
     bool more = l->written > l->delivered, failed = !more && l->failed;
     *batch = more ? &slot_of(l, l->delivered++)->batch : NULL;
     pthread_mutex_unlock(&l->mutex);
+    l->waited += zt_now() - before;
     if (failed)
         *err = l->err;
     return !failed;

@@ -58,6 +58,8 @@ struct zt_loader *zt_loader_create(const struct zt_loader_options *options, stru
 /* The next micro-batch in order. It is valid until the loader has been asked for options.held more. *batch is NULL at
  * the end. */
 bool zt_loader_next(struct zt_loader *loader, const struct zt_batch **batch, struct zt_err *err);
+/* The seconds that the consumer has spent in zt_loader_next(). */
+double zt_loader_waited(const struct zt_loader *loader);
 void zt_loader_destroy(struct zt_loader *loader);
 
 #endif

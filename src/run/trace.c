@@ -33,7 +33,7 @@ static void list_samples(const struct zt_rank *r, int c, int64_t step, struct zt
     bool ok = zt_sampler_init(&sampler, &sampling, &ignored);
     const int64_t count = ok ? zt_sampler_step(&sampler, step, indices, &epoch, &batch) : 0;
     for (int64_t i = 0; i < count; i++) {
-        if (!source->format->read(source, c, indices[i], sample, &ignored) ||
+        if (!zt_source_read(source, c, (struct zt_sample){ indices[i], epoch }, sample, &ignored) ||
             !zt_trace_status(column->dtype, sample, zt_shape_count(&column->shape)))
             continue;
         if (found++ < SAMPLES_SHOWN)

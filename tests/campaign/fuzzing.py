@@ -9,7 +9,8 @@ import zipfile
 from ledger import ROOT, Outcome
 
 SOURCES = ROOT / "tests/fuzz"
-PARSERS = ["arrays", "cache", "checkpoint", "cifar10", "config", "events", "external", "frames", "hostfile", "onnx", "options", "report"]
+PARSERS = ["arrays", "cache", "checkpoint", "cifar10", "config", "csv", "events", "external", "frames", "hostfile", "idx",
+           "imagefolder", "onnx", "options", "report", "tokens"]
 EXECUTING = ["train", "predict", "grad"]
 DICTIONARIES = {"config": "config", "options": "config", "onnx": "onnx", "external": "onnx", "train": "onnx", "predict": "onnx",
                 "grad": "onnx"}

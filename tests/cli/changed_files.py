@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 from onnx_bytes import FLOAT, external_tensor, model, node, npz, tensor, value_info
 
@@ -120,6 +121,15 @@ class Mapped(Case):
         shutil.copyfile(ROOT / "models/digits/flat_train.npz", data)
         done, says = self.cut(data, 20000, "train", "--model", ROOT / "models/mlp.onnx", "--config", ROOT / "configs/mlp.json",
                               "--data", f"npz:{data}", "--output", self.out)
+        self.assertChanged(done, says)
+
+    def test_npy_data_are_named(self):
+        folder = self.folder / "arrays"
+        with zipfile.ZipFile(ROOT / "models/digits/flat_train.npz") as arrays:
+            arrays.extractall(folder)
+        largest = max(folder.iterdir(), key=lambda path: path.stat().st_size)
+        done, says = self.cut(largest, 20000, "train", "--model", ROOT / "models/mlp.onnx", "--config", ROOT / "configs/mlp.json",
+                              "--data", f"npy:{folder}", "--output", self.out)
         self.assertChanged(done, says)
 
     def test_checkpoints_are_named(self):

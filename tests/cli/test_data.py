@@ -6,9 +6,11 @@
 import json
 import math
 import os
+import shutil
 import struct
 import sys
 import unittest
+import zlib
 
 import test_cli
 import test_jobs
@@ -102,6 +104,48 @@ class Formats(test_jobs.Job):
         self.train({"data": {"format": "npz", "path": "d.npz", "delimiter": ";"}}, code=2, says=["delimiter", "npz has no such"])
 
 
+class Tokens(test_jobs.Job):
+    """y = embedding of the token: a bigram model of sequences [N, 4]."""
+
+    def setUp(self):
+        super().setUp()
+        table = [((i * 37 + 11) % 29 - 14) / 16 for i in range(49)]
+        self.write("m.onnx", model([node("Gather", ["table", "ids"], ["scores"], "look up")], [value_info("ids", ["n", 4], INT64)],
+                                   [value_info("scores", ["n", 4, 7])], [tensor([7, 7], table, FLOAT, "table")], 17))
+        self.stream = [(i * i * 3 + i // 5) % 7 for i in range(49)]
+
+    def test_streams_of_every_kind_give_the_losses_of_arrays(self):
+        ids = [t for i in range(12) for t in self.stream[4 * i:4 * i + 4]]
+        after = [t for i in range(12) for t in self.stream[4 * i + 1:4 * i + 5]]
+        self.write("d.npz", npz({"ids": ([12, 4], ids, INT64), "target": ([12, 4], after, INT64)}))
+        self.train()
+        wanted = self.losses()
+        (self.folder / "stream").mkdir()
+        self.write("stream/train.bin", struct.pack("<49H", *self.stream))
+        self.write("wide.bin", struct.pack("<49I", *self.stream))
+        self.write("llm.bin", struct.pack("<256i", 20240520, 1, 49, *[0] * 253) + struct.pack("<49H", *self.stream))
+        for path, more in [("stream", {}), ("wide.bin", {"token_type": "uint32"}), ("llm.bin", {})]:
+            self.train({"data": {"format": "tokens", "path": path, "shuffle": False, **more}})
+            self.assertEqual(self.losses(), wanted)
+
+    def test_evaluation_reads_val_bin_and_bad_streams_end_the_run(self):
+        (self.folder / "stream").mkdir()
+        self.write("stream/train.bin", struct.pack("<49H", *self.stream))
+        self.write("stream/val.bin", struct.pack("<21H", *self.stream[:21]))
+        self.train({"data": {"format": "tokens", "path": "stream"}, "metrics": ["accuracy"]})
+        self.assertIn('"eval": true', (self.folder / "run" / "metrics.jsonl").read_text())
+        self.write("stream/train.bin", struct.pack("<4H", *self.stream[:4]))
+        self.train({"data": {"format": "tokens", "path": "stream"}}, code=4, says=["too few tokens for one sample of 4"])
+
+
+def png(width, height, grey):
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    rows = b"".join(b"\0" + grey[y * width:(y + 1) * width] for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
 class Images(test_jobs.Job):
     """A linear classifier of 1 x 4 x 4 images."""
 
@@ -133,6 +177,29 @@ class Images(test_jobs.Job):
         self.run_ztrain("--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "run",
                         "--resume", "--threads=1")
         self.assertEqual(self.losses(), one)
+
+    def test_folders_of_pictures_give_the_losses_of_the_same_bytes(self):
+        order = sorted(range(N), key=lambda n: (test_jobs.CLASSES[n], n))
+        pixels = bytes((i * 7) % 256 for i in range(16 * N))
+        for n in order:
+            folder = self.folder / "pictures" / "train" / f"class {test_jobs.CLASSES[n]}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{n:02}.png").write_bytes(png(4, 4, pixels[16 * n:16 * n + 16]))
+        for name in ["train", "t10k"]:
+            sorted_pixels = b"".join(pixels[16 * n:16 * n + 16] for n in order)
+            self.write(f"idx/{name}-images-idx3-ubyte", struct.pack(">4I", 0x803, N, 4, 4) + sorted_pixels)
+            self.write(f"idx/{name}-labels-idx1-ubyte", struct.pack(">2I", 0x801, N) + bytes(test_jobs.CLASSES[n] for n in order))
+        shutil.copytree(self.folder / "pictures" / "train", self.folder / "pictures" / "val")
+        for augment in [None, self.augment]:
+            wanted = self.run_images(augment=augment)
+            self.train({"data": {"format": "imagefolder", "path": "pictures/train", "normalize": {"mean": [0.5], "std": [0.25]},
+                                 "augment": augment or {}}, "steps": 6})
+            self.assertEqual(self.losses(), wanted)
+        self.assertIn('"eval": true', (self.folder / "run" / "metrics.jsonl").read_text())
+        (folder / "zz.png").write_bytes(png(4, 4, pixels[:16])[:50])
+        done = self.run_ztrain("--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "run",
+                               "--overwrite", code=4)
+        self.assertRegex(done.stderr, r"ztrain: error: .*/zz.png: is a broken PNG file")
 
     def test_evaluation_is_not_augmented_and_has_its_default(self):
         said = []

@@ -42,7 +42,7 @@ static void transform_picture(const struct transform *t, struct zt_picture *p) {
     const float factor = (float)t->parameter[0];
     switch (t->kind) {
     case RESIZE:
-        ck_assert(zt_picture_resize(p, height, width, &err));
+        ck_assert(zt_picture_resize(p, height, width, NULL, &err));
         break;
     case CENTER:
         ck_assert(zt_picture_crop(p, zt_picture_center(p, height, width), &err));
@@ -257,7 +257,7 @@ START_TEST(pictures_are_resized_to_cover_the_input_and_cropped_in_the_middle) {
     struct zt_picture p;
     const struct image_bytes *f = file_called("colour.png");
     ck_assert(zt_image_decode(f->bytes, (size_t)f->size, &p, &err));
-    ck_assert(zt_picture_resize(&p, 12, 18, &err) && zt_picture_crop(&p, (struct zt_box){ 4, 7, 4, 4 }, &err));
+    ck_assert(zt_picture_resize(&p, 12, 18, NULL, &err) && zt_picture_crop(&p, (struct zt_box){ 4, 7, 4, 4 }, &err));
     ck_assert(memcmp(x, p.at, sizeof x) == 0);
     zt_picture_finish(&p);
     params.resize = 0; /* the least that covers: 4 x 6 */
@@ -265,7 +265,7 @@ START_TEST(pictures_are_resized_to_cover_the_input_and_cropped_in_the_middle) {
     ck_assert(zt_source_read(source, 0, (struct zt_sample){ 0, 0 }, y, &err));
     zt_source_close(source);
     ck_assert(zt_image_decode(f->bytes, (size_t)f->size, &p, &err));
-    ck_assert(zt_picture_resize(&p, 4, 6, &err) && zt_picture_crop(&p, (struct zt_box){ 0, 1, 4, 4 }, &err));
+    ck_assert(zt_picture_resize(&p, 4, 6, NULL, &err) && zt_picture_crop(&p, (struct zt_box){ 0, 1, 4, 4 }, &err));
     ck_assert(memcmp(y, p.at, sizeof y) == 0);
     zt_picture_finish(&p);
     params.resize = 3;
@@ -424,6 +424,32 @@ START_TEST(readers_ranks_and_a_resumed_run_draw_the_same_numbers) {
 }
 END_TEST
 
+START_TEST(a_step_that_goes_on_with_the_next_epoch_draws_its_numbers) {
+    char path[64];
+    struct zt_err err = { 0 };
+    const struct zt_batch *batch;
+    float wanted[ELEMENTS];
+    struct zt_source *source = open_images(path, &everything, 5, false);
+    const struct zt_loader_options options = { .source = source,
+                                               .train_batch = 24,
+                                               .micro_batch = 12,
+                                               .ranks = 1,
+                                               .shuffle = true,
+                                               .stream = SAMPLES,
+                                               .steps = 8 };
+    struct zt_loader *loader = zt_loader_create(&options, &err);
+    ck_assert_ptr_nonnull(loader);
+    while (zt_loader_next(loader, &batch, &err) && batch)
+        for (int64_t row = 0; row < batch->rows; row++) {
+            const int64_t place = batch->step * 24 + batch->micro_batch * 12 + row;
+            read_image(source, batch->index[row], place / SAMPLES, wanted);
+            ck_assert(memcmp((const float *)batch->column[0] + row * ELEMENTS, wanted, sizeof wanted) == 0);
+        }
+    zt_loader_destroy(loader);
+    zt_source_close(source);
+}
+END_TEST
+
 START_TEST(boxes_keep_to_their_areas_and_ratios) {
     const struct zt_augment_config augment = { .crop_scale = { 0.2, 0.6 }, .crop_ratio = { 0.5, 2 } };
     struct zt_picture p = { .channels = 1, .height = 200, .width = 300 };
@@ -525,6 +551,7 @@ int main(void) {
     tcase_add_test(cases, a_crop_with_padding_takes_every_place_equally_often);
     tcase_add_test(cases, flips_have_their_probability_and_evaluation_has_none);
     tcase_add_test(cases, readers_ranks_and_a_resumed_run_draw_the_same_numbers);
+    tcase_add_test(cases, a_step_that_goes_on_with_the_next_epoch_draws_its_numbers);
     tcase_add_test(cases, boxes_keep_to_their_areas_and_ratios);
     tcase_add_test(cases, erasing_sets_a_box_of_the_normalised_sample_to_zero);
     tcase_add_test(cases, augmentation_needs_images_in_the_data_and_in_the_model);

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import warnings
 import zipfile
+import zlib
 
 import numpy as np
 import onnx
@@ -169,6 +170,48 @@ def cifar10():
         yield b"".join(bytes([label]) + bytes((7 * i + label) % 256 for i in range(3072)) for label in labels)
 
 
+def idx():
+    """The file of labels, with its length in front, and the file of images."""
+    for count, height, width, classes in (3, 4, 5, 10), (1, 28, 28, 10), (2, 3, 3, 200):
+        labels = struct.pack(">2I", 0x801, count) + bytes(i * 7 % classes for i in range(count))
+        images = struct.pack(">4I", 0x803, count, height, width) + bytes(i % 256 for i in range(count * height * width))
+        yield len(labels).to_bytes(2, "little") + labels + images
+    yield (8).to_bytes(2, "little") + struct.pack(">2I", 0x801, 0) + struct.pack(">4I", 0x803, 1 << 31, 1 << 16, 1 << 16)
+
+
+CSV = [
+    b"a,b,target\n1,2,0\n-3.5e2,nan,9\n", b"1;2;3\n4;5;6\n", b'\xef\xbb\xbf"a","tar""get",target\r\n"1", 2 ,-100\r\n\r\n3,inf,4\r\n',
+    b'a,target\n"1\n",2\n', b"target\n1\n2\n", b"a,target\n1,2,3\n", b'"a,target\n1,2\n', b"1;x;3\n", b";;\n;;\n",
+]
+
+
+def tokens():
+    for bits, magic in (16, None), (32, None), (16, (20240520, 1)), (32, (20240801, 7)), (16, (20240520, 9)):
+        stream = b"".join((i * 37 % 65536 + (bits == 32) * 40000).to_bytes(bits // 8, "little") for i in range(23))
+        yield struct.pack("<256i", *magic, 23, *[0] * 253) + stream if magic else stream
+
+
+def png(depth, kind, rows, *chunks):
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[kind]
+    header = struct.pack(">2I5B", len(rows[0]) * 8 // depth // channels, len(rows), depth, kind, 0, 0, 0)
+    data = zlib.compress(b"".join(bytes([i % 5]) + row for i, row in enumerate(rows)))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*c) for c in ((b"IHDR", header), *chunks, (b"IDAT", data), (b"IEND", b"")))
+
+
+def images():
+    """Those that tests/data/picture_table.py wrote, and PNG files of other depths and kinds."""
+    table = (ROOT / "tests/data/picture_table.inc").read_text()
+    for content in re.findall(r'\{ "\w+\.\w+", \d+, \d+, \d+, \d+,\n +\{ ([0-9, ]+) \}', table):
+        yield bytes(map(int, content.split(",")))
+    ramp = [bytes((x * 31 + y * 17) % 256 for x in range(48)) for y in range(7)]
+    for depth, kind in (1, 0), (2, 0), (16, 0), (16, 2), (8, 4), (16, 6):
+        yield png(depth, kind, ramp)
+    yield png(4, 3, ramp, (b"PLTE", bytes(range(48))), (b"tRNS", b"\0\x80"))
+    yield png(8, 2, [bytes(3 * 40)] * 200)
+
+
 COMMANDS = [
     "--model m.onnx --config c.json", "train --model=m.onnx --config c.json --set optimizer.params.lr=0.1 --steps 3 --json",
     "--help", "verify --help", "verify a b", "train --model m --data npz:x.npz --ranks 4 --threads 2 --device cpu --seed 7",
@@ -244,6 +287,10 @@ def seeds(ztrain):
         "checkpoint": checkpoint(ztrain),
         "arrays": arrays(),
         "cifar10": cifar10(),
+        "csv": CSV,
+        "idx": idx(),
+        "imagefolder": images(),
+        "tokens": tokens(),
         "events": event_files(),
         "report": metrics(),
         "frames": frames(),

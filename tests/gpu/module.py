@@ -375,6 +375,12 @@ def stays(ztrain, module):
                 problems += wants(plan, r"^training data, \S+ \S+ in their stored format, are held on the device if they fit into half of its free memory$")
                 problems += [] if left == other and len(left) >= 16 and left[0] else [f"{case.name} {options}: {left}, in batches {other}"]
                 print(case.name, *options, left[0], len(left))
+        flips = ["--set", 'ztrain.data.augment={"random_crop": {"padding": 2}, "horizontal_flip": 0.5}']
+        come, left, wrong = left_behind(program, folder / "pictures", folder / "run", 1 << 30, *flips)
+        problems += wrong + wants(come, r'^training data: copied in micro-batches of .*: format "cifar10" reads its pictures anew in each epoch$',
+                                  "^evaluation data: held on the device")
+        _, two, wrong = left_behind(program, folder / "pictures", folder / "run", 1 << 30, *flips)
+        problems += wrong + ([] if left == two and left[0] else [f"augmented twice: {left}, {two}"])
         made = ["--data", "synthetic:", "--set", "ztrain.data.samples=16", "--set", "ztrain.data.normalize={}"]
         there, _, wrong = left_behind(program, folder / "arrays", folder / "run", 1 << 30, *made)
         problems += wrong + wants(there, r'^training data: copied in micro-batches of .*: format "synthetic" cannot be held on the device$')

@@ -274,7 +274,7 @@ OPS = {
     "LRN": lambda a, x: F.local_response_norm(x, a["size"]), "LpNormalization": unary(F.normalize),
     "MeanVarianceNormalization": mean_variance, "Softmax": lambda a, x: torch.softmax(x, a.get("axis", -1)),
     "LogSoftmax": lambda a, x: torch.log_softmax(x, a.get("axis", -1)),
-    "Hardmax": lambda a, x: F.one_hot(x.argmax(-1), x.shape[-1]).float(), "CrossEntropy": cross_entropy,
+    "Hardmax": lambda a, x: F.one_hot(x.argmax(-1), x.shape[-1]).float(), "CrossEntropy": cross_entropy, "SoftCrossEntropy": cross_entropy,
     "NegativeLogLikelihood": likelihood, "SquaredError": binary(F.mse_loss), "AbsoluteError": binary(F.l1_loss),
     "SmoothAbsoluteError": binary(F.smooth_l1_loss), "Huber": binary(F.huber_loss),
     "BinaryCrossEntropy": binary(F.binary_cross_entropy_with_logits), "SoftmaxCrossEntropyLoss": cross_entropy,

@@ -73,36 +73,34 @@ static int clip(int value, int low, int high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* Pixels from..end of a row of channel c. */
-static void copy_pixels(const struct zt_picture *p, int c, int row, int from, int end, float *to) {
-    const size_t at = (size_t)row * (size_t)p->width + (size_t)from, step = (size_t)p->channels;
-    if (p->at) {
-        memcpy(to, p->at + (size_t)c * zt_picture_plane(p) + at, (size_t)(end - from) * sizeof *to);
-        return;
+/* Copies the part of rows of pixels of `bytes` bytes. */
+static void crop_sheet(const struct zt_picture *p, const unsigned char *sheet, size_t bytes, struct zt_box box,
+                       unsigned char *to) {
+    const int from = clip(box.left, 0, p->width), end = clip(box.left + box.width, 0, p->width);
+    const size_t row_bytes = (size_t)box.width * bytes;
+    for (int y = 0; y < box.height; y++, to += row_bytes) {
+        const int row = box.top + y;
+        if (from > box.left || end < box.left + box.width || row < 0 || row >= p->height)
+            memset(to, 0, row_bytes);
+        if (row >= 0 && row < p->height && from < end)
+            memcpy(to + (size_t)(from - box.left) * bytes,
+                   sheet + ((size_t)row * (size_t)p->width + (size_t)from) * bytes, (size_t)(end - from) * bytes);
     }
-    const unsigned char *level = p->levels + at * step + (size_t)c;
-    for (int x = 0; x < end - from; x++)
-        to[x] = (float)level[(size_t)x * step] / 255.0f;
-}
-
-/* Row `y` of the box, into `to`. */
-static void crop_row(const struct zt_picture *p, int c, struct zt_box box, int y, float *to) {
-    int row = box.top + y, from = clip(box.left, 0, p->width), end = clip(box.left + box.width, 0, p->width);
-    if (from > box.left || end < box.left + box.width || row < 0 || row >= p->height)
-        memset(to, 0, (size_t)box.width * sizeof *to);
-    if (row >= 0 && row < p->height && from < end)
-        copy_pixels(p, c, row, from, end, to + (from - box.left));
 }
 
 bool zt_picture_crop(struct zt_picture *p, struct zt_box box, struct zt_err *err) {
+    const size_t plane = (size_t)box.height * (size_t)box.width;
     struct zt_picture part;
-    if (p->at && box.top == 0 && box.left == 0 && box.height == p->height && box.width == p->width)
+    if (box.top == 0 && box.left == 0 && box.height == p->height && box.width == p->width)
         return true;
-    if (!zt_picture_create(&part, p->channels, box.height, box.width, err))
+    if (p->levels ? !zt_picture_create_levels(&part, p->channels, (uint32_t)box.height, (uint32_t)box.width, err)
+                  : !zt_picture_create(&part, p->channels, box.height, box.width, err))
         return false;
-    for (int c = 0; c < p->channels; c++)
-        for (int y = 0; y < box.height; y++)
-            crop_row(p, c, box, y, part.at + ((size_t)c * (size_t)box.height + (size_t)y) * (size_t)box.width);
+    if (p->levels)
+        crop_sheet(p, p->levels, (size_t)p->channels, box, part.levels);
+    for (size_t c = 0; p->at && c < (size_t)p->channels; c++)
+        crop_sheet(p, (const unsigned char *)(p->at + c * zt_picture_plane(p)), sizeof *p->at, box,
+                   (unsigned char *)(part.at + c * plane));
     replace(p, &part);
     return true;
 }
@@ -139,26 +137,32 @@ struct filter {
     float *weight;
 };
 
-/* The centre of output i is scale (i + 1/2) in the input; the weight of an input pixel falls linearly with the distance
- * of its centre and is 0 from max(scale, 1) on. The weights of an output sum to 1. */
-static void fill_filter(struct filter *f, int in, int out) {
-    const double scale = (double)in / out, support = scale > 1 ? scale : 1;
-    f->most = (int)ceil(support) * 2 + 1;
-    f->first = zt_malloc((size_t)out * sizeof *f->first);
-    f->count = zt_malloc((size_t)out * sizeof *f->count);
-    f->weight = zt_calloc((size_t)out * (size_t)f->most, sizeof *f->weight);
-    for (int i = 0; i < out; i++) {
-        const double center = scale * (i + 0.5);
-        const int first = clip((int)(center - support + 0.5), 0, in), end = clip((int)(center + support + 0.5), 0, in);
-        double sum = 0;
-        f->first[i] = first;
-        f->count[i] = end - first;
-        for (int k = 0; k < end - first; k++)
-            sum += fmax(0, 1 - fabs((first + k + 0.5 - center) / support));
-        for (int k = 0; k < end - first; k++)
-            f->weight[(size_t)i * (size_t)f->most + (size_t)k] =
-                (float)(fmax(0, 1 - fabs((first + k + 0.5 - center) / support)) / sum);
-    }
+/* The weights of output i: its centre is scale (i + 1/2) in the input, and the weight of an input pixel falls linearly
+ * with the distance of its centre and is 0 from max(scale, 1) on. Returns their number. The weights sum to 1. */
+static int fill_weights(double scale, int i, int in, int *first, float *weight) {
+    const double support = scale > 1 ? scale : 1, center = scale * (i + 0.5);
+    const int from = clip((int)(center - support + 0.5), 0, in), end = clip((int)(center + support + 0.5), 0, in);
+    double sum = 0;
+    int count = end - from;
+    *first = from;
+    for (int k = 0; k < count; k++)
+        sum += fmax(0, 1 - fabs((from + k + 0.5 - center) / support));
+    for (int k = 0; k < count; k++)
+        weight[k] = (float)(fmax(0, 1 - fabs((from + k + 0.5 - center) / support)) / sum);
+    while (count > 1 && weight[count - 1] == 0)
+        count--;
+    return count;
+}
+
+/* A filter for `count` of the `out` outputs, from output `start` on. */
+static void fill_filter(struct filter *f, int in, int out, int start, int count) {
+    const double scale = (double)in / out;
+    f->most = (int)ceil(scale > 1 ? scale : 1) * 2 + 1;
+    f->first = zt_malloc((size_t)count * sizeof *f->first);
+    f->count = zt_malloc((size_t)count * sizeof *f->count);
+    f->weight = zt_calloc((size_t)count * (size_t)f->most, sizeof *f->weight);
+    for (int i = 0; i < count; i++)
+        f->count[i] = fill_weights(scale, start + i, in, &f->first[i], f->weight + (size_t)i * (size_t)f->most);
 }
 
 static void finish_filter(struct filter *f) {
@@ -167,60 +171,69 @@ static void finish_filter(struct filter *f) {
     free(f->weight);
 }
 
-static void resize_row(const struct filter *f, const float *from, int width, float *to) {
-    for (int x = 0; x < width; x++) {
-        const float *weight = f->weight + (size_t)x * (size_t)f->most, *at = from + f->first[x];
-        float sum = 0;
-        for (int k = 0; k < f->count[x]; k++)
-            sum += weight[k] * at[k];
-        to[x] = sum;
+/* A picture as rows of `step` numbers a pixel: one sheet of all channels where it has levels, else one a channel. */
+struct sheet {
+    const struct zt_picture *picture;
+    int channel, step;
+};
+
+/* Adds weight times row `y` of the sheet. */
+static void add_row(const struct sheet *sheet, int y, float weight, float *to) {
+    const struct zt_picture *p = sheet->picture;
+    const size_t count = (size_t)p->width * (size_t)sheet->step, at = (size_t)y * count;
+    if (p->levels)
+        for (size_t i = 0; i < count; i++)
+            to[i] += weight * (float)p->levels[at + i];
+    else
+        for (size_t i = 0; i < count; i++)
+            to[i] += weight * p->at[(size_t)sheet->channel * zt_picture_plane(p) + at + i];
+}
+
+/* Filters a row of the sheet to the pixels of row `y` of `to`. */
+static void resize_row(const struct sheet *sheet, const struct filter *f, const float *row, struct zt_picture *to,
+                       int y) {
+    const float unit = sheet->picture->levels ? 255.0f : 1.0f;
+    for (int s = 0; s < sheet->step; s++) {
+        float *out = to->at + (size_t)(sheet->channel + s) * zt_picture_plane(to) + (size_t)y * (size_t)to->width;
+        for (int x = 0; x < to->width; x++) {
+            const float *weight = f->weight + (size_t)x * (size_t)f->most,
+                        *at = row + (size_t)f->first[x] * (size_t)sheet->step + s;
+            float sum = 0;
+            for (int k = 0; k < f->count[x]; k++)
+                sum += weight[k] * at[(size_t)k * (size_t)sheet->step];
+            out[x] = sum / unit;
+        }
     }
 }
 
-static void resize_rows(const struct zt_picture *p, int width, struct zt_picture *to) {
-    struct filter f;
-    float *row = zt_malloc((size_t)p->width * sizeof *row);
-    fill_filter(&f, p->width, width);
-    for (int c = 0; c < p->channels; c++)
-        for (int y = 0; y < p->height; y++) {
-            copy_pixels(p, c, y, 0, p->width, row);
-            resize_row(&f, row, width, to->at + ((size_t)c * (size_t)p->height + (size_t)y) * (size_t)width);
-        }
-    finish_filter(&f);
-    free(row);
+/* Row by row: first the columns are filtered, whose neighbours lie side by side in memory, then the row. */
+static void resize_sheet(const struct sheet *sheet, const struct filter f[2], struct zt_picture *to, float *row) {
+    const size_t count = (size_t)sheet->picture->width * (size_t)sheet->step;
+    for (int y = 0; y < to->height; y++) {
+        memset(row, 0, count * sizeof *row);
+        for (int k = 0; k < f[0].count[y]; k++)
+            add_row(sheet, f[0].first[y] + k, f[0].weight[(size_t)y * (size_t)f[0].most + (size_t)k], row);
+        resize_row(sheet, &f[1], row, to, y);
+    }
 }
 
-static void resize_columns(const struct zt_picture *p, int height, struct zt_picture *to) {
-    struct filter f;
-    const size_t width = (size_t)p->width;
-    fill_filter(&f, p->height, height);
-    memset(to->at, 0, (size_t)to->channels * zt_picture_plane(to) * sizeof *to->at);
-    for (int c = 0; c < p->channels; c++)
-        for (int y = 0; y < height; y++) {
-            float *row = to->at + ((size_t)c * (size_t)height + (size_t)y) * width;
-            const float *from = p->at + (size_t)c * zt_picture_plane(p) + (size_t)f.first[y] * width;
-            for (int k = 0; k < f.count[y]; k++, from += width) {
-                const float weight = f.weight[(size_t)y * (size_t)f.most + (size_t)k];
-                for (size_t x = 0; x < width; x++)
-                    row[x] += weight * from[x];
-            }
-        }
-    finish_filter(&f);
-}
-
-bool zt_picture_resize(struct zt_picture *p, int height, int width, struct zt_err *err) {
+bool zt_picture_resize(struct zt_picture *p, int height, int width, const struct zt_box *part, struct zt_err *err) {
+    const struct zt_box all = { 0, 0, height, width }, *box = part ? part : &all;
+    const int step = p->levels ? p->channels : 1;
     struct zt_picture to;
-    if (width != p->width || !p->at) {
-        if (!zt_picture_create(&to, p->channels, p->height, width, err))
-            return false;
-        resize_rows(p, width, &to);
-        replace(p, &to);
-    }
-    if (height != p->height) {
-        if (!zt_picture_create(&to, p->channels, height, p->width, err))
-            return false;
-        resize_columns(p, height, &to);
-        replace(p, &to);
-    }
+    struct filter f[2];
+    if (p->at && height == p->height && width == p->width)
+        return zt_picture_crop(p, *box, err);
+    if (!zt_picture_create(&to, p->channels, box->height, box->width, err))
+        return false;
+    float *row = zt_malloc((size_t)p->width * (size_t)step * sizeof *row);
+    fill_filter(&f[0], p->height, height, box->top, box->height);
+    fill_filter(&f[1], p->width, width, box->left, box->width);
+    for (int c = 0; c < p->channels; c += step)
+        resize_sheet(&(struct sheet){ p, c, step }, f, &to, row);
+    finish_filter(&f[0]);
+    finish_filter(&f[1]);
+    free(row);
+    replace(p, &to);
     return true;
 }

@@ -33,11 +33,13 @@ bool zt_picture_create_levels(struct zt_picture *picture, int channels, uint32_t
 void zt_picture_finish(struct zt_picture *picture);
 size_t zt_picture_plane(const struct zt_picture *picture); /* pixels of a plane */
 
-/* Replaces a picture by a part of it, of floats. */
+/* Replaces a picture by a part of it. */
 bool zt_picture_crop(struct zt_picture *picture, struct zt_box box, struct zt_err *err);
-/* Replaces a picture by one of another size, of floats: the triangle filter, widened by the factor of reduction, as
- * Pillow's BILINEAR and torchvision's Resize(antialias=True) have it. */
-bool zt_picture_resize(struct zt_picture *picture, int height, int width, struct zt_err *err);
+/* Replaces a picture by a part of one of another size (NULL: by all of it), of floats. The part lies within. The
+ * triangle filter, widened by the factor of reduction, as Pillow's BILINEAR and torchvision's Resize(antialias=True)
+ * have it. */
+bool zt_picture_resize(struct zt_picture *picture, int height, int width, const struct zt_box *part,
+                       struct zt_err *err);
 /* Gives a picture of levels 1 or 3 channels: a grey is repeated, and 3 channels become their luma, as Pillow's
  * convert("RGB") and convert("L") have it. */
 bool zt_picture_set_channels(struct zt_picture *picture, int channels, struct zt_err *err);

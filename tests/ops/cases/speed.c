@@ -259,6 +259,8 @@ const struct zt_case zt_cases_speed[] = {
     ELEMENT_LOSS("SmoothAbsoluteError"),
     ELEMENT_LOSS("Huber"),
     ELEMENT_LOSS("BinaryCrossEntropy"),
+    { "SoftCrossEntropy", "float[4096,1000] float[4096,1000]:0..1", .domain = "ztrain", .outs = 2, .results = 1,
+      .grad = 1 },
     { "SoftmaxCrossEntropyLoss", "float[4096,1000] int64[4096]:0..999", .grad = 1 },
     { "NegativeLogLikelihoodLoss", "float[4096,1000] int64[4096]:0..999", .grad = 1 },
     { NULL },
