@@ -9,6 +9,7 @@ is missing.
 import json
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -352,11 +353,36 @@ def refusals(run, source):
     check("in 6 tensors train" in run.says, "ztrain.trainable trains more than the adapters")
 
 
+def on_device(run, source, module, folder):
+    """Every form, and the layouts of a model, with the module beside the program, where it looks for it."""
+    place = folder / "gpu"
+    place.mkdir()
+    for file in (run.program, module):
+        shutil.copy(file, place)
+    device = Runs(place / "ztrain", folder / "device", "--device", "cuda")
+    device.folder.mkdir()
+    for name in FORMS:
+        form(device, folder, name)
+    start = [source / "models/gpt.onnx", source / "configs/gpt.json"]
+    for precision, name in (([], "1 rank"), ([], "ZeRO 3, 2 ranks"), (["bf16.enabled=true"], "2 stages"),
+                            (["fp16.enabled=true"], "ZeRO 2, 2 ranks")):
+        ranks, sets = LAYOUTS.get(name, (1, []))
+        sets, more = [*GPT, *precision, *THREADS, *sets, "ztrain.checkpoint.every_steps=2", "train_batch_size=8"], ["--steps", 4, "--ranks", ranks]
+        run(*start, *sets, more=more)
+        weights, folder = device(*start, *sets, more=more), device.out / "checkpoints/step-2"
+        check(np.allclose(device.losses(), run.losses(), rtol=1e-2 if precision else 1e-5), f"device, {precision}, {name}: losses of the CPU")
+        check(device(*start, *sets, more=[*more, "--resume", folder]) == weights, f"device, {precision}, {name}: the same bits when it resumes")
+
+
 def main():
     program, source = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         run = Runs(program, folder)
+        if len(sys.argv) > 3:
+            on_device(run, source, pathlib.Path(sys.argv[3]).resolve(), folder)
+            print(f"{checks - len(failures)} passed, {len(failures)} failed")
+            sys.exit(bool(failures))
         derivation(run, folder)
         for name in FORMS:
             form(run, folder, name)
