@@ -21,6 +21,7 @@ enum {
     ZT_BLOCK_BYTES = 1 << 20,      /* bytes that one checksum covers; the last block of a file is shorter */
     ZT_STORED_TEXT_MAX = 16 << 20, /* largest size of a manifest, and of the header of a tensor file */
     ZT_STORED_FILES = 2,
+    ZT_CLIENT_STATE_MAX = 1 << 20, /* largest size of the user's object */
 };
 extern const char *const zt_stored_names[ZT_STORED_FILES]; /* weights, optimizer */
 #define ZT_MANIFEST "manifest.json"
@@ -84,6 +85,7 @@ struct zt_manifest {
     const char *best_metric; /* NULL: none */
     double best_value;
     int64_t best_step;
+    const char *client_state; /* JSON object of the user, carried along; NULL: none */
     struct zt_recorded_key *keys;
     int key_count;
     int64_t file_bytes[ZT_STORED_FILES];

@@ -40,6 +40,8 @@ void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
         zt_stored_quote(to, m->best_metric);
         zt_text_add(to, ", \"value\": %.17g, \"step\": %lld}", m->best_value, (long long)m->best_step);
     }
+    if (m->client_state)
+        zt_text_add(to, ",\n  \"client_state\": %s", m->client_state);
     zt_text_add(to, ",\n  \"config\": {");
     for (int i = 0; i < m->key_count; i++) {
         zt_text_add(to, i ? ",\n    " : "\n    ");
@@ -105,6 +107,17 @@ static bool read_best(struct zt_manifest *m, const cJSON *best, struct zt_arena 
     m->best_metric = zt_arena_strdup(arena, metric);
     m->best_value = value->valuedouble;
     return member(best, "step", &m->best_step, err);
+}
+
+static bool read_client_state(struct zt_manifest *m, const cJSON *state, struct zt_arena *arena, struct zt_err *err) {
+    if (!state)
+        return true;
+    if (!cJSON_IsObject(state))
+        return zt_fail(err, ZT_EXIT_DATA, "\"client_state\" is no object");
+    char *text = cJSON_PrintUnformatted(state);
+    m->client_state = text ? zt_arena_strdup(arena, text) : NULL;
+    cJSON_free(text);
+    return m->client_state || zt_fail(err, ZT_EXIT_RUN, "out of memory");
 }
 
 /* Checkpoints of runs without a dynamic loss scale lack this member. */
@@ -173,6 +186,7 @@ static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena 
     cJSON_ArrayForEach(item, files) if (!read_blocks(m, item, at++, arena, err)) return false;
     return read_scale(m, cJSON_GetObjectItemCaseSensitive(root, "loss_scale"), err) &&
            read_best(m, cJSON_GetObjectItemCaseSensitive(root, "best"), arena, err) &&
+           read_client_state(m, cJSON_GetObjectItemCaseSensitive(root, "client_state"), arena, err) &&
            read_keys(m, cJSON_GetObjectItemCaseSensitive(root, "config"), arena, err);
 }
 

@@ -3,6 +3,7 @@
 #define ZT_CHECKPOINT_PARTS_H
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/format.h"
 
 enum { ZT_WEIGHTS_FILE, ZT_OPTIMIZER_FILE };
@@ -10,7 +11,7 @@ enum { ZT_WEIGHTS_FILE, ZT_OPTIMIZER_FILE };
 struct zt_checkpoints {
     struct zt_checkpoints_options o;
     struct zt_arena *arena;
-    char *folder; /* folder of the checkpoints */
+    struct zt_checkpoint_folder folder; /* of the checkpoints */
     struct zt_stored_file
         files[ZT_STORED_FILES]; /* weights in the order of plan->model; optimizer by [state][trained tensor] */
     struct zt_text head[ZT_STORED_FILES]; /* header before the data */

@@ -107,6 +107,7 @@ bool zt_record_make(const struct zt_session *s, struct zt_arena *arena, struct z
     to->samples = s->source->samples;
     to->seed = (uint64_t)s->config->seed;
     to->optimizer = s->config->optimizer.type;
+    to->client_state = s->config->checkpoint.client_state;
     const uint32_t frozen = zt_job_frozen_checksum(s->job);
     to->model = zt_onnx_checksum(s->model);
     if (frozen) /* of --load: they belong to the model, since a checkpoint does not hold them */

@@ -64,7 +64,7 @@ static bool make_files(struct writer *w, int64_t step) {
     struct zt_checkpoints *c = w->c;
     if (c->o.world->rank != 0)
         return true;
-    if (!zt_checkpoint_begin(c->folder, step, w->err))
+    if (!zt_checkpoint_begin(&c->folder, step, w->err))
         return false;
     for (int f = 0; f < ZT_STORED_FILES; f++) {
         char *path = zt_path_join(w->temporary, zt_stored_names[f]);
@@ -172,9 +172,11 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
     zt_manifest_write(&c->manifest, &text);
     char *path = zt_path_join(w->temporary, ZT_MANIFEST);
     bool ok = zt_file_write(path, text.at, text.length, w->err) && zt_monitor_sync(monitor, w->err) &&
-              zt_checkpoint_commit(c->folder, step, w->err);
+              zt_checkpoint_commit(&c->folder, step, w->err);
+    free(path);
+    path = zt_checkpoint_path(&c->folder, step);
     if (ok)
-        zt_monitor_checkpoint(monitor, step, c->folder, c->files[0].bytes + c->files[1].bytes);
+        zt_monitor_checkpoint(monitor, step, path, c->files[0].bytes + c->files[1].bytes);
     free(path);
     zt_text_finish(&text);
     return ok;
@@ -182,7 +184,9 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
 
 bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monitor *monitor, struct zt_err *err) {
     struct zt_comm *world = c->o.world;
-    struct writer w = { .c = c, .temporary = zt_checkpoint_temporary(c->folder, step), .file = { -1, -1 }, .err = err };
+    struct writer w = {
+        .c = c, .temporary = zt_checkpoint_temporary(&c->folder, step), .file = { -1, -1 }, .err = err
+    };
     for (int f = 0; f < ZT_STORED_FILES; f++)
         memset(c->crc[f], 0, (size_t)zt_block_count(c->files[f].bytes) * sizeof *c->crc[f]);
     bool ok = make_files(&w, step) && world->api->barrier(world, err) && open_files(&w) && write_slices(&w) &&
@@ -191,7 +195,7 @@ bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monito
         if (w.file[f] >= 0)
             close(w.file[f]);
     if (!ok && world->rank == 0)
-        zt_checkpoint_abandon(c->folder, step);
+        zt_checkpoint_abandon(&c->folder, step);
     free(w.temporary);
     return ok;
 }

@@ -51,6 +51,8 @@ bool zt_checkpoint_verify(const char *path, FILE *to, struct zt_err *err) {
     if (ok)
         fprintf(to, "%s: whole: step %lld, epoch %lld, %d tensors, %s\n", path, (long long)v.manifest.step,
                 (long long)v.manifest.epoch, v.tensors, zt_format_bytes(bytes, (double)v.bytes));
+    if (ok && v.manifest.client_state)
+        fprintf(to, "client_state: %s\n", v.manifest.client_state);
     zt_arena_destroy(v.arena);
     return ok;
 }

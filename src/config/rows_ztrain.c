@@ -109,6 +109,8 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.checkpoint.every_epochs", INT(0), DEF("1"), AT(checkpoint.every_epochs) },
     { .key = "ztrain.checkpoint.keep", INT(0), DEF("3"), AT(checkpoint.keep) },
     { .key = "ztrain.checkpoint.best", CHOICE(best), DEF("loss"), AT(checkpoint.best) },
+    { .key = "ztrain.checkpoint.tag", TEXT, DEF("step-{step}"), AT(checkpoint.tag) },
+    { .key = "ztrain.checkpoint.client_state", FREE, AT(checkpoint.client_state) },
     { .key = "ztrain.device", CHOICE(devices), DEF("auto"), AT(device) },
 };
 

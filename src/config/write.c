@@ -154,12 +154,15 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
             fputs("null", to);
         else if (row->type == ZT_KEY_PATH)
             write_path(to, text);
+        else if (row->type == ZT_KEY_FREE)
+            fputs(text, to);
         else
             write_text(to, text);
     }
 }
 
-/* Whether row i is written: its key works, and the optimizer, rule, format or adapters that it is about are those given.
+/* Whether row i is written: its key works, and the optimizer, rule, format or adapters that it is about are those
+ * given.
  */
 static bool is_written(const struct zt_config *config, int i) {
     const struct zt_key_row *row = config->table->row[i];
