@@ -48,10 +48,12 @@ static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
         zt_stored_layout(&c->files[f], &c->head[f]);
         if (c->head[f].length > ZT_STORED_TEXT_MAX)
             return zt_fail(err, ZT_EXIT_MODEL, "a checkpoint cannot hold %d tensors", c->files[f].count);
-        int64_t blocks = zt_block_count(c->files[f].bytes);
+        int64_t checksums = zt_checksum_count(&c->files[f]);
         c->manifest.file_bytes[f] = c->files[f].bytes;
-        c->manifest.crc[f] = c->crc[f] = ZT_NEW_N(c->arena, uint32_t, blocks + 1);
-        most = blocks > most ? blocks : most;
+        c->manifest.crc[f] = c->crc[f] = ZT_NEW_N(c->arena, uint32_t, checksums + 1);
+        c->manifest.tensor_crc[f] = c->crc[f] + zt_block_count(c->files[f].bytes);
+        c->manifest.tensors[f] = c->files[f].count;
+        most = checksums > most ? checksums : most;
     }
     c->peer_crc = ZT_NEW_N(c->arena, uint32_t, most + 1);
     if (c->o.rank->device_memory) {

@@ -281,11 +281,13 @@ static char *follow(const char *folder, const char *path, struct zt_err *err) {
         if (map.size < sizeof name)
             memcpy(name, map.data, map.size);
         name[strcspn(name, "\n")] = 0;
-        bool ok = zt_file_close(&map, true, err);
-        if (ok && name[0] && name[0] != '.' && !strchr(name, '/'))
-            to = zt_path_join(folder, name);
-        else if (ok)
+        bool ok = zt_file_close(&map, true, err), plain = name[0] && name[0] != '.' && !strchr(name, '/');
+        to = ok && plain ? zt_path_join(folder, name) : NULL;
+        if (ok && (!plain || !has(to, ZT_MANIFEST))) {
             zt_fail(err, ZT_EXIT_DATA, "%s: does not name a checkpoint", path);
+            free(to);
+            to = NULL;
+        }
     }
     return to;
 }

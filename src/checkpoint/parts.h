@@ -15,8 +15,8 @@ struct zt_checkpoints {
     struct zt_stored_file
         files[ZT_STORED_FILES]; /* weights in the order of plan->model; optimizer by [state][trained tensor] */
     struct zt_text head[ZT_STORED_FILES]; /* header before the data */
-    uint32_t *crc[ZT_STORED_FILES]; /* by block: checksums of what this rank wrote, shifted to the end of the block; on
-                                       rank 0 finally the xor over all ranks */
+    uint32_t *crc[ZT_STORED_FILES]; /* by block, then by tensor: checksums of what this rank wrote, shifted to the end
+                                       of the block or tensor; on rank 0 finally the xor over all ranks */
     uint32_t *peer_crc;             /* rank 0: buffer for the checksums of another rank */
     void *bounce;                   /* host buffer for copies from device memory */
     struct zt_manifest manifest; /* of the next checkpoint; fields that depend on the step are set when it is written */

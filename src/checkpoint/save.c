@@ -41,6 +41,13 @@ static void add_checksums(struct writer *w, int f, int64_t at, const char *data,
     }
 }
 
+/* Part of a tensor's checksum, shifted to the end of the tensor. */
+static void add_tensor_checksum(struct writer *w, int f, int tensor, int64_t at, const void *data, int64_t bytes) {
+    const struct zt_stored_tensor *t = &w->c->files[f].tensors[tensor];
+    w->c->crc[f][zt_block_count(w->c->files[f].bytes) + tensor] ^=
+        zt_crc32c_shift(zt_crc32c(0, data, (size_t)bytes), (uint64_t)(t->at + t->bytes - at - bytes));
+}
+
 static bool put(struct writer *w, int f, int64_t at, const void *data, int64_t bytes) {
     add_checksums(w, f, at, data, bytes);
     for (int64_t done = 0; done < bytes;) {
@@ -52,12 +59,21 @@ static bool put(struct writer *w, int f, int64_t at, const void *data, int64_t b
     return true;
 }
 
-/* Writes contents from the rank's memory. */
-static bool put_own(struct writer *w, int f, int64_t at, const void *from, int64_t bytes) {
+/* Contents of a tensor in the rank's memory, `skip` bytes behind its beginning. */
+struct part {
+    int file, tensor;
+    int64_t skip, bytes;
+    const void *from;
+};
+
+static bool put_own(struct writer *w, const struct part *p) {
     const struct zt_rank *r = w->c->o.rank;
-    if (!r->device_memory)
-        return put(w, f, at, from, bytes);
-    return zt_rank_fetch(r, w->c->bounce, from, (size_t)bytes, w->err) && put(w, f, at, w->c->bounce, bytes);
+    const int64_t at = w->c->files[p->file].tensors[p->tensor].at + p->skip;
+    const void *data = r->device_memory ? w->c->bounce : p->from;
+    if (r->device_memory && !zt_rank_fetch(r, w->c->bounce, p->from, (size_t)p->bytes, w->err))
+        return false;
+    add_tensor_checksum(w, p->file, p->tensor, at, data, p->bytes);
+    return put(w, p->file, at, data, p->bytes);
 }
 
 static bool make_files(struct writer *w, int64_t step) {
@@ -107,19 +123,19 @@ static bool write_slices(struct writer *w) {
             continue;
         int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
                 bytes = piece->count * (int64_t)sizeof(float);
-        if (!put_own(w, ZT_WEIGHTS_FILE, c->files[ZT_WEIGHTS_FILE].tensors[tensor].at + skip, piece->param, bytes))
+        if (!put_own(w, &(struct part){ ZT_WEIGHTS_FILE, tensor, skip, bytes, piece->param }))
             return false;
         for (int s = 0; s < p->optimizer_states; s++)
-            if (!put_own(w, ZT_OPTIMIZER_FILE,
-                         c->files[ZT_OPTIMIZER_FILE].tensors[s * p->model_params + tensor].at + skip, piece->state[s],
-                         bytes))
+            if (!put_own(
+                    w, &(struct part){ ZT_OPTIMIZER_FILE, s * p->model_params + tensor, skip, bytes, piece->state[s] }))
                 return false;
     }
     for (int i = 0; p->grid.data_rank == 0 && i < p->statistic_total; i++) {
         const struct zt_stored_tensor *to = &c->files[ZT_WEIGHTS_FILE].tensors[p->statistic_model[i]];
         struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
         if (p->model[p->statistic_model[i]].stage == p->grid.stage &&
-            !put_own(w, ZT_WEIGHTS_FILE, to->at, zt_rank_at(r, NULL, &place, NULL), to->bytes))
+            !put_own(w, &(struct part){ ZT_WEIGHTS_FILE, p->statistic_model[i], 0, to->bytes,
+                                        zt_rank_at(r, NULL, &place, NULL) }))
             return false;
     }
     return true;
@@ -139,7 +155,7 @@ static bool gather_checksums(struct writer *w) {
     struct zt_checkpoints *c = w->c;
     struct zt_comm *world = c->o.world;
     for (int f = 0; f < ZT_STORED_FILES; f++) {
-        int64_t blocks = zt_block_count(c->files[f].bytes);
+        int64_t blocks = zt_checksum_count(&c->files[f]);
         size_t bytes = (size_t)blocks * sizeof *c->crc[f];
         if (world->rank != 0 && !world->api->send(world, c->crc[f], bytes, 0, w->err))
             return false;
@@ -188,7 +204,7 @@ bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monito
         .c = c, .temporary = zt_checkpoint_temporary(&c->folder, step), .file = { -1, -1 }, .err = err
     };
     for (int f = 0; f < ZT_STORED_FILES; f++)
-        memset(c->crc[f], 0, (size_t)zt_block_count(c->files[f].bytes) * sizeof *c->crc[f]);
+        memset(c->crc[f], 0, (size_t)zt_checksum_count(&c->files[f]) * sizeof *c->crc[f]);
     bool ok = make_files(&w, step) && world->api->barrier(world, err) && open_files(&w) && write_slices(&w) &&
               sync_files(&w) && gather_checksums(&w) && commit(&w, step, monitor) && world->api->barrier(world, err);
     for (int f = 0; f < ZT_STORED_FILES; f++)

@@ -23,6 +23,9 @@ static bool check_file(struct verifying *v, int f, const struct zt_file_map *map
     bool readable = zt_stored_read(&file, map, v->arena, v->err);
     if (!readable)
         file = (struct zt_stored_file){ .bytes = (int64_t)map->size };
+    file.has_checksum = file.count && v->manifest.tensors[f] == file.count;
+    for (int i = 0; i < file.count && file.has_checksum; i++)
+        file.tensors[i].crc = v->manifest.tensor_crc[f][i];
     v->tensors += file.count;
     v->bytes += file.bytes;
     return zt_stored_check(&file, map, v->manifest.crc[f], 0, zt_block_count(file.bytes), v->err) && readable;
