@@ -197,6 +197,8 @@ bool zt_export_model(const struct zt_session *s, const char *folder, const struc
     const bool apart = s->config->lora.apart && s->job->adapter_count;
     char *path = zt_path_join(folder, "model.onnx");
     *hash = hash_of(weights);
+    if (s->options->overwrite && !apart)
+        zt_adapters_remove(folder);
     const bool ok = apart ? zt_adapters_write(s, folder, weights, err) && write_base(s, path, err)
                           : write_trained(s, path, weights, err);
     free(path);

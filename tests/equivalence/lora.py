@@ -56,7 +56,7 @@ class Runs:
         self.count += 1
         self.out = self.folder / f"run-{self.count}"
         words = [self.program, command, "--model", model, "--config", config, "--threads", 1, *more]
-        words += ["--output", self.out, *self.options] if command == "train" else []
+        words += ["--output", self.out, *self.options] if command == "train" and "--output" not in more else []
         for pair in sets:
             words += ["--set", pair]
         done = subprocess.run([str(w) for w in words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
@@ -349,6 +349,12 @@ def refusals(run, source):
     ]:
         run(*start, "ztrain.lora=" + json.dumps(block), status=2)
         check(words in run.says, f"refused: {json.dumps(block)}: {words}")
+    adapters = "ztrain.lora=" + json.dumps({"match": ["*qkv*"], "rank": 4, "export": "adapters"})
+    run(*start, adapters, more=["--steps", 1])
+    folder = run.out
+    left = sorted(p.name for p in folder.glob("adapter_*"))
+    run(*start, more=["--steps", 1, "--output", folder, "--overwrite"])
+    check(left == ["adapter_config.json", "adapter_model.safetensors"] and not list(folder.glob("adapter_*")), "--overwrite leaves no adapters of the run before")
     run(*start, "ztrain.lora=" + json.dumps({"match": ["*qkv*"], "rank": 4}), 'ztrain.trainable=["norm.*"]', more=["--steps", 1])
     check("in 6 tensors train" in run.says, "ztrain.trainable trains more than the adapters")
 
