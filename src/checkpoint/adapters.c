@@ -4,7 +4,9 @@
 #include "checkpoint/format.h"
 #include "graph/passes/precision/to_float.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const float *find(const struct zt_collected *weights, const char *name) {
     for (int i = 0; i < weights->count; i++)
@@ -111,7 +113,9 @@ struct zt_collected zt_adapters_merge(const struct zt_job *job, struct zt_graph 
 
 /* ---- files of PEFT ---- */
 
-#define PREFIX "base_model.model."
+#define PREFIX  "base_model.model."
+#define TENSORS "adapter_model.safetensors"
+#define CONFIG  "adapter_config.json"
 
 static struct zt_shape shape_of(const struct zt_job *job, const struct zt_graph *g, const char *name,
                                 int64_t elements) {
@@ -134,7 +138,7 @@ static bool write_tensors(const struct zt_session *s, const char *folder, const 
         file.tensors[i].shape = shape_of(s->job, s->model->graph, name, weights->elements[i]);
     }
     zt_stored_layout(&file, &head);
-    bool ok = zt_file_out_open_in(&out, folder, "adapter_model.safetensors", err);
+    bool ok = zt_file_out_open_in(&out, folder, TENSORS, err);
     if (ok) {
         fwrite(head.at, 1, head.length, out.stream);
         for (int i = 0; i < weights->count; i++)
@@ -165,7 +169,7 @@ static bool write_config(const struct zt_session *s, const char *folder, struct 
         quote_module(&text, &s->job->adapters[i], arena);
     }
     zt_text_add(&text, "]\n}\n");
-    bool ok = zt_file_out_open_in(&out, folder, "adapter_config.json", err);
+    bool ok = zt_file_out_open_in(&out, folder, CONFIG, err);
     if (ok) {
         fwrite(text.at, 1, text.length, out.stream);
         ok = zt_file_out_commit(&out, err);
@@ -180,4 +184,13 @@ bool zt_adapters_write(const struct zt_session *s, const char *folder, const str
     const bool ok = write_tensors(s, folder, weights, arena, err) && write_config(s, folder, arena, err);
     zt_arena_destroy(arena);
     return ok;
+}
+
+void zt_adapters_remove(const char *folder) {
+    static const char *const names[] = { TENSORS, CONFIG };
+    for (int i = 0; i < 2; i++) {
+        char *path = zt_path_join(folder, names[i]);
+        unlink(path);
+        free(path);
+    }
 }

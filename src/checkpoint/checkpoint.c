@@ -55,7 +55,11 @@ static void list_rank_states(struct zt_checkpoints *c) {
 }
 
 static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
+    const char *state = c->o.plan->job->config->checkpoint.client_state;
     int64_t most = 0;
+    if (state && strlen(state) > ZT_CLIENT_STATE_MAX)
+        return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.checkpoint.client_state: %zu bytes as JSON, at most %d are allowed",
+                       strlen(state), ZT_CLIENT_STATE_MAX);
     list_weights(c);
     list_states(c);
     c->manifest.files = ZT_RANKS_FILE;
@@ -69,10 +73,12 @@ static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
             zt_stored_layout(&c->files[f], &c->head[f]);
         if (c->head[f].length > ZT_STORED_TEXT_MAX)
             return zt_fail(err, ZT_EXIT_MODEL, "a checkpoint cannot hold %d tensors", c->files[f].count);
-        int64_t blocks = zt_block_count(c->files[f].bytes);
+        int64_t checksums = zt_checksum_count(&c->files[f]);
         c->manifest.file_bytes[f] = c->files[f].bytes;
-        c->manifest.crc[f] = c->crc[f] = ZT_NEW_N(c->arena, uint32_t, blocks + 1);
-        most = blocks > most ? blocks : most;
+        c->manifest.crc[f] = c->crc[f] = ZT_NEW_N(c->arena, uint32_t, checksums + 1);
+        c->manifest.tensor_crc[f] = c->crc[f] + zt_block_count(c->files[f].bytes);
+        c->manifest.tensors[f] = c->files[f].count;
+        most = checksums > most ? checksums : most;
     }
     c->peer_crc = ZT_NEW_N(c->arena, uint32_t, most + 1);
     if (c->o.rank->device_memory) {
@@ -85,12 +91,18 @@ static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
     return true;
 }
 
+/* "step-{step}" -> "step-" */
+static const char *tag_of(struct zt_arena *arena, const struct zt_checkpoint_config *config) {
+    return zt_arena_printf(arena, "%.*s", (int)strcspn(config->tag, "{"), config->tag);
+}
+
 struct zt_checkpoints *zt_checkpoints_open(const struct zt_checkpoints_options *options, int64_t *first_step,
                                            struct zt_err *err) {
     struct zt_checkpoints *c = zt_calloc(1, sizeof *c);
     c->o = *options;
     c->arena = zt_arena_create();
-    c->folder = zt_path_join(options->folder, ZT_CHECKPOINTS);
+    c->folder = (struct zt_checkpoint_folder){ zt_path_join(options->folder, ZT_CHECKPOINTS),
+                                               tag_of(c->arena, &options->plan->job->config->checkpoint) };
     c->saved = -1;
     if (lay_out(c, err) && (!options->from || zt_checkpoint_load(c, err))) {
         *first_step = c->manifest.step;
@@ -104,12 +116,12 @@ bool zt_checkpoints_begin(struct zt_checkpoints *c, struct zt_err *err) {
     if (c->o.world->rank != 0)
         return true;
     if (c->o.session->options->overwrite)
-        return zt_checkpoint_clear(c->folder, err);
+        return zt_checkpoint_clear(&c->folder, err);
     /* a run that resumes from an earlier checkpoint of its own makes that one the latest, and the earlier best one the
      * best */
     return c->saved < 0 ||
-           (zt_checkpoint_point(c->folder, "latest", c->saved, err) &&
-            zt_checkpoint_point_back(c->folder, "best", c->manifest.best_metric ? c->manifest.best_step : -1, err));
+           (zt_checkpoint_point(&c->folder, "latest", c->saved, err) &&
+            zt_checkpoint_point_back(&c->folder, "best", c->manifest.best_metric ? c->manifest.best_step : -1, err));
 }
 
 void zt_checkpoints_close(struct zt_checkpoints *c) {
@@ -119,7 +131,7 @@ void zt_checkpoints_close(struct zt_checkpoints *c) {
         zt_text_finish(&c->head[f]);
     for (int apart = 0; apart < 2; apart++)
         zt_text_finish(&c->rank_heads[apart]);
-    free(c->folder);
+    free(c->folder.path);
     zt_arena_destroy(c->arena);
     free(c);
 }
@@ -128,6 +140,8 @@ void zt_checkpoints_report(const struct zt_checkpoints *c, const struct zt_log *
     if (!c->o.from)
         return;
     zt_say(log, ZT_LOG_INFO, "  %-15s %s, step %lld", "resumed", c->o.from, (long long)c->loaded.step);
+    if (c->loaded.client_state)
+        zt_say(log, ZT_LOG_INFO, "  %-15s %s", "client state", c->loaded.client_state);
     if (c->restarted)
         zt_say(log, ZT_LOG_WARNING, "the errors of the compression begin at zero: %s", c->restarted);
     zt_record_report(&c->loaded, &c->manifest, c->o.plan->job->config->table, log);
@@ -169,7 +183,7 @@ bool zt_checkpoints_step(struct zt_checkpoints *c, const struct zt_step_end *end
     c->saved = step;
     if (c->o.world->rank != 0)
         return true;
-    return (!better || zt_checkpoint_point(c->folder, "best", step, err)) &&
-           zt_checkpoint_prune(c->folder, step, config->keep, c->manifest.best_metric ? c->manifest.best_step : -1,
+    return (!better || zt_checkpoint_point(&c->folder, "best", step, err)) &&
+           zt_checkpoint_prune(&c->folder, step, config->keep, c->manifest.best_metric ? c->manifest.best_step : -1,
                                err);
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "checkpoint/adapters.h"
+#include "plan/job/override.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,34 @@ static uint64_t hash_of(const struct zt_collected *weights) {
     return hash;
 }
 
+static bool has(const struct zt_collected *weights, const char *name) {
+    for (int i = 0; i < weights->count; i++)
+        if (strcmp(weights->payloads[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* `weights` and the frozen contents of --load. */
+static struct zt_collected with_loaded(const struct zt_job *job, struct zt_arena *arena,
+                                       const struct zt_collected *weights) {
+    const int room = weights->count + job->override_count + 1;
+    struct zt_collected all = { .payloads = ZT_NEW_N(arena, struct zt_onnx_payload, room),
+                                .elements = ZT_NEW_N(arena, int64_t, room),
+                                .count = weights->count };
+    if (weights->count) {
+        memcpy(all.payloads, weights->payloads, (size_t)weights->count * sizeof *all.payloads);
+        memcpy(all.elements, weights->elements, (size_t)weights->count * sizeof *all.elements);
+    }
+    for (int i = 0; i < job->override_count; i++) {
+        const struct zt_override *o = &job->overrides[i];
+        if (!o->frozen || has(weights, o->name))
+            continue;
+        all.elements[all.count] = o->elements;
+        all.payloads[all.count++] = (struct zt_onnx_payload){ o->name, o->as_float };
+    }
+    return all;
+}
+
 static bool write_trained(const struct zt_session *s, const char *path, const struct zt_collected *weights,
                           struct zt_err *err) {
     struct zt_graph *g = zt_graph_clone(s->model->graph);
@@ -143,7 +172,7 @@ static bool write_trained(const struct zt_session *s, const char *path, const st
     const char **aliases = NULL;
     changes.alias_count = zt_trainable_aliases(s->model, g, &aliases);
     changes.aliases = aliases;
-    const struct zt_collected merged = zt_adapters_merge(s->job, g, weights);
+    const struct zt_collected all = with_loaded(s->job, g->arena, weights), merged = zt_adapters_merge(s->job, g, &all);
     changes.payload_count = merged.count;
     changes.payloads = all_payloads(s->job, g, merged.payloads, &changes.payload_count);
     bool ok = zt_onnx_write(s->model, path, &changes, err);
@@ -152,14 +181,27 @@ static bool write_trained(const struct zt_session *s, const char *path, const st
     return ok;
 }
 
+/* The model of the adapters: the file, with the weights of --load where there are any. */
+static bool write_base(const struct zt_session *s, const char *path, struct zt_err *err) {
+    struct zt_graph *g = zt_graph_clone(s->model->graph);
+    const struct zt_collected none = { 0 }, loaded = with_loaded(s->job, g->arena, &none);
+    struct zt_onnx_changes changes = { .payload_count = loaded.count };
+    if (loaded.count)
+        changes.payloads = all_payloads(s->job, g, loaded.payloads, &changes.payload_count);
+    const bool ok = zt_onnx_write(s->model, path, &changes, err);
+    zt_graph_destroy(g);
+    return ok;
+}
+
 bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_collected *weights, uint64_t *hash,
                      struct zt_err *err) {
-    const struct zt_onnx_changes none = { 0 };
     const bool apart = s->config->lora.apart && s->job->adapter_count;
     char *path = zt_path_join(folder, "model.onnx");
     *hash = hash_of(weights);
-    bool ok = !apart || zt_adapters_write(s, folder, weights, err);
-    ok = ok && (apart ? zt_onnx_write(s->model, path, &none, err) : write_trained(s, path, weights, err));
+    if (s->options->overwrite && !apart)
+        zt_adapters_remove(folder);
+    const bool ok = apart ? zt_adapters_write(s, folder, weights, err) && write_base(s, path, err)
+                          : write_trained(s, path, weights, err);
     free(path);
     return ok;
 }

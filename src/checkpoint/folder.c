@@ -10,19 +10,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STEP      "step-"
 #define TEMPORARY ".tmp-"
 #define OLD       ".old-"
 
 enum { NAME_ROOM = 64 };
 
-static void step_name(char *to, const char *before, int64_t step) {
-    snprintf(to, NAME_ROOM, "%s" STEP "%lld", before, (long long)step);
+static void step_name(const struct zt_checkpoint_folder *f, char *to, const char *before, int64_t step) {
+    snprintf(to, NAME_ROOM, "%s%.32s%lld", before, f->tag, (long long)step);
 }
 
 static bool starts(const char *name, const char *with) {
@@ -30,19 +30,27 @@ static bool starts(const char *name, const char *with) {
 }
 
 /* Returns the step in a name of the form of step_name(); -1: another name. */
-static int64_t step_of(const char *name) {
+static int64_t step_of(const struct zt_checkpoint_folder *f, const char *name) {
     char again[NAME_ROOM];
     int64_t step;
-    if (!starts(name, STEP) || !zt_text_number(name + sizeof STEP - 1, &step) || step < 0)
+    if (!starts(name, f->tag) || !zt_text_number(name + strlen(f->tag), &step) || step < 0)
         return -1;
-    step_name(again, "", step);
+    step_name(f, again, "", step);
     return strcmp(name, again) == 0 ? step : -1;
 }
 
-char *zt_checkpoint_temporary(const char *folder, int64_t step) {
+static char *path_of(const struct zt_checkpoint_folder *f, const char *before, int64_t step) {
     char name[NAME_ROOM];
-    step_name(name, TEMPORARY, step);
-    return zt_path_join(folder, name);
+    step_name(f, name, before, step);
+    return zt_path_join(f->path, name);
+}
+
+char *zt_checkpoint_path(const struct zt_checkpoint_folder *f, int64_t step) {
+    return path_of(f, "", step);
+}
+
+char *zt_checkpoint_temporary(const struct zt_checkpoint_folder *f, int64_t step) {
+    return path_of(f, TEMPORARY, step);
 }
 
 static bool fail(const char *folder, const char *name, const char *what, struct zt_err *err) {
@@ -79,16 +87,17 @@ static void remove_folder(int at, const char *name) {
 
 /* Hides a checkpoint by renaming it, then removes it. */
 static void remove_checkpoint(int at, const char *name) {
-    char old[NAME_ROOM];
-    step_name(old, OLD, step_of(name));
+    char old[NAME_MAX + sizeof OLD];
+    snprintf(old, sizeof old, OLD "%s", name);
     remove_folder(at, old);
     if (renameat(at, name, at, old) == 0)
         remove_folder(at, old);
 }
 
 /* Calls `visit` for every name in the folder; returns false if the folder cannot be read. */
-static bool each_name(const char *folder, void (*visit)(int at, const char *name, void *arg), void *arg) {
-    DIR *list = opendir(folder);
+static bool each_name(const struct zt_checkpoint_folder *f, void (*visit)(int at, const char *name, void *arg),
+                      void *arg) {
+    DIR *list = opendir(f->path);
     if (!list)
         return false;
     for (const struct dirent *entry; (entry = readdir(list));)
@@ -97,29 +106,31 @@ static bool each_name(const char *folder, void (*visit)(int at, const char *name
     return true;
 }
 
+/* Names that another tag left begin alike; only checkpoints have them. */
 static void remove_leftover(int at, const char *name, void *arg) {
-    (void)arg;
-    if (starts(name, TEMPORARY STEP) || starts(name, OLD STEP))
+    const struct zt_checkpoint_folder *f = arg;
+    const size_t before = starts(name, TEMPORARY) ? sizeof TEMPORARY - 1 : starts(name, OLD) ? sizeof OLD - 1 : 0;
+    if (before && step_of(f, name + before) >= 0)
         remove_folder(at, name);
     else if (starts(name, "latest.tmp-") || starts(name, "best.tmp-"))
         unlinkat(at, name, 0);
 }
 
-bool zt_checkpoint_begin(const char *folder, int64_t step, struct zt_err *err) {
-    if (!zt_file_make_folder(folder, err))
+bool zt_checkpoint_begin(const struct zt_checkpoint_folder *f, int64_t step, struct zt_err *err) {
+    if (!zt_file_make_folder(f->path, err))
         return false;
-    each_name(folder, remove_leftover, NULL);
-    char *path = zt_checkpoint_temporary(folder, step);
+    each_name(f, remove_leftover, (void *)f);
+    char *path = zt_checkpoint_temporary(f, step);
     bool ok =
         mkdir(path, 0777) == 0 || zt_fail(err, ZT_EXIT_DATA, "%s: cannot create the folder: %s", path, strerror(errno));
     free(path);
     return ok;
 }
 
-void zt_checkpoint_abandon(const char *folder, int64_t step) {
+void zt_checkpoint_abandon(const struct zt_checkpoint_folder *f, int64_t step) {
     char name[NAME_ROOM];
-    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    step_name(name, TEMPORARY, step);
+    int at = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    step_name(f, name, TEMPORARY, step);
     if (at < 0)
         return;
     remove_folder(at, name);
@@ -128,8 +139,8 @@ void zt_checkpoint_abandon(const char *folder, int64_t step) {
 
 /* Exchanges two folders with renameat2; if the file system does not support it, the existing one is renamed first. */
 static bool move_into_place(int at, const char *from, const char *to) {
-    char old[NAME_ROOM];
-    step_name(old, OLD, step_of(to));
+    char old[NAME_MAX + sizeof OLD];
+    snprintf(old, sizeof old, OLD "%s", to);
     if (renameat(at, from, at, to) == 0)
         return true;
     if (errno != ENOTEMPTY && errno != EEXIST)
@@ -146,12 +157,12 @@ static bool move_into_place(int at, const char *from, const char *to) {
     return ok;
 }
 
-bool zt_checkpoint_point(const char *folder, const char *name, int64_t step, struct zt_err *err) {
+bool zt_checkpoint_point(const struct zt_checkpoint_folder *f, const char *name, int64_t step, struct zt_err *err) {
     char text[NAME_ROOM + 1];
-    step_name(text, "", step);
+    step_name(f, text, "", step);
     strcat(text, "\n");
-    char *path = zt_path_join(folder, name);
-    bool ok = zt_file_write(path, text, strlen(text), err) && sync_folder(folder, err);
+    char *path = zt_path_join(f->path, name);
+    bool ok = zt_file_write(path, text, strlen(text), err) && sync_folder(f->path, err);
     free(path);
     return ok;
 }
@@ -170,22 +181,23 @@ static bool remove_pointer(const char *folder, const char *name, struct zt_err *
     return ok;
 }
 
-bool zt_checkpoint_point_back(const char *folder, const char *name, int64_t step, struct zt_err *err) {
+bool zt_checkpoint_point_back(const struct zt_checkpoint_folder *f, const char *name, int64_t step,
+                              struct zt_err *err) {
     char to[NAME_ROOM];
-    step_name(to, "", step);
-    return step >= 0 && has(folder, to) ? zt_checkpoint_point(folder, name, step, err)
-                                        : remove_pointer(folder, name, err);
+    step_name(f, to, "", step);
+    return step >= 0 && has(f->path, to) ? zt_checkpoint_point(f, name, step, err) : remove_pointer(f->path, name, err);
 }
 
-bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err) {
+bool zt_checkpoint_commit(const struct zt_checkpoint_folder *f, int64_t step, struct zt_err *err) {
+    const char *folder = f->path;
     char from[NAME_ROOM], to[NAME_ROOM];
-    char *temporary = zt_checkpoint_temporary(folder, step);
-    step_name(from, TEMPORARY, step);
-    step_name(to, "", step);
+    char *temporary = zt_checkpoint_temporary(f, step);
+    step_name(f, from, TEMPORARY, step);
+    step_name(f, to, "", step);
     bool ok = sync_folder(temporary, err) && zt_mapped_all_intact(err);
     int at = ok ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     ok = ok && ((at >= 0 && move_into_place(at, from, to)) || fail(folder, to, "cannot be renamed into place", err));
-    ok = ok && sync_folder(folder, err) && zt_checkpoint_point(folder, "latest", step, err);
+    ok = ok && sync_folder(folder, err) && zt_checkpoint_point(f, "latest", step, err);
     if (at >= 0)
         close(at);
     free(temporary);
@@ -195,13 +207,14 @@ bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err) 
 /* ---- removal ---- */
 
 struct steps {
+    const struct zt_checkpoint_folder *folder;
     ZT_VEC(int64_t) list;
     int64_t up_to;
 };
 
 static void list_step(int at, const char *name, void *arg) {
     struct steps *steps = arg;
-    int64_t step = step_of(name);
+    int64_t step = step_of(steps->folder, name);
     (void)at;
     if (step >= 0 && step <= steps->up_to)
         zt_vec_push(&steps->list, step);
@@ -212,17 +225,18 @@ static int newest_first(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-bool zt_checkpoint_prune(const char *folder, int64_t step, int64_t keep, int64_t best, struct zt_err *err) {
-    struct steps steps = { .up_to = step };
+bool zt_checkpoint_prune(const struct zt_checkpoint_folder *f, int64_t step, int64_t keep, int64_t best,
+                         struct zt_err *err) {
+    struct steps steps = { .folder = f, .up_to = step };
     if (keep <= 0)
         return true;
-    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = (at >= 0 && each_name(folder, list_step, &steps)) || fail(folder, "", "cannot be read", err);
+    int at = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = (at >= 0 && each_name(f, list_step, &steps)) || fail(f->path, "", "cannot be read", err);
     if (steps.list.count)
         qsort(steps.list.at, (size_t)steps.list.count, sizeof *steps.list.at, newest_first);
     for (int64_t i = keep; ok && i < steps.list.count; i++) {
         char name[NAME_ROOM];
-        step_name(name, "", steps.list.at[i]);
+        step_name(f, name, "", steps.list.at[i]);
         if (steps.list.at[i] != best)
             remove_checkpoint(at, name);
     }
@@ -232,21 +246,29 @@ bool zt_checkpoint_prune(const char *folder, int64_t step, int64_t keep, int64_t
     return ok;
 }
 
+/* A checkpoint of an earlier run may have another tag. */
+static bool is_checkpoint(int at, const char *name) {
+    char manifest[NAME_MAX + sizeof "/" ZT_MANIFEST];
+    snprintf(manifest, sizeof manifest, "%s/" ZT_MANIFEST, name);
+    return name[0] != '.' && faccessat(at, manifest, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 static void remove_ours(int at, const char *name, void *arg) {
-    if (step_of(name) >= 0)
+    if (step_of(arg, name) >= 0 || is_checkpoint(at, name))
         remove_checkpoint(at, name);
     else
         remove_leftover(at, name, arg);
 }
 
-bool zt_checkpoint_clear(const char *folder, struct zt_err *err) {
+bool zt_checkpoint_clear(const struct zt_checkpoint_folder *f, struct zt_err *err) {
+    const char *folder = f->path;
     struct stat st;
     if (stat(folder, &st) != 0)
         return errno == ENOENT || fail(folder, "", "cannot be read", err);
     /* pointers first, so that they never name a missing checkpoint */
     if (!remove_pointer(folder, "latest", err) || !remove_pointer(folder, "best", err))
         return false;
-    return each_name(folder, remove_ours, NULL) || fail(folder, "", "cannot be read", err);
+    return each_name(f, remove_ours, (void *)f) || fail(folder, "", "cannot be read", err);
 }
 
 /* ---- finding ---- */
@@ -259,11 +281,13 @@ static char *follow(const char *folder, const char *path, struct zt_err *err) {
         if (map.size < sizeof name)
             memcpy(name, map.data, map.size);
         name[strcspn(name, "\n")] = 0;
-        bool ok = zt_file_close(&map, true, err);
-        if (ok && step_of(name) >= 0)
-            to = zt_path_join(folder, name);
-        else if (ok)
+        bool ok = zt_file_close(&map, true, err), plain = name[0] && name[0] != '.' && !strchr(name, '/');
+        to = ok && plain ? zt_path_join(folder, name) : NULL;
+        if (ok && (!plain || !has(to, ZT_MANIFEST))) {
             zt_fail(err, ZT_EXIT_DATA, "%s: does not name a checkpoint", path);
+            free(to);
+            to = NULL;
+        }
     }
     return to;
 }

@@ -1,6 +1,6 @@
 /* The folder checkpoints/ of a run:
  *
- *     step-24/          a complete checkpoint; one rename gave it this name
+ *     step-24/          a complete checkpoint; one rename gave it this name, which ztrain.checkpoint.tag may change
  *     latest, best      "step-24" and a newline: the newest checkpoint, and that of the best evaluation
  *     .tmp-step-48/     a checkpoint that is being written, or was when the program was killed
  *     .old-step-12/     a checkpoint that is being removed
@@ -18,25 +18,34 @@
 /* The name of the folder within the run's folder. */
 #define ZT_CHECKPOINTS "checkpoints"
 
-/* Returns the temporary folder of a step. The caller frees all paths that these functions return with free(). `folder`
- * is FOLDER/checkpoints of a run. */
-char *zt_checkpoint_temporary(const char *folder, int64_t step);
+/* The folder, and the name of its checkpoints: `tag`, at most 32 characters, and the step. */
+struct zt_checkpoint_folder {
+    char *path;
+    const char *tag;
+};
+
+/* Returns the folder of a step. The caller frees all paths that these functions return with free(). */
+char *zt_checkpoint_path(const struct zt_checkpoint_folder *folder, int64_t step);
+/* Returns the temporary folder of a step. */
+char *zt_checkpoint_temporary(const struct zt_checkpoint_folder *folder, int64_t step);
 
 /* Creates the folder, removes what a killed program left in it, and creates the temporary folder of a step. */
-bool zt_checkpoint_begin(const char *folder, int64_t step, struct zt_err *err);
+bool zt_checkpoint_begin(const struct zt_checkpoint_folder *folder, int64_t step, struct zt_err *err);
 /* Renames the temporary folder, whose files are on disk, to step-N, replaces an existing one, and updates `latest`. */
-bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err);
+bool zt_checkpoint_commit(const struct zt_checkpoint_folder *folder, int64_t step, struct zt_err *err);
 /* Removes a temporary folder, if it exists. */
-void zt_checkpoint_abandon(const char *folder, int64_t step);
-/* Writes "step-N" to FOLDER/NAME. */
-bool zt_checkpoint_point(const char *folder, const char *name, int64_t step, struct zt_err *err);
+void zt_checkpoint_abandon(const struct zt_checkpoint_folder *folder, int64_t step);
+/* Writes the name of a step's checkpoint to FOLDER/NAME. */
+bool zt_checkpoint_point(const struct zt_checkpoint_folder *folder, const char *name, int64_t step, struct zt_err *err);
 /* The same if there is a checkpoint of that step; otherwise removes FOLDER/NAME. */
-bool zt_checkpoint_point_back(const char *folder, const char *name, int64_t step, struct zt_err *err);
+bool zt_checkpoint_point_back(const struct zt_checkpoint_folder *folder, const char *name, int64_t step,
+                              struct zt_err *err);
 /* Removes checkpoints up to `step` except the newest `keep` (0: all) and that of step `best`. Later checkpoints, which
  * remain when a run resumed from an earlier one, are not removed. */
-bool zt_checkpoint_prune(const char *folder, int64_t step, int64_t keep, int64_t best, struct zt_err *err);
+bool zt_checkpoint_prune(const struct zt_checkpoint_folder *folder, int64_t step, int64_t keep, int64_t best,
+                         struct zt_err *err);
 /* Removes all files that this program writes there, for --overwrite, and nothing else. */
-bool zt_checkpoint_clear(const char *folder, struct zt_err *err);
+bool zt_checkpoint_clear(const struct zt_checkpoint_folder *folder, struct zt_err *err);
 
 /* Returns the checkpoint that `path` refers to: the folder itself, the target of a file `latest` or `best`, or the
  * latest checkpoint of a folder of checkpoints or of a run. If there is none, returns NULL with an error

@@ -24,6 +24,7 @@ enum {
     ZT_BLOCK_BYTES = 1 << 20,      /* bytes that one checksum covers; the last block of a file is shorter */
     ZT_STORED_TEXT_MAX = 16 << 20, /* largest size of a manifest, and of the header of a tensor file */
     ZT_STORED_FILES = 3,
+    ZT_CLIENT_STATE_MAX = 1 << 20, /* largest size of the user's object */
 };
 extern const char *const zt_stored_names[ZT_STORED_FILES]; /* weights, optimizer, ranks */
 #define ZT_MANIFEST "manifest.json"
@@ -33,6 +34,7 @@ struct zt_stored_tensor {
     const char *name;
     struct zt_shape shape;
     int64_t at, bytes; /* position and size in the file */
+    uint32_t crc;      /* CRC-32C of the contents, if the file has checksums of tensors */
 };
 
 /* A safetensors file of consecutive fp32 tensors:
@@ -45,7 +47,8 @@ struct zt_stored_tensor {
 struct zt_stored_file {
     struct zt_stored_tensor *tensors;
     int count;
-    int64_t bytes; /* size of the file */
+    int64_t bytes;     /* size of the file */
+    bool has_checksum; /* every tensor has one */
 };
 
 /* Computes `at` and `bytes` of the tensors and the file from names and shapes, and writes everything before the data to
@@ -62,13 +65,18 @@ static inline int64_t zt_block_count(int64_t file_bytes) {
     return (file_bytes + ZT_BLOCK_BYTES - 1) / ZT_BLOCK_BYTES;
 }
 
+/* Returns the number of checksums of a file: of its blocks, then of its tensors. */
+static inline int64_t zt_checksum_count(const struct zt_stored_file *file) {
+    return zt_block_count(file->bytes) + file->count;
+}
+
 /* A config key that affects the numbers of a step, and its value as JSON. */
 struct zt_recorded_key {
     const char *key, *value;
 };
 
 /* Checks the checksums of blocks first..last-1 of a file against `crc`. Each damaged block is a problem that names its
- * tensors. Returns false if there is one. */
+ * damaged tensors, or without checksums of tensors all of them. Returns false if there is one. */
 bool zt_stored_check(const struct zt_stored_file *file, const struct zt_file_map *map, const uint32_t *crc,
                      int64_t first, int64_t last, struct zt_err *err);
 
@@ -89,12 +97,15 @@ struct zt_manifest {
     const char *best_metric; /* NULL: none */
     double best_value;
     int64_t best_step;
+    const char *client_state; /* JSON object of the user, carried along; NULL: none */
     struct zt_recorded_key *keys;
     int key_count;
     int files; /* that the checkpoint has: 2, or 3 with ranks.safetensors */
     int64_t file_bytes[ZT_STORED_FILES];
-    uint32_t *crc[ZT_STORED_FILES]; /* CRC-32C by block */
-    uint32_t own_crc;               /* checksum of the manifest without its last line; set by reading */
+    uint32_t *crc[ZT_STORED_FILES];        /* CRC-32C by block */
+    uint32_t *tensor_crc[ZT_STORED_FILES]; /* by tensor */
+    int tensors[ZT_STORED_FILES];          /* number of these; 0: an older checkpoint without them */
+    uint32_t own_crc;                      /* checksum of the manifest without its last line; set by reading */
 };
 
 /* Appends the manifest with its own checksum as text. */

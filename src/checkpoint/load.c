@@ -226,9 +226,7 @@ static bool take_over(struct loading *l) {
 /* Whether `from` is the checkpoint of that step in this run's folder. */
 static bool is_own(const struct zt_checkpoints *c, int64_t step) {
     struct stat from, own;
-    char name[32];
-    snprintf(name, sizeof name, "step-%lld", (long long)step);
-    char *path = zt_path_join(c->folder, name);
+    char *path = zt_checkpoint_path(&c->folder, step);
     bool same =
         stat(c->o.from, &from) == 0 && stat(path, &own) == 0 && from.st_dev == own.st_dev && from.st_ino == own.st_ino;
     free(path);
@@ -239,6 +237,8 @@ static void take_counters(struct loading *l) {
     struct zt_checkpoints *c = l->c;
     c->loaded = l->manifest;
     c->recorded = true;
+    if (!c->manifest.client_state) /* that of the config has precedence */
+        c->manifest.client_state = l->manifest.client_state;
     c->manifest.step = l->manifest.step;
     c->manifest.best_metric = l->manifest.best_metric;
     c->manifest.best_value = l->manifest.best_value;

@@ -15,13 +15,22 @@ enum { VERSION = 1 };
 #define LAST_LINE "  \"crc32c\": \"%08x\"\n}\n"
 enum { LAST_BYTES = sizeof LAST_LINE - 1 + 8 - 4 };
 
+static void add_checksums(const uint32_t *crc, int64_t count, struct zt_text *to) {
+    for (int64_t i = 0; i < count; i++)
+        zt_text_add(to, "%s\"%08x\"", i ? ", " : "[", crc[i]);
+    zt_text_add(to, count ? "]" : "[]");
+}
+
 static void add_blocks(const struct zt_manifest *m, int file, struct zt_text *to) {
     int64_t count = zt_block_count(m->file_bytes[file]);
-    zt_text_add(to, "    {\"name\": \"%s\", \"bytes\": %lld, \"block_bytes\": %d, \"crc32c\": [", zt_stored_names[file],
+    zt_text_add(to, "    {\"name\": \"%s\", \"bytes\": %lld, \"block_bytes\": %d, \"crc32c\": ", zt_stored_names[file],
                 (long long)m->file_bytes[file], ZT_BLOCK_BYTES);
-    for (int64_t b = 0; b < count; b++)
-        zt_text_add(to, "%s\"%08x\"", b ? ", " : "", m->crc[file][b]);
-    zt_text_add(to, "]}%s\n", file + 1 < m->files ? "," : "");
+    add_checksums(m->crc[file], count, to);
+    if (m->tensors[file]) {
+        zt_text_add(to, ", \"tensor_crc32c\": ");
+        add_checksums(m->tensor_crc[file], m->tensors[file], to);
+    }
+    zt_text_add(to, "}%s\n", file + 1 < m->files ? "," : "");
 }
 
 /* Without a best value yet, "best" is null. */
@@ -50,6 +59,8 @@ void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
         zt_stored_quote(to, m->best_metric);
         zt_text_add(to, ", \"value\": %.17g, \"step\": %lld}", m->best_value, (long long)m->best_step);
     }
+    if (m->client_state)
+        zt_text_add(to, ",\n  \"client_state\": %s", m->client_state);
     zt_text_add(to, ",\n  \"config\": {");
     for (int i = 0; i < m->key_count; i++) {
         zt_text_add(to, i ? ",\n    " : "\n    ");
@@ -84,11 +95,33 @@ static bool hexadecimal(const char *text, uint32_t *to) {
     return true;
 }
 
+/* Reads a list of checksums into `to`, which has room for all of them. */
+static bool read_checksums(const cJSON *list, const char *name, uint32_t *to, struct zt_err *err) {
+    const cJSON *crc;
+    int64_t at = 0;
+    cJSON_ArrayForEach(crc, list) {
+        if (!hexadecimal(cJSON_IsString(crc) ? crc->valuestring : NULL, &to[at++]))
+            return zt_fail(err, ZT_EXIT_DATA, "%s: checksum %lld is invalid", name, (long long)at - 1);
+    }
+    return true;
+}
+
+/* Older checkpoints have no checksums of tensors. */
+static bool read_tensor_checksums(struct zt_manifest *m, const cJSON *item, int file, struct zt_arena *arena,
+                                  struct zt_err *err) {
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "tensor_crc32c");
+    if (list && !cJSON_IsArray(list))
+        return zt_fail(err, ZT_EXIT_DATA, "%s: \"tensor_crc32c\" is no list", zt_stored_names[file]);
+    m->tensors[file] = cJSON_GetArraySize(list);
+    m->tensor_crc[file] = ZT_NEW_N(arena, uint32_t, m->tensors[file] + 1);
+    return read_checksums(list, zt_stored_names[file], m->tensor_crc[file], err);
+}
+
 static bool read_blocks(struct zt_manifest *m, const cJSON *item, int file, struct zt_arena *arena,
                         struct zt_err *err) {
     const char *name = text_of(item, "name");
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "crc32c"), *crc;
-    int64_t block = 0, at = 0;
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "crc32c");
+    int64_t block = 0;
     if (!name || strcmp(name, zt_stored_names[file]) != 0)
         return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %s", zt_stored_names[file]);
     if (!member(item, "bytes", &m->file_bytes[file], err) || !member(item, "block_bytes", &block, err))
@@ -98,11 +131,7 @@ static bool read_blocks(struct zt_manifest *m, const cJSON *item, int file, stru
         return zt_fail(err, ZT_EXIT_DATA, "%s: the list of checksums does not fit its %lld bytes", name,
                        (long long)m->file_bytes[file]);
     m->crc[file] = ZT_NEW_N(arena, uint32_t, count + 1);
-    cJSON_ArrayForEach(crc, list) {
-        if (!hexadecimal(cJSON_IsString(crc) ? crc->valuestring : NULL, &m->crc[file][at++]))
-            return zt_fail(err, ZT_EXIT_DATA, "%s: checksum %lld is invalid", name, (long long)at - 1);
-    }
-    return true;
+    return read_checksums(list, name, m->crc[file], err) && read_tensor_checksums(m, item, file, arena, err);
 }
 
 static bool read_best(struct zt_manifest *m, const cJSON *best, struct zt_arena *arena, struct zt_err *err) {
@@ -115,6 +144,17 @@ static bool read_best(struct zt_manifest *m, const cJSON *best, struct zt_arena 
     m->best_metric = zt_arena_strdup(arena, metric);
     m->best_value = value->valuedouble;
     return member(best, "step", &m->best_step, err);
+}
+
+static bool read_client_state(struct zt_manifest *m, const cJSON *state, struct zt_arena *arena, struct zt_err *err) {
+    if (!state)
+        return true;
+    if (!cJSON_IsObject(state))
+        return zt_fail(err, ZT_EXIT_DATA, "\"client_state\" is no object");
+    char *text = cJSON_PrintUnformatted(state);
+    m->client_state = text ? zt_arena_strdup(arena, text) : NULL;
+    cJSON_free(text);
+    return m->client_state || zt_fail(err, ZT_EXIT_RUN, "out of memory");
 }
 
 /* Checkpoints of runs without a dynamic loss scale lack this member. */
@@ -207,6 +247,7 @@ static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena 
     return read_scale(m, cJSON_GetObjectItemCaseSensitive(root, "loss_scale"), err) &&
            read_schedule(m, cJSON_GetObjectItemCaseSensitive(root, "schedule"), err) &&
            read_best(m, cJSON_GetObjectItemCaseSensitive(root, "best"), arena, err) &&
+           read_client_state(m, cJSON_GetObjectItemCaseSensitive(root, "client_state"), arena, err) &&
            read_keys(m, cJSON_GetObjectItemCaseSensitive(root, "config"), arena, err);
 }
 

@@ -2,8 +2,10 @@
  * numbers of a step. Keys of parallelism do not. */
 #include "checkpoint/record.h"
 
+#include "base/crc.h"
 #include "config/table.h"
 #include "data/data.h"
+#include "plan/job/override.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -108,7 +110,11 @@ bool zt_record_make(const struct zt_session *s, struct zt_arena *arena, struct z
     to->samples = s->source->samples;
     to->seed = (uint64_t)s->config->seed;
     to->optimizer = s->config->optimizer.type;
+    to->client_state = s->config->checkpoint.client_state;
+    const uint32_t frozen = zt_job_frozen_checksum(s->job);
     to->model = zt_onnx_checksum(s->model);
+    if (frozen) /* of --load: they belong to the model, since a checkpoint does not hold them */
+        to->model = zt_crc32c(to->model, &frozen, sizeof frozen);
     return record_config(s, arena, to, err);
 }
 
@@ -151,7 +157,10 @@ bool zt_record_fits(const struct zt_session *s, const struct zt_manifest *stored
     char was[32], is[32];
     if (stored->model != now->model)
         return zt_fail(err, ZT_EXIT_DATA, "made from another model than %s (checksum %08x, the model's is %08x)",
-                       s->options->model, stored->model, now->model);
+                       s->options->model, stored->model, now->model) ||
+               zt_hint(err,
+                       "a run whose frozen weights came from --load resumes with the same --load; --load CHECKPOINT "
+                       "--weights-only takes the weights alone");
     if (stored->samples != now->samples)
         return zt_fail(err, ZT_EXIT_DATA, "made with %lld samples, the data have %lld", (long long)stored->samples,
                        (long long)now->samples);

@@ -45,6 +45,13 @@ static void add_checksums(struct writer *w, int f, int64_t at, const char *data,
     }
 }
 
+/* Part of a tensor's checksum, shifted to the end of the tensor. */
+static void add_tensor_checksum(struct writer *w, int f, int tensor, int64_t at, const void *data, int64_t bytes) {
+    const struct zt_stored_tensor *t = &w->c->files[f].tensors[tensor];
+    w->c->crc[f][zt_block_count(w->c->files[f].bytes) + tensor] ^=
+        zt_crc32c_shift(zt_crc32c(0, data, (size_t)bytes), (uint64_t)(t->at + t->bytes - at - bytes));
+}
+
 static bool put(struct writer *w, int f, int64_t at, const void *data, int64_t bytes) {
     add_checksums(w, f, at, data, bytes);
     for (int64_t done = 0; done < bytes;) {
@@ -56,19 +63,30 @@ static bool put(struct writer *w, int f, int64_t at, const void *data, int64_t b
     return true;
 }
 
-/* Writes contents from the rank's memory. */
-static bool put_own(struct writer *w, int f, int64_t at, const void *from, int64_t bytes) {
+/* Contents of a tensor in the rank's memory, `skip` bytes behind its beginning. */
+struct part {
+    int file, tensor;
+    int64_t skip, bytes;
+    const void *from;
+    bool on_host; /* the contents are in host memory beside a device */
+};
+
+static bool put_own(struct writer *w, const struct part *p) {
     const struct zt_rank *r = w->c->o.rank;
-    if (!r->device_memory)
-        return put(w, f, at, from, bytes);
-    return zt_rank_fetch(r, w->c->bounce, from, (size_t)bytes, w->err) && put(w, f, at, w->c->bounce, bytes);
+    const int64_t at = w->c->files[p->file].tensors[p->tensor].at + p->skip;
+    const bool fetches = r->device_memory && !p->on_host;
+    const void *data = fetches ? w->c->bounce : p->from;
+    if (fetches && !zt_rank_fetch(r, w->c->bounce, p->from, (size_t)p->bytes, w->err))
+        return false;
+    add_tensor_checksum(w, p->file, p->tensor, at, data, p->bytes);
+    return put(w, p->file, at, data, p->bytes);
 }
 
 static bool make_files(struct writer *w, int64_t step) {
     struct zt_checkpoints *c = w->c;
     if (c->o.world->rank != 0)
         return true;
-    if (!zt_checkpoint_begin(c->folder, step, w->err))
+    if (!zt_checkpoint_begin(&c->folder, step, w->err))
         return false;
     for (int f = 0; f < c->manifest.files; f++) {
         char *path = zt_path_join(w->temporary, zt_stored_names[f]);
@@ -110,12 +128,11 @@ static bool write_piece(void *with, const struct zt_piece *piece, struct zt_err 
         return true;
     int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
             bytes = piece->count * (int64_t)sizeof(float);
-    bool (*const to)(struct writer *, int, int64_t, const void *, int64_t) = piece->on_host ? put : put_own;
-    if (!to(w, ZT_WEIGHTS_FILE, c->files[ZT_WEIGHTS_FILE].tensors[tensor].at + skip, piece->param, bytes))
+    if (!put_own(w, &(struct part){ ZT_WEIGHTS_FILE, tensor, skip, bytes, piece->param, piece->on_host }))
         return false;
     for (int s = 0; s < p->optimizer_states; s++)
-        if (!to(w, ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[s * p->model_params + tensor].at + skip,
-                piece->state[s], bytes))
+        if (!put_own(w, &(struct part){ ZT_OPTIMIZER_FILE, s * p->model_params + tensor, skip, bytes, piece->state[s],
+                                        piece->on_host }))
             return false;
     return true;
 }
@@ -131,7 +148,8 @@ static bool write_slices(struct writer *w) {
         const struct zt_stored_tensor *to = &c->files[ZT_WEIGHTS_FILE].tensors[p->statistic_model[i]];
         struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
         if (p->model[p->statistic_model[i]].stage == p->grid.stage &&
-            !put_own(w, ZT_WEIGHTS_FILE, to->at, zt_rank_at(r, NULL, &place, NULL), to->bytes))
+            !put_own(w, &(struct part){ ZT_WEIGHTS_FILE, p->statistic_model[i], 0, to->bytes,
+                                        zt_rank_at(r, NULL, &place, NULL), false }))
             return false;
     }
     return true;
@@ -144,31 +162,28 @@ static bool write_trust(struct writer *w) {
     const struct zt_rank *r = c->o.rank;
     for (int t = 0; r->trust && p->grid.data_rank == 0 && t < p->flat->tensor_count; t++) {
         const int tensor = p->optimizer_states * p->model_params + p->param_model[t];
-        if (!put_own(w, ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at, &r->trust[t],
-                     sizeof *r->trust))
+        if (!put_own(w, &(struct part){ ZT_OPTIMIZER_FILE, tensor, 0, sizeof *r->trust, &r->trust[t], false }))
             return false;
     }
     return true;
 }
 
 /* Some at a time, as the host buffer for copies holds no more. */
-static bool put_long(struct writer *w, int f, int64_t at, const char *from, int64_t bytes) {
-    const int64_t most = ZT_PIECE * (int64_t)sizeof(float);
+static bool put_long(struct writer *w, int f, int tensor, const char *from) {
+    const int64_t most = ZT_PIECE * (int64_t)sizeof(float), bytes = w->c->files[f].tensors[tensor].bytes;
     bool ok = true;
     for (int64_t done = 0; ok && done < bytes; done += most)
-        ok = put_own(w, f, at + done, from + done, bytes - done < most ? bytes - done : most);
+        ok = put_own(w,
+                     &(struct part){ f, tensor, done, bytes - done < most ? bytes - done : most, from + done, false });
     return ok;
 }
 
 static bool write_rank_states(struct writer *w) {
     const struct zt_checkpoints *c = w->c;
-    const struct zt_stored_file *file = &c->files[ZT_RANKS_FILE];
     const int count = c->manifest.files > ZT_RANKS_FILE ? zt_rank_states_count(c->o.plan, w->apart) : 0;
-    for (int i = 0; i < count; i++) {
-        const struct zt_stored_tensor *to = &file->tensors[c->o.plan->grid.data_rank * count + i];
-        if (!put_long(w, ZT_RANKS_FILE, to->at, zt_rank_states_at(c->o.rank, i), to->bytes))
+    for (int i = 0; i < count; i++)
+        if (!put_long(w, ZT_RANKS_FILE, c->o.plan->grid.data_rank * count + i, zt_rank_states_at(c->o.rank, i)))
             return false;
-    }
     return true;
 }
 
@@ -179,6 +194,8 @@ static void choose_rank_states(struct zt_checkpoints *c, bool apart) {
     c->files[ZT_RANKS_FILE] = c->rank_states[apart];
     c->head[ZT_RANKS_FILE] = c->rank_heads[apart];
     c->manifest.file_bytes[ZT_RANKS_FILE] = c->files[ZT_RANKS_FILE].bytes;
+    c->manifest.tensor_crc[ZT_RANKS_FILE] = c->crc[ZT_RANKS_FILE] + zt_block_count(c->files[ZT_RANKS_FILE].bytes);
+    c->manifest.tensors[ZT_RANKS_FILE] = c->files[ZT_RANKS_FILE].count;
 }
 
 static bool sync_files(struct writer *w) {
@@ -195,7 +212,7 @@ static bool gather_checksums(struct writer *w) {
     struct zt_checkpoints *c = w->c;
     struct zt_comm *world = c->o.world;
     for (int f = 0; f < c->manifest.files; f++) {
-        int64_t blocks = zt_block_count(c->files[f].bytes);
+        int64_t blocks = zt_checksum_count(&c->files[f]);
         size_t bytes = (size_t)blocks * sizeof *c->crc[f];
         if (world->rank != 0 && !world->api->send(world, c->crc[f], bytes, 0, w->err))
             return false;
@@ -238,9 +255,11 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
     zt_manifest_write(&c->manifest, &text);
     char *path = zt_path_join(w->temporary, ZT_MANIFEST);
     bool ok = zt_file_write(path, text.at, text.length, w->err) && zt_monitor_sync(monitor, w->err) &&
-              zt_checkpoint_commit(c->folder, step, w->err);
+              zt_checkpoint_commit(&c->folder, step, w->err);
+    free(path);
+    path = zt_checkpoint_path(&c->folder, step);
     if (ok)
-        zt_monitor_checkpoint(monitor, step, c->folder, all_bytes(c));
+        zt_monitor_checkpoint(monitor, step, path, all_bytes(c));
     free(path);
     zt_text_finish(&text);
     return ok;
@@ -249,12 +268,12 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
 bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monitor *monitor, struct zt_err *err) {
     struct zt_comm *world = c->o.world;
     struct writer w = {
-        .c = c, .temporary = zt_checkpoint_temporary(c->folder, step), .file = { -1, -1, -1 }, .err = err
+        .c = c, .temporary = zt_checkpoint_temporary(&c->folder, step), .file = { -1, -1, -1 }, .err = err
     };
     w.apart = zt_rank_states_exist(c->o.plan) && zt_rank_states_apart(c->o.plan, c->o.rank->updates);
     choose_rank_states(c, w.apart);
     for (int f = 0; f < c->manifest.files; f++)
-        memset(c->crc[f], 0, (size_t)zt_block_count(c->files[f].bytes) * sizeof *c->crc[f]);
+        memset(c->crc[f], 0, (size_t)zt_checksum_count(&c->files[f]) * sizeof *c->crc[f]);
     bool ok = make_files(&w, step) && world->api->barrier(world, err) && open_files(&w) && write_slices(&w) &&
               write_trust(&w) && write_rank_states(&w) && sync_files(&w) && gather_checksums(&w) &&
               commit(&w, step, monitor) && world->api->barrier(world, err);
@@ -262,7 +281,7 @@ bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monito
         if (w.file[f] >= 0)
             close(w.file[f]);
     if (!ok && world->rank == 0)
-        zt_checkpoint_abandon(c->folder, step);
+        zt_checkpoint_abandon(&c->folder, step);
     free(w.temporary);
     return ok;
 }

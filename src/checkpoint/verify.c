@@ -23,6 +23,9 @@ static bool check_file(struct verifying *v, int f, const struct zt_file_map *map
     bool readable = zt_stored_read(&file, map, v->arena, v->err);
     if (!readable)
         file = (struct zt_stored_file){ .bytes = (int64_t)map->size };
+    file.has_checksum = file.count && v->manifest.tensors[f] == file.count;
+    for (int i = 0; i < file.count && file.has_checksum; i++)
+        file.tensors[i].crc = v->manifest.tensor_crc[f][i];
     v->tensors += file.count;
     v->bytes += file.bytes;
     return zt_stored_check(&file, map, v->manifest.crc[f], 0, zt_block_count(file.bytes), v->err) && readable;
@@ -51,6 +54,8 @@ bool zt_checkpoint_verify(const char *path, FILE *to, struct zt_err *err) {
     if (ok)
         fprintf(to, "%s: whole: step %lld, epoch %lld, %d tensors, %s\n", path, (long long)v.manifest.step,
                 (long long)v.manifest.epoch, v.tensors, zt_format_bytes(bytes, (double)v.bytes));
+    if (ok && v.manifest.client_state)
+        fprintf(to, "client_state: %s\n", v.manifest.client_state);
     zt_arena_destroy(v.arena);
     return ok;
 }

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/weights.h"
 #include "cli/autotune.h"
 #include "cli/launch.h"
 #include "plan/open.h"
@@ -74,8 +75,10 @@ static void leave_to_others(const struct zt_session *s, struct zt_err *err) {
 static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, const char *folder, struct zt_err *err) {
     struct zt_session s;
     struct zt_folder_lock *lock = NULL;
+    struct zt_weights *weights = NULL;
     char *from = NULL;
-    bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
+    bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) &&
+              (!o->load || (weights = zt_weights_load(&s, o->load, err)) != NULL);
     if (ok && s.launched.rank == 0)
         ok = take_folder(o, folder, &lock, err);
     ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL);
@@ -85,6 +88,7 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     if (!ok && s.processes && !o->supervisor)
         leave_to_others(&s, err);
     zt_open_finish(&s);
+    zt_weights_close(weights);
     zt_folder_unlock(lock);
     return ok;
 }

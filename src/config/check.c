@@ -79,6 +79,17 @@ static void lora(struct zt_reading *r) {
         FAIL("ztrain.lora.match", "needs at least one pattern of names: [\"*attn*\"]");
 }
 
+/* A tag is the name of a folder beside the files `latest` and `best`. */
+static void tag(struct zt_reading *r) {
+    static const char step[] = "{step}";
+    const char *text = zt_keys_text(r, "ztrain.checkpoint.tag"), *at = strstr(text, step);
+    const size_t length = strlen(text);
+    if (given(r, "ztrain.checkpoint.tag") &&
+        (!at || at[sizeof step - 1] || at == text || text[0] == '.' || strchr(text, '/') || length > 32))
+        FAIL("ztrain.checkpoint.tag",
+             "\"%s\" is no name of at most 32 characters that ends in {step}: \"global_step{step}\"", text);
+}
+
 static void precision(struct zt_reading *r) {
     bool half = on(r, "fp16.enabled") || on(r, "bf16.enabled");
     if (on(r, "fp16.enabled") && on(r, "bf16.enabled"))
@@ -374,10 +385,10 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = {
-        needs,  lora,     precision, sections_off, zero, types,        curriculum,
-        tuning, parallel, data,      loss,         ties, augmentation, zt_config_check_monitors
-    };
+    static void (*const rules[])(
+        struct zt_reading *) = { needs, lora,  tag,        precision,    sections_off,
+                                 zero,  types, curriculum, tuning,       parallel,
+                                 data,  loss,  ties,       augmentation, zt_config_check_monitors };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }

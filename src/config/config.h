@@ -210,6 +210,8 @@ struct zt_checkpoint_config {
     int64_t every_steps, every_epochs; /* 0: not at these */
     int64_t keep;                      /* newest ones that stay; 0: all */
     const char *best; /* "loss", "accuracy": the checkpoint with the best evaluation stays as well; "": none does */
+    const char *tag;  /* name of a checkpoint; ends in "{step}", which stands for the step */
+    const char *client_state; /* JSON object that is carried along; NULL: none given */
 };
 
 /* Values from the command line that override the file; zero or NULL where not given. */

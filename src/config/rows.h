@@ -13,6 +13,7 @@
 #define PATH        .type = ZT_KEY_PATH
 #define TEXTS       .type = ZT_KEY_TEXTS
 #define ANY         .type = ZT_KEY_ANY
+#define FREE        .type = ZT_KEY_FREE
 #define OBJECT      .type = ZT_KEY_OBJECT
 #define CHOICE(of_) .type = ZT_KEY_CHOICE, .choices = (of_)
 #define TYPE        .type = ZT_KEY_CHOICE /* table.c adds the types */

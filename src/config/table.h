@@ -32,6 +32,7 @@ enum zt_key_type {
     ZT_KEY_HAS,     /* list of texts of `choices` -> bool: the first choice is among them */
     ZT_KEY_GROUPS,  /* list of lists of at least two texts -> struct zt_text_lists */
     ZT_KEY_ANY,     /* anything */
+    ZT_KEY_FREE,    /* an object of any contents -> const char *, as JSON on one line */
     ZT_KEY_OBJECT,  /* an object whose keys are rows */
     ZT_KEY_NAMED, /* an object with free names; the rows of a member are those of "key.*". Stored: padding_idx -> struct
                      zt_padding_config */

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "config/json/node_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -238,6 +239,14 @@ static void store_text(struct zt_reading *r, void *to, const struct zt_node *nod
     *(const char **)to = node->text;
 }
 
+static void store_free(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    struct zt_text text = { 0 };
+    (void)row;
+    zt_node_add_text(node, &text);
+    *(const char **)to = zt_arena_strdup(r->arena, text.at);
+    zt_text_finish(&text);
+}
+
 /* A path of the file is relative to the file's folder, one of the command line to the current folder. */
 static void store_path(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
     (void)row;
@@ -325,6 +334,7 @@ static const struct {
     [ZT_KEY_HAS] = { check_choices, store_has, false },
     [ZT_KEY_GROUPS] = { check_groups, store_groups, false },
     [ZT_KEY_ANY] = { check_any, NULL, false },
+    [ZT_KEY_FREE] = { check_object, store_free, false },
     [ZT_KEY_OBJECT] = { check_object, NULL, false },
     [ZT_KEY_NAMED] = { check_object, store_named, false },
     [ZT_KEY_OBJECTS] = { check_objects, store_objects, false },

@@ -157,6 +157,8 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
             fputs("null", to);
         else if (row->type == ZT_KEY_PATH)
             write_path(to, text);
+        else if (row->type == ZT_KEY_FREE)
+            fputs(text, to);
         else
             write_text(to, text);
     }

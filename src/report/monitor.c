@@ -283,7 +283,7 @@ bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double l
     return ok;
 }
 
-void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folder, int64_t bytes) {
+void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *path, int64_t bytes) {
     char size[32];
     zt_monitor_clear(m);
     if (!m || !may_talk(m))
@@ -292,8 +292,8 @@ void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folde
         fprintf(stderr, "{\"event\": \"checkpoint\", \"step\": %lld, \"bytes\": %lld}\n", (long long)step,
                 (long long)bytes);
     else
-        zt_say(m->o.log, ZT_LOG_INFO, "Checkpoint: step %lld | %s/step-%lld | %s", (long long)step, folder,
-               (long long)step, zt_format_bytes(size, (double)bytes));
+        zt_say(m->o.log, ZT_LOG_INFO, "Checkpoint: step %lld | %s | %s", (long long)step, path,
+               zt_format_bytes(size, (double)bytes));
 }
 
 bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err) {

@@ -42,8 +42,8 @@ bool zt_monitor_step(struct zt_monitor *m, const struct zt_metrics_row *row, int
  * of NAN is omitted. */
 bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double loss, double accuracy,
                      struct zt_err *err);
-/* Prints one console line about a saved checkpoint of `bytes` bytes in `folder`. Accepts NULL. */
-void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folder, int64_t bytes);
+/* Prints one console line about a saved checkpoint of `bytes` bytes. `path`: its folder. Accepts a NULL monitor. */
+void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *path, int64_t bytes);
 /* Flushes metrics.jsonl to disk. Accepts NULL. */
 bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err);
 /* Removes the rows of metrics.jsonl after step `step`, if the file exists. */

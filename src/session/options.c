@@ -30,6 +30,9 @@ static const struct row rows[] = {
     { "overwrite", NULL, "replace the run in the output folder", ZT_TAKES_OVERWRITE, FLAG, AT(overwrite) },
     { "resume", "[CHECKPOINT]", "resume from a checkpoint, by default the latest", ZT_TAKES_RESUME, MAYBE_TEXT,
       AT(resume_from) },
+    { "load", "CHECKPOINT|FILE", "start from these weights, by name and shape; with --weights-only", ZT_TAKES_LOAD,
+      TEXT, AT(load) },
+    { "weights-only", NULL, "with --load: optimizer and step start anew", ZT_TAKES_LOAD, FLAG, AT(weights_only) },
     { "data", "FORMAT:PATH", "sets data.format and data.path", ZT_TAKES_SET, TEXT, AT(over.data) },
     { "set", "KEY.PATH=VALUE", "sets any key of the configuration; repeatable", ZT_TAKES_SET, TEXTS, AT(over) },
     { "device", "auto|cpu|cuda", "device for the computation", ZT_TAKES_DEVICE, TEXT, AT(over.device) },
@@ -316,6 +319,11 @@ bool zt_options_parse(struct zt_options *o, const struct zt_command_row *command
         ok = check_needs(&p);
     if (ok && o->quiet && o->verbose)
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--quiet and --verbose exclude each other");
+    if (ok && o->load && !o->weights_only)
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--load needs --weights-only: optimizer and step start anew") ||
+             zt_hint(err, "--resume CHECKPOINT continues a run with its optimizer and step");
+    if (ok && o->weights_only && !o->load)
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--weights-only needs --load CHECKPOINT or --load MODEL");
     if (ok && o->hostfile && o->over.ranks)
         ok = zt_fail(err, ZT_EXIT_CONFIG,
                      "--ranks starts ranks on this host, --hostfile on several: use only one of them");

@@ -28,6 +28,8 @@ struct zt_options {
     const char *hostfile, *include, *exclude; /* train; NULL: not given */
     bool overwrite, resume, quiet, verbose, json;
     bool strict;             /* warnings about the model are errors */
+    bool weights_only;       /* with --load */
+    const char *load;        /* checkpoint or model whose weights the run starts from; NULL: none */
     const char *resume_from; /* the checkpoint; NULL: the latest one in the output folder */
     const char *operands[2]; /* positional arguments of the command */
     const char **runs;       /* all positional arguments of a command whose operand may be repeated */
@@ -62,6 +64,7 @@ enum zt_option_bit {
     ZT_TAKES_RESUME = 1 << 18,
     ZT_TAKES_STRICT = 1 << 19,
     ZT_TAKES_PROFILE = 1 << 20,
+    ZT_TAKES_LOAD = 1 << 21, /* --load, --weights-only */
     ZT_TAKES_HELP = 1 << 30, /* --help alone; every command takes it */
 };
 

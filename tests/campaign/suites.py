@@ -34,6 +34,15 @@ def saving_kills(campaign, seconds):
     return outcome_of(done, began, runs, sum(int(n) for n, _ in counted) - len(re.findall("^FAIL (?!.*of)", done.stdout, re.M)))
 
 
+def flipped_bits(campaign, seconds):
+    """Bits of any tensor of a checkpoint, which `ztrain verify` must name (tests/checkpoint/checkpoints.py), some 8 a second."""
+    began, flips = time.monotonic(), max(10, int(8 * seconds))
+    done = suite(campaign, ROOT / "tests/checkpoint/checkpoints.py", campaign.build / "ztrain", ROOT, "--only", "flips", "--flips", flips,
+                 "--seed", time.time_ns() % 10**9)
+    named, runs = map(int, re.search(r"(\d+) of (\d+) flipped", done.stdout).groups())
+    return outcome_of(done, began, runs, named)
+
+
 def lost_ranks(campaign, seconds):
     """Ranks that are killed, stopped, out of memory or fail in every phase (tests/launch/test_failure.py)."""
     began, trials = time.monotonic(), max(1, int(seconds / 6))

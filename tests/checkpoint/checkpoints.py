@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import struct
 import sys
@@ -171,6 +172,32 @@ def damage(args, tmp, rng):
     check(cut == 15, f"damage: {cut} of 15 cut or missing files found")
 
 
+def flips(args, tmp, rng):
+    """one bit of any tensor: that tensor is named, and no other"""
+    b = Bench(args, tmp / "flips", "gpt", "gpt", "--steps", "1", *THREAD)
+    if not check(b.run("one") and b.run("many", *LAYOUTS["zero2 x 4"], "--set", "gradient_accumulation_steps=1"), "flips: two runs"):
+        return
+    check(files(b.checkpoint("one", 1)).keys() == files(b.checkpoint("many", 1)).keys(), "flips: of one rank and of four")
+    named, bad = 0, b.folder / "bad"
+    for i in range(args.flips):
+        if i % 2 == 0:
+            whole = files(b.checkpoint(("one", "many")[i // 2 % 2], 1))
+            shutil.rmtree(bad, ignore_errors=True)
+            bad.mkdir()
+            for name, data in whole.items():
+                (bad / name).write_bytes(data)
+        file = ("weights.safetensors", "optimizer.safetensors")[i % 2]
+        data = bytearray(whole[file])
+        start = 8 + int.from_bytes(data[:8], "little")
+        tensor, first, last = rng.choice([(n, *t["data_offsets"]) for n, t in json.loads(data[8:start]).items()])
+        data[start + rng.randrange(first, last)] ^= 1 << rng.randrange(8)
+        (bad / file).write_bytes(data)
+        done = b.verify(bad)
+        (bad / file).write_bytes(whole[file])
+        named += done.returncode == 4 and file in done.stderr and re.findall(r'[(,] ?"([^"]*)"', done.stderr) == [tensor]
+    check(named == args.flips, f"flips: {named} of {args.flips} flipped bits named with their tensor")
+
+
 def hostile(args, tmp, rng):
     """headers that lie, under a manifest whose checksums are right"""
     b = Bench(args, tmp / "hostile", "mlp", "mlp", "--steps", "1")
@@ -263,6 +290,22 @@ def refusals(args, tmp, rng):
 def keeping(args, tmp, rng):
     b = Bench(args, tmp / "keeping", "mlp", "mlp")
     names = lambda out: sorted(p.name for p in (b.folder / out / "checkpoints").iterdir())
+    state = '{"note": "kept", "list": [1, 2.5, null, {"deep": true}], "ztrain": "théirs"}'
+    tagged = ["--set", "ztrain.checkpoint.every_steps=2", "--set", "ztrain.checkpoint.tag=global_step{step}", "--set", "ztrain.checkpoint.keep=2"]
+    b.run("tags", "--steps", "6", *tagged, "--set", f"ztrain.checkpoint.client_state={state}")
+    check(names("tags") == ["global_step4", "global_step6", "latest"], f"keeping: tags ({names('tags')})")
+    ok = b.run("tags", "--steps", "8", "--resume", *tagged)
+    said = [line for line in b.verify(b.folder / "tags/checkpoints/latest").stdout.splitlines() if line.startswith("client_state: ")]
+    check(ok and names("tags") == ["global_step6", "global_step8", "latest"] and len(said) == 1 and json.loads(said[0][14:]) == json.loads(state),
+          "keeping: who resumes keeps client_state, which verify prints")
+    b.run("tags", "--steps", "10", "--resume", *tagged, "--set", 'ztrain.checkpoint.client_state={"note": "new"}')
+    check('client_state: {"note":"new"}' in b.verify(b.folder / "tags").stdout, "keeping: that of the config has precedence")
+    for tag in ("x", "{step}", "a/{step}", ".{step}", "{step}b", 33 * "a" + "{step}"):
+        check(b.run("none", "--set", f"ztrain.checkpoint.tag={tag}", status=2) and "ends in {step}" in b.says, f"keeping: no tag: {tag}")
+    check(b.run("none", "--set", "ztrain.checkpoint.client_state=[1]", status=2) and "wants an object" in b.says, "keeping: client_state is an object")
+    big = json.dumps({"x": (1 << 20) * "y"})
+    (b.folder / "big.json").write_text('{"ztrain": {"checkpoint": {"client_state": ' + big + "}}}")
+    check(b.run("none", "--config", b.folder / "big.json", status=2) and "at most 1048576" in b.says, "keeping: client_state has at most 1 MiB")
     b.run("steps", "--steps", "10", "--set", "ztrain.checkpoint.every_steps=2", "--set", "ztrain.checkpoint.best=")
     check(names("steps") == ["latest", "step-10", "step-6", "step-8"], f"keeping: three stay ({names('steps')})")
     b.run("all", "--steps", "5", "--set", "ztrain.checkpoint.every_steps=2", "--set", "ztrain.checkpoint.keep=0", "--set", "ztrain.checkpoint.best=")
@@ -282,5 +325,5 @@ def keeping(args, tmp, rng):
 
 
 if __name__ == "__main__":
-    tests = [damage, hostile, refusals, keeping, resumes, evaluations, identical, layouts]
-    sys.exit(main(__doc__, tests, [("--resumes", 4, "random steps to resume at")]))
+    tests = [damage, flips, hostile, refusals, keeping, resumes, evaluations, identical, layouts]
+    sys.exit(main(__doc__, tests, [("--resumes", 4, "random steps to resume at"), ("--flips", 60, "bits of tensors to flip")]))

@@ -76,13 +76,24 @@ START_TEST(a_damaged_block_is_named_with_its_tensors) {
     ck_assert_ptr_nonnull(strstr(err.text[0], "1048576..2097151"));
     ck_assert_ptr_nonnull(strstr(err.text[0], "\"first\", \"second\""));
     ck_assert_ptr_null(strstr(err.text[0], "third"));
+    for (int i = 0; i < 3; i++) /* the second tensor had zeros alone */
+        tensors[i].crc = zt_crc32c(0, i == 1 ? bytes + tensors[0].at : bytes + tensors[i].at, (size_t)tensors[i].bytes);
+    file.has_checksum = true;
+    err = (struct zt_err){ 0 };
+    ck_assert(!zt_stored_check(&file, &map, crc, 0, 3, &err));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "(\"second\")"));
+    bytes[tensors[1].at + 5] ^= 1;
+    bytes[9] ^= 1;
+    err = (struct zt_err){ 0 };
+    ck_assert(!zt_stored_check(&file, &map, crc, 0, 3, &err));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "(the header)"));
     free(bytes);
     zt_text_finish(&text);
 }
 END_TEST
 
 static void make_manifest(struct zt_text *to) {
-    static uint32_t crc[2][3] = { { 1, 0xffffffff, 0x12345678 }, { 7 } };
+    static uint32_t crc[2][3] = { { 1, 0xffffffff, 0x12345678 }, { 7 } }, tensors[2] = { 11, 0xfedcba98 };
     static struct zt_recorded_key keys[] = { { "optimizer.params.lr", "0.001" }, { "ztrain.tie", "[[\"a\",\"b\"]]" } };
     struct zt_manifest m = { .step = 24,
                              .epoch = 1,
@@ -110,7 +121,10 @@ static void make_manifest(struct zt_text *to) {
                              .key_count = 2,
                              .files = 2,
                              .file_bytes = { 2 * ZT_BLOCK_BYTES + 1, 8 },
-                             .crc = { crc[0], crc[1] } };
+                             .crc = { crc[0], crc[1] },
+                             .tensor_crc = { tensors, tensors },
+                             .tensors = { 2, 1 },
+                             .client_state = "{\"epochs\":[1,2.5],\"note\":\"x\"}" };
     zt_manifest_write(&m, to);
 }
 
@@ -127,6 +141,8 @@ START_TEST(a_manifest_reads_as_it_was_written) {
               m.lr_state.cooldown == 1);
     ck_assert_uint_eq(m.seed, UINT64_C(9007199254740993)); /* more than a JSON number holds */
     ck_assert_uint_eq(m.crc[0][1], 0xffffffff);
+    ck_assert(m.tensors[0] == 2 && m.tensor_crc[0][1] == 0xfedcba98 && m.tensors[1] == 1 && m.tensor_crc[1][0] == 11);
+    ck_assert_str_eq(m.client_state, "{\"epochs\":[1,2.5],\"note\":\"x\"}");
     ck_assert_str_eq(m.keys[1].value, "[[\"a\",\"b\"]]");
     ck_assert(m.best_value == 0.1);
     ck_assert(m.scale == 32768 && m.since_overflow == 7 && m.hysteresis == 2);

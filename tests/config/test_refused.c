@@ -128,6 +128,14 @@ START_TEST(types_and_ranges_are_checked) {
         { ZTRAIN("\"metrics\": [\"speed\"]"), "ztrain.metrics[0]: unknown \"speed\"", 1 },
         { ZTRAIN("\"memory_limit\": \"8 apples\""), "not a size", 1 },
         { ZTRAIN("\"ema\": 1"), "allowed in [0, 1)", 1 },
+        { ZTRAIN("\"lora\": {\"rank\": 4}"), "ztrain.lora: needs at least one pattern of names", 1 },
+        { ZTRAIN(
+              "\"lora\": {\"match\": [\"*\"], \"rank\": 0, \"alpha\": 0, \"dropout\": 1, \"export\": \"x\", \"r\": 8}"),
+          "ztrain.lora.rank: 0|ztrain.lora.alpha: 0|ztrain.lora.dropout: 1|ztrain.lora.export: unknown "
+          "\"x\"|ztrain.lora.r: unknown key",
+          5 },
+        { ZTRAIN("\"checkpoint\": {\"tag\": \"step\", \"client_state\": 7}"),
+          "ztrain.checkpoint.tag: \"step\" is no name|ztrain.checkpoint.client_state: wants an object", 2 },
         { ZTRAIN("\"device\": \"tpu\""), "unknown \"tpu\"", 1 },
         { ZTRAIN("\"batch_norm\": \"thawed\""), "unknown \"thawed\"", 1 },
         { ZTRAIN("\"steps\": 9223372036854775808"), "64-bit", 1 },

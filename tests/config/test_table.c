@@ -88,6 +88,7 @@ START_TEST(stored_rows_have_the_size_of_their_type) {
         { ZT_KEY_TEXTS, sizeof(struct zt_texts), 0 },
         { ZT_KEY_GROUPS, sizeof(struct zt_text_lists), 0 },
         { ZT_KEY_HAS, sizeof(bool), 0 },
+        { ZT_KEY_FREE, sizeof(char *), 0 },
         { ZT_KEY_NAMED, sizeof(void *), 0 },
         { ZT_KEY_OBJECTS, sizeof(void *), 0 },
     };

@@ -9,6 +9,7 @@ is missing.
 import json
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -55,7 +56,7 @@ class Runs:
         self.count += 1
         self.out = self.folder / f"run-{self.count}"
         words = [self.program, command, "--model", model, "--config", config, "--threads", 1, *more]
-        words += ["--output", self.out, *self.options] if command == "train" else []
+        words += ["--output", self.out, *self.options] if command == "train" and "--output" not in more else []
         for pair in sets:
             words += ["--set", pair]
         done = subprocess.run([str(w) for w in words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
@@ -219,14 +220,183 @@ def derivation(run, folder):
     check(off < 1e-6 and set(got) == set(p), f"float64: adapters within {off:.1e}")
 
 
+# ---- a whole model ----
+
+GPT = ['ztrain.lora={"match": ["*qkv*", "*proj*", "*mlp*"], "rank": 4, "alpha": 8, "dropout": 0.1}', "ztrain.checkpoint.every_steps=3",
+       "ztrain.data.eval_path=null", "steps_per_print=1"]
+LAYOUTS = {
+    "2 ranks": (2, []),
+    **{f"ZeRO {stage}, 2 ranks": (2, [f"zero_optimization.stage={stage}"]) for stage in (1, 2, 3)},
+    "2 stages": (2, ["pipeline.stages=2"]),
+    "2 stages, ZeRO 1, 4 ranks": (4, ["pipeline.stages=2", "zero_optimization.stage=1"]),
+    "mode dp": (2, ["ztrain.parallel.mode=dp"]),
+}
+
+
+def layouts(run, source, *precision):
+    """Losses of one rank in every layout, and runs that resume as if they had not stopped."""
+    start, more = [source / "models/gpt.onnx", source / "configs/gpt.json"], ["--steps", 6]
+    run(*start, *GPT, *precision, more=more)
+    one, what = run.losses(), " ".join(precision) or "fp32"
+    for name, (ranks, sets) in {"1 rank": (1, []), **LAYOUTS}.items():
+        sets = [*GPT, *precision, *THREADS, *sets]
+        weights = run(*start, *sets, more=[*more, "--ranks", ranks])
+        losses, folder = run.losses(), run.out / "checkpoints/step-3"
+        check(np.allclose(losses, one, rtol=2e-2 if precision else 2e-6), f"{what}, {name}: losses {losses[-1]} and {one[-1]}")
+        resumed = run(*start, *sets, more=[*more, "--ranks", ranks, "--resume", folder])
+        check(resumed == weights and len(weights) == 1, f"{what}, {name}: the same bits when it resumes")
+    steady = [GPT[0].replace("0.1", "0"), *precision]  # other micro-batches drop other elements
+    for micro_batches in (2, 4):
+        run(*start, *GPT[1:], *steady, f"gradient_accumulation_steps={micro_batches}", more=more)
+        one = run.losses() if micro_batches == 2 else one
+    check(np.allclose(run.losses(), one, rtol=2e-2 if precision else 2e-6), f"{what}: smaller micro-batches give the same losses")
+
+
+def state_bytes(run, model, config, *sets):
+    """Bytes of the plan per rank: weights, gradients and states; then activations."""
+    run(model, config, *sets, command="plan")
+    row = re.search(r"^rank 0 +(.*)", run.says, re.M).group(1).split()
+    return sum(int(n) for n in row[:3]), int(row[3])
+
+
+def gpt(path, width, layers, heads, tokens, length):
+    """A GPT of random weights, the output layer apart."""
+    tensors = {"wte.weight": floats(tokens, width), "wpe.weight": floats(length, width), "head.weight": floats(width, tokens),
+               "split": np.array([0, 0, 3, heads, width // heads]), "join": np.array([0, 0, width]),
+               "mask": np.triu(np.full((length, length), -1e4, np.float32), 1), "scale": np.float32((width // heads) ** -0.5)}
+    nodes = [at("Gather", "wte.weight", "x", "e"), at("Add", "e", "wpe.weight", "h0")]
+    for i in range(layers):
+        n, last = lambda name: f"h.{i}.{name}", f"h{i}"
+        for norm in ("ln_1", "ln_2"):
+            tensors |= {n(f"{norm}.weight"): np.ones(width, np.float32), n(f"{norm}.bias"): np.zeros(width, np.float32)}
+        for name, a, b in [("attn.qkv", width, 3 * width), ("attn.proj", width, width), ("mlp.fc", width, 4 * width), ("mlp.proj", 4 * width, width)]:
+            tensors |= {n(f"{name}.weight"): floats(a, b) * np.float32(0.1), n(f"{name}.bias"): np.zeros(b, np.float32)}
+        linear = lambda name, x, y: [at("MatMul", x, n(f"{name}.weight"), y + "_w"), at("Add", y + "_w", n(f"{name}.bias"), y)]
+        nodes += [at("LayerNormalization", last, n("ln_1.weight"), n("ln_1.bias"), n("a"))] + linear("attn.qkv", n("a"), n("qkv"))
+        nodes += [at("Reshape", n("qkv"), "split", n("heads")), at("Transpose", n("heads"), n("parts"), perm=[2, 0, 3, 1, 4]),
+                  helper.make_node("Split", [n("parts")], [n("q1"), n("k1"), n("v1")], name=n("cut"), axis=0, num_outputs=3)]
+        nodes += [at("Squeeze", n(c + "1"), "first", n(c)) for c in "qkv"]
+        nodes += [at("Transpose", n("k"), n("kt"), perm=[0, 1, 3, 2]), at("MatMul", n("q"), n("kt"), n("s")), at("Mul", n("s"), "scale", n("t")),
+                  at("Add", n("t"), "mask", n("u")), at("Softmax", n("u"), n("p"), axis=-1), at("MatMul", n("p"), n("v"), n("o")),
+                  at("Transpose", n("o"), n("ot"), perm=[0, 2, 1, 3]), at("Reshape", n("ot"), "join", n("j"))]
+        nodes += linear("attn.proj", n("j"), n("z")) + [at("Add", last, n("z"), n("m")),
+                                                        at("LayerNormalization", n("m"), n("ln_2.weight"), n("ln_2.bias"), n("b"))]
+        nodes += linear("mlp.fc", n("b"), n("f")) + [at("Relu", n("f"), n("g"))] + linear("mlp.proj", n("g"), n("y"))
+        nodes += [at("Add", n("m"), n("y"), f"h{i + 1}")]
+    tensors["first"] = np.array([0])
+    nodes += [at("MatMul", f"h{layers}", "head.weight", "y")]
+    used = {name for node in nodes for name in node.input}
+    graph = helper.make_graph(nodes, "gpt", [helper.make_tensor_value_info("x", TensorProto.INT64, ["N", length])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", length, tokens])],
+                              [numpy_helper.from_array(t, name) for name, t in tensors.items() if name in used])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+
+
+def memory(run, folder):
+    """A third of full training's weights, gradients and states at most; two bytes a frozen weight in half precision."""
+    gpt(folder / "gpt.onnx", 384, 4, 6, 256, 16)
+    np.savez(folder / "text.npz", x=random.integers(0, 256, (8, 16)), target=random.integers(0, 256, (8, 16)))
+    start = [folder / "gpt.onnx", config(folder / "gpt.json", folder / "text.npz")]
+    adapted = 'ztrain.lora={"match": ["*attn*"], "rank": 8, "alpha": 16}'
+    batch = ["train_batch_size=8"]
+    full, activations = state_bytes(run, *start, *batch)
+    less, others = state_bytes(run, *start, *batch, adapted)
+    check(3 * less <= full, f"memory: {less} bytes of weights, gradients and states, a third of {full}; activations {others} and {activations}")
+    elements = sum(t.size for t in initializers(folder / "gpt.onnx").values() if t.dtype == np.float32)
+    for half in ("bf16.enabled=true", "fp16.enabled=true"):
+        least, _ = state_bytes(run, *start, *batch, adapted, half)
+        check(least < less - 1.8 * elements, f"memory, {half}: {least} bytes, without fp32 copies of {elements} frozen elements")
+        full, _ = state_bytes(run, *start, *batch, half)
+        check(3 * least <= full, f"memory, {half}: a third of {full}")
+    run(*start, *batch, adapted, more=["--steps", 2])
+    line = re.search(r"parameters +(\d+) in 16 tensors train\n +lora +rank 8, alpha 16, 8 weights adapted\n +h\.\*\.attn\.qkv x 4: (\d+) elements\n"
+                     r" +h\.\*\.attn\.proj x 4: (\d+) elements\n", run.says)
+    wants = [4 * 8 * (384 + 1152), 4 * 8 * 768]
+    check(line and [int(n) for n in line.groups()] == [sum(wants), *wants], "the start table lists what is adapted")
+
+
+def stored_in_half(run, folder):
+    """A file of float16 weights: read as it is in fp16, without a copy in another type, and trained in fp32 and bf16."""
+    model = onnx.load(folder / "gpt.onnx")
+    for tensor in model.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), tensor.name))
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    onnx.save(model, folder / "half.onnx")
+    start, adapted = [folder / "half.onnx", folder / "gpt.json"], 'ztrain.lora={"match": ["*attn*"], "rank": 8, "alpha": 16}'
+    losses = {}
+    for precision in ([], ["bf16.enabled=true"], ["fp16.enabled=true", "fp16.loss_scale=128"]):
+        run(*start, "train_batch_size=8", "optimizer.params.lr=0.001", adapted, *precision)
+        losses[" ".join(precision)] = run.losses()
+        kept = initializers(run.out / "model.onnx")
+        before = initializers(folder / "half.onnx")
+        check(all(kept[k].dtype == before[k].dtype and (np.array_equal(kept[k], before[k]) != ("attn" in k and k.endswith("weight"))) for k in before),
+              f"float16 file {precision}: attention weights change, in their type, and no others")
+    check(all(np.allclose(x, losses[""], rtol=0.02) and x[-1] < x[0] for x in losses.values()), f"float16 file: losses {losses}")
+
+
+def refusals(run, source):
+    start = [source / "models/gpt.onnx", source / "configs/gpt.json"]
+    for block, words in [
+        ({"match": ["*qvk*"]}, 'match[0]: "*qvk*" matches no weight of a MatMul, Gemm or Conv'),
+        ({"match": ["*qkv*", "token*"]}, 'match[1]: "token*" matches only what cannot be adapted: "token.weight", which is read by node_embedding'),
+        ({"match": ["*proj*"], "rank": 81}, 'rank: 81 exceeds the rank of "val_79" [80, 80], at most 80'),
+        ({"match": []}, "ztrain.lora.match: needs at least one pattern"), ({"rank": 4}, "needs at least one pattern"),
+        ({"match": "*"}, "ztrain.lora.match: wants a list of texts"), ({"match": ["*"], "rank": 0}, "ztrain.lora.rank: 0"),
+        ({"match": ["*"], "rank": "x"}, "ztrain.lora.rank"), ({"match": ["*"], "alpha": 0}, "ztrain.lora.alpha"),
+        ({"match": ["*"], "dropout": 1}, "ztrain.lora.dropout"), ({"match": ["*"], "export": "both"}, "ztrain.lora.export"),
+        ({"match": ["*"], "ranks": 4}, "ztrain.lora.ranks"),
+    ]:
+        run(*start, "ztrain.lora=" + json.dumps(block), status=2)
+        check(words in run.says, f"refused: {json.dumps(block)}: {words}")
+    adapters = "ztrain.lora=" + json.dumps({"match": ["*qkv*"], "rank": 4, "export": "adapters"})
+    run(*start, adapters, more=["--steps", 1])
+    folder = run.out
+    left = sorted(p.name for p in folder.glob("adapter_*"))
+    run(*start, more=["--steps", 1, "--output", folder, "--overwrite"])
+    check(left == ["adapter_config.json", "adapter_model.safetensors"] and not list(folder.glob("adapter_*")), "--overwrite leaves no adapters of the run before")
+    run(*start, "ztrain.lora=" + json.dumps({"match": ["*qkv*"], "rank": 4}), 'ztrain.trainable=["norm.*"]', more=["--steps", 1])
+    check("in 6 tensors train" in run.says, "ztrain.trainable trains more than the adapters")
+
+
+def on_device(run, source, module, folder):
+    """Every form, and the layouts of a model, with the module beside the program, where it looks for it."""
+    place = folder / "gpu"
+    place.mkdir()
+    for file in (run.program, module):
+        shutil.copy(file, place)
+    device = Runs(place / "ztrain", folder / "device", "--device", "cuda")
+    device.folder.mkdir()
+    for name in FORMS:
+        form(device, folder, name)
+    start = [source / "models/gpt.onnx", source / "configs/gpt.json"]
+    for precision, name in (([], "1 rank"), ([], "ZeRO 3, 2 ranks"), (["bf16.enabled=true"], "2 stages"),
+                            (["fp16.enabled=true"], "ZeRO 2, 2 ranks")):
+        ranks, sets = LAYOUTS.get(name, (1, []))
+        sets, more = [*GPT, *precision, *THREADS, *sets, "ztrain.checkpoint.every_steps=2", "train_batch_size=8"], ["--steps", 4, "--ranks", ranks]
+        run(*start, *sets, more=more)
+        weights, folder = device(*start, *sets, more=more), device.out / "checkpoints/step-2"
+        check(np.allclose(device.losses(), run.losses(), rtol=1e-2 if precision else 1e-5), f"device, {precision}, {name}: losses of the CPU")
+        check(device(*start, *sets, more=[*more, "--resume", folder]) == weights, f"device, {precision}, {name}: the same bits when it resumes")
+
+
 def main():
     program, source = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         run = Runs(program, folder)
+        if len(sys.argv) > 3:
+            on_device(run, source, pathlib.Path(sys.argv[3]).resolve(), folder)
+            print(f"{checks - len(failures)} passed, {len(failures)} failed")
+            sys.exit(bool(failures))
         derivation(run, folder)
         for name in FORMS:
             form(run, folder, name)
+        refusals(run, source)
+        memory(run, folder)
+        stored_in_half(run, folder)
+        for precision in ([], ["bf16.enabled=true"], ["fp16.enabled=true"]):
+            layouts(run, source, *precision)
     print(f"{checks - len(failures)} passed, {len(failures)} failed")
     sys.exit(bool(failures))
 

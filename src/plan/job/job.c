@@ -14,6 +14,7 @@
 #include "plan/job/lora.h"
 #include "plan/job/training_graph.h"
 #include "plan/job/loss.h"
+#include "plan/job/override.h"
 #include "plan/job/padding.h"
 #include "plan/job/parameters.h"
 #include "plan/job/tie.h"
@@ -35,6 +36,7 @@ static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct
         return NULL;
     }
     zt_pass_trainable(g, job->model, *root);
+    zt_job_apply_overrides(job, g);
     return g;
 }
 
@@ -141,6 +143,18 @@ void zt_job_destroy(struct zt_job *job) {
         return;
     zt_frozen_destroy(job->frozen);
     zt_arena_destroy(job->arena);
+}
+
+struct zt_graph *zt_job_parameters(const struct zt_job *job, struct zt_err *err) {
+    int root;
+    struct zt_graph *g = needed_graph(job, &root, err);
+    if (g && !zt_job_settle_parameters(job, g, err)) {
+        zt_graph_destroy(g);
+        return NULL;
+    }
+    if (g)
+        zt_job_freeze(job, g);
+    return g;
 }
 
 /* ---- the training graph ---- */

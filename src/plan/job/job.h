@@ -12,7 +12,8 @@
 #include "ops/table.h"
 #include "parallel/schedule/program.h"
 
-struct zt_frozen; /* frozen.h */
+struct zt_frozen;   /* frozen.h */
+struct zt_override; /* override.h */
 
 /* An initializer that shares the parameter `to`: from ztrain.tie, or a copy made by the exporter. */
 struct zt_tie {
@@ -54,7 +55,9 @@ struct zt_job {
     int tie_count;
     struct zt_adapter *adapters; /* ztrain.lora */
     int adapter_count;
-    struct zt_texts left_out; /* lines about weights that ztrain.lora selects but that are not adapted */
+    struct zt_texts left_out;      /* lines about weights that ztrain.lora selects but that are not adapted */
+    struct zt_override *overrides; /* contents that replace those of the model file (override.h) */
+    int override_count;
     struct zt_frozen *frozen; /* contents of frozen weights, shared by all graphs */
     struct zt_finding findings[ZT_FINDINGS];
     int finding_count;
@@ -66,6 +69,10 @@ struct zt_job {
  * that cannot run with the config's micro-batch are errors. */
 struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err);
 void zt_job_destroy(struct zt_job *job);
+
+/* The parameters of the model as the job sees them: a graph whose initializers are decided, restored, tied and frozen.
+ * The caller destroys it. NULL with an error. */
+struct zt_graph *zt_job_parameters(const struct zt_job *job, struct zt_err *err);
 
 struct zt_training_graph_request {
     int64_t rows;

@@ -5,6 +5,7 @@
 #include "base/vec.h"
 #include "graph/passes/trainable/torch.h"
 #include "plan/job/adapter_names.h"
+#include "plan/job/frozen.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -209,6 +210,8 @@ void zt_job_freeze(const struct zt_job *job, struct zt_graph *g) {
             continue;
         v->trainable = false;
         v->why = "frozen: ztrain.lora trains adapters";
+        if (v->shape.rank < 2) /* patterns read scalars in place; matrices may never be needed in this type */
+            v->data = zt_frozen_contents(job->frozen, v, v->dtype);
     }
 }
 

@@ -3,14 +3,22 @@
 
 #include "base/text.h"
 
-static bool fits_initializer(const struct zt_graph *g, const char *glob) {
-    for (int v = 0; v < g->value_count; v++)
-        if (g->values[v]->origin == ZT_FROM_INITIALIZER && zt_glob(glob, g->values[v]->name))
+static bool fits_adapter(const struct zt_job *job, const char *glob) {
+    for (int i = 0; i < job->adapter_count; i++)
+        if (zt_glob(glob, job->adapters[i].name[0]) || zt_glob(glob, job->adapters[i].name[1]))
             return true;
     return false;
 }
 
-static bool fits_node(const struct zt_graph *g, const char *glob) {
+static bool fits_initializer(const struct zt_job *job, const struct zt_graph *g, const char *glob) {
+    for (int v = 0; v < g->value_count; v++)
+        if (g->values[v]->origin == ZT_FROM_INITIALIZER && zt_glob(glob, g->values[v]->name))
+            return true;
+    return fits_adapter(job, glob);
+}
+
+static bool fits_node(const struct zt_job *job, const struct zt_graph *g, const char *glob) {
+    (void)job;
     for (int n = 0; n < g->node_count; n++)
         if (zt_glob(glob, g->nodes[n]->name))
             return true;
@@ -28,7 +36,7 @@ void zt_job_find_unmatched(struct zt_job *job, const struct zt_graph *g) {
     const struct {
         const char *key;
         const struct zt_texts *globs;
-        bool (*fits)(const struct zt_graph *g, const char *glob);
+        bool (*fits)(const struct zt_job *job, const struct zt_graph *g, const char *glob);
         const char *what;
     } lists[] = { { "trainable", &c->trainable, fits_initializer, "initializer" },
                   { "freeze", &c->freeze, fits_initializer, "initializer" },
@@ -37,7 +45,9 @@ void zt_job_find_unmatched(struct zt_job *job, const struct zt_graph *g) {
     job->unmatched = (struct zt_texts){ ZT_NEW_N(job->arena, const char *, most + 1), 0 };
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
         for (int i = 0; i < lists[l].globs->count; i++)
-            check(job, lists[l].key, lists[l].globs->at[i], lists[l].fits(g, lists[l].globs->at[i]), lists[l].what);
+            check(job, lists[l].key, lists[l].globs->at[i], lists[l].fits(job, g, lists[l].globs->at[i]),
+                  lists[l].what);
     for (int i = 0; i < c->group_count; i++)
-        check(job, "param_groups[].match", c->groups[i].match, fits_initializer(g, c->groups[i].match), "initializer");
+        check(job, "param_groups[].match", c->groups[i].match, fits_initializer(job, g, c->groups[i].match),
+              "initializer");
 }

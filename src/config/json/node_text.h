@@ -1,0 +1,12 @@
+/* The text of a configuration's value. */
+#ifndef ZT_CONFIG_NODE_TEXT_H
+#define ZT_CONFIG_NODE_TEXT_H
+
+#include "config/json/node.h"
+
+struct zt_text; /* base/text.h */
+
+/* Appends the value as JSON on one line. Numbers keep the characters in which they were written. */
+void zt_node_add_text(const struct zt_node *node, struct zt_text *to);
+
+#endif
