@@ -40,6 +40,8 @@ static const struct zt_key_choice devices[] = { { .name = "auto" }, { .name = "c
 
 static const struct zt_key_row rows[] = {
     { .key = "ztrain", OBJECT },
+    { .key = "ztrain.optimizer", OBJECT }, /* deprecated.c moves both to the top level */
+    { .key = "ztrain.scheduler", OBJECT },
     { .key = "ztrain.data", OBJECT },
     { .key = "ztrain.data.format", TYPE, AT(data.format) },
     { .key = "ztrain.data.path", PATH, AT(data.path) },
@@ -79,6 +81,7 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.padding_idx.*", .type = ZT_KEY_INT, WITHIN(-9e15, 9e15) },
     { .key = "ztrain.export", INDEX(exports), DEF("inference"), AT(export_train) },
     { .key = "ztrain.allow_future_opset", BOOL, DEF("false"), AT(allow_future_opset) },
+    { .key = "ztrain.qat", ANY, LATER("quantization-aware training") },
     { .key = "ztrain.ema", NUMBER, BELOW_ONE, DEF("0"), LATER("an average of the weights") },
     { .key = "ztrain.parallel", OBJECT },
     { .key = "ztrain.parallel.mode", CHOICE(modes), DEF("ddp"), AT(parallel.mode) },
