@@ -1,0 +1,17 @@
+/* The key table of the configuration as JSON, for tools/config_keys, which writes docs/config-keys.md. */
+#ifndef ZT_CLI_PAGES_KEY_ROWS_H
+#define ZT_CLI_PAGES_KEY_ROWS_H
+
+#include <stdio.h>
+
+/* Prints an object for each row, in the order of the table. Absent members are NULL rows' members:
+ *   key, type             "zero_optimization.stage", "integer"
+ *   of                    the type that owns the key: "Adam"
+ *   allowed, choices      "0..3"; names of the choices that are accepted, "later" and "refused" those that are not
+ *   default, automatic    what an absent key is; what "auto" becomes, or the rule for it
+ *   status                "works", "no effect", "not yet", "refused", "old name", "same key"
+ *   why                   the reason of the status, the current name, or the other key
+ *   meaning, difference   src/config/meanings */
+void zt_key_rows_print(FILE *to);
+
+#endif
