@@ -400,7 +400,7 @@ static const struct zt_key_row *row_of(const struct zt_key_table *table, const c
 static bool same_default(const struct row *row, const struct zt_key_row *found) {
     char text[64];
     if (is(row->def, "auto") && found->keeps_auto)
-        return is(found->def, found->automatic);
+        return !found->automatic || is(found->def, found->automatic);
     snprintf(text, sizeof text, "%s", found->def ? found->def : "-");
     for (char *c = text; *c; c++)
         if (*c == ' ') /* a pair */
