@@ -5,6 +5,7 @@
 
 Every command and option of the help texts must be in them. Tools that are not installed are left out: groff, mandoc, zsh, fish.
 """
+import json
 import os
 import pathlib
 import pty
@@ -186,6 +187,28 @@ class OtherShells(Case):
                              ("ztrain inspect --steps", [])]:
             done = run("fish", "--no-config", "-c", f"source {script}; complete --do-complete '{line}'", env={**os.environ, "HOME": str(self.folder)})
             self.assertEqual([one.split("\t")[0] for one in done.stdout.splitlines()], wanted, done.stderr)
+
+
+class Installed(Case):
+    """What the build beside the program installs."""
+
+    PAGES = {"ztrain.1": (["--man"], "share/man/man1/ztrain.1"),
+             "ztrain": (["--completions", "bash"], "share/bash-completion/completions/ztrain"),
+             "_ztrain": (["--completions", "zsh"], "share/zsh/site-functions/_ztrain"),
+             "ztrain.fish": (["--completions", "fish"], "share/fish/vendor_completions.d/ztrain.fish")}
+
+    def test_the_build_writes_what_the_program_prints(self):
+        for name, (arguments, _) in self.PAGES.items():
+            built = (pathlib.Path(ZTRAIN).parent / "docs" / name).read_text()
+            self.assertEqual([line for line in built.splitlines() if not line.startswith(".TH")],
+                             [line for line in page(*arguments).splitlines() if not line.startswith(".TH")])
+
+    @unittest.skipUnless(shutil.which("meson"), "meson is not installed")
+    def test_they_are_installed_where_shells_look(self):
+        build = pathlib.Path(ZTRAIN).parent
+        installed = json.loads(run("meson", "introspect", "--installed", build).stdout)
+        for name, (_, place) in self.PAGES.items():
+            self.assertTrue(installed[str(build / "docs" / name)].endswith("/" + place), place)
 
 
 if __name__ == "__main__":

@@ -92,25 +92,26 @@ static void print_bash_command(const struct zt_command_row *commands, const stru
     fputs("        ;;\n", to);
 }
 
+static const char bash_start[] =
+    "_ztrain_complete() {\n"
+    "    [[ $1 == -W ]] || compopt -o filenames\n"
+    "    mapfile -t COMPREPLY < <(compgen \"$@\" -- \"$cur\")\n"
+    "}\n\n"
+    "_ztrain() {\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command= options\n"
+    "    if [[ $cur == = ]]; then # --name=, whose parts are words\n"
+    "        cur=\n"
+    "    elif [[ $prev == = ]]; then\n"
+    "        prev=${COMP_WORDS[COMP_CWORD - 2]}\n"
+    "    fi\n"
+    "    ((COMP_CWORD > 1)) && command=${COMP_WORDS[1]}\n"
+    "    COMPREPLY=()\n"
+    "    case $prev in\n";
+
 static void print_bash(const struct zt_command_row *commands, FILE *to) {
     struct zt_option option;
     print_head("", "bash", to);
-    fputs(
-        "_ztrain_complete() {\n"
-        "    [[ $1 == -W ]] || compopt -o filenames\n"
-        "    mapfile -t COMPREPLY < <(compgen \"$@\" -- \"$cur\")\n"
-        "}\n\n"
-        "_ztrain() {\n"
-        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command= options\n"
-        "    if [[ $cur == = ]]; then # --name=, whose parts are words\n"
-        "        cur=\n"
-        "    elif [[ $prev == = ]]; then\n"
-        "        prev=${COMP_WORDS[COMP_CWORD - 2]}\n"
-        "    fi\n"
-        "    ((COMP_CWORD > 1)) && command=${COMP_WORDS[1]}\n"
-        "    COMPREPLY=()\n"
-        "    case $prev in\n",
-        to);
+    fputs(bash_start, to);
     for (const struct zt_command_row *c = commands; c->name; c++)
         for (int i = 0; zt_options_at(c, i, &option); i++)
             if (option.argument)
@@ -168,6 +169,20 @@ static void print_zsh_command(const struct zt_command_row *commands, const struc
     fputs("        ) ;;\n", to);
 }
 
+static const char zsh_start[] =
+    "_ztrain() {\n"
+    "    local -a options\n"
+    "    if ((CURRENT == 2)) && [[ $words[2] != -* ]]; then\n"
+    "        _ztrain_commands\n"
+    "        return\n"
+    "    fi\n"
+    "    local command=$words[2]\n"
+    "    if [[ $command != -* ]]; then\n"
+    "        shift words\n"
+    "        ((CURRENT--))\n"
+    "    fi\n"
+    "    case $command in\n";
+
 static void print_zsh(const struct zt_command_row *commands, FILE *to) {
     print_head("#compdef ztrain\n", "zsh", to);
     fputs("_ztrain_commands() {\n    local -a commands=(\n", to);
@@ -176,14 +191,8 @@ static void print_zsh(const struct zt_command_row *commands, FILE *to) {
         print_quoted(c->summary, "", "'\\''", to);
         fputs("'\n", to);
     }
-    fputs(
-        "    )\n    _describe command commands\n}\n\n"
-        "_ztrain() {\n    local -a options\n"
-        "    if ((CURRENT == 2)) && [[ $words[2] != -* ]]; then\n        _ztrain_commands\n        return\n    fi\n"
-        "    local command=$words[2]\n"
-        "    if [[ $command != -* ]]; then\n        shift words\n        ((CURRENT--))\n    fi\n"
-        "    case $command in\n",
-        to);
+    fputs("    )\n    _describe command commands\n}\n\n", to);
+    fputs(zsh_start, to);
     for (const struct zt_command_row *c = commands + 1; c->name; c++)
         print_zsh_command(commands, c, to);
     print_zsh_command(commands, commands, to);

@@ -70,26 +70,45 @@ static const struct zt_key_row *row_of(const struct zt_key_table *table, const c
     return NULL;
 }
 
-/* The reason of the row, or that of the object that holds it. */
-static const char *reason_of(const struct zt_key_table *table, const struct zt_key_row *row) {
+/* The row of the object that holds `row`, or of the list or the free name. */
+static const struct zt_key_row *parent_of(const struct zt_key_table *table, const struct zt_key_row *row) {
     const char *dot = strrchr(row->key, '.');
-    if (row->why || !dot)
-        return row->why;
-    const struct zt_key_row *parent = row_of(table, row->key, (size_t)(dot - row->key));
-    return parent ? reason_of(table, parent) : NULL;
+    size_t length = dot ? (size_t)(dot - row->key) : 0;
+    if (length > 2 && dot[-1] == ']')
+        length -= 2;
+    return dot ? row_of(table, row->key, length) : NULL;
 }
 
-static void print_status(const struct zt_key_table *table, const struct zt_key_row *row, FILE *to) {
+static bool is_refused(const struct zt_key_row *row) {
+    return row->status == ZT_KEY_LATER || row->status == ZT_KEY_REJECT;
+}
+
+/* The row that has status and reason of `row`: an object that holds it and is refused, or one that is without effect
+ * where the row says nothing itself, else the row. */
+static const struct zt_key_row *status_of(const struct zt_key_table *table, const struct zt_key_row *row) {
+    const struct zt_key_row *parent = parent_of(table, row), *of = parent ? status_of(table, parent) : row;
+    bool silent = !row->why && !row->size && !row->same && !is_refused(row);
+    return is_refused(of) || (silent && of->status == ZT_KEY_ACCEPT) ? of : row;
+}
+
+/* `owner`: of the row, NULL where all types have it. */
+static void print_status(const struct zt_key_table *table, const struct zt_key_row *row,
+                         const struct zt_key_owner *owner, FILE *to) {
     static const char *const names[] = { [ZT_KEY_WORKS] = "works",
                                          [ZT_KEY_ACCEPT] = "no effect",
                                          [ZT_KEY_LATER] = "not yet",
                                          [ZT_KEY_REJECT] = "refused" };
-    const char *status = row->now ? "old name" : row->same ? "same key" : names[row->status];
-    print_member("status", status, to);
+    const struct zt_key_row *of = status_of(table, row);
+    bool later = owner && owner->status == ZT_KEY_LATER;
+    bool section = row->type == ZT_KEY_OBJECT && (of->status == ZT_KEY_WORKS || of->status == ZT_KEY_ACCEPT);
+    if (row->now || row->same)
+        print_member("status", row->now ? "old name" : "same key", to);
+    else
+        print_member("status", later ? "not yet" : section ? "section" : names[of->status], to);
     if (row->now || row->same)
         print_member("why", row->now ? row->now : row->same, to);
-    else if (row->status != ZT_KEY_WORKS || row->always)
-        print_member("why", reason_of(table, row), to);
+    else if (!later && !section)
+        print_member("why", of->why, to);
 }
 
 /* What "auto" becomes: the rule where it has one, else the value. */
@@ -112,7 +131,7 @@ static void print_row(const struct zt_key_table *table, int i, FILE *to) {
     print_choices(row, "refused", ZT_KEY_REJECT, to);
     print_member("default", row->keeps_auto && row->def ? "auto" : row->def, to);
     print_member("automatic", automatic_of(row), to);
-    print_status(table, row, to);
+    print_status(table, row, table->owner[i], to);
     print_member("meaning", meaning ? meaning->meaning : NULL, to);
     print_member("difference", meaning ? meaning->difference : NULL, to);
     fputs("}\n", to);

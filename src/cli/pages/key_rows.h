@@ -9,7 +9,7 @@
  *   of                    the type that owns the key: "Adam"
  *   allowed, choices      "0..3"; names of the choices that are accepted, "later" and "refused" those that are not
  *   default, automatic    what an absent key is; what "auto" becomes, or the rule for it
- *   status                "works", "no effect", "not yet", "refused", "old name", "same key"
+ *   status                "works", "no effect", "not yet", "refused", "section", "old name", "same key"
  *   why                   the reason of the status, the current name, or the other key
  *   meaning, difference   src/config/meanings */
 void zt_key_rows_print(FILE *to);
