@@ -14,11 +14,12 @@
 #include "run/rank/captured.h"
 #include "run/collect.h"
 #include "run/rank/device_memory.h"
-#include "run/rank/hashes.h"
+#include "run/hashes/hashes.h"
 #include "run/rank/node_hashes.h"
+#include "run/rank/offload.h"
 #include "run/rank/rank_data.h"
 #include "run/preflight.h"
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 #include "train_steps.h"
 
 #include <stdlib.h>
@@ -33,11 +34,14 @@ static bool make_plan(struct zt_training *t, struct zt_err *err) {
                                        .eval_source = s->eval_source,
                                        .rank = t->worker.rank,
                                        .device = device,
-                                       .threads = device->threads };
+                                       .threads = device->threads,
+                                       .folder = t->request->folder };
     t->plan = zt_rank_plan_create(s->job, &options, err);
     if (!t->plan)
         return zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
-    return !s->processes || zt_preflight_plan(t->plan, t->worker.world, err);
+    const int before = err->count;
+    return (!s->processes || zt_preflight_plan(t->plan, t->worker.world, err)) &&
+           (zt_preflight_memory(t->plan, t->worker.world, err) || zt_err_within(err, before, "%s", s->options->config));
 }
 
 static bool open_rank(struct zt_training *t, struct zt_err *err) {
@@ -94,6 +98,7 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
         zt_report_start(s, t->plan, w->device, t->steps);
         zt_checkpoints_report(t->checkpoints, &s->options->log);
         zt_rank_say_data(t->rank, &s->options->log);
+        zt_rank_offload_say(t->rank, &s->options->log);
         zt_rank_warn(t->rank, &s->options->log);
         zt_kernel_times_warn(&t->times);
         if (!zt_forecast_open(&t->forecast, s, t->plan, w->device, t->request->folder, err) || !write_config(t, err) ||
@@ -101,7 +106,8 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
             return false;
     }
     zt_hash_remove(t->request->folder, w->rank, s->config->ranks);
-    return !s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err);
+    return zt_training_observe(t, err) &&
+           (!s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err));
 }
 
 /* ---- collect, write ---- */
@@ -119,7 +125,8 @@ static bool write_model(struct zt_training *t, const struct zt_collected *weight
     uint64_t hash = 0;
     t->monitor = NULL;
     zt_finite_warn(weights, &s->options->log);
-    if (!zt_monitor_finish(monitor, err) || !zt_export_model(s, t->request->folder, weights, &hash, err))
+    if (!zt_monitor_finish(monitor, err) || !zt_observers_sync(&t->observers, err) ||
+        !zt_export_model(s, t->request->folder, weights, &hash, err))
         return false;
     zt_forecast_report(&t->forecast, s);
     fprintf(stderr, s->options->json ? "{\"weights\": \"%016llx\"}\n" : "weights: %016llx\n", (unsigned long long)hash);
@@ -159,6 +166,7 @@ static bool train_rank(struct zt_worker *w, struct zt_err *err) {
 static void finish_rank(struct zt_training *t) {
     struct zt_err ignored = { 0 };
     zt_monitor_finish(t->monitor, &ignored);
+    zt_observers_finish(&t->observers, &ignored);
     zt_loader_destroy(t->loader);
     zt_checkpoints_close(t->checkpoints);
     zt_rank_destroy(t->rank);

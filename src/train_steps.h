@@ -4,7 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
-#include "report/monitor.h"
+#include "report/observers.h"
 #include "run/finite.h"
 #include "run/kernel_times.h"
 #include "run/worker.h"
@@ -26,11 +26,14 @@ struct zt_training {
     struct zt_monitor *monitor;  /* rank 0 only */
     struct zt_forecast forecast; /* rank 0 only */
     struct zt_kernel_times times;
+    struct zt_observers observers;
     double looked; /* time of the last check of mapped files */
 };
 
 /* Sets the name of the current phase, for messages about ranks that hang. */
 void zt_training_phase(struct zt_training *t, const char *name);
+/* Opens the observers, after the monitor and the forecast. Collective. */
+bool zt_training_observe(struct zt_training *t, struct zt_err *err);
 /* Runs all remaining steps, or until a signal stops the run (t->stopped). */
 bool zt_training_steps(struct zt_training *t, struct zt_err *err);
 

@@ -103,6 +103,11 @@ static inline bool zt_value_is_constant(const struct zt_value *v) {
     return v->data && !v->trainable && !v->statistic;
 }
 
+/* Whether the value is a parameter of the model that does not train, or a converted copy of one. */
+static inline bool zt_value_is_frozen(const struct zt_value *v) {
+    return (v->origin == ZT_FROM_INITIALIZER || v->origin == ZT_FROM_CONSTANT) && v->may_train && !v->trainable;
+}
+
 struct zt_node {
     int index;                    /* position in the graph's `nodes`; zt_graph_sort changes it */
     const char *name;             /* as in the file, or made from op and output name; backward nodes: "grad of NAME" */
@@ -122,6 +127,7 @@ struct zt_node {
     int64_t place;  /* sort key, see zt_graph_sort */
     bool dead;      /* zt_graph_sort removes the node */
     int backend;    /* enum zt_backend, set by zt_pass_assign */
+    const char *torch_namespace; /* PyTorch's namespace metadata: ": Net/layer: Linear/linear: aten"; NULL: none */
 };
 
 /* After each forward phase `value` is copied to `initializer` (running statistics). */

@@ -13,6 +13,7 @@
 struct zt_function_body;
 struct zt_grad;
 struct zt_expansion;
+struct zt_low_rank_row;
 
 /* An attribute that a row allows. Lists of these end with a NULL name. */
 struct zt_attr_spec {
@@ -37,6 +38,7 @@ enum zt_op_flags {
     ZT_OP_WINDOWS = 1 << 9,    /* a product over windows (convolution), which has its own rate in the cost model */
     ZT_OP_GROUP = 1 << 10,     /* kernels sum over the data-parallel ranks (zt_call.group) on the host */
     ZT_OP_NO_RECOMPUTE = 1 << 11, /* never recomputed in the backward phase (losses, which backward starts from) */
+    ZT_OP_SUMS = 1 << 12,         /* `flops` counts additions, no multiply-accumulates (reductions) */
 };
 
 /* Options of training and evaluation forms. */
@@ -81,6 +83,8 @@ struct zt_op {
      * Needed for rows of our own that gradient rules emit, and for old forms that opset ZT_FUNCTION_BODY_OPSET lacks.
      * NULL: none. */
     bool (*body)(struct zt_function_body *b, const struct zt_graph *g, int node, struct zt_err *err);
+    const struct zt_low_rank_row
+        *low_rank;      /* low-rank changes of weights (graph/passes/low_rank/low_rank.h); NULL: none */
     const void *detail; /* kept by the row's family for its kernels; NULL: nothing */
     int redefined_in;   /* opset that changed the meaning of the op (Softmax: 13); 0: none */
     double (*flops)(const struct zt_graph *g, int node); /* NULL: one per output element */
@@ -112,6 +116,8 @@ bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err);
 bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err);
 /* FLOPs of one execution of the node. */
 double zt_op_flops(const struct zt_graph *g, int node);
+/* Multiply-accumulates of one execution of the node: half of its FLOPs if it is a product, otherwise 0. */
+double zt_op_macs(const struct zt_graph *g, int node);
 /* Whether output 0 has the elements of input 0 for every dtype: a view other than BitCast. */
 bool zt_op_is_view(const struct zt_node *n);
 /* Whether the back end has a kernel that supports the node. */

@@ -43,11 +43,11 @@ static bool add_attr(struct zt_text *key, const struct zt_attr *a) {
     if (a->s)
         add_text(key, a->s);
     for (int i = 0; i < a->count; i++) {
-        if (a->floats)
+        if (a->type == ZT_ATTR_FLOATS)
             zt_text_add(key, " %a", (double)a->floats[i]);
-        if (a->ints)
+        if (a->type == ZT_ATTR_INTS)
             zt_text_add(key, " %lld", (long long)a->ints[i]);
-        if (a->strings)
+        if (a->type == ZT_ATTR_STRINGS)
             add_text(key, a->strings[i]);
     }
     add_contents(key, a->tensor.dtype, &a->tensor.shape, a->tensor.data);

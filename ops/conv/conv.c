@@ -12,8 +12,11 @@
 #include "ops/conv/conv.h"
 
 #include "graph/passes/grad.h"
+#include "graph/passes/low_rank/low_rank.h"
 #include "ops/conv/kernels.h"
 #include "ops/kernel/shape.h"
+
+#include <string.h>
 
 /* Gradient rows have the attributes of both forward rows and the two shapes. */
 #define CONV_ATTRS                                                                                                     \
@@ -297,12 +300,46 @@ static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
     .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .flags = ZT_OP_HALF | ZT_OP_WINDOWS,       \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1
 
+/* A [r, C/G, k...] for every group: [G r, C/G, k...]. */
+static int repeat_for_groups(struct zt_low_rank *l, int a, int64_t groups) {
+    const struct zt_shape s = l->g->values[a]->shape;
+    int64_t dims[ZT_MAX_RANK + 1] = { groups };
+    memcpy(dims + 1, s.dim, (size_t)s.rank * sizeof *dims);
+    const int wide = zt_graph_add_ints(l->g, NULL, dims, s.rank + 1);
+    dims[1] *= groups;
+    const int flat = zt_graph_add_ints(l->g, NULL, dims + 1, s.rank);
+    const int all =
+        zt_low_rank_emit(l, &(struct zt_low_rank_node){ "lora_A_groups", "Expand", (int[]){ a, wide }, 2, NULL, 0 });
+    return zt_low_rank_emit(l,
+                            &(struct zt_low_rank_node){ "lora_A_rows", "Reshape", (int[]){ all, flat }, 2, NULL, 0 });
+}
+
+/* conv(x, W + s B A) = conv(x, W) + conv1(s conv(x, A), B), where conv1 has windows of one element. With G groups both
+ * are convolutions of G groups, the first with A for each of them. */
+static int conv_low_rank(struct zt_low_rank *l) {
+    const struct zt_node *n = l->g->nodes[l->node];
+    const int64_t groups = zt_attr_int(n, "group", 1);
+    const struct zt_attr group = { .name = "group", .type = ZT_ATTR_INT, .i = groups };
+    const int a = groups > 1 ? repeat_for_groups(l, l->q, groups) : l->q;
+    const int u = zt_low_rank_emit(
+        l, &(struct zt_low_rank_node){ "lora_A", "Conv", (int[]){ l->x, a }, 2, n->attr, n->attr_count });
+    const int scaled = zt_low_rank_scale(l, u);
+    return zt_low_rank_emit(l, &(struct zt_low_rank_node){ "lora_B", "Conv", (int[]){ scaled, l->p }, 2, &group, 1 });
+}
+
+static const struct zt_low_rank_row conv_low_rank_row = {
+    .weight_in = 1 << 1,
+    .windows = true,
+    .emit = conv_low_rank,
+};
+
 const struct zt_op zt_op_conv = {
     .name = "Conv",
     FORWARD_ROW,
     .attrs = conv_attrs,
     .infer = conv_infer,
     .grad = conv_grad,
+    .low_rank = &conv_low_rank_row,
     .flops = conv_flops,
     .kernel = { [ZT_REF] = { .run = conv_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu),

@@ -68,7 +68,7 @@ enum zt_dnn_norm { ZT_DNN_LAYER_NORM, ZT_DNN_RMS_NORM, ZT_DNN_INSTANCE_NORM, ZT_
 
 /* Max pooling, where NaN is the largest; average pooling over the whole window, or over its elements inside x. Max
  * pooling has no gradient here: cuDNN does not document which of equal elements receives it. */
-enum zt_dnn_pool { ZT_DNN_MAX_POOL, ZT_DNN_MEAN_POOL, ZT_DNN_MEAN_POOL_INSIDE };
+enum zt_dnn_pool { ZT_DNN_MAX_POOL, ZT_DNN_AVERAGE_POOL, ZT_DNN_AVERAGE_POOL_INSIDE };
 
 /* Of a convolution: x [n, c, in], w [m, c / groups, kernel], y [n, m, out]; the shapes give the groups. Of a pool: x
  * [n, c, in], y [n, c, out]; no dilation. */

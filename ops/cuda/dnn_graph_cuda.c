@@ -273,8 +273,9 @@ static cudnnBackendDescriptor_t make_norm(struct zt_dnn *d, const struct zt_dnn_
 
 static cudnnBackendDescriptor_t make_pool_window(struct zt_dnn *d, struct zt_err *err) {
     static const cudnnResampleMode_t modes[] = { [ZT_DNN_MAX_POOL] = CUDNN_RESAMPLE_MAXPOOL,
-                                                 [ZT_DNN_MEAN_POOL] = CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING,
-                                                 [ZT_DNN_MEAN_POOL_INSIDE] = CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING };
+                                                 [ZT_DNN_AVERAGE_POOL] = CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING,
+                                                 [ZT_DNN_AVERAGE_POOL_INSIDE] =
+                                                     CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING };
     const struct zt_dnn_window *w = &d->graph.window;
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;

@@ -14,6 +14,7 @@
 #include "ops/matmul/matmul.h"
 
 #include "graph/passes/grad.h"
+#include "graph/passes/low_rank/low_rank.h"
 #include "ops/matmul/kernels.h"
 
 static const struct zt_attr_spec gemm_attrs[] = {
@@ -90,6 +91,43 @@ static bool gemm_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
+/* ---- low-rank changes ---- */
+
+static int product(struct zt_low_rank *l, const char *part, const int *in, const bool *transposed) {
+    const struct zt_attr attrs[] = { { .name = "transA", .type = ZT_ATTR_INT, .i = transposed[0] },
+                                     { .name = "transB", .type = ZT_ATTR_INT, .i = transposed[1] } };
+    return zt_low_rank_emit(l, &(struct zt_low_rank_node){ part, "Gemm", in, 2, attrs, 2 });
+}
+
+/* With op(W) = op(P Q): op(x) op(W) = (op(x) P) Q, or (op(x) Q^T) P^T where W is transposed; likewise for W as the left
+ * operand. alpha is part of the scale. */
+static int gemm_low_rank(struct zt_low_rank *l) {
+    const struct zt_node *n = l->g->nodes[l->node];
+    const bool left = l->in == 0, tx = zt_attr_int(n, left ? "transB" : "transA", 0),
+               tw = zt_attr_int(n, left ? "transA" : "transB", 0);
+    const int near = left == tw ? l->p : l->q, far = left == tw ? l->q : l->p; /* near: the factor beside x */
+    if (l->x != n->in[left] && tx != left) {
+        zt_node_fail(l->g, l->node, l->err, "the dropout of an adapter needs samples on the first axis of its input");
+        return -1;
+    }
+    l->scale *= (double)zt_attr_float(n, "alpha", 1);
+    const int u = product(l, "lora_A", (int[]){ left ? near : l->x, left ? l->x : near },
+                          (bool[]){ left ? tw : tx, left ? tx : tw });
+    const int scaled = zt_low_rank_scale(l, u);
+    return product(l, "lora_B", (int[]){ left ? far : scaled, left ? scaled : far },
+                   (bool[]){ left && tw, !left && tw });
+}
+
+static int gemm_summed(const struct zt_node *node, int in) {
+    return in == 0 ? !zt_attr_int(node, "transA", 0) : (int)zt_attr_int(node, "transB", 0);
+}
+
+static const struct zt_low_rank_row gemm_low_rank_row = {
+    .weight_in = 1 << 0 | 1 << 1,
+    .summed = gemm_summed,
+    .emit = gemm_low_rank,
+};
+
 const struct zt_op zt_op_gemm = {
     .name = "Gemm",
     .domain = "",
@@ -104,6 +142,7 @@ const struct zt_op zt_op_gemm = {
     .attrs = gemm_attrs,
     .infer = gemm_infer,
     .grad = gemm_grad,
+    .low_rank = &gemm_low_rank_row,
     .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = gemm_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),

@@ -9,6 +9,7 @@
 #include "ops/matmul/kernels.h"
 
 #include "graph/passes/grad.h"
+#include "graph/passes/low_rank/low_rank.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>
@@ -133,6 +134,29 @@ static bool matmul_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
+/* ---- low-rank changes ---- */
+
+/* x (W + s P Q) = x W + ((x P) s) Q, and (W + s P Q) x = W x + P (s (Q x)): the scale is applied to the smaller value.
+ */
+static int matmul_low_rank(struct zt_low_rank *l) {
+    const bool left = l->in == 0; /* the weight is the left operand */
+    const int first[2] = { left ? l->q : l->x, left ? l->x : l->p };
+    const int u = zt_low_rank_emit(l, &(struct zt_low_rank_node){ "lora_A", "MatMul", first, 2, NULL, 0 });
+    const int scaled = zt_low_rank_scale(l, u), second[2] = { left ? l->p : scaled, left ? scaled : l->q };
+    return zt_low_rank_emit(l, &(struct zt_low_rank_node){ "lora_B", "MatMul", second, 2, NULL, 0 });
+}
+
+static int matmul_summed(const struct zt_node *node, int in) {
+    (void)node;
+    return in == 0 ? 1 : 0;
+}
+
+static const struct zt_low_rank_row matmul_low_rank_row = {
+    .weight_in = 1 << 0 | 1 << 1,
+    .summed = matmul_summed,
+    .emit = matmul_low_rank,
+};
+
 const struct zt_op zt_op_matmul = {
     .name = "MatMul",
     .domain = "",
@@ -146,6 +170,7 @@ const struct zt_op zt_op_matmul = {
     .same_type = 1 << 1,
     .infer = matmul_infer,
     .grad = matmul_grad,
+    .low_rank = &matmul_low_rank_row,
     .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),

@@ -6,6 +6,7 @@
 
 #include "ops/movement/transpose.h"
 
+#include "graph/passes/low_rank/low_rank.h"
 #include "ops/movement/kernels.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
@@ -81,6 +82,15 @@ static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 static const struct zt_attr_spec with_perm[] = { { "perm", ZT_ATTR_INTS }, { 0 } };
 
+/* A matrix has one transpose; without perm the axes are reversed. */
+static bool transposes_matrix(const struct zt_node *node) {
+    int count;
+    const int64_t *perm = zt_attr_ints(node, "perm", &count);
+    return !perm || (count == 2 && perm[0] == 1 && perm[1] == 0);
+}
+
+static const struct zt_low_rank_row transpose_low_rank_row = { .transposes = transposes_matrix };
+
 const struct zt_op zt_op_transpose = {
     .name = "Transpose",
     .domain = "",
@@ -91,6 +101,7 @@ const struct zt_op zt_op_transpose = {
     .attrs = with_perm,
     .infer = transpose_infer,
     .grad = transpose_grad,
+    .low_rank = &transpose_low_rank_row,
     .kernel = { [ZT_REF] = { .run = transpose_run },
                 [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, transpose_describe) },
 };

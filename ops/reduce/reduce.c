@@ -242,7 +242,7 @@ static bool takes_cuda(const struct zt_graph *g, int node) {
     {                                                                                                                  \
         .name = NAME, .domain = "", .since = SINCE, .until = UNTIL, ZT_ONE_OUT(1, MOST_IN),                            \
         .in_types = { TYPES, ZT_BIT(ZT_INT64) }, .attrs = ATTRS, .infer = reduce_infer, .grad = GRAD,                  \
-        .body = zt_axes_old_function_body, .no_grad_in = 1 << 1, .flops = reduce_flops,                                \
+        .flags = ZT_OP_SUMS, .body = zt_axes_old_function_body, .no_grad_in = 1 << 1, .flops = reduce_flops,           \
         .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
                     [ZT_CPU] = ZT_REDUCE_CPU,                                                                          \
                     [ZT_CUDA] = ZT_CUDA_AS(reduce, takes_cuda, zt_reduce_describe) },                                  \

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/map.h"
+#include "checkpoint/adapters.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -121,27 +122,44 @@ static struct zt_onnx_payload *all_payloads(const struct zt_job *job, struct zt_
     return all;
 }
 
-bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_collected *weights, uint64_t *hash,
-                     struct zt_err *err) {
-    const struct zt_onnx_payload *payloads = weights->payloads;
+/* A hash of all trained tensors. */
+static uint64_t hash_of(const struct zt_collected *weights) {
+    uint64_t hash = ZT_HASH_START;
+    for (int i = 0; i < weights->count; i++) {
+        const struct zt_onnx_payload *p = &weights->payloads[i];
+        hash = zt_hash(hash, p->name, strlen(p->name) + 1);
+        hash = zt_hash(hash, p->data, (size_t)weights->elements[i] * sizeof(float));
+    }
+    return hash;
+}
+
+static bool write_trained(const struct zt_session *s, const char *path, const struct zt_collected *weights,
+                          struct zt_err *err) {
     struct zt_graph *g = zt_graph_clone(s->model->graph);
     struct zt_onnx_inference *nodes = zt_malloc(((size_t)g->node_count + 1) * sizeof *nodes);
-    struct zt_onnx_changes changes = { .payload_count = weights->count, .inference_nodes = nodes };
+    struct zt_onnx_changes changes = { .inference_nodes = nodes };
     changes.inference_node_count = s->config->export_train ? 0 : list_training_nodes(g, nodes);
     zt_pass_split_aliases(g, &zt_ops);
     const char **aliases = NULL;
     changes.alias_count = zt_trainable_aliases(s->model, g, &aliases);
     changes.aliases = aliases;
-    changes.payloads = all_payloads(s->job, g, payloads, &changes.payload_count);
-    *hash = ZT_HASH_START;
-    for (int i = 0; i < weights->count; i++) {
-        *hash = zt_hash(*hash, payloads[i].name, strlen(payloads[i].name) + 1);
-        *hash = zt_hash(*hash, payloads[i].data, (size_t)weights->elements[i] * sizeof(float));
-    }
-    char *path = zt_path_join(folder, "model.onnx");
+    const struct zt_collected merged = zt_adapters_merge(s->job, g, weights);
+    changes.payload_count = merged.count;
+    changes.payloads = all_payloads(s->job, g, merged.payloads, &changes.payload_count);
     bool ok = zt_onnx_write(s->model, path, &changes, err);
-    free(path);
     free(nodes);
     zt_graph_destroy(g);
+    return ok;
+}
+
+bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_collected *weights, uint64_t *hash,
+                     struct zt_err *err) {
+    const struct zt_onnx_changes none = { 0 };
+    const bool apart = s->config->lora.apart && s->job->adapter_count;
+    char *path = zt_path_join(folder, "model.onnx");
+    *hash = hash_of(weights);
+    bool ok = !apart || zt_adapters_write(s, folder, weights, err);
+    ok = ok && (apart ? zt_onnx_write(s->model, path, &none, err) : write_trained(s, path, weights, err));
+    free(path);
     return ok;
 }

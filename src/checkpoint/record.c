@@ -36,6 +36,7 @@ static const char *const left_out[] = {
     "ztrain.steps",
     "ztrain.seed", /* recorded separately, because JSON numbers hold only 53 bits */
     "ztrain.fuse",
+    "ztrain.lora.export",
     "ztrain.parallel.mode",
     "ztrain.parallel.schedule",
     "ztrain.parallel.chunks",

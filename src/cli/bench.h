@@ -76,8 +76,6 @@ void zt_bench_warn(const struct zt_bench_row *rows, int count, struct zt_text *t
 void zt_bench_print(const struct zt_bench_row *rows, int count, FILE *to);
 void zt_bench_write_tsv(const struct zt_bench_row *rows, int count, FILE *to);
 
-/* Escapes text for HTML: & < > " ' become entities, control characters except newline and tab become question marks. */
-void zt_bench_escape(struct zt_text *to, const char *text);
 /* Writes index.html; `plots` are its SVG elements. */
 void zt_bench_write_page(const struct zt_bench *bench, const struct zt_text *plots, FILE *to);
 /* Plots the rows with gnuplot and appends a <figure> each to `plots`; appends nothing if gnuplot is not installed.

@@ -8,7 +8,7 @@
 #include "cli/autotune.h"
 #include "cli/launch.h"
 #include "plan/open.h"
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 
 #include <stdlib.h>
 #include <string.h>

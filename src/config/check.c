@@ -4,6 +4,8 @@
 
 #include "base/file.h"
 #include "config/keys.h"
+#include "config/monitors.h"
+#include "config/offload.h"
 #include "config/value.h"
 
 #include <math.h>
@@ -70,6 +72,13 @@ static void needs(struct zt_reading *r) {
     }
 }
 
+/* Without a pattern the other keys would have no effect. */
+static void lora(struct zt_reading *r) {
+    const struct zt_node *match = given(r, "ztrain.lora.match");
+    if (given(r, "ztrain.lora") && (match ? !match->first : !there(r, "ztrain.lora.match")))
+        FAIL("ztrain.lora.match", "needs at least one pattern of names: [\"*attn*\"]");
+}
+
 static void precision(struct zt_reading *r) {
     bool half = on(r, "fp16.enabled") || on(r, "bf16.enabled");
     if (on(r, "fp16.enabled") && on(r, "bf16.enabled"))
@@ -105,9 +114,23 @@ static void off(struct zt_reading *r, const char *section) {
     }
 }
 
+/* Lists the keys of offload that nothing reads as without effect. */
+static void offload_off(struct zt_reading *r) {
+    char value[96], path[256];
+    for (int i = 0; i < r->table->count; i++) {
+        const struct zt_key_row *row = r->table->row[i];
+        const char *why = r->node[i] && row->size ? zt_offload_unread(r->config, row->key) : NULL;
+        if (why)
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s)",
+                         zt_node_path(r->node[i], path, sizeof path), zt_node_show(r->node[i], value, sizeof value),
+                         why);
+    }
+}
+
 static void sections_off(struct zt_reading *r) {
     off(r, "fp16");
     off(r, "autotuning");
+    offload_off(r);
 }
 
 static void offload(struct zt_reading *r, const char *object, bool parameters) {
@@ -164,6 +187,35 @@ static void types(struct zt_reading *r) {
         if (owner && owner->fits && !owner->fits(params[kind], &problem))
             FAIL(problem.key, "%s", problem.text);
     }
+}
+
+#define AUGMENT "ztrain.data.augment."
+
+/* A change that has an object of its own is on where the object is given, unless its `enabled` says otherwise. */
+static bool changes(const struct zt_reading *r, const char *object) {
+    char enabled[96];
+    snprintf(enabled, sizeof enabled, "%s.enabled", object);
+    return given(r, enabled) ? on(r, enabled) : given(r, object) != NULL;
+}
+
+/* Two numbers of which the first is no larger than the second. */
+static void ascending(struct zt_reading *r, const char *key) {
+    const struct zt_node *node = given(r, key);
+    if (node && node->kind == ZT_NODE_LIST && node->first->number > node->first->next->number)
+        zt_key_fail(r, node, "[%.10g, %.10g], wants the smaller number first", node->first->number,
+                    node->first->next->number);
+}
+
+static void augmentation(struct zt_reading *r) {
+    static const char *const pairs[] = { "random_resized_crop.scale", "random_resized_crop.ratio",
+                                         "random_erasing.scale", "random_erasing.ratio" };
+    char key[96];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        snprintf(key, sizeof key, AUGMENT "%s", pairs[i]);
+        ascending(r, key);
+    }
+    if (changes(r, AUGMENT "random_crop") && changes(r, AUGMENT "random_resized_crop"))
+        FAIL(AUGMENT "random_crop", "excludes random_resized_crop: choose one");
 }
 
 static void not_above(struct zt_reading *r, const char *low, const char *high) {
@@ -316,8 +368,10 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,  precision, sections_off, zero, types, curriculum,
-                                                          tuning, parallel,  data,         loss, ties };
+    static void (*const rules[])(struct zt_reading *) = {
+        needs,  lora,     precision, sections_off, zero, types,        curriculum,
+        tuning, parallel, data,      loss,         ties, augmentation, zt_config_check_monitors
+    };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }
@@ -386,6 +440,13 @@ static void note_checkpointing(struct zt_reading *r) {
 #undef A
 }
 
+static void derive_augmentation(struct zt_reading *r) {
+    struct zt_augment_config *augment = &r->config->data.augment;
+    augment->random_crop = changes(r, AUGMENT "random_crop");
+    augment->resized_crop = changes(r, AUGMENT "random_resized_crop");
+    augment->erase = changes(r, AUGMENT "random_erasing");
+}
+
 /* The evaluation data that stand beside the training data. */
 static void derive_eval_path(struct zt_reading *r) {
     const struct zt_key_owner *format = r->table->chosen[ZT_KEY_FORMAT];
@@ -404,8 +465,10 @@ void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *ov
     derive_scheduler(r);
     derive_overlap(r);
     derive_fixed(r);
+    zt_config_derive_monitors(r);
     config->recompute.enabled = zt_keys_checkpointing(r);
     note_checkpointing(r);
+    derive_augmentation(r);
     derive_eval_path(r);
     if (over->evaluates && over->data && !data_config->eval_path)
         data_config->eval_path = data_config->path;

@@ -2,9 +2,9 @@
  *
  * A row says everything about its key: type, range, default, the meaning of "auto", the place of the value, and whether
  * the key works, has no effect, or is refused. Nothing else names a key unless the key has a rule of its own (check.c,
- * batch.c, deprecated.c). The rows that every configuration has stand in rows_*.c, grouped: the keys below an object
- * follow the object's row. An optimizer, a learning-rate rule and a data format each bring the rows of their own keys
- * (struct zt_key_owner); a table is put together for each configuration. */
+ * batch.c, deprecated.c). The rows that every configuration has stand in the folder rows, grouped: the keys below an
+ * object follow the object's row. An optimizer, a learning-rate rule and a data format each bring the rows of their own
+ * keys (struct zt_key_owner); a table is put together for each configuration. */
 #ifndef ZT_CONFIG_TABLE_H
 #define ZT_CONFIG_TABLE_H
 

@@ -196,7 +196,8 @@ static bool read_rows(struct zt_loader *l, const struct slot *slot, struct piece
     for (; !l->options.indices && piece->first < piece->end && !l->stop; piece->first++)
         for (int c = 0; c < source->column_count; c++) {
             char *to = (char *)slot->batch.column[c] + (size_t)piece->first * source->column[c].sample_bytes;
-            if (!source->format->read(source, c, slot->index[piece->first], to, err))
+            const struct zt_sample sample = { slot->index[piece->first], slot->batch.epoch };
+            if (!zt_source_read(source, c, sample, to, err))
                 return false;
         }
     return true;

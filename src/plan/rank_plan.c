@@ -44,7 +44,7 @@ bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_training_graph *
 static const struct zt_program *find(const struct zt_rank_plan *p, const struct zt_program_set *set, int64_t rows,
                                      bool padded) {
     for (int i = 0; i < set->count; i++)
-        if (zt_rank_fits(p, &set->at[i]->joint, rows, padded))
+        if (zt_rank_fits(p, &set->at[i]->training_graph, rows, padded))
             return set->at[i];
     return NULL;
 }
@@ -228,6 +228,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     p->hash = ZT_HASH_START;
     p->eval_rows = to->eval_rows;
     p->job = job;
+    p->folder = o->folder;
     p->source = o->source;
     p->eval_source = o->eval_source;
     p->eval_samples = o->eval_source ? o->eval_source->samples : 0;
@@ -237,13 +238,16 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     for (int i = 0; i < 4; i++)
         sets[i]->at = ZT_NEW_N(arena, struct zt_program *, 8);
     bool training = o->source != NULL || !o->eval_source;
-    if (!zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
+    if ((training && !zt_offload_decide(c, p->device_memory || o->elsewhere, arena, &p->offload, err)) ||
+        !zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }
     p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
-    p->sharding = p->replicas ? zt_sharding_replicas()
-                              : zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns everything */
+    p->sharding = p->replicas                               ? zt_sharding_replicas()
+                  : p->grid.data > 1                        ? zt_sharding_of(c->zero.stage)
+                  : p->offload.parameters == ZT_HOME_DEVICE ? zt_sharding_of(0) /* one rank owns everything */
+                                                            : zt_sharding_streamed();
     if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;

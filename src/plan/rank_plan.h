@@ -11,6 +11,7 @@
 #include "parallel/schedule/schedule.h"
 #include "parallel/schedule/tied_weights.h"
 #include "plan/job/job.h"
+#include "plan/offload.h"
 
 /* How the samples of one step are divided (data/loader.h, zt_loader_create). */
 struct zt_step_shape {
@@ -71,10 +72,15 @@ struct zt_rank_plan {
                            reads them */
     int64_t loss_activation_bytes; /* the part of activation_bytes for the loss, in the last slot */
     int optimizer_states;          /* number of optimizer state arrays */
-    int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes;
-    double flops;  /* forward and backward of a full micro-batch on this stage */
-    uint64_t hash; /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
-                      schedule, requested recomputation */
+    struct zt_offload offload;
+    const char *folder; /* output folder of the run; NULL: none */
+    int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,
+        workspace_bytes; /* of the memory blocks; optimizer_bytes without what is offloaded */
+    int64_t
+        frozen_bytes; /* contents of frozen weights that the programs read, which every rank of the stage holds whole */
+    double flops;     /* forward and backward of a full micro-batch on this stage */
+    uint64_t hash;    /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
+                         schedule, requested recomputation */
 };
 
 /* Mode dp: returns the number of samples of the loss over all replicas, for the last micro-batch of a step or another
@@ -91,7 +97,8 @@ struct zt_rank_options {
     int rank;
     struct zt_device *device;
     int threads;
-    bool elsewhere; /* planned for other hardware: plain layouts, no kernels of this machine; the plan cannot run */
+    const char *folder; /* output folder of the run, which names its files below nvme_path; NULL: it does not run */
+    bool elsewhere;     /* planned for other hardware: plain layouts, no kernels of this machine; the plan cannot run */
 };
 /* Plans a rank. Errors: data that do not fit the model, nodes without a kernel, a memory limit that is too low. Destroy
  * with zt_rank_plan_destroy(). */

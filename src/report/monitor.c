@@ -4,10 +4,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "optim/optim.h"
+#include "report/append_file.h"
 #include "report/progress_bar.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +16,10 @@
 
 struct zt_monitor {
     struct zt_monitor_options o;
-    char *path;
-    int file;                    /* -1: none */
-    bool bar, colour, bar_shown; /* bar: the terminal can redraw a line */
-    double drawn;                /* time of the last drawing, from zt_now() */
-    double line_seconds;         /* seconds since the last console line */
+    struct zt_append_file metrics; /* closed: none */
+    bool bar, colour, bar_shown;   /* bar: the terminal can redraw a line */
+    double drawn;                  /* time of the last drawing, from zt_now() */
+    double line_seconds;           /* seconds since the last console line */
     double run_seconds;
     int64_t line_samples, run_steps, skipped;
     struct zt_text text; /* the current row or line; reused, so that a step allocates nothing */
@@ -54,13 +52,8 @@ static void add_integer(struct zt_text *to, const char *name, int64_t value) {
 
 /* Writes each row with one write(), so that readers see whole lines. */
 static bool write_row(struct zt_monitor *m, const struct zt_text *row, struct zt_err *err) {
-    for (size_t done = 0; m->file >= 0 && done < row->length;) {
-        ssize_t n = write(m->file, row->at + done, row->length - done);
-        if (n < 0 && errno != EINTR)
-            return zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", m->path, strerror(errno));
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return true;
+    zt_text_add_bytes(&m->metrics.pending, row->at, row->length);
+    return zt_append_file_flush(&m->metrics, false, err);
 }
 
 static bool write_step(struct zt_monitor *m, const struct zt_metrics_row *row, struct zt_err *err) {
@@ -232,29 +225,30 @@ static void talk(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t
 
 /* ---- interface ---- */
 
+static bool open_metrics(struct zt_monitor *m, struct zt_err *err) {
+    const int64_t resumed = m->o.resumed;
+    char *path = zt_path_join(m->o.folder, "metrics.jsonl");
+    if (resumed < 0) /* a new file, even if the old file has other hard links */
+        unlink(path);
+    bool ok = (resumed < 0 || zt_monitor_truncate(path, resumed, err)) &&
+              zt_append_file_open(&m->metrics, path, resumed < 0, err);
+    free(path);
+    return ok;
+}
+
 struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, struct zt_err *err) {
     struct zt_monitor *m = zt_calloc(1, sizeof *m);
     const char *terminal = getenv("TERM");
     m->o = *options;
-    m->file = -1;
     m->bar = may_talk(m) && !options->log->json && (options->columns || isatty(STDERR_FILENO)) && terminal &&
              strcmp(terminal, "dumb") != 0;
     m->colour = m->bar && !set_in_environment("NO_COLOR");
     if (!options->folder)
         return m;
-    m->path = zt_path_join(options->folder, "metrics.jsonl");
     m->skipped = options->skipped;
-    if (options->resumed < 0) /* a new file, even if the old file has other hard links */
-        unlink(m->path);
-    if (options->resumed < 0 || zt_monitor_truncate(m->path, options->resumed, err)) {
-        m->file = open(m->path, O_WRONLY | O_CREAT | (options->resumed < 0 ? O_EXCL : 0) | O_APPEND | O_CLOEXEC, 0666);
-        if (m->file >= 0)
-            return m;
-        zt_fail(err, ZT_EXIT_DATA, "%s: %s", m->path, strerror(errno));
-    }
-    zt_text_finish(&m->text);
-    free(m->path);
-    free(m);
+    if (open_metrics(m, err))
+        return m;
+    zt_monitor_finish(m, err);
     return NULL;
 }
 
@@ -300,8 +294,7 @@ void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folde
 }
 
 bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err) {
-    return !m || m->file < 0 || fdatasync(m->file) == 0 || errno == EINVAL || errno == EROFS ||
-           zt_fail(err, ZT_EXIT_DATA, "%s: cannot flush to disk: %s", m->path, strerror(errno));
+    return !m || zt_append_file_flush(&m->metrics, true, err);
 }
 
 bool zt_monitor_finish(struct zt_monitor *m, struct zt_err *err) {
@@ -309,10 +302,8 @@ bool zt_monitor_finish(struct zt_monitor *m, struct zt_err *err) {
         return true;
     if (m->bar_shown)
         fputc('\n', stderr);
-    bool ok = m->file < 0 || close(m->file) == 0 ||
-              zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", m->path, strerror(errno));
+    bool ok = zt_append_file_close(&m->metrics, err);
     zt_text_finish(&m->text);
-    free(m->path);
     free(m);
     return ok;
 }

@@ -2,7 +2,9 @@
 #include "report/report.h"
 
 #include "plan/job/fusion.h"
+#include "plan/job/lora.h"
 #include "plan/paths.h"
+#include "plan/rank_bytes.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -30,7 +32,7 @@ void zt_report_findings(const struct zt_session *s) {
 }
 
 void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs) {
-    const struct zt_training_graph *training_graph = programs->count ? &programs->at[0]->joint : NULL;
+    const struct zt_training_graph *training_graph = programs->count ? &programs->at[0]->training_graph : NULL;
     list_texts(s, "note", &s->config->notes);
     for (int i = 0; training_graph && i < training_graph->note_count; i++)
         row(s, s->config->notes.count + i ? "" : "note", training_graph->notes[i]);
@@ -39,7 +41,7 @@ void zt_report_notes(const struct zt_session *s, const struct zt_program_set *pr
 /* Lists nodes that run on the reference kernels because no fast kernel supports them. */
 static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to) {
     const struct zt_program *p = plan->train.count ? plan->train.at[0] : NULL;
-    const struct zt_graph *g = p ? p->joint.graph : NULL;
+    const struct zt_graph *g = p ? p->training_graph.graph : NULL;
     int count = 0;
     for (int n = 0; g && n < g->node_count; n++) {
         if (g->nodes[n]->backend != ZT_REF || g->nodes[n]->op->flags & ZT_OP_VIEW)
@@ -58,8 +60,8 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
              (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
              (long long)steps);
     row(s, "batch", text);
-    snprintf(text, sizeof text, "%s, lr %g, schedule %s, clipping %g", c->optimizer.type,
-             c->optimizer.lr, c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
+    snprintf(text, sizeof text, "%s, lr %g, schedule %s, clipping %g", c->optimizer.type, c->optimizer.lr,
+             c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
     row(s, "optimizer", text);
     snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,
              zt_session_threads(s),
@@ -86,18 +88,31 @@ static void report_device(const struct zt_session *s, const struct zt_device *de
 }
 
 static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
-    char t[5][32], text[256];
-    snprintf(text, sizeof text, "parameters %s, gradients %s, optimizer %s, activations %s, workspace %s",
-             zt_format_bytes(t[0], (double)(plan->parameter_bytes + plan->derived_bytes)),
-             zt_format_bytes(t[1], (double)plan->gradient_bytes), zt_format_bytes(t[2], (double)plan->optimizer_bytes),
-             zt_format_bytes(t[3], (double)plan->activation_bytes),
-             zt_format_bytes(t[4], (double)plan->workspace_bytes));
+    const struct zt_rank_bytes b = zt_rank_plan_bytes(plan, plan->grid.data_rank);
+    char t[8][32], text[384], frozen[64] = "";
+    if (plan->frozen_bytes)
+        snprintf(frozen, sizeof frozen, " (%s frozen)", zt_format_bytes(t[7], (double)plan->frozen_bytes));
+    int n = snprintf(text, sizeof text, "parameters %s%s, gradients %s, optimizer %s, activations %s, workspace %s",
+                     zt_format_bytes(t[0], (double)b.parameters), frozen, zt_format_bytes(t[1], (double)b.gradients),
+                     zt_format_bytes(t[2], (double)b.optimizer), zt_format_bytes(t[3], (double)b.activations),
+                     zt_format_bytes(t[4], (double)b.workspace));
+    if (b.host || b.nvme)
+        snprintf(text + n, sizeof text - (size_t)n, "; offloaded: host memory %s, NVMe %s",
+                 zt_format_bytes(t[5], (double)b.host), zt_format_bytes(t[6], (double)b.nvme));
     row(s, "bytes per rank", text);
+}
+
+static void report_adapters(const struct zt_session *s) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_texts lines;
+    zt_job_list_adapters(s->job, &lines, arena);
+    list_texts(s, "lora", &lines);
+    zt_arena_destroy(arena);
 }
 
 /* --verbose: lists the fusion patterns found in the first training program of this stage, with counts. */
 static void list_fused(const struct zt_session *s, const struct zt_rank_plan *plan) {
-    const int *counts = plan->train.count ? plan->train.at[0]->joint.fused : NULL;
+    const int *counts = plan->train.count ? plan->train.at[0]->training_graph.fused : NULL;
     for (int p = 0, listed = 0; counts && zt_patterns[p]; p++)
         if (counts[p])
             zt_say(&s->options->log, ZT_LOG_DEBUG, "  %-15s %s %d", listed++ ? "" : "fused", zt_patterns[p]->name,
@@ -124,9 +139,10 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     char text[256];
     zt_say(&s->options->log, ZT_LOG_INFO, "ztrain %s", ZT_VERSION);
     row(s, "model", s->options->model);
-    snprintf(text, sizeof text, "%lld in %d tensors%s", (long long)plan->flat->count, plan->flat->tensor_count,
-             plan->grid.stages > 1 ? " on this stage" : "");
+    snprintf(text, sizeof text, "%lld in %d tensors%s%s", (long long)plan->flat->count, plan->flat->tensor_count,
+             plan->frozen_bytes ? " train" : "", plan->grid.stages > 1 ? " on this stage" : "");
     row(s, "parameters", text);
+    report_adapters(s);
     snprintf(text, sizeof text, "%s, %lld samples%s", s->config->data.format, (long long)s->source->samples,
              s->config->data.shuffle ? ", shuffled" : "");
     row(s, "data", text);
@@ -142,7 +158,10 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     list_paths(s, plan);
     zt_report_findings(s);
     list_texts(s, "no effect", &s->config->without_effect);
+    list_texts(s, s->config->without_effect.count ? "" : "no effect", &plan->offload.without_effect);
     list_texts(s, "auto", &s->config->resolved_auto);
+    if (plan->offload.note)
+        row(s, "offload", plan->offload.note);
     zt_report_notes(s, &plan->train);
     snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
     row(s, "start-up", text);

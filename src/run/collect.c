@@ -2,17 +2,35 @@
 #include "run/collect.h"
 
 #include "run/rank/blocks.h"
+#include "run/rank/offload.h"
 
 #include <string.h>
+
+/* `with`: the flat parameters. */
+static bool fetch_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
+    float *to = with;
+    (void)err;
+    memcpy(to + piece->first, piece->param, (size_t)piece->count * sizeof *to);
+    return true;
+}
+
+/* Fetches the parameters that this rank holds. */
+static bool own_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
+    if (r->shards)
+        return zt_rank_each_piece(r, ZT_READS_PARAMS, fetch_piece, to, err);
+    for (int i = 0; i < r->held_count; i++)
+        if (!zt_rank_fetch(r, to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
+                           (size_t)(r->held[i].last - r->held[i].first) * sizeof(float), err))
+            return false;
+    return true;
+}
 
 /* Fetches the whole flat parameters of this stage, gathering shards if necessary. Collective over the data-parallel
  * ranks. */
 static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
-    for (int i = 0; i < r->held_count; i++)
-        if (!zt_rank_fetch(r, to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
-                           (size_t)(r->held[i].last - r->held[i].first) * sizeof(float), err))
-            return false;
+    if (!own_parameters(r, to, err))
+        return false;
     bool whole = !r->plan->sharding->parameters; /* if not sharded, this rank has all parameters; in a small model one
                                                     rank may own everything */
     for (int b = 0; !whole && b < flat->bucket_count; b++)

@@ -96,7 +96,8 @@ static struct range range_of(const struct row *row) {
     if (text[0] == '>') {
         r.above = text[1] != '=';
         r.min = atof(text + 2 - r.above);
-    } else if (text[0] == '[') {
+    } else if (text[0] == '[' || text[0] == '(') {
+        r.above = text[0] == '(';
         r.min = atof(text + 1);
         r.max = atof(strchr(text, ',') + 1);
         r.below = text[strlen(text) - 1] == ')';
@@ -135,8 +136,11 @@ static int outside(const struct row *row, double number[2]) {
 static const struct {
     const char *type, *format[2];
 } numeric[] = {
-    { "int", { "%.10g" } },          { "float", { "%.10g" } },     { "first", { "%.10g", "[%.10g]" } },
-    { "pair", { "[%.10g, 0.25]" } }, { "numbers", { "[%.10g]" } },
+    { "int", { "%.10g" } },
+    { "float", { "%.10g" } },
+    { "first", { "%.10g", "[%.10g]" } },
+    { "pair", { "[%1$.10g, %1$.10g]" } },
+    { "numbers", { "[%.10g]" } },
 };
 
 static void add_numbers(struct values *to, const struct row *row, const double *number, int count) {
@@ -163,6 +167,7 @@ static const struct {
     { "pair", { 0 }, { "0.5", "true", "[0.5]", "[\"a\", \"b\"]" } },
     { "numbers", { 0 }, { "7", "\"many\"", "{}", "[\"a\"]" } },
     { "text", { "\"some\"" }, { "7", "true", "[]", "{}" } },
+    { "character", { "\",\"", "\";\"" }, { "7", "true", "[]", "{}" } },
     { "path", { "\"some/file\"" }, { "7", "true", "[]", "{}" } },
     { "texts", { "[]", "[\"a\", \"b.*\"]" }, { "\"a\"", "7", "[7]", "{}" } },
     { "groups", { "[]", "[[\"a\", \"b\"]]" }, { "\"a\"", "7", "[\"a\"]", "[[\"a\"]]" } },
@@ -355,7 +360,8 @@ START_TEST(values_out_of_range_are_refused) {
 END_TEST
 
 static void check_auto(const struct row *row) {
-    bool legal = is(row->automatic, "auto"), text = is(row->type, "text") || is(row->type, "path");
+    bool legal = is(row->automatic, "auto"),
+         text = is(row->type, "text") || is(row->type, "path") || is(row->type, "character");
     struct result *got = read_key(row, row->key, "\"auto\"");
     if (legal && !is_understood(row, got))
         report(row, "\"auto\"", "no problem", got);

@@ -42,7 +42,9 @@ START_TEST(a_value_is_cast_once_and_chains_in_half_precision_stay_there) {
     int a = NET(g, "MatMul", "a", x, w), b = NET(g, "MatMul", "b", x, v);
     int sum = NET(g, "Add", "sum", a, b), y = NET(g, "Softmax", "y", sum);
     net_infer(g, &zt_ops);
-    ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, ZT_BFLOAT16, &y, 1, &err), "%s", err.text[0]);
+    ck_assert_msg(
+        zt_pass_half_propagation(g, &zt_ops, &(struct zt_half_options){ ZT_BFLOAT16, &y, 1, NULL, NULL }, &err), "%s",
+        err.text[0]);
     ck_assert_int_eq(count_ops("Cast", x), 1);
     ck_assert_int_eq(count_ops("Cast", -1), 4); /* x, w, v, and sum back for Softmax */
     ck_assert_int_eq(g->values[maker(sum)->in[0]]->dtype, ZT_BFLOAT16);
@@ -56,7 +58,8 @@ START_TEST(what_is_kept_comes_back_as_float) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3));
     int a = NET(g, "MatMul", "a", x, w), b = NET(g, "MatMul", "b", a, w);
     net_infer(g, &zt_ops);
-    ck_assert(zt_pass_half_propagation(g, &zt_ops, ZT_BFLOAT16, (int[]){ a, b }, 2, &err));
+    ck_assert(zt_pass_half_propagation(g, &zt_ops,
+                                       &(struct zt_half_options){ ZT_BFLOAT16, (int[]){ a, b }, 2, NULL, NULL }, &err));
     ck_assert_int_eq(g->values[a]->dtype, ZT_FLOAT);
     ck_assert_str_eq(maker(a)->op_type, "Cast");
     ck_assert_str_eq(maker(b)->op_type, "Cast");
@@ -74,7 +77,9 @@ START_TEST(one_cast_serves_all_views_of_a_value) {
     int once = NET(g, "Reshape", "once", soft, zt_graph_add_ints(g, NULL, flat, 1));
     int b = NET(g, "MatMul", "b", NET(g, "Reshape", "twice", once, zt_graph_add_ints(g, NULL, tall, 2)), v);
     net_infer(g, &zt_ops);
-    ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, ZT_BFLOAT16, (int[]){ a, b, once }, 3, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_half_propagation(
+                      g, &zt_ops, &(struct zt_half_options){ ZT_BFLOAT16, (int[]){ a, b, once }, 3, NULL, NULL }, &err),
+                  "%s", err.text[0]);
     ck_assert_int_eq(count_ops("Cast", soft), 1);
     ck_assert_int_eq(count_ops("Cast", -1), 5); /* soft, w, v, and a and b back */
     ck_assert_int_eq(g->values[once]->dtype, ZT_FLOAT);
@@ -93,7 +98,9 @@ START_TEST(small_constants_are_cast_at_once) {
               large = zt_graph_add_constant(g, "w", ZT_FLOAT, SHAPE(2, 20000), frozen);
     const int y = NET(g, "MatMul", "y", NET(g, "Add", "a", x, small), large);
     net_infer(g, &zt_ops);
-    ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, ZT_BFLOAT16, &y, 1, &err), "%s", err.text[0]);
+    ck_assert_msg(
+        zt_pass_half_propagation(g, &zt_ops, &(struct zt_half_options){ ZT_BFLOAT16, &y, 1, NULL, NULL }, &err), "%s",
+        err.text[0]);
     const struct zt_node *sum = g->nodes[g->values[maker(maker(y)->in[0])->in[0]]->producer];
     const struct zt_value *half = g->values[sum->in[1]];
     ck_assert_int_eq(half->dtype, ZT_BFLOAT16);
@@ -111,7 +118,9 @@ START_TEST(masks_and_statistics_stay_float) {
     int out[2] = { zt_graph_add_value(g, "y", ZT_UNDEFINED, NULL), zt_graph_add_value(g, "kept", ZT_UNDEFINED, NULL) };
     zt_graph_add_node(g, &(struct zt_node_spec){ "attention", "AttentionTrain", "ztrain", 1, in, 4, out, 2 });
     net_infer(g, &zt_ops);
-    ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, ZT_BFLOAT16, out, 2, &err), "%s", err.text[0]);
+    ck_assert_msg(
+        zt_pass_half_propagation(g, &zt_ops, &(struct zt_half_options){ ZT_BFLOAT16, out, 2, NULL, NULL }, &err), "%s",
+        err.text[0]);
     const struct zt_node *n = maker(maker(out[0])->in[0]);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(g->values[n->in[i]]->dtype, i < 3 ? ZT_BFLOAT16 : ZT_FLOAT);
@@ -131,7 +140,9 @@ START_TEST(parameters_and_their_gradients_stay_float_and_casts_stand_in_their_ph
     struct zt_cotangent from = { y, net_input(g, "dy", ZT_FLOAT, &shape) };
     ck_assert(zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, &w, 1 }, &dw, &err));
     int forward = -1, keep[2] = { y, dw };
-    ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, ZT_BFLOAT16, keep, 2, &err), "%s", err.text[0]);
+    ck_assert_msg(
+        zt_pass_half_propagation(g, &zt_ops, &(struct zt_half_options){ ZT_BFLOAT16, keep, 2, NULL, NULL }, &err), "%s",
+        err.text[0]);
     ck_assert_int_eq(g->values[w]->dtype, ZT_FLOAT);
     ck_assert_int_eq(g->values[dw]->dtype, ZT_FLOAT);
     for (int n = 0; n < g->node_count; n++)
@@ -165,7 +176,8 @@ START_TEST(nodes_with_constants_beyond_fp16_stay_in_float) {
                    zt_graph_add_constant(g, NULL, ZT_FLOAT, &one, &values[i]));
     }
     net_infer(g, &zt_ops);
-    ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, half, y, 4, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, &(struct zt_half_options){ half, y, 4, NULL, NULL }, &err), "%s",
+                  err.text[0]);
     for (int i = 0; i < 4; i++) {
         const bool stays = _i && (i == 1 || i == 2);
         ck_assert_str_eq(maker(y[i])->op_type, stays ? "Add" : "Cast");

@@ -127,7 +127,9 @@ static bool build(struct bench *b, struct zt_err *err) {
         return false;
     int count = list_roots(b, false, roots);
     if (!zt_graph_prune(g, roots, count, err) ||
-        (b->o->bf16 && !zt_pass_half_propagation(g, &zt_ops, ZT_BFLOAT16, roots, count, err)) || !set_layouts(b, err))
+        (b->o->bf16 && !zt_pass_half_propagation(
+                           g, &zt_ops, &(struct zt_half_options){ ZT_BFLOAT16, roots, count, NULL, NULL }, err)) ||
+        !set_layouts(b, err))
         return false;
     count = list_roots(b, true, roots);
     return machine_start(&b->m, g, roots, count, b->o, err);

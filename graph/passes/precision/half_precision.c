@@ -12,8 +12,9 @@ struct casts {
     struct zt_graph *g;
     const struct zt_op_table *table;
     int values;
-    enum zt_dtype dtype; /* ZT_BFLOAT16, ZT_FLOAT16 */
-    int *half;           /* by value: its half copy, -1 none yet */
+    enum zt_dtype dtype;             /* ZT_BFLOAT16, ZT_FLOAT16 */
+    const struct zt_half_options *o; /* NULL: casts between computed values alone */
+    int *half;                       /* by value: its half copy, -1 none yet */
     struct zt_err *err;
 };
 
@@ -54,7 +55,7 @@ static int view_of(const struct zt_graph *g, int value) {
     return from >= 0 && zt_op_is_view(g->nodes[from]) && zt_in(g, from, 0)->dtype == ZT_FLOAT ? from : -1;
 }
 
-/* Larger constants, such as frozen weights, are cast by a node. */
+/* Larger constants are cast by a node, except frozen weights. */
 enum { CONSTANT_BYTES = 1 << 16 };
 
 static int add_constant(struct casts *c, const struct zt_value *v) {
@@ -66,15 +67,40 @@ static int add_constant(struct casts *c, const struct zt_value *v) {
     return zt_graph_add_constant(c->g, NULL, c->dtype, &shape, data);
 }
 
+/* The frozen weight that a float value holds, directly or behind the Cast that zt_pass_to_float() left; -1: none. */
+static int frozen_of(const struct zt_graph *g, int value) {
+    const struct zt_value *v = g->values[value];
+    const struct zt_node *n = v->origin == ZT_FROM_NODE && v->producer >= 0 ? g->nodes[v->producer] : NULL;
+    const int from = n && n->op->flags & ZT_OP_CAST ? n->in[0] : value;
+    return zt_value_is_frozen(g->values[from]) ? from : -1;
+}
+
+/* A frozen weight in the half type: as it is stored, or one converted copy for the whole process. */
+static int half_weight(struct casts *c, int weight) {
+    struct zt_graph *g = c->g;
+    const struct zt_value *w = g->values[weight];
+    if (w->dtype == c->dtype)
+        return weight;
+    const struct zt_shape shape = w->shape;
+    const int half = zt_graph_add_value(g, NULL, c->dtype, &shape);
+    struct zt_value *v = g->values[half];
+    v->origin = ZT_FROM_CONSTANT;
+    v->may_train = true;
+    v->data = c->o->frozen(c->o->with, w, c->dtype);
+    return half;
+}
+
 /* A value in the half type, for node `at`: its cast, or for a view the same view of the cast, so that one cast serves
  * all views. */
 static int half_of(struct casts *c, int v, int at) {
     struct zt_graph *g = c->g;
     if (c->half[v] >= 0)
         return c->half[v];
+    const int view = view_of(g, v), frozen = c->o->frozen ? frozen_of(g, v) : -1;
+    if (frozen >= 0)
+        return c->half[v] = half_weight(c, frozen);
     if (zt_value_is_constant(g->values[v]) && zt_value_bytes(g->values[v]) <= CONSTANT_BYTES)
         return c->half[v] = add_constant(c, g->values[v]);
-    const int view = view_of(g, v);
     if (view < 0)
         return c->half[v] = add_cast(c, v, -1, c->dtype, at);
     const int seen = half_of(c, g->nodes[view]->in[0], at);
@@ -128,9 +154,9 @@ static bool constants_fit(const struct casts *c, int n) {
     return true;
 }
 
-bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *table, enum zt_dtype dtype, const int *keep,
-                              int keep_count, struct zt_err *err) {
-    struct casts c = { .g = g, .table = table, .values = g->value_count, .dtype = dtype, .err = err };
+bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *table, const struct zt_half_options *o,
+                              struct zt_err *err) {
+    struct casts c = { .g = g, .table = table, .values = g->value_count, .dtype = o->dtype, .o = o, .err = err };
     c.half = zt_malloc(((size_t)c.values + 1) * sizeof *c.half);
     memset(c.half, -1, ((size_t)c.values + 1) * sizeof *c.half);
     int count = g->node_count;
@@ -140,16 +166,17 @@ bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *tabl
             ok = halve_node(&c, n);
     free(c.half);
     return ok && zt_graph_sort(g, err) &&
-           zt_graph_prune(g, keep, keep_count, err); /* casts back that nothing reads go */
+           zt_graph_prune(g, o->keep_float, o->keep_count, err); /* casts back that nothing reads go */
 }
 
 /* ---- half types on a back end without kernels for them ---- */
 
-/* A float value of the same shape, with the same contents where these are known. */
+/* A float value of the same shape, with the same contents where these are known. Frozen weights are cast by a node for
+ * each use, so that no fp32 copy stays in memory. */
 static int float_twin(struct zt_graph *g, int value) {
     const struct zt_value v = *g->values[value];
     int twin = zt_graph_add_value(g, NULL, ZT_FLOAT, &v.shape);
-    if (!v.data)
+    if (!v.data || zt_value_is_frozen(&v))
         return twin;
     g->values[twin]->origin = ZT_FROM_CONSTANT;
     g->values[twin]->data = zt_to_float(g->arena, &(struct zt_tensor){ v.dtype, v.shape, v.data });
@@ -177,7 +204,7 @@ static bool widen_node(struct casts *c, int node, enum zt_backend fast) {
     }
     bool ok = true;
     for (int i = 0; ok && i < in_count; i++)
-        if (g->nodes[node]->in[i] != in[i] && !g->values[in[i]]->data)
+        if (g->nodes[node]->in[i] != in[i] && !g->values[g->nodes[node]->in[i]]->data)
             ok = add_cast(c, in[i], g->nodes[node]->in[i], ZT_FLOAT, node) >= 0;
     for (int i = 0; ok && i < out_count; i++)
         if (g->nodes[node]->out[i] != out[i])

@@ -9,8 +9,17 @@
  * Cast serves a value and all its views. Float outputs become `dtype` and are cast back where another node, a graph
  * output or a gradient needs float. Master weights stay fp32. A node with a constant that becomes 0 or infinite in fp16
  * stays in fp32. `keep_float` lists the values that must exist afterwards; casts that nothing reads are removed. */
-bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *table, enum zt_dtype dtype,
-                              const int *keep_float, int keep_count, struct zt_err *err);
+struct zt_half_options {
+    enum zt_dtype dtype;
+    const int *keep_float;
+    int keep_count;
+    /* Contents of a frozen weight in another dtype, so that all graphs of a process share one copy and the fp32 weight
+     * is not read while the graph runs. NULL: frozen weights are cast by nodes. */
+    const void *(*frozen)(void *with, const struct zt_value *weight, enum zt_dtype dtype);
+    void *with;
+};
+bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *table,
+                              const struct zt_half_options *options, struct zt_err *err);
 
 /* Inserts casts around nodes with half-precision inputs for which the back end `fast` has a float kernel but no
  * half-precision kernel. Such nodes compute in float; stored values stay in half precision. */

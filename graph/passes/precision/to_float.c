@@ -36,6 +36,44 @@ float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from) {
     return to;
 }
 
+/* Frozen weights above this size stay in their half type: a Cast gives their readers float, and half-precision nodes
+ * read them as they are stored. */
+enum { FROZEN_BYTES = 1 << 16 };
+
+bool zt_stays_half(const struct zt_value *v) {
+    return v->origin == ZT_FROM_INITIALIZER && zt_value_is_frozen(v) && zt_dtype_is_half(v->dtype) &&
+           zt_shape_count(&v->shape) * (int64_t)zt_dtype_bytes(v->dtype) > FROZEN_BYTES;
+}
+
+/* Puts a Cast between a weight and its readers, in front of the first one. */
+static bool cast_weight(struct zt_graph *g, int id, struct zt_err *err) {
+    const struct zt_shape shape = g->values[id]->shape;
+    const int count = g->node_count, out = zt_graph_add_value(g, NULL, ZT_FLOAT, &shape);
+    int first = -1;
+    for (int n = 0; n < count; n++)
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] == id) {
+                g->nodes[n]->in[i] = out;
+                first = first < 0 ? n : first;
+            }
+    if (first < 0)
+        return true;
+    const int node =
+        zt_graph_add_node(g, &(struct zt_node_spec){ zt_arena_printf(g->arena, "cast of %s", g->values[id]->name),
+                                                     "Cast", "", ZT_OPSET, &id, 1, &out, 1 });
+    g->nodes[node]->place = g->nodes[first]->place;
+    zt_node_set_int(g, node, "to", ZT_FLOAT);
+    return zt_op_resolve(g->table, g, node, err);
+}
+
+static bool cast_weights(struct zt_graph *g, unsigned types, struct zt_err *err) {
+    const int count = g->value_count;
+    for (int v = 0; v < count; v++)
+        if (zt_dtype_in(g->values[v]->dtype, types) && zt_stays_half(g->values[v]) && !cast_weight(g, v, err))
+            return false;
+    return zt_graph_sort(g, err);
+}
+
 /* Values without readers need no contents. */
 static void convert_value(struct zt_graph *g, int id, const float *contents) {
     struct zt_value *v = g->values[id];
@@ -100,7 +138,7 @@ static bool convert_bodies(struct zt_graph *g, int node, unsigned types, struct 
 
 static bool to_float(struct zt_graph *g, const struct conversion *c, int *roots, int root_count, struct zt_err *err) {
     for (int v = 0; v < g->value_count; v++)
-        if (zt_dtype_in(g->values[v]->dtype, c->types))
+        if (zt_dtype_in(g->values[v]->dtype, c->types) && !zt_stays_half(g->values[v]))
             convert_value(g, v, v < c->content_count ? c->contents[v] : NULL);
     for (int n = 0; n < g->node_count; n++) {
         convert_attributes(g, n, c->types);
@@ -113,5 +151,6 @@ static bool to_float(struct zt_graph *g, const struct conversion *c, int *roots,
 
 bool zt_pass_to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *root,
                       struct zt_err *err) {
-    return to_float(g, &(struct conversion){ types, contents, content_count }, root, 1, err);
+    return cast_weights(g, types, err) &&
+           to_float(g, &(struct conversion){ types, contents, content_count }, root, 1, err);
 }

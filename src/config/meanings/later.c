@@ -1,4 +1,4 @@
-/* The keys of features that are not supported yet (rows_later.c). */
+/* The keys of features that are not supported yet (src/config/rows/later.c). */
 #include "config/meanings/meanings.h"
 
 const struct zt_meaning zt_meanings_later[] = {

@@ -1,4 +1,4 @@
-/* The parameters of optimizers and schedules (src/optim, refused.c). */
+/* The parameters of optimizers and schedules (src/optim, src/config/rows/refused.c). */
 #include "config/meanings/meanings.h"
 
 const struct zt_meaning zt_meanings_optimizer[] = {

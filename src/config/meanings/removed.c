@@ -1,4 +1,4 @@
-/* The keys of features that DeepSpeed removed (rows_removed.c). */
+/* The keys of features that DeepSpeed removed (src/config/rows/removed.c). */
 #include "config/meanings/meanings.h"
 
 /* The keys that every technique of the compression library has. */

@@ -1,4 +1,4 @@
-/* The keys of monitors, profilers, autotuning, tensor parallelism and compilation (rows_tools.c). */
+/* The keys of monitors, profilers, autotuning, tensor parallelism and compilation (src/config/rows/tools.c). */
 #include "config/meanings/meanings.h"
 
 const struct zt_meaning zt_meanings_tools[] = {
@@ -11,12 +11,12 @@ const struct zt_meaning zt_meanings_tools[] = {
     { "csv_monitor.output_path", "Folder above that of the job." },
     { "csv_monitor.job_name", "Folder of the CSV files." },
     { "wandb", "The service Weights & Biases." },
-    { "wandb.enabled", "Sends values to the service." },
+    { "wandb.enabled", "Writes the values of csv_monitor to CSV files.", "DeepSpeed sends the values to the service." },
     { "wandb.group", "Group of the run." },
     { "wandb.team", "Team of the run." },
     { "wandb.project", "Project of the run." },
     { "comet", "The service Comet." },
-    { "comet.enabled", "Sends values to the service." },
+    { "comet.enabled", "Writes the values of csv_monitor to CSV files.", "DeepSpeed sends the values to the service." },
     { "comet.samples_log_interval", "Samples between two values." },
     { "comet.project", "Project of the run." },
     { "comet.workspace", "Workspace of the run." },

@@ -1,4 +1,5 @@
-/* The keys at the top level, of optimizer and scheduler as sections, and of the precisions (rows_train.c). */
+/* The keys at the top level, of optimizer and scheduler as sections, and of the precisions (src/config/rows/train.c).
+ */
 #include "config/meanings/meanings.h"
 
 const struct zt_meaning zt_meanings_train[] = {
@@ -10,7 +11,7 @@ const struct zt_meaning zt_meanings_train[] = {
     { "gradient_accumulation_steps", "Micro-batches of an optimizer step on a rank." },
     { "managed_gradient_accumulation", "Whether the engine itself decides when a step is complete.",
       "DeepSpeed lets a script decide; there is no script here." },
-    { "steps_per_print", "Optimizer steps between two step lines on the console.",
+    { "steps_per_print", "Optimizer steps between two step lines on the console; 0 or null prints none.",
       "DeepSpeed 0.19 prints no step line by default." },
     { "dump_state", "Prints the state of the engine before training." },
     { "disable_allgather", "Names no behaviour of current DeepSpeed." },

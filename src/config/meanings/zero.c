@@ -1,4 +1,4 @@
-/* The keys of ZeRO, offload, activation checkpointing, pipeline, aio and checkpoint (rows_zero.c). */
+/* The keys of ZeRO, offload, activation checkpointing, pipeline, aio and checkpoint (src/config/rows/zero.c). */
 #include "config/meanings/meanings.h"
 
 const struct zt_meaning zt_meanings_zero[] = {

@@ -15,7 +15,8 @@ void zt_job_find_floats(struct zt_job *job, const struct zt_graph *g, const bool
     job->float_count = g->value_count;
     for (int i = 0; i < g->value_count; i++) {
         const struct zt_value *v = g->values[i];
-        if (v->origin == ZT_FROM_INITIALIZER && used[i] && v->data && zt_dtype_in(v->dtype, job->to_float))
+        if (v->origin == ZT_FROM_INITIALIZER && used[i] && v->data && zt_dtype_in(v->dtype, job->to_float) &&
+            !zt_stays_half(v))
             job->floats[i] = zt_to_float(job->arena, &(struct zt_tensor){ v->dtype, v->shape, v->data });
     }
 }

@@ -10,6 +10,8 @@
 #include "plan/job/bind.h"
 #include "plan/job/findings.h"
 #include "plan/job/float.h"
+#include "plan/job/frozen.h"
+#include "plan/job/lora.h"
 #include "plan/job/training_graph.h"
 #include "plan/job/loss.h"
 #include "plan/job/padding.h"
@@ -101,14 +103,16 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     struct zt_arena *arena = zt_arena_create();
     struct zt_job *job = ZT_NEW(arena, struct zt_job);
     *job = (struct zt_job){ .config = config, .model = model, .arena = arena };
+    job->frozen = zt_frozen_create();
     job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;
     struct zt_graph *g = zt_fusion_read(config, arena, &job->fusion, err) && zt_job_find_loss(job, err)
                              ? needed_graph(job, &root, err)
                              : NULL;
-    bool ok = g && zt_job_find_parameters(job, g, err);
+    bool ok = g && zt_job_find_parameters(job, g, err) && zt_job_find_adapters(job, g, err);
     if (ok) {
+        zt_job_freeze(job, g);
         zt_job_find_findings(job, g);
         zt_job_find_unmatched(job, g);
         ok = zt_job_mark_paddings(job, g, err);
@@ -133,8 +137,10 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
 }
 
 void zt_job_destroy(struct zt_job *job) {
-    if (job)
-        zt_arena_destroy(job->arena);
+    if (!job)
+        return;
+    zt_frozen_destroy(job->frozen);
+    zt_arena_destroy(job->arena);
 }
 
 /* ---- the training graph ---- */
@@ -182,9 +188,11 @@ static bool prune_or_cast(const struct zt_job *job, struct zt_training_graph *tr
     for (int i = 0; i < training_graph->param_count && training_graph->training; i++)
         roots[count++] = training_graph->grads[i];
     const enum zt_dtype half = half_type(job->config);
-    bool ok = zt_graph_prune(g, roots, count, err) &&
-              (!half || zt_pass_half_propagation(g, &zt_ops, half, roots, count, err));
+    const struct zt_half_options options = { half, roots, count, zt_frozen_contents, job->frozen };
+    bool ok = zt_graph_prune(g, roots, count, err) && (!half || zt_pass_half_propagation(g, &zt_ops, &options, err));
     free(roots);
+    if (ok)
+        zt_frozen_align(job->frozen, g);
     return ok;
 }
 
@@ -235,7 +243,10 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
                                         .sync =
                                             job->config->parallel.sync_batch_norm && job->config->data_parallel > 1 };
     if (!zt_job_settle_parameters(job, g, err) || !zt_job_mark_paddings(job, g, err) ||
-        !zt_job_infer(job, g, source, request->rows, err) || !zt_job_to_float(job, training_graph, &root, err))
+        !zt_job_infer(job, g, source, request->rows, err))
+        return false;
+    zt_job_freeze(job, g);
+    if (!zt_job_to_float(job, training_graph, &root, err) || !zt_job_adapt(job, g, err))
         return false;
     if (request->weighted && job->loss)
         training_graph->row_weight =

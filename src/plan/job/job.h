@@ -6,10 +6,13 @@
 
 #include "config/config.h"
 #include "data/data.h"
+#include "graph/passes/low_rank/low_rank.h"
 #include "graph/passes/trainable/derived.h"
 #include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
 #include "parallel/schedule/program.h"
+
+struct zt_frozen; /* frozen.h */
 
 /* An initializer that shares the parameter `to`: from ztrain.tie, or a copy made by the exporter. */
 struct zt_tie {
@@ -49,6 +52,10 @@ struct zt_job {
     int derived_count;
     struct zt_tie *ties;
     int tie_count;
+    struct zt_adapter *adapters; /* ztrain.lora */
+    int adapter_count;
+    struct zt_texts left_out; /* lines about weights that ztrain.lora selects but that are not adapted */
+    struct zt_frozen *frozen; /* contents of frozen weights, shared by all graphs */
     struct zt_finding findings[ZT_FINDINGS];
     int finding_count;
     const char *chosen;        /* plan "auto": lines that list the candidates and the choice; NULL: another plan */

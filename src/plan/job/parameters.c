@@ -26,7 +26,7 @@ static void choose(const struct zt_config *c, struct zt_value *v) {
         v->trainable = true;
         v->why = "named in ztrain.trainable";
     }
-    if (!v->trainable)
+    if (!v->trainable || c->lora.match.count) /* zt_job_freeze() does the rest */
         return;
     if (zt_glob_any(c->freeze.at, c->freeze.count, v->name))
         v->why = "frozen by ztrain.freeze";

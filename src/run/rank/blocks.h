@@ -6,7 +6,7 @@
 #include "optim/optim.h"
 #include "optim/scale.h"
 #include "run/rank/rank.h"
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 
 /* A prepared node: its call, complete except for the data pointers. */
 struct zt_ready {
@@ -45,6 +45,13 @@ struct zt_piece {
     double norms[2];
 };
 
+/* Consecutive pieces whose offloaded numbers are in memory together (offload.h). */
+struct zt_sub_group {
+    int first, count;              /* pieces */
+    int64_t at, last;              /* their elements in each array of the files; last exclusive */
+    bool states_away, params_away; /* in files; false: in the rank's blocks */
+};
+
 /* The pending collective of a bucket: a reduce_scatter, or all_gathers of parts of the bucket. */
 struct zt_moving {
     struct zt_transfer *at;
@@ -54,6 +61,8 @@ struct zt_moving {
 };
 
 struct zt_rank_device;
+struct zt_rank_offload;
+struct zt_rank_shards;
 struct zt_rank_graphs;
 struct zt_rank_stepping;
 struct zt_rank_stored;
@@ -79,6 +88,10 @@ struct zt_rank {
     int owned_count, held_count;
     struct zt_piece *pieces;
     int piece_count;
+    struct zt_sub_group *sub_groups; /* all pieces, in order */
+    int sub_group_count;
+    struct zt_rank_offload *offload; /* offload.h; NULL: nothing is offloaded */
+    struct zt_rank_shards *shards;   /* shards.h; NULL: all parameters of the rank are in its block */
     struct zt_command *after_step;
     int after_step_count;
     int64_t *bound;           /* [bucket][data ranks + 1] slice bounds relative to the bucket, for the communicator */
@@ -104,6 +117,7 @@ struct zt_rank {
     bool hashing;                    /* hashes are written in this step */
     struct zt_rank_tracing *tracing; /* trace.h; NULL: off */
     struct zt_rank_times *times;     /* times.h; NULL: off */
+    struct zt_timers *timers;        /* run/timers/timers.h, borrowed; NULL: off */
 };
 
 /* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`: the last one or another. */

@@ -11,6 +11,7 @@
 
 struct zt_rank;
 struct zt_stop;
+struct zt_timers;
 
 /* Creates a rank and places the initial weights. `world` and `data` (the data-parallel group of the stage) are
  * borrowed. */
@@ -23,6 +24,9 @@ void zt_rank_warn_paths(const struct zt_rank *rank, const struct zt_log *log);
 /* From now on the rank forwards the stop and save requests of this process in the reduction of its steps (stop.h).
  * `stop` is borrowed. Exactly one rank of a process does this. */
 void zt_rank_watch(struct zt_rank *rank, struct zt_stop *stop);
+
+/* The following steps use `timers`, which are borrowed. */
+void zt_rank_use_timers(struct zt_rank *rank, struct zt_timers *timers);
 
 /* Returns the number of optimizer updates since the model file. */
 int64_t zt_rank_updates(const struct zt_rank *rank);

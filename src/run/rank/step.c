@@ -5,6 +5,7 @@
 #include "run/rank/instruct.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/times.h"
+#include "run/timers/timers.h"
 
 bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
@@ -19,12 +20,15 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     struct zt_step_result *result = &r->begun[r->begun_count++];
     *result = (struct zt_step_result){ .samples = shape->samples, .epoch = place.epoch, .batch = place.batch };
     result->lr = zt_rate_at(p->job->config, r->updates).lr;
+    zt_timers_begin(r->timers, step);
     if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, tail, err)))
         return false;
     struct zt_instruction_context context = { loader, p->source, shape, true };
-    for (int i = 0; i < schedule->count; i++)
+    for (int i = 0; i < schedule->count; i++) {
         if (!zt_rank_instruct(r, &context, &schedule->at[i], err))
             return false;
+        zt_timers_next(r->timers, (int)schedule->at[i].op, schedule->at[i].micro_batch);
+    }
     result->loss = r->loss / (double)shape->samples;
     result->grad_norm = r->norm;
     result->finite = r->finite;
@@ -36,7 +40,7 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     result->stop = zt_stop_signal(requests);
     result->save = result->stop || requests[ZT_REQUEST_SAVE] > 0;
     return zt_rank_times_end(r, err) && (!r->stepping || zt_rank_stepping_end(r, err)) &&
-           zt_rank_hashes_step(r, step, false, err);
+           zt_timers_end(r->timers, err) && zt_rank_hashes_step(r, step, false, err);
 }
 
 bool zt_rank_end(struct zt_rank *r, struct zt_step_result *result, struct zt_err *err) {

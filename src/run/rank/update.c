@@ -5,6 +5,8 @@
 #include "optim/step.h"
 #include "run/rank/device_step.h"
 #include "run/rank/norms.h"
+#include "run/rank/offload.h"
+#include "run/rank/shards.h"
 #include "run/rank/times.h"
 
 #include <math.h>
@@ -83,6 +85,7 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
 struct update {
     struct zt_rank *r;
     struct zt_update base;
+    struct zt_piece *pieces; /* of the open sub-group */
 };
 
 static union zt_coefficients coefficients_of(const struct update *u, const struct zt_piece *piece) {
@@ -96,23 +99,38 @@ static union zt_coefficients coefficients_of(const struct update *u, const struc
 
 static void update_piece(void *arg, int64_t i) {
     const struct update *u = arg;
-    struct zt_piece *piece = &u->r->pieces[i];
+    struct zt_piece *piece = &u->pieces[i];
     union zt_coefficients c = coefficients_of(u, piece);
     u->r->row->update(&c, u->r->ratios[piece->tensor], piece->param, piece->grad, piece->state, piece->count);
 }
 
 static void piece_norms(void *arg, int64_t i) {
     const struct update *u = arg;
-    struct zt_piece *piece = &u->r->pieces[i];
+    struct zt_piece *piece = &u->pieces[i];
     union zt_coefficients c = coefficients_of(u, piece);
     piece->norms[0] = piece->norms[1] = 0;
     u->r->row->norms(&c, piece->param, piece->grad, piece->state, piece->count, piece->norms);
 }
 
+/* Runs `body` for every piece, with its states in memory. */
+static bool each_piece(struct update *u, void (*body)(void *arg, int64_t i), struct zt_err *err) {
+    struct zt_rank *r = u->r;
+    for (int g = 0; g < r->sub_group_count; g++) {
+        if (!zt_rank_sub_group_open(r, g, ZT_READS_ALL, err))
+            return false;
+        u->pieces = r->pieces + r->sub_groups[g].first;
+        zt_parallel_for(r->device->threads, r->sub_groups[g].count, body, u);
+        if (!zt_rank_sub_group_close(r, g, ZT_WRITES_ALL, err))
+            return false;
+    }
+    return zt_rank_sub_groups_finish(r, err);
+}
+
 static bool find_ratios(struct update *u, struct zt_err *err) {
     struct zt_rank *r = u->r;
     double *own = zt_rank_own_norms(r);
-    zt_parallel_for(r->device->threads, r->piece_count, piece_norms, u);
+    if (!each_piece(u, piece_norms, err))
+        return false;
     for (int i = 0; i < r->piece_count; i++) {
         const struct zt_piece *piece = &r->pieces[i];
         for (int k = 0; k < 2 && r->owned[piece->range].rank == r->plan->grid.data_rank; k++)
@@ -124,22 +142,21 @@ static bool find_ratios(struct update *u, struct zt_err *err) {
 static bool update_here(struct zt_rank *r, struct zt_err *err) {
     const struct zt_config *c = r->plan->job->config;
     struct zt_rate rate = zt_rate_at(c, r->updates);
-    struct update u = { r,
-                        { .config = &c->optimizer,
-                          .lr = rate.lr,
-                          .beta1 = rate.beta1,
-                          .beta2 = rate.beta2,
-                          .step = r->updates + 1,
-                          .grad_scale = r->grad_scale } };
+    struct update u = { .r = r,
+                        .base = { .config = &c->optimizer,
+                                  .lr = rate.lr,
+                                  .beta1 = rate.beta1,
+                                  .beta2 = rate.beta2,
+                                  .step = r->updates + 1,
+                                  .grad_scale = r->grad_scale } };
     if (r->row->norms && !find_ratios(&u, err))
         return false;
-    zt_parallel_for(r->device->threads, r->piece_count, update_piece, &u);
-    return true;
+    return each_piece(&u, update_piece, err);
 }
 
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
     double began = zt_rank_times_begin(r);
-    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err)))
+    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err) && zt_rank_shards_changed(r, err)))
         return false;
     zt_rank_times_part(r, ZT_PART_UPDATE, began);
     r->updates++;

@@ -1,0 +1,112 @@
+#include "graph/passes/low_rank/low_rank.h"
+
+#include <string.h>
+
+/* ---- emitting ---- */
+
+int zt_low_rank_emit(struct zt_low_rank *l, const struct zt_low_rank_node *spec) {
+    struct zt_graph *g = l->g;
+    for (int i = 0; i < spec->in_count; i++)
+        if (spec->in[i] < 0)
+            return -1;
+    const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    const char *name = zt_arena_printf(g->arena, "%s.%s", g->nodes[l->node]->name, spec->part);
+    const int node = zt_graph_add_node(
+        g, &(struct zt_node_spec){ name, spec->op_type, "", ZT_OPSET, spec->in, spec->in_count, &out, 1 });
+    g->nodes[node]->place = g->nodes[l->node]->place;
+    for (int i = 0; i < spec->attr_count; i++)
+        zt_node_set_attr(g, node, &spec->attrs[i]);
+    return zt_op_resolve(l->table, g, node, l->err) && zt_op_infer(g, node, l->err) ? out : -1;
+}
+
+int zt_low_rank_scale(struct zt_low_rank *l, int value) {
+    if (l->scale == 1 || value < 0)
+        return value;
+    const int in[2] = { value, zt_graph_add_float(l->g, NULL, l->g->values[value]->dtype, l->scale) };
+    return zt_low_rank_emit(l, &(struct zt_low_rank_node){ "lora_scale", "Mul", in, 2, NULL, 0 });
+}
+
+static int transpose(struct zt_low_rank *l, int value, const char *part) {
+    return zt_low_rank_emit(l, &(struct zt_low_rank_node){ part, "Transpose", &value, 1, NULL, 0 });
+}
+
+/* Dropout is in training mode here; zt_pass_train() gives it its form. */
+static int drop(struct zt_low_rank *l, int x, double ratio) {
+    if (ratio <= 0)
+        return x;
+    const bool training = true;
+    const int in[3] = { x, zt_graph_add_float(l->g, NULL, ZT_FLOAT, ratio),
+                        zt_graph_add_constant(l->g, NULL, ZT_BOOL, &(struct zt_shape){ 0 }, &training) };
+    return zt_low_rank_emit(l, &(struct zt_low_rank_node){ "lora_dropout", "Dropout", in, 3, NULL, 0 });
+}
+
+/* ---- one reader ---- */
+
+/* The change of the stored matrix is B A, or A^T B^T where it is stored as [in, out]. A node that reads the transpose
+ * of the stored matrix sees the transposed factors in the opposite order. */
+static void find_factors(struct zt_low_rank *l, const struct zt_adapter *a, bool read_transposed, const int *ab) {
+    const bool swapped = a->transposed != read_transposed;
+    l->p = swapped ? transpose(l, ab[0], "lora_A_transposed") : ab[1];
+    l->q = swapped ? transpose(l, ab[1], "lora_B_transposed") : ab[0];
+}
+
+/* Output 0 of the node becomes a new value, to which the second path is added. */
+static bool add_path(struct zt_low_rank *l, int change) {
+    struct zt_graph *g = l->g;
+    struct zt_node *n = g->nodes[l->node];
+    const int out = n->out[0];
+    const struct zt_value *v = g->values[out];
+    if (change < 0)
+        return false;
+    const struct zt_shape shape = v->shape;
+    const int plain = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s without adapter", v->name), v->dtype, &shape);
+    const int in[2] = { plain, change };
+    n->out[0] = plain;
+    const int add = zt_graph_add_node(g, &(struct zt_node_spec){ zt_arena_printf(g->arena, "%s.lora", n->name), "Add",
+                                                                 "", ZT_OPSET, in, 2, &out, 1 });
+    g->nodes[add]->place = n->place;
+    return zt_op_resolve(l->table, g, add, l->err) && zt_op_infer(g, add, l->err);
+}
+
+static bool adapt_reader(struct zt_low_rank *l, const struct zt_adapter *a, const struct zt_weight_reader *r,
+                         const int *ab) {
+    const struct zt_node *n = l->g->nodes[r->node];
+    const struct zt_low_rank_row *row = n->op->low_rank;
+    l->node = r->node;
+    l->in = r->in;
+    l->x = drop(l, n->in[r->in == 0], a->dropout);
+    if (row->windows) {
+        l->p = ab[1];
+        l->q = ab[0];
+    } else {
+        find_factors(l, a, r->transposed, ab);
+    }
+    return add_path(l, row->emit(l));
+}
+
+/* ---- the adapter ---- */
+
+static int add_factor(struct zt_graph *g, const struct zt_adapter *a, int which) {
+    const int id = zt_graph_add_value(g, a->name[which], ZT_FLOAT, &a->shape[which]);
+    struct zt_value *v = g->values[id];
+    v->origin = ZT_FROM_INITIALIZER;
+    v->data = a->initial[which];
+    v->may_train = true;
+    v->trainable = a->train[which];
+    v->why = zt_arena_printf(g->arena, "adapter of %s", a->weight);
+    return id;
+}
+
+bool zt_pass_low_rank(struct zt_graph *g, const struct zt_op_table *table, const struct zt_adapter *a,
+                      struct zt_err *err) {
+    struct zt_weight_readers readers;
+    struct zt_low_rank l = { .g = g, .table = table, .err = err, .scale = a->scale };
+    zt_weight_readers_find(g, zt_graph_find(g, a->weight), &readers);
+    if (!readers.count)
+        return true;
+    const int ab[2] = { add_factor(g, a, 0), add_factor(g, a, 1) };
+    for (int i = 0; i < readers.count; i++)
+        if (!adapt_reader(&l, a, &readers.at[i], ab))
+            return false;
+    return zt_graph_sort(g, err);
+}
