@@ -11,6 +11,7 @@
 #include "parallel/launch/supervisor_channel.h"
 #include "plan/open.h"
 #include "report/report.h"
+#include "run/average.h"
 #include "run/rank/captured.h"
 #include "run/collect.h"
 #include "run/rank/device_memory.h"
@@ -139,7 +140,8 @@ static bool finish_run(struct zt_training *t, struct zt_err *err) {
     struct zt_collected weights;
     zt_training_phase(t, "exporting the model");
     bool ok =
-        zt_rank_collect(t->rank, arena, &weights, err) && zt_finite_weights(world, &weights, t->request->folder, err) &&
+        zt_rank_swap_average(t->rank, err) && zt_rank_collect(t->rank, arena, &weights, err) &&
+        zt_finite_weights(world, &weights, t->request->folder, err) &&
         (world->rank != 0 || write_model(t, &weights, err)) &&
         world->api->barrier(
             world, err); /* rank 0 reads the tensors from the other ranks' memory, which must remain valid until then */
@@ -175,10 +177,21 @@ static void finish_rank(struct zt_training *t) {
     zt_worker_finish(&t->worker);
 }
 
+/* A plateau of the accuracy needs evaluations that compute it. */
+static bool check_schedule(const struct zt_session *s, struct zt_err *err) {
+    if (!zt_lr_wants_accuracy(s->config) || (s->eval_source && s->config->accuracy))
+        return true;
+    return zt_fail(
+        err, ZT_EXIT_CONFIG,
+        "%s: scheduler.params.mode: \"max\" follows the accuracy of evaluations: it needs evaluation data and "
+        "ztrain.metrics [\"accuracy\"]",
+        s->options->config);
+}
+
 bool zt_train(struct zt_session *s, const struct zt_train_request *request, struct zt_err *err) {
     struct zt_epochs epochs;
     int64_t steps;
-    if (!zt_open_length(s, &epochs, &steps, err))
+    if (!check_schedule(s, err) || !zt_open_length(s, &epochs, &steps, err))
         return false;
     const int held = s->processes ? 1 : s->config->ranks;
     struct zt_training *ranks = zt_calloc((size_t)held, sizeof *ranks);

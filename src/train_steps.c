@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mapped.h"
+#include "run/average.h"
 #include "run/rank/rank_data.h"
 #include "run/rank/step.h"
 
@@ -44,6 +45,7 @@ static bool report_step(struct zt_training *t, int64_t step, const struct zt_ste
                                   .samples = r->samples,
                                   .loss = r->loss,
                                   .lr = r->lr,
+                                  .next = r->next,
                                   .grad_norm = r->grad_norm,
                                   .loss_scale = r->loss_scale,
                                   .scaling = r->scaling,
@@ -57,7 +59,8 @@ static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct 
                      struct zt_err *err) {
     zt_training_phase(t, "evaluating");
     struct zt_loader *loader = NULL;
-    bool ok = zt_rank_loader(t->rank, false, 0, 0, &loader, err) && zt_rank_evaluate(t->rank, loader, to, err) &&
+    bool ok = zt_rank_loader(t->rank, false, 0, 0, &loader, err) && zt_rank_swap_average(t->rank, err) &&
+              zt_rank_evaluate(t->rank, loader, to, err) && zt_rank_swap_average(t->rank, err) &&
               files_intact(t, zt_now(), err);
     zt_loader_destroy(loader);
     return ok && (!t->monitor || zt_monitor_eval(t->monitor, step, epoch, to->loss, to->accuracy, err)) &&
@@ -73,11 +76,16 @@ static bool ends_epoch(const struct zt_training *t, int64_t step) {
 static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, struct zt_err *err) {
     struct zt_eval_result result;
     struct zt_step_end end = { .step = step, .asked = r && r->save, .monitor = t->monitor };
-    if (r && t->session->eval_source && ends_epoch(t, step - 1)) {
+    const bool last = r && ends_epoch(t, step - 1);
+    if (last && t->session->eval_source) {
         if (!evaluate(t, step, r->epoch, &result, err))
             return false;
         end.eval = &result;
     }
+    if (last)
+        zt_rank_end_epoch(t->rank, !end.eval                                  ? NULL
+                                   : zt_lr_wants_accuracy(t->session->config) ? &result.accuracy
+                                                                              : &result.loss);
     if (end.asked || end.eval || zt_checkpoints_due(t->checkpoints, step)) {
         zt_training_phase(t, "saving a checkpoint");
         if (!zt_observers_sync(&t->observers, err))
@@ -135,7 +143,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
 static bool must_end(const struct zt_training *t, int64_t step) {
     return !zt_rank_runs_ahead(t->rank) || step == t->first || step + 1 == t->steps || zt_rank_asked(t->rank) ||
            zt_checkpoints_due(t->checkpoints, step + 1) || zt_observers_wait(&t->observers, step) ||
-           (t->session->eval_source && ends_epoch(t, step));
+           ((t->session->eval_source || zt_lr_observes(t->session->config)) && ends_epoch(t, step));
 }
 
 bool zt_training_steps(struct zt_training *t, struct zt_err *err) {

@@ -39,6 +39,7 @@ enum zt_op_flags {
     ZT_OP_GROUP = 1 << 10,     /* kernels sum over the data-parallel ranks (zt_call.group) on the host */
     ZT_OP_NO_RECOMPUTE = 1 << 11, /* never recomputed in the backward phase (losses, which backward starts from) */
     ZT_OP_SUMS = 1 << 12,         /* `flops` counts additions, no multiply-accumulates (reductions) */
+    ZT_OP_PRODUCT = 1 << 13, /* a product of matrices: input 1 is [..., K, N], with the attribute transB [..., N, K] */
 };
 
 /* Options of training and evaluation forms. */

@@ -89,7 +89,7 @@ const struct zt_op zt_op_conv_relu = {
 const struct zt_op zt_op_gemm_relu = {
     .name = "GemmRelu",
     PRODUCT_ROW,
-    .flags = ZT_OP_HALF,
+    .flags = ZT_OP_HALF | ZT_OP_PRODUCT,
     .infer = gemm_relu_infer,
     .flops = gemm_relu_flops,
     .kernel = { [ZT_REF] = { .run = gemm_relu_ref }, [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu) },

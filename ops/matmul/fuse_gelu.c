@@ -117,7 +117,7 @@ static bool grad_describe(const struct zt_graph *g, int node, void *to, struct z
 #define PRODUCT_ROW                                                                                                    \
     .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1,                                                         \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = zt_linear_attrs,  \
-    .flags = ZT_OP_HALF, .flops = zt_matmul_flops
+    .flags = ZT_OP_HALF | ZT_OP_PRODUCT, .flops = zt_matmul_flops
 const struct zt_op zt_op_linear_gelu = {
     .name = "LinearGelu",
     PRODUCT_ROW,

@@ -78,6 +78,7 @@ const struct zt_op zt_op_gemm_float = {
     .max_in = 2,
     .min_out = 1,
     .max_out = 2,
+    .flags = ZT_OP_PRODUCT,
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .same_type = 1 << 1,
     .attrs = attrs,

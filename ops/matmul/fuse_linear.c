@@ -96,7 +96,7 @@ const struct zt_op zt_op_linear = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .same_type = 1 << 1 | 1 << 2 | 1 << 3,
     .attrs = zt_linear_attrs,
-    .flags = ZT_OP_HALF,
+    .flags = ZT_OP_HALF | ZT_OP_PRODUCT,
     .infer = infer,
     .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda) },

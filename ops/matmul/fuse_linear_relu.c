@@ -83,7 +83,8 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 #define PRODUCT_ROW                                                                                                    \
-    .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1, .attrs = zt_linear_attrs, .flops = zt_matmul_flops
+    .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1, .attrs = zt_linear_attrs, .flags = ZT_OP_PRODUCT,       \
+    .flops = zt_matmul_flops
 const struct zt_op zt_op_linear_relu = {
     .name = "LinearRelu",
     PRODUCT_ROW,

@@ -145,6 +145,8 @@ void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const str
     const struct zt_program *p = work->program;
     const struct zt_graph *g = p->training_graph.graph;
     double norm = (double)work->norm_bytes / m->memory_rate, update = (double)work->update_bytes / m->memory_rate;
+    if (work->update_flops > 0)
+        update += work->update_flops / (m->product_flops * m->efficiency);
     *to = (struct zt_stage_cost){ .load_seconds = measured(work->times, ZT_PART_LOAD, 0),
                                   .norm_seconds = measured(work->times, ZT_PART_NORM, norm),
                                   .update_seconds = measured(work->times, ZT_PART_UPDATE, update),

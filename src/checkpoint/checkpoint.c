@@ -22,14 +22,17 @@ static void list_weights(struct zt_checkpoints *c) {
 
 static void list_states(struct zt_checkpoints *c) {
     const struct zt_rank_plan *p = c->o.plan;
-    const struct zt_optimizer *row = zt_optimizer_find(p->job->config->optimizer.type);
+    const struct zt_optimizer_config *config = &p->job->config->optimizer;
+    const struct zt_optimizer *row = zt_optimizer_find(config->type);
     struct zt_stored_file *file = &c->files[ZT_OPTIMIZER_FILE];
+    const int own = p->optimizer_states - p->averages;
     file->tensors = ZT_NEW_N(c->arena, struct zt_stored_tensor, p->optimizer_states * p->model_params + 1);
     for (int s = 0; s < p->optimizer_states; s++)
         for (int i = 0; i < p->model_params; i++)
             file->tensors[file->count++] =
-                (struct zt_stored_tensor){ .name = zt_arena_printf(c->arena, "%s.%s", p->model[i].name,
-                                                                   row->state_names[s]),
+                (struct zt_stored_tensor){ .name =
+                                               zt_arena_printf(c->arena, "%s.%s", p->model[i].name,
+                                                               s < own ? zt_optimizer_state(row, config, s) : "ema"),
                                            .shape = p->model[i].shape };
 }
 

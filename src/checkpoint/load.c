@@ -161,6 +161,8 @@ static bool take_over(struct loading *l) {
         return false;
     r->updates = l->manifest.updates;
     take_scale(l);
+    if (l->manifest.observes && zt_lr_observes(p->job->config))
+        r->lr_state = l->manifest.lr_state;
     r->derived_for = NULL;
     return r->device->api->synchronize(r->device, l->err);
 }

@@ -174,6 +174,8 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
     c->manifest.batch = place.batch;
     c->manifest.updates = c->o.rank->updates;
     const struct zt_scaling *scaling = &c->o.rank->scaling;
+    c->manifest.observes = zt_lr_observes(c->o.plan->job->config);
+    c->manifest.lr_state = c->o.rank->lr_state;
     c->manifest.scale = scaling->dynamic ? scaling->scale : 0;
     c->manifest.since_overflow = scaling->since;
     c->manifest.hysteresis = scaling->hysteresis;

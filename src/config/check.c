@@ -347,9 +347,13 @@ static void loss(struct zt_reading *r) {
     only_for(r, L "beta", "smooth_l1");
     only_for(r, L "delta", "huber");
     const struct zt_node *groups = given(r, "ztrain.param_groups");
-    for (const struct zt_node *item = groups ? groups->first : NULL; item; item = item->next)
+    for (const struct zt_node *item = groups ? groups->first : NULL; item; item = item->next) {
         if (!zt_node_child(item, "match"))
             zt_key_fail(r, item, "needs match");
+        const struct zt_node *use = zt_node_child(item, "use_muon");
+        if (use && use->kind == ZT_NODE_BOOL && !says(r, "optimizer.type", "Muon"))
+            zt_key_fail(r, use, "needs optimizer.type \"Muon\"");
+    }
 #undef L
 }
 
@@ -413,6 +417,22 @@ static void derive_fixed(struct zt_reading *r) {
     }
 }
 
+static bool is_given(const struct zt_settling *s, const char *key) {
+    return given(s->reading, key) != NULL;
+}
+
+static void lists(const struct zt_settling *s, const char *text) {
+    zt_texts_add(s->config->arena, &s->config->without_effect, "%s", text);
+}
+
+/* Defaults that depend on other keys of the type. */
+static void settle_types(struct zt_reading *r) {
+    const struct zt_settling settling = { .config = r->config, .given = is_given, .lists = lists, .reading = r };
+    for (enum zt_key_kind kind = 0; kind < ZT_KEY_KINDS; kind++)
+        if (r->table->chosen[kind] && r->table->chosen[kind]->settle)
+            r->table->chosen[kind]->settle(&settling);
+}
+
 void zt_config_derive_overlap(struct zt_config *config) {
     struct zt_zero_config *zero = &config->zero;
     zero->overlap_comm = config->parallel.stages == 1 && (zero->overlap_open ? zero->stage == 3 : zero->overlap_asked);
@@ -466,6 +486,7 @@ void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *ov
     derive_overlap(r);
     derive_fixed(r);
     zt_config_derive_monitors(r);
+    settle_types(r);
     config->recompute.enabled = zt_keys_checkpointing(r);
     note_checkpointing(r);
     derive_augmentation(r);

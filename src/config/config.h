@@ -91,6 +91,7 @@ struct zt_loss_config {
 struct zt_group_config {
     const char *match;
     double lr, weight_decay; /* NAN: the optimizer's own */
+    int use_muon;            /* optimizers of matrices: whether these are; -1: the optimizer decides */
 };
 
 /* padding_idx: the row whose gradient PyTorch's nn.Embedding(padding_idx) leaves at zero. */
@@ -273,6 +274,7 @@ struct zt_config {
     int padding_count;
     struct zt_lora_config lora;
     bool export_train;       /* export: train; default inference */
+    double ema;              /* of the average of the weights that is evaluated and exported; 0: none */
     bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is accepted */
     bool skip_non_finite;    /* on_non_finite: skip; default abort */
 

@@ -111,7 +111,7 @@ static void choose_type(struct zt_reading *r, enum zt_key_kind kind) {
     if (type && type->kind == ZT_NODE_TEXT)
         choice = zt_key_choose(r->table->row[row_of(r, key)], type->text);
     if (choice)
-        zt_key_table_choose(r->table, kind, choice->name);
+        zt_key_table_choose(r->table, kind, choice->means ? choice->means : choice->name);
 }
 
 /* The struct that the chosen type's own keys fill. */

@@ -83,6 +83,8 @@ static void write_groups(FILE *to, const struct zt_config *config) {
             fputs(", \"weight_decay\": ", to);
             write_number(to, group->weight_decay);
         }
+        if (group->use_muon >= 0)
+            fprintf(to, ", \"use_muon\": %s", group->use_muon ? "true" : "false");
         fputc('}', to);
     }
     fputc(']', to);

@@ -101,10 +101,23 @@ static const struct zt_key_row keys[] = {
     { 0 },
 };
 
+static bool always_decouples(const struct zt_optimizer_config *config) {
+    (void)config;
+    return true;
+}
+
+static const char *const aliases[] = { "FusedLamb", NULL };
+
 const struct zt_optimizer zt_optimizer_lamb = {
-    .type = { .name = "Lamb", .keys = keys, .bytes = sizeof(struct params), .fits = lamb_fits, .dynamic_scale = true },
+    .type = { .name = "Lamb",
+              .aliases = aliases,
+              .keys = keys,
+              .bytes = sizeof(struct params),
+              .fits = lamb_fits,
+              .dynamic_scale = true },
     .states = 2,
     .state_names = { "exp_avg", "exp_avg_sq" },
+    .decouples = always_decouples,
     .prepare = lamb_prepare,
     .update = lamb_update,
     .norms = lamb_norms,

@@ -82,8 +82,8 @@ int64_t zt_offload_buffer_bytes(const struct zt_offload *o, int64_t elems) {
 
 /* State arrays of the optimizer in this configuration. */
 static int count_arrays(const struct zt_config *c) {
-    const struct zt_optimizer *row = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
-    return !row ? 0 : row->states_used ? row->states_used(&c->optimizer) : row->states;
+    const struct zt_optimizer *row = zt_optimizer_find(c->optimizer.type);
+    return row->states_used ? row->states_used(&c->optimizer) : row->states;
 }
 
 static bool decide(const struct zt_config *c, bool own_memory, const struct object *o, enum zt_home *to,
@@ -100,6 +100,16 @@ static bool decide(const struct zt_config *c, bool own_memory, const struct obje
                    own_memory ? "a GPU" : "a CPU");
 }
 
+/* What reads the states of whole tensors needs them in the device's memory. */
+static bool check_states(const struct zt_config *c, const struct zt_offload *o, struct zt_err *err) {
+    if (o->optimizer == ZT_HOME_DEVICE && o->parameters == ZT_HOME_DEVICE)
+        return true;
+    if (zt_optimizer_find(c->optimizer.type)->matrix)
+        return zt_fail(err, ZT_EXIT_CONFIG, "optimizer.type: offload of the states of %s is not supported yet",
+                       c->optimizer.type);
+    return c->ema == 0 || zt_fail(err, ZT_EXIT_CONFIG, "ztrain.ema: offload of the average is not supported yet");
+}
+
 bool zt_offload_decide(const struct zt_config *c, bool own_memory, struct zt_arena *arena, struct zt_offload *to,
                        struct zt_err *err) {
     const struct object optimizer = { Z "offload_optimizer", "optimizer states", &c->zero.offload_optimizer },
@@ -112,7 +122,7 @@ bool zt_offload_decide(const struct zt_config *c, bool own_memory, struct zt_are
             add_notice(arena, o, &to->without_effect);
     }
     if (!decide(c, own_memory, &optimizer, &to->optimizer, err) ||
-        !decide(c, own_memory, &parameters, &to->parameters, err))
+        !decide(c, own_memory, &parameters, &to->parameters, err) || !check_states(c, to, err))
         return false;
     return to->parameters == ZT_HOME_DEVICE || c->parallel.stages == 1 ||
            zt_fail(err, ZT_EXIT_CONFIG, Z "offload_param.device: \"%s\" excludes pipeline.stages %d",

@@ -1,6 +1,6 @@
 #include "plan/plan.h"
 
-#include "optim/optim.h"
+#include "plan/matrices.h"
 
 #include <stdlib.h>
 
@@ -59,6 +59,7 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
                                       .after_count = after_count,
                                       .norm_bytes = norm,
                                       .update_bytes = norm * (3 + 2 * p->optimizer_states),
+                                      .update_flops = zt_plan_matrix_flops(p),
                                       .times = times ? times[s] : NULL };
         zt_cost_stage(plan->arena, &plan->machine, &plan->grid, &work, &plan->cost[s]);
         if (p->loss_train.count)

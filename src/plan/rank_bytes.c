@@ -4,6 +4,7 @@
 #include "base/align.h"
 #include "base/map.h"
 #include "optim/optim.h"
+#include "plan/matrices.h"
 
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *b) {
     return b->parameters + b->gradients + b->optimizer + b->activations + b->workspace;
@@ -106,6 +107,8 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
     const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
     int me = p->grid.data_rank;
     p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
+    p->averages = training && c->ema > 0;
+    p->optimizer_states += p->averages;
     p->parameter_bytes =
         p->statistic_bytes + (p->offload.parameters == ZT_HOME_DEVICE
                                   ? held(p, p->sharding->parameters, me)
@@ -118,6 +121,9 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
                              p->optimizer_states;
         for (int i = 0; i < p->tie_count; i++)
             widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
+        for (int t = 0; t < p->flat->tensor_count; t++)
+            if (p->matrices[t].rows)
+                widen(&p->workspace_bytes, zt_plan_matrix_workspace(p, &p->matrices[t]).bytes);
     }
     const struct zt_program_set *sets[2] = { &p->train, &p->evaluation };
     int in_flight = p->replicas ? 1 : p->slots;

@@ -234,6 +234,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     p->eval_samples = o->eval_source ? o->eval_source->samples : 0;
     p->device_memory = o->device && o->device->module;
     p->slots = 1;
+    p->threads = o->threads;
     struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
     for (int i = 0; i < 4; i++)
         sets[i]->at = ZT_NEW_N(arena, struct zt_program *, 8);

@@ -5,6 +5,7 @@
 
 #include "data/epochs.h"
 #include "device/device.h"
+#include "optim/matrix.h"
 #include "parallel/partition/grid.h"
 #include "parallel/schedule/hooks.h"
 #include "parallel/schedule/program.h"
@@ -52,6 +53,7 @@ struct zt_rank_plan {
     int tie_count;
     int64_t statistic_bytes, *statistic_offset, *statistic_count; /* statistics of this stage; counts in elements */
     const char **statistic_name;
+    struct zt_matrix *matrices; /* by tensor of `flat`: those that the optimizer updates as matrices; rows 0: others */
     const void **statistic_initial, **param_initial; /* contents in the model file; parameters in the order of `flat` */
     int statistic_total;
     /* Trained tensors of the whole model, then its statistics, in the order of the model. The same in every layout. */
@@ -66,12 +68,14 @@ struct zt_rank_plan {
     struct zt_schedule full_schedule, tail_schedule; /* tail: count 0 if there is no smaller last step */
     struct zt_schedule eval_schedule;                /* for one micro-batch */
     int slots;
+    int threads;        /* compute threads of the rank */
     bool device_memory; /* planned for a device with its own memory, which may hold the data set
                            (run/rank/stored_data.h) */
     bool keeps_input;   /* slots copy the input columns, because the loader reuses its memory before the backward phase
                            reads them */
     int64_t loss_activation_bytes; /* the part of activation_bytes for the loss, in the last slot */
     int optimizer_states;          /* number of optimizer state arrays */
+    bool averages;                 /* the last of them is the average of the weights (ztrain.ema) */
     struct zt_offload offload;
     const char *folder; /* output folder of the run; NULL: none */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,

@@ -3,7 +3,6 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "optim/optim.h"
 #include "report/append_file.h"
 #include "report/progress_bar.h"
 
@@ -149,35 +148,38 @@ static void add_shortest(struct zt_text *to, double value) {
     zt_text_add(to, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
 }
 
-/* Appends the field mom of DeepSpeed's step line: betas, the momentum of SGD, 0 for optimizers without either. */
-static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *optimizer) {
+/* Appends the field mom of DeepSpeed's step line: betas, which OneCycle moves, the momentum of SGD, 0 for optimizers
+ * without either. */
+static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *optimizer, const struct zt_rate *rate) {
     const struct zt_optimizer *row = optimizer->type ? zt_optimizer_find(optimizer->type) : NULL;
     if (row && row->momentum) {
         add_shortest(to, row->momentum(optimizer));
         return;
     }
     zt_text_add(to, "[");
-    add_shortest(to, optimizer->beta1);
+    add_shortest(to, rate->beta1);
     zt_text_add(to, ", ");
-    add_shortest(to, optimizer->beta2);
+    add_shortest(to, rate->beta2);
     zt_text_add(to, "]");
 }
 
-/* Prints DeepSpeed's step line, which scripts parse. */
+/* Prints DeepSpeed's step line, which scripts parse. Its rates are those of the next step, since DeepSpeed advances the
+ * schedule before it prints. */
 static void say_deepspeed_line(struct zt_monitor *m, const struct zt_metrics_row *row) {
     const struct zt_config *config = m->o.config;
     struct zt_text *text = fresh(m);
     zt_text_add(text, "step=%lld, skipped=%lld, lr=[", (long long)row->step, (long long)m->skipped);
-    add_shortest(text, row->lr);
+    const double next = row->next.lr;
+    add_shortest(text, next);
     for (int i = 0; i < config->group_count; i++) {
         double lr = config->groups[i].lr; /* a group with its own learning rate keeps its ratio to the optimizer's */
         zt_text_add(text, ", ");
-        add_shortest(text, isnan(lr) || config->optimizer.lr <= 0 ? row->lr : row->lr * (lr / config->optimizer.lr));
+        add_shortest(text, isnan(lr) || config->optimizer.lr <= 0 ? next : next * (lr / config->optimizer.lr));
     }
     zt_text_add(text, "], mom=[");
     for (int i = 0; i <= config->group_count; i++) {
         zt_text_add(text, i ? ", " : "");
-        add_momentum(text, &config->optimizer);
+        add_momentum(text, &config->optimizer, &row->next);
     }
     zt_text_add(text, "]");
     zt_say(m->o.log, ZT_LOG_INFO, "%s", text->at);

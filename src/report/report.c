@@ -1,6 +1,7 @@
 /* The start table of a run, on standard error. */
 #include "report/report.h"
 
+#include "optim/optim.h"
 #include "plan/job/fusion.h"
 #include "plan/job/lora.h"
 #include "plan/paths.h"
@@ -53,6 +54,40 @@ static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to)
         zt_text_add(to, " and %d more", count - 4);
 }
 
+/* Which tensors are updated as matrices, and the rates of these and of the others. */
+static void report_matrices(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const struct zt_optimizer_config *o = &s->config->optimizer;
+    const struct zt_optimizer *optimizer = zt_optimizer_find(o->type);
+    int matrices = 0, tensors = plan->flat->own_tensors;
+    char text[128];
+    for (int t = 0; t < tensors; t++)
+        matrices += plan->matrices[t].rows > 0;
+    snprintf(text, sizeof text, "%d of %d tensors with rate %g, the others by Adam with %g", matrices, tensors,
+             optimizer->rate(o, true), optimizer->rate(o, false));
+    row(s, "matrices", text);
+}
+
+/* The optimizer with the two things that its users ask about: what weight decay does, and how rates change. */
+static void report_optimizer(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const struct zt_config *c = s->config;
+    const struct zt_optimizer *optimizer = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
+    bool decouples = optimizer && optimizer->decouples && optimizer->decouples(&c->optimizer);
+    char text[256];
+    snprintf(text, sizeof text, "%s, lr %g, weight decay %g (%s), schedule %s, clipping %g",
+             optimizer ? optimizer->type.name : "none", c->optimizer.lr, c->optimizer.weight_decay,
+             decouples ? "decoupled" : "L2", c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
+    row(s, "optimizer", text);
+    if (optimizer && optimizer->matrix)
+        report_matrices(s, plan);
+    if (c->ema > 0) {
+        snprintf(
+            text, sizeof text,
+            "exponential, factor %g: evaluation and model.onnx have it; training and checkpoints keep the weights too",
+            c->ema);
+        row(s, "weight average", text);
+    }
+}
+
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     const struct zt_config *c = s->config;
     char text[256];
@@ -60,9 +95,7 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
              (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
              (long long)steps);
     row(s, "batch", text);
-    snprintf(text, sizeof text, "%s, lr %g, schedule %s, clipping %g", c->optimizer.type, c->optimizer.lr,
-             c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
-    row(s, "optimizer", text);
+    report_optimizer(s, plan);
     snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,
              zt_session_threads(s),
              c->ranks == 1         ? "one process"

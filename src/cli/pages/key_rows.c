@@ -47,15 +47,22 @@ static void print_member(const char *name, const char *text, FILE *to) {
     print_text(text, to);
 }
 
-/* The choices of a status, as a list called `name`. ACCEPT: those that work as well. */
-static void print_choices(const struct zt_key_row *row, const char *name, enum zt_key_status status, FILE *to) {
+/* What a choice is listed as. */
+static const char *list_of(const struct zt_key_choice *choice) {
+    static const char *const lists[] = {
+        [ZT_KEY_WORKS] = "choices", [ZT_KEY_ACCEPT] = "choices", [ZT_KEY_LATER] = "later", [ZT_KEY_REJECT] = "refused"
+    };
+    return choice->means ? "aliases" : lists[choice->status];
+}
+
+/* The choices of one list. */
+static void print_choices(const struct zt_key_row *row, const char *list, FILE *to) {
     const char *comma = "";
     for (const struct zt_key_choice *c = row->choices; c && c->name; c++) {
-        enum zt_key_status of = c->status == ZT_KEY_WORKS ? ZT_KEY_ACCEPT : c->status;
-        if (of != status)
+        if (strcmp(list_of(c), list) != 0)
             continue;
         if (!comma[0])
-            fprintf(to, ", \"%s\": [", name);
+            fprintf(to, ", \"%s\": [", list);
         fputs(comma, to);
         print_text(c->name, to);
         comma = ", ";
@@ -126,9 +133,10 @@ static void print_row(const struct zt_key_table *table, int i, FILE *to) {
     print_member("type", type_name(row->type), to);
     print_member("of", table->owner[i] && !row->shared ? table->owner[i]->name : NULL, to);
     print_member("allowed", ranged ? zt_key_range(row, range) : NULL, to);
-    print_choices(row, "choices", ZT_KEY_ACCEPT, to);
-    print_choices(row, "later", ZT_KEY_LATER, to);
-    print_choices(row, "refused", ZT_KEY_REJECT, to);
+    print_choices(row, "choices", to);
+    print_choices(row, "aliases", to);
+    print_choices(row, "later", to);
+    print_choices(row, "refused", to);
     print_member("default", row->keeps_auto && row->def ? "auto" : row->def, to);
     print_member("automatic", automatic_of(row), to);
     print_status(table, row, table->owner[i], to);

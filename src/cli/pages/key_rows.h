@@ -7,11 +7,10 @@
 /* Prints an object for each row, in the order of the table. Absent members are NULL rows' members:
  *   key, type             "zero_optimization.stage", "integer"
  *   of                    the type that owns the key: "Adam"
- *   allowed, choices      "0..3"; names of the choices that are accepted, "later" and "refused" those that are not
- *   default, automatic    what an absent key is; what "auto" becomes, or the rule for it
- *   status                "works", "no effect", "not yet", "refused", "section", "old name", "same key"
- *   why                   the reason of the status, the current name, or the other key
- *   meaning, difference   src/config/meanings */
+ *   allowed, choices      "0..3"; names of choices; "aliases": other names of them; "later", "refused": those that are
+ * not accepted default, automatic    what an absent key is; what "auto" becomes, or the rule for it status "works", "no
+ * effect", "not yet", "refused", "section", "old name", "same key" why                   the reason of the status, the
+ * current name, or the other key meaning, difference   src/config/meanings */
 void zt_key_rows_print(FILE *to);
 
 #endif

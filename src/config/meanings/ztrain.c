@@ -76,6 +76,7 @@ const struct zt_meaning zt_meanings_ztrain[] = {
     { "ztrain.param_groups[].match", "Pattern of names of the group's parameters." },
     { "ztrain.param_groups[].lr", "Learning rate of the group." },
     { "ztrain.param_groups[].weight_decay", "Weight decay of the group." },
+    { "ztrain.param_groups[].use_muon", "Whether Muon or its Adam updates the group's matrices." },
     { "ztrain.padding_idx", "Rows of embeddings that get no gradient, by pattern of names." },
     { "ztrain.padding_idx.*", "Row of the embeddings whose names match; below 0 it counts from the end." },
     { "ztrain.export", "Whether the written model is in inference or training form." },

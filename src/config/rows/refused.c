@@ -41,31 +41,6 @@ static const struct zt_key_row one_bit_lamb[] = {
     { .key = OPTIMIZER "factor_threshold", NUMBER, FROM(0), DEF("0.1"), ACCEPTED },
     { 0 },
 };
-static const struct zt_key_choice newton_schulz[] = { { .name = "gram" }, { .name = "standard" }, { 0 } };
-static const struct zt_key_row muon[] = {
-    ROW_LR("1e-3"),
-    ROW_BETAS,
-    ROW_EPS(ACCEPTED),
-    ROW_WEIGHT_DECAY,
-    { .key = OPTIMIZER "momentum", NUMBER, BELOW_ONE, DEF("0.95"), ACCEPTED },
-    ROWS_PYTHON,
-    { .key = OPTIMIZER "muon_lr", NUMBER, FROM(0), ACCEPTED },
-    { .key = OPTIMIZER "adam_lr", NUMBER, FROM(0), ACCEPTED },
-    { .key = OPTIMIZER "ns_method", CHOICE(newton_schulz), ACCEPTED },
-    { 0 },
-};
-static const struct zt_key_row rms_prop[] = {
-    ROW_LR("1e-3"),
-    ROW_EPS(ACCEPTED),
-    ROW_WEIGHT_DECAY,
-    ROW_MOMENTUM(ACCEPTED),
-    ROW_MAXIMIZE,
-    ROWS_PYTHON,
-    { .key = OPTIMIZER "alpha", NUMBER, BELOW_ONE, DEF("0.99"), ACCEPTED },
-    { .key = OPTIMIZER "centered", BOOL, DEF("false"), ACCEPTED },
-    { 0 },
-};
-
 #define LATER_TYPE(name_, ...)                                                                                         \
     &(const struct zt_key_owner) {                                                                                     \
         .name = (name_), .status = ZT_KEY_LATER, __VA_ARGS__                                                           \
@@ -79,8 +54,6 @@ const struct zt_key_owner *const zt_refused_optimizers[] = {
     LATER_TYPE("OneBitAdam", .keys = one_bit_adam, .replicated = true),
     LATER_TYPE("ZeroOneAdam", .keys = zero_one_adam, .replicated = true),
     LATER_TYPE("OneBitLamb", .keys = one_bit_lamb, .replicated = true, .dynamic_scale = true),
-    LATER_TYPE("Muon", .keys = muon),
-    LATER_TYPE("RMSprop", .keys = rms_prop),
     REJECT_TYPE("OneBitSGD", "no such optimizer exists: use SGD or OneBitAdam"),
     REJECT_TYPE("MuAdam", "muP needs Python: use Adam"),
     REJECT_TYPE("MuAdamW", "muP needs Python: use AdamW"),
@@ -88,48 +61,7 @@ const struct zt_key_owner *const zt_refused_optimizers[] = {
     NULL,
 };
 
-/* ---- learning-rate rules of PyTorch ---- */
-
-#define ROWS_TORCH                                                                                                     \
-    { .key = SCHEDULER "last_epoch", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }, {                   \
-        .key = SCHEDULER "verbose", ANY, ACCEPT("the rate is in every metrics row")                                    \
-    }
-
-static const struct zt_key_row step[] = {
-    ROWS_TORCH,
-    { .key = SCHEDULER "step_size", INT(1), .needed = true, ACCEPTED },
-    { .key = SCHEDULER "gamma", NUMBER, POSITIVE, ACCEPTED },
-    { 0 },
-};
-static const struct zt_key_row exponential[] = {
-    ROWS_TORCH, { .key = SCHEDULER "gamma", NUMBER, POSITIVE, .needed = true, ACCEPTED }, { 0 }
-};
-static const struct zt_key_row cosine[] = { ROWS_TORCH,
-                                            { .key = SCHEDULER "T_max", INT(1), .needed = true, ACCEPTED },
-                                            { .key = SCHEDULER "eta_min", NUMBER, FROM(0), ACCEPTED },
-                                            { 0 } };
-static const struct zt_key_choice plateau_modes[] = { { .name = "min" }, { .name = "max" }, { 0 } };
-static const struct zt_key_choice threshold_modes[] = { { .name = "rel" }, { .name = "abs" }, { 0 } };
-static const struct zt_key_row plateau[] = {
-    ROWS_TORCH,
-    { .key = SCHEDULER "mode", CHOICE(plateau_modes), ACCEPTED },
-    { .key = SCHEDULER "factor", NUMBER, BELOW_ONE, ACCEPTED },
-    { .key = SCHEDULER "patience", INT(0), ACCEPTED },
-    { .key = SCHEDULER "threshold", NUMBER, FROM(0), ACCEPTED },
-    { .key = SCHEDULER "threshold_mode", CHOICE(threshold_modes), ACCEPTED },
-    { .key = SCHEDULER "cooldown", INT(0), ACCEPTED },
-    { .key = SCHEDULER "min_lr", FIRST, FROM(0), ACCEPTED },
-    { .key = SCHEDULER "eps", NUMBER, FROM(0), ACCEPTED },
-    { 0 },
-};
-
-const struct zt_key_owner *const zt_refused_schedulers[] = {
-    LATER_TYPE("StepLR", .keys = step),
-    LATER_TYPE("ExponentialLR", .keys = exponential),
-    LATER_TYPE("CosineAnnealingLR", .keys = cosine),
-    LATER_TYPE("ReduceLROnPlateau", .keys = plateau),
-    NULL,
-};
+const struct zt_key_owner *const zt_refused_schedulers[] = { NULL };
 
 /* ---- data formats ---- */
 

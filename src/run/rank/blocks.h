@@ -41,7 +41,9 @@ enum { ZT_PIECE = 16 * ZT_NORM_BLOCK };
 struct zt_piece {
     int tensor, range;
     int64_t first, count; /* flat */
-    float *param, *grad, *state[ZT_OPTIM_STATES];
+    float *param, *grad;
+    float *state[ZT_OPTIM_STATES + 1]; /* of the optimizer, then `average` */
+    float *average;                    /* of the weights; NULL: there is none */
     double norms[2];
 };
 
@@ -50,6 +52,16 @@ struct zt_sub_group {
     int first, count;              /* pieces */
     int64_t at, last;              /* their elements in each array of the files; last exclusive */
     bool states_away, params_away; /* in files; false: in the rank's blocks */
+};
+
+/* A tensor that the optimizer updates as a matrix (plan/matrices.h), and the neighbouring pieces of it that this rank
+ * updates. */
+struct zt_rank_matrix {
+    struct zt_matrix shape;
+    int tensor, first_piece, piece_count;
+    bool split;              /* several ranks have slices of it: its directions are gathered */
+    int64_t *bound;          /* [data ranks + 1] their bounds, relative to the tensor */
+    float *direction, *room; /* in the workspace: of the whole tensor; of the optimizer */
 };
 
 /* The pending collective of a bucket: a reduce_scatter, or all_gathers of parts of the bucket. */
@@ -92,6 +104,8 @@ struct zt_rank {
     int sub_group_count;
     struct zt_rank_offload *offload; /* offload.h; NULL: nothing is offloaded */
     struct zt_rank_shards *shards;   /* shards.h; NULL: all parameters of the rank are in its block */
+    struct zt_rank_matrix *matrices; /* in the order of their updates (whole_tensors.h) */
+    int matrix_count;
     struct zt_command *after_step;
     int after_step_count;
     int64_t *bound;           /* [bucket][data ranks + 1] slice bounds relative to the bucket, for the communicator */
@@ -109,6 +123,7 @@ struct zt_rank {
     int64_t updates;       /* optimizer updates so far */
     double grad_scale;     /* of the current step: clipping factor / loss scale */
     struct zt_scaling scaling;
+    struct zt_lr_state lr_state; /* of a learning-rate rule that follows a value */
     double norm, loss;
     bool finite;
     struct zt_step_result begun[ZT_RANK_AHEAD]; /* steps begun and not ended */

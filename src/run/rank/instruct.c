@@ -173,6 +173,13 @@ static void point_random(struct zt_rank *r, const struct zt_instruction_context 
     r->random.first_sample = (uint64_t)(r->first_sample + micro_batch * together + r->plan->grid.data_rank * rows);
 }
 
+bool zt_rank_share_weights(struct zt_rank *r, struct zt_err *err) {
+    bool ok = zt_rank_tie_weights(r, err);
+    for (int i = 0; ok && i < r->after_step_count; i++)
+        ok = zt_rank_command(r, &(struct zt_command_context){ .last = true }, &r->after_step[i], err);
+    return ok;
+}
+
 /* Whether the instruction involves only the device: no data and no other ranks. */
 static bool is_own(const struct zt_rank *r, enum zt_instruction_op op) {
     bool computes = op == ZT_DO_FORWARD || op == ZT_DO_BACKWARD;
@@ -228,12 +235,7 @@ bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t,
     case ZT_DO_STEP:
         return (!r->stepping && !r->finite) || zt_rank_update(r, err); /* a device skips the update by itself */
     case ZT_DO_GATHER:
-        if (r->finite && !zt_rank_tie_weights(r, err))
-            return false;
-        for (int i = 0; r->finite && i < r->after_step_count; i++)
-            if (!zt_rank_command(r, &(struct zt_command_context){ .last = true }, &r->after_step[i], err))
-                return false;
-        return true;
+        return !r->finite || zt_rank_share_weights(r, err);
     case ZT_INSTRUCTION_OPS:
         break;
     }

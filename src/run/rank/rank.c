@@ -14,6 +14,7 @@
 #include "run/rank/shards.h"
 #include "run/rank/stored_data.h"
 #include "run/rank/times.h"
+#include "run/rank/whole_tensors.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -183,6 +184,7 @@ static void add_pieces(struct zt_rank *r, int range) {
             piece->grad = (float *)r->gradients + o->grad_at + (first - o->first);
             for (int s = 0; s < r->plan->optimizer_states; s++)
                 piece->state[s] = (float *)r->optimizer + s * states + resident_at(r, o->state_at + (first - o->first));
+            piece->average = r->plan->averages ? piece->state[r->plan->optimizer_states - 1] : NULL;
             first = end;
         }
     }
@@ -276,6 +278,15 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
+/* The average starts from the initial weights. */
+static bool start_averages(struct zt_rank *r, struct zt_err *err) {
+    bool ok = true;
+    for (int i = 0; ok && i < r->piece_count && r->plan->averages; i++)
+        ok = r->device->api->copy(r->device, r->pieces[i].average, r->pieces[i].param,
+                                  (size_t)r->pieces[i].count * sizeof(float), err);
+    return ok;
+}
+
 /* param_groups: the last group whose pattern matches is used. */
 static void make_groups(struct zt_rank *r) {
     const struct zt_config *c = r->plan->job->config;
@@ -283,16 +294,19 @@ static void make_groups(struct zt_rank *r) {
     r->tensor_lr = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
     r->tensor_decay = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
     for (int t = 0; t < flat->tensor_count; t++) {
-        r->tensor_lr[t] = 1;
+        double lr = c->optimizer.lr;
+        if (r->row && r->row->rate)
+            lr = r->row->rate(&c->optimizer, r->plan->matrices[t].rows > 0);
         r->tensor_decay[t] = c->optimizer.weight_decay;
         for (int i = 0; i < c->group_count; i++) {
             if (!zt_glob(c->groups[i].match, flat->tensors[t].name))
                 continue;
-            if (!isnan(c->groups[i].lr) && c->optimizer.lr > 0)
-                r->tensor_lr[t] = c->groups[i].lr / c->optimizer.lr;
+            if (!isnan(c->groups[i].lr))
+                lr = c->groups[i].lr;
             if (!isnan(c->groups[i].weight_decay))
                 r->tensor_decay[t] = c->groups[i].weight_decay;
         }
+        r->tensor_lr[t] = c->optimizer.lr > 0 ? lr / c->optimizer.lr : 1;
     }
 }
 
@@ -319,7 +333,8 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                            .data = data,
                            .arena = arena,
                            .grad_scale = 1,
-                           .scaling = zt_scaling_of(plan->job->config) };
+                           .scaling = zt_scaling_of(plan->job->config),
+                           .lr_state = zt_lr_state_of(plan->job->config) };
     r->bulk_world = world;
     r->bulk_data = data;
     r->group = (struct zt_group){ data, sum_over_ranks };
@@ -336,11 +351,13 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     make_pieces(r);
     make_moving(r);
     make_groups(r);
+    zt_rank_list_matrices(r);
     r->scalars = ZT_NEW_N(arena, double, world->size + 1 + ZT_REQUESTS);
     r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
     r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
     if (zt_rank_offload_create(r, err) && zt_rank_shards_create(r, err) && zt_rank_device_create(r, err) &&
-        open_step(r, err) && (!r->device_memory || zt_rank_stored_create(r, err)) && place_weights(r, err))
+        open_step(r, err) && (!r->device_memory || zt_rank_stored_create(r, err)) && place_weights(r, err) &&
+        start_averages(r, err))
         return r;
     zt_rank_destroy(r);
     return NULL;

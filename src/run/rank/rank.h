@@ -5,6 +5,7 @@
 #define ZT_RUN_RANK_RANK_H
 
 #include "base/log.h"
+#include "optim/optim.h"
 #include "optim/scale.h"
 #include "parallel/comm/comm.h"
 #include "plan/rank_plan.h"
@@ -34,6 +35,7 @@ int64_t zt_rank_updates(const struct zt_rank *rank);
 /* The result of an optimizer step. */
 struct zt_step_result {
     double loss, grad_norm, lr;
+    struct zt_rate next;           /* rates of the next step */
     int stop;                      /* the signal for which all ranks save and stop; 0: none */
     bool save;                     /* all ranks save a checkpoint */
     int64_t samples, epoch, batch; /* batch: index in the epoch */

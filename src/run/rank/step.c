@@ -19,7 +19,7 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     r->finite = true;
     struct zt_step_result *result = &r->begun[r->begun_count++];
     *result = (struct zt_step_result){ .samples = shape->samples, .epoch = place.epoch, .batch = place.batch };
-    result->lr = zt_rate_at(p->job->config, r->updates).lr;
+    result->lr = zt_rate_at(p->job->config, &r->lr_state, r->updates).lr;
     zt_timers_begin(r->timers, step);
     if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, tail, err)))
         return false;
@@ -32,6 +32,7 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     result->loss = r->loss / (double)shape->samples;
     result->grad_norm = r->norm;
     result->finite = r->finite;
+    result->next = zt_rate_at(p->job->config, &r->lr_state, r->updates);
     result->loss_scale = r->scaling.scale;
     if (!r->stepping)
         zt_scaling_step(&r->scaling, !r->finite);
@@ -47,7 +48,17 @@ bool zt_rank_end(struct zt_rank *r, struct zt_step_result *result, struct zt_err
     *result = r->begun[0];
     r->begun[0] = r->begun[1];
     r->begun_count--;
-    return !r->stepping || zt_rank_stepping_read(r, result, err);
+    if (r->stepping && !zt_rank_stepping_read(r, result, err))
+        return false;
+    if (result->finite && zt_lr_observes(r->plan->job->config))
+        zt_lr_add_step(&r->lr_state, result->loss, result->samples);
+    return true;
+}
+
+void zt_rank_end_epoch(struct zt_rank *r, const double *value) {
+    const struct zt_config *config = r->plan->job->config;
+    if (zt_lr_observes(config) && zt_lr_end_epoch(config, &r->lr_state, value) && r->stepping)
+        zt_rank_stepping_rates(r);
 }
 
 bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
