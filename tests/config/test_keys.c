@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { COLUMNS = 7, ROWS = 1000, CONTEXTS = 100, VALUES = 16 };
+enum { COLUMNS = 7, ROWS = 1000, CONTEXTS = 100, VALUES = 32 };
 
 struct row {
     const char *key, *type, *allowed, *def, *automatic, *status, *context; /* the columns of keys.tsv */
