@@ -72,6 +72,13 @@ static const struct zt_command_row commands[] = {
     { "ops", "the operators: opsets, types, gradient, back ends", ZT_TAKES_JSON, 0, zt_cli_ops, zt_help_ops },
     { "doctor", "devices, libraries and programs found, and how to get what is missing", ZT_TAKES_HELP, 0,
       zt_cli_doctor, zt_help_doctor },
+    { "help",
+      "the commands, the manual page, shell completions, the keys of the configuration",
+      ZT_TAKES_PAGES,
+      0,
+      zt_cli_help,
+      zt_help_help,
+      { "[COMMAND]" } },
     { 0 },
 };
 

@@ -17,6 +17,7 @@ bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_report(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_tune_nvme(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_verify(const struct zt_options *options, struct zt_err *err);
+bool zt_cli_help(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_ops(const struct zt_options *options, struct zt_err *err);
 
 #endif

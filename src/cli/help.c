@@ -103,3 +103,10 @@ const char zt_help_doctor[] =
     "\n"
     "Prints one line for each device, library and program that ztrain can use: whether it is installed, its\n"
     "version, and how to install it.\n";
+
+const char zt_help_help[] =
+    "usage: ztrain help [COMMAND] [--man | --completions SHELL | --keys]\n"
+    "\n"
+    "Prints the commands, or the help of one. --man prints the manual page for man(1), --completions the\n"
+    "completions of a shell, which `ninja install` puts where bash, zsh and fish look for them, and --keys\n"
+    "the keys of the configuration with their types, ranges, defaults and meanings.\n";

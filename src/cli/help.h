@@ -4,6 +4,6 @@
 
 extern const char zt_help_report[], zt_help_train[], zt_help_plan[], zt_help_inspect[], zt_help_evaluate[],
     zt_help_predict[], zt_help_grad[], zt_help_ops[], zt_help_doctor[], zt_help_bench[], zt_help_verify[],
-    zt_help_diff[], zt_help_tune_nvme[];
+    zt_help_diff[], zt_help_tune_nvme[], zt_help_help[];
 
 #endif

@@ -44,7 +44,7 @@ static const struct zt_key_row rows[] = {
       ACCEPT("mean is the only way gradients are reduced") },
     { .key = "sparse_gradients", BOOL, DEF("false"), ACCEPT("embedding gradients are dense: the same result") },
     { .key = "gradient_clipping", NUMBER, FROM(0), DEF("0"), AUTO("1", HF), AT(gradient_clipping) },
-    { .key = "graph_harvesting", BOOL, DEF("false"), ACCEPT("no CUDA graphs to capture") },
+    { .key = "graph_harvesting", BOOL, DEF("false"), ACCEPT("steps on a GPU are captured without it") },
     { .key = "zero_allow_untested_optimizer", BOOL, DEF("false"), ACCEPT("every optimizer can be sharded") },
     { .key = "zero_force_ds_cpu_optimizer", BOOL, DEF("true"), ACCEPT("the CPU optimizer is native") },
     { .key = "wall_clock_breakdown", BOOL, DEF("false"), AT(wall_clock_breakdown) },

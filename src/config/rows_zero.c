@@ -10,6 +10,8 @@ static const struct zt_key_choice tag_checks[] = {
     { .name = "Ignore" }, { .name = "Warn" }, { .name = "Fail" }, { 0 }
 };
 
+static const struct zt_key_choice strategies[] = { { .name = "auto" }, { .name = "step" }, { .name = "epoch" }, { 0 } };
+
 #define Z      "zero_optimization."
 #define A      "activation_checkpointing."
 #define SAME   "the same numbers either way"
@@ -107,7 +109,7 @@ static const struct zt_key_row rows[] = {
     { .key = Z "leaf_module.name_suffixes", TEXTS, ACCEPTED },
     { .key = Z "zenflow", OBJECT, LATER("ZenFlow") },
     { .key = Z "zenflow.topk_ratio", NUMBER, WITHIN(0, 1), ACCEPTED },
-    { .key = Z "zenflow.select_strategy", TEXT, ACCEPTED },
+    { .key = Z "zenflow.select_strategy", CHOICE(strategies), ACCEPTED },
     { .key = Z "zenflow.select_interval", INT(1), ACCEPTED },
     { .key = Z "zenflow.update_interval", INT(1), ACCEPTED },
     { .key = Z "zenflow.overlap_step", BOOL, ACCEPTED },

@@ -45,6 +45,8 @@ static const struct zt_key_choice devices[] = { { .name = "auto" }, { .name = "c
 #define RATIO   .min = 0, .max = 1000, .above = true /* of width to height */
 static const struct zt_key_row rows[] = {
     { .key = "ztrain", OBJECT },
+    { .key = "ztrain.optimizer", OBJECT }, /* deprecated.c moves both to the top level */
+    { .key = "ztrain.scheduler", OBJECT },
     { .key = "ztrain.data", OBJECT },
     { .key = "ztrain.data.format", TYPE, AT(data.format) },
     { .key = "ztrain.data.path", PATH, AT(data.path) },
@@ -119,6 +121,7 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.lora.export", INDEX(lora_exports), DEF("merged"), AT(lora.apart) },
     { .key = "ztrain.export", INDEX(exports), DEF("inference"), AT(export_train) },
     { .key = "ztrain.allow_future_opset", BOOL, DEF("false"), AT(allow_future_opset) },
+    { .key = "ztrain.qat", ANY, LATER("quantization-aware training") },
     { .key = "ztrain.ema", NUMBER, BELOW_ONE, DEF("0"), AT(ema) },
     { .key = "ztrain.parallel", OBJECT },
     { .key = "ztrain.parallel.mode", CHOICE(modes), DEF("ddp"), AT(parallel.mode) },

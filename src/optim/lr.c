@@ -128,8 +128,8 @@ static void range_test_rate(const struct zt_scheduler_config *s, int64_t update,
 
 struct one_cycle {
     double min_lr, max_lr, decay_lr_rate, min_mom, max_mom, decay_mom_rate;
-    int64_t first_step_size, second_step_size; /* second 0: as first */
-    int64_t first_stair_count, second_stair_count, decay_step_size;
+    int64_t first_step_size, second_step_size;                      /* second 0: as first */
+    int64_t first_stair_count, second_stair_count, decay_step_size; /* second below 0: as first */
     bool momentum;
 };
 
@@ -155,7 +155,12 @@ static const struct zt_key_row one_cycle_keys[] = {
       .keeps_auto = true,
       RULE(one_cycle, second_step_size) },
     { .key = SCHEDULER "cycle_first_stair_count", INT(0), DEF("0"), RULE(one_cycle, first_stair_count) },
-    { .key = SCHEDULER "cycle_second_stair_count", INT(0), DEF("0"), RULE(one_cycle, second_stair_count) },
+    { .key = SCHEDULER "cycle_second_stair_count",
+      INT(0),
+      DEF("-1"),
+      AUTO("-1", "cycle_first_stair_count"),
+      .keeps_auto = true,
+      RULE(one_cycle, second_stair_count) },
     { .key = SCHEDULER "decay_step_size", INT(0), DEF("0"), RULE(one_cycle, decay_step_size) },
     { .key = SCHEDULER "cycle_momentum", BOOL, DEF("true"), RULE(one_cycle, momentum) },
     { .key = SCHEDULER "cycle_min_mom", FIRST, BELOW_ONE, DEF("0.8"), RULE(one_cycle, min_mom) },
@@ -176,11 +181,11 @@ static double ramp(int64_t at, int64_t length, int64_t stairs) {
 static void one_cycle_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
     const struct one_cycle *c = s->params;
     int64_t first = c->first_step_size, second = c->second_step_size ? c->second_step_size : first;
-    int64_t past = update - (first + second);
+    int64_t past = update - (first + second), up = c->first_stair_count;
+    int64_t down = c->second_stair_count < 0 ? up : c->second_stair_count;
     double height = 0, decay = 0;
     if (past < 0)
-        height =
-            update <= first ? ramp(update, first, c->first_stair_count) : ramp(-past, second, c->second_stair_count);
+        height = update <= first ? ramp(update, first, up) : ramp(-past, second, down);
     else if (c->decay_step_size > 0)
         decay = (double)past / (double)c->decay_step_size;
     rate->lr = (c->min_lr + (c->max_lr - c->min_lr) * height) / (1 + c->decay_lr_rate * decay);

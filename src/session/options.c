@@ -69,6 +69,10 @@ static const struct row rows[] = {
     { "quiet", NULL, "print only errors and the last line", ZT_TAKES_CONTROL, FLAG, AT(quiet) },
     { "verbose", NULL, "print more details", ZT_TAKES_CONTROL, FLAG, AT(verbose) },
     { "json", NULL, "print lines as JSON objects", ZT_TAKES_JSON, FLAG, AT(json) },
+    { "man", NULL, "print the manual page", ZT_TAKES_PAGES, FLAG, AT(man) },
+    { "completions", "bash|zsh|fish", "print the completions of a shell", ZT_TAKES_PAGES, TEXT, AT(completions) },
+    { "keys", NULL, "print the keys of the configuration as JSON objects, one per line", ZT_TAKES_PAGES, FLAG,
+      AT(keys) },
     { "help", NULL, "print this text", UINT_MAX, FLAG, AT(help) },
     { "version", NULL, "print the version", 0, FLAG, AT(version) },
 };
@@ -296,7 +300,7 @@ static bool check_needs(const struct parser *p) {
         if (rows[i].argument && rows[i].bit & p->o->command->needs && !p->given[i])
             ok = zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s %s is missing", rows[i].name, rows[i].argument) ||
                  zt_hint(p->err, "`ztrain %s --help` explains it", p->o->command->name);
-    for (int i = p->operand_count; i < most_operands(p->o->command); i++)
+    for (int i = p->operand_count; i < most_operands(p->o->command) && p->o->command->operands[i][0] != '['; i++)
         ok = zt_fail(p->err, ZT_EXIT_CONFIG, "%s is missing", p->o->command->operands[i]) ||
              zt_hint(p->err, "`ztrain %s --help` explains it", p->o->command->name);
     return ok;
@@ -313,7 +317,9 @@ static char *join(const struct zt_texts *files) {
 bool zt_options_parse(struct zt_options *o, const struct zt_command_row *commands, int argc, char *const *argv,
                       struct zt_err *err) {
     struct parser p = { .o = o, .commands = commands, .argc = argc, .next = 1, .argv = argv, .err = err };
-    *o = (struct zt_options){ .argv = argv, .warmup = -1, .over = { .epochs = -1, .steps = -1, .seed = -1 } };
+    *o = (struct zt_options){
+        .commands = commands, .argv = argv, .warmup = -1, .over = { .epochs = -1, .steps = -1, .seed = -1 }
+    };
     bool ok = parse_command(&p) && parse_arguments(&p);
     if (ok && !o->help && !o->version)
         ok = check_needs(&p);
@@ -356,17 +362,27 @@ void zt_options_finish(struct zt_options *o) {
 
 /* ---- help ---- */
 
-static void print_option(const struct row *row, FILE *to) {
+bool zt_options_at(const struct zt_command_row *command, int i, struct zt_option *option) {
+    for (const struct row *row = rows; row < rows + ROWS; row++)
+        if (row->bit & command->takes && i-- == 0) {
+            *option = (struct zt_option){ row->name, row->argument, row->help, row->kind == TEXTS };
+            return true;
+        }
+    return false;
+}
+
+static void print_option(const struct zt_option *option, FILE *to) {
     char text[48];
-    snprintf(text, sizeof text, "--%s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
-    fprintf(to, "  %-24s %s\n", text, row->help);
+    snprintf(text, sizeof text, "--%s%s%s", option->name, option->argument ? " " : "",
+             option->argument ? option->argument : "");
+    fprintf(to, "  %-24s %s\n", text, option->help);
 }
 
 static void print_command_help(const struct zt_command_row *command, FILE *to) {
+    struct zt_option option;
     fprintf(to, "%s\nOptions:\n", command->help);
-    for (int i = 0; i < ROWS; i++)
-        if (rows[i].bit & command->takes)
-            print_option(&rows[i], to);
+    for (int i = 0; zt_options_at(command, i, &option); i++)
+        print_option(&option, to);
 }
 
 void zt_options_help(const struct zt_options *o, const struct zt_command_row *commands, FILE *to) {

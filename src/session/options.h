@@ -12,9 +12,9 @@
 struct zt_supervisor_channel;
 
 struct zt_options {
-    const struct zt_command_row *command;
-    bool named;                 /* argv contains the name of the command */
-    bool help, version;         /* given: later arguments were not checked */
+    const struct zt_command_row *command, *commands; /* commands: all */
+    bool named;                                      /* argv contains the name of the command */
+    bool help, version;                              /* given: later arguments were not checked */
     const char *model, *output; /* output: NULL means runs/<model name> for commands that write a run */
     struct zt_texts configs;    /* files, in the order of the command line */
     const char *config;         /* their names, joined by " + ", for messages */
@@ -27,6 +27,8 @@ struct zt_options {
     int warmup, repeats;       /* bench; -1 and 0: not given */
     const char *hostfile, *include, *exclude; /* train; NULL: not given */
     bool overwrite, resume, quiet, verbose, json;
+    bool man, keys;          /* help */
+    const char *completions; /* help: a shell; NULL: not given */
     bool strict;             /* warnings about the model are errors */
     bool weights_only;       /* with --load */
     const char *load;        /* checkpoint or model whose weights the run starts from; NULL: none */
@@ -64,8 +66,9 @@ enum zt_option_bit {
     ZT_TAKES_RESUME = 1 << 18,
     ZT_TAKES_STRICT = 1 << 19,
     ZT_TAKES_PROFILE = 1 << 20,
-    ZT_TAKES_LOAD = 1 << 21, /* --load, --weights-only */
-    ZT_TAKES_HELP = 1 << 30, /* --help alone; every command takes it */
+    ZT_TAKES_LOAD = 1 << 21,  /* --load, --weights-only */
+    ZT_TAKES_PAGES = 1 << 29, /* --man, --completions, --keys */
+    ZT_TAKES_HELP = 1 << 30,  /* --help alone; every command takes it */
 };
 
 /* A command: one file in src/cli and one row in main.c. `run` returns false with an error. It prints results to
@@ -75,8 +78,16 @@ struct zt_command_row {
     unsigned takes, needs; /* options it accepts, and options it requires */
     bool (*run)(const struct zt_options *options, struct zt_err *err);
     const char *help; /* text of COMMAND --help: usage and purpose; the options follow from the table in options.c */
-    const char *operands[2]; /* names of the required positional arguments; NULL: none */
+    const char *operands[2]; /* names of the positional arguments; "[NAME]": it may be left out; NULL: none */
     bool repeats_operand;    /* the first operand may be given several times */
+};
+
+/* An option of a command as help shows it. */
+struct zt_option {
+    const char *name;     /* without dashes */
+    const char *argument; /* "FILE"; "[CHECKPOINT]": it may be left out; "a|b": one of these; NULL: none */
+    const char *help;
+    bool repeats; /* it may be given several times */
 };
 
 /* Parses argv. `commands` ends with a NULL name; its first row is the default command. Texts are borrowed from argv.
@@ -85,6 +96,8 @@ bool zt_options_parse(struct zt_options *o, const struct zt_command_row *command
                       struct zt_err *err);
 void zt_options_finish(struct zt_options *o);
 
+/* Option `i` of those that the command takes, in the order of its help; false: it takes fewer. */
+bool zt_options_at(const struct zt_command_row *command, int i, struct zt_option *option);
 /* Prints the text of --help, for the command that was named or for all commands. */
 void zt_options_help(const struct zt_options *o, const struct zt_command_row *commands, FILE *to);
 

@@ -74,12 +74,13 @@ static bool check_communicator(struct zt_session *s, struct zt_err *err) {
     return zt_hint(err, "start one process with --ranks %d", s->launched.size);
 }
 
+const struct zt_key_catalog zt_session_types = { .owners = { [ZT_KEY_OPTIMIZER] = zt_optimizer_types,
+                                                             [ZT_KEY_SCHEDULER] = zt_lr_rule_types,
+                                                             [ZT_KEY_FORMAT] = zt_format_types } };
+
 struct zt_config *zt_session_config(const struct zt_texts *paths, const struct zt_config_overrides *over,
                                     struct zt_err *err) {
-    static const struct zt_key_catalog catalog = { .owners = { [ZT_KEY_OPTIMIZER] = zt_optimizer_types,
-                                                               [ZT_KEY_SCHEDULER] = zt_lr_rule_types,
-                                                               [ZT_KEY_FORMAT] = zt_format_types } };
-    return zt_config_read(paths, over, &catalog, err);
+    return zt_config_read(paths, over, &zt_session_types, err);
 }
 
 bool zt_session_threaded(const struct zt_config *c) {

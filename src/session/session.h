@@ -35,7 +35,9 @@ struct zt_session {
 bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
                      bool evaluates, struct zt_err *err);
 void zt_session_finish(struct zt_session *s);
-/* Reads a configuration with the optimizers, learning-rate rules and data formats of this program (zt_config_read). */
+/* The optimizers, learning-rate rules and data formats of this program. */
+extern const struct zt_key_catalog zt_session_types;
+/* Reads a configuration with zt_session_types (zt_config_read). */
 struct zt_config *zt_session_config(const struct zt_texts *paths, const struct zt_config_overrides *over,
                                     struct zt_err *err);
 /* Whether the config runs all ranks as threads of one process. */

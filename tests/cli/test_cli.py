@@ -16,7 +16,7 @@ from onnx_bytes import (BOOL, DOUBLE, FLOAT, INT64, external_tensor, field, mode
                         tensor, value_info)
 
 ZTRAIN = None
-COMMANDS = ["train", "plan", "inspect", "evaluate", "predict", "grad", "bench", "diff", "verify", "tune-nvme", "ops", "doctor"]
+COMMANDS = ["train", "plan", "inspect", "evaluate", "predict", "grad", "bench", "diff", "verify", "tune-nvme", "ops", "doctor", "help"]
 
 # y = x w + b with x [n, 2], w [2, 3]; k is an integer that only a shape needs
 W = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]

@@ -31,9 +31,11 @@ static inline struct zt_config_overrides no_overrides(void) {
     return (struct zt_config_overrides){ .epochs = -1, .steps = -1, .seed = -1 };
 }
 
-static inline void read_path(struct result *to, const char *path, const struct zt_config_overrides *over) {
+/* Reads `count` files, each laid over those before it. */
+static inline void read_paths(struct result *to, const char **paths, int count,
+                              const struct zt_config_overrides *over) {
     *to = (struct result){ 0 };
-    to->config = zt_config_read(&(struct zt_texts){ (const char *[]){ path }, 1 }, over, &catalog, &to->err);
+    to->config = zt_config_read(&(struct zt_texts){ paths, count }, over, &catalog, &to->err);
     ck_assert_int_eq(to->config == NULL, to->err.count > 0);
     for (int i = 0; i < to->err.count && i < ZT_ERR_LINES; i++) {
         size_t n = strlen(to->text);
@@ -43,13 +45,23 @@ static inline void read_path(struct result *to, const char *path, const struct z
         ck_assert_int_eq(to->err.code, ZT_EXIT_CONFIG);
 }
 
-static inline void read_bytes(struct result *to, const void *text, size_t size,
-                              const struct zt_config_overrides *over) {
-    char path[] = "zt-config-XXXXXX"; /* in the current folder */
+static inline void read_path(struct result *to, const char *path, const struct zt_config_overrides *over) {
+    read_paths(to, &path, 1, over);
+}
+
+/* A new file with this text. `path`: TEMPORARY, a name in the current folder. */
+#define TEMPORARY "zt-config-XXXXXX"
+static inline void write_temporary(char *path, const void *text, size_t size) {
     int fd = mkstemp(path);
     ck_assert(fd >= 0);
     ck_assert(write(fd, text, size) == (ssize_t)size);
     close(fd);
+}
+
+static inline void read_bytes(struct result *to, const void *text, size_t size,
+                              const struct zt_config_overrides *over) {
+    char path[] = TEMPORARY;
+    write_temporary(path, text, size);
     read_path(to, path, over);
     unlink(path);
 }

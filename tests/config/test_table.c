@@ -1,6 +1,7 @@
 /* The key table itself: a row that contradicts itself would be found by no user in time. */
 #include "read.h"
 
+#include "config/meanings/meanings.h"
 #include "config/read.h"
 
 /* All keys of all types. */
@@ -145,6 +146,25 @@ START_TEST(a_section_of_deepspeed_is_known_whole) {
 }
 END_TEST
 
+static void check_sentence(const char *key, const char *text) {
+    size_t n = strlen(text);
+    ck_assert_msg(n > 1 && text[n - 1] == '.' && text[0] != ' ', "%s: \"%s\" is no sentence", key, text);
+}
+
+START_TEST(every_key_has_a_meaning_and_every_meaning_a_key) {
+    for (size_t i = 0, n = (size_t)table->count; i < n; i++)
+        ck_assert_msg(row_at(i)->now || zt_meaning_of(row_at(i)->key), "%s has no meaning", row_at(i)->key);
+    const struct zt_meaning *meaning;
+    for (int i = 0; (meaning = zt_meaning_at(i)); i++) {
+        ck_assert_msg(index_of(meaning->key) >= 0, "%s is no key", meaning->key);
+        ck_assert_msg(zt_meaning_of(meaning->key) == meaning, "%s has two meanings", meaning->key);
+        check_sentence(meaning->key, meaning->meaning);
+        if (meaning->difference)
+            check_sentence(meaning->key, meaning->difference);
+    }
+}
+END_TEST
+
 int main(void) {
     struct zt_arena *arena = zt_arena_create();
     table = zt_key_table_create(arena, &catalog);
@@ -153,7 +173,8 @@ int main(void) {
                                    rows_name_keys_that_exist_and_say_why,
                                    stored_rows_have_the_size_of_their_type,
                                    defaults_are_in_range,
-                                   a_section_of_deepspeed_is_known_whole };
+                                   a_section_of_deepspeed_is_known_whole,
+                                   every_key_has_a_meaning_and_every_meaning_a_key };
     int failed = run_cases("config table", cases, sizeof cases / sizeof cases[0]);
     zt_arena_destroy(arena);
     return failed;

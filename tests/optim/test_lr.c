@@ -129,6 +129,24 @@ START_TEST(warmup_runs_one_update_late) {
 }
 END_TEST
 
+static double falling_height(const char *more) {
+    struct zt_config *config = config_of(
+        "\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0, \"cycle_max_lr\": 1, "
+        "\"cycle_first_step_size\": 10, \"cycle_first_stair_count\": 5%s}}",
+        more);
+    double height = zt_rate_at(config, NULL, 11).lr; /* nine of ten updates above the end: stair 4 of 5 */
+    zt_config_destroy(config);
+    return height;
+}
+
+START_TEST(falling_stairs_are_those_of_the_rise_unless_they_are_given) {
+    check_near(falling_height(""), 0.8, "lr", 0, 11);
+    check_near(falling_height(", \"cycle_second_stair_count\": \"auto\""), 0.8, "lr", 1, 11);
+    check_near(falling_height(", \"cycle_second_stair_count\": 0"), 0.9, "lr", 2, 11);
+    check_near(falling_height(", \"cycle_second_stair_count\": 2"), 0.5, "lr", 3, 11);
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("lr");
     tcase_add_test(cases, every_schedule_gives_the_rates_of_deepspeed);
@@ -138,5 +156,6 @@ int main(void) {
     tcase_add_test(cases, without_a_scheduler_the_optimizers_own_rate_holds);
     tcase_add_test(cases, rules_are_found_whatever_the_case);
     tcase_add_test(cases, warmup_runs_one_update_late);
+    tcase_add_test(cases, falling_stairs_are_those_of_the_rise_unless_they_are_given);
     return test_run("lr", cases);
 }
