@@ -24,10 +24,10 @@
     ROW(attention_packed)                                                                                              \
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)
-/* Those of the joint graph: conv_relu_pool takes what the two before it made, half_propagation clears the way for
+/* Those of the training graph: conv_relu_pool takes what the two before it made, half_propagation clears the way for
  * CUDA's, and once more where bias_grad took away what read in float; linear_bias before linear_add and linear_relu,
  * which take what it made; fused_elementwise takes what is left. Two of CUDA have the names of the CPU's. */
-#define JOINT(ROW)                                                                                                     \
+#define TRAINING(ROW)                                                                                                  \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
     ROW(conv_relu_pool)                                                                                                \
@@ -55,7 +55,7 @@
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;
 FORWARD(DECLARE)
-JOINT(DECLARE)
+TRAINING(DECLARE)
 
 #define ADDRESS(name) &zt_pattern_##name,
-const struct zt_pattern *const zt_patterns[] = { FORWARD(ADDRESS) JOINT(ADDRESS) NULL };
+const struct zt_pattern *const zt_patterns[] = { FORWARD(ADDRESS) TRAINING(ADDRESS) NULL };

@@ -6,7 +6,7 @@
 #include "session/options.h"
 #include "parallel/comm/comm.h"
 #include "parallel/launch/supervisor_channel.h"
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -47,6 +47,14 @@ static const struct zt_command_row commands[] = {
       zt_cli_verify,
       zt_help_verify,
       { "CHECKPOINT" } },
+    { "report",
+      "curves of a run, or of several over each other, as one page",
+      ZT_TAKES_OUTPUT,
+      0,
+      zt_cli_report,
+      zt_help_report,
+      { "RUN" },
+      .repeats_operand = true },
     { "diff",
       "first step, node and tensor in which two runs part",
       ZT_TAKES_HELP,

@@ -26,6 +26,26 @@ static bool update_norms(struct zt_device *device, int optimizer, const struct z
     return zt_cuda_good(device, optimizers[optimizer]->norms(zt_cuda_stream(device), s), err, what);
 }
 
+static bool direct_matrix(struct zt_device *device, int optimizer, const struct zt_step_call *s,
+                          const struct zt_step_matrix *m, struct zt_err *err) {
+    return zt_cuda_good(device, optimizers[optimizer]->direct(zt_cuda_stream(device), s, m), err,
+                        zt_optimizers[optimizer]->type.name);
+}
+
+static bool update_matrix(struct zt_device *device, int optimizer, const struct zt_step_call *s,
+                          const struct zt_step_matrix *m, struct zt_err *err) {
+    return zt_cuda_good(device, optimizers[optimizer]->matrix(zt_cuda_stream(device), s, m), err,
+                        zt_optimizers[optimizer]->type.name);
+}
+
+static bool average(struct zt_device *device, const struct zt_step_call *s, double decay, struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_average(zt_cuda_stream(device), s, decay), err, "averaging weights");
+}
+
+static bool swap_average(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_swap_average(zt_cuda_stream(device), s), err, "exchanging weights");
+}
+
 /* ---- sums and the state of the step ---- */
 
 static bool add(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err) {
@@ -116,4 +136,8 @@ const struct zt_module zt_cuda_module = {
     .clip = clip,
     .update = update,
     .update_norms = update_norms,
+    .direct_matrix = direct_matrix,
+    .update_matrix = update_matrix,
+    .average = average,
+    .swap_average = swap_average,
 };

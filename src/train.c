@@ -11,14 +11,16 @@
 #include "parallel/launch/supervisor_channel.h"
 #include "plan/open.h"
 #include "report/report.h"
+#include "run/average.h"
 #include "run/rank/captured.h"
 #include "run/collect.h"
 #include "run/rank/device_memory.h"
-#include "run/rank/hashes.h"
+#include "run/hashes/hashes.h"
 #include "run/rank/node_hashes.h"
+#include "run/rank/offload.h"
 #include "run/rank/rank_data.h"
 #include "run/preflight.h"
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 #include "train_steps.h"
 
 #include <stdlib.h>
@@ -33,11 +35,14 @@ static bool make_plan(struct zt_training *t, struct zt_err *err) {
                                        .eval_source = s->eval_source,
                                        .rank = t->worker.rank,
                                        .device = device,
-                                       .threads = device->threads };
+                                       .threads = device->threads,
+                                       .folder = t->request->folder };
     t->plan = zt_rank_plan_create(s->job, &options, err);
     if (!t->plan)
         return zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
-    return !s->processes || zt_preflight_plan(t->plan, t->worker.world, err);
+    const int before = err->count;
+    return (!s->processes || zt_preflight_plan(t->plan, t->worker.world, err)) &&
+           (zt_preflight_memory(t->plan, t->worker.world, err) || zt_err_within(err, before, "%s", s->options->config));
 }
 
 static bool open_rank(struct zt_training *t, struct zt_err *err) {
@@ -54,7 +59,7 @@ static bool open_rank(struct zt_training *t, struct zt_err *err) {
                                               .folder = t->request->folder,
                                               .from = t->request->from,
                                               .steps = t->steps,
-                                              .per_epoch = t->per_epoch };
+                                              .epochs = t->epochs };
     t->checkpoints = zt_checkpoints_open(&options, &t->first, err);
     return t->checkpoints && zt_rank_loader(t->rank, true, t->first, t->steps, &t->loader, err);
 }
@@ -86,7 +91,7 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
                                               .log = &s->options->log,
                                               .folder = t->request->folder,
                                               .steps_total = t->steps,
-                                              .batches_per_epoch = t->per_epoch,
+                                              .batches_per_epoch = zt_epochs_batches(&t->epochs),
                                               .resumed = t->request->from ? t->first : -1,
                                               .skipped = t->first - zt_rank_updates(t->rank),
                                               .columns = zt_supervisor_channel_columns(s->options->supervisor),
@@ -94,6 +99,7 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
         zt_report_start(s, t->plan, w->device, t->steps);
         zt_checkpoints_report(t->checkpoints, &s->options->log);
         zt_rank_say_data(t->rank, &s->options->log);
+        zt_rank_offload_say(t->rank, &s->options->log);
         zt_rank_warn(t->rank, &s->options->log);
         zt_kernel_times_warn(&t->times);
         if (!zt_forecast_open(&t->forecast, s, t->plan, w->device, t->request->folder, err) || !write_config(t, err) ||
@@ -101,7 +107,8 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
             return false;
     }
     zt_hash_remove(t->request->folder, w->rank, s->config->ranks);
-    return !s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err);
+    return zt_training_observe(t, err) &&
+           (!s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err));
 }
 
 /* ---- collect, write ---- */
@@ -118,7 +125,9 @@ static bool write_model(struct zt_training *t, const struct zt_collected *weight
     struct zt_monitor *monitor = t->monitor;
     uint64_t hash = 0;
     t->monitor = NULL;
-    if (!zt_monitor_finish(monitor, err) || !zt_export_model(s, t->request->folder, weights, &hash, err))
+    zt_finite_warn(weights, &s->options->log);
+    if (!zt_monitor_finish(monitor, err) || !zt_observers_sync(&t->observers, err) ||
+        !zt_export_model(s, t->request->folder, weights, &hash, err))
         return false;
     zt_forecast_report(&t->forecast, s);
     fprintf(stderr, s->options->json ? "{\"weights\": \"%016llx\"}\n" : "weights: %016llx\n", (unsigned long long)hash);
@@ -131,12 +140,13 @@ static bool finish_run(struct zt_training *t, struct zt_err *err) {
     struct zt_collected weights;
     zt_training_phase(t, "exporting the model");
     bool ok =
-        zt_rank_collect(t->rank, arena, &weights, err) && zt_finite_weights(world, &weights, t->request->folder, err) &&
+        zt_rank_swap_average(t->rank, err) && zt_rank_collect(t->rank, arena, &weights, err) &&
+        zt_finite_weights(world, &weights, t->request->folder, err) &&
         (world->rank != 0 || write_model(t, &weights, err)) &&
         world->api->barrier(
             world, err); /* rank 0 reads the tensors from the other ranks' memory, which must remain valid until then */
     zt_arena_destroy(arena);
-    return ok && zt_skips_check(&t->skips, t->steps - t->first, &t->session->config->fp16, err);
+    return ok && zt_skips_check(&t->skips, &t->session->config->fp16, err);
 }
 
 /* ---- a rank from start to end ---- */
@@ -158,6 +168,7 @@ static bool train_rank(struct zt_worker *w, struct zt_err *err) {
 static void finish_rank(struct zt_training *t) {
     struct zt_err ignored = { 0 };
     zt_monitor_finish(t->monitor, &ignored);
+    zt_observers_finish(&t->observers, &ignored);
     zt_loader_destroy(t->loader);
     zt_checkpoints_close(t->checkpoints);
     zt_rank_destroy(t->rank);
@@ -166,9 +177,21 @@ static void finish_rank(struct zt_training *t) {
     zt_worker_finish(&t->worker);
 }
 
+/* A plateau of the accuracy needs evaluations that compute it. */
+static bool check_schedule(const struct zt_session *s, struct zt_err *err) {
+    if (!zt_lr_wants_accuracy(s->config) || (s->eval_source && s->config->accuracy))
+        return true;
+    return zt_fail(
+        err, ZT_EXIT_CONFIG,
+        "%s: scheduler.params.mode: \"max\" follows the accuracy of evaluations: it needs evaluation data and "
+        "ztrain.metrics [\"accuracy\"]",
+        s->options->config);
+}
+
 bool zt_train(struct zt_session *s, const struct zt_train_request *request, struct zt_err *err) {
-    int64_t per_epoch, steps;
-    if (!zt_open_length(s, &per_epoch, &steps, err))
+    struct zt_epochs epochs;
+    int64_t steps;
+    if (!check_schedule(s, err) || !zt_open_length(s, &epochs, &steps, err))
         return false;
     const int held = s->processes ? 1 : s->config->ranks;
     struct zt_training *ranks = zt_calloc((size_t)held, sizeof *ranks);
@@ -178,7 +201,7 @@ bool zt_train(struct zt_session *s, const struct zt_train_request *request, stru
             .session = s, .rank = s->processes ? s->launched.rank : i, .first_here = i == 0, .run = train_rank
         };
         ranks[i] = (struct zt_training){
-            .worker = worker, .session = s, .request = request, .steps = steps, .per_epoch = per_epoch
+            .worker = worker, .session = s, .request = request, .steps = steps, .epochs = epochs
         };
         workers[i] = &ranks[i].worker;
     }

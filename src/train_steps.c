@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mapped.h"
+#include "run/average.h"
 #include "run/rank/rank_data.h"
 #include "run/rank/step.h"
 
@@ -11,6 +12,21 @@ static int64_t in_ns(double seconds) {
 
 void zt_training_phase(struct zt_training *t, const char *name) {
     zt_rank_status_phase(&t->worker.status, name);
+}
+
+bool zt_training_observe(struct zt_training *t, struct zt_err *err) {
+    const struct zt_observers_options options = { .session = t->session,
+                                                  .plan = t->plan,
+                                                  .rank = t->rank,
+                                                  .device = t->worker.device,
+                                                  .world = t->worker.world,
+                                                  .monitor = t->monitor,
+                                                  .stages = t->forecast.plan,
+                                                  .folder = t->request->folder,
+                                                  .first = t->first,
+                                                  .steps = t->steps,
+                                                  .resumed = t->request->from != NULL };
+    return zt_observers_open(&t->observers, &options, err);
 }
 
 /* Checks whether mapped files have changed, because each step reads constants from the mapped model: immediately after
@@ -24,42 +40,57 @@ static bool files_intact(struct zt_training *t, double now, struct zt_err *err) 
 
 static bool report_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, double seconds,
                         struct zt_err *err) {
-    if (!t->monitor)
-        return true;
     struct zt_metrics_row row = { .step = step + 1,
                                   .epoch = r->epoch,
                                   .samples = r->samples,
                                   .loss = r->loss,
                                   .lr = r->lr,
+                                  .next = r->next,
                                   .grad_norm = r->grad_norm,
                                   .loss_scale = r->loss_scale,
                                   .scaling = r->scaling,
                                   .seconds = seconds,
                                   .skipped = !r->finite };
-    return zt_monitor_step(t->monitor, &row, r->batch, err);
+    return (!t->monitor || zt_monitor_step(t->monitor, &row, r->batch, err)) &&
+           zt_observers_step(&t->observers, step, &row, err);
 }
 
 static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct zt_eval_result *to,
                      struct zt_err *err) {
     zt_training_phase(t, "evaluating");
     struct zt_loader *loader = NULL;
-    bool ok = zt_rank_loader(t->rank, false, 0, 0, &loader, err) && zt_rank_evaluate(t->rank, loader, to, err) &&
+    bool ok = zt_rank_loader(t->rank, false, 0, 0, &loader, err) && zt_rank_swap_average(t->rank, err) &&
+              zt_rank_evaluate(t->rank, loader, to, err) && zt_rank_swap_average(t->rank, err) &&
               files_intact(t, zt_now(), err);
     zt_loader_destroy(loader);
-    return ok && (!t->monitor || zt_monitor_eval(t->monitor, step, epoch, to->loss, to->accuracy, err));
+    return ok && (!t->monitor || zt_monitor_eval(t->monitor, step, epoch, to->loss, to->accuracy, err)) &&
+           zt_observers_eval(&t->observers, to->loss, to->accuracy, err);
+}
+
+/* Whether an epoch ends with step `step` (from 0). */
+static bool ends_epoch(const struct zt_training *t, int64_t step) {
+    return zt_epochs_ended(&t->epochs, step + 1) > zt_epochs_ended(&t->epochs, step);
 }
 
 /* Runs what follows step `step` (from 1): evaluation at the end of an epoch, a checkpoint if one is due. */
 static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, struct zt_err *err) {
     struct zt_eval_result result;
     struct zt_step_end end = { .step = step, .asked = r && r->save, .monitor = t->monitor };
-    if (r && t->session->eval_source && r->batch == t->per_epoch - 1) {
+    const bool last = r && ends_epoch(t, step - 1);
+    if (last && t->session->eval_source) {
         if (!evaluate(t, step, r->epoch, &result, err))
             return false;
         end.eval = &result;
     }
-    if (end.asked || zt_checkpoints_due(t->checkpoints, step))
+    if (last)
+        zt_rank_end_epoch(t->rank, !end.eval                                  ? NULL
+                                   : zt_lr_wants_accuracy(t->session->config) ? &result.accuracy
+                                                                              : &result.loss);
+    if (end.asked || end.eval || zt_checkpoints_due(t->checkpoints, step)) {
         zt_training_phase(t, "saving a checkpoint");
+        if (!zt_observers_sync(&t->observers, err))
+            return false;
+    }
     return zt_checkpoints_step(t->checkpoints, &end, err);
 }
 
@@ -92,7 +123,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
         zt_training_phase(t, "looking for what is not finite");
         return zt_finite_fail(t->rank, step, &r, &t->worker.blamed, err);
     }
-    t->skips.at[step % ZT_SKIPS_SEEN] = !r.finite;
+    zt_skips_count(&t->skips, !r.finite, &t->session->config->fp16);
     const double now = zt_now(), seconds = now - *before;
     if (!files_intact(t, now, err))
         return false;
@@ -101,7 +132,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
     if (!report_step(t, step, &r, seconds, err) || !end_step(t, step + 1, &r, err))
         return false;
     t->stopped = r.stop;
-    if ((step == t->first && !measure(t, err)) ||
+    if ((step == t->first && !measure(t, err)) || !zt_observers_profile(&t->observers, step, r.samples, err) ||
         (!t->stopped && !zt_kernel_times_step(&t->times, step - t->first, seconds, err)))
         return false;
     *before = zt_now(); /* their time does not count for the next step */
@@ -111,7 +142,8 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
 /* Whether the latest step begun must end before the next one begins. */
 static bool must_end(const struct zt_training *t, int64_t step) {
     return !zt_rank_runs_ahead(t->rank) || step == t->first || step + 1 == t->steps || zt_rank_asked(t->rank) ||
-           zt_checkpoints_due(t->checkpoints, step + 1) || (t->session->eval_source && (step + 1) % t->per_epoch == 0);
+           zt_checkpoints_due(t->checkpoints, step + 1) || zt_observers_wait(&t->observers, step) ||
+           ((t->session->eval_source || zt_lr_observes(t->session->config)) && ends_epoch(t, step));
 }
 
 bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
@@ -120,7 +152,7 @@ bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
     for (int64_t step = t->first; step < t->steps && !t->stopped; step++) {
         zt_training_phase(t, "stepping");
         zt_rank_status_begin(&t->worker.status, step + 1, in_ns(before));
-        if (!zt_rank_begin(t->rank, t->loader, step, err))
+        if (!zt_observers_before(&t->observers, step, err) || !zt_rank_begin(t->rank, t->loader, step, err))
             return false;
         for (int64_t end = step + must_end(t, step); ended < end; ended++)
             if (!finish_step(t, ended, &before, err))
@@ -128,5 +160,5 @@ bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
         if (ended == step) /* the next step continues */
             zt_rank_status_begin(&t->worker.status, step + 1, in_ns(before));
     }
-    return t->stopped || end_step(t, t->steps, NULL, err);
+    return zt_observers_end(&t->observers, err) && (t->stopped || end_step(t, t->steps, NULL, err));
 }

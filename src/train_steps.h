@@ -4,7 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
-#include "report/monitor.h"
+#include "report/observers.h"
 #include "run/finite.h"
 #include "run/kernel_times.h"
 #include "run/worker.h"
@@ -15,7 +15,8 @@ struct zt_training {
     struct zt_worker worker; /* first member: the worker thread casts its zt_worker to this struct */
     struct zt_session *session;
     const struct zt_train_request *request;
-    int64_t first, steps, per_epoch;
+    int64_t first, steps;
+    struct zt_epochs epochs;
     int stopped; /* the signal that stopped the run; 0: none */
     struct zt_skips skips;
     struct zt_rank_plan *plan;
@@ -25,11 +26,14 @@ struct zt_training {
     struct zt_monitor *monitor;  /* rank 0 only */
     struct zt_forecast forecast; /* rank 0 only */
     struct zt_kernel_times times;
+    struct zt_observers observers;
     double looked; /* time of the last check of mapped files */
 };
 
 /* Sets the name of the current phase, for messages about ranks that hang. */
 void zt_training_phase(struct zt_training *t, const char *name);
+/* Opens the observers, after the monitor and the forecast. Collective. */
+bool zt_training_observe(struct zt_training *t, struct zt_err *err);
 /* Runs all remaining steps, or until a signal stops the run (t->stopped). */
 bool zt_training_steps(struct zt_training *t, struct zt_err *err);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the rooms of the house and fails on an arrow that runs up, a circle, or a folder that is too large.
+"""Draws the rooms of the house and fails on an arrow that runs up, a circle, a folder that is too large, or a row in no table.
 
     tests/arrows.py [--draw] [--objects BUILD] [ROOT]    checks the tree; --draw first prints rooms, arrows and circles
     tests/arrows.py --self-test                          checks that each wrong thing in a made-up tree is found
@@ -11,12 +11,15 @@ table that names its rows, whose sources include the table's header, is none.
     base <- graph <- ops    base <- device <- ops    graph, device <- parallel    all of them <- src/*
     graph/      ir <- onnx <- passes and its folders <- export
     ops/        kernel <- cpu, cuda <- families (FAMILIES) <- fusion <- table.c, patterns.c
-    parallel/   comm <- partition <- schedule    comm <- launch
+    parallel/   comm <- partition <- schedule    comm <- launch    offload (files in place of memory) sees base alone
     src/        session <- plan <- run <- report <- checkpoint <- train <- cli <- main
 
 optim and data may see base, the config and graph/ir/dtype.h. graph/onnx, where the file format is known, keeps its private headers to
 itself. Each outside library is included in one place only; tests may include anything. Where an include names a macro, the files that
 define the macro are held to what it stands for.
+
+A source that no meson.build names is an error. With --objects so is a row (an operator, a fusion pattern, ...) that its table does not
+list (TABLES): the program would build without it.
 """
 import argparse
 import collections
@@ -43,6 +46,7 @@ ROOMS = [
     ("dtype", "graph/ir/dtype.*"), ("ir", "graph/ir/**"), ("onnx", "graph/onnx/onnx.h"), ("onnx file", "graph/onnx/**"),
     ("passes", "graph/passes/**"), ("emit", "graph/export/emit.c"), ("export", "graph/export/**"),
     ("comm", "parallel/comm/**"), ("launch", "parallel/launch/**"), ("partition", "parallel/partition/**"), ("schedule", "parallel/schedule/**"),
+    ("offload", "parallel/offload/**"),
     *((room, f"ops/{room}/**") for room in ["kernel", "cpu", "cuda", *FAMILIES, "fusion"]), ("ops", "ops/*"),
     ("session", "src/session/**"), ("plan", "src/plan/**"), ("run", "src/run/**"), ("report", "src/report/**"),
     ("checkpoint", "src/checkpoint/**"), ("train", "src/train*.[ch]"), ("cli", "src/cli/**"), ("main", "src/*"), ("tests", "tests/**"),
@@ -50,7 +54,7 @@ ROOMS = [
 
 LOW = ["base", "dtype"]
 GRAPH = ["ir", "onnx", "passes", "export"]
-PARALLEL = ["comm", "launch", "partition", "schedule"]
+PARALLEL = ["comm", "launch", "partition", "schedule", "offload"]
 OPS = ["kernel", "cpu", "cuda", *FAMILIES, "fusion", "ops"]
 STAIRS = ["session", "plan", "run", "report", "checkpoint", "train", "cli", "main"]
 UNDER_OPS = LOW + ["device"] + GRAPH
@@ -70,6 +74,7 @@ MAY_SEE = {
     "launch": UNDER_OPS + ["comm"],
     "partition": UNDER_OPS + ["comm"],
     "schedule": UNDER_OPS + ["comm", "partition"],
+    "offload": LOW,
     "cuda": UNDER_OPS + ["kernel"],  # not cpu
     "tests": FLOOR + STAIRS + ["onnx file", "emit"],
 }
@@ -85,6 +90,8 @@ VENDORS = [
     ("protobuf-c", ["*.pb-c.h", "protobuf-c/*", "google/protobuf-c/*"], ["graph/onnx/*", "graph/export/*", "src/report/*"]),
     ("libcrypto", ["openssl/*"], ["parallel/comm/mac.c"]),
     ("libzip", ["zip.h", "zipconf.h"], ["src/data/*"]),
+    ("libjpeg", ["jpeglib.h", "jerror.h"], ["src/data/picture/jpeg_file.c"]),
+    ("libpng", ["png.h"], ["src/data/picture/png_file.c"]),
     ("cuDNN, cuBLAS, NVRTC", ["cudnn*", "cublas*", "nvrtc*"], ["ops/*_cuda.c", "ops/cuda/dnn_graph_cuda.h", "*.cu"]),
     ("CUDA", ["cuda*", "device_launch_parameters.h", "cooperative_groups*"], ["src/device/cuda*.c", "*.cu", "*.cuh"]),
     ("oneDNN", ["dnnl*", "oneapi/*"], ["ops/cpu/dnnl.*", "ops/*_cpu.c"]),
@@ -93,6 +100,10 @@ VENDORS = [
     ("liburing", ["liburing*"], ["src/data/*", "parallel/offload*"]),
     ("Check", ["check.h"], []),
 ]
+
+# Rows by their symbols, and the source of the table that must list them.
+TABLES = [("zt_op_*", "ops/*/rows.c"), ("zt_*_rows", "ops/table.c"), ("zt_pattern_*", "ops/patterns.c"),
+          ("zt_optimizer_cuda_*", "src/module_cuda.c"), ("zt_optimizer_*", "src/optim/optim.c"), ("zt_format_*", "src/data/data.c")]
 
 LARGEST = 40  # files in a folder
 DATA = ["tests/exported", "tests/ops/exported", "tests/reference/*", "tests/fuzz/seeds*", "tests/fuzz/found*"]  # folders of test data
@@ -197,18 +208,36 @@ class House:
                     self.problems.append(f"{path}:{number}: {problem}")
 
     def read_calls(self, symbols):
-        """symbols: [(source, symbol, whether the source defines it)]."""
+        """symbols: [(source, symbol, nm's letter for it)]."""
         defined = {}
-        for source, symbol, defines in symbols:
+        for source, symbol, kind in symbols:
             self.compiled.add(file_of(source))
-            if defines:
+            if kind != "U":
                 defined.setdefault(symbol, source)
-        for source, symbol, defines in symbols:
+        for source, symbol, kind in symbols:
             target = defined.get(symbol)
             here, there = room_of(source), target and room_of(target)
-            if defines or target == source or not here or not there:
+            if kind != "U" or target == source or not here or not there:
                 continue
             self.add(source, target, f"{source} calls {symbol} of {target}", here == there or CALLED.get(there, there) in MAY_SEE[here])
+
+    def check_tables(self, symbols):
+        needed = collections.defaultdict(set)
+        for source, symbol, kind in symbols:
+            if kind == "U":
+                needed[symbol].add(source)
+        for source, symbol, kind in symbols:
+            table = next((table for rows, table in TABLES if kind in "DR" and fnmatch.fnmatchcase(symbol, rows)), None)
+            if table and not fnmatch.filter(needed[symbol] | {source}, table):
+                self.problems.append(f"{source}: no row of {table} lists {symbol}")
+
+    def check_builds(self):
+        """Every source of a folder with a meson.build is named there or in one above."""
+        for path in (pathlib.Path(path) for path in self.sources if path.endswith((".c", ".cu")) and not path.startswith("tests/")):
+            builds = [self.root / folder / "meson.build" for folder in path.parents]
+            texts = [build.read_text() for build in builds if build.is_file()]
+            if texts and not any(f"{path.name}'" in text for text in texts):
+                self.problems.append(f"{path}: no meson.build names it")
 
     def is_judged(self, file):
         """Whether all arrows from a file are known: its objects are, or it has none."""
@@ -225,7 +254,7 @@ class House:
 
 
 def symbols_of(build, root):
-    """[(source, symbol, whether the source defines it)] of the objects that a build has of the product's sources."""
+    """[(source, symbol, nm's letter for it)] of the objects that a build has of the product's sources."""
     source_of = {}
     for row in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(os.path.normpath(pathlib.Path(row["directory"]) / row["file"]))
@@ -249,7 +278,7 @@ def read_symbols(listing, source_of):
         *_, kind, symbol = rest.split()
         # Families declare the ids of their kernels; ops/cuda_ids.c numbers them from the families' own lists.
         if kind in "TDRBVWU" and not symbol.startswith("zt_cuda_id_"):
-            found.append((source_of[output], symbol, kind != "U"))
+            found.append((source_of[output], symbol, kind))
     return found
 
 
@@ -327,6 +356,8 @@ def look(root, symbols=()):
     house.read_includes()
     house.read_calls(symbols)
     house.check_folders()
+    house.check_builds()
+    house.check_tables(symbols)
     return house
 
 
@@ -395,6 +426,14 @@ HOUSES = [
     ("what is known of the header and called", {"src/base/b.c": '#include "ops/conv/a.h"', "ops/conv/a.h": ""},
      ["src/base/b.c.o: U f", "ops/conv/a.c.o:0 T f"], ["src/base/b -> ops/conv/a"], None),
     ("what is known and not compiled", {"src/base/b.c": ""}, [], ["src/base/b -> ops/conv/a"], None),
+    ("a row in its family's table", {}, ["ops/conv/a.c.o:0 D zt_op_a", "ops/conv/rows.c.o: U zt_op_a"], [], None),
+    ("a row in no table", {}, ["ops/conv/a.c.o:0 D zt_op_a", "ops/conv/b.c.o: U zt_op_a"], [], "no row of ops/*/rows.c lists zt_op_a"),
+    ("a function with the name of a row", {}, ["graph/ir/a.c.o:0 T zt_op_find"], [], None),
+    ("a family in no table", {}, ["ops/conv/rows.c.o:0 D zt_conv_rows"], [], "no row of ops/table.c lists zt_conv_rows"),
+    ("a pattern in no table", {}, ["ops/conv/fuse_a.c.o:0 R zt_pattern_a"], [], "no row of ops/patterns.c lists zt_pattern_a"),
+    ("a source that is built", {"ops/conv/a.c": "", "ops/conv/meson.build": "files('a.c')"}, [], [], None),
+    ("a source that is built from above", {"ops/conv/a.c": "", "ops/meson.build": "files('conv/a.c')"}, [], [], None),
+    ("a source that is not built", {"ops/conv/a.c": "", "ops/conv/meson.build": "files('b.c')"}, [], [], "ops/conv/a.c: no meson.build names it"),
 ]
 
 

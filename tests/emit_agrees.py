@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds ztrain's gradients against another runtime: `ztrain grad --emit` writes the joint forward and backward graph,
+"""Holds ztrain's gradients against another runtime: `ztrain grad --emit` writes the forward and backward graph,
 onnxruntime runs it, and outputs and gradients must be those that ztrain wrote.
 
     tests/emit_agrees.py ZTRAIN CASE...                   these reference cases and the ONNX node tests that have a gradient
@@ -103,7 +103,7 @@ def write_inputs(model, inputs, folder):
 
 def run_ztrain(ztrain, model, folder, seconds):
     command = [ztrain, "grad", "--model", folder / "model.onnx", "--inputs", folder, "--output", folder / "out",
-               "--emit", folder / "joint.onnx", "--threads", "1"]
+               "--emit", folder / "gradient.onnx", "--threads", "1"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds)
     if done.returncode == 3 and re.search(r"operator \S+ is not supported", done.stderr):
         raise NotSupported
@@ -170,14 +170,14 @@ def difference(got, want):
     return f"{int((~(same | near)).sum())} of {want.size} elements differ, by {np.nanmax(np.abs(got - want)):.3g} of {scale:.3g}"
 
 
-def check_model(joint, model):
+def check_model(gradient_graph, model):
     """With full shape inference, unless onnx fails at that already with the model (MeanVarianceNormalization in onnx 1.23)."""
     try:
         onnx.checker.check_model(model, full_check=True)
     except onnx.shape_inference.InferenceError:
-        onnx.checker.check_model(joint)
+        onnx.checker.check_model(gradient_graph)
     else:
-        onnx.checker.check_model(joint, full_check=True)
+        onnx.checker.check_model(gradient_graph, full_check=True)
 
 
 def check(ztrain, name, model, inputs, seconds):
@@ -188,14 +188,14 @@ def check(ztrain, name, model, inputs, seconds):
         write_inputs(model, inputs, folder)
         run_ztrain(ztrain, model, folder, seconds)
         # The first run tells the shapes of the outputs.
-        given = dict(cotangents(onnx.load(folder / "joint.onnx"), np.random.default_rng(7)))
+        given = dict(cotangents(onnx.load(folder / "gradient.onnx"), np.random.default_rng(7)))
         for output, numbers in given.items():
             (folder / f"{output}.pb").write_bytes(numpy_helper.from_array(numbers, output).SerializeToString())
         run_ztrain(ztrain, model, folder, seconds)
-        joint = onnx.load(folder / "joint.onnx")
+        gradient_graph = onnx.load(folder / "gradient.onnx")
         feeds = {**inputs, **given}
-        check_model(joint, model)
-        results, lacking = run_runtime(name, folder / "joint.onnx", {k: np.asarray(v) for k, v in feeds.items()})
+        check_model(gradient_graph, model)
+        results, lacking = run_runtime(name, folder / "gradient.onnx", {k: np.asarray(v) for k, v in feeds.items()})
         for output, want in ztrain_results(folder).items():
             problem = difference(np.asarray(results[output]), want)
             if problem:

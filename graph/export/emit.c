@@ -1,8 +1,8 @@
-/* The graph as a file of its own, every node a standard operator or a function made of them.
+/* Writes a graph as an ONNX file whose nodes are standard operators or calls of local functions made of them.
  *
- * One opset holds for the whole file: the least that the model has and that every node a rule emitted has its form in.
- * A node whose row means something else there, and every node of ours, becomes a call of a local function whose body
- * its row says (graph/export/function_body.h). Two nodes with the same body share a function. */
+ * The whole file has one opset: at least the model's, and high enough for every node that a gradient rule emitted. A
+ * node of domain ztrain, or whose row has another meaning at that opset, becomes a call of a local function; its row
+ * writes the function body (graph/export/function_body.h). Nodes with equal bodies share a function. */
 #include "graph/export/function_body.h"
 #include "graph/onnx/onnx.h"
 #include "graph/ir/op.h"
@@ -19,7 +19,7 @@
 
 static const char own_domain[] = "ztrain";
 
-/* A function that was written, to be found again by its bytes. */
+/* A function in the file. Equal bytes identify equal bodies. */
 struct function {
     Onnx__FunctionProto *proto;
     uint64_t hash;
@@ -36,11 +36,11 @@ struct emitter {
     ZT_VEC(Onnx__NodeProto *) nodes;
     ZT_VEC(Onnx__TensorProto *) initializers;
     struct zt_map function_names, node_names;
-    bool *read; /* by value: a node that was added reads it, or it is an output */
+    bool *read; /* by value: an added node reads it, or it is an output */
     struct zt_err *err;
 };
 
-/* ---- protobuf pieces; what is borrowed lives as long as graph and arena ---- */
+/* ---- protobuf messages: borrowed text and data must live as long as the graph and the arena ---- */
 
 static char *borrow(const char *text) {
     return (char *)text;
@@ -100,7 +100,7 @@ static ProtobufCBinaryData bytes_of(const char *text) {
     return (ProtobufCBinaryData){ strlen(text), (uint8_t *)text };
 }
 
-/* NULL: an attribute that was kept in the model's file and not read. */
+/* NULL: the attribute's contents are in the model's file and were not read. */
 static Onnx__AttributeProto *attribute_proto(struct emitter *e, const struct zt_attr *a) {
     Onnx__AttributeProto *p = ZT_NEW(e->arena, Onnx__AttributeProto);
     onnx__attribute_proto__init(p);
@@ -190,7 +190,7 @@ static const char *function_name(struct emitter *e, const char *op_type) {
     return number == 1 ? op_type : zt_arena_printf(e->arena, "%s_%d", op_type, number);
 }
 
-/* The function that does what `body` says, an earlier one where that is the same but for its name. */
+/* The name of a function with this body: an earlier function with equal bytes, else a new one. */
 static const char *find_function(struct emitter *e, const struct zt_function_body *body, const char *op_type) {
     struct function made = { .proto = function_proto(e, body) };
     made.proto->doc_string = zt_arena_printf(e->arena, "ztrain's %s", op_type);
@@ -211,18 +211,18 @@ static const char *find_function(struct emitter *e, const struct zt_function_bod
 
 /* ---- nodes ---- */
 
-/* Names of ids as far as the last one that is not omitted. */
-static const char **names_of(struct emitter *e, const int *ids, int count, int *kept) {
+/* The names of the values, "" for an omitted one. *used: their number without omitted ones at the end. */
+static const char **names_of(struct emitter *e, const int *ids, int count, int *used) {
     const char **names = ZT_NEW_N(e->arena, const char *, count);
-    *kept = 0;
+    *used = 0;
     for (int i = 0; i < count; i++) {
         names[i] = ids[i] < 0 ? "" : e->g->values[ids[i]]->name;
-        *kept = ids[i] < 0 ? *kept : i + 1;
+        *used = ids[i] < 0 ? *used : i + 1;
     }
     return names;
 }
 
-/* Reads an input of a node that was added. */
+/* Marks the input of an added node as read. */
 static void read_value(struct emitter *e, int value) {
     if (value >= 0)
         e->read[value] = true;
@@ -293,20 +293,21 @@ static bool add_call(struct emitter *e, int node) {
     return ok;
 }
 
-/* Whether the node means the same at the file's opset as it does at its own. */
-static bool stands(const struct emitter *e, int node) {
+/* Whether the node has the same meaning at the file's opset as at its own. */
+static bool is_standard(const struct emitter *e, int node) {
     const struct zt_node *n = e->g->nodes[node];
-    bool renewed = n->opset < n->op->redefined_in && n->op->redefined_in <= e->opset;
-    return !n->domain[0] && !renewed && zt_op_find(e->table, "", n->op_type, e->opset) == n->op;
+    bool redefined = n->opset < n->op->redefined_in && n->op->redefined_in <= e->opset;
+    return !n->domain[0] && !redefined && zt_op_find(e->table, "", n->op_type, e->opset) == n->op;
 }
 
-/* From last to first, so that values without readers, because a body does not use them, are omitted. */
+/* Visits the nodes from last to first. A node whose outputs no added node reads is omitted: function bodies may not use
+ * all inputs. */
 static bool add_nodes(struct emitter *e) {
     bool ok = true;
     int first = e->nodes.count;
     for (int i = e->g->node_count - 1; i >= 0; i--)
         if (!e->g->nodes[i]->dead && is_read(e, e->g->nodes[i]))
-            ok &= stands(e, i) ? add_plain_node(e, i) : add_call(e, i);
+            ok &= is_standard(e, i) ? add_plain_node(e, i) : add_call(e, i);
     for (int i = first, k = e->nodes.count - 1; i < k; i++, k--) {
         Onnx__NodeProto *node = e->nodes.at[i];
         e->nodes.at[i] = e->nodes.at[k];
@@ -355,7 +356,7 @@ static Onnx__ValueInfoProto *input_info(struct emitter *e, int value) {
     return value_info(e, v->name, v->dtype, &v->shape);
 }
 
-/* An output under a name that is not its value's is a copy. */
+/* An output whose name differs from its value's name is an Identity of the value. */
 static Onnx__ValueInfoProto *output_info(struct emitter *e, const struct zt_emit_output *output) {
     const struct zt_value *v = e->g->values[output->value];
     if (strcmp(output->name, v->name) != 0) {
@@ -379,7 +380,7 @@ static void add_values(struct emitter *e, const struct zt_emit *what, Onnx__Grap
         graph->output[graph->n_output++] = output_info(e, &what->outputs[i]);
 }
 
-/* protobuf-c writes in parts, so the weights are not copied. */
+/* A protobuf-c buffer that writes to a file, so that weights are not copied into one message. */
 struct sink {
     ProtobufCBuffer base;
     FILE *to;

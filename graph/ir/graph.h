@@ -127,6 +127,7 @@ struct zt_node {
     int64_t place;  /* sort key, see zt_graph_sort */
     bool dead;      /* zt_graph_sort removes the node */
     int backend;    /* enum zt_backend, set by zt_pass_assign */
+    const char *torch_namespace; /* PyTorch's namespace metadata: ": Net/layer: Linear/linear: aten"; NULL: none */
 };
 
 /* After each forward phase `value` is copied to `initializer` (running statistics). */

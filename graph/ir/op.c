@@ -169,6 +169,11 @@ double zt_op_flops(const struct zt_graph *g, int node) {
     return flops;
 }
 
+double zt_op_macs(const struct zt_graph *g, int node) {
+    const struct zt_op *op = g->nodes[node]->op;
+    return op->flops && !(op->flags & ZT_OP_SUMS) ? op->flops(g, node) / 2 : 0;
+}
+
 int zt_op_in_place(const struct zt_node *n) {
     const int i = n->op->in_place;
     return n->op->flags & ZT_OP_IN_PLACE && i < n->in_count && n->out_count > 0 && n->out[0] >= 0 ? n->in[i] : -1;

@@ -38,6 +38,8 @@ enum zt_op_flags {
     ZT_OP_WINDOWS = 1 << 9,    /* a product over windows (convolution), which has its own rate in the cost model */
     ZT_OP_GROUP = 1 << 10,     /* kernels sum over the data-parallel ranks (zt_call.group) on the host */
     ZT_OP_NO_RECOMPUTE = 1 << 11, /* never recomputed in the backward phase (losses, which backward starts from) */
+    ZT_OP_SUMS = 1 << 12,         /* `flops` counts additions, no multiply-accumulates (reductions) */
+    ZT_OP_PRODUCT = 1 << 13, /* a product of matrices: input 1 is [..., K, N], with the attribute transB [..., N, K] */
 };
 
 /* Options of training and evaluation forms. */
@@ -115,6 +117,8 @@ bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err);
 bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err);
 /* FLOPs of one execution of the node. */
 double zt_op_flops(const struct zt_graph *g, int node);
+/* Multiply-accumulates of one execution of the node: half of its FLOPs if it is a product, otherwise 0. */
+double zt_op_macs(const struct zt_graph *g, int node);
 /* Whether output 0 has the elements of input 0 for every dtype: a view other than BitCast. */
 bool zt_op_is_view(const struct zt_node *n);
 /* Whether the back end has a kernel that supports the node. */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 static const char key_torch_kind[] = "pkg.torch.export.graph_signature.InputSpec.kind";
+static const char key_torch_namespace[] = "namespace";
 static const char key_torch_folded_from[] = "pkg.onnxscript.optimizer.folded_from";
 
 static const char *text_or_empty(const char *text) {
@@ -281,6 +282,7 @@ static bool read_node(struct zt_onnx_scope *s, const Onnx__NodeProto *p, int i) 
     struct zt_node *n = s->g->nodes[index];
     n->file_index = i;
     n->place = i;
+    n->torch_namespace = zt_onnx_metadata(s->g->arena, p->n_metadata_props, p->metadata_props, key_torch_namespace);
     n->overload = p->overload && p->overload[0] ? zt_arena_strdup(s->g->arena, p->overload) : NULL;
     return ok;
 }

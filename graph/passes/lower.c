@@ -29,11 +29,18 @@ struct body_inputs {
     const int *captured;
 };
 
+/* A node of a body and the name, attributes and values of its copy. */
+struct node_copy {
+    const struct zt_node *from;
+    const char *name;
+    struct zt_attrs attrs;
+    int *in, *out;
+};
+
 static bool copy_body(const struct copy *c, struct frame *f, const struct body_inputs *in, int *out, int out_count);
 
-static bool fail_copied(const struct copy *c, const char *name, const struct zt_node *n, const char *what,
-                        const char *which) {
-    return zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): %s \"%s\"", name, n->op_type, what, which);
+static bool fail_copied(const struct copy *c, const struct node_copy *to, const char *what, const char *which) {
+    return zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): %s \"%s\"", to->name, to->from->op_type, what, which);
 }
 
 static const struct zt_attr *find_attr(const struct zt_attr *at, int count, const char *name) {
@@ -44,10 +51,10 @@ static const struct zt_attr *find_attr(const struct zt_attr *at, int count, cons
 }
 
 /* The node's attributes with references resolved; a reference to a parameter without a value is omitted. */
-static bool bind_attrs(const struct copy *c, const struct frame *f, const struct zt_node *n, const char *name,
-                       struct zt_attrs *to) {
+static bool bind_attrs(const struct copy *c, const struct frame *f, struct node_copy *to) {
+    const struct zt_node *n = to->from;
     struct zt_attr *list = ZT_NEW_N(c->g->arena, struct zt_attr, n->attr_count);
-    *to = (struct zt_attrs){ list, 0 };
+    to->attrs = (struct zt_attrs){ list, 0 };
     for (int i = 0; i < n->attr_count; i++) {
         struct zt_attr a = n->attr[i];
         if (a.ref) {
@@ -55,30 +62,30 @@ static bool bind_attrs(const struct copy *c, const struct frame *f, const struct
             if (!given || given->type == ZT_ATTR_NONE)
                 continue;
             if (given->type != a.type)
-                return fail_copied(c, name, n, "the call gives an attribute of another type for", a.ref);
+                return fail_copied(c, to, "the call gives an attribute of another type for", a.ref);
             const char *own = a.name;
             a = *given;
             a.name = own;
         } else if (a.graph && f->bound) {
             a.bound = f->bound;
         }
-        list[to->count++] = a;
+        list[to->attrs.count++] = a;
     }
     return true;
 }
 
-/* The values of f's parameters in a call with these attributes. */
-static bool bind_parameters(const struct copy *c, const struct zt_function *f, const struct zt_node *n,
-                            const char *name, const struct zt_attrs *given, struct zt_attrs **to) {
+/* The values of f's parameters in a call of it. */
+static bool bind_parameters(const struct copy *c, const struct zt_function *f, const struct node_copy *call,
+                            struct zt_attrs **to) {
+    const struct zt_attrs *given = &call->attrs;
     struct zt_attr *list = ZT_NEW_N(c->g->arena, struct zt_attr, f->parameters.count);
     *to = ZT_NEW(c->g->arena, struct zt_attrs);
     **to = (struct zt_attrs){ list, f->parameters.count };
     for (int i = 0; i < given->count; i++) {
         if (!find_attr(f->parameters.at, f->parameters.count, given->at[i].name))
-            return fail_copied(c, name, n, "the called function has no parameter", given->at[i].name);
+            return fail_copied(c, call, "the called function has no parameter", given->at[i].name);
         if (given->at[i].type == ZT_ATTR_GRAPH)
-            return fail_copied(c, name, n,
-                               "a graph as the argument of a function is not supported:", given->at[i].name);
+            return fail_copied(c, call, "a graph as the argument of a function is not supported:", given->at[i].name);
     }
     for (int i = 0; i < f->parameters.count; i++) {
         const struct zt_attr *a = find_attr(given->at, given->count, f->parameters.at[i].name);
@@ -87,18 +94,18 @@ static bool bind_parameters(const struct copy *c, const struct zt_function *f, c
     return true;
 }
 
-static bool inline_call(const struct copy *c, const struct zt_function *f, const struct zt_node *n, const char *name,
-                        const struct zt_attrs *attrs, const int *in, int *out) {
+static bool inline_call(const struct copy *c, const struct zt_function *f, const struct node_copy *call) {
+    const struct zt_node *n = call->from;
     struct zt_attrs *bound;
     int inputs = n->in_count - n->captured;
     if (inputs > f->body->input_count || n->out_count > f->body->output_count)
         return zt_fail(c->err, ZT_EXIT_MODEL,
-                       "%s (%s): calls a function of %d inputs and %d outputs with %d inputs and %d outputs", name,
-                       n->op_type, f->body->input_count, f->body->output_count, inputs, n->out_count);
-    if (!bind_parameters(c, f, n, name, attrs, &bound))
+                       "%s (%s): calls a function of %d inputs and %d outputs with %d inputs and %d outputs",
+                       call->name, n->op_type, f->body->input_count, f->body->output_count, inputs, n->out_count);
+    if (!bind_parameters(c, f, call, &bound))
         return false;
-    struct frame inner = { .body = f->body, .bound = bound, .prefix = zt_arena_printf(c->g->arena, "%s/", name) };
-    return copy_body(c, &inner, &(struct body_inputs){ in, inputs, f->captured }, out, n->out_count);
+    struct frame inner = { .body = f->body, .bound = bound, .prefix = zt_arena_printf(c->g->arena, "%s/", call->name) };
+    return copy_body(c, &inner, &(struct body_inputs){ call->in, inputs, f->captured }, call->out, n->out_count);
 }
 
 static void take_place(const struct copy *c, int node) {
@@ -109,15 +116,15 @@ static void take_place(const struct copy *c, int node) {
     n->file_index = c->like.file_index;
 }
 
-static bool add_node(const struct copy *c, const struct zt_node *n, const char *name, const struct zt_attrs *attrs,
-                     const int *in, const int *out) {
-    int id = zt_graph_add_node(
-        c->g, &(struct zt_node_spec){ name, n->op_type, n->domain, n->opset, in, n->in_count, out, n->out_count });
+static bool add_node(const struct copy *c, const struct node_copy *of) {
+    const struct zt_node *n = of->from;
+    int id = zt_graph_add_node(c->g, &(struct zt_node_spec){ of->name, n->op_type, n->domain, n->opset, of->in,
+                                                             n->in_count, of->out, n->out_count });
     struct zt_node *copy = c->g->nodes[id];
     copy->overload = n->overload;
     copy->captured = n->captured;
-    copy->attr = (struct zt_attr *)attrs->at;
-    copy->attr_count = attrs->count;
+    copy->attr = (struct zt_attr *)of->attrs.at;
+    copy->attr_count = of->attrs.count;
     take_place(c, id);
     return !c->resolve || zt_op_resolve(c->table, c->g, id, c->err);
 }
@@ -138,16 +145,17 @@ static void name_outputs(const struct copy *c, struct frame *f, const struct zt_
 
 static bool copy_node(const struct copy *c, struct frame *f, const struct zt_node *n) {
     struct zt_arena *arena = c->g->arena;
-    int *in = ZT_NEW_N(arena, int, n->in_count), *out = ZT_NEW_N(arena, int, n->out_count);
-    const char *name = zt_arena_printf(arena, "%s%s", f->prefix, n->name);
-    struct zt_attrs attrs;
+    struct node_copy to = { .from = n,
+                            .name = zt_arena_printf(arena, "%s%s", f->prefix, n->name),
+                            .in = ZT_NEW_N(arena, int, n->in_count),
+                            .out = ZT_NEW_N(arena, int, n->out_count) };
     for (int i = 0; i < n->in_count; i++)
-        in[i] = n->in[i] < 0 ? -1 : f->ids[n->in[i]];
-    name_outputs(c, f, n, out);
-    if (!bind_attrs(c, f, n, name, &attrs))
+        to.in[i] = n->in[i] < 0 ? -1 : f->ids[n->in[i]];
+    name_outputs(c, f, n, to.out);
+    if (!bind_attrs(c, f, &to))
         return false;
     const struct zt_function *called = zt_lower_called(c->g->functions, c->table, n);
-    return called ? inline_call(c, called, n, name, &attrs, in, out) : add_node(c, n, name, &attrs, in, out);
+    return called ? inline_call(c, called, &to) : add_node(c, &to);
 }
 
 /* An output of a subgraph may be one of its inputs: an Identity node then copies the value. */
@@ -215,9 +223,10 @@ bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct z
         const struct zt_function *f = c.like.dead ? NULL : zt_lower_called(g->functions, table, &c.like);
         if (!f)
             continue;
-        struct zt_attrs attrs = { c.like.attr, c.like.attr_count };
-        ok = charge_call(&counter, g, f, &c.like, err) &&
-             inline_call(&c, f, &c.like, c.like.name, &attrs, c.like.in, c.like.out);
+        const struct node_copy call = {
+            &c.like, c.like.name, { c.like.attr, c.like.attr_count }, c.like.in, c.like.out
+        };
+        ok = charge_call(&counter, g, f, &c.like, err) && inline_call(&c, f, &call);
         g->nodes[n]->dead = any = true;
     }
     zt_lower_counter_finish(&counter);
@@ -290,10 +299,10 @@ struct zt_lower_count zt_expand_count(struct zt_expansion *x, const char *name) 
     return *count_of(x, zt_expand_subgraph(x, name));
 }
 
-bool zt_expand_fits(struct zt_expansion *x, const char *name, int64_t turns, int more, struct zt_err *err) {
+bool zt_expand_fits(struct zt_expansion *x, const char *name, int64_t iterations, int more, struct zt_err *err) {
     struct zt_lower_count each = *count_of(x, zt_expand_subgraph(x, name));
     each.nodes += more;
-    return zt_lower_charge(x->g, x->g->nodes[x->node], &each, (double)turns, false, err);
+    return zt_lower_charge(x->g, x->g->nodes[x->node], &each, (double)iterations, false, err);
 }
 
 bool zt_expand_open(struct zt_expansion *x, const char *name, const struct zt_expand_target *to, int *out,

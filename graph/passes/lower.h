@@ -56,9 +56,9 @@ struct zt_expansion {
 bool zt_expand(struct zt_graph *g, int node, const struct zt_settler *settler, struct zt_err *err);
 /* The subgraph in attribute `name` of the node. */
 const struct zt_graph *zt_expand_subgraph(const struct zt_expansion *x, const char *name);
-/* Fails when `turns` iterations of the subgraph, each with `more` additional nodes, exceed the limit for one graph
+/* Fails when `iterations` iterations of the subgraph, each with `more` additional nodes, exceed the limit for one graph
  * (lower_count.h). A hook that knows its trip count calls this before the first iteration. */
-bool zt_expand_fits(struct zt_expansion *x, const char *name, int64_t turns, int more, struct zt_err *err);
+bool zt_expand_fits(struct zt_expansion *x, const char *name, int64_t iterations, int more, struct zt_err *err);
 /* Appends the subgraph's nodes with resolved rows. in[i] is the value for input i of the subgraph (-1: omitted). out[i]
  * is the value that output i must write; -1 is replaced by the id of the value that holds the output. */
 bool zt_expand_copy(struct zt_expansion *x, const char *name, const int *in, int *out, struct zt_err *err);

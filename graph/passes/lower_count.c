@@ -109,16 +109,16 @@ struct zt_lower_count zt_lower_count_emitted(const char *op_type, int in_count, 
 /* Names of deeply nested nodes are long; their beginning identifies the node. */
 static bool fail_large(const struct zt_graph *g, const struct zt_node *n, double nodes, double bytes, double copies,
                        struct zt_err *err) {
-    char turns[64] = "", before[64] = "";
+    char iterations[64] = "", before[64] = "";
     if (copies != 1)
-        snprintf(turns, sizeof turns, "runs %.0f iterations and ", copies);
+        snprintf(iterations, sizeof iterations, "runs %.0f iterations and ", copies);
     if (g->lowered_nodes > 0)
         snprintf(before, sizeof before, " beside the %.0f of others", g->lowered_nodes);
     return zt_fail(
         err, ZT_EXIT_MODEL,
         "%.160s%s (%s): %sexpands to %.0f nodes (%.0f MB)%s; the limit for nodes of subgraphs and functions in a "
         "graph is %d nodes and %d MB",
-        n->name, strlen(n->name) > 160 ? "..." : "", n->op_type, turns, nodes, ceil(bytes / 1e6), before,
+        n->name, strlen(n->name) > 160 ? "..." : "", n->op_type, iterations, nodes, ceil(bytes / 1e6), before,
         ZT_LOWER_NODES, ZT_LOWER_BYTES / 1000000);
 }
 

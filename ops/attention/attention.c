@@ -70,9 +70,9 @@ static bool train_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (!zt_attention_read(g, node, &a, err))
         return false;
     enum zt_dtype q = zt_in(g, node, ZT_Q)->dtype;
-    struct zt_shape kept = { 4, { a.batch, a.heads, 2, a.queries } };
+    struct zt_shape statistics = { 4, { a.batch, a.heads, 2, a.queries } };
     zt_set_out(g, node, 0, q, &a.y_shape);
-    zt_set_out(g, node, 1, q == ZT_DOUBLE ? q : ZT_FLOAT, &kept);
+    zt_set_out(g, node, 1, q == ZT_DOUBLE ? q : ZT_FLOAT, &statistics);
     return true;
 }
 
@@ -122,14 +122,14 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
         in[i] = i < n->in_count ? n->in[i] : -1;
     for (int i = 0; i < ZT_ATTENTION_OUTS; i++)
         in[ZT_ATTENTION_INS + i] = i < (train ? 1 : n->out_count) && n->out[i] >= 0 ? zt_grad_out(b, node, i) : -1;
-    in[ZT_KEPT_Y] = train ? n->out[0] : -1;
-    in[ZT_KEPT_STATISTICS] = train ? n->out[1] : -1;
+    in[ZT_SAVED_Y] = train ? n->out[0] : -1;
+    in[ZT_SAVED_STATISTICS] = train ? n->out[1] : -1;
     for (int i = 0; i < ZT_ATTENTION_GRADS; i++)
         if (zt_grad_wanted(b, node, of[i]))
             count = i + 1;
     zt_emit_node(b,
                  &(struct zt_emission){ packed ? "PackedAttentionGrad" : "AttentionGrad", "ztrain", in,
-                                        train ? ZT_ATTENTION_GRAD_INS : ZT_KEPT_Y, n },
+                                        train ? ZT_ATTENTION_GRAD_INS : ZT_SAVED_Y, n },
                  out, count);
     for (int i = 0; i < count; i++) {
         if (!zt_grad_wanted(b, node, of[i]))
@@ -140,7 +140,7 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
-/* Where y alone is asked for. */
+/* Replaces the node by its training form if y is its only output. */
 static bool attention_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
     const bool packed = g->nodes[node]->op == &zt_op_packed_attention;
     for (int i = 1; i < g->nodes[node]->out_count; i++)
@@ -216,7 +216,7 @@ static const struct zt_attr_spec attrs[] = {
         .min_out = 1,                                                                                                  \
         .max_out = ZT_ATTENTION_GRADS,                                                                                 \
         .flags = ZT_OP_HALF,                                                                                           \
-        .full_in = 1 << ZT_MASK | 1 << ZT_KEPT_STATISTICS,                                                             \
+        .full_in = 1 << ZT_MASK | 1 << ZT_SAVED_STATISTICS,                                                            \
         .in_types = { TYPES, ZT_ANY_FLOAT },                                                                           \
         .same_type = 1 << ZT_K | 1 << ZT_PAST_K,                                                                       \
         .attrs = attrs,                                                                                                \

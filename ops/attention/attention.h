@@ -13,7 +13,7 @@
 enum { ZT_Q, ZT_K, ZT_V, ZT_MASK, ZT_PAST_K, ZT_PAST_V, ZT_NONPAD, ZT_ATTENTION_INS };
 enum { ZT_Y, ZT_PRESENT_K, ZT_PRESENT_V, ZT_QK, ZT_ATTENTION_OUTS };
 /* Inputs of ztrain.AttentionGrad after the cotangents: the outputs of ztrain.AttentionTrain. */
-enum { ZT_KEPT_Y = ZT_ATTENTION_INS + ZT_ATTENTION_OUTS, ZT_KEPT_STATISTICS, ZT_ATTENTION_GRAD_INS };
+enum { ZT_SAVED_Y = ZT_ATTENTION_INS + ZT_ATTENTION_OUTS, ZT_SAVED_STATISTICS, ZT_ATTENTION_GRAD_INS };
 enum { ZT_DQ, ZT_DK, ZT_DV, ZT_DPAST_K, ZT_DPAST_V, ZT_DMASK, ZT_ATTENTION_GRADS };
 
 /* Contents of the output QK (attribute qk_matmul_output_mode). */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNITS = 16, LINE = 16 /* floats of a cache line */ };
+enum { UNITS = 16, CACHE_LINE = 16 /* floats */ };
 
 /* ---- plan ---- */
 
@@ -41,7 +41,7 @@ bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan,
 
 float *zt_attention_take(float *base, int64_t *used, int64_t count) {
     float *taken = base ? base + *used : NULL;
-    *used += (count + LINE - 1) / LINE * LINE;
+    *used += (count + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     return taken;
 }
 
@@ -54,13 +54,14 @@ void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct 
     plan->gemm->pack_cols(from + panel->first * row, row, 1, panel->count, size, to);
 }
 
-void zt_attention_store_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
-                              int64_t size, float *to, int64_t row, float *room) {
+void zt_attention_store_panel(const struct zt_attention_job *j, const struct zt_panel *panel, const float *from,
+                              int64_t size, float *to, int64_t row) {
+    const struct zt_attention_plan *plan = j->plan;
     for (int64_t c = 0; c < size; c += plan->cols) {
         int64_t width = zt_min_int(plan->cols, size - c);
-        plan->gemm->pack_cols(from + c * plan->cols, plan->cols, 1, (int)width, panel->count, room);
+        plan->gemm->pack_cols(from + c * plan->cols, plan->cols, 1, (int)width, panel->count, j->stored);
         for (int i = 0; i < panel->count; i++)
-            memcpy(to + (panel->first + i) * row + c, room + i * plan->cols, (size_t)width * sizeof *to);
+            memcpy(to + (panel->first + i) * row + c, j->stored + i * plan->cols, (size_t)width * sizeof *to);
     }
 }
 
@@ -102,16 +103,16 @@ struct zt_panel zt_attention_panel(const struct zt_attention_job *j, int64_t fir
     return p;
 }
 
-/* Rows of a mask that is not float or not contiguous, as floats; a boolean one as 0 and -infinity. */
-static void bring_rows(const struct zt_view *mask, int64_t offset, int64_t row, int64_t step, int rows, int64_t count,
-                       float *to) {
-    double run[ZT_ELEMENT_BLOCK];
+/* Loads rows [0, rows) and columns [0, count) of a mask that is not float or not contiguous, as floats; a boolean mask
+ * as 0 and -infinity. */
+static void load_mask(const struct zt_matrix *mask, int rows, int64_t count, float *to) {
+    double x[ZT_ELEMENT_BLOCK];
     for (int i = 0; i < rows; i++)
         for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
             int64_t n = zt_min_int(ZT_ELEMENT_BLOCK, count - at);
-            zt_load_block(mask->dtype, mask->data, offset + i * row + at * step, step, n, run);
+            zt_load_block(mask->dtype, mask->data, mask->offset + i * mask->row + at * mask->col, mask->col, n, x);
             for (int64_t k = 0; k < n; k++)
-                to[i * ZT_KEYS + at + k] = mask->dtype != ZT_BOOL ? (float)run[k] : run[k] != 0 ? 0 : -INFINITY;
+                to[i * ZT_KEYS + at + k] = mask->dtype != ZT_BOOL ? (float)x[k] : x[k] != 0 ? 0 : -INFINITY;
         }
 }
 
@@ -132,7 +133,8 @@ bool zt_attention_tile(const struct zt_attention_job *j, const struct zt_panel *
     if (mask->dtype == ZT_FLOAT && step == 1) {
         plan->gemm->pack_cols((const float *)mask->data + offset, row, 1, panel->count, count, j->bias);
     } else {
-        bring_rows(mask, offset, row, step, panel->count, count, j->rows);
+        const struct zt_matrix block = { mask->dtype, mask->data, offset, row, step };
+        load_mask(&block, panel->count, count, j->rows);
         plan->gemm->pack_cols(j->rows, ZT_KEYS, 1, panel->count, count, j->bias);
     }
     return plan->kernels->any(count, j->bias);
@@ -144,7 +146,7 @@ struct forward {
     struct zt_attention_job job;
     float *k, *v;                       /* packed rows of k and of v^T */
     float *q[ZT_PANELS], *y[ZT_PANELS]; /* [size][query] */
-    float *score, *room;
+    float *score;
     float max[ZT_PANELS][ZT_MOST_COLS], sum[ZT_PANELS][ZT_MOST_COLS];
 };
 
@@ -161,7 +163,7 @@ static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct
     f->score = zt_attention_take(base, &used, (int64_t)ZT_KEYS * plan->cols);
     f->job.bias = zt_attention_take(base, &used, (int64_t)ZT_KEYS * plan->cols);
     f->job.rows = zt_attention_take(base, &used, (int64_t)ZT_KEYS * plan->cols);
-    f->room = zt_attention_take(base, &used, (int64_t)plan->cols * plan->cols);
+    f->job.stored = zt_attention_take(base, &used, (int64_t)plan->cols * plan->cols);
     return used;
 }
 
@@ -182,9 +184,9 @@ bool zt_attention_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     plan.parts = (int)zt_min_int(blocks, zt_ceil_div(UNITS, heads));
     plan.elems = lay_out(&plan, NULL, &f);
     p->workspace_bytes = (size_t)plan.elems * sizeof(float) * (size_t)zt_max_int(p->threads, 1);
-    struct zt_attention_plan *kept = zt_calloc(1, sizeof *kept);
-    *kept = plan;
-    p->state = kept;
+    struct zt_attention_plan *state = zt_calloc(1, sizeof *state);
+    *state = plan;
+    p->state = state;
     return true;
 }
 
@@ -204,13 +206,13 @@ static void finish_panel(struct forward *f, int i, const struct zt_panel *panel,
     else
         memset(f->y[i], 0, (size_t)(a->v_size * plan->cols) * sizeof(float));
     float *y = (float *)call->out[0].data + zt_attention_place(&a->y, f->job.batch, f->job.head, 0);
-    zt_attention_store_panel(plan, panel, f->y[i], a->v_size, y, a->y.row, f->room);
+    zt_attention_store_panel(&f->job, panel, f->y[i], a->v_size, y, a->y.row);
     if (call->out_count < 2 || !call->out[1].data)
         return;
-    float *kept =
+    float *statistics =
         (float *)call->out[1].data + ((f->job.batch * a->heads + f->job.head) * 2) * a->queries + panel->first;
-    memcpy(kept, f->max[i], (size_t)panel->count * sizeof *kept);
-    memcpy(kept + a->queries, inverse, (size_t)panel->count * sizeof *kept);
+    memcpy(statistics, f->max[i], (size_t)panel->count * sizeof *statistics);
+    memcpy(statistics + a->queries, inverse, (size_t)panel->count * sizeof *statistics);
 }
 
 static void forward_block(struct forward *f, int64_t first) {

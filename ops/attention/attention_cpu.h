@@ -2,15 +2,15 @@
  *
  * No buffer holds all scores. A unit of work is one head of keys with the queries that share it (forward: a part of
  * them). It processes its queries in blocks of ZT_PANELS panels, where a panel has as many queries as a tile of the
- * product's kernel has columns (simd_gemm.h), and its keys in blocks of ZT_KEYS. Scores are made transposed,
- * [keys][queries of a panel]: sums over keys are then sums of whole vectors, and weights are the right side of the next
- * product as they lie.
+ * product's kernel has columns (simd_gemm.h), and its keys in blocks of ZT_KEYS. Scores are computed
+ * transposed, [keys][queries of a panel]: sums over keys are then sums of whole vectors, and the weights have the
+ * layout of the right side of the next product.
  *
  *     forward, a block:      s = k q^T      p = exp(s - max so far)      y^T = y^T exp(max before - max) + v^T p
  *     backward, a block:     s = k q^T      p = exp(s - max) / sum       dp = v dy^T      ds = p (dp - delta)
  *                            dv += p dy     dk += ds q     dq^T += k^T ds     delta = sum over columns of dy y
  *
- * ztrain.AttentionTrain keeps max and 1 / sum of every query for the gradient. */
+ * ztrain.AttentionTrain saves max and 1 / sum of every query for the gradient. */
 #ifndef ZT_OPS_ATTENTION_ATTENTION_CPU_H
 #define ZT_OPS_ATTENTION_ATTENTION_CPU_H
 
@@ -38,7 +38,8 @@ struct zt_attention_job {
     const struct zt_call *call;
     const struct zt_attention_plan *plan;
     int64_t batch, kv_head, head;
-    float *bias, *rows; /* one tile of bias; room to bring it there */
+    float *bias, *rows; /* one tile of bias, and its rows before they are packed */
+    float *stored;      /* one tile of a panel, transposed to rows */
 };
 
 /* A panel of queries from row `first` on. */
@@ -55,7 +56,7 @@ bool zt_attention_cpu_takes(const struct zt_graph *g, int node);
 /* Fills the plan but parts and elems, and asks for plain inputs. */
 bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err);
 
-/* Takes `count` floats, rounded up to whole cache lines, of the scratch memory at `base`, of which *used are taken.
+/* Allocates `count` floats, rounded up to whole cache lines, of the scratch memory at `base` and adds them to *used.
  * NULL where base is NULL, so that a caller can count. */
 float *zt_attention_take(float *base, int64_t *used, int64_t count);
 /* Floats of the packed rows of [rows, depth]. */
@@ -63,9 +64,9 @@ int64_t zt_attention_packed(int64_t rows, int64_t depth, int tile);
 /* Packs a panel of queries as the right side of a product: [size][query]. */
 void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
                              int64_t row, int64_t size, float *to);
-/* Stores the transposed results of a panel, [size][query], to rows. */
-void zt_attention_store_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
-                              int64_t size, float *to, int64_t row, float *room);
+/* Stores the transposed results of a panel, [size][query], to rows `row` elements apart. */
+void zt_attention_store_panel(const struct zt_attention_job *j, const struct zt_panel *panel, const float *from,
+                              int64_t size, float *to, int64_t row);
 
 /* The panel of queries from row `first` on. */
 struct zt_panel zt_attention_panel(const struct zt_attention_job *j, int64_t first);

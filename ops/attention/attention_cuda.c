@@ -256,12 +256,12 @@ static bool grad_part(const struct part *p, struct zt_err *err) {
     const struct zt_call *call = p->call;
     const struct zt_attention *a = &p->s->a;
     const struct zt_view *dy = &call->in[ZT_ATTENTION_INS + ZT_Y], *dmask = gradient(call, ZT_DMASK);
-    const bool trained = call->in_count > ZT_KEPT_STATISTICS;
+    const bool trained = call->in_count > ZT_SAVED_STATISTICS;
     char *room = call->workspace;
     float *dp = (float *)(room + p->s->dp_at);
     void *weights = room + p->s->p_at, *ds = room + p->s->ds_at;
     struct zt_launch_attention l = job(p);
-    l.statistics = trained ? call->in[ZT_KEPT_STATISTICS].data : NULL;
+    l.statistics = trained ? call->in[ZT_SAVED_STATISTICS].data : NULL;
     if (!scores(p, err) ||
         !multiply(p, DP,
                   &(struct zt_blas_data){

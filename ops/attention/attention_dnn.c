@@ -108,13 +108,14 @@ static void forward(struct flash *f) {
  * that share theirs. */
 static void to_keys(struct flash *f, int weights, int rows, int result) {
     const struct zt_attention *a = f->a;
-    int turned = of_one(f, ZT_DNN_RESHAPE, weights, transposed(scores(f, f->dtype)));
+    int transposed_weights = of_one(f, ZT_DNN_RESHAPE, weights, transposed(scores(f, f->dtype)));
     if (a->heads == a->kv_heads) {
-        add(f, ZT_DNN_MATMUL, turned, rows, result, 0);
+        add(f, ZT_DNN_MATMUL, transposed_weights, rows, result, 0);
         return;
     }
     int64_t columns = f->to->tensor[result].dim[3];
-    int every = of_two(f, ZT_DNN_MATMUL, turned, rows, whole(f->dtype, a->batch, a->heads, a->keys, columns));
+    int every =
+        of_two(f, ZT_DNN_MATMUL, transposed_weights, rows, whole(f->dtype, a->batch, a->heads, a->keys, columns));
     add(f, ZT_DNN_SUM, every, result, 0, 0);
 }
 

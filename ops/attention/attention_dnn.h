@@ -20,7 +20,7 @@ enum zt_flash {
     ZT_FLASH_V,
     ZT_FLASH_Y,
     ZT_FLASH_LSE,   /* fp32 [batch, heads, queries] */
-    ZT_FLASH_SCALE, /* numbers: that of the scores; what stands for minus infinity, where it is causal */
+    ZT_FLASH_SCALE, /* numbers: the scale of the scores, and the number used as minus infinity by the causal mask */
     ZT_FLASH_HIDDEN,
     ZT_FLASH_FORWARD,
     ZT_FLASH_DY = ZT_FLASH_FORWARD, /* backward */

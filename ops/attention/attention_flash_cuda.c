@@ -31,7 +31,7 @@ struct zt_flash_plan {
     float scale, hidden, one;
     struct zt_dnn_place place[PLACES];
     int places;
-    size_t k_at, v_at;                 /* bytes from queries to keys and values where they lie in one tensor, else 0 */
+    size_t k_at, v_at;                 /* bytes from queries to keys and values in one tensor, else 0 */
     size_t lse_at, dot_at, scratch_at; /* workspace [ lse | dot | copies | cuDNN's ] */
 };
 
@@ -42,7 +42,7 @@ static const struct zt_dnn_place backward[PLACES] = {
     ZT_DNN_IN(ZT_FLASH_Q, ZT_Q),
     ZT_DNN_IN(ZT_FLASH_K, ZT_K),
     ZT_DNN_IN(ZT_FLASH_V, ZT_V),
-    ZT_DNN_IN(ZT_FLASH_Y, ZT_KEPT_Y),
+    ZT_DNN_IN(ZT_FLASH_Y, ZT_SAVED_Y),
     ZT_DNN_IN(ZT_FLASH_DY, ZT_ATTENTION_INS + ZT_Y),
     ZT_DNN_GRAD(ZT_FLASH_DQ, ZT_DQ, ZT_Q),
     ZT_DNN_GRAD(ZT_FLASH_DK, ZT_DK, ZT_K),
@@ -56,8 +56,8 @@ static const char *grad_refusal(const struct zt_prepare *p, const struct zt_atte
     const struct zt_graph *g = p->graph;
     struct zt_err ignored = { 0 };
     int capability;
-    if (!zt_in(g, p->node, ZT_KEPT_Y) || !zt_in(g, p->node, ZT_KEPT_STATISTICS))
-        return "result and statistics of the forward node were not kept";
+    if (!zt_in(g, p->node, ZT_SAVED_Y) || !zt_in(g, p->node, ZT_SAVED_STATISTICS))
+        return "result and statistics of the forward node were not saved";
     for (int i = ZT_DQ; i < ZT_ATTENTION_GRADS; i++)
         if ((zt_out(g, p->node, i) != NULL) != (i <= a->v.tensor))
             return "the gradients asked for are not those of queries, keys and values";
@@ -131,7 +131,7 @@ bool zt_flash_run(const struct zt_flash_plan *f, const struct zt_call *call, str
     const bool keeps = !f->grad && call->out_count > 1; /* AttentionTrain */
     char *workspace = call->workspace;
     float *lse = (float *)(workspace + f->lse_at);
-    /* read when it is queued: cuDNN's types say nothing of const */
+    /* read when it is queued; cuDNN's types lack const */
     void *data[ZT_DNN_TENSORS] = { [ZT_FLASH_LSE] = lse,
                                    [ZT_FLASH_DOT] = f->grad ? workspace + f->dot_at : NULL,
                                    [ZT_FLASH_SCALE] = (void *)&f->scale,
@@ -140,7 +140,7 @@ bool zt_flash_run(const struct zt_flash_plan *f, const struct zt_call *call, str
     if (!zt_dnn_gather(call, f->place, f->places, data, err))
         return false;
     find_parts(f, data);
-    int code = f->grad ? zt_launch_lse_of_statistics(stream, &f->rows, call->in[ZT_KEPT_STATISTICS].data, lse) : 0;
+    int code = f->grad ? zt_launch_lse_of_statistics(stream, &f->rows, call->in[ZT_SAVED_STATISTICS].data, lse) : 0;
     if (!zt_launched(call, code, err) || !zt_dnn_run(f->dnn, data, workspace + f->scratch_at, call->node->name, err) ||
         !zt_dnn_scatter(call, f->place, f->places, data, err))
         return false;

@@ -1,4 +1,5 @@
-/* What Attention nodes compute, read from the node (attention.h). Needs no table of rows: the CUDA module has it too.
+/* The geometry of Attention nodes, read from the node (attention.h). Needs no table of rows: the CUDA module has it
+ * too.
  */
 #include "ops/attention/attention.h"
 

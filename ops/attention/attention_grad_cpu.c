@@ -15,7 +15,7 @@ struct side {
     float *q, *dy, *dq;         /* [size][query] */
     float *weight, *score_grad; /* p and ds, [ZT_KEYS][query] */
     float max[ZT_MOST_COLS], inverse[ZT_MOST_COLS], delta[ZT_MOST_COLS];
-    int64_t keys; /* of the block of keys that it sees, 0: none */
+    int64_t keys; /* rows of the block of keys that the panel sees, 0: none */
     bool any;     /* dq holds something */
 };
 
@@ -26,7 +26,7 @@ struct backward {
     int sides;
     float *q, *dy; /* rows of the block of queries as right sides: [panel of columns][row][column] */
     float *left;   /* packed rows of p^T or ds^T: [tile of keys][row of the block][key] */
-    float *y, *slope, *room;
+    float *y, *slope;
 };
 
 static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct backward *b) {
@@ -51,7 +51,7 @@ static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct
     b->slope = zt_attention_take(base, &used, tile);
     b->job.bias = zt_attention_take(base, &used, tile);
     b->job.rows = zt_attention_take(base, &used, tile);
-    b->room = zt_attention_take(base, &used, (int64_t)plan->cols * plan->cols);
+    b->job.stored = zt_attention_take(base, &used, (int64_t)plan->cols * plan->cols);
     return used;
 }
 
@@ -59,8 +59,10 @@ bool zt_attention_grad_cpu_supports(const struct zt_graph *g, int node) {
     for (int i = ZT_PRESENT_K; i <= ZT_QK; i++)
         if (zt_in(g, node, ZT_ATTENTION_INS + i))
             return false;
-    const struct zt_value *dy = zt_in(g, node, ZT_ATTENTION_INS + ZT_Y), *kept = zt_in(g, node, ZT_KEPT_STATISTICS);
-    return dy && dy->dtype == ZT_FLOAT && kept && kept->dtype == ZT_FLOAT && zt_attention_cpu_takes(g, node);
+    const struct zt_value *dy = zt_in(g, node, ZT_ATTENTION_INS + ZT_Y),
+                          *statistics = zt_in(g, node, ZT_SAVED_STATISTICS);
+    return dy && dy->dtype == ZT_FLOAT && statistics && statistics->dtype == ZT_FLOAT &&
+           zt_attention_cpu_takes(g, node);
 }
 
 bool zt_attention_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -70,9 +72,9 @@ bool zt_attention_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         return false;
     plan.elems = lay_out(&plan, NULL, &b);
     p->workspace_bytes = (size_t)plan.elems * sizeof(float) * (size_t)zt_max_int(p->threads, 1);
-    struct zt_attention_plan *kept = zt_calloc(1, sizeof *kept);
-    *kept = plan;
-    p->state = kept;
+    struct zt_attention_plan *state = zt_calloc(1, sizeof *state);
+    *state = plan;
+    p->state = state;
     return true;
 }
 
@@ -108,14 +110,14 @@ static void begin_side(struct backward *b, struct side *s, int64_t first) {
     zt_attention_pack_panel(plan, &s->panel, input(b, ZT_Q, &a->q, j->head), a->q.row, a->size, s->q);
     zt_attention_pack_panel(plan, &s->panel, input(b, ZT_ATTENTION_INS + ZT_Y, &a->y, j->head), a->y.row, a->v_size,
                             s->dy);
-    zt_attention_pack_panel(plan, &s->panel, input(b, ZT_KEPT_Y, &a->y, j->head), a->y.row, a->v_size, b->y);
+    zt_attention_pack_panel(plan, &s->panel, input(b, ZT_SAVED_Y, &a->y, j->head), a->y.row, a->v_size, b->y);
     plan->kernels->dot(a->v_size, s->dy, b->y, s->delta);
-    const float *kept = (const float *)j->call->in[ZT_KEPT_STATISTICS].data +
-                        ((j->batch * a->heads + j->head) * 2) * a->queries + s->panel.first;
+    const float *statistics = (const float *)j->call->in[ZT_SAVED_STATISTICS].data +
+                              ((j->batch * a->heads + j->head) * 2) * a->queries + s->panel.first;
     memset(s->max, 0, sizeof s->max);
     memset(s->inverse, 0, sizeof s->inverse);
-    memcpy(s->max, kept, (size_t)s->panel.count * sizeof *kept);
-    memcpy(s->inverse, kept + a->queries, (size_t)s->panel.count * sizeof *kept);
+    memcpy(s->max, statistics, (size_t)s->panel.count * sizeof *statistics);
+    memcpy(s->inverse, statistics + a->queries, (size_t)s->panel.count * sizeof *statistics);
 }
 
 /* Rows first.. of queries as the right side of a product, zeros up to whole panels. */
@@ -130,7 +132,7 @@ static void pack_right(const struct backward *b, const float *from, int64_t row,
     }
 }
 
-/* p and ds of a panel and a block of keys; rows it does not see become zeros, up to `keys`. */
+/* Computes p and ds of a panel and a block of keys; rows of keys that no query sees become zeros, up to `keys`. */
 static void side_block(struct backward *b, struct side *s, int64_t at, int64_t keys) {
     const struct zt_attention_plan *plan = b->job.plan;
     const struct zt_attention *a = &plan->a;
@@ -154,30 +156,41 @@ static void side_block(struct backward *b, struct side *s, int64_t at, int64_t k
     struct zt_heads mask = mask_gradient(a);
     float *dmask = output(b, ZT_DMASK, &mask, b->job.head);
     if (dmask)
-        zt_attention_store_panel(plan, &s->panel, s->score_grad, s->keys, dmask + at, mask.row, b->room);
+        zt_attention_store_panel(&b->job, &s->panel, s->score_grad, s->keys, dmask + at, mask.row);
     if (a->softcap > 0)
         plan->kernels->multiply(s->keys, b->slope, s->score_grad);
 }
 
-/* dk or dv of a block of keys += alpha left right, where `left` are p or ds of panels [from, end). */
-static void add_rows(struct backward *b, bool weights, int from, int end, int64_t keys, const float *right,
-                     int64_t size, float alpha, float *to, int64_t row) {
+/* A product that adds to dk or dv of a block of keys: y [keys][size] += alpha left right. */
+struct key_product {
+    bool weights;       /* left: p, else ds */
+    const float *right; /* dy or q, packed */
+    int64_t size;       /* columns */
+    float alpha;
+    float *y;
+    int64_t y_row; /* elements from one row of y to the next */
+};
+
+/* Adds the product for panels [from, end) and `keys` keys. */
+static void add_rows(struct backward *b, const struct key_product *p, int from, int end, int64_t keys) {
     const struct zt_attention_plan *plan = b->job.plan;
     const int64_t rows = (int64_t)ZT_PANELS * plan->cols, depth = (int64_t)(end - from) * plan->cols;
     for (int i = from; i < end; i++)
         for (int64_t r = 0; r < keys; r += plan->rows) {
-            const float *p = weights ? b->side[i].weight : b->side[i].score_grad;
-            plan->gemm->pack_rows(p + r * plan->cols, plan->cols, 1, zt_min_int(plan->rows, keys - r), plan->cols,
+            const float *left = p->weights ? b->side[i].weight : b->side[i].score_grad;
+            plan->gemm->pack_rows(left + r * plan->cols, plan->cols, 1, zt_min_int(plan->rows, keys - r), plan->cols,
                                   b->left + r * depth + (int64_t)(i - from) * plan->cols * plan->rows);
         }
-    struct zt_simd_gemm_tile t = { .b_row = plan->cols, .depth = depth, .y_row = row, .alpha = alpha, .add = 1 };
-    for (int64_t c = 0; c < size; c += plan->cols) {
-        t.b = right + c * rows + (int64_t)from * plan->cols * plan->cols;
-        t.cols = (int)zt_min_int(plan->cols, size - c);
+    struct zt_simd_gemm_tile t = {
+        .b_row = plan->cols, .depth = depth, .y_row = p->y_row, .alpha = p->alpha, .add = 1
+    };
+    for (int64_t c = 0; c < p->size; c += plan->cols) {
+        t.b = p->right + c * rows + (int64_t)from * plan->cols * plan->cols;
+        t.cols = (int)zt_min_int(plan->cols, p->size - c);
         for (int64_t r = 0; r < keys; r += plan->rows) {
             t.a = b->left + r * depth;
             t.rows = (int)zt_min_int(plan->rows, keys - r);
-            t.y = to + r * row + c;
+            t.y = p->y + r * p->y_row + c;
             plan->gemm->tile(&t);
         }
     }
@@ -196,11 +209,17 @@ static void key_block(struct backward *b, int64_t at, int64_t keys) {
     }
     if (from >= end)
         return;
-    float *dk = output(b, a->k.tensor, &a->k, b->job.kv_head), *dv = output(b, a->v.tensor, &a->v, b->job.kv_head);
-    if (dv)
-        add_rows(b, true, from, end, keys, b->dy, a->v_size, 1, dv + at * a->v.row, a->v.row);
-    if (dk)
-        add_rows(b, false, from, end, keys, b->q, a->size, (float)a->scale, dk + at * a->k.row, a->k.row);
+    struct key_product dv = { true, b->dy, a->v_size, 1, output(b, a->v.tensor, &a->v, b->job.kv_head), a->v.row };
+    struct key_product dk = { false,   b->q, a->size, (float)a->scale, output(b, a->k.tensor, &a->k, b->job.kv_head),
+                              a->k.row };
+    if (dv.y) {
+        dv.y += at * dv.y_row;
+        add_rows(b, &dv, from, end, keys);
+    }
+    if (dk.y) {
+        dk.y += at * dk.y_row;
+        add_rows(b, &dk, from, end, keys);
+    }
     for (int i = from; i < end; i++) {
         struct side *s = &b->side[i];
         struct zt_panel_product dq = {
@@ -232,7 +251,7 @@ static void query_block(struct backward *b, int64_t first) {
         struct side *s = &b->side[i];
         if (!s->any)
             memset(s->dq, 0, (size_t)(a->size * plan->cols) * sizeof(float));
-        zt_attention_store_panel(plan, &s->panel, s->dq, a->size, dq, a->q.row, b->room);
+        zt_attention_store_panel(&b->job, &s->panel, s->dq, a->size, dq, a->q.row);
     }
 }
 

@@ -1,6 +1,6 @@
-/* The kernels of Attention and its gradient, in double whatever the tensors hold (formulas in attention.c). A chunk of
- * work is one head of keys with the queries that share it: its rows are laid out twice, as rows and as columns, so that
- * every inner loop adds a multiple of one contiguous row to another. */
+/* The reference kernels of Attention and its gradient, in double for every dtype (formulas in attention.c). A unit of
+ * work is one head of keys with the queries that share it. Its rows are stored as rows and as columns, so that every
+ * inner loop adds a multiple of one contiguous row to another. */
 #include "ops/attention/attention.h"
 
 #include "ops/kernel/element_blocks.h"
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What one thread needs; NULL where a pass has no use for it. */
+/* Buffers of one thread; NULL where a pass does not use one. */
 struct scratch {
     double *k, *k_columns, *v, *v_columns; /* [keys, size], [size, keys] */
     double *dk, *dv;
@@ -84,7 +84,7 @@ static void load(const struct zt_view *x, int64_t offset, int64_t count, double 
     zt_load_block(x->dtype, x->data, offset, 1, count, to);
 }
 
-/* What a chunk works on. */
+/* One unit of work. */
 struct job {
     const struct zt_call *call;
     struct zt_attention a;
@@ -106,16 +106,34 @@ static int64_t place(const struct zt_heads *h, int64_t batch, int64_t head, int6
     return h->first + batch * h->batch + head * h->head + row * h->row;
 }
 
-/* Past and given rows of one head, as rows and as columns (each may be NULL). `row` is room for one. */
-static void load_rows(const struct job *j, int in, int past, const struct zt_heads *step,
-                      const struct zt_heads *past_step, int64_t size, double *row, double *rows, double *columns) {
+/* Keys or values: the past rows, then the given ones. */
+struct cache {
+    const struct zt_heads *given, *past;
+    int past_in, past_out; /* input and gradient output of the past rows */
+    int64_t size;          /* columns */
+};
+
+static struct cache keys_of(const struct zt_attention *a) {
+    return (struct cache){ &a->k, &a->past_k, ZT_PAST_K, ZT_DPAST_K, a->size };
+}
+
+static struct cache values_of(const struct zt_attention *a) {
+    return (struct cache){ &a->v, &a->past_v, ZT_PAST_V, ZT_DPAST_V, a->v_size };
+}
+
+/* First element of row i of the job's head, in the tensor that has it. */
+static int64_t cache_place(const struct job *j, const struct cache *c, int64_t i) {
+    const bool past = i < j->a.past;
+    return place(past ? c->past : c->given, j->batch, j->kv_head, past ? i : i - j->a.past);
+}
+
+/* Loads the rows of one head, as rows and as columns (each may be NULL). `row` holds one row where `rows` is NULL. */
+static void load_rows(const struct job *j, const struct cache *c, double *row, double *rows, double *columns) {
     for (int64_t i = 0; i < j->a.keys; i++) {
-        bool old = i < j->a.past;
-        const struct zt_heads *h = old ? past_step : step;
-        double *to = rows ? rows + i * size : row;
-        load(&j->call->in[old ? past : in], place(h, j->batch, j->kv_head, old ? i : i - j->a.past), size, to);
-        for (int64_t c = 0; columns && c < size; c++)
-            columns[c * j->a.keys + i] = to[c];
+        double *to = rows ? rows + i * c->size : row;
+        load(&j->call->in[i < j->a.past ? c->past_in : c->given->tensor], cache_place(j, c, i), c->size, to);
+        for (int64_t k = 0; columns && k < c->size; k++)
+            columns[k * j->a.keys + i] = to[k];
     }
 }
 
@@ -154,9 +172,9 @@ static void load_bias(const struct job *j, int64_t head, int64_t i, int64_t from
         bias[n] = bias[n] != 0 ? 0 : -INFINITY;
 }
 
-/* p = softmax(score + bias) over keys from..to; 0 elsewhere, and everywhere where all of them are masked. kept: the
- * maximum and 1 / sum, 0 and 0 where all are masked. */
-static void softmax(const struct job *j, int64_t from, int64_t to, double kept[2]) {
+/* p = softmax(score + bias) over keys from..to; 0 elsewhere, and everywhere where all of them are masked. statistics:
+ * the maximum and 1 / sum, 0 and 0 where all are masked. */
+static void softmax(const struct job *j, int64_t from, int64_t to, double statistics[2]) {
     const double *x = j->s.score, *bias = j->s.bias;
     double max = -INFINITY, sum = 0, *p = j->s.p;
     bool seen = false;
@@ -171,8 +189,8 @@ static void softmax(const struct job *j, int64_t from, int64_t to, double kept[2
     }
     for (int64_t n = from; seen && sum != 0 && n < to; n++)
         p[n] /= sum;
-    kept[0] = sum != 0 ? max : 0;
-    kept[1] = sum != 0 ? 1 / sum : 0;
+    statistics[0] = sum != 0 ? max : 0;
+    statistics[1] = sum != 0 ? 1 / sum : 0;
 }
 
 /* Scores of one row into s.score (capped), weights into s.p; the output QK where it is there. `all`: also the scores of
@@ -215,18 +233,18 @@ static void forward_row(const struct job *j, int64_t head, int64_t i) {
     const struct scratch *s = &j->s;
     const struct zt_view *y = &j->call->out[ZT_Y];
     int64_t from, to;
-    double kept[2];
+    double statistics[2];
     score_row(j, head, i, result(j->call, ZT_QK) != NULL, &from, &to);
     load_bias(j, head, i, from, to);
     show(j, ZT_QK_RAW, head, i);
     cap_row(j);
     show(j, ZT_QK_CAPPED, head, i);
     show(j, ZT_QK_BIASED, head, i);
-    softmax(j, from, to, kept);
+    softmax(j, from, to, statistics);
     if (is_training(j->call))
         for (int k = 0; k < 2; k++)
             zt_store_double(j->call->out[1].dtype, j->call->out[1].data,
-                            ((j->batch * a->heads + head) * 2 + k) * a->queries + i, kept[k]);
+                            ((j->batch * a->heads + head) * 2 + k) * a->queries + i, statistics[k]);
     show(j, ZT_QK_SOFTMAX, head, i);
     memset(s->y, 0, sizeof *s->y * (size_t)a->v_size);
     for (int64_t n = from; n < to; n++)
@@ -245,17 +263,17 @@ static const struct zt_view *cotangent(const struct job *j, int out) {
 /* to[n] += cotangent of the output QK, where that shows `stage` */
 static void add_shown(const struct job *j, enum zt_qk stage, int64_t head, int64_t i, double *to) {
     const struct zt_view *g = cotangent(j, ZT_QK);
-    double run[ZT_ELEMENT_BLOCK];
+    double block[ZT_ELEMENT_BLOCK];
     if (!g || stage != j->a.qk)
         return;
     for (int64_t at = 0; at < j->a.keys; at += ZT_ELEMENT_BLOCK) {
         int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, j->a.keys - at);
-        load(g, qk_place(&j->a, j, head, i) + at, count, run);
-        add_multiple(count, 1, run, to + at);
+        load(g, qk_place(&j->a, j, head, i) + at, count, block);
+        add_multiple(count, 1, block, to + at);
     }
 }
 
-/* ds of one row into s.g; the row of dbias is stored on the way. */
+/* Computes ds of one row into s.g and stores the row of dbias. */
 static void score_grad(const struct job *j, int64_t head, int64_t i, int64_t from, int64_t to) {
     const struct zt_attention *a = &j->a;
     const struct scratch *s = &j->s;
@@ -289,11 +307,11 @@ static void grad_row(const struct job *j, int64_t head, int64_t i) {
     const struct zt_view *dq = &j->call->out[ZT_DQ];
     bool all = cotangent(j, ZT_QK) != NULL;
     int64_t from, to;
-    double kept[2];
+    double statistics[2];
     score_row(j, head, i, all, &from, &to);
     load_bias(j, head, i, from, to);
     cap_row(j);
-    softmax(j, from, to, kept);
+    softmax(j, from, to, statistics);
     score_grad(j, head, i, from, to);
     memset(s->dq, 0, sizeof *s->dq * (size_t)a->size);
     for (int64_t n = from; n < to; n++)
@@ -305,17 +323,14 @@ static void grad_row(const struct job *j, int64_t head, int64_t i) {
     zt_store_block(dq->dtype, dq->data, place(&a->q, j->batch, head, i), 1, a->size, s->dq);
 }
 
-/* Rows of dk or dv to the gradients of past and given rows, each where it is wanted. */
-static void store_rows(const struct job *j, int out, int past, const struct zt_heads *step,
-                       const struct zt_heads *past_step, int64_t size, const double *rows) {
+/* Stores rows of dk or dv to the gradients of past and given rows, each where it is wanted. */
+static void store_rows(const struct job *j, const struct cache *c, const double *rows) {
     for (int64_t i = 0; i < j->a.keys; i++) {
-        bool old = i < j->a.past;
-        int to = old ? past : out;
-        if (to >= j->call->out_count || !j->call->out[to].data)
+        const int out = i < j->a.past ? c->past_out : c->given->tensor;
+        if (out >= j->call->out_count || !j->call->out[out].data)
             continue;
-        const struct zt_view *d = &j->call->out[to];
-        zt_store_block(d->dtype, d->data, place(old ? past_step : step, j->batch, j->kv_head, old ? i : i - j->a.past),
-                       1, size, rows + i * size);
+        const struct zt_view *d = &j->call->out[out];
+        zt_store_block(d->dtype, d->data, cache_place(j, c, i), 1, c->size, rows + i * c->size);
     }
 }
 
@@ -343,9 +358,10 @@ static void store_present(const struct job *j, int out, int64_t size, const doub
 
 static void forward_head(struct job *j) {
     const struct zt_attention *a = &j->a;
+    const struct cache k = keys_of(a), v = values_of(a);
     int64_t group = a->heads / a->kv_heads;
-    load_rows(j, a->k.tensor, ZT_PAST_K, &a->k, &a->past_k, a->size, j->s.q, NULL, j->s.k_columns);
-    load_rows(j, a->v.tensor, ZT_PAST_V, &a->v, &a->past_v, a->v_size, NULL, j->s.v, NULL);
+    load_rows(j, &k, j->s.q, NULL, j->s.k_columns);
+    load_rows(j, &v, NULL, j->s.v, NULL);
     store_present(j, ZT_PRESENT_K, a->size, j->s.k_columns, NULL);
     store_present(j, ZT_PRESENT_V, a->v_size, NULL, j->s.v);
     for (int64_t n = 0; n < group * a->queries; n++)
@@ -354,15 +370,16 @@ static void forward_head(struct job *j) {
 
 static void grad_head(struct job *j) {
     const struct zt_attention *a = &j->a;
+    const struct cache k = keys_of(a), v = values_of(a);
     int64_t group = a->heads / a->kv_heads;
-    load_rows(j, a->k.tensor, ZT_PAST_K, &a->k, &a->past_k, a->size, NULL, j->s.k, j->s.k_columns);
-    load_rows(j, a->v.tensor, ZT_PAST_V, &a->v, &a->past_v, a->v_size, j->s.y, NULL, j->s.v_columns);
+    load_rows(j, &k, NULL, j->s.k, j->s.k_columns);
+    load_rows(j, &v, j->s.y, NULL, j->s.v_columns);
     start_rows(j, ZT_PRESENT_K, a->size, j->s.dk);
     start_rows(j, ZT_PRESENT_V, a->v_size, j->s.dv);
     for (int64_t n = 0; n < group * a->queries; n++)
         grad_row(j, j->kv_head * group + n / a->queries, n % a->queries);
-    store_rows(j, a->k.tensor, ZT_DPAST_K, &a->k, &a->past_k, a->size, j->s.dk);
-    store_rows(j, a->v.tensor, ZT_DPAST_V, &a->v, &a->past_v, a->v_size, j->s.dv);
+    store_rows(j, &k, j->s.dk);
+    store_rows(j, &v, j->s.dv);
 }
 
 struct heads {

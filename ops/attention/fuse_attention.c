@@ -1,11 +1,10 @@
 /* attention: softmax(scale q k^T + mask) v of heads [batch, heads, rows, size] or [batch, rows, size], written as
  * products and a Softmax, becomes Attention.
  *
- * The scale may stand on the queries, the keys and the scores. The mask may be added, or choose between scores and a
- * number that leaves nothing of them after the softmax; a guard against rows where everything is masked may follow.
- * Masks through which a gradient flows are left as they are. k^T is a Transpose, which is taken back; keys and values
- * repeated for several heads of queries are read where they were one. A constant mask below the diagonal is
- * is_causal. */
+ * Queries, keys and scores may be scaled. The mask may be added, or select between scores and a number whose
+ * exponential is 0; a replacement of NaN in rows that are masked whole may follow. Masks with a gradient are not fused.
+ * The Transpose that makes k^T is removed; keys and values that are repeated for several heads of queries are read
+ * before the repetition. A constant mask that is true up to the diagonal becomes is_causal. */
 #include "graph/passes/fusion/fuse.h"
 #include "graph/passes/fusion/pattern.h"
 #include "ops/softmax/softmax.h"
@@ -20,8 +19,8 @@
 #define WEIGHTS "p = Softmax(" MASKED ")"
 static const char form[] = "MatMul((Where(IsNaN(p), 0, " WEIGHTS ") | " WEIGHTS "), v)";
 
-/* What stands in for minus infinity in a mask: this, or, where scores are scaled down and so stay far above it, what
- * half precision can hold. */
+/* Numbers from here down count as minus infinity in a mask: `lowest`, or, where scores are scaled down and so stay far
+ * above it, `low`, which half precision represents. */
 static const double lowest = -1e30, low = -9999;
 
 struct attention {
@@ -30,15 +29,15 @@ struct attention {
     struct zt_err *err;
     int q, k, v, mask; /* values; mask -1: none */
     bool causal;
-    double scale, masked; /* what is no larger than `masked` leaves nothing of a score */
+    double scale, masked; /* masked: a bias of at most this number masks a score */
 };
 
 static const struct zt_shape *shape_of(const struct attention *a, int value) {
     return &a->m.g->values[value]->shape;
 }
 
-/* Whether [.., rows, columns] stands on the same leading axes as `like`. */
-static bool stands_on(const struct zt_shape *s, const struct zt_shape *like, int64_t rows, int64_t columns) {
+/* Whether the shape is [.., rows, columns] with the leading axes of `like`. */
+static bool has_axes_of(const struct zt_shape *s, const struct zt_shape *like, int64_t rows, int64_t columns) {
     if (s->rank != like->rank || s->dim[s->rank - 2] != rows || s->dim[s->rank - 1] != columns)
         return false;
     for (int k = 0; k < s->rank - 2; k++)
@@ -53,14 +52,15 @@ static bool fits(const struct attention *a) {
     int qk = zt_match_value(m, "qk");
     const struct zt_shape *q = shape_of(a, a->q), *kt = shape_of(a, keys), *v = shape_of(a, a->v);
     const struct zt_node *softmax = zt_match_node(m, "p");
-    struct zt_axis_slices lines;
+    struct zt_axis_slices slices;
     if ((q->rank != 3 && q->rank != 4) || kt->rank != q->rank || v->rank != q->rank)
         return false;
     int64_t rows = q->dim[q->rank - 2], size = q->dim[q->rank - 1], count = kt->dim[kt->rank - 1];
-    return zt_dtype_in(m->g->values[a->q]->dtype, ZT_ANY_FLOAT) && size > 0 && stands_on(kt, q, size, count) &&
-           stands_on(v, q, count, v->dim[v->rank - 1]) && stands_on(shape_of(a, p), q, rows, count) &&
-           stands_on(shape_of(a, qk), q, rows, count) && stands_on(shape_of(a, result), q, rows, v->dim[v->rank - 1]) &&
-           zt_softmax_read(m->g, softmax->index, &lines, a->err) && lines.inner == 1 && lines.length == count;
+    return zt_dtype_in(m->g->values[a->q]->dtype, ZT_ANY_FLOAT) && size > 0 && has_axes_of(kt, q, size, count) &&
+           has_axes_of(v, q, count, v->dim[v->rank - 1]) && has_axes_of(shape_of(a, p), q, rows, count) &&
+           has_axes_of(shape_of(a, qk), q, rows, count) &&
+           has_axes_of(shape_of(a, result), q, rows, v->dim[v->rank - 1]) &&
+           zt_softmax_read(m->g, softmax->index, &slices, a->err) && slices.inner == 1 && slices.length == count;
 }
 
 /* ---- the mask ---- */
@@ -111,8 +111,8 @@ static bool mask_fits(const struct attention *a, int mask) {
            (v->dtype == ZT_BOOL || v->dtype == a->m.g->values[a->q]->dtype) && !zt_match_trains(&a->m, mask);
 }
 
-/* The mask of a Where, true where a score counts. Scores that a finite number replaces count where nothing else does,
- * so such a mask must have something in every row, or be a number that swallows every score. */
+/* The mask of a Where, true where a score is used. A finite number that replaces scores contributes in rows where all
+ * scores are replaced. Such a mask must therefore be true somewhere in every row. */
 static bool read_choice(struct attention *a, int keep, int drop) {
     struct zt_graph *g = a->m.g;
     double instead = zt_match_number(&a->m, "low", 0);
@@ -187,7 +187,7 @@ static int swap_axes(struct attention *a, int value) {
         a->err);
 }
 
-/* k from k^T, whose Transpose may stand in front of a Reshape that only splits or joins the leading axes. */
+/* k from k^T, whose Transpose may precede a Reshape that only splits or joins the leading axes. */
 static int untranspose(struct attention *a, int value) {
     const struct zt_node *n = maker(a, value, "Reshape");
     const struct zt_shape *to = shape_of(a, value), *from = n ? shape_of(a, n->in[0]) : NULL;
@@ -201,8 +201,8 @@ static int untranspose(struct attention *a, int value) {
     return k < 0 ? -1 : zt_match_reshape(&a->m, a->table, k, &shape, a->err);
 }
 
-/* What was repeated to make [batch, heads, rows, size]: [batch, heads / n, rows, size], each head n times in a row;
- * -1: nothing was. */
+/* The value [batch, heads / n, rows, size] of which each head is repeated n times to [batch, heads, rows, size]; -1: no
+ * repetition. */
 static int unrepeat(const struct attention *a, int value) {
     const struct zt_node *joined = maker(a, value, "Reshape");
     const struct zt_node *repeated = joined ? maker(a, joined->in[0], "Expand") : NULL;

@@ -1,11 +1,11 @@
-/* attention_heads: an Attention of [batch, heads, rows, size] between Transposes that bring the heads to the front and
- * back again reads and writes the operator's other form, [batch, rows, heads * size]:
+/* attention_heads: an Attention of [batch, heads, rows, size] between Transposes of heads and rows
+ * reads and writes the operator's other form, [batch, rows, heads * size]:
  *
  *     Transpose(Attention(Transpose(q), Transpose(k), Transpose(v)))         each with perm 0 2 1 3
  *         =>    Reshape(Attention(Reshape(q), Reshape(k), Reshape(v)))
  *
- * A Reshape is a view, so nothing is moved, in the gradient neither. Every number is computed as before: the bits
- * stay. */
+ * A Reshape is a view, so no elements are moved, in the gradient neither. Every number is computed as before, so the
+ * bits stay. */
 #include "ops/attention/attention.h"
 #include "graph/passes/fusion/fuse.h"
 #include "ops/movement/transpose.h"

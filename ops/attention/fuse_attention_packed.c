@@ -1,10 +1,10 @@
-/* attention_packed: an Attention whose queries, keys and values were cut out of one tensor reads them in it:
+/* attention_packed: an Attention whose queries, keys and values are parts of one tensor reads this tensor:
  *
  *     q, k, v = Split<axis=-1>(x)    Attention(q, k, v)        =>    PackedAttention(x)
  *
- * Cut by a Split or by Slices, in this order, all of x, and read by nothing else. Views may stand in between: what
- * counts is that a row of the part is a row of what Attention reads. The gradient of x is written as one tensor, too.
- * The numbers are the same, so the bits stay. */
+ * A Split or Slices divide all of x into the three parts, in this order, and only Attention reads the parts. Views may
+ * follow if a row of the part is a row of Attention's input. The gradient of x is written as one tensor, too. The
+ * numbers are the same, so the bits stay. */
 #include "ops/attention/attention.h"
 #include "graph/passes/fusion/fuse.h"
 #include "ops/movement/slice.h"
@@ -40,7 +40,7 @@ static bool part_of_slice(const struct zt_graph *g, int node, struct part *to) {
     return fits;
 }
 
-/* What input `in` is cut out of, through views, where nothing else reads any of it. */
+/* The part that input `in` is, behind views; false where there is none or another node reads it. */
 static bool find_part(const struct zt_graph *g, int node, int in, struct part *to) {
     const struct zt_shape *rows = &zt_in(g, node, in)->shape;
     int value = g->nodes[node]->in[in], from = zt_fuse_producer(g, node, in, NULL, true);
@@ -59,7 +59,7 @@ static bool find_part(const struct zt_graph *g, int node, int in, struct part *t
     return found;
 }
 
-/* The value that holds queries, keys and values one behind the other, and nothing else; -1: there is none. */
+/* The value that consists of queries, keys and values in this order; -1: none. */
 static int find_whole(const struct zt_graph *g, int node, const struct zt_attention *a) {
     struct part part[ZT_V + 1];
     int64_t at = 0;

@@ -1,12 +1,12 @@
-/* RotaryEmbedding (opset 23 on): pairs of the first columns of every head are turned by the angle of their place,
+/* RotaryEmbedding (opset 23 on): pairs of the first columns of every head are rotated by the angle of their position,
  *
  *     y1 = cos x1 - sin x2        y2 = sin x1 + cos x2
  *
  * pairs being columns (2 i, 2 i + 1) if interleaved, else (i, i + half). Row position[b, s] of the caches holds the
- * angles of place s, or row (b, s) itself without positions. Turning back gives the gradient of x, and
+ * angles of row s, or row (b, s) itself without positions. The inverse rotation gives the gradient of x, and
  *
- *     dcos = sum x1 dy1 + x2 dy2        dsin = sum x1 dy2 - x2 dy1        over the heads, and over all places with that
- * row. */
+ *     dcos = sum x1 dy1 + x2 dy2        dsin = sum x1 dy2 - x2 dy1        over the heads, and over all rows with that
+ * position. */
 #include "ops/attention/rotary.h"
 
 #include "ops/attention/kernels.h"
@@ -41,7 +41,7 @@ static void columns_of(const struct zt_launch_rotary *r, int64_t i, int64_t *fir
     *second = r->interleaved ? 2 * i + 1 : i + r->half;
 }
 
-static void turn_row(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t start, int64_t angle) {
+static void rotate_row(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t start, int64_t angle) {
     const struct zt_view *x = &call->in[ZT_ROTARY_X], *y = &call->out[0], *c = &call->in[ZT_ROTARY_COS],
                          *s = &call->in[ZT_ROTARY_SIN];
     for (int64_t i = 0; i < r->half; i++) {
@@ -54,8 +54,8 @@ static void turn_row(const struct zt_call *call, const struct zt_launch_rotary *
         zt_store_double(y->dtype, y->data, start + first, cos * x1 - sin * x2);
         zt_store_double(y->dtype, y->data, start + second, sin * x1 + cos * x2);
     }
-    size_t bytes = zt_dtype_bytes(x->dtype), kept = (size_t)(r->size - 2 * r->half) * bytes;
-    memcpy(zt_element(y->data, bytes, start + 2 * r->half), zt_element(x->data, bytes, start + 2 * r->half), kept);
+    size_t bytes = zt_dtype_bytes(x->dtype), unrotated = (size_t)(r->size - 2 * r->half) * bytes;
+    memcpy(zt_element(y->data, bytes, start + 2 * r->half), zt_element(x->data, bytes, start + 2 * r->half), unrotated);
 }
 
 static bool rotary_ref(const struct zt_call *call, struct zt_err *err) {
@@ -69,7 +69,7 @@ static bool rotary_ref(const struct zt_call *call, struct zt_err *err) {
         if (!zt_rotary_angle(call, &r, b, s, &angle, err))
             return false;
         for (int64_t h = 0; h < r.heads; h++)
-            turn_row(call, &r, b * r.batch_step + h * r.head_step + s * r.row_step, angle);
+            rotate_row(call, &r, b * r.batch_step + h * r.head_step + s * r.row_step, angle);
     }
     return true;
 }
@@ -79,7 +79,7 @@ static void add_to(const struct zt_view *to, int64_t at, double value) {
         zt_store_double(to->dtype, to->data, at, zt_load_double(to->dtype, to->data, at) + value);
 }
 
-/* One pair of columns of one place, summed over the heads. */
+/* One pair of columns of one position, summed over the heads. */
 static void cache_grad_pair(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t start, int64_t angle,
                             int64_t i) {
     const struct zt_view *x = &call->in[ZT_ROTARY_X], *dy = &call->in[ZT_ROTARY_DY];

@@ -1,4 +1,4 @@
-/* RotaryEmbedding of floats on the CPU: a place after the other, with the heads that share its angles. */
+/* RotaryEmbedding of floats on the CPU: row by row, with all heads that share its angles. */
 #include "ops/attention/kernels.h"
 #include "ops/attention/rotary.h"
 #include "ops/kernel/tile.h"
@@ -22,7 +22,7 @@ struct state {
     int64_t places, grain; /* grain: places of a block */
 };
 
-/* The workspace holds where the angles of every place begin. */
+/* The workspace holds the offsets of the angles of every row. */
 bool zt_rotary_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_launch_rotary r;
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
@@ -42,8 +42,8 @@ void zt_rotary_cpu_release(void *state) {
     free(state);
 }
 
-static void turn_halves(int64_t half, const float *restrict x, const float *restrict cos, const float *restrict sin,
-                        float *restrict y) {
+static void rotate_halves(int64_t half, const float *restrict x, const float *restrict cos, const float *restrict sin,
+                          float *restrict y) {
     for (int64_t i = 0; i < half; i++) {
         float x1 = x[i], x2 = x[i + half];
         y[i] = cos[i] * x1 - sin[i] * x2;
@@ -51,8 +51,8 @@ static void turn_halves(int64_t half, const float *restrict x, const float *rest
     }
 }
 
-static void turn_pairs(int64_t half, const float *restrict x, const float *restrict cos, const float *restrict sin,
-                       float *restrict y) {
+static void rotate_pairs(int64_t half, const float *restrict x, const float *restrict cos, const float *restrict sin,
+                         float *restrict y) {
     for (int64_t i = 0; i < half; i++) {
         float x1 = x[2 * i], x2 = x[2 * i + 1];
         y[2 * i] = cos[i] * x1 - sin[i] * x2;
@@ -60,12 +60,12 @@ static void turn_pairs(int64_t half, const float *restrict x, const float *restr
     }
 }
 
-static void turn_block(void *arg, int64_t block) {
+static void rotate_block(void *arg, int64_t block) {
     const struct zt_call *call = arg;
     const struct state *s = call->state;
     const struct zt_launch_rotary *r = &s->r;
     const int64_t *angle = call->workspace;
-    const size_t kept = (size_t)(r->size - 2 * r->half) * sizeof(float);
+    const size_t unrotated = (size_t)(r->size - 2 * r->half) * sizeof(float);
     for (int64_t n = block * s->grain; n < s->places && n < (block + 1) * s->grain; n++) {
         const float *cos = (const float *)call->in[ZT_ROTARY_COS].data + angle[n];
         const float *sin = (const float *)call->in[ZT_ROTARY_SIN].data + angle[n];
@@ -73,8 +73,8 @@ static void turn_block(void *arg, int64_t block) {
         for (int64_t h = 0; h < r->heads; h++, start += r->head_step) {
             const float *x = (const float *)call->in[ZT_ROTARY_X].data + start;
             float *y = (float *)call->out[0].data + start;
-            (r->interleaved ? turn_pairs : turn_halves)(r->half, x, cos, sin, y);
-            memcpy(y + 2 * r->half, x + 2 * r->half, kept);
+            (r->interleaved ? rotate_pairs : rotate_halves)(r->half, x, cos, sin, y);
+            memcpy(y + 2 * r->half, x + 2 * r->half, unrotated);
         }
     }
 }
@@ -85,6 +85,6 @@ bool zt_rotary_cpu_run(const struct zt_call *call, struct zt_err *err) {
     for (int64_t n = 0; n < s->places; n++)
         if (!zt_rotary_angle(call, &s->r, n / s->r.rows, n % s->r.rows, &angle[n], err))
             return false;
-    zt_parallel_for(call->threads, zt_ceil_div(s->places, s->grain), turn_block, (void *)call);
+    zt_parallel_for(call->threads, zt_ceil_div(s->places, s->grain), rotate_block, (void *)call);
     return true;
 }

@@ -1,7 +1,6 @@
 /* RotaryEmbedding and the gradient of its caches on CUDA. */
 #include "ops/attention/rotary.h"
 #include "ops/cuda/describe.h"
-#include "ops/attention/rotary.h"
 
 ZT_PREPARE_CUDA(rotary, zt_launch_rotary)
 static bool rotary_run(const struct zt_call *call, struct zt_err *err) {

@@ -34,19 +34,19 @@ bool zt_rotary_read(const struct zt_graph *g, int node, struct zt_launch_rotary 
     const struct zt_shape *cos = &zt_in(g, node, ZT_ROTARY_COS)->shape;
     if (!read_heads(g, node, r, err))
         return false;
-    int64_t turned = zt_attr_int(n, "rotary_embedding_dim", 0);
-    turned = turned == 0 ? r->size : turned;
-    if (turned < 0 || turned > r->size || turned % 2)
-        return zt_node_fail(g, node, err, "%lld of %lld columns cannot be turned in pairs", (long long)turned,
+    int64_t rotated = zt_attr_int(n, "rotary_embedding_dim", 0);
+    rotated = rotated == 0 ? r->size : rotated;
+    if (rotated < 0 || rotated > r->size || rotated % 2)
+        return zt_node_fail(g, node, err, "%lld of %lld columns cannot be rotated in pairs", (long long)rotated,
                             (long long)r->size);
-    r->half = turned / 2;
+    r->half = rotated / 2;
     r->interleaved = zt_attr_int(n, "interleaved", 0) != 0;
     if (!zt_shape_equal(cos, &zt_in(g, node, ZT_ROTARY_SIN)->shape))
         return zt_rotary_shape_fail(g, node, ZT_ROTARY_SIN, "that of the cosines", err);
     if (cos->rank != (position ? 2 : 3) || cos->dim[cos->rank - 1] != r->half ||
         (!position && (cos->dim[0] != r->batch || cos->dim[1] != r->rows)))
         return zt_rotary_shape_fail(g, node, ZT_ROTARY_COS,
-                                    position ? "[angles, turned columns / 2]" : "[batch, rows, turned columns / 2]",
+                                    position ? "[angles, rotated columns / 2]" : "[batch, rows, rotated columns / 2]",
                                     err);
     if (position &&
         (position->shape.rank != 2 || position->shape.dim[0] != r->batch || position->shape.dim[1] != r->rows))

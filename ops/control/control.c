@@ -17,9 +17,9 @@
 /* A node's body and what goes in and out of it. */
 struct loop {
     const struct zt_graph *body;
-    int states; /* carried from turn to turn */
+    int states; /* carried from iteration to iteration */
     int scans;  /* cut up, Scan only */
-    int stacks; /* outputs of a turn that are stacked */
+    int stacks; /* outputs of an iteration that are stacked */
 };
 
 static int inputs_of(const struct zt_expansion *x) {
@@ -70,11 +70,11 @@ static bool if_expand(struct zt_expansion *x, struct zt_err *err) {
     return zt_expand_copy(x, branch, NULL, out, err);
 }
 
-/* ---- turns ---- */
+/* ---- iterations ---- */
 
-/* x->values: the states, then each turn's stacked outputs from `first` on. */
-static int *stacked(const struct zt_expansion *x, const struct loop *l, int first, int turn) {
-    return &x->values.at[first + turn * l->stacks];
+/* x->values: the states, then each iteration's stacked outputs from `first` on. */
+static int *stacked(const struct zt_expansion *x, const struct loop *l, int first, int iteration) {
+    return &x->values.at[first + iteration * l->stacks];
 }
 
 /* Ids of all outputs that there can be, -1 where the node has them not. */
@@ -86,14 +86,15 @@ static const int *outputs_of(const struct zt_expansion *x, const struct loop *l)
     return out;
 }
 
-/* What is stacked out of no turns has the type that the file declares, of the body's output or, without its first axis,
- * of the result; dims that are left open are 0. */
+/* What is stacked out of no iterations has the type that the file declares, of the body's output or, without its first
+ * axis, of the result; dims that are left open are 0. */
 static bool stack_nothing(struct zt_expansion *x, const struct zt_value *like, int axis, int to, struct zt_err *err) {
     const struct zt_value *declared = x->g->values[to];
     struct zt_shape shape = { .rank = like->shape.rank < 0 ? declared->shape.rank : like->shape.rank + 1 };
     enum zt_dtype dtype = like->dtype ? like->dtype : declared->dtype;
     if (!zt_dtype_bytes(dtype) || shape.rank < 0)
-        return zt_node_fail(x->g, x->node, err, "it makes no turn, and the type of \"%s\" is not declared", like->name);
+        return zt_node_fail(x->g, x->node, err, "it runs no iteration, and the type of \"%s\" is not declared",
+                            like->name);
     if (!zt_ops_rank(x->g, x->node, shape.rank, err) || !zt_axis(x->g, x->node, axis, shape.rank, &axis, err))
         return false;
     for (int k = 0, from = 0; k < shape.rank; k++) {
@@ -103,33 +104,39 @@ static bool stack_nothing(struct zt_expansion *x, const struct zt_value *like, i
     return copy_value(x, zt_graph_add_constant(x->g, NULL, dtype, &shape, ""), to, err);
 }
 
-/* Output k of every turn along a new axis, the last turn first where `backward`. */
-static bool stack(struct zt_expansion *x, const struct loop *l, int first, int k, int64_t axis, bool backward, int to,
-                  struct zt_err *err) {
-    int turns = l->stacks ? (x->values.count - first) / l->stacks : 0;
+/* A stacked output: output k of every iteration along a new axis, of the last iteration first where `backward`. */
+struct stack {
+    int first; /* in x->values: the stacked outputs of the first iteration */
+    int k;
+    int64_t axis;
+    bool backward;
+};
+
+static bool stack(struct zt_expansion *x, const struct loop *l, const struct stack *s, int to, struct zt_err *err) {
+    int iterations = l->stacks ? (x->values.count - s->first) / l->stacks : 0;
     if (to < 0)
         return true;
-    if (!turns)
-        return stack_nothing(x, l->body->values[l->body->outputs[l->body->output_count - l->stacks + k]], (int)axis, to,
-                             err);
-    int *pieces = ZT_NEW_N(x->g->arena, int, turns), axes = zt_graph_add_ints(x->g, NULL, &axis, 1);
-    for (int t = 0; t < turns; t++) {
-        int in[2] = { stacked(x, l, first, backward ? turns - 1 - t : t)[k], axes };
+    if (!iterations)
+        return stack_nothing(x, l->body->values[l->body->outputs[l->body->output_count - l->stacks + s->k]],
+                             (int)s->axis, to, err);
+    int *pieces = ZT_NEW_N(x->g->arena, int, iterations), axes = zt_graph_add_ints(x->g, NULL, &s->axis, 1);
+    for (int t = 0; t < iterations; t++) {
+        int in[2] = { stacked(x, l, s->first, s->backward ? iterations - 1 - t : t)[s->k], axes };
         pieces[t] = -1;
         if (!zt_expand_emit(x, &(struct zt_expand_node){ "Unsqueeze", in, 2 }, &pieces[t], 1, err))
             return false;
     }
-    const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
-    return zt_expand_emit(x, &(struct zt_expand_node){ "Concat", pieces, turns, &along, 1 }, &to, 1, err);
+    const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = s->axis };
+    return zt_expand_emit(x, &(struct zt_expand_node){ "Concat", pieces, iterations, &along, 1 }, &to, 1, err);
 }
 
-/* One turn: the first `outputs - stacks` outputs of the body go to `kept`. */
-static bool turn(struct zt_expansion *x, const struct loop *l, const int *in, int *kept, struct zt_err *err) {
+/* One iteration: the first `outputs - stacks` outputs of the body, the next states, go to `next`. */
+static bool copy_iteration(struct zt_expansion *x, const struct loop *l, const int *in, int *next, struct zt_err *err) {
     int count = l->body->output_count, *out = ZT_NEW_N(x->g->arena, int, count);
     memset(out, -1, (size_t)count * sizeof *out);
     if (!zt_expand_copy(x, "body", in, out, err))
         return false;
-    memcpy(kept, out, (size_t)(count - l->stacks) * sizeof *out);
+    memcpy(next, out, (size_t)(count - l->stacks) * sizeof *out);
     for (int k = 0; k < l->stacks; k++)
         zt_vec_push(&x->values, out[count - l->stacks + k]);
     return true;
@@ -184,37 +191,38 @@ static bool condition_stays(const struct zt_expansion *x, const struct zt_graph 
            (known.data && zt_shape_count(&known.shape) == 1 && zt_load_int(known.dtype, known.data, 0));
 }
 
-/* How many turns it makes where that is known before the first, else -1. */
-static bool loop_turns(struct zt_expansion *x, const struct loop *l, int64_t *turns, struct zt_err *err) {
+/* How many iterations it makes where that is known before the first, else -1. */
+static bool count_iterations(struct zt_expansion *x, const struct loop *l, int64_t *iterations, struct zt_err *err) {
     const struct zt_node *n = x->g->nodes[x->node];
     int64_t go = 1;
-    *turns = INT64_MAX;
-    if ((n->in[0] >= 0 && !known_number(x, n->in[0], turns, "trip count", err)) ||
+    *iterations = INT64_MAX;
+    if ((n->in[0] >= 0 && !known_number(x, n->in[0], iterations, "trip count", err)) ||
         (n->in[1] >= 0 && !known_number(x, n->in[1], &go, "condition", err)))
         return false;
-    *turns = !go || *turns < 0 ? 0 : condition_stays(x, l->body) ? *turns : -1;
-    return n->in[0] >= 0 || *turns != INT64_MAX ||
+    *iterations = !go || *iterations < 0 ? 0 : condition_stays(x, l->body) ? *iterations : -1;
+    return n->in[0] >= 0 || *iterations != INT64_MAX ||
            zt_node_fail(x->g, x->node, err, "it does not end: it has no trip count, and its condition stays true");
 }
 
-/* Sets x->done where the loop runs as one node. A turn that is written out adds a node for each stacked output. */
+/* Sets x->done where the loop runs as one node. An iteration that is written out adds a node for each stacked output.
+ */
 static bool loop_begin(struct zt_expansion *x, const struct loop *l, struct zt_err *err) {
     const struct zt_node *n = x->g->nodes[x->node];
     struct zt_loop whole = { .condition = true, .states = l->states, .stacks = l->stacks, .state = n->in + 2 };
     for (int i = 1; i < l->states + 2; i++)
         zt_vec_push(&x->values, n->in[i]);
-    if (!loop_turns(x, l, &whole.turns, err))
+    if (!count_iterations(x, l, &whole.iterations, err))
         return false;
     whole.axis_out = whole.reverse_out = ZT_NEW_N(x->g->arena, int64_t, l->stacks + 1);
     whole.out = outputs_of(x, l);
-    if (whole.turns < 0 && x->settler->run) {
+    if (whole.iterations < 0 && x->settler->run) {
         const struct zt_value *trips = zt_in(x->g, x->node, 0);
-        whole.turns = trips ? zt_load_int(trips->dtype, trips->data, 0) : INT64_MAX;
+        whole.iterations = trips ? zt_load_int(trips->dtype, trips->data, 0) : INT64_MAX;
         x->done = true;
         return zt_loop_alone(x, &whole, err);
     }
-    return whole.turns <= 0 || (zt_loop_try(x, &whole, l->stacks, &x->done, err) &&
-                                (x->done || zt_expand_fits(x, "body", whole.turns, l->stacks, err)));
+    return whole.iterations <= 0 || (zt_loop_try(x, &whole, l->stacks, &x->done, err) &&
+                                     (x->done || zt_expand_fits(x, "body", whole.iterations, l->stacks, err)));
 }
 
 static bool loop_goes_on(struct zt_expansion *x, bool *goes_on, struct zt_err *err) {
@@ -227,17 +235,17 @@ static bool loop_goes_on(struct zt_expansion *x, bool *goes_on, struct zt_err *e
     return true;
 }
 
-static bool loop_turn(struct zt_expansion *x, const struct loop *l, struct zt_err *err) {
+static bool loop_iteration(struct zt_expansion *x, const struct loop *l, struct zt_err *err) {
     int *in = ZT_NEW_N(x->g->arena, int, l->states + 2);
     const int64_t index = x->step;
     const bool yes = true;
     in[0] = zt_graph_add_constant(x->g, NULL, ZT_INT64, &(struct zt_shape){ 0 }, &index);
     in[1] = zt_graph_add_constant(x->g, NULL, ZT_BOOL, &(struct zt_shape){ 0 }, &yes);
     memcpy(in + 2, x->values.at + 1, (size_t)l->states * sizeof *in);
-    int *kept = ZT_NEW_N(x->g->arena, int, l->states + 1);
-    if (!turn(x, l, in, kept, err))
+    int *next = ZT_NEW_N(x->g->arena, int, l->states + 1);
+    if (!copy_iteration(x, l, in, next, err))
         return false;
-    memcpy(x->values.at, kept, (size_t)(l->states + 1) * sizeof *kept);
+    memcpy(x->values.at, next, (size_t)(l->states + 1) * sizeof *next);
     return true;
 }
 
@@ -253,12 +261,12 @@ static bool loop_expand(struct zt_expansion *x, struct zt_err *err) {
     if (!loop_goes_on(x, &goes_on, err))
         return false;
     if (goes_on)
-        return loop_turn(x, &l, err);
+        return loop_iteration(x, &l, err);
     x->done = true;
     const int *out = x->g->nodes[x->node]->out, count = x->g->nodes[x->node]->out_count;
     for (int i = 0; i < count; i++)
         if (i < l.states ? !copy_value(x, x->values.at[1 + i], out[i], err)
-                         : !stack(x, &l, l.states + 1, i - l.states, 0, false, out[i], err))
+                         : !stack(x, &l, &(struct stack){ .first = l.states + 1, .k = i - l.states }, out[i], err))
             return false;
     return true;
 }
@@ -289,34 +297,35 @@ static bool scan_read(struct zt_expansion *x, struct loop *l, struct zt_err *err
     return check_body(x, "body", l->states + l->scans, l->states, err);
 }
 
-/* The axis that is cut of scan input i, and how many turns that makes. */
-static bool scan_axis(struct zt_expansion *x, const struct loop *l, int i, int *axis, int64_t *turns,
+/* The axis that is cut of scan input i, and how many iterations that makes. */
+static bool scan_axis(struct zt_expansion *x, const struct loop *l, int i, int *axis, int64_t *iterations,
                       struct zt_err *err) {
     const struct zt_value *v = zt_in(x->g, x->node, l->states + i);
     if (!zt_axis(x->g, x->node, entry(x, "scan_input_axes", i), v->shape.rank, axis, err))
         return false;
-    if (i && v->shape.dim[*axis] != *turns)
+    if (i && v->shape.dim[*axis] != *iterations)
         return zt_node_fail(x->g, x->node, err, "\"%s\" has %lld slices, its first scan input has %lld", v->name,
-                            (long long)v->shape.dim[*axis], (long long)*turns);
-    *turns = v->shape.dim[*axis];
-    return *turns <= INT_MAX / 4 || zt_node_fail(x->g, x->node, err, "wants %lld turns", (long long)*turns);
+                            (long long)v->shape.dim[*axis], (long long)*iterations);
+    *iterations = v->shape.dim[*axis];
+    return *iterations <= INT_MAX / 4 ||
+           zt_node_fail(x->g, x->node, err, "wants %lld iterations", (long long)*iterations);
 }
 
-/* Cuts scan input i; its slices go to x->values, first turn first. */
-static bool cut(struct zt_expansion *x, const struct loop *l, int i, int64_t axis, int turns, struct zt_err *err) {
-    int *pieces = ZT_NEW_N(x->g->arena, int, turns);
-    int64_t *ones = ZT_NEW_N(x->g->arena, int64_t, turns);
-    for (int t = 0; t < turns; t++) {
+/* Cuts scan input i; its slices go to x->values, first iteration first. */
+static bool cut(struct zt_expansion *x, const struct loop *l, int i, int64_t axis, int iterations, struct zt_err *err) {
+    int *pieces = ZT_NEW_N(x->g->arena, int, iterations);
+    int64_t *ones = ZT_NEW_N(x->g->arena, int64_t, iterations);
+    for (int t = 0; t < iterations; t++) {
         pieces[t] = -1;
         ones[t] = 1;
     }
-    int in[2] = { x->g->nodes[x->node]->in[l->states + i], zt_graph_add_ints(x->g, NULL, ones, turns) };
+    int in[2] = { x->g->nodes[x->node]->in[l->states + i], zt_graph_add_ints(x->g, NULL, ones, iterations) };
     const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
-    if (!zt_expand_emit(x, &(struct zt_expand_node){ "Split", in, 2, &along, 1 }, pieces, turns, err))
+    if (!zt_expand_emit(x, &(struct zt_expand_node){ "Split", in, 2, &along, 1 }, pieces, iterations, err))
         return false;
     int axes = zt_graph_add_ints(x->g, NULL, &axis, 1);
-    for (int t = 0; t < turns; t++) {
-        int of[2] = { pieces[entry(x, "scan_input_directions", i) ? turns - 1 - t : t], axes }, slice = -1;
+    for (int t = 0; t < iterations; t++) {
+        int of[2] = { pieces[entry(x, "scan_input_directions", i) ? iterations - 1 - t : t], axes }, slice = -1;
         if (!zt_expand_emit(x, &(struct zt_expand_node){ "Squeeze", of, 2 }, &slice, 1, err))
             return false;
         zt_vec_push(&x->values, slice);
@@ -333,14 +342,14 @@ static const int64_t *entries(const struct zt_expansion *x, const char *name, in
 }
 
 /* Sets x->done where the Scan runs as one node. */
-static bool scan_run(struct zt_expansion *x, const struct loop *l, int64_t turns, struct zt_err *err) {
+static bool scan_run(struct zt_expansion *x, const struct loop *l, int64_t iterations, struct zt_err *err) {
     int64_t *axes = ZT_NEW_N(x->g->arena, int64_t, l->scans + 1);
     for (int i = 0, axis; i < l->scans; i++) {
-        if (!scan_axis(x, l, i, &axis, &turns, err))
+        if (!scan_axis(x, l, i, &axis, &iterations, err))
             return false;
         axes[i] = axis;
     }
-    const struct zt_loop whole = { .turns = turns,
+    const struct zt_loop whole = { .iterations = iterations,
                                    .states = l->states,
                                    .slices = l->scans,
                                    .stacks = l->stacks,
@@ -351,55 +360,56 @@ static bool scan_run(struct zt_expansion *x, const struct loop *l, int64_t turns
                                    .reverse_in = entries(x, "scan_input_directions", l->scans),
                                    .reverse_out = entries(x, "scan_output_directions", l->stacks),
                                    .out = outputs_of(x, l) };
-    return !turns || (zt_loop_try(x, &whole, l->scans + l->stacks, &x->done, err) &&
-                      (x->done || zt_expand_fits(x, "body", turns, l->scans + l->stacks, err)));
+    return !iterations || (zt_loop_try(x, &whole, l->scans + l->stacks, &x->done, err) &&
+                           (x->done || zt_expand_fits(x, "body", iterations, l->scans + l->stacks, err)));
 }
 
 /* x->values: the states, the slices of every scan input, the stacked. */
-static bool scan_begin(struct zt_expansion *x, const struct loop *l, int64_t turns, struct zt_err *err) {
-    if (!scan_run(x, l, turns, err))
+static bool scan_begin(struct zt_expansion *x, const struct loop *l, int64_t iterations, struct zt_err *err) {
+    if (!scan_run(x, l, iterations, err))
         return false;
     for (int i = 0; i < l->states; i++)
         zt_vec_push(&x->values, x->g->nodes[x->node]->in[i]);
-    for (int i = 0, axis; turns && !x->done && i < l->scans; i++)
-        if (!scan_axis(x, l, i, &axis, &turns, err) || !cut(x, l, i, axis, (int)turns, err))
+    for (int i = 0, axis; iterations && !x->done && i < l->scans; i++)
+        if (!scan_axis(x, l, i, &axis, &iterations, err) || !cut(x, l, i, axis, (int)iterations, err))
             return false;
     return true;
 }
 
-static bool scan_turn(struct zt_expansion *x, const struct loop *l, int turns, struct zt_err *err) {
-    int *in = ZT_NEW_N(x->g->arena, int, l->states + l->scans), *kept = ZT_NEW_N(x->g->arena, int, l->states);
+static bool scan_iteration(struct zt_expansion *x, const struct loop *l, int iterations, struct zt_err *err) {
+    int *in = ZT_NEW_N(x->g->arena, int, l->states + l->scans), *next = ZT_NEW_N(x->g->arena, int, l->states);
     memcpy(in, x->values.at, (size_t)l->states * sizeof *in);
     for (int i = 0; i < l->scans; i++)
-        in[l->states + i] = x->values.at[l->states + i * turns + x->step];
-    if (!turn(x, l, in, kept, err))
+        in[l->states + i] = x->values.at[l->states + i * iterations + x->step];
+    if (!copy_iteration(x, l, in, next, err))
         return false;
-    memcpy(x->values.at, kept, (size_t)l->states * sizeof *kept);
+    memcpy(x->values.at, next, (size_t)l->states * sizeof *next);
     return true;
 }
 
 static bool scan_expand(struct zt_expansion *x, struct zt_err *err) {
     struct loop l = { 0 };
-    int64_t turns = 0;
+    int64_t iterations = 0;
     if (!scan_read(x, &l, err))
         return false;
     for (int i = 0, axis; i < l.scans; i++)
-        if (!scan_axis(x, &l, i, &axis, &turns, err))
+        if (!scan_axis(x, &l, i, &axis, &iterations, err))
             return false;
-    if (!x->step && !scan_begin(x, &l, turns, err))
+    if (!x->step && !scan_begin(x, &l, iterations, err))
         return false;
     if (x->done)
         return true;
-    if (x->step < turns)
-        return scan_turn(x, &l, (int)turns, err);
+    if (x->step < iterations)
+        return scan_iteration(x, &l, (int)iterations, err);
     x->done = true;
     const int *out = x->g->nodes[x->node]->out, count = x->g->nodes[x->node]->out_count;
-    int first = l.states + l.scans * (int)turns;
-    for (int i = 0; i < count; i++) {
-        int k = i - l.states;
-        if (k < 0 ? !copy_value(x, x->values.at[i], out[i], err)
-                  : !stack(x, &l, first, k, entry(x, "scan_output_axes", k), entry(x, "scan_output_directions", k),
-                           out[i], err))
+    int first = l.states + l.scans * (int)iterations;
+    for (int i = 0; i < l.states && i < count; i++)
+        if (!copy_value(x, x->values.at[i], out[i], err))
+            return false;
+    for (int k = 0; k < count - l.states; k++) {
+        const struct stack s = { first, k, entry(x, "scan_output_axes", k), entry(x, "scan_output_directions", k) };
+        if (!stack(x, &l, &s, out[l.states + k], err))
             return false;
     }
     return true;

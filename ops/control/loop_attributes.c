@@ -1,7 +1,7 @@
 #include "ops/control/loop_attributes.h"
 
 void zt_loop_shape_of(const struct zt_node *n, struct zt_loop_shape *to) {
-    *to = (struct zt_loop_shape){ .turns = zt_attr_int(n, "turns", 0),
+    *to = (struct zt_loop_shape){ .iterations = zt_attr_int(n, "iterations", 0),
                                   .states = (int)zt_attr_int(n, "states", 0),
                                   .body = zt_node_attr(n, "body")->graph };
     to->reverse_in = zt_attr_ints(n, "reverse_in", &to->slices);

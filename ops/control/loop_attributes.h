@@ -6,15 +6,15 @@
 
 /* The attributes of a LoopRun or LoopRunGrad. */
 struct zt_loop_shape {
-    int64_t turns;
+    int64_t iterations;
     int states, slices, stacks, captured;
     const int64_t *reverse_in, *reverse_out;
     const struct zt_graph *body;
 };
 void zt_loop_shape_of(const struct zt_node *n, struct zt_loop_shape *to);
 /* The address of the slice of iteration t. */
-static inline const void *zt_loop_slice(const void *whole, int64_t bytes, int64_t turns, int64_t t, bool reverse) {
-    return (const char *)whole + bytes * (reverse ? turns - 1 - t : t);
+static inline const void *zt_loop_slice(const void *whole, int64_t bytes, int64_t iterations, int64_t t, bool reverse) {
+    return (const char *)whole + bytes * (reverse ? iterations - 1 - t : t);
 }
 
 /* Input i of an iteration, after its number, and output i. */

@@ -1,4 +1,4 @@
-/* From a Loop's or Scan's body to a graph that is one turn of it. */
+/* From a Loop's or Scan's body to a graph that is one iteration of it. */
 #include "graph/passes/infer.h"
 #include "ops/control/loop_run.h"
 
@@ -10,11 +10,11 @@
 
 enum { FOLD = 1 << 20, LOOP_WEIGHT = 64 };
 
-/* What a turn is made of while it is built. */
+/* What an iteration is made of while it is built. */
 struct building {
     struct zt_expansion *x;
     const struct zt_loop *loop;
-    struct zt_graph *g; /* the turn */
+    struct zt_graph *g; /* the iteration */
     struct zt_err *why;
 };
 
@@ -40,7 +40,7 @@ static bool is_known(const struct zt_value *v) {
     return zt_value_is_constant(v) && (settled || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT));
 }
 
-/* What the body takes from outside: a constant of the turn, or an input of it, listed in `captured`. */
+/* What the body takes from outside: a constant of the iteration, or an input of it, listed in `captured`. */
 static void add_captured(struct building *b, int *ids, int *captured) {
     const struct zt_node *n = b->x->g->nodes[b->x->node];
     for (int i = 0, inputs = 0; i < n->captured; i++) {
@@ -57,7 +57,7 @@ static void add_captured(struct building *b, int *ids, int *captured) {
     }
 }
 
-/* Inputs and the copied nodes; *condition is the value that says whether another turn follows, -1: none does. */
+/* Inputs and the copied nodes; *condition is the value that says whether another iteration follows, -1: none does. */
 static bool fill(struct building *b, int *captured, int *condition) {
     const struct zt_loop *l = b->loop;
     const struct zt_graph *from = b->x->g, *body = zt_expand_subgraph(b->x, "body");
@@ -66,9 +66,9 @@ static bool fill(struct building *b, int *captured, int *condition) {
     int *in = ZT_NEW_N(arena, int, body->input_count + 1), *ids = ZT_NEW_N(arena, int, captures + 1);
     int *out = ZT_NEW_N(arena, int, outputs + 1), at = 0;
     b->g->inputs = ZT_NEW_N(arena, int, 1 + l->states + l->slices + captures);
-    const int turn = add_input(b, "turn", ZT_INT64, &(struct zt_shape){ 0 });
+    const int iteration = add_input(b, "iteration", ZT_INT64, &(struct zt_shape){ 0 });
     if (l->condition) {
-        in[at++] = turn;
+        in[at++] = iteration;
         in[at++] = zt_graph_add_constant(b->g, NULL, ZT_BOOL, &(struct zt_shape){ 0 }, &(const bool){ true });
     }
     for (int i = 0; i < l->states; i++) {
@@ -92,7 +92,7 @@ static bool check_states(const struct building *b) {
     for (int i = 0; i < b->loop->states; i++) {
         const struct zt_value *v = b->g->values[b->g->inputs[1 + i]], *w = b->g->values[b->g->outputs[i]];
         if (v->dtype != w->dtype || !zt_shape_equal(&v->shape, &w->shape))
-            return zt_fail(b->why, ZT_EXIT_MODEL, "state %d is %s%s before a turn and %s%s after it", i,
+            return zt_fail(b->why, ZT_EXIT_MODEL, "state %d is %s%s before an iteration and %s%s after it", i,
                            zt_dtype_name(v->dtype), zt_shape_text(&v->shape, was), zt_dtype_name(w->dtype),
                            zt_shape_text(&w->shape, is));
     }
@@ -103,7 +103,8 @@ static bool check_nodes(const struct building *b) {
     for (int n = 0; n < b->g->node_count; n++) {
         const struct zt_op *op = b->g->nodes[n]->op;
         if (op->flags & (ZT_OP_RANDOM | ZT_OP_GROUP) || op->train)
-            return zt_node_fail(b->g, n, b->why, "its numbers are drawn or gathered anew in each turn of training");
+            return zt_node_fail(b->g, n, b->why,
+                                "its numbers are drawn or gathered anew in each iteration of training");
     }
     return true;
 }
@@ -111,13 +112,13 @@ static bool check_nodes(const struct building *b) {
 static bool check_condition(const struct building *b, int condition) {
     const struct zt_value *v = condition >= 0 ? b->g->values[condition] : NULL;
     return !v || (v->data && zt_shape_count(&v->shape) == 1 && zt_load_int(v->dtype, v->data, 0)) ||
-           zt_fail(b->why, ZT_EXIT_MODEL, "a turn decides whether another follows");
+           zt_fail(b->why, ZT_EXIT_MODEL, "an iteration decides whether another follows");
 }
 
-/* The body as a turn of the loop, in the arena of x->g, to which what is written out in it is charged; NULL with the
- * reason where it is not the same each turn. captured: ids of what its inputs behind the slices read. */
-static const struct zt_graph *make_turn(struct zt_expansion *x, const struct zt_loop *loop, int **captured,
-                                        struct zt_err *why) {
+/* The body as an iteration of the loop, in the arena of x->g, to which what is written out in it is charged; NULL with
+ * the reason where it is not the same each iteration. captured: ids of what its inputs behind the slices read. */
+static const struct zt_graph *make_iteration(struct zt_expansion *x, const struct zt_loop *loop, int **captured,
+                                             struct zt_err *why) {
     struct building b = { x, loop, zt_graph_create_in(x->g->arena, x->g->nodes[x->node]->name), why };
     int condition = -1;
     b.g->functions = x->g->functions;
@@ -136,17 +137,17 @@ static const struct zt_graph *make_turn(struct zt_expansion *x, const struct zt_
     return ok ? b.g : NULL;
 }
 
-/* Nodes that one turn runs. */
+/* Nodes that one iteration runs. */
 static double runs_of(const struct zt_graph *body) {
     double sum = 0;
     for (int n = 0; n < body->node_count; n++) {
         const struct zt_attr *inner = zt_node_attr(body->nodes[n], "body");
-        sum += inner ? (double)zt_attr_int(body->nodes[n], "turns", 1) * runs_of(inner->graph) : 1;
+        sum += inner ? (double)zt_attr_int(body->nodes[n], "iterations", 1) * runs_of(inner->graph) : 1;
     }
     return sum;
 }
 
-/* Nodes of one turn written out, where a loop inside is no light one. */
+/* Nodes of one iteration written out, where a loop inside is no light one. */
 static double weight_of(const struct zt_graph *body) {
     double sum = 0;
     for (int n = 0; n < body->node_count; n++)
@@ -190,14 +191,15 @@ static int rank_of_stack(const struct zt_graph *body, const struct zt_loop *l, i
 }
 
 static bool emit_node(struct zt_expansion *x, const struct zt_loop *l, const struct zt_graph *body, const int *in,
-                      int in_count, const int *out, struct zt_err *err) {
+                      const int *out, struct zt_err *err) {
     const struct zt_attr attrs[] = {
         { .name = "body", .type = ZT_ATTR_GRAPH, .graph = body },
-        { .name = "turns", .type = ZT_ATTR_INT, .i = l->turns },
+        { .name = "iterations", .type = ZT_ATTR_INT, .i = l->iterations },
         { .name = "states", .type = ZT_ATTR_INT, .i = l->states },
         { .name = "reverse_in", .type = ZT_ATTR_INTS, .count = l->slices, .ints = l->reverse_in },
         { .name = "reverse_out", .type = ZT_ATTR_INTS, .count = l->stacks, .ints = l->reverse_out },
     };
+    const int in_count = body->input_count - 1; /* the iteration number is no input of the node */
     return zt_expand_emit_own(x,
                               &(struct zt_expand_node){ "LoopRun", in, in_count, attrs, sizeof attrs / sizeof *attrs },
                               out, l->states + l->stacks, err);
@@ -206,7 +208,7 @@ static bool emit_node(struct zt_expansion *x, const struct zt_loop *l, const str
 static bool emit(struct zt_expansion *x, const struct zt_loop *l, const struct zt_graph *body, const int *captured,
                  struct zt_err *err) {
     struct zt_arena *arena = x->g->arena;
-    const int more = body->input_count - 1 - l->states - l->slices, count = l->states + l->slices + more;
+    const int count = body->input_count - 1;
     int *in = ZT_NEW_N(arena, int, count + 1), *out = ZT_NEW_N(arena, int, l->states + l->stacks + 1);
     for (int i = 0; i < count; i++)
         in[i] = i < l->states               ? l->state[i]
@@ -219,7 +221,7 @@ static bool emit(struct zt_expansion *x, const struct zt_loop *l, const struct z
     for (int i = 0; i < l->stacks; i++)
         if (l->axis_out[i] && out[l->states + i] >= 0)
             out[l->states + i] = zt_graph_add_value(x->g, NULL, ZT_UNDEFINED, NULL);
-    if (!emit_node(x, l, body, in, count, out, err))
+    if (!emit_node(x, l, body, in, out, err))
         return false;
     for (int i = 0; i < l->stacks; i++)
         if (l->axis_out[i] && l->out[l->states + i] >= 0 &&
@@ -231,10 +233,10 @@ static bool emit(struct zt_expansion *x, const struct zt_loop *l, const struct z
 /* ---- the choice ---- */
 
 static bool check_runs(const struct zt_expansion *x, const struct zt_loop *l, double nodes, struct zt_err *err) {
-    return (double)l->turns * nodes <= ZT_LOOP_RUNS ||
+    return (double)l->iterations * nodes <= ZT_LOOP_RUNS ||
            zt_node_fail(x->g, x->node, err,
-                        "makes %lld turns of %.0f nodes, which is %.0f nodes to run; the limit of a loop is %d",
-                        (long long)l->turns, nodes, (double)l->turns * nodes, ZT_LOOP_RUNS);
+                        "runs %lld iterations of %.0f nodes, which is %.0f nodes to run; the limit of a loop is %d",
+                        (long long)l->iterations, nodes, (double)l->iterations * nodes, ZT_LOOP_RUNS);
 }
 
 /* Axes of the stacks count from the end where they are negative. */
@@ -259,17 +261,17 @@ bool zt_loop_try(struct zt_expansion *x, const struct zt_loop *loop, int more, b
     *runs = false;
     if (!check_runs(x, &l, count.nodes, err))
         return false;
-    if (l.turns < 3 || (count.bodies == 0 && (double)l.turns * (count.nodes + more) <= ZT_LOOP_WRITTEN))
+    if (l.iterations < 3 || (count.bodies == 0 && (double)l.iterations * (count.nodes + more) <= ZT_LOOP_WRITTEN))
         return true;
-    const struct zt_graph *body = make_turn(x, &l, &captured, &why);
-    if (!body && l.condition && x->settler->run && (double)l.turns * (count.nodes + more) > ZT_LOOP_WRITTEN)
+    const struct zt_graph *body = make_iteration(x, &l, &captured, &why);
+    if (!body && l.condition && x->settler->run && (double)l.iterations * (count.nodes + more) > ZT_LOOP_WRITTEN)
         return (*runs = true) && zt_loop_alone(x, &l, err);
     if (!body)
-        return zt_expand_fits(x, "body", l.turns, more, err) ||
+        return zt_expand_fits(x, "body", l.iterations, more, err) ||
                zt_hint(err, "it cannot run as a loop: %s", why.text[0]);
     if (!check_runs(x, &l, runs_of(body), err))
         return false;
-    if ((double)l.turns * (weight_of(body) + more) <= ZT_LOOP_WRITTEN)
+    if ((double)l.iterations * (weight_of(body) + more) <= ZT_LOOP_WRITTEN)
         return true;
     *runs = true;
     return settle_axes(x, &l, body, err) && emit(x, &l, body, captured, err);

@@ -1,12 +1,12 @@
-/* A Loop in an eager run whose results alone count (`ztrain predict`): each turn is a graph of its own, run and
- * forgotten. So a condition may depend on data, states may grow, and nothing that a turn computed stays. */
+/* A Loop in an eager run whose results alone count (`ztrain predict`): each iteration is a graph of its own, run and
+ * forgotten. So a condition may depend on data, states may grow, and nothing that an iteration computed stays. */
 #include "ops/control/loop_run.h"
 #include "ops/kernel/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Output k of all turns so far, one behind the other. */
+/* Output k of all iterations so far, one behind the other. */
 struct pile {
     enum zt_dtype dtype;
     struct zt_shape shape; /* of one */
@@ -17,11 +17,11 @@ struct pile {
 struct alone {
     struct zt_expansion *x;
     const struct zt_loop *l;
-    struct zt_graph *last; /* the turn before, which holds `now`; NULL: none yet */
+    struct zt_graph *last; /* the iteration before, which holds `now`; NULL: none yet */
     struct zt_tensor *now; /* the condition, the states */
     struct pile *piles;
     double nodes; /* run so far */
-    int64_t turn;
+    int64_t iteration;
     struct zt_err *err;
 };
 
@@ -36,12 +36,12 @@ static struct zt_tensor tensor_of(const struct zt_value *v) {
     return (struct zt_tensor){ v->dtype, v->shape, v->data };
 }
 
-/* The turn's graph, its values known, its nodes not yet run; out: ids of what it hands out. */
-static bool open_turn(const struct alone *a, struct zt_graph *g, int *out) {
+/* The iteration's graph, its values known, its nodes not yet run; out: ids of what it hands out. */
+static bool open_iteration(const struct alone *a, struct zt_graph *g, int *out) {
     const struct zt_node *n = a->x->g->nodes[a->x->node];
     const bool yes = true;
     int *in = ZT_NEW_N(g->arena, int, a->l->states + 2), *captured = ZT_NEW_N(g->arena, int, n->captured + 1);
-    in[0] = zt_graph_add_constant(g, NULL, ZT_INT64, &(struct zt_shape){ 0 }, &a->turn);
+    in[0] = zt_graph_add_constant(g, NULL, ZT_INT64, &(struct zt_shape){ 0 }, &a->iteration);
     in[1] = zt_graph_add_constant(g, NULL, ZT_BOOL, &(struct zt_shape){ 0 }, &yes);
     for (int i = 0; i < a->l->states; i++)
         in[2 + i] = add_known(g, &a->now[1 + i]);
@@ -57,11 +57,11 @@ static bool open_turn(const struct alone *a, struct zt_graph *g, int *out) {
 
 static bool pile_up(const struct alone *a, struct pile *p, const struct zt_value *v) {
     const size_t bytes = (size_t)zt_value_bytes(v);
-    if (!a->turn)
+    if (!a->iteration)
         *p = (struct pile){ .dtype = v->dtype, .shape = v->shape };
     if (v->dtype != p->dtype || !zt_shape_equal(&v->shape, &p->shape))
-        return zt_node_fail(a->x->g, a->x->node, a->err, "\"%s\" is not the same in turns 0 and %lld", v->name,
-                            (long long)a->turn);
+        return zt_node_fail(a->x->g, a->x->node, a->err, "\"%s\" is not the same in iterations 0 and %lld", v->name,
+                            (long long)a->iteration);
     if (p->bytes + bytes > p->room) {
         p->room = 2 * (p->bytes + bytes);
         p->at = zt_realloc(p->at, p->room);
@@ -72,7 +72,7 @@ static bool pile_up(const struct alone *a, struct pile *p, const struct zt_value
     return true;
 }
 
-/* What the turn hands out: what it was given itself lies in the turn before. */
+/* What the iteration hands out: what it was given itself lies in the iteration before. */
 static bool keep(struct alone *a, struct zt_graph *g, const int *out) {
     for (int i = 0; i <= a->l->states; i++) {
         const struct zt_value *v = g->values[out[i]];
@@ -88,14 +88,15 @@ static bool keep(struct alone *a, struct zt_graph *g, const int *out) {
     return true;
 }
 
-static bool run_turn(struct alone *a) {
-    struct zt_graph *g = zt_graph_create("turn");
+static bool run_iteration(struct alone *a) {
+    struct zt_graph *g = zt_graph_create("iteration");
     int *out = ZT_NEW_N(g->arena, int, 1 + a->l->states + a->l->stacks);
-    bool ok = open_turn(a, g, out);
+    bool ok = open_iteration(a, g, out);
     a->nodes += ok ? g->node_count : 0;
     if (ok && a->nodes > ZT_LOOP_RUNS)
-        ok = zt_node_fail(a->x->g, a->x->node, a->err, "has run %.0f nodes in %lld turns; the limit of a loop is %d",
-                          a->nodes, (long long)a->turn, ZT_LOOP_RUNS);
+        ok = zt_node_fail(a->x->g, a->x->node, a->err,
+                          "has run %.0f nodes in %lld iterations; the limit of a loop is %d", a->nodes,
+                          (long long)a->iteration, ZT_LOOP_RUNS);
     ok = ok && a->x->settler->run(a->x->settler->with, g, a->err) && keep(a, g, out);
     if (!ok)
         zt_graph_destroy(g);
@@ -104,7 +105,7 @@ static bool run_turn(struct alone *a) {
 
 static bool goes_on(const struct alone *a, bool *yes) {
     const struct zt_tensor *c = &a->now[0];
-    *yes = a->turn < a->l->turns;
+    *yes = a->iteration < a->l->iterations;
     if (!c->data)
         return true;
     if (zt_shape_count(&c->shape) != 1)
@@ -122,7 +123,7 @@ static void hand_out(const struct alone *a) {
         struct zt_value *v = g->values[a->l->out[i]];
         const bool stack = i >= a->l->states;
         struct pile *p = stack ? &a->piles[i - a->l->states] : NULL;
-        struct zt_shape shape = stack ? (struct zt_shape){ p->shape.rank + 1, { a->turn } } : a->now[1 + i].shape;
+        struct zt_shape shape = stack ? (struct zt_shape){ p->shape.rank + 1, { a->iteration } } : a->now[1 + i].shape;
         if (stack)
             memcpy(shape.dim + 1, p->shape.dim, (size_t)p->shape.rank * sizeof *shape.dim);
         v->dtype = stack ? p->dtype : a->now[1 + i].dtype;
@@ -146,8 +147,8 @@ bool zt_loop_alone(struct zt_expansion *x, const struct zt_loop *l, struct zt_er
     a.piles = zt_calloc((size_t)l->stacks + 1, sizeof *a.piles);
     for (int i = 0; i < l->states; i++)
         a.now[1 + i] = tensor_of(x->g->values[l->state[i]]);
-    while ((ok = goes_on(&a, &yes)) && yes && (ok = run_turn(&a)))
-        a.turn++;
+    while ((ok = goes_on(&a, &yes)) && yes && (ok = run_iteration(&a)))
+        a.iteration++;
     ok = ok && check_ranks(&a);
     if (ok)
         hand_out(&a);

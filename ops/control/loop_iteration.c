@@ -19,7 +19,7 @@ struct zt_loop_iteration {
     struct zt_graph *g;
     struct zt_prepared *prepared; /* by node */
     struct zt_arena *arena;
-    int *order, order_count; /* nodes that have a kernel to run, those of all turns first */
+    int *order, order_count; /* nodes that have a kernel to run, those of all iterations first */
     int once;                /* how many these are */
     int *first_view;         /* by node: its inputs' views, behind them its outputs' */
     struct spot *spots;      /* by value */
@@ -28,7 +28,7 @@ struct zt_loop_iteration {
 };
 
 struct zt_loop_at {
-    const struct zt_loop_iteration *turn;
+    const struct zt_loop_iteration *iteration;
     struct zt_view *views;
     char *block, *workspace;
     int threads;
@@ -36,7 +36,7 @@ struct zt_loop_at {
 
 /* ---- preparing ---- */
 
-/* While a turn is laid out; arrays by value unless said otherwise. */
+/* While an iteration is laid out; arrays by value unless said otherwise. */
 struct layout {
     struct zt_loop_iteration *t;
     const struct zt_graph *g;
@@ -112,7 +112,7 @@ static void find_lives(struct layout *l) {
         l->last[root_of(l, l->g->outputs[i])] = t->order_count;
 }
 
-/* Results that stay are read in every turn. */
+/* Results that stay are read in every iteration. */
 static void place_locals(struct layout *l) {
     for (int v = 0; v < l->g->value_count; v++) {
         if (l->g->values[v]->producer < 0 || root_of(l, v) != v)
@@ -211,7 +211,7 @@ static const void *address_of(const struct zt_loop_at *at, const struct spot *sp
 }
 
 static bool run_node(struct zt_loop_at *at, int node, const void *const *in, struct zt_err *err) {
-    const struct zt_loop_iteration *t = at->turn;
+    const struct zt_loop_iteration *t = at->iteration;
     const struct zt_node *n = t->g->nodes[node];
     struct zt_view *views = at->views + t->first_view[node];
     for (int i = 0; i < n->in_count + n->out_count; i++) {
@@ -235,7 +235,7 @@ struct zt_loop_at *zt_loop_iteration_begin(const struct zt_loop_iteration *t, co
                                            void *workspace, const void *const *in, struct zt_err *err) {
     struct zt_loop_at *at = workspace;
     char *views = (char *)workspace + zt_align_64(sizeof *at);
-    *at = (struct zt_loop_at){ .turn = t, .views = (struct zt_view *)(void *)views, .threads = like->threads };
+    *at = (struct zt_loop_at){ .iteration = t, .views = (struct zt_view *)(void *)views, .threads = like->threads };
     at->block = views + zt_align_64((size_t)t->view_count * sizeof(struct zt_view));
     at->workspace = at->block + zt_align_64(t->block_bytes);
     for (int n = 0; n < t->g->node_count; n++) {
@@ -254,7 +254,7 @@ struct zt_loop_at *zt_loop_iteration_begin(const struct zt_loop_iteration *t, co
 }
 
 bool zt_loop_iteration_run(struct zt_loop_at *at, const void *const *in, struct zt_err *err) {
-    const struct zt_loop_iteration *t = at->turn;
+    const struct zt_loop_iteration *t = at->iteration;
     for (int k = t->once; k < t->order_count; k++)
         if (!run_node(at, t->order[k], in, err))
             return false;
@@ -262,5 +262,5 @@ bool zt_loop_iteration_run(struct zt_loop_at *at, const void *const *in, struct 
 }
 
 const void *zt_loop_iteration_out(const struct zt_loop_at *at, const void *const *in, int i) {
-    return address_of(at, &at->turn->spots[at->turn->g->outputs[i]], in);
+    return address_of(at, &at->iteration->spots[at->iteration->g->outputs[i]], in);
 }

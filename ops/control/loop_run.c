@@ -1,13 +1,13 @@
 /* Loops that run as loops (ops/control/loop_run.h).
  *
- * The gradient goes back over the turns. Of a turn it needs what the turn began with: the states of all turns are
- * computed once more, in workspace, and the rest of a turn again just before its gradient:
+ * The gradient goes back over the iterations. Of an iteration it needs what the iteration began with: the states of all
+ * iterations are computed once more, in workspace, and the rest of an iteration again just before its gradient:
  *
  *     v[0] = v;  for (t = 0; t + 1 < T; t++) v[t + 1] = body(t, v[t], x[t], c)                        states alone
  *     for (t = T - 1; t >= 0; t--) { dv, dx[t], e = gradient(t, v[t], x[t], c, dv, ds[t]);  dc += e; }
  *
- * `gradient` is the body and what autograd makes of it, one graph. Sums over turns are in float (double of doubles),
- * the last turn first. */
+ * `gradient` is the body and what autograd makes of it, one graph. Sums over iterations are in float (double of
+ * doubles), the last iteration first. */
 #include "ops/control/loop_run.h"
 
 #include "ops/kernel/shape.h"
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct zt_shape stacked(const struct zt_shape *each, int64_t turns) {
-    struct zt_shape shape = { .rank = each->rank + 1, .dim = { turns } };
+static struct zt_shape stacked(const struct zt_shape *each, int64_t iterations) {
+    struct zt_shape shape = { .rank = each->rank + 1, .dim = { iterations } };
     memcpy(shape.dim + 1, each->dim, (size_t)each->rank * sizeof *each->dim);
     return shape;
 }
@@ -32,7 +32,7 @@ static bool check_inputs(const struct zt_graph *g, int node, const struct zt_loo
     for (int i = 0; i < l->states + l->slices + l->captured; i++) {
         const struct zt_value *v = zt_loop_in(l, i);
         const bool slice = i >= l->states && i < l->states + l->slices;
-        const struct zt_shape shape = slice ? stacked(&v->shape, l->turns) : v->shape;
+        const struct zt_shape shape = slice ? stacked(&v->shape, l->iterations) : v->shape;
         if (!same(zt_in(g, node, i), v, &shape))
             return zt_node_fail(g, node, err, "input %d is not what its body reads", i);
     }
@@ -48,7 +48,7 @@ static bool run_infer(struct zt_graph *g, int node, struct zt_err *err) {
         const struct zt_value *v = zt_loop_out(&l, i);
         if (i >= l.states && !zt_ops_rank(g, node, v->shape.rank + 1, err))
             return false;
-        const struct zt_shape shape = i < l.states ? v->shape : stacked(&v->shape, l.turns);
+        const struct zt_shape shape = i < l.states ? v->shape : stacked(&v->shape, l.iterations);
         zt_set_out(g, node, i, v->dtype, &shape);
     }
     return true;
@@ -59,11 +59,12 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_loop_gradient d;
     zt_loop_shape_of(g->nodes[node], &l);
     zt_loop_gradient_of(g->nodes[node], &d);
-    double kept = 0;
+    double bytes = 0;
     for (int i = 0; i < l.states; i++)
-        kept += (double)l.turns * (double)zt_value_bytes(zt_loop_in(&l, i));
-    if (kept > (double)(INT64_C(1) << 40))
-        return zt_node_fail(g, node, err, "the states of its %lld turns take %.0f GB", (long long)l.turns, kept / 1e9);
+        bytes += (double)l.iterations * (double)zt_value_bytes(zt_loop_in(&l, i));
+    if (bytes > (double)(INT64_C(1) << 40))
+        return zt_node_fail(g, node, err, "the states of its %lld iterations take %.0f GB", (long long)l.iterations,
+                            bytes / 1e9);
     int out = 0;
     for (int k = 0; k < d.state_count; k++, out++)
         zt_set_out(g, node, out, zt_loop_in(&l, (int)d.states[k])->dtype, &zt_loop_in(&l, (int)d.states[k])->shape);
@@ -86,17 +87,18 @@ static double body_flops(const struct zt_graph *body) {
 }
 
 static double run_flops(const struct zt_graph *g, int node) {
-    return (double)zt_attr_int(g->nodes[node], "turns", 0) * body_flops(zt_node_attr(g->nodes[node], "body")->graph);
+    return (double)zt_attr_int(g->nodes[node], "iterations", 0) *
+           body_flops(zt_node_attr(g->nodes[node], "body")->graph);
 }
 
 static double grad_flops(const struct zt_graph *g, int node) {
     const struct zt_graph *gradient = zt_node_attr(g->nodes[node], "gradient")->graph;
-    return run_flops(g, node) + (double)zt_attr_int(g->nodes[node], "turns", 0) * body_flops(gradient);
+    return run_flops(g, node) + (double)zt_attr_int(g->nodes[node], "iterations", 0) * body_flops(gradient);
 }
 
 /* ---- the gradient rule ---- */
 
-/* While the graph of one turn back is made. */
+/* While the graph of one iteration back is made. */
 struct back {
     struct zt_grad *b;
     int node;
@@ -239,12 +241,12 @@ static bool run_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* ---- rows ---- */
 
-static const struct zt_attr_spec run_attrs[] = { { "body", ZT_ATTR_GRAPH, true }, { "turns", ZT_ATTR_INT, true },
+static const struct zt_attr_spec run_attrs[] = { { "body", ZT_ATTR_GRAPH, true }, { "iterations", ZT_ATTR_INT, true },
                                                  { "states", ZT_ATTR_INT, true }, { "reverse_in", ZT_ATTR_INTS },
                                                  { "reverse_out", ZT_ATTR_INTS }, { 0 } };
 static const struct zt_attr_spec grad_attrs[] = { { "body", ZT_ATTR_GRAPH, true },
                                                   { "gradient", ZT_ATTR_GRAPH, true },
-                                                  { "turns", ZT_ATTR_INT, true },
+                                                  { "iterations", ZT_ATTR_INT, true },
                                                   { "states", ZT_ATTR_INT, true },
                                                   { "reverse_in", ZT_ATTR_INTS },
                                                   { "reverse_out", ZT_ATTR_INTS },

@@ -19,7 +19,7 @@ enum { ZT_LOOP_RUNS = 1 << 23, ZT_LOOP_WRITTEN = 4096 };
 /* A loop, in values of the graph that holds it. */
 struct zt_loop {
     bool condition; /* Loop: the body has the iteration and the condition before the states, and returns a condition */
-    int64_t turns;
+    int64_t iterations;
     int states, slices, stacks;
     const int *state, *slice;                                     /* v at the beginning; x */
     const int64_t *axis_in, *axis_out, *reverse_in, *reverse_out; /* by slice, by stack */
@@ -31,8 +31,8 @@ struct zt_loop {
  * `more`: nodes that a copied iteration has beside the body. */
 bool zt_loop_try(struct zt_expansion *x, const struct zt_loop *loop, int more, bool *runs, struct zt_err *err);
 
-/* Runs a Loop iteration by iteration, for eager runs that need results and no nodes (x->settler->run). l->turns is the
- * largest trip count; the initial condition is true. The outputs of the node become known values. */
+/* Runs a Loop iteration by iteration, for eager runs that need results and no nodes (x->settler->run). l->iterations is
+ * the largest trip count; the initial condition is true. The outputs of the node become known values. */
 bool zt_loop_alone(struct zt_expansion *x, const struct zt_loop *l, struct zt_err *err);
 
 /* Kernels. */

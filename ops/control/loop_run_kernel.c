@@ -1,4 +1,4 @@
-/* Kernels of LoopRun and LoopRunGrad: the same for every back end, whose kernels the turns are made of. */
+/* Kernels of LoopRun and LoopRunGrad: the same for every back end, whose kernels the iterations are made of. */
 #include "ops/control/loop_run.h"
 #include "base/align.h"
 #include "ops/control/loop_iteration.h"
@@ -45,12 +45,12 @@ struct loop {
 struct running {
     const struct loop *of;
     const struct zt_call *call;
-    const void **in;    /* of a turn */
-    char **now, **next; /* by state: what a turn begins with and what it makes; of a gradient: its cotangents */
-    char **kept;        /* gradient: by state, of all turns */
+    const void **in;    /* of an iteration */
+    char **now, **next; /* by state: what an iteration begins with and what it makes; of a gradient: its cotangents */
+    char **states;      /* gradient: by state, its values before each iteration */
     char **sums;        /* gradient: by wanted captured value */
-    void *workspace;    /* of turns */
-    int64_t turn;
+    void *workspace;    /* of iterations */
+    int64_t iteration;
 };
 
 static bool *what_stays(const struct zt_loop_shape *l, int inputs) {
@@ -81,15 +81,15 @@ static size_t arrange(struct running *r, const struct loop *loop, const struct z
     r->in = take(&room, pointers);
     r->now = take(&room, pointers);
     r->next = take(&room, pointers);
-    r->kept = take(&room, pointers);
+    r->states = take(&room, pointers);
     r->sums = take(&room, pointers);
     for (int i = 0; i < l->states; i++) {
         char *now = take(&room, bytes_of(zt_loop_in(l, i))), *next = take(&room, bytes_of(zt_loop_in(l, i)));
-        char *kept = d ? take(&room, (size_t)l->turns * room_of(zt_loop_in(l, i))) : NULL;
+        char *states = d ? take(&room, (size_t)l->iterations * room_of(zt_loop_in(l, i))) : NULL;
         if (workspace) {
             r->now[i] = now;
             r->next[i] = next;
-            r->kept[i] = kept;
+            r->states[i] = states;
         }
     }
     for (int i = 0; d && i < d->captured_count; i++) {
@@ -148,30 +148,31 @@ bool zt_loop_grad_prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
     return prepare_grad(p, ZT_CPU, err);
 }
 
-/* Slices and the number of the turn; states are the caller's. */
-static void enter(struct running *r, int64_t turn) {
+/* Slices and the number of the iteration; states are the caller's. */
+static void enter(struct running *r, int64_t iteration) {
     const struct zt_loop_shape *l = &r->of->l;
-    r->turn = turn;
-    r->in[0] = &r->turn;
+    r->iteration = iteration;
+    r->in[0] = &r->iteration;
     for (int i = 0; i < l->slices; i++)
         r->in[1 + l->states + i] =
-            zt_loop_slice(r->call->in[l->states + i].data, zt_value_bytes(zt_loop_in(l, l->states + i)), l->turns, turn,
-                          l->reverse_in[i] != 0);
+            zt_loop_slice(r->call->in[l->states + i].data, zt_value_bytes(zt_loop_in(l, l->states + i)), l->iterations,
+                          iteration, l->reverse_in[i] != 0);
 }
 
-static struct zt_loop_at *begin(struct running *r, const struct zt_loop_iteration *turn, struct zt_err *err) {
+static struct zt_loop_at *begin(struct running *r, const struct zt_loop_iteration *iteration, struct zt_err *err) {
     const struct zt_loop_shape *l = &r->of->l;
     for (int i = 0; i < l->states; i++)
         r->in[1 + i] = r->call->in[i].data;
     for (int i = 0; i < l->captured; i++)
         r->in[1 + l->states + l->slices + i] = r->call->in[l->states + l->slices + i].data;
-    return zt_loop_iteration_begin(turn, r->call, r->workspace, r->in, err);
+    return zt_loop_iteration_begin(iteration, r->call, r->workspace, r->in, err);
 }
 
 /* A slice of a stacked result. */
-static void put_slice(void *whole, const void *slice, size_t bytes, int64_t turns, int64_t turn, bool reverse) {
+static void put_slice(void *whole, const void *slice, size_t bytes, int64_t iterations, int64_t iteration,
+                      bool reverse) {
     if (whole)
-        copy((void *)zt_loop_slice(whole, (int64_t)bytes, turns, turn, reverse), slice, bytes);
+        copy((void *)zt_loop_slice(whole, (int64_t)bytes, iterations, iteration, reverse), slice, bytes);
 }
 
 bool zt_loop_run(const struct zt_call *call, struct zt_err *err) {
@@ -180,13 +181,13 @@ bool zt_loop_run(const struct zt_call *call, struct zt_err *err) {
     struct running r = { .of = loop, .call = call };
     arrange(&r, loop, NULL, call->workspace);
     struct zt_loop_at *at = begin(&r, loop->forward, err);
-    for (int64_t t = 0; at && t < l->turns; t++) {
+    for (int64_t t = 0; at && t < l->iterations; t++) {
         enter(&r, t);
         if (!zt_loop_iteration_run(at, r.in, err))
             return false;
         for (int i = 0; i < l->stacks; i++)
             put_slice(call->out[l->states + i].data, zt_loop_iteration_out(at, r.in, l->states + i),
-                      bytes_of(zt_loop_out(l, l->states + i)), l->turns, t, l->reverse_out[i] != 0);
+                      bytes_of(zt_loop_out(l, l->states + i)), l->iterations, t, l->reverse_out[i] != 0);
         for (int i = 0; i < l->states; i++)
             copy(r.next[i], zt_loop_iteration_out(at, r.in, i), bytes_of(zt_loop_in(l, i)));
         for (int i = 0; i < l->states; i++) {
@@ -201,20 +202,20 @@ bool zt_loop_run(const struct zt_call *call, struct zt_err *err) {
     return at != NULL;
 }
 
-/* The states that each turn begins with. */
+/* The states that each iteration begins with. */
 static bool keep_states(struct running *r, struct zt_err *err) {
     const struct zt_loop_shape *l = &r->of->l;
     struct zt_loop_at *at = l->states ? begin(r, r->of->forward, err) : NULL;
     for (int i = 0; i < l->states; i++)
-        copy(r->kept[i], r->call->in[i].data, bytes_of(zt_loop_in(l, i)));
-    for (int64_t t = 0; at && t + 1 < l->turns; t++) {
+        copy(r->states[i], r->call->in[i].data, bytes_of(zt_loop_in(l, i)));
+    for (int64_t t = 0; at && t + 1 < l->iterations; t++) {
         enter(r, t);
         for (int i = 0; i < l->states; i++)
-            r->in[1 + i] = r->kept[i] + (size_t)t * room_of(zt_loop_in(l, i));
+            r->in[1 + i] = r->states[i] + (size_t)t * room_of(zt_loop_in(l, i));
         if (!zt_loop_iteration_run(at, r->in, err))
             return false;
         for (int i = 0; i < l->states; i++)
-            copy(r->kept[i] + (size_t)(t + 1) * room_of(zt_loop_in(l, i)), zt_loop_iteration_out(at, r->in, i),
+            copy(r->states[i] + (size_t)(t + 1) * room_of(zt_loop_in(l, i)), zt_loop_iteration_out(at, r->in, i),
                  bytes_of(zt_loop_in(l, i)));
     }
     return at || !l->states;
@@ -257,19 +258,19 @@ static void begin_back(struct running *r, const struct zt_loop_gradient *d) {
         memset(r->sums[k], 0, sum_bytes(zt_loop_in(l, l->states + l->slices + (int)d->captured[k])));
 }
 
-static void enter_back(struct running *r, const struct zt_loop_gradient *d, int64_t turn) {
+static void enter_back(struct running *r, const struct zt_loop_gradient *d, int64_t iteration) {
     const struct zt_loop_shape *l = &r->of->l;
     const int inputs = l->states + l->slices + l->captured;
-    enter(r, turn);
+    enter(r, iteration);
     for (int i = 0; i < l->states; i++)
-        r->in[1 + i] = r->kept[i] + (size_t)turn * room_of(zt_loop_in(l, i));
+        r->in[1 + i] = r->states[i] + (size_t)iteration * room_of(zt_loop_in(l, i));
     for (int k = 0; k < d->state_count; k++)
         r->in[1 + inputs + k] = r->now[d->states[k]];
     for (int k = 0; k < d->given_count; k++) {
         const int i = (int)d->given[k];
         r->in[1 + inputs + d->state_count + k] =
             zt_loop_slice(r->call->in[inputs + d->state_count + k].data, zt_value_bytes(zt_loop_out(l, l->states + i)),
-                          l->turns, turn, l->reverse_out[i] != 0);
+                          l->iterations, iteration, l->reverse_out[i] != 0);
     }
 }
 
@@ -280,7 +281,7 @@ static void leave_back(struct running *r, const struct zt_loop_gradient *d, cons
     for (int k = 0; k < d->slice_count; k++, out++) {
         const int i = (int)d->slices[k];
         put_slice(call->out[out].data, zt_loop_iteration_out(at, r->in, out), bytes_of(zt_loop_in(l, l->states + i)),
-                  l->turns, r->turn, l->reverse_in[i] != 0);
+                  l->iterations, r->iteration, l->reverse_in[i] != 0);
     }
     for (int k = 0; k < d->captured_count; k++, out++)
         add_to_sum(r->sums[k], zt_loop_iteration_out(at, r->in, out),
@@ -304,7 +305,7 @@ bool zt_loop_run_back(const struct zt_call *call, struct zt_err *err) {
         return false;
     begin_back(&r, &d);
     struct zt_loop_at *at = begin(&r, loop->backward, err);
-    for (int64_t t = loop->l.turns - 1; at && t >= 0; t--) {
+    for (int64_t t = loop->l.iterations - 1; at && t >= 0; t--) {
         enter_back(&r, &d, t);
         if (!zt_loop_iteration_run(at, r.in, err))
             return false;

@@ -11,18 +11,25 @@
 
 #include <string.h>
 
-static bool read_list(const struct zt_graph *g, int node, const char *name, int count, int64_t least, int64_t *to,
-                      struct zt_err *err) {
+/* An attribute that lists `count` integers of at least `least`, which is also the default. */
+struct int_attr {
+    const char *name;
+    int count;
+    int64_t least;
+};
+
+static bool read_list(const struct zt_graph *g, int node, struct int_attr attr, int64_t *to, struct zt_err *err) {
     int found;
-    if (!zt_ops_ints(g, node, -1, name, to, 2 * ZT_WINDOW_AXES, &found, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, attr.name },
+                     &(struct zt_int_list){ to, 2 * ZT_WINDOW_AXES, &found }, err))
         return false;
-    for (int i = 0; found < 0 && i < count; i++)
-        to[i] = least;
-    if (found >= 0 && found != count)
-        return zt_node_fail(g, node, err, "attribute \"%s\" has %d numbers, not %d", name, found, count);
-    for (int i = 0; i < count; i++)
-        if (to[i] < least || to[i] > INT32_MAX)
-            return zt_node_fail(g, node, err, "attribute \"%s\" holds %lld", name, (long long)to[i]);
+    for (int i = 0; found < 0 && i < attr.count; i++)
+        to[i] = attr.least;
+    if (found >= 0 && found != attr.count)
+        return zt_node_fail(g, node, err, "attribute \"%s\" has %d numbers, not %d", attr.name, found, attr.count);
+    for (int i = 0; i < attr.count; i++)
+        if (to[i] < attr.least || to[i] > INT32_MAX)
+            return zt_node_fail(g, node, err, "attribute \"%s\" holds %lld", attr.name, (long long)to[i]);
     return true;
 }
 
@@ -32,9 +39,9 @@ static bool read_window(const struct zt_graph *g, int node, struct zt_window *w,
     memset(w, 0, sizeof *w);
     if (!zt_known_ints(g, node, 1, &(struct zt_int_list){ w->in, ZT_WINDOW_AXES, &w->axes }, err) ||
         !zt_known_ints(g, node, 2, &(struct zt_int_list){ w->kernel, ZT_WINDOW_AXES, &kernel_axes }, err) ||
-        !read_list(g, node, "pads", 2 * w->axes, 0, pads, err) ||
-        !read_list(g, node, "strides", w->axes, 1, strides, err) ||
-        !read_list(g, node, "dilations", w->axes, 1, dilations, err))
+        !read_list(g, node, (struct int_attr){ "pads", 2 * w->axes, 0 }, pads, err) ||
+        !read_list(g, node, (struct int_attr){ "strides", w->axes, 1 }, strides, err) ||
+        !read_list(g, node, (struct int_attr){ "dilations", w->axes, 1 }, dilations, err))
         return false;
     if (w->axes < 1 || kernel_axes != w->axes)
         return zt_node_fail(g, node, err, "the image has %d axes and the block %d", w->axes, kernel_axes);
@@ -89,10 +96,10 @@ static void outer_of(const struct zt_window *w, const int64_t *dim, int64_t row,
     outer[w->axes - 1] = 0;
 }
 
-/* Part of a row of an image: sums of what the blocks hold for it, in double, or for integers in their own type's
- * wrapping. */
-static void gather_run(const struct zt_call *call, const struct zt_window *w, int64_t plane, int64_t row, int64_t from,
-                       int64_t count) {
+/* Computes elements [from, from + count) of a row of an image: sums over the blocks, in double; sums of integers wrap
+ * as their type does. */
+static void gather_block(const struct zt_call *call, const struct zt_window *w, int64_t plane, int64_t row,
+                         int64_t from, int64_t count) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
     const bool integers = zt_dtype_in(x->dtype, ZT_ANY_INT);
     int64_t outer[ZT_WINDOW_AXES], place[ZT_WINDOW_AXES], whole[ZT_ELEMENT_BLOCK] = { 0 }, word[ZT_ELEMENT_BLOCK];
@@ -130,8 +137,8 @@ static void gather_row(void *arg, int64_t n) {
     const struct job *j = arg;
     const int64_t width = j->w.in[j->w.axes - 1], rows = j->w.in_elems / width;
     for (int64_t at = 0; at < width; at += ZT_ELEMENT_BLOCK)
-        gather_run(j->call, &j->w, n / rows, n % rows, at,
-                   width - at < ZT_ELEMENT_BLOCK ? width - at : ZT_ELEMENT_BLOCK);
+        gather_block(j->call, &j->w, n / rows, n % rows, at,
+                     width - at < ZT_ELEMENT_BLOCK ? width - at : ZT_ELEMENT_BLOCK);
 }
 
 static bool col2im_run(const struct zt_call *call, struct zt_err *err) {
@@ -144,8 +151,8 @@ static bool col2im_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-/* Row r of y: what place r modulo the block's size of all blocks reads of a plane, 0 outside. */
-static void spread_row(const struct zt_call *call, const struct zt_window *w, int64_t r) {
+/* Row r of y: the elements of a plane at position r modulo the block's size in every block, 0 outside the plane. */
+static void im2col_row(const struct zt_call *call, const struct zt_window *w, int64_t r) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
     const size_t bytes = zt_dtype_bytes(x->dtype);
     const int64_t plane = r / w->kernel_elems * w->in_elems, width = w->out[w->axes - 1];
@@ -153,9 +160,9 @@ static void spread_row(const struct zt_call *call, const struct zt_window *w, in
     char *to = zt_element(y->data, bytes, r * w->out_elems);
     memset(to, 0, bytes * (size_t)w->out_elems);
     zt_window_split(r % w->kernel_elems, w->kernel, w->axes, k);
-    for (int64_t line = 0; line < w->out_elems / width; line++, to += bytes * (size_t)width) {
+    for (int64_t row = 0; row < w->out_elems / width; row++, to += bytes * (size_t)width) {
         struct zt_stretch s;
-        outer_of(w, w->out, line, outer);
+        outer_of(w, w->out, row, outer);
         zt_window_stretch(w, outer, k, 0, width, &s);
         const char *from = zt_element(x->data, bytes, plane + s.partner);
         if (s.stride == 1)
@@ -166,9 +173,9 @@ static void spread_row(const struct zt_call *call, const struct zt_window *w, in
     }
 }
 
-static void run_spread_row(void *arg, int64_t r) {
+static void run_im2col_row(void *arg, int64_t r) {
     const struct job *j = arg;
-    spread_row(j->call, &j->w, r);
+    im2col_row(j->call, &j->w, r);
 }
 
 static bool im2col_run(const struct zt_call *call, struct zt_err *err) {
@@ -176,7 +183,7 @@ static bool im2col_run(const struct zt_call *call, struct zt_err *err) {
     if (!read_window(call->graph, zt_call_node(call), &j.w, err))
         return false;
     const int64_t count = zt_shape_count(&call->out[0].shape);
-    zt_parallel_for(zt_threads_worth(call->threads, (double)count), count / j.w.out_elems, run_spread_row, &j);
+    zt_parallel_for(zt_threads_worth(call->threads, (double)count), count / j.w.out_elems, run_im2col_row, &j);
     return true;
 }
 

@@ -7,7 +7,7 @@
  *
  * ConvTranspose is the second line with its x as dy: its gradients are the first and the third
  * (ztrain.ConvTransposeGradInput and ConvTransposeGradWeight). Gradient nodes keep the attributes of the forward node,
- * so that every kernel reads its geometry in one way; what a missing input told the forward node is in input_shape and
+ * so that all kernels read their geometry alike; the shape of the input that a gradient node lacks is in input_shape or
  * kernel_shape. */
 #include "ops/conv/conv.h"
 
@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-/* Gradient rows take those of both forward rows and the two shapes. */
+/* Gradient rows have the attributes of both forward rows and the two shapes. */
 #define CONV_ATTRS                                                                                                     \
     { "auto_pad", ZT_ATTR_STRING }, { "dilations", ZT_ATTR_INTS }, { "group", ZT_ATTR_INT },                           \
         { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS }, {                                                  \
@@ -29,7 +29,7 @@
         "output_shape", ZT_ATTR_INTS                                                                                   \
     }
 
-/* cuDNN counts in 32 bits here and there; the reference kernels do the rest. */
+/* cuDNN counts some sizes in 32 bits; the reference kernels run larger convolutions. */
 static bool fits_cuda(const struct zt_conv *c) {
     const struct zt_window *w = &c->window;
     const int64_t sizes[] = { c->n, c->c, c->m, w->in_elems, w->out_elems, w->kernel_elems };
@@ -42,11 +42,11 @@ static bool fits_cuda(const struct zt_conv *c) {
 }
 
 bool zt_conv_takes_cuda(const struct zt_graph *g, int node) {
-    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[node]);
+    const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
-    return roles && (roles->way == ZT_CONV_TO_W ? zt_cuda_any_floats(g, node) : zt_cuda_floats(g, node)) &&
-           roles->read(g, node, &c, &err) && fits_cuda(&c);
+    return d && (d->direction == ZT_CONV_TO_W ? zt_cuda_any_floats(g, node) : zt_cuda_floats(g, node)) &&
+           d->read(g, node, &c, &err) && fits_cuda(&c);
 }
 
 static const struct zt_attr_spec conv_attrs[] = { CONV_ATTRS, { 0 } };
@@ -105,7 +105,7 @@ static bool transpose_grad_input_infer(struct zt_graph *g, int node, struct zt_e
     return true;
 }
 
-/* Of gradients of weights: the type that `to` names. */
+/* Sets the type of a weight gradient that `to` names. */
 static bool set_type(struct zt_graph *g, int node, struct zt_err *err) {
     const int64_t to = zt_attr_int(g->nodes[node], "to", 0);
     if (to == 0)
@@ -141,6 +141,7 @@ static double flops_of(const struct zt_conv *c) {
            (double)c->window.kernel_elems;
 }
 
+/* A macro, as it defines a function. */
 #define FLOPS(name, read)                                                                                              \
     static double name(const struct zt_graph *g, int node) {                                                           \
         struct zt_conv c;                                                                                              \
@@ -226,31 +227,36 @@ static bool transpose_grad_weight_ref(const struct zt_call *call, struct zt_err 
 
 /* ---- gradient rules ---- */
 
-/* A gradient node with the attributes of `node` and one list more. */
-static void emit(struct zt_grad *b, int node, const char *op, int first, int second, const char *list,
-                 const int64_t *values, int count, int *out, int out_count) {
-    struct zt_graph *g = zt_grad_graph(b);
-    struct zt_attr attr = { .name = list,
-                            .type = ZT_ATTR_INTS,
-                            .count = count,
-                            .ints = zt_arena_copy(g->arena, values, sizeof *values * (size_t)count) };
-    const struct zt_node *like = g->nodes[node];
-    zt_emit_node(b, &(struct zt_emission){ op, "ztrain", (const int[]){ first, second }, 2, like, &attr, 1 }, out,
-                 out_count);
+/* The gradient of the data, from the weight and dy. */
+static int emit_grad_input(struct zt_grad *b, int node, const char *op) {
+    const struct zt_graph *g = zt_grad_graph(b);
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_shape x = g->values[n->in[0]]->shape;
+    const int in[] = { n->in[1], zt_grad_out(b, node, 0) };
+    return zt_emit_own_ints(b, op, in, 2, n, (const struct zt_ints[]){ { "input_shape", x.dim, x.rank }, { 0 } });
+}
+
+/* The gradient of the weight, from the data and dy; with out_count 2, also that of the bias. */
+static void emit_grad_weight(struct zt_grad *b, int node, const char *op, int *out, int out_count) {
+    const struct zt_graph *g = zt_grad_graph(b);
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_shape *w = &g->values[n->in[1]]->shape;
+    const int in[] = { n->in[0], zt_grad_out(b, node, 0) }, axes = w->rank - 2;
+    const struct zt_attr kernel = { .name = "kernel_shape",
+                                    .type = ZT_ATTR_INTS,
+                                    .count = axes,
+                                    .ints = zt_arena_copy(g->arena, w->dim + 2, sizeof *w->dim * (size_t)axes) };
+    zt_emit_node(b, &(struct zt_emission){ op, "ztrain", in, 2, n, &kernel, 1 }, out, out_count);
 }
 
 static bool conv_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_graph *g = zt_grad_graph(b);
-    int dy = zt_grad_out(b, node, 0), x = g->nodes[node]->in[0], w = g->nodes[node]->in[1], d[2];
-    struct zt_shape sx = g->values[x]->shape, sw = g->values[w]->shape;
-    bool bias = zt_grad_wanted(b, node, 2);
-    if (zt_grad_wanted(b, node, 0)) {
-        emit(b, node, "ConvGradInput", w, dy, "input_shape", sx.dim, sx.rank, d, 1);
-        zt_grad_give(b, node, 0, d[0]);
-    }
+    const bool bias = zt_grad_wanted(b, node, 2);
+    int d[2];
+    if (zt_grad_wanted(b, node, 0))
+        zt_grad_give(b, node, 0, emit_grad_input(b, node, "ConvGradInput"));
     if (zt_grad_wanted(b, node, 1) || bias) {
-        emit(b, node, "ConvGradWeight", x, dy, "kernel_shape", sw.dim + 2, sw.rank - 2, d, bias ? 2 : 1);
+        emit_grad_weight(b, node, "ConvGradWeight", d, bias ? 2 : 1);
         if (zt_grad_wanted(b, node, 1))
             zt_grad_give(b, node, 1, d[0]);
         if (bias)
@@ -272,19 +278,15 @@ static int sum_of_planes(struct zt_grad *b, int dy) {
 
 static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_graph *g = zt_grad_graph(b);
-    int dy = zt_grad_out(b, node, 0), x = g->nodes[node]->in[0], w = g->nodes[node]->in[1], d;
-    struct zt_shape sx = g->values[x]->shape, sw = g->values[w]->shape;
-    if (zt_grad_wanted(b, node, 0)) {
-        emit(b, node, "ConvTransposeGradInput", w, dy, "input_shape", sx.dim, sx.rank, &d, 1);
-        zt_grad_give(b, node, 0, d);
-    }
+    int dw;
+    if (zt_grad_wanted(b, node, 0))
+        zt_grad_give(b, node, 0, emit_grad_input(b, node, "ConvTransposeGradInput"));
     if (zt_grad_wanted(b, node, 1)) {
-        emit(b, node, "ConvTransposeGradWeight", x, dy, "kernel_shape", sw.dim + 2, sw.rank - 2, &d, 1);
-        zt_grad_give(b, node, 1, d);
+        emit_grad_weight(b, node, "ConvTransposeGradWeight", &dw, 1);
+        zt_grad_give(b, node, 1, dw);
     }
     if (zt_grad_wanted(b, node, 2))
-        zt_grad_give(b, node, 2, sum_of_planes(b, dy));
+        zt_grad_give(b, node, 2, sum_of_planes(b, zt_grad_out(b, node, 0)));
     return true;
 }
 

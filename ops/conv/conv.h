@@ -31,7 +31,7 @@ enum zt_conv_direction { ZT_CONV_TO_Y, ZT_CONV_TO_X, ZT_CONV_TO_W };
 enum { ZT_CONV_OUT = -1 };
 struct zt_conv_directions {
     bool (*read)(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
-    enum zt_conv_direction way;
+    enum zt_conv_direction direction;
     int of[3]; /* x, w, y */
 };
 /* The directions of the rows above and of ztrain.ConvActivation; NULL for other nodes. */

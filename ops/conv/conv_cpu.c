@@ -1,6 +1,6 @@
-/* Convolutions through oneDNN, cut over the batch. Activations stay in the layout oneDNN chooses; weights are asked for
- * in the layout it wants, so that a reorder node makes them, once a step for parameters.
- * Activations are done on each block while that is in cache. */
+/* Convolutions through oneDNN in blocks of the batch. Tensors stay in the layout that oneDNN chooses. Weights are
+ * requested in oneDNN's layout, so that a reorder node converts them, once a step for parameters. Activations are
+ * computed on each block while the block is in cache. */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/group_cpu.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In bfloat16 oneDNN 2.6 crashes where a whole window lies in the padding, and its 3-D weight gradients were seen
- * wrong. */
+/* In bfloat16 oneDNN 2.6 crashes where a whole window is in the padding, and its 3-D weight gradients are wrong in some
+ * cases. */
 static bool safe_in_half(const struct zt_window *w) {
     if (w->axes > 2)
         return false;
@@ -24,67 +24,82 @@ static bool safe_in_half(const struct zt_window *w) {
     return true;
 }
 
-/* What struct zt_conv_directions says of x, w and y, and of the way, in dnnl.h's terms. */
-enum { X_ROLE, W_ROLE, Y_ROLE };
-static const int slot_of[] = { [X_ROLE] = ZT_CONV_X, [W_ROLE] = ZT_CONV_W, [Y_ROLE] = ZT_CONV_Y };
+/* The tensors and directions of struct zt_conv_directions in dnnl.h's terms. */
+enum { OF_X, OF_W, OF_Y };
+static const int slot_of[] = { [OF_X] = ZT_CONV_X, [OF_W] = ZT_CONV_W, [OF_Y] = ZT_CONV_Y };
 static const int kind_of[] = {
     [ZT_CONV_TO_Y] = ZT_DNNL_CONV, [ZT_CONV_TO_X] = ZT_DNNL_CONV_INPUT, [ZT_CONV_TO_W] = ZT_DNNL_CONV_WEIGHT
 };
 
-/* The activation behind a convolution, NULL where there is none. */
+/* The activation after a convolution, NULL: none. */
 static const char *activation_of(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
     return strcmp(n->op_type, "ConvRelu") == 0 ? "Relu" : zt_attr_text(n, "activation", NULL);
 }
 
+/* A node of a convolution and its geometry. */
+struct conv_node {
+    const struct zt_graph *g;
+    int index;
+    const struct zt_conv_directions *directions;
+    struct zt_conv conv;
+};
+
+static bool read_node(const struct zt_graph *g, int node, struct conv_node *to, struct zt_err *err) {
+    *to = (struct conv_node){ .g = g, .index = node, .directions = zt_conv_directions(g->nodes[node]) };
+    return to->directions->read(g, node, &to->conv, err);
+}
+
 /* Samples of a block. */
-static int64_t block_of(const struct zt_graph *g, int node, const struct zt_conv_directions *roles,
-                        const struct zt_conv *c) {
-    if (roles->way == ZT_CONV_TO_W)
+static int64_t block_of(const struct conv_node *n) {
+    const struct zt_conv *c = &n->conv;
+    if (n->directions->direction == ZT_CONV_TO_W)
         return zt_batch_block_of(c->n, zt_min_int(zt_conv_pieces(c), ZT_BATCH_BLOCKS), 1);
-    return activation_of(g, node) ? zt_batch_block_for_cache(c->n, zt_conv_result_bytes(c))
-                                  : zt_batch_block_of(c->n, ZT_BATCH_BLOCKS, 1);
+    return activation_of(n->g, n->index) ? zt_batch_block_for_cache(c->n, zt_conv_result_bytes(c))
+                                         : zt_batch_block_of(c->n, ZT_BATCH_BLOCKS, 1);
 }
 
-static bool make_blocks(struct zt_batch_blocks *to, const struct zt_graph *g, int node,
-                        const struct zt_conv_directions *roles, const struct zt_conv *c, int threads,
-                        struct zt_err *err) {
-    const bool weight = roles->way == ZT_CONV_TO_W;
-    const bool bias = weight ? zt_out(g, node, 1) != NULL : roles->way == ZT_CONV_TO_Y && zt_in(g, node, 2) != NULL;
-    struct zt_dnnl_spec spec = zt_conv_spec(c, zt_in(g, node, 0)->dtype, bias);
-    spec.kind = kind_of[roles->way];
-    if (weight)
+static bool has_bias(const struct conv_node *n) {
+    if (n->directions->direction == ZT_CONV_TO_W)
+        return zt_out(n->g, n->index, 1) != NULL;
+    return n->directions->direction == ZT_CONV_TO_Y && zt_in(n->g, n->index, 2) != NULL;
+}
+
+static bool make_blocks(struct zt_batch_blocks *to, const struct conv_node *n, int threads, struct zt_err *err) {
+    const enum zt_conv_direction direction = n->directions->direction;
+    struct zt_dnnl_spec spec = zt_conv_spec(&n->conv, zt_in(n->g, n->index, 0)->dtype, has_bias(n));
+    spec.kind = kind_of[direction];
+    if (direction == ZT_CONV_TO_W)
         spec.slot[ZT_CONV_W].dtype = spec.slot[ZT_CONV_B].dtype = ZT_FLOAT;
-    return zt_batch_blocks_make(to, &spec, zt_conv_cut, c->n, block_of(g, node, roles, c), threads, err);
+    const struct zt_batch_cut cut = zt_conv_cut(&n->conv, block_of(n));
+    return zt_batch_blocks_make(to, &spec, &cut, threads, err);
 }
 
-/* Where the machine computes in bfloat16 itself, oneDNN has no kernel for some convolutions that it has elsewhere. */
-static bool exists(const struct zt_graph *g, int node, const struct zt_conv_directions *roles,
-                   const struct zt_conv *c) {
+/* Whether oneDNN has a kernel: on machines with bfloat16 instructions some convolutions have none. */
+static bool exists(const struct conv_node *n) {
     struct zt_batch_blocks blocks;
     struct zt_err err = { 0 };
-    const bool made = make_blocks(&blocks, g, node, roles, c, 1, &err);
+    const bool made = make_blocks(&blocks, n, 1, &err);
     if (made)
         zt_batch_blocks_finish(&blocks);
     return made;
 }
 
 static bool supports(const struct zt_graph *g, int node) {
-    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[node]);
-    struct zt_conv c;
+    struct conv_node n;
     struct zt_err err = { 0 };
-    if (!zt_conv_types(g, node) || !roles->read(g, node, &c, &err) || !zt_conv_fits(&c))
+    if (!zt_conv_types(g, node) || !read_node(g, node, &n, &err) || !zt_conv_fits(&n.conv))
         return false;
-    const struct zt_window *w = &c.window;
-    for (int a = 0; a < w->axes; a++) /* no convolution leaves as much of x unread as some output_padding asks for */
+    const struct zt_window *w = &n.conv.window;
+    for (int a = 0; a < w->axes; a++) /* output_padding may leave more of x unread than any convolution does */
         if (w->pad[a] < 0 || w->in[a] + w->pad[a] - (w->kernel[a] - 1) * w->dilation[a] - 1 >= w->out[a] * w->stride[a])
             return false;
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT || (safe_in_half(&c.window) && exists(g, node, roles, &c));
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT || (safe_in_half(w) && exists(&n));
 }
 
 struct conv_state {
-    const struct zt_conv_directions *roles;
-    const struct zt_conv_group *group; /* our own kernels, in place of all below; NULL: not taken */
+    const struct zt_conv_directions *directions;
+    const struct zt_conv_group *group; /* our own kernels, in place of the members below; NULL: not used */
     const struct zt_conv_weight_gradient *weight_gradient;
     struct zt_batch_blocks blocks;
     bool relu;                       /* done by our own kernels */
@@ -105,12 +120,11 @@ static void release(void *state) {
 }
 
 /* NULL on failure. */
-static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_directions *roles, const struct zt_conv *c,
-                               struct zt_err *err) {
+static struct conv_state *make(struct zt_prepare *p, const struct conv_node *n, struct zt_err *err) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
-    s->roles = roles;
-    s->samples = block_of(p->graph, p->node, roles, c);
-    if (!make_blocks(&s->blocks, p->graph, p->node, roles, c, p->threads, err)) {
+    s->directions = n->directions;
+    s->samples = block_of(n);
+    if (!make_blocks(&s->blocks, n, p->threads, err)) {
         zt_err_within(err, 0, "%s", p->graph->nodes[p->node]->name);
         free(s);
         return NULL;
@@ -118,27 +132,27 @@ static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_direct
     p->state = s;
     p->workspace_bytes = zt_batch_blocks_scratch(&s->blocks, p->threads);
     for (int i = 0; i < 3; i++) {
-        int at = roles->of[i];
+        int at = n->directions->of[i];
         if (at != ZT_CONV_OUT)
             p->in_layout[at] =
                 zt_conv_layout(p->graph->arena, &s->blocks, slot_of[i], &zt_in(p->graph, p->node, at)->shape);
-        else if (i != W_ROLE) /* which is brought into plain order */
+        else if (i != OF_W) /* whose gradient is reordered to plain */
             p->out_layout[0] =
                 zt_conv_layout(p->graph->arena, &s->blocks, slot_of[i], &zt_out(p->graph, p->node, 0)->shape);
     }
     return s;
 }
 
-static void place_data(const struct zt_call *call, const struct zt_conv_directions *roles, void **data) {
+static void place_data(const struct zt_call *call, const struct zt_conv_directions *d, void **data) {
     for (int i = 0; i < 3; i++)
-        data[slot_of[i]] = roles->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[roles->of[i]].data;
+        data[slot_of[i]] = d->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[d->of[i]].data;
 }
 
 /* ---- our own kernels ---- */
 
-static struct conv_state *make_own(struct zt_prepare *p, const struct zt_conv_directions *roles) {
+static struct conv_state *make_own(struct zt_prepare *p, const struct conv_node *n) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
-    s->roles = roles;
+    s->directions = n->directions;
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     p->state = s;
@@ -146,17 +160,17 @@ static struct conv_state *make_own(struct zt_prepare *p, const struct zt_conv_di
 }
 
 /* The layout of x or y, input or output of the node. */
-static void lay_plane(struct zt_prepare *p, const struct zt_conv_directions *roles, int role,
-                      const struct zt_layout *layout) {
-    if (roles->of[role] == ZT_CONV_OUT)
+static void lay_plane(struct zt_prepare *p, const struct conv_node *n, int tensor, const struct zt_layout *layout) {
+    const int at = n->directions->of[tensor];
+    if (at == ZT_CONV_OUT)
         p->out_layout[0] = layout;
     else
-        p->in_layout[roles->of[role]] = layout;
+        p->in_layout[at] = layout;
 }
 
-static const struct zt_shape *plane_of(const struct zt_prepare *p, const struct zt_conv_directions *roles, int role) {
-    const int slot = roles->of[role];
-    return &(slot == ZT_CONV_OUT ? zt_out(p->graph, p->node, 0) : zt_in(p->graph, p->node, slot))->shape;
+static const struct zt_shape *plane_of(const struct conv_node *n, int tensor) {
+    const int at = n->directions->of[tensor];
+    return &(at == ZT_CONV_OUT ? zt_out(n->g, n->index, 0) : zt_in(n->g, n->index, at))->shape;
 }
 
 static void take_activation(const struct zt_prepare *p, struct conv_state *s, bool own) {
@@ -166,42 +180,41 @@ static void take_activation(const struct zt_prepare *p, struct conv_state *s, bo
         zt_activation_of(p->graph->nodes[p->node], zt_op_find(p->graph->table, "", name, ZT_OPSET), &s->activation);
 }
 
-/* Whether groups are narrow and our own kernels take them: then everything is prepared. */
-static bool take_group(struct zt_prepare *p, const struct zt_conv_directions *roles, const struct zt_conv *c,
-                       enum zt_conv_direction direction) {
+/* Prepares our own kernels of narrow groups; false where they do not take the node. */
+static bool take_group(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_group *group = zt_conv_group_make(g->arena, c, zt_in(g, p->node, 0)->dtype, direction);
+    const struct zt_conv_group *group =
+        zt_conv_group_make(g->arena, &n->conv, zt_in(g, p->node, 0)->dtype, n->directions->direction);
     if (!group)
         return false;
-    struct conv_state *s = make_own(p, roles);
+    struct conv_state *s = make_own(p, n);
     s->group = group;
     take_activation(p, s, true);
-    for (int role = X_ROLE; role <= Y_ROLE; role += Y_ROLE - X_ROLE)
-        lay_plane(p, roles, role, zt_conv_group_layout(group, g->arena, plane_of(p, roles, role)));
+    for (int tensor = OF_X; tensor <= OF_Y; tensor += OF_Y - OF_X)
+        lay_plane(p, n, tensor, zt_conv_group_layout(group, g->arena, plane_of(n, tensor)));
     p->workspace_bytes = zt_conv_group_bytes(group, p->threads);
     return true;
 }
 
-/* The same for weight gradients: narrow groups, or planes of three axes. */
-static bool take_weights(struct zt_prepare *p, const struct zt_conv_directions *roles, const struct zt_conv *c) {
+/* Prepares our own kernels of weight gradients: narrow groups, or planes of three axes. */
+static bool take_weights(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
     if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
         return false;
-    if (take_group(p, roles, c, ZT_CONV_TO_W))
+    if (take_group(p, n))
         return true;
     const struct zt_conv_weight_gradient *weight_gradient =
-        zt_conv_weight_gradient_make(g->arena, c, zt_in(g, p->node, 0)->dtype);
+        zt_conv_weight_gradient_make(g->arena, &n->conv, zt_in(g, p->node, 0)->dtype);
     if (!weight_gradient)
         return false;
-    make_own(p, roles)->weight_gradient = weight_gradient;
-    for (int role = X_ROLE; role <= Y_ROLE; role += Y_ROLE - X_ROLE)
-        lay_plane(p, roles, role, zt_conv_weight_gradient_layout(g->arena, plane_of(p, roles, role)));
+    make_own(p, n)->weight_gradient = weight_gradient;
+    for (int tensor = OF_X; tensor <= OF_Y; tensor += OF_Y - OF_X)
+        lay_plane(p, n, tensor, zt_conv_weight_gradient_layout(g->arena, plane_of(n, tensor)));
     p->workspace_bytes = zt_conv_weight_gradient_bytes(weight_gradient);
     return true;
 }
 
-/* What the convolution makes: where it has an activation, that one's input, which is the second output where it is
- * read. */
+/* The place of the convolution's result: output 1 where the input of an activation is read by others, else output 0. */
 static void *made_at(const struct zt_call *call) {
     return call->out_count > 1 && call->out[1].data ? call->out[1].data : call->out[0].data;
 }
@@ -209,7 +222,7 @@ static void *made_at(const struct zt_call *call) {
 static bool run_group(const struct zt_call *call, int from) {
     const struct conv_state *s = call->state;
     void *data[ZT_DNNL_SLOTS] = { 0 };
-    place_data(call, s->roles, data);
+    place_data(call, s->directions, data);
     const struct zt_conv_group_planes planes = { .from = data[from],
                                                  .weight = data[ZT_CONV_W],
                                                  .bias = call->in_count > 2 ? call->in[2].data : NULL,
@@ -223,7 +236,7 @@ static bool run_group(const struct zt_call *call, int from) {
 
 /* ---- to y: forwards ---- */
 
-/* Zeros behind the last channels of `samples` samples, where a block holds more. */
+/* Clears the unused channels of the last block of channels of `samples` samples. */
 static void clear_padding(const struct zt_planes *planes, enum zt_dtype dtype, int64_t samples, char *y) {
     const size_t bytes = zt_dtype_bytes(dtype);
     const int64_t used = planes->channels - (planes->groups - 1) * planes->vector, rest = planes->vector - used;
@@ -238,7 +251,7 @@ static bool is_padded(const struct zt_planes *planes) {
     return planes->pixel == planes->vector && planes->channels % planes->vector != 0;
 }
 
-/* data: the block of what the convolution made, which may be the result's own place. */
+/* data: the block of the convolution's result, which may be the place of the activation's result. */
 static void activate_block(void *arg, int64_t block, void *const *data) {
     const struct zt_call *call = arg;
     const struct conv_state *s = call->state;
@@ -259,15 +272,14 @@ static void direct_block(void *arg, int64_t block, void *const *data) {
 
 static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[p->node]);
-    struct zt_conv c;
-    if (!roles->read(g, p->node, &c, err))
+    struct conv_node n;
+    if (!read_node(g, p->node, &n, err))
         return false;
-    if (!take_group(p, roles, &c, ZT_CONV_TO_Y)) {
-        struct conv_state *s = make(p, roles, &c, err);
+    if (!take_group(p, &n)) {
+        struct conv_state *s = make(p, &n, err);
         if (!s)
             return false;
-        take_activation(p, s, zt_conv_direct_take(&s->direct, &s->blocks, &c, s->samples));
+        take_activation(p, s, zt_conv_direct_take(&s->direct, &s->blocks, &n.conv, s->samples));
         s->direct.geometry.relu = s->relu;
         zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
     }
@@ -281,7 +293,7 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     if (s->group)
         return run_group(call, ZT_CONV_X);
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
-    place_data(call, s->roles, data);
+    place_data(call, s->directions, data);
     data[ZT_CONV_Y] = made_at(call);
     const struct zt_batch_block_work work = { .instead = s->direct.run ? direct_block : NULL,
                                               .after = s->activation.run ? activate_block : NULL,
@@ -293,13 +305,12 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
 
 static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[p->node]);
-    struct zt_conv c;
-    if (!roles->read(g, p->node, &c, err))
+    struct conv_node n;
+    if (!read_node(g, p->node, &n, err))
         return false;
-    if (take_group(p, roles, &c, ZT_CONV_TO_X))
+    if (take_group(p, &n))
         return true;
-    struct conv_state *s = make(p, roles, &c, err);
+    struct conv_state *s = make(p, &n, err);
     if (!s)
         return false;
     zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
@@ -308,7 +319,7 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-/* `vector` channels side by side at each pixel. */
+/* A group of `vector` channels of each pixel. */
 static void add_bias(enum zt_dtype dtype, const struct zt_planes *planes, const void *bias, int64_t group, void *x) {
     int64_t first = group * planes->vector, rest = planes->channels - first;
     int vector = rest < planes->vector ? (int)rest : planes->vector;
@@ -334,7 +345,7 @@ struct bias_job {
 static void bias_block(void *arg, int64_t block, void *const *data) {
     const struct bias_job *job = arg;
     const struct zt_planes *planes = &job->state->planes;
-    enum zt_dtype dtype = zt_dnnl_slot(job->state->blocks.body, ZT_CONV_X).dtype;
+    enum zt_dtype dtype = zt_dnnl_slot(job->state->blocks.whole, ZT_CONV_X).dtype;
     int64_t rest = planes->samples - block * job->state->samples;
     for (int64_t n = 0; n < (rest < job->state->samples ? rest : job->state->samples); n++)
         for (int64_t g = 0; g < planes->groups; g++)
@@ -348,7 +359,7 @@ static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
     if (s->group)
         return run_group(call, ZT_CONV_Y);
     void *data[ZT_DNNL_SLOTS] = { 0 };
-    place_data(call, s->roles, data);
+    place_data(call, s->directions, data);
     struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };
     const struct zt_batch_block_work work = { .after = job.bias ? bias_block : NULL, .arg = &job };
     return zt_batch_blocks_run(&s->blocks, call->threads, data, call->workspace, &work, err);
@@ -358,18 +369,16 @@ static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
 
 static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[p->node]);
-    struct zt_conv c;
-    if (!roles->read(g, p->node, &c, err))
+    struct conv_node n;
+    if (!read_node(g, p->node, &n, err))
         return false;
     p->can_accumulate = true; /* dw; db is always written anew */
-    if (take_weights(p, roles, &c))
+    if (take_weights(p, &n))
         return true;
-    bool bias = zt_out(g, p->node, 1) != NULL;
-    struct conv_state *s = make(p, roles, &c, err);
+    struct conv_state *s = make(p, &n, err);
     if (!s)
         return false;
-    if (!zt_conv_partial_make(&s->partial, &s->blocks, c.m, zt_out(g, p->node, 0)->dtype, bias, err)) {
+    if (!zt_conv_partial_make(&s->partial, &s->blocks, n.conv.m, zt_out(g, p->node, 0)->dtype, has_bias(&n), err)) {
         release(s);
         return false;
     }
@@ -382,7 +391,7 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
     const struct zt_conv_partial *partial = &s->partial;
     void *data[ZT_DNNL_SLOTS] = { 0 };
-    place_data(call, s->roles, data);
+    place_data(call, s->directions, data);
     const struct zt_conv_weights weights = { .x = data[ZT_CONV_X],
                                              .dy = data[ZT_CONV_Y],
                                              .dw = data[ZT_CONV_W],
@@ -397,13 +406,14 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(partial);
     data[ZT_CONV_B] = parts + (size_t)partial->blocks * partial->dw_bytes;
     data[ZT_CONV_W] = parts;
+    const struct zt_conv_gradients gradients = { call->out[0].data, weights.db, call->accumulate };
     return zt_batch_blocks_run(&s->blocks, call->threads, data, scratch, NULL, err) &&
-           zt_conv_partial_sum(partial, parts, scratch, call->out[0].data, weights.db, call->accumulate, call->threads,
-                               err);
+           zt_conv_partial_sum(partial, parts, scratch, &gradients, call->threads, err);
 }
 
 /* ---- rows ---- */
 
+/* The functions of a column (ops/cpu/cpu.h). A macro, as it defines functions. */
 #define KERNEL(id, direction)                                                                                          \
     bool id##_supports(const struct zt_graph *g, int node) {                                                           \
         return supports(g, node);                                                                                      \

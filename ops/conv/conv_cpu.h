@@ -7,7 +7,9 @@
 #include "ops/conv/simd_conv.h"
 
 enum { ZT_CONV_X, ZT_CONV_W, ZT_CONV_B, ZT_CONV_Y }; /* slots of a convolution in dnnl.h */
-extern const int zt_conv_cut[ZT_DNNL_SLOTS];         /* the batch of x and y is cut */
+
+/* The division of x and y into blocks of `block` samples. */
+struct zt_batch_cut zt_conv_cut(const struct zt_conv *c, int64_t block);
 
 /* Whether oneDNN takes the sizes: 1 to 3 spatial axes, no empty tensor, 32-bit dims. */
 bool zt_conv_fits(const struct zt_conv *c);
@@ -21,8 +23,8 @@ size_t zt_conv_result_bytes(const struct zt_conv *c);
 const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape);
 
-/* Our own kernel in place of the primitive, on the same blocks and layouts: it is as fast and has shorter chains of
- * additions. */
+/* Our own kernel in place of the primitive, on the same blocks and layouts: it is as fast and sums in shorter
+ * sequences, which round less. */
 struct zt_conv_direct {
     zt_simd_conv_run *run; /* NULL: not taken */
     struct zt_simd_conv geometry;
@@ -63,8 +65,13 @@ void zt_conv_partial_finish(struct zt_conv_partial *partial);
 /* Bytes of the partial sums, and scratch bytes of zt_conv_partial_sum. */
 size_t zt_conv_partial_bytes(const struct zt_conv_partial *partial);
 size_t zt_conv_partial_scratch(const struct zt_conv_partial *partial);
-/* Adds the partial sums at `at` to dw (accumulate: +=) and db (NULL: none), both plain. */
-bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *at, void *scratch, void *dw, void *db,
-                         bool accumulate, int threads, struct zt_err *err);
+/* Gradients of weight and bias in plain order; NULL: not wanted. accumulate: dw is added to. */
+struct zt_conv_gradients {
+    void *dw, *db;
+    bool accumulate;
+};
+/* Sums the partial sums at `parts` to dw and db. */
+bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *parts, void *scratch,
+                         const struct zt_conv_gradients *to, int threads, struct zt_err *err);
 
 #endif

@@ -11,7 +11,6 @@
  * it is accumulated, has another order or another dtype. Activations are aligned; our own kernels run the exceptions.
  */
 #include "ops/conv/conv_dnn.h"
-#include "ops/conv/launch_weight.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/dnn_places_cuda.h"
 #include "ops/cuda/launch_broadcast.h"
@@ -22,12 +21,12 @@
 #include <string.h>
 
 struct conv {
-    const struct zt_conv_directions *direction;
+    const struct zt_conv_directions *directions;
     const struct zt_dnn *dnn; /* NULL: our own kernels */
     bool bias, relu;          /* follow the convolution */
     bool fused;               /* and are in the graph */
     bool last;                /* channels last, of all three tensors */
-    bool turned;              /* dw has to be made plain */
+    bool transposes;          /* dw is transposed to plain order */
     struct zt_launch_conv own;
     struct planes {
         int64_t samples, channels, plane; /* channels last: a sample a place, of planes of 1 */
@@ -40,11 +39,11 @@ struct conv {
 
 /* ---- preparing ---- */
 
-/* NULL where cuDNN has no engine; says the path. */
-static const struct zt_dnn *plan(struct zt_prepare *p, const struct zt_conv *conv, enum zt_conv_direction way,
+/* The plan of cuDNN, NULL where it has no engine; notes the path. */
+static const struct zt_dnn *plan(struct zt_prepare *p, const struct zt_conv *conv, enum zt_conv_direction direction,
                                  const struct zt_conv_dnn_form *form) {
     struct zt_dnn_graph graph;
-    zt_conv_dnn(conv, way, form, &graph);
+    zt_conv_dnn(conv, direction, form, &graph);
     graph.tensor_cores = p->device->tf32;
     return zt_path_dnn(p, &graph);
 }
@@ -56,7 +55,7 @@ static bool comes_last(const struct zt_prepare *p) {
     return last;
 }
 
-/* What cuDNN was asked for first and does not have, and why. */
+/* Notes the forms that cuDNN was asked for first and does not have, and why. */
 static void note(struct zt_prepare *p, const struct conv *c, bool wants_last, bool wants_fused, const char *why) {
     const bool plain = wants_last && !c->last, apart = wants_fused && !c->fused;
     if (c->dnn && (plain || apart))
@@ -65,16 +64,16 @@ static void note(struct zt_prepare *p, const struct conv *c, bool wants_last, bo
                                        apart ? "bias and ReLU behind it in kernels of their own" : "", why);
 }
 
-/* Engine and order: channels last where tensor cores compute, what follows in the graph where it can be. */
+/* Chooses engine and order: channels last where tensor cores compute, and bias and ReLU in the graph if possible. */
 static void choose(struct zt_prepare *p, const struct zt_conv *conv, struct conv *c) {
     const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
     const bool tensor_cores = zt_dtype_is_half(dtype) || p->device->tf32;
-    const bool follows = c->direction->way == ZT_CONV_TO_Y && c->bias;
+    const bool follows = c->directions->direction == ZT_CONV_TO_Y && c->bias;
     const char *why = NULL;
     for (int last = tensor_cores; last >= 0 && !c->dnn; last--)
         for (int fused = follows; fused >= 0 && !c->dnn; fused--) {
             const struct zt_conv_dnn_form form = { dtype, last, fused, fused && c->relu };
-            c->dnn = plan(p, conv, c->direction->way, &form);
+            c->dnn = plan(p, conv, c->directions->direction, &form);
             c->fused = c->dnn && fused;
             c->last = last;
             why = why ? why : p->path.note;
@@ -85,7 +84,7 @@ static void choose(struct zt_prepare *p, const struct zt_conv *conv, struct conv
     c->own = zt_conv_launch(conv, dtype, c->last);
 }
 
-/* What the node takes and gives in that order; dw, the bias and its gradient are plain. */
+/* Layouts of inputs and outputs in that order; dw, the bias and its gradient are plain. */
 static void lay(struct zt_prepare *p, struct conv *c) {
     struct zt_graph *g = p->graph;
     const struct zt_node *n = g->nodes[p->node];
@@ -94,8 +93,8 @@ static void lay(struct zt_prepare *p, struct conv *c) {
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = c->last && i < 2 ? zt_layout_last(g->arena, p->in_layout[i], zt_in(g, p->node, i)) : NULL;
     const struct zt_layout *to = c->last ? zt_layout_last(g->arena, NULL, zt_out(g, p->node, 0)) : NULL;
-    if (c->direction->way == ZT_CONV_TO_W) {
-        c->turned = to != NULL;
+    if (c->directions->direction == ZT_CONV_TO_W) {
+        c->transposes = to != NULL;
         c->transpose = zt_transposed_copy_cuda(&zt_out(g, p->node, 0)->shape, to, NULL);
     } else {
         p->out_layout[0] = to;
@@ -123,7 +122,7 @@ static struct zt_launch_reduce channel_sums(const struct planes *y) {
 
 static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *conv) {
     const size_t bytes = zt_dtype_bytes(c->own.dtype);
-    const bool weight = c->direction->way == ZT_CONV_TO_W;
+    const bool weight = c->directions->direction == ZT_CONV_TO_W;
     c->weight_bytes = (size_t)(conv->m * (conv->c / conv->groups) * conv->window.kernel_elems) * bytes;
     c->bias_bytes = c->fused ? (size_t)conv->m * bytes : 0;
     c->bias_at = zt_room_cuda(c->weight_bytes);
@@ -134,23 +133,23 @@ static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *co
 
 static bool prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_directions *direction = zt_conv_directions(g->nodes[p->node]);
+    const struct zt_conv_directions *directions = zt_conv_directions(g->nodes[p->node]);
     struct zt_conv conv;
-    if (!zt_dnn_ready(p->device, err) || !direction->read(g, p->node, &conv, err))
+    if (!zt_dnn_ready(p->device, err) || !directions->read(g, p->node, &conv, err))
         return false;
     struct conv *c = zt_calloc(1, sizeof *c);
-    c->direction = direction;
-    c->bias = direction->way != ZT_CONV_TO_W && zt_in(g, p->node, 2);
+    c->directions = directions;
+    c->bias = directions->direction != ZT_CONV_TO_W && zt_in(g, p->node, 2);
     c->relu = strcmp(g->nodes[p->node]->op_type, "ConvRelu") == 0;
     choose(p, &conv, c);
     lay(p, c);
     c->y = planes(conv.n, conv.m, conv.window.out_elems, c->last);
     c->x = planes(conv.n, conv.c, conv.window.in_elems, c->last);
-    if (direction->way == ZT_CONV_TO_W && zt_out(g, p->node, 1))
+    if (directions->direction == ZT_CONV_TO_W && zt_out(g, p->node, 1))
         c->sums = channel_sums(&c->y);
     place(p, c, &conv);
     p->state = c;
-    p->can_accumulate = direction->way == ZT_CONV_TO_W;
+    p->can_accumulate = directions->direction == ZT_CONV_TO_W;
     return true;
 }
 
@@ -158,7 +157,7 @@ static bool prepare(struct zt_prepare *p, struct zt_err *err) {
 
 static bool run_dnn(const struct zt_call *call, const struct conv *c, void **data, struct zt_err *err) {
     char *room_at = call->workspace;
-    if (c->direction->way != ZT_CONV_TO_W &&
+    if (c->directions->direction != ZT_CONV_TO_W &&
         !zt_dnn_bring(call->device, &data[ZT_DNN_W], room_at, c->weight_bytes, err))
         return false;
     if (c->bias_bytes && !zt_dnn_bring(call->device, &data[ZT_DNN_BIAS], room_at + c->bias_at, c->bias_bytes, err))
@@ -169,15 +168,15 @@ static bool run_dnn(const struct zt_call *call, const struct conv *c, void **dat
 static bool run_own(const struct zt_call *call, const struct conv *c, void *const *data, struct zt_err *err) {
     struct CUstream_st *stream = zt_stream_of(call);
     void *x = data[ZT_DNN_X], *w = data[ZT_DNN_W], *y = data[ZT_DNN_Y];
-    int code = c->direction->way == ZT_CONV_TO_Y   ? zt_launch_conv_to_y(stream, &c->own, x, w, y)
-               : c->direction->way == ZT_CONV_TO_X ? zt_launch_conv_to_x(stream, &c->own, x, w, y)
-                                                   : zt_launch_conv_to_w(stream, &c->own, x, w, y);
+    int code = c->directions->direction == ZT_CONV_TO_Y   ? zt_launch_conv_to_y(stream, &c->own, x, w, y)
+               : c->directions->direction == ZT_CONV_TO_X ? zt_launch_conv_to_x(stream, &c->own, x, w, y)
+                                                          : zt_launch_conv_to_w(stream, &c->own, x, w, y);
     return zt_launched(call, code, err);
 }
 
 /* Bias and ReLU behind the convolution, in place. */
 static bool follow(const struct zt_call *call, const struct conv *c, const void *bias, struct zt_err *err) {
-    const struct planes *y = c->direction->way == ZT_CONV_TO_Y ? &c->y : &c->x;
+    const struct planes *y = c->directions->direction == ZT_CONV_TO_Y ? &c->y : &c->x;
     const struct zt_launch_walk walk = { .rank = 3,
                                          .dim = { y->samples, y->channels, y->plane },
                                          .a = { y->channels * y->plane, y->plane, 1 },
@@ -213,11 +212,11 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     const struct conv *c = call->state;
     void *data[ZT_DNN_TENSORS] = { 0 };
     for (int i = ZT_DNN_X; i <= ZT_DNN_Y; i++)
-        data[i] = c->direction->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[c->direction->of[i]].data;
+        data[i] = c->directions->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[c->directions->of[i]].data;
     void *bias = data[ZT_DNN_BIAS] = call->in_count > 2 ? call->in[2].data : NULL;
-    const bool weight = c->direction->way == ZT_CONV_TO_W;
+    const bool weight = c->directions->direction == ZT_CONV_TO_W;
     const bool cast = weight && call->out[0].dtype != c->own.dtype;
-    if (weight && (call->accumulate || c->turned || cast || !zt_dnn_is_placed(data[ZT_DNN_W])))
+    if (weight && (call->accumulate || c->transposes || cast || !zt_dnn_is_placed(data[ZT_DNN_W])))
         data[ZT_DNN_W] = call->workspace;
     void *dw = data[ZT_DNN_W];
     const bool placed = zt_dnn_is_placed(data[ZT_DNN_X]) && zt_dnn_is_placed(data[ZT_DNN_Y]);

@@ -17,7 +17,7 @@ static void append(struct zt_dnn_graph *g, enum zt_dnn_kind kind, int b) {
     g->operation[g->operation_count++] = (struct zt_dnn_operation){ kind, { before, b, ZT_DNN_Y } };
 }
 
-void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction way, const struct zt_conv_dnn_form *form,
+void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction direction, const struct zt_conv_dnn_form *form,
                  struct zt_dnn_graph *to) {
     static const enum zt_dnn_kind kinds[] = {
         [ZT_CONV_TO_Y] = ZT_DNN_CONV, [ZT_CONV_TO_X] = ZT_DNN_CONV_DATA, [ZT_CONV_TO_W] = ZT_DNN_CONV_WEIGHT
@@ -28,7 +28,7 @@ void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction way, const s
     to->tensor[ZT_DNN_X] = zt_planes_dnn(form->dtype, form->last, conv->n, conv->c, w->in, w->axes);
     to->tensor[ZT_DNN_W] = zt_planes_dnn(form->dtype, form->last, conv->m, conv->c / conv->groups, w->kernel, w->axes);
     to->tensor[ZT_DNN_Y] = zt_planes_dnn(form->dtype, form->last, conv->n, conv->m, w->out, w->axes);
-    to->operation[0] = (struct zt_dnn_operation){ kinds[way], { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y } };
+    to->operation[0] = (struct zt_dnn_operation){ kinds[direction], { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y } };
     to->tensor[ZT_DNN_BIAS] = zt_planes_dnn(form->dtype, form->last, 1, conv->m, point, w->axes);
     if (form->bias)
         append(to, ZT_DNN_ADD, ZT_DNN_BIAS);

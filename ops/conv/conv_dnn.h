@@ -16,7 +16,7 @@ struct zt_conv_dnn_form {
     enum zt_dtype dtype;
     bool last, bias, relu;
 };
-void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction way, const struct zt_conv_dnn_form *form,
+void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction direction, const struct zt_conv_dnn_form *form,
                  struct zt_dnn_graph *to);
 
 /* Arguments of our own kernels, which run every convolution of up to three axes. */

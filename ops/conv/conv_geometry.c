@@ -1,4 +1,5 @@
-/* What convolution nodes compute, read from the node (conv.h). Needs no table of rows: the CUDA module has it too. */
+/* The geometry of convolution nodes, read from the node (conv.h). Needs no table of rows: the CUDA module has it too.
+ */
 #include "ops/conv/conv.h"
 
 #include "ops/kernel/shape.h"
@@ -37,7 +38,7 @@ static bool read_forward(const struct zt_graph *g, int node, const struct zt_sha
     to->m = w->dim[0];
     if (to->c % to->groups || to->c / to->groups != w->dim[1] || to->m % to->groups)
         return fail_channels(g, node, to->c, w->dim[1], to->groups, err);
-    return zt_window_read(g, node, x->dim + 2, w->dim + 2, x->rank - 2, &to->window, err);
+    return zt_window_read(g, node, &(struct zt_window_plane){ x->rank - 2, x->dim + 2, w->dim + 2 }, &to->window, err);
 }
 
 /* y and w -> x */
@@ -50,7 +51,8 @@ static bool read_transposed(const struct zt_graph *g, int node, const struct zt_
     if (w->dim[0] != to->m || to->m % to->groups || w->dim[1] > INT32_MAX)
         return fail_channels(g, node, to->m, w->dim[0], to->groups, err);
     to->c = w->dim[1] * to->groups;
-    return zt_window_read_transposed(g, node, y->dim + 2, w->dim + 2, y->rank - 2, &to->window, err);
+    return zt_window_read_transposed(g, node, &(struct zt_window_plane){ y->rank - 2, y->dim + 2, w->dim + 2 },
+                                     &to->window, err);
 }
 
 /* A shape given as an attribute of a gradient node. */
@@ -130,8 +132,8 @@ bool zt_conv_transpose_grad_weight_read(const struct zt_graph *g, int node, stru
 
 static const struct {
     const char *op;
-    struct zt_conv_directions roles;
-} all_roles[] = {
+    struct zt_conv_directions directions;
+} ops[] = {
     { "Conv", { zt_conv_read, ZT_CONV_TO_Y, { 0, 1, ZT_CONV_OUT } } },
     { "ConvActivation", { zt_conv_read, ZT_CONV_TO_Y, { 0, 1, ZT_CONV_OUT } } },
     { "ConvGradInput", { zt_conv_grad_input_read, ZT_CONV_TO_X, { ZT_CONV_OUT, 0, 1 } } },
@@ -143,8 +145,8 @@ static const struct {
 };
 
 const struct zt_conv_directions *zt_conv_directions(const struct zt_node *n) {
-    for (size_t i = 0; i < sizeof all_roles / sizeof *all_roles; i++)
-        if (strcmp(all_roles[i].op, n->op_type) == 0)
-            return &all_roles[i].roles;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(ops[i].op, n->op_type) == 0)
+            return &ops[i].directions;
     return NULL;
 }

@@ -1,12 +1,12 @@
 /* The gradients of Conv and ConvTranspose as convolutions of the standard (formulas in conv.c).
  *
- * A plane that is read is padded, or cut where the last windows do not reach its end, so that it is exactly as long as
- * the windows: (out - 1) stride + (kernel - 1) dilation + 1. A plane that is written comes out with that length and is
- * cut the other way. Pads below 0 cut. */
+ * An input plane is padded, or cropped where the last windows do not reach its end, so that its length is that of the
+ * windows: (out - 1) stride + (kernel - 1) dilation + 1. An output plane is computed with that length and cropped, or
+ * padded. Negative pads crop. */
 #include "ops/conv/kernels.h"
 #include "ops/conv/conv.h"
 
-/* What to add behind every axis of the plane `in` to make it as long as the windows. */
+/* The padding behind axis a of the plane `in` that makes it as long as the windows. */
 static int64_t behind(const struct zt_window *w, int a) {
     return (w->out[a] - 1) * w->stride[a] + (w->kernel[a] - 1) * w->dilation[a] + 1 - w->in[a] - w->pad[a];
 }
@@ -28,7 +28,7 @@ static const char *geometry(struct zt_function_body *b, const struct zt_window *
                                  zt_function_body_list(b, w->dilation, w->axes), (long long)groups);
 }
 
-/* dx = the plane that dy, convolved backwards with w, covers */
+/* dx: the transposed convolution of dy with w */
 bool zt_conv_grad_input_function_body(struct zt_function_body *b, const struct zt_graph *g, int node,
                                       struct zt_err *err) {
     struct zt_conv c;
@@ -74,9 +74,9 @@ static const char *plane_behind(struct zt_function_body *b, const struct zt_conv
     return zt_function_body_dims(b, &shape);
 }
 
-/* dw = Conv(x, dy) where samples are summed like channels, channels are taken one by one like samples, and the steps
- * between windows and inside them change places; all groups at once. */
-static void say_weight_gradient(struct zt_function_body *b, const struct zt_conv *c, const char *x, const char *dy) {
+/* dw = Conv(x, dy) with samples as channels, channels as samples, and strides and dilations exchanged; all groups at
+ * once. */
+static void write_weight_gradient(struct zt_function_body *b, const struct zt_conv *c, const char *x, const char *dy) {
     const struct zt_window *w = &c->window;
     struct zt_window swapped = *w;
     int64_t long_plane[ZT_WINDOW_AXES], per_group = c->c / c->groups;
@@ -105,7 +105,7 @@ bool zt_conv_grad_weight_function_body(struct zt_function_body *b, const struct 
     if (!zt_conv_grad_weight_read(g, node, &c, err))
         return false;
     zt_function_body_names(b, "x, dy -> dw, db");
-    say_weight_gradient(b, &c, "x", "dy");
+    write_weight_gradient(b, &c, "x", "dy");
     int64_t axes[ZT_MAX_RANK] = { 0 };
     for (int a = 0; a < c.window.axes; a++)
         axes[a + 1] = a + 2;
@@ -121,7 +121,7 @@ bool zt_conv_transpose_grad_weight_function_body(struct zt_function_body *b, con
     if (!zt_conv_transpose_grad_weight_read(g, node, &c, err))
         return false;
     zt_function_body_names(b, "x, dy -> dw");
-    say_weight_gradient(b, &c, "dy", "x");
+    write_weight_gradient(b, &c, "dy", "x");
     return true;
 }
 

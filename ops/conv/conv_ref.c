@@ -43,23 +43,31 @@ static struct flow flow_of(const struct zt_conv_job *job, bool back) {
     return f;
 }
 
-/* to[i * step] = what kernel position k of the plane at `plane` contributes to place p0 + i; 0 in the padding. */
-static void gather(const struct flow *f, int64_t plane, const int64_t *k, int64_t p0, int count, double *to, int step) {
+/* Doubles on the stack: element (d, p) of a gathered matrix is at[d * row + p * col]. */
+struct stack_matrix {
+    double *at;
+    int row, col;
+};
+
+/* to[i * col] = the contribution of kernel position k of the plane at `plane` to place i of the tile; 0 in the padding.
+ */
+static void gather(const struct flow *f, int64_t plane, const int64_t *k, const struct zt_tile *tile, double *to,
+                   int col) {
     const struct zt_window *w = f->window;
-    int last = w->axes - 1;
+    const int last = w->axes - 1, count = tile->cols;
     int64_t index[ZT_WINDOW_AXES];
-    double run[ZT_TILE_COLS];
-    zt_window_split(p0, f->dims, w->axes, index);
+    double stretch[ZT_TILE_COLS];
+    zt_window_split(tile->col, f->dims, w->axes, index);
     for (int i = 0; i < count; i++)
-        to[i * step] = 0;
+        to[i * col] = 0;
     for (int done = 0; done < count;) {
         int64_t length = zt_min_int(count - done, f->dims[last] - index[last]);
         struct zt_stretch s;
         (f->back ? zt_window_stretch_back : zt_window_stretch)(w, index, k, index[last], length, &s);
-        zt_load_block(f->job->dtype, f->job->from, plane + s.partner, s.stride, s.count, run);
-        double *at = to + (done + s.first - index[last]) * step;
+        zt_load_block(f->job->dtype, f->job->from, plane + s.partner, s.stride, s.count, stretch);
+        double *at = to + (done + s.first - index[last]) * col;
         for (int64_t i = 0; i < s.count; i++)
-            at[i * s.step * step] = run[i];
+            at[i * s.step * col] = stretch[i];
         done += (int)length;
         index[last] = 0;
         for (int a = last; a > 0 && (a == last || index[a] == f->dims[a]); a--) {
@@ -69,49 +77,50 @@ static void gather(const struct flow *f, int64_t plane, const int64_t *k, int64_
     }
 }
 
-/* Rows d0.. of the gathered matrix (a source channel and a kernel position each) at places p0..: to[d * lead + p *
- * step]. */
-static void gather_tile(const struct flow *f, int64_t planes, int64_t d0, int depth, int64_t p0, int count, double *to,
-                        int lead, int step) {
-    for (int d = 0; d < depth; d++) {
-        int64_t source = (d0 + d) / f->window->kernel_elems, k[ZT_WINDOW_AXES];
-        zt_window_split((d0 + d) % f->window->kernel_elems, f->window->kernel, f->window->axes, k);
-        gather(f, planes + source * f->source_places, k, p0, count, to + d * lead, step);
+/* A tile of the gathered matrix of the planes at `planes`: a row is a source channel and a kernel position, a column is
+ * a place. */
+static void gather_tile(const struct flow *f, int64_t planes, struct zt_tile tile, struct stack_matrix to) {
+    const struct zt_window *w = f->window;
+    for (int d = 0; d < tile.rows; d++) {
+        int64_t source = (tile.row + d) / w->kernel_elems, k[ZT_WINDOW_AXES];
+        zt_window_split((tile.row + d) % w->kernel_elems, w->kernel, w->axes, k);
+        gather(f, planes + source * f->source_places, k, &tile, to.at + d * to.row, to.col);
     }
 }
 
-/* Rows of weights [r0, r0 + rows) of group `group` at depths d0.., read in stretches that are contiguous. */
-static void weight_tile(const struct flow *f, int64_t group, int64_t r0, int rows, int64_t d0, int depth, double *to) {
+/* A tile of the weights [result channel][depth] of group `group`, read in contiguous blocks. */
+static void weight_tile(const struct flow *f, int64_t group, struct zt_tile tile, double *to) {
     int64_t kernel = f->window->kernel_elems, start = group * f->sources * f->results * kernel;
-    for (int r = 0; r < rows; r++)
-        for (int d = 0; d < depth;) {
-            int64_t source = (d0 + d) / kernel, k = (d0 + d) % kernel;
-            int64_t run = f->back ? zt_min_int(kernel - k, depth - d) : depth - d;
-            zt_load_block(f->job->dtype, f->job->weight, start + (r0 + r) * f->w_result + source * f->w_source + k, 1,
-                          run, to + r * ZT_TILE_DEPTH + d);
-            d += (int)run;
+    for (int r = 0; r < tile.rows; r++)
+        for (int d = 0; d < tile.cols;) {
+            int64_t source = (tile.col + d) / kernel, k = (tile.col + d) % kernel;
+            int64_t length = f->back ? zt_min_int(kernel - k, tile.cols - d) : tile.cols - d;
+            int64_t from = start + (tile.row + r) * f->w_result + source * f->w_source + k;
+            zt_load_block(f->job->dtype, f->job->weight, from, 1, length, to + r * ZT_TILE_DEPTH + d);
+            d += (int)length;
         }
 }
 
-/* Channels [r0, r0 + rows) and places [p0, p0 + cols) of sample and group `image`. */
-static void result_tile(const struct flow *f, int64_t image, int64_t r0, int rows, int64_t p0, int cols) {
+/* A tile [channel][place] of the result of sample and group `image`. */
+static void result_tile(const struct flow *f, int64_t image, struct zt_tile tile) {
     const struct zt_conv_job *job = f->job;
     double acc[ZT_TILE_ROWS * ZT_TILE_COLS], a[ZT_TILE_ROWS * ZT_TILE_DEPTH], b[ZT_TILE_DEPTH * ZT_TILE_COLS];
-    int64_t group = image % job->conv.groups, channel = group * f->results + r0;
-    for (int r = 0; r < rows; r++) {
+    int64_t group = image % job->conv.groups, channel = group * f->results + tile.row;
+    for (int r = 0; r < tile.rows; r++) {
         double bias = job->bias ? zt_load_double(job->dtype, job->bias, channel + r) : 0;
         for (int c = 0; c < ZT_TILE_COLS; c++)
             acc[r * ZT_TILE_COLS + c] = bias;
     }
     for (int64_t d = 0; d < f->depth; d += ZT_TILE_DEPTH) {
         int depth = (int)zt_min_int(ZT_TILE_DEPTH, f->depth - d);
-        weight_tile(f, group, r0, rows, d, depth, a);
-        gather_tile(f, image * f->sources * f->source_places, d, depth, p0, cols, b, ZT_TILE_COLS, 1);
-        zt_tile_pad(b, depth, cols);
-        zt_tile_multiply(acc, a, b, rows, depth, cols);
+        weight_tile(f, group, (struct zt_tile){ tile.row, d, tile.rows, depth }, a);
+        gather_tile(f, image * f->sources * f->source_places, (struct zt_tile){ d, tile.col, depth, tile.cols },
+                    (struct stack_matrix){ b, ZT_TILE_COLS, 1 });
+        zt_tile_pad(b, depth, tile.cols);
+        zt_tile_multiply(acc, a, b, tile.rows, depth, tile.cols);
     }
-    for (int r = 0; r < rows; r++)
-        zt_store_block(job->dtype, job->to, (image * f->results + r0 + r) * f->places + p0, 1, cols,
+    for (int r = 0; r < tile.rows; r++)
+        zt_store_block(job->dtype, job->to, (image * f->results + tile.row + r) * f->places + tile.col, 1, tile.cols,
                        acc + r * ZT_TILE_COLS);
 }
 
@@ -134,11 +143,17 @@ static struct tiles tiles_of(const struct zt_conv_job *job, bool back, bool weig
     return t;
 }
 
+/* Tile i of all, in a matrix of `cols` columns. */
+static struct zt_tile tile_at(const struct tiles *t, int64_t i, int64_t cols) {
+    struct zt_tile tile = { .row = i / t->across % t->down * ZT_TILE_ROWS, .col = i % t->across * ZT_TILE_COLS };
+    tile.rows = (int)zt_min_int(ZT_TILE_ROWS, t->f.results - tile.row);
+    tile.cols = (int)zt_min_int(ZT_TILE_COLS, cols - tile.col);
+    return tile;
+}
+
 static void run_result_tile(void *arg, int64_t i) {
     const struct tiles *t = arg;
-    int64_t r0 = i / t->across % t->down * ZT_TILE_ROWS, p0 = i % t->across * ZT_TILE_COLS;
-    result_tile(&t->f, i / (t->down * t->across), r0, (int)zt_min_int(ZT_TILE_ROWS, t->f.results - r0), p0,
-                (int)zt_min_int(ZT_TILE_COLS, t->f.places - p0));
+    result_tile(&t->f, i / (t->down * t->across), tile_at(t, i, t->f.places));
 }
 
 static void run_flow(const struct zt_conv_job *job, bool back) {
@@ -155,8 +170,8 @@ void zt_conv_backward(const struct zt_conv_job *job) {
     run_flow(job, true);
 }
 
-/* dw of output channels [r0, r0 + rows) of `group` at depths [d0, d0 + cols): samples and places in order. */
-static void weight_gradient_tile(const struct flow *f, int64_t group, int64_t r0, int rows, int64_t d0, int cols) {
+/* A tile [output channel][depth] of dw of `group`: samples and places in order. */
+static void weight_gradient_tile(const struct flow *f, int64_t group, struct zt_tile tile) {
     const struct zt_conv_job *job = f->job;
     double acc[ZT_TILE_ROWS * ZT_TILE_COLS] = { 0 }, a[ZT_TILE_ROWS * ZT_TILE_DEPTH], b[ZT_TILE_DEPTH * ZT_TILE_COLS];
     for (int64_t n = 0; n < job->conv.n; n++) {
@@ -164,35 +179,34 @@ static void weight_gradient_tile(const struct flow *f, int64_t group, int64_t r0
         struct zt_matrix dy = { job->dtype, job->dy, image * f->results * f->places, f->places, 1 };
         for (int64_t p = 0; p < f->places; p += ZT_TILE_DEPTH) {
             int depth = (int)zt_min_int(ZT_TILE_DEPTH, f->places - p);
-            zt_tile_load(&dy, r0, p, rows, depth, a, ZT_TILE_DEPTH);
-            gather_tile(f, image * f->sources * f->source_places, d0, cols, p, depth, b, 1, ZT_TILE_COLS);
-            zt_tile_pad(b, depth, cols);
-            zt_tile_multiply(acc, a, b, rows, depth, cols);
+            zt_tile_load(&dy, (struct zt_tile){ tile.row, p, tile.rows, depth }, a, ZT_TILE_DEPTH);
+            gather_tile(f, image * f->sources * f->source_places, (struct zt_tile){ tile.col, p, tile.cols, depth },
+                        (struct stack_matrix){ b, 1, ZT_TILE_COLS });
+            zt_tile_pad(b, depth, tile.cols);
+            zt_tile_multiply(acc, a, b, tile.rows, depth, tile.cols);
         }
     }
-    for (int r = 0; r < rows; r++)
-        zt_store_block(job->to_dtype, job->to, (group * f->results + r0 + r) * f->depth + d0, 1, cols,
+    for (int r = 0; r < tile.rows; r++)
+        zt_store_block(job->to_dtype, job->to, (group * f->results + tile.row + r) * f->depth + tile.col, 1, tile.cols,
                        acc + r * ZT_TILE_COLS);
 }
 
 static void bias_gradient(const struct zt_conv_job *job, int64_t m) {
     const struct zt_conv *c = &job->conv;
-    double sum = 0, run[ZT_ELEMENT_BLOCK];
+    double sum = 0, block[ZT_ELEMENT_BLOCK];
     for (int64_t n = 0; n < c->n; n++)
         for (int64_t p = 0; p < c->window.out_elems; p += ZT_ELEMENT_BLOCK) {
             int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, c->window.out_elems - p);
-            zt_load_block(job->dtype, job->dy, (n * c->m + m) * c->window.out_elems + p, 1, count, run);
+            zt_load_block(job->dtype, job->dy, (n * c->m + m) * c->window.out_elems + p, 1, count, block);
             for (int64_t i = 0; i < count; i++)
-                sum += run[i];
+                sum += block[i];
         }
     zt_store_double(job->to_dtype, job->db, m, sum);
 }
 
 static void run_weight_gradient_tile(void *arg, int64_t i) {
     const struct tiles *t = arg;
-    int64_t r0 = i / t->across % t->down * ZT_TILE_ROWS, d0 = i % t->across * ZT_TILE_COLS;
-    weight_gradient_tile(&t->f, i / (t->down * t->across), r0, (int)zt_min_int(ZT_TILE_ROWS, t->f.results - r0), d0,
-                         (int)zt_min_int(ZT_TILE_COLS, t->f.depth - d0));
+    weight_gradient_tile(&t->f, i / (t->down * t->across), tile_at(t, i, t->f.depth));
 }
 
 void zt_conv_weight(const struct zt_conv_job *job) {

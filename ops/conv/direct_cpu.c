@@ -3,12 +3,12 @@
 /* 2-D, one group, whole vectors of channels on both sides, packed as the kernel wants them. */
 bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *blocks, const struct zt_conv *c,
                          int64_t samples) {
-    struct zt_desc x = zt_dnnl_slot(blocks->body, ZT_CONV_X), y = zt_dnnl_slot(blocks->body, ZT_CONV_Y);
+    struct zt_desc x = zt_dnnl_slot(blocks->whole, ZT_CONV_X), y = zt_dnnl_slot(blocks->whole, ZT_CONV_Y);
     int vector = y.block;
     *to = (struct zt_conv_direct){ .vector = vector, .samples = samples, .total = c->n };
     if (x.dtype != ZT_FLOAT || c->window.axes != 2 || c->groups != 1 || x.order != ZT_DESC_BLOCKED ||
         y.order != ZT_DESC_BLOCKED || x.block != vector || c->c % vector || c->m % vector ||
-        !zt_dnnl_weight_vector(blocks->body, ZT_CONV_W, vector))
+        !zt_dnnl_weight_vector(blocks->whole, ZT_CONV_W, vector))
         return false;
     to->run = zt_simd_conv_kernel(vector);
     to->out_blocks = c->m / vector;

@@ -2,10 +2,10 @@
  *
  *     ztrain.ConvActivation(x, w[, b]) -> y[, z]      z = Conv(x, w, b), y = f(z)
  *
- * f is the standard's operator that `activation` names; its attributes are the node's, Clip's bounds among them. Where
- * something else reads z it is an output too: the gradients of most activations do, which are functions of their input.
- * Those of Sigmoid, Tanh and HardSigmoid read y, and LeakyRelu's may do so as well where its slope is positive, for it
- * asks for nothing but the sign: then z is never written. ReLU has a row of its own (relu.c). */
+ * f is the ONNX operator that `activation` names; the node has its attributes, and Clip's bounds as attributes. z is an
+ * output where another node reads it: the gradients of most activations read z. The gradients of Sigmoid, Tanh and
+ * HardSigmoid read y instead, and so does LeakyRelu's where its slope is positive, because it only needs the sign; z is
+ * then never written. ReLU has a row of its own (relu.c). */
 #include "graph/passes/fusion/fuse.h"
 #include "graph/passes/fusion/pattern.h"
 #include "ops/conv/kernels.h"
@@ -103,7 +103,7 @@ static bool take_bounds(struct zt_graph *g, const struct zt_node *f, struct zt_a
     return true;
 }
 
-/* Where nothing but LeakyReluGrad reads z beside the activation, that one reads y. */
+/* Makes LeakyReluGrad read y if it is the only other reader of z. */
 static void read_result(struct zt_graph *g, const struct zt_op_table *table, const struct zt_node *f,
                         struct zt_err *err) {
     int reader;

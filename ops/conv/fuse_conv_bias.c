@@ -1,4 +1,4 @@
-/* conv_bias: one number a channel added to a convolution without a bias is its bias. */
+/* conv_bias: an Add of one number a channel to a convolution without a bias becomes the convolution's bias. */
 #include "graph/passes/fusion/apply_patterns.h"
 #include "graph/passes/fusion/pattern.h"
 

@@ -1,9 +1,9 @@
-/* The gradient of a convolution's weights in a half type that is wanted in float, as an optimizer wants it:
+/* The gradient of a convolution's weights in a half type that the optimizer reads in float:
  *
  *     conv_float    ConvGradWeight and the Cast behind each of its outputs become one node, with attribute `to`
  *
- * The gradient of the bias, if it has one, is summed up in fp32 and stored so; that of the weights is what cuDNN gives
- * in half, turned to plain order and made float in one pass, or added up there over micro-batches. */
+ * The gradient of the bias, if any, is summed and stored in fp32. cuDNN computes the gradient of the weights in the
+ * half type; one pass converts it to float and plain order, or adds it there over micro-batches. */
 #include "graph/passes/fusion/fuse.h"
 
 #include <string.h>

@@ -1,12 +1,13 @@
-/* What is read gets margins of zeros as wide as windows stick out, so that all results of a plane read the same taps:
+/* Input planes get margins of zeros as wide as windows reach outside, so that all results of a plane read the same
+ * taps:
  *
  *     to y   result o reads x at o stride - pad + k dilation, tap k
  *     to x   result i meets y at (i + pad - k dilation) / stride where that divides: results that are equal modulo the
  *            stride read the same taps of y one after the other. There are stride x stride such phases
- *     to w   tap by tap, the products of y with what the results of "to y" read
+ *     to w   tap by tap, the products of y with the elements of x that the results of "to y" read
  *
- * A unit is a plane of a block of channels. Weight gradients: a block over a piece of the batch; pieces are added in
- * their order. */
+ * A unit of work is a plane of a block of channels; of weight gradients, a block over a piece of the batch. The pieces
+ * are added in order. */
 #include "ops/conv/group_cpu.h"
 
 #include "device/threads.h"
@@ -32,7 +33,7 @@ struct zt_conv_group {
     int64_t n, blocks, pieces;
     int64_t in[AXES], out[AXES], kernel_size[AXES], stride[AXES], dilation[AXES], pad[AXES];
     int taps;
-    int64_t lead[AXES], wide[AXES]; /* margins before what is read, its sizes with all margins */
+    int64_t lead[AXES], wide[AXES]; /* margins before the input plane, and its sizes with all margins */
     bool margins;
     struct phase *phase;
     int phases;
@@ -52,7 +53,7 @@ static void read_axes(struct zt_conv_group *g, const struct zt_window *w) {
     }
 }
 
-/* Where tap k of the first result of a phase lies along an axis of what is read; false where the phase has no such
+/* The index of tap k of the first result of a phase along an axis of the input plane; false where the phase has no such
  * tap. */
 static bool tap_at(const struct zt_conv_group *g, int axis, int64_t phase, int64_t k, int64_t *at) {
     const int64_t reach = k * g->dilation[axis], to_x = phase + g->pad[axis] - reach;
@@ -67,7 +68,7 @@ static int64_t phases_along(const struct zt_conv_group *g, int axis) {
     return g->direction == ZT_CONV_TO_X ? g->stride[axis] : 1;
 }
 
-/* Results of a phase along an axis, and how far what they read moves on from one to the next. */
+/* The number of results of a phase along an axis; step: from the input of a result to that of the next one. */
 static int64_t results_along(const struct zt_conv_group *g, int axis, int64_t phase, int64_t *step) {
     *step = g->direction == ZT_CONV_TO_X ? 1 : g->stride[axis];
     return g->direction == ZT_CONV_TO_X ? zt_ceil_div(g->in[axis] - phase, g->stride[axis]) : g->out[axis];
@@ -162,21 +163,21 @@ size_t zt_conv_group_bytes(const struct zt_conv_group *g, int threads) {
     return (size_t)(weights_elems(g) + plane_elems(g) * (threads > 0 ? threads : 1)) * sizeof(float);
 }
 
-/* `plane` of what is read, with margins: itself where it has none, else a copy at `to`. */
+/* An input plane with margins: the plane itself where there are none, else a copy at `to`. */
 static const float *with_margins(const struct zt_conv_group *g, const float *plane, float *to) {
     const int64_t *size = g->direction == ZT_CONV_TO_X ? g->out : g->in, row = g->wide[1] * g->kernel->vector;
     const int64_t before = g->lead[1] * g->kernel->vector, inside = size[1] * g->kernel->vector;
     if (!g->margins)
         return plane;
     for (int64_t r = 0; r < g->wide[0]; r++) {
-        float *line = to + r * row;
+        float *out = to + r * row;
         if (r < g->lead[0] || r >= g->lead[0] + size[0]) {
-            memset(line, 0, (size_t)row * sizeof *line);
+            memset(out, 0, (size_t)row * sizeof *out);
             continue;
         }
-        memset(line, 0, (size_t)before * sizeof *line);
-        memcpy(line + before, plane + (r - g->lead[0]) * inside, (size_t)inside * sizeof *line);
-        memset(line + before + inside, 0, (size_t)(row - before - inside) * sizeof *line);
+        memset(out, 0, (size_t)before * sizeof *out);
+        memcpy(out + before, plane + (r - g->lead[0]) * inside, (size_t)inside * sizeof *out);
+        memset(out + before + inside, 0, (size_t)(row - before - inside) * sizeof *out);
     }
     return to;
 }

@@ -23,7 +23,7 @@ struct zt_launch_weight_end {
     void *db;       /* NULL: not wanted */
     float *partial; /* as zt_launch_reduce takes it */
 };
-/* One launch; two where the sums do not lie side by side or where dw and db differ in dtype. */
+/* One launch; two where the sums are not adjacent or where dw and db differ in dtype. */
 int zt_launch_weight_end(struct CUstream_st *stream, const struct zt_launch_weight_end *end);
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
 #include "base/align.h"
 #include "ops/cpu/block_sum.h"
 
-/* Partial weight gradients are kept below this where blocks can be made larger for it, but never fewer than four. */
+/* Blocks are made larger where partial weight gradients would exceed this size, but never fewer than four. */
 static const int64_t partial_elems = INT64_C(4) << 20;
 enum { FEWEST = 4, MOST = 64 };
 
@@ -14,7 +14,7 @@ int64_t zt_conv_pieces(const struct zt_conv *c) {
 
 bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_batch_blocks *weight, int64_t m, enum zt_dtype dtype,
                           bool bias, struct zt_err *err) {
-    struct zt_desc dw = zt_dnnl_slot(weight->body, ZT_CONV_W);
+    struct zt_desc dw = zt_dnnl_slot(weight->whole, ZT_CONV_W);
     *to = (struct zt_conv_partial){
         .blocks = weight->count, .m = m, .dtype = dtype, .dw_bytes = zt_align_64(zt_desc_bytes(&dw))
     };
@@ -47,17 +47,17 @@ size_t zt_conv_partial_scratch(const struct zt_conv_partial *partial) {
     return plain > add ? plain : add;
 }
 
-bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *at, void *scratch, void *dw, void *db,
-                         bool accumulate, int threads, struct zt_err *err) {
-    zt_sum_blocks(at, (int64_t)(partial->dw_bytes / sizeof(float)), partial->blocks, threads);
-    void *sides[ZT_DNNL_SLOTS] = { at, dw };
-    if (dw && !zt_dnnl_run(accumulate ? partial->plain_add : partial->plain, 0, sides, scratch))
+bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *parts, void *scratch,
+                         const struct zt_conv_gradients *to, int threads, struct zt_err *err) {
+    zt_sum_blocks(parts, (int64_t)(partial->dw_bytes / sizeof(float)), partial->blocks, threads);
+    void *sides[ZT_DNNL_SLOTS] = { parts, to->dw };
+    if (to->dw && !zt_dnnl_run(to->accumulate ? partial->plain_add : partial->plain, 0, sides, scratch))
         return zt_dnnl_failed(partial->plain, err);
-    if (db) {
-        float *parts = (float *)((char *)at + (size_t)partial->blocks * partial->dw_bytes);
-        zt_sum_blocks(parts, (int64_t)(partial->db_bytes / sizeof(float)), partial->blocks, 1);
+    if (to->db) {
+        float *db = (float *)((char *)parts + (size_t)partial->blocks * partial->dw_bytes);
+        zt_sum_blocks(db, (int64_t)(partial->db_bytes / sizeof(float)), partial->blocks, 1);
         for (int64_t i = 0; i < partial->m; i++)
-            zt_store_double(partial->dtype, db, i, (double)parts[i]);
+            zt_store_double(partial->dtype, to->db, i, (double)db[i]);
     }
     return true;
 }

@@ -5,7 +5,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Results side by side are registers, not an array: the loops over them must unroll at every optimisation level. */
+/* Adjacent results are kept in registers, not in an array: the loops over them must unroll at every optimisation level.
+ */
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
 #else
@@ -17,7 +18,7 @@
 #define TAPS         8  /* of a single result in flight: two additions a cycle, each of which takes four */
 #define TARGET       __attribute__((target("avx512f")))
 #define FMA(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
-#define SPREAD(x)    ((FLOATS)_mm512_set1_ps(x))
+#define BROADCAST(x) ((FLOATS)_mm512_set1_ps(x))
 #define NAME(id)     id##_16
 #include "ops/conv/simd_conv.inc"
 

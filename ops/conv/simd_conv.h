@@ -3,8 +3,8 @@
  * channel].
  *
  * Rounding: the products of one tap (kernel position, input block) are summed on their own, and the sums of the taps
- * are added to the bias in order. Two short chains of additions round less than one long one, so that max-pool ties and
- * ReLU kinks are more often decided the way exact arithmetic does. */
+ * are added to the bias in order. Two short sequences of additions round less than a long one, so that max-pool ties
+ * and ReLU kinks are more often decided the way exact arithmetic does. */
 #ifndef ZT_OPS_CONV_SIMD_CONV_H
 #define ZT_OPS_CONV_SIMD_CONV_H
 

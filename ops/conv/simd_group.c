@@ -5,69 +5,70 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Results side by side are registers, not an array: the loops over them must unroll at every optimisation level. */
+/* Adjacent results are kept in registers, not in an array: the loops over them must unroll at every optimisation level.
+ */
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
 #else
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-/* Channel k of each element's group in every element, and elements moved on by k within their group: of four elements
- * at a time, two bits name each one's source. */
+/* Permutations of four elements, two bits for the source of each: channel k of each element's group, and a rotation by
+ * k within each group. */
 #define FOUR(a, b, c, d) ((a) | (b) << 2 | (c) << 4 | (d) << 6)
-#define SPREAD_2(k)      FOUR(k, k, 2 + (k), 2 + (k))
-#define TURN_2(k)        FOUR(k, 1 - (k), 2 + (k), 3 - (k))
-#define SPREAD_4(k)      FOUR(k, k, k, k)
-#define TURN_4(k)        FOUR(k, ((k) + 1) % 4, ((k) + 2) % 4, ((k) + 3) % 4)
+#define BROADCAST_2(k)   FOUR(k, k, 2 + (k), 2 + (k))
+#define ROTATE_2(k)      FOUR(k, 1 - (k), 2 + (k), 3 - (k))
+#define BROADCAST_4(k)   FOUR(k, k, k, k)
+#define ROTATE_4(k)      FOUR(k, ((k) + 1) % 4, ((k) + 2) % 4, ((k) + 3) % 4)
 
-#define VECTOR       8
-#define SEGMENT      8
-#define TARGET       __attribute__((target("avx2,fma")))
-#define FMA(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
-#define MOVE(x, how) ((FLOATS)_mm256_permute_ps((__m256)(x), how))
-#define SPREAD(x, k) MOVE(x, SPREAD_2(k))
-#define TURN(x, k)   MOVE(x, TURN_2(k))
-#define WIDTH        2
-#define EACH(DO)     DO(0) DO(1)
-#define NAME(id)     id##_8_2
+#define VECTOR          8
+#define SEGMENT         8
+#define TARGET          __attribute__((target("avx2,fma")))
+#define FMA(a, b, c)    ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define PERMUTE(x, how) ((FLOATS)_mm256_permute_ps((__m256)(x), how))
+#define BROADCAST(x, k) PERMUTE(x, BROADCAST_2(k))
+#define ROTATE(x, k)    PERMUTE(x, ROTATE_2(k))
+#define WIDTH           2
+#define EACH(DO)        DO(0) DO(1)
+#define NAME(id)        id##_8_2
 #include "ops/conv/simd_group.inc"
-#define SPREAD(x, k) MOVE(x, SPREAD_4(k))
-#define TURN(x, k)   MOVE(x, TURN_4(k))
-#define WIDTH        4
-#define EACH(DO)     DO(0) DO(1) DO(2) DO(3)
-#define NAME(id)     id##_8_4
+#define BROADCAST(x, k) PERMUTE(x, BROADCAST_4(k))
+#define ROTATE(x, k)    PERMUTE(x, ROTATE_4(k))
+#define WIDTH           4
+#define EACH(DO)        DO(0) DO(1) DO(2) DO(3)
+#define NAME(id)        id##_8_4
 #include "ops/conv/simd_group.inc"
 #undef VECTOR
 #undef SEGMENT
 #undef TARGET
 #undef FMA
-#undef MOVE
+#undef PERMUTE
 
-#define VECTOR       16
-#define SEGMENT      14
-#define TARGET       __attribute__((target("avx512f")))
-#define FMA(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
-#define MOVE(x, how) ((FLOATS)_mm512_permute_ps((__m512)(x), how))
-#define SPREAD(x, k) MOVE(x, SPREAD_2(k))
-#define TURN(x, k)   MOVE(x, TURN_2(k))
-#define WIDTH        2
-#define EACH(DO)     DO(0) DO(1)
-#define NAME(id)     id##_16_2
+#define VECTOR          16
+#define SEGMENT         14
+#define TARGET          __attribute__((target("avx512f")))
+#define FMA(a, b, c)    ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define PERMUTE(x, how) ((FLOATS)_mm512_permute_ps((__m512)(x), how))
+#define BROADCAST(x, k) PERMUTE(x, BROADCAST_2(k))
+#define ROTATE(x, k)    PERMUTE(x, ROTATE_2(k))
+#define WIDTH           2
+#define EACH(DO)        DO(0) DO(1)
+#define NAME(id)        id##_16_2
 #include "ops/conv/simd_group.inc"
-#define SPREAD(x, k) MOVE(x, SPREAD_4(k))
-#define TURN(x, k)   MOVE(x, TURN_4(k))
-#define WIDTH        4
-#define EACH(DO)     DO(0) DO(1) DO(2) DO(3)
-#define NAME(id)     id##_16_4
+#define BROADCAST(x, k) PERMUTE(x, BROADCAST_4(k))
+#define ROTATE(x, k)    PERMUTE(x, ROTATE_4(k))
+#define WIDTH           4
+#define EACH(DO)        DO(0) DO(1) DO(2) DO(3)
+#define NAME(id)        id##_16_4
 #include "ops/conv/simd_group.inc"
-/* Eight channels are two fours: sources are named element by element. */
-#define NAMED(x, a, b, c, d, e, f, g, h)                                                                               \
+/* Groups of eight channels are wider than four elements: the permutation has an index for each element. */
+#define PERMUTE_8(x, a, b, c, d, e, f, g, h)                                                                           \
     ((FLOATS)_mm512_permutexvar_ps(                                                                                    \
         _mm512_setr_epi32(a, b, c, d, e, f, g, h, 8 + a, 8 + b, 8 + c, 8 + d, 8 + e, 8 + f, 8 + g, 8 + h),             \
         (__m512)(x)))
-#define SPREAD(x, k) NAMED(x, k, k, k, k, k, k, k, k)
-#define TURN(x, k)                                                                                                     \
-    NAMED(x, k, (k + 1) % 8, (k + 2) % 8, (k + 3) % 8, (k + 4) % 8, (k + 5) % 8, (k + 6) % 8, (k + 7) % 8)
+#define BROADCAST(x, k) PERMUTE_8(x, k, k, k, k, k, k, k, k)
+#define ROTATE(x, k)                                                                                                   \
+    PERMUTE_8(x, k, (k + 1) % 8, (k + 2) % 8, (k + 3) % 8, (k + 4) % 8, (k + 5) % 8, (k + 6) % 8, (k + 7) % 8)
 #define WIDTH    8
 #define EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 #define NAME(id) id##_16_8

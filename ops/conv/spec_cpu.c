@@ -2,9 +2,13 @@
 
 #include <string.h>
 
-const int zt_conv_cut[ZT_DNNL_SLOTS] = {
-    [ZT_CONV_X] = 0, [ZT_CONV_W] = -1, [ZT_CONV_B] = -1, [ZT_CONV_Y] = 0, [4] = -1
-};
+struct zt_batch_cut zt_conv_cut(const struct zt_conv *c, int64_t block) {
+    return (struct zt_batch_cut){
+        .axis = { [ZT_CONV_X] = 0, [ZT_CONV_W] = -1, [ZT_CONV_B] = -1, [ZT_CONV_Y] = 0, [4] = -1 },
+        .total = c->n,
+        .block = block
+    };
+}
 
 bool zt_conv_fits(const struct zt_conv *c) {
     const struct zt_window *w = &c->window;
@@ -59,7 +63,7 @@ struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, b
         s.stride[a] = w->stride[a];
         s.dilation[a] = w->dilation[a];
         s.pad[a] = w->pad[a];
-        /* what the last window really covers: oneDNN refuses padding that none reaches */
+        /* the padding that the last window covers: oneDNN refuses padding that no window reaches */
         s.pad_end[a] = (w->out[a] - 1) * w->stride[a] + (w->kernel[a] - 1) * w->dilation[a] + 1 - w->in[a] - w->pad[a];
     }
     return s;
@@ -71,6 +75,6 @@ size_t zt_conv_result_bytes(const struct zt_conv *c) {
 
 const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape) {
-    struct zt_desc d = zt_dnnl_slot(blocks->body, slot);
+    struct zt_desc d = zt_dnnl_slot(blocks->whole, slot);
     return zt_desc_layout(arena, &d, shape);
 }

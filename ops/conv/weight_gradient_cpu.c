@@ -1,10 +1,11 @@
-/* A unit is a block of input channels over a piece of the batch. It goes row by row through dy: whatever meets a row
- * at a tap is a row of x, from the first result whose window position lies inside it to the last. Its sums are
+/* A unit of work is a block of input channels over a piece of the batch. It walks dy row by row: the counterpart of a
+ * row at a tap is a row of x, from the first result whose window position lies inside x to the last one. The sums of a
+ * unit are
  *
- *     [output block][tap][input channel][output channel]      and for db, by the units of the first input block,
- * [output channel]
+ *     [output block][tap][input channel][output channel]      and for db, in units of the first input block:
+ *     [output channel]
  *
- * and pieces are added in their order. */
+ * The pieces are added in order. */
 #include "ops/conv/weight_gradient_cpu.h"
 
 #include "device/threads.h"

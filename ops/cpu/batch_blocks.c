@@ -17,7 +17,8 @@ int64_t zt_batch_block_for_cache(int64_t samples, size_t sample_bytes) {
     return fit < block ? zt_batch_block_of(samples, (samples + fit - 1) / fit, 1) : block;
 }
 
-static struct zt_dnnl_spec cut(const struct zt_dnnl_spec *whole, const int *axis, int64_t length) {
+/* The specification of blocks of `length`. */
+static struct zt_dnnl_spec block_spec(const struct zt_dnnl_spec *whole, const int *axis, int64_t length) {
     struct zt_dnnl_spec s = *whole;
     for (int i = 0; i < ZT_DNNL_SLOTS; i++)
         if (s.slot[i].rank && axis[i] >= 0)
@@ -25,8 +26,8 @@ static struct zt_dnnl_spec cut(const struct zt_dnnl_spec *whole, const int *axis
     return s;
 }
 
-/* Replaces what was left to oneDNN by what it chose. An activation in a layout that only oneDNN knows cannot be cut:
- * *again says that it was set to plain and the choice must be made once more. */
+/* Replaces the layouts left to oneDNN by those it chose. An activation in a layout that only oneDNN knows cannot be
+ * divided: it is set to plain, and *again tells that the primitive must be created once more. */
 static void settle(struct zt_dnnl_spec *spec, const int *axis, const struct zt_dnnl *d, bool *again) {
     *again = false;
     for (int i = 0; i < ZT_DNNL_SLOTS; i++) {
@@ -51,29 +52,29 @@ static size_t step_of(const struct zt_desc *desc, int axis, int64_t block) {
     return zt_desc_bytes(desc);
 }
 
-bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
-                          int64_t block, int threads, struct zt_err *err) {
-    *to = (struct zt_batch_blocks){ .count = (total + block - 1) / block };
-    struct zt_dnnl_spec open = cut(spec, axis, block), settled;
+bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec *spec, const struct zt_batch_cut *cut,
+                          int threads, struct zt_err *err) {
+    *to = (struct zt_batch_blocks){ .count = (cut->total + cut->block - 1) / cut->block };
+    struct zt_dnnl_spec open = block_spec(spec, cut->axis, cut->block), settled;
     bool again = true;
     while (again) {
-        zt_dnnl_destroy(to->body);
-        to->body = zt_dnnl_create(&open, threads, err);
-        if (!to->body)
+        zt_dnnl_destroy(to->whole);
+        to->whole = zt_dnnl_create(&open, threads, err);
+        if (!to->whole)
             return false;
         settled = open;
-        settle(&settled, axis, to->body, &again);
+        settle(&settled, cut->axis, to->whole, &again);
         if (again)
             for (int i = 0; i < ZT_DNNL_SLOTS; i++)
                 if (settled.slot[i].order == ZT_DESC_PLAIN && open.slot[i].order == ZT_DESC_ANY)
                     open.slot[i].order = ZT_DESC_PLAIN;
     }
     for (int i = 0; i < ZT_DNNL_SLOTS; i++)
-        to->step[i] = step_of(&settled.slot[i], axis[i], block);
-    int64_t rest = total - (to->count - 1) * block;
-    if (rest == block)
+        to->step[i] = step_of(&settled.slot[i], cut->axis[i], cut->block);
+    const int64_t rest = cut->total - (to->count - 1) * cut->block;
+    if (rest == cut->block)
         return true;
-    struct zt_dnnl_spec last = cut(&settled, axis, rest);
+    struct zt_dnnl_spec last = block_spec(&settled, cut->axis, rest);
     to->tail = zt_dnnl_create(&last, threads, err);
     if (!to->tail)
         zt_batch_blocks_finish(to);
@@ -81,14 +82,14 @@ bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec 
 }
 
 void zt_batch_blocks_finish(struct zt_batch_blocks *blocks) {
-    zt_dnnl_destroy(blocks->body);
+    zt_dnnl_destroy(blocks->whole);
     zt_dnnl_destroy(blocks->tail);
     memset(blocks, 0, sizeof *blocks);
 }
 
 static size_t scratch_of_one(const struct zt_batch_blocks *c) {
-    size_t body = zt_dnnl_scratch_bytes(c->body), tail = c->tail ? zt_dnnl_scratch_bytes(c->tail) : 0;
-    return body > tail ? body : tail;
+    size_t whole = zt_dnnl_scratch_bytes(c->whole), tail = c->tail ? zt_dnnl_scratch_bytes(c->tail) : 0;
+    return whole > tail ? whole : tail;
 }
 
 size_t zt_batch_blocks_scratch(const struct zt_batch_blocks *blocks, int threads) {
@@ -96,7 +97,7 @@ size_t zt_batch_blocks_scratch(const struct zt_batch_blocks *blocks, int threads
 }
 
 bool zt_batch_blocks_run_one(const struct zt_batch_blocks *blocks, int64_t block, void *const *data, void *scratch) {
-    struct zt_dnnl *d = blocks->tail && block == blocks->count - 1 ? blocks->tail : blocks->body;
+    struct zt_dnnl *d = blocks->tail && block == blocks->count - 1 ? blocks->tail : blocks->whole;
     int thread = zt_parallel_thread();
     return zt_dnnl_run(d, thread, data, (char *)scratch + (size_t)thread * scratch_of_one(blocks));
 }
@@ -131,11 +132,11 @@ static void run_block(void *arg, int64_t block) {
 }
 
 bool zt_batch_blocks_starved(const struct zt_batch_blocks *c) {
-    return (c->body && zt_dnnl_starved(c->body)) || (c->tail && zt_dnnl_starved(c->tail));
+    return (c->whole && zt_dnnl_starved(c->whole)) || (c->tail && zt_dnnl_starved(c->tail));
 }
 
 bool zt_batch_blocks_failed(const struct zt_batch_blocks *c, struct zt_err *err) {
-    return zt_dnnl_failed(c->tail && zt_dnnl_starved(c->tail) ? c->tail : c->body, err);
+    return zt_dnnl_failed(c->tail && zt_dnnl_starved(c->tail) ? c->tail : c->whole, err);
 }
 
 bool zt_batch_blocks_run(const struct zt_batch_blocks *blocks, int threads, void *const *data, void *scratch,

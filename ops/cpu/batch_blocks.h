@@ -13,7 +13,7 @@
 enum { ZT_BATCH_BLOCKS = 16 };
 
 struct zt_batch_blocks {
-    struct zt_dnnl *body, *tail; /* tail NULL: the last block is whole */
+    struct zt_dnnl *whole, *tail; /* the primitives of whole blocks and of a shorter last one; tail NULL: none */
     int64_t count;
     size_t step[ZT_DNNL_SLOTS]; /* bytes from a block's data to the next one's; 0: shared */
 };
@@ -36,10 +36,15 @@ int64_t zt_batch_block_for_cache(int64_t samples, size_t sample_bytes);
  * there are several. */
 int64_t zt_batch_block_of(int64_t total, int64_t pieces, int64_t grain);
 
-/* Creates the primitives for blocks of `block` of `total` elements. `spec` describes the whole tensors; axis[i] is the
- * axis of slot i that is divided, -1: none. On success free with zt_batch_blocks_finish. */
-bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
-                          int64_t block, int threads, struct zt_err *err);
+/* How tensors are divided: axis[i] of slot i (-1: not divided), which has `total` elements, into blocks of `block`. */
+struct zt_batch_cut {
+    int axis[ZT_DNNL_SLOTS];
+    int64_t total, block;
+};
+/* Creates the primitives for the blocks; `spec` describes the whole tensors. On success free with
+ * zt_batch_blocks_finish. */
+bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec *spec, const struct zt_batch_cut *cut,
+                          int threads, struct zt_err *err);
 void zt_batch_blocks_finish(struct zt_batch_blocks *blocks);
 /* Scratch bytes of `threads` threads. */
 size_t zt_batch_blocks_scratch(const struct zt_batch_blocks *blocks, int threads);

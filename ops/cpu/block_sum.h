@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* part[0..elems) += part[c * elems ..] for c = 1, 2, ..., count - 1, in this order. With one thread the calling thread
- * does it, so that a body of zt_parallel_for may call it. */
+ * does it, so that a function that zt_parallel_for runs may call it. */
 void zt_sum_blocks(float *part, int64_t elems, int64_t count, int threads);
 
 #endif

@@ -1,4 +1,4 @@
-/* The fast CPU kernels: what a row writes into its [ZT_CPU] column.
+/* The fast CPU kernels: the [ZT_CPU] column of a row.
  *
  *     .kernel = { [ZT_REF] = { .run = conv_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
  *
@@ -25,8 +25,8 @@
     { 0 }
 #endif
 
-/* What the CPU kernels of this build are made of, static text: the widest instruction set that the project's own vector
- * loops use on this machine ("AVX2"); the version of oneDNN, "" where the build has none. */
+/* The description of the CPU kernels of this build, static text: the widest instruction set that the project's own
+ * vector loops use on this machine ("AVX2"); the version of oneDNN, "" where the build has none. */
 const char *zt_cpu_instructions(void);
 const char *zt_cpu_onednn(void);
 

@@ -14,12 +14,12 @@ enum { MAKING_BYTES = 16 << 20 };
 enum { REORDER_FROM = DNNL_ARG_FROM, REORDER_TO = DNNL_ARG_TO };
 
 struct slot {
-    int arg; /* oneDNN's number, 0: not there */
+    int arg; /* oneDNN's number, 0: absent */
     struct zt_desc desc;
 };
 
-/* What a thread runs with: its own stream and memory objects, so that threads share nothing but the primitive. */
-struct seat {
+/* The stream and memory objects of one thread, so that threads share only the primitive. */
+struct thread_state {
     dnnl_stream_t stream;
     dnnl_memory_t memory[ZT_DNNL_SLOTS], scratch;
     void *data[ZT_DNNL_SLOTS], *scratch_data; /* what the memory objects point to now */
@@ -32,7 +32,7 @@ struct zt_dnnl {
     dnnl_primitive_t primitive;
     struct slot slot[ZT_DNNL_SLOTS];
     size_t scratch_bytes;
-    struct seat *seat;
+    struct thread_state *thread_state;
     int threads;
     bool starved; /* some thread had no memory to run it; read after all are done */
 };
@@ -247,7 +247,7 @@ static dnnl_status_t product(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const s
 }
 #endif
 
-/* Scratch memory comes from the caller; what follows the product: scale, then sum. */
+/* The caller provides scratch memory; the post-ops are scale, then sum. */
 static bool make_attr(dnnl_primitive_attr_t *attr, const struct zt_dnnl_spec *s) {
     dnnl_post_ops_t ops = NULL;
     if (dnnl_primitive_attr_create(attr) != dnnl_success)
@@ -304,16 +304,16 @@ static const char *const kind_names[] = {
     [ZT_DNNL_REORDER] = "reorder",
 };
 
-static bool make_seat(struct zt_dnnl *d, struct seat *seat) {
-    if (dnnl_stream_create(&seat->stream, d->engine, dnnl_stream_default_flags) != dnnl_success)
+static bool make_seat(struct zt_dnnl *d, struct thread_state *thread_state) {
+    if (dnnl_stream_create(&thread_state->stream, d->engine, dnnl_stream_default_flags) != dnnl_success)
         return false;
     for (int i = 0; i < ZT_DNNL_SLOTS; i++)
         if (d->slot[i].arg &&
-            dnnl_memory_create(&seat->memory[i],
+            dnnl_memory_create(&thread_state->memory[i],
                                dnnl_primitive_desc_query_md(d->pd, dnnl_query_exec_arg_md, d->slot[i].arg), d->engine,
                                DNNL_MEMORY_NONE) != dnnl_success)
             return false;
-    return dnnl_memory_create(&seat->scratch, dnnl_primitive_desc_query_md(d->pd, dnnl_query_scratchpad_md, 0),
+    return dnnl_memory_create(&thread_state->scratch, dnnl_primitive_desc_query_md(d->pd, dnnl_query_scratchpad_md, 0),
                               d->engine, DNNL_MEMORY_NONE) == dnnl_success;
 }
 
@@ -344,7 +344,7 @@ static bool make(struct zt_dnnl *d, const struct zt_dnnl_spec *spec) {
     d->scratch_bytes =
         zt_align_64(dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(d->pd, dnnl_query_scratchpad_md, 0)));
     for (int t = 0; ok && t < d->threads; t++)
-        ok = make_seat(d, &d->seat[t]);
+        ok = make_seat(d, &d->thread_state[t]);
     return ok;
 }
 
@@ -358,15 +358,15 @@ bool zt_dnnl_takes(enum zt_dtype dtype) {
 #endif
 }
 
-/* Its code generator, where it is refused memory, writes to the address it was not given. */
+/* oneDNN's code generator writes to a NULL address if it gets no memory, so memory is checked before. */
 static bool no_room(const char *doing, const char *what, struct zt_err *err) {
     return zt_fail(err, ZT_EXIT_RUN, "out of memory: less than %d MiB are left, which oneDNN may need to %s %s",
                    MAKING_BYTES >> 20, doing, what);
 }
 
-/* oneDNN has no thread count of its own: it cuts a primitive for OpenMP's count at its creation, and runs it on as many
- * threads. zt_parallel_for keeps to one primitive per thread, so OpenMP's count is set to 1 around both, and back for
- * the caller. */
+/* oneDNN has no thread count of its own: it divides a primitive by OpenMP's thread count at creation, and runs it on as
+ * many threads. zt_parallel_for runs one primitive per thread, so OpenMP's count is set to 1 around creation and
+ * execution and restored for the caller. */
 struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, struct zt_err *err) {
     if (!zt_block_room(MAKING_BYTES)) {
         no_room("make a", kind_names[spec->kind], err);
@@ -374,7 +374,7 @@ struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, str
     }
     struct zt_dnnl *d = zt_calloc(1, sizeof *d);
     d->threads = threads > 0 ? threads : 1;
-    d->seat = zt_calloc((size_t)d->threads, sizeof *d->seat);
+    d->thread_state = zt_calloc((size_t)d->threads, sizeof *d->thread_state);
     int before = omp_get_max_threads();
     omp_set_num_threads(1);
     bool ok = make(d, spec);
@@ -392,14 +392,14 @@ void zt_dnnl_destroy(struct zt_dnnl *d) {
         return;
     for (int t = 0; t < d->threads; t++) {
         for (int i = 0; i < ZT_DNNL_SLOTS; i++)
-            if (d->seat[t].memory[i])
-                dnnl_memory_destroy(d->seat[t].memory[i]);
-        if (d->seat[t].scratch)
-            dnnl_memory_destroy(d->seat[t].scratch);
-        if (d->seat[t].stream)
-            dnnl_stream_destroy(d->seat[t].stream);
+            if (d->thread_state[t].memory[i])
+                dnnl_memory_destroy(d->thread_state[t].memory[i]);
+        if (d->thread_state[t].scratch)
+            dnnl_memory_destroy(d->thread_state[t].scratch);
+        if (d->thread_state[t].stream)
+            dnnl_stream_destroy(d->thread_state[t].stream);
     }
-    free(d->seat);
+    free(d->thread_state);
     if (d->primitive)
         dnnl_primitive_destroy(d->primitive);
     if (d->pd)
@@ -445,26 +445,26 @@ static bool point(dnnl_memory_t memory, void **now, void *to) {
 }
 
 bool zt_dnnl_run(struct zt_dnnl *d, int thread, void *const *data, void *scratch) {
-    struct seat *seat = &d->seat[thread];
+    struct thread_state *thread_state = &d->thread_state[thread];
     dnnl_exec_arg_t exec[ZT_DNNL_SLOTS + 1];
     int count = 0;
-    bool ok = seat->ran || zt_block_room(MAKING_BYTES); /* what it needs first of all is made when it runs */
-    seat->ran = ok;
+    bool ok = thread_state->ran || zt_block_room(MAKING_BYTES); /* oneDNN generates some code in the first run */
+    thread_state->ran = ok;
     if (!ok)
         __atomic_store_n(&d->starved, true, __ATOMIC_RELAXED);
     for (int i = 0; ok && i < ZT_DNNL_SLOTS; i++)
         if (d->slot[i].arg) {
-            ok = point(seat->memory[i], &seat->data[i], data[i]);
-            exec[count++] = (dnnl_exec_arg_t){ d->slot[i].arg, seat->memory[i] };
+            ok = point(thread_state->memory[i], &thread_state->data[i], data[i]);
+            exec[count++] = (dnnl_exec_arg_t){ d->slot[i].arg, thread_state->memory[i] };
         }
     if (d->scratch_bytes) {
-        ok = ok && point(seat->scratch, &seat->scratch_data, scratch);
-        exec[count++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, seat->scratch };
+        ok = ok && point(thread_state->scratch, &thread_state->scratch_data, scratch);
+        exec[count++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, thread_state->scratch };
     }
     int before = omp_get_max_threads();
     if (before != 1)
         omp_set_num_threads(1);
-    ok = ok && dnnl_primitive_execute(d->primitive, seat->stream, count, exec) == dnnl_success;
+    ok = ok && dnnl_primitive_execute(d->primitive, thread_state->stream, count, exec) == dnnl_success;
     if (before != 1)
         omp_set_num_threads(before);
     return ok;
@@ -504,11 +504,11 @@ const struct zt_layout *zt_desc_layout(struct zt_arena *arena, const struct zt_d
         return NULL;
     if (desc->order != ZT_DESC_VENDOR)
         return zt_layout_of(arena, (enum zt_order)desc->order, desc->block, desc->dtype, shape);
-    struct zt_desc *kept = zt_arena_copy(arena, desc, sizeof *desc);
+    struct zt_desc *copy = zt_arena_copy(arena, desc, sizeof *desc);
 #if !V3 /* there it lives as long as the primitive it came from */
-    kept->vendor = zt_arena_copy(arena, desc->vendor, sizeof(dnnl_memory_desc_t));
+    copy->vendor = zt_arena_copy(arena, desc->vendor, sizeof(dnnl_memory_desc_t));
 #endif
-    return zt_layout_vendor(arena, "oneDNN's packed order", zt_desc_bytes(desc), kept, vendor_equal);
+    return zt_layout_vendor(arena, "oneDNN's packed order", zt_desc_bytes(desc), copy, vendor_equal);
 }
 
 struct zt_desc zt_desc_of(const struct zt_layout *layout, enum zt_dtype dtype, const struct zt_shape *shape) {

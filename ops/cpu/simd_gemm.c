@@ -1,13 +1,12 @@
-/* How a product is cut (sizes of the kernel with vectors of 8, tiles of 6 x 16):
+/* The division of a product (sizes of the kernel with vectors of 8, tiles of 6 x 16):
  *
- *     many products      each is one thread's, whole
- *     else               b in blocks of at most 4096 deep and BLOCK floats; of each block, first its panels of 16
- *                        columns are packed, all threads sharing the work, then units of y are computed; a b that
- *                        came packed is one block
+ *     many products      a thread computes a whole product
+ *     else               b is divided into blocks of depth 4096 and BLOCK floats at most. All threads pack the panels
+ * of 16 columns of a block, then they compute units of y. A packed b is one block
  *
- * A unit is at most MOST_ROWS rows of y by the block's columns; several threads get UNITS each, of fewer rows and,
- * where rows alone give too few, columns. Every unit packs its rows of a anew.
- * Its sides are not shorter than LEAST_TILES, or packing a and fetching b would cost more than the products. */
+ * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
+ * where there are too few rows, fewer columns. Every unit packs its rows of a. The sides of a unit have at least
+ * LEAST_TILES tiles, or packing a and fetching b would cost more than the products. */
 #include "ops/cpu/simd_gemm.h"
 
 #include "device/threads.h"
@@ -15,13 +14,13 @@
 #include <stdbool.h>
 
 enum {
-    MANY = 8,                        /* products that are worth dealing out whole */
+    MANY = 8,                        /* from so many products on a thread computes whole ones */
     UNITS = 2,                       /* wanted for each of several threads */
     LEAST_TILES = 4,                 /* of a unit, down and across */
     MOST_ROWS = 96,                  /* of a unit: 96 KiB of a, packed */
     MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
     BLOCK = 1 << 20,                 /* floats of a block of b */
-    FEW_TILES = 4,                   /* up to so many tiles high, b is read once or nearly so: not worth packing */
+    FEW_TILES = 4,                   /* up to this height b is read about once, so it is not packed */
 };
 static const double small_flops = 100000; /* below it one thread */
 
@@ -51,7 +50,7 @@ static int64_t round_up(int64_t n, int64_t to) {
 }
 
 /* Units along a side of so many tiles: a power of two, so that few threads get equal shares. */
-static int64_t chunks_of(int64_t tiles, int64_t wanted) {
+static int64_t units_of(int64_t tiles, int64_t wanted) {
     int64_t n = 1;
     while (2 * n <= wanted && tiles / (2 * n) >= LEAST_TILES)
         n *= 2;
@@ -69,8 +68,8 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
         c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
     int64_t tiles = parts(g->m, kernel->rows);
     int64_t wanted = c.threads > 1 ? (int64_t)UNITS * c.threads : 1;
-    c.down = most(chunks_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
-    c.across = chunks_of(c.cols / kernel->cols, wanted / c.down);
+    c.down = most(units_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
+    c.across = units_of(c.cols / kernel->cols, wanted / c.down);
     c.a_elems = round_up(least(tiles * kernel->rows, MOST_ROWS) * least(g->k, ZT_GEMM_DEPTH), 16);
     c.b_elems = g->packed ? 0 : c.depth * (c.direct ? kernel->cols : c.cols);
     return c;
@@ -87,21 +86,20 @@ struct job {
     const struct zt_simd_gemm_kernel *kernel;
     const struct zt_simd_gemm *g;
     const struct cut *cut;
-    const float *a, *b, *bias;
-    float *y;
+    struct zt_simd_gemm_operands at;
     float *packed_a, *packed_b;
     int64_t a_elems; /* from one thread's rows to the next's; 0: one thread */
     int64_t k, depth, j, cols;
 };
 
-/* Where the columns from panel * cols on of the block lie at depth k of it, a multiple of ZT_GEMM_DEPTH, and how far
- * apart their rows are. Packed panels of one depth follow each other, which is how a unit reads them. */
+/* The columns from panel * cols on of the block, at its depth k, a multiple of ZT_GEMM_DEPTH; *row: the distance of
+ * their rows. Packed panels of one depth follow each other, in the order in which a unit reads them. */
 static const float *panel_at(const struct job *job, int64_t panel, int64_t k, int64_t *row) {
     int cols = job->kernel->cols;
     bool direct = job->cut->direct, unfinished = (panel + 1) * cols > job->cols;
     if (direct && !unfinished) {
         *row = job->g->b_row;
-        return job->b + (job->k + k) * job->g->b_row + job->j + panel * cols;
+        return job->at.b + (job->k + k) * job->g->b_row + job->j + panel * cols;
     }
     *row = cols;
     if (direct)
@@ -117,13 +115,13 @@ static void pack_panel(void *arg, int64_t panel) {
     if (job->cut->direct && rest == cols)
         return;
     for (int64_t k = 0; k < job->depth; k += ZT_GEMM_DEPTH) {
-        const float *from = job->b + (job->k + k) * g->b_row + (job->j + panel * cols) * g->b_col;
+        const float *from = job->at.b + (job->k + k) * g->b_row + (job->j + panel * cols) * g->b_col;
         float *to = (float *)panel_at(job, panel, k, &row); /* in packed_b */
         job->kernel->pack_cols(from, g->b_col, g->b_row, (int)rest, least(job->depth - k, ZT_GEMM_DEPTH), to);
     }
 }
 
-/* What all tiles of a unit at depth k of the block have in common. */
+/* The members that are common to all tiles of a unit at depth k of the block. */
 static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k) {
     const struct zt_simd_gemm *g = job->g;
     bool first = job->k + k == 0;
@@ -131,45 +129,50 @@ static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k) {
     t.depth = least(job->depth - k, ZT_GEMM_DEPTH);
     t.add = !first || g->add;
     t.relu = g->relu && job->k + k + t.depth == g->k;
-    t.bias = first ? job->bias : NULL;
+    t.bias = first ? job->at.bias : NULL;
     t.bias_row = g->bias_row;
     t.bias_col = g->bias_col;
     return t;
 }
 
-/* Rows i..i+rows-1 of y, columns from..end-1 of the block, one depth. */
-static void multiply_depth(const struct job *job, int64_t i, int64_t rows, int64_t from, int64_t end, int64_t k,
-                           float *packed) {
+/* A unit of work: rows [row, row + rows) of y and columns [col, end) of the block of b. */
+struct unit {
+    int64_t row, rows, col, end;
+};
+
+/* The products of a unit at depth k of the block. */
+static void multiply_depth(const struct job *job, const struct unit *u, int64_t k, float *packed) {
     const struct zt_simd_gemm *g = job->g;
     const struct zt_simd_gemm_kernel *kernel = job->kernel;
     struct zt_simd_gemm_tile common = tile_at(job, k);
-    kernel->pack_rows(job->a + i * g->a_row + (job->k + k) * g->a_col, g->a_row, g->a_col, rows, common.depth, packed);
-    for (int64_t j = from; j < end; j += kernel->cols) {
+    const float *a = job->at.a + u->row * g->a_row + (job->k + k) * g->a_col;
+    kernel->pack_rows(a, g->a_row, g->a_col, u->rows, common.depth, packed);
+    for (int64_t j = u->col; j < u->end; j += kernel->cols) {
         struct zt_simd_gemm_tile t = common;
         t.b = panel_at(job, j / kernel->cols, k, &t.b_row);
-        t.cols = (int)least(end - j, kernel->cols);
-        for (int64_t r = 0; r < rows; r += kernel->rows) {
+        t.cols = (int)least(u->end - j, kernel->cols);
+        for (int64_t r = 0; r < u->rows; r += kernel->rows) {
             t.a = packed + r * t.depth;
-            t.rows = (int)least(rows - r, kernel->rows);
-            t.y = job->y + (i + r) * g->y_row + job->j + j;
-            t.bias = common.bias ? common.bias + (i + r) * g->bias_row + (job->j + j) * g->bias_col : NULL;
+            t.rows = (int)least(u->rows - r, kernel->rows);
+            t.y = job->at.y + (u->row + r) * g->y_row + job->j + j;
+            t.bias = common.bias ? common.bias + (u->row + r) * g->bias_row + (job->j + j) * g->bias_col : NULL;
             kernel->tile(&t);
         }
     }
 }
 
-static void multiply_unit(void *arg, int64_t unit) {
+static void multiply_unit(void *arg, int64_t i) {
     const struct job *job = arg;
     const struct cut *cut = job->cut;
     int64_t tiles = parts(job->g->m, job->kernel->rows), panels = parts(job->cols, job->kernel->cols);
-    int64_t down = unit / cut->across, across = unit % cut->across;
-    int64_t i = tiles * down / cut->down * job->kernel->rows;
-    int64_t rows = least(tiles * (down + 1) / cut->down * job->kernel->rows, job->g->m) - i;
-    int64_t from = panels * across / cut->across * job->kernel->cols;
-    int64_t end = least(panels * (across + 1) / cut->across * job->kernel->cols, job->cols);
+    int64_t down = i / cut->across, across = i % cut->across;
+    struct unit u = { .row = tiles * down / cut->down * job->kernel->rows,
+                      .col = panels * across / cut->across * job->kernel->cols };
+    u.rows = least(tiles * (down + 1) / cut->down * job->kernel->rows, job->g->m) - u.row;
+    u.end = least(panels * (across + 1) / cut->across * job->kernel->cols, job->cols);
     float *packed = job->packed_a + zt_parallel_thread() * job->a_elems;
-    for (int64_t k = 0; k < job->depth && from < end; k += ZT_GEMM_DEPTH)
-        multiply_depth(job, i, rows, from, end, k, packed);
+    for (int64_t k = 0; k < job->depth && u.col < u.end; k += ZT_GEMM_DEPTH)
+        multiply_depth(job, &u, k, packed);
 }
 
 /* One product on `threads` threads. */
@@ -177,7 +180,7 @@ static void multiply(struct job job, int threads) {
     const struct zt_simd_gemm *g = job.g;
     const struct cut *cut = job.cut;
     if (g->packed)
-        job.packed_b = (float *)job.b;
+        job.packed_b = (float *)job.at.b;
     for (job.j = 0; job.j < g->n; job.j += cut->cols) {
         job.cols = least(g->n - job.j, cut->cols);
         for (job.k = 0; job.k < g->k; job.k += cut->depth) {
@@ -197,15 +200,15 @@ int64_t zt_simd_gemm_packed(const struct zt_simd_gemm_kernel *kernel, const stru
 void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *b,
                        float *to, int threads) {
     struct cut cut = { .depth = g->k };
-    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .b = b, .packed_b = to, .depth = g->k, .cols = g->n };
+    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .at.b = b, .packed_b = to, .depth = g->k, .cols = g->n };
     zt_parallel_for(threads, parts(g->n, kernel->cols), pack_panel, &job);
 }
 
 static struct job product(const struct job *first, int64_t i) {
     struct job job = *first;
-    job.a += i * job.g->a_step;
-    job.b += i * job.g->b_step;
-    job.y += i * job.g->y_step;
+    job.at.a += i * job.g->a_step;
+    job.at.b += i * job.g->b_step;
+    job.at.y += i * job.g->y_step;
     return job;
 }
 
@@ -219,10 +222,10 @@ static void multiply_whole(void *arg, int64_t i) {
     multiply(job, 1);
 }
 
-void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *a,
-                      const float *b, const float *bias, float *y, void *workspace, int threads) {
+void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g,
+                      const struct zt_simd_gemm_operands *operands, void *workspace, int threads) {
     struct cut cut = cut_of(kernel, g, threads);
-    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .a = a, .b = b, .bias = bias, .y = y };
+    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .at = *operands };
     job.packed_a = workspace;
     job.packed_b = job.packed_a + cut.threads * cut.a_elems;
     job.a_elems = cut.threads > 1 ? cut.a_elems : 0;

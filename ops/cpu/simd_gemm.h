@@ -1,7 +1,7 @@
 /* Our own product of float matrices, y = alpha a b + beta bias, for machines and builds without a fast library product.
  *
- *     columns of b are packed, `cols` side by side:   [panel of cols][depth][cols]      shared by all threads
- *     rows of a are packed, `rows` side by side:      [panel of rows][depth][rows]      by the thread that uses them
+ *     columns of b are packed in panels of `cols`:    [panel of cols][depth][cols]      shared by all threads
+ *     rows of a are packed in panels of `rows`:       [panel of rows][depth][rows]      by the thread that uses them
  *     a tile of y, rows x cols, stays in registers over the whole depth
  *
  * Rounding: ZT_GEMM_DEPTH products are summed by fused multiply-adds, and these sums are added in order. An
@@ -16,7 +16,7 @@
 enum { ZT_GEMM_DEPTH = 256 }; /* a panel of b of this depth stays in the first cache, one of a in the second */
 
 /* `count` products y[m,n] of a[m,k] b[k,n], all sizes 1 or more. Strides count elements; *_step leads from one product
- * to the next. Rows of y lie y_row apart, their elements side by side. */
+ * to the next. Rows of y are y_row apart, and their elements are adjacent. */
 struct zt_simd_gemm {
     int64_t count, m, n, k;
     int64_t a_step, a_row, a_col, b_step, b_row, b_col, y_step, y_row;
@@ -60,8 +60,13 @@ void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt
 
 /* Workspace bytes of a run on at most `threads` threads; the workspace must be aligned to 64. */
 size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads);
-/* Runs the products. bias may be NULL. With count 1 and one thread, a body of zt_parallel_for may call it. */
-void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *a,
-                      const float *b, const float *bias, float *y, void *workspace, int threads);
+/* The matrices of the first product. */
+struct zt_simd_gemm_operands {
+    const float *a, *b, *bias; /* bias NULL: none */
+    float *y;
+};
+/* Runs the products. With count 1 and one thread, a function that zt_parallel_for runs may call it. */
+void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g,
+                      const struct zt_simd_gemm_operands *operands, void *workspace, int threads);
 
 #endif

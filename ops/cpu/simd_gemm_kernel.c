@@ -15,7 +15,7 @@
 #define ROWS         12 /* 24 registers of 32 hold sums */
 #define TARGET       __attribute__((target("avx512f")))
 #define FMA(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
-#define SPREAD(x)    ((FLOATS)_mm512_set1_ps(x))
+#define BROADCAST(x) ((FLOATS)_mm512_set1_ps(x))
 #define NAME(id)     id##_16
 #include "ops/cpu/simd_gemm.inc"
 
@@ -23,7 +23,7 @@
 #define ROWS         6 /* 12 of 16 */
 #define TARGET       __attribute__((target("avx2,fma")))
 #define FMA(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
-#define SPREAD(x)    ((FLOATS)_mm256_set1_ps(x))
+#define BROADCAST(x) ((FLOATS)_mm256_set1_ps(x))
 #define NAME(id)     id##_8
 #include "ops/cpu/simd_gemm.inc"
 

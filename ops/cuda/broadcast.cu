@@ -24,7 +24,7 @@ static __global__ void add_kernel(struct zt_launch_walk walk, int64_t count, con
 }
 
 template <class T>
-static __global__ void spread_kernel(struct zt_launch_walk walk, int64_t count, float factor, const T *b, T *y) {
+static __global__ void broadcast_kernel(struct zt_launch_walk walk, int64_t count, float factor, const T *b, T *y) {
     EACH(i, count) {
         int64_t left, right;
         place(&walk, i, &left, &right);
@@ -50,7 +50,7 @@ int zt_launch_broadcast(cudaStream_t stream, enum zt_dtype dtype, const struct z
                         const void *b, void *y) {
     int64_t count = elems_in(walk->dim, walk->rank);
     WITH_TYPE(dtype, count,
-              (spread_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, factor, (const T *)b, (T *)y)));
+              (broadcast_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, factor, (const T *)b, (T *)y)));
 }
 
 int zt_launch_relu(cudaStream_t stream, enum zt_dtype dtype, int64_t count, void *y) {

@@ -17,7 +17,7 @@ static bool good(nvrtcResult result, struct zt_err *err) {
 }
 
 /* The first line of the compiler's log. */
-static void say_why(nvrtcProgram program, struct zt_err *err) {
+static void report_log(nvrtcProgram program, struct zt_err *err) {
     size_t bytes = 0;
     if (nvrtcGetProgramLogSize(program, &bytes) != NVRTC_SUCCESS || bytes == 0)
         return;
@@ -78,7 +78,7 @@ bool zt_compile_source(const char *source, const struct zt_compile_target *targe
     nvrtcResult result = nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
     bool ok = good(result, err);
     if (!ok)
-        say_why(program, err);
+        report_log(program, err);
     ok = ok && take_code(program, target->ptx, to, err);
     nvrtcDestroyProgram(&program);
     return ok;

@@ -33,8 +33,8 @@ enum zt_dnn_kind {
     ZT_DNN_CONV_DATA,
     ZT_DNN_CONV_WEIGHT,
     ZT_DNN_MATMUL,  /* c[.., m, n] = a[.., m, k] b[.., k, n]; of b there may be one for several along an axis before */
-    ZT_DNN_RESHAPE, /* b = what stands in the memory of a, by the sides and strides of b */
-    ZT_DNN_SUM,     /* b = sum over runs along the axes of a that are shorter in b */
+    ZT_DNN_RESHAPE, /* b = the memory of a with the dims and strides of b */
+    ZT_DNN_SUM,     /* b = sums over spans along the axes of a that are shorter in b */
     ZT_DNN_LARGEST,
     ZT_DNN_ADD, /* c = a + b and so on */
     ZT_DNN_SUBTRACT,
@@ -58,7 +58,7 @@ enum { ZT_DNN_NORM_OPERANDS = 7, ZT_DNN_NORM_GRAD_OPERANDS = 8, ZT_DNN_OPERANDS 
 
 struct zt_dnn_operation {
     enum zt_dnn_kind kind;
-    int tensor[ZT_DNN_OPERANDS]; /* convolutions: x, w, y whichever way they go; pools: x, y; norms: -1 for what is not
+    int tensor[ZT_DNN_OPERANDS]; /* convolutions: x, w, y in every direction; pools: x, y; norms: -1 for what is not
                                     there; else a, b, c, d */
 };
 
@@ -68,7 +68,7 @@ enum zt_dnn_norm { ZT_DNN_LAYER_NORM, ZT_DNN_RMS_NORM, ZT_DNN_INSTANCE_NORM, ZT_
 
 /* Max pooling, where NaN is the largest; average pooling over the whole window, or over its elements inside x. Max
  * pooling has no gradient here: cuDNN does not document which of equal elements receives it. */
-enum zt_dnn_pool { ZT_DNN_MAX_POOL, ZT_DNN_MEAN_POOL, ZT_DNN_MEAN_POOL_INSIDE };
+enum zt_dnn_pool { ZT_DNN_MAX_POOL, ZT_DNN_AVERAGE_POOL, ZT_DNN_AVERAGE_POOL_INSIDE };
 
 /* Of a convolution: x [n, c, in], w [m, c / groups, kernel], y [n, m, out]; the shapes give the groups. Of a pool: x
  * [n, c, in], y [n, c, out]; no dilation. */

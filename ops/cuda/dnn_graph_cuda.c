@@ -91,30 +91,48 @@ static cudnnBackendDescriptor_t make_conv_window(struct zt_dnn *d, struct zt_err
     return MAKE(d, CONVOLUTION, list, "describing a convolution", err);
 }
 
-#define CONVOLUTION(id, way, x, w, y)                                                                                  \
-    {                                                                                                                  \
-        const struct zt_dnn_attribute list[] = {                                                                       \
-            ONE(OPERATION_CONVOLUTION_##way##_ALPHA, FLOAT, &alpha),                                                   \
-            ONE(OPERATION_CONVOLUTION_##way##_BETA, FLOAT, &beta),                                                     \
-            ONE(OPERATION_CONVOLUTION_##way##_CONV_DESC, BACKEND_DESCRIPTOR, &window),                                 \
-            ONE(OPERATION_CONVOLUTION_##way##_##x, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[0]]),                      \
-            ONE(OPERATION_CONVOLUTION_##way##_##w, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[1]]),                      \
-            ONE(OPERATION_CONVOLUTION_##way##_##y, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[2]]),                      \
-        };                                                                                                             \
-        return MAKE(d, OPERATION_CONVOLUTION_##id, list, "describing a convolution of tensors", err);                  \
-    }
+/* The descriptor of each direction and the names of its attributes. */
+static const struct convolution {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t alpha, beta, window, tensor[3];
+} convolutions[] = {
+    [ZT_DNN_CONV] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                      { CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y } },
+    [ZT_DNN_CONV_DATA] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                           { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY } },
+    [ZT_DNN_CONV_WEIGHT] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                             { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY } },
+};
 
 static cudnnBackendDescriptor_t make_convolution(struct zt_dnn *d, const struct zt_dnn_operation *o,
                                                  struct zt_err *err) {
     const float alpha = 1, beta = 0;
+    const struct convolution *c = &convolutions[o->kind];
     cudnnBackendDescriptor_t window = make_conv_window(d, err);
     if (!window)
         return NULL;
-    if (o->kind == ZT_DNN_CONV)
-        CONVOLUTION(FORWARD, FORWARD, X, W, Y)
-    if (o->kind == ZT_DNN_CONV_DATA)
-        CONVOLUTION(BACKWARD_DATA, BWD_DATA, DX, W, DY)
-    CONVOLUTION(BACKWARD_FILTER, BWD_FILTER, X, DW, DY)
+    const struct zt_dnn_attribute list[] = {
+        { c->alpha, CUDNN_TYPE_FLOAT, 1, &alpha },
+        { c->beta, CUDNN_TYPE_FLOAT, 1, &beta },
+        { c->window, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &window },
+        { c->tensor[0], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d->tensor[o->tensor[0]] },
+        { c->tensor[1], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d->tensor[o->tensor[1]] },
+        { c->tensor[2], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d->tensor[o->tensor[2]] },
+    };
+    return zt_dnn_make(d, c->type, list, (int)(sizeof list / sizeof *list), "describing a convolution of tensors", err);
 }
 
 static const struct pointwise {
@@ -255,8 +273,9 @@ static cudnnBackendDescriptor_t make_norm(struct zt_dnn *d, const struct zt_dnn_
 
 static cudnnBackendDescriptor_t make_pool_window(struct zt_dnn *d, struct zt_err *err) {
     static const cudnnResampleMode_t modes[] = { [ZT_DNN_MAX_POOL] = CUDNN_RESAMPLE_MAXPOOL,
-                                                 [ZT_DNN_MEAN_POOL] = CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING,
-                                                 [ZT_DNN_MEAN_POOL_INSIDE] = CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING };
+                                                 [ZT_DNN_AVERAGE_POOL] = CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING,
+                                                 [ZT_DNN_AVERAGE_POOL_INSIDE] =
+                                                     CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING };
     const struct zt_dnn_window *w = &d->graph.window;
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;

@@ -33,7 +33,7 @@ static bool joins_last(const struct zt_graph *g, int value) {
     return false;
 }
 
-/* The last bit stands for every tensor from there on. */
+/* The last bit is that of all tensors from its number on. */
 static bool in_mask(unsigned mask, int i) {
     return mask >> (i < 31 ? i : 31) & 1;
 }

@@ -22,8 +22,9 @@ struct plan {
 
 enum { ANY = 3 }; /* an axis without a stride */
 
-/* Converts the start and the strides of a walk through a plain tensor to channels last. axis[k]: what axis k of the
- * walk goes along: samples, channels or places. False where it leaves that axis: then it has no single stride. */
+/* Converts the start and the strides of a walk through a plain tensor to channels last. axis[k]: the axis of the
+ * tensor that axis k of the walk follows: samples, channels or places. False where it follows several and so has no
+ * single stride. */
 static bool convert(const struct zt_shape *shape, const struct zt_shape *walk, int64_t *start, int64_t *step,
                     int *axis) {
     const int64_t channels = shape->dim[1], places = zt_dims(shape, 2, shape->rank), sample = channels * places;
@@ -64,13 +65,13 @@ static bool convert_all(struct zt_prepare *q, struct zt_strided_copy_list *list,
     bool converted = true;
     if ((!q->settled && !zt_layout_alike(q, ~0U, outputs ? ~0U : 0)) || list->count == 0)
         return true;
-    const size_t bytes = (size_t)list->count * sizeof *list->move;
+    const size_t bytes = (size_t)list->count * sizeof *list->copy;
     struct zt_strided_copy *at = zt_malloc(bytes);
-    memcpy(at, list->move, bytes);
+    memcpy(at, list->copy, bytes);
     for (int i = 0; converted && i < list->count; i++)
         converted = zt_shape_count(&at[i].shape) == 0 || convert_copy(q, &at[i]);
     if (converted)
-        memcpy(list->move, at, bytes);
+        memcpy(list->copy, at, bytes);
     free(at);
     return converted;
 }
@@ -107,7 +108,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct plan *p = zt_malloc(sizeof *p + (size_t)list.count * sizeof *p->at);
     *p = (struct plan){ .clears = list.clears, .at = (struct one *)(p + 1) };
     for (int i = 0; i < list.count; i++) {
-        const struct zt_strided_copy *m = &list.move[i];
+        const struct zt_strided_copy *m = &list.copy[i];
         if (zt_shape_count(&m->shape) > 0)
             p->at[p->count++] =
                 (struct one){ m->in, m->out, m->from, m->to,

@@ -115,7 +115,7 @@ static const struct zt_binary_rule add_rule = { add_f, add_i }, sub_rule = { sub
                                    pow_slope_rule = { pow_slope_f, NULL }, pow_log_rule = { pow_log_f, NULL };
 static const struct zt_binary_rule mod_rules[2] = { { mod_f, mod_i }, { fmod_f, fmod_i } };
 
-/* ---- gradients; what broadcasting stretched is summed ---- */
+/* ---- gradients; they are summed over broadcast axes ---- */
 
 static int in_id(struct zt_grad *b, int node, int i) {
     return zt_grad_graph(b)->nodes[node]->in[i];
@@ -208,7 +208,7 @@ static bool prelu_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
-/* The slope stretches to x, never x to the slope. */
+/* The slope is broadcast to x, never x to the slope. */
 static bool prelu_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (!zt_infer_broadcast(g, node, err))
         return false;

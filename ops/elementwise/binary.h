@@ -16,7 +16,7 @@ struct zt_binary_rule {
 
 bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule);
 
-/* y = F(a, b) in double. */
+/* y = F(a, b) in double. Macros, because the compiler vectorizes a loop only where the expression stands in it. */
 #define BINARY_LOOP(id, F)                                                                                             \
     static void id(int64_t n, const double *x, const double *z, double *y) {                                           \
         for (int64_t i = 0; i < n; i++) {                                                                              \
@@ -35,7 +35,7 @@ bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule
     }
 
 /* Row NAME whose reference kernel follows `id_rule`; SIMD and TYPED: its vector loops (elementwise_cpu.h); behind them,
- * more members. */
+ * more members. A macro, as it defines a function and a row. */
 #define BINARY_ROW(id, NAME, DOMAIN, SINCE, TYPES, SAME, INFER, GRAD, FLAGS, SIMD, TYPED, ...)                         \
     static bool id##_run(const struct zt_call *call, struct zt_err *err) {                                             \
         (void)err;                                                                                                     \

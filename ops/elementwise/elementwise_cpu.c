@@ -44,7 +44,7 @@ static bool of_tanh(const struct zt_node *n) {
     return strcmp(zt_attr_text(n, "approximate", "none"), "tanh") == 0;
 }
 
-/* The row of the table that says what is special about a node's op: which of two loops, or where its numbers are. */
+/* The loop of an op that has several loops, or numbers in its inputs; number: these numbers. */
 static int variant_of(const struct zt_graph *g, int node, int i, float number[2]) {
     const struct zt_node *n = g->nodes[node];
     switch (i) {
@@ -99,7 +99,7 @@ static const unsigned held = 1u << ZT_FLOAT | 1u << ZT_FLOAT16 | 1u << ZT_BFLOAT
                              1u << ZT_INT8 | 1u << ZT_UINT16 | 1u << ZT_INT16;
 static const unsigned floats = 1u << ZT_FLOAT | 1u << ZT_FLOAT16 | 1u << ZT_BFLOAT16;
 
-/* Max, Min, Sum and Mean: as many inputs as there are, the result so far being the first of two. */
+/* Max, Min, Sum and Mean fold any number of inputs: the loop's first input is the result so far. */
 static bool folds(enum zt_simd_op op) {
     return op == ZT_SIMD_max || op == ZT_SIMD_min || op == ZT_SIMD_sum || op == ZT_SIMD_mean;
 }
@@ -156,7 +156,7 @@ struct plan {
     zt_typed_function *typed; /* else `op` with its numbers */
     enum zt_simd_op op;
     float number[2];
-    int inputs;        /* that a loop reads */
+    int inputs;        /* of the loop */
     bool folding;      /* all inputs, two at a time */
     int64_t elements;  /* of the output, padding of blocked layouts included */
     int folds;         /* how often the loop runs: 1, or for folding ops the inputs after the first */
@@ -179,8 +179,8 @@ static void plan_broadcast(struct walk *walk, const struct zt_shape *y, const st
         plan_flat(walk, 1);
 }
 
-/* The layout all tensors share: that of the first blocked input, where shapes agree, all are float and what padding
- * holds stays zero. */
+/* The common layout of all tensors: that of the first blocked input, if shapes agree, all are float and the padding
+ * stays zero. */
 static const struct zt_layout *common_layout(const struct zt_prepare *p, enum zt_simd_op op, int inputs) {
     const struct zt_layout *layout = NULL;
     const struct zt_shape *y = &zt_out(p->graph, p->node, 0)->shape;
@@ -234,7 +234,7 @@ struct job {
 
 enum { BLOCK = 512 }; /* elements that are converted at a time */
 
-/* `n` elements (one where they do not go on) as floats: in place, or converted into `to`. */
+/* `n` elements (one with step 0) as floats: in place, or converted into `to`. */
 static const float *as_floats(const struct zt_view *v, int64_t offset, int step, int64_t n, float *to) {
     if (v->dtype == ZT_FLOAT)
         return (const float *)v->data + offset;
@@ -279,7 +279,7 @@ static void run_span(const struct job *job, const int64_t *offset, int64_t at, i
         zt_simd_store(job->out->dtype, block[2], n, zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at));
 }
 
-/* Elements [unit * UNIT, ...) in runs along the innermost axis. */
+/* Elements [unit * UNIT, ...) in spans along the innermost axis. */
 static void run_unit(void *arg, int64_t unit) {
     const struct job *job = arg;
     const struct walk *walk = job->walk;

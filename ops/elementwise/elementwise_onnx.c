@@ -48,7 +48,7 @@ ZT_FUNCTION_BODY(zt_clip_old_function_body) {
 
 /* ---- powers: the exponent may have another type ---- */
 
-static void say_power(struct zt_function_body *b, const char *formula) {
+static void write_power(struct zt_function_body *b, const char *formula) {
     const char *type = zt_dtype_name(zt_out(b->g, b->node, 0)->dtype);
     bool is_float = zt_dtype_in(zt_out(b->g, b->node, 0)->dtype, ZT_ANY_FLOAT);
     zt_function_body_names(b, "x, e -> y");
@@ -59,12 +59,12 @@ static void say_power(struct zt_function_body *b, const char *formula) {
 
 ZT_FUNCTION_BODY(zt_pow_slope_function_body) {
     (void)g, (void)node, (void)err;
-    say_power(b, "y = Where(Equal(e, 0), 0, e * Pow(x, e - 1))");
+    write_power(b, "y = Where(Equal(e, 0), 0, e * Pow(x, e - 1))");
     return true;
 }
 
 ZT_FUNCTION_BODY(zt_pow_log_function_body) {
     (void)g, (void)node, (void)err;
-    say_power(b, "y = Where(And(Equal(x, 0), GreaterOrEqual(e, 0)), 0, Pow(x, e) * Log(x))");
+    write_power(b, "y = Where(And(Equal(x, 0), GreaterOrEqual(e, 0)), 0, Pow(x, e) * Log(x))");
     return true;
 }

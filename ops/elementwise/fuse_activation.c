@@ -1,4 +1,4 @@
-/* Activations that exporters take apart.
+/* Activations that exporters write as several nodes.
  *
  *     gelu          x (1 + erf(x / sqrt 2)) / 2, and x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
  *     swish         x sigmoid(a x)
@@ -42,7 +42,7 @@ static const char *const hard_swish_forms[] = {
 static const char *const mish_forms[] = { "Mul(Tanh(Softplus(x)), x)" };
 static const char *const softplus_forms[] = { "Log(Add(Exp(x), 1))", "Where(Greater(x, $limit), x, Softplus(x))" };
 
-/* The first of the forms that stands at `node` and is a function of x alone, element by element; -1: none. */
+/* The first of the forms that matches at `node` and is an elementwise function of x alone; -1: none. */
 static int find_form(struct zt_graph *g, int node, const char *const *forms, int count, struct zt_match *m) {
     for (int i = 0; i < count; i++)
         if (zt_pattern_find(g, node, forms[i], m) && zt_match_same(m, zt_match_value(m, "x"), zt_match_result(m)))

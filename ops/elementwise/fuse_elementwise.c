@@ -4,15 +4,15 @@
  *
  *         a = Add(x, bias)    t = Tanh(a)    y = Mul(t, s)          =>        y = FusedElementwise(x, bias, s)
  *
- * `steps` is a graph of these nodes as they were, resolved and inferred. Its first values are the inputs, then come the
- * results of the nodes in their order, then what kernels do not read: what they know beforehand, such as the bounds of
- * a Clip, and what CastLike asks for its type alone.
- * All results have the shape of y; inputs are broadcast to it.
+ * `steps` is a graph of the original nodes, resolved and inferred. Its first values are the inputs, then the results of
+ * the nodes in their order, then values that the kernel does not read: constants of an expression, such as the bounds
+ * of a Clip, and the input of CastLike that only names a type. All results have the shape of y; inputs are broadcast to
+ * it.
  *
- * A node becomes a step where every reader of its result is one. So nothing is lost that the backward phase, another
- * stage, the loss, the optimizer or a statistic reads: the first is a reader like others, what others than nodes read
- * are outputs of the graph (parallel/schedule/program.c). Results are rounded as they were between the nodes: the bits
- * stay. */
+ * A node becomes a step only if all readers of its result are steps. The fusion therefore removes no value that the
+ * backward phase, another stage, the loss, the optimizer or a statistic reads: nodes of the backward phase are readers,
+ * and values that others than nodes read are outputs of the graph (parallel/schedule/program.c). Between steps a result
+ * is rounded to the type in which its node stored it, so the bits stay. */
 #include "graph/passes/fusion/fuse.h"
 #include "ops/elementwise/kernels.h"
 #include "ops/elementwise/pointwise.h"
@@ -20,10 +20,10 @@
 #include <string.h>
 
 enum {
-    /* A step stands at most so many nodes before the last one: what it reads lives until then. Sums of many gradients,
-     * a contribution a layer, must not wait for each other. */
-    NEAR = 2 * ZT_CHAIN_STEPS,
-    LOOK = 3, /* nodes up from which it is seen what is made of parameters alone */
+    /* The most nodes from a step to the last one, because the step's inputs stay in memory until then. Sums of
+     * gradients of many layers must not wait for each other. */
+    NEAR = 2 * ZT_FUSED_STEPS,
+    LOOK = 3, /* how many nodes is_settled follows upwards */
 };
 
 static const struct zt_graph *steps_of(const struct zt_node *n) {
@@ -32,7 +32,7 @@ static const struct zt_graph *steps_of(const struct zt_node *n) {
 
 /* ---- the row ---- */
 
-static bool chain_infer(struct zt_graph *g, int node, struct zt_err *err) {
+static bool infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_graph *steps = steps_of(g->nodes[node]);
     bool same = g->nodes[node]->in_count == steps->input_count;
     for (int i = 0; same && i < steps->input_count; i++)
@@ -45,8 +45,8 @@ static bool chain_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* The last result too has memory of its own: steps in between may read an input whose memory y takes over. */
-static bool chain_ref(const struct zt_call *call, struct zt_err *err) {
+/* The last result has memory of its own as well, because a step may read an input whose memory y takes over. */
+static bool ref(const struct zt_call *call, struct zt_err *err) {
     const struct zt_graph *steps = steps_of(call->node);
     struct zt_arena *arena = zt_arena_create();
     struct zt_view *of = ZT_NEW_N(arena, struct zt_view, steps->value_count), in[ZT_POINTWISE_INPUTS];
@@ -74,13 +74,13 @@ static bool chain_ref(const struct zt_call *call, struct zt_err *err) {
     return ok;
 }
 
-static bool chain_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     const struct zt_graph *steps = steps_of(g->nodes[node]);
-    struct zt_fused_elementwise *chain = to;
-    chain->inputs = steps->input_count;
-    chain->steps = steps->node_count;
+    struct zt_fused_elementwise *fused = to;
+    fused->inputs = steps->input_count;
+    fused->steps = steps->node_count;
     for (int n = 0; n < steps->node_count; n++) {
-        struct zt_fused_elementwise_step *step = &chain->step[n];
+        struct zt_fused_elementwise_step *step = &fused->step[n];
         if (!zt_pointwise_find(steps, n, &step->what))
             return zt_node_fail(steps, n, err, "there is no expression for it");
         step->dtype = zt_out(steps, n, 0)->dtype;
@@ -102,15 +102,16 @@ const struct zt_op zt_op_fused_elementwise = {
     .max_out = 1,
     .flags = ZT_OP_IN_PLACE | ZT_OP_LIGHT,
     .attrs = attrs,
-    .infer = chain_infer,
-    .kernel = { [ZT_REF] = { .run = chain_ref }, [ZT_CUDA] = ZT_CUDA_AS(pointwise, zt_cuda_any, chain_describe) },
+    .infer = infer,
+    .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_CUDA_AS(pointwise, zt_cuda_any, describe) },
 };
 
 /* ---- the pattern ---- */
 
-/* What is found: the last node, then others in any order, how many of their inputs kernels read; what they all read. */
+/* The nodes of a fused node: the last one, then others in any order, and how many of their inputs the kernel reads; and
+ * the inputs of all of them. */
 struct region {
-    int node[ZT_CHAIN_STEPS], reads[ZT_CHAIN_STEPS], count;
+    int node[ZT_FUSED_STEPS], reads[ZT_FUSED_STEPS], count;
     int in[ZT_POINTWISE_INPUTS], in_count;
 };
 
@@ -126,9 +127,8 @@ static bool holds(const struct region *r, int node) {
     return i < r->count;
 }
 
-/* Made of parameters and constants: such nodes run once after an update, so they stay among themselves. Where more than
- * `nodes` nodes stand one behind the other the last ones are taken for others: they may join those, and run each time.
- */
+/* Whether the node depends on parameters and constants only. Such nodes run once after an update, so they are not fused
+ * with others. The search follows at most `nodes` nodes upwards; nodes beyond count as others. */
 static bool is_settled(const struct zt_graph *g, int node, int nodes) {
     const struct zt_node *n = g->nodes[node];
     bool settled = nodes > 0 && n->in_count > 0 && !(n->op->flags & ZT_OP_RANDOM);
@@ -153,8 +153,8 @@ static bool list_input(struct region *r, int value) {
     return true;
 }
 
-/* What no kernel reads stays with the steps; those of reference read more than is computed with (NegGrad). False where
- * there are too many. */
+/* Lists the inputs of the region. Inputs that the expressions do not use stay values of the steps, for the reference
+ * kernels (NegGrad). False where there are too many. */
 static bool list_inputs(const struct zt_graph *g, struct region *r) {
     bool fit = true;
     r->in_count = 0;
@@ -171,11 +171,11 @@ static bool list_inputs(const struct zt_graph *g, struct region *r) {
     return fit;
 }
 
-/* The region with the node, where that has a kernel and there is room. */
+/* Adds the node to the region if the node has a kernel and the region has room. */
 static bool add(const struct zt_graph *g, struct region *r, int node) {
     struct region larger = *r;
     struct zt_pointwise what;
-    if (r->count == ZT_CHAIN_STEPS || !zt_op_takes(g, node, ZT_CUDA) || !zt_pointwise_find(g, node, &what))
+    if (r->count == ZT_FUSED_STEPS || !zt_op_takes(g, node, ZT_CUDA) || !zt_pointwise_find(g, node, &what))
         return false;
     larger.node[larger.count] = node;
     larger.reads[larger.count++] = what.inputs;
@@ -204,7 +204,8 @@ static bool grow(const struct zt_graph *g, struct region *r) {
     return false;
 }
 
-/* Input 0 is one that lies as y does, so that y may take over its memory. False where it does not but has y's bytes. */
+/* Makes an input of y's element count and bytes input 0, so that y may take over its memory. False where there is none
+ * and input 0 has y's bytes. */
 static bool put_first(const struct zt_graph *g, struct region *r) {
     const struct zt_value *y = zt_out(g, r->node[0], 0);
     for (int i = 0; i < r->in_count; i++) {
@@ -219,7 +220,7 @@ static bool put_first(const struct zt_graph *g, struct region *r) {
     return zt_value_bytes(g->values[r->in[0]]) != zt_value_bytes(y);
 }
 
-/* In the graph's order, in which producers stand first. */
+/* Sorts the region to the graph's order, in which producers come before readers. */
 static void put_in_order(struct region *r) {
     for (int k = 1; k < r->count; k++)
         for (int i = k; i > 0 && r->node[i] < r->node[i - 1]; i--) {
@@ -229,13 +230,13 @@ static void put_in_order(struct region *r) {
         }
 }
 
-/* The steps' id of a value of `g`, which is added where it is not there yet; were[i]: value i as `g` has it. */
-static int id_in(struct zt_graph *steps, int *were, const struct zt_graph *g, int value) {
+/* The id in `steps` of a value of `g`, which is added if it is missing; original[i]: the id in `g` of value i. */
+static int id_in(struct zt_graph *steps, int *original, const struct zt_graph *g, int value) {
     int i = 0;
-    while (i < steps->value_count && were[i] != value)
+    while (i < steps->value_count && original[i] != value)
         i++;
     if (i == steps->value_count) {
-        were[i] = value;
+        original[i] = value;
         struct zt_value *v = steps->values[steps->value_count++] = ZT_NEW(g->arena, struct zt_value);
         *v = *g->values[value];
         v->id = i;
@@ -244,20 +245,20 @@ static int id_in(struct zt_graph *steps, int *were, const struct zt_graph *g, in
     return i;
 }
 
-/* The region, in order, as a graph of its own in the arena of `g`. */
+/* A copy of the sorted region as a graph in the arena of `g`. */
 static const struct zt_graph *copy_steps(struct zt_graph *g, const struct region *r) {
     struct zt_graph *to = ZT_NEW(g->arena, struct zt_graph);
     const int room = ZT_POINTWISE_INPUTS * (r->count + 1) + r->count;
-    int *were = ZT_NEW_N(g->arena, int, room);
+    int *original = ZT_NEW_N(g->arena, int, room);
     *to = (struct zt_graph){ .arena = g->arena, .name = g->name, .borrows_arena = true };
     to->values = ZT_NEW_N(g->arena, struct zt_value *, room);
     to->nodes = ZT_NEW_N(g->arena, struct zt_node *, r->count);
     to->inputs = ZT_NEW_N(g->arena, int, r->in_count);
     to->outputs = ZT_NEW(g->arena, int);
     for (int i = 0; i < r->in_count; i++)
-        to->inputs[to->input_count++] = id_in(to, were, g, r->in[i]);
+        to->inputs[to->input_count++] = id_in(to, original, g, r->in[i]);
     for (int k = 0; k < r->count; k++)
-        to->values[id_in(to, were, g, g->nodes[r->node[k]]->out[0])]->producer = k;
+        to->values[id_in(to, original, g, g->nodes[r->node[k]]->out[0])]->producer = k;
     to->outputs[to->output_count++] = to->value_count - 1;
     for (int k = 0; k < r->count; k++) {
         struct zt_node *n = to->nodes[to->node_count++] = ZT_NEW(g->arena, struct zt_node);
@@ -265,14 +266,14 @@ static const struct zt_graph *copy_steps(struct zt_graph *g, const struct region
         n->index = k;
         n->in = zt_arena_copy(g->arena, n->in, (size_t)n->in_count * sizeof *n->in);
         for (int i = 0; i < n->in_count; i++)
-            n->in[i] = n->in[i] < 0 ? -1 : id_in(to, were, g, n->in[i]);
+            n->in[i] = n->in[i] < 0 ? -1 : id_in(to, original, g, n->in[i]);
         n->out = zt_arena_copy(g->arena, n->out, sizeof *n->out);
-        n->out[0] = id_in(to, were, g, n->out[0]);
+        n->out[0] = id_in(to, original, g, n->out[0]);
     }
     return to;
 }
 
-static bool fuse_chain(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+static bool fuse(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     struct region r = { .count = 0 };
     if (!is_elementwise(g->nodes[node]) || !add(g, &r, node))
         return false;
@@ -291,4 +292,4 @@ static bool fuse_chain(struct zt_graph *g, const struct zt_op_table *table, int 
     return true;
 }
 
-const struct zt_pattern zt_pattern_fused_elementwise = { "fused_elementwise", 1 << ZT_CUDA, fuse_chain };
+const struct zt_pattern zt_pattern_fused_elementwise = { "fused_elementwise", 1 << ZT_CUDA, fuse };

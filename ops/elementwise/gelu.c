@@ -51,7 +51,7 @@ static bool gelu_grad_run(const struct zt_call *call, struct zt_err *err) {
 
 static bool gelu_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    return zt_unary_grad(b, node, "GeluGrad", ZT_KEEP_X);
+    return zt_unary_grad(b, node, "GeluGrad", ZT_SAVE_X);
 }
 
 static const struct zt_attr_spec with_approximate[] = { { "approximate", ZT_ATTR_STRING }, { 0 } };

@@ -4,15 +4,15 @@
 #include "ops/elementwise/simd_elementwise.h"
 #include "ops/elementwise/simd_typed.h"
 
-/* Values a float holds, and what a float is stored as. */
-static const unsigned held = ZT_BIT(ZT_FLOAT) | ZT_ANY_HALF | ZT_BIT(ZT_BOOL) | ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT8) |
-                             ZT_BIT(ZT_UINT16) | ZT_BIT(ZT_INT16);
-static const unsigned kept = ZT_BIT(ZT_FLOAT) | ZT_ANY_HALF | ZT_BIT(ZT_BOOL);
+/* Types whose values a float represents, and the types a float result is stored in. */
+static const unsigned represented = ZT_BIT(ZT_FLOAT) | ZT_ANY_HALF | ZT_BIT(ZT_BOOL) | ZT_BIT(ZT_UINT8) |
+                                    ZT_BIT(ZT_INT8) | ZT_BIT(ZT_UINT16) | ZT_BIT(ZT_INT16);
+static const unsigned stored = ZT_BIT(ZT_FLOAT) | ZT_ANY_HALF | ZT_BIT(ZT_BOOL);
 
 static const struct {
     const char *value;
     int inputs;
-} lanes[ZT_SIMD_OPS] = {
+} simd[ZT_SIMD_OPS] = {
 #define LOOP(id, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { #VALUE, INPUTS },
 #include "ops/elementwise/loops.inc"
 };
@@ -25,7 +25,7 @@ static bool have_types(const struct zt_graph *g, int node, int inputs, unsigned 
 }
 
 bool zt_pointwise_floats(const struct zt_graph *g, int node, int inputs) {
-    return have_types(g, node, inputs, held);
+    return have_types(g, node, inputs, represented);
 }
 
 /* Max, Min, Sum, Mean */
@@ -51,17 +51,17 @@ static bool find_typed(const struct zt_graph *g, int node, struct zt_pointwise *
 
 static bool find_float(const struct zt_graph *g, int node, struct zt_pointwise *to) {
     float number[2];
-    const int lane = zt_simd_elementwise(g, node, number), count = g->nodes[node]->in_count;
-    if (lane == ZT_SIMD_none || !zt_dtype_in(zt_out(g, node, 0)->dtype, kept))
+    const int id = zt_simd_elementwise(g, node, number), count = g->nodes[node]->in_count;
+    if (id == ZT_SIMD_none || !zt_dtype_in(zt_out(g, node, 0)->dtype, stored))
         return false;
-    const int inputs = folds(g, node) ? count : lanes[lane].inputs;
-    *to = (struct zt_pointwise){ .value = lanes[lane].value,
+    const int inputs = folds(g, node) ? count : simd[id].inputs;
+    *to = (struct zt_pointwise){ .value = simd[id].value,
                                  .dtype = ZT_FLOAT,
                                  .inputs = inputs,
                                  .folds = folds(g, node),
                                  .number = { number[0], number[1] },
-                                 .scale = lane == ZT_SIMD_mean ? 1 / (float)count : 1 };
-    return have_types(g, node, inputs, held);
+                                 .scale = id == ZT_SIMD_mean ? 1 / (float)count : 1 };
+    return have_types(g, node, inputs, represented);
 }
 
 bool zt_pointwise_find(const struct zt_graph *g, int node, struct zt_pointwise *to) {
@@ -77,14 +77,14 @@ bool zt_pointwise_takes_cuda(const struct zt_graph *g, int node) {
 }
 
 bool zt_pointwise_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    struct zt_fused_elementwise *chain = to;
-    struct zt_fused_elementwise_step *only = &chain->step[0];
-    if (!zt_pointwise_find(g, node, &only->what))
+    struct zt_fused_elementwise *fused = to;
+    struct zt_fused_elementwise_step *step = &fused->step[0];
+    if (!zt_pointwise_find(g, node, &step->what))
         return zt_node_fail(g, node, err, "there is no expression for it");
-    chain->inputs = only->what.inputs;
-    chain->steps = 1;
-    only->dtype = zt_out(g, node, 0)->dtype;
-    for (int i = 0; i < chain->inputs; i++)
-        only->from[i] = i;
+    fused->inputs = step->what.inputs;
+    fused->steps = 1;
+    step->dtype = zt_out(g, node, 0)->dtype;
+    for (int i = 0; i < fused->inputs; i++)
+        step->from[i] = i;
     return true;
 }

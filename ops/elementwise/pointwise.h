@@ -12,28 +12,29 @@
 struct zt_pointwise {
     const char *value;
     enum zt_dtype dtype; /* that is computed in */
-    bool moves;          /* all but input 0 are of `dtype` and moved as they are stored */
-    int inputs;          /* of the node that are read */
-    bool folds;          /* over them, two at a time: a is the result so far */
+    bool copies;         /* all inputs but input 0 are of `dtype` and are copied without conversion */
+    int inputs;          /* how many the expression reads */
+    bool folds;          /* the inputs are folded, two at a time: a is the result so far */
     float number[2];     /* u, v */
     float scale;         /* of the result */
 };
 
-enum { ZT_POINTWISE_INPUTS = 8, ZT_CHAIN_STEPS = 16 }; /* at most */
+enum { ZT_POINTWISE_INPUTS = 8, ZT_FUSED_STEPS = 16 }; /* at most */
 
-/* What a kernel computes of one element, step by step; of a single node it is one step. Between two steps a value is
- * rounded to the type in which its node would have stored it, so that a chain gives the bits of its nodes. */
+/* The computation of one element by a kernel, step by step; a single node is one step. Between two steps a value is
+ * rounded to the type in which its node would have stored it, so that a fused node gives the bits of its nodes. */
 struct zt_fused_elementwise {
-    int inputs; /* the node's first so many */
+    int inputs; /* how many of the node's first inputs the kernel reads */
     int steps;
     struct zt_fused_elementwise_step {
         struct zt_pointwise what;
         int from[ZT_POINTWISE_INPUTS]; /* an input, or `inputs` + an earlier step */
         enum zt_dtype dtype;           /* of the result */
-    } step[ZT_CHAIN_STEPS];
+    } step[ZT_FUSED_STEPS];
 };
 
-/* False where the node is no such op, or has types, or numbers not known before it runs, that no expression is for. */
+/* The expression of the node; false where it has none for the op, its types, or numbers that are only known at run
+ * time. */
 bool zt_pointwise_find(const struct zt_graph *g, int node, struct zt_pointwise *to);
 
 /* Whether the first `inputs` inputs are there and of types whose values floats hold. */

@@ -30,7 +30,8 @@ static const struct zt_attr_spec is_inf_attrs[] = { { "detect_positive", ZT_ATTR
                                                     { "detect_negative", ZT_ATTR_INT },
                                                     { 0 } };
 
-/* F: y from x; a, b: the first two attributes, 1 where absent. */
+/* F: y from x; a, b: the first two attributes, 1 where absent. A macro, as it defines functions and a row, and F stands
+ * in a vectorized loop. */
 #define PLAIN_ROW(id, NAME, SINCE, TYPES, INFER, FLAGS, ATTRS, SIMD, TYPED, F)                                         \
     static void id##_f(const double *p, int64_t n, double *v) {                                                        \
         const double a = p[0], b = p[1];                                                                               \

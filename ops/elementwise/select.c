@@ -1,4 +1,4 @@
-/* Where and Clip: values chosen, never computed with, so every type is copied or compared exactly. */
+/* Where and Clip: they select values without arithmetic, so every type is copied or compared exactly. */
 #include "ops/elementwise/pointwise.h"
 #include "ops/elementwise/kernels.h"
 #include "ops/kernel/shape.h"
@@ -57,7 +57,7 @@ static bool where_grad(struct zt_grad *b, int node, struct zt_err *err) {
 /* Chosen elements are moved as they are stored. */
 static bool where_expression(const struct zt_graph *g, int node, struct zt_pointwise *to) {
     *to = (struct zt_pointwise){
-        .value = "a ? b : c", .dtype = zt_in(g, node, 1)->dtype, .moves = true, .inputs = 3, .scale = 1
+        .value = "a ? b : c", .dtype = zt_in(g, node, 1)->dtype, .copies = true, .inputs = 3, .scale = 1
     };
     return true;
 }

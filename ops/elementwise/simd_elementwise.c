@@ -22,7 +22,8 @@ static inline float float_of(uint32_t bits) {
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
 
-struct zt_simd_strided_copies {
+/* Loops from and to float, by type; NULL for types without one. */
+struct conversions {
     void (*load[ZT_DTYPES])(const void *from, int64_t n, float *to);
     void (*store[ZT_DTYPES])(const float *from, int64_t n, void *to);
 };
@@ -34,14 +35,14 @@ zt_simd_function *const *zt_simd_functions(void) {
     return OF_MACHINE(functions);
 }
 
-static const struct zt_simd_strided_copies *moves(void) {
-    return OF_MACHINE(&moves);
+static const struct conversions *conversions(void) {
+    return OF_MACHINE(&conversions);
 }
 
 void zt_simd_load(enum zt_dtype dtype, const void *from, int64_t n, float *to) {
-    moves()->load[dtype](from, n, to);
+    conversions()->load[dtype](from, n, to);
 }
 
 void zt_simd_store(enum zt_dtype dtype, const float *from, int64_t n, void *to) {
-    moves()->store[dtype](from, n, to);
+    conversions()->store[dtype](from, n, to);
 }

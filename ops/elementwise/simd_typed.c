@@ -22,7 +22,8 @@
     DO(UINT32, uint32_t, uint32_t, 32, __VA_ARGS__)                                                                    \
     DO(UINT64, uint64_t, uint64_t, 64, __VA_ARGS__)
 
-/* What integers of every type are cast to: DO(end of the dtype's name, type, how they become it, how floats do, ...) */
+/* The result types of casts: DO(end of the dtype's name, type, conversion of an integer a, conversion of a float a,
+ * ...) */
 #define RESULTS(DO, ...)                                                                                               \
     DO(INT8, int8_t, a, whole(a), __VA_ARGS__)                                                                         \
     DO(INT16, int16_t, a, whole(a), __VA_ARGS__)                                                                       \
@@ -63,7 +64,7 @@
     TEST(less_or_equal, 2, a <= b)                                                                                     \
     TEST(greater, 2, a > b)                                                                                            \
     TEST(greater_or_equal, 2, a >= b)
-/* Those of double. */
+/* The loops of double. */
 #define DOUBLE_OPS(SAME, TEST)                                                                                         \
     SAME(add, 2, a + b)                                                                                                \
     SAME(sub, 2, a - b)                                                                                                \
@@ -75,7 +76,7 @@
     TEST(greater, 2, a > b)                                                                                            \
     TEST(greater_or_equal, 2, a >= b)
 
-/* Those of bool, whose bytes are true where they are not 0. */
+/* The loops of bool, whose bytes are true where they are not 0. */
 #define BOOL_OPS(TEST)                                                                                                 \
     TEST(logical_and, 2, (a != 0) & (b != 0))                                                                          \
     TEST(logical_or, 2, (a | b) != 0)                                                                                  \
@@ -115,7 +116,7 @@ static inline int64_t floored(int64_t a, int64_t b) {
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* As zt_store_double has it: the fraction goes, what is beyond is the nearest there is, NaN the lowest. */
+/* As zt_store_double converts: truncated, saturated, and NaN to the lowest number. */
 static inline int64_t whole(double x) {
     return x >= 0x1p63 ? INT64_MAX : x > -0x1p63 ? (int64_t)x : INT64_MIN;
 }
@@ -168,7 +169,7 @@ struct zt_typed_text zt_typed_text(const struct zt_node *node, enum zt_dtype dty
                                           : none;
 }
 
-/* What is rounded to a half type is a float first. */
+/* Casts to a half type compute a float, which is then rounded. */
 #define RESULT_TEXT(ID, TYPE, OF_INTEGER, OF_FLOAT, ...) [ZT_##ID] = { #OF_INTEGER, #OF_FLOAT },
 static const struct {
     const char *of_integer, *of_float;

@@ -20,9 +20,9 @@ typedef void zt_typed_function(const struct zt_typed_span *s);
 /* The loop of a node's op on inputs of this type, and how many inputs it reads; NULL where there is none. Min, Max and
  * Sum take two of them at a time. */
 zt_typed_function *zt_typed_loop(const struct zt_node *node, enum zt_dtype dtype, int *inputs);
-/* What the loop computes of a and b as C for one element: T is the elements' type, whose arithmetic wraps in U, BITS
- * its width, `negative` whether it has negative numbers. Also of casts, of a alone, from
- * any type (half types come as float) to any. A NULL value where there is none. */
+/* The loop's computation of one element from a and b, as C: T is the elements' type, whose arithmetic wraps in U, BITS
+ * its width, and `negative` tells whether it has negative numbers. The second function is for casts of a from any type
+ * (half types are passed as float) to any type. A NULL value where there is none. */
 struct zt_typed_text {
     const char *value;
     int inputs;

@@ -203,13 +203,13 @@ static void write_value(const struct zt_fused_elementwise *fused, int step, cons
     if (w->dtype == ZT_FLOAT) {
         write_number("u", w->number[0], to);
         write_number("v", w->number[1], to);
-    } else if (!w->moves) {
+    } else if (!w->copies) {
         zt_text_add(to, " typedef %s T; typedef %s U; const int BITS = %d; const bool negative = (T)-1 <= 0;", type,
                     stored[w->dtype].wrapping, stored[w->dtype].bits);
     }
     zt_text_add(to, " const %s a = (%s)%s;", type, type, first);
     for (int k = 1; second >= 0 ? k < 2 : k < w->inputs; k++)
-        zt_text_add(to, " const %s %s = (%s)%c%d;", type, operand[k], type, w->moves ? 's' : 'v',
+        zt_text_add(to, " const %s %s = (%s)%c%d;", type, operand[k], type, w->copies ? 's' : 'v',
                     t->from[second >= 0 ? second : k]);
     zt_text_add(to, " r%d = %s; }\n", step, w->value);
 }
@@ -217,7 +217,7 @@ static void write_value(const struct zt_fused_elementwise *fused, int step, cons
 /* The type of a result before it is stored: float where it is rounded to a half type or comes from a truth value. */
 static const char *result_type(const struct zt_fused_elementwise_step *t) {
     const unsigned rounded = t->what.dtype == ZT_FLOAT ? ZT_ANY_HALF | ZT_BIT(ZT_BOOL) : ZT_ANY_HALF;
-    return !t->what.moves && zt_dtype_in(t->dtype, rounded) ? "float" : stored[t->dtype].type;
+    return !t->what.copies && zt_dtype_in(t->dtype, rounded) ? "float" : stored[t->dtype].type;
 }
 
 static void write_step(const struct zt_fused_elementwise *fused, int step, struct zt_text *to) {
@@ -237,7 +237,7 @@ static void write_step(const struct zt_fused_elementwise *fused, int step, struc
     if (t->what.scale != 1)
         zt_text_add(to, "        r%d *= (float)%.9g;\n", step, (double)t->what.scale);
     zt_text_add(to, "        const %s s%d = %s(r%d);\n", stored[t->dtype].type, value,
-                t->what.moves ? "" : stored[t->dtype].store, step);
+                t->what.copies ? "" : stored[t->dtype].store, step);
     write_names(value, t->dtype, to);
 }
 
@@ -369,8 +369,8 @@ static void write_transposed(const struct zt_kernel_source *s, const char *resul
     write_tiles(s, result, to);
     zt_text_add(to,
                 "    for (place i = (place)p.packs * %d + first; i < (place)p.count; i += all) {\n"
-                "        const place line = i / columns;\n"
-                "        out[(line / rows * columns + i %% columns) * rows + line %% rows] = ",
+                "        const place row = i / columns;\n"
+                "        out[(row / rows * columns + i %% columns) * rows + row %% rows] = ",
                 s->width);
     write_call(s, false, to);
     zt_text_add(to, "    }\n");

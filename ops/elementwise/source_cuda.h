@@ -48,7 +48,7 @@ static inline size_t zt_pack_alignment(enum zt_dtype dtype, int width) {
 }
 
 /* The kernel's name in the source. */
-#define ZT_KERNEL_ENTRY "chain"
+#define ZT_KERNEL_ENTRY "fused_elementwise"
 
 /* Appends the source to `to`. */
 void zt_kernel_source_write(const struct zt_kernel_source *s, struct zt_text *to);

@@ -47,24 +47,24 @@ bool zt_unary_run(const struct zt_call *call, const struct zt_unary_rule *rule) 
 }
 
 bool zt_unary_grad_run(const struct zt_call *call, const struct zt_unary_rule *rule) {
-    const struct zt_view *dy = &call->in[0], *kept = &call->in[1], *dx = &call->out[0];
+    const struct zt_view *dy = &call->in[0], *saved = &call->in[1], *dx = &call->out[0];
     double p[2], v[ZT_ELEMENT_BLOCK], g[ZT_ELEMENT_BLOCK];
     parameters(call->node, rule, p);
     int64_t count = zt_shape_count(&dx->shape);
     for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
         int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
         zt_load_block(dy->dtype, dy->data, at, 1, n, g);
-        zt_load_block(kept->dtype, kept->data, at, 1, n, v);
+        zt_load_block(saved->dtype, saved->data, at, 1, n, v);
         rule->df(p, n, v, g, g);
         zt_store_block(dx->dtype, dx->data, at, 1, n, g);
     }
     return true;
 }
 
-bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_keep keep) {
-    int dy = zt_grad_out(b, node, 0); /* first: it may add nodes, which moves them */
+bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_saved saved) {
+    int dy = zt_grad_out(b, node, 0); /* first, as it may add nodes, which invalidates pointers to them */
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
-    int in[2] = { dy, keep == ZT_KEEP_X ? n->in[0] : n->out[0] };
+    int in[2] = { dy, saved == ZT_SAVE_X ? n->in[0] : n->out[0] };
     int dx;
     zt_emit_node(b, &(struct zt_emission){ op_type, "ztrain", in, 2, n }, &dx, 1);
     zt_grad_give(b, node, 0, dx);
@@ -96,7 +96,7 @@ static void neg_int(int64_t n, bool is_unsigned, const int64_t *x, int64_t *y) {
         y[i] = (int64_t)(0 - (uint64_t)x[i]);
 }
 
-/* A slope that differs on the two sides of 0 is their mean at 0, what a central difference finds there. */
+/* A derivative that differs on the two sides of 0: at 0 it is their mean, as a central difference gives it. */
 static double at_kink(double x, double above, double below) {
     return x > 0 ? above : x < 0 ? below : (above + below) / 2;
 }
@@ -142,6 +142,7 @@ static void relu_int(int64_t n, bool is_unsigned, const int64_t *x, int64_t *y) 
         }                                                                                                              \
     }
 
+/* A row of functions.inc. A macro, as it defines functions and rows from one list. */
 #define LOOP(...)
 #define UNARY(id, NAME, SINCE, TYPES, SAVED, A_NAME, A, B_NAME, B, INTEGERS, TYPED, FLAGS, Y, DX, ZERO, VALUE,         \
               GRAD_INPUTS, GRAD_ZERO, GRAD_VALUE, BODY_TEXT)                                                           \

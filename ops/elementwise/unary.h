@@ -8,7 +8,7 @@
 #include "ops/elementwise/pointwise.h"
 #include "ops/kernel/shape.h"
 
-enum zt_keep { ZT_KEEP_X, ZT_KEEP_Y }; /* what the gradient reads beside dy */
+enum zt_saved { ZT_SAVE_X, ZT_SAVE_Y }; /* what the gradient reads beside dy */
 
 struct zt_unary_rule {
     double otherwise[2]; /* defaults of the first two attributes of the row */
@@ -21,7 +21,7 @@ struct zt_unary_rule {
 bool zt_unary_run(const struct zt_call *call, const struct zt_unary_rule *rule);
 bool zt_unary_grad_run(const struct zt_call *call, const struct zt_unary_rule *rule);
 /* Appends the gradient node `op_type`, which reads dy and what `keep` says. */
-bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_keep keep);
+bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_saved saved);
 
 /* id_f and id_df of a rule. Y: y from x; DX: dx from g (dy) and v (the saved tensor); a, b: the first two attributes. A
  * macro, because the compiler makes vector loops only where the expression stands in the loop. */

@@ -1,4 +1,4 @@
-/* Any number of broadcast inputs folded into one: Min, Max, Sum, Mean. NaN wins in Min and Max. */
+/* Any number of broadcast inputs folded into one: Min, Max, Sum, Mean. Min and Max propagate NaN. */
 #include "ops/elementwise/pointwise.h"
 #include "ops/elementwise/elementwise_cpu.h"
 #include "ops/elementwise/kernels.h"
@@ -15,7 +15,7 @@ struct fold {
     bool mean;                                                      /* divide by the number of inputs */
 };
 
-/* Offset of the run in a tensor of the given steps. */
+/* Offset of the block in a tensor of the given steps. */
 static int64_t offset_of(const struct zt_walk *w, const int64_t *step) {
     int64_t offset = 0;
     for (int k = 0; k < w->shape.rank; k++)
@@ -23,7 +23,7 @@ static int64_t offset_of(const struct zt_walk *w, const int64_t *step) {
     return offset;
 }
 
-static void fold_run(const struct zt_call *call, const struct fold *fold, const struct zt_walk *w) {
+static void fold_block(const struct zt_call *call, const struct fold *fold, const struct zt_walk *w) {
     const struct zt_view *y = &call->out[0];
     bool ints = zt_dtype_in(y->dtype, ZT_ANY_INT);
     double a[ZT_ELEMENT_BLOCK], b[ZT_ELEMENT_BLOCK];
@@ -55,7 +55,7 @@ static void fold_all(const struct zt_call *call, const struct fold *fold) {
     zt_walk_start(&w, &call->out[0].shape, 1);
     zt_walk_strides(&w, 0, &call->out[0].shape);
     while (zt_walk_next(&w))
-        fold_run(call, fold, &w);
+        fold_block(call, fold, &w);
 }
 
 /* Every input of one type, however many. */
@@ -113,6 +113,8 @@ static bool extreme_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
+/* F: the new result from the result a and the input b. Macros, because the compiler vectorizes a loop only where the
+ * expression stands in it. */
 #define FOLD_LOOP(name, F)                                                                                             \
     static void name(int64_t n, const double *x, double *y) {                                                          \
         for (int64_t i = 0; i < n; i++) {                                                                              \
@@ -137,6 +139,7 @@ FOLD_LOOP(sum_f, a + b)
 static const struct fold max_fold = { max_f, max_i, false }, min_fold = { min_f, min_i, false },
                          sum_fold = { sum_f, NULL, false }, mean_fold = { sum_f, NULL, true };
 
+/* A macro, as it defines a function and a row. */
 #define VARIADIC_ROW(id, NAME, TYPES, GRAD, TYPED)                                                                     \
     static bool id##_run(const struct zt_call *call, struct zt_err *err) {                                             \
         (void)err;                                                                                                     \

@@ -2,11 +2,10 @@
  *
  *     ztrain.ConvReluPool(x, w[, b]) -> p, position              p = max(max over the window of Conv(x, w, b), 0)
  *     ztrain.ConvReluPoolGrad(x, w, dp, position, p) -> dw, db, dx
- *         dy = dp where p > 0, put back to `position` in each window, 0 elsewhere; then the convolution's gradients of
- * dy
+ *         dy = dp where p > 0, at `position` in each window, 0 elsewhere; then the convolution's gradients of dy
  *
- * ReLU and maximum change places: both only grow with their input. Where the maximum is not positive the position may
- * be another than without fusion, but nothing flows there. Any of the gradient's outputs may be omitted. */
+ * ReLU and maximum are exchanged, as both are monotonic. Where the maximum is not positive the position may differ from
+ * that without fusion, but the gradient is 0 there. Any of the gradient's outputs may be omitted. */
 #include "ops/fusion/conv_pool.h"
 #include "graph/passes/fusion/fuse.h"
 #include "ops/fusion/kernels.h"
@@ -67,7 +66,8 @@ static double grad_flops(const struct zt_graph *g, int node) {
 
 /* ---- reference kernels ---- */
 
-/* Elements of the conv's result that the window at result (oy, ox) of a plane covers, in order: visit(k, element). */
+/* for (k, element): the positions k of the window at result (oy, ox) of a plane that lie inside it, and the elements of
+ * the convolution's result there. A macro, as it is a loop head. */
 #define EACH_POSITION(w, plane, oy, ox, k, element)                                                                    \
     for (int64_t k = 0, element; k < (w)->kernel_elems; k++)                                                           \
         if ((element = inside(w, plane, oy, ox, k)) >= 0)

@@ -1,8 +1,8 @@
-/* Convolution, ReLU and max pool, a few samples at a time: what lies between them fits the second cache, in a buffer of
- * the thread.
+/* Convolution, ReLU and max pool, a few samples at a time: the tensors between them stay in a buffer of the thread,
+ * which fits the second cache.
  *
  *     forward    y = conv(x)  ->  p, position = max pool of y  ->  ReLU of p
- *     backward   dy = dp back at `position` where p > 0  ->  partial dw, db  and  dx
+ *     backward   dy = dp at `position` where p > 0  ->  partial dw, db  and  dx
  *
  * workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
 #include "ops/elementwise/activation_cpu.h"
@@ -19,7 +19,7 @@
 
 struct state {
     struct zt_batch_blocks main;  /* forward: the convolution; backward: by weights */
-    struct zt_batch_blocks input; /* backward by data; body NULL: not wanted */
+    struct zt_batch_blocks input; /* backward by data; whole NULL: not wanted */
     struct zt_conv_partial partial;
     struct zt_conv_direct direct; /* forward */
     struct zt_activation relu;    /* forward */
@@ -103,7 +103,8 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     spec.kind = ZT_DNNL_CONV;
     spec.slot[ZT_CONV_Y] = in_order_of(blocked, spec.slot[ZT_CONV_Y]);
     s->samples = zt_batch_block_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv));
-    if (!zt_batch_blocks_make(&s->main, &spec, zt_conv_cut, c.conv.n, s->samples, p->threads, err)) {
+    const struct zt_batch_cut cut = zt_conv_cut(&c.conv, s->samples);
+    if (!zt_batch_blocks_make(&s->main, &spec, &cut, p->threads, err)) {
         release(s);
         return zt_err_within(err, 0, "%s", g->nodes[p->node]->name);
     }
@@ -161,14 +162,15 @@ static bool make_backward(struct zt_prepare *p, struct state *s, const struct zt
     struct zt_dnnl_spec spec = zt_conv_spec(&c->conv, ZT_FLOAT, bias);
     spec.slot[ZT_CONV_Y] = in_order_of(layout, spec.slot[ZT_CONV_Y]);
     spec.kind = ZT_DNNL_CONV_WEIGHT;
-    if (!zt_batch_blocks_make(&s->main, &spec, zt_conv_cut, c->conv.n, s->samples, p->threads, err) ||
+    const struct zt_batch_cut cut = zt_conv_cut(&c->conv, s->samples);
+    if (!zt_batch_blocks_make(&s->main, &spec, &cut, p->threads, err) ||
         !zt_conv_partial_make(&s->partial, &s->main, c->conv.m, ZT_FLOAT, bias, err))
         return false;
     if (!zt_out(p->graph, p->node, 2))
         return true;
     spec.kind = ZT_DNNL_CONV_INPUT;
     spec.slot[ZT_CONV_B].rank = 0;
-    return zt_batch_blocks_make(&s->input, &spec, zt_conv_cut, c->conv.n, s->samples, p->threads, err);
+    return zt_batch_blocks_make(&s->input, &spec, &cut, p->threads, err);
 }
 
 static size_t most(size_t a, size_t b) {
@@ -193,7 +195,7 @@ bool zt_conv_pool_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     set_pool(s, &c, layout);
     s->scratch_bytes = most(zt_batch_blocks_scratch(&s->main, p->threads), zt_conv_partial_scratch(&s->partial));
     p->in_layout[0] = zt_conv_layout(g->arena, &s->main, ZT_CONV_X, &x->shape);
-    if (s->input.body) {
+    if (s->input.whole) {
         s->scratch_bytes = most(s->scratch_bytes, zt_batch_blocks_scratch(&s->input, p->threads));
         p->in_layout[1] = zt_conv_layout(g->arena, &s->input, ZT_CONV_W, &w->shape);
         p->out_layout[2] = zt_conv_layout(g->arena, &s->input, ZT_CONV_X, &x->shape);
@@ -239,7 +241,7 @@ static void gradient_block(void *arg, int64_t block) {
         [ZT_CONV_Y] = dy,
     };
     bool ok = zt_batch_blocks_run_one(&s->main, block, weight, j->scratch);
-    if (s->input.body) {
+    if (s->input.whole) {
         void *input[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = block_of(&s->input, ZT_CONV_X, call->out[2].data, block),
                                        [ZT_CONV_W] = call->in[1].data,
                                        [ZT_CONV_Y] = dy };
@@ -258,6 +260,8 @@ bool zt_conv_pool_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     if (j.failed)
         return zt_batch_blocks_failed(zt_batch_blocks_starved(&s->input) ? &s->input : &s->main, err) ||
                zt_err_within(err, err->count - 1, "%s", call->node->name);
-    return zt_conv_partial_sum(&s->partial, j.parts, j.scratch, call->out[0].data,
-                               call->out_count > 1 ? call->out[1].data : NULL, call->accumulate, call->threads, err);
+    const struct zt_conv_gradients gradients = { .dw = call->out[0].data,
+                                                 .db = call->out_count > 1 ? call->out[1].data : NULL,
+                                                 .accumulate = call->accumulate };
+    return zt_conv_partial_sum(&s->partial, j.parts, j.scratch, &gradients, call->threads, err);
 }

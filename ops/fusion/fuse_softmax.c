@@ -1,7 +1,7 @@
-/* Softmax and the losses behind it, where they stand in the model's own graph.
+/* Softmax and losses that the model's graph computes from their parts.
  *
  *     softmax        exp(x - max x) / sum exp(x - max x)
- *     log_softmax    log softmax x, x - log sum exp x, and the latter with the maximum taken off first
+ *     log_softmax    log softmax x, x - log sum exp x, and the latter with the maximum subtracted first
  *     softmax_loss   NegativeLogLikelihoodLoss of a LogSoftmax over the classes: SoftmaxCrossEntropyLoss */
 #include "graph/passes/fusion/apply_patterns.h"
 #include "graph/passes/fusion/pattern.h"
@@ -23,27 +23,27 @@ static const char *const log_softmax_forms[] = {
 static int reduced_axis(const struct zt_match *m, const char *name) {
     const struct zt_node *n = zt_match_node(m, name);
     struct zt_err ignored = { 0 };
-    bool marked[ZT_MAX_RANK];
+    bool over[ZT_MAX_RANK];
     int found = -1, count = 0;
-    if (!zt_attr_int(n, "keepdims", 1) || !zt_reduce_axes(m->g, n->index, marked, &ignored))
+    if (!zt_attr_int(n, "keepdims", 1) || !zt_reduce_axes(m->g, n->index, over, &ignored))
         return -1;
     for (int k = 0; k < m->g->values[n->in[0]]->shape.rank; k++) {
-        found = marked[k] ? k : found;
-        count += marked[k];
+        found = over[k] ? k : found;
+        count += over[k];
     }
     return count == 1 ? found : -1;
 }
 
-/* The axis of a Softmax or LogSoftmax; -1: its lines, of before opset 13, run over several. */
+/* The axis of a Softmax or LogSoftmax; -1: before opset 13, where slices cover several axes. */
 static int softmax_axis(const struct zt_graph *g, int node) {
-    struct zt_axis_slices lines;
+    struct zt_axis_slices slices;
     struct zt_err ignored = { 0 };
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int axis, flat = g->nodes[node]->opset < 13;
-    if (!zt_softmax_read(g, node, &lines, &ignored) ||
+    if (!zt_softmax_read(g, node, &slices, &ignored) ||
         !zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", flat ? 1 : -1), x->rank, &axis, &ignored))
         return -1;
-    return lines.length == x->dim[axis] ? axis : -1;
+    return slices.length == x->dim[axis] ? axis : -1;
 }
 
 static int match_axis(const struct zt_match *m) {
@@ -54,8 +54,8 @@ static int match_axis(const struct zt_match *m) {
     return zt_match_value(m, "most") < 0 || reduced_axis(m, "most") == axis ? axis : -1;
 }
 
-static bool fuse_lines(struct zt_graph *g, const struct zt_op_table *table, int node, const char *const *forms,
-                       const char *op_type, struct zt_err *err) {
+static bool fuse_slices(struct zt_graph *g, const struct zt_op_table *table, int node, const char *const *forms,
+                        const char *op_type, struct zt_err *err) {
     for (; *forms; forms++) {
         struct zt_match m;
         if (!zt_pattern_find(g, node, *forms, &m))
@@ -71,10 +71,10 @@ static bool fuse_lines(struct zt_graph *g, const struct zt_op_table *table, int 
 }
 
 static bool fuse_softmax(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return fuse_lines(g, table, node, softmax_forms, "Softmax", err);
+    return fuse_slices(g, table, node, softmax_forms, "Softmax", err);
 }
 static bool fuse_log_softmax(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return fuse_lines(g, table, node, log_softmax_forms, "LogSoftmax", err);
+    return fuse_slices(g, table, node, log_softmax_forms, "LogSoftmax", err);
 }
 
 static bool fuse_loss(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {

@@ -1,12 +1,12 @@
-/* On CUDA what stands between casts reads and writes the half type itself:
+/* On CUDA a node between casts reads and writes the half type itself:
  *
  *     a = Cast(x)    b = LayerNormalization(a, scale, bias)    y = Cast(b)       =>      y = LayerNormalization(x, ..)
  *
- * Our kernels compute in fp32 whatever they read, and round once, as before. What goes are the casts, their fp32
- * tensors, and those that were kept for the backward phase. Not on the CPU, whose kernels are made for fp32.
+ * The kernels compute in fp32 for every input type and round once, as before. The casts and their fp32 tensors
+ * disappear, among them tensors saved for the backward phase. The CPU is excluded, as its kernels are written for fp32.
  *
- * The casts may stand on the other side of views. The rows are those that products and elementwise nodes, which the
- * half pass takes, stand around: norms, pools, losses, and what moves elements. */
+ * Views may stand between the casts and the node. The table lists the rows between products and elementwise nodes,
+ * which the half pass handles: norms, pools, losses, and ops that move elements. */
 #include "graph/passes/fusion/fuse.h"
 #include "ops/fusion/kernels.h"
 
@@ -60,14 +60,14 @@ static bool is_cast(const struct zt_graph *g, int node, bool back) {
            g->values[back ? n->in[0] : n->out[0]]->dtype == ZT_FLOAT;
 }
 
-/* The node of this stage that makes a value, in whichever phase; -1. */
+/* The node of this stage that computes a value, in any phase; -1: none. */
 static int maker_of(const struct zt_graph *g, int node, int value) {
     const struct zt_value *v = value >= 0 ? g->values[value] : NULL;
     const int from = v && v->origin == ZT_FROM_NODE ? v->producer : -1;
     return from >= 0 && g->nodes[from]->stage == g->nodes[node]->stage ? from : -1;
 }
 
-/* Whether a value was cast from a half type, or is a view of such a one. */
+/* Whether a value was cast from a half type, or is a view of such a value. */
 static bool was_half(const struct zt_graph *g, int node, int value) {
     int from = maker_of(g, node, value);
     while (from >= 0 && zt_op_is_view(g->nodes[from]))
@@ -75,7 +75,7 @@ static bool was_half(const struct zt_graph *g, int node, int value) {
     return from >= 0 && is_cast(g, from, false);
 }
 
-/* What it was cast from, or the view of that. -1 on errors. */
+/* The half value that a value was cast from, or a view of it; -1 on errors. */
 static int half_of(struct zt_graph *g, int node, int value, struct zt_err *err) {
     const int from = g->values[value]->producer;
     const struct zt_node n = *g->nodes[from];
@@ -98,7 +98,7 @@ static int only_reader(const struct zt_graph *g, int node, int out) {
                : -1;
 }
 
-/* Of more inputs or outputs than there are bits the last bit says it. */
+/* The last bit is that of all inputs or outputs from its number on. */
 static bool is_among(unsigned mask, int i) {
     return mask >> (i < 31 ? i : 31) & 1;
 }

@@ -89,7 +89,7 @@ const struct zt_op zt_op_conv_relu = {
 const struct zt_op zt_op_gemm_relu = {
     .name = "GemmRelu",
     PRODUCT_ROW,
-    .flags = ZT_OP_HALF,
+    .flags = ZT_OP_HALF | ZT_OP_PRODUCT,
     .infer = gemm_relu_infer,
     .flops = gemm_relu_flops,
     .kernel = { [ZT_REF] = { .run = gemm_relu_ref }, [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu) },
@@ -113,17 +113,23 @@ const struct zt_op zt_op_max_pool_relu_grad = {
 
 /* ---- patterns ---- */
 
+/* A product and its fused form. */
+struct product {
+    const char *op_type, *fused;
+};
+static const struct product conv = { "Conv", "ConvRelu" }, gemm = { "Gemm", "GemmRelu" };
+
 /* cuDNN has no engine for ReLU behind a convolution without bias. */
 static bool fuse_product(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend backend,
-                         const char *product, const char *fused, struct zt_err *err) {
+                         const struct product *product, struct zt_err *err) {
     if (strcmp(g->nodes[node]->op_type, "Relu") != 0)
         return false;
-    int from = zt_fuse_producer(g, node, 0, product, true);
+    int from = zt_fuse_producer(g, node, 0, product->op_type, true);
     if (from < 0 || !zt_op_takes(g, from, backend) || (backend == ZT_CUDA && !zt_in(g, from, 2)))
         return false;
     const struct zt_node p = *g->nodes[from];
     g->nodes[from]->dead = true;
-    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ fused, p.in, p.in_count, NULL, 0, &p }, err);
+    zt_fuse_replace(g, table, node, &(struct zt_fused_node){ product->fused, p.in, p.in_count, NULL, 0, &p }, err);
     return true;
 }
 
@@ -145,14 +151,15 @@ static bool fuse_pool_grad(struct zt_graph *g, const struct zt_op_table *table, 
     return true;
 }
 
-/* The same name on every back end that has the kernel. */
+/* The same name on every back end that has the kernel. A macro, as it defines a function of the signature of patterns.
+ */
 #define PATTERN(id, name, backend, find)                                                                               \
     static bool id##_fuse(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {         \
         return find;                                                                                                   \
     }                                                                                                                  \
     const struct zt_pattern zt_pattern_##id = { name, 1 << (backend), id##_fuse }
-PATTERN(conv_relu, "conv_relu", ZT_CPU, fuse_product(g, table, node, ZT_CPU, "Conv", "ConvRelu", err));
-PATTERN(conv_relu_cuda, "conv_relu", ZT_CUDA, fuse_product(g, table, node, ZT_CUDA, "Conv", "ConvRelu", err));
-PATTERN(gemm_relu, "gemm_relu", ZT_CPU, fuse_product(g, table, node, ZT_CPU, "Gemm", "GemmRelu", err));
+PATTERN(conv_relu, "conv_relu", ZT_CPU, fuse_product(g, table, node, ZT_CPU, &conv, err));
+PATTERN(conv_relu_cuda, "conv_relu", ZT_CUDA, fuse_product(g, table, node, ZT_CUDA, &conv, err));
+PATTERN(gemm_relu, "gemm_relu", ZT_CPU, fuse_product(g, table, node, ZT_CPU, &gemm, err));
 PATTERN(pool_relu_grad, "pool_relu_grad", ZT_CPU, fuse_pool_grad(g, table, node, ZT_CPU, err));
 PATTERN(pool_relu_grad_cuda, "pool_relu_grad", ZT_CUDA, fuse_pool_grad(g, table, node, ZT_CUDA, err));

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* One loop a type; the stride of neighbours is told apart so that they are read as vectors. */
+/* One loop per type, with a case of its own for stride 1, which the compiler vectorizes. Macros, as TYPE is a type and
+ * VALUE an expression. */
 #define LOAD(TYPE, VALUE)                                                                                              \
     do {                                                                                                               \
         const TYPE *p = (const TYPE *)data + offset;                                                                   \
@@ -158,7 +159,7 @@ void zt_walk_part(struct zt_walk *w, int64_t first, int64_t count) {
 
 bool zt_walk_next(struct zt_walk *w) {
     int last = w->shape.rank - 1;
-    if (w->count > 0) { /* step over the run just done, carrying into the outer axes */
+    if (w->count > 0) { /* advance past the last block, with a carry into the outer axes */
         w->left -= w->count;
         w->index[last] += w->count;
         for (int k = last; k > 0 && w->index[k] == w->shape.dim[k]; k--) {

@@ -13,8 +13,8 @@
 
 enum zt_order { ZT_ORDER_PLAIN, ZT_ORDER_BLOCKED, ZT_ORDER_CHANNELS_LAST, ZT_ORDER_FILLED_ROWS, ZT_ORDER_VENDOR };
 
-/* What the descriptor of a layout points to. Two layouts of one value are equal when order and block are, and for
- * vendor's layouts when vendor_equal says so. */
+/* The descriptor of a layout. Two layouts of one value are equal if order and block are equal and, for vendors'
+ * layouts, vendor_equal returns true. */
 struct zt_layout_ordered {
     struct zt_layout base;
     enum zt_order order;

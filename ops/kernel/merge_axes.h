@@ -9,8 +9,8 @@
  * elements from one index of axis k to the next in tensor t, 0 where tensor t repeats. */
 int zt_merge_axes(int axes, int64_t *dim, int tensors, int64_t *const step[]);
 
-/* The same for a row-major tensor of at least one element whose axes fall into two kinds: only neighbours of one kind
- * merge. Writes the merged lengths to `dim` and their kinds to `is_marked`; returns the number of axes. */
+/* The same for a row-major tensor of at least one element whose axes fall into two kinds: only adjacent axes of one
+ * kind merge. Writes the merged lengths to `dim` and their kinds to `is_marked`; returns the number of axes. */
 int zt_merge_marked_axes(const struct zt_shape *shape, const bool *marked, int64_t dim[ZT_MAX_RANK],
                          bool is_marked[ZT_MAX_RANK]);
 

@@ -1,5 +1,5 @@
-/* What ONNX function bodies of several families share (graph/export/function_body.h). A row's `.body` names a function
- * that writes the node in standard operators of opset ZT_FUNCTION_BODY_OPSET; these functions are in
+/* Helpers that ONNX function bodies of several families share (graph/export/function_body.h). A row's `.body` names a
+ * function that writes the node in standard operators of opset ZT_FUNCTION_BODY_OPSET; these functions are in
  * ops/FAMILY/..._onnx.c and declared in ops/FAMILY/kernels.h. Texts live in the body's arena. */
 #ifndef ZT_OPS_KERNEL_ONNX_BODY_H
 #define ZT_OPS_KERNEL_ONNX_BODY_H

@@ -28,36 +28,36 @@ bool zt_infer_broadcast_bool(struct zt_graph *g, int node, struct zt_err *err) {
     return infer_broadcast(g, node, ZT_BOOL, err);
 }
 
-bool zt_ops_ints(const struct zt_graph *g, int node, int in, const char *attr, int64_t *to, int room, int *count,
+bool zt_ops_ints(const struct zt_graph *g, int node, struct zt_int_source from, const struct zt_int_list *to,
                  struct zt_err *err) {
-    *count = -1;
-    if (in >= 0 && zt_in(g, node, in))
-        return zt_known_ints(g, node, in, &(struct zt_int_list){ to, room, count }, err);
-    const struct zt_attr *a = attr ? zt_node_attr(g->nodes[node], attr) : NULL;
+    *to->count = -1;
+    if (from.in >= 0 && zt_in(g, node, from.in))
+        return zt_known_ints(g, node, from.in, to, err);
+    const struct zt_attr *a = from.attr ? zt_node_attr(g->nodes[node], from.attr) : NULL;
     if (!a)
         return true;
-    if (a->count > room)
-        return zt_node_fail(g, node, err, "attribute \"%s\" has %d numbers, at most %d are taken", attr, a->count,
-                            room);
+    if (a->count > to->room)
+        return zt_node_fail(g, node, err, "attribute \"%s\" has %d numbers, at most %d are taken", from.attr, a->count,
+                            to->room);
     for (int i = 0; i < a->count; i++)
-        to[i] = a->ints[i];
-    *count = a->count;
+        to->at[i] = a->ints[i];
+    *to->count = a->count;
     return true;
 }
 
-bool zt_ops_axes(const struct zt_graph *g, int node, int in, const char *attr, int rank, bool marked[ZT_MAX_RANK],
-                 int *count, struct zt_err *err) {
+bool zt_ops_axes(const struct zt_graph *g, int node, struct zt_int_source from, int rank, struct zt_axis_set *to,
+                 struct zt_err *err) {
     int64_t axes[ZT_MAX_RANK];
-    memset(marked, 0, ZT_MAX_RANK * sizeof *marked);
-    if (!zt_ops_ints(g, node, in, attr, axes, ZT_MAX_RANK, count, err))
+    *to = (struct zt_axis_set){ 0 };
+    if (!zt_ops_ints(g, node, from, &(struct zt_int_list){ axes, ZT_MAX_RANK, &to->count }, err))
         return false;
-    for (int i = 0; i < *count; i++) {
+    for (int i = 0; i < to->count; i++) {
         int axis;
         if (!zt_axis(g, node, axes[i], rank, &axis, err))
             return false;
-        if (marked[axis])
+        if (to->has[axis])
             return zt_node_fail(g, node, err, "axis %d is named twice", axis);
-        marked[axis] = true;
+        to->has[axis] = true;
     }
     return true;
 }

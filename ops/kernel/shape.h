@@ -1,5 +1,5 @@
 /* Shared by the shape rules and reference kernels of many ops: axes and integer lists, which are an attribute in old
- * opsets and an input in new ones; strided copies; broadcasting. */
+ * opsets and an input in new ones; broadcasting. */
 #ifndef ZT_OPS_KERNEL_SHAPE_H
 #define ZT_OPS_KERNEL_SHAPE_H
 
@@ -18,13 +18,25 @@ bool zt_infer_broadcast(struct zt_graph *g, int node, struct zt_err *err);
 /* The same with bool as dtype. */
 bool zt_infer_broadcast_bool(struct zt_graph *g, int node, struct zt_err *err);
 
-/* The integers of input `in` where it is there, else of attribute `attr` (NULL: none). Neither: *count is -1. Works in
- * infer and, inputs being known since then, in run. */
-bool zt_ops_ints(const struct zt_graph *g, int node, int in, const char *attr, int64_t *to, int room, int *count,
+/* The place of a node's list of integers: input `in` if the node has it (-1: no input), else attribute `attr` (NULL: no
+ * attribute). */
+struct zt_int_source {
+    int in;
+    const char *attr;
+};
+/* Reads the integers; *to->count is -1 where the node has neither input nor attribute. Works in infer and, as the
+ * inputs are known since then, in run. */
+bool zt_ops_ints(const struct zt_graph *g, int node, struct zt_int_source from, const struct zt_int_list *to,
                  struct zt_err *err);
-/* The same for axes of a tensor of `rank`: marks them in `marked`; an axis out of range or named twice fails. */
-bool zt_ops_axes(const struct zt_graph *g, int node, int in, const char *attr, int rank, bool marked[ZT_MAX_RANK],
-                 int *count, struct zt_err *err);
+
+/* A set of axes of a tensor. */
+struct zt_axis_set {
+    int count; /* -1: the node names none */
+    bool has[ZT_MAX_RANK];
+};
+/* Reads axes of a tensor of `rank`; an axis out of range or named twice fails. */
+bool zt_ops_axes(const struct zt_graph *g, int node, struct zt_int_source from, int rank, struct zt_axis_set *to,
+                 struct zt_err *err);
 /* The contents of a Constant, of a node that need not be resolved; false of another node. */
 bool zt_constant_tensor(const struct zt_node *node, struct zt_tensor *t);
 /* Fails where a shape would need more than ZT_MAX_RANK axes. */
@@ -44,15 +56,11 @@ static inline int zt_call_node(const struct zt_call *call) {
 
 /* Copies input 0 to output 0, whole. */
 bool zt_run_copy(const struct zt_call *call, struct zt_err *err);
-/* Copies the elements of `shape`, `bytes` each, between row-major walks with element steps per axis (any sign, 0 too).
- */
-void zt_copy_strided(int threads, size_t bytes, const struct zt_shape *shape, void *to, const int64_t *to_step,
-                     const void *from, const int64_t *from_step);
 /* Element `offset` of an array whose elements are `bytes` wide. */
 static inline void *zt_element(const void *data, size_t bytes, int64_t offset) {
     return (char *)data + (int64_t)bytes * offset;
 }
-/* Steps of `of` walked in the broadcast shape `shape`, right-aligned: 0 along stretched axes. */
+/* Steps of `of` walked in the broadcast shape `shape`, right-aligned: 0 along broadcast axes. */
 void zt_broadcast_steps(const struct zt_shape *shape, const struct zt_shape *of, int64_t step[ZT_MAX_RANK]);
 /* Moves a row-major index on by one; false after the last. */
 bool zt_next_index(const struct zt_shape *shape, int64_t index[ZT_MAX_RANK]);

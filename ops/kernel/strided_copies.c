@@ -3,31 +3,29 @@
 #include "ops/kernel/shape.h"
 
 struct zt_strided_copy zt_strided_copy_whole(const struct zt_shape *shape) {
-    struct zt_strided_copy move = { .shape = *shape };
-    zt_shape_strides(shape, move.from_step);
-    zt_shape_strides(shape, move.to_step);
-    return move;
+    struct zt_strided_copy copy = { .shape = *shape };
+    zt_shape_strides(shape, copy.from_step);
+    zt_shape_strides(shape, copy.to_step);
+    return copy;
 }
 
 bool zt_strided_copies_whole(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
                              struct zt_err *err) {
     (void)err;
-    const struct zt_strided_copy move = zt_strided_copy_whole(&zt_in(g, node, 0)->shape);
-    take(arg, &move);
+    const struct zt_strided_copy copy = zt_strided_copy_whole(&zt_in(g, node, 0)->shape);
+    take(arg, &copy);
     return true;
 }
 
-static void copy(void *arg, const struct zt_strided_copy *m) {
+static void run_copy(void *arg, const struct zt_strided_copy *m) {
     const struct zt_call *call = arg;
     const struct zt_view *x = &call->in[m->in], *y = &call->out[m->out];
-    const size_t bytes = zt_dtype_bytes(x->dtype);
-    if (y->data && zt_shape_count(&m->shape) > 0)
-        zt_copy_strided(call->threads, bytes, &m->shape, zt_element(y->data, bytes, m->to), m->to_step,
-                        zt_element(x->data, bytes, m->from), m->from_step);
+    if (y->data)
+        zt_strided_copy_run(call->threads, zt_dtype_bytes(x->dtype), m, y->data, x->data);
 }
 
 bool zt_strided_copies_run(const struct zt_call *call, zt_strided_copies *each, struct zt_err *err) {
-    return each(call->graph, zt_call_node(call), copy, (void *)call, err);
+    return each(call->graph, zt_call_node(call), run_copy, (void *)call, err);
 }
 
 static void count(void *arg, const struct zt_strided_copy *m) {
@@ -37,7 +35,7 @@ static void count(void *arg, const struct zt_strided_copy *m) {
 
 static void append(void *arg, const struct zt_strided_copy *m) {
     struct zt_strided_copy_list *list = arg;
-    list->move[list->count++] = *m;
+    list->copy[list->count++] = *m;
 }
 
 bool zt_strided_copies_list(const struct zt_graph *g, int node, zt_strided_copies *each, bool clears,
@@ -45,6 +43,6 @@ bool zt_strided_copies_list(const struct zt_graph *g, int node, zt_strided_copie
     int copies = 0;
     if (!each(g, node, count, &copies, err))
         return false;
-    *to = (struct zt_strided_copy_list){ .move = ZT_NEW_N(g->arena, struct zt_strided_copy, copies), .clears = clears };
+    *to = (struct zt_strided_copy_list){ .copy = ZT_NEW_N(g->arena, struct zt_strided_copy, copies), .clears = clears };
     return each(g, node, append, to, err);
 }

@@ -1,20 +1,13 @@
-/* Strided copies from inputs to outputs: the whole work of ops that only move elements. zt_copy_strided runs them on
- * the host; other back ends read the same list. */
+/* Lists of strided copies from inputs to outputs: the whole work of ops that only move elements. zt_strided_copy_run
+ * runs a copy on the host; other back ends read the same list. */
 #ifndef ZT_OPS_KERNEL_STRIDED_COPIES_H
 #define ZT_OPS_KERNEL_STRIDED_COPIES_H
 
 #include "graph/ir/op.h"
-
-/* The elements of `shape`, walked in input `in` and output `out` from an element on with a step an axis (any sign in
- * the input, 0 too). */
-struct zt_strided_copy {
-    int in, out;
-    struct zt_shape shape;
-    int64_t from, to, from_step[ZT_MAX_RANK], to_step[ZT_MAX_RANK];
-};
+#include "ops/kernel/strided_copy.h"
 
 /* Calls `take` for each copy of a node, whose shapes and lists must be known. Copies of nothing may be among them. */
-typedef void zt_strided_copy_take(void *arg, const struct zt_strided_copy *move);
+typedef void zt_strided_copy_take(void *arg, const struct zt_strided_copy *copy);
 typedef bool zt_strided_copies(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
                                struct zt_err *err);
 
@@ -28,7 +21,7 @@ bool zt_strided_copies_run(const struct zt_call *call, zt_strided_copies *each, 
 /* The copies as a list in the graph's arena: the description that rows of this kind give to other back ends. */
 struct zt_strided_copy_list {
     int count;
-    struct zt_strided_copy *move;
+    struct zt_strided_copy *copy;
     bool clears; /* output 0 is zeroed first */
 };
 bool zt_strided_copies_list(const struct zt_graph *g, int node, zt_strided_copies *each, bool clears,

@@ -7,18 +7,18 @@
 /* Four doubles at once, in whatever registers the machine has. */
 typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 
-void zt_tile_load(const struct zt_matrix *from, int64_t r0, int64_t c0, int rows, int cols, double *to, int lead) {
-    int64_t start = from->offset + r0 * from->row + c0 * from->col;
+void zt_tile_load(const struct zt_matrix *from, struct zt_tile tile, double *to, int lead) {
+    const int64_t start = from->offset + tile.row * from->row + tile.col * from->col;
     if (from->col == 1 || from->row != 1) {
-        for (int r = 0; r < rows; r++)
-            zt_load_block(from->dtype, from->data, start + r * from->row, from->col, cols, to + r * lead);
+        for (int r = 0; r < tile.rows; r++)
+            zt_load_block(from->dtype, from->data, start + r * from->row, from->col, tile.cols, to + r * lead);
         return;
     }
-    double run[ZT_TILE_COLS]; /* columns are contiguous in memory: read along them */
-    for (int c = 0; c < cols; c++) {
-        zt_load_block(from->dtype, from->data, start + c * from->col, 1, rows, run);
-        for (int r = 0; r < rows; r++)
-            to[r * lead + c] = run[r];
+    double column[ZT_TILE_COLS]; /* columns are contiguous in memory: read along them */
+    for (int c = 0; c < tile.cols; c++) {
+        zt_load_block(from->dtype, from->data, start + c * from->col, 1, tile.rows, column);
+        for (int r = 0; r < tile.rows; r++)
+            to[r * lead + c] = column[r];
     }
 }
 

@@ -18,8 +18,14 @@ struct zt_matrix {
     int64_t offset, row, col;
 };
 
-/* to[r * lead + c] = element (r0 + r, c0 + c); rows and cols at most a tile's. */
-void zt_tile_load(const struct zt_matrix *from, int64_t r0, int64_t c0, int rows, int cols, double *to, int lead);
+/* The block of a matrix at rows [row, row + rows) and columns [col, col + cols); at most a tile. */
+struct zt_tile {
+    int64_t row, col;
+    int rows, cols;
+};
+
+/* to[r * lead + c] = element (tile.row + r, tile.col + c) of `from`. */
+void zt_tile_load(const struct zt_matrix *from, struct zt_tile tile, double *to, int lead);
 
 /* acc[r][c] += sum over d of a[r][d] * b[d][c], for r < rows, d < depth, c < cols. Leading dimensions are ZT_TILE_COLS,
  * ZT_TILE_DEPTH and ZT_TILE_COLS; columns up to the next multiple of four are read and written too (zt_tile_pad). */

@@ -7,19 +7,27 @@
 /* Larger strides, kernels and pads are refused: products of them then fit 64 bits. */
 static const int64_t largest = INT64_C(1) << 30;
 
-static bool read_list(const struct zt_graph *g, int node, const char *name, int wanted, int64_t least, int64_t *to,
-                      bool *present, struct zt_err *err) {
+/* An attribute that is a list of integers; absent and empty lists are the same. */
+struct int_attr {
+    const char *name;
     int count;
-    const int64_t *list = zt_attr_ints(g->nodes[node], name, &count);
+    int64_t least;
+};
+
+/* *present: whether the node has the attribute; `to` keeps its values otherwise. */
+static bool read_list(const struct zt_graph *g, int node, struct int_attr attr, int64_t *to, bool *present,
+                      struct zt_err *err) {
+    int count;
+    const int64_t *list = zt_attr_ints(g->nodes[node], attr.name, &count);
     *present = list && count > 0;
     if (!*present)
         return true;
-    if (count != wanted)
-        return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, wants %d", name, count, wanted);
+    if (count != attr.count)
+        return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, wants %d", attr.name, count, attr.count);
     for (int i = 0; i < count; i++) {
-        if (list[i] < least || list[i] > largest)
-            return zt_node_fail(g, node, err, "attribute \"%s\" holds %lld, allowed %lld..%lld", name,
-                                (long long)list[i], (long long)least, (long long)largest);
+        if (list[i] < attr.least || list[i] > largest)
+            return zt_node_fail(g, node, err, "attribute \"%s\" holds %lld, allowed %lld..%lld", attr.name,
+                                (long long)list[i], (long long)attr.least, (long long)largest);
         to[i] = list[i];
     }
     return true;
@@ -29,7 +37,7 @@ static bool read_kernel(const struct zt_graph *g, int node, const int64_t *kerne
                         struct zt_err *err) {
     int64_t named[ZT_WINDOW_AXES];
     bool present;
-    if (!read_list(g, node, "kernel_shape", w->axes, 1, named, &present, err))
+    if (!read_list(g, node, (struct int_attr){ "kernel_shape", w->axes, 1 }, named, &present, err))
         return false;
     if (!present && !kernel)
         return zt_node_fail(g, node, err, "attribute \"kernel_shape\" is missing");
@@ -46,19 +54,20 @@ static bool read_kernel(const struct zt_graph *g, int node, const int64_t *kerne
 }
 
 /* Everything but auto_pad and the shapes. */
-static bool read_common(const struct zt_graph *g, int node, const int64_t *plane, const int64_t *kernel,
-                        struct zt_window *w, bool *explicit_pads, struct zt_err *err) {
+static bool read_common(const struct zt_graph *g, int node, const struct zt_window_plane *plane, struct zt_window *w,
+                        bool *explicit_pads, struct zt_err *err) {
     bool present;
     for (int a = 0; a < w->axes; a++)
-        if (plane[a] < 0 || plane[a] > INT64_C(1) << 32)
+        if (plane->dims[a] < 0 || plane->dims[a] > INT64_C(1) << 32)
             return zt_node_fail(g, node, err, "spatial axis %d has size %lld, at most 2^32 are taken", a,
-                                (long long)plane[a]);
+                                (long long)plane->dims[a]);
     int64_t pads[2 * ZT_WINDOW_AXES] = { 0 };
     for (int a = 0; a < w->axes; a++)
         w->stride[a] = w->dilation[a] = 1;
-    if (!read_kernel(g, node, kernel, w, err) || !read_list(g, node, "strides", w->axes, 1, w->stride, &present, err) ||
-        !read_list(g, node, "dilations", w->axes, 1, w->dilation, &present, err) ||
-        !read_list(g, node, "pads", 2 * w->axes, 0, pads, explicit_pads, err))
+    if (!read_kernel(g, node, plane->kernel, w, err) ||
+        !read_list(g, node, (struct int_attr){ "strides", w->axes, 1 }, w->stride, &present, err) ||
+        !read_list(g, node, (struct int_attr){ "dilations", w->axes, 1 }, w->dilation, &present, err) ||
+        !read_list(g, node, (struct int_attr){ "pads", 2 * w->axes, 0 }, pads, explicit_pads, err))
         return false;
     for (int a = 0; a < w->axes; a++) {
         w->pad[a] = pads[a];
@@ -109,12 +118,13 @@ static int64_t results(const struct zt_window *w, int a, bool ceil_mode) {
     return ceil_mode && (out - 1) * w->stride[a] >= w->in[a] + w->pad[a] ? out - 1 : out;
 }
 
-bool zt_window_read(const struct zt_graph *g, int node, const int64_t *in, const int64_t *kernel, int axes,
-                    struct zt_window *to, struct zt_err *err) {
+bool zt_window_read(const struct zt_graph *g, int node, const struct zt_window_plane *in, struct zt_window *to,
+                    struct zt_err *err) {
+    const int axes = in->axes;
     *to = (struct zt_window){ .axes = axes };
     bool explicit_pads;
-    memcpy(to->in, in, sizeof *in * (size_t)axes);
-    if (!read_common(g, node, in, kernel, to, &explicit_pads, err))
+    memcpy(to->in, in->dims, sizeof *to->in * (size_t)axes);
+    if (!read_common(g, node, in, to, &explicit_pads, err))
         return false;
     const char *mode = zt_attr_text(g->nodes[node], "auto_pad", "NOTSET");
     bool same = strcmp(mode, "SAME_UPPER") == 0 || strcmp(mode, "SAME_LOWER") == 0, valid = strcmp(mode, "VALID") == 0;
@@ -141,22 +151,23 @@ bool zt_window_read(const struct zt_graph *g, int node, const int64_t *in, const
 
 /* Opset 1 on: total padding = stride (x - 1) + output_padding + span - output; SAME_* give output = x * stride, and an
  * output_shape without explicit pads has its total split as auto_pad says. */
-bool zt_window_read_transposed(const struct zt_graph *g, int node, const int64_t *out, const int64_t *kernel, int axes,
+bool zt_window_read_transposed(const struct zt_graph *g, int node, const struct zt_window_plane *out,
                                struct zt_window *to, struct zt_err *err) {
+    const int axes = out->axes;
     *to = (struct zt_window){ .axes = axes };
     bool explicit_pads, given, extra;
     int64_t shape[ZT_WINDOW_AXES] = { 0 }, output_padding[ZT_WINDOW_AXES] = { 0 };
-    memcpy(to->out, out, sizeof *out * (size_t)axes);
+    memcpy(to->out, out->dims, sizeof *to->out * (size_t)axes);
     int count;
     const int64_t *list = zt_attr_ints(g->nodes[node], "output_shape", &count);
     bool with_batch = list && count == axes + 2; /* some exporters write N and C too */
-    if (!read_common(g, node, out, kernel, to, &explicit_pads, err) ||
-        !read_list(g, node, "output_padding", axes, 0, output_padding, &extra, err))
+    if (!read_common(g, node, out, to, &explicit_pads, err) ||
+        !read_list(g, node, (struct int_attr){ "output_padding", axes, 0 }, output_padding, &extra, err))
         return false;
     given = with_batch;
     if (with_batch)
         memcpy(shape, list + 2, sizeof *list * (size_t)axes);
-    else if (!read_list(g, node, "output_shape", axes, 0, shape, &given, err))
+    else if (!read_list(g, node, (struct int_attr){ "output_shape", axes, 0 }, shape, &given, err))
         return false;
     const char *mode = zt_attr_text(g->nodes[node], "auto_pad", "NOTSET");
     bool upper = strcmp(mode, "SAME_UPPER") == 0, same = upper || strcmp(mode, "SAME_LOWER") == 0;

@@ -1,7 +1,7 @@
 /* Sliding windows, shared by Conv, ConvTranspose and the pools.
  *
- * A window joins a plane of `in` (what a pool reads) to a plane of `out` (what it writes): window position k of result
- * o covers element  s = o * stride - pad + k * dilation  of every axis, or padding where s is outside 0..in-1.
+ * A window relates a plane of `in` (a pool's input) to a plane of `out` (its result): window position k of result o
+ * covers element  s = o * stride - pad + k * dilation  of every axis, or padding where s is outside 0..in-1.
  * Gradients and ConvTranspose use the inverse: element i belongs to result  t = (i + pad - k * dilation) / stride where
  * that divides and is inside 0..out-1. Axes here are the spatial ones, after N and C; planes are row-major. */
 #ifndef ZT_OPS_KERNEL_WINDOW_H
@@ -19,14 +19,20 @@ struct zt_window {
     int64_t in_elems, out_elems, kernel_elems; /* of a plane, of a window */
 };
 
-/* Reads kernel_shape, strides, dilations, pads, auto_pad and ceil_mode of a node and computes `out` for a plane of the
- * `axes` dims at `in`. `kernel`: the kernel's dims where a weight has them (the attribute must agree), NULL: the
- * attribute is required. The last result of ceil_mode begins inside the input or its left padding. */
-bool zt_window_read(const struct zt_graph *g, int node, const int64_t *in, const int64_t *kernel, int axes,
-                    struct zt_window *to, struct zt_err *err);
+/* The spatial dims of a node's input, and those of the kernel where a weight has them (the attribute kernel_shape must
+ * agree); kernel NULL: the attribute is required. */
+struct zt_window_plane {
+    int axes;
+    const int64_t *dims, *kernel;
+};
+
+/* Reads kernel_shape, strides, dilations, pads, auto_pad and ceil_mode of a node and computes `out` for an input plane.
+ * The last result of ceil_mode begins inside the input or its left padding. */
+bool zt_window_read(const struct zt_graph *g, int node, const struct zt_window_plane *in, struct zt_window *to,
+                    struct zt_err *err);
 /* Same for ConvTranspose, whose input is the window's `out`: computes `in` from strides, pads, output_padding and
  * output_shape. */
-bool zt_window_read_transposed(const struct zt_graph *g, int node, const int64_t *out, const int64_t *kernel, int axes,
+bool zt_window_read_transposed(const struct zt_graph *g, int node, const struct zt_window_plane *out,
                                struct zt_window *to, struct zt_err *err);
 /* One window over the whole plane (the global pools). */
 void zt_window_global(const int64_t *in, int axes, struct zt_window *to);
@@ -34,8 +40,9 @@ void zt_window_global(const int64_t *in, int axes, struct zt_window *to);
 /* N, C and the plane of a node's input of rank 3 and more (axes 0: rank 2); fails naming it. */
 bool zt_window_planes(const struct zt_graph *g, int node, const struct zt_value *x, struct zt_err *err);
 
-/* Where window position k (an index per axis) meets a row of the last axis: `count` places of the row, first, first +
- * step, ...; their partners in the other plane are the elements partner, partner + stride, ... */
+/* The elements of a row of the last axis that have a partner in the other plane at window position k (an index per
+ * axis): `count` places of the row, first, first + step, ...; their partners are the elements partner, partner +
+ * stride, ... */
 struct zt_stretch {
     int64_t first, step, count, partner, stride;
 };

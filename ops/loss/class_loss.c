@@ -5,8 +5,8 @@
  *     mean   = sum of loss_i / sum of s_i w_t, where targets that are ignore_index count nowhere
  *     dx_c   = dloss s_i / total ((1 - e) w_t (p_c - [c = t]) + e / C (p_c sum of w - w_c))
  *
- * ztrain.CrossEntropy(logits, target[, row weight[, class weight]]) -> loss, log sum exp of every line; PyTorch's
- * cross_entropy. The loss of logits in half precision is fp32. Its gradient makes p from the logits and the line's log
+ * ztrain.CrossEntropy(logits, target[, row weight[, class weight]]) -> loss, log sum exp of every row; PyTorch's
+ * cross_entropy. The loss of logits in half precision is fp32. Its gradient makes p from the logits and the row's log
  * sum exp, so that nothing of the logits' size is kept twice. ztrain.NegativeLogLikelihood takes log p for x. Where all
  * rows weigh nothing, loss and gradient are 0.
  *
@@ -73,7 +73,7 @@ static bool check(const struct zt_graph *g, int node, int first, bool rows, int 
                               zt_attr_int(g->nodes[node], "classes", x->shape.dim[*axis]), err);
 }
 
-static enum zt_dtype kept_type(enum zt_dtype x) {
+static enum zt_dtype saved_type(enum zt_dtype x) {
     return x == ZT_DOUBLE ? ZT_DOUBLE : ZT_FLOAT;
 }
 
@@ -88,10 +88,10 @@ static bool set_loss(struct zt_graph *g, int node, enum zt_dtype dtype, struct z
 
 static bool own_infer(struct zt_graph *g, int node, struct zt_err *err) {
     int axis;
-    const enum zt_dtype kept = kept_type(zt_in(g, node, 0)->dtype);
-    if (!check(g, node, 0, true, &axis, err) || !set_loss(g, node, kept, err))
+    const enum zt_dtype saved = saved_type(zt_in(g, node, 0)->dtype);
+    if (!check(g, node, 0, true, &axis, err) || !set_loss(g, node, saved, err))
         return false;
-    zt_set_out(g, node, 1, kept, &zt_in(g, node, 1)->shape);
+    zt_set_out(g, node, 1, saved, &zt_in(g, node, 1)->shape);
     return true;
 }
 
@@ -109,11 +109,11 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     enum zt_reduction reduction;
     if (!zt_class_loss_reduction(g, node, &reduction, err))
         return false;
-    int64_t lines = zt_shape_count(&zt_in(g, node, 2)->shape), losses = zt_shape_count(&zt_in(g, node, 0)->shape);
+    int64_t rows = zt_shape_count(&zt_in(g, node, 2)->shape), losses = zt_shape_count(&zt_in(g, node, 0)->shape);
     const struct zt_value *lse = zt_in(g, node, 5);
-    if (losses != (reduction == ZT_LOSS_NONE ? lines : 1) || (lse && zt_shape_count(&lse->shape) != lines))
+    if (losses != (reduction == ZT_LOSS_NONE ? rows : 1) || (lse && zt_shape_count(&lse->shape) != rows))
         return zt_node_fail(g, node, err, "has the gradients of %lld losses for %lld targets", (long long)losses,
-                            (long long)lines);
+                            (long long)rows);
     if (!check(g, node, 1, true, &axis, err))
         return false;
     zt_set_out(g, node, 0, zt_in(g, node, 1)->dtype, &zt_in(g, node, 1)->shape);
@@ -160,7 +160,7 @@ static void emit_grad(struct zt_grad *b, int node, int row_weight, int class_wei
     zt_grad_give(b, node, 0, out);
 }
 
-/* The log sum exp of every line of a node that did not keep it. */
+/* The log sum exp of every row of a node that did not keep it. */
 static int emit_log_sum_exp(struct zt_grad *b, int node) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_attr keep = { .name = "keepdims", .type = ZT_ATTR_INT, .i = 0 };
@@ -223,9 +223,9 @@ static bool describe(const struct zt_graph *g, int node, int first, struct zt_la
                                    .target_dtype = dtype_of(g, node, first + 1),
                                    .row_dtype = dtype_of(g, node, first + 2),
                                    .class_dtype = dtype_of(g, node, first + 2 + j.own),
-                                   .outer = j.lines.outer,
-                                   .classes = j.lines.length,
-                                   .inner = j.lines.inner,
+                                   .outer = j.rows.outer,
+                                   .classes = j.rows.length,
+                                   .inner = j.rows.inner,
                                    .room = j.room,
                                    .samples = rows ? zt_shape_count(&rows->shape) : 1,
                                    .ignore = j.ignores ? j.ignore : INT64_MIN,

@@ -8,10 +8,10 @@
 enum zt_reduction { ZT_LOSS_MEAN, ZT_LOSS_SUM, ZT_LOSS_NONE };
 
 struct zt_class_loss {
-    struct zt_axis_slices lines; /* along the classes */
-    int64_t room;                /* elements of x from row to row: lines.length, or more (attribute classes) */
-    int64_t count, sample;       /* rows; rows of a sample */
-    int64_t each;                /* consecutive rows that share a row weight */
+    struct zt_axis_slices rows; /* along the classes */
+    int64_t room;               /* elements of x from row to row: rows.length, or more (attribute classes) */
+    int64_t count, sample;      /* rows; rows of a sample */
+    int64_t each;               /* consecutive rows that share a row weight */
     enum zt_reduction reduction;
     bool own;  /* an operator of domain ztrain: it has row weights, ignores -100, and its second output is log sum exp,
                   not log p */
@@ -31,11 +31,11 @@ bool zt_class_loss_read(const struct zt_call *call, int first, struct zt_class_l
 
 /* Input i, NULL where it is omitted. */
 const struct zt_view *zt_class_loss_in(const struct zt_call *call, int i);
-int64_t zt_class_loss_target(const struct zt_class_loss *j, int64_t line);
+int64_t zt_class_loss_target(const struct zt_class_loss *j, int64_t row);
 /* The weight of a class, 1 without class weights. */
 double zt_class_loss_weight(const struct zt_class_loss *j, int64_t c);
 /* The weight of a row, 0 where its target is ignored. */
-double zt_class_loss_sample(const struct zt_class_loss *j, int64_t line);
+double zt_class_loss_sample(const struct zt_class_loss *j, int64_t row);
 /* The divisor of the sum of the losses. */
 double zt_class_loss_total(const struct zt_class_loss *j);
 /* Stores the loss from the sum over all rows; reduction none has no such loss. */
@@ -44,7 +44,7 @@ void zt_class_loss_store(const struct zt_call *call, const struct zt_class_loss 
 struct zt_class_slope {
     double hit, spread;
 };
-struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const struct zt_class_loss *j, int64_t line,
+struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const struct zt_class_loss *j, int64_t row,
                                           double total);
 
 bool zt_class_loss_ref(const struct zt_call *call, struct zt_err *err);

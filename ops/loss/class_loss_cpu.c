@@ -25,7 +25,7 @@ struct job {
     struct zt_class_loss loss;
     double *part;
     float *weight; /* NULL: all 1 */
-    const struct zt_view *kept;
+    const struct zt_view *saved;
     double total;
 };
 
@@ -49,10 +49,10 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
         p->in_layout[i] = NULL;
     struct loss_state *s = zt_calloc(1, sizeof *s);
     s->kernels = zt_loss_kernels();
-    s->bundles = zt_bundles_of(&loss.lines, dtype, s->kernels->vector);
+    s->bundles = zt_bundles_of(&loss.rows, dtype, s->kernels->vector);
     s->bytes = zt_dtype_bytes(dtype);
     p->workspace_bytes =
-        (size_t)zt_bundle_blocks(&s->bundles) * sizeof(double) + (size_t)loss.lines.length * sizeof(float);
+        (size_t)zt_bundle_blocks(&s->bundles) * sizeof(double) + (size_t)loss.rows.length * sizeof(float);
     p->state = s;
     return true;
 }
@@ -77,7 +77,7 @@ static bool read_job(const struct zt_call *call, int x, struct job *j, struct zt
         return false;
     if (j->loss.class_weight) {
         j->weight = (float *)(j->part + zt_bundle_blocks(&s->bundles));
-        for (int64_t c = 0; c < j->loss.lines.length; c++)
+        for (int64_t c = 0; c < j->loss.rows.length; c++)
             j->weight[c] = (float)zt_class_loss_weight(&j->loss, c);
     }
     return true;
@@ -118,10 +118,10 @@ static void keep_bundle(const struct job *j, const struct zt_bundle *b, const vo
     for (int k = 0; k < slices_in(b); k++) {
         shift[k] = (float)lse[k];
         if (j->loss.own)
-            zt_store_double(j->kept->dtype, j->kept->data, slice + k, lse[k]);
+            zt_store_double(j->saved->dtype, j->saved->data, slice + k, lse[k]);
     }
     if (!j->loss.own)
-        j->s->kernels->shift(b, x, shift, zt_element(j->kept->data, j->s->bytes, start));
+        j->s->kernels->shift(b, x, shift, zt_element(j->saved->data, j->s->bytes, start));
 }
 
 static double bundle_loss(const struct job *j, int64_t i) {
@@ -131,15 +131,15 @@ static double bundle_loss(const struct job *j, int64_t i) {
     const void *x = zt_element(loss->x->data, j->s->bytes, start);
     double lse[VECTOR], spread[VECTOR], all = 0;
     bundle_sums(j, &b, x, lse, spread);
-    if (j->kept)
+    if (j->saved)
         keep_bundle(j, &b, x, start, slice, lse);
     for (int k = 0; k < slices_in(&b); k++) {
         double sample = zt_class_loss_sample(loss, slice + k), one = 0;
         if (sample != 0) {
             int64_t t = zt_class_loss_target(loss, slice + k);
             one = (1 - loss->smoothing) * zt_class_loss_weight(loss, t) *
-                  (lse[k] - number(loss->x, start + k + t * loss->lines.inner));
-            one = sample * (one + loss->smoothing / (double)loss->lines.length * spread[k]);
+                  (lse[k] - number(loss->x, start + k + t * loss->rows.inner));
+            one = sample * (one + loss->smoothing / (double)loss->rows.length * spread[k]);
         }
         if (loss->reduction == ZT_LOSS_NONE)
             zt_store_double(j->call->out[0].dtype, j->call->out[0].data, slice + k, one);
@@ -161,7 +161,7 @@ bool zt_class_loss_cpu_run(const struct zt_call *call, struct zt_err *err) {
     double sum = 0;
     if (!read_job(call, 0, &j, err))
         return false;
-    j.kept = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
+    j.saved = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
     int64_t blocks = zt_bundle_blocks(&j.s->bundles);
     zt_parallel_for(call->threads, blocks, loss_block, &j);
     for (int64_t c = 0; c < blocks; c++)
@@ -174,7 +174,7 @@ bool zt_class_loss_cpu_run(const struct zt_call *call, struct zt_err *err) {
 
 /* Slices of zeros. */
 static void clear(const struct job *j, const struct zt_bundle *b, void *dx) {
-    size_t slice = (size_t)(b->across ? j->loss.lines.length : b->each) * j->s->bytes;
+    size_t slice = (size_t)(b->across ? j->loss.rows.length : b->each) * j->s->bytes;
     for (int64_t c = 0; c < (b->across ? 1 : b->count); c++)
         memset(zt_element(dx, j->s->bytes, c * b->step), 0, slice);
 }
@@ -189,7 +189,7 @@ static double hit(const struct job *j, int64_t t, double x, double p, double lse
 /* Where the target of a slice lies, -1 where it counts nothing. */
 static int64_t target_at(const struct zt_class_loss *loss, int64_t start, int64_t slice,
                          const struct zt_class_slope *slope) {
-    return slope->hit != 0 ? start + zt_class_loss_target(loss, slice) * loss->lines.inner : -1;
+    return slope->hit != 0 ? start + zt_class_loss_target(loss, slice) * loss->rows.inner : -1;
 }
 
 static void grad_bundle(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
@@ -205,9 +205,9 @@ static void grad_bundle(const void *with, const struct zt_bundle *b, int64_t sta
         spread[k] = (float)slope[k].spread;
         at[k] = target_at(loss, start + k, slice + k, &slope[k]);
         x_target[k] = at[k] >= 0 ? number(loss->x, at[k]) : 0; /* dx may lie on x */
-        if (j->kept) {
+        if (j->saved) {
             p[k] = (float)(slope[k].hit + slope[k].spread * loss->weight_sum);
-            lse[k] = (float)number(j->kept, slice + k);
+            lse[k] = (float)number(j->saved, slice + k);
         }
         nothing = nothing && p[k] == 0 && spread[k] == 0;
     }
@@ -230,7 +230,7 @@ bool zt_class_loss_grad_cpu_run(const struct zt_call *call, struct zt_err *err) 
     struct job j;
     if (!read_job(call, 1, &j, err))
         return false;
-    j.kept = zt_class_loss_in(call, 5);
+    j.saved = zt_class_loss_in(call, 5);
     j.total = zt_class_loss_total(&j.loss);
     zt_bundles_each(&j.s->bundles, call->threads, grad_bundle, &j);
     return true;

@@ -33,10 +33,10 @@ bool zt_class_loss_shape(const struct zt_graph *g, int node, int first, struct z
     if (!zt_axis(g, node, zt_attr_int(n, "axis", 1), x->rank, &axis, err) ||
         !zt_class_loss_reduction(g, node, &to->reduction, err))
         return false;
-    to->lines = zt_axis_slices_along(x, axis);
-    to->room = to->lines.length;
-    to->lines.length = zt_attr_int(n, "classes", to->room);
-    to->count = to->lines.outer * to->lines.inner;
+    to->rows = zt_axis_slices_along(x, axis);
+    to->room = to->rows.length;
+    to->rows.length = zt_attr_int(n, "classes", to->room);
+    to->count = to->rows.outer * to->rows.inner;
     to->sample = zt_max_int(axis > 0 && x->dim[0] > 0 ? to->count / x->dim[0] : to->count, 1);
     to->each = 1;
     return true;
@@ -54,23 +54,23 @@ double zt_class_loss_weight(const struct zt_class_loss *j, int64_t c) {
     return weight_at(j->class_weight, c);
 }
 
-int64_t zt_class_loss_target(const struct zt_class_loss *j, int64_t line) {
-    return zt_load_int(j->target->dtype, j->target->data, line);
+int64_t zt_class_loss_target(const struct zt_class_loss *j, int64_t row) {
+    return zt_load_int(j->target->dtype, j->target->data, row);
 }
 
-double zt_class_loss_sample(const struct zt_class_loss *j, int64_t line) {
-    if (j->ignores && zt_class_loss_target(j, line) == j->ignore)
+double zt_class_loss_sample(const struct zt_class_loss *j, int64_t row) {
+    if (j->ignores && zt_class_loss_target(j, row) == j->ignore)
         return 0;
-    return j->row_weight ? weight_at(j->row_weight, line / j->each) : 1;
+    return j->row_weight ? weight_at(j->row_weight, row / j->each) : 1;
 }
 
 static bool check_targets(const struct zt_call *call, const struct zt_class_loss *j, struct zt_err *err) {
     for (int64_t i = 0; i < j->count; i++) {
         int64_t t = zt_class_loss_target(j, i);
-        if ((t < 0 || t >= j->lines.length) && zt_class_loss_sample(j, i) != 0)
+        if ((t < 0 || t >= j->rows.length) && zt_class_loss_sample(j, i) != 0)
             return zt_fail(err, ZT_EXIT_DATA, "%s (%s): row %lld: target %lld is not one of the classes 0..%lld",
                            call->node->name, call->node->op_type, (long long)(i / j->sample), (long long)t,
-                           (long long)j->lines.length - 1);
+                           (long long)j->rows.length - 1);
     }
     return true;
 }
@@ -85,7 +85,7 @@ bool zt_class_loss_read(const struct zt_call *call, int first, struct zt_class_l
     int64_t weights = to->row_weight ? zt_shape_count(&to->row_weight->shape) : 0;
     if (weights)
         to->each = zt_max_int(to->count / weights, 1);
-    for (int64_t c = 0; c < to->lines.length; c++)
+    for (int64_t c = 0; c < to->rows.length; c++)
         to->weight_sum += zt_class_loss_weight(to, c);
     return check_targets(call, to, err);
 }
@@ -105,23 +105,23 @@ void zt_class_loss_store(const struct zt_call *call, const struct zt_class_loss 
         zt_store_double(call->out[0].dtype, call->out[0].data, 0, total == 0 && j->own ? 0 : sum / total);
 }
 
-struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const struct zt_class_loss *j, int64_t line,
+struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const struct zt_class_loss *j, int64_t row,
                                           double total) {
-    double d = zt_load_double(call->in[0].dtype, call->in[0].data, j->reduction == ZT_LOSS_NONE ? line : 0);
-    double sample = zt_class_loss_sample(j, line), factor = sample != 0 && total != 0 ? d * sample / total : 0;
+    double d = zt_load_double(call->in[0].dtype, call->in[0].data, j->reduction == ZT_LOSS_NONE ? row : 0);
+    double sample = zt_class_loss_sample(j, row), factor = sample != 0 && total != 0 ? d * sample / total : 0;
     if (factor == 0) /* the target may be none of the classes */
         return (struct zt_class_slope){ 0 };
     return (struct zt_class_slope){
-        factor * (1 - j->smoothing) * zt_class_loss_weight(j, zt_class_loss_target(j, line)),
-        factor * j->smoothing / (double)j->lines.length,
+        factor * (1 - j->smoothing) * zt_class_loss_weight(j, zt_class_loss_target(j, row)),
+        factor * j->smoothing / (double)j->rows.length,
     };
 }
 
 /* ---- reference kernels ---- */
 
-static struct zt_axis_slice line_of(const struct zt_class_loss *j, const struct zt_view *of, int64_t line) {
-    const int64_t start = line / j->lines.inner * j->room * j->lines.inner + line % j->lines.inner;
-    return (struct zt_axis_slice){ of, start, j->lines.inner, j->lines.length };
+static struct zt_axis_slice row_of(const struct zt_class_loss *j, const struct zt_view *of, int64_t row) {
+    const int64_t start = row / j->rows.inner * j->room * j->rows.inner + row % j->rows.inner;
+    return (struct zt_axis_slice){ of, start, j->rows.inner, j->rows.length };
 }
 
 static double log_sum_exp(const struct zt_axis_slice *l) {
@@ -131,49 +131,49 @@ static double log_sum_exp(const struct zt_axis_slice *l) {
 }
 
 /* loss_i without s; lse is 0 where x is log p already. */
-static double line_loss(const struct zt_class_loss *j, int64_t line, double lse) {
-    struct zt_axis_slice l = line_of(j, j->x, line);
-    int64_t t = zt_class_loss_target(j, line);
+static double row_loss(const struct zt_class_loss *j, int64_t row, double lse) {
+    struct zt_axis_slice l = row_of(j, j->x, row);
+    int64_t t = zt_class_loss_target(j, row);
     double loss = (1 - j->smoothing) * zt_class_loss_weight(j, t) *
                   (lse - zt_load_double(j->x->dtype, j->x->data, l.start + t * l.stride));
     if (j->smoothing == 0)
         return loss;
-    double run[ZT_ELEMENT_BLOCK], spread = 0;
+    double block[ZT_ELEMENT_BLOCK], spread = 0;
     ZT_EACH_BLOCK(l.length, at, count) {
-        zt_row_load(&l, at, count, run);
+        zt_row_load(&l, at, count, block);
         for (int64_t i = 0; i < count; i++)
-            spread += zt_class_loss_weight(j, at + i) * (lse - run[i]);
+            spread += zt_class_loss_weight(j, at + i) * (lse - block[i]);
     }
     return loss + j->smoothing / (double)l.length * spread;
 }
 
-/* What a line leaves in the second output: its log sum exp (own form) or its log p (the standard's). */
-static void keep_line(const struct zt_class_loss *j, const struct zt_view *to, int64_t line, double lse) {
-    double run[ZT_ELEMENT_BLOCK];
+/* What a row leaves in the second output: its log sum exp (own form) or its log p (the standard's). */
+static void store_row(const struct zt_class_loss *j, const struct zt_view *to, int64_t row, double lse) {
+    double block[ZT_ELEMENT_BLOCK];
     if (j->own) {
-        zt_store_double(to->dtype, to->data, line, lse);
+        zt_store_double(to->dtype, to->data, row, lse);
         return;
     }
-    struct zt_axis_slice from = line_of(j, j->x, line), out = line_of(j, to, line);
+    struct zt_axis_slice from = row_of(j, j->x, row), out = row_of(j, to, row);
     ZT_EACH_BLOCK(from.length, at, count) {
-        zt_row_load(&from, at, count, run);
+        zt_row_load(&from, at, count, block);
         for (int64_t i = 0; i < count; i++)
-            run[i] -= lse;
-        zt_row_store(&out, at, count, run);
+            block[i] -= lse;
+        zt_row_store(&out, at, count, block);
     }
 }
 
 enum { BLOCKS = 64 }; /* of samples, each summed alone and then in order: the bits do not depend on threads */
 
 static double block_loss(const struct zt_call *call, const struct zt_class_loss *j, int64_t from, int64_t end) {
-    const struct zt_view *kept = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
+    const struct zt_view *saved = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
     double sum = 0;
     for (int64_t i = from; i < end; i++) {
-        struct zt_axis_slice l = line_of(j, j->x, i);
+        struct zt_axis_slice l = row_of(j, j->x, i);
         double lse = j->logs ? 0 : log_sum_exp(&l), sample = zt_class_loss_sample(j, i);
-        double loss = sample != 0 ? sample * line_loss(j, i, lse) : 0;
-        if (kept)
-            keep_line(j, kept, i, lse);
+        double loss = sample != 0 ? sample * row_loss(j, i, lse) : 0;
+        if (saved)
+            store_row(j, saved, i, lse);
         if (j->reduction == ZT_LOSS_NONE)
             zt_store_double(call->out[0].dtype, call->out[0].data, i, loss);
         sum += loss;
@@ -182,7 +182,7 @@ static double block_loss(const struct zt_call *call, const struct zt_class_loss 
 }
 
 static double work_of(const struct zt_class_loss *j) {
-    return 16.0 * (double)j->count * (double)j->lines.length;
+    return 16.0 * (double)j->count * (double)j->rows.length;
 }
 
 struct losses {
@@ -213,25 +213,25 @@ bool zt_class_loss_ref(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-static void grad_line(const struct zt_class_loss *j, const struct zt_view *out, int64_t line,
-                      const struct zt_class_slope *slope, const double *lse) {
-    struct zt_axis_slice from = line_of(j, j->x, line), to = line_of(j, out, line);
-    int64_t t = zt_class_loss_target(j, line);
-    double run[ZT_ELEMENT_BLOCK], sum = slope->hit + slope->spread * j->weight_sum; /* what p_c is multiplied with */
+static void grad_row(const struct zt_class_loss *j, const struct zt_view *out, int64_t row,
+                     const struct zt_class_slope *slope, const double *lse) {
+    struct zt_axis_slice from = row_of(j, j->x, row), to = row_of(j, out, row);
+    int64_t t = zt_class_loss_target(j, row);
+    double block[ZT_ELEMENT_BLOCK], sum = slope->hit + slope->spread * j->weight_sum; /* what p_c is multiplied with */
     ZT_EACH_BLOCK(from.length, at, count) {
         if (lse && sum != 0)
-            zt_row_load(&from, at, count, run);
+            zt_row_load(&from, at, count, block);
         for (int64_t i = 0; i < count; i++) {
-            run[i] = lse && sum != 0 ? sum * exp(run[i] - *lse) : 0;
-            run[i] -= slope->spread != 0 ? slope->spread * zt_class_loss_weight(j, at + i) : 0;
-            run[i] -= at + i == t ? slope->hit : 0;
+            block[i] = lse && sum != 0 ? sum * exp(block[i] - *lse) : 0;
+            block[i] -= slope->spread != 0 ? slope->spread * zt_class_loss_weight(j, at + i) : 0;
+            block[i] -= at + i == t ? slope->hit : 0;
         }
-        zt_row_store(&to, at, count, run);
+        zt_row_store(&to, at, count, block);
     }
 }
 
-static void clear_rest(const struct zt_class_loss *j, const struct zt_view *out, int64_t line) {
-    const struct zt_axis_slice to = line_of(j, out, line);
+static void clear_rest(const struct zt_class_loss *j, const struct zt_view *out, int64_t row) {
+    const struct zt_axis_slice to = row_of(j, out, row);
     for (int64_t c = to.length; c < j->room; c++)
         zt_store_double(out->dtype, out->data, to.start + c * to.stride, 0);
 }
@@ -239,22 +239,22 @@ static void clear_rest(const struct zt_class_loss *j, const struct zt_view *out,
 struct gradients {
     const struct zt_call *call;
     const struct zt_class_loss *j;
-    const struct zt_view *kept;
+    const struct zt_view *saved;
     double total;
 };
 
 static void run_grad(void *arg, int64_t i) {
     const struct gradients *g = arg;
-    const struct zt_view *kept = g->kept, *dx = &g->call->out[0];
-    double lse = kept ? zt_load_double(kept->dtype, kept->data, i) : 0;
+    const struct zt_view *saved = g->saved, *dx = &g->call->out[0];
+    double lse = saved ? zt_load_double(saved->dtype, saved->data, i) : 0;
     struct zt_class_slope slope = zt_class_loss_slope(g->call, g->j, i, g->total);
-    grad_line(g->j, dx, i, &slope, kept ? &lse : NULL);
+    grad_row(g->j, dx, i, &slope, saved ? &lse : NULL);
     clear_rest(g->j, dx, i);
 }
 
-/* With the log sum exp (kept) the gradient of cross-entropy, without that of NLL. */
-static void all_grads(const struct zt_call *call, const struct zt_class_loss *j, const struct zt_view *kept) {
-    struct gradients g = { call, j, kept, zt_class_loss_total(j) };
+/* With the log sum exp (saved) the gradient of cross-entropy, without that of NLL. */
+static void all_grads(const struct zt_call *call, const struct zt_class_loss *j, const struct zt_view *saved) {
+    struct gradients g = { call, j, saved, zt_class_loss_total(j) };
     zt_parallel_for(zt_threads_worth(call->threads, work_of(j)), j->count, run_grad, &g);
 }
 
@@ -270,12 +270,12 @@ bool zt_class_loss_train_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_class_loss j;
     if (!zt_class_loss_read(call, 1, &j, err))
         return false;
-    struct zt_view kept = { .dtype = call->out[1].dtype, .shape = j.target->shape }, out[2] = { call->out[1], kept };
-    kept.data = out[1].data = zt_malloc((size_t)(j.count + 1) * zt_dtype_bytes(kept.dtype));
+    struct zt_view saved = { .dtype = call->out[1].dtype, .shape = j.target->shape }, out[2] = { call->out[1], saved };
+    saved.data = out[1].data = zt_malloc((size_t)(j.count + 1) * zt_dtype_bytes(saved.dtype));
     struct zt_call loss = *call;
     loss.out = out;
     all_losses(&loss, &j);
-    all_grads(call, &j, &kept);
-    free(kept.data);
+    all_grads(call, &j, &saved);
+    free(saved.data);
     return true;
 }

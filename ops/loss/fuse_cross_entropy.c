@@ -3,8 +3,8 @@
  *     loss, lse = CrossEntropy(x, target, ..)    dx = CrossEntropyGrad(dloss, x, target, .., lse)
  *         =>    dx, loss = CrossEntropyTrain(dloss, x, target, ..)
  *
- * A line's log sum exp goes no further than the kernel, which reads the line again while it is near, and dx lies where
- * x was. What lines weigh in the mean is known from targets and weights alone, so that it needs no second look at x. */
+ * A row's log sum exp goes no further than the kernel, which reads the row again while it is near, and dx lies where
+ * x was. What rows weigh in the mean is known from targets and weights alone, so that it needs no second look at x. */
 #include "graph/passes/fusion/fuse.h"
 
 #include <string.h>

@@ -35,7 +35,7 @@ static bool is_product(const struct zt_node *n) {
 }
 
 /* Whether the node exchanges the axes of a matrix. */
-static bool turns(const struct zt_graph *g, int node) {
+static bool exchanges_axes(const struct zt_graph *g, int node) {
     int perm[ZT_MAX_RANK];
     struct zt_err ignored = { 0 };
     return strcmp(g->nodes[node]->op_type, "Transpose") == 0 && zt_in(g, node, 0)->shape.rank == 2 &&
@@ -55,10 +55,10 @@ static bool find_product(const struct zt_graph *g, struct place *p) {
         !zt_fuse_read_only_by(g, y, &p->loss, 1) || zt_in(g, from, 0)->shape.rank < 2 ||
         zt_in(g, from, 1)->shape.rank != 2 || !is_weight(g, g->nodes[from]->in[1]))
         return false;
-    const int turn = zt_fuse_producer(g, from, 1, "Transpose", false);
+    const int transpose = zt_fuse_producer(g, from, 1, "Transpose", false);
     p->product = from;
-    p->transposed = turn >= 0 && turns(g, turn) ? g->nodes[from]->in[1] : -1;
-    p->weight = p->transposed >= 0 ? g->nodes[turn]->in[0] : g->nodes[from]->in[1];
+    p->transposed = transpose >= 0 && exchanges_axes(g, transpose) ? g->nodes[from]->in[1] : -1;
+    p->weight = p->transposed >= 0 ? g->nodes[transpose]->in[0] : g->nodes[from]->in[1];
     return true;
 }
 
@@ -122,13 +122,14 @@ struct rewrite {
     struct zt_err *err;
 };
 
-/* A node like `like` with one output, `out` or a new one; -1: failed. */
-static int add(const struct rewrite *r, const struct zt_node *like, const char *op_type, const char *domain,
-               const int *in, int in_count, int out) {
+/* A node like `like` with this operator, these inputs and one output, `out` or a new one (-1). */
+static int add(const struct rewrite *r, const struct zt_node *like, struct zt_node_spec spec, int out) {
     out = out < 0 ? zt_graph_add_value(r->g, NULL, ZT_UNDEFINED, NULL) : out;
-    const int node = zt_fuse_add(
-        r->g, like,
-        &(struct zt_node_spec){ like->name, op_type, domain, domain[0] ? 1 : ZT_OPSET, in, in_count, &out, 1 });
+    spec.name = like->name;
+    spec.opset = spec.domain[0] ? 1 : ZT_OPSET;
+    spec.out = &out;
+    spec.out_count = 1;
+    const int node = zt_fuse_add(r->g, like, &spec);
     r->g->values[out]->producer = node;
     return node;
 }
@@ -143,7 +144,8 @@ static int pad(const struct rewrite *r) {
     const int64_t more = p->room - p->classes,
                   pads[4] = { 0, 0, p->transposed >= 0 ? more : 0, p->transposed >= 0 ? 0 : more };
     const int in[2] = { p->weight, zt_graph_add_ints(r->g, NULL, pads, 4) };
-    return settled(r, add(r, r->g->nodes[p->product], "Pad", "", in, 2, -1));
+    return settled(r, add(r, r->g->nodes[p->product],
+                          (struct zt_node_spec){ .op_type = "Pad", .domain = "", .in = in, .in_count = 2 }, -1));
 }
 
 /* A product like `from` of a and b. */
@@ -151,7 +153,9 @@ static int multiply(const struct rewrite *r, const struct zt_node *from, const i
                     int out) {
     const struct zt_node bare = zt_fuse_attrs_without(r->g, from, "transA"),
                          like = zt_fuse_attrs_without(r->g, &bare, "transB");
-    const int node = add(r, from, from->op_type, from->domain, in, 2, out);
+    const int node =
+        add(r, from, (struct zt_node_spec){ .op_type = from->op_type, .domain = from->domain, .in = in, .in_count = 2 },
+            out);
     r->g->nodes[node]->attr = like.attr;
     r->g->nodes[node]->attr_count = like.attr_count;
     zt_node_set_int(r->g, node, "transA", trans_a);
@@ -163,19 +167,22 @@ static int multiply(const struct rewrite *r, const struct zt_node *from, const i
 static bool weights(const struct rewrite *r, int node, int dy) {
     struct zt_graph *g = r->g;
     const struct zt_node n = *g->nodes[node];
-    const bool turned = r->p->transposed >= 0;
+    const bool transposed = r->p->transposed >= 0;
     int reader, out = n.out[0];
     g->nodes[node]->dead = true;
-    if (turned && zt_graph_users(g, n.out[0], &reader) == 1 && !zt_fuse_is_output(g, n.out[0]) && turns(g, reader)) {
+    if (transposed && zt_graph_users(g, n.out[0], &reader) == 1 && !zt_fuse_is_output(g, n.out[0]) &&
+        exchanges_axes(g, reader)) {
         out = g->nodes[reader]->out[0];
         g->nodes[reader]->dead = true;
     }
-    const bool straight = !turned || out == n.out[0]; /* [k, V] is wanted */
+    const bool straight = !transposed || out == n.out[0]; /* [k, V] is wanted */
     const int pair[2] = { straight ? n.in[0] : dy, straight ? dy : n.in[0] };
     const int64_t from[] = { 0 }, to[] = { r->p->classes }, axis[] = { straight };
     const int in[4] = { multiply(r, &n, pair, true, false, -1), zt_graph_add_ints(g, NULL, from, 1),
                         zt_graph_add_ints(g, NULL, to, 1), zt_graph_add_ints(g, NULL, axis, 1) };
-    return in[0] >= 0 && settled(r, add(r, &n, "Slice", "", in, 4, out)) >= 0;
+    return in[0] >= 0 &&
+           settled(r, add(r, &n, (struct zt_node_spec){ .op_type = "Slice", .domain = "", .in = in, .in_count = 4 },
+                          out)) >= 0;
 }
 
 static bool back(const struct rewrite *r, int node, int dy, int weight) {
@@ -205,7 +212,11 @@ static bool rewrite(const struct rewrite *r, int dy) {
     struct zt_graph *g = r->g;
     const struct zt_node product = *g->nodes[r->p->product], loss = *g->nodes[r->p->loss];
     const int weight = pad(r), in[2] = { product.in[0], weight };
-    const int node = weight >= 0 ? add(r, &product, "BatchMatMul", "ztrain", in, 2, -1) : -1;
+    const int node =
+        weight >= 0
+            ? add(r, &product,
+                  (struct zt_node_spec){ .op_type = "BatchMatMul", .domain = "ztrain", .in = in, .in_count = 2 }, -1)
+            : -1;
     if (node < 0)
         return false;
     zt_node_set_int(g, node, "transB", r->p->transposed >= 0);

@@ -23,7 +23,9 @@ ZT_CPU_KERNEL(zt_element_loss_grad_cpu) /* and their gradients */
     KERNEL(element_loss_grad)                                                                                          \
     KERNEL(count_correct)                                                                                              \
     KERNEL(class_loss_grad)                                                                                            \
-    KERNEL(class_loss_train)
+    KERNEL(class_loss_train)                                                                                           \
+    KERNEL(soft_loss)                                                                                                  \
+    KERNEL(soft_loss_grad)
 ZT_CUDA_KERNELS_loss(ZT_CUDA_ID)
 
 #endif

@@ -18,13 +18,13 @@ bool zt_loss_takes_cuda(const struct zt_graph *g, int node) {
 }
 
 const struct zt_loss_row zt_losses[] = {
-    { "cross_entropy", "CrossEntropy", true, { "label_smoothing" } },
-    { "nll", "NegativeLogLikelihood", true, { 0 } },
-    { "bce_with_logits", "BinaryCrossEntropy", false, { 0 } },
-    { "mse", "SquaredError", false, { 0 } },
-    { "l1", "AbsoluteError", false, { 0 } },
-    { "smooth_l1", "SmoothAbsoluteError", false, { "beta" } },
-    { "huber", "Huber", false, { "delta" } },
+    { "cross_entropy", "CrossEntropy", true, "SoftCrossEntropy", { "label_smoothing" } },
+    { "nll", "NegativeLogLikelihood", true, NULL, { 0 } },
+    { "bce_with_logits", "BinaryCrossEntropy", false, NULL, { 0 } },
+    { "mse", "SquaredError", false, NULL, { 0 } },
+    { "l1", "AbsoluteError", false, NULL, { 0 } },
+    { "smooth_l1", "SmoothAbsoluteError", false, NULL, { "beta" } },
+    { "huber", "Huber", false, NULL, { "delta" } },
     { 0 },
 };
 
@@ -45,7 +45,7 @@ bool zt_loss_weight_fits(const struct zt_graph *g, int node, const struct zt_val
                                 weight->name, zt_shape_text(&weight->shape, have), zt_shape_text(target, of));
 }
 
-/* ---- CountCorrect(logits, target[, row_weight]) -> number of targets that are their line's maximum, number of targets
+/* ---- CountCorrect(logits, target[, row_weight]) -> number of targets that are their row's maximum, number of targets
  * ---- Targets that are ignore_index and those of rows with weight 0 are in neither. */
 
 static const struct zt_attr_spec count_attrs[] = { { "axis", ZT_ATTR_INT }, { "ignore_index", ZT_ATTR_INT }, { 0 } };
@@ -55,9 +55,9 @@ static bool count_infer(struct zt_graph *g, int node, struct zt_err *err) {
     int axis;
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), x->shape.rank, &axis, err))
         return false;
-    struct zt_axis_slices lines = zt_axis_slices_along(&x->shape, axis);
+    struct zt_axis_slices rows = zt_axis_slices_along(&x->shape, axis);
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
-    if (zt_shape_count(&target->shape) != lines.outer * lines.inner)
+    if (zt_shape_count(&target->shape) != rows.outer * rows.inner)
         return zt_node_fail(g, node, err, "target %s does not fit logits %s with classes on axis %d",
                             zt_shape_text(&target->shape, s), zt_shape_text(&x->shape, t), axis);
     if (!zt_loss_weight_fits(g, node, zt_in(g, node, 2), &target->shape, err))
@@ -72,15 +72,15 @@ static bool count_ref(const struct zt_call *call, struct zt_err *err) {
     int axis;
     if (!zt_axis(call->graph, zt_call_node(call), zt_attr_int(call->node, "axis", 1), x->shape.rank, &axis, err))
         return false;
-    struct zt_axis_slices lines = zt_axis_slices_along(&x->shape, axis);
-    int64_t ignore = zt_attr_int(call->node, "ignore_index", -100), count = lines.outer * lines.inner;
+    struct zt_axis_slices rows = zt_axis_slices_along(&x->shape, axis);
+    int64_t ignore = zt_attr_int(call->node, "ignore_index", -100), count = rows.outer * rows.inner;
     int64_t correct = 0, counted = 0, samples = weight && weight->data ? zt_shape_count(&weight->shape) : 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t wanted = zt_load_int(target->dtype, target->data, i), place;
         int64_t sample = samples ? i / zt_max_int(count / samples, 1) : 0;
         if (wanted == ignore || (samples && zt_load_double(weight->dtype, weight->data, sample) == 0))
             continue;
-        zt_row_max(&(struct zt_axis_slice){ x, zt_axis_slices_start(&lines, i), lines.inner, lines.length }, &place);
+        zt_row_max(&(struct zt_axis_slice){ x, zt_axis_slices_start(&rows, i), rows.inner, rows.length }, &place);
         counted++;
         correct += place == wanted;
     }
@@ -97,11 +97,11 @@ static bool count_describe(const struct zt_graph *g, int node, void *to, struct 
     int axis;
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), x->rank, &axis, err))
         return false;
-    const struct zt_axis_slices lines = zt_axis_slices_along(x, axis);
+    const struct zt_axis_slices rows = zt_axis_slices_along(x, axis);
     *(struct zt_launch_count *)to =
-        (struct zt_launch_count){ .outer = lines.outer,
-                                  .length = lines.length,
-                                  .inner = lines.inner,
+        (struct zt_launch_count){ .outer = rows.outer,
+                                  .length = rows.length,
+                                  .inner = rows.inner,
                                   .samples = weight ? zt_shape_count(&weight->shape) : 0,
                                   .ignore = zt_attr_int(g->nodes[node], "ignore_index", -100) };
     return true;

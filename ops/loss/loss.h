@@ -16,9 +16,10 @@ bool zt_loss_takes_cuda(const struct zt_graph *g, int node);
 /* A loss type of the config as an op: node (logits, target[, weight[, class weight]]) -> scalar, domain "ztrain"; the
  * fourth input where targets are integers (ops/loss/loss.h, ops/loss/class_loss.c). Rows in ops/loss/loss.c. */
 struct zt_loss_row {
-    const char *type;    /* "cross_entropy" */
-    const char *op_type; /* "CrossEntropy" */
-    bool integer_target; /* target holds class indices, else the dtype and shape of the logits */
+    const char *type;         /* "cross_entropy" */
+    const char *op_type;      /* "CrossEntropy" */
+    bool integer_target;      /* target holds class indices, else the dtype and shape of the logits */
+    const char *soft_op_type; /* the op for targets of class probabilities, of the logits' shape; NULL: none */
     const char
         *numbers[2]; /* float attributes of the op, named as the config's keys under ztrain.loss; NULL: no more */
 };

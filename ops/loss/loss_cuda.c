@@ -4,6 +4,7 @@
 #include "ops/loss/launch_class_loss.h"
 #include "ops/loss/launch_count_correct.h"
 #include "ops/loss/launch_element_loss.h"
+#include "ops/loss/launch_soft_loss.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/layout_cuda.h"
 
@@ -77,6 +78,24 @@ static bool class_train_run(const struct zt_call *call, struct zt_err *err) {
                        err);
 }
 
+static bool soft_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_loss l = class_job(call, 0);
+    return zt_launched(
+        call, zt_launch_soft_loss(zt_stream_of(call), &l, call->out[0].data, out(call, 1), call->workspace), err);
+}
+
+static bool soft_grad_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_loss l = class_job(call, 1);
+    return zt_launched(call,
+                       zt_launch_soft_loss_grad(zt_stream_of(call), &l, call->in[0].data, call->in[5].data,
+                                                call->out[0].data, call->workspace),
+                       err);
+}
+
+const struct zt_kernel zt_kernel_soft_loss_cuda = { .prepare = class_prepare, .run = soft_run, .release = free };
+const struct zt_kernel zt_kernel_soft_loss_grad_cuda = { .prepare = class_prepare,
+                                                         .run = soft_grad_run,
+                                                         .release = free };
 const struct zt_kernel zt_kernel_class_loss_cuda = { .prepare = class_prepare, .run = class_run, .release = free };
 const struct zt_kernel zt_kernel_class_loss_grad_cuda = { .prepare = class_prepare,
                                                           .run = class_grad_run,

@@ -20,9 +20,9 @@ static bool passes_on(const struct zt_graph *g, int node) {
 
 /* Classes that are `inner` elements apart stay so in any view. */
 static bool along_classes(const struct zt_graph *g, int node, int64_t classes, int64_t inner) {
-    struct zt_axis_slices lines;
+    struct zt_axis_slices rows;
     struct zt_err err = { 0 };
-    return zt_softmax_read(g, node, &lines, &err) && lines.length == classes && lines.inner == inner;
+    return zt_softmax_read(g, node, &rows, &err) && rows.length == classes && rows.inner == inner;
 }
 
 enum zt_loss_end zt_loss_end_of(const struct zt_graph *g, int root, const struct zt_shape *logits, int axis, int *node,

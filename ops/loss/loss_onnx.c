@@ -5,16 +5,16 @@
 
 #include <string.h>
 
-static bool read_classes(const struct zt_graph *g, int node, struct zt_axis_slices *lines, struct zt_err *err) {
+static bool read_classes(const struct zt_graph *g, int node, struct zt_axis_slices *rows, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 1)->shape;
     int axis;
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), x->rank, &axis, err))
         return false;
-    *lines = zt_axis_slices_along(x, axis);
+    *rows = zt_axis_slices_along(x, axis);
     return true;
 }
 
-/* sample: the weight of each line: its own or its sample's (ops/loss/loss.h) */
+/* sample: the weight of each row: its own or its sample's (ops/loss/loss.h) */
 static void say_samples(struct zt_function_body *b, const struct zt_axis_slices *l) {
     const struct zt_value *weight = zt_in(b->g, b->node, 3);
     int64_t weights = weight ? zt_shape_count(&weight->shape) : 0, count = l->outer * l->inner;
@@ -24,7 +24,7 @@ static void say_samples(struct zt_function_body *b, const struct zt_axis_slices 
                              (long long)weights, (long long)weights, (long long)(count / weights));
 }
 
-/* hot: 1 at a line's target; weight: of its target's class; counted: whether it is; factor: what dloss is to it */
+/* hot: 1 at a row's target; weight: of its target's class; counted: whether it is; factor: what dloss is to it */
 static void say_targets(struct zt_function_body *b, const struct zt_axis_slices *l) {
     const struct zt_node *n = b->g->nodes[b->node];
     struct zt_shape classes = { 3, { 1, l->length, 1 } };
@@ -50,19 +50,19 @@ static void say_targets(struct zt_function_body *b, const struct zt_axis_slices 
                              "factor = Where(Equal(total, 0), 0, factor / total)");
 }
 
-/* slope: of the loss of a line by its log p, where p is a name, and by -p's normalisation */
+/* slope: of the loss of a row by its log p, where p is a name, and by -p's normalisation */
 static bool say_loss(struct zt_function_body *b, bool softmax, struct zt_err *err) {
-    struct zt_axis_slices lines;
-    if (!read_classes(b->g, b->node, &lines, err))
+    struct zt_axis_slices rows;
+    if (!read_classes(b->g, b->node, &rows, err))
         return false;
     zt_function_body_names(b, "dloss, x, target, sample_weight, class_weight, log_sum -> dx");
     zt_function_body_number(b, "smooth", (double)zt_attr_float(b->g->nodes[b->node], "label_smoothing", 0));
-    say_targets(b, &lines);
-    zt_function_body_add(b, "slope = -(1 - smooth) * weight * hot - smooth / %lld * class", (long long)lines.length);
+    say_targets(b, &rows);
+    zt_function_body_add(b, "slope = -(1 - smooth) * weight * hot - smooth / %lld * class", (long long)rows.length);
     if (softmax)
         zt_function_body_add(
             b, "p = Exp(Reshape(x, %s) - Reshape(log_sum, each)); slope = slope - p * ReduceSum(slope, [1])",
-            zt_body_slices(b, &lines));
+            zt_body_slices(b, &rows));
     zt_function_body_add(b, "dx = Reshape(Where(counted, factor * slope, 0), %s)", zt_body_out(b, 0));
     return true;
 }

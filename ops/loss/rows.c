@@ -17,6 +17,8 @@
     ROW(negative_log_likelihood_loss)                                                                                  \
     ROW(smooth_absolute_error)                                                                                         \
     ROW(smooth_absolute_error_grad)                                                                                    \
+    ROW(soft_cross_entropy)                                                                                            \
+    ROW(soft_cross_entropy_grad)                                                                                       \
     ROW(softmax_cross_entropy_loss)                                                                                    \
     ROW(squared_error)                                                                                                 \
     ROW(squared_error_grad)

@@ -1,8 +1,8 @@
 /* y[output term] = sum over the labels not in it of the product of the operands         ONNX Einsum, opset 12 on
  *
- * Example "bij,bjk->bik": labels b, i, k are the result's, j is summed. Every tensor is a step a label (0 where it
- * lacks the label or is stretched along it; the sum of two strides where a label is repeated, which walks the
- * diagonal), so one contraction serves all:
+ * Example "bij,bjk->bik": labels b, i, k are the result's, j is summed. Every tensor has a step for each label: 0 where
+ * it lacks the label or is broadcast along it, and the sum of the strides where the label is repeated, which walks the
+ * diagonal. One contraction therefore computes results and gradients:
  *
  *     dx_n = sum over the labels that x_n lacks of dy times the other operands
  *
@@ -75,8 +75,8 @@ struct contraction {
     struct zt_view operand[OPERANDS], result;
 };
 
-/* Adds to offset[] what point `index` of axes [from, to) (row-major) moves each tensor by. */
-static void move(const struct zt_contraction *c, int64_t index, int from, int to, int64_t *offset) {
+/* Adds to offset[] the offset of point `index` (row-major) of axes [from, to) in each tensor. */
+static void advance(const struct zt_contraction *c, int64_t index, int from, int to, int64_t *offset) {
     for (int a = to - 1; a >= from; a--) {
         int64_t i = index % c->dim[a];
         index /= c->dim[a];
@@ -115,7 +115,7 @@ static uint64_t run_sum_int(const struct contraction *job, const int64_t *offset
     return sum;
 }
 
-/* One element of the result: the last axis in runs, the other summed axes around it. */
+/* One element of the result: blocks of the last axis, inside a walk over the other summed axes. */
 static void contract_point(void *arg, int64_t index) {
     const struct contraction *job = arg;
     const struct zt_contraction *c = &job->c;
@@ -123,13 +123,13 @@ static void contract_point(void *arg, int64_t index) {
     bool integers = zt_dtype_in(job->result.dtype, ZT_ANY_INT);
     double sum = 0;
     uint64_t wrapped = 0;
-    move(c, index, 0, c->kept, start);
-    for (int a = c->kept; a < c->axes - 1; a++)
+    advance(c, index, 0, c->result_axes, start);
+    for (int a = c->result_axes; a < c->axes - 1; a++)
         outer *= c->dim[a];
     for (int64_t o = 0; o < outer; o++) {
         int64_t offset[OPERANDS + 1];
         memcpy(offset, start, sizeof offset);
-        move(c, o, c->kept, c->axes - 1, offset);
+        advance(c, o, c->result_axes, c->axes - 1, offset);
         for (int64_t at = 0; at < length; at += ZT_ELEMENT_BLOCK) {
             int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, length - at);
             if (integers)
@@ -146,13 +146,13 @@ static void contract_point(void *arg, int64_t index) {
 
 static void contract(struct contraction *job, int threads) {
     struct zt_contraction *c = &job->c;
-    if (c->axes == c->kept) /* nothing is summed: an axis of one */
+    if (c->axes == c->result_axes) /* nothing is summed: an axis of one */
         c->dim[c->axes++] = 1;
     int64_t count = 1;
     double summed = 1;
-    for (int a = 0; a < c->kept; a++)
+    for (int a = 0; a < c->result_axes; a++)
         count *= c->dim[a];
-    for (int a = c->kept; a < c->axes; a++)
+    for (int a = c->result_axes; a < c->axes; a++)
         summed *= (double)c->dim[a];
     zt_parallel_for(zt_threads_worth(threads, (double)count * summed), count, contract_point, job);
 }
@@ -187,8 +187,8 @@ static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err
 static bool takes_cuda(const struct zt_graph *g, int node) {
     struct zt_contraction c;
     struct zt_err err = { 0 };
-    return zt_cuda_floats(g, node) && describe(g, node, &c, &err) && c.kept <= ZT_MAX_RANK &&
-           c.axes - c.kept <= ZT_MAX_RANK;
+    return zt_cuda_floats(g, node) && describe(g, node, &c, &err) && c.result_axes <= ZT_MAX_RANK &&
+           c.axes - c.result_axes <= ZT_MAX_RANK;
 }
 
 static bool einsum_grad(struct zt_grad *b, int node, struct zt_err *err) {

@@ -22,10 +22,11 @@ struct zt_equation {
 /* Reads the equation of a node whose operands are its inputs from `first` on, bound to their shapes. */
 bool zt_equation_read(const struct zt_graph *g, int node, int first, struct zt_equation *to, struct zt_err *err);
 
-/* The first `kept` axes are those of the result. The result is the product of the operands, summed over the other axes.
- * step[operand][axis] counts elements, step[operands] is that of the result; 0: the tensor has no such axis. */
+/* The first `result_axes` axes are those of the result. The result is the product of the operands, summed over the
+ * other axes. step[operand][axis] counts elements, step[operands] is that of the result; 0: the tensor has no such
+ * axis. */
 struct zt_contraction {
-    int operands, kept, axes;
+    int operands, result_axes, axes;
     int in[ZT_EINSUM_OPERANDS]; /* inputs of the node */
     int64_t dim[ZT_EINSUM_LABELS], step[ZT_EINSUM_OPERANDS + 1][ZT_EINSUM_LABELS];
 };

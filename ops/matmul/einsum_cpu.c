@@ -1,9 +1,10 @@
 /* Einsum of two operands as matrix products.
  *
- *     axes of a, b and the result    one product for each point of them
- *     of a and the result            rows m       one of them each is the product's, where all neighbours that go on
- *     of b and the result            columns n    alike in all tensors have become one axis; the others are points
- *     summed                         depth k      too, or products that are added
+ *     axes of a, b and the result    one product for each point of these axes
+ *     of a and the result            rows m       one axis of each kind is the product's, after adjacent axes that are
+ *     of b and the result            columns n    contiguous in all tensors were merged. The other axes of rows and
+ *     summed                         depth k      columns are points too, those of the depth are products that are
+ * added
  *
  * a is the operand that lacks the result's innermost axis. */
 #include "ops/matmul/kernels.h"
@@ -18,7 +19,7 @@
 #include <string.h>
 
 enum { A, B, Y, TENSORS };
-enum { POINTS = 8 }; /* so many products are worth dealing out whole */
+enum { POINTS = 8 }; /* from so many products on a thread computes whole ones */
 
 struct axis {
     int64_t dim, step[TENSORS];
@@ -72,8 +73,8 @@ static int collect(const struct axis *all, int count, enum kind kind, struct axi
     return found;
 }
 
-/* Takes the longest axis out of a list (`unit`: that along which the result goes on by one); an axis of one where there
- * is none. */
+/* Removes the longest axis from a list (`unit`: the axis along which the result is contiguous); an axis of length 1
+ * where there is none. */
 static struct axis take(struct axis *list, int *count, bool unit) {
     struct axis taken = { .dim = 1 };
     int at = -1;
@@ -112,7 +113,7 @@ static void swap_operands(struct axis *all, int count, int *in) {
     in[B] = a;
 }
 
-/* False where columns of the result do not lie side by side. */
+/* False where columns of the result are not adjacent. */
 static bool choose_operands(struct axis *all, int count, int *in) {
     if (has_unit(all, count, COLUMNS))
         return true;
@@ -233,7 +234,7 @@ struct job {
 };
 
 /* Moves offsets on to point `i` of axes. */
-static void move(const struct axis *list, int count, int64_t i, int64_t *offset) {
+static void advance(const struct axis *list, int count, int64_t i, int64_t *offset) {
     for (int k = count - 1; k >= 0; i /= list[k--].dim)
         for (int t = 0; t < TENSORS; t++)
             offset[t] += i % list[k].dim * list[k].step[t];
@@ -243,15 +244,17 @@ static void multiply(const struct job *job, int64_t point, void *scratch, int th
     const struct product *p = job->p;
     const float *a = job->call->in[p->in[A]].data, *b = job->call->in[p->in[B]].data;
     int64_t start[TENSORS] = { 0 };
-    move(p->point, p->points, point, start);
+    advance(p->point, p->points, point, start);
     for (int64_t depth = 0; depth < p->depths; depth++) {
         struct zt_simd_gemm gemm = p->gemm;
         int64_t offset[TENSORS];
         memcpy(offset, start, sizeof offset);
-        move(p->sum, p->sums, depth, offset);
+        advance(p->sum, p->sums, depth, offset);
         gemm.add = depth > 0;
-        zt_simd_gemm_run(p->kernel, &gemm, a + offset[A], b + offset[B], NULL,
-                         (float *)job->call->out[0].data + offset[Y], scratch, threads);
+        const struct zt_simd_gemm_operands operands = { .a = a + offset[A],
+                                                        .b = b + offset[B],
+                                                        .y = (float *)job->call->out[0].data + offset[Y] };
+        zt_simd_gemm_run(p->kernel, &gemm, &operands, scratch, threads);
     }
 }
 

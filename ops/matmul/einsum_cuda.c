@@ -204,8 +204,8 @@ static int merge_range(const struct zt_contraction *c, int from, int to, int64_t
 
 static void prepare_contraction(const struct zt_contraction *c, struct zt_launch_contraction *to) {
     to->operands = c->operands;
-    to->result_axes = merge_range(c, 0, c->kept, to->result_dim, to->result_step, &to->results);
-    to->reduced_axes = merge_range(c, c->kept, c->axes, to->reduced_dim, to->reduced_step, &to->reduced);
+    to->result_axes = merge_range(c, 0, c->result_axes, to->result_dim, to->result_step, &to->results);
+    to->reduced_axes = merge_range(c, c->result_axes, c->axes, to->reduced_dim, to->reduced_step, &to->reduced);
 }
 
 /* ---- the kernel ---- */
@@ -224,7 +224,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     int64_t reached = 1;
     if (!zt_describe_to_cuda(q, &c, err))
         return false;
-    for (int k = 0; k < c.kept; k++)
+    for (int k = 0; k < c.result_axes; k++)
         reached *= c.dim[k];
     struct einsum *e = zt_calloc(1, sizeof *e);
     memcpy(e->in, c.in, sizeof e->in);

@@ -1,4 +1,4 @@
-/* The equation of Einsum and the contraction it stands for, read from the node (einsum.h). */
+/* The equation of Einsum and its contraction, read from the node (einsum.h). */
 #include "ops/matmul/einsum.h"
 
 #include "ops/kernel/shape.h"
@@ -177,16 +177,16 @@ static void plan(struct zt_contraction *c, const struct zt_graph *g, int node, c
     for (int pass = 0; pass < 2; pass++) {
         for (int label = 0; label < LABELS; label++) {
             int64_t dim = zt_max_int(e->dim[label], 0);
-            bool kept = has_label(terms[RESULT], result, label, dim);
-            if (e->dim[label] == 0 || kept != (pass == 0))
+            bool in_result = has_label(terms[RESULT], result, label, dim);
+            if (e->dim[label] == 0 || in_result != (pass == 0))
                 continue;
             c->dim[c->axes] = dim;
             for (int n = 0; n < c->operands; n++)
                 c->step[n][c->axes] = step_of(terms[n], &zt_in(g, node, c->in[n])->shape, label);
-            c->step[c->operands][c->axes++] = kept ? step_of(terms[RESULT], result, label) : 0;
+            c->step[c->operands][c->axes++] = in_result ? step_of(terms[RESULT], result, label) : 0;
         }
         if (pass == 0)
-            c->kept = c->axes;
+            c->result_axes = c->axes;
     }
 }
 

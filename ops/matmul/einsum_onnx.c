@@ -1,9 +1,8 @@
 /* The gradient of one Einsum operand as an Einsum (formula in einsum.c).
  *
- * Every operand is brought to full lengths and the letters of an ellipsis are written out, so that the equation is one
- * of letters alone: dy and the other operands make what the operand's letters range over. A letter that none of them
- * has is stretched; one that stands twice leaves the gradient on the diagonal; what broadcasting stretched is summed.
- */
+ * Operands are expanded over broadcast axes, and the axes of an ellipsis get letters, so that the equation consists of
+ * letters only. The equation multiplies dy and the other operands. The result is expanded along letters that only the
+ * operand has, lies on the diagonal of repeated letters, and is summed over broadcast axes. */
 #include "ops/matmul/kernels.h"
 #include "ops/kernel/shape.h"
 
@@ -42,7 +41,7 @@ static void write_out(const char *text, const char *from, size_t length, int ran
     to[at] = 0;
 }
 
-/* Without "->": the ellipsis, then what stands once, in order. */
+/* The result term of an equation without "->": the ellipsis, then the labels that occur once, in order. */
 static void imply_result(struct equation *e, const char *text, int ellipsis) {
     int at = 0;
     char *to = e->term[e->operands];
@@ -83,8 +82,8 @@ static bool read_equation(struct equation *e, const char *text) {
     return true;
 }
 
-/* NAME stretched to full lengths */
-static void say_full(struct equation *e, const char *name, const char *term) {
+/* NAME broadcast to full lengths */
+static void write_full(struct equation *e, const char *name, const char *term) {
     struct zt_shape full = { (int)strlen(term), { 0 } };
     for (int k = 0; k < full.rank; k++)
         full.dim[k] = e->dim[(unsigned char)term[k]];
@@ -92,30 +91,30 @@ static void say_full(struct equation *e, const char *name, const char *term) {
 }
 
 /* dx from `part`, which has the letters `made`, in the order of the operand's. */
-static void say_spread(struct equation *e, const char *term, const char *made, const struct zt_shape *x) {
+static void write_expanded(struct equation *e, const char *term, const char *made, const struct zt_shape *x) {
     struct zt_function_body *b = e->b;
     struct zt_shape shape = { x->rank, { 0 } }, full = shape;
-    int64_t stretched[ZT_MAX_RANK];
+    int64_t broadcast[ZT_MAX_RANK];
     int count = 0;
     for (int k = 0; k < x->rank; k++) {
         full.dim[k] = e->dim[(unsigned char)term[k]];
         shape.dim[k] = strchr(made, term[k]) && strchr(term, term[k]) == term + k ? full.dim[k] : 1;
         if (x->dim[k] != full.dim[k])
-            stretched[count++] = k;
+            broadcast[count++] = k;
     }
     zt_function_body_add(b, "dx = Expand(Reshape(part, %s), %s)", zt_function_body_dims(b, &shape),
                          zt_function_body_dims(b, &full));
     for (int k = 0; k < x->rank; k++) {
         int first = (int)(strchr(term, term[k]) - term);
-        struct zt_shape line = { x->rank, { 1, 1, 1, 1, 1, 1, 1, 1 } }, other = line;
-        line.dim[first] = other.dim[k] = full.dim[k];
+        struct zt_shape first_axis = { x->rank, { 1, 1, 1, 1, 1, 1, 1, 1 } }, this_axis = first_axis;
+        first_axis.dim[first] = this_axis.dim[k] = full.dim[k];
         const char *places = zt_function_body_range(b, full.dim[k]);
         if (first != k)
             zt_function_body_add(b, "dx = Where(Equal(Reshape(%s, %s), Reshape(%s, %s)), dx, 0)", places,
-                                 zt_function_body_dims(b, &line), places, zt_function_body_dims(b, &other));
+                                 zt_function_body_dims(b, &first_axis), places, zt_function_body_dims(b, &this_axis));
     }
     if (count)
-        zt_function_body_add(b, "dx = ReduceSum(dx, %s)", zt_function_body_list(b, stretched, count));
+        zt_function_body_add(b, "dx = ReduceSum(dx, %s)", zt_function_body_list(b, broadcast, count));
 }
 
 ZT_FUNCTION_BODY(zt_einsum_grad_function_body) {
@@ -128,12 +127,12 @@ ZT_FUNCTION_BODY(zt_einsum_grad_function_body) {
     if (e.operands >= TERMS || !read_equation(&e, zt_attr_text(n, "equation", "")))
         return zt_node_fail(g, node, err, "cannot be emitted: its equation is too long");
     zt_function_body_names(b, zt_function_body_text(b, "%s -> dx", names));
-    say_full(&e, "dy", e.term[e.operands]);
+    write_full(&e, "dy", e.term[e.operands]);
     terms = e.term[e.operands];
     for (int i = 0; i < e.operands; i++) {
         if (i == operand)
             continue;
-        say_full(&e, zt_function_body_text(b, "x_%d", i), e.term[i]);
+        write_full(&e, zt_function_body_text(b, "x_%d", i), e.term[i]);
         inputs = zt_function_body_text(b, "%s, x_%d", inputs, i);
         terms = zt_function_body_text(b, "%s,%s", terms, e.term[i]);
     }
@@ -143,6 +142,6 @@ ZT_FUNCTION_BODY(zt_einsum_grad_function_body) {
         if (strchr(terms, own[k]) && strchr(own, own[k]) == own + k)
             made[at++] = own[k];
     zt_function_body_add(b, "part = Einsum<equation=\"%s->%s\">(%s)", terms, made, inputs);
-    say_spread(&e, own, made, &zt_out(g, node, 0)->shape);
+    write_expanded(&e, own, made, &zt_out(g, node, 0)->shape);
     return true;
 }

@@ -1,17 +1,17 @@
-/* A matrix product and the GELU behind it, or in front of it in the backward phase, as one product with an epilogue of
- * cuBLASLt:
+/* A matrix product and the GELU after it, or GELU's gradient after it in the backward phase, as one product with an
+ * epilogue of cuBLASLt:
  *
  *     ztrain.LinearGelu(x, w[, bias]) -> y[, z]        z = alpha op(x) op(w) + bias, y = Gelu(z)
  *     ztrain.MatMulGeluGrad(a, b, z) -> dz             dz = GeluGrad(alpha op(a) op(b), z), with z's shape
  *
- * Gelu is the one with approximate = "tanh", the only one that cuBLASLt has: a Gelu by erf stays a node of its own. All
- * axes of x but the last are rows, w and b are matrices. op exchanges the axes of a matrix where transA (transB) is
- * set. z is made where somebody reads it beside Gelu: GeluGrad, or whoever else has a use for it.
+ * cuBLASLt only has the Gelu with approximate = "tanh": a Gelu by erf stays a node of its own. All axes of x but the
+ * last are rows, w and b are matrices. op exchanges the axes of a matrix where transA (transB) is set. z is an output
+ * where a node beside Gelu reads it, such as GeluGrad.
  *
  *     forward      Gelu(Add(MatMul(x, w), bias)), Gelu(Gemm(x, w, bias)), and both without bias
  *     backward     GeluGrad(Gemm(a, b), z)
  *
- * A Reshape may stand between: of rows of several axes exporters and gradients make Gemms over one. */
+ * A Reshape may stand between, as exporters and gradients compute rows of several axes as Gemms over one axis. */
 #include "ops/elementwise/pointwise.h"
 #include "ops/matmul/kernels.h"
 #include "ops/matmul/fuse_linear.h"
@@ -91,7 +91,7 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
            zt_fuse_run(&part, &zt_op_gelu_grad, &(struct zt_fused_call){ in, 2, call->out, 1 }, err);
 }
 
-/* To a struct zt_fused_elementwise (pointwise.h): what is left to do with the product where no epilogue does it. */
+/* Writes a struct zt_fused_elementwise (pointwise.h): the function of the product for cases without an epilogue. */
 static bool gelu_describe(const struct zt_graph *g, int node, const struct zt_op *row, void *to, struct zt_err *err) {
     int in[2] = { 0, 0 }, out = 0;
     struct zt_node gelu = gelu_node(g->nodes[node], row);
@@ -117,7 +117,7 @@ static bool grad_describe(const struct zt_graph *g, int node, void *to, struct z
 #define PRODUCT_ROW                                                                                                    \
     .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1,                                                         \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = zt_linear_attrs,  \
-    .flags = ZT_OP_HALF, .flops = zt_matmul_flops
+    .flags = ZT_OP_HALF | ZT_OP_PRODUCT, .flops = zt_matmul_flops
 const struct zt_op zt_op_linear_gelu = {
     .name = "LinearGelu",
     PRODUCT_ROW,
@@ -143,7 +143,7 @@ static bool is_tanh(const struct zt_node *n, const struct zt_op *row) {
     return n->op == row && strcmp(zt_attr_text(n, "approximate", "none"), "tanh") == 0;
 }
 
-/* What is found of a LinearGelu: the product, the nodes behind it, and its bias, -1 without. */
+/* The parts of a LinearGelu: the product, the nodes after it, and its bias, -1: none. */
 struct linear {
     struct zt_linear_source from; /* the product, or the sum with its bias */
     int product, bias;

@@ -1,13 +1,14 @@
-/* A product of a half type that is wanted in float, as gradients of weights are, and the gradient of a bias beside it:
+/* A product of a half type whose result is read in float, such as gradients of weights, and the gradient of a bias with
+ * it:
  *
- *     ztrain.GemmFloat(a, b) -> y[, s]       y = alpha op(a) op(b), s = sums over k of what `sums` names
+ *     ztrain.GemmFloat(a, b) -> y[, s]       y = alpha op(a) op(b), s = sums over k of the operand that `sums` names
  *
  * op exchanges the last two axes where transA (transB) is set; k is the axis that the product sums over. s is of two
  * matrices: [m] of op(a) where sums is "a", [n] of op(b) where it is "b".
  *
  *     gemm_float    Cast(MatMul(a, b)), of Gemm without c and BatchMatMul too
- *     bias_grad     a GemmFloat, or a Gemm of float, and the ReduceSum over rows of one of its sides, be it in float: a
- *                   Cast or Reshape may stand between
+ *     bias_grad     a GemmFloat, or a Gemm of float, and the ReduceSum over rows of one of its operands; a Cast or
+ * Reshape of the operand may stand between
  *
  * cuBLASLt sums in fp32 and stores the sums as they are: nothing is rounded to half, and gradients of several
  * micro-batches are added in the product. */
@@ -77,6 +78,7 @@ const struct zt_op zt_op_gemm_float = {
     .max_in = 2,
     .min_out = 1,
     .max_out = 2,
+    .flags = ZT_OP_PRODUCT,
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .same_type = 1 << 1,
     .attrs = attrs,
@@ -108,7 +110,7 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
                            &(struct zt_fused_node){ "GemmFloat", g->nodes[product]->in, 2, cast->out, 1, &like }, err);
 }
 
-/* The value that one is made of by nodes that only lay it in other rows or change its type. */
+/* The value before nodes that only reshape it or change its type. */
 static int source_of(const struct zt_graph *g, int value) {
     for (int from; (from = g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1) >= 0;
          value = g->nodes[from]->in[0]) {
@@ -122,7 +124,7 @@ static int source_of(const struct zt_graph *g, int value) {
     return value;
 }
 
-/* Whether the node sums over all rows of its input: what is left is a vector of its last axis. */
+/* Whether the node sums over all rows of its input to a vector of its last axis. */
 static bool sums_rows(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
     if (n->domain[0] || strcmp(n->op_type, "ReduceSum") != 0)

@@ -1,13 +1,13 @@
-/* A matrix product and the sums behind it as one product of cuBLASLt:
+/* A matrix product and the additions after it as one product of cuBLASLt:
  *
  *     ztrain.Linear(x, w[, bias][, c]) -> y        y = alpha op(x) op(w) + bias + c, bias a number a column, c as y
  *
  *     linear_bias    Add(MatMul(x, w), bias)
- *     linear_add     Add(p, c), p a product with or without its bias, which nothing else reads: residuals, and
- *                    gradients that several products make
+ *     linear_add     Add(p, c), p a product with or without its bias that no other node reads: residuals, and gradients
+ *                    that are sums of several products
  *
- * The bias is the product's epilogue, c is what its beta counts; in a half type the sum is rounded once where it was
- * rounded up to three times. A Reshape may stand between. */
+ * The bias is the product's epilogue and c is its beta operand. In a half type the sum is rounded once instead of up to
+ * three times. A Reshape may stand between. */
 #include "ops/matmul/fuse_linear.h"
 
 #include "ops/matmul/kernels.h"
@@ -96,7 +96,7 @@ const struct zt_op zt_op_linear = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .same_type = 1 << 1 | 1 << 2 | 1 << 3,
     .attrs = zt_linear_attrs,
-    .flags = ZT_OP_HALF,
+    .flags = ZT_OP_HALF | ZT_OP_PRODUCT,
     .infer = infer,
     .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda) },
@@ -157,21 +157,22 @@ int zt_linear_reshaped(struct zt_graph *g, const struct zt_op_table *table, int 
 }
 
 bool zt_linear_replace(struct zt_graph *g, const struct zt_op_table *table, int node,
-                       const struct zt_linear_source *source, const char *op_type, const int *in, int in_count,
-                       int second, struct zt_err *err) {
+                       const struct zt_linear_source *source, const struct zt_linear_node *with, struct zt_err *err) {
     const struct zt_shape shape = zt_out(g, source->node, 0)->shape;
     const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[source->node], "beta");
     zt_linear_kill(g, source);
     g->nodes[node]->dead = true;
-    const int out[2] = { zt_linear_reshaped(g, table, node, g->nodes[node]->out[0], &shape, err), second };
+    const int out[2] = { zt_linear_reshaped(g, table, node, g->nodes[node]->out[0], &shape, err), with->second };
+    const int out_count = with->second >= 0 ? 2 : 1;
     return out[0] >= 0 &&
            zt_fuse_replace(g, table, node,
-                           &(struct zt_fused_node){ op_type, in, in_count, out, second >= 0 ? 2 : 1, &like }, err);
+                           &(struct zt_fused_node){ with->op_type, with->in, with->in_count, out, out_count, &like },
+                           err);
 }
 
 /* ---- the patterns ---- */
 
-/* A product in front of a side of an Add, alone read there; in[2] and in[3]: its bias and what it adds, -1 without. */
+/* A product that only an Add reads; in[2] and in[3]: its bias and its addend c, -1: none. */
 struct summand {
     struct zt_linear_source from;
     int in[4];
@@ -195,7 +196,8 @@ static bool is_sum(const struct zt_graph *g, int node) {
 /* The product takes the Add's place with the summand's inputs. */
 static bool replace(struct zt_graph *g, const struct zt_op_table *table, int add, const struct summand *s,
                     struct zt_err *err) {
-    return zt_linear_replace(g, table, add, &s->from, "Linear", s->in, s->in[3] >= 0 ? 4 : 3, -1, err);
+    const struct zt_linear_node linear = { "Linear", s->in, s->in[3] >= 0 ? 4 : 3, -1 };
+    return zt_linear_replace(g, table, add, &s->from, &linear, err);
 }
 
 static bool fuse_bias(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
@@ -211,7 +213,7 @@ static bool fuse_bias(struct zt_graph *g, const struct zt_op_table *table, int n
     return false;
 }
 
-/* Of two products the later one: what it reads need not be kept longer. */
+/* Of two products the later one, so that its inputs are not needed longer than before. */
 static int later_side(const struct zt_graph *g, int node) {
     int64_t place[2] = { -1, -1 };
     for (int i = 0; i < 2; i++) {

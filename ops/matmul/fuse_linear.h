@@ -1,6 +1,6 @@
-/* Linear layers with an epilogue: what their rows and fusion patterns share. A linear layer multiplies x, all axes but
- * the last as rows, by a matrix w. The epilogues are a bias and a residual (fuse_linear.c), GELU (fuse_gelu.c) and ReLU
- * (fuse_linear_relu.c). */
+/* Linear layers with an epilogue: functions that their rows and fusion patterns share. A linear layer multiplies x, all
+ * axes but the last as rows, by a matrix w. The epilogues are a bias and a residual (fuse_linear.c), GELU (fuse_gelu.c)
+ * and ReLU (fuse_linear_relu.c). */
 #ifndef ZT_OPS_MATMUL_FUSE_LINEAR_H
 #define ZT_OPS_MATMUL_FUSE_LINEAR_H
 
@@ -47,10 +47,15 @@ void zt_linear_kill(struct zt_graph *g, const struct zt_linear_source *source);
  * failed. */
 int zt_linear_reshaped(struct zt_graph *g, const struct zt_op_table *table, int like, int value,
                        const struct zt_shape *shape, struct zt_err *err);
-/* Replaces `node` and its source by a node `op_type` of domain ztrain with the source's attributes. Its outputs are
- * output 0 of `node`, and `second` where that is not -1. */
+/* A linear layer of domain ztrain. */
+struct zt_linear_node {
+    const char *op_type;
+    const int *in;
+    int in_count;
+    int second; /* value of its output 1, -1: none */
+};
+/* Replaces `node` and its source by `with`, which gets the source's attributes and output 0 of `node`. */
 bool zt_linear_replace(struct zt_graph *g, const struct zt_op_table *table, int node,
-                       const struct zt_linear_source *source, const char *op_type, const int *in, int in_count,
-                       int second, struct zt_err *err);
+                       const struct zt_linear_source *source, const struct zt_linear_node *with, struct zt_err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* ReLU behind a matrix product, and its gradient in front of the product's, which a bit an element takes the place of
- * y for:
+/* ReLU after a matrix product, and ReLU's gradient after a product of the backward phase, which reads one bit an
+ * element in place of y:
  *
  *     ztrain.LinearRelu(x, w[, bias]) -> y[, bits]     y = max(alpha op(x) op(w) + bias, 0), bits: not y <= 0
  *     ztrain.MatMulReluGrad(a, b, bits) -> dz          dz = alpha op(a) op(b) where the bit is set, else 0
@@ -83,7 +83,8 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 #define PRODUCT_ROW                                                                                                    \
-    .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1, .attrs = zt_linear_attrs, .flops = zt_matmul_flops
+    .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1, .attrs = zt_linear_attrs, .flags = ZT_OP_PRODUCT,       \
+    .flops = zt_matmul_flops
 const struct zt_op zt_op_linear_relu = {
     .name = "LinearRelu",
     PRODUCT_ROW,
@@ -121,7 +122,8 @@ static int keep_bits(struct zt_graph *g, const struct zt_op_table *table, int re
     const struct zt_node *p = g->nodes[from->node];
     const int bits = zt_graph_add_value(g, NULL, ZT_UINT8, NULL);
     g->values[bits]->origin = ZT_FROM_NODE;
-    return zt_linear_replace(g, table, relu, from, "LinearRelu", p->in, p->in_count, bits, err) ? bits : -1;
+    const struct zt_linear_node linear = { "LinearRelu", p->in, p->in_count, bits };
+    return zt_linear_replace(g, table, relu, from, &linear, err) ? bits : -1;
 }
 
 static bool is_linear(const struct zt_graph *g, int node) {
@@ -146,7 +148,8 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     if (!is_linear(g, from.node) || !same_rows(g, from.node, back.node))
         return false;
     const int in[3] = { g->nodes[back.node]->in[0], g->nodes[back.node]->in[1], keep_bits(g, table, relu, &from, err) };
-    return in[2] >= 0 && zt_linear_replace(g, table, node, &back, "MatMulReluGrad", in, 3, -1, err);
+    const struct zt_linear_node product = { "MatMulReluGrad", in, 3, -1 };
+    return in[2] >= 0 && zt_linear_replace(g, table, node, &back, &product, err);
 }
 
 const struct zt_pattern zt_pattern_linear_relu = { "linear_relu", 1 << ZT_CUDA, apply };

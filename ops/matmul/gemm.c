@@ -1,9 +1,10 @@
 /* y[M,N] = alpha op(a)[M,K] op(b)[K,N] + beta c, c broadcast to [M,N]         ONNX Gemm, opset 7 on
  *
- *     da = alpha dy op(b)^T   (its transpose where transA is set)     db = alpha op(a)^T dy   (its transpose where
- * transB is set) dc = beta dy, summed over the axes that broadcasting stretched
+ *     da = alpha dy op(b)^T   (its transpose where transA is set)
+ *     db = alpha op(a)^T dy   (its transpose where transB is set)
+ *     dc = beta dy            summed over broadcast axes
  *
- * Every case of the first line is again a Gemm:
+ * da and db are again Gemms:
  *
  *     transA transB   da              db
  *        0      0     dy b^T          a^T dy
@@ -48,8 +49,7 @@ static bool gemm_ref(const struct zt_call *call, struct zt_err *err) {
                             .alpha = (double)zt_attr_float(call->node, "alpha", 1),
                             .beta = (double)zt_attr_float(call->node, "beta", 1),
                             .threads = call->threads };
-    if (!zt_matmul_read(call->graph, call->node->index, &in[0].shape, &in[1].shape,
-                        zt_attr_int(call->node, "transA", 0), zt_attr_int(call->node, "transB", 0), &p.geometry, err))
+    if (!zt_matmul_read(call->graph, call->node->index, &in[0].shape, &in[1].shape, &p.geometry, err))
         return false;
     if (call->in_count > 2 && in[2].data) {
         const struct zt_shape *c = &in[2].shape;
@@ -136,7 +136,7 @@ const struct zt_op zt_op_gemm = {
     .max_in = 3,
     .min_out = 1,
     .max_out = 1,
-    .flags = ZT_OP_HALF,
+    .flags = ZT_OP_HALF | ZT_OP_PRODUCT,
     .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER, ZT_ANY_NUMBER },
     .same_type = 1 << 1 | 1 << 2,
     .attrs = gemm_attrs,

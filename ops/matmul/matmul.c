@@ -1,6 +1,6 @@
 /* y = a b over the last two axes, batch axes broadcast as in numpy         ONNX MatMul, opset 1 on
  *
- *     da = dy b^T, db = a^T dy, summed over the axes that broadcasting stretched
+ *     da = dy b^T, db = a^T dy, summed over broadcast axes
  *
  * A 1-D a stands for one row and a 1-D b for one column, whose axis is missing in y. Gradients of the common case, b of
  * rank 2, are Gemm nodes over a and dy reshaped to matrices (reshapes move nothing); the others are ztrain.BatchMatMul,
@@ -53,8 +53,7 @@ static bool matmul_ref(const struct zt_call *call, struct zt_err *err) {
                             .y = call->out[0].data,
                             .threads = call->threads };
     /* other rows run it on tensors of their own */
-    if (!zt_matmul_read(call->graph, zt_call_node(call), &call->in[0].shape, &call->in[1].shape,
-                        zt_attr_int(call->node, "transA", 0), zt_attr_int(call->node, "transB", 0), &p.geometry, err))
+    if (!zt_matmul_read(call->graph, zt_call_node(call), &call->in[0].shape, &call->in[1].shape, &p.geometry, err))
         return false;
     zt_product_run(&p);
     return true;
@@ -166,7 +165,7 @@ const struct zt_op zt_op_matmul = {
     .max_in = 2,
     .min_out = 1,
     .max_out = 1,
-    .flags = ZT_OP_HALF,
+    .flags = ZT_OP_HALF | ZT_OP_PRODUCT,
     .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER },
     .same_type = 1 << 1,
     .infer = matmul_infer,

@@ -16,12 +16,12 @@ struct zt_matmul {
     struct zt_shape out;
 };
 
-/* Fails naming both shapes. trans_a and trans_b exchange the last two axes of a and b (rank 2 or more). */
+/* The product of tensors of shapes a and b. The node's attributes transA and transB exchange the last two axes of a and
+ * b (rank 2 or more). Fails naming both shapes. */
 bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
-                    bool trans_a, bool trans_b, struct zt_matmul *to, struct zt_err *err);
+                    struct zt_matmul *to, struct zt_err *err);
 
-/* The same of inputs 0 and 1 with the attributes transA and transB. The second function counts floating-point
- * operations. */
+/* The same of the node's inputs 0 and 1. The second function counts floating-point operations. */
 bool zt_matmul_read_node(const struct zt_graph *g, int node, struct zt_matmul *to, struct zt_err *err);
 double zt_matmul_flops(const struct zt_graph *g, int node);
 

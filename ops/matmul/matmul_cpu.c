@@ -1,11 +1,11 @@
-/* Matrix products on the CPU: oneDNN's where its kernels are the better ones, our own elsewhere.
+/* Matrix products on the CPU: oneDNN where its kernels are faster, our own kernel elsewhere.
  *
- *     AVX-512            oneDNN; what it does not take (a bias that is not one row), and builds without it: our own
+ *     AVX-512            oneDNN; our own for products that it does not take (a bias that is not one row)
  *     AVX2 alone         our own: oneDNN 2.6 falls back to its first float kernels there, which read past the ends of
  *                        their buffers and switch stacks; memory checkers follow neither
  *     neither            oneDNN, or the reference kernels
  *
- * Our own takes and gives everything plain. */
+ * Builds without oneDNN run our own. Its tensors are all plain. */
 #include "ops/matmul/kernels.h"
 #include "ops/cpu/simd_gemm.h"
 #include "ops/matmul/matmul_dnnl_cpu.h"
@@ -97,8 +97,11 @@ bool zt_matmul_cpu_run(const struct zt_call *call, struct zt_err *err) {
     }
     struct zt_simd_gemm gemm = s->gemm;
     gemm.add = call->accumulate;
-    zt_simd_gemm_run(s->kernel, &gemm, call->in[0].data, call->in[1].data, call->in_count > 2 ? call->in[2].data : NULL,
-                     call->out[0].data, call->workspace, call->threads);
+    const struct zt_simd_gemm_operands operands = { .a = call->in[0].data,
+                                                    .b = call->in[1].data,
+                                                    .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                                    .y = call->out[0].data };
+    zt_simd_gemm_run(s->kernel, &gemm, &operands, call->workspace, call->threads);
     return true;
 }
 

@@ -45,8 +45,7 @@ static void release(void *state) {
 
 /* ---- preparing ---- */
 
-/* Takes from the end of the batch what steps evenly; returns how many products that is. What is left goes to p->outer.
- */
+/* The number of products in the last batch axes that have one even stride; the other batch axes go to p->outer. */
 static int split_batch(const struct zt_matmul *m, struct product *p, int64_t step[2]) {
     int64_t batch = 1;
     int k = m->batch.rank - 1;
@@ -75,16 +74,16 @@ static int split_batch(const struct zt_matmul *m, struct product *p, int64_t ste
     return (int)batch;
 }
 
-static const char unbiased[] = "the bias is spread over y first: cuBLASLt has no epilogue for the size or the type";
+static const char unbiased[] = "the bias is broadcast to y first: cuBLASLt has no epilogue for the size or the type";
 static const char apart[] = "sums behind the product: cuBLASLt has no epilogue for the size, the type or the addresses";
 
-static void say_path(struct zt_prepare *q, const struct product *p) {
+static void note_path(struct zt_prepare *q, const struct product *p) {
     struct zt_arena *arena = q->graph->arena;
     q->path.name = "cuBLASLt";
     if (p->outer_count > 1)
         q->path.note = zt_arena_printf(arena, "%lld calls: batch axes do not step evenly", (long long)p->outer_count);
     else if (p->broadcasts)
-        q->path.note = p->no_bias ? unbiased : "c is spread over y first";
+        q->path.note = p->no_bias ? unbiased : "c is broadcast to y first";
     else if (p->summed >= 0 && !p->summing)
         q->path.note = apart;
 }
@@ -100,7 +99,7 @@ static struct zt_launch_reduce sums_of(const struct zt_matmul *m, bool second) {
     return r;
 }
 
-/* What becomes of inputs 2 and 3. */
+/* Chooses bias, addend and broadcast for inputs 2 and 3. */
 static void sort_summands(const struct zt_prepare *q, struct product *p, const struct zt_matmul *m) {
     const struct zt_value *c = zt_in(q->graph, q->node, 2);
     p->summand = zt_in(q->graph, q->node, 3) ? 3 : -1;
@@ -202,7 +201,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
         return false;
     q->state = p;
     q->can_accumulate = !p->bias && !p->broadcasts && p->summand < 0;
-    say_path(q, p);
+    note_path(q, p);
     return true;
 }
 

@@ -1,10 +1,10 @@
 /* Matrix products through oneDNN:  y[m,n] = relu(scale a[m,k] b[k,n] + bias[n]), one or a batch of them.
  *
- * What is cut into blocks, by the shape alone:
+ * The shape alone determines which axis is divided into blocks:
  *
  *     many products    the batch
- *     m >= n           rows of a and y; b is shared by all blocks and asked for packed, so that it is packed once, not
- * once a block m <  n           columns of b, bias and y; every block packs its own columns */
+ *     m >= n           rows of a and y; b is shared by all blocks and is packed once for all of them
+ *     m <  n           columns of b, bias and y; every block packs its own columns */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/cpu/batch_blocks.h"
 #include "ops/matmul/matmul_dnnl_cpu.h"
@@ -45,24 +45,19 @@ static struct zt_desc matrix(const struct zt_product_cpu *p, int64_t step, int64
     return d;
 }
 
-struct cut {
-    int axis[ZT_DNNL_SLOTS];
-    int64_t total, block;
-};
-
-static struct cut choose_cut(const struct zt_product_cpu *p) {
+static struct zt_batch_cut choose_cut(const struct zt_product_cpu *p) {
     const struct zt_matmul *s = &p->shape;
     int rows = p->count > 1; /* axis of the rows */
-    struct cut c = { .axis = { -1, -1, -1, -1, -1 } };
+    struct zt_batch_cut c = { .axis = { -1, -1, -1, -1, -1 } };
     bool tiny = 2.0 * (double)p->count * (double)s->m * (double)s->n * (double)s->k < (double)small_flops;
     if (p->count >= MANY) {
-        c = (struct cut){ .axis = { p->a_step ? 0 : -1, p->b_step ? 0 : -1, -1, 0, -1 }, .total = p->count };
+        c = (struct zt_batch_cut){ .axis = { p->a_step ? 0 : -1, p->b_step ? 0 : -1, -1, 0, -1 }, .total = p->count };
         c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 1);
     } else if (s->m >= s->n) {
-        c = (struct cut){ .axis = { rows, -1, -1, rows, -1 }, .total = s->m };
+        c = (struct zt_batch_cut){ .axis = { rows, -1, -1, rows, -1 }, .total = s->m };
         c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 8);
     } else {
-        c = (struct cut){ .axis = { -1, rows + 1, rows + 1, rows + 1, -1 }, .total = s->n };
+        c = (struct zt_batch_cut){ .axis = { -1, rows + 1, rows + 1, rows + 1, -1 }, .total = s->n };
         c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 16);
     }
     if (tiny)
@@ -70,7 +65,7 @@ static struct cut choose_cut(const struct zt_product_cpu *p) {
     return c;
 }
 
-static struct zt_dnnl_spec spec_of(const struct zt_product_cpu *p, const struct cut *cut) {
+static struct zt_dnnl_spec spec_of(const struct zt_product_cpu *p, const struct zt_batch_cut *cut) {
     const struct zt_matmul *s = &p->shape;
     struct zt_dnnl_spec spec = { .kind = ZT_DNNL_MATMUL, .scale = p->scale };
     spec.slot[A] = matrix(p, p->a_step, s->m, s->k, s->a_row, s->a_col);
@@ -86,7 +81,7 @@ static struct zt_dnnl_spec spec_of(const struct zt_product_cpu *p, const struct 
 }
 
 struct matmul_state {
-    struct zt_batch_blocks blocks, adding; /* adding.body NULL where accumulating was not foreseen */
+    struct zt_batch_blocks blocks, adding; /* adding.whole NULL where accumulating was not foreseen */
     int64_t relu_elems;                    /* of y; 0: no ReLU */
     struct zt_activation relu;
 };
@@ -101,11 +96,11 @@ void zt_matmul_dnnl_release(void *state) {
 }
 
 /* The same product added to what y holds, with b as the first one wants it. */
-static bool make_adding(struct zt_prepare *p, struct matmul_state *s, struct zt_dnnl_spec *spec, const struct cut *cut,
-                        struct zt_err *err) {
-    spec->slot[B] = spec->slot[B].order == ZT_DESC_ANY ? zt_dnnl_slot(s->blocks.body, B) : spec->slot[B];
+static bool make_adding(struct zt_prepare *p, struct matmul_state *s, struct zt_dnnl_spec *spec,
+                        const struct zt_batch_cut *cut, struct zt_err *err) {
+    spec->slot[B] = spec->slot[B].order == ZT_DESC_ANY ? zt_dnnl_slot(s->blocks.whole, B) : spec->slot[B];
     spec->add = true;
-    return zt_batch_blocks_make(&s->adding, spec, cut->axis, cut->total, cut->block, p->threads, err);
+    return zt_batch_blocks_make(&s->adding, spec, cut, p->threads, err);
 }
 
 bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -114,10 +109,10 @@ bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_product_cpu product;
     if (!read_product(g, p->node, &product))
         return zt_node_fail(g, p->node, err, "a product that oneDNN does not take");
-    struct cut cut = choose_cut(&product);
+    struct zt_batch_cut cut = choose_cut(&product);
     struct zt_dnnl_spec spec = spec_of(&product, &cut);
     struct matmul_state *s = zt_calloc(1, sizeof *s);
-    if (!zt_batch_blocks_make(&s->blocks, &spec, cut.axis, cut.total, cut.block, p->threads, err) ||
+    if (!zt_batch_blocks_make(&s->blocks, &spec, &cut, p->threads, err) ||
         (product.weight_gradient && !make_adding(p, s, &spec, &cut, err))) {
         zt_matmul_dnnl_release(s);
         return zt_err_within(err, 0, "%s", n->name);
@@ -129,7 +124,7 @@ bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
     p->workspace_bytes = zt_batch_blocks_scratch(&s->blocks, p->threads);
     size_t adding = product.weight_gradient ? zt_batch_blocks_scratch(&s->adding, p->threads) : 0;
     p->workspace_bytes = adding > p->workspace_bytes ? adding : p->workspace_bytes;
-    struct zt_desc b = zt_dnnl_slot(s->blocks.body, B);
+    struct zt_desc b = zt_dnnl_slot(s->blocks.whole, B);
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
     if (spec.slot[B].opaque)
@@ -137,15 +132,15 @@ bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-enum { RELU_CHUNK = 1 << 14 };
+enum { RELU_BLOCK = 1 << 14 };
 
 static void relu_block(void *arg, int64_t block) {
     const struct zt_call *call = arg;
     const struct matmul_state *s = call->state;
     const struct zt_view *y = &call->out[0];
-    const int64_t at = block * RELU_CHUNK, rest = s->relu_elems - at;
+    const int64_t at = block * RELU_BLOCK, rest = s->relu_elems - at;
     char *from = (char *)y->data + (size_t)at * zt_dtype_bytes(y->dtype);
-    zt_activation_run(&s->relu, y->dtype, rest < RELU_CHUNK ? rest : RELU_CHUNK, from, from);
+    zt_activation_run(&s->relu, y->dtype, rest < RELU_BLOCK ? rest : RELU_BLOCK, from, from);
 }
 
 bool zt_matmul_dnnl_run(const struct zt_call *call, struct zt_err *err) {
@@ -157,6 +152,6 @@ bool zt_matmul_dnnl_run(const struct zt_call *call, struct zt_err *err) {
     if (!zt_batch_blocks_run(call->accumulate ? &s->adding : &s->blocks, call->threads, data, call->workspace, NULL,
                              err))
         return false;
-    zt_parallel_for(call->threads, (s->relu_elems + RELU_CHUNK - 1) / RELU_CHUNK, relu_block, (void *)call);
+    zt_parallel_for(call->threads, (s->relu_elems + RELU_BLOCK - 1) / RELU_BLOCK, relu_block, (void *)call);
     return true;
 }

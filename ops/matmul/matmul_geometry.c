@@ -1,4 +1,5 @@
-/* How the inputs of a matrix product lie (matmul.h). Apart from the rows, because the CUDA module has it inside too. */
+/* The geometry of matrix products, read from the node (matmul.h). Needs no table of rows: the CUDA module has it too.
+ */
 #include "ops/matmul/matmul.h"
 
 static bool fail_shapes(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
@@ -48,7 +49,8 @@ static void fold_batch(struct zt_matmul *to, const struct zt_shape *a, bool tran
 }
 
 bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
-                    bool trans_a, bool trans_b, struct zt_matmul *to, struct zt_err *err) {
+                    struct zt_matmul *to, struct zt_err *err) {
+    const bool trans_a = zt_attr_int(g->nodes[node], "transA", 0), trans_b = zt_attr_int(g->nodes[node], "transB", 0);
     *to = (struct zt_matmul){ 0 };
     if (a->rank < 1 || b->rank < 1 || (trans_a && a->rank < 2) || (trans_b && b->rank < 2))
         return fail_shapes(g, node, a, b, err);
@@ -76,9 +78,7 @@ bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a
 }
 
 bool zt_matmul_read_node(const struct zt_graph *g, int node, struct zt_matmul *to, struct zt_err *err) {
-    const struct zt_node *n = g->nodes[node];
-    return zt_matmul_read(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, zt_attr_int(n, "transA", 0),
-                          zt_attr_int(n, "transB", 0), to, err);
+    return zt_matmul_read(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, to, err);
 }
 
 double zt_matmul_flops(const struct zt_graph *g, int node) {

@@ -7,7 +7,7 @@ static int last_axis(int rank, int64_t perm[ZT_MAX_RANK]) {
     return rank - 1;
 }
 
-static void say_turned(struct zt_function_body *b, const char *name, const char *flag, int rank) {
+static void write_transposed(struct zt_function_body *b, const char *name, const char *flag, int rank) {
     int64_t perm[ZT_MAX_RANK];
     int last = last_axis(rank, perm);
     if (!zt_attr_int(b->g->nodes[b->node], flag, 0))
@@ -20,8 +20,8 @@ static void say_turned(struct zt_function_body *b, const char *name, const char 
 ZT_FUNCTION_BODY(zt_batch_matmul_function_body) {
     (void)err;
     zt_function_body_names(b, "x, z -> y");
-    say_turned(b, "x", "transA", zt_in(g, node, 0)->shape.rank);
-    say_turned(b, "z", "transB", zt_in(g, node, 1)->shape.rank);
+    write_transposed(b, "x", "transA", zt_in(g, node, 0)->shape.rank);
+    write_transposed(b, "z", "transB", zt_in(g, node, 1)->shape.rank);
     zt_function_body_add(b, "y = MatMul(x, z)");
     return true;
 }

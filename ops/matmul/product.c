@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Where batch `index` of a and b begins. */
+/* Offsets of batch `index` in a and b. */
 static void batch_offsets(const struct zt_matmul *g, int64_t index, int64_t *a, int64_t *b) {
     *a = *b = 0;
     for (int k = g->batch.rank - 1; k >= 0; k--) {
@@ -32,8 +32,8 @@ static void multiply_floats(const struct zt_product *p, const struct block *t) {
     memset(acc, 0, sizeof(double) * (size_t)(t->rows * ZT_TILE_COLS));
     for (int64_t k = 0; k < g->k; k += ZT_TILE_DEPTH) {
         int depth = (int)zt_min_int(ZT_TILE_DEPTH, g->k - k);
-        zt_tile_load(&ma, t->r0, k, t->rows, depth, a, ZT_TILE_DEPTH);
-        zt_tile_load(&mb, k, t->c0, depth, t->cols, b, ZT_TILE_COLS);
+        zt_tile_load(&ma, (struct zt_tile){ t->r0, k, t->rows, depth }, a, ZT_TILE_DEPTH);
+        zt_tile_load(&mb, (struct zt_tile){ k, t->c0, depth, t->cols }, b, ZT_TILE_COLS);
         zt_tile_pad(b, depth, t->cols);
         zt_tile_multiply(acc, a, b, t->rows, depth, t->cols);
     }

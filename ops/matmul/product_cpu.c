@@ -35,11 +35,10 @@ static bool read_addend(const struct zt_graph *g, int node, struct zt_product_cp
 bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
     const struct zt_node *n = g->nodes[node];
     const struct zt_value *a = zt_in(g, node, 0), *b = zt_in(g, node, 1);
-    bool trans_a = zt_attr_int(n, "transA", 0);
     struct zt_err err = { 0 };
-    *p = (struct zt_product_cpu){ .dtype = a->dtype, .weight_gradient = n->phase == ZT_BACKWARD && trans_a };
-    if (b->dtype != a->dtype ||
-        !zt_matmul_read(g, node, &a->shape, &b->shape, trans_a, zt_attr_int(n, "transB", 0), &p->shape, &err))
+    *p = (struct zt_product_cpu){ .dtype = a->dtype,
+                                  .weight_gradient = n->phase == ZT_BACKWARD && zt_attr_int(n, "transA", 0) };
+    if (b->dtype != a->dtype || !zt_matmul_read_node(g, node, &p->shape, &err))
         return false;
     const struct zt_matmul *s = &p->shape;
     p->relu = strcmp(n->op_type, "GemmRelu") == 0;

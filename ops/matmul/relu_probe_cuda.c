@@ -84,8 +84,8 @@ bool zt_relu_probe(struct zt_device *device, const struct zt_blas *blas, const s
     p.z = p.y + y;
     p.workspace = p.z + z;
     bool good = true;
-    for (int way = 0; way < 4; way++)
-        good = good && is_relu_of(&p, way & 1, way & 2 ? off : 0, &err);
+    for (int variant = 0; variant < 4; variant++)
+        good = good && is_relu_of(&p, variant & 1, variant & 2 ? off : 0, &err);
     device->api->free(device, memory, all);
     return good;
 }

@@ -11,12 +11,13 @@
 static bool lengths_of(const struct zt_graph *g, int node, struct zt_shape *to, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     int64_t wanted[ZT_MAX_RANK], axes[ZT_MAX_RANK];
-    bool marked[ZT_MAX_RANK];
+    struct zt_axis_set distinct;
     int count, axis_count;
     *to = x->shape;
     if (!zt_known_ints(g, node, 1, &(struct zt_int_list){ wanted, ZT_MAX_RANK, &count }, err) ||
-        !zt_ops_axes(g, node, -1, "axes", to->rank, marked, &axis_count, err) ||
-        !zt_ops_ints(g, node, -1, "axes", axes, ZT_MAX_RANK, &axis_count, err))
+        !zt_ops_axes(g, node, (struct zt_int_source){ -1, "axes" }, to->rank, &distinct, err) ||
+        !zt_ops_ints(g, node, (struct zt_int_source){ -1, "axes" },
+                     &(struct zt_int_list){ axes, ZT_MAX_RANK, &axis_count }, err))
         return false;
     if (count != (axis_count < 0 ? to->rank : axis_count))
         return zt_node_fail(g, node, err, "%d lengths are given for %d axes", count,

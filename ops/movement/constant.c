@@ -66,7 +66,8 @@ static const struct zt_attr_spec constant_attrs[] = {
 static bool constant_of_shape_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_attr *value = zt_node_attr(g->nodes[node], "value");
     struct zt_shape shape;
-    if (!zt_ops_ints(g, node, 0, NULL, shape.dim, ZT_MAX_RANK, &shape.rank, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 0, NULL },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err))
         return false;
     for (int k = 0; k < shape.rank; k++)
         if (shape.dim[k] < 0)

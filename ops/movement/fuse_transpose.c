@@ -25,19 +25,30 @@ static bool read_perm(const struct zt_graph *g, int node, int perm[ZT_MAX_RANK])
 
 /* ---- new nodes ---- */
 
-static int add_like(struct zt_graph *g, const struct zt_node *like, const char *op_type, const char *domain, int opset,
-                    const int *in, int in_count, int out) {
-    return zt_fuse_add(g, like, &(struct zt_node_spec){ like->name, op_type, domain, opset, in, in_count, &out, 1 });
+struct rewrite {
+    struct zt_graph *g;
+    const struct zt_op_table *table;
+    struct zt_err *err;
+};
+
+/* A node of an ONNX operator in the place of `like`, not settled. */
+static int add(const struct rewrite *r, const struct zt_node *like, const char *op_type, const int *in, int in_count,
+               int out) {
+    return zt_fuse_add(r->g, like, &(struct zt_node_spec){ like->name, op_type, "", ZT_OPSET, in, in_count, &out, 1 });
 }
 
-static bool add_transpose(struct zt_graph *g, const struct zt_op_table *table, const struct zt_node *like, int from,
-                          int to, const int *perm, int rank, struct zt_err *err) {
+static bool settle(const struct rewrite *r, int node) {
+    return zt_fuse_settle(r->g, r->table, node, r->err);
+}
+
+static bool add_transpose(const struct rewrite *r, const struct zt_node *like, int from, int to, const int *perm,
+                          int rank) {
     int64_t axes[ZT_MAX_RANK];
     for (int k = 0; k < rank; k++)
         axes[k] = perm[k];
-    int node = add_like(g, like, "Transpose", "", ZT_OPSET, &from, 1, to);
-    zt_node_set_ints(g, node, "perm", axes, rank);
-    return zt_fuse_settle(g, table, node, err);
+    int node = add(r, like, "Transpose", &from, 1, to);
+    zt_node_set_ints(r->g, node, "perm", axes, rank);
+    return settle(r, node);
 }
 
 /* ---- two Transposes ---- */
@@ -51,7 +62,8 @@ static void replace_reads(struct zt_graph *g, int from, int to, struct zt_err *e
     zt_graph_index(g, err);
 }
 
-static bool merge(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+static bool merge(const struct rewrite *r, int node) {
+    struct zt_graph *g = r->g;
     int inner[ZT_MAX_RANK], outer[ZT_MAX_RANK], both[ZT_MAX_RANK],
         from = zt_fuse_producer(g, node, 0, "Transpose", false);
     const struct zt_node n = *g->nodes[node];
@@ -67,11 +79,11 @@ static bool merge(struct zt_graph *g, const struct zt_op_table *table, int node,
         g->nodes[from]->dead = true;
     g->nodes[node]->dead = true;
     if (same && !zt_fuse_is_output(g, y))
-        replace_reads(g, y, x, err);
+        replace_reads(g, y, x, r->err);
     else if (same)
-        return zt_fuse_settle(g, table, add_like(g, &n, "Identity", "", ZT_OPSET, &x, 1, y), err);
+        return settle(r, add(r, &n, "Identity", &x, 1, y));
     else
-        return add_transpose(g, table, &n, x, y, both, rank, err);
+        return add_transpose(r, &n, x, y, both, rank);
     return true;
 }
 
@@ -93,19 +105,20 @@ static enum kind kind_of(const struct zt_graph *g, int node, int in, const int *
 }
 
 /* A vector along axis k of the Transpose's result lies along axis perm[k] of its input. */
-static int lay_along(struct zt_graph *g, const struct zt_op_table *table, const struct zt_node *like, int vector,
-                     const int *perm, int rank, struct zt_err *err) {
+static int lay_along(const struct rewrite *r, const struct zt_node *like, int vector, const int *perm, int rank) {
+    struct zt_graph *g = r->g;
     const struct zt_shape from = g->values[vector]->shape;
     int64_t dims[ZT_MAX_RANK];
     for (int k = 0; k < rank; k++)
         dims[perm[k]] = k < rank - from.rank ? 1 : from.dim[k - (rank - from.rank)];
     int in[2] = { vector, zt_graph_add_ints(g, NULL, dims, rank) };
     int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    return zt_fuse_settle(g, table, add_like(g, like, "Reshape", "", ZT_OPSET, in, 2, out), err) ? out : -1;
+    return settle(r, add(r, like, "Reshape", in, 2, out)) ? out : -1;
 }
 
 /* Puts the node in front of the Transposes that make its inputs; `concat`: its axis moves with it. */
-static bool sink(struct zt_graph *g, const struct zt_op_table *table, int node, bool concat, struct zt_err *err) {
+static bool sink(const struct rewrite *r, int node, bool concat) {
+    struct zt_graph *g = r->g;
     const struct zt_node n = *g->nodes[node];
     int perm[ZT_MAX_RANK], first = 0, rank = g->values[n.out[0]]->shape.rank, axis = 0;
     enum kind kind[64];
@@ -118,13 +131,13 @@ static bool sink(struct zt_graph *g, const struct zt_op_table *table, int node, 
         if (kind[i] == NO || (concat && kind[i] != TRANSPOSED))
             return false;
     }
-    if (concat && !zt_axis(g, node, zt_attr_int(&n, "axis", 0), rank, &axis, err))
+    if (concat && !zt_axis(g, node, zt_attr_int(&n, "axis", 0), rank, &axis, r->err))
         return false;
     int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
     for (int i = 0; i < n.in_count; i++) {
         if (kind[i] == TRANSPOSED)
             in[i] = g->nodes[g->values[n.in[i]]->producer]->in[0];
-        if (kind[i] == VECTOR && (in[i] = lay_along(g, table, &n, n.in[i], perm, rank, err)) < 0)
+        if (kind[i] == VECTOR && (in[i] = lay_along(r, &n, n.in[i], perm, rank)) < 0)
             return false;
     }
     for (int i = 0; i < n.in_count; i++)
@@ -134,7 +147,7 @@ static bool sink(struct zt_graph *g, const struct zt_op_table *table, int node, 
     if (concat)
         zt_node_set_attr(g, moved, &(struct zt_attr){ .name = "axis", .type = ZT_ATTR_INT, .i = perm[axis] });
     g->nodes[node]->dead = true;
-    return zt_op_infer(g, moved, err) && add_transpose(g, table, &n, y, n.out[0], perm, rank, err);
+    return zt_op_infer(g, moved, r->err) && add_transpose(r, &n, y, n.out[0], perm, rank);
 }
 
 static bool is_transpose(const struct zt_node *n) {
@@ -142,25 +155,27 @@ static bool is_transpose(const struct zt_node *n) {
 }
 
 /* Joins the Transposes that read what `node` makes with it. */
-static bool merge_readers(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+static bool merge_readers(const struct rewrite *r, int node) {
+    const struct zt_graph *g = r->g;
     bool any = false;
     for (int n = 0, count = g->node_count; n < count && !g->nodes[node]->dead; n++)
         if (!g->nodes[n]->dead && is_transpose(g->nodes[n]) && g->nodes[n]->in[0] == g->nodes[node]->out[0])
-            any |= merge(g, table, n, err);
+            any |= merge(r, n);
     return any;
 }
 
 /* At a Transpose: it is joined with those behind it, and moved past the node that reads it, as long as either goes. */
 static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    const struct rewrite r = { g, table, err };
     bool any = false;
     for (int reader; !err->count && is_transpose(g->nodes[node]); node = g->node_count - 1) {
-        any |= merge_readers(g, table, node, err);
+        any |= merge_readers(&r, node);
         if (g->nodes[node]->dead || zt_graph_users(g, g->nodes[node]->out[0], &reader) == 0)
             break;
         const struct zt_node *n = g->nodes[reader];
         bool concat = strcmp(n->op_type, "Concat") == 0;
         if (n->out_count != 1 || n->out[0] < 0 || !(concat || n->op->flags & ZT_OP_POINTWISE) ||
-            !sink(g, table, reader, concat, err))
+            !sink(&r, reader, concat))
             break;
         any = true; /* what stands behind the node now is the last node there is */
     }

@@ -62,10 +62,10 @@ static bool walk_part(const struct walk *w, int64_t first, int64_t count, struct
     return !err->count;
 }
 
-static void walk_chunk(void *arg, int64_t chunk) {
+static void walk_block(void *arg, int64_t block) {
     struct walk *w = arg;
     struct zt_err err = { 0 };
-    if (!walk_part(w, chunk * w->part, zt_min_int(w->part, w->count - chunk * w->part), &err))
+    if (!walk_part(w, block * w->part, zt_min_int(w->part, w->count - block * w->part), &err))
         __atomic_store_n(&w->failed, 1, __ATOMIC_RELAXED);
 }
 
@@ -76,14 +76,15 @@ bool zt_elements_each(const struct zt_call *call, const struct zt_shape *data, b
     w.count = zt_shape_count(shape);
     if (w.count == 0)
         return true;
-    const int64_t block = apart ? 1 : zt_dims(shape, w.axis, shape->rank); /* of one place before the axis */
-    w.part = zt_ceil_div(PART, block) * block;
-    zt_parallel_for(zt_threads_worth(call->threads, (double)w.count), zt_ceil_div(w.count, w.part), walk_chunk, &w);
+    const int64_t together = apart ? 1 : zt_dims(shape, w.axis, shape->rank); /* of one place before the axis */
+    w.part = zt_ceil_div(PART, together) * together;
+    zt_parallel_for(zt_threads_worth(call->threads, (double)w.count), zt_ceil_div(w.count, w.part), walk_block, &w);
     return !w.failed || walk_part(&w, 0, w.count, err); /* once more, to say which */
 }
 
-bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,
-                     int batch_dims, int64_t *offset, struct zt_err *err) {
+bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, int64_t at, int batch_dims,
+                     int64_t *offset, struct zt_err *err) {
+    const struct zt_view *indices = &call->in[1];
     int last = indices->shape.rank - 1;
     int64_t length = indices->shape.dim[last], value[ZT_MAX_RANK];
     *offset = batch_dims ? at / zt_dims(&indices->shape, batch_dims, last) : 0;
@@ -116,8 +117,8 @@ bool zt_gather_elements_fit(struct zt_graph *g, int node, const struct zt_shape 
                                 zt_shape_text(indices, s), zt_shape_text(data, t));
 }
 
-bool zt_gather_nd_shape(struct zt_graph *g, int node, const struct zt_shape *data, const struct zt_shape *indices,
-                        int batch_dims, struct zt_shape *shape, struct zt_err *err) {
+bool zt_gather_nd_shape(struct zt_graph *g, int node, int batch_dims, struct zt_shape *shape, struct zt_err *err) {
+    const struct zt_shape *data = &zt_in(g, node, 0)->shape, *indices = &zt_in(g, node, 1)->shape;
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
     int last = indices->rank - 1;
     int64_t length = last >= 0 ? indices->dim[last] : 0;
@@ -141,16 +142,25 @@ bool zt_gather_nd_shape(struct zt_graph *g, int node, const struct zt_shape *dat
 
 static bool zeros_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape;
-    if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "shape" },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err))
         return false;
     zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &shape);
     return true;
 }
 
-static void clear(const struct zt_view *v) {
-    size_t bytes = zt_dtype_bytes(v->dtype) * (size_t)zt_shape_count(&v->shape);
+/* The sums of elements of dy in dx. */
+static struct zt_scatter_reduction sums_of(const struct zt_call *call) {
+    return (struct zt_scatter_reduction){ ZT_COMBINE_ADD, call->out[0].dtype, call->out[0].data, call->in[0].data };
+}
+
+/* The same after dx is set to zeros. */
+static struct zt_scatter_reduction into_zeros(const struct zt_call *call) {
+    const struct zt_view *dx = &call->out[0];
+    size_t bytes = zt_dtype_bytes(dx->dtype) * (size_t)zt_shape_count(&dx->shape);
     if (bytes)
-        memset(v->data, 0, bytes);
+        memset(dx->data, 0, bytes);
+    return sums_of(call);
 }
 
 static bool give_scattered_of(struct zt_grad *b, int node, const char *op_type, int dy) {
@@ -242,17 +252,16 @@ static bool gather_grad(struct zt_grad *b, int node, struct zt_err *err) {
 }
 
 static bool gather_grad_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *dy = &call->in[0], *indices = &call->in[1], *dx = &call->out[0];
+    const struct zt_view *indices = &call->in[1], *dx = &call->out[0];
     int axis = zt_gather_axis(call->node, dx->shape.rank);
     int64_t outer = zt_dims(&dx->shape, 0, axis), inner = zt_dims(&dx->shape, axis + 1, dx->shape.rank), i;
     int64_t size = dx->shape.dim[axis], count = zt_shape_count(&indices->shape);
-    clear(dx);
+    const struct zt_scatter_reduction sums = into_zeros(call);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t k = 0; k < count; k++) {
             if (!one_index(call, indices, k, size, &i, err))
                 return false;
-            zt_combine_run(ZT_COMBINE_ADD, dx->dtype, dx->data, (o * size + i) * inner, dy->data,
-                           (o * count + k) * inner, inner);
+            zt_combine_block(&sums, (o * size + i) * inner, (o * count + k) * inner, inner);
         }
     return true;
 }
@@ -274,13 +283,13 @@ static void copy_from(size_t bytes, void *to, int64_t at, const void *from, cons
         memcpy(zt_element(to, bytes, at + i), zt_element(from, bytes, offset[i]), bytes);
 }
 
-static void read_run(const struct zt_call *call, const struct zt_elements *e) {
+static void read_block(const struct zt_call *call, const struct zt_elements *e) {
     const struct zt_view *x = &call->in[0];
     copy_from(zt_dtype_bytes(x->dtype), call->out[0].data, e->first, x->data, e->offset, e->count);
 }
 
 static bool gather_elements_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_elements_each(call, &call->in[0].shape, true, read_run, err);
+    return zt_elements_each(call, &call->in[0].shape, true, read_block, err);
 }
 
 static bool gather_elements_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -288,14 +297,14 @@ static bool gather_elements_grad(struct zt_grad *b, int node, struct zt_err *err
     return give_scattered(b, node, "GatherElementsGrad");
 }
 
-static void add_run(const struct zt_call *call, const struct zt_elements *e) {
-    const struct zt_view *dy = &call->in[0], *dx = &call->out[0];
-    zt_combine_at(ZT_COMBINE_ADD, dx->dtype, dx->data, e->offset, dy->data, e->first, e->count);
+static void add_block(const struct zt_call *call, const struct zt_elements *e) {
+    const struct zt_scatter_reduction sums = sums_of(call);
+    zt_combine_at(&sums, e->offset, e->first, e->count);
 }
 
 static bool gather_elements_grad_run(const struct zt_call *call, struct zt_err *err) {
-    clear(&call->out[0]);
-    return zt_elements_each(call, &call->out[0].shape, false, add_run, err);
+    into_zeros(call);
+    return zt_elements_each(call, &call->out[0].shape, false, add_block, err);
 }
 
 /* ---- GatherND ---- */
@@ -306,11 +315,10 @@ static int batch_dims_of(const struct zt_node *node) {
 }
 
 static bool gather_nd_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_value *x = zt_in(g, node, 0), *indices = zt_in(g, node, 1);
     struct zt_shape shape;
-    if (!zt_gather_nd_shape(g, node, &x->shape, &indices->shape, batch_dims_of(g->nodes[node]), &shape, err))
+    if (!zt_gather_nd_shape(g, node, batch_dims_of(g->nodes[node]), &shape, err))
         return false;
-    zt_set_out(g, node, 0, x->dtype, &shape);
+    zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &shape);
     return true;
 }
 
@@ -326,7 +334,7 @@ static bool read_tuples(const struct tuples *t, int64_t first, int64_t end, stru
     const int batch_dims = batch_dims_of(t->call->node);
     int64_t from;
     for (int64_t i = first; i < end; i++) {
-        if (!zt_gather_tuple(t->call, &x->shape, &t->call->in[1], i, batch_dims, &from, err))
+        if (!zt_gather_tuple(t->call, &x->shape, i, batch_dims, &from, err))
             return false;
         if (bytes == 4 && t->slice == 1)
             ((uint32_t *)t->call->out[0].data)[i] = ((const uint32_t *)x->data)[from];
@@ -339,10 +347,10 @@ static bool read_tuples(const struct tuples *t, int64_t first, int64_t end, stru
 
 enum { TUPLES = 1 << 10 }; /* that a thread reads at a time */
 
-static void read_chunk(void *arg, int64_t chunk) {
+static void read_block_of_tuples(void *arg, int64_t block) {
     struct tuples *t = arg;
     struct zt_err err = { 0 };
-    if (!read_tuples(t, chunk * TUPLES, zt_min_int((chunk + 1) * TUPLES, t->rows), &err))
+    if (!read_tuples(t, block * TUPLES, zt_min_int((block + 1) * TUPLES, t->rows), &err))
         __atomic_store_n(&t->failed, 1, __ATOMIC_RELAXED);
 }
 
@@ -354,7 +362,7 @@ static bool gather_nd_run(const struct zt_call *call, struct zt_err *err) {
     if (t.slice == 0)
         return true;
     zt_parallel_for(zt_threads_worth(call->threads, (double)(t.rows * (t.slice + 4))), zt_ceil_div(t.rows, TUPLES),
-                    read_chunk, &t);
+                    read_block_of_tuples, &t);
     return !t.failed || read_tuples(&t, 0, t.rows, err); /* once more, to say which */
 }
 
@@ -364,20 +372,20 @@ static bool gather_nd_grad(struct zt_grad *b, int node, struct zt_err *err) {
 }
 
 static bool gather_nd_grad_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *dy = &call->in[0], *indices = &call->in[1], *dx = &call->out[0];
+    const struct zt_shape *indices = &call->in[1].shape, *dx = &call->out[0].shape;
+    const struct zt_scatter_reduction sums = into_zeros(call);
     int batch_dims = batch_dims_of(call->node);
-    int64_t slice = zt_gather_slice(&dx->shape, &indices->shape, batch_dims), to[ZT_ELEMENT_BLOCK];
-    int64_t rows = zt_dims(&indices->shape, 0, indices->shape.rank - 1);
-    clear(dx);
+    int64_t slice = zt_gather_slice(dx, indices, batch_dims), to[ZT_ELEMENT_BLOCK];
+    int64_t rows = zt_dims(indices, 0, indices->rank - 1);
     for (int64_t i = 0; i < rows && slice; i += ZT_ELEMENT_BLOCK) {
         const int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, rows - i);
         for (int64_t k = 0; k < count; k++)
-            if (!zt_gather_tuple(call, &dx->shape, indices, i + k, batch_dims, &to[k], err))
+            if (!zt_gather_tuple(call, dx, i + k, batch_dims, &to[k], err))
                 return false;
         if (slice == 1)
-            zt_combine_at(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, i, count);
+            zt_combine_at(&sums, to, i, count);
         for (int64_t k = 0; slice > 1 && k < count; k++)
-            zt_combine_run(ZT_COMBINE_ADD, dx->dtype, dx->data, to[k], dy->data, (i + k) * slice, slice);
+            zt_combine_block(&sums, to[k], (i + k) * slice, slice);
     }
     return true;
 }

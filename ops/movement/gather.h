@@ -19,26 +19,26 @@ struct zt_elements {
     int axis;
     int64_t size, stride[ZT_MAX_RANK], first, count, left, offset[ZT_ELEMENT_BLOCK];
 };
-typedef void zt_elements_function(const struct zt_call *call, const struct zt_elements *run);
+typedef void zt_elements_function(const struct zt_call *call, const struct zt_elements *block);
 /* Calls one(call, block) for all indices (input 1) into a tensor of shape `data`, on all threads. With `apart` blocks
  * come in any order. Else blocks that can name the same element, those of one position of the axes before `axis`, come
  * in the order of the indices. Fails for an index outside data; earlier blocks may have been handled. */
 bool zt_elements_each(const struct zt_call *call, const struct zt_shape *data, bool apart, zt_elements_function *one,
                       struct zt_err *err);
 
-/* GatherND and ScatterND: *offset is the first element of the slice of `data` that tuple `at` of `indices` names, after
- * `batch_dims` shared leading axes. Fails for an index outside data. */
-bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,
-                     int batch_dims, int64_t *offset, struct zt_err *err);
+/* GatherND and ScatterND: *offset is the first element of the slice of `data` that tuple `at` of the indices (input 1)
+ * names, after `batch_dims` shared leading axes. Fails for an index outside data. */
+bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, int64_t at, int batch_dims,
+                     int64_t *offset, struct zt_err *err);
 /* Elements in such a slice. */
 int64_t zt_gather_slice(const struct zt_shape *data, const struct zt_shape *indices, int batch_dims);
 
 /* For infer of GatherElements and ScatterElements: ranks agree, and indices fit into data on all other axes. */
 bool zt_gather_elements_fit(struct zt_graph *g, int node, const struct zt_shape *data, const struct zt_shape *indices,
                             struct zt_err *err);
-/* The shape of the slices that the tuples of `indices` name. */
-bool zt_gather_nd_shape(struct zt_graph *g, int node, const struct zt_shape *data, const struct zt_shape *indices,
-                        int batch_dims, struct zt_shape *shape, struct zt_err *err);
+/* For infer of GatherND and ScatterND: the shape of the slices of data (input 0) that the tuples of the indices (input
+ * 1) name. Fails where the two do not fit. */
+bool zt_gather_nd_shape(struct zt_graph *g, int node, int batch_dims, struct zt_shape *shape, struct zt_err *err);
 
 /* Descriptions for CUDA: to a struct zt_launch_elements and a struct zt_launch_tuples. */
 bool zt_gather_describe_elements(const struct zt_graph *g, int node, const struct zt_shape *data, enum zt_combine how,

@@ -16,7 +16,7 @@ enum {
     BYTES = 1 << 16,   /* of rows that a thread copies at a time */
     ZEROS = 1 << 16,   /* floats that a thread clears at a time */
     COLUMNS = 16,      /* a line of the cache */
-    AHEAD = 4,         /* rows fetched before their turn */
+    AHEAD = 4,         /* rows fetched ahead */
 };
 
 struct job {

@@ -112,7 +112,8 @@ static bool sizes_of(const struct zt_graph *g, int node, int axis, int64_t size[
     const struct zt_node *n = g->nodes[node];
     const int64_t whole = zt_in(g, node, 0)->shape.dim[axis];
     int given, parts = n->out_count;
-    if (!zt_ops_ints(g, node, 1, "split", size, MOST_PARTS, &given, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, "split" }, &(struct zt_int_list){ size, MOST_PARTS, &given },
+                     err))
         return false;
     if (given >= 0 && given != parts)
         return zt_node_fail(g, node, err, "has %d outputs and %d sizes", parts, given);

@@ -58,10 +58,10 @@ ZT_FUNCTION_BODY(zt_gather_nd_grad_function_body) {
 
 /* Adds dx up along `axis`, now of length `from`, at the places in `at` of an axis of `size`. `shape` follows. */
 static void say_scatter(struct zt_function_body *b, struct zt_shape *shape, int axis, int64_t size) {
-    struct zt_shape line = { shape->rank, { 0 } };
+    struct zt_shape along = { shape->rank, { 0 } };
     for (int k = 0; k < shape->rank; k++)
-        line.dim[k] = k == axis ? shape->dim[k] : 1;
-    zt_function_body_add(b, "at = Expand(Reshape(at, %s), %s)", zt_function_body_dims(b, &line),
+        along.dim[k] = k == axis ? shape->dim[k] : 1;
+    zt_function_body_add(b, "at = Expand(Reshape(at, %s), %s)", zt_function_body_dims(b, &along),
                          zt_function_body_dims(b, shape));
     shape->dim[axis] = size;
     zt_function_body_add(b, "dx = ScatterElements<axis=%d, reduction=\"add\">(Expand(0, %s), at, dx)", axis,

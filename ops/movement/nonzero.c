@@ -52,42 +52,42 @@ const struct zt_op zt_op_non_zero = {
 /* ---- Compress: the slices along an axis (without one: elements) whose condition is true ---- */
 
 /* The axis; x is taken as [outer, size, inner] around it. */
-struct lines {
+struct slices {
     int axis; /* -1: flat */
     int64_t outer, size, inner;
 };
 
-static bool lines_of(const struct zt_graph *g, int node, const struct zt_shape *x, struct lines *l,
-                     struct zt_err *err) {
-    *l = (struct lines){ -1, 1, zt_shape_count(x), 1 };
+static bool slices_of(const struct zt_graph *g, int node, const struct zt_shape *x, struct slices *l,
+                      struct zt_err *err) {
+    *l = (struct slices){ -1, 1, zt_shape_count(x), 1 };
     if (!zt_node_attr(g->nodes[node], "axis"))
         return true;
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 0), x->rank, &l->axis, err))
         return false;
-    *l = (struct lines){ l->axis, zt_dims(x, 0, l->axis), x->dim[l->axis], zt_dims(x, l->axis + 1, x->rank) };
+    *l = (struct slices){ l->axis, zt_dims(x, 0, l->axis), x->dim[l->axis], zt_dims(x, l->axis + 1, x->rank) };
     return true;
 }
 
 static bool compress_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0), *condition = zt_in(g, node, 1);
-    struct lines l;
-    if (!need_data(g, node, 1, err) || !lines_of(g, node, &x->shape, &l, err))
+    struct slices l;
+    if (!need_data(g, node, 1, err) || !slices_of(g, node, &x->shape, &l, err))
         return false;
-    int64_t kept = 0, given = zt_shape_count(&condition->shape);
+    int64_t chosen = 0, given = zt_shape_count(&condition->shape);
     if (condition->shape.rank != 1 || given > l.size)
         return zt_node_fail(g, node, err, "has %lld conditions for %lld slices", (long long)given, (long long)l.size);
     for (int64_t i = 0; i < given; i++)
-        kept += ((const uint8_t *)condition->data)[i] != 0;
+        chosen += ((const uint8_t *)condition->data)[i] != 0;
     struct zt_shape shape = l.axis < 0 ? (struct zt_shape){ .rank = 1 } : x->shape;
-    shape.dim[l.axis < 0 ? 0 : l.axis] = kept;
+    shape.dim[l.axis < 0 ? 0 : l.axis] = chosen;
     zt_set_out(g, node, 0, x->dtype, &shape);
     return true;
 }
 
 static bool compress_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *x = &call->in[0], *condition = &call->in[1];
-    struct lines l;
-    if (!lines_of(call->graph, zt_call_node(call), &x->shape, &l, err))
+    struct slices l;
+    if (!slices_of(call->graph, zt_call_node(call), &x->shape, &l, err))
         return false;
     size_t bytes = zt_dtype_bytes(x->dtype) * (size_t)l.inner;
     int64_t to = 0, given = zt_shape_count(&condition->shape);
@@ -102,15 +102,15 @@ static bool compress_run(const struct zt_call *call, struct zt_err *err) {
 static bool compress_grad(struct zt_grad *b, int node, struct zt_err *err) {
     const struct zt_value *condition = zt_in(zt_grad_graph(b), node, 1);
     struct zt_shape x = *zt_grad_in_shape(b, node, 0);
-    struct lines l;
-    if (!lines_of(zt_grad_graph(b), node, &x, &l, err) || !need_data(zt_grad_graph(b), node, 1, err))
+    struct slices l;
+    if (!slices_of(zt_grad_graph(b), node, &x, &l, err) || !need_data(zt_grad_graph(b), node, 1, err))
         return false;
     int64_t count = 0, given = zt_shape_count(&condition->shape);
-    int64_t *kept = ZT_NEW_N(zt_grad_graph(b)->arena, int64_t, given + 1);
+    int64_t *chosen = ZT_NEW_N(zt_grad_graph(b)->arena, int64_t, given + 1);
     for (int64_t i = 0; i < given; i++)
         if (((const uint8_t *)condition->data)[i])
-            kept[count++] = i;
-    int indices = zt_emit_ints(b, kept, (int)count), dx;
+            chosen[count++] = i;
+    int indices = zt_emit_ints(b, chosen, (int)count), dx;
     int in[2] = { zt_grad_out(b, node, 0), indices };
     struct zt_attr attrs[] = {
         { .name = "axis", .type = ZT_ATTR_INT, .i = l.axis < 0 ? 0 : l.axis },
@@ -146,7 +146,7 @@ const struct zt_op zt_op_compress = {
 /* ---- Unique: slices along an axis (without one: elements) that differ, sorted or in order of first appearance ---- */
 
 /* -1, 0, 1 as slice i stands before, at or behind slice j. */
-static int order_slices(enum zt_dtype dtype, const void *x, const struct lines *l, int64_t i, int64_t j) {
+static int order_slices(enum zt_dtype dtype, const void *x, const struct slices *l, int64_t i, int64_t j) {
     for (int64_t o = 0; o < l->outer; o++)
         for (int64_t k = 0; k < l->inner; k++) {
             int64_t base = o * l->size * l->inner + k;
@@ -157,7 +157,7 @@ static int order_slices(enum zt_dtype dtype, const void *x, const struct lines *
     return 0;
 }
 
-static bool first_of_its_kind(enum zt_dtype dtype, const void *x, const struct lines *l, int64_t i) {
+static bool first_of_its_kind(enum zt_dtype dtype, const void *x, const struct slices *l, int64_t i) {
     for (int64_t j = 0; j < i; j++)
         if (order_slices(dtype, x, l, i, j) == 0)
             return false;
@@ -166,9 +166,9 @@ static bool first_of_its_kind(enum zt_dtype dtype, const void *x, const struct l
 
 static bool unique_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
-    struct lines l;
+    struct slices l;
     int64_t found = 0;
-    if (!need_data(g, node, 0, err) || !lines_of(g, node, &x->shape, &l, err))
+    if (!need_data(g, node, 0, err) || !slices_of(g, node, &x->shape, &l, err))
         return false;
     for (int64_t i = 0; i < l.size; i++)
         found += first_of_its_kind(x->dtype, x->data, &l, i);
@@ -182,7 +182,7 @@ static bool unique_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 /* Where slice i, a first of its kind, stands in the result: behind all kinds that sort or appear before it. */
-static int64_t place_of(const struct zt_view *x, const struct lines *l, int64_t i, bool sorted) {
+static int64_t place_of(const struct zt_view *x, const struct slices *l, int64_t i, bool sorted) {
     int64_t place = 0;
     for (int64_t j = 0; j < l->size; j++)
         if ((sorted ? order_slices(x->dtype, x->data, l, j, i) < 0 : j < i) &&
@@ -191,8 +191,8 @@ static int64_t place_of(const struct zt_view *x, const struct lines *l, int64_t 
     return place;
 }
 
-static void put_slice(const struct zt_view *x, const struct zt_view *y, const struct lines *l, int64_t from, int64_t to,
-                      int64_t kinds) {
+static void put_slice(const struct zt_view *x, const struct zt_view *y, const struct slices *l, int64_t from,
+                      int64_t to, int64_t kinds) {
     size_t bytes = zt_dtype_bytes(x->dtype) * (size_t)l->inner;
     for (int64_t o = 0; o < l->outer && bytes; o++)
         memcpy(zt_element(y->data, bytes, o * kinds + to), zt_element(x->data, bytes, o * l->size + from), bytes);
@@ -206,8 +206,8 @@ static bool unique_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
     int64_t *first = ints_out(call, 1), *inverse = ints_out(call, 2), *counts = ints_out(call, 3);
     bool sorted = zt_attr_int(call->node, "sorted", 1) != 0;
-    struct lines l;
-    if (!lines_of(call->graph, zt_call_node(call), &x->shape, &l, err))
+    struct slices l;
+    if (!slices_of(call->graph, zt_call_node(call), &x->shape, &l, err))
         return false;
     int64_t kinds = y->shape.dim[l.axis < 0 ? 0 : l.axis];
     for (int64_t i = 0; i < l.size; i++) {

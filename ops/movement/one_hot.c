@@ -2,6 +2,7 @@
 #include "ops/movement/launch_pad.h"
 #include "ops/movement/kernels.h"
 #include "ops/kernel/shape.h"
+#include "ops/kernel/strided_copy.h"
 
 #include "ops/kernel/element_blocks.h"
 
@@ -37,9 +38,8 @@ static bool one_hot_run(const struct zt_call *call, struct zt_err *err) {
     if (!one_hot_axis(call->graph, zt_call_node(call), indices->shape.rank, &axis, err))
         return false;
     int64_t inner = zt_dims(&y->shape, axis + 1, y->shape.rank), depth = y->shape.dim[axis];
-    const int64_t step = 0, one = 1;
-    struct zt_shape all = { 1, { zt_shape_count(&y->shape) } };
-    zt_copy_strided(call->threads, bytes, &all, y->data, &one, values->data, &step);
+    const struct zt_strided_copy fill = { .shape = { 1, { zt_shape_count(&y->shape) } }, .to_step = { 1 } };
+    zt_strided_copy_run(call->threads, bytes, &fill, y->data, values->data);
     for (int64_t i = 0, count = zt_shape_count(&indices->shape); i < count; i++) {
         int64_t place = zt_wrap_index(zt_load_int(indices->dtype, indices->data, i), depth);
         if (place >= 0)

@@ -56,13 +56,15 @@ static const struct mode *mode_of(const struct zt_node *node) {
 static bool pads_of(const struct zt_graph *g, int node, int rank, int64_t front[ZT_MAX_RANK],
                     int64_t behind[ZT_MAX_RANK], struct zt_err *err) {
     int64_t pads[2 * ZT_MAX_RANK], axes[ZT_MAX_RANK];
-    int count, named, marked_count;
-    bool marked[ZT_MAX_RANK];
+    int count, named;
+    struct zt_axis_set distinct;
     memset(front, 0, ZT_MAX_RANK * sizeof *front);
     memset(behind, 0, ZT_MAX_RANK * sizeof *behind);
-    if (!zt_ops_ints(g, node, 1, "pads", pads, 2 * ZT_MAX_RANK, &count, err) ||
-        !zt_ops_ints(g, node, 3, NULL, axes, ZT_MAX_RANK, &named, err) ||
-        !zt_ops_axes(g, node, 3, NULL, rank, marked, &marked_count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, "pads" },
+                     &(struct zt_int_list){ pads, 2 * ZT_MAX_RANK, &count }, err) ||
+        !zt_ops_ints(g, node, (struct zt_int_source){ 3, NULL }, &(struct zt_int_list){ axes, ZT_MAX_RANK, &named },
+                     err) ||
+        !zt_ops_axes(g, node, (struct zt_int_source){ 3, NULL }, rank, &distinct, err))
         return false;
     int axis_count = named < 0 ? rank : named;
     if (count != 2 * axis_count)
@@ -102,19 +104,19 @@ static bool pad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* A padded tensor as lines along its last axis. Leading axes without padding are cut into chunks. */
-struct lines {
+/* A padded tensor as rows along its last axis. Leading axes without padding are cut into blocks. */
+struct rows {
     const struct mode *mode;
     struct zt_shape small, big; /* of rank 1 at least */
     const int64_t *front;
     int outer;              /* those axes */
-    int64_t chunks, lines;  /* lines of the big tensor a chunk */
-    int64_t from, to, flat; /* where the inside of a line is in the big one, the element it begins with in the small */
+    int64_t blocks, rows;   /* rows of the big tensor a block */
+    int64_t from, to, flat; /* where the inside of a row is in the big one, the element it begins with in the small */
     const struct zt_view *x, *y;
     uint64_t fill;
 };
 
-static void find_lines(struct lines *l, const struct zt_view *small, const struct zt_view *big, const int64_t *front) {
+static void find_rows(struct rows *l, const struct zt_view *small, const struct zt_view *big, const int64_t *front) {
     static const int64_t none[1] = { 0 };
     l->small = small->shape;
     l->big = big->shape;
@@ -126,30 +128,30 @@ static void find_lines(struct lines *l, const struct zt_view *small, const struc
     const int last = l->big.rank - 1;
     const int64_t n = l->small.dim[last], wide = l->big.dim[last], shift = l->front[last];
     int k = 0;
-    l->chunks = 1;
+    l->blocks = 1;
     for (; k < last && l->front[k] == 0 && l->small.dim[k] == l->big.dim[k]; k++)
-        l->chunks *= l->small.dim[k];
+        l->blocks *= l->small.dim[k];
     l->outer = k;
-    l->lines = zt_dims(&l->big, k, last);
+    l->rows = zt_dims(&l->big, k, last);
     l->from = shift < 0 ? 0 : shift > wide ? wide : shift;
     l->to = n + shift < l->from ? l->from : n + shift > wide ? wide : n + shift;
     l->flat = l->from - shift;
 }
 
-/* Offset of the line of the small tensor that line `line` of a chunk of the big one copies, -1: none. */
-static int64_t source_line(const struct lines *l, int64_t chunk, int64_t line) {
+/* Offset of the row of the small tensor that row `row` of a block of the big one copies, -1: none. */
+static int64_t source_row(const struct rows *l, int64_t block, int64_t row) {
     const int last = l->big.rank - 1;
     int64_t offset = 0, step = l->small.dim[last];
     for (int k = last - 1; k >= l->outer; k--) {
-        const int64_t at = k > l->outer ? line % l->big.dim[k] : line;
+        const int64_t at = k > l->outer ? row % l->big.dim[k] : row;
         const int64_t i = l->mode->source(at - l->front[k], l->small.dim[k]);
         if (i < 0)
             return -1;
         offset += i * step;
         step *= l->small.dim[k];
-        line = k > l->outer ? line / l->big.dim[k] : 0;
+        row = k > l->outer ? row / l->big.dim[k] : 0;
     }
-    return chunk * step + offset;
+    return block * step + offset;
 }
 
 #define FILL(TYPE)                                                                                                     \
@@ -161,7 +163,7 @@ static int64_t source_line(const struct lines *l, int64_t chunk, int64_t line) {
     } while (0)
 
 /* Elements [from, to) of y become the constant. */
-static void fill_run(const struct lines *l, size_t bytes, int64_t from, int64_t to) {
+static void fill_elements(const struct rows *l, size_t bytes, int64_t from, int64_t to) {
     if (bytes == 4)
         FILL(uint32_t);
     else if (bytes == 8)
@@ -172,50 +174,50 @@ static void fill_run(const struct lines *l, size_t bytes, int64_t from, int64_t 
         FILL(uint8_t);
 }
 
-/* Columns [from, to) of a line of y, which lie outside. */
-static void pad_outside(const struct lines *l, int64_t row, int64_t source, int64_t from, int64_t to) {
+/* Columns [from, to) of a row of y, which lie outside. */
+static void pad_outside(const struct rows *l, int64_t start, int64_t source, int64_t from, int64_t to) {
     const size_t bytes = zt_dtype_bytes(l->y->dtype);
     const int last = l->big.rank - 1;
     if (source < 0 || l->mode->source == constant_source) {
-        fill_run(l, bytes, row + from, row + to);
+        fill_elements(l, bytes, start + from, start + to);
         return;
     }
     for (int64_t c = from; c < to; c++) {
         const int64_t i = l->mode->source(c - l->front[last], l->small.dim[last]);
-        memcpy(zt_element(l->y->data, bytes, row + c), zt_element(l->x->data, bytes, source + i), bytes);
+        memcpy(zt_element(l->y->data, bytes, start + c), zt_element(l->x->data, bytes, source + i), bytes);
     }
 }
 
-static void pad_chunk(void *arg, int64_t chunk) {
-    const struct lines *l = arg;
+static void pad_block(void *arg, int64_t block) {
+    const struct rows *l = arg;
     const size_t bytes = zt_dtype_bytes(l->y->dtype);
     const int64_t wide = l->big.dim[l->big.rank - 1];
-    for (int64_t line = 0; line < l->lines; line++) {
-        const int64_t source = source_line(l, chunk, line), row = (chunk * l->lines + line) * wide;
+    for (int64_t row = 0; row < l->rows; row++) {
+        const int64_t source = source_row(l, block, row), start = (block * l->rows + row) * wide;
         if (source < 0) {
-            pad_outside(l, row, source, 0, wide);
+            pad_outside(l, start, source, 0, wide);
             continue;
         }
-        pad_outside(l, row, source, 0, l->from);
-        memcpy(zt_element(l->y->data, bytes, row + l->from), zt_element(l->x->data, bytes, source + l->flat),
+        pad_outside(l, start, source, 0, l->from);
+        memcpy(zt_element(l->y->data, bytes, start + l->from), zt_element(l->x->data, bytes, source + l->flat),
                bytes * (size_t)(l->to - l->from));
-        pad_outside(l, row, source, l->to, wide);
+        pad_outside(l, start, source, l->to, wide);
     }
 }
 
 static bool pad_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
     int64_t front[ZT_MAX_RANK], behind[ZT_MAX_RANK];
-    struct lines l = { .mode = mode_of(call->node), .x = x, .y = y };
+    struct rows l = { .mode = mode_of(call->node), .x = x, .y = y };
     if (!pads_of(call->graph, zt_call_node(call), x->shape.rank, front, behind, err))
         return false;
     if (call->in_count > 2 && call->in[2].data)
         memcpy(&l.fill, call->in[2].data, zt_dtype_bytes(x->dtype));
     else
         zt_store_double(x->dtype, &l.fill, 0, (double)zt_attr_float(call->node, "value", 0));
-    find_lines(&l, x, y, front);
+    find_rows(&l, x, y, front);
     if (zt_shape_count(&y->shape) > 0)
-        zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&y->shape)), l.chunks, pad_chunk, &l);
+        zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&y->shape)), l.blocks, pad_block, &l);
     return true;
 }
 
@@ -275,8 +277,10 @@ static bool pad_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     int64_t front[ZT_MAX_RANK];
     struct zt_shape shape;
     int count;
-    if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err) ||
-        !zt_ops_ints(g, node, -1, "front", front, ZT_MAX_RANK, &count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "shape" },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err) ||
+        !zt_ops_ints(g, node, (struct zt_int_source){ -1, "front" },
+                     &(struct zt_int_list){ front, ZT_MAX_RANK, &count }, err))
         return false;
     if (shape.rank != dy->shape.rank || count != shape.rank || !mode_of(g->nodes[node]))
         return zt_node_fail(g, node, err, "its attributes do not fit %d axes", dy->shape.rank);
@@ -284,30 +288,27 @@ static bool pad_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static void add_element(const struct zt_view *dx, int64_t to, const struct zt_view *dy, int64_t from) {
-    zt_combine_element(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, from);
-}
-
-/* Chunks write to parts of dx of their own. */
-static void pad_grad_chunk(void *arg, int64_t chunk) {
-    const struct lines *l = arg;
+/* Blocks write to parts of dx of their own. */
+static void pad_grad_block(void *arg, int64_t block) {
+    const struct rows *l = arg;
     const int last = l->big.rank - 1;
     const int64_t wide = l->big.dim[last];
     const bool once = l->mode->source == constant_source; /* no element has two gradients */
-    for (int64_t line = 0; line < l->lines; line++) {
-        const int64_t to = source_line(l, chunk, line), row = (chunk * l->lines + line) * wide;
+    const struct zt_scatter_reduction r = { once ? ZT_COMBINE_REPLACE : ZT_COMBINE_ADD, l->x->dtype, l->x->data,
+                                            l->y->data };
+    for (int64_t row = 0; row < l->rows; row++) {
+        const int64_t to = source_row(l, block, row), start = (block * l->rows + row) * wide;
         for (int64_t c = 0; !once && to >= 0 && c < l->from; c++) {
             int64_t i = l->mode->source(c - l->front[last], l->small.dim[last]);
             if (i >= 0)
-                add_element(l->x, to + i, l->y, row + c);
+                zt_combine_element(&r, to + i, start + c);
         }
         if (to >= 0)
-            zt_combine_run(once ? ZT_COMBINE_REPLACE : ZT_COMBINE_ADD, l->x->dtype, l->x->data, to + l->flat,
-                           l->y->data, row + l->from, l->to - l->from);
+            zt_combine_block(&r, to + l->flat, start + l->from, l->to - l->from);
         for (int64_t c = l->to; !once && to >= 0 && c < wide; c++) {
             int64_t i = l->mode->source(c - l->front[last], l->small.dim[last]);
             if (i >= 0)
-                add_element(l->x, to + i, l->y, row + c);
+                zt_combine_element(&r, to + i, start + c);
         }
     }
 }
@@ -315,13 +316,13 @@ static void pad_grad_chunk(void *arg, int64_t chunk) {
 static bool pad_grad_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_view *dy = &call->in[0], *dx = &call->out[0];
-    struct lines l = { .mode = mode_of(call->node), .x = dx, .y = dy };
+    struct rows l = { .mode = mode_of(call->node), .x = dx, .y = dy };
     int rank;
     const int64_t *front = zt_attr_ints(call->node, "front", &rank);
     memset(dx->data, 0, zt_dtype_bytes(dx->dtype) * (size_t)zt_shape_count(&dx->shape));
-    find_lines(&l, dx, dy, front);
+    find_rows(&l, dx, dy, front);
     if (zt_shape_count(&dy->shape) > 0)
-        zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&dy->shape)), l.chunks, pad_grad_chunk,
+        zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&dy->shape)), l.blocks, pad_grad_block,
                         &l);
     return true;
 }

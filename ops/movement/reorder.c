@@ -20,7 +20,6 @@ void zt_reorder_cpu_release(void *state) {
 
 /* Activations are cut over the batch; packed weights are not. */
 bool zt_reorder_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
-    static const int batch[ZT_DNNL_SLOTS] = { 0, 0, -1, -1, -1 }, whole[ZT_DNNL_SLOTS] = { -1, -1, -1, -1, -1 };
     const struct zt_value *x = zt_in(p->graph, p->node, 0);
     struct zt_desc from = zt_desc_of(p->in_layout[0], x->dtype, &x->shape);
     struct zt_desc to = zt_desc_of(p->out_layout[0], x->dtype, &x->shape);
@@ -33,15 +32,17 @@ bool zt_reorder_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         }
     }
     struct zt_dnnl_spec spec = { .kind = ZT_DNNL_REORDER, .slot = { from, to } };
-    struct zt_batch_blocks *chunks = zt_calloc(1, sizeof *chunks);
-    int64_t n = packed ? 1 : x->shape.dim[0];
-    if (!zt_batch_blocks_make(chunks, &spec, packed ? whole : batch, n, zt_batch_block_of(n, ZT_BATCH_BLOCKS, 1),
-                              p->threads, err)) {
-        free(chunks);
+    struct zt_batch_cut cut = { { 0, 0, -1, -1, -1 }, .total = x->shape.dim[0] };
+    if (packed)
+        cut = (struct zt_batch_cut){ { -1, -1, -1, -1, -1 }, .total = 1 };
+    cut.block = zt_batch_block_of(cut.total, ZT_BATCH_BLOCKS, 1);
+    struct zt_batch_blocks *blocks = zt_calloc(1, sizeof *blocks);
+    if (!zt_batch_blocks_make(blocks, &spec, &cut, p->threads, err)) {
+        free(blocks);
         return zt_err_within(err, 0, "%s", p->graph->nodes[p->node]->name);
     }
-    p->state = chunks;
-    p->workspace_bytes = zt_batch_blocks_scratch(chunks, p->threads);
+    p->state = blocks;
+    p->workspace_bytes = zt_batch_blocks_scratch(blocks, p->threads);
     return true;
 }
 

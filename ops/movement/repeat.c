@@ -15,7 +15,8 @@
 static bool expand_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     struct zt_shape shape;
-    if (!zt_ops_ints(g, node, 1, NULL, shape.dim, ZT_MAX_RANK, &shape.rank, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, NULL },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err))
         return false;
     for (int k = 0; k < shape.rank; k++)
         if (shape.dim[k] < 0)
@@ -69,7 +70,8 @@ static bool tile_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape = x->shape;
     int64_t repeats[ZT_MAX_RANK];
     int count;
-    if (!zt_ops_ints(g, node, 1, NULL, repeats, ZT_MAX_RANK, &count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, NULL }, &(struct zt_int_list){ repeats, ZT_MAX_RANK, &count },
+                     err))
         return false;
     if (count != shape.rank)
         return zt_node_fail(g, node, err, "has %d repeats for %d axes", count, shape.rank);
@@ -119,24 +121,24 @@ static struct tiling tiling_of(const struct zt_view *small, const struct zt_view
     return t;
 }
 
-/* Offset of the line of x that is repeated in line `line` of y. */
-static int64_t tiled_line(const struct tiling *t, int64_t line) {
+/* Offset of the row of x that is repeated in row `row` of y. */
+static int64_t tiled_row(const struct tiling *t, int64_t row) {
     const int last = t->big.rank - 1;
     int64_t offset = 0, step = t->small.dim[last];
-    for (int k = last - 1; k >= 0; line /= t->big.dim[k--]) {
-        offset += line % t->big.dim[k] % t->small.dim[k] * step;
+    for (int k = last - 1; k >= 0; row /= t->big.dim[k--]) {
+        offset += row % t->big.dim[k] % t->small.dim[k] * step;
         step *= t->small.dim[k];
     }
     return offset;
 }
 
-static void tile_line(void *arg, int64_t line) {
+static void tile_row(void *arg, int64_t row) {
     const struct tiling *t = arg;
     const int last = t->big.rank - 1;
     const size_t bytes = zt_dtype_bytes(t->x->dtype);
-    const int64_t n = t->small.dim[last], from = tiled_line(t, line);
+    const int64_t n = t->small.dim[last], from = tiled_row(t, row);
     for (int64_t at = 0; at < t->big.dim[last]; at += n)
-        memcpy(zt_element(t->y->data, bytes, line * t->big.dim[last] + at), zt_element(t->x->data, bytes, from),
+        memcpy(zt_element(t->y->data, bytes, row * t->big.dim[last] + at), zt_element(t->x->data, bytes, from),
                bytes * (size_t)n);
 }
 
@@ -145,7 +147,7 @@ static bool tile_run(const struct zt_call *call, struct zt_err *err) {
     struct tiling t = tiling_of(&call->in[0], &call->out[0]);
     const int64_t count = zt_shape_count(&t.big);
     if (count > 0)
-        zt_parallel_for(zt_threads_worth(call->threads, (double)count), count / t.big.dim[t.big.rank - 1], tile_line,
+        zt_parallel_for(zt_threads_worth(call->threads, (double)count), count / t.big.dim[t.big.rank - 1], tile_row,
                         &t);
     return true;
 }
@@ -163,7 +165,8 @@ static bool tile_grad(struct zt_grad *b, int node, struct zt_err *err) {
 static bool tile_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *dy = zt_in(g, node, 0);
     struct zt_shape shape;
-    if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "shape" },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err))
         return false;
     bool fits = shape.rank == dy->shape.rank;
     for (int k = 0; fits && k < shape.rank; k++)
@@ -174,8 +177,8 @@ static bool tile_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* A line of dx: dy over all repetitions, in their order. */
-static void tile_grad_line(void *arg, int64_t line) {
+/* A row of dx: dy over all repetitions, in their order. */
+static void tile_grad_row(void *arg, int64_t row) {
     const struct tiling *t = arg;
     const int last = t->small.rank - 1;
     const int64_t n = t->small.dim[last];
@@ -183,23 +186,23 @@ static void tile_grad_line(void *arg, int64_t line) {
     int64_t stride[ZT_MAX_RANK], index[ZT_MAX_RANK] = { 0 };
     double sum[ZT_ELEMENT_BLOCK], v[ZT_ELEMENT_BLOCK];
     zt_shape_strides(&t->big, stride);
-    for (int64_t rest = line, k = last - 1; k >= 0; rest /= t->small.dim[k--])
+    for (int64_t rest = row, k = last - 1; k >= 0; rest /= t->small.dim[k--])
         index[k] = rest % t->small.dim[k];
     for (int k = 0; k <= last; k++)
         times.dim[k] = t->big.dim[k] / t->small.dim[k];
     for (int64_t at = 0; at < n; at += ZT_ELEMENT_BLOCK) {
         const int64_t width = n - at < ZT_ELEMENT_BLOCK ? n - at : ZT_ELEMENT_BLOCK;
-        int64_t turn[ZT_MAX_RANK] = { 0 };
+        int64_t repeat[ZT_MAX_RANK] = { 0 };
         memset(sum, 0, sizeof sum);
         do {
             int64_t from = at;
             for (int k = 0; k <= last; k++)
-                from += (turn[k] * t->small.dim[k] + index[k]) * stride[k];
+                from += (repeat[k] * t->small.dim[k] + index[k]) * stride[k];
             zt_load_block(t->y->dtype, t->y->data, from, 1, width, v);
             for (int64_t i = 0; i < width; i++)
                 sum[i] += v[i];
-        } while (zt_next_index(&times, turn));
-        zt_store_block(t->x->dtype, t->x->data, line * n + at, 1, width, sum);
+        } while (zt_next_index(&times, repeat));
+        zt_store_block(t->x->dtype, t->x->data, row * n + at, 1, width, sum);
     }
 }
 
@@ -226,7 +229,7 @@ static bool tile_grad_run(const struct zt_call *call, struct zt_err *err) {
         memset(call->out[0].data, 0, (size_t)count * zt_dtype_bytes(call->out[0].dtype));
     else
         zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&t.big)),
-                        count / t.small.dim[t.small.rank - 1], tile_grad_line, &t);
+                        count / t.small.dim[t.small.rank - 1], tile_grad_row, &t);
     return true;
 }
 

@@ -9,7 +9,8 @@ static bool reshape_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape = { 0 };
     int hole = -1;
     bool allow_zero = zt_attr_int(g->nodes[node], "allowzero", 0) != 0;
-    if (!zt_ops_ints(g, node, 1, NULL, shape.dim, ZT_MAX_RANK, &shape.rank, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, NULL },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err))
         return false;
     for (int k = 0; k < shape.rank; k++) {
         if (shape.dim[k] == -1 && hole < 0)
@@ -47,15 +48,14 @@ static bool flatten_infer(struct zt_graph *g, int node, struct zt_err *err) {
 static bool squeeze_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     struct zt_shape shape = { 0 };
-    bool marked[ZT_MAX_RANK];
-    int count;
-    if (!zt_ops_axes(g, node, 1, "axes", x->shape.rank, marked, &count, err))
+    struct zt_axis_set axes;
+    if (!zt_ops_axes(g, node, (struct zt_int_source){ 1, "axes" }, x->shape.rank, &axes, err))
         return false;
     for (int k = 0; k < x->shape.rank; k++) {
-        if (count >= 0 && marked[k] && x->shape.dim[k] != 1)
+        if (axes.count >= 0 && axes.has[k] && x->shape.dim[k] != 1)
             return zt_node_fail(g, node, err, "axis %d has size %lld, only 1 can be squeezed", k,
                                 (long long)x->shape.dim[k]);
-        if (count >= 0 ? !marked[k] : x->shape.dim[k] != 1)
+        if (axes.count >= 0 ? !axes.has[k] : x->shape.dim[k] != 1)
             shape.dim[shape.rank++] = x->shape.dim[k];
     }
     zt_set_out(g, node, 0, x->dtype, &shape);
@@ -65,15 +65,16 @@ static bool squeeze_infer(struct zt_graph *g, int node, struct zt_err *err) {
 static bool unsqueeze_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     int64_t axes[ZT_MAX_RANK];
-    bool marked[ZT_MAX_RANK];
+    struct zt_axis_set added;
     int count;
-    if (!zt_ops_ints(g, node, 1, "axes", axes, ZT_MAX_RANK, &count, err) ||
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, "axes" }, &(struct zt_int_list){ axes, ZT_MAX_RANK, &count },
+                     err) ||
         !zt_ops_rank(g, node, x->shape.rank + count, err) ||
-        !zt_ops_axes(g, node, 1, "axes", x->shape.rank + count, marked, &count, err))
+        !zt_ops_axes(g, node, (struct zt_int_source){ 1, "axes" }, x->shape.rank + count, &added, err))
         return false;
     struct zt_shape shape = { .rank = x->shape.rank + count };
     for (int k = 0, from = 0; k < shape.rank; k++)
-        shape.dim[k] = marked[k] ? 1 : x->shape.dim[from++];
+        shape.dim[k] = added.has[k] ? 1 : x->shape.dim[from++];
     zt_set_out(g, node, 0, x->dtype, &shape);
     return true;
 }

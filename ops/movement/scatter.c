@@ -39,32 +39,37 @@ static bool scatter_elements_infer(struct zt_graph *g, int node, struct zt_err *
 }
 
 static bool scatter_nd_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_shape *x = &zt_in(g, node, 0)->shape, *indices = &zt_in(g, node, 1)->shape;
     struct zt_shape shape;
-    return check_reduction(g, node, err) && zt_gather_nd_shape(g, node, x, indices, 0, &shape, err) &&
+    return check_reduction(g, node, err) && zt_gather_nd_shape(g, node, 0, &shape, err) &&
            check_updates(g, node, &shape, err) && zt_infer_first(g, node, err);
 }
 
-static void put_run(const struct zt_call *call, const struct zt_elements *e) {
-    const struct zt_view *updates = &call->in[2], *y = &call->out[0];
-    zt_combine_at(reduction_of(call->node), y->dtype, y->data, e->offset, updates->data, e->first, e->count);
+/* Updates (input 2) into the copy of the data. */
+static struct zt_scatter_reduction into_copy(const struct zt_call *call) {
+    const struct zt_view *y = &call->out[0];
+    return (struct zt_scatter_reduction){ reduction_of(call->node), y->dtype, y->data, call->in[2].data };
+}
+
+static void put_block(const struct zt_call *call, const struct zt_elements *e) {
+    const struct zt_scatter_reduction r = into_copy(call);
+    zt_combine_at(&r, e->offset, e->first, e->count);
 }
 
 static bool scatter_elements_run(const struct zt_call *call, struct zt_err *err) {
     zt_run_copy(call, err);
-    return zt_elements_each(call, &call->out[0].shape, false, put_run, err);
+    return zt_elements_each(call, &call->out[0].shape, false, put_block, err);
 }
 
 static bool scatter_nd_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *indices = &call->in[1], *updates = &call->in[2], *y = &call->out[0];
-    int64_t slice = zt_gather_slice(&y->shape, &indices->shape, 0), to;
-    int64_t rows = zt_dims(&indices->shape, 0, indices->shape.rank - 1);
-    enum zt_combine how = reduction_of(call->node);
+    const struct zt_shape *indices = &call->in[1].shape, *y = &call->out[0].shape;
+    int64_t slice = zt_gather_slice(y, indices, 0), to;
+    int64_t rows = zt_dims(indices, 0, indices->rank - 1);
+    const struct zt_scatter_reduction r = into_copy(call);
     zt_run_copy(call, err);
     for (int64_t i = 0; i < rows && slice; i++) {
-        if (!zt_gather_tuple(call, &y->shape, indices, i, 0, &to, err))
+        if (!zt_gather_tuple(call, y, i, 0, &to, err))
             return false;
-        zt_combine_run(how, y->dtype, y->data, to, updates->data, i * slice, slice);
+        zt_combine_block(&r, to, i * slice, slice);
     }
     return true;
 }

@@ -25,18 +25,22 @@ static void cut_axis(struct zt_slice_bounds *c, int axis, int64_t start, int64_t
 
 bool zt_slice_read(const struct zt_graph *g, int node, struct zt_slice_bounds *c, struct zt_err *err) {
     int64_t starts[ZT_MAX_RANK], ends[ZT_MAX_RANK], axes[ZT_MAX_RANK], steps[ZT_MAX_RANK];
-    int count, end_count, axis_count, step_count, marked_count;
-    bool marked[ZT_MAX_RANK];
+    int count, end_count, axis_count, step_count;
+    struct zt_axis_set distinct;
     c->shape = zt_in(g, node, 0)->shape;
     for (int k = 0; k < c->shape.rank; k++) {
         c->start[k] = 0;
         c->step[k] = 1;
     }
-    if (!zt_ops_ints(g, node, 1, "starts", starts, ZT_MAX_RANK, &count, err) ||
-        !zt_ops_ints(g, node, 2, "ends", ends, ZT_MAX_RANK, &end_count, err) ||
-        !zt_ops_ints(g, node, 3, "axes", axes, ZT_MAX_RANK, &axis_count, err) ||
-        !zt_ops_ints(g, node, 4, NULL, steps, ZT_MAX_RANK, &step_count, err) ||
-        !zt_ops_axes(g, node, 3, "axes", c->shape.rank, marked, &marked_count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, "starts" },
+                     &(struct zt_int_list){ starts, ZT_MAX_RANK, &count }, err) ||
+        !zt_ops_ints(g, node, (struct zt_int_source){ 2, "ends" },
+                     &(struct zt_int_list){ ends, ZT_MAX_RANK, &end_count }, err) ||
+        !zt_ops_ints(g, node, (struct zt_int_source){ 3, "axes" },
+                     &(struct zt_int_list){ axes, ZT_MAX_RANK, &axis_count }, err) ||
+        !zt_ops_ints(g, node, (struct zt_int_source){ 4, NULL },
+                     &(struct zt_int_list){ steps, ZT_MAX_RANK, &step_count }, err) ||
+        !zt_ops_axes(g, node, (struct zt_int_source){ 3, "axes" }, c->shape.rank, &distinct, err))
         return false;
     if (end_count != count || (axis_count >= 0 && axis_count != count) || (step_count >= 0 && step_count != count) ||
         count > c->shape.rank)
@@ -108,9 +112,12 @@ static bool slice_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape;
     int starts, steps;
     int64_t ignored[ZT_MAX_RANK];
-    if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err) ||
-        !zt_ops_ints(g, node, -1, "starts", ignored, ZT_MAX_RANK, &starts, err) ||
-        !zt_ops_ints(g, node, -1, "steps", ignored, ZT_MAX_RANK, &steps, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "shape" },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err) ||
+        !zt_ops_ints(g, node, (struct zt_int_source){ -1, "starts" },
+                     &(struct zt_int_list){ ignored, ZT_MAX_RANK, &starts }, err) ||
+        !zt_ops_ints(g, node, (struct zt_int_source){ -1, "steps" },
+                     &(struct zt_int_list){ ignored, ZT_MAX_RANK, &steps }, err))
         return false;
     if (shape.rank != dy->shape.rank || starts != shape.rank || steps != shape.rank)
         return zt_node_fail(g, node, err, "its lists do not have %d numbers", dy->shape.rank);

@@ -15,10 +15,11 @@
 
 bool zt_transpose_perm(const struct zt_graph *g, int node, int rank, int perm[ZT_MAX_RANK], struct zt_err *err) {
     int64_t axes[ZT_MAX_RANK];
-    bool marked[ZT_MAX_RANK];
+    struct zt_axis_set distinct;
     int count;
-    if (!zt_ops_ints(g, node, -1, "perm", axes, ZT_MAX_RANK, &count, err) ||
-        !zt_ops_axes(g, node, -1, "perm", rank, marked, &count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "perm" }, &(struct zt_int_list){ axes, ZT_MAX_RANK, &count },
+                     err) ||
+        !zt_ops_axes(g, node, (struct zt_int_source){ -1, "perm" }, rank, &distinct, err))
         return false;
     if (count >= 0 && count != rank)
         return zt_node_fail(g, node, err, "attribute \"perm\" has %d axes, its input has %d", count, rank);

@@ -72,10 +72,10 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* ---- kernels: a channel is `blocks` stretches of `run` elements, `step` apart ---- */
+/* ---- kernels: a channel is `blocks` blocks of `length` elements, `step` apart ---- */
 
 struct channel {
-    int64_t start, blocks, block_step, run, step;
+    int64_t start, blocks, block_step, length, step;
 };
 
 static struct channel channel_of(const struct zt_batch_norm *bn, int64_t c) {
@@ -88,23 +88,23 @@ static struct channel channel_of(const struct zt_batch_norm *bn, int64_t c) {
 #define EACH_PIECE(ch, at, count)                                                                                      \
     for (int64_t block_ = 0; block_ < (ch)->blocks; block_++)                                                          \
         for (int64_t i_ = 0, at = (ch)->start + block_ * (ch)->block_step,                                             \
-                     count = zt_min_int(ZT_ELEMENT_BLOCK, (ch)->run);                                                  \
-             i_ < (ch)->run; i_ += ZT_ELEMENT_BLOCK, at += ZT_ELEMENT_BLOCK * (ch)->step,                              \
-                     count = zt_min_int(ZT_ELEMENT_BLOCK, (ch)->run - i_))
+                     count = zt_min_int(ZT_ELEMENT_BLOCK, (ch)->length);                                               \
+             i_ < (ch)->length; i_ += ZT_ELEMENT_BLOCK, at += ZT_ELEMENT_BLOCK * (ch)->step,                           \
+                     count = zt_min_int(ZT_ELEMENT_BLOCK, (ch)->length - i_))
 
 /* Two passes, so that a large mean does not eat the digits of the variance. */
 static void statistics(const struct zt_view *x, const struct channel *ch, double *mean, double *var) {
-    double run[ZT_ELEMENT_BLOCK], sum = 0, squares = 0, count = (double)(ch->blocks * ch->run);
+    double block[ZT_ELEMENT_BLOCK], sum = 0, squares = 0, count = (double)(ch->blocks * ch->length);
     EACH_PIECE(ch, at, n) {
-        zt_load_block(x->dtype, x->data, at, ch->step, n, run);
+        zt_load_block(x->dtype, x->data, at, ch->step, n, block);
         for (int64_t i = 0; i < n; i++)
-            sum += run[i];
+            sum += block[i];
     }
     *mean = sum / count;
     EACH_PIECE(ch, at, n) {
-        zt_load_block(x->dtype, x->data, at, ch->step, n, run);
+        zt_load_block(x->dtype, x->data, at, ch->step, n, block);
         for (int64_t i = 0; i < n; i++)
-            squares += (run[i] - *mean) * (run[i] - *mean);
+            squares += (block[i] - *mean) * (block[i] - *mean);
     }
     *var = squares / count;
 }
@@ -114,12 +114,12 @@ static double number(const struct zt_view *v, int64_t c) {
 }
 
 static void normalise(const struct zt_call *call, const struct channel *ch, int64_t c, double mean, double inv_std) {
-    double run[ZT_ELEMENT_BLOCK], scale = number(&call->in[1], c) * inv_std, b = number(&call->in[2], c);
+    double block[ZT_ELEMENT_BLOCK], scale = number(&call->in[1], c) * inv_std, b = number(&call->in[2], c);
     EACH_PIECE(ch, at, n) {
-        zt_load_block(call->in[0].dtype, call->in[0].data, at, ch->step, n, run);
+        zt_load_block(call->in[0].dtype, call->in[0].data, at, ch->step, n, block);
         for (int64_t i = 0; i < n; i++)
-            run[i] = (run[i] - mean) * scale + b;
-        zt_store_block(call->out[0].dtype, call->out[0].data, at, ch->step, n, run);
+            block[i] = (block[i] - mean) * scale + b;
+        zt_store_block(call->out[0].dtype, call->out[0].data, at, ch->step, n, block);
     }
 }
 

@@ -41,12 +41,28 @@ static struct job job_of(const struct zt_call *call) {
     return j;
 }
 
-/* Where plane `plane` lies in a tensor, its channels in the coefficients, and its numbers in the parts. */
-static void place(const struct norm_state *s, int64_t plane, int64_t *at, int64_t *channel, int64_t *part) {
+/* Where a plane of a tensor begins. */
+static float *plane_of(const struct norm_state *s, const struct zt_view *v, int64_t plane) {
     int64_t n = plane / s->planes.groups, g = plane % s->planes.groups;
-    *at = n * s->planes.sample + g * s->planes.group;
-    *channel = g * s->planes.vector;
-    *part = n * wide(s) + *channel;
+    return (float *)v->data + n * s->planes.sample + g * s->planes.group;
+}
+
+/* The first channel of a plane, in the coefficients; the place of its sums, in the parts. */
+static int64_t channel_of(const struct norm_state *s, int64_t plane) {
+    return plane % s->planes.groups * s->planes.vector;
+}
+static int64_t part_of(const struct norm_state *s, int64_t plane) {
+    return plane / s->planes.groups * wide(s) + channel_of(s, plane);
+}
+
+/* The coefficients of a plane's channels. */
+static struct zt_row_map map_of(const struct job *j, int64_t plane, int of_x, int constant, int of_dy) {
+    const int64_t channel = channel_of(j->s, plane);
+    float *const *all = j->sums.coefficient;
+    return (struct zt_row_map){ .mean = all[ZT_MEAN] + channel,
+                                .of_x = all[of_x] + channel,
+                                .constant = all[constant] + channel,
+                                .of_dy = all[of_dy] + channel };
 }
 
 static bool supports(const struct zt_graph *g, int node, int x) {
@@ -108,19 +124,16 @@ static void each_plane(struct job *j, void (*body)(void *, int64_t)) {
 
 static void plane_moments(void *arg, int64_t plane) {
     const struct job *j = arg;
-    int64_t at, channel, part;
-    place(j->s, plane, &at, &channel, &part);
-    j->s->kernels->moments(j->s->planes.pixels, j->s->planes.pixel, (const float *)j->call->in[0].data + at,
-                           j->sums.part[0] + part, j->sums.part[1] + part);
+    const int64_t part = part_of(j->s, plane);
+    j->s->kernels->moments(&j->s->planes, plane_of(j->s, &j->call->in[0], plane), j->sums.part[0] + part,
+                           j->sums.part[1] + part);
 }
 
 static void normalise_plane(void *arg, int64_t plane) {
     const struct job *j = arg;
-    int64_t at, channel, part;
-    place(j->s, plane, &at, &channel, &part);
-    j->s->kernels->normalise(j->s->planes.pixels, j->s->planes.pixel, (const float *)j->call->in[0].data + at,
-                             j->sums.coefficient[ZT_MEAN] + channel, j->sums.coefficient[ZT_FIRST] + channel,
-                             j->sums.coefficient[ZT_SECOND] + channel, (float *)j->call->out[0].data + at);
+    const struct zt_row_map map = map_of(j, plane, ZT_FIRST, ZT_SECOND, ZT_THIRD);
+    j->s->kernels->normalise(&j->s->planes, plane_of(j->s, &j->call->in[0], plane), &map,
+                             plane_of(j->s, &j->call->out[0], plane));
 }
 
 bool zt_batch_norm_blocked_run(const struct zt_call *call, struct zt_err *err) {
@@ -137,21 +150,20 @@ bool zt_batch_norm_blocked_run(const struct zt_call *call, struct zt_err *err) {
 
 static void plane_sums(void *arg, int64_t plane) {
     const struct job *j = arg;
-    int64_t at, channel, part;
-    place(j->s, plane, &at, &channel, &part);
-    j->s->kernels->sums(j->s->planes.pixels, j->s->planes.pixel, (const float *)j->call->in[0].data + at,
-                        (const float *)j->call->in[1].data + at, j->sums.coefficient[ZT_MEAN] + channel,
-                        j->sums.part[0] + part, j->sums.part[1] + part);
+    const int64_t part = part_of(j->s, plane);
+    const struct zt_row_sums to = { .mean = j->sums.coefficient[ZT_MEAN] + channel_of(j->s, plane),
+                                    .dy = j->sums.part[0] + part,
+                                    .dyx = j->sums.part[1] + part };
+    j->s->kernels->sums(&j->s->planes, plane_of(j->s, &j->call->in[0], plane), plane_of(j->s, &j->call->in[1], plane),
+                        &to);
 }
 
 static void gradient_plane(void *arg, int64_t plane) {
     const struct job *j = arg;
-    int64_t at, channel, part;
-    place(j->s, plane, &at, &channel, &part);
-    j->s->kernels->normalise_grad(j->s->planes.pixels, j->s->planes.pixel, (const float *)j->call->in[0].data + at,
-                                  (const float *)j->call->in[1].data + at, j->sums.coefficient[ZT_MEAN] + channel,
-                                  j->sums.coefficient[ZT_FIRST] + channel, j->sums.coefficient[ZT_SECOND] + channel,
-                                  j->sums.coefficient[ZT_THIRD] + channel, (float *)j->call->out[0].data + at);
+    const struct zt_row_map map = map_of(j, plane, ZT_THIRD, ZT_SECOND, ZT_FIRST);
+    j->s->kernels->normalise_grad(&j->s->planes, plane_of(j->s, &j->call->in[0], plane),
+                                  plane_of(j->s, &j->call->in[1], plane), &map,
+                                  plane_of(j->s, &j->call->out[0], plane));
 }
 
 bool zt_batch_norm_grad_blocked_run(const struct zt_call *call, struct zt_err *err) {

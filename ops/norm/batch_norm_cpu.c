@@ -180,9 +180,10 @@ bool zt_batch_norm_cpu_run(const struct zt_call *call, struct zt_err *err) {
 static void products(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
     const struct zt_view *in = j->sums.call->in;
-    j->s->kernels->products(b, element(j, &in[0], start), element(j, &in[1], start),
-                            j->sums.coefficient[ZT_MEAN] + slice % j->s->norm.channels, j->sums.part[0] + slice,
-                            j->sums.part[1] + slice);
+    const struct zt_row_sums to = { .mean = j->sums.coefficient[ZT_MEAN] + slice % j->s->norm.channels,
+                                    .dy = j->sums.part[0] + slice,
+                                    .dyx = j->sums.part[1] + slice };
+    j->s->kernels->products(b, element(j, &in[0], start), element(j, &in[1], start), &to);
 }
 
 static void differentiate(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {

@@ -32,8 +32,8 @@ bool zt_batch_norm_read_to(const struct zt_graph *g, int node, int x, int end, s
     return true;
 }
 
-/* Statistics are kept in float; those of double in double. */
-static enum zt_dtype kept_type(enum zt_dtype x) {
+/* Statistics are stored in float; those of double in double. */
+static enum zt_dtype statistics_type(enum zt_dtype x) {
     return x == ZT_DOUBLE ? ZT_DOUBLE : ZT_FLOAT;
 }
 
@@ -43,8 +43,8 @@ void zt_batch_norm_train_outs(struct zt_graph *g, int node) {
     zt_set_out(g, node, 0, dtype, &x);
     zt_set_out(g, node, 1, zt_in(g, node, 3)->dtype, &channels);
     zt_set_out(g, node, 2, zt_in(g, node, 4)->dtype, &channels);
-    zt_set_out(g, node, 3, kept_type(dtype), &channels);
-    zt_set_out(g, node, 4, kept_type(dtype), &channels);
+    zt_set_out(g, node, 3, statistics_type(dtype), &channels);
+    zt_set_out(g, node, 4, statistics_type(dtype), &channels);
 }
 
 void zt_batch_norm_grad_outs(struct zt_graph *g, int node) {

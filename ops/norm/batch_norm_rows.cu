@@ -25,7 +25,7 @@ enum {
 
 /* N channels of a row, of storage type T; and of the tensor's own type. */
 struct some_type {};
-template <class T, int N> struct lanes {
+template <class T, int N> struct vector {
     pack<T, N> raw;
     __device__ void load(const struct zt_launch_tensor &t, int64_t at) {
         raw = *(const pack<T, N> *)((const T *)t.data + at);
@@ -40,7 +40,7 @@ template <class T, int N> struct lanes {
         *(pack<T, N> *)((T *)t.data + at) = raw;
     }
 };
-template <> struct lanes<some_type, 1> {
+template <> struct vector<some_type, 1> {
     float raw;
     __device__ void load(const struct zt_launch_tensor &t, int64_t at) {
         raw = float_at(t.dtype, t.data, at);
@@ -102,7 +102,7 @@ template <class T, int N, int LANES>
 static __device__ void moments_of(const struct zt_launch_batch_norm &n, const struct zt_launch_tensor &x,
                                   const struct seat<N, LANES> &at, struct moments *m) {
     enum { ROWS = THREADS / LANES };
-    struct lanes<T, N> first, ahead[MOMENTS_AHEAD];
+    struct vector<T, N> first, ahead[MOMENTS_AHEAD];
     float count = 0;
     for (int k = 0; k < N; k++)
         m[k] = { 0, 0, 0 };
@@ -189,7 +189,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     rows_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_tensors t, const float *number) {
     enum { ROWS = THREADS / LANES };
     const struct seat<N, LANES> at(n);
-    struct lanes<T, N> x[AHEAD], z[AHEAD];
+    struct vector<T, N> x[AHEAD], z[AHEAD];
     float shift[N], factor[N], b[N];
     if (!at.inside)
         return;
@@ -233,7 +233,7 @@ template <class T, int N, int LANES>
 static __device__ void sums_of(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_grad &g,
                                const struct seat<N, LANES> &at, struct sums *s) {
     enum { ROWS = THREADS / LANES };
-    struct lanes<T, N> dy[GRAD_AHEAD], x[GRAD_AHEAD], y[GRAD_AHEAD];
+    struct vector<T, N> dy[GRAD_AHEAD], x[GRAD_AHEAD], y[GRAD_AHEAD];
     float mean[N];
     for (int k = 0; k < N; k++) {
         s[k] = { 0, 0 };
@@ -319,7 +319,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     enum { ROWS = THREADS / LANES };
     const struct seat<N, LANES> at(n);
     const bool masks = n.relu && !g.dz.data; /* else dz is there */
-    struct lanes<T, N> dz[GRAD_AHEAD], x[GRAD_AHEAD], y[GRAD_AHEAD];
+    struct vector<T, N> dz[GRAD_AHEAD], x[GRAD_AHEAD], y[GRAD_AHEAD];
     float a[N], b[N], d[N], mean[N];
     if (!at.inside)
         return;

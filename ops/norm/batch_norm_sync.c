@@ -99,7 +99,7 @@ static bool start(struct task *t, const struct zt_call *call, bool backward, str
     return true;
 }
 
-/* For each run of channel c: offset `at`, `count` elements one after another, of row `n`. */
+/* For each block of channel c: offset `at`, `count` elements one after another, of row `n`. */
 #define EACH_RUN(t, c, n, at, count)                                                                                   \
     for (int64_t n = 0; n < (t)->bn.n; n++)                                                                            \
         for (int64_t i_ = 0, at = (n * (t)->bn.channels + (c)) * (t)->bn.spatial,                                      \

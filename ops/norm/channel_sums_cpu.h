@@ -1,9 +1,9 @@
 /* The statistics and coefficients of the channels, for both CPU kernels of batch normalisation: on planes of blocked
  * activations (batch_norm_blocked_cpu.c) and on slices of plain ones (batch_norm_cpu.c). Statistics take two steps:
  *
- *     each part      its mean and the sum of squares around the mean, or its two gradient sums, in float, to the
- * workspace each channel   all its parts in the order of the samples, in double: mean = sum mean_p / N     M var = sum
- * (squares_p + P (mean_p - mean)^2)
+ *     each part      in float, to the workspace: its mean and the sum of squares around the mean, or two gradient sums
+ *     each channel   in double, over its parts in the order of the samples:
+ *                        mean = sum mean_p / N        M var = sum (squares_p + P (mean_p - mean)^2)
  *
  * with P elements per part, N parts, M = N P. For the batch of all ranks (batch_norm_sync.c) the ranks then add both
  * sums of a channel, and M counts the elements of all ranks.

@@ -82,10 +82,10 @@ const struct zt_op zt_op_batch_norm_statistics = {
 extern const struct zt_op zt_op_batch_norm_train, zt_op_batch_norm_relu;
 
 static bool is_for_next_step(const struct zt_graph *g, int value) {
-    bool kept = false;
+    bool written = false;
     for (int i = 0; i < g->write_back_count; i++)
-        kept |= g->write_backs[i].value == value;
-    return kept && zt_graph_users(g, value, NULL) == 0;
+        written |= g->write_backs[i].value == value;
+    return written && zt_graph_users(g, value, NULL) == 0;
 }
 
 static bool has_statistics(const struct zt_graph *g, int node) {

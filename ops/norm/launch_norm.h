@@ -10,10 +10,10 @@ extern "C" {
 
 /* Members as in struct zt_norm of ops/norm/norm.h. */
 struct zt_launch_norm {
-    int64_t rows, length, period, per_row, run;
+    int64_t rows, length, period, per_row, per_scale;
     bool centred;
     float epsilon;
-    bool last; /* x, y and their gradients are [rows / period][run][period][per_row] */
+    bool last; /* x, y and their gradients are [rows / period][per_scale][period][per_row] */
 };
 /* y absent: the statistics alone. mean and inv_std may be absent. */
 struct zt_launch_norm_tensors {

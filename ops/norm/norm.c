@@ -58,7 +58,7 @@ static bool check_scales(const struct zt_graph *g, int node, int first, const st
     return true;
 }
 
-static enum zt_dtype kept_type(enum zt_dtype x) {
+static enum zt_dtype statistics_type(enum zt_dtype x) {
     return x == ZT_DOUBLE ? ZT_DOUBLE : ZT_FLOAT;
 }
 
@@ -67,13 +67,13 @@ static bool norm_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (!zt_norm_read(g, node, &norm, err) || !check_scales(g, node, 1, &norm, err))
         return false;
     const struct zt_value *x = zt_in(g, node, 0);
-    struct zt_shape kept = x->shape;
+    struct zt_shape statistics = x->shape;
     int64_t axis = zt_attr_int(g->nodes[node], "axis", -1);
-    for (int k = (int)(axis < 0 ? axis + kept.rank : axis); k < kept.rank; k++)
-        kept.dim[k] = 1;
+    for (int k = (int)(axis < 0 ? axis + statistics.rank : axis); k < statistics.rank; k++)
+        statistics.dim[k] = 1;
     zt_set_out(g, node, 0, x->dtype, &x->shape);
-    zt_set_out(g, node, 1, kept_type(x->dtype), &kept);
-    zt_set_out(g, node, 2, kept_type(x->dtype), &kept);
+    zt_set_out(g, node, 1, statistics_type(x->dtype), &statistics);
+    zt_set_out(g, node, 2, statistics_type(x->dtype), &statistics);
     return true;
 }
 
@@ -82,7 +82,7 @@ static bool stats_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (!zt_norm_read_rows(g, node, 0, &norm, err))
         return false;
     for (int i = 0; i < 2; i++)
-        zt_set_out(g, node, i, kept_type(zt_in(g, node, 0)->dtype), &(struct zt_shape){ 1, { norm.rows } });
+        zt_set_out(g, node, i, statistics_type(zt_in(g, node, 0)->dtype), &(struct zt_shape){ 1, { norm.rows } });
     return true;
 }
 
@@ -124,13 +124,13 @@ static void put(const struct zt_call *call, int out, int64_t i, double value) {
 static void load_scales(const struct zt_norm *n, const struct zt_view *from, int64_t row, int64_t at, int64_t count,
                         double *to) {
     int64_t first = row % n->period * n->per_row;
-    if (n->run == 1) {
+    if (n->per_scale == 1) {
         zt_load_block(from->dtype, from->data, first + at, 1, count, to);
         return;
     }
     for (int64_t i = 0; i < count;) {
-        int64_t end = zt_min_int(count, ((at + i) / n->run + 1) * n->run - at);
-        double value = zt_load_double(from->dtype, from->data, first + (at + i) / n->run);
+        int64_t end = zt_min_int(count, ((at + i) / n->per_scale + 1) * n->per_scale - at);
+        double value = zt_load_double(from->dtype, from->data, first + (at + i) / n->per_scale);
         for (; i < end; i++)
             to[i] = value;
     }
@@ -138,12 +138,12 @@ static void load_scales(const struct zt_norm *n, const struct zt_view *from, int
 
 /* mean of (x - shift)^power, power 1 or 2 */
 static double row_mean(const struct zt_view *x, const struct zt_norm *n, int64_t row, double shift, int power) {
-    double run[ZT_ELEMENT_BLOCK], sum = 0;
+    double block[ZT_ELEMENT_BLOCK], sum = 0;
     for (int64_t at = 0; at < n->length; at += ZT_ELEMENT_BLOCK) {
         int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, n->length - at);
-        zt_load_block(x->dtype, x->data, row * n->length + at, 1, count, run);
+        zt_load_block(x->dtype, x->data, row * n->length + at, 1, count, block);
         for (int64_t i = 0; i < count; i++)
-            sum += power == 1 ? run[i] : (run[i] - shift) * (run[i] - shift);
+            sum += power == 1 ? block[i] : (block[i] - shift) * (block[i] - shift);
     }
     return sum / (double)n->length;
 }
@@ -155,19 +155,19 @@ static void row_stats(const struct zt_view *x, const struct zt_norm *n, int64_t 
 
 static void norm_row(const struct zt_call *call, const struct zt_norm *n, int64_t row) {
     const struct zt_view *x = &call->in[0], *bias = view(call->in, call->in_count, 2);
-    double mean, inv_std, run[ZT_ELEMENT_BLOCK], scale[ZT_ELEMENT_BLOCK], shift[ZT_ELEMENT_BLOCK] = { 0 };
+    double mean, inv_std, block[ZT_ELEMENT_BLOCK], scale[ZT_ELEMENT_BLOCK], shift[ZT_ELEMENT_BLOCK] = { 0 };
     row_stats(x, n, row, &mean, &inv_std);
     put(call, 1, row, mean);
     put(call, 2, row, inv_std);
     for (int64_t at = 0; at < n->length; at += ZT_ELEMENT_BLOCK) {
         int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, n->length - at);
-        zt_load_block(x->dtype, x->data, row * n->length + at, 1, count, run);
+        zt_load_block(x->dtype, x->data, row * n->length + at, 1, count, block);
         load_scales(n, &call->in[1], row, at, count, scale);
         if (bias)
             load_scales(n, bias, row, at, count, shift);
         for (int64_t i = 0; i < count; i++)
-            run[i] = (run[i] - mean) * inv_std * scale[i] + shift[i];
-        zt_store_block(call->out[0].dtype, call->out[0].data, row * n->length + at, 1, count, run);
+            block[i] = (block[i] - mean) * inv_std * scale[i] + shift[i];
+        zt_store_block(call->out[0].dtype, call->out[0].data, row * n->length + at, 1, count, block);
     }
 }
 
@@ -210,8 +210,9 @@ static bool stats_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 /* g = dy scale and xh of elements [at, at + count) of a row. */
-static void load_row(const struct zt_call *call, const struct zt_norm *n, int64_t row, int64_t at, int64_t count,
-                     double *g, double *xh) {
+static void load_row(const struct job *j, int64_t row, int64_t at, int64_t count, double *g, double *xh) {
+    const struct zt_call *call = j->call;
+    const struct zt_norm *n = &j->n;
     double scale[ZT_ELEMENT_BLOCK], mean = number(view(call->in, call->in_count, 3), row, 0);
     double inv_std = number(&call->in[4], row, 0);
     zt_load_block(call->in[0].dtype, call->in[0].data, row * n->length + at, 1, count, g);
@@ -224,11 +225,13 @@ static void load_row(const struct zt_call *call, const struct zt_norm *n, int64_
 }
 
 /* Inputs 5 and 6 are the gradients of the row's mean and inv_std themselves. */
-static void grad_row(const struct zt_call *call, const struct zt_norm *n, int64_t row) {
+static void grad_row(const struct job *j, int64_t row) {
+    const struct zt_call *call = j->call;
+    const struct zt_norm *n = &j->n;
     double g[ZT_ELEMENT_BLOCK], xh[ZT_ELEMENT_BLOCK], sum = 0, product = 0, inv_std = number(&call->in[4], row, 0);
     for (int64_t at = 0; at < n->length; at += ZT_ELEMENT_BLOCK) {
         int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, n->length - at);
-        load_row(call, n, row, at, count, g, xh);
+        load_row(j, row, at, count, g, xh);
         for (int64_t i = 0; i < count; i++) {
             sum += g[i];
             product += g[i] * xh[i];
@@ -239,7 +242,7 @@ static void grad_row(const struct zt_call *call, const struct zt_norm *n, int64_
     slope -= number(view(call->in, call->in_count, 6), row, 0) * inv_std * inv_std;
     for (int64_t at = 0; at < n->length; at += ZT_ELEMENT_BLOCK) {
         int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, n->length - at);
-        load_row(call, n, row, at, count, g, xh);
+        load_row(j, row, at, count, g, xh);
         for (int64_t i = 0; i < count; i++)
             g[i] = inv_std * g[i] + (shift + slope * xh[i]) / (double)n->length;
         zt_store_block(call->out[0].dtype, call->out[0].data, row * n->length + at, 1, count, g);
@@ -247,16 +250,16 @@ static void grad_row(const struct zt_call *call, const struct zt_norm *n, int64_
 }
 
 /* dscale and dbias of entries [first, first + count) of part `part`, which every period-th row shares: entries are
- * neighbours where run is 1; otherwise there is one, whose elements are. */
+ * neighbours where per_scale is 1; otherwise there is one, whose elements are. */
 static void scale_sums(const struct zt_call *call, const struct zt_norm *n, int64_t part, int64_t first,
                        int64_t count) {
     double dscale[ZT_ELEMENT_BLOCK] = { 0 }, dbias[ZT_ELEMENT_BLOCK] = { 0 }, dy[ZT_ELEMENT_BLOCK], x[ZT_ELEMENT_BLOCK];
-    bool apart = n->run == 1;
+    bool apart = n->per_scale == 1;
     for (int64_t row = part; row < n->rows; row += n->period) {
         double mean = number(view(call->in, call->in_count, 3), row, 0), inv_std = number(&call->in[4], row, 0);
-        for (int64_t at = 0; at < n->run; at += ZT_ELEMENT_BLOCK) {
-            int64_t elems = apart ? count : zt_min_int(ZT_ELEMENT_BLOCK, n->run - at),
-                    from = row * n->length + first * n->run + at;
+        for (int64_t at = 0; at < n->per_scale; at += ZT_ELEMENT_BLOCK) {
+            int64_t elems = apart ? count : zt_min_int(ZT_ELEMENT_BLOCK, n->per_scale - at),
+                    from = row * n->length + first * n->per_scale + at;
             zt_load_block(call->in[0].dtype, call->in[0].data, from, 1, elems, dy);
             zt_load_block(call->in[1].dtype, call->in[1].data, from, 1, elems, x);
             for (int64_t i = 0; i < elems; i++) {
@@ -272,8 +275,7 @@ static void scale_sums(const struct zt_call *call, const struct zt_norm *n, int6
 }
 
 static void run_grad_row(void *arg, int64_t row) {
-    const struct job *j = arg;
-    grad_row(j->call, &j->n, row);
+    grad_row(arg, row);
 }
 
 static void run_scale_sums(void *arg, int64_t i) {
@@ -286,7 +288,7 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     struct job j = { .call = call };
     if (!zt_norm_read_rows(call->graph, zt_call_node(call), 1, &j.n, err))
         return false;
-    j.step = j.n.run == 1 ? ZT_ELEMENT_BLOCK : 1;
+    j.step = j.n.per_scale == 1 ? ZT_ELEMENT_BLOCK : 1;
     j.pieces = zt_ceil_div(j.n.per_row, j.step);
     return each(&j, j.n.rows, run_grad_row) && each(&j, j.n.period * j.pieces, run_scale_sums);
 }
@@ -335,7 +337,7 @@ static void tell(const struct zt_norm *n, struct zt_launch_norm *to) {
                                    .length = n->length,
                                    .period = n->period,
                                    .per_row = n->per_row,
-                                   .run = n->run,
+                                   .per_scale = n->per_scale,
                                    .centred = n->centred,
                                    .epsilon = (float)n->epsilon };
 }

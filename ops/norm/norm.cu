@@ -11,12 +11,12 @@ enum { ROW = 256, CHANNEL = 512 };
 
 /* The place of element i of a row: channel by channel; with `last` place by place. */
 static __device__ int64_t place_of(const struct zt_launch_norm &n, int64_t row, int64_t i) {
-    return n.last ? ((row / n.period * n.run + i / n.per_row) * n.period + row % n.period) * n.per_row + i % n.per_row
+    return n.last ? ((row / n.period * n.per_scale + i / n.per_row) * n.period + row % n.period) * n.per_row + i % n.per_row
                   : row * n.length + i;
 }
 
 static __device__ int64_t scale_at(const struct zt_launch_norm &n, int64_t row, int64_t i) {
-    return row % n.period * n.per_row + (n.last ? i % n.per_row : i / n.run);
+    return row % n.period * n.per_row + (n.last ? i % n.per_row : i / n.per_scale);
 }
 
 static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_norm_tensors t) {
@@ -94,21 +94,21 @@ struct scale_sums {
  * elements: thread (c, k) takes elements k, k + ALONG, ... */
 static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g,
                                             struct scale_sums *found) {
-    __shared__ struct scale_sums kept[ALONG][ACROSS];
+    __shared__ struct scale_sums shared[ALONG][ACROSS];
     const int64_t entries = n.period * n.per_row, wide = (entries + ACROSS - 1) / ACROSS;
     for (int64_t job = blockIdx.x; job < wide * g.parts; job += gridDim.x) {
         const int64_t at = job % wide * ACROSS + threadIdx.x;
         const struct column c = { at, entries, job / wide, g.parts, &g.arrived[job % wide] };
-        const struct span mine = part_of(n.rows / n.period * n.run, g.parts, c.part);
+        const struct span mine = part_of(n.rows / n.period * n.per_scale, g.parts, c.part);
         struct scale_sums sums = scale_sums::start();
         for (int64_t k = mine.first + threadIdx.y; at < entries && k < mine.end; k += ALONG) {
-            const int64_t row = (n.run == 1 ? k : k / n.run) * n.period + at / n.per_row;
+            const int64_t row = (n.per_scale == 1 ? k : k / n.per_scale) * n.period + at / n.per_row;
             const float d = get(g.dy, k * entries + at);
             sums.scale += d * (get(g.x, k * entries + at) - mean_of(g, row)) * get(g.inv_std, row);
             sums.bias += d;
         }
-        sums = fold_columns<ALONG>(sums, kept, scale_sums::join);
-        if (join_parts<scale_sums>(c, found, kept, &sums) && threadIdx.y == 0 && at < entries) {
+        sums = fold_columns<ALONG>(sums, shared, scale_sums::join);
+        if (join_parts<scale_sums>(c, found, shared, &sums) && threadIdx.y == 0 && at < entries) {
             put(g.dscale, at, sums.scale);
             put(g.dbias, at, sums.bias);
         }
@@ -119,10 +119,10 @@ static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_l
 static __global__ void scale_runs_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
     __shared__ float part[ROW];
     for (int64_t entry = blockIdx.x; entry < n.period * n.per_row; entry += gridDim.x) {
-        const int64_t which = entry / n.per_row, first = entry % n.per_row * n.run, rows = n.rows / n.period;
+        const int64_t which = entry / n.per_row, first = entry % n.per_row * n.per_scale, rows = n.rows / n.period;
         float scales = 0, biases = 0;
-        for (int64_t i = threadIdx.x; i < rows * n.run; i += ROW) {
-            const int64_t row = which + i / n.run * n.period, at = row * n.length + first + i % n.run;
+        for (int64_t i = threadIdx.x; i < rows * n.per_scale; i += ROW) {
+            const int64_t row = which + i / n.per_scale * n.period, at = row * n.length + first + i % n.per_scale;
             const float d = get(g.dy, at);
             scales += d * (get(g.x, at) - mean_of(g, row)) * get(g.inv_std, row);
             biases += d;
@@ -137,14 +137,14 @@ static __global__ void scale_runs_kernel(struct zt_launch_norm n, struct zt_laun
 }
 
 static bool has_columns(const struct zt_launch_norm *n) {
-    return n->last || n->run == 1;
+    return n->last || n->per_scale == 1;
 }
 
 int64_t zt_launch_norm_grad_parts(const struct zt_launch_norm *n) {
     const int64_t wide = (n->period * n->per_row + ACROSS - 1) / ACROSS;
     if (!has_columns(n) || wide == 0)
         return 1;
-    int64_t parts = n->rows / n->period * n->run / (32 * ALONG); /* elements that occupy a block */
+    int64_t parts = n->rows / n->period * n->per_scale / (32 * ALONG); /* elements that occupy a block */
     parts = parts < 256 / wide ? parts : 256 / wide;
     return parts < 1 ? 1 : parts;
 }

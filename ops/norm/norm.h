@@ -30,9 +30,9 @@ bool zt_batch_norm_is_sync(const struct zt_node *n);
 bool zt_batch_norm_add_ranks(const struct zt_call *call, double *sums, int64_t channels, struct zt_err *err);
 
 /* Layer, RMS, instance and group normalisation: x is `rows` rows of `length` elements, each with its own statistics.
- * Element i of row r is scaled by scale[(r % period) * per_row + i / run]; length = per_row * run. */
+ * Element i of row r is scaled by scale[(r % period) * per_row + i / per_scale]; length = per_row * per_scale. */
 struct zt_norm {
-    int64_t rows, length, period, per_row, run;
+    int64_t rows, length, period, per_row, per_scale;
     bool centred; /* the mean is subtracted: all but RMSNormalization */
     double epsilon;
 };

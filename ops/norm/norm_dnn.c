@@ -1,7 +1,7 @@
 #include "ops/norm/norm_dnn.h"
 
 bool zt_norm_dnn_of(const struct zt_launch_norm *n, struct zt_norm_dnn *to) {
-    const bool of_rows = n->period == 1 && n->run == 1;
+    const bool of_rows = n->period == 1 && n->per_scale == 1;
     *to = (struct zt_norm_dnn){ .norm = !of_rows     ? ZT_DNN_INSTANCE_NORM
                                         : n->centred ? ZT_DNN_LAYER_NORM
                                                      : ZT_DNN_RMS_NORM,

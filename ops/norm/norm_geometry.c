@@ -8,7 +8,7 @@
 static void axis_geometry(const struct zt_shape *x, int axis, struct zt_norm *to) {
     to->rows = zt_dims(x, 0, axis);
     to->length = to->per_row = zt_dims(x, axis, x->rank);
-    to->period = to->run = 1;
+    to->period = to->per_scale = 1;
 }
 
 static bool group_geometry(const struct zt_graph *g, int node, const struct zt_shape *x, int64_t groups,
@@ -22,7 +22,7 @@ static bool group_geometry(const struct zt_graph *g, int node, const struct zt_s
     to->period = groups;
     bool by_group = strcmp(g->nodes[node]->op_type, "GroupNormalization") == 0 && g->nodes[node]->opset < 21;
     to->per_row = by_group ? 1 : channels / groups;
-    to->run = by_group ? to->length : spatial;
+    to->per_scale = by_group ? to->length : spatial;
     return true;
 }
 
@@ -54,8 +54,8 @@ bool zt_norm_read_rows(const struct zt_graph *g, int node, int x, struct zt_norm
                             .epsilon = (double)zt_attr_float(n, "epsilon", 1e-5f) };
     bool fits = to->rows >= 0 && to->period > 0 && to->per_row >= 0 && to->rows % to->period == 0;
     to->length = fits && to->rows ? count / to->rows : 0;
-    to->run = fits && to->per_row ? to->length / to->per_row : 0;
-    if (!fits || to->rows * to->length != count || to->per_row * to->run != to->length)
+    to->per_scale = fits && to->per_row ? to->length / to->per_row : 0;
+    if (!fits || to->rows * to->length != count || to->per_row * to->per_scale != to->length)
         return zt_node_fail(g, node, err, "%lld elements do not divide into %lld rows of %lld parts", (long long)count,
                             (long long)to->rows, (long long)to->per_row);
     return true;

@@ -29,8 +29,8 @@ ZT_FUNCTION_BODY(zt_norm_grad_function_body) {
         return false;
     zt_function_body_names(b, "dy, x, scale, mean, inv_std, dmean, dinv_std -> dx, dscale, dbias");
     zt_function_body_add(b, "whole = [%lld, %lld, %lld, %lld]; rows = [%lld, %lld, 1, 1]",
-                         (long long)(n.rows / n.period), (long long)n.period, (long long)n.per_row, (long long)n.run,
-                         (long long)(n.rows / n.period), (long long)n.period);
+                         (long long)(n.rows / n.period), (long long)n.period, (long long)n.per_row,
+                         (long long)n.per_scale, (long long)(n.rows / n.period), (long long)n.period);
     zt_function_body_add(b, "dy = Reshape(dy, whole); x = Reshape(x, whole); inv_std = Reshape(inv_std, rows)");
     if (zt_in(g, node, 3))
         zt_function_body_add(b, "x = x - Reshape(mean, rows)");

@@ -1,9 +1,9 @@
 /* Layer, RMS, instance and group normalisation on the CPU, a row at a time (norm.h has the geometry, simd_norm.h the
  * loops). Sums of a row are taken in vectors of floats, some hundred terms each, and in double beyond.
  *
- * Gradients of scale and bias. Where every element of a row has an entry of its own (run 1), a block of rows adds up
- * its rows in the workspace; else every row leaves two sums a part there. Both are then added in the order of the rows,
- * in double. */
+ * Gradients of scale and bias. Where every element of a row has an entry of its own (per_scale 1), a block of rows adds
+ * up its rows in the workspace; else every row leaves two sums a part there. Both are then added in the order of the
+ * rows, in double. */
 #include "ops/norm/kernels.h"
 #include "ops/norm/simd_norm.h"
 #include "ops/norm/norm.h"
@@ -60,7 +60,7 @@ bool zt_norm_grad_cpu_supports(const struct zt_graph *g, int node) {
 static void cut(struct rows_state *s, bool grad) {
     const struct zt_norm *n = &s->norm;
     int64_t blocks = zt_ceil_div(n->rows * n->length, BLOCK);
-    if (grad && n->run == 1)
+    if (grad && n->per_scale == 1)
         blocks = zt_min_int(blocks, zt_max_int(FEW_BLOCKS, zt_min_int(MOST_BLOCKS, n->rows / LEAST_ROWS)));
     s->rows = zt_ceil_div(n->rows, zt_min_int(blocks, n->rows));
     s->blocks = zt_ceil_div(n->rows, s->rows);
@@ -76,7 +76,7 @@ static void prepare(struct zt_prepare *p, const struct zt_norm *norm, int x) {
     s->x = x;
     s->entries = norm->period * norm->per_row;
     cut(s, x == 1);
-    int64_t sums = norm->run == 1 ? s->blocks * s->entries : norm->rows * norm->per_row;
+    int64_t sums = norm->per_scale == 1 ? s->blocks * s->entries : norm->rows * norm->per_row;
     p->workspace_bytes = (size_t)(2 * s->entries + (x == 1 ? 2 * sums : 0)) * sizeof(float);
     p->state = s;
 }
@@ -147,7 +147,7 @@ static struct job job_of(const struct zt_call *call) {
 /* Part `part` of a row, whose elements share an entry; or the whole row, where each has its own. */
 static struct zt_row part_of(const struct job *j, const struct zt_row *row, int64_t part) {
     struct zt_row r = *row;
-    r.n = j->s->norm.run;
+    r.n = j->s->norm.per_scale;
     r.scale += part;
     r.bias = r.bias ? r.bias + part : NULL;
     return r;
@@ -160,8 +160,8 @@ static struct zt_row row_of(const struct job *j, int64_t row) {
                             .n = n->length,
                             .scale = j->scale + first,
                             .bias = j->bias ? j->bias + first : NULL,
-                            .each_scale = n->run == 1,
-                            .each_bias = n->run == 1 };
+                            .each_scale = n->per_scale == 1,
+                            .each_bias = n->per_scale == 1 };
 }
 
 /* ---- forward ---- */
@@ -188,12 +188,12 @@ static void normalise_row(const struct job *j, int64_t row) {
     void *y = zt_element(j->call->out[0].data, j->s->bytes, row * n->length);
     struct zt_row r = row_of(j, row);
     row_statistics(j, row, x, 1, &r);
-    for (int64_t part = 0; n->run > 1 && part < n->per_row; part++) {
+    for (int64_t part = 0; n->per_scale > 1 && part < n->per_row; part++) {
         struct zt_row one = part_of(j, &r, part);
-        int64_t at = part * n->run;
+        int64_t at = part * n->per_scale;
         j->s->kernels->normalise(&one, zt_element(x, j->s->bytes, at), zt_element(y, j->s->bytes, at));
     }
-    if (n->run == 1)
+    if (n->per_scale == 1)
         j->s->kernels->normalise(&r, x, y);
 }
 
@@ -229,21 +229,21 @@ bool zt_norm_stats_cpu_run(const struct zt_call *call, struct zt_err *err) {
 /* ---- backward: inputs dy, x, scale, mean, inv_std[, gradients of the row's mean and inv_std] ---- */
 
 /* Sums of g and of g xh over a row, g = dy scale. Where parts share a scale, their own sums go to the workspace. */
-static void row_sums(const struct job *j, const struct zt_row *r, int64_t row, const void *dy, const void *x,
+static void row_sums(const struct job *j, const struct zt_row *r, int64_t row, const struct zt_row_grad *of,
                      double *sum, double *product) {
     const struct zt_norm *n = &j->s->norm;
     static const float one = 1;
-    if (n->run == 1) {
-        j->s->kernels->grad_sums(r, dy, x, sum, product);
+    if (n->per_scale == 1) {
+        j->s->kernels->grad_sums(r, of->dy, of->x, sum, product);
         return;
     }
     *sum = *product = 0;
     for (int64_t part = 0; part < n->per_row; part++) {
         struct zt_row p = part_of(j, r, part);
         double scale = (double)*p.scale, s, q;
-        int64_t at = part * n->run;
+        int64_t at = part * n->per_scale;
         p.scale = &one;
-        j->s->kernels->grad_sums(&p, zt_element(dy, j->s->bytes, at), zt_element(x, j->s->bytes, at), &s, &q);
+        j->s->kernels->grad_sums(&p, zt_element(of->dy, j->s->bytes, at), zt_element(of->x, j->s->bytes, at), &s, &q);
         *sum += scale * s;
         *product += scale * q;
         float *to = j->sums + 2 * (row * n->per_row + part);
@@ -252,27 +252,38 @@ static void row_sums(const struct job *j, const struct zt_row *r, int64_t row, c
     }
 }
 
+/* The elements from `at` on, whose sums are not wanted here. */
+static struct zt_row_grad grad_of_part(const struct job *j, const struct zt_row_grad *whole, int64_t at) {
+    struct zt_row_grad part = *whole;
+    part.dy = zt_element(whole->dy, j->s->bytes, at);
+    part.x = zt_element(whole->x, j->s->bytes, at);
+    part.dx = zt_element(whole->dx, j->s->bytes, at);
+    part.dscale = part.dbias = NULL;
+    return part;
+}
+
 static void grad_row(const struct job *j, int64_t row, float *dscale, float *dbias) {
     const struct zt_norm *n = &j->s->norm;
     const struct zt_call *call = j->call;
     int64_t start = row * n->length;
-    const void *dy = zt_element(call->in[0].data, j->s->bytes, start);
-    const void *x = zt_element(call->in[1].data, j->s->bytes, start);
-    void *dx = zt_element(call->out[0].data, j->s->bytes, start);
+    struct zt_row_grad grad = { .dy = zt_element(call->in[0].data, j->s->bytes, start),
+                                .x = zt_element(call->in[1].data, j->s->bytes, start),
+                                .dx = zt_element(call->out[0].data, j->s->bytes, start),
+                                .dscale = dscale,
+                                .dbias = dbias };
     double mean = number(in(call, 3), row), inv = number(in(call, 4), row), sum, product, m = (double)n->length;
     struct zt_row r = row_of(j, row);
     r.mean = (float)mean, r.inv = (float)inv;
-    row_sums(j, &r, row, dy, x, &sum, &product);
-    double shift = ((n->centred ? -inv * sum : 0) + number(in(call, 5), row)) / m;
-    double slope = (-inv * product - number(in(call, 6), row) * inv * inv) / m;
-    for (int64_t part = 0; n->run > 1 && part < n->per_row; part++) {
-        struct zt_row p = part_of(j, &r, part);
-        int64_t at = part * n->run;
-        j->s->kernels->normalise_grad(&p, zt_element(dy, j->s->bytes, at), zt_element(x, j->s->bytes, at), (float)shift,
-                                      (float)slope, zt_element(dx, j->s->bytes, at), NULL, NULL);
+    row_sums(j, &r, row, &grad, &sum, &product);
+    grad.shift = (float)(((n->centred ? -inv * sum : 0) + number(in(call, 5), row)) / m);
+    grad.slope = (float)((-inv * product - number(in(call, 6), row) * inv * inv) / m);
+    for (int64_t part = 0; n->per_scale > 1 && part < n->per_row; part++) {
+        const struct zt_row p = part_of(j, &r, part);
+        const struct zt_row_grad of_part = grad_of_part(j, &grad, part * n->per_scale);
+        j->s->kernels->normalise_grad(&p, &of_part);
     }
-    if (n->run == 1)
-        j->s->kernels->normalise_grad(&r, dy, x, (float)shift, (float)slope, dx, dscale, dbias);
+    if (n->per_scale == 1)
+        j->s->kernels->normalise_grad(&r, &grad);
 }
 
 static void grad_block(void *arg, int64_t block) {
@@ -280,7 +291,7 @@ static void grad_block(void *arg, int64_t block) {
     const struct rows_state *s = j->s;
     int64_t end = zt_min_int(s->norm.rows, (block + 1) * s->rows);
     float *sums = j->sums + block * 2 * s->entries;
-    if (s->norm.run == 1)
+    if (s->norm.per_scale == 1)
         memset(sums, 0, (size_t)(2 * s->entries) * sizeof *sums);
     for (int64_t row = block * s->rows; row < end; row++) {
         float *at = sums + row % s->norm.period * s->norm.per_row;
@@ -295,11 +306,11 @@ static void add_block(void *arg, int64_t block) {
     const struct zt_norm *n = &s->norm;
     int64_t first = block * ENTRIES, count = zt_min_int(ENTRIES, s->entries - first);
     double sum[2][ENTRIES] = { { 0 } };
-    for (int64_t c = 0; n->run == 1 && c < s->blocks; c++)
+    for (int64_t c = 0; n->per_scale == 1 && c < s->blocks; c++)
         for (int which = 0; which < 2; which++)
             for (int64_t i = 0; i < count; i++)
                 sum[which][i] += (double)j->sums[(2 * c + which) * s->entries + first + i];
-    for (int64_t i = 0; n->run > 1 && i < count; i++)
+    for (int64_t i = 0; n->per_scale > 1 && i < count; i++)
         for (int64_t row = (first + i) / n->per_row; row < n->rows; row += n->period)
             for (int which = 0; which < 2; which++)
                 sum[which][i] += (double)j->sums[2 * (row * n->per_row + (first + i) % n->per_row) + which];

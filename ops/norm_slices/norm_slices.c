@@ -1,6 +1,6 @@
 /* Normalisations without learned scale.
  *
- * LpNormalization, along one axis, norm n = (sum |x|^p)^(1/p), p 1 or 2; a line of zeros stays zero:
+ * LpNormalization, along one axis, norm n = (sum |x|^p)^(1/p), p 1 or 2; a slice of zeros stays zero:
  *     y = x / n     dx = (dy - d sum(dy y)) / n, d = sign(x) for p = 1 and y for p = 2
  * LRN, over s[c] = bias + alpha / size sum of x[j]^2 for the channels j from c - (size - 1) / 2 to c + size / 2:
  *     y = x s^-beta
@@ -45,12 +45,12 @@ static bool check_pair(const struct zt_graph *g, int node, struct zt_err *err) {
 /* ---- LpNormalization ---- */
 
 static bool lp_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct zt_axis_slices lines;
+    struct zt_axis_slices slices;
     int p;
-    return zt_lp_read(g, node, &lines, &p, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
+    return zt_lp_read(g, node, &slices, &p, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
 }
 
-static double line_norm(const struct zt_axis_slice *l, int p) {
+static double slice_norm(const struct zt_axis_slice *l, int p) {
     double x[ZT_ELEMENT_BLOCK], sum = 0;
     ZT_EACH_BLOCK(l->length, at, count) {
         zt_row_load(l, at, count, x);
@@ -60,30 +60,30 @@ static double line_norm(const struct zt_axis_slice *l, int p) {
     return p == 1 ? sum : sqrt(sum);
 }
 
-static void lp_line(const struct zt_axis_slice *x, const struct zt_axis_slice *y, int p) {
-    double run[ZT_ELEMENT_BLOCK], norm = line_norm(x, p);
+static void lp_slice(const struct zt_axis_slice *x, const struct zt_axis_slice *y, int p) {
+    double block[ZT_ELEMENT_BLOCK], norm = slice_norm(x, p);
     ZT_EACH_BLOCK(x->length, at, count) {
-        zt_row_load(x, at, count, run);
+        zt_row_load(x, at, count, block);
         for (int64_t i = 0; i < count; i++)
-            run[i] = norm == 0 ? 0 : run[i] / norm;
-        zt_row_store(y, at, count, run);
+            block[i] = norm == 0 ? 0 : block[i] / norm;
+        zt_row_store(y, at, count, block);
     }
 }
 
-static void lp_grad_line(const struct zt_axis_slice *dy, const struct zt_axis_slice *x, const struct zt_axis_slice *dx,
-                         int p) {
-    double run[ZT_ELEMENT_BLOCK], d[ZT_ELEMENT_BLOCK], norm = line_norm(x, p), sum = 0;
+static void lp_grad_slice(const struct zt_axis_slice *dy, const struct zt_axis_slice *x, const struct zt_axis_slice *dx,
+                          int p) {
+    double block[ZT_ELEMENT_BLOCK], d[ZT_ELEMENT_BLOCK], norm = slice_norm(x, p), sum = 0;
     ZT_EACH_BLOCK(x->length, at, count) {
-        zt_row_load(x, at, count, run);
+        zt_row_load(x, at, count, block);
         zt_row_load(dy, at, count, d);
         for (int64_t i = 0; i < count; i++)
-            sum += norm == 0 ? 0 : d[i] * run[i] / norm;
+            sum += norm == 0 ? 0 : d[i] * block[i] / norm;
     }
     ZT_EACH_BLOCK(x->length, at, count) {
-        zt_row_load(x, at, count, run);
+        zt_row_load(x, at, count, block);
         zt_row_load(dy, at, count, d);
         for (int64_t i = 0; i < count; i++) {
-            double slope = p == 1 ? (run[i] > 0) - (run[i] < 0) : run[i] / norm;
+            double slope = p == 1 ? (block[i] > 0) - (block[i] < 0) : block[i] / norm;
             d[i] = norm == 0 ? 0 : (d[i] - slope * sum) / norm;
         }
         zt_row_store(dx, at, count, d);
@@ -91,35 +91,35 @@ static void lp_grad_line(const struct zt_axis_slice *dy, const struct zt_axis_sl
 }
 
 static bool run_lp(const struct zt_call *call, bool grad, struct zt_err *err) {
-    struct zt_axis_slices lines;
+    struct zt_axis_slices slices;
     int p;
-    if (!zt_lp_read(call->graph, zt_call_node(call), &lines, &p, err))
+    if (!zt_lp_read(call->graph, zt_call_node(call), &slices, &p, err))
         return false;
-    for (int64_t i = 0; i < lines.outer * lines.inner; i++) {
-        struct zt_axis_slice first = { &call->in[0], zt_axis_slices_start(&lines, i), lines.inner, lines.length },
+    for (int64_t i = 0; i < slices.outer * slices.inner; i++) {
+        struct zt_axis_slice first = { &call->in[0], zt_axis_slices_start(&slices, i), slices.inner, slices.length },
                              second = first;
         struct zt_axis_slice out = first;
         second.view = &call->in[grad];
         out.view = &call->out[0];
         if (grad)
-            lp_grad_line(&first, &second, &out, p);
+            lp_grad_slice(&first, &second, &out, p);
         else
-            lp_line(&first, &out, p);
+            lp_slice(&first, &out, p);
     }
     return true;
 }
 
 /* A struct zt_launch_lp for other back ends. */
 static bool lp_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    struct zt_axis_slices lines;
+    struct zt_axis_slices slices;
     int p;
-    if (!zt_lp_read(g, node, &lines, &p, err))
+    if (!zt_lp_read(g, node, &slices, &p, err))
         return false;
     *(struct zt_launch_lp *)to = (struct zt_launch_lp){ .grad = g->nodes[node]->domain[0] != '\0',
                                                         .power = p,
-                                                        .outer = lines.outer,
-                                                        .length = lines.length,
-                                                        .inner = lines.inner };
+                                                        .outer = slices.outer,
+                                                        .length = slices.length,
+                                                        .inner = slices.inner };
     return true;
 }
 
@@ -174,7 +174,8 @@ static void lrn_slice(void *arg, int64_t i) {
     const struct lrn_job *j = arg;
     const struct zt_lrn *n = &j->lrn;
     const struct zt_view *out = &j->call->out[0];
-    struct zt_axis_slice dy = { &j->call->in[0], zt_axis_slices_start(&n->lines, i), n->lines.inner, n->lines.length },
+    struct zt_axis_slice dy = { &j->call->in[0], zt_axis_slices_start(&n->slices, i), n->slices.inner,
+                                n->slices.length },
                          x = dy;
     x.view = &j->call->in[j->grad];
     for (int64_t c = 0; c < x.length; c++) {
@@ -187,8 +188,8 @@ static bool run_lrn(const struct zt_call *call, bool grad, struct zt_err *err) {
     struct lrn_job j = { .call = call, .grad = grad };
     if (!zt_lrn_read(call->graph, zt_call_node(call), &j.lrn, err))
         return false;
-    int64_t slices = j.lrn.lines.outer * j.lrn.lines.inner;
-    double work = 16.0 * (double)(slices * j.lrn.lines.length);
+    int64_t slices = j.lrn.slices.outer * j.lrn.slices.inner;
+    double work = 16.0 * (double)(slices * j.lrn.slices.length);
     zt_parallel_for(zt_threads_worth(call->threads, work), slices, lrn_slice, &j);
     return true;
 }
@@ -198,9 +199,9 @@ static bool lrn_describe(const struct zt_graph *g, int node, void *to, struct zt
     struct zt_lrn n;
     if (!zt_lrn_read(g, node, &n, err))
         return false;
-    *(struct zt_launch_lrn *)to = (struct zt_launch_lrn){ .outer = n.lines.outer,
-                                                          .channels = n.lines.length,
-                                                          .inner = n.lines.inner,
+    *(struct zt_launch_lrn *)to = (struct zt_launch_lrn){ .outer = n.slices.outer,
+                                                          .channels = n.slices.length,
+                                                          .inner = n.slices.inner,
                                                           .before = n.before,
                                                           .after = n.after,
                                                           .alpha = (float)n.alpha,
@@ -271,8 +272,8 @@ static bool run_mvn(const struct zt_call *call, bool grad, struct zt_err *err) {
         return true;
     int64_t index[ZT_MAX_RANK] = { 0 };
     do
-        mvn_group(call, &n, offset(&n.kept, index, n.kept_step), grad);
-    while (zt_next_index(&n.kept, index));
+        mvn_group(call, &n, offset(&n.groups, index, n.group_step), grad);
+    while (zt_next_index(&n.groups, index));
     return true;
 }
 

@@ -5,11 +5,11 @@
 
 #include "ops/kernel/axis_slices.h"
 
-bool zt_lp_read(const struct zt_graph *g, int node, struct zt_axis_slices *lines, int *p, struct zt_err *err);
+bool zt_lp_read(const struct zt_graph *g, int node, struct zt_axis_slices *slices, int *p, struct zt_err *err);
 
 struct zt_lrn {
-    struct zt_axis_slices lines; /* along the channels */
-    int64_t before, after;       /* channels in a sum on either side */
+    struct zt_axis_slices slices; /* along the channels */
+    int64_t before, after;        /* channels in a sum on either side */
     double alpha, beta, bias;
 };
 bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct zt_err *err);
@@ -17,8 +17,8 @@ bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct z
 /* MeanVarianceNormalization: the averaged axes and the others, each as a shape with the steps of its axes in elements.
  */
 struct zt_mvn {
-    struct zt_shape over, kept;
-    int64_t over_step[ZT_MAX_RANK], kept_step[ZT_MAX_RANK];
+    struct zt_shape over, groups;
+    int64_t over_step[ZT_MAX_RANK], group_step[ZT_MAX_RANK];
     bool marked[ZT_MAX_RANK]; /* by axis of x: averaged over */
 };
 bool zt_mvn_read(const struct zt_graph *g, int node, struct zt_mvn *to, struct zt_err *err);

@@ -42,11 +42,11 @@ static bool mean_variance_slices(const struct zt_graph *g, int node, struct stat
         return false;
     count = zt_merge_marked_axes(x, mvn.marked, dim, over);
     int first = count > 0 && !over[0]; /* axes kept before the first that is averaged over */
-    int64_t kept = first ? dim[0] : 1;
+    int64_t outer = first ? dim[0] : 1;
     s->parts = 1;
     if (count - first <= 2) {
         *slices =
-            (struct zt_axis_slices){ kept, count > first ? dim[first] : 1, count - first == 2 ? dim[first + 1] : 1 };
+            (struct zt_axis_slices){ outer, count > first ? dim[first] : 1, count - first == 2 ? dim[first + 1] : 1 };
     } else if (!first && count == 3) {
         s->parts = dim[0];
         *slices = (struct zt_axis_slices){ dim[0] * dim[1], dim[2], 1 };
@@ -64,9 +64,9 @@ static bool read_state(const struct zt_graph *g, int node, struct state *s, stru
     int p;
     *s = (struct state){ .grad = n->in_count > 1, .kernels = zt_norm_kernels() };
     if (strncmp(n->op->name, "LRN", 3) == 0) {
-        if (!zt_lrn_read(g, node, &lrn, &err) || lrn.lines.inner == 1)
+        if (!zt_lrn_read(g, node, &lrn, &err) || lrn.slices.inner == 1)
             return false;
-        *slices = lrn.lines;
+        *slices = lrn.slices;
         s->kind = RESPONSE;
         s->response =
             (struct zt_response){ zt_min_int(lrn.before, slices->length), zt_min_int(lrn.after, slices->length),
@@ -140,11 +140,13 @@ static void *output(const struct job *j, int64_t start) {
 static void respond(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
     (void)slice;
-    float *room = (float *)j->call->workspace + zt_parallel_thread() * 2 * j->s->bundles.slices.length * VECTOR;
-    if (j->s->grad)
-        j->s->kernels->respond_grad(b, input(j, 0, start), input(j, 1, start), &j->s->response, room, output(j, start));
-    else
-        j->s->kernels->respond(b, input(j, 0, start), &j->s->response, output(j, start));
+    struct zt_response r = j->s->response;
+    if (j->s->grad) {
+        r.room = (float *)j->call->workspace + zt_parallel_thread() * 2 * j->s->bundles.slices.length * VECTOR;
+        j->s->kernels->respond_grad(b, input(j, 0, start), input(j, 1, start), &r, output(j, start));
+    } else {
+        j->s->kernels->respond(b, input(j, 0, start), &r, output(j, start));
+    }
 }
 
 /* ---- LpNormalization ---- */
@@ -156,9 +158,9 @@ static void to_length(const void *with, const struct zt_bundle *b, int64_t start
     float sum[VECTOR], squares[VECTOR], along[VECTOR], of_x[VECTOR], of_dy[VECTOR];
     const struct zt_norm_kernels *k = j->s->kernels;
     const void *x = input(j, j->s->grad, start);
-    k->products(b, x, x, zero, sum, squares);
+    k->products(b, x, x, &(struct zt_row_sums){ zero, sum, squares });
     if (j->s->grad)
-        k->products(b, input(j, 0, start), x, zero, sum, along);
+        k->products(b, input(j, 0, start), x, &(struct zt_row_sums){ zero, sum, along });
     for (int i = 0; i < (b->across ? 1 : b->each); i++) {
         double length = sqrt((double)squares[i]);
         of_dy[i] = length == 0 ? 0 : (float)(1 / length);
@@ -180,8 +182,9 @@ static void moments(const void *with, const struct zt_bundle *b, int64_t start, 
 
 static void products(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {
     const struct job *j = with;
-    j->s->kernels->products(b, input(j, 0, start), input(j, 1, start), j->map[OF_MEAN] + slice % j->s->groups,
-                            j->part[SUM] + slice, j->part[PRODUCT] + slice);
+    const struct zt_row_sums to = { j->map[OF_MEAN] + slice % j->s->groups, j->part[SUM] + slice,
+                                    j->part[PRODUCT] + slice };
+    j->s->kernels->products(b, input(j, 0, start), input(j, 1, start), &to);
 }
 
 static void normalise(const void *with, const struct zt_bundle *b, int64_t start, int64_t slice) {

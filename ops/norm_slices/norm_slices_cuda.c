@@ -60,9 +60,9 @@ static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!zt_describe_to_cuda(q, &mvn, err))
         return false;
     struct zt_launch_mvn *n = zt_calloc(1, sizeof *n);
-    n->groups = zt_shape_count(&mvn.kept);
+    n->groups = zt_shape_count(&mvn.groups);
     n->reduced = zt_shape_count(&mvn.over);
-    n->group_axes = merge_side(&mvn.kept, mvn.kept_step, n->group_dim, n->group_step);
+    n->group_axes = merge_side(&mvn.groups, mvn.group_step, n->group_dim, n->group_step);
     n->reduced_axes = merge_side(&mvn.over, mvn.over_step, n->reduced_dim, n->reduced_step);
     q->state = n;
     return true;

@@ -1,7 +1,7 @@
 /* The geometry of the normalisations without learned scale, read from their nodes (norm_slices.h). */
 #include "ops/norm_slices/norm_slices.h"
 
-bool zt_lp_read(const struct zt_graph *g, int node, struct zt_axis_slices *lines, int *p, struct zt_err *err) {
+bool zt_lp_read(const struct zt_graph *g, int node, struct zt_axis_slices *slices, int *p, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int axis;
     *p = zt_attr_int(g->nodes[node], "p", 2) == 1 ? 1 : 2;
@@ -9,7 +9,7 @@ bool zt_lp_read(const struct zt_graph *g, int node, struct zt_axis_slices *lines
         return zt_node_fail(g, node, err, "p = %lld, allowed 1 and 2", (long long)zt_attr_int(g->nodes[node], "p", 2));
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), x->rank, &axis, err))
         return false;
-    *lines = zt_axis_slices_along(x, axis);
+    *slices = zt_axis_slices_along(x, axis);
     return true;
 }
 
@@ -33,20 +33,19 @@ bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct z
 
 bool zt_mvn_read(const struct zt_graph *g, int node, struct zt_mvn *to, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
-    bool marked[ZT_MAX_RANK];
-    int count;
+    struct zt_axis_set axes;
     int64_t stride[ZT_MAX_RANK];
-    if (!zt_ops_axes(g, node, -1, "axes", x->rank, marked, &count, err))
+    if (!zt_ops_axes(g, node, (struct zt_int_source){ -1, "axes" }, x->rank, &axes, err))
         return false;
-    if (count < 0 && x->rank != 4)
+    if (axes.count < 0 && x->rank != 4)
         return zt_node_fail(g, node, err, "input of rank %d, wants 4 where axes are not given", x->rank);
     zt_shape_strides(x, stride);
     *to = (struct zt_mvn){ 0 };
     for (int k = 0; k < x->rank; k++) {
-        bool over = count < 0 ? k != 1 : marked[k];
-        struct zt_shape *s = over ? &to->over : &to->kept;
+        bool over = axes.count < 0 ? k != 1 : axes.has[k];
+        struct zt_shape *s = over ? &to->over : &to->groups;
         to->marked[k] = over;
-        (over ? to->over_step : to->kept_step)[s->rank] = stride[k];
+        (over ? to->over_step : to->group_step)[s->rank] = stride[k];
         s->dim[s->rank++] = x->dim[k];
     }
     return true;

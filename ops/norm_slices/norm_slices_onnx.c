@@ -43,11 +43,11 @@ ZT_FUNCTION_BODY(zt_lrn_grad_function_body) {
 
 ZT_FUNCTION_BODY(zt_mean_variance_normalization_grad_function_body) {
     const int64_t usual[] = { 0, 2, 3 };
-    bool marked[ZT_MAX_RANK];
+    struct zt_axis_set distinct;
     int count;
     const struct zt_shape *x = &zt_in(g, node, 1)->shape;
     const int64_t *axes = zt_attr_ints(g->nodes[node], "axes", &count);
-    if (!zt_ops_axes(g, node, -1, "axes", x->rank, marked, &count, err))
+    if (!zt_ops_axes(g, node, (struct zt_int_source){ -1, "axes" }, x->rank, &distinct, err))
         return false;
     int64_t elements = 1;
     for (int i = 0; i < (axes ? count : 3); i++) {

@@ -32,8 +32,8 @@ int zt_launch_pool_norm(struct CUstream_st *stream, const struct zt_launch_pool 
 /* y: result of a ReLU behind the pool, whose gradient is 0 where y is not above 0; NULL: there is no ReLU. */
 int zt_launch_pool_max_grad(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *dy,
                             const void *position, const void *y, void *dx);
-/* Gradient of average pooling; mean false: of the sum over a window. */
-int zt_launch_pool_sum_grad(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *dy, bool mean,
+/* Gradient of average pooling; average false: of the sum over a window. */
+int zt_launch_pool_sum_grad(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *dy, bool average,
                             void *dx);
 
 #ifdef __cplusplus

@@ -189,7 +189,7 @@ static const struct pooling power_pooling = { power_visit, root_end, 0 };
 static void run_row(struct row *r, const struct pooling *kind) {
     const struct zt_window *w = &r->pool->window;
     enum zt_dtype dtype = r->call->in[0].dtype;
-    double run[ZT_ELEMENT_BLOCK];
+    double block[ZT_ELEMENT_BLOCK];
     for (int i = 0; i < r->count; i++) {
         r->value[i] = kind->start;
         r->position[i] = -1;
@@ -199,8 +199,8 @@ static void run_row(struct row *r, const struct pooling *kind) {
         struct zt_stretch s;
         zt_window_split(k, w->kernel, w->axes, index);
         zt_window_stretch(w, r->outer, index, r->from, r->count, &s);
-        zt_load_block(dtype, r->call->in[0].data, r->plane * w->in_elems + s.partner, s.stride, s.count, run);
-        kind->visit(r, k, (int)(s.first - r->from), (int)s.count, run);
+        zt_load_block(dtype, r->call->in[0].data, r->plane * w->in_elems + s.partner, s.stride, s.count, block);
+        kind->visit(r, k, (int)(s.first - r->from), (int)s.count, block);
     }
     kind->end(r);
     zt_store_block(dtype, r->call->out[0].data, r->at, 1, r->count, r->value);
@@ -211,12 +211,12 @@ static void run_plane(const struct zt_call *call, const struct zt_pool *pool, co
     const struct zt_window *w = &pool->window;
     int64_t length = w->out[w->axes - 1];
     struct row r = { .pool = pool, .call = call, .plane = plane, .p = (double)zt_attr_int(call->node, "p", 2) };
-    for (int64_t line = 0; line * length < w->out_elems; line++)
+    for (int64_t row = 0; row * length < w->out_elems; row++)
         for (int64_t from = 0; from < length; from += ZT_ELEMENT_BLOCK) {
-            zt_window_split(line, w->out, w->axes - 1, r.outer);
+            zt_window_split(row, w->out, w->axes - 1, r.outer);
             r.from = from;
             r.count = (int)zt_min_int(ZT_ELEMENT_BLOCK, length - from);
-            r.at = plane * w->out_elems + line * length + from;
+            r.at = plane * w->out_elems + row * length + from;
             run_row(&r, kind);
         }
 }
@@ -225,9 +225,10 @@ static double work_of(const struct zt_pool *p) {
     return (double)p->planes * (double)p->window.out_elems * (double)p->window.kernel_elems;
 }
 
+struct planes;
 /* Adds what the results at `s` (through window position k) give to a row of dx. */
-typedef void gather(const struct zt_call *call, const struct zt_pool *pool, int64_t plane, int64_t k,
-                    const struct zt_stretch *s, const double *dy, double *dx);
+typedef void gather(const struct planes *p, int64_t plane, int64_t k, const struct zt_stretch *s, const double *dy,
+                    double *dx);
 
 struct planes {
     const struct zt_call *call;
@@ -265,63 +266,63 @@ RUN(global_lp_ref, power_pooling, zt_pool_read_global)
 
 /* ---- gradient kernels: each input element gathers from the windows that cover it, so threads never meet ---- */
 
-static void gather_max(const struct zt_call *call, const struct zt_pool *pool, int64_t plane, int64_t k,
-                       const struct zt_stretch *s, const double *dy, double *dx) {
+static void gather_max(const struct planes *p, int64_t plane, int64_t k, const struct zt_stretch *s, const double *dy,
+                       double *dx) {
     double position[ZT_ELEMENT_BLOCK];
-    zt_load_block(call->in[1].dtype, call->in[1].data, plane * pool->window.out_elems + s->partner, 1, s->count,
+    const struct zt_view *positions = &p->call->in[1];
+    zt_load_block(positions->dtype, positions->data, plane * p->pool.window.out_elems + s->partner, 1, s->count,
                   position);
     for (int64_t i = 0; i < s->count; i++)
         if (position[i] == (double)k)
             dx[i * s->step] += dy[i];
 }
 
-static void gather_average(const struct zt_call *call, const struct zt_pool *pool, int64_t plane, int64_t k,
-                           const struct zt_stretch *s, const double *dy, double *dx) {
-    (void)call, (void)plane, (void)k;
-    const struct zt_window *w = &pool->window;
+static void gather_average(const struct planes *p, int64_t plane, int64_t k, const struct zt_stretch *s,
+                           const double *dy, double *dx) {
+    (void)plane, (void)k;
+    const struct zt_window *w = &p->pool.window;
     int64_t o[ZT_WINDOW_AXES];
     double outer = 1;
     zt_window_split(s->partner, w->out, w->axes, o);
     for (int a = 0; a < w->axes - 1; a++)
-        outer *= (double)zt_pool_count(pool, a, o[a]);
+        outer *= (double)zt_pool_count(&p->pool, a, o[a]);
     for (int64_t i = 0; i < s->count; i++)
-        dx[i * s->step] += dy[i] / (outer * (double)zt_pool_count(pool, w->axes - 1, o[w->axes - 1] + i));
+        dx[i * s->step] += dy[i] / (outer * (double)zt_pool_count(&p->pool, w->axes - 1, o[w->axes - 1] + i));
 }
 
-static void gather_sum(const struct zt_call *call, const struct zt_pool *pool, int64_t plane, int64_t k,
-                       const struct zt_stretch *s, const double *dy, double *dx) {
-    (void)call, (void)pool, (void)plane, (void)k;
+static void gather_sum(const struct planes *p, int64_t plane, int64_t k, const struct zt_stretch *s, const double *dy,
+                       double *dx) {
+    (void)p, (void)plane, (void)k;
     for (int64_t i = 0; i < s->count; i++)
         dx[i * s->step] += dy[i];
 }
 
-/* Elements [from, from + count) of the row `line` of an input plane. */
-static void grad_row(const struct zt_call *call, const struct zt_pool *pool, gather *add, int64_t plane, int64_t line,
-                     int64_t from, int count) {
-    const struct zt_window *w = &pool->window;
+/* Elements [from, from + count) of a row of an input plane. */
+static void grad_row(const struct planes *p, int64_t plane, int64_t row, int64_t from, int count) {
+    const struct zt_window *w = &p->pool.window;
+    const struct zt_view *of_y = &p->call->in[0], *of_x = &p->call->out[0];
     double dx[ZT_ELEMENT_BLOCK] = { 0 }, dy[ZT_ELEMENT_BLOCK];
     int64_t outer[ZT_WINDOW_AXES], index[ZT_WINDOW_AXES];
-    zt_window_split(line, w->in, w->axes - 1, outer);
+    zt_window_split(row, w->in, w->axes - 1, outer);
     for (int64_t k = 0; k < w->kernel_elems; k++) {
         struct zt_stretch s;
         zt_window_split(k, w->kernel, w->axes, index);
         zt_window_stretch_back(w, outer, index, from, count, &s);
         if (s.count == 0)
             continue;
-        zt_load_block(call->in[0].dtype, call->in[0].data, plane * w->out_elems + s.partner, 1, s.count, dy);
-        add(call, pool, plane, k, &s, dy, dx + (s.first - from));
+        zt_load_block(of_y->dtype, of_y->data, plane * w->out_elems + s.partner, 1, s.count, dy);
+        p->add(p, plane, k, &s, dy, dx + (s.first - from));
     }
-    zt_store_block(call->out[0].dtype, call->out[0].data, plane * w->in_elems + line * w->in[w->axes - 1] + from, 1,
-                   count, dx);
+    zt_store_block(of_x->dtype, of_x->data, plane * w->in_elems + row * w->in[w->axes - 1] + from, 1, count, dx);
 }
 
 static void grad_plane(void *arg, int64_t plane) {
     const struct planes *p = arg;
     const struct zt_window *w = &p->pool.window;
     int64_t length = w->in[w->axes - 1];
-    for (int64_t line = 0; line * length < w->in_elems; line++)
+    for (int64_t row = 0; row * length < w->in_elems; row++)
         for (int64_t from = 0; from < length; from += ZT_ELEMENT_BLOCK)
-            grad_row(p->call, &p->pool, p->add, plane, line, from, (int)zt_min_int(ZT_ELEMENT_BLOCK, length - from));
+            grad_row(p, plane, row, from, (int)zt_min_int(ZT_ELEMENT_BLOCK, length - from));
 }
 
 static bool run_grad(const struct zt_call *call, gather *add, struct zt_err *err) {

@@ -77,7 +77,7 @@ template <class T, class I> struct largest_of {
     }
 };
 
-template <class T, class I> struct mean_of {
+template <class T, class I> struct average_of {
     pool<I> p;
     const T *x;
     __device__ float operator()(const spot<I> &s, I) const {
@@ -176,7 +176,7 @@ static int64_t results_of(const struct zt_launch_pool &p) {
     return p.planes * p.channels * elems_of(p.window.out);
 }
 
-/* Launches largest_of, mean_of or norm_of. */
+/* Launches largest_of, average_of or norm_of. */
 template <class T, class I, class Result>
 static void launch_forward(cudaStream_t stream, const struct zt_launch_pool &p, const Result &of, void *y) {
     const int64_t count = results_of(p), groups = groups_of(p);
@@ -194,7 +194,7 @@ int zt_launch_pool_max(cudaStream_t stream, const struct zt_launch_pool *p, cons
 }
 
 int zt_launch_pool_average(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
-    WITH_POOL(*p, results_of(*p), (launch_forward<T, I>(stream, *p, mean_of<T, I>{ pool_of<I>(*p), (const T *)x }, y)));
+    WITH_POOL(*p, results_of(*p), (launch_forward<T, I>(stream, *p, average_of<T, I>{ pool_of<I>(*p), (const T *)x }, y)));
 }
 
 int zt_launch_pool_norm(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
@@ -227,8 +227,8 @@ template <class I> struct max_grad {
         float sum = 0;
         each_covering(p.w, split(s.element, p.w.in), [&](const place<I> &to, I k) {
             const I o = flat(to, p.w.out), at = (s.plane * p.out + o) * p.channels + s.channel;
-            const I kept = p.position_bytes == 1 ? ((const uint8_t *)positions)[at] : ((const int32_t *)positions)[at];
-            if (kept == k)
+            const I found = p.position_bytes == 1 ? ((const uint8_t *)positions)[at] : ((const int32_t *)positions)[at];
+            if (found == k)
                 sum += dy(at, o);
         });
         return sum;
@@ -236,13 +236,13 @@ template <class I> struct max_grad {
 };
 template <class I> struct sum_grad {
     pool<I> p;
-    bool mean;
+    bool average;
     template <class Flow> __device__ float operator()(const spot<I> &s, const Flow &dy) const {
         float sum = 0;
         each_covering(p.w, split(s.element, p.w.in), [&](const place<I> &to, I) {
             const I o = flat(to, p.w.out);
             const float d = dy((s.plane * p.out + o) * p.channels + s.channel, o);
-            sum += mean ? d / count_at(p, to) : d;
+            sum += average ? d / count_at(p, to) : d;
         });
         return sum;
     }
@@ -270,7 +270,7 @@ static __device__ void each_of(const pool<I> &p, const group<I> &g, bool plain, 
 
 template <class T, class I, class Grad>
 static __global__ void __launch_bounds__(BLOCK)
-    grad_turned_kernel(Grad grad, int64_t groups, in_memory<T, I> flow, bool plain_dy, bool plain_y, T *dx) {
+    grad_transposed_kernel(Grad grad, int64_t groups, in_memory<T, I> flow, bool plain_dy, bool plain_y, T *dx) {
     __shared__ float part[TRANSPOSED * PADDED];
     const pool<I> &p = grad.p;
     for (int64_t b = blockIdx.x; b < groups; b += gridDim.x) {
@@ -301,7 +301,7 @@ static void launch_grad(cudaStream_t stream, const struct zt_launch_pool &p, con
     const int64_t count = elements_of(p), groups = groups_of(p);
     const in_memory<T, I> flow = { (const T *)dy, (const T *)y };
     if (p.plain_dy || p.plain_y)
-        grad_turned_kernel<T, I, Grad>
+        grad_transposed_kernel<T, I, Grad>
             <<<job_blocks(groups), BLOCK, 0, stream>>>(of, groups, flow, p.plain_dy, p.plain_y, (T *)dx);
     else
         grad_kernel<T, I, Grad><<<blocks_for(count), BLOCK, 0, stream>>>(of, count, flow, (T *)dx);
@@ -312,6 +312,6 @@ int zt_launch_pool_max_grad(cudaStream_t stream, const struct zt_launch_pool *p,
     WITH_POOL(*p, elements_of(*p), (launch_grad<T, I>(stream, *p, max_grad<I>{ pool_of<I>(*p), position }, dy, y, dx)));
 }
 
-int zt_launch_pool_sum_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, bool mean, void *dx) {
-    WITH_POOL(*p, elements_of(*p), (launch_grad<T, I>(stream, *p, sum_grad<I>{ pool_of<I>(*p), mean }, dy, NULL, dx)));
+int zt_launch_pool_sum_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, bool average, void *dx) {
+    WITH_POOL(*p, elements_of(*p), (launch_grad<T, I>(stream, *p, sum_grad<I>{ pool_of<I>(*p), average }, dy, NULL, dx)));
 }

@@ -129,16 +129,16 @@ static bool planned(struct zt_prepare *p, read_pool *read, bool largest, bool gr
 static bool max_prepare(struct zt_prepare *p, struct zt_err *err) {
     return planned(p, zt_pool_read, true, false, err);
 }
-static bool mean_prepare(struct zt_prepare *p, struct zt_err *err) {
+static bool average_prepare(struct zt_prepare *p, struct zt_err *err) {
     return planned(p, zt_pool_read, false, false, err);
 }
 static bool global_max_prepare(struct zt_prepare *p, struct zt_err *err) {
     return planned(p, zt_pool_read_global, true, false, err);
 }
-static bool global_mean_prepare(struct zt_prepare *p, struct zt_err *err) {
+static bool global_average_prepare(struct zt_prepare *p, struct zt_err *err) {
     return planned(p, zt_pool_read_global, false, false, err);
 }
-static bool mean_grad_prepare(struct zt_prepare *p, struct zt_err *err) {
+static bool average_grad_prepare(struct zt_prepare *p, struct zt_err *err) {
     return planned(p, zt_pool_read_grad, false, true, err);
 }
 
@@ -178,7 +178,7 @@ static bool max_train_run(const struct zt_call *call, struct zt_err *err) {
         zt_launch_pool_max(zt_stream_of(call), &s->own, call->in[0].data, call->out[0].data, call->out[1].data, NULL),
         err);
 }
-static bool mean_run(const struct zt_call *call, struct zt_err *err) {
+static bool average_run(const struct zt_call *call, struct zt_err *err) {
     const struct pool *s = call->state;
     return is_dnn(call)
                ? run_dnn(call, false, err)
@@ -200,12 +200,12 @@ static bool max_grad_run(const struct zt_call *call, struct zt_err *err) {
         zt_launch_pool_max_grad(zt_stream_of(call), &s->own, call->in[0].data, call->in[1].data, y, call->out[0].data),
         err);
 }
-static bool own_grad_run(const struct zt_call *call, bool mean, struct zt_err *err) {
+static bool own_grad_run(const struct zt_call *call, bool average, struct zt_err *err) {
     const struct pool *s = call->state;
     return zt_launched(
-        call, zt_launch_pool_sum_grad(zt_stream_of(call), &s->own, call->in[0].data, mean, call->out[0].data), err);
+        call, zt_launch_pool_sum_grad(zt_stream_of(call), &s->own, call->in[0].data, average, call->out[0].data), err);
 }
-static bool mean_grad_run(const struct zt_call *call, struct zt_err *err) {
+static bool average_grad_run(const struct zt_call *call, struct zt_err *err) {
     return is_dnn(call) ? run_dnn(call, true, err) : own_grad_run(call, true, err);
 }
 static bool sum_grad_run(const struct zt_call *call, struct zt_err *err) {
@@ -218,11 +218,11 @@ static bool sum_grad_run(const struct zt_call *call, struct zt_err *err) {
     }
 KERNEL(max_pool, max_prepare, max_run);
 KERNEL(max_pool_train, train_prepare, max_train_run);
-KERNEL(average_pool, mean_prepare, mean_run);
+KERNEL(average_pool, average_prepare, average_run);
 KERNEL(lp_pool, norm_prepare, norm_run);
 KERNEL(global_max_pool, global_max_prepare, max_run);
-KERNEL(global_average_pool, global_mean_prepare, mean_run);
+KERNEL(global_average_pool, global_average_prepare, average_run);
 KERNEL(global_lp_pool, global_norm_prepare, norm_run);
 KERNEL(max_pool_grad, grad_prepare, max_grad_run);
-KERNEL(average_pool_grad, mean_grad_prepare, mean_grad_run);
+KERNEL(average_pool_grad, average_grad_prepare, average_grad_run);
 KERNEL(sum_pool_grad, grad_prepare, sum_grad_run);

@@ -30,8 +30,8 @@ void zt_pool_dnn(const struct zt_pool *pool, const struct zt_pool_dnn *form, str
                                  .operation_count = 1,
                                  .window = zt_window_dnn(w),
                                  .pool = form->largest             ? ZT_DNN_MAX_POOL
-                                         : pool->count_include_pad ? ZT_DNN_MEAN_POOL
-                                                                   : ZT_DNN_MEAN_POOL_INSIDE };
+                                         : pool->count_include_pad ? ZT_DNN_AVERAGE_POOL
+                                                                   : ZT_DNN_AVERAGE_POOL_INSIDE };
     to->tensor[ZT_POOL_X] = zt_planes_dnn(form->dtype, form->last, form->n, form->c, w->in, w->axes);
     to->tensor[ZT_POOL_Y] = zt_planes_dnn(form->dtype, form->last, form->n, form->c, w->out, w->axes);
     to->operation[0] =

@@ -7,7 +7,7 @@ static bool read_window(const struct zt_graph *g, int node, const struct zt_shap
                         struct zt_err *err) {
     to->planes = x->dim[0] * x->dim[1];
     to->count_include_pad = zt_attr_int(g->nodes[node], "count_include_pad", 0);
-    return zt_window_read(g, node, x->dim + 2, NULL, x->rank - 2, &to->window, err);
+    return zt_window_read(g, node, &(struct zt_window_plane){ x->rank - 2, x->dim + 2, NULL }, &to->window, err);
 }
 
 bool zt_pool_read(const struct zt_graph *g, int node, struct zt_pool *to, struct zt_err *err) {

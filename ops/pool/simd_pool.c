@@ -15,6 +15,11 @@ static inline int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* The position of element o; NULL where none are kept. */
+static inline void *position_at(const struct zt_simd_pool *p, void *positions, int64_t o) {
+    return positions ? (char *)positions + o * (p->wide ? 4 : 1) : NULL;
+}
+
 /* Positions first..end-1 of the window at result o lie inside the plane along this axis. */
 struct reach {
     int64_t first, end, start; /* start: where position 0 lies, may be outside */
@@ -53,20 +58,6 @@ static inline int64_t global_pixels(const struct zt_simd_pool *p) {
     return pixels;
 }
 
-/* The window of a result: its reach along each axis, and where position 0 of all axes lies. */
-struct pool_window {
-    struct reach reach[ZT_POOL_AXES];
-    int64_t start;
-};
-static inline struct pool_window window_of(const struct zt_simd_pool *p, int64_t oz, int64_t oy) {
-    return (struct pool_window){ .reach = { reach_of(p, ZT_POOL_Z, oz), reach_of(p, ZT_POOL_Y, oy) } };
-}
-static inline void window_move(const struct zt_simd_pool *p, int64_t ox, struct pool_window *w) {
-    struct reach *r = w->reach;
-    r[ZT_POOL_X] = reach_of(p, ZT_POOL_X, ox);
-    w->start = ((r[ZT_POOL_Z].start * p->in[ZT_POOL_Y] + r[ZT_POOL_Y].start) * p->in[ZT_POOL_X] + r[ZT_POOL_X].start) *
-               p->pixel;
-}
 /* Elements between neighbours of the window along an axis. */
 static inline int64_t window_step(const struct zt_simd_pool *p, int axis) {
     int64_t step = p->dilation[axis] * p->pixel;
@@ -75,6 +66,24 @@ static inline int64_t window_step(const struct zt_simd_pool *p, int axis) {
     return step;
 }
 
+/* The window of a result: its reach along each axis, where position 0 of all axes lies, and the elements between
+ * neighbours along each axis. */
+struct pool_window {
+    struct reach reach[ZT_POOL_AXES];
+    int64_t start, step[ZT_POOL_AXES];
+};
+static inline struct pool_window window_of(const struct zt_simd_pool *p, int64_t oz, int64_t oy) {
+    return (struct pool_window){
+        .reach = { reach_of(p, ZT_POOL_Z, oz), reach_of(p, ZT_POOL_Y, oy) },
+        .step = { window_step(p, ZT_POOL_Z), window_step(p, ZT_POOL_Y), window_step(p, ZT_POOL_X) },
+    };
+}
+static inline void window_move(const struct zt_simd_pool *p, int64_t ox, struct pool_window *w) {
+    struct reach *r = w->reach;
+    r[ZT_POOL_X] = reach_of(p, ZT_POOL_X, ox);
+    w->start = ((r[ZT_POOL_Z].start * p->in[ZT_POOL_Y] + r[ZT_POOL_Y].start) * p->in[ZT_POOL_X] + r[ZT_POOL_X].start) *
+               p->pixel;
+}
 /* Whether the windows of GROUP results from ox on lie between the sides of the plane: they differ by their start only.
  */
 enum { GROUP = 4 };
@@ -98,8 +107,8 @@ static inline int is_group(const struct zt_simd_pool *p, int64_t ox) {
     for (int64_t kz = (w)->reach[ZT_POOL_Z].first; kz < (w)->reach[ZT_POOL_Z].end; kz++)                               \
         for (int64_t ky = (w)->reach[ZT_POOL_Y].first; ky < (w)->reach[ZT_POOL_Y].end; ky++)                           \
             for (int64_t kx = (w)->reach[ZT_POOL_X].first,                                                             \
-                         at = kz * step[ZT_POOL_Z] + ky * step[ZT_POOL_Y] + kx * step[ZT_POOL_X];                      \
-                 kx < (w)->reach[ZT_POOL_X].end; kx++, at += step[ZT_POOL_X])
+                         at = kz * (w)->step[ZT_POOL_Z] + ky * (w)->step[ZT_POOL_Y] + kx * (w)->step[ZT_POOL_X];       \
+                 kx < (w)->reach[ZT_POOL_X].end; kx++, at += (w)->step[ZT_POOL_X])
 
 #define BODY "ops/pool/simd_pool.inc"
 #include "ops/cpu/simd_plane_targets.inc"

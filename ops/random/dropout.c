@@ -163,10 +163,11 @@ struct backward {
     double scale;
 };
 
-static void grad_run(void *arg, int64_t run) {
+static void grad_block(void *arg, int64_t block) {
     const struct backward *b = arg;
     const struct zt_view *from = &b->call->in[0], *to = &b->call->out[0];
-    const int64_t at = run * ZT_ELEMENT_BLOCK, count = zt_min_int(ZT_ELEMENT_BLOCK, zt_shape_count(&from->shape) - at);
+    const int64_t at = block * ZT_ELEMENT_BLOCK,
+                  count = zt_min_int(ZT_ELEMENT_BLOCK, zt_shape_count(&from->shape) - at);
     const uint8_t *mask = (const uint8_t *)b->call->in[1].data + at;
     double dy[ZT_ELEMENT_BLOCK];
     zt_load_block(from->dtype, from->data, at, 1, count, dy);
@@ -180,7 +181,7 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     struct backward b = { call, zt_dropout_scale(ratio_of(call, 2)) };
     const int64_t total = zt_shape_count(&call->in[0].shape);
     zt_parallel_for(zt_threads_worth(call->threads, (double)total), (total + ZT_ELEMENT_BLOCK - 1) / ZT_ELEMENT_BLOCK,
-                    grad_run, &b);
+                    grad_block, &b);
     return true;
 }
 

@@ -45,7 +45,8 @@ static bool made_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape;
     enum zt_dtype dtype;
     if (!read_dtype(g, node, ZT_FLOAT, ZT_ANY_FLOAT, &dtype, err) ||
-        !zt_ops_ints(g, node, 0, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err))
+        !zt_ops_ints(g, node, (struct zt_int_source){ 0, "shape" },
+                     &(struct zt_int_list){ shape.dim, ZT_MAX_RANK, &shape.rank }, err))
         return false;
     for (int k = 0; k < shape.rank; k++)
         if (shape.dim[k] < 0)
@@ -119,13 +120,13 @@ static void finish_normal_fast(const struct zt_call *call, int64_t from, int64_t
     const double mean = (double)zt_attr_float(call->node, "mean", 0),
                  scale = (double)zt_attr_float(call->node, "scale", 1);
     enum { PAIRS = ZT_ELEMENT_BLOCK / 2 };
-    float radius[PAIRS], turn[PAIRS], x[PAIRS], y[PAIRS];
+    float radius[PAIRS], angle[PAIRS], x[PAIRS], y[PAIRS];
     const int64_t pairs = whole_pairs(count) / 2;
     for (int64_t i = 0; i < pairs; i++) {
         radius[i] = (float)(u[2 * i] < 0.5 ? u[2 * i] : u[2 * i] - 1);
-        turn[i] = (float)u[2 * i + 1];
+        angle[i] = (float)u[2 * i + 1];
     }
-    struct zt_simd_span span = { .a = radius, .b = turn, .y = x, .n = pairs, .a_step = 1, .b_step = 1 };
+    struct zt_simd_span span = { .a = radius, .b = angle, .y = x, .n = pairs, .a_step = 1, .b_step = 1 };
     zt_simd_functions()[ZT_SIMD_normal_cos](&span);
     span.y = y;
     zt_simd_functions()[ZT_SIMD_normal_sin](&span);

@@ -16,8 +16,8 @@ enum { FUNCTION_F, FUNCTION_G };
 
 /* The vectors of a row at a step, H long. */
 struct row {
-    double *a, *slope;         /* GATES of them each */
-    double *h, *h_next, *kept; /* kept: r h, or R_g h + Rb_g with linear_before_reset */
+    double *a, *slope;          /* GATES of them each */
+    double *h, *h_next, *saved; /* saved: r h, or R_g h + Rb_g with linear_before_reset */
     int64_t hidden;
 };
 
@@ -27,7 +27,7 @@ static struct row row_of(const struct zt_time_loop *w, int64_t s, int64_t n) {
                          .slope = w->slope ? w->slope + at * GATES * hidden : NULL,
                          .h = w->h + at * hidden,
                          .h_next = w->h + (at + w->r->rows) * hidden,
-                         .kept = w->kept + at * hidden,
+                         .saved = w->saved + at * hidden,
                          .hidden = hidden };
 }
 
@@ -51,8 +51,8 @@ static void linear_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     const double *product = w->product + (n * GATES + G) * r.hidden;
     open_gates(w, &r, n, GATES * r.hidden);
     for (int64_t i = 0; i < r.hidden; i++) {
-        r.kept[i] = product[i] + w->recurrent_bias[G * r.hidden + i];
-        r.a[G * r.hidden + i] += r.a[R * r.hidden + i] * r.kept[i];
+        r.saved[i] = product[i] + w->recurrent_bias[G * r.hidden + i];
+        r.a[G * r.hidden + i] += r.a[R * r.hidden + i] * r.saved[i];
     }
     close_row(w, &r);
 }
@@ -61,7 +61,7 @@ static void reset_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     struct row r = row_of(w, s, n);
     open_gates(w, &r, n, 2 * r.hidden);
     for (int64_t i = 0; i < r.hidden; i++)
-        r.kept[i] = r.a[R * r.hidden + i] * r.h[i];
+        r.saved[i] = r.a[R * r.hidden + i] * r.h[i];
 }
 
 static void update_row(struct zt_time_loop *w, int64_t s, int64_t n) {
@@ -80,7 +80,7 @@ static void forward(struct zt_time_loop *w, int64_t s) {
     }
     zt_time_loop_recur(w, w->h + at, Z, 2);
     zt_time_loop_rows(w, s, reset_row);
-    zt_time_loop_recur(w, w->kept + at, G, 1);
+    zt_time_loop_recur(w, w->saved + at, G, 1);
     zt_time_loop_rows(w, s, update_row);
 }
 
@@ -95,7 +95,7 @@ static void backward_row(struct zt_time_loop *w, int64_t s, int64_t n) {
         d[Z * hidden] *= dh * (r.h[i] - a[G * hidden]);
         d[G * hidden] *= dh * (1 - a[Z * hidden]);
         if (w->r->on) {
-            d[R * hidden] *= d[G * hidden] * r.kept[i];
+            d[R * hidden] *= d[G * hidden] * r.saved[i];
             u[i] = d[G * hidden] * a[R * hidden];
         }
         w->dh[n * hidden + i] = dh * a[Z * hidden];
@@ -131,10 +131,10 @@ static void recurrent_grad(struct zt_time_loop *w) {
     if (w->r->on)
         zt_time_loop_recurrent_grad(w, G, 1, (struct zt_factor){ w->apart, hidden, 1 }, w->h);
     else
-        zt_time_loop_recurrent_grad(w, G, 1, (struct zt_factor){ w->slope + G * hidden, wide, 1 }, w->kept);
+        zt_time_loop_recurrent_grad(w, G, 1, (struct zt_factor){ w->slope + G * hidden, wide, 1 }, w->saved);
 }
 
-static const struct zt_cell gru_cell = { ZT_GRU_CELL, .kept = 1, .forward = forward, .backward = backward,
+static const struct zt_cell gru_cell = { ZT_GRU_CELL, .saved = 1, .forward = forward, .backward = backward,
                                          .recurrent_grad = recurrent_grad };
 
 static const struct zt_attr_spec gru_old_attrs[] = { ZT_RECURRENT_ATTRS,

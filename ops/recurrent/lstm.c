@@ -14,7 +14,7 @@
 
 enum { I, O, F, G, GATES }; /* in W, R, B */
 enum { FUNCTION_F, FUNCTION_G, FUNCTION_K };
-enum { K, K_SLOPE, KEPT }; /* k(c') and k'(c') */
+enum { K, K_SLOPE, SAVED }; /* k(c') and k'(c') */
 
 /* The vectors of a row at a step, H long. */
 struct row {
@@ -32,7 +32,7 @@ static struct row row_of(const struct zt_time_loop *w, int64_t s, int64_t n) {
                          .c = w->c + at * hidden,
                          .h_next = w->h + next * hidden,
                          .c_next = w->c + next * hidden,
-                         .k = w->kept + at * KEPT * hidden,
+                         .k = w->saved + at * SAVED * hidden,
                          .p = w->peephole,
                          .hidden = hidden };
 }
@@ -103,7 +103,7 @@ static void backward(struct zt_time_loop *w, int64_t s) {
     zt_time_loop_rows(w, s, zt_time_loop_add_next);
 }
 
-static const struct zt_cell lstm_cell = { ZT_LSTM_CELL, .kept = KEPT, .forward = forward, .backward = backward };
+static const struct zt_cell lstm_cell = { ZT_LSTM_CELL, .saved = SAVED, .forward = forward, .backward = backward };
 
 static const struct zt_attr_spec lstm_old_attrs[] = { ZT_RECURRENT_ATTRS, { "input_forget", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec lstm_attrs[] = {

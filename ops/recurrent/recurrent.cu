@@ -135,10 +135,10 @@ static __device__ void gru_open(const struct zt_launch_direction &t, const struc
     a[R * t.hidden] = gate(t, 0, a[R * t.hidden]);
 }
 static __device__ void gru_linear(const struct zt_launch_direction &t, const struct unit &u) {
-    float *a = gates_of(t, t.gate, u), kept = t.product[u.state] + (t.bias ? t.bias[u.i] : 0);
+    float *a = gates_of(t, t.gate, u), saved = t.product[u.state] + (t.bias ? t.bias[u.i] : 0);
     gru_open(t, u);
-    t.saved[u.place * t.hidden + u.i] = kept;
-    a[N * t.hidden] += a[R * t.hidden] * kept;
+    t.saved[u.place * t.hidden + u.i] = saved;
+    a[N * t.hidden] += a[R * t.hidden] * saved;
     gru_close(t, u);
 }
 static __device__ void gru_reset(const struct zt_launch_direction &t, const struct unit &u) {

@@ -1,19 +1,18 @@
-/* What RNN, GRU and LSTM share: reading a node, the sweep over the steps forwards and backwards, and their rows.
+/* Shared by RNN, GRU and LSTM: reading a node, the time loop of the reference kernels, and the rows.
  *
- * A direction is one sweep. Sequences are brought into the order of the sweep first (row n at step s holds time s, or
- * length[n] - 1 - s in the reverse direction), so the rest knows neither directions, layouts nor lengths: the inputs of
- * all steps meet their weights in one product, then every step has its recurrent product and the gates of the cell.
- * Rows whose sequence is over keep their state and leave 0 in Y, as onnxruntime does; a sequence without steps ends in
- * 0. `clip` bounds what enters the gates and not the cell state, again as onnxruntime does.
+ * A direction of a node is one loop over the steps. Sequences are first copied into the order of the loop (row n at
+ * step s holds time s, or length[n] - 1 - s in the reverse direction), so the loop needs neither direction, layout nor
+ * lengths. One product multiplies the inputs of all steps by their weights; then each step computes its recurrent
+ * product and the gates of the cell. A row whose sequence has ended keeps its state and has 0 in Y, as in onnxruntime;
+ * a sequence without steps ends in 0. `clip` limits the input of the gates, not the cell state, as in onnxruntime.
  *
- * A node that will be differentiated is ztrain.LSTMTrain or its like, which has the gates' values as a further output,
- * in X's order of steps and rows, [D, S, N, G H] or [D, N, S, G H], and `kept` of the cell, [D, S, N, H]: c for LSTM,
- * and as gru.c says for GRU. Their rows that are over hold 0. The float kernels (recurrent_cpu.h) go back from there;
- * these here, which take any function of gates, sweep forwards once more.
+ * A node that will be differentiated becomes ztrain.LSTMTrain (GRUTrain, RNNTrain). Its additional outputs are the
+ * values of the gates, in X's order of steps and rows, [D, S, N, G H] or [D, N, S, G H], and `saved`, [D, S, N, H]: c
+ * of LSTM; gru.c defines that of GRU. Both are 0 for rows whose sequence has ended. The float kernels (recurrent_cpu.h)
+ * compute the gradient from them; the reference kernels, which take any gate function, repeat the forward loop.
  *
- * Everything here is in double, in the workspace. Letters: S steps, N rows (the batch), I inputs, H hidden units, G
- * gates.
- */
+ * The reference kernels compute in double, in the workspace. Letters: S steps, N rows (the batch), I inputs, H hidden
+ * units, G gates. */
 #ifndef ZT_OPS_RECURRENT_RECURRENT_H
 #define ZT_OPS_RECURRENT_RECURRENT_H
 
@@ -44,11 +43,11 @@ struct zt_time_loop;
 struct zt_cell {
     int gates;               /* G: blocks of H rows in W and R */
     int ins, outs;           /* of the node: X W R B sequence_lens initial_h (initial_c P); Y Y_h (Y_c) */
-    int extra;               /* further outputs of the training form: gates, kept */
+    int extra;               /* further outputs of the training form: gates, saved */
     int functions;           /* a direction */
     const char *usual[3];    /* their names where the node does not say */
     const char *switch_name; /* attribute that `zt_recurrent.on` holds; NULL: none */
-    int kept;                /* vectors of H that forward leaves in `kept` for backward */
+    int saved;               /* vectors of H that forward leaves in `saved` for backward */
     int apart;               /* last gates whose recurrent bias is not added to `bias` while the switch is on */
     /* Step s: gate holds W x + bias on entry and the gates' values on exit, slope their derivatives; h and c of s + 1
      * are written for the rows that still run. */
@@ -73,13 +72,13 @@ struct zt_cell {
 struct zt_recurrent {
     const struct zt_cell *cell;
     int64_t steps, rows, input, hidden, directions;
-    bool reverse;                  /* of the first direction */
-    bool rows_first;               /* layout 1: X [N, S, I], Y [N, S, D, H], states [N, D, H] */
-    bool on;                       /* the cell's switch */
-    double clip;                   /* INFINITY: none */
-    int64_t x_step, x_row;         /* of X */
-    int64_t y_step, y_row, y_turn; /* of Y; turn: from one direction to the next */
-    int64_t h_row, h_turn;         /* of initial and last states */
+    bool reverse;                       /* of the first direction */
+    bool rows_first;                    /* layout 1: X [N, S, I], Y [N, S, D, H], states [N, D, H] */
+    bool on;                            /* the cell's switch */
+    double clip;                        /* INFINITY: none */
+    int64_t x_step, x_row;              /* of X */
+    int64_t y_step, y_row, y_direction; /* of Y; direction: from one direction to the next */
+    int64_t h_row, h_direction;         /* of initial and last states */
     struct zt_gate_function function[2][3];
 };
 
@@ -87,7 +86,7 @@ bool zt_recurrent_read(const struct zt_cell *cell, const struct zt_graph *g, int
                        struct zt_err *err);
 struct zt_shape zt_recurrent_state_shape(const struct zt_recurrent *r);
 
-/* ---- a sweep ---- */
+/* ---- the time loop ---- */
 
 /* Offsets of a row at a step: (s N + n) times the width. h and c have S + 1 steps. */
 struct zt_time_loop {
@@ -98,7 +97,7 @@ struct zt_time_loop {
     double *weight, *recurrent;               /* [G H, I], [G H, H] */
     double *bias, *recurrent_bias, *peephole; /* [G H], [G H], [3 H] */
     double *x, *gate, *slope;                 /* [S, N, I], [S, N, G H] twice; slope NULL in a forward node */
-    double *h, *c, *kept;                     /* [S + 1, N, H] twice, [S, N, kept H] */
+    double *h, *c, *saved;                    /* [S + 1, N, H] twice, [S, N, saved H] */
     double *product, *next;                   /* [N, G H] and [N, H]: for the cell's products */
     double *dh, *dc, *apart;                  /* [N, H] twice, [S, N, H] for the cell */
     double *dx, *dweight;                     /* as X, for both directions; [G H, I] */

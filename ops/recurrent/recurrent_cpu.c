@@ -81,12 +81,13 @@ static bool of_a_step(int which) {
 }
 
 void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
-                           const float *b, const float *bias, float *y) {
+                           const float *b, float *y) {
     struct zt_simd_gemm g = zt_direction_product(t->r, which);
     g.add = add;
     if (of_a_step(which))
         g.m = t->rows;
-    zt_simd_gemm_run(t->kernel, &g, a, b, bias, y, t->scratch, t->threads);
+    const float *bias = which == ZT_DIRECTION_GATES ? t->bias : NULL;
+    zt_simd_gemm_run(t->kernel, &g, &(struct zt_simd_gemm_operands){ a, b, bias, y }, t->scratch, t->threads);
 }
 
 void zt_direction_pack(struct zt_direction *t, bool transposed) {
@@ -143,12 +144,12 @@ int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward,
     } else {
         t->bias = take(base, &at, wide);
         t->gate = take(base, &at, places * wide);
-        t->kept = take(base, &at, r->cell->apart ? places * h : 0);
+        t->saved = take(base, &at, r->cell->apart ? places * h : 0);
     }
     return at;
 }
 
-/* ---- a turn ---- */
+/* ---- a direction ---- */
 
 static bool check_lengths(const struct zt_direction *t, struct zt_err *err) {
     for (int64_t n = 0; t->lengths && n < t->rows; n++)
@@ -234,18 +235,18 @@ static void clear(float *to, int64_t count) {
         memset(to, 0, (size_t)count * sizeof *to);
 }
 
-/* Wb + Rb, but for Rb of a last gate that is scaled by the reset. NULL without B. */
-static const float *sum_bias(const struct zt_direction *t) {
+/* Sets t->bias to Wb + Rb, but for Rb of a last gate that is scaled by the reset; to NULL without B. */
+static void sum_bias(struct zt_direction *t) {
     const int64_t wide = zt_direction_width(t->r), summed = t->r->on ? wide - t->r->cell->apart * t->r->hidden : wide;
     const float *bias = zt_direction_in(t, ZT_IN_B, 2 * wide);
     for (int64_t i = 0; bias && i < wide; i++)
         t->bias[i] = i < summed ? bias[i] + bias[wide + i] : bias[i];
-    return bias ? t->bias : NULL;
+    t->bias = bias ? t->bias : NULL;
 }
 
 void zt_direction_load(const struct zt_direction *t, int in, float *to) {
     const struct zt_recurrent *r = t->r;
-    const float *from = zt_direction_in(t, in, r->h_turn);
+    const float *from = zt_direction_in(t, in, r->h_direction);
     for (int64_t n = 0; to && n < r->rows; n++)
         if (from)
             memcpy(to + n * r->hidden, from + n * r->h_row, (size_t)r->hidden * sizeof *to);
@@ -264,18 +265,18 @@ static void store_last(const struct zt_direction *t, int out, float *state) {
     for (int64_t n = 0; n < t->rows; n++)
         if (!zt_direction_runs(t, 0, n))
             clear(state + n * t->r->hidden, t->r->hidden);
-    zt_direction_store(t, zt_direction_out(t, out, t->r->h_turn), state);
+    zt_direction_store(t, zt_direction_out(t, out, t->r->h_direction), state);
 }
 
 static void forward_row(struct zt_direction *t, int64_t n) {
     const struct zt_recurrent *r = t->r;
     const int64_t h = r->hidden, wide = zt_direction_width(r), place = zt_direction_place(t, t->time, n);
-    float *y = zt_direction_out(t, 0, r->y_turn);
+    float *y = zt_direction_out(t, 0, r->y_direction);
     if (y)
         y += t->time * r->y_step + n * r->y_row;
     if (!zt_direction_runs(t, t->time, n)) {
         clear(t->gate + place * wide, wide);
-        clear(zt_direction_at(t->kept, place * h), h);
+        clear(zt_direction_at(t->saved, place * h), h);
         clear(y, h);
         return;
     }
@@ -284,7 +285,7 @@ static void forward_row(struct zt_direction *t, int64_t n) {
                                .on = r->on,
                                .peephole = r->cell->ins > ZT_IN_P ? zt_direction_in(t, ZT_IN_P, 3 * h) : NULL,
                                .gate = t->gate + place * wide,
-                               .kept = zt_direction_at(t->kept, place * h),
+                               .saved = zt_direction_at(t->saved, place * h),
                                .h = t->h + n * h,
                                .c = zt_direction_at(t->c, n * h),
                                .y = y ? y : t->h + n * h,
@@ -305,15 +306,15 @@ static void step(struct zt_direction *t) {
     const int64_t first = zt_direction_place(t, t->time, t->first), wide = zt_direction_width(r),
                   row = t->first * r->hidden;
     float *gate = t->gate + first * wide;
-    zt_direction_multiply(t, ZT_DIRECTION_RECUR, true, t->h + row, t->packed, NULL, gate);
+    zt_direction_multiply(t, ZT_DIRECTION_RECUR, true, t->h + row, t->packed, gate);
     if (!r->cell->apart) {
         forward_rows(t, r->cell->ins > ZT_IN_C ? cells->lstm : cells->rnn);
     } else if (r->on) {
-        zt_direction_multiply(t, ZT_DIRECTION_LAST, false, t->h + row, t->packed_last, NULL, t->product + row);
+        zt_direction_multiply(t, ZT_DIRECTION_LAST, false, t->h + row, t->packed_last, t->product + row);
         forward_rows(t, cells->gru_linear);
     } else {
         forward_rows(t, cells->gru_reset);
-        zt_direction_multiply(t, ZT_DIRECTION_LAST, true, t->kept + first * r->hidden, t->packed_last, NULL,
+        zt_direction_multiply(t, ZT_DIRECTION_LAST, true, t->saved + first * r->hidden, t->packed_last,
                               gate + wide - r->hidden);
         forward_rows(t, cells->gru_update);
     }
@@ -342,14 +343,15 @@ bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call
     for (int64_t d = 0; d < r.directions; d++) {
         zt_direction_to(&t, d);
         float *gate = zt_direction_out(&t, cell->outs, t.places * wide);
-        float *kept = zt_direction_out(&t, cell->outs + 1, t.places * r.hidden);
+        float *saved = zt_direction_out(&t, cell->outs + 1, t.places * r.hidden);
         t.gate = gate ? gate : t.gate;
-        t.kept = kept ? kept : t.kept;
+        t.saved = saved ? saved : t.saved;
         zt_direction_pack(&t, true);
         zt_direction_load(&t, ZT_IN_H, t.h);
         zt_direction_load(&t, ZT_IN_C, cell->ins > ZT_IN_C ? t.c : NULL);
+        sum_bias(&t);
         zt_direction_multiply(&t, ZT_DIRECTION_GATES, false, call->in[0].data,
-                              zt_direction_in(&t, ZT_IN_W, wide * r.input), sum_bias(&t), t.gate);
+                              zt_direction_in(&t, ZT_IN_W, wide * r.input), t.gate);
         zt_direction_steps(&t, false, step);
         store_last(&t, 1, t.h);
         if (cell->outs > 2)

@@ -33,9 +33,9 @@ struct zt_direction {
     int threads;                   /* for them */
     bool cut;                      /* sequence_lens is given */
     const int32_t *lengths;        /* NULL: all rows run at all steps */
-    float *gate, *kept;            /* [places, G H], [places, H]; kept NULL: not wanted */
+    float *gate, *saved;           /* [places, G H], [places, H]; saved NULL: not wanted */
     float *packed, *packed_last;   /* R's gates that see h, and the last one where it is apart */
-    float *bias;                   /* forward: Wb + Rb */
+    float *bias;                   /* forward: Wb + Rb; NULL without B */
     float *h, *c, *product;        /* [N, H]; backward: gradients of h and c, and da_g R_g */
     float *da, *u, *before_h, *x;  /* backward, [places, ...]: as zt_simd_row has them; X without rows that are over */
     float *zero, *part;            /* backward: [H], [ZT_DIRECTION_PARTS, G H] */
@@ -44,26 +44,26 @@ struct zt_direction {
     zt_simd_row_function *row_function; /* and what is done to its rows */
 };
 
-/* Inputs of a node; those of its gradient go on with Y, gates, kept and the gradients of the outputs. */
+/* Inputs of a node; those of its gradient go on with Y, gates, saved and the gradients of the outputs. */
 enum zt_recurrent_in { ZT_IN_W = 1, ZT_IN_R, ZT_IN_B, ZT_IN_LENGTHS, ZT_IN_H, ZT_IN_C, ZT_IN_P };
 
 /* The products of a direction, by their result. */
 enum zt_direction_product {
     ZT_DIRECTION_GATES, /* all steps: X W^T + bias */
     ZT_DIRECTION_RECUR, /* a step: gates that see h += h R^T */
-    ZT_DIRECTION_LAST,  /* a step: product = h R_g^T; kept R_g^T added to gate g where that comes after the reset */
+    ZT_DIRECTION_LAST,  /* a step: product = h R_g^T; saved R_g^T added to gate g where that comes after the reset */
     ZT_DIRECTION_BACK,  /* a step: dh += da R */
     ZT_DIRECTION_LAST_BACK /* a step: dh += u R_g, or product = da_g R_g */,
     ZT_DIRECTION_DX,      /* all steps: da W */
     ZT_DIRECTION_DW,      /* da^T X */
     ZT_DIRECTION_DR,      /* da^T h */
-    ZT_DIRECTION_DR_LAST, /* u^T h or da_g^T kept */
+    ZT_DIRECTION_DR_LAST, /* u^T h or da_g^T saved */
     ZT_DIRECTION_PRODUCTS
 };
 struct zt_simd_gemm zt_direction_product(const struct zt_recurrent *r, enum zt_direction_product which);
-/* Runs the product; a, b and y point to the first row. add: y += the result. */
+/* Runs the product; a, b and y point to the first row. add: y += the result. ZT_DIRECTION_GATES adds t->bias. */
 void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
-                           const float *b, const float *bias, float *y);
+                           const float *b, float *y);
 
 /* Fills all fields but the pointers into the workspace. */
 bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, const struct zt_call *call,

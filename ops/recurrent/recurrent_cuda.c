@@ -267,12 +267,12 @@ static bool open_direction(struct direction *t, struct zt_err *err) {
         saved = out(t, r->cell->outs + 1, s->places * r->hidden);
     t->l.gate = gate ? gate : t->room + s->gate;
     t->l.saved = saved ? saved : r->cell->apart ? t->room + s->saved : NULL;
-    t->l.y = out(t, 0, r->y_turn);
+    t->l.y = out(t, 0, r->y_direction);
     t->l.bias = both && r->on ? both + 2 * s->wide - r->hidden : NULL;
     return good(t, zt_launch_direction_bias(t->stream, both, s->wide, r->on ? s->seen : s->wide, bias), err) &&
-           good(t, zt_launch_direction_load(t->stream, &t->l, in(t, IN_H, r->h_turn), false, t->l.h), err) &&
+           good(t, zt_launch_direction_load(t->stream, &t->l, in(t, IN_H, r->h_direction), false, t->l.h), err) &&
            (!has_c(r) ||
-            good(t, zt_launch_direction_load(t->stream, &t->l, in(t, IN_C, r->h_turn), false, t->l.c), err)) &&
+            good(t, zt_launch_direction_load(t->stream, &t->l, in(t, IN_C, r->h_direction), false, t->l.c), err)) &&
            multiply(t, GATES,
                     &(struct zt_blas_data){
                         .a = t->call->in[0].data, .b = in(t, IN_W, s->wide * r->input), .bias = bias, .y = t->l.gate },
@@ -292,8 +292,8 @@ static bool forward_direction(struct direction *t, struct zt_err *err) {
         if (!step(t, err))
             return false;
     }
-    return store(t, out(t, 1, r->h_turn), t->l.h, true, err) &&
-           (r->cell->outs <= 2 || store(t, out(t, 2, r->h_turn), t->l.c, true, err));
+    return store(t, out(t, 1, r->h_direction), t->l.h, true, err) &&
+           (r->cell->outs <= 2 || store(t, out(t, 2, r->h_direction), t->l.c, true, err));
 }
 
 /* ---- backward: the inputs of the node, its Y, gates and saved values, then the gradients of Y, Y_h, Y_c ---- */
@@ -331,15 +331,17 @@ static bool open_back(struct direction *t, struct zt_err *err) {
     const int past = r->cell->ins, first = past + 1 + r->cell->extra;
     t->l.gate = (float *)in(t, past + 1, s->places * s->wide);
     t->l.saved = r->cell->extra > 1 ? (float *)in(t, past + 2, s->places * r->hidden) : NULL;
-    t->l.dy = in(t, first, r->y_turn);
-    t->l.start_c = has_c(r) ? in(t, IN_C, r->h_turn) : NULL;
+    t->l.dy = in(t, first, r->y_direction);
+    t->l.start_c = has_c(r) ? in(t, IN_C, r->h_direction) : NULL;
     t->l.da = t->room + s->da;
     t->l.u = r->cell->apart && r->on ? t->room + s->u : NULL;
     t->l.before_h = t->room + s->before_h;
-    return good(t, zt_launch_direction_before(t->stream, &t->l, in(t, past, r->y_turn), in(t, IN_H, r->h_turn)), err) &&
-           good(t, zt_launch_direction_load(t->stream, &t->l, in(t, first + 1, r->h_turn), true, t->l.h), err) &&
+    return good(t,
+                zt_launch_direction_before(t->stream, &t->l, in(t, past, r->y_direction), in(t, IN_H, r->h_direction)),
+                err) &&
+           good(t, zt_launch_direction_load(t->stream, &t->l, in(t, first + 1, r->h_direction), true, t->l.h), err) &&
            (r->cell->outs <= 2 ||
-            good(t, zt_launch_direction_load(t->stream, &t->l, in(t, first + 2, r->h_turn), true, t->l.c), err));
+            good(t, zt_launch_direction_load(t->stream, &t->l, in(t, first + 2, r->h_direction), true, t->l.c), err));
 }
 
 static bool give_bias(const struct direction *t, struct zt_err *err) {
@@ -390,8 +392,8 @@ static bool backward_direction(struct direction *t, struct zt_err *err) {
         if (!step_back(t, err))
             return false;
     }
-    return store(t, gradient(t, IN_H, r->h_turn), t->l.h, false, err) &&
-           (!has_c(r) || store(t, gradient(t, IN_C, r->h_turn), t->l.c, false, err)) && give_weights(t, err) &&
+    return store(t, gradient(t, IN_H, r->h_direction), t->l.h, false, err) &&
+           (!has_c(r) || store(t, gradient(t, IN_C, r->h_direction), t->l.c, false, err)) && give_weights(t, err) &&
            give_bias(t, err) && give_peephole(t, err) &&
            (!dx || multiply(t, DX,
                             &(struct zt_blas_data){

@@ -90,12 +90,12 @@ static void read_strides(struct zt_recurrent *to) {
     to->x_row = rows_first ? to->steps * to->input : to->input;
     to->y_step = rows_first ? wide : to->rows * wide;
     to->y_row = rows_first ? to->steps * wide : to->hidden;
-    to->y_turn = rows_first ? to->hidden : to->rows * to->hidden;
+    to->y_direction = rows_first ? to->hidden : to->rows * to->hidden;
     to->h_row = rows_first ? wide : to->hidden;
-    to->h_turn = rows_first ? to->hidden : to->rows * to->hidden;
+    to->h_direction = rows_first ? to->hidden : to->rows * to->hidden;
 }
 
-/* Everything kept of a sweep stays far below 2^62. */
+/* The sizes of a direction stay far below 2^62. */
 static bool check_size(const struct zt_recurrent *r, const struct zt_graph *g, int node, struct zt_err *err) {
     double steps = (double)r->steps + 1, rows = (double)r->rows, input = (double)r->input, hidden = (double)r->hidden;
     double wide = 10 * (hidden + 1);

@@ -1,4 +1,4 @@
-/* Gradients of RNN, GRU and LSTM in float (recurrent_cpu.h): what the training form kept is read, nothing is computed
+/* Gradients of RNN, GRU and LSTM in float (recurrent_cpu.h): what the training form saved is read, nothing is computed
  * again. */
 #include "ops/recurrent/recurrent_cpu.h"
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Input of the gradient node: Y, gates, kept, then the gradients of Y, Y_h, Y_c. */
+/* Input of the gradient node: Y, gates, saved, then the gradients of Y, Y_h, Y_c. */
 static int past_own(const struct zt_direction *t, int i) {
     return t->r->cell->ins + i;
 }
@@ -22,7 +22,7 @@ static float *gradient(const struct zt_direction *t, int i, int64_t size) {
 
 /* ---- what the steps saw ---- */
 
-/* The time of the step before `time` in the order of the turn; -1: it is the row's first. */
+/* The time of the step before `time` in the order of the direction; -1: it is the row's first. */
 static int64_t time_before(const struct zt_direction *t, int64_t time, int64_t n) {
     int64_t last = t->lengths ? t->lengths[n] - 1 : t->r->steps - 1;
     if (!t->back_in_time)
@@ -33,8 +33,8 @@ static int64_t time_before(const struct zt_direction *t, int64_t time, int64_t n
 /* h of every row before every step, and X, with zeros for rows that are over. */
 static void load_row(struct zt_direction *t, int64_t n) {
     const struct zt_recurrent *r = t->r;
-    const float *y = zt_direction_in(t, past_own(t, 0), r->y_turn), *x = t->call->in[0].data;
-    const float *start = zt_direction_in(t, ZT_IN_H, r->h_turn);
+    const float *y = zt_direction_in(t, past_own(t, 0), r->y_direction), *x = t->call->in[0].data;
+    const float *start = zt_direction_in(t, ZT_IN_H, r->h_direction);
     for (int64_t time = 0; time < r->steps; time++) {
         const int64_t place = zt_direction_place(t, time, n), before = time_before(t, time, n);
         const float *h = start ? start + n * r->h_row : NULL;
@@ -63,11 +63,11 @@ static void backward_row(struct zt_direction *t, int64_t n) {
             memset(t->u + place * h, 0, (size_t)h * sizeof *t->u);
         return;
     }
-    const float *dy = zt_direction_in(t, gradient_of(t, 0), r->y_turn);
-    const float *c = r->cell->ins > ZT_IN_C ? t->zero : NULL, *start = zt_direction_in(t, ZT_IN_C, r->h_turn);
+    const float *dy = zt_direction_in(t, gradient_of(t, 0), r->y_direction);
+    const float *c = r->cell->ins > ZT_IN_C ? t->zero : NULL, *start = zt_direction_in(t, ZT_IN_C, r->h_direction);
     int64_t before = time_before(t, t->time, n);
     if (c && before >= 0)
-        c = t->kept + zt_direction_place(t, before, n) * h;
+        c = t->saved + zt_direction_place(t, before, n) * h;
     else if (c && start)
         c = start + n * r->h_row;
     struct zt_simd_row row = { .hidden = h,
@@ -75,7 +75,7 @@ static void backward_row(struct zt_direction *t, int64_t n) {
                                .on = r->on,
                                .peephole = r->cell->ins > ZT_IN_P ? zt_direction_in(t, ZT_IN_P, 3 * h) : NULL,
                                .gate = t->gate + place * wide,
-                               .kept = zt_direction_at(t->kept, place * h),
+                               .saved = zt_direction_at(t->saved, place * h),
                                .product = zt_direction_at(t->product, n * h),
                                .before_h = t->before_h + place * h,
                                .before_c = c,
@@ -102,13 +102,13 @@ static void step_back(struct zt_direction *t) {
         backward_rows(t, r->cell->ins > ZT_IN_C ? cells->lstm_back : cells->rnn_back);
     } else if (r->on) {
         backward_rows(t, cells->gru_linear_back);
-        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, true, t->u + first * h, t->packed_last, NULL, t->h + row);
+        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, true, t->u + first * h, t->packed_last, t->h + row);
     } else {
         backward_rows(t, cells->gru_back);
-        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, false, da + wide - h, t->packed_last, NULL, t->product + row);
+        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, false, da + wide - h, t->packed_last, t->product + row);
         backward_rows(t, cells->gru_reset_back);
     }
-    zt_direction_multiply(t, ZT_DIRECTION_BACK, true, da, t->packed, NULL, t->h + row);
+    zt_direction_multiply(t, ZT_DIRECTION_BACK, true, da, t->packed, t->h + row);
 }
 
 /* ---- sums over all steps ---- */
@@ -157,7 +157,7 @@ static void give_peephole(const struct zt_direction *t) {
     const struct zt_recurrent *r = t->r;
     const int64_t h = r->hidden, wide = zt_direction_width(r);
     float *to = r->cell->ins > ZT_IN_P ? gradient(t, ZT_IN_P, 3 * h) : NULL;
-    const float *start = zt_direction_in(t, ZT_IN_C, r->h_turn);
+    const float *start = zt_direction_in(t, ZT_IN_C, r->h_direction);
     if (!to)
         return;
     memset(to, 0, (size_t)(3 * h) * sizeof *to);
@@ -166,10 +166,10 @@ static void give_peephole(const struct zt_direction *t) {
             const int64_t place = zt_direction_place(t, time, n), before = time_before(t, time, n);
             const float *old = start ? start + n * r->h_row : t->zero, *da = t->da + place * wide;
             if (before >= 0)
-                old = t->kept + zt_direction_place(t, before, n) * h;
+                old = t->saved + zt_direction_place(t, before, n) * h;
             for (int64_t i = 0; i < h; i++) {
                 to[i] += da[i] * old[i];
-                to[h + i] += da[h + i] * t->kept[place * h + i];
+                to[h + i] += da[h + i] * t->saved[place * h + i];
                 to[2 * h + i] += da[2 * h + i] * old[i];
             }
         }
@@ -181,12 +181,12 @@ static void give_weights(const struct zt_direction *t) {
     const float *x = t->lengths ? t->x : t->call->in[0].data;
     float *dw = gradient(t, ZT_IN_W, wide * r->input), *dr = gradient(t, ZT_IN_R, wide * h);
     if (dw)
-        zt_direction_multiply(t, ZT_DIRECTION_DW, false, t->da, x, NULL, dw);
+        zt_direction_multiply(t, ZT_DIRECTION_DW, false, t->da, x, dw);
     if (dr)
-        zt_direction_multiply(t, ZT_DIRECTION_DR, false, t->da, t->before_h, NULL, dr);
+        zt_direction_multiply(t, ZT_DIRECTION_DR, false, t->da, t->before_h, dr);
     if (dr && r->cell->apart)
         zt_direction_multiply(t, ZT_DIRECTION_DR_LAST, false, r->on ? t->u : t->da + wide - h,
-                              r->on ? t->before_h : t->kept, NULL, dr + (wide - h) * h);
+                              r->on ? t->before_h : t->saved, dr + (wide - h) * h);
     give_bias(t);
     give_peephole(t);
 }
@@ -210,19 +210,19 @@ bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call 
     for (int64_t d = 0; d < r.directions; d++) {
         zt_direction_to(&t, d);
         t.gate = (float *)zt_direction_in(&t, past_own(&t, 1), t.places * wide);
-        t.kept = cell->extra > 1 ? (float *)zt_direction_in(&t, past_own(&t, 2), t.places * r.hidden) : NULL;
+        t.saved = cell->extra > 1 ? (float *)zt_direction_in(&t, past_own(&t, 2), t.places * r.hidden) : NULL;
         zt_direction_pack(&t, false);
         zt_direction_rows(&t, load_row);
         load_last(&t, 1, t.h);
         if (cell->outs > 2)
             load_last(&t, 2, t.c);
         zt_direction_steps(&t, true, step_back);
-        zt_direction_store(&t, gradient(&t, ZT_IN_H, r.h_turn), t.h);
+        zt_direction_store(&t, gradient(&t, ZT_IN_H, r.h_direction), t.h);
         if (cell->ins > ZT_IN_C)
-            zt_direction_store(&t, gradient(&t, ZT_IN_C, r.h_turn), t.c);
+            zt_direction_store(&t, gradient(&t, ZT_IN_C, r.h_direction), t.c);
         give_weights(&t);
         if (call->out[0].data)
-            zt_direction_multiply(&t, ZT_DIRECTION_DX, d > 0, t.da, zt_direction_in(&t, ZT_IN_W, wide * r.input), NULL,
+            zt_direction_multiply(&t, ZT_DIRECTION_DX, d > 0, t.da, zt_direction_in(&t, ZT_IN_W, wide * r.input),
                                   call->out[0].data);
     }
     return true;

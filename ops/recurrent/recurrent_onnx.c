@@ -1,7 +1,9 @@
-/* RNN, GRU and LSTM backwards, step by step (formulas in rnn.c, gru.c and lstm.c; letters in recurrent.h).
+/* ONNX function bodies of the gradients of RNN, GRU and LSTM, step by step (formulas in rnn.c, gru.c and lstm.c;
+ * letters in recurrent.h).
  *
- * A name with a number behind it belongs to that step of the sweep. The sequences of a reverse sweep are turned round
- * by ReverseSequence, which knows their lengths; where rows may be over, `run_s` says which still run. */
+ * A name that ends with a number belongs to that step of the time loop. ReverseSequence, which reads the lengths,
+ * reverses the sequences of the reverse direction. If sequences have lengths, `run_s` marks the rows that still run at
+ * step s. */
 #include "ops/recurrent/kernels.h"
 #include "ops/recurrent/recurrent.h"
 
@@ -11,7 +13,7 @@
 
 enum { AT_B = 3, AT_LENGTHS, AT_H, AT_C, AT_P };
 
-struct sweep {
+struct direction {
     struct zt_function_body *b;
     struct zt_recurrent r;
     const struct zt_attr *names; /* of the functions, NULL: the cell's usual ones */
@@ -40,7 +42,7 @@ static const struct function {
 };
 
 /* NAME becomes function k of it and NAME_slope its derivative, which is 0 where NAME was clipped. */
-static void say_function(struct sweep *w, int k, bool clips, const char *name) {
+static void say_function(struct direction *w, int k, bool clips, const char *name) {
     const struct zt_cell *cell = w->r.cell;
     const char *wanted = w->names ? w->names->strings[w->d * cell->functions + k] : cell->usual[k];
     struct zt_function_body *b = w->b;
@@ -58,16 +60,16 @@ static void say_function(struct sweep *w, int k, bool clips, const char *name) {
 }
 
 /* NAME_s for the step s. */
-static void say_gate(struct sweep *w, int k, const char *gate, int s) {
+static void say_gate(struct direction *w, int k, const char *gate, int s) {
     say_function(w, k, true, zt_function_body_text(w->b, "%s_%d", gate, s));
 }
 
 /* `now` for rows that run at step s, `otherwise` for the others. */
-static const char *held(struct sweep *w, int s, const char *now, const char *otherwise) {
+static const char *held(struct direction *w, int s, const char *now, const char *otherwise) {
     return w->lengths ? zt_function_body_text(w->b, "Where(run_%d, %s, %s)", s, now, otherwise) : now;
 }
 
-static const char *at_step(struct sweep *w, const char *fmt, int s) {
+static const char *at_step(struct direction *w, const char *fmt, int s) {
     const char *text = "";
     for (; *fmt; fmt++)
         text = *fmt == '#' ? zt_function_body_text(w->b, "%s%d", text, s)
@@ -76,26 +78,26 @@ static const char *at_step(struct sweep *w, const char *fmt, int s) {
 }
 
 /* Statements in which # stands for the step. */
-static void say(struct sweep *w, int s, const char *text) {
+static void say(struct direction *w, int s, const char *text) {
     zt_function_body_add(w->b, "%s", at_step(w, text, s));
 }
 
 /* ---- cells. Forward: from ax, what enters the gates from x, to h_(s+1), c_(s+1). Backward: da_s and ra_s, gradients
  * of what entered the gates from x and from h, and dh and dc of the step before ---- */
 
-static void rnn_forward(struct sweep *w, int s) {
+static void rnn_forward(struct direction *w, int s) {
     say(w, s, "f_# = ax + MatMul(h_#, turned)");
     say_gate(w, 0, "f", s);
     zt_function_body_add(w->b, "h_%d = %s", s + 1, held(w, s, at_step(w, "f_#", s), at_step(w, "h_#", s)));
 }
 
-static void rnn_backward(struct sweep *w, int s) {
+static void rnn_backward(struct direction *w, int s) {
     zt_function_body_add(w->b, "da_%d = %s", s, held(w, s, at_step(w, "dh * f_#_slope", s), "0"));
     say(w, s, "ra_# = da_#");
     zt_function_body_add(w->b, "dh = %s", held(w, s, at_step(w, "MatMul(da_#, R)", s), "dh"));
 }
 
-static void lstm_forward(struct sweep *w, int s) {
+static void lstm_forward(struct direction *w, int s) {
     say(w, s, "i_#, o_#, f_#, g_# = Split<axis=1, num_outputs=4>(ax + MatMul(h_#, turned))");
     if (w->given[AT_P])
         say(w, s, "i_# = i_# + p_i * c_#; f_# = f_# + p_f * c_#");
@@ -114,7 +116,7 @@ static void lstm_forward(struct sweep *w, int s) {
     zt_function_body_add(w->b, "c_%d = %s", s + 1, held(w, s, at_step(w, "n_#", s), at_step(w, "c_#", s)));
 }
 
-static void lstm_backward(struct sweep *w, int s) {
+static void lstm_backward(struct direction *w, int s) {
     say(w, s, "do = dh * k_# * o_#_slope; dn = dc + dh * o_# * k_#_slope");
     if (w->given[AT_P])
         zt_function_body_add(w->b, "dn = dn + p_o * do");
@@ -128,7 +130,7 @@ static void lstm_backward(struct sweep *w, int s) {
     zt_function_body_add(w->b, "dh = %s", held(w, s, at_step(w, "MatMul(da_#, R)", s), "dh"));
 }
 
-static void gru_forward(struct sweep *w, int s) {
+static void gru_forward(struct direction *w, int s) {
     say(w, s, "xz, xr, g_# = Split<axis=1, num_outputs=3>(ax)");
     say(w, s, "hz, hr = Split<axis=1, num_outputs=2>(MatMul(h_#, Transpose(R_zr))); z_# = xz + hz; r_# = xr + hr");
     say_gate(w, 0, "z", s);
@@ -142,7 +144,7 @@ static void gru_forward(struct sweep *w, int s) {
                          held(w, s, at_step(w, "(1 - z_#) * g_# + z_# * h_#", s), at_step(w, "h_#", s)));
 }
 
-static void gru_backward(struct sweep *w, int s) {
+static void gru_backward(struct direction *w, int s) {
     say(w, s, "dz = dh * (h_# - g_#) * z_#_slope; dg = dh * (1 - z_#) * g_#_slope");
     if (w->r.on)
         say(w, s, "u = dg * r_#; dr = dg * q_# * r_#_slope; before = MatMul(u, R_g)");
@@ -156,10 +158,10 @@ static void gru_backward(struct sweep *w, int s) {
 
 static const struct say_cell {
     int gates;
-    void (*forward)(struct sweep *w, int s), (*backward)(struct sweep *w, int s);
+    void (*forward)(struct direction *w, int s), (*backward)(struct direction *w, int s);
 } cells[] = { { 1, rnn_forward, rnn_backward }, { 3, gru_forward, gru_backward }, { 4, lstm_forward, lstm_backward } };
 
-static const struct say_cell *cell_of(const struct sweep *w) {
+static const struct say_cell *cell_of(const struct direction *w) {
     const struct say_cell *c = cells;
     while (c->gates != w->r.cell->gates)
         c++;
@@ -168,25 +170,25 @@ static const struct say_cell *cell_of(const struct sweep *w) {
 
 /* ---- a direction ---- */
 
-static bool reversed(const struct sweep *w) {
+static bool reversed(const struct direction *w) {
     return w->r.reverse || w->d == 1;
 }
 
-/* NAME, [S, N, ...], in the order of the sweep, or back. */
-static void say_turned(struct sweep *w, const char *name) {
+/* Brings NAME, [S, N, ...], into the order of the time loop, or back. */
+static void say_reversed(struct direction *w, const char *name) {
     if (reversed(w))
         zt_function_body_add(w->b, "%s = ReverseSequence<batch_axis=1, time_axis=0>(%s, length)", name, name);
 }
 
 /* TO = this direction's [N, H] of a tensor of states, zeros where it is not there. */
-static void say_state(struct sweep *w, const char *to, const char *from, bool there) {
+static void say_state(struct direction *w, const char *to, const char *from, bool there) {
     if (there)
         zt_function_body_add(w->b, "%s = Gather<axis=%d>(%s, %di)", to, w->r.rows_first, from, w->d);
     else
         zt_function_body_add(w->b, "%s = Expand(0, [%lld, %lld])", to, (long long)w->r.rows, (long long)w->r.hidden);
 }
 
-static void say_weights(struct sweep *w) {
+static void say_weights(struct direction *w) {
     struct zt_function_body *b = w->b;
     long long h = w->r.hidden, wide = w->r.cell->gates * h;
     zt_function_body_add(b, "W = Gather(w, %di); R = Gather(r, %di); turned = Transpose(R)", w->d, w->d);
@@ -204,11 +206,11 @@ static void say_weights(struct sweep *w) {
     }
 }
 
-static void say_forward(struct sweep *w) {
+static void say_forward(struct direction *w) {
     struct zt_function_body *b = w->b;
     say_weights(w);
     zt_function_body_add(b, w->r.rows_first ? "x_d = Transpose<perm=[1, 0, 2]>(x)" : "x_d = x");
-    say_turned(w, "x_d");
+    say_reversed(w, "x_d");
     zt_function_body_add(b, "gates = MatMul(x_d, Transpose(W)) + b_x + b_h");
     say_state(w, "h_0", "h", w->given[AT_H]);
     say_state(w, "c_0", "c", w->given[AT_C]);
@@ -220,12 +222,12 @@ static void say_forward(struct sweep *w) {
     }
 }
 
-/* Where the gradients of the outputs stand: behind Y and what the training form kept, which is found again here. */
+/* Where the gradients of the outputs stand: behind Y and what the training form saved, which is found again here. */
 static int first_gradient(const struct zt_cell *cell) {
     return cell->ins + 1 + cell->extra;
 }
 
-static void say_backward(struct sweep *w) {
+static void say_backward(struct direction *w) {
     struct zt_function_body *b = w->b;
     int first = first_gradient(w->r.cell);
     say_state(w, "dh", "dy_h", zt_in(b->g, b->node, first + 1));
@@ -239,7 +241,7 @@ static void say_backward(struct sweep *w) {
                              w->r.rows_first ? "dy_d = Transpose<perm=[1, 0, 2]>(Gather<axis=2>(dy, %di))"
                                              : "dy_d = Gather<axis=1>(dy, %di)",
                              w->d);
-        say_turned(w, "dy_d");
+        say_reversed(w, "dy_d");
     }
     for (int s = (int)w->r.steps - 1; s >= 0; s--) {
         if (w->dy)
@@ -249,7 +251,7 @@ static void say_backward(struct sweep *w) {
 }
 
 /* "Concat<axis=0>(NAME_0, NAME_1, ...)": all steps as rows */
-static const char *rows_of(struct sweep *w, const char *name, int from) {
+static const char *rows_of(struct direction *w, const char *name, int from) {
     const char *text = "";
     for (int s = 0; s < w->r.steps; s++)
         text = zt_function_body_text(w->b, "%s%s%s_%d", text, s ? ", " : "", name, from + s);
@@ -257,14 +259,14 @@ static const char *rows_of(struct sweep *w, const char *name, int from) {
 }
 
 /* The gradients of this direction, NAME_d, each with an axis for the direction. */
-static void say_results(struct sweep *w) {
+static void say_results(struct direction *w) {
     struct zt_function_body *b = w->b;
     long long h = w->r.hidden, wide = w->r.cell->gates * h, steps = w->r.steps, rows = w->r.rows, input = w->r.input;
     int d = w->d, axis = w->r.rows_first;
     zt_function_body_add(b, "da = %s; ra = %s; before = %s", rows_of(w, "da", 0), rows_of(w, "ra", 0),
                          rows_of(w, "h", 0));
     zt_function_body_add(b, "dx_d = Reshape(MatMul(da, W), [%lld, %lld, %lld])", steps, rows, input);
-    say_turned(w, "dx_d");
+    say_reversed(w, "dx_d");
     zt_function_body_add(b, "dx = dx + dx_d; dw_%d = Unsqueeze(MatMul(Transpose(da), Reshape(x_d, [%lld, %lld])), [0])",
                          d, steps * rows, input);
     zt_function_body_add(b, "dR = MatMul(Transpose(ra), before)");
@@ -285,27 +287,27 @@ static void say_results(struct sweep *w) {
 
 /* ---- both ---- */
 
-static void say_joined(struct sweep *w, const char *to, const char *name, int axis) {
+static void say_joined(struct direction *w, const char *to, const char *name, int axis) {
     if (w->r.directions == 2)
         zt_function_body_add(w->b, "%s = Concat<axis=%d>(%s_0, %s_1)", to, axis, name, name);
     else
         zt_function_body_add(w->b, "%s = %s_0", to, name);
 }
 
-static void say_names(struct sweep *w) {
-    const char *kept = "_";
+static void say_names(struct direction *w) {
+    const char *saved = "_";
     for (int i = 0; i < w->r.cell->extra; i++)
-        kept = zt_function_body_text(w->b, "%s, _", kept);
+        saved = zt_function_body_text(w->b, "%s, _", saved);
     bool lstm = w->r.cell->ins > AT_C;
     zt_function_body_names(
         w->b, zt_function_body_text(
                   w->b, "x, w, r, bias, lengths, h, %s%s, dy, dy_h%s -> out_x, out_w, out_r, out_b, out_n, out_h%s",
-                  lstm ? "c, peephole, " : "", kept, lstm ? ", dy_c" : "", lstm ? ", out_c, out_p" : ""));
+                  lstm ? "c, peephole, " : "", saved, lstm ? ", dy_c" : "", lstm ? ", out_c, out_p" : ""));
 }
 
 bool zt_recurrent_grad_function_body(const struct zt_cell *cell, struct zt_function_body *b, const struct zt_graph *g,
                                      int node, struct zt_err *err) {
-    struct sweep w = { .b = b, .names = zt_node_attr(g->nodes[node], "activations") };
+    struct direction w = { .b = b, .names = zt_node_attr(g->nodes[node], "activations") };
     if (!zt_recurrent_read(cell, g, node, &w.r, err))
         return false;
     for (int i = 0; i < cell->ins; i++)

@@ -23,7 +23,7 @@ struct zt_simd_row {
     int on;                /* input_forget */
     const float *peephole; /* NULL: none */
     float *gate;           /* forward: what enters the gates on entry, their values on exit; back: the values */
-    float *kept;           /* LSTM: c after the step, NULL in forward: not kept. GRU: as gru.c keeps it */
+    float *saved;          /* LSTM: c after the step, NULL in forward: not saved. GRU: as gru.c keeps it */
     float *h, *c;          /* forward: the state */
     float *y;              /* h once more */
     const float *product;  /* GRU: R_g h; back, without linear_before_reset: da_g R_g */

@@ -31,7 +31,7 @@ static int64_t lay_out(struct zt_time_loop *w, double *base, bool backward) {
     w->gate = take(base, &at, sn * wide);
     w->h = take(base, &at, (sn + n) * h);
     w->c = take(base, &at, (sn + n) * h);
-    w->kept = take(base, &at, sn * h * r->cell->kept);
+    w->saved = take(base, &at, sn * h * r->cell->saved);
     w->product = take(base, &at, n * wide);
     if (!backward)
         return at;
@@ -73,10 +73,14 @@ static void store(const struct zt_call *call, int i, int64_t to, int64_t count, 
 
 /* ---- what cells are made of ---- */
 
-static void multiply(const struct zt_time_loop *w, int64_t m, int64_t n, int64_t k, struct zt_factor a,
-                     struct zt_factor b, const double *bias, double *y) {
+/* y [m, n] = a [m, k] b [k, n] + bias */
+struct sizes {
+    int64_t m, n, k;
+};
+static void multiply(const struct zt_time_loop *w, struct sizes s, struct zt_factor a, struct zt_factor b,
+                     const double *bias, double *y) {
     struct zt_product p = {
-        .geometry = { .m = m, .n = n, .k = k, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col },
+        .geometry = { .m = s.m, .n = s.n, .k = s.k, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col },
         .dtype = ZT_DOUBLE,
         .a = a.data,
         .b = b.data,
@@ -92,13 +96,14 @@ static void multiply(const struct zt_time_loop *w, int64_t m, int64_t n, int64_t
 
 void zt_time_loop_recur(struct zt_time_loop *w, const double *in, int first, int count) {
     int64_t h = w->r->hidden;
-    multiply(w, w->r->rows, count * h, h, (struct zt_factor){ in, h, 1 },
+    multiply(w, (struct sizes){ w->r->rows, count * h, h }, (struct zt_factor){ in, h, 1 },
              (struct zt_factor){ w->recurrent + first * h * h, 1, h }, NULL, w->product);
 }
 
 void zt_time_loop_recur_back(struct zt_time_loop *w, struct zt_factor d, int first, int count) {
     int64_t h = w->r->hidden;
-    multiply(w, w->r->rows, h, count * h, d, (struct zt_factor){ w->recurrent + first * h * h, h, 1 }, NULL, w->next);
+    multiply(w, (struct sizes){ w->r->rows, h, count * h }, d, (struct zt_factor){ w->recurrent + first * h * h, h, 1 },
+             NULL, w->next);
 }
 
 void zt_time_loop_add_next(struct zt_time_loop *w, int64_t s, int64_t n) {
@@ -130,14 +135,14 @@ void zt_time_loop_gate(const struct zt_time_loop *w, int function, int64_t count
     const double clip = w->r->clip;
     bool cut[ZT_ELEMENT_BLOCK];
     for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
-        int64_t run = zt_min_int(ZT_ELEMENT_BLOCK, count - at);
-        for (int64_t i = 0; i < run; i++) {
+        int64_t block = zt_min_int(ZT_ELEMENT_BLOCK, count - at);
+        for (int64_t i = 0; i < block; i++) {
             double v = x[at + i];
             cut[i] = fabs(v) > clip;
             x[at + i] = cut[i] ? copysign(clip, v) : v;
         }
-        f->run(f, run, x + at, slope ? slope + at : NULL);
-        for (int64_t i = 0; slope && i < run; i++)
+        f->run(f, block, x + at, slope ? slope + at : NULL);
+        for (int64_t i = 0; slope && i < block; i++)
             slope[at + i] = cut[i] ? 0 : slope[at + i];
     }
 }
@@ -153,7 +158,7 @@ static void sum_rows(int64_t rows, int64_t columns, struct zt_factor d, double *
 /* to[columns, width] = d^T in over all rows of all steps. */
 static void transposed(const struct zt_time_loop *w, int64_t columns, int64_t width, struct zt_factor d,
                        const double *in, double *to) {
-    multiply(w, columns, width, w->r->steps * w->r->rows, (struct zt_factor){ d.data, d.col, d.row },
+    multiply(w, (struct sizes){ columns, width, w->r->steps * w->r->rows }, (struct zt_factor){ d.data, d.col, d.row },
              (struct zt_factor){ in, width, 1 }, NULL, to);
 }
 
@@ -202,7 +207,7 @@ static void load_sequences(struct zt_time_loop *w, const struct zt_call *call, i
     const struct zt_recurrent *r = w->r;
     clear(w->x, r->steps * r->rows * r->input);
     for (int64_t n = 0; n < r->rows; n++) {
-        int64_t from = d * r->h_turn + n * r->h_row;
+        int64_t from = d * r->h_direction + n * r->h_row;
         for (int64_t s = 0; s < w->length[n]; s++)
             load(call, 0, time_of(w, d, s, n) * r->x_step + n * r->x_row, r->input,
                  w->x + (s * r->rows + n) * r->input);
@@ -224,14 +229,14 @@ static void keep_states(struct zt_time_loop *w, int64_t s) {
     }
 }
 
-static void sweep(struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
+static void run_steps(struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t sn = r->steps * r->rows, wide = r->cell->gates * r->hidden;
     w->function = r->function[d];
     load_weights(w, call, d);
     load_sequences(w, call, d);
-    clear(w->kept, sn * r->hidden * r->cell->kept); /* of rows that are over, which later products still read */
-    multiply(w, sn, wide, r->input, (struct zt_factor){ w->x, r->input, 1 },
+    clear(w->saved, sn * r->hidden * r->cell->saved); /* of rows that are over, which later products still read */
+    multiply(w, (struct sizes){ sn, wide, r->input }, (struct zt_factor){ w->x, r->input, 1 },
              (struct zt_factor){ w->weight, 1, r->input }, w->bias, w->gate);
     for (int64_t s = 0; s < r->steps; s++) {
         r->cell->forward(w, s);
@@ -243,9 +248,9 @@ static void store_states(const struct zt_time_loop *w, const struct zt_call *cal
     const struct zt_recurrent *r = w->r;
     int64_t last = r->steps * r->rows * r->hidden;
     for (int64_t n = 0; n < r->rows; n++) {
-        int64_t to = d * r->h_turn + n * r->h_row, from = last + n * r->hidden;
+        int64_t to = d * r->h_direction + n * r->h_row, from = last + n * r->hidden;
         for (int64_t s = 0; s < w->length[n]; s++)
-            store(call, 0, time_of(w, d, s, n) * r->y_step + n * r->y_row + d * r->y_turn, r->hidden,
+            store(call, 0, time_of(w, d, s, n) * r->y_step + n * r->y_row + d * r->y_direction, r->hidden,
                   w->h + ((s + 1) * r->rows + n) * r->hidden);
         if (w->length[n] == 0)
             continue;
@@ -256,17 +261,17 @@ static void store_states(const struct zt_time_loop *w, const struct zt_call *cal
 }
 
 /* What the training form keeps, in the order of time. */
-static void store_kept(const struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
+static void store_saved(const struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     const int64_t h = r->hidden, wide = r->cell->gates * h, places = r->steps * r->rows;
-    const double *kept = r->cell->ins > 6 ? w->c + r->rows * h : w->kept;
+    const double *saved = r->cell->ins > 6 ? w->c + r->rows * h : w->saved;
     for (int64_t n = 0; n < r->rows; n++)
         for (int64_t s = 0; s < w->length[n]; s++) {
             const int64_t time = time_of(w, d, s, n), from = s * r->rows + n;
             const int64_t to = d * places + (r->rows_first ? n * r->steps + time : time * r->rows + n);
             store(call, r->cell->outs, to * wide, wide, w->gate + from * wide);
             if (r->cell->extra > 1)
-                store(call, r->cell->outs + 1, to * h, h, kept + from * h);
+                store(call, r->cell->outs + 1, to * h, h, saved + from * h);
         }
 }
 
@@ -285,14 +290,14 @@ bool zt_time_loop_forward(const struct zt_recurrent *r, const struct zt_call *ca
         return false;
     clear_outputs(call);
     for (int64_t d = 0; d < r->directions; d++) {
-        sweep(&w, call, d);
+        run_steps(&w, call, d);
         store_states(&w, call, d);
-        store_kept(&w, call, d);
+        store_saved(&w, call, d);
     }
     return true;
 }
 
-/* ---- backwards: the gradients of Y, Y_h and Y_c stand behind the node's own inputs, its Y and what it kept ---- */
+/* ---- backwards: the gradients of Y, Y_h and Y_c stand behind the node's own inputs, its Y and what it saved ---- */
 
 static int first_gradient(const struct zt_time_loop *w) {
     return w->r->cell->ins + 1 + w->r->cell->extra;
@@ -302,7 +307,7 @@ static void load_last_gradients(struct zt_time_loop *w, const struct zt_call *ca
     const struct zt_recurrent *r = w->r;
     int first = first_gradient(w);
     for (int64_t n = 0; n < r->rows; n++) {
-        int64_t from = d * r->h_turn + n * r->h_row, to = n * r->hidden;
+        int64_t from = d * r->h_direction + n * r->h_row, to = n * r->hidden;
         clear(w->dh + to, r->hidden);
         clear(w->dc + to, r->hidden);
         if (w->length[n] == 0)
@@ -317,7 +322,7 @@ static void add_y_gradient(struct zt_time_loop *w, const struct zt_call *call, i
     const struct zt_recurrent *r = w->r;
     const struct zt_view *dy = call->in_count > first_gradient(w) ? &call->in[first_gradient(w)] : NULL;
     for (int64_t n = 0; dy && dy->data && n < r->rows; n++) {
-        int64_t from = time_of(w, d, s, n) * r->y_step + n * r->y_row + d * r->y_turn;
+        int64_t from = time_of(w, d, s, n) * r->y_step + n * r->y_row + d * r->y_direction;
         for (int64_t i = 0; s < w->length[n] && i < r->hidden; i++)
             w->dh[n * r->hidden + i] += zt_load_double(dy->dtype, dy->data, from + i);
     }
@@ -337,7 +342,7 @@ static void peephole_grad(struct zt_time_loop *w) {
 static void add_x_gradient(struct zt_time_loop *w, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t wide = r->cell->gates * r->hidden;
-    multiply(w, r->steps * r->rows, r->input, wide, (struct zt_factor){ w->slope, wide, 1 },
+    multiply(w, (struct sizes){ r->steps * r->rows, r->input, wide }, (struct zt_factor){ w->slope, wide, 1 },
              (struct zt_factor){ w->weight, r->input, 1 }, NULL, w->x);
     for (int64_t n = 0; n < r->rows; n++)
         for (int64_t s = 0; s < w->length[n]; s++)
@@ -358,7 +363,7 @@ static void store_gradients(struct zt_time_loop *w, const struct zt_call *call, 
     give(call, 2, d * wide * h, wide * h, w->drecurrent);
     give(call, 3, 2 * d * wide, 2 * wide, w->dbias);
     for (int64_t n = 0; n < r->rows; n++) {
-        int64_t to = d * r->h_turn + n * r->h_row;
+        int64_t to = d * r->h_direction + n * r->h_row;
         give(call, 5, to, h, w->dh + n * h);
         if (r->cell->ins > 6)
             give(call, 6, to, h, w->dc + n * h);
@@ -367,7 +372,7 @@ static void store_gradients(struct zt_time_loop *w, const struct zt_call *call, 
         give(call, 7, 3 * d * h, 3 * h, w->dpeephole);
 }
 
-static void sweep_back(struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
+static void run_steps_back(struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t sn = r->steps * r->rows, wide = r->cell->gates * r->hidden;
     struct zt_factor da = { w->slope, wide, 1 };
@@ -398,8 +403,8 @@ bool zt_time_loop_backward(const struct zt_recurrent *r, const struct zt_call *c
     clear(w.dx, sn * r->input);
     for (int64_t d = 0; d < r->directions; d++) {
         clear(w.slope, sn * wide); /* rows that are over have no gradient */
-        sweep(&w, call, d);
-        sweep_back(&w, call, d);
+        run_steps(&w, call, d);
+        run_steps_back(&w, call, d);
         store_gradients(&w, call, d);
     }
     give(call, 0, 0, sn * r->input, w.dx);

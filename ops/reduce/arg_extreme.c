@@ -31,12 +31,13 @@ struct search {
     bool most, last;
 };
 
-/* Keeps in best[] and y[] the winners of `columns` lines side by side, row after row; NaN wins, int64 stays exact. */
-#define SEARCH(TYPE, LOAD_RUN, BEATS)                                                                                  \
+/* Sets best[] and y[] to the extremes of `columns` adjacent slices, row by row; a NaN is the extreme, and int64 stays
+ * exact. These are macros, as TYPE is a type. */
+#define SEARCH_COLUMNS(TYPE, LOAD, BEATS)                                                                              \
     do {                                                                                                               \
         TYPE best[ZT_ELEMENT_BLOCK], v[ZT_ELEMENT_BLOCK];                                                              \
         for (int64_t k = 0; k < s->size; k++) {                                                                        \
-            LOAD_RUN(s->x->dtype, s->x->data, first + k * s->inner, 1, columns, v);                                    \
+            LOAD(s->x->dtype, s->x->data, first + k * s->inner, 1, columns, v);                                        \
             for (int64_t i = 0; i < columns; i++) {                                                                    \
                 const TYPE a = v[i], b = best[i];                                                                      \
                 if (k == 0 || (s->last ? !(BEATS(b, a)) : (BEATS(a, b)))) {                                            \
@@ -46,12 +47,12 @@ struct search {
             }                                                                                                          \
         }                                                                                                              \
     } while (0)
-#define SEARCH_LINE(TYPE, LOAD_RUN, BEATS)                                                                             \
+#define SEARCH_SLICE(TYPE, LOAD, BEATS)                                                                                \
     do {                                                                                                               \
         TYPE best = 0, v[ZT_ELEMENT_BLOCK];                                                                            \
         for (int64_t k = 0; k < s->size; k += ZT_ELEMENT_BLOCK) {                                                      \
             const int64_t n = s->size - k < ZT_ELEMENT_BLOCK ? s->size - k : ZT_ELEMENT_BLOCK;                         \
-            LOAD_RUN(s->x->dtype, s->x->data, first + k, 1, n, v);                                                     \
+            LOAD(s->x->dtype, s->x->data, first + k, 1, n, v);                                                         \
             for (int64_t i = 0; i < n; i++)                                                                            \
                 if (k + i == 0 || (s->last ? !(BEATS(best, v[i])) : (BEATS(v[i], best)))) {                            \
                     best = v[i];                                                                                       \
@@ -71,29 +72,29 @@ static inline bool floats_beat(bool most, double a, double b) {
 
 static void search_columns(const struct search *s, int64_t first, int64_t columns, int64_t *y) {
     if (s->x->dtype == ZT_UINT64)
-        SEARCH(int64_t, zt_load_block_int, BITS_BEAT);
+        SEARCH_COLUMNS(int64_t, zt_load_block_int, BITS_BEAT);
     else if (zt_dtype_in(s->x->dtype, ZT_ANY_INT))
-        SEARCH(int64_t, zt_load_block_int, INTS_BEAT);
+        SEARCH_COLUMNS(int64_t, zt_load_block_int, INTS_BEAT);
     else
-        SEARCH(double, zt_load_block, FLOATS_BEAT);
+        SEARCH_COLUMNS(double, zt_load_block, FLOATS_BEAT);
 }
 
-static void search_line(const struct search *s, int64_t first, int64_t *y) {
+static void search_slice(const struct search *s, int64_t first, int64_t *y) {
     if (s->x->dtype == ZT_UINT64)
-        SEARCH_LINE(int64_t, zt_load_block_int, BITS_BEAT);
+        SEARCH_SLICE(int64_t, zt_load_block_int, BITS_BEAT);
     else if (zt_dtype_in(s->x->dtype, ZT_ANY_INT))
-        SEARCH_LINE(int64_t, zt_load_block_int, INTS_BEAT);
+        SEARCH_SLICE(int64_t, zt_load_block_int, INTS_BEAT);
     else
-        SEARCH_LINE(double, zt_load_block, FLOATS_BEAT);
+        SEARCH_SLICE(double, zt_load_block, FLOATS_BEAT);
 }
 
-/* What lies behind one index of the axes before the axis. */
-static void search_chunk(void *arg, int64_t chunk) {
+/* The slices of one index of the axes before the axis. */
+static void search_block(void *arg, int64_t block) {
     const struct search *s = arg;
-    const int64_t first = chunk * s->size * s->inner;
-    int64_t *y = s->y + chunk * s->inner;
+    const int64_t first = block * s->size * s->inner;
+    int64_t *y = s->y + block * s->inner;
     if (s->inner == 1)
-        search_line(s, first, y);
+        search_slice(s, first, y);
     for (int64_t at = 0; at < s->inner && s->inner > 1; at += ZT_ELEMENT_BLOCK)
         search_columns(s, first + at, s->inner - at < ZT_ELEMENT_BLOCK ? s->inner - at : ZT_ELEMENT_BLOCK, y + at);
 }
@@ -111,7 +112,7 @@ static bool arg_run(const struct zt_call *call, bool most) {
                         .most = most,
                         .last = zt_attr_int(call->node, "select_last_index", 0) != 0 };
     zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&x->shape)),
-                    zt_dims(&x->shape, 0, (int)axis), search_chunk, &s);
+                    zt_dims(&x->shape, 0, (int)axis), search_block, &s);
     return true;
 }
 

@@ -14,24 +14,25 @@ static bool cumulate_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return zt_infer_first(g, node, err);
 }
 
-/* Lines along the axis, `columns` of them side by side from element `first` on. */
-struct lines {
+/* The slices along the axis. */
+struct slices {
     const struct zt_view *x, *y;
     int64_t size, inner;
     bool product, exclusive, reverse;
 };
 
-#define ACCUMULATE(TYPE, LOAD_RUN, STORE_RUN)                                                                          \
+/* Accumulates `columns` adjacent slices from element `first` on. These are macros, as TYPE is a type. */
+#define ACCUMULATE_COLUMNS(TYPE, LOAD, STORE)                                                                          \
     do {                                                                                                               \
         TYPE acc[ZT_ELEMENT_BLOCK], v[ZT_ELEMENT_BLOCK], next[ZT_ELEMENT_BLOCK];                                       \
         for (int64_t i = 0; i < columns; i++)                                                                          \
-            acc[i] = l->product;                                                                                       \
-        for (int64_t k = 0; k < l->size; k++) {                                                                        \
-            const int64_t at = first + (l->reverse ? l->size - 1 - k : k) * l->inner;                                  \
-            LOAD_RUN(l->x->dtype, l->x->data, at, 1, columns, v);                                                      \
+            acc[i] = s->product;                                                                                       \
+        for (int64_t k = 0; k < s->size; k++) {                                                                        \
+            const int64_t at = first + (s->reverse ? s->size - 1 - k : k) * s->inner;                                  \
+            LOAD(s->x->dtype, s->x->data, at, 1, columns, v);                                                          \
             for (int64_t i = 0; i < columns; i++)                                                                      \
-                next[i] = l->product ? acc[i] * v[i] : acc[i] + v[i];                                                  \
-            STORE_RUN(l->y->dtype, l->y->data, at, 1, columns, l->exclusive ? acc : next);                             \
+                next[i] = s->product ? acc[i] * v[i] : acc[i] + v[i];                                                  \
+            STORE(s->y->dtype, s->y->data, at, 1, columns, s->exclusive ? acc : next);                                 \
             memcpy(acc, next, sizeof *acc *(size_t)columns);                                                           \
         }                                                                                                              \
     } while (0)
@@ -46,45 +47,45 @@ static void store_bits(enum zt_dtype dtype, void *data, int64_t offset, int64_t 
     zt_store_block_int(dtype, data, offset, stride, count, (const int64_t *)from);
 }
 
-static void run_lines(const struct lines *l, int64_t first, int64_t columns) {
-    if (zt_dtype_in(l->x->dtype, ZT_ANY_INT))
-        ACCUMULATE(uint64_t, load_bits, store_bits);
+static void run_columns(const struct slices *s, int64_t first, int64_t columns) {
+    if (zt_dtype_in(s->x->dtype, ZT_ANY_INT))
+        ACCUMULATE_COLUMNS(uint64_t, load_bits, store_bits);
     else
-        ACCUMULATE(double, zt_load_block, zt_store_block);
+        ACCUMULATE_COLUMNS(double, zt_load_block, zt_store_block);
 }
 
-/* A line of neighbours: what it is at is carried from run to run. */
-#define ACCUMULATE_LINE(TYPE, LOAD_RUN, STORE_RUN)                                                                     \
+/* Accumulates one slice of contiguous elements. */
+#define ACCUMULATE_SLICE(TYPE, LOAD, STORE)                                                                            \
     do {                                                                                                               \
-        TYPE acc = l->product, v[ZT_ELEMENT_BLOCK];                                                                    \
-        for (int64_t k = 0; k < l->size; k += ZT_ELEMENT_BLOCK) {                                                      \
-            const int64_t n = l->size - k < ZT_ELEMENT_BLOCK ? l->size - k : ZT_ELEMENT_BLOCK;                         \
-            const int64_t at = l->reverse ? first + l->size - 1 - k : first + k, step = l->reverse ? -1 : 1;           \
-            LOAD_RUN(l->x->dtype, l->x->data, at, step, n, v);                                                         \
+        TYPE acc = s->product, v[ZT_ELEMENT_BLOCK];                                                                    \
+        for (int64_t k = 0; k < s->size; k += ZT_ELEMENT_BLOCK) {                                                      \
+            const int64_t n = s->size - k < ZT_ELEMENT_BLOCK ? s->size - k : ZT_ELEMENT_BLOCK;                         \
+            const int64_t at = s->reverse ? first + s->size - 1 - k : first + k, step = s->reverse ? -1 : 1;           \
+            LOAD(s->x->dtype, s->x->data, at, step, n, v);                                                             \
             for (int64_t i = 0; i < n; i++) {                                                                          \
-                TYPE next = l->product ? acc * v[i] : acc + v[i];                                                      \
-                v[i] = l->exclusive ? acc : next;                                                                      \
+                TYPE next = s->product ? acc * v[i] : acc + v[i];                                                      \
+                v[i] = s->exclusive ? acc : next;                                                                      \
                 acc = next;                                                                                            \
             }                                                                                                          \
-            STORE_RUN(l->y->dtype, l->y->data, at, step, n, v);                                                        \
+            STORE(s->y->dtype, s->y->data, at, step, n, v);                                                            \
         }                                                                                                              \
     } while (0)
 
-static void run_line(const struct lines *l, int64_t first) {
-    if (zt_dtype_in(l->x->dtype, ZT_ANY_INT))
-        ACCUMULATE_LINE(uint64_t, load_bits, store_bits);
+static void run_slice(const struct slices *s, int64_t first) {
+    if (zt_dtype_in(s->x->dtype, ZT_ANY_INT))
+        ACCUMULATE_SLICE(uint64_t, load_bits, store_bits);
     else
-        ACCUMULATE_LINE(double, zt_load_block, zt_store_block);
+        ACCUMULATE_SLICE(double, zt_load_block, zt_store_block);
 }
 
-/* Everything behind one index of the axes before the axis, or a line. */
-static void run_chunk(void *arg, int64_t chunk) {
-    const struct lines *l = arg;
-    const int64_t first = chunk * l->size * l->inner;
-    if (l->inner == 1)
-        run_line(l, first);
-    for (int64_t at = 0; at < l->inner && l->inner > 1; at += ZT_ELEMENT_BLOCK)
-        run_lines(l, first + at, l->inner - at < ZT_ELEMENT_BLOCK ? l->inner - at : ZT_ELEMENT_BLOCK);
+/* The slices of one index of the axes before the axis. */
+static void run_block(void *arg, int64_t block) {
+    const struct slices *s = arg;
+    const int64_t first = block * s->size * s->inner;
+    if (s->inner == 1)
+        run_slice(s, first);
+    for (int64_t at = 0; at < s->inner && s->inner > 1; at += ZT_ELEMENT_BLOCK)
+        run_columns(s, first + at, s->inner - at < ZT_ELEMENT_BLOCK ? s->inner - at : ZT_ELEMENT_BLOCK);
 }
 
 static bool cumulate(const struct zt_call *call, bool product, struct zt_err *err) {
@@ -93,16 +94,16 @@ static bool cumulate(const struct zt_call *call, bool product, struct zt_err *er
     if (!zt_axis(call->graph, zt_call_node(call), zt_load_int(call->in[1].dtype, call->in[1].data, 0), x->shape.rank,
                  &axis, err))
         return false;
-    struct lines lines = { .x = x,
-                           .y = &call->out[0],
-                           .size = x->shape.dim[axis],
-                           .inner = zt_dims(&x->shape, axis + 1, x->shape.rank),
-                           .product = product,
-                           .exclusive = zt_attr_int(call->node, "exclusive", 0) != 0,
-                           .reverse = zt_attr_int(call->node, "reverse", 0) != 0 };
+    struct slices slices = { .x = x,
+                             .y = &call->out[0],
+                             .size = x->shape.dim[axis],
+                             .inner = zt_dims(&x->shape, axis + 1, x->shape.rank),
+                             .product = product,
+                             .exclusive = zt_attr_int(call->node, "exclusive", 0) != 0,
+                             .reverse = zt_attr_int(call->node, "reverse", 0) != 0 };
     const int64_t count = zt_shape_count(&x->shape);
-    zt_parallel_for(zt_threads_worth(call->threads, (double)count), count ? zt_dims(&x->shape, 0, axis) : 0, run_chunk,
-                    &lines);
+    zt_parallel_for(zt_threads_worth(call->threads, (double)count), count ? zt_dims(&x->shape, 0, axis) : 0, run_block,
+                    &slices);
     return true;
 }
 
@@ -114,7 +115,7 @@ static bool cum_prod_run(const struct zt_call *call, struct zt_err *err) {
     return cumulate(call, true, err);
 }
 
-/* CumSum of `value` the other way round. */
+/* CumSum of `value` in the reverse direction. */
 static int backwards(struct zt_grad *b, int node, int value) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_attr reverse = { .name = "reverse", .type = ZT_ATTR_INT, .i = !zt_attr_int(n, "reverse", 0) };

@@ -89,7 +89,7 @@ static inline __host__ __device__ int64_t columns_of(const struct zt_launch_redu
     return (r.results + ACROSS - 1) / ACROSS;
 }
 
-/* A part of a column. A block has ACROSS neighbouring columns. */
+/* A part of a column. A block has ACROSS adjacent columns. */
 struct column {
     int64_t at, count, part, parts; /* column of `count`, part of it */
     unsigned *arrived;              /* counter of the blocks that have parts of these columns */
@@ -112,9 +112,9 @@ static __device__ bool join_parts(const struct column &c, V *found, V (*shared)[
     return true;
 }
 
-/* For results that lie side by side in x: a block of ACROSS x ALONG threads reduces ACROSS of them. Thread (c, k) reads
+/* For results that are adjacent in x: a block of ACROSS x ALONG threads reduces ACROSS of them. Thread (c, k) reads
  * elements k, k + ALONG, ... of result c; the partial results are combined in order. The threads of a warp read
- * neighbouring elements. The block does jobs first, first + step, ... of columns_of() * parts. */
+ * adjacent elements. The block does jobs first, first + step, ... of columns_of() * parts. */
 template <class Rule, class T, class Y>
 static __device__ void fold_columns_of(const struct zt_launch_reduce &r, int64_t first, int64_t step, const T *x, Y *y,
                                        float *partial) {
@@ -167,7 +167,7 @@ static __device__ void fold_rows_of(const struct zt_launch_reduce &r, int64_t fi
     }
 }
 
-/* Whether neighbouring results are neighbours in x too. */
+/* Whether adjacent results are adjacent in x too. */
 static inline bool side_by_side(const struct zt_launch_reduce *r) {
     return r->result_axes > 0 && r->result_step[r->result_axes - 1] == 1 &&
            r->result_dim[r->result_axes - 1] >= ACROSS / 4;

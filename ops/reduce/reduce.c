@@ -29,12 +29,12 @@ bool zt_reduce_describe(const struct zt_graph *g, int node, void *to, struct zt_
 
 static bool reduce_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
-    bool marked[ZT_MAX_RANK], keep = zt_attr_int(g->nodes[node], "keepdims", 1) != 0;
+    bool over[ZT_MAX_RANK], keep = zt_attr_int(g->nodes[node], "keepdims", 1) != 0;
     struct zt_shape shape = { 0 };
-    if (!zt_reduce_axes(g, node, marked, err))
+    if (!zt_reduce_axes(g, node, over, err))
         return false;
     for (int k = 0; k < x->shape.rank; k++)
-        if (!marked[k])
+        if (!over[k])
             shape.dim[shape.rank++] = x->shape.dim[k];
         else if (keep)
             shape.dim[shape.rank++] = 1;
@@ -42,8 +42,9 @@ static bool reduce_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* One call taken apart. The outer walk visits the results, the inner one the elements of a result. Where the last axis
- * is kept, a run of results is accumulated at a time; where it is reduced, a run of elements goes into one result. */
+/* The two walks of a call: the outer walk visits the results, the inner walk the elements of a result. Where the last
+ * axis is kept, a block of results is accumulated at a time; where it is reduced, a block of elements is accumulated to
+ * one result. */
 struct plan {
     const struct zt_view *x, *y;
     struct zt_shape outer, inner; /* shape of x with the other set of axes made 1 */
@@ -53,14 +54,14 @@ struct plan {
 };
 
 static bool plan_make(const struct zt_call *call, struct plan *p, struct zt_err *err) {
-    bool marked[ZT_MAX_RANK];
-    if (!zt_reduce_axes(call->graph, zt_call_node(call), marked, err))
+    bool over[ZT_MAX_RANK];
+    if (!zt_reduce_axes(call->graph, zt_call_node(call), over, err))
         return false;
     *p = (struct plan){ .x = &call->in[0], .y = &call->out[0] };
     p->outer = p->inner = p->x->shape;
     for (int k = 0; k < p->outer.rank; k++)
-        (marked[k] ? &p->outer : &p->inner)->dim[k] = 1;
-    p->across = p->outer.rank > 0 && !marked[p->outer.rank - 1];
+        (over[k] ? &p->outer : &p->inner)->dim[k] = 1;
+    p->across = p->outer.rank > 0 && !over[p->outer.rank - 1];
     zt_shape_strides(&p->x->shape, p->step);
     p->count = (double)zt_shape_count(&p->inner);
     return true;
@@ -73,8 +74,8 @@ static void walk_of(const struct plan *p, const struct zt_shape *shape, int64_t 
     w->limit = limit;
 }
 
-/* Folds everything that belongs to the results outer->offset.. into acc. `less`: subtracted and exponentiated before
- * adding. */
+/* Folds the elements of the results from outer->offset on into acc. `less`: subtracted before the exponential, of which
+ * the sum is taken; NULL: plain elements. */
 static void accumulate(const struct plan *p, const struct zt_walk *outer,
                        void (*fold)(int64_t, const double *, double *, int), const double *less, double *acc) {
     struct zt_walk inner;
@@ -104,6 +105,8 @@ static void accumulate_ints(const struct plan *p, const struct zt_walk *outer, c
 
 /* ---- folds ---- */
 
+/* F: the new result from the result a and the term x. Macros, because the compiler vectorizes a loop only where the
+ * expression stands in it. */
 #define FOLD(name, F)                                                                                                  \
     static void name(int64_t n, const double *from, double *acc, int step) {                                           \
         for (int64_t i = 0; i < n; i++) {                                                                              \
@@ -230,22 +233,23 @@ static const struct zt_attr_spec with_noop[] = { { "keepdims", ZT_ATTR_INT },
                                                  { 0 } };
 
 static bool takes_cuda(const struct zt_graph *g, int node) {
-    bool marked[ZT_MAX_RANK];
+    bool over[ZT_MAX_RANK];
     struct zt_err err = { 0 };
-    return zt_dtype_in(zt_in(g, node, 0)->dtype, ZT_CUDA_FLOATS) && zt_reduce_axes(g, node, marked, &err);
+    return zt_dtype_in(zt_in(g, node, 0)->dtype, ZT_CUDA_FLOATS) && zt_reduce_axes(g, node, over, &err);
 }
 
 #define REDUCE_FORM(id, NAME, SINCE, UNTIL, MOST_IN, TYPES, ATTRS, GRAD)                                               \
     {                                                                                                                  \
         .name = NAME, .domain = "", .since = SINCE, .until = UNTIL, ZT_ONE_OUT(1, MOST_IN),                            \
         .in_types = { TYPES, ZT_BIT(ZT_INT64) }, .attrs = ATTRS, .infer = reduce_infer, .grad = GRAD,                  \
-        .body = zt_axes_old_function_body, .no_grad_in = 1 << 1, .flops = reduce_flops,                                \
+        .flags = ZT_OP_SUMS, .body = zt_axes_old_function_body, .no_grad_in = 1 << 1, .flops = reduce_flops,           \
         .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
                     [ZT_CPU] = ZT_REDUCE_CPU,                                                                          \
                     [ZT_CUDA] = ZT_CUDA_AS(reduce, takes_cuda, zt_reduce_describe) },                                  \
     }
 
-/* A row up to the opset in which axes became an input, a row from it on. */
+/* A row up to the opset in which axes became an input, and a row from that opset on. A macro, as it defines a function
+ * and rows. */
 #define REDUCE_ROWS(id, NAME, MOVED, TYPES)                                                                            \
     static bool id##_run(const struct zt_call *call, struct zt_err *err) {                                             \
         return reduce(call, &id##_rule, err);                                                                          \

@@ -1,13 +1,12 @@
-/* Reductions of floats. Neighbouring axes that are kept or reduced alike are one; what remains is done along the last
- * one:
+/* Reductions of floats. Adjacent axes that are all kept or all reduced are merged. The last axis decides the loop:
  *
- *     reduced last   [kept.., n]   a result is folded along rows, partial results side by side
- *     kept last      [.., n, k]    blocks of results side by side, rows folded one under the other (bias gradients)
+ *     reduced last   [kept.., n]   a result is folded along rows, in several partial results
+ *     kept last      [.., n, k]    blocks of adjacent results, into which rows are folded one after the other (bias
+ *                                  gradients)
  *
- * Partial sums are float over at most SPAN terms and double beyond, so that long sums keep their digits; products are
- * double throughout. Log-sum-exp takes the maximum first and subtracts it. A result is made by one unit alone; where
- * there are too few for that, rows are cut into pieces by the shape, which are joined in order. So threads change
- * nothing. */
+ * Partial sums are float over at most SPAN terms and double beyond, so that long sums stay exact; products are double.
+ * Log-sum-exp takes the maximum first and subtracts it. One unit of work computes a result; where there are too few
+ * results, the shape determines pieces of the rows, which are joined in order. Results do not depend on threads. */
 #include "ops/reduce/reduce_cpu.h"
 
 #include "device/threads.h"
@@ -24,8 +23,8 @@ enum { VECTOR = 16, SPAN = 64, COLUMNS = 256, SHIFTED_COLUMNS = 64, RESULTS = 16
 enum { UNITS = 16, PIECE = 256 }; /* units wanted, rows of a piece at least */
 enum { FEW = 1 << 15 };           /* elements not worth waking threads for */
 
-/* ID_merge joins two results; ID_flush does so with those of columns and their parts, which start anew. Of the product
- * rows are folded into the whole, the parts stay 1. */
+/* ID_merge joins two results; ID_flush joins the results of columns with their partial results and resets these. A
+ * product folds rows into the results directly, and its partial results stay 1. Macros, as MERGE is an expression. */
 #define FOLD(id, START, JOIN, MERGE, ...)                                                                              \
     static double id##_merge(double a, double x) {                                                                     \
         return MERGE;                                                                                                  \
@@ -39,7 +38,7 @@ enum { FEW = 1 << 15 };           /* elements not worth waking threads for */
 #define FOLDS(FOLD) ZT_FLOAT_FOLDS(FOLD) FOLD(product, 1, , (a) * (x), )
 FOLDS(FOLD)
 
-/* Sixteen products side by side. */
+/* Sixteen partial products. */
 static double product_row(const float *x, int64_t n) {
     double part[VECTOR], total = 1;
     for (int k = 0; k < VECTOR; k++)
@@ -62,7 +61,7 @@ static const struct fold {
 
 enum finish { AS_IT_IS, MEAN, ROOT, LOG };
 
-/* The rows, and what follows the fold. */
+/* The ops, and the function after the fold. */
 static const struct kind {
     const char *op;
     enum zt_row_fold fold;
@@ -89,7 +88,7 @@ struct plan {
     bool reduced[ZT_MAX_RANK];
     int64_t results;
     double count; /* of elements a result */
-    /* kept last: results of a block, blocks of a line of results, rows folded for a result, pieces they are cut into */
+    /* kept last: results of a block, blocks of a row of results, rows folded for a result, pieces of these rows */
     int64_t columns, blocks, rows, pieces;
 };
 
@@ -98,25 +97,25 @@ bool zt_reduce_cpu_supports(const struct zt_graph *g, int node) {
     return x->dtype == ZT_FLOAT && zt_shape_count(&x->shape) > 0;
 }
 
-/* Cuts what is kept last; returns the bytes for what pieces leave. */
+/* Divides the work where the last axis is kept; returns the bytes for the results of pieces. */
 static size_t cut_rows(struct plan *plan) {
-    const int64_t width = plan->dim[plan->axes - 1], lines = plan->results / width;
+    const int64_t width = plan->dim[plan->axes - 1], rows = plan->results / width;
     plan->columns = plan->kind->shifted ? SHIFTED_COLUMNS : COLUMNS;
     plan->blocks = zt_ceil_div(width, plan->columns);
     plan->rows = (int64_t)plan->count;
-    plan->pieces = zt_min_int(UNITS / (lines * plan->blocks), plan->rows / PIECE);
+    plan->pieces = zt_min_int(UNITS / (rows * plan->blocks), plan->rows / PIECE);
     if (plan->kind->shifted || plan->pieces < 2)
         plan->pieces = 1;
-    return plan->pieces > 1 ? sizeof(double) * (size_t)(lines * plan->blocks * plan->pieces * COLUMNS) : 0;
+    return plan->pieces > 1 ? sizeof(double) * (size_t)(rows * plan->blocks * plan->pieces * COLUMNS) : 0;
 }
 
 bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(p->graph, p->node, 0)->shape;
     struct plan *plan = ZT_NEW(p->graph->arena, struct plan);
-    bool marked[ZT_MAX_RANK];
-    if (!zt_reduce_axes(p->graph, p->node, marked, err))
+    bool over[ZT_MAX_RANK];
+    if (!zt_reduce_axes(p->graph, p->node, over, err))
         return false;
-    plan->axes = zt_merge_marked_axes(x, marked, plan->dim, plan->reduced);
+    plan->axes = zt_merge_marked_axes(x, over, plan->dim, plan->reduced);
     if (plan->axes == 0)
         plan->dim[plan->axes++] = 1;
     int64_t stride = 1, count = zt_shape_count(x);
@@ -174,7 +173,7 @@ static double finish(const struct plan *plan, double total, double shift) {
     }
 }
 
-/* What is subtracted before exp: the maximum, but no infinity, which would make NaN of infinities. */
+/* The number subtracted before exp: the maximum, or 0 where it is infinite, as infinity - infinity is NaN. */
 static float shift_of(double most) {
     return isfinite(most) ? (float)most : 0;
 }
@@ -231,14 +230,14 @@ static void reduced_last(void *arg, int64_t unit) {
     }
 }
 
-/* What a unit folds: columns first..first+columns-1 of a line of results, rows from..end-1. */
+/* A unit of work: columns first..first+columns-1 of a row of results, folded from rows from..end-1. */
 struct block {
-    int64_t line, first, columns, from, end;
+    int64_t row, first, columns, from, end;
 };
 
 static struct block block_of(const struct plan *plan, int64_t unit) {
     const int64_t piece = unit % plan->pieces, at = unit / plan->pieces, width = plan->dim[plan->axes - 1];
-    struct block b = { .line = at / plan->blocks, .first = at % plan->blocks * plan->columns };
+    struct block b = { .row = at / plan->blocks, .first = at % plan->blocks * plan->columns };
     b.columns = zt_min_int(plan->columns, width - b.first);
     b.from = plan->rows * piece / plan->pieces;
     b.end = plan->rows * (piece + 1) / plan->pieces;
@@ -252,7 +251,7 @@ static void fold_columns(const struct job *job, const struct fold *fold, const s
     const int last = plan->axes - 1;
     const int64_t dense = last ? plan->dim[last - 1] : 1; /* of the reduced axis before, whose rows lie `step` apart */
     const int64_t step = last ? plan->stride[last - 1] : 0;
-    const int64_t start = offset_of(plan, false, last, b->line) + b->first;
+    const int64_t start = offset_of(plan, false, last, b->row) + b->first;
     float part[COLUMNS], v[SHIFTED_COLUMNS];
     for (int64_t k = 0; k < b->columns; k++) {
         part[k] = (float)fold->start;
@@ -276,7 +275,7 @@ static void fold_columns(const struct job *job, const struct fold *fold, const s
 /* shift NULL: none. */
 static void give(const struct job *job, const struct block *b, const double *total, const float *shift) {
     const struct plan *plan = job->plan;
-    float *y = job->y + b->line * plan->dim[plan->axes - 1] + b->first;
+    float *y = job->y + b->row * plan->dim[plan->axes - 1] + b->first;
     for (int64_t k = 0; k < b->columns; k++)
         y[k] = (float)finish(plan, total[k], shift ? (double)shift[k] : 0);
 }

@@ -1,8 +1,8 @@
-/* Gradients of reductions. dy is first brought to the shape of x with reduced axes of size 1, from where it broadcasts.
+/* Gradients of reductions. dy is first reshaped to the shape of x with reduced axes of size 1, which broadcasts to x.
  */
 #include "ops/reduce/reduce.h"
 
-/* Shape of x with the reduced axes made 1, and the number of elements a result. */
+/* Shape of x with the reduced axes of size 1, and the number of elements of a result. */
 static struct zt_shape kept_shape(struct zt_grad *b, int node, int64_t *count) {
     struct zt_err ignored = { 0 }; /* infer has accepted the axes */
     bool marked[ZT_MAX_RANK];
@@ -40,8 +40,8 @@ static int dy_of(struct zt_grad *b, int node) {
     return widened(b, node, zt_grad_out(b, node, 0));
 }
 
-/* Stretches `value` to the shape of x and gives it. */
-static bool give_stretched(struct zt_grad *b, int node, int value) {
+/* Broadcasts `value` to the shape of x and gives it as the gradient. */
+static bool give_broadcast(struct zt_grad *b, int node, int value) {
     struct zt_shape shape = *zt_grad_in_shape(b, node, 0);
     zt_grad_give(b, node, 0, ZT_EMIT(b, "Expand", value, zt_emit_ints(b, shape.dim, shape.rank)));
     return true;
@@ -50,7 +50,7 @@ static bool give_stretched(struct zt_grad *b, int node, int value) {
 /* dx = dy */
 bool zt_reduce_sum_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    return give_stretched(b, node, dy_of(b, node));
+    return give_broadcast(b, node, dy_of(b, node));
 }
 
 /* dx = dy / n */
@@ -59,10 +59,10 @@ bool zt_reduce_mean_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int64_t count;
     kept_shape(b, node, &count);
     int n = zt_emit_float(b, zt_grad_dtype(b, node), (double)count);
-    return give_stretched(b, node, ZT_EMIT(b, "Div", dy_of(b, node), n));
+    return give_broadcast(b, node, ZT_EMIT(b, "Div", dy_of(b, node), n));
 }
 
-/* dx = dy m / sum m with m = [x = y]: ties share */
+/* dx = dy m / sum m with m = [x = y]: ties share the gradient */
 bool zt_reduce_extreme_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int64_t axes[ZT_MAX_RANK];
     bool marked[ZT_MAX_RANK];
@@ -99,7 +99,7 @@ bool zt_reduce_l2_grad(struct zt_grad *b, int node, struct zt_err *err) {
 /* y = log sum x    dx = dy / exp y */
 bool zt_reduce_log_sum_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    return give_stretched(b, node, ZT_EMIT(b, "Div", dy_of(b, node), ZT_EMIT(b, "Exp", y_of(b, node))));
+    return give_broadcast(b, node, ZT_EMIT(b, "Div", dy_of(b, node), ZT_EMIT(b, "Exp", y_of(b, node))));
 }
 
 /* y = log sum exp x    dx = dy exp(x - y) */

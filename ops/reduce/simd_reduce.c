@@ -4,7 +4,7 @@
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
 
-/* Partial results side by side are registers, not an array: the loops over them must unroll at every optimisation
+/* Partial results are kept in registers, not in an array: the loops over them must unroll at every optimisation
  * level. */
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")

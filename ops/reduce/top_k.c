@@ -1,9 +1,9 @@
-/* TopK: the k largest (or smallest) elements along an axis, in order; of equal ones the first wins. dx = dvalues put
- * back.
+/* TopK: the k largest (or smallest) elements along an axis, in order; of equal elements the first. dx is dvalues at the
+ * indices, 0 elsewhere.
  *
- * Elements are totally ordered by (value, index). The places found so far are kept sorted in the output itself, and an
- * element that beats the last of them is inserted. Where only values are wanted, each result is the best element behind
- * the one before it, in k passes: no memory is needed. */
+ * Elements are totally ordered by (value, index). The output of indices is a sorted list, into which elements are
+ * inserted that come before its last one. Without this output, k passes find each element that follows the last result,
+ * which needs no memory. */
 #include "device/threads.h"
 #include "ops/reduce/launch_axis_slices.h"
 #include "ops/reduce/kernels.h"
@@ -31,7 +31,7 @@ static bool top_k_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* The best element of a line that comes after element `last` (-1: any); elements are `step` apart from `first`. */
+/* The best element of a slice that comes after element `last` (-1: any); elements are `step` apart from `first`. */
 static int64_t next_best(const struct zt_view *x, int64_t first, int64_t step, int64_t count, int64_t last, int sign) {
     int64_t best = -1;
     for (int64_t i = 0; i < count; i++) {
@@ -52,7 +52,7 @@ struct top {
     int sign;
 };
 
-/* The k best of the line that begins at `from`, into places[i * inner]. */
+/* The k best of the slice that begins at `from`, into places[i * inner]. */
 static void insert_places(const struct top *t, int64_t from, int64_t *places) {
     const struct zt_view *x = t->x;
     for (int64_t i = 0, have = 0; i < t->size && t->k; i++) {
@@ -70,11 +70,11 @@ static void insert_places(const struct top *t, int64_t from, int64_t *places) {
     }
 }
 
-static void top_line(void *arg, int64_t line) {
+static void top_slice(void *arg, int64_t slice) {
     const struct top *t = arg;
     const size_t bytes = zt_dtype_bytes(t->x->dtype);
-    const int64_t from = line / t->inner * t->size * t->inner + line % t->inner;
-    const int64_t to = line / t->inner * t->k * t->inner + line % t->inner;
+    const int64_t from = slice / t->inner * t->size * t->inner + slice % t->inner;
+    const int64_t to = slice / t->inner * t->k * t->inner + slice % t->inner;
     int64_t last = -1;
     if (t->places)
         insert_places(t, from, t->places + to);
@@ -98,7 +98,7 @@ static bool top_k_run(const struct zt_call *call, struct zt_err *err) {
                      .inner = zt_dims(&x->shape, (int)axis + 1, x->shape.rank),
                      .sign = zt_attr_int(call->node, "largest", 1) ? 1 : -1 };
     zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&x->shape)),
-                    zt_dims(&x->shape, 0, (int)axis) * t.inner, top_line, &t);
+                    zt_dims(&x->shape, 0, (int)axis) * t.inner, top_slice, &t);
     return true;
 }
 
@@ -109,10 +109,10 @@ static bool top_k_describe(const struct zt_graph *g, int node, void *to, struct 
     int axis;
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), x->rank, &axis, err))
         return false;
-    const struct zt_axis_slices lines = zt_axis_slices_along(x, axis);
-    *(struct zt_launch_top_k *)to = (struct zt_launch_top_k){ .outer = lines.outer,
-                                                              .length = lines.length,
-                                                              .inner = lines.inner,
+    const struct zt_axis_slices slices = zt_axis_slices_along(x, axis);
+    *(struct zt_launch_top_k *)to = (struct zt_launch_top_k){ .outer = slices.outer,
+                                                              .length = slices.length,
+                                                              .inner = slices.inner,
                                                               .k = y->shape.dim[axis],
                                                               .least = !zt_attr_int(g->nodes[node], "largest", 1) };
     return true;

@@ -73,25 +73,25 @@ static double coordinate(const struct zt_launch_affine_grid *g, int64_t i, int64
     return (2.0 * (double)i + 1) / (double)size - 1;
 }
 
-/* A line of places along the last axis: all of b[place] but x. */
-static void base_of_line(const struct zt_launch_affine_grid *g, int64_t line, double to[AXES + 1]) {
+/* A row of places along the last axis: all of b[place] but x. */
+static void base_of_row(const struct zt_launch_affine_grid *g, int64_t row, double to[AXES + 1]) {
     for (int c = 1; c < g->axes; c++) {
         const int64_t size = g->dim[g->axes - 1 - c];
-        to[c] = coordinate(g, line % size, size);
-        line /= size;
+        to[c] = coordinate(g, row % size, size);
+        row /= size;
     }
     to[g->axes] = 1;
 }
 
-enum { PART = ZT_ELEMENT_BLOCK / AXES }; /* places of a line at a time */
+enum { PART = ZT_ELEMENT_BLOCK / AXES }; /* places of a row at a time */
 
-static void grid_line(const struct zt_launch_affine_grid *g, int64_t line, const struct zt_view *theta,
-                      const struct zt_view *y) {
+static void grid_row(const struct zt_launch_affine_grid *g, int64_t row, const struct zt_view *theta,
+                     const struct zt_view *y) {
     const int width = g->axes + 1;
-    const int64_t size = g->dim[g->axes - 1], lines = g->places / size;
-    double b[AXES + 1], m[AXES * (AXES + 1)], rest[AXES] = { 0 }, run[ZT_ELEMENT_BLOCK];
-    base_of_line(g, line % lines, b);
-    zt_load_block(theta->dtype, theta->data, line / lines * g->axes * width, 1, g->axes * width, m);
+    const int64_t size = g->dim[g->axes - 1], rows = g->places / size;
+    double b[AXES + 1], m[AXES * (AXES + 1)], rest[AXES] = { 0 }, block[ZT_ELEMENT_BLOCK];
+    base_of_row(g, row % rows, b);
+    zt_load_block(theta->dtype, theta->data, row / rows * g->axes * width, 1, g->axes * width, m);
     for (int r = 0; r < g->axes; r++)
         for (int c = 1; c < width; c++)
             rest[r] += m[r * width + c] * b[c];
@@ -100,9 +100,9 @@ static void grid_line(const struct zt_launch_affine_grid *g, int64_t line, const
         for (int64_t i = 0; i < count; i++) {
             const double x = coordinate(g, at + i, size);
             for (int r = 0; r < g->axes; r++)
-                run[i * g->axes + r] = m[r * width] * x + rest[r];
+                block[i * g->axes + r] = m[r * width] * x + rest[r];
         }
-        zt_store_block(y->dtype, y->data, (line * size + at) * g->axes, 1, count * g->axes, run);
+        zt_store_block(y->dtype, y->data, (row * size + at) * g->axes, 1, count * g->axes, block);
     }
 }
 
@@ -115,34 +115,34 @@ static int threads_for(const struct job *j) {
     return zt_threads_worth(j->call->threads, 4.0 * (double)(j->g.batch * j->g.places));
 }
 
-static void run_grid_line(void *arg, int64_t line) {
+static void run_grid_row(void *arg, int64_t row) {
     const struct job *j = arg;
-    grid_line(&j->g, line, &j->call->in[0], &j->call->out[0]);
+    grid_row(&j->g, row, &j->call->in[0], &j->call->out[0]);
 }
 
 static bool grid_run(const struct zt_call *call, struct zt_err *err) {
     struct job j = { .call = call };
     if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 0), 1, &j.g, err))
         return false;
-    const int64_t lines = j.g.places ? j.g.batch * j.g.places / j.g.dim[j.g.axes - 1] : 0;
-    zt_parallel_for(threads_for(&j), lines, run_grid_line, &j);
+    const int64_t rows = j.g.places ? j.g.batch * j.g.places / j.g.dim[j.g.axes - 1] : 0;
+    zt_parallel_for(threads_for(&j), rows, run_grid_row, &j);
     return true;
 }
 
-/* sum[r][c] += over a line of dy: with x each place by itself, with the rest their sum */
-static void grad_line(const struct zt_launch_affine_grid *g, const struct zt_view *dy, int64_t line, double *sum) {
+/* sum[r][c] += over a row of dy: with x each place by itself, with the rest their sum */
+static void grad_row(const struct zt_launch_affine_grid *g, const struct zt_view *dy, int64_t row, double *sum) {
     const int width = g->axes + 1;
-    const int64_t size = g->dim[g->axes - 1], lines = g->places / size;
-    double b[AXES + 1], all[AXES] = { 0 }, run[ZT_ELEMENT_BLOCK];
-    base_of_line(g, line % lines, b);
+    const int64_t size = g->dim[g->axes - 1], rows = g->places / size;
+    double b[AXES + 1], all[AXES] = { 0 }, block[ZT_ELEMENT_BLOCK];
+    base_of_row(g, row % rows, b);
     for (int64_t at = 0; at < size; at += PART) {
         const int64_t count = size - at < PART ? size - at : PART;
-        zt_load_block(dy->dtype, dy->data, (line * size + at) * g->axes, 1, count * g->axes, run);
+        zt_load_block(dy->dtype, dy->data, (row * size + at) * g->axes, 1, count * g->axes, block);
         for (int64_t i = 0; i < count; i++) {
             const double x = coordinate(g, at + i, size);
             for (int r = 0; r < g->axes; r++) {
-                sum[r * width] += run[i * g->axes + r] * x;
-                all[r] += run[i * g->axes + r];
+                sum[r * width] += block[i * g->axes + r] * x;
+                all[r] += block[i * g->axes + r];
             }
         }
     }
@@ -156,10 +156,10 @@ static void grad_sample(void *arg, int64_t n) {
     const struct zt_launch_affine_grid *g = &j->g;
     const struct zt_view *dtheta = &j->call->out[0];
     const int numbers = g->axes * (g->axes + 1);
-    const int64_t lines = g->places ? g->places / g->dim[g->axes - 1] : 0;
+    const int64_t rows = g->places ? g->places / g->dim[g->axes - 1] : 0;
     double sum[AXES * (AXES + 1)] = { 0 };
-    for (int64_t line = 0; line < lines; line++)
-        grad_line(g, &j->call->in[0], n * lines + line, sum);
+    for (int64_t row = 0; row < rows; row++)
+        grad_row(g, &j->call->in[0], n * rows + row, sum);
     zt_store_block(dtheta->dtype, dtheta->data, n * numbers, 1, numbers, sum);
 }
 

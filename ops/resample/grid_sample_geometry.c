@@ -6,25 +6,26 @@
 
 #include <string.h>
 
-static bool choose(const struct zt_graph *g, int node, const char *attr, const char *const *names, int count, int *to,
+/* The index in `names`, which ends with NULL, of what the attribute names; the first without it. */
+static bool choose(const struct zt_graph *g, int node, const char *attr, const char *const *names, int *to,
                    struct zt_err *err) {
     const char *name = zt_attr_text(g->nodes[node], attr, names[0]);
-    for (*to = 0; *to < count; ++*to)
+    for (*to = 0; names[*to]; ++*to)
         if (strcmp(name, names[*to]) == 0)
             return true;
     return zt_node_fail(g, node, err, "%s = \"%s\" is not known", attr, name);
 }
 
 bool zt_sampler_read(const struct zt_graph *g, int node, int first, struct zt_sampler *to, struct zt_err *err) {
-    static const char *const modes[] = { "linear", "bilinear", "nearest", "cubic", "bicubic" };
+    static const char *const modes[] = { "linear", "bilinear", "nearest", "cubic", "bicubic", NULL };
     static const enum zt_sample_mode mode_of[] = { ZT_SAMPLE_LINEAR, ZT_SAMPLE_LINEAR, ZT_SAMPLE_NEAREST,
                                                    ZT_SAMPLE_CUBIC, ZT_SAMPLE_CUBIC };
-    static const char *const paddings[] = { "zeros", "border", "reflection" };
+    static const char *const paddings[] = { "zeros", "border", "reflection", NULL };
     const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, first)->shape, *grid = &zt_in(g, node, first + 1)->shape;
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
     int mode, padding;
-    if (!choose(g, node, "mode", modes, 5, &mode, err) || !choose(g, node, "padding_mode", paddings, 3, &padding, err))
+    if (!choose(g, node, "mode", modes, &mode, err) || !choose(g, node, "padding_mode", paddings, &padding, err))
         return false;
     bool plane_only = !n->domain[0] && n->opset < 20;
     if (x->rank < 3 || (plane_only && x->rank != 4) || grid->rank != x->rank || grid->dim[0] != x->dim[0] ||

@@ -153,17 +153,18 @@ struct axes {
 };
 
 static bool read_axes(const struct zt_graph *g, int node, int rank, struct axes *to, struct zt_err *err) {
-    bool marked[ZT_MAX_RANK];
+    struct zt_axis_set distinct;
     int64_t list[ZT_MAX_RANK];
-    if (!zt_ops_axes(g, node, -1, "axes", rank, marked, &to->count, err))
+    if (!zt_ops_axes(g, node, (struct zt_int_source){ -1, "axes" }, rank, &distinct, err))
         return false;
-    if (to->count < 0) {
+    if (distinct.count < 0) {
         to->count = rank;
         for (int i = 0; i < rank; i++)
             to->axis[i] = i;
         return true;
     }
-    if (!zt_ops_ints(g, node, -1, "axes", list, ZT_MAX_RANK, &to->count, err))
+    if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "axes" },
+                     &(struct zt_int_list){ list, ZT_MAX_RANK, &to->count }, err))
         return false;
     for (int i = 0; i < to->count; i++)
         if (!zt_axis(g, node, list[i], rank, &to->axis[i], err))
@@ -171,20 +172,25 @@ static bool read_axes(const struct zt_graph *g, int node, int rank, struct axes 
     return true;
 }
 
-/* The numbers of input `in`, 0 where it is omitted or empty; they must be known. */
-static bool known_numbers(const struct zt_graph *g, int node, int in, double *to, int room, int *count,
+struct numbers {
+    int count;
+    double at[2 * ZT_MAX_RANK];
+};
+
+/* The numbers of input `in`, at most `most`; none where it is omitted or empty. They must be known. */
+static bool known_numbers(const struct zt_graph *g, int node, int in, int most, struct numbers *to,
                           struct zt_err *err) {
     const struct zt_value *v = zt_in(g, node, in);
     int64_t n = v ? zt_shape_count(&v->shape) : 0;
-    *count = 0;
+    to->count = 0;
     if (n < 0 || (n > 0 && !v->data))
         return zt_node_fail(g, node, err, "the shape of its result depends on data: \"%s\" is not constant", v->name);
-    if (n > room)
+    if (n > most)
         return zt_node_fail(g, node, err, "input \"%s\" has %lld elements, at most %d are taken", v->name, (long long)n,
-                            room);
+                            most);
     for (int64_t i = 0; i < n; i++)
-        to[i] = zt_load_double(v->dtype, v->data, i);
-    *count = (int)n;
+        to->at[i] = zt_load_double(v->dtype, v->data, i);
+    to->count = (int)n;
     return true;
 }
 
@@ -239,17 +245,16 @@ static bool apply_sizes(const struct zt_graph *g, int node, const struct axes *a
 
 static bool read_region(const struct zt_graph *g, int node, const struct axes *axes, struct zt_resize *r,
                         struct zt_err *err) {
-    double numbers[2 * ZT_MAX_RANK];
-    int count = 0;
+    struct numbers region;
     if (!r->crops)
         return true;
-    if (!known_numbers(g, node, 1, numbers, 2 * ZT_MAX_RANK, &count, err))
+    if (!known_numbers(g, node, 1, 2 * ZT_MAX_RANK, &region, err))
         return false;
-    if (count != 2 * axes->count)
-        return fail_count(g, node, "numbers of the region (roi)", count, 2 * axes->count, err);
+    if (region.count != 2 * axes->count)
+        return fail_count(g, node, "numbers of the region (roi)", region.count, 2 * axes->count, err);
     for (int i = 0; i < axes->count; i++) {
-        r->start[axes->axis[i]] = numbers[i];
-        r->end[axes->axis[i]] = numbers[axes->count + i];
+        r->start[axes->axis[i]] = region.at[i];
+        r->end[axes->axis[i]] = region.at[axes->count + i];
     }
     return true;
 }
@@ -257,21 +262,22 @@ static bool read_region(const struct zt_graph *g, int node, const struct axes *a
 static bool read_lengths(const struct zt_graph *g, int node, const struct axes *axes, struct zt_resize *r,
                          struct zt_err *err) {
     const struct zt_node *n = g->nodes[node];
-    double scales[ZT_MAX_RANK], sizes[ZT_MAX_RANK];
-    int scale_count = 0, size_count = 0, attr_count;
+    struct numbers scales = { 0 }, sizes = { 0 };
+    int attr_count;
     const float *attr = zt_attr_floats(n, "scales", &attr_count);
     if (attr_count > ZT_MAX_RANK)
         return fail_count(g, node, "scales", attr_count, axes->count, err);
     for (int i = 0; i < attr_count; i++)
-        scales[scale_count++] = attr[i];
-    if ((!attr && !known_numbers(g, node, zt_resize_is_old(n) ? 1 : 2, scales, ZT_MAX_RANK, &scale_count, err)) ||
-        (!zt_resize_is_old(n) && !known_numbers(g, node, 3, sizes, ZT_MAX_RANK, &size_count, err)))
+        scales.at[scales.count++] = attr[i];
+    if ((!attr && !known_numbers(g, node, zt_resize_is_old(n) ? 1 : 2, ZT_MAX_RANK, &scales, err)) ||
+        (!zt_resize_is_old(n) && !known_numbers(g, node, 3, ZT_MAX_RANK, &sizes, err)))
         return false;
-    if ((scale_count > 0) == (size_count > 0))
-        return zt_node_fail(g, node, err, "it needs either scales or sizes, and has %s", scale_count ? "both" : "none");
-    if (scale_count + size_count != axes->count)
-        return fail_count(g, node, scale_count ? "scales" : "sizes", scale_count + size_count, axes->count, err);
-    return scale_count ? apply_scales(g, node, axes, scales, r, err) : apply_sizes(g, node, axes, sizes, r, err);
+    if ((scales.count > 0) == (sizes.count > 0))
+        return zt_node_fail(g, node, err, "it needs either scales or sizes, and has %s",
+                            scales.count ? "both" : "none");
+    if (scales.count + sizes.count != axes->count)
+        return fail_count(g, node, scales.count ? "scales" : "sizes", scales.count + sizes.count, axes->count, err);
+    return scales.count ? apply_scales(g, node, axes, scales.at, r, err) : apply_sizes(g, node, axes, sizes.at, r, err);
 }
 
 bool zt_resize_read(const struct zt_graph *g, int node, struct zt_resize *to, struct zt_err *err) {
@@ -280,7 +286,8 @@ bool zt_resize_read(const struct zt_graph *g, int node, struct zt_resize *to, st
     memset(to, 0, sizeof *to);
     if (!n->domain[0])
         to->x = zt_in(g, node, 0)->shape;
-    else if (!zt_ops_ints(g, node, -1, "input_shape", to->x.dim, ZT_MAX_RANK, &to->x.rank, err))
+    else if (!zt_ops_ints(g, node, (struct zt_int_source){ -1, "input_shape" },
+                          &(struct zt_int_list){ to->x.dim, ZT_MAX_RANK, &to->x.rank }, err))
         return false;
     to->y = to->x;
     if (!read_rules(g, node, to, err) || !read_axes(g, node, to->x.rank, &axes, err) ||

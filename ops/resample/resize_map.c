@@ -67,7 +67,7 @@ static int64_t clamp(double i, int64_t size) {
 static int64_t weights_at(const struct zt_resize *r, const struct span *s, double x, int64_t size, int64_t *index,
                           double *weight) {
     double left = ceil(x) - 1, sum = 0;
-    int64_t kept = 0;
+    int64_t count = 0;
     for (int64_t k = 0; k < s->count; k++) {
         double i = left + (double)(s->first + k);
         bool outside = i < 0 || i > (double)(size - 1);
@@ -77,12 +77,12 @@ static int64_t weights_at(const struct zt_resize *r, const struct span *s, doubl
     }
     double scale = (r->antialias || r->exclude_outside) && sum != 0 ? 1 / sum : 1;
     for (int64_t k = 0; k < s->count; k++) {
-        if (weight[k] == 0 && (k + 1 < s->count || kept > 0))
+        if (weight[k] == 0 && (k + 1 < s->count || count > 0))
             continue;
-        index[kept] = index[k];
-        weight[kept++] = weight[k] * scale;
+        index[count] = index[k];
+        weight[count++] = weight[k] * scale;
     }
-    return kept;
+    return count;
 }
 
 bool zt_resize_map_create(const struct zt_resize *r, int axis, struct zt_resize_map *to, struct zt_err *err) {

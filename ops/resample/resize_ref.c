@@ -123,10 +123,10 @@ static void add_row(const struct job *j, int64_t offset, double weight, int64_t 
     const struct zt_resize_map *m = &j->plan->map[j->last];
     const float *floats = j->from->dtype == ZT_FLOAT ? (const float *)j->from->data + offset : NULL;
     if (!j->plan->resized[j->last]) {
-        double run[ZT_ELEMENT_BLOCK];
-        zt_load_block(j->from->dtype, j->from->data, offset + at, 1, count, run);
+        double block[ZT_ELEMENT_BLOCK];
+        zt_load_block(j->from->dtype, j->from->data, offset + at, 1, count, block);
         for (int64_t i = 0; i < count; i++)
-            acc[i] += weight * run[i];
+            acc[i] += weight * block[i];
         return;
     }
     for (int64_t i = 0; i < count; i++) {
@@ -139,12 +139,12 @@ static void add_row(const struct job *j, int64_t offset, double weight, int64_t 
 }
 
 /* Integers are rounded to the nearest one their type has. */
-static void round_to_type(enum zt_dtype dtype, int64_t count, double *run) {
+static void round_to_type(enum zt_dtype dtype, int64_t count, double *block) {
     int bits = 8 * (int)zt_dtype_bytes(dtype);
     bool sign = zt_dtype_in(dtype, ZT_ANY_SIGNED);
     double low = sign ? -ldexp(1, bits - 1) : 0, high = ldexp(1, sign ? bits - 1 : bits) - 1;
     for (int64_t i = 0; i < count; i++)
-        run[i] = fmin(fmax(nearbyint(run[i]), low), high);
+        block[i] = fmin(fmax(nearbyint(block[i]), low), high);
 }
 
 static void fill_outside(const struct job *j, int64_t at, int64_t count, double *acc) {

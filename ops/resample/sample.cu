@@ -17,14 +17,14 @@ static __global__ void taps_kernel(struct zt_sampler s, struct zt_launch_tensor 
     EACH(i, s.n * s.places * s.axes) {
         const int axis = (int)(i % s.axes);
         struct zt_sample_taps found;
-        struct zt_launch_taps kept = {};
+        struct zt_launch_taps one = {};
         zt_sample_axis_taps(&s, axis, get(grid, i - axis + s.axes - 1 - axis), &found); /* names the last axis first */
         for (int k = 0; k < found.count; k++) {
-            kept.offset[k] = (int32_t)found.offset[k];
-            kept.weight[k] = (float)found.weight[k];
-            kept.slope[k] = (float)found.slope[k];
+            one.offset[k] = (int32_t)found.offset[k];
+            one.weight[k] = (float)found.weight[k];
+            one.slope[k] = (float)found.slope[k];
         }
-        taps[i] = kept;
+        taps[i] = one;
     }
 }
 

@@ -33,26 +33,26 @@ struct zt_sample_taps {
 #define ZT_TAPS static inline
 #endif
 
-/* x reflected into [low, high], repeatedly. *turn: -1 where the reflections invert the direction, else 1. */
-ZT_TAPS double zt_sample_reflect(double x, double low, double high, double *turn) {
+/* x reflected into [low, high], repeatedly. *sign: -1 where the reflections invert the direction, else 1. */
+ZT_TAPS double zt_sample_reflect(double x, double low, double high, double *sign) {
     double range = high - low, over = x < low ? low - x : x - high;
-    *turn = 1;
+    *sign = 1;
     if (x >= low && x <= high)
         return x;
     if (!(range > 0))
         return low;
     double times = floor(over / range), rest = over - times * range;
     bool from_low = (x < low) == (fmod(times, 2.0) == 0);
-    *turn = (x < low) == from_low ? -1 : 1;
+    *sign = (x < low) == from_low ? -1 : 1;
     return from_low ? low + rest : high - rest;
 }
 
 ZT_TAPS int64_t zt_sample_pixel(const struct zt_sampler *s, int axis, double low, double high, double index) {
-    double last = (double)s->size[axis] - 1, turn;
+    double last = (double)s->size[axis] - 1, sign;
     if (s->padding == ZT_SAMPLE_ZEROS && (index < 0 || index > last))
         return -1;
     if (s->padding == ZT_SAMPLE_REFLECTION)
-        index = zt_sample_reflect(index, low, high, &turn);
+        index = zt_sample_reflect(index, low, high, &sign);
     return s->stride[axis] * (int64_t)fmin(fmax(index, 0.0), last);
 }
 
@@ -95,7 +95,7 @@ ZT_TAPS double zt_sample_weights(enum zt_sample_mode mode, double t, struct zt_s
 /* The taps of grid coordinate g on an axis. */
 ZT_TAPS void zt_sample_axis_taps(const struct zt_sampler *s, int axis, double g, struct zt_sample_taps *to) {
     double size = (double)s->size[axis], low = s->align ? 0 : -0.5, high = s->align ? size - 1 : size - 0.5;
-    double x = s->align ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2, turn = 1;
+    double x = s->align ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2, sign = 1;
     double slope = s->align ? (size - 1) / 2 : size / 2;
     if (s->mode == ZT_SAMPLE_NEAREST)
         x = rint(x);
@@ -103,14 +103,14 @@ ZT_TAPS void zt_sample_axis_taps(const struct zt_sampler *s, int axis, double g,
         x = fmin(fmax(x, 0.0), size - 1);
         slope = 0;
     } else if (s->padding == ZT_SAMPLE_REFLECTION) {
-        x = zt_sample_reflect(x, low, high, &turn);
+        x = zt_sample_reflect(x, low, high, &sign);
     }
     if (!(fabs(x) < 4503599627370496.0)) /* 2^52: not a number, or so far out that only the padding is there */
         x = -100;
     double base = floor(x), first = base + zt_sample_weights(s->mode, x - base, to);
     for (int k = 0; k < to->count; k++) {
         to->offset[k] = zt_sample_pixel(s, axis, low, high, first + k);
-        to->slope[k] *= slope * turn;
+        to->slope[k] *= slope * sign;
     }
 }
 

@@ -3,7 +3,7 @@
  * Hardmax     y = 1 at the first maximum, 0 elsewhere        no gradient
  *
  * ONNX opset 13 on: along one axis, the last by default; the gradients read dy and y, never x. Before 13 the input is
- * flattened to a matrix at `axis` (1 by default) and a line is one of its rows; gradient nodes say so with attribute
+ * flattened to a matrix at `axis` (1 by default) and a slice is one of its rows; gradient nodes say so with attribute
  * `flat`. */
 #include "ops/softmax/softmax.h"
 #include "ops/softmax/kernels.h"
@@ -21,8 +21,8 @@ static const struct zt_attr_spec softmax_attrs[] = { { "axis", ZT_ATTR_INT }, { 
 static const struct zt_attr_spec grad_attrs[] = { { "axis", ZT_ATTR_INT }, { "flat", ZT_ATTR_INT }, { 0 } };
 
 static bool softmax_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct zt_axis_slices lines;
-    return zt_softmax_read(g, node, &lines, err) && zt_infer_first(g, node, err);
+    struct zt_axis_slices slices;
+    return zt_softmax_read(g, node, &slices, err) && zt_infer_first(g, node, err);
 }
 
 static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
@@ -41,34 +41,34 @@ struct job {
 
 static void softmax_slice(const struct job *j) {
     int64_t place;
-    double run[ZT_ELEMENT_BLOCK], max = zt_row_max(&j->in, &place), sum = zt_row_sum_exp(&j->in, max);
+    double block[ZT_ELEMENT_BLOCK], max = zt_row_max(&j->in, &place), sum = zt_row_sum_exp(&j->in, max);
     ZT_EACH_BLOCK(j->in.length, at, count) {
-        zt_row_load(&j->in, at, count, run);
+        zt_row_load(&j->in, at, count, block);
         for (int64_t i = 0; i < count; i++)
-            run[i] = exp(run[i] - max) / sum;
-        zt_row_store(&j->out, at, count, run);
+            block[i] = exp(block[i] - max) / sum;
+        zt_row_store(&j->out, at, count, block);
     }
 }
 
 static void log_softmax_slice(const struct job *j) {
     int64_t place;
-    double run[ZT_ELEMENT_BLOCK], max = zt_row_max(&j->in, &place), shift = log(zt_row_sum_exp(&j->in, max));
+    double block[ZT_ELEMENT_BLOCK], max = zt_row_max(&j->in, &place), shift = log(zt_row_sum_exp(&j->in, max));
     ZT_EACH_BLOCK(j->in.length, at, count) {
-        zt_row_load(&j->in, at, count, run);
+        zt_row_load(&j->in, at, count, block);
         for (int64_t i = 0; i < count; i++)
-            run[i] = run[i] - max - shift;
-        zt_row_store(&j->out, at, count, run);
+            block[i] = block[i] - max - shift;
+        zt_row_store(&j->out, at, count, block);
     }
 }
 
 static void hardmax_slice(const struct job *j) {
     int64_t place;
-    double run[ZT_ELEMENT_BLOCK];
+    double block[ZT_ELEMENT_BLOCK];
     zt_row_max(&j->in, &place);
     ZT_EACH_BLOCK(j->in.length, at, count) {
         for (int64_t i = 0; i < count; i++)
-            run[i] = at + i == place;
-        zt_row_store(&j->out, at, count, run);
+            block[i] = at + i == place;
+        zt_row_store(&j->out, at, count, block);
     }
 }
 
@@ -130,9 +130,10 @@ static bool run_slices(const struct zt_call *call, void (*one)(const struct job 
     return true;
 }
 
-#define RUN(name, line)                                                                                                \
+/* A macro, as it defines a function. */
+#define RUN(name, slice)                                                                                               \
     static bool name(const struct zt_call *call, struct zt_err *err) {                                                 \
-        return run_slices(call, line, err);                                                                            \
+        return run_slices(call, slice, err);                                                                           \
     }
 RUN(softmax_ref, softmax_slice)
 RUN(log_softmax_ref, log_softmax_slice)
@@ -173,14 +174,14 @@ static bool softmax_describe(const struct zt_graph *g, int node, void *to, struc
                   { "Hardmax", ZT_LAUNCH_HARDMAX },
                   { "SoftmaxGrad", ZT_LAUNCH_SOFTMAX_GRAD },
                   { "LogSoftmaxGrad", ZT_LAUNCH_LOG_SOFTMAX_GRAD } };
-    struct zt_axis_slices lines;
+    struct zt_axis_slices slices;
     int i = 0;
-    if (!zt_softmax_read(g, node, &lines, err))
+    if (!zt_softmax_read(g, node, &slices, err))
         return false;
     while (strcmp(rules[i].name, g->nodes[node]->op->name) != 0)
         i++;
     *(struct zt_launch_softmax *)to = (struct zt_launch_softmax){
-        .rule = rules[i].rule, .outer = lines.outer, .length = lines.length, .inner = lines.inner
+        .rule = rules[i].rule, .outer = slices.outer, .length = slices.length, .inner = slices.inner
     };
     return true;
 }

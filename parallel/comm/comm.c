@@ -8,17 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Floats that stay in the first-level cache while every rank's addend passes by. */
+/* Floats of a partial sum, which stay in the first-level cache while the addends of all ranks are read. */
 enum { PIECE = 2048 };
 
-/* Neighbours that are added at once. */
-typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
-enum { LANES = sizeof(lanes) / sizeof(float) };
+typedef float vector __attribute__((vector_size(32), aligned(4), may_alias));
+enum { VECTOR = sizeof(vector) / sizeof(float) };
 
 static void add(float *to, const float *a, const float *b, int count) {
     int i = 0;
-    for (; i + LANES <= count; i += LANES)
-        *(lanes *)(to + i) = *(const lanes *)(a + i) + *(const lanes *)(b + i);
+    for (; i + VECTOR <= count; i += VECTOR)
+        *(vector *)(to + i) = *(const vector *)(a + i) + *(const vector *)(b + i);
     for (; i < count; i++)
         to[i] = a[i] + b[i];
 }

@@ -1,18 +1,18 @@
-/* Collectives between GPUs by NCCL, on a stream of their own behind the kernels that made the data:
+/* Communicator of GPUs over NCCL. Collectives run on a side stream, beside the kernels of the compute stream:
  *
  *     compute   ... backward of bucket 2 | backward of bucket 1 |      wait | update
  *     side                     wait | sum of bucket 2 | sum of bucket 1 |
  *
- * start makes the side stream wait for what is queued so far and queues the collective; wait makes the compute stream
- * wait for it. Neither waits on the host. Slices of one length are NCCL's own reduce-scatter and all-gather; of several
- * lengths they are a group of reductions to, or broadcasts from, each owner.
+ * start makes the side stream wait for all work queued so far and queues the collective. wait makes the compute stream
+ * wait for the collective. The host waits in neither. Slices of equal length use NCCL's reduce-scatter and all-gather;
+ * slices of different lengths use a group of reductions to each owner, or of broadcasts from each owner.
  *
- * The communicator is non-blocking: every call is followed until it is no longer in progress, and poll asks for errors
- * that came later. After one, or when the host's communicator was aborted, it is aborted, so that no kernel of it waits
- * for a peer that is gone. Scalars, barriers and messages go over the staged communicator: messages are buffered there,
- * which NCCL does not do, and a pipeline needs.
+ * The NCCL communicator is non-blocking: every call is polled until it is no longer in progress, and poll asks for
+ * asynchronous errors. After an error, or after an abort of the host communicator, the NCCL communicator is aborted, so
+ * that none of its kernels waits for a lost peer. Scalars, barriers and messages use the staged communicator: pipelines
+ * need buffered messages, which NCCL does not have.
  *
- * Sums are NCCL's: the same bits from run to run, not those of the other communicators. */
+ * NCCL computes the sums: they have the same bits in every run, but not the bits of the other communicators. */
 #include "parallel/comm/nccl.h"
 
 #include "base/arena.h"
@@ -28,7 +28,7 @@
 
 enum { OLDEST = NCCL_VERSION(2, 18, 0), EVENTS = 64, MOST_SECONDS = 60, LAST_SECONDS = 3 };
 
-/* The functions that are called; the library stays open for the life of the process. */
+/* The functions in use. The library stays open until the process ends. */
 #define FUNCTIONS(F)                                                                                                   \
     F(ncclGetVersion)                                                                                                  \
     F(ncclGetUniqueId)                                                                                                 \
@@ -57,8 +57,9 @@ struct nccl_comm {
     struct zt_device *device;
     struct CUstream_st *compute, *side;
     struct library lib;
-    ncclComm_t nccl;                /* NULL: aborted, or not made */
-    struct zt_event *event[EVENTS]; /* by turns; one that is set anew stands for what came before it, too */
+    ncclComm_t nccl; /* NULL: aborted or not created */
+    struct zt_event
+        *event[EVENTS]; /* the ends of the last EVENTS collectives; a reused event is later than the end it replaces */
     int64_t started;
 };
 
@@ -93,7 +94,7 @@ static bool open_library(struct library *lib, struct zt_err *err) {
                                         version / 10000, version / 100 % 100);
 }
 
-/* ---- following calls ---- */
+/* ---- polling calls ---- */
 
 static void drop(struct nccl_comm *c) {
     if (c->nccl)
@@ -110,13 +111,13 @@ static void pause_shortly(void) {
     nanosleep(&(struct timespec){ 0, 100000 }, NULL);
 }
 
-enum { ASKS = 1000 }; /* before it sleeps between them */
+enum { POLLS = 1000 }; /* without a sleep in between */
 
-/* A call that may go on by itself is followed to its end; the host's communicator says whether a peer is gone. */
+/* Waits for the end of a call in progress. The host communicator reports lost peers meanwhile. */
 static bool settle_within(struct nccl_comm *c, ncclResult_t result, int seconds, const char *doing,
                           struct zt_err *err) {
     double began = zt_now();
-    for (int asked = 0; result == ncclInProgress; asked++) {
+    for (int polled = 0; result == ncclInProgress; polled++) {
         if (!c->host->api->poll(c->host, err)) {
             drop(c);
             return false;
@@ -126,7 +127,7 @@ static bool settle_within(struct nccl_comm *c, ncclResult_t result, int seconds,
             return zt_fail(err, ZT_EXIT_RANK, "rank %d: NCCL: %s: no answer within %d seconds", c->base.rank, doing,
                            seconds);
         }
-        if (asked < ASKS)
+        if (polled < POLLS)
             zt_comm_pause();
         else
             pause_shortly();
@@ -214,7 +215,7 @@ static bool nccl_poll(struct zt_comm *base, struct zt_err *err) {
     return result == ncclSuccess || result == ncclInProgress || failed(c, result, "a collective", err);
 }
 
-/* What is queued from here on finds the result; the host does not wait for it. */
+/* Work queued after this call sees the result. The host does not wait. */
 static bool nccl_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
     struct nccl_comm *c = down(base);
     if (!nccl_poll(base, err) || (!t->done && !zt_cuda_await(c->device, c->compute, c->event[t->row.round], err)))
@@ -229,7 +230,7 @@ static bool nccl_broadcast(struct zt_comm *base, void *data, size_t bytes, int r
            zt_cuda_order(c->device, c->side, c->compute, err);
 }
 
-/* ---- what the others do ---- */
+/* ---- calls of the host and staged communicators ---- */
 
 static bool or_drop(struct nccl_comm *c, bool well) {
     if (!well)
@@ -296,15 +297,15 @@ static const struct zt_comm_api nccl_api = {
     .destroy = nccl_destroy,
 };
 
-/* ---- meeting ---- */
+/* ---- creation ---- */
 
-/* What ranks tell each other before they make a communicator: who has which GPU, and whether all is well so far. */
+/* Each rank's GPU and state, exchanged before and after the communicator is created. */
 struct card {
     unsigned char gpu[16];
     int32_t well;
 };
 
-/* Two ranks on one GPU: NCCL takes them from 2.30 on, when asked to. */
+/* Whether NCCL accepts several ranks on one GPU: from 2.30 on, if the environment variable asks for it. */
 static bool shares_gpus(const struct nccl_comm *c) {
     const char *asked = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
     int version = 0;
@@ -330,7 +331,8 @@ static bool agree(struct nccl_comm *c, bool well, struct zt_err *err) {
     return ok && well;
 }
 
-/* No rank fails alone: the others would wait for it, or go on without. */
+/* Creates the NCCL communicator on all ranks or fails on all: a rank that failed alone would leave the others waiting.
+ */
 static bool meet(struct nccl_comm *c, bool well, struct zt_err *err) {
     ncclUniqueId id = { { 0 } };
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

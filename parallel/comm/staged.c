@@ -1,16 +1,16 @@
-/* Ranks whose data lie where the host cannot touch them, over a communicator of host memory.
+/* Communicator for data in device memory that the host cannot access, over a communicator of host memory.
  *
- *     start   copies what peers need of `data` to the host, waits for that, starts the host's transfer
- *     wait    waits for the host's transfer, queues the copy of what came to the device
+ *     start   copies the data that peers need to the host, waits for the copy, starts the host transfer
+ *     wait    waits for the host transfer, queues the copy of the received data to the device
  *
- * A stage is the host's copy of a stretch of device memory for as long as transfers of it are underway. A gather that
- * is started behind the reduction of the same stretch (ddp) shares its stage, where its own slice will be by then:
+ * A stage is the host copy of a range of device memory while transfers of the range are in progress. An all-gather that
+ * starts after the reduce-scatter of the same range (mode ddp) shares its stage, which then already has the sums:
  *
  *     device   |------------- bucket -------------|
- *     stage    |------------- reduce_scatter -----|   1. all of it copied here
- *              |- all_gather -|- all_gather ------|   2. nothing copied: the sums appear here
+ *     stage    |------------- reduce_scatter -----|   1. copied here as a whole
+ *              |- all_gather -|- all_gather ------|   2. no copy: the reduce-scatter writes its sums here
  *
- * The device's queue is in order, so a stage may be written anew once the queue has been waited for, as start does. */
+ * The device's queue is in order, so a stage may be reused once the host has waited for the queue, as start does. */
 #include "base/arena.h"
 #include "device/device.h"
 #include "parallel/comm/comm.h"
@@ -22,7 +22,7 @@ struct stage {
     struct stage *next;
     char *host;
     size_t room;
-    const char *at; /* what it is a copy of */
+    const char *at; /* the device memory that it is a copy of */
     size_t bytes;
     int users; /* transfers in progress; 0: free */
 };
@@ -54,7 +54,7 @@ static struct staged_comm *down(struct zt_comm *c) {
 static bool grow(struct staged_comm *c, struct stage *s, size_t bytes, struct zt_err *err) {
     if (s->room >= bytes)
         return true;
-    if (s->room && !c->device->api->synchronize(c->device, err)) /* its last copy may still be in transit */
+    if (s->room && !c->device->api->synchronize(c->device, err)) /* its last copy to the device may be queued */
         return false;
     c->device->api->free_host(c->device, s->host, s->room);
     s->room = 0;
@@ -63,7 +63,7 @@ static bool grow(struct staged_comm *c, struct stage *s, size_t bytes, struct zt
     return s->host != NULL;
 }
 
-/* A free stage: the smallest that is large enough, else one that is made so. */
+/* A free stage: the smallest that is large enough, else the largest, which grows. */
 static struct stage *take_stage(struct staged_comm *c, const void *at, size_t bytes, struct zt_err *err) {
     struct stage *best = NULL;
     for (struct stage *s = c->stages; s; s = s->next)
@@ -115,7 +115,7 @@ static struct moving *take_moving(struct staged_comm *c) {
     return c->moving = m;
 }
 
-/* What peers will read of this rank's: all of a sum's addends, the own slice of a gather. */
+/* Copies the data that peers read to the stage: all data of a reduce-scatter, the own slice of an all-gather. */
 static bool bring(struct staged_comm *c, const struct zt_transfer *t, struct stage *s, struct zt_err *err) {
     bool gathers = t->kind == ZT_ALL_GATHER;
     size_t first = gathers ? offset(t, c->base.rank) : 0;
@@ -127,7 +127,7 @@ static bool give(struct staged_comm *c, const struct moving *m, size_t first, si
     return to_device(c, (char *)m->outer->data + first, (const char *)m->inner.data + first, end - first, err);
 }
 
-/* Brings what the host's transfer has brought. */
+/* Queues the copy of the results of a complete host transfer to the device. */
 static bool finish(struct staged_comm *c, struct moving *m, struct zt_err *err) {
     const struct zt_transfer *t = m->outer;
     size_t first = offset(t, c->base.rank), end = offset(t, c->base.rank + 1), all = offset(t, c->base.size);
@@ -139,7 +139,7 @@ static bool finish(struct staged_comm *c, struct moving *m, struct zt_err *err) 
     return ok;
 }
 
-/* After a failure the caller owns the data of transfers in progress again. */
+/* After a failure no transfer uses its buffer any more. */
 static void forget(struct staged_comm *c) {
     for (struct moving *m = c->moving; m; m = m->next)
         m->outer = NULL;
@@ -147,7 +147,7 @@ static void forget(struct staged_comm *c) {
         s->users = 0;
 }
 
-/* What follows a call of the host's communicator, which went `well`: the transfers that are done there are brought. */
+/* Follows each call of the host communicator; `well`: the call succeeded. Finishes the transfers that are complete. */
 static bool finish_done(struct staged_comm *c, bool well, struct zt_err *err) {
     for (struct moving *m = c->moving; well && m; m = m->next)
         if (m->outer && m->inner.done)
@@ -202,12 +202,12 @@ static bool staged_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
     struct moving *m = c->moving;
     while (m && m->outer != t)
         m = m->next;
-    if (!m) /* done before */
+    if (!m) /* completed by an earlier call */
         return staged_poll(base, err);
     return finish_done(c, c->inner->api->wait(c->inner, &m->inner, err), err);
 }
 
-/* ---- the others ---- */
+/* ---- other collectives, messages ---- */
 
 static bool staged_broadcast(struct zt_comm *base, void *data, size_t bytes, int root, struct zt_err *err) {
     struct staged_comm *c = down(base);
@@ -236,7 +236,7 @@ static bool staged_send(struct zt_comm *base, const void *data, size_t bytes, in
 static bool staged_recv(struct zt_comm *base, void *data, size_t bytes, int from, struct zt_err *err) {
     struct staged_comm *c = down(base);
     struct stage *s = take_stage(c, data, bytes, err);
-    return s && c->device->api->synchronize(c->device, err) && /* the stage may still be on its way to the device */
+    return s && c->device->api->synchronize(c->device, err) && /* its last copy to the device may be queued */
            c->inner->api->recv(c->inner, s->host, bytes, from, err) && to_device(c, data, s->host, bytes, err);
 }
 

@@ -1,16 +1,16 @@
-/* Ranks as threads of one process: the definition of the communicators, and the fixture of every test that needs
- * several ranks.
+/* Communicator of threads in one process. It defines the results of the other communicators, and tests of several ranks
+ * use it.
  *
- * A group is one communicator as all its ranks see it; a family is a group with all its splits, which fail together. A
- * collective reads the peers' buffers where they lie:
+ * A group is one communicator, shared by its ranks. A family is a group and all groups split from it; one failure ends
+ * all of them. In a collective a rank reads the buffers of its peers directly:
  *
- *     open     post {function, bytes, pointer}, wait for all; fails on abort, a rank that left, unequal posts
- *     work     each rank copies or adds what it needs from the peers
- *     close    wait until all are done reading; cannot fail
+ *     open     post {function, bytes, pointer}, wait for all ranks; fails on abort, a missing rank or unequal posts
+ *     work     copy or add the peers' data
+ *     close    wait until all ranks have finished reading; cannot fail
  *
- * All ranks pass `open` or none does (barrier.h): a complete round counts even when an abort comes at the same moment.
- * So every rank reaches `close`, and no rank gives its buffer back to the caller while a peer reads it, not even when a
- * third one aborts. */
+ * Either all ranks pass `open` or none does (barrier.h): a complete barrier counts even if an abort comes at the same
+ * time. So every rank reaches `close`, and no rank returns a buffer to its caller while a peer reads it, even if a
+ * third rank aborts. */
 #include "base/arena.h"
 #include "parallel/comm/comm.h"
 #include "parallel/comm/barrier.h"
@@ -24,7 +24,7 @@
 
 enum {
     SUM_PIECE = 64,   /* scalars added between two barriers of sum() */
-    MOST_RANKS = 256, /* rings grow with the square */
+    MOST_RANKS = 256, /* memory of the rings grows with the square of the ranks */
 };
 
 struct message {
@@ -32,20 +32,20 @@ struct message {
     size_t bytes, room;
 };
 
-/* From one rank to another. The sender alone writes `sent`, the receiver alone `received`; both only grow. */
+/* Messages from one rank to another. Only the sender writes `sent`, only the receiver `received`; both only grow. */
 struct ring {
     _Alignas(64) atomic_uint sent;
     _Alignas(64) atomic_uint received;
     struct message slots[ZT_COMM_BUFFERED];
 };
 
-/* What a rank says on entering a collective; all ranks must say the same function, bytes and root. */
+/* The call that a rank is in. Function, bytes and root must be equal on all ranks. */
 struct post {
     const char *function;
     size_t bytes;
     int root;           /* broadcast, else 0 */
     int color;          /* split */
-    struct group *made; /* split: by the lowest rank of a color */
+    struct group *made; /* split: the new group, which the lowest rank of the color creates */
 };
 
 struct family {
@@ -63,21 +63,21 @@ struct group {
     struct zt_barrier barrier; /* its lock guards the three below */
     int members;               /* ranks that have not destroyed their communicator */
     bool *left;                /* by rank: destroyed */
-    atomic_int first_left;     /* -1: none; the likely cause when several left; read without the lock too */
+    atomic_int first_left;     /* the first rank that left, for messages; -1: none. Read without the lock too */
     int *world_rank;
     struct post *posts;
-    const void **data;  /* beside the posts, as zt_comm_add_in_rank_order() wants them */
-    struct ring *rings; /* size x size, [from][to]; untouched ones cost no memory */
+    const void **data;  /* by rank: posted data, the addends of zt_comm_add_in_rank_order() */
+    struct ring *rings; /* [from][to]; pages of unused rings take no memory */
     size_t rings_bytes;
 };
 
 struct thread_comm {
     struct zt_comm base;
     struct group *group;
-    struct zt_transfer_queue queue; /* only the first one has been posted */
+    struct zt_transfer_queue queue; /* only the first transfer has been posted */
 };
 
-/* A transfer waits behind others, for all ranks to post, for all ranks to be done reading. */
+/* A transfer waits for earlier ones, then for the posts of all ranks, then for all ranks to finish reading. */
 enum phase { QUEUED, OPENING, CLOSING };
 
 static const struct zt_comm_api thread_api;
@@ -87,14 +87,14 @@ static struct thread_comm *down(struct zt_comm *c) {
     return (struct thread_comm *)c;
 }
 
-/* By abort, or because who is waited for left. */
+/* Whether the awaited event has become impossible: by an abort, or because the awaited rank left. */
 static bool is_impossible(const void *with, int peer) {
     const struct group *g = with;
     return atomic_load(&g->family->aborted) ||
            (peer == ZT_BARRIER_ALL ? atomic_load(&g->first_left) >= 0 : g->left[peer]);
 }
 
-/* Why it is; returns false. */
+/* Reports the cause; returns false. */
 static bool fail_impossible(const struct group *g, int peer, struct zt_err *err) {
     const struct family *f = g->family;
     if (atomic_load(&f->aborted))
@@ -103,7 +103,7 @@ static bool fail_impossible(const struct group *g, int peer, struct zt_err *err)
                    g->world_rank[peer == ZT_BARRIER_ALL ? atomic_load(&g->first_left) : peer]);
 }
 
-/* The same without the lock, for a rank that does not wait: what happens a moment later ends its wait. */
+/* The same for a rank that is about to wait. It takes the lock only after a failure; a later failure ends the wait. */
 static bool is_over(struct group *g, int peer, struct zt_err *err) {
     if (!atomic_load(&g->family->aborted) && atomic_load(&g->first_left) < 0)
         return false;
@@ -122,14 +122,14 @@ static bool open_meeting(struct group *g, struct zt_err *err) {
            fail_impossible(g, ZT_BARRIER_ALL, err);
 }
 
-/* All ranks are known to come, and nothing interrupts it. */
+/* All ranks reach this barrier, and nothing interrupts the wait. */
 static void close_round(struct group *g) {
     unsigned old;
     zt_barrier_arrive(&g->barrier, &old);
     zt_barrier_wait(&g->barrier, old, true);
 }
 
-/* Every rank finds a post unlike its own, or none does. */
+/* Fails on all ranks or on none. */
 static bool posts_agree(const struct group *g, int rank, struct zt_err *err) {
     const struct post *own = &g->posts[rank];
     for (int r = 0; r < g->size; r++) {
@@ -165,14 +165,15 @@ static bool is_aborted(struct group *g, struct zt_err *err) {
     return atomic_load(&g->family->aborted) && !fail_impossible(g, ZT_BARRIER_ALL, err);
 }
 
-/* What a rank does between open and close. */
+/* ---- the work between open and close ---- */
+
 static void add_own_slice(struct thread_comm *c, const struct zt_transfer *t) {
     zt_comm_add_in_rank_order(t->data, c->group->data, c->base.size, t->bound[c->base.rank],
                               t->bound[c->base.rank + 1]);
 }
 
 static void copy_slices(struct thread_comm *c, const struct zt_transfer *t) {
-    /* starting behind itself, so that the ranks do not all read the same peer at once */
+    /* The order starts behind the rank itself, so that the ranks do not all read one peer at once. */
     for (int i = 1; i < c->base.size; i++) {
         int r = (c->base.rank + i) % c->base.size;
         size_t first = (size_t)t->bound[r] * t->bytes_per_element;
@@ -194,7 +195,8 @@ static void drop_first(struct thread_comm *c) {
     c->queue.first = c->queue.first->row.next;
 }
 
-/* No peer reads this rank's buffers when it returns. After a failure: what the first transfer has opened is closed. */
+/* Drops all transfers after a failure. It first closes the open transfer, so that no peer reads this rank's buffers
+ * afterwards. */
 static void drop_all(struct thread_comm *c) {
     struct group *g = c->group;
     const struct zt_transfer *t = c->queue.first;
@@ -205,7 +207,7 @@ static void drop_all(struct thread_comm *c) {
     c->queue.first = NULL;
 }
 
-/* One step of the first transfer. False: it must wait for peers, or it failed (an error was added). */
+/* Advances the first transfer by one phase. False: it must wait for peers, or it failed (an error was added). */
 static bool advance(struct thread_comm *c, struct zt_err *err) {
     struct group *g = c->group;
     struct zt_transfer *t = c->queue.first;
@@ -263,7 +265,7 @@ static bool thread_poll(struct zt_comm *base, struct zt_err *err) {
     return false;
 }
 
-/* Past the opening a transfer cannot fail. */
+/* A transfer that has been opened cannot fail. */
 static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
     struct thread_comm *c = down(base);
     struct group *g = c->group;
@@ -285,7 +287,7 @@ static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
     return true;
 }
 
-/* All other collectives first complete the transfers in progress. */
+/* Completes the transfers in progress, which all other collectives do first. */
 static bool end_transfers(struct thread_comm *c, struct zt_err *err) {
     return !c->queue.first || thread_wait(&c->base, c->queue.last, err);
 }
@@ -303,7 +305,7 @@ static bool thread_broadcast(struct zt_comm *base, void *data, size_t bytes, int
     return true;
 }
 
-/* A piece is written back once every rank has read it; the others are then reading the next one. */
+/* A rank writes a piece of the result after all ranks have read that piece; peers then read the next piece. */
 static bool thread_sum(struct zt_comm *base, double *values, int count, struct zt_err *err) {
     struct thread_comm *c = down(base);
     struct post post = { .function = "sum", .bytes = (size_t)count * sizeof *values };
@@ -356,7 +358,7 @@ static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, in
     return true;
 }
 
-/* What a rank sent before it left can still be received. */
+/* Messages sent before their sender left can still be received. */
 static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from, struct zt_err *err) {
     struct group *g = down(base)->group;
     if (!zt_comm_check_peer(base, "recv", from, err) || is_aborted(g, err))
@@ -390,7 +392,7 @@ static void group_destroy(struct group *g) {
     free(g);
 }
 
-/* Without its place in the family, which family_join() gives. */
+/* The group is not in the family's list until family_join(). */
 static struct group *group_create(struct family *family, int size, struct zt_err *err) {
     size_t rings_bytes = (size_t)size * (size_t)size * sizeof(struct ring);
     struct ring *rings = zt_block_create(rings_bytes, "thread communicator", err);
@@ -436,7 +438,7 @@ static struct zt_comm *comm_create(struct group *g, int rank) {
     return &c->base;
 }
 
-/* The lowest rank of a color makes the group, the others of the color take it from its post. */
+/* The lowest rank of a color creates the group; the other ranks of the color read it from that rank's post. */
 static struct zt_comm *thread_split(struct zt_comm *base, int color, struct zt_err *err) {
     struct thread_comm *c = down(base);
     struct group *g = c->group;

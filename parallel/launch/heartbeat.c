@@ -62,7 +62,7 @@ static void send_to(const struct zt_heartbeat *p, const struct in6_addr *to, con
 }
 
 static void sign(unsigned char to[ZT_MAC], const struct card *receiver, const struct beat *b) {
-    zt_mac(to, receiver->key, "pulse", &(struct zt_mac_part){ b, offsetof(struct beat, mac) }, 1);
+    zt_mac(to, receiver->key, "heartbeat", &(struct zt_mac_part){ b, offsetof(struct beat, mac) }, 1);
 }
 
 /* On all ways to the next rank: it does not say which of them work. */

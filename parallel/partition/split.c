@@ -1,12 +1,13 @@
-/* The forward nodes stand in a line, which is cut into `stages` contiguous ranges. A node that reads a parameter or a
- * running statistic starts a layer; every stage has at least one such node. Where the dearest stage is to be cheap,
- * bounds lie before any node, else before layers:
+/* The forward nodes in their order are cut into `stages` contiguous ranges. A node that reads a parameter or a running
+ * statistic starts a layer; every stage contains the start of a layer. Stage bounds lie before any node where the
+ * method balances cost, else before layers:
  *
  *     layers  conv1 relu pool | conv2 relu pool | fc loss        cost 6 1 4 | 8 1 1 | 2 1
  *     2 stages: {conv1 relu pool} {conv2 ...}: 11 and 13         ({conv1 relu} {pool conv2 ...}: 7 and 17)
  *
- * Of all bounds whose dearest stage is within SLACK of the cheapest there is, those over which least travels are taken.
- * Both are found by dynamic programming over bounds, for stages up to a limit that is halved in on. */
+ * Of all bounds whose most expensive stage is within SLACK of the minimum, those with the smallest boundary tensors are
+ * chosen. Dynamic programming over the bounds finds them for a given limit of a stage's cost; bisection finds the
+ * limit. */
 #include "parallel/partition/split.h"
 
 #include "graph/ir/op.h"
@@ -18,20 +19,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HALVINGS = 64 }; /* of an interval of doubles, until nothing lies between its ends */
+enum { HALVINGS = 64 }; /* of an interval of doubles, until no double lies between its ends */
 
 static const double SLACK = 1.05;
 
-/* ---- the line ---- */
+/* ---- layers ---- */
 
-struct line {
-    int *at;     /* by node: the node where it stands */
-    bool *layer; /* by node: a layer starts there */
-    int layers;
+/* The forward nodes of a graph, and where layers start. */
+struct layers {
+    const struct zt_graph *g;
+    int *at;      /* by node: the node at whose place it runs */
+    bool *starts; /* by node: a layer starts there */
+    int count;
 };
 
-/* Nodes that depend on parameters alone (the Transpose of a tied embedding) stand where their result is first read: the
- * weight is held there, and neither it nor its gradient travels as an activation. */
+/* A node that depends on parameters alone (the Transpose of a tied embedding) belongs to the first reader of its
+ * result: the stage of that reader holds the weight, and neither the weight nor its gradient is a boundary tensor. */
 static void find_places(const struct zt_graph *g, int *at) {
     bool *from_params = zt_graph_from_params(g);
     int *reader = zt_malloc(((size_t)g->value_count + 1) * sizeof *reader); /* by value: where it is first read */
@@ -60,23 +63,24 @@ static bool reads_weights(const struct zt_graph *g, int node) {
     return false;
 }
 
-static struct line draw_line(const struct zt_graph *g) {
-    struct line l = { .at = zt_malloc(((size_t)g->node_count + 1) * sizeof *l.at),
-                      .layer = zt_calloc((size_t)g->node_count + 1, sizeof *l.layer) };
+static struct layers find_layers(const struct zt_graph *g) {
+    struct layers l = { .g = g,
+                        .at = zt_malloc(((size_t)g->node_count + 1) * sizeof *l.at),
+                        .starts = zt_calloc((size_t)g->node_count + 1, sizeof *l.starts) };
     find_places(g, l.at);
     for (int n = 0; n < g->node_count; n++) {
-        l.layers += reads_weights(g, n) && !l.layer[l.at[n]];
-        l.layer[l.at[n]] |= reads_weights(g, n);
+        l.count += reads_weights(g, n) && !l.starts[l.at[n]];
+        l.starts[l.at[n]] |= reads_weights(g, n);
     }
     return l;
 }
 
-static void erase(struct line *l) {
-    free(l->layer);
+static void free_layers(struct layers *l) {
+    free(l->starts);
     free(l->at);
 }
 
-/* ---- what a layer weighs ---- */
+/* ---- the cost of a node ---- */
 
 static double weight_by_cost(const struct zt_graph *g, int node, const regex_t *type) {
     double bytes = 0;
@@ -106,7 +110,7 @@ static double weight_by_layer(const struct zt_graph *g, int node, const regex_t 
     return reads_weights(g, node);
 }
 
-/* What Python's class name says is in the operator, the node's name or the parameters' names here. */
+/* DeepSpeed matches the Python class of a layer. ONNX has operator, node name and parameter names instead. */
 static double weight_by_type(const struct zt_graph *g, int node, const regex_t *type) {
     const struct zt_node *n = g->nodes[node];
     bool fits = regexec(type, n->op_type, 0, NULL, 0) == 0 || regexec(type, n->name, 0, NULL, 0) == 0;
@@ -139,10 +143,10 @@ static const struct method *find_method(const char *name) {
     return NULL;
 }
 
-/* ---- what stages are made of ---- */
+/* ---- ranges between possible stage bounds ---- */
 
-/* Ranges between two possible stage bounds. Sums by range, [count + 1]: of those before it. */
-struct stretches {
+/* Arrays by range, [count + 1]; sums are of all ranges before it. */
+struct ranges {
     int count;
     struct zt_stage_bounds *start;
     int *layers;    /* that start before it */
@@ -150,10 +154,11 @@ struct stretches {
     double *cross;  /* bytes of boundary tensors if a stage starts here */
 };
 
-/* By node: bytes made before it that it or a later one reads. Free with free(). */
-static double *find_crossings(const struct zt_graph *g, const struct line *l) {
+/* By node: bytes of values computed before it that it or a later node reads. Free with free(). */
+static double *find_boundary_bytes(const struct layers *l) {
+    const struct zt_graph *g = l->g;
     double *cross = zt_calloc((size_t)g->node_count + 2, sizeof *cross);
-    int *made = zt_malloc(((size_t)g->value_count + 1) * sizeof *made); /* by value: where it is made, */
+    int *made = zt_malloc(((size_t)g->value_count + 1) * sizeof *made); /* by value: where it is computed, */
     int *last = zt_calloc((size_t)g->value_count + 1, sizeof *last);    /* and last read */
     for (int v = 0; v < g->value_count; v++)
         made[v] = g->values[v]->origin == ZT_FROM_INPUT ? 0 : INT_MAX;
@@ -179,19 +184,20 @@ static double *find_crossings(const struct zt_graph *g, const struct line *l) {
     return cross;
 }
 
-static struct stretches stretch(const struct zt_graph *g, const struct line *l, bool anywhere, const double *weight) {
+static struct ranges find_ranges(const struct layers *l, bool anywhere, const double *weight) {
+    const struct zt_graph *g = l->g;
     size_t room = (size_t)g->node_count + 2;
-    struct stretches s = { 0, zt_calloc(room, sizeof *s.start), zt_calloc(room, sizeof *s.layers),
-                           zt_calloc(room, sizeof *s.weight), zt_calloc(room, sizeof *s.cross) };
-    double *cross = find_crossings(g, l), sum = 0;
+    struct ranges s = { 0, zt_calloc(room, sizeof *s.start), zt_calloc(room, sizeof *s.layers),
+                        zt_calloc(room, sizeof *s.weight), zt_calloc(room, sizeof *s.cross) };
+    double *cross = find_boundary_bytes(l), sum = 0;
     struct zt_stage_bounds here = { -1, 0 };
-    s.count = l->layers > 0;
+    s.count = l->count > 0;
     for (int n = 0; n < g->node_count; n++) {
         int layers = here.layer + 1;
         if (l->at[n] == n)
-            here = l->layer[n] ? (struct zt_stage_bounds){ layers, 0 }
-                               : (struct zt_stage_bounds){ here.layer, here.nodes + 1 };
-        if (l->at[n] == n && layers > 0 && (anywhere || l->layer[n])) {
+            here = l->starts[n] ? (struct zt_stage_bounds){ layers, 0 }
+                                : (struct zt_stage_bounds){ here.layer, here.nodes + 1 };
+        if (l->at[n] == n && layers > 0 && (anywhere || l->starts[n])) {
             s.start[s.count] = here;
             s.layers[s.count] = layers;
             s.weight[s.count] = sum;
@@ -199,22 +205,22 @@ static struct stretches stretch(const struct zt_graph *g, const struct line *l, 
         }
         sum += weight[n];
     }
-    s.layers[s.count] = l->layers;
+    s.layers[s.count] = l->count;
     s.weight[s.count] = sum;
     free(cross);
     return s;
 }
 
-static void unstretch(struct stretches *s) {
+static void free_ranges(struct ranges *s) {
     free(s->cross);
     free(s->weight);
     free(s->layers);
     free(s->start);
 }
 
-/* weight[n]: of the nodes that stand at node n. */
-static bool weigh(const struct zt_graph *g, const struct method *method, const char *name, const struct line *l,
-                  double *weight, struct zt_err *err) {
+/* weight[n]: the cost of the nodes at the place of node n. */
+static bool find_weights(const struct layers *l, const struct method *method, const char *name, double *weight,
+                         struct zt_err *err) {
     regex_t type;
     const char *pattern = strchr(name, ':') ? strchr(name, ':') + 1 : "";
     int failed = regcomp(&type, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
@@ -224,8 +230,8 @@ static bool weigh(const struct zt_graph *g, const struct method *method, const c
         regerror(failed, &type, why, sizeof why);
         return zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\": %s", name, why);
     }
-    for (int n = 0; n < g->node_count; n++) {
-        double own = method->weight(g, n, &type);
+    for (int n = 0; n < l->g->node_count; n++) {
+        double own = method->weight(l->g, n, &type);
         weight[l->at[n]] += own;
         sum += own;
     }
@@ -233,15 +239,15 @@ static bool weigh(const struct zt_graph *g, const struct method *method, const c
     return sum > 0 || zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\" matches no layer", name);
 }
 
-/* ---- where to cut ---- */
+/* ---- stage bounds ---- */
 
-/* The fewest bytes that travel where no stage weighs more than `limit`; INFINITY where that cannot be. first[s] becomes
- * the first stretch of stage s.
+/* The minimum of the boundary bytes if no stage costs more than `limit`; INFINITY: impossible. first[s] becomes the
+ * first range of stage s.
  *
- * least[s][i] is that of s + 1 stages that hold stretches 0..i - 1. The last of them begins at a k whose weight up to i
- * is within the limit and before which fewer layers start; both ends of the range of k move on with i, so a queue of
- * the k that may yet be the least of it, ascending, has it in front. */
-static double cut_within(const struct stretches *p, int stages, double limit, int *first) {
+ * least[s][i] is the minimum for ranges 0..i - 1 on s + 1 stages. The last of these stages begins at a range k for
+ * which the cost of k..i - 1 is within the limit and fewer layers start before k than before i. Both ends of the
+ * interval of such k move forward with i, so a monotonic queue gives its minimum. */
+static double bounds_within(const struct ranges *p, int stages, double limit, int *first) {
     int width = p->count + 1;
     double *least = zt_malloc(sizeof *least * (size_t)stages * (size_t)width), total;
     int *from = zt_calloc((size_t)stages * (size_t)width, sizeof *from),
@@ -272,12 +278,12 @@ static double cut_within(const struct stretches *p, int stages, double limit, in
     return total;
 }
 
-/* The lowest limit of a stage's weight between `low` and `high`, which will do, where at most `bytes` travel. `first`
- * is overwritten. */
-static double lowest_limit(const struct stretches *p, int stages, double low, double high, double bytes, int *first) {
+/* The lowest limit of a stage's cost between `low` and `high` with at most `bytes` boundary bytes; `high` satisfies it.
+ * `first` is overwritten. */
+static double lowest_limit(const struct ranges *p, int stages, double low, double high, double bytes, int *first) {
     for (int i = 0; i < HALVINGS; i++) {
         double middle = low + (high - low) / 2;
-        if (cut_within(p, stages, middle, first) <= bytes)
+        if (bounds_within(p, stages, middle, first) <= bytes)
             high = middle;
         else
             low = middle;
@@ -285,21 +291,21 @@ static double lowest_limit(const struct stretches *p, int stages, double low, do
     return high;
 }
 
-static void cut(const struct stretches *p, int stages, double slack, int *first) {
-    double dearest = lowest_limit(p, stages, 0, p->weight[p->count], DBL_MAX, first);
-    double bytes = cut_within(p, stages, dearest * slack, first);
+static void choose_balanced(const struct ranges *p, int stages, double slack, int *first) {
+    double lowest = lowest_limit(p, stages, 0, p->weight[p->count], DBL_MAX, first);
+    double bytes = bounds_within(p, stages, lowest * slack, first);
     if (slack > 1)
-        cut_within(p, stages, lowest_limit(p, stages, dearest, dearest * slack, bytes, first), first);
+        bounds_within(p, stages, lowest_limit(p, stages, lowest, lowest * slack, bytes, first), first);
 }
 
-static void cut_evenly(int layers, int stages, int *first) {
+static void choose_evenly(int layers, int stages, int *first) {
     for (int s = 0; s < stages; s++)
         first[s] = layers / stages * s + (s < layers % stages ? s : layers % stages);
 }
 
-/* ---- weights that several stages read ---- */
+/* ---- parameters that several stages read ---- */
 
-/* The readers of `value` on `stage` read a copy of it. */
+/* Nodes on `stage` that read `value` read a copy of it instead. */
 static void copy_for(struct zt_graph *g, int value, int stage) {
     const struct zt_value *of = g->values[value];
     const char *name = zt_arena_printf(g->arena, "%s on stage %d", of->name, stage);
@@ -339,22 +345,22 @@ static bool hold_copies(struct zt_graph *g, int stages, struct zt_err *err) {
     return ok && (g->value_count == values || zt_graph_index(g, err));
 }
 
-/* `bounds` between the stages, by the method's weights. */
-static bool choose(const struct zt_graph *g, const struct line *l, const struct method *method, const char *name,
-                   int stages, struct zt_stage_bounds *bounds, struct zt_err *err) {
-    double *weight = zt_calloc((size_t)g->node_count + 1, sizeof *weight);
-    bool ok = weigh(g, method, name, l, weight, err);
+/* Chooses the bounds between the stages by the method's cost. */
+static bool choose(const struct layers *l, const struct method *method, const char *name, int stages,
+                   struct zt_stage_bounds *bounds, struct zt_err *err) {
+    double *weight = zt_calloc((size_t)l->g->node_count + 1, sizeof *weight);
+    bool ok = find_weights(l, method, name, weight, err);
     if (ok) {
-        struct stretches p = stretch(g, l, method->anywhere, weight);
+        struct ranges p = find_ranges(l, method->anywhere, weight);
         int *first = zt_calloc((size_t)stages, sizeof *first);
         if (method->even)
-            cut_evenly(p.count, stages, first);
+            choose_evenly(p.count, stages, first);
         else
-            cut(&p, stages, method->anywhere ? SLACK : 1, first);
+            choose_balanced(&p, stages, method->anywhere ? SLACK : 1, first);
         for (int s = 1; s < stages; s++)
             bounds[s] = p.start[first[s]];
         free(first);
-        unstretch(&p);
+        free_ranges(&p);
     }
     free(weight);
     return ok;
@@ -365,29 +371,29 @@ bool zt_split_choose(const struct zt_graph *g, const char *name, int stages, str
     const struct method *method = find_method(name);
     if (!method)
         return zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\" is not known", name);
-    struct line l = draw_line(g);
-    bool ok = stages == 1 || stages <= l.layers ||
+    struct layers l = find_layers(g);
+    bool ok = stages == 1 || stages <= l.count ||
               zt_fail(err, ZT_EXIT_CONFIG, "pipeline.stages = %d, but the model has only %d layers with parameters",
-                      stages, l.layers);
+                      stages, l.count);
     bounds[0] = (struct zt_stage_bounds){ 0, 0 };
-    bounds[stages] = (struct zt_stage_bounds){ l.layers, 0 };
-    ok = ok && (stages == 1 || choose(g, &l, method, name, stages, bounds, err));
-    erase(&l);
+    bounds[stages] = (struct zt_stage_bounds){ l.count, 0 };
+    ok = ok && (stages == 1 || choose(&l, method, name, stages, bounds, err));
+    free_layers(&l);
     return ok;
 }
 
-static bool is_behind(const struct zt_stage_bounds *here, const struct zt_stage_bounds *cut) {
-    return here->layer > cut->layer || (here->layer == cut->layer && here->nodes >= cut->nodes);
+static bool is_behind(const struct zt_stage_bounds *here, const struct zt_stage_bounds *bound) {
+    return here->layer > bound->layer || (here->layer == bound->layer && here->nodes >= bound->nodes);
 }
 
-static void set_stages(struct zt_graph *g, const struct line *l, int stages, const struct zt_stage_bounds *bounds) {
+static void set_stages(struct zt_graph *g, const struct layers *l, int stages, const struct zt_stage_bounds *bounds) {
     struct zt_stage_bounds here = { -1, 0 };
     int stage = 0;
     for (int n = 0; n < g->node_count; n++) {
         if (l->at[n] != n)
             continue;
-        here = l->layer[n] ? (struct zt_stage_bounds){ here.layer + 1, 0 }
-                           : (struct zt_stage_bounds){ here.layer, here.nodes + 1 };
+        here = l->starts[n] ? (struct zt_stage_bounds){ here.layer + 1, 0 }
+                            : (struct zt_stage_bounds){ here.layer, here.nodes + 1 };
         while (stage < stages - 1 && is_behind(&here, &bounds[stage + 1]))
             stage++;
         g->nodes[n]->stage = stage;
@@ -399,14 +405,14 @@ static void set_stages(struct zt_graph *g, const struct line *l, int stages, con
 bool zt_split_apply(struct zt_graph *g, int stages, const struct zt_stage_bounds *bounds, struct zt_err *err) {
     if (stages == 1)
         return true;
-    struct line l = draw_line(g);
-    bool alike = l.layers == bounds[stages].layer ||
+    struct layers l = find_layers(g);
+    bool alike = l.count == bounds[stages].layer ||
                  zt_fail(err, ZT_EXIT_MODEL,
                          "pipeline.stages: %d layers with parameters for one batch size or graph, %d for another",
-                         bounds[stages].layer, l.layers);
+                         bounds[stages].layer, l.count);
     if (alike)
         set_stages(g, &l, stages, bounds);
-    erase(&l);
+    free_layers(&l);
     return alike && hold_copies(g, stages, err);
 }
 

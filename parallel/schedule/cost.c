@@ -133,7 +133,7 @@ static double walk(const struct walk *w, const struct zt_graph *g, const struct 
     return compute;
 }
 
-static int64_t crossing_bytes(const struct zt_boundary_tensors *c) {
+static int64_t boundary_bytes(const struct zt_boundary_tensors *c) {
     int64_t bytes = 0;
     for (int i = 0; i < c->count; i++)
         bytes += (int64_t)c->at[i].bytes;
@@ -143,8 +143,10 @@ static int64_t crossing_bytes(const struct zt_boundary_tensors *c) {
 void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const struct zt_grid *grid,
                    const struct zt_stage_work *work, struct zt_stage_cost *to) {
     const struct zt_program *p = work->program;
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     double norm = (double)work->norm_bytes / m->memory_rate, update = (double)work->update_bytes / m->memory_rate;
+    if (work->update_flops > 0)
+        update += work->update_flops / (m->product_flops * m->efficiency);
     *to = (struct zt_stage_cost){ .load_seconds = measured(work->times, ZT_PART_LOAD, 0),
                                   .norm_seconds = measured(work->times, ZT_PART_NORM, norm),
                                   .update_seconds = measured(work->times, ZT_PART_UPDATE, update),
@@ -163,7 +165,7 @@ void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const str
     w.runs = 1;
     walk(&w, g, work->after, work->after_count);
     to->derive_seconds = walk(&w, g, p->derive, p->derive_count);
-    int64_t act = crossing_bytes(&p->send_act), grad = crossing_bytes(&p->send_grad);
+    int64_t act = boundary_bytes(&p->send_act), grad = boundary_bytes(&p->send_grad);
     to->send_act_seconds = act ? zt_cost_send(m, grid, act) : 0;
     to->send_grad_seconds = grad ? zt_cost_send(m, grid, grad) : 0;
     to->send_bytes = (act + grad) * work->micro_batches;
@@ -179,10 +181,10 @@ static double kernels(const struct zt_machine *m, const struct zt_graph *g, cons
 void zt_cost_replicas(const struct zt_machine *m, const struct zt_grid *grid, const struct zt_program *model,
                       const struct zt_program *loss, int64_t input_bytes, struct zt_stage_cost *to) {
     int others = grid->world - 1; /* one after the other */
-    const struct zt_graph *g = loss->joint.graph;
+    const struct zt_graph *g = loss->training_graph.graph;
     to->scatter_seconds = others * zt_cost_send(m, grid, input_bytes);
-    to->gather_act_seconds = others * zt_cost_send(m, grid, crossing_bytes(&model->send_act));
-    to->scatter_grad_seconds = others * zt_cost_send(m, grid, crossing_bytes(&model->recv_grad));
+    to->gather_act_seconds = others * zt_cost_send(m, grid, boundary_bytes(&model->send_act));
+    to->scatter_grad_seconds = others * zt_cost_send(m, grid, boundary_bytes(&model->recv_grad));
     to->loss_forward_seconds = kernels(m, g, loss->forward, loss->forward_count);
     to->loss_backward_seconds = kernels(m, g, loss->backward, loss->backward_count);
 }

@@ -26,6 +26,9 @@ static const struct zt_sharding rows[] = {
     { .name = "zero3", .optimizer = true, .gradients = true, .parameters = true },
 };
 
+/* One rank has no gradients or states of others. */
+static const struct zt_sharding streamed = { .name = "zero3", .parameters = true };
+
 static const struct zt_sharding replicas = { .name = "dp", .optimizer = true, .first_owns = true };
 
 const struct zt_sharding *zt_sharding_of(int zero_stage) {
@@ -34,6 +37,10 @@ const struct zt_sharding *zt_sharding_of(int zero_stage) {
 
 const struct zt_sharding *zt_sharding_replicas(void) {
     return &replicas;
+}
+
+const struct zt_sharding *zt_sharding_streamed(void) {
+    return &streamed;
 }
 
 static void widen(int *first, int *last, int position) {
@@ -45,7 +52,7 @@ static void widen(int *first, int *last, int position) {
 
 void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const bool *derived, const int *param_value,
                    const struct zt_gradient *gradients, struct zt_bucket_use *use) {
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     int *tensor_of = zt_malloc(((size_t)g->value_count + 1) * sizeof *tensor_of);
     memset(tensor_of, -1, ((size_t)g->value_count + 1) * sizeof *tensor_of);
     for (int b = 0; b < flat->bucket_count; b++)
@@ -151,7 +158,7 @@ static void spread_sums(const struct zt_flat *flat, const struct zt_sharding *sh
 
 void zt_hooks_shard(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
                     const struct zt_traffic *traffic, struct zt_bucket_use *use) {
-    spread_sums(flat, sharding, traffic->overlap, p->joint.graph->node_count, use);
+    spread_sums(flat, sharding, traffic->overlap, p->training_graph.graph->node_count, use);
     if (!sharding->parameters)
         return;
     for (int b = 0; b < flat->bucket_count; b++) {
@@ -233,11 +240,11 @@ struct emitter {
 
 static void make_chains(struct emitter *e, struct zt_arena *scratch) {
     const struct zt_flat *flat = e->in->flat;
-    int nodes = e->p->joint.graph->node_count + 1; /* one more: behind the last node */
+    int nodes = e->p->training_graph.graph->node_count + 1; /* one more: behind the last node */
     e->gradients = make_chain(scratch, nodes, flat->tensor_count);
     e->reduces = make_chain(scratch, nodes, flat->bucket_count);
     e->reduced = make_chain(scratch, nodes, flat->bucket_count);
-    for (int t = flat->tensor_count - 1; e->p->joint.training && t >= 0; t--)
+    for (int t = flat->tensor_count - 1; e->p->training_graph.training && t >= 0; t--)
         chain_put(&e->gradients, e->in->gradients[t].node, t);
     for (int b = flat->bucket_count - 1; flat->ranks > 1 && b >= 0; b--) {
         chain_put(&e->reduces, e->in->use[b].grad_last, b);
@@ -350,7 +357,7 @@ static void emit_node(struct emitter *e, int n, enum zt_phase phase) {
 }
 
 void zt_hooks_emit(struct zt_program *p, const struct zt_hook_input *in) {
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     int room = g->node_count + 6 * in->flat->bucket_count + in->flat->tensor_count + 1, n = 0;
     struct zt_arena *scratch = zt_arena_create();
     struct emitter e = { .p = p, .in = in };
@@ -361,11 +368,11 @@ void zt_hooks_emit(struct zt_program *p, const struct zt_hook_input *in) {
     p->forward_count = e.count;
     e.at = p->backward = ZT_NEW_N(p->arena, struct zt_command, room);
     e.count = 0;
-    if (p->joint.training)
+    if (p->training_graph.training)
         emit_gradients(&e, -1);
-    for (; p->joint.training && n < g->node_count; n++)
+    for (; p->training_graph.training && n < g->node_count; n++)
         emit_node(&e, n, ZT_BACKWARD);
-    if (p->joint.training) /* buckets that no backward node has to do with where there is none */
+    if (p->training_graph.training) /* buckets that no backward node has to do with where there is none */
         emit_reduces(&e, g->node_count);
     p->backward_count = e.count;
     zt_arena_destroy(scratch);

@@ -8,13 +8,14 @@
 
 /* Which data are sharded over the data-parallel ranks: a row in hooks.c. */
 struct zt_sharding {
-    const char *name; /* "ddp", "zero1", "zero2", "zero3", "dp" */
+    const char *name; /* "ddp", "zero1", "zero2", "zero3", "dp", "zero3" of one rank */
     bool optimizer, gradients, parameters;
     bool first_owns; /* rank 0 owns everything (zt_flat_give_to_first) */
 };
 /* The row of ZeRO stage 0 (ddp) to 3. */
 const struct zt_sharding *zt_sharding_of(int zero_stage);
 const struct zt_sharding *zt_sharding_replicas(void); /* mode dp */
+const struct zt_sharding *zt_sharding_streamed(void); /* one rank, whose parameters come from elsewhere when used */
 
 /* Limits for the timing of collectives, in elements. The keys of zero_optimization have DeepSpeed's meaning, but the
  * timing is planned when the model is loaded, because the order of nodes is fixed. */

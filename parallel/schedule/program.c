@@ -17,7 +17,7 @@ struct layout {
     struct zt_graph *g;
     struct zt_arena *scratch;
     bool *derived, *skipped; /* by node */
-    bool *kept;              /* by value: read after the phase */
+    bool *live_out;          /* by value: read after the phase */
     bool *from_params;       /* made from parameters and constants alone */
     bool *frozen;            /* a frozen weight, or a view of one */
     int *parent;             /* the value whose memory a value uses: itself, or the source of its view; see root_of */
@@ -50,30 +50,32 @@ static int read_on_stage(const struct zt_graph *g, const int *values, int value_
     return count;
 }
 
-int zt_program_params(const struct zt_training_graph *joint, int stage, int *indices) {
-    return read_on_stage(joint->graph, joint->params, joint->param_count, stage, indices);
+int zt_program_params(const struct zt_training_graph *training_graph, int stage, int *indices) {
+    return read_on_stage(training_graph->graph, training_graph->params, training_graph->param_count, stage, indices);
 }
 
-int zt_program_statistics(const struct zt_training_graph *joint, int stage, int *indices) {
-    return read_on_stage(joint->graph, joint->statistics, joint->statistic_count, stage, indices);
+int zt_program_statistics(const struct zt_training_graph *training_graph, int stage, int *indices) {
+    return read_on_stage(training_graph->graph, training_graph->statistics, training_graph->statistic_count, stage,
+                         indices);
 }
 
-static void take_joint(struct zt_program *p, const struct zt_training_graph *joint) {
-    p->joint = *joint;
-    struct zt_training_graph *j = &p->joint;
-    int *keep = ZT_NEW_N(p->arena, int, joint->param_count + joint->statistic_count + 1);
-    int *params = ZT_NEW_N(p->arena, int, joint->param_count + 1),
-        *grads = ZT_NEW_N(p->arena, int, joint->param_count + 1);
-    j->param_count = zt_program_params(joint, p->stage, keep);
+static void take_training_graph(struct zt_program *p, const struct zt_training_graph *training_graph) {
+    p->training_graph = *training_graph;
+    struct zt_training_graph *j = &p->training_graph;
+    int *indices = ZT_NEW_N(p->arena, int, training_graph->param_count + training_graph->statistic_count + 1);
+    int *params = ZT_NEW_N(p->arena, int, training_graph->param_count + 1),
+        *grads = ZT_NEW_N(p->arena, int, training_graph->param_count + 1);
+    j->param_count = zt_program_params(training_graph, p->stage, indices);
     for (int i = 0; i < j->param_count; i++) {
-        params[i] = joint->params[keep[i]];
-        grads[i] = joint->training ? joint->grads[keep[i]] : -1;
+        params[i] = training_graph->params[indices[i]];
+        grads[i] = training_graph->training ? training_graph->grads[indices[i]] : -1;
     }
-    int *statistics = ZT_NEW_N(p->arena, int, joint->statistic_count + 1);
-    j->statistic_count = zt_program_statistics(joint, p->stage, keep);
+    int *statistics = ZT_NEW_N(p->arena, int, training_graph->statistic_count + 1);
+    j->statistic_count = zt_program_statistics(training_graph, p->stage, indices);
     for (int i = 0; i < j->statistic_count; i++)
-        statistics[i] = joint->statistics[keep[i]];
-    j->columns = zt_arena_copy(p->arena, joint->columns, (size_t)joint->column_count * sizeof *j->columns);
+        statistics[i] = training_graph->statistics[indices[i]];
+    j->columns =
+        zt_arena_copy(p->arena, training_graph->columns, (size_t)training_graph->column_count * sizeof *j->columns);
     j->params = params;
     j->grads = grads;
     j->statistics = statistics;
@@ -93,7 +95,7 @@ static void add_read(struct read *r, int *id) {
 }
 
 static struct read read_by_others(struct zt_program *p) {
-    struct zt_training_graph *j = &p->joint;
+    struct zt_training_graph *j = &p->training_graph;
     struct zt_graph *g = j->graph;
     size_t room = (size_t)(j->param_count + g->write_back_count + p->send_act.count + p->send_grad.count + 4);
     struct read r = { zt_malloc(room * sizeof *r.ids), 0, 0 };
@@ -118,8 +120,9 @@ static bool assign(struct zt_program *p, const struct zt_program_options *o, str
     int *values = zt_malloc(((size_t)r.count + 1) * sizeof *values);
     for (int i = 0; i < r.count; i++)
         values[i] = *r.ids[i];
-    bool ok = zt_pass_assign(p->joint.graph, &(struct zt_assign_options){ o->table, o->fast, o->threads, o->device },
-                             values, r.count, &p->prepared, err);
+    bool ok =
+        zt_pass_assign(p->training_graph.graph, &(struct zt_assign_options){ o->table, o->fast, o->threads, o->device },
+                       values, r.count, &p->prepared, err);
     for (int i = 0; ok && i < r.count; i++)
         *r.ids[i] = values[i];
     free(values);
@@ -129,7 +132,7 @@ static bool assign(struct zt_program *p, const struct zt_program_options *o, str
 
 /* What others than nodes read is what the stage's graph hands out: no pattern may take it away. */
 static bool fuse(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
-    struct zt_graph *g = p->joint.graph;
+    struct zt_graph *g = p->training_graph.graph;
     struct read r = read_by_others(p);
     g->outputs = ZT_NEW_N(p->arena, int, r.count + 1);
     g->output_count = r.count;
@@ -137,20 +140,21 @@ static bool fuse(struct zt_program *p, const struct zt_program_options *o, struc
         g->outputs[i] = *r.ids[i];
     free(r.ids);
     return !o->fusion ||
-           zt_pass_fuse(g, o->table, &(struct zt_fuse_options){ o->fusion, 1u << o->fast, NULL, p->joint.fused }, err);
+           zt_pass_fuse(g, o->table,
+                        &(struct zt_fuse_options){ o->fusion, 1u << o->fast, NULL, p->training_graph.fused }, err);
 }
 
 /* After fusion, so that recomputed nodes equal the original ones, and before layouts and memory. */
 static bool recompute(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
-    if (!o->recompute || !p->joint.training)
+    if (!o->recompute || !p->training_graph.training)
         return true;
     struct read r = read_by_others(p);
-    int *keep = zt_malloc(((size_t)r.count + 1) * sizeof *keep), count = 0;
+    int *ids = zt_malloc(((size_t)r.count + 1) * sizeof *ids), count = 0;
     for (int i = r.grads; i < r.count; i++) /* gradients are read as soon as they are complete */
-        keep[count++] = *r.ids[i];
-    struct zt_graph_roots roots = { keep, count, p->joint.grads, p->joint.param_count };
-    bool ok = zt_pass_recompute(p->joint.graph, o->recompute, &roots, &p->recomputed, err);
-    free(keep);
+        ids[count++] = *r.ids[i];
+    struct zt_graph_roots roots = { ids, count, p->training_graph.grads, p->training_graph.param_count };
+    bool ok = zt_pass_recompute(p->training_graph.graph, o->recompute, &roots, &p->recomputed, err);
+    free(ids);
     free(r.ids);
     return ok;
 }
@@ -188,25 +192,25 @@ static int gradient_node(const struct zt_graph *g, int value) {
     return n >= 0 && g->nodes[n]->phase == ZT_BACKWARD ? n : -1;
 }
 
-static void keep(struct layout *l, int value) {
+static void mark_live_out(struct layout *l, int value) {
     if (value >= 0)
-        l->kept[value] = true;
+        l->live_out[value] = true;
 }
 
 static void mark_kept(struct layout *l) {
     const struct zt_program *p = l->p;
-    keep(l, p->joint.loss);
-    keep(l, p->joint.correct);
-    keep(l, p->joint.counted);
+    mark_live_out(l, p->training_graph.loss);
+    mark_live_out(l, p->training_graph.correct);
+    mark_live_out(l, p->training_graph.counted);
     for (int i = 0; i < l->g->write_back_count; i++)
-        keep(l, l->g->write_backs[i].value);
+        mark_live_out(l, l->g->write_backs[i].value);
     for (int i = 0; i < p->send_act.count; i++)
-        keep(l, p->send_act.at[i].value);
+        mark_live_out(l, p->send_act.at[i].value);
     for (int i = 0; i < p->send_grad.count; i++)
-        keep(l, p->send_grad.at[i].value);
-    for (int t = 0; p->joint.training && t < p->joint.param_count; t++)
-        if (p->joint.grads[t] >= 0 && gradient_node(l->g, p->joint.grads[t]) < 0)
-            keep(l, p->joint.grads[t]);
+        mark_live_out(l, p->send_grad.at[i].value);
+    for (int t = 0; p->training_graph.training && t < p->training_graph.param_count; t++)
+        if (p->training_graph.grads[t] >= 0 && gradient_node(l->g, p->training_graph.grads[t]) < 0)
+            mark_live_out(l, p->training_graph.grads[t]);
 }
 
 static void mark_skipped(struct layout *l) {
@@ -214,12 +218,12 @@ static void mark_skipped(struct layout *l) {
         l->parent[v] = v;
         l->frozen[v] = zt_value_is_frozen(l->g->values[v]);
     }
-    for (int i = 0; i < l->p->joint.param_count; i++)
-        l->from_params[l->p->joint.params[i]] = true;
+    for (int i = 0; i < l->p->training_graph.param_count; i++)
+        l->from_params[l->p->training_graph.params[i]] = true;
     for (int n = 0; n < l->g->node_count; n++) {
         const struct zt_node *node = l->g->nodes[n];
         bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
-        if (view && l->kept[node->out[0]] && l->o->sharding->parameters && l->from_params[node->in[0]])
+        if (view && l->live_out[node->out[0]] && l->o->sharding->parameters && l->from_params[node->in[0]])
             view = false; /* the gathered parameter is released by then */
         if (view)
             l->frozen[node->out[0]] = l->frozen[node->in[0]];
@@ -248,12 +252,12 @@ static void find_last_readers(struct layout *l) {
                 l->last[root_of(l, node->out[i])] = n;
     }
     for (int v = 0; v < l->g->value_count; v++)
-        if (l->kept[v])
+        if (l->live_out[v])
             l->last[root_of(l, v)] = l->g->node_count;
 }
 
 static void count_gradients(struct layout *l) {
-    const struct zt_training_graph *j = &l->p->joint;
+    const struct zt_training_graph *j = &l->p->training_graph;
     for (int t = 0; j->training && t < j->param_count; t++)
         if (j->grads[t] >= 0)
             l->gradient_of[j->grads[t]]++;
@@ -300,7 +304,7 @@ static bool writes_direct(const struct layout *l, int value) {
 }
 
 static void place_gradients(struct layout *l) {
-    const struct zt_training_graph *j = &l->p->joint;
+    const struct zt_training_graph *j = &l->p->training_graph;
     l->gradients = ZT_NEW_N(l->scratch, struct zt_gradient, j->param_count + 1);
     for (int v = 0; v < l->g->value_count; v++)
         if (root_of(l, v) != v)
@@ -333,7 +337,7 @@ static void add_bucket_intervals(struct layout *l) {
             if (u->gather[phase] >= 0)
                 l->gathered[phase][b] = add_interval(l, bytes, u->gather[phase], zt_hooks_gathered_until(u, phase), -1);
         }
-        if (l->o->sharding->gradients && l->p->joint.training && u->grad_first >= 0)
+        if (l->o->sharding->gradients && l->p->training_graph.training && u->grad_first >= 0)
             l->reduced[b] = add_interval(l, bytes, u->grad_first, u->reduced, -1);
     }
 }
@@ -365,7 +369,7 @@ static void set_place(struct layout *l, int value, enum zt_storage in, int64_t o
 
 static void place_parameters(struct layout *l) {
     const struct zt_flat *flat = l->o->flat;
-    const struct zt_training_graph *j = &l->p->joint;
+    const struct zt_training_graph *j = &l->p->training_graph;
     for (int t = 0; t < j->param_count; t++) {
         const struct zt_flat_tensor *tensor = &flat->tensors[t];
         int64_t in_bucket = (tensor->offset - flat->bucket[tensor->bucket]) * (int64_t)sizeof(float);
@@ -387,7 +391,7 @@ static void place_parameters(struct layout *l) {
 }
 
 static void place_fed(struct layout *l) {
-    const struct zt_training_graph *j = &l->p->joint;
+    const struct zt_training_graph *j = &l->p->training_graph;
     for (int i = 0; i < j->column_count; i++)
         if (j->columns[i] >= 0 && l->p->place[0][j->columns[i]].in == ZT_NOWHERE)
             set_place(l, j->columns[i], ZT_FED, i);
@@ -437,7 +441,7 @@ static void plan_memory(struct layout *l) {
             else if (phase == 1 && l->uses[b].first[1] >= 0)
                 l->gathered[1][b] = l->gathered[0][b];
         }
-        if (l->o->sharding->gradients && p->joint.training && l->uses[b].grad_first >= 0)
+        if (l->o->sharding->gradients && p->training_graph.training && l->uses[b].grad_first >= 0)
             l->reduced[b] = l->intervals[l->reduced[b]].offset;
     }
 }
@@ -460,11 +464,11 @@ static void measure_workspace(struct layout *l) {
 }
 
 static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
-    struct zt_graph *g = p->joint.graph;
+    struct zt_graph *g = p->training_graph.graph;
     struct layout l = { .p = p, .o = o, .g = g, .scratch = zt_arena_create() };
     l.derived = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
     l.skipped = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
-    l.kept = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
+    l.live_out = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.from_params = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.frozen = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.parent = ZT_NEW_N(l.scratch, int, g->value_count + 1);
@@ -484,7 +488,8 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     count_gradients(&l);
     mark_in_place(&l);
     place_gradients(&l);
-    zt_hooks_uses(p, o->flat, l.derived, p->joint.params, p->joint.training ? l.gradients : NULL, l.uses);
+    zt_hooks_uses(p, o->flat, l.derived, p->training_graph.params, p->training_graph.training ? l.gradients : NULL,
+                  l.uses);
     zt_hooks_shard(p, o->flat, o->sharding, o->traffic, l.uses);
     plan_memory(&l);
     place_parameters(&l);
@@ -498,21 +503,21 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     zt_arena_destroy(l.scratch);
 }
 
-struct zt_program *zt_program_create(const struct zt_training_graph *joint, const struct zt_program_options *o,
+struct zt_program *zt_program_create(const struct zt_training_graph *training_graph, const struct zt_program_options *o,
                                      struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_program *p = ZT_NEW(arena, struct zt_program);
     p->arena = arena;
     p->stage = o->stage;
-    take_joint(p, joint);
-    if (p->joint.param_count != o->flat->tensor_count) {
+    take_training_graph(p, training_graph);
+    if (p->training_graph.param_count != o->flat->tensor_count) {
         zt_fail(err, ZT_EXIT_MODEL, "stage %d has %d parameters for one batch size or graph, %d for another", o->stage,
-                o->flat->tensor_count, p->joint.param_count);
+                o->flat->tensor_count, p->training_graph.param_count);
         zt_program_destroy(p);
         return NULL;
     }
     if (!zt_program_stage_graph(p, o->stages, err) ||
-        !zt_pass_compute_in_float(p->joint.graph, o->table, o->fast, err) || !fuse(p, o, err) ||
+        !zt_pass_compute_in_float(p->training_graph.graph, o->table, o->fast, err) || !fuse(p, o, err) ||
         !recompute(p, o, err) || !assign(p, o, err)) {
         zt_program_destroy(p);
         return NULL;
@@ -524,7 +529,7 @@ struct zt_program *zt_program_create(const struct zt_training_graph *joint, cons
 void zt_program_destroy(struct zt_program *p) {
     if (!p)
         return;
-    zt_assign_release(p->joint.graph, p->prepared);
-    zt_graph_destroy(p->joint.graph);
+    zt_assign_release(p->training_graph.graph, p->prepared);
+    zt_graph_destroy(p->training_graph.graph);
     zt_arena_destroy(p->arena);
 }

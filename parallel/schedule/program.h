@@ -30,7 +30,7 @@ struct zt_training_graph {
     int *params, *grads;  /* by tensor in model order; grad -1: zero (no path to the loss) */
     int *home; /* by tensor: the tensor of another stage of which it is a copy (split.h); -1: none. Copies come last */
     int param_count;
-    int *fused; /* places found, by fusion pattern: those of the forward graph in the whole model, those of the joint
+    int *fused; /* places found, by fusion pattern: those of the forward graph in the whole model, those of the training
                    graph on this stage */
     int *statistics; /* initializers with write-backs, in model order; empty in evaluation graphs */
     int statistic_count;
@@ -89,7 +89,8 @@ struct zt_boundary_tensors {
 
 struct zt_program {
     struct zt_arena *arena;
-    struct zt_training_graph joint; /* of this stage: `graph` is owned; ids are -1 for values of other stages */
+    struct zt_training_graph
+        training_graph; /* of this stage: `graph` is owned; ids are -1 for values of other stages */
     int stage;
     struct zt_prepared *prepared;
     struct zt_place *place[2]; /* by phase, then by value: a gathered bucket may have another place in backward */
@@ -117,17 +118,18 @@ struct zt_program_options {
     int data_rank;
     int stage, stages;
     bool accumulates;                /* a step may have several micro-batches */
-    const int64_t *statistic_offset; /* in bytes in the parameter block, by joint.statistics */
+    const int64_t *statistic_offset; /* in bytes in the parameter block, by training_graph.statistics */
 };
 
-/* Lists the parameters or statistics of a stage, as indices into joint->params or joint->statistics. Returns the count.
+/* Lists the parameters or statistics of a stage, as indices into training_graph->params or training_graph->statistics.
+ * Returns the count.
  */
-int zt_program_params(const struct zt_training_graph *joint, int stage, int *indices);
-int zt_program_statistics(const struct zt_training_graph *joint, int stage, int *indices);
+int zt_program_params(const struct zt_training_graph *training_graph, int stage, int *indices);
+int zt_program_statistics(const struct zt_training_graph *training_graph, int stage, int *indices);
 
-/* Takes ownership of joint->graph, also on failure. */
-struct zt_program *zt_program_create(const struct zt_training_graph *joint, const struct zt_program_options *options,
-                                     struct zt_err *err);
+/* Takes ownership of training_graph->graph, also on failure. */
+struct zt_program *zt_program_create(const struct zt_training_graph *training_graph,
+                                     const struct zt_program_options *options, struct zt_err *err);
 void zt_program_destroy(struct zt_program *program);
 
 #endif

@@ -1,10 +1,10 @@
-/* Cutting one stage out of the joint graph. A value made on stage a and read on stage b travels over every boundary
- * between, forward values down, gradients up: a skip connection is relayed by the stages it skips.
+/* Cuts one stage out of the training graph. A value computed on stage a and read on stage b crosses every boundary in
+ * between, forward values downwards, gradients upwards: the stages in between relay a skip connection.
  *
- *     stage 0        stage 1        stage 2            x made on 0, read on 2:
+ *     stage 0        stage 1        stage 2            x computed on 0, read on 2:
  *        x ----------> x ------------> x               0 sends x, 1 receives and sends x, 2 receives x
  *
- * All stages list the crossings of a boundary in the order of value ids, which is the same on every rank. */
+ * All stages list the boundary tensors of a boundary in the order of value ids, which is the same on every rank. */
 #include "parallel/schedule/stage_graph.h"
 
 #include "graph/ir/op.h"
@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By value: the stage that has it first, and the furthest readers. */
+/* By value: the stage that computes it, and the stages that read it. */
 struct reach {
-    int home;     /* -1: constants and parameters, which stages hold themselves */
+    int home;     /* -1: constants and parameters, which every stage that reads them holds */
     int up, down; /* lowest and highest stage that reads it */
     bool backward;
 };
 
-static struct reach *find_reach(const struct zt_training_graph *joint, int last_stage) {
-    const struct zt_graph *g = joint->graph;
+static struct reach *find_reach(const struct zt_training_graph *training_graph, int last_stage) {
+    const struct zt_graph *g = training_graph->graph;
     struct reach *r = zt_malloc(((size_t)g->value_count + 1) * sizeof *r);
     for (int v = 0; v < g->value_count; v++) {
         int n = g->values[v]->producer;
@@ -29,9 +29,9 @@ static struct reach *find_reach(const struct zt_training_graph *joint, int last_
             r[v] = (struct reach){ g->nodes[n]->stage, g->nodes[n]->stage, g->nodes[n]->stage,
                                    g->nodes[n]->phase == ZT_BACKWARD };
     }
-    for (int i = 0; i < joint->column_count; i++) /* data are loaded on the first and the last stage */
-        if (joint->columns[i] >= 0)
-            r[joint->columns[i]] = (struct reach){ 0, 0, 0, false };
+    for (int i = 0; i < training_graph->column_count; i++) /* data are loaded on the first and the last stage */
+        if (training_graph->columns[i] >= 0)
+            r[training_graph->columns[i]] = (struct reach){ 0, 0, 0, false };
     for (int n = 0; n < g->node_count; n++) {
         for (int i = 0; i < g->nodes[n]->in_count; i++) {
             int v = g->nodes[n]->in[i], stage = g->nodes[n]->stage;
@@ -47,7 +47,7 @@ static struct reach *find_reach(const struct zt_training_graph *joint, int last_
 }
 
 static void list(struct zt_program *p, struct zt_boundary_tensors *to, const struct reach *r, bool backward, int low) {
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     to->at = ZT_NEW_N(p->arena, struct zt_boundary_tensor, g->value_count + 1);
     for (int v = 0; v < g->value_count; v++) { /* over the boundary between stages low and low + 1 */
         bool crosses = r[v].home >= 0 && r[v].backward == backward &&
@@ -64,7 +64,7 @@ static void forget(int *id, const bool *here) {
 
 /* Ids of values that this stage neither makes nor reads, and that are no gradient as they are, become -1. */
 static void forget_absent(struct zt_program *p) {
-    struct zt_training_graph *j = &p->joint;
+    struct zt_training_graph *j = &p->training_graph;
     bool *here = zt_calloc((size_t)j->graph->value_count + 1, sizeof *here);
     for (int n = 0; n < j->graph->node_count; n++) {
         const struct zt_node *node = j->graph->nodes[n];
@@ -87,9 +87,9 @@ static void forget_absent(struct zt_program *p) {
 }
 
 bool zt_program_stage_graph(struct zt_program *p, int stages, struct zt_err *err) {
-    struct zt_graph *g = p->joint.graph;
+    struct zt_graph *g = p->training_graph.graph;
     if (stages > 1) {
-        struct reach *r = find_reach(&p->joint, stages - 1);
+        struct reach *r = find_reach(&p->training_graph, stages - 1);
         if (p->stage > 0) {
             list(p, &p->recv_act, r, false, p->stage - 1);
             list(p, &p->send_grad, r, true, p->stage - 1);
@@ -105,11 +105,11 @@ bool zt_program_stage_graph(struct zt_program *p, int stages, struct zt_err *err
             g->values[p->recv_act.at[i].value]->origin = ZT_FROM_INPUT;
         for (int i = 0; i < p->recv_grad.count; i++)
             g->values[p->recv_grad.at[i].value]->origin = ZT_FROM_INPUT;
-        int kept = 0;
+        int count = 0;
         for (int i = 0; i < g->write_back_count; i++)
             if (!g->nodes[g->values[g->write_backs[i].value]->producer]->dead)
-                g->write_backs[kept++] = g->write_backs[i];
-        g->write_back_count = kept;
+                g->write_backs[count++] = g->write_backs[i];
+        g->write_back_count = count;
         if (!zt_graph_sort(g, err))
             return false;
     }

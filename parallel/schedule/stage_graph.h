@@ -4,7 +4,8 @@
 
 #include "parallel/schedule/program.h"
 
-/* Removes the nodes of other stages from p->joint.graph and lists the boundary tensors. Received values become inputs.
+/* Removes the nodes of other stages from p->training_graph.graph and lists the boundary tensors. Received values become
+ * inputs.
  */
 bool zt_program_stage_graph(struct zt_program *p, int stages, struct zt_err *err);
 

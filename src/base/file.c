@@ -213,6 +213,11 @@ bool zt_file_exists(const char *path) {
     return stat(path, &st) == 0;
 }
 
+bool zt_file_is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 char *zt_path_join(const char *base_folder, const char *name) {
     if (name[0] == '/' || !base_folder || !base_folder[0])
         return zt_strdup(name);

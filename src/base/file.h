@@ -51,6 +51,7 @@ bool zt_file_write(const char *path, const void *data, size_t bytes, struct zt_e
 /* Creates the folder `path` and its parents. */
 bool zt_file_make_folder(const char *path, struct zt_err *err);
 bool zt_file_exists(const char *path);
+bool zt_file_is_folder(const char *path);
 /* Returns the number of hard links of the regular file `path`; 0 if there is no such file. */
 int zt_file_links(const char *path);
 

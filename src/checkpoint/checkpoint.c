@@ -22,14 +22,17 @@ static void list_weights(struct zt_checkpoints *c) {
 
 static void list_states(struct zt_checkpoints *c) {
     const struct zt_rank_plan *p = c->o.plan;
-    const struct zt_optimizer *row = zt_optimizer_find(p->job->config->optimizer.type);
+    const struct zt_optimizer_config *config = &p->job->config->optimizer;
+    const struct zt_optimizer *row = zt_optimizer_find(config->type);
     struct zt_stored_file *file = &c->files[ZT_OPTIMIZER_FILE];
+    const int own = p->optimizer_states - p->averages;
     file->tensors = ZT_NEW_N(c->arena, struct zt_stored_tensor, p->optimizer_states * p->model_params + 1);
     for (int s = 0; s < p->optimizer_states; s++)
         for (int i = 0; i < p->model_params; i++)
             file->tensors[file->count++] =
-                (struct zt_stored_tensor){ .name = zt_arena_printf(c->arena, "%s.%s", p->model[i].name,
-                                                                   row->state_names[s]),
+                (struct zt_stored_tensor){ .name =
+                                               zt_arena_printf(c->arena, "%s.%s", p->model[i].name,
+                                                               s < own ? zt_optimizer_state(row, config, s) : "ema"),
                                            .shape = p->model[i].shape };
 }
 
@@ -138,9 +141,10 @@ static bool improves(struct zt_checkpoints *c, const struct zt_eval_result *eval
 
 bool zt_checkpoints_due(const struct zt_checkpoints *c, int64_t step) {
     const struct zt_checkpoint_config *config = &c->o.plan->job->config->checkpoint;
-    int64_t steps = config->every_steps, epochs = config->every_epochs * c->o.per_epoch;
-    return (steps > 0 && step % steps == 0) || (epochs > 0 && step % epochs == 0) ||
-           ((steps > 0 || epochs > 0) && step == c->o.steps);
+    int64_t steps = config->every_steps, epochs = config->every_epochs;
+    bool ended = epochs > 0 && zt_epochs_ended(&c->o.epochs, step) / epochs >
+                                   zt_epochs_ended(&c->o.epochs, step > 0 ? step - 1 : 0) / epochs;
+    return (steps > 0 && step % steps == 0) || ended || ((steps > 0 || epochs > 0) && step == c->o.steps);
 }
 
 bool zt_checkpoints_step(struct zt_checkpoints *c, const struct zt_step_end *end, struct zt_err *err) {

@@ -17,9 +17,10 @@ struct zt_checkpoints_options {
     const struct zt_rank_plan *plan;
     struct zt_rank *rank;
     struct zt_comm *world;
-    const char *folder;       /* of the run */
-    const char *from;         /* checkpoint to resume from; NULL: none */
-    int64_t steps, per_epoch; /* number of steps of the run, and of an epoch */
+    const char *folder; /* of the run */
+    const char *from;   /* checkpoint to resume from; NULL: none */
+    int64_t steps;      /* number of steps of the run */
+    struct zt_epochs epochs;
 };
 
 /* Lays out the files. If there is a `from`, checks and loads it; *first_step is the number of steps done. Reports an

@@ -145,8 +145,9 @@ static bool has(const struct zt_collected *weights, const char *name) {
 static struct zt_collected with_loaded(const struct zt_job *job, struct zt_arena *arena,
                                        const struct zt_collected *weights) {
     const int room = weights->count + job->override_count + 1;
-    struct zt_collected all = { ZT_NEW_N(arena, struct zt_onnx_payload, room), ZT_NEW_N(arena, int64_t, room),
-                                weights->count };
+    struct zt_collected all = { .payloads = ZT_NEW_N(arena, struct zt_onnx_payload, room),
+                                .elements = ZT_NEW_N(arena, int64_t, room),
+                                .count = weights->count };
     if (weights->count) {
         memcpy(all.payloads, weights->payloads, (size_t)weights->count * sizeof *all.payloads);
         memcpy(all.elements, weights->elements, (size_t)weights->count * sizeof *all.elements);

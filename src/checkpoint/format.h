@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "graph/ir/dtype.h"
+#include "optim/optim.h"
 
 struct cJSON;
 
@@ -88,6 +89,8 @@ struct zt_manifest {
     /* State of the dynamic loss scale (optim/scale.h). */
     double scale; /* 0: none */
     int64_t since_overflow, hysteresis;
+    bool observes; /* the learning-rate rule follows a value (optim/optim.h) */
+    struct zt_lr_state lr_state;
     /* The best evaluation so far. */
     const char *best_metric; /* NULL: none */
     double best_value;

@@ -4,6 +4,8 @@
 
 #include "checkpoint/record.h"
 #include "run/rank/blocks.h"
+#include "run/rank/offload.h"
+#include "run/rank/shards.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,11 +124,31 @@ static void take_scale(struct loading *l) {
     s->hysteresis = m->hysteresis < s->tolerated ? m->hysteresis : s->tolerated;
 }
 
+/* Reads the optimizer states of a piece, and its parameters if they are offloaded. */
+static bool take_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
+    struct loading *l = with;
+    const struct zt_checkpoints *c = l->c;
+    const struct zt_rank_plan *p = c->o.plan;
+    const int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
+                  bytes = piece->count * (int64_t)sizeof(float);
+    const int param = p->param_model[piece->tensor];
+    (void)err; /* `l` has it */
+    if (c->o.rank->shards &&
+        !take(l, piece->param, ZT_WEIGHTS_FILE, c->files[ZT_WEIGHTS_FILE].tensors[param].at + skip, bytes))
+        return false;
+    for (int s = 0; s < p->optimizer_states; s++) {
+        const int tensor = s * p->model_params + param;
+        if (!take(l, piece->state[s], ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at + skip, bytes))
+            return false;
+    }
+    return true;
+}
+
 static bool take_over(struct loading *l) {
     struct zt_checkpoints *c = l->c;
     const struct zt_rank_plan *p = c->o.plan;
     struct zt_rank *r = c->o.rank;
-    for (int i = 0; i < r->held_count; i++)
+    for (int i = 0; i < r->held_count && !r->shards; i++)
         if (!take_range(l, &r->held[i]))
             return false;
     for (int i = 0; i < p->statistic_total; i++) {
@@ -135,18 +157,12 @@ static bool take_over(struct loading *l) {
         if (!take(l, zt_rank_at(r, NULL, &place, NULL), ZT_WEIGHTS_FILE, from->at, from->bytes))
             return false;
     }
-    for (int i = 0; i < r->piece_count; i++) {
-        const struct zt_piece *piece = &r->pieces[i];
-        int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float);
-        for (int s = 0; s < p->optimizer_states; s++) {
-            int tensor = s * p->model_params + p->param_model[piece->tensor];
-            if (!take(l, piece->state[s], ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at + skip,
-                      piece->count * (int64_t)sizeof(float)))
-                return false;
-        }
-    }
+    if (!zt_rank_each_piece(r, ZT_WRITES_ALL, take_piece, l, l->err) || !zt_rank_shards_changed(r, l->err))
+        return false;
     r->updates = l->manifest.updates;
     take_scale(l);
+    if (l->manifest.observes && zt_lr_observes(p->job->config))
+        r->lr_state = l->manifest.lr_state;
     r->derived_for = NULL;
     return r->device->api->synchronize(r->device, l->err);
 }

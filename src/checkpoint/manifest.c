@@ -33,6 +33,14 @@ static void add_blocks(const struct zt_manifest *m, int file, struct zt_text *to
     zt_text_add(to, "}%s\n", file + 1 < ZT_STORED_FILES ? "," : "");
 }
 
+/* Without a best value yet, "best" is null. */
+static void add_schedule(const struct zt_lr_state *s, struct zt_text *to) {
+    zt_text_add(to, ",\n  \"schedule\": {\"lr\": %.17g, \"best\": ", s->lr);
+    zt_text_add(to, s->has_best ? "%.17g" : "null", s->best);
+    zt_text_add(to, ", \"bad_epochs\": %lld, \"cooldown\": %lld, \"epoch_loss\": %.17g, \"epoch_samples\": %lld}",
+                (long long)s->bad_epochs, (long long)s->cooldown, s->epoch_loss, (long long)s->epoch_samples);
+}
+
 void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
     to->length = 0;
     zt_text_add(to, "{\n  \"format\": \"ztrain checkpoint\",\n  \"version\": %d,\n", VERSION);
@@ -44,6 +52,8 @@ void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
     if (m->scale > 0)
         zt_text_add(to, ",\n  \"loss_scale\": {\"scale\": %.17g, \"since_overflow\": %lld, \"hysteresis\": %lld}",
                     m->scale, (long long)m->since_overflow, (long long)m->hysteresis);
+    if (m->observes)
+        add_schedule(&m->lr_state, to);
     if (m->best_metric) {
         zt_text_add(to, ",\n  \"best\": {\"metric\": ");
         zt_stored_quote(to, m->best_metric);
@@ -162,6 +172,27 @@ static bool read_scale(struct zt_manifest *m, const cJSON *scale, struct zt_err 
                    (long long)m->hysteresis);
 }
 
+static bool real(const cJSON *root, const char *name, double *to, struct zt_err *err) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, name);
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble))
+        return zt_fail(err, ZT_EXIT_DATA, "\"%s\" is no number", name);
+    *to = item->valuedouble;
+    return true;
+}
+
+/* Only runs whose learning-rate rule follows a value have this member. */
+static bool read_schedule(struct zt_manifest *m, const cJSON *item, struct zt_err *err) {
+    struct zt_lr_state *s = &m->lr_state;
+    m->observes = item != NULL;
+    if (!item)
+        return true;
+    s->has_best = !cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(item, "best"));
+    return (real(item, "lr", &s->lr, err) && (!s->has_best || real(item, "best", &s->best, err)) &&
+            real(item, "epoch_loss", &s->epoch_loss, err) && member(item, "bad_epochs", &s->bad_epochs, err) &&
+            member(item, "cooldown", &s->cooldown, err) && member(item, "epoch_samples", &s->epoch_samples, err)) ||
+           zt_err_within(err, 0, "\"schedule\"");
+}
+
 static bool read_keys(struct zt_manifest *m, const cJSON *config, struct zt_arena *arena, struct zt_err *err) {
     const cJSON *item;
     if (!cJSON_IsObject(config))
@@ -212,6 +243,7 @@ static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena 
         return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %d files", ZT_STORED_FILES);
     cJSON_ArrayForEach(item, files) if (!read_blocks(m, item, at++, arena, err)) return false;
     return read_scale(m, cJSON_GetObjectItemCaseSensitive(root, "loss_scale"), err) &&
+           read_schedule(m, cJSON_GetObjectItemCaseSensitive(root, "schedule"), err) &&
            read_best(m, cJSON_GetObjectItemCaseSensitive(root, "best"), arena, err) &&
            read_client_state(m, cJSON_GetObjectItemCaseSensitive(root, "client_state"), arena, err) &&
            read_keys(m, cJSON_GetObjectItemCaseSensitive(root, "config"), arena, err);

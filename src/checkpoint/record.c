@@ -55,7 +55,8 @@ static const char *const left_out[] = {
 enum { LEFT_OUT = sizeof left_out / sizeof left_out[0] };
 
 /* Keys that determine the samples of a step and the meaning of the optimizer state. They must not change. */
-static const char *const fixed[] = { "train_batch_size", "ztrain.data.shuffle", "ztrain.data.drop_last" };
+static const char *const fixed[] = { "train_batch_size", "ztrain.data.shuffle", "ztrain.data.drop_last",
+                                     "ztrain.dataloader" };
 
 struct recorder {
     struct zt_arena *arena;
@@ -122,8 +123,17 @@ static const char *value_of(const struct zt_manifest *m, const char *key) {
     return NULL;
 }
 
+/* Whether the JSON value is the default of the key. */
+static bool is_default(const struct zt_key_table *table, const char *key, const char *value) {
+    char text[64];
+    size_t length = strlen(value), quote = value[0] == '"';
+    snprintf(text, sizeof text, "%.*s", (int)(length - 2 * quote), value + quote);
+    return zt_key_is_default(table, key, text);
+}
+
+/* A key that the program of the checkpoint did not have fits where it has its default. */
 static bool key_fits(const struct zt_session *s, const char *key, const char *was, const char *is, struct zt_err *err) {
-    if (strcmp(was ? was : "", is ? is : "") == 0)
+    if (strcmp(was ? was : "", is ? is : "") == 0 || (!was && is && is_default(s->config->table, key, is)))
         return true;
     return zt_fail(err, ZT_EXIT_CONFIG, "%s is %s in %s; the run of the checkpoint had %s", key, is ? is : "absent",
                    s->options->config, was ? was : "none");
@@ -134,8 +144,7 @@ void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest
                       const struct zt_log *log) {
     for (int i = 0; i < now->key_count; i++) {
         const char *was = value_of(stored, now->keys[i].key);
-        if (was ? strcmp(was, now->keys[i].value) != 0
-                : !zt_key_is_default(table, now->keys[i].key, now->keys[i].value))
+        if (was ? strcmp(was, now->keys[i].value) != 0 : !is_default(table, now->keys[i].key, now->keys[i].value))
             zt_say(log, ZT_LOG_INFO, "  %-15s %s = %s, in the run of the checkpoint %s", "changed", now->keys[i].key,
                    now->keys[i].value, was ? was : "not there");
     }

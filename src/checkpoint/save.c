@@ -10,6 +10,7 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/record.h"
 #include "run/rank/blocks.h"
+#include "run/rank/offload.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -110,26 +111,33 @@ static bool open_files(struct writer *w) {
     return true;
 }
 
-/* Writes this rank's slices. A slice belongs to one data-parallel rank in any layout, and a tensor on several stages to
- * the first of them. */
+/* A slice belongs to one data-parallel rank in any layout, and a tensor on several stages to the first of them. */
+static bool write_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
+    struct writer *w = with;
+    const struct zt_checkpoints *c = w->c;
+    const struct zt_rank_plan *p = c->o.plan;
+    int tensor = p->param_model[piece->tensor];
+    (void)err; /* the writer has it */
+    if (c->o.rank->owned[piece->range].rank != p->grid.data_rank || p->model[tensor].stage != p->grid.stage)
+        return true;
+    int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
+            bytes = piece->count * (int64_t)sizeof(float);
+    if (!put_own(w, &(struct part){ ZT_WEIGHTS_FILE, tensor, skip, bytes, piece->param }))
+        return false;
+    for (int s = 0; s < p->optimizer_states; s++)
+        if (!put_own(w,
+                     &(struct part){ ZT_OPTIMIZER_FILE, s * p->model_params + tensor, skip, bytes, piece->state[s] }))
+            return false;
+    return true;
+}
+
+/* Writes this rank's slices, and statistics once. */
 static bool write_slices(struct writer *w) {
     const struct zt_checkpoints *c = w->c;
     const struct zt_rank_plan *p = c->o.plan;
-    const struct zt_rank *r = c->o.rank;
-    for (int i = 0; i < r->piece_count; i++) {
-        const struct zt_piece *piece = &r->pieces[i];
-        int tensor = p->param_model[piece->tensor];
-        if (r->owned[piece->range].rank != p->grid.data_rank || p->model[tensor].stage != p->grid.stage)
-            continue;
-        int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
-                bytes = piece->count * (int64_t)sizeof(float);
-        if (!put_own(w, &(struct part){ ZT_WEIGHTS_FILE, tensor, skip, bytes, piece->param }))
-            return false;
-        for (int s = 0; s < p->optimizer_states; s++)
-            if (!put_own(
-                    w, &(struct part){ ZT_OPTIMIZER_FILE, s * p->model_params + tensor, skip, bytes, piece->state[s] }))
-                return false;
-    }
+    struct zt_rank *r = c->o.rank;
+    if (!zt_rank_each_piece(r, ZT_READS_ALL, write_piece, w, w->err))
+        return false;
     for (int i = 0; p->grid.data_rank == 0 && i < p->statistic_total; i++) {
         const struct zt_stored_tensor *to = &c->files[ZT_WEIGHTS_FILE].tensors[p->statistic_model[i]];
         struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
@@ -178,10 +186,13 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
         return false;
     c->recorded = true;
     c->manifest.step = step;
-    c->manifest.epoch = step / c->o.per_epoch;
-    c->manifest.batch = step % c->o.per_epoch;
+    const struct zt_epoch_place place = zt_epochs_at(&c->o.epochs, step);
+    c->manifest.epoch = place.epoch;
+    c->manifest.batch = place.batch;
     c->manifest.updates = c->o.rank->updates;
     const struct zt_scaling *scaling = &c->o.rank->scaling;
+    c->manifest.observes = zt_lr_observes(c->o.plan->job->config);
+    c->manifest.lr_state = c->o.rank->lr_state;
     c->manifest.scale = scaling->dynamic ? scaling->scale : 0;
     c->manifest.since_overflow = scaling->since;
     c->manifest.hysteresis = scaling->hysteresis;

@@ -11,7 +11,7 @@
 
 /* The settings of a name in --modes: ddp, dp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN], a pipeline of S stages.
  */
-enum { ZT_BENCH_SETS = 4, ZT_BENCH_WORD = 96 };
+enum { ZT_BENCH_SETS = 7, ZT_BENCH_WORD = 96 };
 struct zt_bench_mode {
     char name[ZT_BENCH_WORD];
     char set[ZT_BENCH_SETS][ZT_BENCH_WORD]; /* "key.path=value"; "" after the last one */
@@ -76,8 +76,6 @@ void zt_bench_warn(const struct zt_bench_row *rows, int count, struct zt_text *t
 void zt_bench_print(const struct zt_bench_row *rows, int count, FILE *to);
 void zt_bench_write_tsv(const struct zt_bench_row *rows, int count, FILE *to);
 
-/* Escapes text for HTML: & < > " ' become entities, control characters except newline and tab become question marks. */
-void zt_bench_escape(struct zt_text *to, const char *text);
 /* Writes index.html; `plots` are its SVG elements. */
 void zt_bench_write_page(const struct zt_bench *bench, const struct zt_text *plots, FILE *to);
 /* Plots the rows with gnuplot and appends a <figure> each to `plots`; appends nothing if gnuplot is not installed.

@@ -1,58 +1,10 @@
 /* The page of ztrain bench: one self-contained file, also well-formed XML. */
 #include "cli/bench.h"
 
+#include "cli/html.h"
+
 #include <math.h>
 #include <string.h>
-
-void zt_bench_escape(struct zt_text *to, const char *text) {
-    for (; *text; text++) {
-        switch (*text) {
-        case '&':
-            zt_text_add(to, "&amp;");
-            break;
-        case '<':
-            zt_text_add(to, "&lt;");
-            break;
-        case '>':
-            zt_text_add(to, "&gt;");
-            break;
-        case '"':
-            zt_text_add(to, "&quot;");
-            break;
-        case '\'':
-            zt_text_add(to, "&#39;");
-            break;
-        default:
-            zt_text_add(to, "%c", (unsigned char)*text < ' ' && *text != '\n' && *text != '\t' ? '?' : *text);
-        }
-    }
-}
-
-static void add(FILE *to, const char *text) {
-    struct zt_text escaped = { 0 };
-    zt_bench_escape(&escaped, text);
-    fputs(escaped.at ? escaped.at : "", to);
-    zt_text_finish(&escaped);
-}
-
-static const char head[] =
-    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-    "<title>ztrain bench</title>\n<style>\n"
-    ":root { color-scheme: light dark; --line: #8884; --soft: #8881; }\n"
-    "body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }\n"
-    "h1 { margin-bottom: 0; } h2 { margin-top: 2.2rem; }\n"
-    ".quiet { opacity: 0.75; } pre { background: var(--soft); padding: 0.6rem; overflow-x: auto; }\n"
-    ".wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }\n"
-    "th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; "
-    "}\n"
-    "th { vertical-align: bottom; } th:first-child, td:first-child, td.text { text-align: left; }\n"
-    "td.reason { white-space: normal; opacity: 0.75; text-align: left; } code { font-size: 0.9em; }\n"
-    ".warning { border-left: 4px solid #d9822b; padding: 0.4rem 0.9rem; background: var(--soft); }\n"
-    ".agree { border-left: 4px solid #3a9d5d; padding: 0.4rem 0.9rem; background: var(--soft); }\n"
-    "dt { font-weight: 600; } figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }\n"
-    "figure svg text { fill: currentColor; } figure svg g { color: inherit; }\n"
-    "</style>\n</head>\n<body>\n";
 
 /* The trade-offs of each mode, whether it was run or not. P: parameters, N: ranks. */
 static const char *const trades[][2] = {
@@ -79,7 +31,7 @@ static void write_trades(FILE *to) {
     fputs("<h2>Trade-offs of the modes</h2>\n<dl>\n", to);
     for (size_t i = 0; i < sizeof trades / sizeof *trades; i++) {
         fprintf(to, "<dt>%s</dt>\n<dd>", trades[i][0]);
-        add(to, trades[i][1]);
+        zt_html_write(trades[i][1], to);
         fputs("</dd>\n", to);
     }
     fputs("</dl>\n", to);
@@ -99,7 +51,7 @@ static void bytes_cell(FILE *to, double bytes) {
 
 static void write_row(const struct zt_bench_row *r, FILE *to) {
     fputs("<tr><td>", to);
-    add(to, r->mode->name);
+    zt_html_write(r->mode->name, to);
     fprintf(to, "</td><td>%d</td>", r->ranks);
     if (r->batch > 0)
         fprintf(to, "<td>%lld</td>", (long long)r->batch);
@@ -107,7 +59,7 @@ static void write_row(const struct zt_bench_row *r, FILE *to) {
         fputs("<td></td>", to);
     if (r->reason[0]) {
         fputs("<td class=\"reason\" colspan=\"11\">", to);
-        add(to, r->reason);
+        zt_html_write(r->reason, to);
         fputs("</td></tr>\n", to);
         return;
     }
@@ -122,7 +74,7 @@ static void write_row(const struct zt_bench_row *r, FILE *to) {
     cell(to, r->forecast_bubble, "%.2f");
     cell(to, r->loss, "%.5f");
     fputs("<td class=\"text\"><code>", to);
-    add(to, r->weights);
+    zt_html_write(r->weights, to);
     fputs("</code></td></tr>\n", to);
 }
 
@@ -158,7 +110,7 @@ static void write_agreement(const struct zt_bench *b, FILE *to) {
     fputs("<h2>Do the modes agree?</h2>\n", to);
     if (warnings.at) {
         fputs("<p class=\"warning\">Weights differ although they should be equal: ", to);
-        add(to, warnings.at);
+        zt_html_write(warnings.at, to);
         fputs("</p>\n", to);
     } else if (promise > 1) {
         fputs(
@@ -185,7 +137,7 @@ static void write_option(const char *name, const char *value, FILE *to) {
     for (const char *c = value; *c; c++)
         zt_text_add_bytes(&word, *c == '\'' ? "'\\''" : c, *c == '\'' ? 4 : 1);
     zt_text_add(&word, "%s", quote);
-    add(to, word.at);
+    zt_html_write(word.at, to);
     zt_text_finish(&word);
 }
 
@@ -218,11 +170,11 @@ static void write_command(const struct zt_bench *b, FILE *to) {
 }
 
 static void write_head(const struct zt_bench *b, FILE *to) {
-    fputs(head, to);
+    zt_html_begin("ztrain bench", "", to);
     fputs("<h1>ztrain bench</h1>\n<p class=\"quiet\">", to);
-    add(to, b->machine);
+    zt_html_write(b->machine, to);
     fputs("; ", to);
-    add(to, b->when);
+    zt_html_write(b->when, to);
     fprintf(to, "; ztrain %s</p>\n", ZT_VERSION);
     write_command(b, to);
 }
@@ -237,5 +189,5 @@ void zt_bench_write_page(const struct zt_bench *b, const struct zt_text *plots, 
     else
         fputs("<p>There are no plots: gnuplot is not installed, or no combination ran.</p>\n", to);
     write_trades(to);
-    fputs("</body>\n</html>\n", to);
+    zt_html_end(to);
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/process_memory.h"
 #include "base/vec.h"
+#include "report/metrics_line.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,14 +108,6 @@ static int64_t peak_below(sights *all, int pid, const char *self, int depth) {
 
 /* ---- output of a run ---- */
 
-/* Returns the number after "name": in a line of metrics.jsonl; NAN: none. */
-static double number_of(const char *line, const char *name) {
-    char key[40];
-    snprintf(key, sizeof key, "\"%s\": ", name);
-    const char *at = strstr(line, key);
-    return at && strncmp(at + strlen(key), "null", 4) != 0 ? strtod(at + strlen(key), NULL) : NAN;
-}
-
 /* Adds the full steps after the warm-up to the row; the smaller last step of an epoch is not counted. */
 static int64_t read_metrics(const struct zt_bench *bench, struct zt_bench_row *row, const char *path, bool keep) {
     char line[2048];
@@ -126,13 +119,13 @@ static int64_t read_metrics(const struct zt_bench *bench, struct zt_bench_row *r
         steps++;
         if (!keep)
             continue;
-        row->loss = number_of(line, "loss");
-        if (steps > bench->warmup && (int64_t)number_of(line, "samples") == row->batch) {
+        row->loss = zt_metrics_number(line, "loss");
+        if (steps > bench->warmup && (int64_t)zt_metrics_number(line, "samples") == row->batch) {
             struct {
                 double *at;
                 int count, room;
             } list = { row->seconds, row->count, row->room };
-            zt_vec_push(&list, number_of(line, "seconds"));
+            zt_vec_push(&list, zt_metrics_number(line, "seconds"));
             row->seconds = list.at;
             row->count = list.count;
             row->room = list.room;

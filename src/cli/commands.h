@@ -14,6 +14,7 @@ bool zt_cli_grad(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_bench(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_diff(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err);
+bool zt_cli_report(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_verify(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_ops(const struct zt_options *options, struct zt_err *err);
 

@@ -3,7 +3,7 @@
  * status is 0 if all compared tensors are equal, otherwise 1. */
 #include "cli/commands.h"
 
-#include "run/rank/hashes.h"
+#include "run/hashes/hashes.h"
 #include "session/options.h"
 
 #include "base/file.h"

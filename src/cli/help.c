@@ -73,6 +73,14 @@ const char zt_help_bench[] =
     "stdout; DIR gets results.tsv and index.html, with plots if gnuplot is installed. A combination that\n"
     "cannot run becomes a row with the reason. Efficiency compares with one rank: include 1 in --ranks.\n";
 
+const char zt_help_report[] =
+    "usage: ztrain report RUN [RUN ...] [--output DIR]\n"
+    "\n"
+    "Writes one page with the loss, learning rate, accuracy, throughput, memory and gradient norm of a run over its\n"
+    "steps. RUN is the output folder of a run, which may still be running. Several runs are drawn over each\n"
+    "other. The page is one file without outside parts: report.html in the first folder, or in DIR. Its path\n"
+    "goes to stdout.\n";
+
 const char zt_help_diff[] =
     "usage: ztrain diff RUN_A RUN_B\n"
     "\n"

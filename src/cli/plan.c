@@ -1,6 +1,7 @@
 /* ztrain plan: prints the plan of all ranks and runs nothing. External data may be absent. */
 #include "cli/commands.h"
 
+#include "plan/host_need.h"
 #include "plan/open.h"
 #include "plan/print.h"
 #include "plan/profile.h"
@@ -8,6 +9,7 @@
 #include "report/report.h"
 
 #include "base/mapped.h"
+#include "base/text.h"
 #include "device/threads.h"
 
 /* Opens the GPU of this machine if the plan is for a GPU and no cluster is named; otherwise the host, as a stand-in for
@@ -28,6 +30,25 @@ static bool write(const struct zt_plan *plan, const struct zt_options *options, 
            (!options->nodes || zt_profile_write(&(struct zt_profile){ .plan = plan }, options->nodes, err));
 }
 
+/* Ranks that are planned here may run on several hosts: only a rank that alone exceeds this host's memory is an error.
+ */
+static bool check_memory(const struct zt_session *s, const struct zt_plan *plan, struct zt_err *err) {
+    const struct zt_host_memory memory = zt_host_memory(&zt_memory_files);
+    struct zt_host_need sum = { 0 };
+    char text[2][32];
+    bool ok = true;
+    for (int st = 0; st < plan->grid.stages; st++)
+        for (int r = 0; r < plan->grid.data; r++) {
+            const struct zt_host_need need = zt_rank_plan_need(plan->stage[st], r);
+            zt_host_need_add(&sum, &need);
+            ok = ok && zt_host_need_fits(&need, &memory, "a rank", err);
+        }
+    zt_say(&s->options->log, ZT_LOG_INFO, "host memory: %s for all ranks of the plan; this host has %s (%s)",
+           zt_format_bytes(text[0], (double)zt_host_need_total(&sum)), zt_format_bytes(text[1], (double)memory.bytes),
+           memory.source);
+    return ok || zt_err_within(err, 0, "%s", s->options->config);
+}
+
 static bool make(struct zt_session *s, struct zt_err *err) {
     struct zt_machine machine;
     bool elsewhere;
@@ -44,7 +65,7 @@ static bool make(struct zt_session *s, struct zt_err *err) {
     struct zt_plan *plan = known ? zt_plan_create(s->job, &o, err) : NULL;
     bool ok = plan || (known && zt_err_within(err, 0, "%s",
                                               err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model));
-    ok = ok && write(plan, s->options, err);
+    ok = ok && write(plan, s->options, err) && (elsewhere || check_memory(s, plan, err));
     ok = zt_mapped_all_intact(err) && ok;
     zt_plan_destroy(plan);
     device->api->destroy(device);

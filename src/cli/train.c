@@ -6,9 +6,10 @@
 #include "base/folder_lock.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/weights.h"
+#include "cli/autotune.h"
 #include "cli/launch.h"
 #include "plan/open.h"
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,10 +100,25 @@ static bool train(const struct zt_options *o, const char *folder, struct zt_err 
     return ok;
 }
 
+static bool launch_or_train(const struct zt_options *o, const char *folder, struct zt_err *err) {
+    bool launched;
+    return zt_launch(o, folder, &launched, err) && (launched || train(o, folder, err));
+}
+
+static bool tune_and_train(const struct zt_options *o, const char *folder, struct zt_err *err) {
+    struct zt_tuned tuned;
+    bool ok = zt_autotune(o, folder, &tuned, err) && launch_or_train(&tuned.options, folder, err);
+    zt_tuned_finish(&tuned);
+    return ok;
+}
+
 bool zt_cli_train(const struct zt_options *options, struct zt_err *err) {
     char *folder = output_folder(options);
-    bool launched;
-    bool ok = zt_launch(options, folder, &launched, err) && (launched || train(options, folder, err));
+    bool tunes, ok = zt_autotune_wanted(options, &tunes, err);
+    if (ok && tunes)
+        ok = check_folder(options, folder, err) && tune_and_train(options, folder, err);
+    else
+        ok = ok && launch_or_train(options, folder, err);
     free(folder);
     return ok;
 }

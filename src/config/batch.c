@@ -164,11 +164,16 @@ void zt_config_batch(struct zt_reading *r, const struct zt_config_overrides *ove
     b.n = data_parallel(r);
     config->data_parallel = (int)b.n;
     bool elastic = zt_keys_truth(r, "elasticity.enabled"); /* would set all three */
+    const struct zt_node *stage = zt_keys_node(r, "zero_optimization.stage");
+    config->tuning.fixes_stage = stage && !stage->automatic;
     if (!gather(r, &b) || b.n == 0 || elastic)
         return;
     if (!b.node[TRAIN] && !b.node[MICRO])
         zt_texts_add(r->arena, &config->notes, "no batch size is given: %s is 8, the default of Hugging Face's Trainer",
                      keys[MICRO]);
+    config->tuning.fixes_train = b.given[TRAIN];
+    config->tuning.fixes_micro = b.given[MICRO];
+    config->tuning.fixes_accumulation = b.given[ACCUMULATION];
     derive(&b);
     int64_t product = 0;
     bool over_all = __builtin_mul_overflow(b.value[MICRO], b.value[ACCUMULATION], &product) ||

@@ -4,6 +4,8 @@
 
 #include "base/file.h"
 #include "config/keys.h"
+#include "config/monitors.h"
+#include "config/offload.h"
 #include "config/value.h"
 
 #include <math.h>
@@ -107,17 +109,39 @@ static void precision(struct zt_reading *r) {
              optimizer->name);
 }
 
-/* Lists the settings of fp16 as without effect where fp16 is off. */
-static void fp16_off(struct zt_reading *r) {
-    char value[96];
-    for (int i = 0; i < r->table->count && !on(r, "fp16.enabled"); i++) {
+/* Lists the settings of a section as without effect where its `enabled` is off. */
+static void off(struct zt_reading *r, const char *section) {
+    char value[96], key[64];
+    size_t length = strlen(section);
+    snprintf(key, sizeof key, "%s.enabled", section);
+    for (int i = 0; i < r->table->count && !on(r, key); i++) {
         const struct zt_key_row *row = r->table->row[i];
-        if (!r->node[i] || strncmp(row->key, "fp16.", 5) != 0 || row->status != ZT_KEY_WORKS)
+        bool inside = strncmp(row->key, section, length) == 0 && row->key[length] == '.';
+        if (!r->node[i] || !inside || row->status != ZT_KEY_WORKS || strcmp(row->key, key) == 0)
             continue;
         zt_node_show(r->node[i], value, sizeof value);
-        if (strcmp(row->key, "fp16.enabled") != 0 && strcmp(value, row->def) != 0)
-            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (fp16 is off)", row->key, value);
+        if (!row->def || !zt_value_is(r->node[i], row->def))
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s is off)", row->key, value, section);
     }
+}
+
+/* Lists the keys of offload that nothing reads as without effect. */
+static void offload_off(struct zt_reading *r) {
+    char value[96], path[256];
+    for (int i = 0; i < r->table->count; i++) {
+        const struct zt_key_row *row = r->table->row[i];
+        const char *why = r->node[i] && row->size ? zt_offload_unread(r->config, row->key) : NULL;
+        if (why)
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s)",
+                         zt_node_path(r->node[i], path, sizeof path), zt_node_show(r->node[i], value, sizeof value),
+                         why);
+    }
+}
+
+static void sections_off(struct zt_reading *r) {
+    off(r, "fp16");
+    off(r, "autotuning");
+    offload_off(r);
 }
 
 static void offload(struct zt_reading *r, const char *object, bool parameters) {
@@ -174,6 +198,35 @@ static void types(struct zt_reading *r) {
         if (owner && owner->fits && !owner->fits(params[kind], &problem))
             FAIL(problem.key, "%s", problem.text);
     }
+}
+
+#define AUGMENT "ztrain.data.augment."
+
+/* A change that has an object of its own is on where the object is given, unless its `enabled` says otherwise. */
+static bool changes(const struct zt_reading *r, const char *object) {
+    char enabled[96];
+    snprintf(enabled, sizeof enabled, "%s.enabled", object);
+    return given(r, enabled) ? on(r, enabled) : given(r, object) != NULL;
+}
+
+/* Two numbers of which the first is no larger than the second. */
+static void ascending(struct zt_reading *r, const char *key) {
+    const struct zt_node *node = given(r, key);
+    if (node && node->kind == ZT_NODE_LIST && node->first->number > node->first->next->number)
+        zt_key_fail(r, node, "[%.10g, %.10g], wants the smaller number first", node->first->number,
+                    node->first->next->number);
+}
+
+static void augmentation(struct zt_reading *r) {
+    static const char *const pairs[] = { "random_resized_crop.scale", "random_resized_crop.ratio",
+                                         "random_erasing.scale", "random_erasing.ratio" };
+    char key[96];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        snprintf(key, sizeof key, AUGMENT "%s", pairs[i]);
+        ascending(r, key);
+    }
+    if (changes(r, AUGMENT "random_crop") && changes(r, AUGMENT "random_resized_crop"))
+        FAIL(AUGMENT "random_crop", "excludes random_resized_crop: choose one");
 }
 
 static void not_above(struct zt_reading *r, const char *low, const char *high) {
@@ -305,9 +358,13 @@ static void loss(struct zt_reading *r) {
     only_for(r, L "beta", "smooth_l1");
     only_for(r, L "delta", "huber");
     const struct zt_node *groups = given(r, "ztrain.param_groups");
-    for (const struct zt_node *item = groups ? groups->first : NULL; item; item = item->next)
+    for (const struct zt_node *item = groups ? groups->first : NULL; item; item = item->next) {
         if (!zt_node_child(item, "match"))
             zt_key_fail(r, item, "needs match");
+        const struct zt_node *use = zt_node_child(item, "use_muon");
+        if (use && use->kind == ZT_NODE_BOOL && !says(r, "optimizer.type", "Muon"))
+            zt_key_fail(r, use, "needs optimizer.type \"Muon\"");
+    }
 #undef L
 }
 
@@ -326,9 +383,10 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs, lora,  tag,        precision, fp16_off,
-                                                          zero,  types, curriculum, tuning,    parallel,
-                                                          data,  loss,  ties };
+    static void (*const rules[])(
+        struct zt_reading *) = { needs, lora,  tag,        precision,    sections_off,
+                                 zero,  types, curriculum, tuning,       parallel,
+                                 data,  loss,  ties,       augmentation, zt_config_check_monitors };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }
@@ -370,6 +428,22 @@ static void derive_fixed(struct zt_reading *r) {
     }
 }
 
+static bool is_given(const struct zt_settling *s, const char *key) {
+    return given(s->reading, key) != NULL;
+}
+
+static void lists(const struct zt_settling *s, const char *text) {
+    zt_texts_add(s->config->arena, &s->config->without_effect, "%s", text);
+}
+
+/* Defaults that depend on other keys of the type. */
+static void settle_types(struct zt_reading *r) {
+    const struct zt_settling settling = { .config = r->config, .given = is_given, .lists = lists, .reading = r };
+    for (enum zt_key_kind kind = 0; kind < ZT_KEY_KINDS; kind++)
+        if (r->table->chosen[kind] && r->table->chosen[kind]->settle)
+            r->table->chosen[kind]->settle(&settling);
+}
+
 void zt_config_derive_overlap(struct zt_config *config) {
     struct zt_zero_config *zero = &config->zero;
     zero->overlap_comm = config->parallel.stages == 1 && (zero->overlap_open ? zero->stage == 3 : zero->overlap_asked);
@@ -397,6 +471,13 @@ static void note_checkpointing(struct zt_reading *r) {
 #undef A
 }
 
+static void derive_augmentation(struct zt_reading *r) {
+    struct zt_augment_config *augment = &r->config->data.augment;
+    augment->random_crop = changes(r, AUGMENT "random_crop");
+    augment->resized_crop = changes(r, AUGMENT "random_resized_crop");
+    augment->erase = changes(r, AUGMENT "random_erasing");
+}
+
 /* The evaluation data that stand beside the training data. */
 static void derive_eval_path(struct zt_reading *r) {
     const struct zt_key_owner *format = r->table->chosen[ZT_KEY_FORMAT];
@@ -415,8 +496,11 @@ void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *ov
     derive_scheduler(r);
     derive_overlap(r);
     derive_fixed(r);
+    zt_config_derive_monitors(r);
+    settle_types(r);
     config->recompute.enabled = zt_keys_checkpointing(r);
     note_checkpointing(r);
+    derive_augmentation(r);
     derive_eval_path(r);
     if (over->evaluates && over->data && !data_config->eval_path)
         data_config->eval_path = data_config->path;

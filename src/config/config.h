@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/log.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,15 +46,30 @@ struct zt_scheduler_config {
     void *params;
 };
 
+/* ztrain.data.augment: random changes of training pictures (data/augment.h). */
+struct zt_augment_config {
+    bool random_crop; /* RandomCrop(the size of the input, padding) */
+    int padding;
+    bool resized_crop; /* RandomResizedCrop(the size of the input, scale, ratio) */
+    double crop_scale[2], crop_ratio[2];
+    double horizontal_flip, vertical_flip;        /* probabilities; 0: never */
+    double brightness, contrast, saturation, hue; /* ColorJitter; 0: unchanged */
+    bool erase;                                   /* RandomErasing(probability, scale, ratio) */
+    double erase_probability, erase_scale[2], erase_ratio[2];
+    int cutout; /* side of the hole in pixels; 0: none */
+};
+
 struct zt_data_config {
-    const char *format;          /* a row of src/data; NULL: none given */
-    void *params;                /* the struct of the row, for the keys that only this format has */
-    const char *path;            /* resolved: relative to the config file, or to the current folder from --data */
-    const char *eval_path;       /* NULL: none given */
-    bool shuffle;                /* default true */
-    bool drop_last;              /* default false */
+    const char *format;    /* a row of src/data; NULL: none given */
+    void *params;          /* the struct of the row, for the keys that only this format has */
+    const char *path;      /* resolved: relative to the config file, or to the current folder from --data */
+    const char *eval_path; /* NULL: none given */
+    bool shuffle;          /* default true */
+    bool drop_last;        /* default false */
+    bool carries; /* ztrain.dataloader "deepspeed": accumulation goes on over the end of an epoch (data/epochs.h) */
     struct zt_numbers mean, std; /* normalize: per channel; count 0: none */
     int64_t samples;             /* synthetic */
+    struct zt_augment_config augment;
 };
 
 struct zt_loss_config {
@@ -75,6 +91,7 @@ struct zt_loss_config {
 struct zt_group_config {
     const char *match;
     double lr, weight_decay; /* NAN: the optimizer's own */
+    int use_muon;            /* optimizers of matrices: whether these are; -1: the optimizer decides */
 };
 
 /* padding_idx: the row whose gradient PyTorch's nn.Embedding(padding_idx) leaves at zero. */
@@ -110,6 +127,24 @@ struct zt_fp16_config {
     bool consecutive_hysteresis;
 };
 
+/* zero_optimization.offload_optimizer and offload_param. */
+struct zt_offload_config {
+    const char *device;                 /* "none" | "cpu" | "nvme" */
+    const char *nvme_path;              /* as in the file; NULL: none given */
+    int64_t buffer_count;               /* staging buffers of one state array, or of one bucket of parameters */
+    int64_t buffer_size, max_in_cpu;    /* parameters only: elements of a buffer; elements kept in host memory */
+    bool pipeline_read, pipeline_write; /* optimizer only: transfers overlap with the update */
+    double ratio;                       /* optimizer only: share of the elements that are offloaded */
+};
+
+struct zt_aio_config {   /* aio */
+    int64_t block_size;  /* bytes of a request */
+    int queue_depth;     /* requests in flight of a thread */
+    int threads;         /* intra_op_parallelism: threads of a transfer */
+    bool single_submit;  /* each request is submitted by itself */
+    bool overlap_events; /* requests are submitted while others complete */
+};
+
 struct zt_zero_config {
     int stage;                        /* 0..3 */
     bool overlap_comm;                /* as zt_config_derive_overlap has it */
@@ -120,11 +155,32 @@ struct zt_zero_config {
         param_persistence_threshold;                 /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
     int64_t model_persistence_threshold;             /* elements of all persistent tensors together */
     int64_t max_live_parameters, max_reuse_distance; /* elements */
+    struct zt_offload_config offload_optimizer, offload_param;
+    int64_t sub_group_size; /* elements that an offloaded optimizer updates at a time; 0: no limit */
 };
 
 struct zt_comms_config { /* comms_logger */
     bool enabled, prof_all, verbose;
     struct zt_texts prof_ops;
+};
+
+/* tensorboard and csv_monitor: files in <output_path>/<job_name>. output_path "": the run's output folder; job_name "":
+ * DeepSpeed's "DeepSpeedJobName" below an output_path, none below the run's folder. */
+struct zt_monitor_config {
+    bool enabled;
+    const char *output_path, *job_name;
+};
+
+struct zt_flops_config { /* flops_profiler */
+    bool enabled, detailed;
+    int64_t step;                  /* profile_step, from 1; 0 means 1 */
+    int module_depth, top_modules; /* depth -1: the deepest */
+    const char *output_file;       /* "": flops.txt of the run's output folder, and the console */
+    double recompute_fwd_factor;
+};
+
+struct zt_trace_config {  /* ztrain.monitor.trace_*: trace.json */
+    int64_t first, steps; /* first step, from 1; steps 0: none */
 };
 
 /* The activations that the backward phase computes again (graph/passes/recompute/recompute.h). `names` has priority. */
@@ -134,7 +190,21 @@ struct zt_recompute_config {
     bool enabled;          /* activation_checkpointing: the whole forward phase, in `segments` segments */
     int segments;          /* 0: the square root of the number of layers */
     int layers;            /* pipeline.activation_checkpoint_interval: a segment for so many layers; 0: not asked for */
+    bool profile;          /* the times of the segments are printed */
 };
+
+struct zt_tuning_config { /* autotuning */
+    bool enabled, fast, overwrite;
+    int metric, tuner;              /* enum zt_tuning_metric, zt_tuning_tuner */
+    int64_t first_step, last_step;  /* steps of a trial that count: after the first, to the last */
+    int64_t early_stopping, trials; /* 0: no early stop */
+    int64_t max_train_batch, min_train_batch;
+    int64_t max_micro_batch, min_micro_batch, counts;               /* micro-batch sizes that are tried */
+    const char *results, *experiments;                              /* folders; NULL: below the output folder */
+    bool fixes_train, fixes_micro, fixes_accumulation, fixes_stage; /* the config gives the value as a number */
+};
+enum zt_tuning_metric { ZT_TUNING_THROUGHPUT, ZT_TUNING_LATENCY, ZT_TUNING_FLOPS };
+enum zt_tuning_tuner { ZT_TUNING_GRID, ZT_TUNING_RANDOM, ZT_TUNING_MODEL };
 
 struct zt_checkpoint_config {
     int64_t every_steps, every_epochs; /* 0: not at these */
@@ -175,7 +245,9 @@ struct zt_config {
     bool bf16;
     struct zt_fp16_config fp16;
     struct zt_zero_config zero;
+    struct zt_aio_config aio;
     struct zt_comms_config comms;
+    struct zt_tuning_config tuning;
     struct zt_parallel_config parallel;
     struct zt_recompute_config recompute;
     bool plan_auto; /* ztrain.plan "auto", until the choice is made: then micro_batch, accumulation, parallel.stages,
@@ -204,12 +276,18 @@ struct zt_config {
     int padding_count;
     struct zt_lora_config lora;
     bool export_train;       /* export: train; default inference */
+    double ema;              /* of the average of the weights that is evaluated and exported; 0: none */
     bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is accepted */
     bool skip_non_finite;    /* on_non_finite: skip; default abort */
 
-    int64_t steps_per_print; /* default 10 */
+    int64_t steps_per_print; /* default 10; 0 (null): never */
     int log_level;           /* enum zt_log_level */
     bool wall_clock_breakdown, memory_breakdown, dump_state;
+    struct zt_monitor_config tensorboard, csv;
+    bool wandb, comet;       /* services: CSV files take their place */
+    int64_t histogram_steps; /* histograms of weights and gradients after so many steps; 0: none */
+    struct zt_flops_config flops;
+    struct zt_trace_config trace;
     const char *device; /* "auto" | "cpu" | "cuda" */
     bool tf32;          /* fp32 matrix products may use TF32 on a GPU; default false */
     int threads;        /* 0: as many as the machine has cores */
@@ -236,5 +314,8 @@ void zt_config_derive_overlap(struct zt_config *config);
 void zt_config_write(const struct zt_config *config, FILE *to);
 /* The same as text of *bytes bytes; free with free(). NULL with an error where there is no memory for it. */
 char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err);
+
+/* Prints every key that works with its value, and whether it is the default, as DeepSpeed prints its configuration. */
+void zt_config_say(const struct zt_config *config, const struct zt_log *log);
 
 #endif

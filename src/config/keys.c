@@ -111,7 +111,7 @@ static void choose_type(struct zt_reading *r, enum zt_key_kind kind) {
     if (type && type->kind == ZT_NODE_TEXT)
         choice = zt_key_choose(r->table->row[row_of(r, key)], type->text);
     if (choice)
-        zt_key_table_choose(r->table, kind, choice->name);
+        zt_key_table_choose(r->table, kind, choice->means ? choice->means : choice->name);
 }
 
 /* The struct that the chosen type's own keys fill. */
@@ -158,11 +158,8 @@ void zt_keys_read(struct zt_reading *r) {
             join(r, i);
 }
 
-/* Two flags of activation_checkpointing are not supported where the section is on. */
+/* A flag of activation_checkpointing that is not supported where the section is on. */
 static void refuse_checkpointing(struct zt_reading *r) {
-    const struct zt_node *profile = zt_keys_node(r, "activation_checkpointing.profile");
-    if (profile && profile->truth && zt_keys_checkpointing(r))
-        zt_key_fail(r, profile, "a time for each checkpoint is not supported yet");
     const struct zt_node *host = zt_keys_node(r, "activation_checkpointing.cpu_checkpointing");
     r->config->recompute.on_host = host && host->truth && zt_keys_checkpointing(r);
     if (r->config->recompute.on_host && strcmp(zt_keys_text(r, "ztrain.device"), "cuda") == 0)

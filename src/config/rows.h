@@ -1,5 +1,5 @@
-/* Macros for the rows of the key table, so that a row is one line: for rows_*.c, and for the files of optimizers,
- * learning-rate rules and data formats. */
+/* Macros for the rows of the key table, so that a row is one line: for the folder rows, and for the files of
+ * optimizers, learning-rate rules and data formats. */
 #ifndef ZT_CONFIG_ROWS_H
 #define ZT_CONFIG_ROWS_H
 

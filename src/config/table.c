@@ -38,15 +38,29 @@ static int type_count(const struct zt_key_catalog *catalog, enum zt_key_kind kin
     return count;
 }
 
-/* The row of a key whose value is a type, with the types as its choices. */
+static int alias_count(const struct zt_key_owner *owner) {
+    int count = 0;
+    while (owner->aliases && owner->aliases[count])
+        count++;
+    return count;
+}
+
+/* The row of a key whose value is a type, with the types and their other names as its choices. */
 static const struct zt_key_row *with_types(struct zt_arena *arena, const struct zt_key_catalog *catalog,
                                            enum zt_key_kind kind, const struct zt_key_row *row) {
-    int count = type_count(catalog, kind);
-    struct zt_key_choice *choices = ZT_NEW_N(arena, struct zt_key_choice, count + 1);
+    int types = type_count(catalog, kind), room = types, count = types;
+    for (int i = 0; i < types; i++)
+        room += alias_count(owner_at(catalog, kind, i));
+    struct zt_key_choice *choices = ZT_NEW_N(arena, struct zt_key_choice, room + 1);
     struct zt_key_row *copy = zt_arena_copy(arena, row, sizeof *row);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < types; i++) {
         const struct zt_key_owner *owner = owner_at(catalog, kind, i);
         choices[i] = (struct zt_key_choice){ .name = owner->name, .status = owner->status, .why = owner->why };
+        for (int k = 0; k < alias_count(owner); k++) {
+            choices[count] = choices[i];
+            choices[count].name = owner->aliases[k];
+            choices[count++].means = owner->name;
+        }
     }
     copy->choices = choices;
     return copy;
@@ -160,7 +174,7 @@ const struct zt_key_choice *zt_key_choose(const struct zt_key_row *row, const ch
 void zt_key_list_choices(const struct zt_key_row *row, struct zt_text *to) {
     const char *comma = "";
     for (const struct zt_key_choice *c = row->choices; c->name; c++)
-        if (c->status == ZT_KEY_WORKS || c->status == ZT_KEY_ACCEPT) {
+        if (!c->means && (c->status == ZT_KEY_WORKS || c->status == ZT_KEY_ACCEPT)) {
             zt_text_add(to, "%s%s", comma, c->name);
             comma = ", ";
         }

@@ -2,9 +2,9 @@
  *
  * A row says everything about its key: type, range, default, the meaning of "auto", the place of the value, and whether
  * the key works, has no effect, or is refused. Nothing else names a key unless the key has a rule of its own (check.c,
- * batch.c, deprecated.c). The rows that every configuration has stand in rows_*.c, grouped: the keys below an object
- * follow the object's row. An optimizer, a learning-rate rule and a data format each bring the rows of their own keys
- * (struct zt_key_owner); a table is put together for each configuration. */
+ * batch.c, deprecated.c). The rows that every configuration has stand in the folder rows, grouped: the keys below an
+ * object follow the object's row. An optimizer, a learning-rate rule and a data format each bring the rows of their own
+ * keys (struct zt_key_owner); a table is put together for each configuration. */
 #ifndef ZT_CONFIG_TABLE_H
 #define ZT_CONFIG_TABLE_H
 
@@ -50,6 +50,8 @@ struct zt_key_choice {
     const char *name; /* '*' at the end matches any tail; NULL ends the list */
     enum zt_key_status status;
     const char *why; /* REJECT: the alternative; LATER: a way around it, or NULL */
+    const char
+        *means; /* another name of the choice `means`, which is stored and not listed; NULL: a choice of its own */
 };
 
 /* The keys whose value is a type that owns further keys: optimizer.type, scheduler.type, ztrain.data.format. */
@@ -89,15 +91,28 @@ struct zt_key_problem {
     char text[160];
 };
 
+/* A finished configuration in which values that the file leaves open may depend on other keys. */
+struct zt_settling {
+    struct zt_config *config;
+    /* Whether the file or the command line gives the key. */
+    bool (*given)(const struct zt_settling *s, const char *key);
+    /* Lists a key as without effect: "key = value (reason)". */
+    void (*lists)(const struct zt_settling *s, const char *text);
+    const void *reading; /* for these functions */
+};
+
 /* A type: a value of optimizer.type, scheduler.type or ztrain.data.format, with the keys that exist for it alone. */
 struct zt_key_owner {
     const char *name; /* the canonical spelling */
     enum zt_key_status status;
     const char *why;               /* as in struct zt_key_choice */
+    const char *const *aliases;    /* other names that configurations use for it; ends with NULL; NULL: none */
     const struct zt_key_row *keys; /* ends with a NULL key; NULL: none */
     size_t bytes;                  /* of its params: the struct that its keys with another place than the config fill */
     /* Holds the keys of the type against one another: `params` has valid values or defaults. NULL: nothing to check. */
     bool (*fits)(const void *params, struct zt_key_problem *problem);
+    /* Sets values that were not given and whose default depends on other keys. NULL: there are none. */
+    void (*settle)(const struct zt_settling *s);
     bool dynamic_scale;    /* optimizers: fp16 needs the dynamic loss scale */
     bool replicated;       /* optimizers: each rank has the whole model, which excludes ZeRO and pipeline stages */
     bool computed;         /* formats: the samples are computed, so that no path is needed */

@@ -125,7 +125,7 @@ static bool check_choice(struct zt_reading *r, struct zt_node *node, const struc
     if (choice) {
         size_t n = strlen(choice->name);
         if (!n || choice->name[n - 1] != '*')
-            node->text = choice->name;
+            node->text = choice->means ? choice->means : choice->name;
         return true;
     }
     struct zt_text all = { 0 };
@@ -294,11 +294,12 @@ static void store_objects(struct zt_reading *r, void *to, const struct zt_node *
     config->groups = ZT_NEW_N(r->arena, struct zt_group_config, length(node));
     for (const struct zt_node *item = node->first; item; item = item->next) {
         const struct zt_node *match = zt_node_child(item, "match"), *lr = zt_node_child(item, "lr");
-        const struct zt_node *decay = zt_node_child(item, "weight_decay");
+        const struct zt_node *decay = zt_node_child(item, "weight_decay"), *use = zt_node_child(item, "use_muon");
         config->groups[config->group_count++] = (struct zt_group_config){
             .match = match ? match->text : NULL,
             .lr = lr && lr->kind == ZT_NODE_NUMBER && !lr->automatic ? lr->number : NAN,
             .weight_decay = decay && decay->kind == ZT_NODE_NUMBER && !decay->automatic ? decay->number : NAN,
+            .use_muon = use && use->kind == ZT_NODE_BOOL ? use->truth : -1,
         };
     }
 }

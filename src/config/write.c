@@ -2,6 +2,7 @@
  * same configuration. */
 #include "config/config.h"
 #include "base/file.h"
+#include "config/offload.h"
 #include "config/table.h"
 
 #include <math.h>
@@ -82,6 +83,8 @@ static void write_groups(FILE *to, const struct zt_config *config) {
             fputs(", \"weight_decay\": ", to);
             write_number(to, group->weight_decay);
         }
+        if (group->use_muon >= 0)
+            fprintf(to, ", \"use_muon\": %s", group->use_muon ? "true" : "false");
         fputc('}', to);
     }
     fputc(']', to);
@@ -161,9 +164,8 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
     }
 }
 
-/* Whether row i is written: its key works, and the optimizer, rule, format or adapters that it is about are those
- * given.
- */
+/* Whether row i is written: its key works, the optimizer, rule, format or adapters that it is about are those given,
+ * and the offload that it is about is on. */
 static bool is_written(const struct zt_config *config, int i) {
     const struct zt_key_row *row = config->table->row[i];
     bool scheduler = strncmp(row->key, "scheduler.", 10) == 0;
@@ -173,7 +175,7 @@ static bool is_written(const struct zt_config *config, int i) {
         return false;
     if (strncmp(row->key, "ztrain.lora.", 12) == 0 && !config->lora.match.count)
         return false;
-    return zt_key_has_value(config->table, i);
+    return zt_key_has_value(config->table, i) && !zt_offload_unread(config, row->key);
 }
 
 static void new_line(FILE *to, int depth) {
@@ -240,4 +242,34 @@ char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_er
     zt_config_write(config, to);
     fclose(to);
     return text;
+}
+
+/* Returns the value of a row as JSON. Free with free(). */
+static char *value_text(const struct zt_config *config, const struct zt_key_row *row) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to)
+        return NULL;
+    write_value(to, config, row);
+    fclose(to);
+    return text;
+}
+
+void zt_config_say(const struct zt_config *config, const struct zt_log *log) {
+    static const char dots[] = ".............................";
+    zt_say(log, ZT_LOG_INFO, "DeepSpeedEngine configuration:");
+    for (int i = 0; i < config->table->count; i++) {
+        const struct zt_key_row *row = config->table->row[i];
+        char *value = is_written(config, i) ? value_text(config, row) : NULL;
+        size_t length = strlen(row->key) < sizeof dots ? strlen(row->key) : sizeof dots - 1;
+        if (!value)
+            continue;
+        const bool text = value[0] == '"' && value[strlen(value) - 1] == '"';
+        if (text)
+            value[strlen(value) - 1] = 0;
+        zt_say(log, ZT_LOG_INFO, "  %s %s %s%s", row->key, dots + length, text ? value + 1 : value,
+               zt_key_is_default(config->table, row->key, text ? value + 1 : value) ? " (default)" : "");
+        free(value);
+    }
 }

@@ -1,5 +1,7 @@
 #include "data/column.h"
 
+#include "data/picture/picture.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -47,8 +49,22 @@ static bool fits_but_for_ones(const struct zt_shape *found, const struct zt_shap
     return true;
 }
 
+/* The want with class probabilities in the place of class numbers: floats of the logits' shape. */
+static struct zt_want as_probabilities(const struct zt_want *want) {
+    struct zt_want to = *want;
+    to.dtype = ZT_FLOAT;
+    to.shape = want->classes;
+    to.below = 0;
+    to.probabilities = to.ones = false;
+    return to;
+}
+
 bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum zt_dtype have,
                       const struct zt_shape *sample, const char *file, struct zt_err *err) {
+    if (want->probabilities && zt_dtype_in(have, ZT_ANY_FLOAT) && fits(sample, &want->classes)) {
+        const struct zt_want soft = as_probabilities(want);
+        return zt_column_accept(column, &soft, have, sample, file, err);
+    }
     enum zt_dtype to = want->dtype == ZT_UNDEFINED ? have : want->dtype;
     char found[ZT_SHAPE_TEXT], wanted[ZT_SHAPE_TEXT];
     struct zt_shape as = *sample;
@@ -57,9 +73,14 @@ bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum
     if (!converts(have, to) && !becomes_float) {
         zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" is of type %s, wants %s", file, want->name, zt_dtype_name(have),
                 zt_dtype_name(to));
-        return zt_dtype_in(have, ZT_ANY_FLOAT) && zt_dtype_in(to, ZT_ANY_INT)
-                   ? zt_hint(err, "save it as integers, for example array.astype(\"int64\")")
-                   : false;
+        if (!zt_dtype_in(have, ZT_ANY_FLOAT) || !zt_dtype_in(to, ZT_ANY_INT))
+            return false;
+        return want->probabilities
+                   ? zt_hint(err,
+                             "save class numbers as integers, for example array.astype(\"int64\"); class probabilities "
+                             "have samples of shape %s",
+                             zt_shape_text(&want->classes, wanted))
+                   : zt_hint(err, "save it as integers, for example array.astype(\"int64\")");
     }
     if (!fits(sample, &want->shape) && !(want->ones && fits_but_for_ones(sample, &want->shape, &as))) {
         zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, wants %s", file, want->name,
@@ -104,7 +125,7 @@ static bool check_signs(const struct zt_column *column, const struct zt_values *
         int64_t found = zt_load_int(v->dtype, v->at, i);
         snprintf(value, sizeof value, v->dtype == ZT_UINT64 ? "%llu" : "%lld", (long long)found);
         return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %s of type %s does not fit %s", v->file,
-                       column->name, (long long)(i / width), value, zt_dtype_name(v->dtype),
+                       column->name, (long long)(v->first + i / width), value, zt_dtype_name(v->dtype),
                        zt_dtype_name(column->dtype));
     }
     return true;
@@ -117,31 +138,47 @@ static bool check_range(const struct zt_column *column, const struct zt_want *wa
         int64_t value = zt_load_int(v->dtype, v->at, i);
         if ((value < 0 || value >= want->below) && value != want->except)
             return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %lld is out of range, wants 0..%lld",
-                           v->file, column->name, (long long)(i / width), (long long)value, (long long)want->below - 1);
+                           v->file, column->name, (long long)(v->first + i / width), (long long)value,
+                           (long long)want->below - 1);
     }
     return true;
 }
 
-bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, const struct zt_values *v, void *to,
-                       struct zt_err *err) {
+static bool is_whole(enum zt_dtype dtype) {
+    return zt_dtype_in(dtype, ZT_ANY_INT | ZT_BIT(ZT_BOOL));
+}
+
+bool zt_column_needs_check(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have) {
+    return sign_matters(have, column->dtype) || (is_whole(have) && want->below > 0);
+}
+
+bool zt_column_check(const struct zt_column *column, const struct zt_want *want, const struct zt_values *v,
+                     struct zt_err *err) {
+    return (!sign_matters(v->dtype, column->dtype) || check_signs(column, v, err)) &&
+           (!is_whole(v->dtype) || want->below <= 0 || check_range(column, want, v, err));
+}
+
+void zt_column_copy(const struct zt_column *column, const struct zt_values *v, void *to) {
     int64_t count = v->rows * zt_shape_count(&column->shape);
-    bool integers = zt_dtype_in(v->dtype, ZT_ANY_INT | ZT_BIT(ZT_BOOL));
-    if (sign_matters(v->dtype, column->dtype) && !check_signs(column, v, err))
-        return false;
-    if (integers && want->below > 0 && !check_range(column, want, v, err))
-        return false;
     if (v->dtype == column->dtype) {
         if (to != v->at)
             memcpy(to, v->at, (size_t)count * zt_dtype_bytes(v->dtype));
-        return true;
+        return;
     }
     for (int64_t i = 0; i < count; i++)
-        if (integers && zt_dtype_in(column->dtype, ZT_ANY_FLOAT))
+        if (is_whole(v->dtype) && zt_dtype_in(column->dtype, ZT_ANY_FLOAT))
             zt_store_double(column->dtype, to, i, (double)zt_load_int(v->dtype, v->at, i));
-        else if (integers)
+        else if (is_whole(v->dtype))
             zt_store_int(column->dtype, to, i, zt_load_int(v->dtype, v->at, i));
         else
             zt_store_double(column->dtype, to, i, zt_load_double(v->dtype, v->at, i));
+}
+
+bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, const struct zt_values *v, void *to,
+                       struct zt_err *err) {
+    if (!zt_column_check(column, want, v, err))
+        return false;
+    zt_column_copy(column, v, to);
     return true;
 }
 
@@ -183,4 +220,23 @@ bool zt_column_no_normalize(const struct zt_config *config, const char *format, 
         return true;
     zt_fail(err, ZT_EXIT_CONFIG, "ztrain.data.normalize: format \"%s\" has no channels to normalize", format);
     return zt_hint(err, "normalize the arrays before they are saved");
+}
+
+bool zt_column_sample_shape(const char *name, const struct zt_shape *array, struct zt_shape *sample, const char *file,
+                            struct zt_err *err) {
+    if (array->rank == 0)
+        return zt_fail(err, ZT_EXIT_DATA,
+                       "%s: column \"%s\" is a single number, wants a first axis that counts samples", file, name);
+    *sample = (struct zt_shape){ .rank = array->rank - 1 };
+    memcpy(sample->dim, array->dim + 1, (size_t)sample->rank * sizeof *sample->dim);
+    return true;
+}
+
+bool zt_column_picture(const struct zt_column *column, const void *sample, struct zt_picture *to, struct zt_err *err) {
+    const int64_t *dim = column->shape.dim;
+    if (!zt_picture_create(to, (int)dim[0], (int)dim[1], (int)dim[2], err))
+        return false;
+    for (int64_t i = 0; i < zt_shape_count(&column->shape); i++)
+        to->at[i] = (float)zt_load_double(column->dtype, sample, i);
+    return true;
 }

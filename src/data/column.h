@@ -14,6 +14,7 @@ struct zt_values {
     enum zt_dtype dtype;
     const void *at;
     int64_t rows;
+    int64_t first;    /* number of the first row, for errors */
     const char *file; /* for errors */
 };
 
@@ -22,8 +23,21 @@ struct zt_values {
 bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, const struct zt_values *values,
                        void *to, struct zt_err *err);
 
+/* Whether a value of type `have` may miss the column's type or the wanted range, so that the values must be checked. */
+bool zt_column_needs_check(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have);
+/* The check and the conversion of zt_column_convert() alone; the conversion of `rows` samples cannot fail. */
+bool zt_column_check(const struct zt_column *column, const struct zt_want *want, const struct zt_values *values,
+                     struct zt_err *err);
+void zt_column_copy(const struct zt_column *column, const struct zt_values *values, void *to);
+
 /* Decodes one sample of the column from its stored form. */
 void zt_column_decode(const struct zt_column *column, const struct zt_stored *stored, const void *from, void *to);
+
+/* The shape of one sample of an array, without the first axis, which counts samples. */
+bool zt_column_sample_shape(const char *name, const struct zt_shape *array, struct zt_shape *sample, const char *file,
+                            struct zt_err *err);
+/* A sample [C, H, W] of the column's type as a picture. */
+bool zt_column_picture(const struct zt_column *column, const void *sample, struct zt_picture *to, struct zt_err *err);
 
 /* An error where the config has ztrain.data.normalize, for formats without channels. */
 bool zt_column_no_normalize(const struct zt_config *config, const char *format, struct zt_err *err);

@@ -12,6 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct zt_images;  /* data/images.h */
+struct zt_picture; /* data/picture/picture.h */
+
 enum { ZT_COLUMNS = 16 };
 
 /* One named array of a source. The shape is that of one sample, without the first axis, which counts samples. */
@@ -22,6 +25,9 @@ struct zt_column {
     size_t sample_bytes;
 };
 
+/* What reads a column: the graph, or the loss. */
+enum zt_want_use { ZT_WANT_INPUT, ZT_WANT_TARGET, ZT_WANT_WEIGHT };
+
 /* A column that the graph reads. The source converts to this dtype where the kind of number stays the same: any float
  * to any float, an integer to one of at least its width, bool to integer; with `numbers` each of them to float.
  * Otherwise the error names both types. */
@@ -29,11 +35,16 @@ struct zt_want {
     const char *name;      /* graph input or target column */
     enum zt_dtype dtype;   /* ZT_UNDEFINED: that of the source */
     struct zt_shape shape; /* of one sample; a dimension of -1 fits any size, rank -1 any shape */
-    bool image;            /* cifar10: the only image input, whatever its name */
+    bool image;            /* an image input; formats of images feed it whatever its name */
     int64_t below;  /* integers must lie in 0..below-1 unless equal to `except`; 0: unchecked (synthetic: 0 or 1) */
     int64_t except; /* ignore_index */
-    bool numbers;   /* integers and booleans become floats (targets of mse and similar losses) */
-    bool ones;      /* axes of one element may be missing or added ([N, 1] where [N] is wanted) */
+    enum zt_want_use use;
+    /* Integer targets: floats of the shape `classes` are accepted as well, unconverted apart from their width: the
+     * probabilities of the classes. */
+    bool probabilities;
+    struct zt_shape classes;
+    bool numbers; /* integers and booleans become floats (targets of mse and similar losses) */
+    bool ones;    /* axes of one element may be missing or added ([N, 1] where [N] is wanted) */
 };
 
 /* The stored form of a column's samples. Without a table a sample is `bytes` bytes, those that read() gives. With a
@@ -51,7 +62,14 @@ struct zt_source {
     int64_t samples;
     int column_count; /* in the order of the wants */
     struct zt_column column[ZT_COLUMNS];
-    void *state; /* of the format */
+    void *state;              /* of the format */
+    struct zt_images *images; /* how pictures become samples; NULL: the format reads them as they are */
+    bool is_image[ZT_COLUMNS];
+};
+
+/* One sample in one epoch: augmentation draws other numbers in each epoch. */
+struct zt_sample {
+    int64_t index, epoch;
 };
 
 struct zt_format {
@@ -61,8 +79,15 @@ struct zt_format {
     bool (*open)(struct zt_source *source, const struct zt_config *config, const char *path,
                  const struct zt_want *wants, int want_count, struct zt_err *err);
     /* Copies sample `index` of column `column` to `to` (column.sample_bytes bytes of column.dtype), normalised. Called
-     * by several reader threads at once. Row errors (class out of range) name the row and value. */
+     * by several reader threads at once. Row errors (class out of range) name the row and value. Not called for image
+     * columns of a source with `images`. */
     bool (*read)(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err);
+    /* The picture of sample `index` in an image column, before cropping and normalisation. Called by several reader
+     * threads at once; the caller finishes the picture. NULL: the format has no images. */
+    bool (*picture)(const struct zt_source *source, int column, int64_t index, struct zt_picture *to,
+                    struct zt_err *err);
+    /* Puts the file of a sample in front of the errors from `first` on; returns false. NULL: the sample's number. */
+    bool (*name_sample)(const struct zt_source *source, int64_t index, int first, struct zt_err *err);
     /* Whether the files are unchanged since they were opened (base/mapped.h). A reader thread calls it after the reads
      * of each micro-batch, which are valid only then. NULL: open() has read everything. */
     bool (*intact)(const struct zt_source *source, struct zt_err *err);
@@ -82,9 +107,13 @@ extern const struct zt_key_owner *const zt_format_types[];
 struct zt_source *zt_source_open(const struct zt_config *config, bool eval, const struct zt_want *wants, int want_count,
                                  struct zt_err *err);
 void zt_source_close(struct zt_source *source); /* NULL is harmless */
+/* Copies a sample of a column to `to`, as the format's read(), augmented where the source augments. */
+bool zt_source_read(const struct zt_source *source, int column, struct zt_sample sample, void *to, struct zt_err *err);
+/* Whether a consumer may keep samples in their stored form. */
+bool zt_source_is_stored(const struct zt_source *source);
 /* False with an error where a file of the source has changed. */
 bool zt_source_intact(const struct zt_source *source, struct zt_err *err);
-/* Bytes of all samples in their stored form; 0 where the format stores none, -1 where they overflow 64 bits. */
+/* Bytes of all samples in their stored form; 0 where none are stored, -1 where they overflow 64 bits. */
 int64_t zt_source_stored_bytes(const struct zt_source *source);
 
 #endif

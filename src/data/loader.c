@@ -146,7 +146,7 @@ static void fill_slot(const struct zt_loader *l, struct slot *slot) {
     batch->batch_in_epoch = s->in_epoch;
     batch->step_samples = s->samples;
     batch->micro_batch = (int)s->micro_batch;
-    batch->first_in_epoch = s->in_epoch * o->train_batch + cut.start + cut.first;
+    batch->first_in_epoch = zt_epochs_at(&l->sampler.epochs, batch->step).first + cut.start + cut.first;
     for (int64_t row = 0; row < cut.rows; row++)
         slot->index[row] = s->indices[cut.start + (row < cut.samples ? cut.first + row : 0)];
     batch->index = slot->index;
@@ -196,7 +196,8 @@ static bool read_rows(struct zt_loader *l, const struct slot *slot, struct piece
     for (; !l->options.indices && piece->first < piece->end && !l->stop; piece->first++)
         for (int c = 0; c < source->column_count; c++) {
             char *to = (char *)slot->batch.column[c] + (size_t)piece->first * source->column[c].sample_bytes;
-            if (!source->format->read(source, c, slot->index[piece->first], to, err))
+            const struct zt_sample sample = { slot->index[piece->first], slot->batch.epoch };
+            if (!zt_source_read(source, c, sample, to, err))
                 return false;
         }
     return true;
@@ -361,7 +362,8 @@ struct zt_loader *zt_loader_create(const struct zt_loader_options *options, stru
                                           .train_batch = options->train_batch,
                                           .shuffle = options->shuffle,
                                           .drop_last = options->drop_last,
-                                          .seed = options->seed };
+                                          .seed = options->seed,
+                                          .stream = options->stream };
     if (zt_sampler_init(&l->sampler, &sampling, err) && make_ring(l, err) && start_readers(l, err))
         return l;
     zt_loader_destroy(l);

@@ -36,6 +36,7 @@ struct zt_loader_options {
     int rank, ranks; /* data-parallel rank and size */
     bool shuffle, drop_last;
     uint64_t seed;
+    int64_t stream;            /* as in struct zt_sampling */
     int64_t first_step, steps; /* steps to deliver */
     int depth;                 /* micro-batches read ahead, at least 2 */
     int readers;               /* threads, 1 to ZT_READERS; 0: 1 */

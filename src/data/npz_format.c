@@ -8,23 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The shape of one sample of an array, without the first axis, which counts samples. */
-static bool sample_shape(const struct zt_npz_array *array, struct zt_shape *sample, const char *path,
-                         struct zt_err *err) {
-    if (array->shape.rank == 0)
-        return zt_fail(err, ZT_EXIT_DATA,
-                       "%s: column \"%s\" is a single number, wants a first axis that counts samples", path,
-                       array->name);
-    sample->rank = array->shape.rank - 1;
-    memcpy(sample->dim, array->shape.dim + 1, (size_t)sample->rank * sizeof *sample->dim);
-    return true;
-}
-
 static bool accept_array(struct zt_source *source, int i, const struct zt_npz *npz, const struct zt_want *want,
                          const char *path, struct zt_err *err) {
     const struct zt_npz_array *array = &npz->at[i], *first = &npz->at[0];
     struct zt_shape sample = { 0 };
-    if (!sample_shape(array, &sample, path, err) ||
+    if (!zt_column_sample_shape(array->name, &array->shape, &sample, path, err) ||
         !zt_column_accept(&source->column[i], want, array->dtype, &sample, path, err))
         return false;
     if (first->shape.rank > 0 && array->shape.dim[0] != first->shape.dim[0])
@@ -104,10 +92,18 @@ static bool npz_sample(const struct zt_source *source, int column, int64_t index
     return true;
 }
 
+static bool npz_picture(const struct zt_source *source, int column, int64_t index, struct zt_picture *to,
+                        struct zt_err *err) {
+    const struct zt_npz *npz = source->state;
+    const struct zt_column *c = &source->column[column];
+    return zt_column_picture(c, (const char *)npz->at[column].data + (size_t)index * c->sample_bytes, to, err);
+}
+
 const struct zt_format zt_format_npz = {
     .type = { .name = "npz" },
     .open = npz_open,
     .read = npz_sample,
+    .picture = npz_picture,
     .stored = npz_stored,
     .keep = npz_keep,
     .close = npz_close,

@@ -7,28 +7,32 @@
 static const uint64_t shuffle_tag = 0x73687566666c65; /* "shuffle" */
 
 struct zt_sampling zt_sampling_of(const struct zt_config *config, const struct zt_source *source) {
+    struct zt_epochs epochs = zt_epochs_of(config, source->samples);
     return (struct zt_sampling){ .samples = source->samples,
                                  .train_batch = config->train_batch,
                                  .shuffle = config->data.shuffle,
                                  .drop_last = config->data.drop_last,
-                                 .seed = (uint64_t)config->seed };
+                                 .seed = (uint64_t)config->seed,
+                                 .stream = epochs.carries ? epochs.samples : 0 };
+}
+
+static struct zt_epochs epochs_of(const struct zt_sampling *how) {
+    int64_t rest = how->drop_last ? how->samples % how->train_batch : 0;
+    return how->stream ? (struct zt_epochs){ how->stream, how->train_batch, true }
+                       : (struct zt_epochs){ how->samples - rest, how->train_batch, false };
 }
 
 bool zt_sampler_init(struct zt_sampler *s, const struct zt_sampling *how, struct zt_err *err) {
-    int64_t samples = how->samples, train_batch = how->train_batch;
-    *s = (struct zt_sampler){ .samples = samples,
-                              .train_batch = train_batch,
-                              .shuffle = how->shuffle,
-                              .drop_last = how->drop_last,
-                              .seed = how->seed,
-                              .epoch = -1 };
+    int64_t samples = how->samples;
+    *s = (struct zt_sampler){
+        .samples = samples, .epochs = epochs_of(how), .shuffle = how->shuffle, .seed = how->seed, .epoch = -1
+    };
     int64_t bytes;
     if (samples < 1)
         return zt_fail(err, ZT_EXIT_DATA, "data: no samples");
-    s->batches_per_epoch = samples / train_batch + (!how->drop_last && samples % train_batch != 0);
-    if (s->batches_per_epoch == 0) {
+    if (s->epochs.samples == 0) {
         zt_fail(err, ZT_EXIT_DATA, "data: %lld samples do not fill one step of %lld, and drop_last drops smaller ones",
-                (long long)samples, (long long)train_batch);
+                (long long)samples, (long long)how->train_batch);
         return zt_hint(err, "lower train_batch_size or set ztrain.data.drop_last to false");
     }
     if (__builtin_mul_overflow(samples, (int64_t)sizeof *s->order, &bytes))
@@ -56,15 +60,26 @@ static void shuffle_epoch(struct zt_sampler *s, int64_t epoch) {
     s->epoch = epoch;
 }
 
+/* Sample `at` of the epoch; a stream's epoch is longer than the data by less than the ranks. */
+static int64_t sample_at(struct zt_sampler *s, int64_t epoch, int64_t at) {
+    if (s->shuffle && s->epoch != epoch)
+        shuffle_epoch(s, epoch);
+    at %= s->samples;
+    return s->shuffle ? s->order[at] : at;
+}
+
 int64_t zt_sampler_step(struct zt_sampler *s, int64_t step, int64_t *indices, int64_t *epoch, int64_t *batch) {
-    *epoch = step / s->batches_per_epoch;
-    *batch = step % s->batches_per_epoch;
-    if (s->shuffle && s->epoch != *epoch)
-        shuffle_epoch(s, *epoch);
-    int64_t first = *batch * s->train_batch, count = s->samples - first;
-    if (count > s->train_batch)
-        count = s->train_batch;
-    for (int64_t i = 0; i < count; i++)
-        indices[i] = s->shuffle ? s->order[first + i] : first + i;
+    const struct zt_epochs *e = &s->epochs;
+    struct zt_epoch_place place = zt_epochs_at(e, step);
+    int64_t left = e->samples - place.first, count = e->carries || left > e->batch ? e->batch : left;
+    *epoch = place.epoch;
+    *batch = place.batch;
+    for (int64_t i = 0; i < count; i++, place.first++) {
+        if (place.first == e->samples) {
+            place.first = 0;
+            place.epoch++;
+        }
+        indices[i] = sample_at(s, place.epoch, place.first);
+    }
     return count;
 }

@@ -16,11 +16,12 @@ struct zt_comm;   /* parallel/comm/comm.h */
 struct zt_kernel; /* graph/ir/op.h */
 struct zt_step_call;
 struct zt_step_feed; /* optim/step.h */
+struct zt_step_matrix;
 struct zt_step_norm;
 struct zt_step_state;
 
 enum {
-    ZT_MODULE_ABI = 11
+    ZT_MODULE_ABI = 12
 }; /* version of the structs that program and module share: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those
       of optim/step.h and the node descriptions of kernels (describe of graph/ir/op.h) */
 
@@ -57,8 +58,18 @@ struct zt_module {
     bool (*clip)(struct zt_device *device, struct zt_step_state *state, double clip, struct zt_err *err);
     /* The update of optimizer `optimizer` (enum zt_optimizer_id of optim/table.h) for all pieces at once. */
     bool (*update)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
-    /* Before it, for optimizers with trust ratios alone: advances the moments, sets norms and ratios. */
+    /* Behind all updates of a step: the average of the weights (ztrain.ema) advances, unless the step is left out. */
+    bool (*average)(struct zt_device *device, const struct zt_step_call *s, double decay, struct zt_err *err);
+    /* Exchanges the weights and their average. */
+    bool (*swap_average)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
+    /* Before update(), for optimizers with trust ratios alone: advances the moments, sets norms and ratios. */
     bool (*update_norms)(struct zt_device *device, int optimizer, const struct zt_step_call *s, struct zt_err *err);
+    /* Optimizers of matrices alone: writes the directions of the pieces of one; then, from the directions of the whole
+     * matrix, updates its pieces. update() leaves them alone. */
+    bool (*direct_matrix)(struct zt_device *device, int optimizer, const struct zt_step_call *s,
+                          const struct zt_step_matrix *m, struct zt_err *err);
+    bool (*update_matrix)(struct zt_device *device, int optimizer, const struct zt_step_call *s,
+                          const struct zt_step_matrix *m, struct zt_err *err);
 };
 
 /* The symbol of the module's struct zt_module. */

@@ -57,8 +57,10 @@ static const struct zt_key_row keys[] = {
     { 0 },
 };
 
+static const char *const aliases[] = { "DeepSpeedCPUAdagrad", "CPUAdagrad", NULL };
+
 const struct zt_optimizer zt_optimizer_adagrad = {
-    .type = { .name = "Adagrad", .keys = keys, .bytes = sizeof(struct params) },
+    .type = { .name = "Adagrad", .aliases = aliases, .keys = keys, .bytes = sizeof(struct params) },
     .states = 1,
     .state_names = { "sum" },
     .momentum = no_momentum,

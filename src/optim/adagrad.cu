@@ -14,4 +14,6 @@ static int launch_adagrad(cudaStream_t stream, const struct zt_step_call *s) {
     return cudaGetLastError();
 }
 
-const struct zt_optimizer_cuda zt_optimizer_cuda_adagrad = { .update = launch_adagrad, .norms = NULL };
+const struct zt_optimizer_cuda zt_optimizer_cuda_adagrad = {
+    .update = launch_adagrad, .norms = NULL, .direct = NULL, .matrix = NULL
+};

@@ -15,6 +15,7 @@
 struct params {
     double eps;
     bool bias_correction, adam_w_mode;
+    bool torch_adam; /* the formula is the same; the default of weight_decay is not */
 };
 
 static void adam_prepare(const struct zt_update *u, union zt_coefficients *to) {
@@ -48,22 +49,43 @@ static void adam_update(const union zt_coefficients *from, double ratio, float *
     adam_run(ZT_COEFFICIENTS(struct zt_adam, from), p, g, state[0], state[1], count);
 }
 
+/* torch.optim.AdamW decays by 0.01 where nothing is given, torch.optim.Adam and DeepSpeed's own kernels by 0. */
+static void adam_settle(const struct zt_settling *s) {
+    struct zt_optimizer_config *c = &s->config->optimizer;
+    const struct params *o = c->params;
+    if (!o->torch_adam)
+        return;
+    if (o->adam_w_mode && !s->given(s, OPTIMIZER "weight_decay"))
+        c->weight_decay = 0.01;
+    else
+        s->lists(s, OPTIMIZER "torch_adam = true (the same formula and weight_decay)");
+}
+
+static bool adam_decouples(const struct zt_optimizer_config *config) {
+    return ((const struct params *)config->params)->adam_w_mode;
+}
+
 #define KEYS(...)                                                                                                      \
     {                                                                                                                  \
         ROW_LR("1e-3"), ROW_BETAS, ROW_EPS(OWN(struct params, eps)), ROW_WEIGHT_DECAY, ROW_MAXIMIZE,                   \
             ROW_BIAS_CORRECTION(OWN(struct params, bias_correction)), ROW_AMSGRAD,                                     \
             { .key = OPTIMIZER "adam_w_mode", BOOL, DEF("true"), OWN(struct params, adam_w_mode), __VA_ARGS__ },       \
-            { .key = OPTIMIZER "torch_adam", BOOL, ACCEPT("the same formula; weight_decay stays 0 unless given") },    \
-            ROWS_PYTHON, ROW_FP32_STATES, { 0 },                                                                       \
+            { .key = OPTIMIZER "adamw_mode", BOOL, .same = OPTIMIZER "adam_w_mode" },                                  \
+            { .key = OPTIMIZER "torch_adam", BOOL, DEF("false"), OWN(struct params, torch_adam) }, ROWS_PYTHON,        \
+            ROW_FP32_STATES, { 0 },                                                                                    \
     }
 static const struct zt_key_row adam_keys[] = KEYS(.always = NULL);
 static const struct zt_key_row adamw_keys[] = KEYS(.always = "true", .why = "AdamW always decays decoupled");
 
-#define STEP .states = 2, .state_names = { "exp_avg", "exp_avg_sq" }, .prepare = adam_prepare, .update = adam_update
+/* The classes of DeepSpeed behind the type Adam. */
+static const char *const adam_aliases[] = { "FusedAdam", "DeepSpeedCPUAdam", "CPUAdam", NULL };
+
+#define STEP                                                                                                           \
+    .states = 2, .state_names = { "exp_avg", "exp_avg_sq" }, .decouples = adam_decouples, .prepare = adam_prepare,     \
+    .update = adam_update
+#define PARAMS .bytes = sizeof(struct params), .settle = adam_settle
 
 const struct zt_optimizer zt_optimizer_adam = {
-    .type = { .name = "Adam", .keys = adam_keys, .bytes = sizeof(struct params) }, STEP
+    .type = { .name = "Adam", .aliases = adam_aliases, .keys = adam_keys, PARAMS }, STEP
 };
-const struct zt_optimizer zt_optimizer_adamw = {
-    .type = { .name = "AdamW", .keys = adamw_keys, .bytes = sizeof(struct params) }, STEP
-};
+const struct zt_optimizer zt_optimizer_adamw = { .type = { .name = "AdamW", .keys = adamw_keys, PARAMS }, STEP };

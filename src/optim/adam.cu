@@ -15,5 +15,9 @@ static int launch_adam(cudaStream_t stream, const struct zt_step_call *s) {
     return cudaGetLastError();
 }
 
-const struct zt_optimizer_cuda zt_optimizer_cuda_adam = { .update = launch_adam, .norms = NULL };
-const struct zt_optimizer_cuda zt_optimizer_cuda_adamw = { .update = launch_adam, .norms = NULL };
+const struct zt_optimizer_cuda zt_optimizer_cuda_adam = {
+    .update = launch_adam, .norms = NULL, .direct = NULL, .matrix = NULL
+};
+const struct zt_optimizer_cuda zt_optimizer_cuda_adamw = {
+    .update = launch_adam, .norms = NULL, .direct = NULL, .matrix = NULL
+};

@@ -40,8 +40,10 @@ static void lamb_prepare(const struct zt_update *u, union zt_coefficients *to) {
     ZT_STORE_COEFFICIENTS(to, c);
 }
 
+/* state: m and v, which are advanced. u: the update without the trust ratio. */
 ZT_CLONES static void lamb_moments(struct zt_lamb c, const float *restrict p, const float *restrict g,
-                                   float *restrict m, float *restrict v, float *restrict u, int64_t count) {
+                                   float *const state[2], float *restrict u, int64_t count) {
+    float *restrict m = state[0], *restrict v = state[1];
     for (int64_t i = 0; i < count; i++)
         u[i] = zt_lamb_moments(&c, p[i], g[i], &m[i], &v[i]);
 }
@@ -58,7 +60,7 @@ static void lamb_norms(const union zt_coefficients *from, const float *p, const 
     float block[ZT_NORM_BLOCK];
     for (int64_t at = 0; at < count; at += ZT_NORM_BLOCK) {
         int64_t n = count - at < ZT_NORM_BLOCK ? count - at : ZT_NORM_BLOCK;
-        lamb_moments(c, p + at, g + at, state[0] + at, state[1] + at, block, n);
+        lamb_moments(c, p + at, g + at, (float *const[]){ state[0] + at, state[1] + at }, block, n);
         norms[0] += zt_sum_squares(p + at, n);
         norms[1] += zt_sum_squares(block, n);
     }
@@ -99,10 +101,23 @@ static const struct zt_key_row keys[] = {
     { 0 },
 };
 
+static bool always_decouples(const struct zt_optimizer_config *config) {
+    (void)config;
+    return true;
+}
+
+static const char *const aliases[] = { "FusedLamb", NULL };
+
 const struct zt_optimizer zt_optimizer_lamb = {
-    .type = { .name = "Lamb", .keys = keys, .bytes = sizeof(struct params), .fits = lamb_fits, .dynamic_scale = true },
+    .type = { .name = "Lamb",
+              .aliases = aliases,
+              .keys = keys,
+              .bytes = sizeof(struct params),
+              .fits = lamb_fits,
+              .dynamic_scale = true },
     .states = 2,
     .state_names = { "exp_avg", "exp_avg_sq" },
+    .decouples = always_decouples,
     .prepare = lamb_prepare,
     .update = lamb_update,
     .norms = lamb_norms,

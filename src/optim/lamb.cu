@@ -64,4 +64,6 @@ static int launch_lamb(cudaStream_t stream, const struct zt_step_call *s) {
     return cudaGetLastError();
 }
 
-const struct zt_optimizer_cuda zt_optimizer_cuda_lamb = { .update = launch_lamb, .norms = launch_norms };
+const struct zt_optimizer_cuda zt_optimizer_cuda_lamb = {
+    .update = launch_lamb, .norms = launch_norms, .direct = NULL, .matrix = NULL
+};

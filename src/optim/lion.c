@@ -35,10 +35,18 @@ static void lion_update(const union zt_coefficients *from, double ratio, float *
 static const struct zt_key_row keys[] = { ROW_LR("1e-3"), ROW_BETAS,       ROW_WEIGHT_DECAY,
                                           ROWS_PYTHON,    ROW_FP32_STATES, { 0 } };
 
+static bool always_decouples(const struct zt_optimizer_config *config) {
+    (void)config;
+    return true;
+}
+
+static const char *const aliases[] = { "FusedLion", "DeepSpeedCPULion", "CPULion", NULL };
+
 const struct zt_optimizer zt_optimizer_lion = {
-    .type = { .name = "Lion", .keys = keys },
+    .type = { .name = "Lion", .aliases = aliases, .keys = keys },
     .states = 1,
     .state_names = { "exp_avg" },
+    .decouples = always_decouples,
     .prepare = lion_prepare,
     .update = lion_update,
 };

@@ -1,8 +1,9 @@
-/* The learning-rate rules of DeepSpeed's lr_schedules.py 0.19 (0.16.5 where the two agree): formula, config keys, row.
+/* The learning-rate rules of DeepSpeed's lr_schedules.py 0.19 (0.16.5 where the two agree) and four of
+ * torch.optim.lr_scheduler, which DeepSpeed takes by name: formula, config keys, row.
  *
  * DeepSpeed's counter i is -1 until the first applied update is over, then 0, 1, ... So update u, from 0 on, runs with
  * i = u - 1, and update 0 with the value that the constructor set: the warm-up rules are one update late. LRRangeTest
- * and OneCycle count i + 1 = u and are not. */
+ * and OneCycle count i + 1 = u and are not, nor are PyTorch's rules, whose counter is u. */
 #include "optim/optim.h"
 
 #include "config/rows.h"
@@ -191,6 +192,107 @@ static void one_cycle_rate(const struct zt_scheduler_config *s, int64_t update, 
     rate->beta2 = 0.99;
 }
 
+/* ---- PyTorch's rules: functions of the update ---- */
+
+struct decay {
+    double gamma, eta_min;
+    int64_t step_size;
+};
+
+#define ROWS_TORCH                                                                                                     \
+    { .key = SCHEDULER "last_epoch", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }, {                   \
+        .key = SCHEDULER "verbose", ANY, ACCEPT("the rate is in every metrics row")                                    \
+    }
+#define GAMMA(...)                                                                                                     \
+    { .key = SCHEDULER "gamma", NUMBER, POSITIVE, RULE(decay, gamma), __VA_ARGS__ }
+
+static const struct zt_key_row step_keys[] = {
+    { .key = SCHEDULER "step_size", INT(1), .needed = true, RULE(decay, step_size) },
+    GAMMA(DEF("0.1")),
+    ROWS_TORCH,
+    { 0 },
+};
+static const struct zt_key_row exponential_keys[] = { GAMMA(.needed = true), ROWS_TORCH, { 0 } };
+/* "auto" of T_max is what it is set to by hand most often. */
+static const struct zt_key_row cosine_keys[] = {
+    { .key = SCHEDULER "T_max",
+      INT(1),
+      .needed = true,
+      AUTO("0", "the optimizer steps of the run"),
+      .keeps_auto = true,
+      AT(scheduler.total_num_steps) },
+    { .key = SCHEDULER "eta_min", NUMBER, FROM(0), DEF("0"), RULE(decay, eta_min) },
+    ROWS_TORCH,
+    { 0 },
+};
+
+static void step_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct decay *c = s->params;
+    rate->lr *= pow(c->gamma, (double)(update / c->step_size));
+}
+
+static void exponential_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct decay *c = s->params;
+    rate->lr *= pow(c->gamma, (double)update);
+}
+
+/* Past T_max it swings back up, as PyTorch's does. */
+static void cosine_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct decay *c = s->params;
+    double turn = cos(M_PI * (double)update / (double)s->total_num_steps);
+    rate->lr = c->eta_min + (rate->lr - c->eta_min) * (1 + turn) / 2;
+}
+
+/* ---- PyTorch's ReduceLROnPlateau: a function of what happened ---- */
+
+struct plateau {
+    double factor, threshold, min_lr, eps;
+    int64_t patience, cooldown;
+    bool max, absolute; /* mode max; threshold_mode abs */
+};
+
+static const struct zt_key_choice plateau_modes[] = { { .name = "min" }, { .name = "max" }, { 0 } };
+static const struct zt_key_choice threshold_modes[] = { { .name = "rel" }, { .name = "abs" }, { 0 } };
+static const struct zt_key_row plateau_keys[] = {
+    { .key = SCHEDULER "mode", INDEX(plateau_modes), DEF("min"), RULE(plateau, max) },
+    { .key = SCHEDULER "factor", NUMBER, BELOW_ONE, DEF("0.1"), RULE(plateau, factor) },
+    { .key = SCHEDULER "patience", INT(0), DEF("10"), RULE(plateau, patience) },
+    { .key = SCHEDULER "threshold", NUMBER, FROM(0), DEF("1e-4"), RULE(plateau, threshold) },
+    { .key = SCHEDULER "threshold_mode", INDEX(threshold_modes), DEF("rel"), RULE(plateau, absolute) },
+    { .key = SCHEDULER "cooldown", INT(0), DEF("0"), RULE(plateau, cooldown) },
+    { .key = SCHEDULER "min_lr", FIRST, FROM(0), DEF("0"), RULE(plateau, min_lr) },
+    { .key = SCHEDULER "eps", NUMBER, FROM(0), DEF("1e-8"), RULE(plateau, eps) },
+    ROWS_TORCH,
+    { 0 },
+};
+
+static bool is_better(const struct plateau *c, double value, double best) {
+    double margin = c->absolute ? c->threshold : best * c->threshold;
+    return c->max ? value > best + margin : value < best - margin;
+}
+
+/* A value that is no number is no better than any. */
+static void plateau_observe(const struct zt_scheduler_config *s, struct zt_lr_state *state, double value) {
+    const struct plateau *c = s->params;
+    bool better = !isnan(value) && (!state->has_best || is_better(c, value, state->best));
+    if (better) {
+        state->best = value;
+        state->has_best = true;
+    }
+    state->bad_epochs = better ? 0 : state->bad_epochs + 1;
+    if (state->cooldown > 0) {
+        state->cooldown--;
+        state->bad_epochs = 0;
+    }
+    if (state->bad_epochs <= c->patience)
+        return;
+    double lower = fmax(state->lr * c->factor, c->min_lr);
+    if (state->lr - lower > c->eps)
+        state->lr = lower;
+    state->cooldown = c->cooldown;
+    state->bad_epochs = 0;
+}
+
 /* ---- the table: ROW(function and keys, name, params) ---- */
 
 #define RULES(ROW)                                                                                                     \
@@ -198,30 +300,73 @@ static void one_cycle_rate(const struct zt_scheduler_config *s, int64_t update, 
     ROW(warmup_decay, "WarmupDecayLR", struct warmup)                                                                  \
     ROW(warmup_cosine, "WarmupCosineLR", struct warmup)                                                                \
     ROW(range_test, "LRRangeTest", struct range_test)                                                                  \
-    ROW(one_cycle, "OneCycle", struct one_cycle)
+    ROW(one_cycle, "OneCycle", struct one_cycle)                                                                       \
+    ROW(step, "StepLR", struct decay)                                                                                  \
+    ROW(exponential, "ExponentialLR", struct decay)                                                                    \
+    ROW(cosine, "CosineAnnealingLR", struct decay)
 
 #define NUMBER_OF(id, name_, params) RULE_##id,
 enum { RULES(NUMBER_OF) RULE_COUNT };
 
 #define ROW_OF(id, name_, params)                                                                                      \
     [RULE_##id] = { .type = { .name = name_, .keys = id##_keys, .bytes = sizeof(params) }, .rate = id##_rate },
-static const struct zt_lr_rule rules[] = { RULES(ROW_OF) };
+static const struct zt_lr_rule rules[] = {
+    RULES(ROW_OF)[RULE_COUNT] = { .type = { .name = "ReduceLROnPlateau",
+                                            .keys = plateau_keys,
+                                            .bytes = sizeof(struct plateau) },
+                                  .observe = plateau_observe },
+};
 
 #define TYPE_OF(id, name_, params) &rules[RULE_##id].type,
-const struct zt_key_owner *const zt_lr_rule_types[] = { RULES(TYPE_OF) NULL };
+const struct zt_key_owner *const zt_lr_rule_types[] = { RULES(TYPE_OF) & rules[RULE_COUNT].type, NULL };
 
 const struct zt_lr_rule *zt_lr_rule_find(const char *type) {
-    for (int i = 0; i < RULE_COUNT; i++)
+    for (int i = 0; i <= RULE_COUNT; i++)
         if (strcasecmp(rules[i].type.name, type) == 0)
             return &rules[i];
     return NULL;
 }
 
-struct zt_rate zt_rate_at(const struct zt_config *config, int64_t update) {
+static const struct zt_lr_rule *rule_of(const struct zt_config *config) {
+    return config->scheduler.type ? zt_lr_rule_find(config->scheduler.type) : NULL;
+}
+
+struct zt_rate zt_rate_at(const struct zt_config *config, const struct zt_lr_state *state, int64_t update) {
     const struct zt_optimizer_config *o = &config->optimizer;
     struct zt_rate rate = { .lr = o->lr, .beta1 = o->beta1, .beta2 = o->beta2 };
-    const struct zt_lr_rule *rule = config->scheduler.type ? zt_lr_rule_find(config->scheduler.type) : NULL;
-    if (rule)
+    const struct zt_lr_rule *rule = rule_of(config);
+    if (rule && rule->observe)
+        rate.lr = state->lr;
+    else if (rule)
         rule->rate(&config->scheduler, update, &rate);
     return rate;
+}
+
+/* ---- state ---- */
+
+struct zt_lr_state zt_lr_state_of(const struct zt_config *config) {
+    return (struct zt_lr_state){ .lr = config->optimizer.lr };
+}
+
+bool zt_lr_observes(const struct zt_config *config) {
+    const struct zt_lr_rule *rule = rule_of(config);
+    return rule && rule->observe;
+}
+
+bool zt_lr_wants_accuracy(const struct zt_config *config) {
+    return zt_lr_observes(config) && ((const struct plateau *)config->scheduler.params)->max;
+}
+
+void zt_lr_add_step(struct zt_lr_state *state, double loss, int64_t samples) {
+    state->epoch_loss += loss * (double)samples;
+    state->epoch_samples += samples;
+}
+
+bool zt_lr_end_epoch(const struct zt_config *config, struct zt_lr_state *state, const double *value) {
+    const double before = state->lr,
+                 mean = state->epoch_samples ? state->epoch_loss / (double)state->epoch_samples : NAN;
+    rule_of(config)->observe(&config->scheduler, state, value ? *value : mean);
+    state->epoch_loss = 0;
+    state->epoch_samples = 0;
+    return state->lr != before;
 }

@@ -19,6 +19,10 @@ const struct zt_optimizer *zt_optimizer_find(const char *type) {
     return NULL;
 }
 
+const char *zt_optimizer_state(const struct zt_optimizer *optimizer, const struct zt_optimizer_config *config, int i) {
+    return optimizer->state_name ? optimizer->state_name(config, i) : optimizer->state_names[i];
+}
+
 enum zt_optimizer_id zt_optimizer_id(const struct zt_optimizer *optimizer) {
     int id = 0;
     while (zt_optimizers[id] && zt_optimizers[id] != optimizer)

@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "config/table.h"
+#include "optim/matrix.h"
 #include "optim/table.h"
 
 #include <stdbool.h>
@@ -24,6 +25,29 @@ struct zt_update {
     double beta1, beta2;     /* those of the config, unless OneCycle moves them */
     int64_t step;            /* applied updates so far + 1: the t of bias correction, from 1 */
     double grad_scale;       /* factor on the gradients: clip factor / loss scale */
+    struct zt_matrix matrix; /* rows 0: the tensor is updated element by element */
+};
+
+/* The part of an optimizer that updates some tensors as whole matrices. For each of them the caller has direct() write
+ * the direction of every piece, brings the pieces of all ranks together, has the whole orthogonalised, and has apply()
+ * update its pieces. */
+struct zt_matrix_optimizer {
+    /* Whether a tensor of two axes or more that is called `name` is updated as a matrix. */
+    bool (*takes)(const char *name);
+    /* The method of the configuration, for the next two functions. */
+    int (*method)(const struct zt_optimizer_config *config);
+    /* Floats of memory that orthogonalise() needs beside the direction. */
+    int64_t (*room)(int method, const struct zt_matrix *m);
+    /* FLOPs of orthogonalise(). */
+    double (*flops)(int method, const struct zt_matrix *m);
+    /* Advances the states of `count` elements and writes their direction. */
+    void (*direct)(const union zt_coefficients *c, const float *g, float *const state[], float *direction,
+                   int64_t count);
+    /* Returns the update of the whole matrix, in the memory of `direction` or of `room` (aligned to 64 bytes). */
+    float *(*orthogonalise)(int method, const struct zt_matrix *m, float *direction, float *room,
+                            const struct zt_matrix_ops *ops);
+    /* Updates `count` elements of p from those of orthogonalise(). */
+    void (*apply)(const union zt_coefficients *c, float *p, const float *direction, int64_t count);
 };
 
 enum { ZT_OPTIM_STATES = 3 };
@@ -32,10 +56,16 @@ struct zt_optimizer {
     struct zt_key_owner type;                 /* name and config keys */
     int states;                               /* fp32 state arrays an element */
     const char *state_names[ZT_OPTIM_STATES]; /* PyTorch's names; a checkpoint has the same */
+    /* The name of state `i` of those that this configuration uses. NULL: state_names[i]. */
+    const char *(*state_name)(const struct zt_optimizer_config *config, int i);
     /* State arrays that this configuration needs (<= states). NULL: always `states`. */
     int (*states_used)(const struct zt_optimizer_config *config);
+    /* Whether weight decay shrinks the weights beside the step; false, or NULL: it is added to the gradients (L2). */
+    bool (*decouples)(const struct zt_optimizer_config *config);
     /* The momentum that DeepSpeed's step line shows. NULL: it shows the betas. */
     double (*momentum)(const struct zt_optimizer_config *config);
+    /* The learning rate of the configuration for matrices and for other tensors. NULL: its lr for all. */
+    double (*rate)(const struct zt_optimizer_config *config, bool matrix);
     /* The coefficients of an update, for the CPU loops and for the kernels of a device. */
     void (*prepare)(const struct zt_update *u, union zt_coefficients *to);
     /* Updates `count` elements of one tensor piece: p, g and state[i] are parallel arrays. `ratio`: the trust ratio of
@@ -50,10 +80,13 @@ struct zt_optimizer {
                   double norms[2]);
     /* The trust ratio from the norms of the whole tensor over all ranks. NULL where norms is NULL. */
     double (*ratio)(const union zt_coefficients *c, const double norms[2]);
+    const struct zt_matrix_optimizer *matrix; /* NULL: every tensor is updated element by element */
 };
 
 /* The row for a type name (case-insensitive), NULL where there is none. */
 const struct zt_optimizer *zt_optimizer_find(const char *type);
+/* The name of state `i` of those that the configuration uses. */
+const char *zt_optimizer_state(const struct zt_optimizer *optimizer, const struct zt_optimizer_config *config, int i);
 /* The number of a row in the table: the CUDA module knows its kernels by it. */
 enum zt_optimizer_id zt_optimizer_id(const struct zt_optimizer *optimizer);
 /* All rows by number, and their types for the catalog of the configuration; both end with NULL. */
@@ -64,17 +97,44 @@ extern const struct zt_key_owner *const zt_optimizer_types[];
 struct zt_rate {
     double lr, beta1, beta2;
 };
+/* What a rule that follows a value (ReduceLROnPlateau) has seen. A checkpoint has it. */
+struct zt_lr_state {
+    double lr;          /* of the optimizer since the last value */
+    double best;        /* value so far */
+    bool has_best;      /* false: there was none */
+    int64_t bad_epochs; /* without a better value */
+    int64_t cooldown;   /* epochs left that count nothing */
+    double epoch_loss;  /* of the epoch so far: sum of loss times samples of the steps that were applied */
+    int64_t epoch_samples;
+};
 struct zt_lr_rule {
     struct zt_key_owner type; /* name and config keys */
-    /* The rates of applied update `update`, from 0 on. On entry `rate` has the optimizer's own values. */
+    /* The rates of applied update `update`, from 0 on. On entry `rate` has the optimizer's own values. NULL where the
+     * rate is that of the state. */
     void (*rate)(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate);
+    /* Rules that follow a value: takes the next one. NULL for others. */
+    void (*observe)(const struct zt_scheduler_config *s, struct zt_lr_state *state, double value);
 };
 const struct zt_lr_rule *zt_lr_rule_find(const char *type);
 /* The types of all rules for the catalog of the configuration; ends with NULL. */
 extern const struct zt_key_owner *const zt_lr_rule_types[];
-/* The rates of update `update`; scheduler.type NULL gives the optimizer's own. The caller has replaced a
- * total_num_steps of 0 by the run's number of steps. */
-struct zt_rate zt_rate_at(const struct zt_config *config, int64_t update);
+/* The rates of update `update`; scheduler.type NULL gives the optimizer's own. `state`: that of the run, read only by
+ * rules that follow a value. The caller has replaced a total_num_steps of 0 by the run's number of steps. */
+struct zt_rate zt_rate_at(const struct zt_config *config, const struct zt_lr_state *state, int64_t update);
+
+/* The state at the start of a run. */
+struct zt_lr_state zt_lr_state_of(const struct zt_config *config);
+/* Whether the rule follows a value at the end of each epoch: the loss of its evaluation, or, where the rule asks for
+ * the best accuracy (mode max), that. Without evaluation data it is the mean loss of the epoch's steps. */
+bool zt_lr_observes(const struct zt_config *config);
+bool zt_lr_wants_accuracy(const struct zt_config *config);
+/* Adds a step that was applied to the epoch. */
+void zt_lr_add_step(struct zt_lr_state *state, double loss, int64_t samples);
+/* Ends the epoch with `value`, NULL: the mean of its steps. Returns whether the rate is another one now. */
+bool zt_lr_end_epoch(const struct zt_config *config, struct zt_lr_state *state, const double *value);
+
+/* Advances the average of the weights with the factor `decay` (ztrain.ema):  average = decay average + (1 - decay) p */
+void zt_average(double decay, const float *p, float *average, int64_t count);
 
 /* Sum of squares of `count` floats in fp64, for gradient clipping: each block of 4096 elements is summed in one fixed
  * order, and the block sums are added in turn. A slice may be divided at multiples of 4096; the bits stay the same

@@ -18,4 +18,6 @@ static int launch_sgd(cudaStream_t stream, const struct zt_step_call *s) {
     return cudaGetLastError();
 }
 
-const struct zt_optimizer_cuda zt_optimizer_cuda_sgd = { .update = launch_sgd, .norms = NULL };
+const struct zt_optimizer_cuda zt_optimizer_cuda_sgd = {
+    .update = launch_sgd, .norms = NULL, .direct = NULL, .matrix = NULL
+};

@@ -1,6 +1,6 @@
 #include "optim/step_cuda.h"
 
-#include "base/block.cuh"
+#include "optim/step.cuh"
 
 #include <cuda_runtime.h>
 
@@ -83,5 +83,34 @@ int zt_launch_step_norm(cudaStream_t stream, struct zt_launch_step_norm *x) {
     if (x->count == 0)
         x->at[x->count++] = { NULL, 0 };
     norm_kernel<<<blocks ? blocks : 1, BLOCK, 0, stream>>>(*x); /* also of nothing: the loss is added there */
+    return cudaGetLastError();
+}
+
+/* ---- the average of the weights ---- */
+
+static __global__ void average_kernel(struct zt_step_call s, float keep, float take) {
+    const struct part part = find_part(s);
+    each_of<1>(part, { part.piece->average, part.piece->param },
+               [&](float *x) { zt_step_average(keep, take, x[1], &x[0]); });
+}
+
+static __global__ void swap_kernel(struct zt_step_call s) {
+    struct part part = find_part(s);
+    const int64_t left = part.piece->count - part.first;
+    part.count = left < 0 ? 0 : left < ZT_STEP_PART ? (int)left : (int)ZT_STEP_PART; /* whatever the last step was */
+    each_of<2>(part, { part.piece->average, part.piece->param }, [&](float *x) {
+        const float weight = x[1];
+        x[1] = x[0];
+        x[0] = weight;
+    });
+}
+
+int zt_launch_average(cudaStream_t stream, const struct zt_step_call *s, double decay) {
+    average_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s, (float)decay, (float)(1 - decay));
+    return cudaGetLastError();
+}
+
+int zt_launch_swap_average(cudaStream_t stream, const struct zt_step_call *s) {
+    swap_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s);
     return cudaGetLastError();
 }

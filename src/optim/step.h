@@ -7,6 +7,7 @@
 #ifndef ZT_OPTIM_STEP_H
 #define ZT_OPTIM_STEP_H
 
+#include "optim/matrix.h"
 #include "optim/scale.h"
 
 #include <math.h>
@@ -69,6 +70,11 @@ ZT_ELEMENT void zt_step_add_loss(struct zt_step_state *s, const float *loss, con
         s->loss += (double)*loss * *samples;
 }
 
+/* The average of the weights after an update of one, with keep + take = 1 (ztrain.ema). */
+ZT_ELEMENT void zt_step_average(float keep, float take, float p, float *average) {
+    *average = keep * *average + take * p;
+}
+
 /* A contiguous array of fp32 numbers. */
 struct zt_floats {
     const float *at;
@@ -90,11 +96,22 @@ struct zt_step_norm {
 enum { ZT_STEP_PART = 4096, ZT_STEP_PARTS = 16 };
 struct zt_step_piece {
     float *param, *state[3]; /* states that the optimizer does not use: NULL */
+    float *average;          /* of the weights; NULL: there is none */
     const float *grad;
     int64_t count;
     int group;    /* column of the table */
     int tensor;   /* of the ratios and norms */
     int measured; /* 0: another rank adds its norms */
+    int matrix;   /* the tensor is updated as a matrix (struct zt_step_matrix) */
+    int64_t at;   /* the place of its first element in the tensor */
+};
+
+/* A tensor that is updated as a matrix (struct zt_matrix_optimizer of optim/optim.h), and its neighbouring pieces. */
+struct zt_step_matrix {
+    struct zt_matrix shape;
+    int method; /* of the optimizer */
+    int first_piece, piece_count;
+    float *direction, *room; /* device memory: of the whole tensor; of the iteration */
 };
 
 /* The arguments of the kernels of a step; all pointers are into device memory. */

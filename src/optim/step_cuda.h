@@ -17,12 +17,21 @@ struct zt_optimizer_cuda {
     int (*update)(struct CUstream_st *stream, const struct zt_step_call *s);
     /* Before update, for optimizers with trust ratios: advances the moments, sets norms and ratios. NULL for others. */
     int (*norms)(struct CUstream_st *stream, const struct zt_step_call *s);
+    /* Optimizers of matrices, whose update() leaves their pieces alone, else NULL: the directions of the pieces of a
+     * matrix; then, from the directions of the whole tensor, its update. */
+    int (*direct)(struct CUstream_st *stream, const struct zt_step_call *s, const struct zt_step_matrix *m);
+    int (*matrix)(struct CUstream_st *stream, const struct zt_step_call *s, const struct zt_step_matrix *m);
 };
 
 /* zt_optimizer_cuda_NAME of optim/NAME.cu for each optimizer of the table. */
 #define ZT_OPTIMIZER_CUDA(name) extern const struct zt_optimizer_cuda zt_optimizer_cuda_##name;
 ZT_OPTIMIZERS(ZT_OPTIMIZER_CUDA)
 #undef ZT_OPTIMIZER_CUDA
+
+/* The average of the weights of all pieces: zt_step_average of optim/step.h with `decay`, nothing where the state says
+ * that the step is not finite; and the exchange of both. */
+int zt_launch_average(struct CUstream_st *stream, const struct zt_step_call *s, double decay);
+int zt_launch_swap_average(struct CUstream_st *stream, const struct zt_step_call *s);
 
 /* feed->scaled = feed->seed times the state's loss scale. */
 int zt_launch_scale_seed(struct CUstream_st *stream, const struct zt_step_state *state, struct zt_step_feed *feed);

@@ -11,6 +11,8 @@
     ROW(lamb)                                                                                                          \
     ROW(lion)                                                                                                          \
     ROW(adagrad)                                                                                                       \
+    ROW(rmsprop)                                                                                                       \
+    ROW(muon)                                                                                                          \
     /* the next one above this line */
 
 /* The numbers by which the CUDA module knows them: ZT_OPTIMIZER_adam, ... */

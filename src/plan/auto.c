@@ -1,12 +1,13 @@
-/* ztrain.plan "auto": chooses micro-batch, accumulation, ZeRO stage and pipeline stages.
+/* Candidates for micro-batch, accumulation, ZeRO stage and pipeline stages: ztrain.plan "auto" chooses by their plans,
+ * autotuning measures the best of them.
  *
  * Every candidate is planned completely (job, graphs, plan of all ranks, simulated step), with recomputation if the
  * memory limit requires it. The fastest candidate that fits is chosen; train_batch_size is constant. Candidates that
  * cannot be better are not tried: a higher ZeRO stage sends at least as much, and without a pipeline a smaller
  * micro-batch computes no faster. So each is tried only if the one before does not fit or needs recomputation.
  *
- * The machine is the named cluster, otherwise an h200 for GPUs or the nominal host. Measurements are not used, because
- * every rank of a run chooses independently. */
+ * The machine is the named cluster, otherwise an h200 for GPUs or the nominal host. plan "auto" uses no measurements,
+ * because every rank of a run chooses independently. */
 #include "plan/auto.h"
 
 #include "base/text.h"
@@ -18,35 +19,26 @@
 
 enum { MICRO_BATCHES = 6, MOST_STAGES = 16, SHOWN = 12 };
 
-struct candidate {
-    int stages, zero;
-    int64_t micro_batch, accumulation;
-    bool fits;
-    double seconds;
-    int64_t bytes;
-    int recomputed; /* recomputed segments of all stages */
-    char why[160];  /* the reason why it is not possible */
-};
-
 struct search {
     struct zt_session *s;
     struct zt_machine machine;
     int64_t limit;
-    ZT_VEC(struct candidate) tried;
+    struct zt_auto_list tried;
 };
 
-static void set(struct zt_config *c, const struct candidate *k, int64_t limit) {
+static void set(struct zt_config *c, const struct zt_auto_candidate *k, int64_t limit) {
     c->parallel.stages = k->stages;
     c->data_parallel = c->ranks / k->stages;
     c->zero.stage = k->zero;
     c->micro_batch = k->micro_batch;
     c->accumulation = k->accumulation;
+    c->train_batch = k->micro_batch * k->accumulation * c->data_parallel;
     c->memory_limit = limit;
     c->plan_auto = false;
     zt_config_derive_overlap(c);
 }
 
-static void measure_plan(struct candidate *k, const struct zt_plan *plan) {
+static void measure_plan(struct zt_auto_candidate *k, const struct zt_plan *plan) {
     k->fits = true;
     k->seconds = plan->timeline.seconds;
     k->bytes = zt_plan_most_bytes(plan);
@@ -55,7 +47,7 @@ static void measure_plan(struct candidate *k, const struct zt_plan *plan) {
             k->recomputed += plan->stage[s]->train.at[0]->recomputed.count;
 }
 
-static void plan_candidate(struct search *q, struct candidate *k) {
+static void plan_candidate(struct search *q, struct zt_auto_candidate *k) {
     struct zt_config config = *q->s->config;
     struct zt_err err = { 0 };
     struct zt_job job = *q->s->job;
@@ -78,20 +70,20 @@ static void plan_candidate(struct search *q, struct candidate *k) {
     zt_vec_push(&q->tried, *k);
 }
 
-static bool free_of_cost(const struct candidate *k) {
+static bool is_without_cost(const struct zt_auto_candidate *k) {
     return k->fits && !k->recomputed;
 }
 
 /* Tries the ZeRO stages of one layout until one fits without recomputation; returns the last one tried. */
-static struct candidate try_zero(struct search *q, int stages, int64_t micro_batch, int64_t accumulation) {
-    struct candidate k = { 0 };
+static struct zt_auto_candidate try_zero(struct search *q, int stages, int64_t micro_batch, int64_t accumulation) {
+    struct zt_auto_candidate k = { 0 };
     int most = q->s->config->ranks / stages > 1 ? 3 : 0;
     for (int zero = 0; zero <= most; zero++) {
-        k = (struct candidate){
+        k = (struct zt_auto_candidate){
             .stages = stages, .zero = zero, .micro_batch = micro_batch, .accumulation = accumulation
         };
         plan_candidate(q, &k);
-        if (free_of_cost(&k))
+        if (is_without_cost(&k))
             break;
     }
     return k;
@@ -106,9 +98,9 @@ static void try_stages(struct search *q, int stages) {
     for (int64_t accumulation = 1; accumulation <= each && tried < MICRO_BATCHES; accumulation++) {
         if (each % accumulation)
             continue;
-        struct candidate k = try_zero(q, stages, each / accumulation, accumulation);
+        struct zt_auto_candidate k = try_zero(q, stages, each / accumulation, accumulation);
         tried++;
-        if (stages == 1 && free_of_cost(&k))
+        if (stages == 1 && is_without_cost(&k))
             break;
     }
 }
@@ -116,7 +108,7 @@ static void try_stages(struct search *q, int stages) {
 /* ---- the choice and its explanation ---- */
 
 static int better_first(const void *a, const void *b) {
-    const struct candidate *x = a, *y = b;
+    const struct zt_auto_candidate *x = a, *y = b;
     if (x->fits != y->fits)
         return x->fits ? -1 : 1;
     if (x->seconds != y->seconds)
@@ -133,7 +125,7 @@ static void explain(const struct search *q, struct zt_text *to) {
     zt_text_add(to, "plan auto: %d candidates%s%s, fastest first\n", q->tried.count,
                 q->limit ? ", memory limit per rank " : "", q->limit ? zt_format_bytes(limit, (double)q->limit) : "");
     for (int i = 0; i < q->tried.count && i < SHOWN; i++) {
-        const struct candidate *k = &q->tried.at[i];
+        const struct zt_auto_candidate *k = &q->tried.at[i];
         zt_text_add(to, "  %d stages, zero %d, micro-batch %lld x %lld: ", k->stages, k->zero,
                     (long long)k->micro_batch, (long long)k->accumulation);
         if (k->fits)
@@ -146,12 +138,19 @@ static void explain(const struct search *q, struct zt_text *to) {
         zt_text_add(to, "  and %d more\n", q->tried.count - SHOWN);
 }
 
-bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
-    struct search q = { .s = s, .limit = s->config->memory_limit };
-    if (!zt_session_machine(s, NULL, &q.machine, err))
+static bool open_search(struct search *q, struct zt_session *s, struct zt_err *err) {
+    *q = (struct search){ .s = s, .limit = s->config->memory_limit };
+    if (!zt_session_machine(s, NULL, &q->machine, err))
         return false;
-    if (!q.limit)
-        q.limit = q.machine.memory_bytes;
+    if (!q->limit)
+        q->limit = q->machine.memory_bytes;
+    return true;
+}
+
+bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
+    struct search q;
+    if (!open_search(&q, s, err))
+        return false;
     for (int stages = 1; stages <= s->config->ranks && stages <= MOST_STAGES; stages++)
         try_stages(&q, stages);
     bool ok = true;
@@ -173,4 +172,77 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
     }
     zt_vec_finish(&q.tried);
     return ok;
+}
+
+/* ---- candidates for autotuning ---- */
+
+/* Plans one micro-batch at every ZeRO stage that the config leaves open. Whether one fits. */
+static bool try_micro_batch(struct search *q, int64_t micro_batch, int64_t accumulation) {
+    const struct zt_config *c = q->s->config;
+    int first = c->tuning.fixes_stage ? c->zero.stage : 0;
+    int last = c->tuning.fixes_stage ? first : c->data_parallel > 1 ? 3 : 0;
+    bool fits = false;
+    for (int zero = first; zero <= last; zero++) {
+        struct zt_auto_candidate k = {
+            .stages = c->parallel.stages, .zero = zero, .micro_batch = micro_batch, .accumulation = accumulation
+        };
+        plan_candidate(q, &k);
+        fits |= q->tried.at[q->tried.count - 1].fits;
+    }
+    return fits;
+}
+
+/* Micro-batches of a constant batch: its divisors, the largest first. */
+static void try_divisors(struct search *q) {
+    const struct zt_config *c = q->s->config;
+    const struct zt_tuning_config *t = &c->tuning;
+    int64_t each = c->train_batch / c->data_parallel, found = 0;
+    for (int64_t accumulation = 1; accumulation <= each && found < t->counts; accumulation++) {
+        int64_t micro_batch = each / accumulation;
+        bool wanted = !t->fixes_accumulation || accumulation == c->accumulation;
+        if (wanted && each % accumulation == 0 && micro_batch <= t->max_micro_batch &&
+            micro_batch >= t->min_micro_batch)
+            found += try_micro_batch(q, micro_batch, accumulation);
+    }
+}
+
+/* Micro-batches of a batch that follows them: powers of two, the largest that fits first. */
+static void try_powers(struct search *q) {
+    const struct zt_config *c = q->s->config;
+    const struct zt_tuning_config *t = &c->tuning;
+    int64_t per_micro = (int64_t)c->data_parallel * c->accumulation, most = t->max_micro_batch, found = 0, power = 1;
+    int64_t whole = t->max_train_batch;
+    whole = q->s->source && q->s->source->samples < whole ? q->s->source->samples : whole;
+    most = whole / per_micro < most ? whole / per_micro : most;
+    while (power <= most / 2)
+        power *= 2;
+    for (; power >= t->min_micro_batch && power * per_micro >= t->min_train_batch && found < t->counts; power /= 2)
+        found += power <= most && try_micro_batch(q, power, c->accumulation);
+}
+
+/* More samples a second first. */
+static int faster_first(const void *a, const void *b) {
+    const struct zt_auto_candidate *x = a, *y = b;
+    if (x->fits != y->fits)
+        return x->fits ? -1 : 1;
+    double first = x->seconds / (double)(x->micro_batch * x->accumulation);
+    double second = y->seconds / (double)(y->micro_batch * y->accumulation);
+    return first < second ? -1 : first > second ? 1 : better_first(a, b);
+}
+
+bool zt_auto_candidates(struct zt_session *s, struct zt_auto_list *to, struct zt_err *err) {
+    struct search q;
+    if (!open_search(&q, s, err))
+        return false;
+    const struct zt_config *c = s->config;
+    if (c->tuning.fixes_micro)
+        try_micro_batch(&q, c->micro_batch, c->accumulation);
+    else if (c->tuning.fixes_train)
+        try_divisors(&q);
+    else
+        try_powers(&q);
+    if (q.tried.count)
+        qsort(q.tried.at, (size_t)q.tried.count, sizeof *q.tried.at, faster_first);
+    *to = q.tried;
+    return true;
 }

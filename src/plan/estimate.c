@@ -16,7 +16,7 @@ static double larger(double a, double b) {
 
 /* A layer is the set of parameters that one node reads (weight and bias), as in the split into stages. */
 static double largest_layer(const struct zt_rank_plan *p) {
-    const struct zt_graph *g = p->train.count ? p->train.at[0]->joint.graph : NULL;
+    const struct zt_graph *g = p->train.count ? p->train.at[0]->training_graph.graph : NULL;
     double largest = 0;
     for (int n = 0; g && n < g->node_count; n++) {
         double layer = 0;

@@ -59,7 +59,7 @@ static bool check_globs(const struct zt_session *s, struct zt_err *err) {
 static bool check_batch(const struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
     char text[ZT_ERR_TEXT];
-    if (!s->source || c->data.drop_last || c->train_batch <= s->source->samples)
+    if (!s->source || c->data.drop_last || c->data.carries || c->train_batch <= s->source->samples)
         return true;
     snprintf(text, sizeof text,
              "train_batch_size %lld exceeds the %lld samples of the data: every step uses all samples once",
@@ -87,14 +87,29 @@ bool zt_open(struct zt_session *s, const struct zt_options *options, enum zt_onn
     return ok;
 }
 
-bool zt_open_length(struct zt_session *s, int64_t *per_epoch, int64_t *steps, struct zt_err *err) {
+/* A stream of micro-batches has no smaller one. */
+static bool check_stream(const struct zt_session *s, struct zt_err *err) {
+    const struct zt_config *c = s->config;
+    struct zt_epochs e = zt_epochs_of(c, s->source->samples);
+    int64_t unit = c->micro_batch * c->data_parallel;
+    if (!e.carries || e.samples % unit == 0)
+        return true;
+    zt_fail(
+        err, ZT_EXIT_CONFIG,
+        "%s: ztrain.dataloader \"deepspeed\": the last micro-batch of an epoch of %lld samples would have fewer than "
+        "%lld x %d ranks, which is not supported inside a step",
+        s->options->config, (long long)e.samples, (long long)c->micro_batch, c->data_parallel);
+    return zt_hint(err, "set dataloader_drop_last to true, or a micro-batch that divides the samples of a rank");
+}
+
+bool zt_open_length(struct zt_session *s, struct zt_epochs *epochs, int64_t *steps, struct zt_err *err) {
     struct zt_config *c = s->config;
     struct zt_sampler sampler;
     const struct zt_sampling sampling = zt_sampling_of(c, s->source);
-    if (!zt_sampler_init(&sampler, &sampling, err))
+    if (!check_stream(s, err) || !zt_sampler_init(&sampler, &sampling, err))
         return false;
-    *per_epoch = sampler.batches_per_epoch;
-    *steps = c->steps > 0 ? c->steps : c->epochs * *per_epoch;
+    *epochs = sampler.epochs;
+    *steps = c->steps > 0 ? c->steps : zt_epochs_steps(epochs, c->epochs);
     zt_sampler_finish(&sampler);
     if (c->scheduler.total_num_steps == 0) /* "auto" in the config */
         c->scheduler.total_num_steps = *steps;

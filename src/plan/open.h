@@ -2,6 +2,7 @@
 #ifndef ZT_PLAN_OPEN_H
 #define ZT_PLAN_OPEN_H
 
+#include "data/epochs.h"
 #include "plan/job/job.h"
 #include "session/session.h"
 
@@ -12,9 +13,9 @@ enum zt_open_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2, ZT_DA
  * data. Free with zt_open_finish(), also after an error. */
 bool zt_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights, unsigned data,
              struct zt_err *err);
-/* Computes the number of steps of an epoch and of the run. Sets a scheduler's total_num_steps of "auto" to the latter.
+/* Computes the epochs and the number of steps of the run. Sets a scheduler's total_num_steps of "auto" to the latter.
  */
-bool zt_open_length(struct zt_session *s, int64_t *per_epoch, int64_t *steps, struct zt_err *err);
+bool zt_open_length(struct zt_session *s, struct zt_epochs *epochs, int64_t *steps, struct zt_err *err);
 /* Frees everything that zt_open() has opened. */
 void zt_open_finish(struct zt_session *s);
 

@@ -38,7 +38,7 @@ static void add(struct kinds *kinds, const struct kind *one) {
 }
 
 static void add_commands(struct kinds *kinds, const struct zt_program *p, const struct zt_command *at, int count) {
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     for (int i = 0; i < count; i++) {
         const int n = at[i].node;
         if (at[i].kind != ZT_RUN_NODE || !p->prepared[n].path.name)
@@ -65,7 +65,7 @@ static void list_totals(const struct kinds *kinds, struct zt_text *to) {
 }
 
 void zt_paths_list(const struct zt_program *p, struct zt_text *to) {
-    struct kinds kinds = { .at = zt_calloc((size_t)p->joint.graph->node_count + 1, sizeof *kinds.at) };
+    struct kinds kinds = { .at = zt_calloc((size_t)p->training_graph.graph->node_count + 1, sizeof *kinds.at) };
     add_commands(&kinds, p, p->derive, p->derive_count);
     add_commands(&kinds, p, p->forward, p->forward_count);
     add_commands(&kinds, p, p->backward, p->backward_count);

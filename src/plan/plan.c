@@ -1,6 +1,6 @@
 #include "plan/plan.h"
 
-#include "optim/optim.h"
+#include "plan/matrices.h"
 
 #include <stdlib.h>
 
@@ -31,7 +31,7 @@ static bool make_stage(struct zt_plan *plan, const struct zt_plan_options *o, in
 
 /* Bytes that a replica reads for a full micro-batch. */
 static int64_t input_bytes(const struct zt_rank_plan *p) {
-    const struct zt_training_graph *j = &training(p)->joint;
+    const struct zt_training_graph *j = &training(p)->training_graph;
     int64_t bytes = 0;
     for (int i = 0; i < j->column_count; i++)
         bytes += j->columns[i] >= 0 ? (int64_t)p->source->column[i].sample_bytes * j->rows : 0;
@@ -59,6 +59,7 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
                                       .after_count = after_count,
                                       .norm_bytes = norm,
                                       .update_bytes = norm * (3 + 2 * p->optimizer_states),
+                                      .update_flops = zt_plan_matrix_flops(p),
                                       .times = times ? times[s] : NULL };
         zt_cost_stage(plan->arena, &plan->machine, &plan->grid, &work, &plan->cost[s]);
         if (p->loss_train.count)

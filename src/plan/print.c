@@ -55,6 +55,8 @@ static void print_bytes(const struct zt_plan *plan, FILE *to) {
             fprintf(to, "%-14s %14lld %14lld %14lld %14lld %14lld %14lld%s\n", ranks, (long long)b.parameters,
                     (long long)b.gradients, (long long)b.optimizer, (long long)b.activations, (long long)b.workspace,
                     (long long)zt_rank_bytes_total(&b), many ? "  at most" : "");
+            if (b.host || b.nvme)
+                fprintf(to, "  offloaded: host memory %lld, NVMe %lld\n", (long long)b.host, (long long)b.nvme);
         }
     }
     fputs(

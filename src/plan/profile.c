@@ -35,7 +35,7 @@ struct phase {
 
 static void add_nodes(const struct zt_profile *p, int stage, struct phase phase, rows *to) {
     const struct zt_program *program = p->plan->stage[stage]->train.at[0];
-    const struct zt_graph *g = program->joint.graph;
+    const struct zt_graph *g = program->training_graph.graph;
     for (int i = 0; i < phase.count; i++)
         if (phase.at[i].kind == ZT_RUN_NODE) {
             const int n = phase.at[i].node;

@@ -4,6 +4,7 @@
 #include "base/align.h"
 #include "base/map.h"
 #include "optim/optim.h"
+#include "plan/matrices.h"
 
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *b) {
     return b->parameters + b->gradients + b->optimizer + b->activations + b->workspace;
@@ -22,16 +23,47 @@ int64_t zt_rank_plan_stepped(const struct zt_rank_plan *p, int data_rank) {
     return p->sharding->optimizer ? zt_flat_stepped_by(p->flat, data_rank) : zt_flat_stepped(p->flat);
 }
 
+/* Divides the optimizer states among the device's memory, with the buffers of files on a CPU, and files. */
+static void divide_states(const struct zt_rank_plan *p, int data_rank, struct zt_rank_bytes *b) {
+    const struct zt_offload *o = &p->offload;
+    const int64_t elems = zt_rank_plan_stepped(p, data_rank), state = (int64_t)sizeof(float) * p->optimizer_states;
+    b->optimizer = zt_offload_resident(o, elems) * state + zt_offload_buffer_bytes(o, elems);
+    b->nvme += zt_offload_away(o, elems) * state;
+}
+
+static int64_t largest_slice(const struct zt_flat *flat, int data_rank) {
+    int64_t largest = 0;
+    for (int i = 0; i < flat->bucket_count; i++)
+        widen(&largest, zt_slice_first(flat, i, data_rank + 1) - zt_slice_first(flat, i, data_rank));
+    return largest;
+}
+
+/* The same for parameters, with a buffer for each slice that is read. */
+static void divide_parameters(const struct zt_rank_plan *p, int data_rank, struct zt_rank_bytes *b) {
+    const struct zt_flat *flat = p->flat;
+    const int64_t elems = flat->owned[data_rank], kept = zt_offload_kept(&p->offload, elems);
+    if (kept == elems)
+        return;
+    b->parameters -= (elems - kept) * (int64_t)sizeof(float);
+    b->parameters +=
+        p->offload.shelves * zt_offload_shelf_elems(largest_slice(flat, data_rank)) * (int64_t)sizeof(float);
+    b->nvme += (elems - kept) * (int64_t)sizeof(float);
+}
+
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_rank) {
     bool training = p->gradient_bytes > 0;
-    return (struct zt_rank_bytes){
+    struct zt_rank_bytes bytes = {
         .parameters =
             held(p, p->sharding->parameters, data_rank) + p->statistic_bytes + p->derived_bytes + p->frozen_bytes,
         .gradients = training ? held(p, p->sharding->gradients, data_rank) : 0,
-        .optimizer = training ? zt_rank_plan_stepped(p, data_rank) * (int64_t)sizeof(float) * p->optimizer_states : 0,
         .activations = p->activation_bytes - (data_rank == 0 ? 0 : p->loss_activation_bytes),
         .workspace = p->workspace_bytes,
     };
+    if (training) {
+        divide_states(p, data_rank, &bytes);
+        divide_parameters(p, data_rank, &bytes);
+    }
+    return bytes;
 }
 
 int zt_rank_plan_largest(const struct zt_rank_plan *p) {
@@ -65,7 +97,7 @@ static int64_t frozen_bytes(const struct zt_rank_plan *p) {
     int64_t bytes = 0;
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < sets[s]->count; i++)
-            bytes += count_frozen(sets[s]->at[i]->joint.graph, names, &seen);
+            bytes += count_frozen(sets[s]->at[i]->training_graph.graph, names, &seen);
     zt_map_finish(&seen);
     zt_arena_destroy(names);
     return bytes;
@@ -75,13 +107,23 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
     const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
     int me = p->grid.data_rank;
     p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
-    p->parameter_bytes = held(p, p->sharding->parameters, me) + p->statistic_bytes;
+    p->averages = training && c->ema > 0;
+    p->optimizer_states += p->averages;
+    p->parameter_bytes =
+        p->statistic_bytes + (p->offload.parameters == ZT_HOME_DEVICE
+                                  ? held(p, p->sharding->parameters, me)
+                                  : zt_offload_kept(&p->offload, p->flat->owned[me]) * (int64_t)sizeof(float));
     p->frozen_bytes = frozen_bytes(p);
     if (training) {
+        zt_offload_size_shelves(&p->offload, c, p->arena, p->flat->bucket_count, largest_slice(p->flat, me));
         p->gradient_bytes = held(p, p->sharding->gradients, me);
-        p->optimizer_bytes = zt_rank_plan_stepped(p, me) * (int64_t)sizeof(float) * p->optimizer_states;
+        p->optimizer_bytes = zt_offload_resident(&p->offload, zt_rank_plan_stepped(p, me)) * (int64_t)sizeof(float) *
+                             p->optimizer_states;
         for (int i = 0; i < p->tie_count; i++)
             widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
+        for (int t = 0; t < p->flat->tensor_count; t++)
+            if (p->matrices[t].rows)
+                widen(&p->workspace_bytes, zt_plan_matrix_workspace(p, &p->matrices[t]).bytes);
     }
     const struct zt_program_set *sets[2] = { &p->train, &p->evaluation };
     int in_flight = p->replicas ? 1 : p->slots;
@@ -100,7 +142,7 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
         }
     }
     p->activation_bytes = zt_align_64(p->activation_bytes) + p->loss_activation_bytes;
-    const struct zt_graph *g = p->train.count ? p->train.at[0]->joint.graph : NULL;
+    const struct zt_graph *g = p->train.count ? p->train.at[0]->training_graph.graph : NULL;
     for (int n = 0; g && n < g->node_count; n++)
         p->flops += zt_op_flops(g, n);
 }

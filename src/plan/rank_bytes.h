@@ -7,9 +7,10 @@
 /* Bytes of a rank by lifetime. */
 struct zt_rank_bytes {
     int64_t parameters, gradients, optimizer, activations,
-        workspace; /* parameters include frozen weights, statistics and packed copies */
+        workspace;      /* parameters include frozen weights, statistics and packed copies */
+    int64_t host, nvme; /* offloaded: host memory beside a GPU, and files (plan/offload.h) */
 };
-/* Returns the sum over all lifetimes. */
+/* Returns the sum over all lifetimes, without what is offloaded. */
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *bytes);
 
 /* Returns the memory of data-parallel rank `data_rank` of the plan's stage. */

@@ -2,6 +2,7 @@
 #include "plan/rank_layout.h"
 
 #include "base/align.h"
+#include "plan/matrices.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -91,9 +92,13 @@ static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_training_
         flats[s] = lay_out_stage(p, training_graph, s, indices, seats);
     p->flat = flats[p->grid.stage];
     p->param_initial = ZT_NEW_N(p->arena, const void *, p->flat->tensor_count + 1);
-    for (int i = 0; i < training_graph->param_count; i++)
-        if (seats[i].stage == p->grid.stage)
-            p->param_initial[seats[i].tensor] = g->values[training_graph->params[i]]->data;
+    p->matrices = ZT_NEW_N(p->arena, struct zt_matrix, p->flat->tensor_count + 1);
+    for (int i = 0; i < training_graph->param_count; i++) {
+        if (seats[i].stage != p->grid.stage)
+            continue;
+        p->param_initial[seats[i].tensor] = g->values[training_graph->params[i]]->data;
+        p->matrices[seats[i].tensor] = zt_plan_matrix(p->job->config, training_graph, training_graph->params[i]);
+    }
     tie_stages(p, training_graph, seats, flats);
     free(seats);
     list_model(p, training_graph, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));

@@ -44,7 +44,7 @@ bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_training_graph *
 static const struct zt_program *find(const struct zt_rank_plan *p, const struct zt_program_set *set, int64_t rows,
                                      bool padded) {
     for (int i = 0; i < set->count; i++)
-        if (zt_rank_fits(p, &set->at[i]->joint, rows, padded))
+        if (zt_rank_fits(p, &set->at[i]->training_graph, rows, padded))
             return set->at[i];
     return NULL;
 }
@@ -189,14 +189,14 @@ static bool make_schedules(struct planner *q) {
 static bool plan_training(struct planner *q, const struct zt_config *c) {
     struct zt_rank_plan *p = q->plan;
     int64_t samples = q->o->source ? q->o->source->samples : c->train_batch;
-    int64_t rest = c->data.drop_last ? 0 : samples % c->train_batch;
+    p->epochs = zt_epochs_of(c, samples);
+    int64_t rest = p->epochs.carries ? 0 : p->epochs.samples % c->train_batch;
+    samples = p->epochs.carries && samples ? c->train_batch : samples; /* every step is a full one */
     p->full = zt_step_shape(samples >= c->train_batch ? c->train_batch : 0, c->micro_batch, p->grid.data);
     p->tail = zt_step_shape(rest, c->micro_batch, p->grid.data);
-    p->whole_steps = samples / c->train_batch;
     if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the only step is the last one */
         p->full = p->tail;
         p->tail = (struct zt_step_shape){ 0 };
-        p->whole_steps = 1;
     }
     return add_programs(q, &p->full, true) && add_programs(q, &p->tail, true);
 }
@@ -228,22 +228,27 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     p->hash = ZT_HASH_START;
     p->eval_rows = to->eval_rows;
     p->job = job;
+    p->folder = o->folder;
     p->source = o->source;
     p->eval_source = o->eval_source;
     p->eval_samples = o->eval_source ? o->eval_source->samples : 0;
     p->device_memory = o->device && o->device->module;
     p->slots = 1;
+    p->threads = o->threads;
     struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
     for (int i = 0; i < 4; i++)
         sets[i]->at = ZT_NEW_N(arena, struct zt_program *, 8);
     bool training = o->source != NULL || !o->eval_source;
-    if (!zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
+    if ((training && !zt_offload_decide(c, p->device_memory || o->elsewhere, arena, &p->offload, err)) ||
+        !zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }
     p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
-    p->sharding = p->replicas ? zt_sharding_replicas()
-                              : zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns everything */
+    p->sharding = p->replicas                               ? zt_sharding_replicas()
+                  : p->grid.data > 1                        ? zt_sharding_of(c->zero.stage)
+                  : p->offload.parameters == ZT_HOME_DEVICE ? zt_sharding_of(0) /* one rank owns everything */
+                                                            : zt_sharding_streamed();
     if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;

@@ -3,13 +3,16 @@
 #ifndef ZT_PLAN_RANK_PLAN_H
 #define ZT_PLAN_RANK_PLAN_H
 
+#include "data/epochs.h"
 #include "device/device.h"
+#include "optim/matrix.h"
 #include "parallel/partition/grid.h"
 #include "parallel/schedule/hooks.h"
 #include "parallel/schedule/program.h"
 #include "parallel/schedule/schedule.h"
 #include "parallel/schedule/tied_weights.h"
 #include "plan/job/job.h"
+#include "plan/offload.h"
 
 /* How the samples of one step are divided (data/loader.h, zt_loader_create). */
 struct zt_step_shape {
@@ -38,8 +41,9 @@ struct zt_rank_plan {
     struct zt_arena *arena;
     const struct zt_job *job;
     const struct zt_source *source, *eval_source; /* borrowed; NULL: none */
-    int64_t whole_steps, eval_samples;            /* full steps of an epoch; samples of an evaluation */
-    int64_t eval_rows; /* samples of an evaluation micro-batch: the config's, or fewer under a memory limit */
+    struct zt_epochs epochs;
+    int64_t eval_samples; /* of an evaluation */
+    int64_t eval_rows;    /* samples of an evaluation micro-batch: the config's, or fewer under a memory limit */
     struct zt_grid grid;
     const struct zt_sharding *sharding;
     struct zt_traffic traffic;
@@ -49,6 +53,7 @@ struct zt_rank_plan {
     int tie_count;
     int64_t statistic_bytes, *statistic_offset, *statistic_count; /* statistics of this stage; counts in elements */
     const char **statistic_name;
+    struct zt_matrix *matrices; /* by tensor of `flat`: those that the optimizer updates as matrices; rows 0: others */
     const void **statistic_initial, **param_initial; /* contents in the model file; parameters in the order of `flat` */
     int statistic_total;
     /* Trained tensors of the whole model, then its statistics, in the order of the model. The same in every layout. */
@@ -63,13 +68,18 @@ struct zt_rank_plan {
     struct zt_schedule full_schedule, tail_schedule; /* tail: count 0 if there is no smaller last step */
     struct zt_schedule eval_schedule;                /* for one micro-batch */
     int slots;
+    int threads;        /* compute threads of the rank */
     bool device_memory; /* planned for a device with its own memory, which may hold the data set
                            (run/rank/stored_data.h) */
     bool keeps_input;   /* slots copy the input columns, because the loader reuses its memory before the backward phase
                            reads them */
     int64_t loss_activation_bytes; /* the part of activation_bytes for the loss, in the last slot */
     int optimizer_states;          /* number of optimizer state arrays */
-    int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes;
+    bool averages;                 /* the last of them is the average of the weights (ztrain.ema) */
+    struct zt_offload offload;
+    const char *folder; /* output folder of the run; NULL: none */
+    int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,
+        workspace_bytes; /* of the memory blocks; optimizer_bytes without what is offloaded */
     int64_t
         frozen_bytes; /* contents of frozen weights that the programs read, which every rank of the stage holds whole */
     double flops;     /* forward and backward of a full micro-batch on this stage */
@@ -91,7 +101,8 @@ struct zt_rank_options {
     int rank;
     struct zt_device *device;
     int threads;
-    bool elsewhere; /* planned for other hardware: plain layouts, no kernels of this machine; the plan cannot run */
+    const char *folder; /* output folder of the run, which names its files below nvme_path; NULL: it does not run */
+    bool elsewhere;     /* planned for other hardware: plain layouts, no kernels of this machine; the plan cannot run */
 };
 /* Plans a rank. Errors: data that do not fit the model, nodes without a kernel, a memory limit that is too low. Destroy
  * with zt_rank_plan_destroy(). */

@@ -33,7 +33,7 @@ static void print_path(FILE *to, const struct zt_path *path) {
 static void print_commands(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p,
                            const struct zt_command *at, int count, const char *segment) {
     static const char *const backend[ZT_BACKENDS] = { "ref", "cpu", "cuda" };
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     fprintf(to, "%s, %d commands\n", segment, count);
     for (int i = 0; i < count; i++) {
         const struct zt_command *c = &at[i];
@@ -102,18 +102,18 @@ static void print_loss(FILE *to, const struct zt_rank_plan *plan) {
 static void print_program(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p) {
     char text[32];
     fprintf(to, "%s program for %lld samples, activations %s, workspace %s\n",
-            p->joint.training ? "training" : "evaluation", (long long)p->joint.rows,
+            p->training_graph.training ? "training" : "evaluation", (long long)p->training_graph.rows,
             zt_format_bytes(text, (double)p->activation_bytes),
             zt_format_bytes((char[32]){ 0 }, (double)p->workspace_bytes));
     struct zt_text fused = { 0 };
-    zt_fusion_list(p->joint.fused, &fused);
+    zt_fusion_list(p->training_graph.fused, &fused);
     if (fused.at)
         fprintf(to, " fused: %s\n", fused.at);
     zt_text_finish(&fused);
     print_recomputed(to, &p->recomputed);
     print_commands(to, plan, p, p->derive, p->derive_count, " after every update");
     print_commands(to, plan, p, p->forward, p->forward_count, " forward");
-    if (p->joint.training)
+    if (p->training_graph.training)
         print_commands(to, plan, p, p->backward, p->backward_count, " backward");
 }
 
@@ -175,6 +175,10 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
         fprintf(to, "prefetch %lld elements, at most %lld gathered, reuse within %lld; persistent on each rank %lld\n",
                 (long long)plan->traffic.prefetch, (long long)plan->traffic.max_live,
                 (long long)plan->traffic.reuse_distance, (long long)plan->flat->persistent);
+    for (int i = 0; i < plan->offload.without_effect.count; i++)
+        fprintf(to, "no effect: %s\n", plan->offload.without_effect.at[i]);
+    if (plan->offload.note)
+        fprintf(to, "%s\n", plan->offload.note);
     fprintf(to, "%.3g FLOPs per micro-batch\n", plan->flops);
     print_buckets(to, plan);
     print_ties(to, plan);

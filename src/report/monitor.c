@@ -3,11 +3,9 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "optim/optim.h"
+#include "report/append_file.h"
 #include "report/progress_bar.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +15,10 @@
 
 struct zt_monitor {
     struct zt_monitor_options o;
-    char *path;
-    int file;                    /* -1: none */
-    bool bar, colour, bar_shown; /* bar: the terminal can redraw a line */
-    double drawn;                /* time of the last drawing, from zt_now() */
-    double line_seconds;         /* seconds since the last console line */
+    struct zt_append_file metrics; /* closed: none */
+    bool bar, colour, bar_shown;   /* bar: the terminal can redraw a line */
+    double drawn;                  /* time of the last drawing, from zt_now() */
+    double line_seconds;           /* seconds since the last console line */
     double run_seconds;
     int64_t line_samples, run_steps, skipped;
     struct zt_text text; /* the current row or line; reused, so that a step allocates nothing */
@@ -54,13 +51,8 @@ static void add_integer(struct zt_text *to, const char *name, int64_t value) {
 
 /* Writes each row with one write(), so that readers see whole lines. */
 static bool write_row(struct zt_monitor *m, const struct zt_text *row, struct zt_err *err) {
-    for (size_t done = 0; m->file >= 0 && done < row->length;) {
-        ssize_t n = write(m->file, row->at + done, row->length - done);
-        if (n < 0 && errno != EINTR)
-            return zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", m->path, strerror(errno));
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return true;
+    zt_text_add_bytes(&m->metrics.pending, row->at, row->length);
+    return zt_append_file_flush(&m->metrics, false, err);
 }
 
 static bool write_step(struct zt_monitor *m, const struct zt_metrics_row *row, struct zt_err *err) {
@@ -156,35 +148,38 @@ static void add_shortest(struct zt_text *to, double value) {
     zt_text_add(to, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
 }
 
-/* Appends the field mom of DeepSpeed's step line: betas, the momentum of SGD, 0 for optimizers without either. */
-static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *optimizer) {
+/* Appends the field mom of DeepSpeed's step line: betas, which OneCycle moves, the momentum of SGD, 0 for optimizers
+ * without either. */
+static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *optimizer, const struct zt_rate *rate) {
     const struct zt_optimizer *row = optimizer->type ? zt_optimizer_find(optimizer->type) : NULL;
     if (row && row->momentum) {
         add_shortest(to, row->momentum(optimizer));
         return;
     }
     zt_text_add(to, "[");
-    add_shortest(to, optimizer->beta1);
+    add_shortest(to, rate->beta1);
     zt_text_add(to, ", ");
-    add_shortest(to, optimizer->beta2);
+    add_shortest(to, rate->beta2);
     zt_text_add(to, "]");
 }
 
-/* Prints DeepSpeed's step line, which scripts parse. */
+/* Prints DeepSpeed's step line, which scripts parse. Its rates are those of the next step, since DeepSpeed advances the
+ * schedule before it prints. */
 static void say_deepspeed_line(struct zt_monitor *m, const struct zt_metrics_row *row) {
     const struct zt_config *config = m->o.config;
     struct zt_text *text = fresh(m);
     zt_text_add(text, "step=%lld, skipped=%lld, lr=[", (long long)row->step, (long long)m->skipped);
-    add_shortest(text, row->lr);
+    const double next = row->next.lr;
+    add_shortest(text, next);
     for (int i = 0; i < config->group_count; i++) {
         double lr = config->groups[i].lr; /* a group with its own learning rate keeps its ratio to the optimizer's */
         zt_text_add(text, ", ");
-        add_shortest(text, isnan(lr) || config->optimizer.lr <= 0 ? row->lr : row->lr * (lr / config->optimizer.lr));
+        add_shortest(text, isnan(lr) || config->optimizer.lr <= 0 ? next : next * (lr / config->optimizer.lr));
     }
     zt_text_add(text, "], mom=[");
     for (int i = 0; i <= config->group_count; i++) {
         zt_text_add(text, i ? ", " : "");
-        add_momentum(text, &config->optimizer);
+        add_momentum(text, &config->optimizer, &row->next);
     }
     zt_text_add(text, "]");
     zt_say(m->o.log, ZT_LOG_INFO, "%s", text->at);
@@ -232,29 +227,30 @@ static void talk(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t
 
 /* ---- interface ---- */
 
+static bool open_metrics(struct zt_monitor *m, struct zt_err *err) {
+    const int64_t resumed = m->o.resumed;
+    char *path = zt_path_join(m->o.folder, "metrics.jsonl");
+    if (resumed < 0) /* a new file, even if the old file has other hard links */
+        unlink(path);
+    bool ok = (resumed < 0 || zt_monitor_truncate(path, resumed, err)) &&
+              zt_append_file_open(&m->metrics, path, resumed < 0, err);
+    free(path);
+    return ok;
+}
+
 struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, struct zt_err *err) {
     struct zt_monitor *m = zt_calloc(1, sizeof *m);
     const char *terminal = getenv("TERM");
     m->o = *options;
-    m->file = -1;
     m->bar = may_talk(m) && !options->log->json && (options->columns || isatty(STDERR_FILENO)) && terminal &&
              strcmp(terminal, "dumb") != 0;
     m->colour = m->bar && !set_in_environment("NO_COLOR");
     if (!options->folder)
         return m;
-    m->path = zt_path_join(options->folder, "metrics.jsonl");
     m->skipped = options->skipped;
-    if (options->resumed < 0) /* a new file, even if the old file has other hard links */
-        unlink(m->path);
-    if (options->resumed < 0 || zt_monitor_truncate(m->path, options->resumed, err)) {
-        m->file = open(m->path, O_WRONLY | O_CREAT | (options->resumed < 0 ? O_EXCL : 0) | O_APPEND | O_CLOEXEC, 0666);
-        if (m->file >= 0)
-            return m;
-        zt_fail(err, ZT_EXIT_DATA, "%s: %s", m->path, strerror(errno));
-    }
-    zt_text_finish(&m->text);
-    free(m->path);
-    free(m);
+    if (open_metrics(m, err))
+        return m;
+    zt_monitor_finish(m, err);
     return NULL;
 }
 
@@ -300,8 +296,7 @@ void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *path,
 }
 
 bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err) {
-    return !m || m->file < 0 || fdatasync(m->file) == 0 || errno == EINVAL || errno == EROFS ||
-           zt_fail(err, ZT_EXIT_DATA, "%s: cannot flush to disk: %s", m->path, strerror(errno));
+    return !m || zt_append_file_flush(&m->metrics, true, err);
 }
 
 bool zt_monitor_finish(struct zt_monitor *m, struct zt_err *err) {
@@ -309,10 +304,8 @@ bool zt_monitor_finish(struct zt_monitor *m, struct zt_err *err) {
         return true;
     if (m->bar_shown)
         fputc('\n', stderr);
-    bool ok = m->file < 0 || close(m->file) == 0 ||
-              zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", m->path, strerror(errno));
+    bool ok = zt_append_file_close(&m->metrics, err);
     zt_text_finish(&m->text);
-    free(m->path);
     free(m);
     return ok;
 }

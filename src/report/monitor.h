@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "optim/optim.h"
 #include "optim/scale.h"
 
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 struct zt_metrics_row {
     int64_t step, epoch, samples;
     double loss, lr, grad_norm, loss_scale, seconds;
+    struct zt_rate next;       /* of the step after this one */
     struct zt_scaling scaling; /* state after the step */
     bool skipped;
 };

@@ -1,9 +1,11 @@
 /* The start table of a run, on standard error. */
 #include "report/report.h"
 
+#include "optim/optim.h"
 #include "plan/job/fusion.h"
 #include "plan/job/lora.h"
 #include "plan/paths.h"
+#include "plan/rank_bytes.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -31,7 +33,7 @@ void zt_report_findings(const struct zt_session *s) {
 }
 
 void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs) {
-    const struct zt_training_graph *training_graph = programs->count ? &programs->at[0]->joint : NULL;
+    const struct zt_training_graph *training_graph = programs->count ? &programs->at[0]->training_graph : NULL;
     list_texts(s, "note", &s->config->notes);
     for (int i = 0; training_graph && i < training_graph->note_count; i++)
         row(s, s->config->notes.count + i ? "" : "note", training_graph->notes[i]);
@@ -40,7 +42,7 @@ void zt_report_notes(const struct zt_session *s, const struct zt_program_set *pr
 /* Lists nodes that run on the reference kernels because no fast kernel supports them. */
 static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to) {
     const struct zt_program *p = plan->train.count ? plan->train.at[0] : NULL;
-    const struct zt_graph *g = p ? p->joint.graph : NULL;
+    const struct zt_graph *g = p ? p->training_graph.graph : NULL;
     int count = 0;
     for (int n = 0; g && n < g->node_count; n++) {
         if (g->nodes[n]->backend != ZT_REF || g->nodes[n]->op->flags & ZT_OP_VIEW)
@@ -52,6 +54,40 @@ static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to)
         zt_text_add(to, " and %d more", count - 4);
 }
 
+/* Which tensors are updated as matrices, and the rates of these and of the others. */
+static void report_matrices(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const struct zt_optimizer_config *o = &s->config->optimizer;
+    const struct zt_optimizer *optimizer = zt_optimizer_find(o->type);
+    int matrices = 0, tensors = plan->flat->own_tensors;
+    char text[128];
+    for (int t = 0; t < tensors; t++)
+        matrices += plan->matrices[t].rows > 0;
+    snprintf(text, sizeof text, "%d of %d tensors with rate %g, the others by Adam with %g", matrices, tensors,
+             optimizer->rate(o, true), optimizer->rate(o, false));
+    row(s, "matrices", text);
+}
+
+/* The optimizer with the two things that its users ask about: what weight decay does, and how rates change. */
+static void report_optimizer(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const struct zt_config *c = s->config;
+    const struct zt_optimizer *optimizer = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
+    bool decouples = optimizer && optimizer->decouples && optimizer->decouples(&c->optimizer);
+    char text[256];
+    snprintf(text, sizeof text, "%s, lr %g, weight decay %g (%s), schedule %s, clipping %g",
+             optimizer ? optimizer->type.name : "none", c->optimizer.lr, c->optimizer.weight_decay,
+             decouples ? "decoupled" : "L2", c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
+    row(s, "optimizer", text);
+    if (optimizer && optimizer->matrix)
+        report_matrices(s, plan);
+    if (c->ema > 0) {
+        snprintf(
+            text, sizeof text,
+            "exponential, factor %g: evaluation and model.onnx have it; training and checkpoints keep the weights too",
+            c->ema);
+        row(s, "weight average", text);
+    }
+}
+
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     const struct zt_config *c = s->config;
     char text[256];
@@ -59,9 +95,7 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
              (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
              (long long)steps);
     row(s, "batch", text);
-    snprintf(text, sizeof text, "%s, lr %g, schedule %s, clipping %g", c->optimizer.type, c->optimizer.lr,
-             c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
-    row(s, "optimizer", text);
+    report_optimizer(s, plan);
     snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,
              zt_session_threads(s),
              c->ranks == 1         ? "one process"
@@ -87,14 +121,17 @@ static void report_device(const struct zt_session *s, const struct zt_device *de
 }
 
 static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
-    char t[6][32], text[256], frozen[64] = "";
+    const struct zt_rank_bytes b = zt_rank_plan_bytes(plan, plan->grid.data_rank);
+    char t[8][32], text[384], frozen[64] = "";
     if (plan->frozen_bytes)
-        snprintf(frozen, sizeof frozen, " (%s frozen)", zt_format_bytes(t[5], (double)plan->frozen_bytes));
-    snprintf(text, sizeof text, "parameters %s%s, gradients %s, optimizer %s, activations %s, workspace %s",
-             zt_format_bytes(t[0], (double)(plan->parameter_bytes + plan->derived_bytes + plan->frozen_bytes)), frozen,
-             zt_format_bytes(t[1], (double)plan->gradient_bytes), zt_format_bytes(t[2], (double)plan->optimizer_bytes),
-             zt_format_bytes(t[3], (double)plan->activation_bytes),
-             zt_format_bytes(t[4], (double)plan->workspace_bytes));
+        snprintf(frozen, sizeof frozen, " (%s frozen)", zt_format_bytes(t[7], (double)plan->frozen_bytes));
+    int n = snprintf(text, sizeof text, "parameters %s%s, gradients %s, optimizer %s, activations %s, workspace %s",
+                     zt_format_bytes(t[0], (double)b.parameters), frozen, zt_format_bytes(t[1], (double)b.gradients),
+                     zt_format_bytes(t[2], (double)b.optimizer), zt_format_bytes(t[3], (double)b.activations),
+                     zt_format_bytes(t[4], (double)b.workspace));
+    if (b.host || b.nvme)
+        snprintf(text + n, sizeof text - (size_t)n, "; offloaded: host memory %s, NVMe %s",
+                 zt_format_bytes(t[5], (double)b.host), zt_format_bytes(t[6], (double)b.nvme));
     row(s, "bytes per rank", text);
 }
 
@@ -108,7 +145,7 @@ static void report_adapters(const struct zt_session *s) {
 
 /* --verbose: lists the fusion patterns found in the first training program of this stage, with counts. */
 static void list_fused(const struct zt_session *s, const struct zt_rank_plan *plan) {
-    const int *counts = plan->train.count ? plan->train.at[0]->joint.fused : NULL;
+    const int *counts = plan->train.count ? plan->train.at[0]->training_graph.fused : NULL;
     for (int p = 0, listed = 0; counts && zt_patterns[p]; p++)
         if (counts[p])
             zt_say(&s->options->log, ZT_LOG_DEBUG, "  %-15s %s %d", listed++ ? "" : "fused", zt_patterns[p]->name,
@@ -154,7 +191,10 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     list_paths(s, plan);
     zt_report_findings(s);
     list_texts(s, "no effect", &s->config->without_effect);
+    list_texts(s, s->config->without_effect.count ? "" : "no effect", &plan->offload.without_effect);
     list_texts(s, "auto", &s->config->resolved_auto);
+    if (plan->offload.note)
+        row(s, "offload", plan->offload.note);
     zt_report_notes(s, &plan->train);
     snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
     row(s, "start-up", text);

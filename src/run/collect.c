@@ -2,17 +2,35 @@
 #include "run/collect.h"
 
 #include "run/rank/blocks.h"
+#include "run/rank/offload.h"
 
 #include <string.h>
+
+/* `with`: the flat parameters. */
+static bool fetch_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
+    float *to = with;
+    (void)err;
+    memcpy(to + piece->first, piece->param, (size_t)piece->count * sizeof *to);
+    return true;
+}
+
+/* Fetches the parameters that this rank holds. */
+static bool own_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
+    if (r->shards)
+        return zt_rank_each_piece(r, ZT_READS_PARAMS, fetch_piece, to, err);
+    for (int i = 0; i < r->held_count; i++)
+        if (!zt_rank_fetch(r, to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
+                           (size_t)(r->held[i].last - r->held[i].first) * sizeof(float), err))
+            return false;
+    return true;
+}
 
 /* Fetches the whole flat parameters of this stage, gathering shards if necessary. Collective over the data-parallel
  * ranks. */
 static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
-    for (int i = 0; i < r->held_count; i++)
-        if (!zt_rank_fetch(r, to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
-                           (size_t)(r->held[i].last - r->held[i].first) * sizeof(float), err))
-            return false;
+    if (!own_parameters(r, to, err))
+        return false;
     bool whole = !r->plan->sharding->parameters; /* if not sharded, this rank has all parameters; in a small model one
                                                     rank may own everything */
     for (int b = 0; !whole && b < flat->bucket_count; b++)
@@ -48,6 +66,7 @@ static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *par
     int total = p->flat->own_tensors + p->statistic_total;
     to->payloads = ZT_NEW_N(arena, struct zt_onnx_payload, total + 1);
     to->elements = ZT_NEW_N(arena, int64_t, total + 1);
+    to->statistic = ZT_NEW_N(arena, bool, total + 1);
     for (int i = 0; i < p->flat->own_tensors; i++) {
         to->payloads[to->count] =
             (struct zt_onnx_payload){ p->flat->tensors[i].name, params + p->flat->tensors[i].offset };
@@ -60,6 +79,7 @@ static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *par
         if (!zt_rank_fetch(r, contents, zt_rank_at(r, NULL, &place, NULL), bytes, err))
             return false;
         to->payloads[to->count] = (struct zt_onnx_payload){ p->statistic_name[i], contents };
+        to->statistic[to->count] = true;
         to->elements[to->count++] = p->statistic_count[i];
     }
     return true;
@@ -73,9 +93,12 @@ static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, s
         return false;
     struct zt_onnx_payload *payloads = ZT_NEW_N(arena, struct zt_onnx_payload, to->count + head[0] + head[1] + 1);
     int64_t *elements = ZT_NEW_N(arena, int64_t, to->count + head[0] + head[1] + 1);
+    bool *statistic = ZT_NEW_N(arena, bool, to->count + head[0] + head[1] + 1);
     memcpy(payloads, to->payloads, (size_t)to->count * sizeof *payloads);
     memcpy(elements, to->elements, (size_t)to->count * sizeof *elements);
+    memcpy(statistic, to->statistic, (size_t)to->count * sizeof *statistic);
     to->payloads = payloads;
+    to->statistic = statistic;
     to->elements = elements;
     for (int64_t i = 0; i < head[0] + head[1]; i++) {
         int64_t size[2];
@@ -87,6 +110,7 @@ static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, s
             !api->recv(r->world, data, (size_t)size[1] * sizeof(float), from, err))
             return false;
         to->payloads[to->count] = (struct zt_onnx_payload){ name, data };
+        to->statistic[to->count] = i >= head[0];
         to->elements[to->count++] = size[1];
     }
     return true;

@@ -8,6 +8,7 @@
 struct zt_collected {
     struct zt_onnx_payload *payloads;
     int64_t *elements;
+    bool *statistic; /* a running statistic, not a parameter */
     int count;
 };
 /* Collects all trained tensors and statistics of all stages on rank 0. Collective. On rank 0 the tensors are allocated

@@ -19,8 +19,9 @@ static bool add_counts(struct zt_rank *r, const struct zt_instruction_context *t
     const struct zt_program *p = zt_instruction_program(r, t, chunk, true);
     const struct zt_slot *slot = &r->slots[chunk];
     double correct, counted;
-    if (!zt_rank_read_scalar(r, p, slot, p->joint.correct, &correct, err) ||
-        !zt_rank_read_scalar(r, p, slot, p->joint.correct >= 0 ? p->joint.counted : -1, &counted, err))
+    if (!zt_rank_read_scalar(r, p, slot, p->training_graph.correct, &correct, err) ||
+        !zt_rank_read_scalar(r, p, slot, p->training_graph.correct >= 0 ? p->training_graph.counted : -1, &counted,
+                             err))
         return false;
     if (slot->samples > 0) {
         sums[0] += correct;

@@ -55,16 +55,46 @@ bool zt_finite_weights(struct zt_comm *world, const struct zt_collected *weights
     return zt_hint(err, "lower the learning rate; %s/checkpoints may hold an earlier state", folder);
 }
 
-bool zt_skips_check(const struct zt_skips *skips, int64_t steps, const struct zt_fp16_config *fp16,
-                    struct zt_err *err) {
+/* Beyond this the products of two layers leave the range of fp16 and bf16 has no digits left; networks train with
+ * weights of about 1. */
+static const double largest_weight = 1e6;
+
+void zt_finite_warn(const struct zt_collected *weights, const struct zt_log *log) {
+    double largest = 0;
+    int at = 0;
+    for (int i = 0; i < weights->count; i++)
+        for (int64_t k = 0; !weights->statistic[i] && k < weights->elements[i]; k++) {
+            double size = fabs(((const float *)weights->payloads[i].data)[k]);
+            at = size > largest ? i : at;
+            largest = fmax(largest, size);
+        }
+    if (largest > largest_weight)
+        zt_say(log, ZT_LOG_WARNING,
+               "model.onnx: \"%s\" has an element of magnitude %g: the run has probably diverged; lower the learning "
+               "rate",
+               weights->payloads[at].name, largest);
+}
+
+static bool is_dynamic(const struct zt_fp16_config *fp16) {
+    return fp16->enabled && fp16->loss_scale == 0;
+}
+
+void zt_skips_count(struct zt_skips *skips, bool skipped, const struct zt_fp16_config *fp16) {
+    skips->applied |= !skipped;
+    if (skips->applied || !is_dynamic(fp16))
+        skips->at[skips->counted++ % ZT_SKIPS_SEEN] = skipped;
+}
+
+bool zt_skips_check(const struct zt_skips *skips, const struct zt_fp16_config *fp16, struct zt_err *err) {
     int skipped = 0;
     for (int i = 0; i < ZT_SKIPS_SEEN; i++)
         skipped += skips->at[i];
-    const bool finds = fp16->enabled && fp16->loss_scale == 0; /* a dynamic scale begins with skipped steps */
-    if (finds || steps < ZT_SKIPS_SEEN || 2 * skipped <= ZT_SKIPS_SEEN)
+    if (skips->counted < ZT_SKIPS_SEEN || 2 * skipped <= ZT_SKIPS_SEEN)
         return true;
     zt_fail(err, ZT_EXIT_RUN, "%d of the last %d steps were skipped because loss or gradient was not finite", skipped,
             ZT_SKIPS_SEEN);
+    if (is_dynamic(fp16))
+        return zt_hint(err, "use bf16 (bf16.enabled), or a lower learning rate");
     if (fp16->enabled)
         return zt_hint(err, "lower fp16.loss_scale, or set it to 0 for dynamic loss scaling");
     return zt_hint(err,

@@ -2,14 +2,18 @@
 #ifndef ZT_RUN_FINITE_H
 #define ZT_RUN_FINITE_H
 
+#include "base/log.h"
 #include "run/collect.h"
 #include "run/rank/rank.h"
 
 enum { ZT_SKIPS_SEEN = 100 };
 
-/* Ring buffer by step: which of the last steps were skipped because loss or gradient was not finite. */
+/* Which of the last steps were skipped because loss or gradient was not finite. The skipped steps with which a dynamic
+ * loss scale begins, before the first step that is applied, do not count. */
 struct zt_skips {
-    bool at[ZT_SKIPS_SEEN];
+    bool at[ZT_SKIPS_SEEN]; /* a ring buffer */
+    int64_t counted;        /* steps */
+    bool applied;           /* a step has been applied */
 };
 
 /* Reports the error of the non-finite step `step` (from 0) and runs it again to find the cause; *blamed is the rank of
@@ -22,8 +26,11 @@ bool zt_finite_fail(struct zt_rank *rank, int64_t step, const struct zt_step_res
  * shares the result. Collective. */
 bool zt_finite_weights(struct zt_comm *world, const struct zt_collected *weights, const char *folder,
                        struct zt_err *err);
-/* Reports an error if more than half of the last steps were skipped in a run of `steps` steps. A dynamic loss scale,
- * which begins with skipped steps, never fails this check. */
-bool zt_skips_check(const struct zt_skips *skips, int64_t steps, const struct zt_fp16_config *fp16, struct zt_err *err);
+/* Warns about a parameter whose largest magnitude is beyond what a trained network has. */
+void zt_finite_warn(const struct zt_collected *weights, const struct zt_log *log);
+/* Counts a step. */
+void zt_skips_count(struct zt_skips *skips, bool skipped, const struct zt_fp16_config *fp16);
+/* Reports an error if more than half of the last ZT_SKIPS_SEEN steps were skipped. Fewer steps never fail. */
+bool zt_skips_check(const struct zt_skips *skips, const struct zt_fp16_config *fp16, struct zt_err *err);
 
 #endif

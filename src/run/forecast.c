@@ -7,7 +7,7 @@
 #include "plan/print.h"
 #include "plan/profile.h"
 #include "run/measure.h"
-#include "run/rank/times.h"
+#include "run/stage_times.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,68 +50,6 @@ bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, stru
            (!f->plan || (zt_plan_predict(f->plan, &machine, NULL, err) && write_plan(f->plan, folder, err)));
 }
 
-/* Kernel times of the timed steps, known to all ranks. */
-struct timed {
-    int steps;      /* number of timed steps */
-    int step;       /* the step whose slowest rank took the median time */
-    int64_t *first; /* by stage: first index in `times` */
-    double *took;   /* by step and rank: time of all kernels */
-    double *times;  /* the slowest rank of each stage in that step, one stage after the other */
-};
-
-static double slowest(const double *took, int ranks) {
-    double most = 0;
-    for (int r = 0; r < ranks; r++)
-        most = took[r] > most ? took[r] : most;
-    return most;
-}
-
-static bool find_step(struct timed *t, const struct zt_rank *run, struct zt_comm *world, struct zt_err *err) {
-    double *by_step = zt_calloc(2 * (size_t)t->steps, sizeof *by_step), *sorted = by_step + t->steps;
-    for (int k = 0; k < t->steps; k++)
-        t->took[k * world->size + world->rank] = zt_rank_timed_step(run, k);
-    bool ok = world->api->sum(world, t->took, t->steps * world->size, err);
-    for (int k = 0; k < t->steps; k++)
-        sorted[k] = by_step[k] = slowest(t->took + k * world->size, world->size);
-    zt_sort_doubles(sorted, t->steps);
-    while (by_step[t->step] != sorted[t->steps / 2])
-        t->step++;
-    free(by_step);
-    return ok;
-}
-
-/* Whether this rank took the longest of the data-parallel ranks of its stage (the first of equal ones). */
-static bool is_slowest(const struct timed *t, const struct zt_grid *grid) {
-    const double *took = t->took + t->step * grid->world;
-    int found = zt_grid_rank(grid, grid->stage, 0);
-    for (int r = 1; r < grid->data; r++)
-        if (took[zt_grid_rank(grid, grid->stage, r)] > took[found])
-            found = zt_grid_rank(grid, grid->stage, r);
-    return found == grid->rank;
-}
-
-static bool share_times(struct timed *t, const struct zt_rank_plan *own, const struct zt_rank *run,
-                        struct zt_comm *world, struct zt_err *err) {
-    int stages = own->grid.stages, mine = own->grid.stage;
-    bool kernels = is_slowest(t, &own->grid), parts = own->replicas ? own->grid.rank == 0 : kernels;
-    double *counts = zt_calloc((size_t)stages, sizeof *counts);
-    int64_t total = 0;
-    counts[mine] = kernels ? zt_rank_plan_times(own) : 0;
-    bool ok = world->api->sum(world, counts, stages, err);
-    for (int s = 0; ok && s < stages; s++) {
-        t->first[s] = total;
-        total += (int64_t)counts[s];
-    }
-    free(counts);
-    t->times = zt_calloc((size_t)total + 1, sizeof *t->times);
-    double *mine_at = t->times + t->first[mine];
-    if (ok && (kernels || parts))
-        zt_rank_timed(run, t->step, mine_at);
-    for (int i = 0; ok && i < zt_rank_plan_times(own); i++) /* zero, because another rank contributes the times */
-        mine_at[i] = (i < ZT_PARTS ? parts : kernels) ? mine_at[i] : 0;
-    return ok && world->api->sum(world, t->times, (int)total, err);
-}
-
 static double median_step(const struct zt_forecast *f) {
     if (!f->count)
         return f->latest;
@@ -133,28 +71,18 @@ static bool show_profile(const struct zt_forecast *f, const double *const *times
     return ok;
 }
 
-static bool use_times(struct zt_forecast *f, const struct timed *t, struct zt_err *err) {
-    int stages = f->plan->grid.stages;
-    const double **times = zt_calloc((size_t)stages, sizeof *times);
-    for (int s = 0; s < stages; s++)
-        times[s] = t->times + t->first[s];
+static bool use_times(struct zt_forecast *f, const double *const *times, struct zt_err *err) {
     bool ok = !f->session->options->profile || show_profile(f, times, err);
     if (ok && !f->session->config->cluster[0])
         ok = zt_plan_predict(f->plan, &f->plan->machine, times, err) && write_plan(f->plan, f->folder, err);
-    free(times);
     return ok;
 }
 
-bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, const struct zt_rank *run, int steps,
-                       struct zt_comm *world, struct zt_err *err) {
-    struct timed t = { .steps = steps,
-                       .first = zt_calloc((size_t)own->grid.stages, sizeof *t.first),
-                       .took = zt_calloc((size_t)world->size * (size_t)steps, sizeof *t.took) };
-    bool ok =
-        find_step(&t, run, world, err) && share_times(&t, own, run, world, err) && (!f->plan || use_times(f, &t, err));
-    free(t.first);
-    free(t.took);
-    free(t.times);
+bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank *run, int steps, struct zt_comm *world,
+                       struct zt_err *err) {
+    struct zt_stage_times times = { 0 };
+    bool ok = zt_stage_times_collect(&times, run, 0, steps, world, err) && (!f->plan || use_times(f, times.of, err));
+    zt_stage_times_finish(&times);
     return ok;
 }
 

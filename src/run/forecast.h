@@ -28,8 +28,8 @@ bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, stru
 /* Updates the forecast after `steps` timed steps of `run` (zt_rank_time). Collective over `world`. Unless the config
  * names a cluster, rank 0 predicts the step time again from the kernel times in the median step of each stage's slowest
  * rank. With --profile it prints and writes these times. */
-bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, const struct zt_rank *run, int steps,
-                       struct zt_comm *world, struct zt_err *err);
+bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank *run, int steps, struct zt_comm *world,
+                       struct zt_err *err);
 /* Records the duration of step `step` (from 0) with `samples` samples. */
 void zt_forecast_step(struct zt_forecast *f, int64_t step, int64_t samples, double seconds);
 /* Prints one line: predicted and measured step time and memory. */

@@ -41,7 +41,7 @@ bool zt_kernel_times_step(struct zt_kernel_times *t, int64_t done, double second
     }
     if (done != t->timed)
         return true;
-    bool ok = zt_forecast_times(t->forecast, t->plan, t->rank, t->timed, t->world, err);
+    bool ok = zt_forecast_times(t->forecast, t->rank, t->timed, t->world, err);
     zt_rank_time_end(t->rank);
     return ok;
 }

@@ -3,6 +3,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "parallel/launch/cores.h"
+#include "plan/host_need.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -189,7 +190,7 @@ static uint64_t hash_program(uint64_t hash, const struct zt_program *p) {
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < count[k]; i++) {
             const struct zt_command *c = &list[k][i];
-            const char *name = c->kind == ZT_RUN_NODE ? p->joint.graph->nodes[c->node]->name : "";
+            const char *name = c->kind == ZT_RUN_NODE ? p->training_graph.graph->nodes[c->node]->name : "";
             int32_t numbers[] = { (int32_t)c->kind, c->kind == ZT_GATHER || c->kind == ZT_REDUCE ? c->bucket : 0 };
             hash = zt_hash(zt_hash(hash, numbers, sizeof numbers), name, strlen(name) + 1);
         }
@@ -225,6 +226,43 @@ bool zt_preflight_plan(const struct zt_rank_plan *plan, struct zt_comm *world, s
     if (ok && list_ranks(world->size, other_plan, cards, ranks, sizeof ranks))
         ok = disagree(world, ZT_EXIT_CONFIG, "the plan", ranks,
                       "all hosts need the same build, the same libraries and the same kind of processor", err);
+    free(cards);
+    return ok;
+}
+
+/* ---- memory ---- */
+
+struct memory_card {
+    char host[64];
+    struct zt_host_need need;
+    struct zt_host_memory memory;
+};
+
+/* The need of all ranks on the host of `rank`, and the least memory that one of them may use. */
+static struct memory_card card_of_host(const struct memory_card *cards, int count, int rank) {
+    struct memory_card sum = cards[rank];
+    for (int i = 0; i < count; i++) {
+        if (i == rank || memcmp(cards[i].host, sum.host, sizeof sum.host) != 0)
+            continue;
+        zt_host_need_add(&sum.need, &cards[i].need);
+        if (cards[i].memory.bytes < sum.memory.bytes)
+            sum.memory = cards[i].memory;
+    }
+    return sum;
+}
+
+bool zt_preflight_memory(const struct zt_rank_plan *plan, struct zt_comm *world, struct zt_err *err) {
+    struct memory_card *cards = zt_calloc((size_t)world->size, sizeof *cards), *own = &cards[world->rank];
+    gethostname(own->host, sizeof own->host - 1);
+    own->need = zt_rank_plan_need(plan, plan->grid.data_rank);
+    own->memory = zt_host_memory(&zt_memory_files);
+    bool ok = zt_comm_exchange(world, cards, sizeof *cards, err);
+    for (int i = 0; ok && i < world->size; i++) {
+        const struct memory_card host = card_of_host(cards, world->size, i);
+        ok = zt_host_need_fits(&host.need, &host.memory, "training", err);
+    }
+    if (!ok && world->rank != 0)
+        err->code = ZT_EXIT_RANK; /* only rank 0 reports it */
     free(cards);
     return ok;
 }

@@ -21,4 +21,7 @@ bool zt_preflight_device(const struct zt_device *device, struct zt_comm *world, 
  * Collective. */
 bool zt_preflight_plan(const struct zt_rank_plan *plan, struct zt_comm *world, struct zt_err *err);
 
+/* Checks that the ranks of each host fit into its memory, as the plan counts them. Collective. */
+bool zt_preflight_memory(const struct zt_rank_plan *plan, struct zt_comm *world, struct zt_err *err);
+
 #endif

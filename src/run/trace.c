@@ -59,7 +59,7 @@ static void say_data(const struct zt_rank *r, const struct zt_trace_origin *o, i
 }
 
 static void say_node(const struct zt_trace_origin *o, struct zt_trace *trace) {
-    const struct zt_graph *g = o->program->program->joint.graph;
+    const struct zt_graph *g = o->program->program->training_graph.graph;
     const struct zt_node *node = g->nodes[o->node];
     snprintf(trace->text, sizeof trace->text, "node \"%s\" (%s) makes %s in \"%s\" (%s, micro-batch %llu)", node->name,
              node->op_type, zt_trace_kind(o->kind), g->values[o->value]->name,
@@ -67,7 +67,7 @@ static void say_node(const struct zt_trace_origin *o, struct zt_trace *trace) {
 }
 
 static void say(const struct zt_rank *r, const struct zt_trace_origin *o, int64_t step, struct zt_trace *trace) {
-    const struct zt_training_graph *training_graph = &o->program->program->joint;
+    const struct zt_training_graph *training_graph = &o->program->program->training_graph;
     const int column = column_of(training_graph, o->value);
     if (o->node >= 0)
         say_node(o, trace);
@@ -89,7 +89,8 @@ static double order_of(const struct zt_rank *r, const struct zt_trace_origin *o)
     const struct zt_grid *grid = &r->plan->grid;
     if (!o->program)
         return none;
-    const bool backward = o->node >= 0 && o->program->program->joint.graph->nodes[o->node]->phase == ZT_BACKWARD;
+    const bool backward =
+        o->node >= 0 && o->program->program->training_graph.graph->nodes[o->node]->phase == ZT_BACKWARD;
     const int stage = backward ? grid->stages - 1 - grid->stage : grid->stage;
     return ((double)backward * 1e9 + (double)o->micro_batch) * 1e6 + stage + 1;
 }

@@ -82,6 +82,7 @@ struct parser {
     bool given[ROWS];
     ZT_VEC(const char *) configs;
     ZT_VEC(const char *) set;
+    ZT_VEC(const char *) runs;
     struct zt_err *err;
 };
 
@@ -274,6 +275,9 @@ static bool parse_arguments(struct parser *p) {
         } else if (argument[0] == '-' && argument[1]) {
             zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option %s", argument);
             return zt_hint(p->err, "options are long, for example `--model FILE`");
+        } else if (p->o->command->repeats_operand) {
+            zt_vec_push(&p->runs, argument);
+            p->operand_count = 1;
         } else if (p->operand_count < most_operands(p->o->command)) {
             p->o->operands[p->operand_count++] = argument;
         } else {
@@ -332,6 +336,8 @@ bool zt_options_parse(struct zt_options *o, const struct zt_command_row *command
     o->config = join(&o->configs);
     o->over.set = p.set.at;
     o->over.set_count = p.set.count;
+    o->runs = p.runs.at;
+    o->run_count = p.runs.count;
     o->log.level = o->quiet ? ZT_LOG_ERROR : o->verbose ? ZT_LOG_DEBUG : ZT_LOG_INFO;
     o->log.json = o->json;
     return ok;
@@ -344,6 +350,8 @@ void zt_options_finish(struct zt_options *o) {
     o->over.set = NULL;
     o->configs = (struct zt_texts){ 0 };
     o->config = NULL;
+    free(o->runs);
+    o->runs = NULL;
 }
 
 /* ---- help ---- */

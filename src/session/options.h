@@ -32,7 +32,9 @@ struct zt_options {
     const char *load;        /* checkpoint or model whose weights the run starts from; NULL: none */
     const char *resume_from; /* the checkpoint; NULL: the latest one in the output folder */
     const char *operands[2]; /* positional arguments of the command */
-    char *const *argv;       /* argv of main, to start ranks with the same arguments */
+    const char **runs;       /* all positional arguments of a command whose operand may be repeated */
+    int run_count;
+    char *const *argv; /* argv of main, to start ranks with the same arguments */
     struct zt_supervisor_channel
         *supervisor; /* channel to the parent process that started this rank; NULL: none. Set by main, borrowed */
     struct zt_config_overrides over; /* --set, --data, --device, --ranks, --epochs, --steps, --seed, --threads */
@@ -74,6 +76,7 @@ struct zt_command_row {
     bool (*run)(const struct zt_options *options, struct zt_err *err);
     const char *help; /* text of COMMAND --help: usage and purpose; the options follow from the table in options.c */
     const char *operands[2]; /* names of the required positional arguments; NULL: none */
+    bool repeats_operand;    /* the first operand may be given several times */
 };
 
 /* Parses argv. `commands` ends with a NULL name; its first row is the default command. Texts are borrowed from argv.

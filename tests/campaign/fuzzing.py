@@ -9,7 +9,7 @@ import zipfile
 from ledger import ROOT, Outcome
 
 SOURCES = ROOT / "tests/fuzz"
-PARSERS = ["arrays", "cache", "checkpoint", "cifar10", "config", "external", "frames", "hostfile", "onnx", "options"]
+PARSERS = ["arrays", "cache", "checkpoint", "cifar10", "config", "events", "external", "frames", "hostfile", "onnx", "options", "report"]
 EXECUTING = ["train", "predict", "grad"]
 DICTIONARIES = {"config": "config", "options": "config", "onnx": "onnx", "external": "onnx", "train": "onnx", "predict": "onnx",
                 "grad": "onnx"}

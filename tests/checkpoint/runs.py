@@ -42,6 +42,7 @@ class Bench:
 
     def __init__(self, args, folder, model, config, *options):
         self.program, self.folder = args.program, pathlib.Path(folder)
+        self.before = None  # called in the process of a run before the program starts
         self.folder.mkdir()
         if not isinstance(model, pathlib.Path):
             model, config = args.source / f"models/{model}.onnx", args.source / f"configs/{config}.json"
@@ -51,7 +52,8 @@ class Bench:
         return [str(x) for x in [self.program, *self.start, "--output", self.folder / out, *options]]
 
     def run(self, out, *options, status=0):
-        done = subprocess.run(self.command(out, *options), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
+        done = subprocess.run(self.command(out, *options), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600,
+                              preexec_fn=self.before)
         if done.returncode != status:
             print(f"exit {done.returncode}, not {status}: {' '.join(map(str, options))}\n{done.stderr[-800:]}", file=sys.stderr)
         self.says = done.stderr

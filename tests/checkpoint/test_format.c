@@ -106,6 +106,14 @@ static void make_manifest(struct zt_text *to) {
                              .scale = 32768,
                              .since_overflow = 7,
                              .hysteresis = 2,
+                             .observes = true,
+                             .lr_state = { .lr = 0.1 / 3,
+                                           .best = 1.0 / 7,
+                                           .has_best = true,
+                                           .bad_epochs = 2,
+                                           .cooldown = 1,
+                                           .epoch_loss = 12.3,
+                                           .epoch_samples = 96 },
                              .best_metric = "loss",
                              .best_value = 0.1,
                              .best_step = 20,
@@ -127,6 +135,9 @@ START_TEST(a_manifest_reads_as_it_was_written) {
     make_manifest(&text);
     ck_assert_msg(zt_manifest_read(&m, text.at, text.length, arena, &err), "%s", err.text[0]);
     ck_assert_int_eq(m.step, 24);
+    ck_assert(m.observes && m.lr_state.lr == 0.1 / 3 && m.lr_state.has_best && m.lr_state.best == 1.0 / 7 &&
+              m.lr_state.epoch_loss == 12.3 && m.lr_state.epoch_samples == 96 && m.lr_state.bad_epochs == 2 &&
+              m.lr_state.cooldown == 1);
     ck_assert_uint_eq(m.seed, UINT64_C(9007199254740993)); /* more than a JSON number holds */
     ck_assert_uint_eq(m.crc[0][1], 0xffffffff);
     ck_assert(m.tensors[0] == 2 && m.tensor_crc[0][1] == 0xfedcba98 && m.tensors[1] == 1 && m.tensor_crc[1][0] == 11);

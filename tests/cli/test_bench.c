@@ -1,5 +1,6 @@
 /* What ztrain bench makes of measurements: quantiles, rates, efficiency, warnings, and the names of modes. */
 #include "cli/bench.h"
+#include "cli/html.h"
 #include "tests/suite.h"
 
 #include <math.h>
@@ -146,7 +147,7 @@ END_TEST
 
 START_TEST(text_is_escaped) {
     struct zt_text text = { 0 };
-    zt_bench_escape(&text, "<a href=\"x\">&'\x1b\n");
+    zt_html_escape(&text, "<a href=\"x\">&'\x1b\n");
     ck_assert_str_eq(text.at, "&lt;a href=&quot;x&quot;&gt;&amp;&#39;?\n");
     zt_text_finish(&text);
 }

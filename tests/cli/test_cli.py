@@ -320,11 +320,11 @@ class Grad(Case):
         self.grad(linear(), {"input_0.pb": x, "grad_output_0.pb": tensor([2, 3], Y, DOUBLE)}, code=4, says=["double", "float"])
 
     def emit(self, data, inputs, code=0, says=()):
-        """Folder of what grad wrote, and the joint graph."""
-        path, source, out, joint = self.write("m.onnx", data), self.write("in.npz", npz(inputs)), self.folder / "out", self.folder / "joint.onnx"
-        arguments = ["grad", "--model", path, "--inputs", source, "--output", out, "--emit", joint]
+        """Folder of what grad wrote, and the gradient graph."""
+        path, source, out, gradient_graph = self.write("m.onnx", data), self.write("in.npz", npz(inputs)), self.folder / "out", self.folder / "gradient_graph.onnx"
+        arguments = ["grad", "--model", path, "--inputs", source, "--output", out, "--emit", gradient_graph]
         self.run_ztrain(*arguments) if code == 0 else self.refused(*arguments, code=code, says=says)
-        return out, joint
+        return out, gradient_graph
 
     def test_the_emitted_graph_gives_the_gradients(self):
         data = model([node("MatMul", ["x", "w"], ["h"]), node("Gelu", ["h"], ["g"]), node("Softmax", ["g"], ["s"]),
@@ -332,9 +332,9 @@ class Grad(Case):
                      [value_info("x", ["n", 2])], [value_info("y", ["n", 3])],
                      [tensor([2, 3], W, FLOAT, "w"), tensor([3], B, FLOAT, "b")], opset=20)
         cotangent = ([2, 3], [0.5, -1, 2, 1, 0, -3])
-        out, joint = self.emit(data, {"x": ([2, 2], X), "grad_output_0": cotangent})
-        source = self.write("joint.npz", npz({"x": ([2, 2], X), "grad_output_0": cotangent}))
-        self.run_ztrain("predict", "--model", joint, "--inputs", source, "--output", self.folder / "again")
+        out, gradient_graph = self.emit(data, {"x": ([2, 2], X), "grad_output_0": cotangent})
+        source = self.write("gradient_graph.npz", npz({"x": ([2, 2], X), "grad_output_0": cotangent}))
+        self.run_ztrain("predict", "--model", gradient_graph, "--inputs", source, "--output", self.folder / "again")
         again, params = read_npz(self.folder / "again" / "outputs.npz"), read_npz(out / "grad_params.npz")
         self.assertEqual(set(again), {"y", "grad_input_0", "grad:w", "grad:b"})
         for name, want in {"grad_input_0": read_tensor((out / "grad_input_0.pb").read_bytes())[2],
@@ -345,17 +345,17 @@ class Grad(Case):
 
     def test_an_emitted_gradient_without_a_path_is_zeros(self):
         data = model([node("Relu", ["x"], ["y"])], [value_info("x", [2]), value_info("unused", [3])], [value_info("y", [2])])
-        _, joint = self.emit(data, {"x": ([2], [1, -1]), "unused": ([3], [1, 2, 3])})
-        source = self.write("joint.npz", npz({"x": ([2], [1, -1]), "unused": ([3], [1, 2, 3]), "grad_output_0": ([2], [5, 7])}))
-        self.run_ztrain("predict", "--model", joint, "--inputs", source, "--output", self.folder / "again")
+        _, gradient_graph = self.emit(data, {"x": ([2], [1, -1]), "unused": ([3], [1, 2, 3])})
+        source = self.write("gradient_graph.npz", npz({"x": ([2], [1, -1]), "unused": ([3], [1, 2, 3]), "grad_output_0": ([2], [5, 7])}))
+        self.run_ztrain("predict", "--model", gradient_graph, "--inputs", source, "--output", self.folder / "again")
         again = read_npz(self.folder / "again" / "outputs.npz")
         self.assertEqual((again["grad_input_0"][1], again["grad_input_1"][1]), ([5, 0], [0, 0, 0]))
 
     def test_what_has_no_standard_form_is_named_and_nothing_is_written(self):
         data = model([node("Dropout", ["x", "r", "t"], ["y"], "drop")], [value_info("x", [2])], [value_info("y", [2])],
                      [tensor([], [0.5], FLOAT, "r"), tensor([], [1], BOOL, "t")], opset=13)
-        out, joint = self.emit(data, {"x": ([2], [1, -1])}, code=3, says=["DropoutTrain", "cannot be emitted"])
-        self.assertFalse(joint.exists())
+        out, gradient_graph = self.emit(data, {"x": ([2], [1, -1])}, code=3, says=["DropoutTrain", "cannot be emitted"])
+        self.assertFalse(gradient_graph.exists())
         self.assertFalse((out / "grad_params.npz").exists())
 
 
@@ -431,7 +431,7 @@ class Train(Case):
     def test_a_run_leaves_its_files_and_ends_with_a_hash(self):
         done = self.train()
         self.assertEqual(sorted(p.name for p in (self.folder / "run").iterdir()),
-                         ["checkpoints", "config.resolved.json", "metrics.jsonl", "model.onnx", "plan.txt"])
+                         ["checkpoints", "config.resolved.json", "memory.jsonl", "metrics.jsonl", "model.onnx", "plan.txt"])
         self.assertRegex(done.stderr.splitlines()[-1], r"^weights: [0-9a-f]{16}$")
         self.assertRegex(done.stderr, r"(?m)^Epoch: 0 \| Batch: 0/3 \| Loss: \d+\.\d{4} \| lr 1\.0e-01 \| \d+ samples/s$")
         rows = [r for r in self.steps() if "eval" not in r]

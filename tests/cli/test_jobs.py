@@ -140,6 +140,26 @@ class Weights(Job):
             cut = 3 if "gradient_accumulation_steps" in more else 2
             self.follow(Softmax(), SAMPLE_WEIGHTS, cut, {"weight": "importance"}, **more)
 
+    def test_accumulation_goes_on_over_the_end_of_an_epoch_as_in_deepspeed(self):
+        """12 samples in micro-batches of 4, two of them a step: steps 2, 5, ... hold the end of one epoch and the begin of the next."""
+        self.data(importance=([N], [1.0] * N))
+        block = {"dataloader": "deepspeed", "epochs": 2, "steps": 0, "parallel": {"communicator": "thread"},
+                 "data": {"format": "npz", "path": "d.npz", "eval_path": "d.npz", "shuffle": False}}
+        micro = [range(0, 4), range(4, 8), range(8, 12)] * 2
+        reference = Softmax()
+        losses = [reference.step(micro[2 * s:2 * s + 2], [1] * N) for s in range(3)]
+        for ranks in [1, 2]:
+            self.train(block, f"--ranks={ranks}", train_batch_size=8, gradient_accumulation_steps=2)
+            rows = [json.loads(line) for line in (self.folder / "run" / "metrics.jsonl").read_text().splitlines()]
+            self.close([r["loss"] for r in rows if "eval" not in r], losses)
+            self.assertEqual([r["epoch"] for r in rows if "eval" not in r], [0, 0, 1])
+            self.assertEqual([r["step"] for r in rows if "eval" in r], [2, 3])
+        self.train({**block, "dataloader": "ztrain"}, train_batch_size=8, gradient_accumulation_steps=2)
+        self.assertEqual(len(self.losses()), 4)
+        self.train(block, code=2, says=["c.json", 'ztrain.dataloader "deepspeed": the last micro-batch', "dataloader_drop_last"],
+                   train_batch_size=10, gradient_accumulation_steps=2)
+        self.train(block, train_batch_size=10, gradient_accumulation_steps=2, dataloader_drop_last=True)
+
     def test_padding_of_a_rank_meets_the_samples_weights(self):
         """14 samples on 2 ranks in steps of 12: the last step has 2; 13: one rank's only row is padding."""
         for samples in [14, 13]:

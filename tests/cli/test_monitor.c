@@ -22,6 +22,7 @@ static const struct zt_metrics_row first = { .step = 1,
                                              .samples = 256,
                                              .loss = 2.30258512,
                                              .lr = 0.001,
+                                             .next = { .lr = 0.002, .beta1 = 0.85, .beta2 = 0.99 },
                                              .grad_norm = 1.73,
                                              .loss_scale = 1,
                                              .seconds = 0.03125 };
@@ -139,22 +140,29 @@ START_TEST(lines_come_after_the_first_step_and_at_multiples) {
     ck_assert_str_eq(said_by(run_four_steps),
                      "Epoch: 0 | Batch: 0/196 | Loss: 2.3026 | lr 1.0e-03 | 8192 samples/s\n"
                      "Epoch: 0 | Batch: 1/196 | Loss: 2.3026 | lr 1.0e-03 | 8192 samples/s\n"
-                     "step=2, skipped=0, lr=[0.001], mom=[[0.9, 0.999]]\n"
+                     "step=2, skipped=0, lr=[0.002], mom=[[0.85, 0.99]]\n"
                      "[deepspeed] OVERFLOW! Rank 0 Skipping step.\n"
                      "Epoch: 0 | Batch: 3/196 | Loss: 2.3026 | lr 1.0e-03 | 8192 samples/s\n"
-                     "step=4, skipped=1, lr=[0.001], mom=[[0.9, 0.999]]\n"
+                     "step=4, skipped=1, lr=[0.002], mom=[[0.85, 0.99]]\n"
                      "Evaluation: step 4 | Loss: 0.0800 | accuracy 0.9800\n"
                      "Evaluation: step 4 | Loss: 0.5000\n");
 }
 END_TEST
 
+/* Its rates are those of the next step, as DeepSpeed prints them; the metrics have the step's own. */
+START_TEST(the_deepspeed_line_is_ahead_of_the_metrics) {
+    ck_assert_ptr_nonnull(strstr(said_by(run_four_steps), "step=2, skipped=0, lr=[0.002]"));
+    ck_assert_ptr_nonnull(strstr(contents("metrics.jsonl"), "\"lr\": 0.001,"));
+}
+END_TEST
+
 START_TEST(the_deepspeed_line_has_an_entry_a_group) {
-    struct zt_group_config groups[] = { { "*.bias", NAN, 0 }, { "*.head", 0.01, NAN } };
+    struct zt_group_config groups[] = { { "*.bias", NAN, 0, -1 }, { "*.head", 0.01, NAN, -1 } };
     config.groups = groups;
     config.group_count = 2;
     config.optimizer.type = "SGD";
     config.optimizer.params = calloc(1, zt_optimizer_find("SGD")->type.bytes); /* momentum 0 */
-    ck_assert_ptr_nonnull(strstr(said_by(run_four_steps), "lr=[0.001, 0.001, 0.01], mom=[0.0, 0.0, 0.0]\n"));
+    ck_assert_ptr_nonnull(strstr(said_by(run_four_steps), "lr=[0.002, 0.002, 0.02], mom=[0.0, 0.0, 0.0]\n"));
     free(config.optimizer.params);
 }
 END_TEST
@@ -297,6 +305,7 @@ int main(void) {
     tcase_add_test(c, a_loss_that_is_no_number_is_null);
     tcase_add_test(c, float_losses_read_back_exactly);
     tcase_add_test(c, lines_come_after_the_first_step_and_at_multiples);
+    tcase_add_test(c, the_deepspeed_line_is_ahead_of_the_metrics);
     tcase_add_test(c, the_deepspeed_line_has_an_entry_a_group);
     tcase_add_test(c, quiet_says_nothing);
     tcase_add_test(c, json_lines_are_objects);

@@ -99,10 +99,10 @@ START_TEST(configs_of_deepspeed_users_are_refused_by_key_or_loaded) {
         int count;
     } cases[] = {
         { "cifar10_zero2_fp16.json", { NULL }, 0 },
-        { "full_zero2_offload.json", { "offload_optimizer", "tensorboard.enabled" }, 2 },
+        { "full_zero2_offload.json", { NULL }, 0 },
         { "zero2_auto.json", { NULL }, 0 },
-        { "zero3_offload_auto.json", { "offload_optimizer", "offload_param" }, 2 },
-        { "zero3_offload_checkpointing.json", { "offload_optimizer", "offload_param", "activation_checkpointing" }, 3 },
+        { "zero3_offload_auto.json", { NULL }, 0 },
+        { "zero3_offload_checkpointing.json", { NULL }, 0 },
     };
     static const char *const off[] = { "zero_optimization.offload_optimizer.device=none",
                                        "zero_optimization.offload_param.device=none", "tensorboard.enabled=false",

@@ -35,6 +35,23 @@ START_TEST(unknown_keys_offer_the_nearest) {
           1 },
         { PARAMS("SGD", "\"betas\": [0.9, 0.99]"), "SGD has no such parameter", 1 },
         { PARAMS("Lion", "\"eps\": 1"), "Lion has no such parameter", 1 },
+        { PARAMS("AdamW", "\"momentum\": 0.9"), "AdamW has no such parameter", 1 },
+        { PARAMS("Lamb", "\"momentum\": 0.9"), "Lamb has no such parameter", 1 },
+        { PARAMS("Lion", "\"momentum\": 0.9"), "Lion has no such parameter", 1 },
+        { PARAMS("Adagrad", "\"momentum\": 0.9"), "Adagrad has no such parameter", 1 },
+        { PARAMS("FusedAdam", "\"momentum\": 0.9"), "Adam has no such parameter", 1 },
+        { PARAMS("RMSprop", "\"betas\": [0.9, 0.99]"), "RMSprop has no such parameter", 1 },
+        { PARAMS("RMSprop", "\"nesterov\": true"), "RMSprop has no such parameter", 1 },
+        { PARAMS("Muon", "\"alpha\": 0.9"), "Muon has no such parameter", 1 },
+        { PARAMS("Muon", "\"adam_w_mode\": true"), "Muon has no such parameter", 1 },
+        { PARAMS("Adam", "\"alpha\": 0.9"), "Adam has no such parameter", 1 },
+        { PARAMS("SGD", "\"eps\": 1e-8"), "SGD has no such parameter", 1 },
+        { PARAMS("SGD", "\"bias_correction\": true"), "SGD has no such parameter", 1 },
+        { PARAMS("Lamb", "\"nesterov\": true"), "Lamb has no such parameter", 1 },
+        { PARAMS("Lion", "\"bias_correction\": true"), "Lion has no such parameter", 1 },
+        { PARAMS("Adagrad", "\"betas\": [0.9, 0.99]"), "Adagrad has no such parameter", 1 },
+        { SCHED("StepLR", "\"T_max\": 5, \"step_size\": 3"), "StepLR has no such parameter", 1 },
+        { SCHED("ReduceLROnPlateau", "\"gamma\": 0.5"), "ReduceLROnPlateau has no such parameter", 1 },
         { SCHED("WarmupLR", "\"total_num_steps\": 5"), "WarmupLR has no such parameter", 1 },
         { ZTRAIN("\"data\": {\"pth\": 1}"), "ztrain.data.pth: unknown key, did you mean path?", 1 },
         { ZTRAIN("\"param_groups\": [{\"match\": \"a\"}, {\"match\": \"b\", \"lrr\": 1}]"),
@@ -50,11 +67,28 @@ END_TEST
 
 START_TEST(types_and_ranges_are_checked) {
     static const struct refusal cases[] = {
+        { PARAMS("RMSprop", "\"alpha\": 1"), "alpha: 1, allowed in [0, 1)", 1 },
+        { PARAMS("Muon", "\"momentum\": 1"), "momentum: 1, allowed in [0, 1)", 1 },
+        { PARAMS("Muon", "\"ns_method\": \"graham\""), "unknown \"graham\", did you mean \"gram\"?", 1 },
+        { PARAMS("FusedAdamm", ""), "unknown \"FusedAdamm\", did you mean \"FusedAdam\"?", 1 },
+        { SCHED("StepLR", "\"step_size\": 0"), "step_size: 0, allowed >= 1", 1 },
+        { SCHED("StepLR", "\"gamma\": 0.5"), "StepLR needs step_size", 1 },
+        { SCHED("ExponentialLR", ""), "ExponentialLR needs gamma", 1 },
+        { SCHED("CosineAnnealingLR", "\"eta_min\": -1, \"T_max\": 5"), "eta_min: -1, allowed >= 0", 1 },
+        { SCHED("CosineAnnealingLR", ""), "CosineAnnealingLR needs T_max", 1 },
+        { SCHED("ReduceLROnPlateau", "\"factor\": 1"), "factor: 1, allowed in [0, 1)", 1 },
+        { SCHED("ReduceLROnPlateau", "\"mode\": \"mean\""), "unknown \"mean\"", 1 },
+        { ZTRAIN("\"ema\": 1"), "ztrain.ema: 1, allowed in [0, 1)", 1 },
+        { PARAMS("Adam", "") ", " ZTRAIN("\"param_groups\": [{\"match\": \"*\", \"use_muon\": true}]"),
+          "use_muon: needs optimizer.type \"Muon\"", 1 },
         { "\"gradient_accumulation_steps\": 1.5", "wants an integer, found 1.5", 1 },
         { "\"gradient_accumulation_steps\": true", "wants an integer, found a boolean", 1 },
         { "\"gradient_accumulation_steps\": \"2\"", "wants an integer, found a text: \"2\"", 1 },
         { "\"gradient_accumulation_steps\": 1e300", "64-bit", 1 },
         { "\"gradient_accumulation_steps\": 0", "0, allowed 1..1000000000", 1 },
+        { "\"tensorboard\": {\"enabled\": 3, \"output_path\": 1}, \"flops_profiler\": {\"module_depth\": -2, "
+          "\"top_modules\": 0}, " ZTRAIN("\"monitor\": {\"trace_steps\": 1e9, \"trace_step\": 0}"),
+          "tensorboard.enabled|tensorboard.output_path|module_depth: -2|top_modules: 0|trace_steps|trace_step: 0", 6 },
         { "\"gradient_clipping\": -1.5", "gradient_clipping: -1.5, allowed >= 0", 1 },
         { "\"gradient_clipping\": [1]", "wants a number, found a list: [1]", 1 },
         { "\"gradient_predivide_factor\": 0", "allowed > 0", 1 },
@@ -118,6 +152,9 @@ END_TEST
 
 START_TEST(conflicts_and_missing_companions_are_named) {
     static const struct refusal cases[] = {
+        { "\"tensorboard\": {\"enabled\": true, \"job_name\": \"../x\"}, \"csv_monitor\": {\"job_name\": \"/x\"}",
+          "tensorboard.job_name: \"../x\" is not a folder below output_path|csv_monitor.job_name: ", 2 },
+        { "\"tensorboard\": {\"job_name\": \"a/./b\"}, \"csv_monitor\": {\"job_name\": \"a//b\"}", "a/./b|a//b", 2 },
         { "\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": \"true\"}", "fp16.enabled|bf16.enabled|choose one",
           1 },
         { "\"amp\": {\"enabled\": true}, " ZERO("\"stage\": 1"),
@@ -198,25 +235,27 @@ END_TEST
 
 START_TEST(what_is_not_there_yet_is_refused_by_name) {
     static const struct refusal cases[] = {
-        { "\"tensorboard\": {\"enabled\": true}, \"wall_clock_breakdown\": true",
-          "tensorboard.enabled: tensorboard is not supported yet|wall_clock_breakdown: ", 2 },
-        { ZERO("\"stage\": 1, \"cpu_offload\": true"), "zero_optimization.cpu_offload: offload of the optimizer", 1 },
-        { "\"activation_checkpointing\": {\"profile\": true}",
-          "activation_checkpointing.profile: a time for each checkpoint", 1 },
         { "\"activation_checkpointing\": {\"cpu_checkpointing\": true}, " ZTRAIN("\"device\": \"cuda\""),
           "cpu_checkpointing: keeping activations of the GPU in host memory is not supported yet", 1 },
-        { "\"flops_profiler\": {\"enabled\": true}, \"csv_monitor\": "
-          "{\"enabled\": true}",
-          "flops_profiler|csv_monitor", 2 },
         { PARAMS("OneBitAdam", "\"freeze_step\": 5"), "optimizer.type: \"OneBitAdam\" is not supported yet", 1 },
-        { SCHED("StepLR", "\"step_size\": 3"), "scheduler.type: \"StepLR\" is not supported yet", 1 },
-        { ZTRAIN("\"data\": {\"format\": \"mnist\", \"path\": \"m\"}"), "\"mnist\" is not supported yet", 1 },
         { ZTRAIN("\"parallel\": {\"schedule\": \"interleaved\", \"chunks\": 2}"), "interleaved|chunk", 2 },
         { ZTRAIN("\"parallel\": {\"schedule\": \"zb-h1\"}"), "zb-h1", 1 },
-        { ZTRAIN("\"ema\": 0.9"), "ema", 1 },
-        { ZTRAIN("\"data\": {\"augment\": {\"flip\": true}}"), "augment", 1 },
+        { ZTRAIN("\"data\": {\"augment\": {\"flip\": true}}"), "ztrain.data.augment.flip: unknown key", 1 },
+        { ZTRAIN("\"data\": {\"augment\": {\"random_crop\": {}, \"random_resized_crop\": {\"scale\": [1, 0.5]}}}"),
+          "random_resized_crop.scale: [1, 0.5], wants the smaller number first|random_crop: excludes", 2 },
+        { ZTRAIN("\"data\": {\"augment\": {\"color_jitter\": {\"hue\": 0.7}, \"random_erasing\": {\"ratio\": [0, 2]}, "
+                 "\"horizontal_flip\": 2, \"random_crop\": true}}"),
+          "hue: 0.7, allowed 0..0.5|random_erasing.ratio[0]: 0, allowed|horizontal_flip: 2, allowed 0..1|random_crop: "
+          "wants "
+          "an object",
+          4 },
+        { ZTRAIN("\"data\": {\"format\": \"csv\", \"path\": \"t.csv\", \"delimiter\": \"--\"}"),
+          "ztrain.data.delimiter: wants one character", 1 },
+        { ZTRAIN("\"data\": {\"format\": \"mnist\", \"path\": \"m\", \"delimiter\": \";\"}"),
+          "ztrain.data.delimiter: unknown key: mnist has no such parameter", 1 },
         { ZTRAIN("\"checkpoint\": {\"every_steps\": -5, \"best\": \"lost\"}"), "every_steps|best", 2 },
-        { "\"tensor_parallel\": {\"tp\": {\"tp_size\": 1}}, " ZTRAIN("\"ema\": 0.5"), "ema", 1 },
+        { "\"tensor_parallel\": {\"tp\": {\"tp_size\": 1}}, " ZTRAIN("\"parallel\": {\"schedule\": \"zb-h1\"}"),
+          "zb-h1", 1 },
     };
     REFUSE_ALL(cases);
 }

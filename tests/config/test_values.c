@@ -180,6 +180,37 @@ START_TEST(keys_without_effect_are_listed_with_the_reason) {
 }
 END_TEST
 
+#define OFFLOADED                                                                                                      \
+    "\"zero_optimization\": {\"stage\": 3, \"sub_group_size\": 5e6, \"offload_optimizer\": {\"device\": \"nvme\", "    \
+    "\"nvme_path\": \"/n\", \"buffer_count\": 6, \"pipeline_read\": true, \"ratio\": 0.5, \"fast_init\": true}, "      \
+    "\"offload_param\": {\"device\": \"cpu\", \"max_in_cpu\": 7}}, \"aio\": {\"block_size\": 4096, \"queue_depth\": "  \
+    "32, \"thread_count\": 2, \"single_submit\": true, \"overlap_events\": false}"
+
+START_TEST(offload_is_read) {
+    struct zt_config *c = CONFIG(OFFLOADED);
+    const struct zt_offload_config *o = &c->zero.offload_optimizer, *p = &c->zero.offload_param;
+    ck_assert_str_eq(o->device, "nvme");
+    ck_assert_str_eq(o->nvme_path, "/n");
+    ck_assert(o->buffer_count == 6 && o->pipeline_read && !o->pipeline_write && o->ratio == 0.5);
+    ck_assert(c->zero.sub_group_size == 5000000);
+    ck_assert_str_eq(p->device, "cpu");
+    ck_assert(p->max_in_cpu == 7 && p->buffer_count == 5 && p->buffer_size == 100000000);
+    ck_assert(c->aio.block_size == 4096 && c->aio.queue_depth == 32 && c->aio.threads == 2 && c->aio.single_submit &&
+              !c->aio.overlap_events);
+    ck_assert(mentions(&c->without_effect, "offload_param.max_in_cpu = 7 (only device \"nvme\" reads it)"));
+    ck_assert(mentions(&c->without_effect, "offload_optimizer.fast_init = true (states start in the files as zeros)"));
+    ck_assert(!mentions(&c->without_effect, "aio."));
+    zt_config_destroy(c);
+    c = CONFIG(
+        "\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true, \"sub_group_size\": 4}, \"aio\": "
+        "{\"queue_depth\": 8}");
+    ck_assert_str_eq(c->zero.offload_optimizer.device, "cpu");
+    ck_assert(mentions(&c->without_effect, "aio.queue_depth = 8 (nothing is offloaded to NVMe)"));
+    ck_assert(!mentions(&c->without_effect, "sub_group_size"));
+    zt_config_destroy(c);
+}
+END_TEST
+
 START_TEST(the_loss_scale_of_fp16_is_read) {
     struct zt_config *c = CONFIG("\"fp16\": {\"enabled\": true}");
     ck_assert(c->fp16.enabled && !c->bf16 && c->fp16.loss_scale == 0 && c->fp16.initial_scale_power == 16);
@@ -194,6 +225,29 @@ START_TEST(the_loss_scale_of_fp16_is_read) {
               c->fp16.consecutive_hysteresis);
     ck_assert(mentions(&c->without_effect, "fp16.auto_cast = true (inputs always take the type"));
     ck_assert(!mentions(&c->without_effect, "fp16 is off"));
+    zt_config_destroy(c);
+}
+END_TEST
+
+START_TEST(monitors_are_read) {
+    struct zt_config *c = CONFIG(
+        "\"steps_per_print\": null, \"wandb\": {\"enabled\": true, \"project\": \"p\"}, \"wall_clock_breakdown\": true,"
+        "\"tensorboard\": {\"enabled\": true, \"output_path\": \"/logs\", \"job_name\": \"a/b.c\"},"
+        "\"csv_monitor\": {\"enabled\": false, \"job_name\": \"d\"}, \"activation_checkpointing\": {\"profile\": true},"
+        "\"flops_profiler\": {\"enabled\": true, \"profile_step\": 5, \"module_depth\": 2, \"top_modules\": 3, "
+        "\"detailed\": false, \"output_file\": \"f\", \"recompute_fwd_factor\": 1.5},"
+        "\"ztrain\": {\"monitor\": {\"histogram_steps\": 7, \"trace_steps\": 4}}");
+    ck_assert(c->steps_per_print == 0 && c->wandb && !c->comet && c->wall_clock_breakdown && !c->dump_state);
+    ck_assert(c->tensorboard.enabled && !c->csv.enabled && c->recompute.enabled && c->recompute.profile);
+    ck_assert_str_eq(c->tensorboard.output_path, "/logs");
+    ck_assert_str_eq(c->tensorboard.job_name, "a/b.c");
+    ck_assert(c->flops.enabled && c->flops.step == 5 && c->flops.module_depth == 2 && c->flops.top_modules == 3 &&
+              !c->flops.detailed && c->flops.recompute_fwd_factor == 1.5);
+    ck_assert_str_eq(c->flops.output_file, "f");
+    ck_assert(c->histogram_steps == 7 && c->trace.first == 3 && c->trace.steps == 4);
+    ck_assert(mentions(&c->without_effect, "csv_monitor.job_name = \"d\" (csv_monitor is off)"));
+    ck_assert(mentions(&c->without_effect, "wandb.project = \"p\" (the values are in CSV files"));
+    ck_assert(!mentions(&c->without_effect, "tensorboard"));
     zt_config_destroy(c);
 }
 END_TEST
@@ -231,6 +285,23 @@ END_TEST
 START_TEST(two_keys_of_one_meaning_may_agree) {
     struct zt_config *c = CONFIG("\"seed\": 5, \"dataloader_drop_last\": true, \"ztrain\": {\"seed\": 5}");
     ck_assert(c->seed == 5 && c->data.drop_last);
+    zt_config_destroy(c);
+}
+END_TEST
+
+START_TEST(a_change_of_pictures_is_on_where_its_object_is_given) {
+    struct zt_config *c = CONFIG(
+        "\"ztrain\": {\"data\": {\"format\": \"mnist\", \"path\": \"m\", \"augment\": "
+        "{\"random_crop\": {\"padding\": 4}, \"random_erasing\": {}, \"horizontal_flip\": 0.5}}}");
+    const struct zt_augment_config *a = &c->data.augment;
+    ck_assert(a->random_crop && a->padding == 4 && !a->resized_crop && a->erase && a->erase_probability == 0.5);
+    ck_assert(a->erase_scale[0] == 0.02 && a->erase_scale[1] == 0.33 && a->horizontal_flip == 0.5 && a->hue == 0);
+    zt_config_destroy(c);
+    c = CONFIG(
+        "\"ztrain\": {\"data\": {\"augment\": {\"random_erasing\": {\"enabled\": false, \"probability\": 1}, "
+        "\"random_resized_crop\": {\"scale\": [0.5, 1]}}}}");
+    ck_assert(c->data.augment.resized_crop && c->data.augment.crop_scale[0] == 0.5 && !c->data.augment.erase);
+    ck_assert(c->data.augment.crop_ratio[0] == 0.75 && c->data.augment.crop_ratio[1] == 4.0 / 3);
     zt_config_destroy(c);
 }
 END_TEST
@@ -413,9 +484,12 @@ int main(void) {
                                    numbers_booleans_and_null_have_several_spellings,
                                    deprecated_names_are_converted_with_a_note,
                                    keys_without_effect_are_listed_with_the_reason,
+                                   offload_is_read,
                                    the_loss_scale_of_fp16_is_read,
+                                   monitors_are_read,
                                    overlap_follows_the_stages_that_are_chosen_later,
                                    two_keys_of_one_meaning_may_agree,
+                                   a_change_of_pictures_is_on_where_its_object_is_given,
                                    the_command_line_wins,
                                    paths_in_the_file_are_relative_to_its_folder,
                                    parameter_groups_keep_what_they_do_not_set,

@@ -199,6 +199,35 @@ def frames():
         yield b"\3" + text
 
 
+def masked_crc(data):
+    """TensorFlow's checksum of a record: a rotated CRC-32C."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def event_files():
+    """The version, then a scalar a step: field 1 is the time, 2 the step, 3 the version, 5 the summary."""
+    record = lambda data: (head := struct.pack("<Q", len(data))) + struct.pack("<I", masked_crc(head)) + data + struct.pack("<I", masked_crc(data))
+    scalar = lambda step: b"\x09" + struct.pack("<d", 1.5) + b"\x10" + bytes([step]) + b"\x2a\x0a\x0a\x08\x0a\x01t\x15" + struct.pack("<f", 0.5)
+    version = record(b"\x09" + bytes(8) + b"\x1a\x0dbrain.Event:2")
+    yield version + b"".join(record(scalar(step)) for step in (8, 64, 100, 120))
+    yield version + record(scalar(8))[:-1]
+    yield record(b"\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01") + record(b"\x2a\x7f")
+
+
+def metrics():
+    step = '{"step": %d, "epoch": 0, "loss": %s, "lr": 0.001, "grad_norm": 1.5, "loss_scale": 1, "skipped": false, "samples": 8, "seconds": 0.01}\n'
+    rows = "".join(step % (i, 1 / i) for i in range(1, 6))
+    yield (rows + '{"step": 5, "epoch": 0, "eval": true, "loss": 0.08, "accuracy": 0.98}\n').encode()
+    yield (rows + step % (6, "null") + '{"step": 1, "memory": 20000000, "device": 1000}\n').encode()
+    yield rows.encode()[:-20]
+
+
 def seeds(ztrain):
     """{target: iterable of bytes}"""
     tests = list(node_tests())
@@ -215,6 +244,8 @@ def seeds(ztrain):
         "checkpoint": checkpoint(ztrain),
         "arrays": arrays(),
         "cifar10": cifar10(),
+        "events": event_files(),
+        "report": metrics(),
         "frames": frames(),
         "hostfile": HOSTFILES,
         "cache": cache_entries(),

@@ -190,6 +190,8 @@ static bool update(struct zt_device *device, int optimizer, const struct zt_step
     for (int k = 0; k < s->piece_count && s->state->finite; k++) {
         const struct zt_step_piece *p = &s->pieces[k];
         union zt_coefficients c = coefficients_of(s, p->group);
+        if (p->matrix)
+            continue;
         double ratio = zt_optimizers[optimizer]->norms ? s->ratios[p->tensor] : 1;
         zt_optimizers[optimizer]->update(&c, ratio, p->param, p->grad, p->state, p->count);
     }
@@ -212,6 +214,56 @@ static bool update_norms(struct zt_device *device, int optimizer, const struct z
     const union zt_coefficients limits = coefficients_of(s, 0);
     for (int t = 0; t < s->tensor_count; t++)
         s->ratios[t] = zt_optimizers[optimizer]->ratio(&limits, s->norms + 2 * t);
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool direct_matrix(struct zt_device *device, int optimizer, const struct zt_step_call *s,
+                          const struct zt_step_matrix *m, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    for (int k = m->first_piece; k < m->first_piece + m->piece_count && s->state->finite; k++) {
+        const struct zt_step_piece *p = &s->pieces[k];
+        union zt_coefficients c = coefficients_of(s, p->group);
+        zt_optimizers[optimizer]->matrix->direct(&c, p->grad, p->state, m->direction + p->at, p->count);
+    }
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool update_matrix(struct zt_device *device, int optimizer, const struct zt_step_call *s,
+                          const struct zt_step_matrix *m, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    const struct zt_matrix_optimizer *row = zt_optimizers[optimizer]->matrix;
+    const float *direction = row->orthogonalise(m->method, &m->shape, m->direction, m->room, &zt_matrix_plain);
+    for (int k = m->first_piece; k < m->first_piece + m->piece_count && s->state->finite; k++) {
+        const struct zt_step_piece *p = &s->pieces[k];
+        union zt_coefficients c = coefficients_of(s, p->group);
+        row->apply(&c, p->param, direction + p->at, p->count);
+    }
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool average(struct zt_device *device, const struct zt_step_call *s, double decay, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    for (int k = 0; k < s->piece_count && s->state->finite; k++)
+        zt_average(decay, s->pieces[k].param, s->pieces[k].average, s->pieces[k].count);
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool swap_average(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    for (int k = 0; k < s->piece_count; k++)
+        for (int64_t i = 0; i < s->pieces[k].count; i++) {
+            float weight = s->pieces[k].param[i];
+            s->pieces[k].param[i] = s->pieces[k].average[i];
+            s->pieces[k].average[i] = weight;
+        }
     set_access(device, PROT_NONE);
     return true;
 }
@@ -296,7 +348,11 @@ static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .norm = norm,
                                          .clip = clip,
                                          .update = update,
-                                         .update_norms = update_norms };
+                                         .update_norms = update_norms,
+                                         .direct_matrix = direct_matrix,
+                                         .update_matrix = update_matrix,
+                                         .average = average,
+                                         .swap_average = swap_average };
 
 static const struct zt_device_api api = {
     .name = "far",

@@ -39,7 +39,7 @@ struct zt_graph *fused_output(struct zt_graph *g, int h) {
 
 static void expect(const struct fused *f, const struct made *m, const struct wish *wish, const char *wanted) {
     struct zt_text listed = { 0 };
-    f->list(m->program->joint.graph, &listed);
+    f->list(m->program->training_graph.graph, &listed);
     ck_assert_str_eq(listed.at ? listed.at : "", wanted);
     zt_text_finish(&listed);
     walk_program(m->program, m->flat, zt_sharding_of(wish->zero));
@@ -65,7 +65,7 @@ void fused_expect_stages(const struct fused *f, struct zt_graph *(*make)(void), 
         const struct zt_boundary_tensors *all = wish.stage ? &m.program->recv_act : &m.program->send_act;
         bool crosses = false;
         for (int i = 0; i < all->count; i++)
-            crosses |= all->at[i].value == zt_graph_find(m.program->joint.graph, crossing);
+            crosses |= all->at[i].value == zt_graph_find(m.program->training_graph.graph, crossing);
         ck_assert(crosses);
         expect(f, &m, &wish, wanted[wish.stage]);
         made_finish(&m);

@@ -18,6 +18,8 @@
                                                             are hashed, one by one
     tests/gpu/module.py draws ZTRAIN MODULE                 a model with Dropout, whose draws are part of what is captured, has the losses
                                                             of the CPU; skipped alike
+    tests/gpu/module.py softens ZTRAIN MODULE               targets of class probabilities give the losses of the CPU, and no node of them runs on
+                                                            the host; skipped alike
     tests/gpu/module.py turns ZTRAIN MODULE                 batches that lie on two sides of the device's memory in turn give the losses of the
                                                             CPU: one to three micro-batches a step, tails of epochs, evaluations between
                                                             steps; skipped alike
@@ -227,8 +229,9 @@ def derives(ztrain, module, case):
     return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])
 
 
-def dropping(folder, hole=None):
-    """A case: y = relu(x w) with half of it dropped, times v; the number at `hole` of the data is none."""
+def dropping(folder, hole=None, soft=False):
+    """A case: y = relu(x w) with half of it dropped, times v; the number at `hole` of the data is none. soft: the targets are class
+    probabilities."""
     folder.mkdir()
     numbers = [((i * 37) % 101 - 50) / 60 for i in range(24 * 8)]
     nodes = [node("MatMul", ["x", "w"], ["h"], "fc1"), node("Relu", ["h"], ["r"], "relu"), node("Dropout", ["r"], ["d"], "drop"),
@@ -236,7 +239,8 @@ def dropping(folder, hole=None):
     (folder / "model.onnx").write_bytes(model(nodes, [value_info("x", ["n", 8])], [value_info("scores", ["n", 4])],
                                               [tensor([8, 24], numbers, FLOAT, "w"), tensor([24, 4], numbers[:96], FLOAT, "v")]))
     data = [float("nan") if i == hole else x for i, x in enumerate(numbers)]
-    (folder / "d.npz").write_bytes(npz({"x": ([24, 8], data), "target": ([24], [i % 4 for i in range(24)], INT64)}))
+    target = ([24, 4], [i * 13 % 17 / 16 for i in range(96)]) if soft else ([24], [i % 4 for i in range(24)], INT64)
+    (folder / "d.npz").write_bytes(npz({"x": ([24, 8], data), "target": target}))
     data = {"format": "npz", "path": str(folder / "d.npz"), "eval_path": str(folder / "d.npz"), "shuffle": False}
     (folder / "config.json").write_text(json.dumps({
         "train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "optimizer": {"type": "Adam", "params": {"lr": 0.01}},
@@ -250,11 +254,11 @@ def numbers_of(folder):
     return [line.get(key) for line in lines for key in ("loss", "lr")]
 
 
-def as_on_the_host(ztrain, module, segments, *options, hole=None):
+def as_on_the_host(ztrain, module, segments, *options, hole=None, soft=False):
     """What is wrong with a run of the case on the GPU: its losses and rates, held against the CPU's, or the captured segments."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        run = train(folder, ztrain, module, dropping(folder / "case", hole), *options)
+        run = train(folder, ztrain, module, dropping(folder / "case", hole, soft), *options)
         if run is None or run[1]:
             return run and run[1]
         _, wrong = said(*words(folder / "program" / "ztrain", folder / "case", folder / "host", "--device", "cpu", *options))
@@ -262,7 +266,18 @@ def as_on_the_host(ztrain, module, segments, *options, hole=None):
     print(*there)
     same = all(a == b or (a is not None and b is not None and abs(a - b) < 1e-5) for a, b in zip(here, there))
     wrong += [] if len(here) == len(there) >= 2 * STEPS and same else [f"losses and rates {there}, wants {here}"]
+    wrong += ["a node of the loss runs on the host"] if soft and "runs on the host" in run[0] else []
     return wrong + wants(run[0], f"captured segments: {segments}")
+
+
+def softens(ztrain, module):
+    problems = []
+    for more in [], ["--set", "ztrain.loss.class_weights=[0.5, 2, 1, 1]", "--set", "ztrain.loss.label_smoothing=0.1"]:
+        found = as_on_the_host(ztrain, module, "2 in a full step", "--set", 'ztrain.metrics=["accuracy"]', *more, soft=True)
+        if found is None:
+            return None
+        problems += found
+    return problems
 
 
 def draws(ztrain, module):
@@ -423,7 +438,7 @@ def chooses(ztrain, module, case):
 
 def main():
     checks = {"links": links, "kernels": kernels, "embeds": embeds, "embeds_ptx": embeds_ptx, "refuses": refuses, "trains": trains, "chains": chains,
-              "derives": derives, "draws": draws, "turns": turns, "skips": skips, "stays": stays,
+              "derives": derives, "draws": draws, "softens": softens, "turns": turns, "skips": skips, "stays": stays,
               "profiles": profiles, "chooses": chooses}
     if len(sys.argv) < 3 or sys.argv[1] not in checks:
         print(__doc__.strip(), file=sys.stderr)

@@ -39,7 +39,7 @@ static void note(struct missing *all, const char *op, const char *where) {
 }
 
 static void note_program(struct missing *all, const struct zt_program *p, const char *where) {
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     const struct zt_command *list[] = { p->derive, p->forward, p->backward };
     const int count[] = { p->derive_count, p->forward_count, p->backward_count };
     for (int k = 0; k < 3; k++)

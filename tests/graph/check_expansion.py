@@ -29,16 +29,16 @@ OPSET = 'opset_import: ["": 18, "my": 1]'
 BODY = "(int64 i, bool c, float[n,3] v) => (c, u) { m = MatMul(v, w)  u = Tanh(m) }"
 
 
-def loop(turns):
-    return f"h = Mul(x, b)  n = Constant<value_int = {turns}>()  y = Loop(n, , h) <body = body {BODY}>"
+def loop(iterations):
+    return f"h = Mul(x, b)  n = Constant<value_int = {iterations}>()  y = Loop(n, , h) <body = body {BODY}>"
 
 
-def nested(turns, levels):
+def nested(iterations, levels):
     text = "m{0} = MatMul(v{0}, w)  u{0} = Tanh(m{0})".format(levels)
     for level in range(levels - 1, -1, -1):
         text = f"u{level} = Loop(n, , v{level}) <body = b{level} (int64 i{level}, bool c{level}, float[n,3] v{level + 1})"\
                f" => (c{level}, u{level + 1}) {{ {text} }}>"
-    return f"n = Constant<value_int = {turns}>()  v0 = Mul(x, b)  {text}  y = Identity(u0)"
+    return f"n = Constant<value_int = {iterations}>()  v0 = Mul(x, b)  {text}  y = Identity(u0)"
 
 
 def doubling(levels):
@@ -88,10 +88,10 @@ def repeated(count, text):
 
 # name: text, words of the message
 REFUSED = {
-    "a Loop of 2^24 turns": (graph(loop(2**24)), ["Loop", "16777216"]),
-    "a Loop of 2^60 turns": (graph(loop(2**60)), ["Loop", "1152921504606846976"]),
-    "Loops of 1000 turns, three deep": (graph(nested(1000, 3)), ["Loop", "1000"]),
-    "Loops of 60 turns, four deep": (graph(nested(60, 4)), ["Loop", "60"]),
+    "a Loop of 2^24 iterations": (graph(loop(2**24)), ["Loop", "16777216"]),
+    "a Loop of 2^60 iterations": (graph(loop(2**60)), ["Loop", "1152921504606846976"]),
+    "Loops of 1000 iterations, three deep": (graph(nested(1000, 3)), ["Loop", "1000"]),
+    "Loops of 60 iterations, four deep": (graph(nested(60, 4)), ["Loop", "60"]),
     "functions that double": (graph("h = Mul(x, b)  y = my.f22(h, w)") + doubling(22), ["f22"]),
     "functions that double, 60 deep": (graph("h = Mul(x, b)  y = my.f60(h, w)") + doubling(60), ["f60"]),
     "functions that double in a Loop": (
@@ -103,7 +103,7 @@ REFUSED = {
 # What asks for no more than a run may use is not refused, and takes no longer to look at.
 ACCEPTED = {
     "3,000 Ifs in a row": graph(chained_ifs(3000)),
-    "16 Loops of 5,000 turns, by functions that double": graph("h = Mul(x, b)  y = my.g4(h, w)") +
+    "16 Loops of 5,000 iterations, by functions that double": graph("h = Mul(x, b)  y = my.g4(h, w)") +
         f'<domain: "my", {OPSET}> g0 (x, w) => (y) {{ n = Constant<value_int = 5000>()  y = Loop(n, , x) <body = body'
         f" (int64 i, bool c, float[n,3] v) => (c, u) {{ m = MatMul(v, w)  u = Tanh(m) }}> }}\n" +
         "".join(f'<domain: "my", {OPSET}> g{k} (x, w) => (y) {{ a = my.g{k - 1}(x, w)  y = my.g{k - 1}(a, w) }}\n'

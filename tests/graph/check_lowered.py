@@ -85,7 +85,7 @@ MODELS = {
                      else_branch = e () => (e2) { e2 = If(d) <then_branch = et () => (et) { k = Mul(x, w)  et = Tanh(k) },
                                                               else_branch = ee () => (ee) { ee = Cos(x) }> }> }""",
         {"x": (2, 3)}, {"w": (2, 3)}),
-    "Loop of three turns": ("""
+    "Loop of three iterations": ("""
         m (double[2,3] x) => (double[2,3] y, double[3,2,3] s) { n = Constant<value_int = 3>()
           y, s = Loop(n, , x) <body = b (int64 i, bool c, double[2,3] v) => (c, u, o)
             { h = MatMul(v, w)  u = Tanh(h)  f = Cast<to = 11>(i)  o = Mul(u, f) }> }""", {"x": (2, 3)}, {"w": (3, 3)}),
@@ -95,11 +95,11 @@ MODELS = {
           y, n, norms = Loop(, yes, x, zero) <body = b (int64 i, bool c, double[3] v, int64 n) => (go, u, m, norm)
             { u = Mul(v, w)  norm = ReduceSumSquare<keepdims = 0>(u)  go = Less(norm, limit)
               one = Constant<value_int = 1>()  m = Add(n, one) }> }""", {"x": (3,)}, {"w": (3,)}),
-    "Loop of no turn": ("""
+    "Loop of no iteration": ("""
         m (double[2] x) => (double[2] y, double[0,2] s) { n = Constant<value_int = 0>()
           y, s = Loop(n, , x) <body = b (int64 i, bool c, double[2] v) => (c, u, u) { u = Mul(v, w) }> }""",
         {"x": (2,)}, {"w": (2,)}),
-    "Loop of one turn": ("""
+    "Loop of one iteration": ("""
         m (double[2] x) => (double[2] y, double[1,2] s) { n = Constant<value_int = 1>()
           y, s = Loop(n, , x) <body = b (int64 i, bool c, double[2] v) => (c, u, u) { u = Mul(v, w) }> }""",
         {"x": (2,)}, {"w": (2,)}),
@@ -124,12 +124,12 @@ MODELS = {
                       scan_output_directions = [1], body = b (double[2] v, double[2] t) => (u, o)
             { p = Mul(v, w)  u = Add(p, t)  o = Sin(u) }>(h, x) }""",
         {"h": (2,), "x": (2, 4)}, {"w": (2,)}),
-    # Large: these run as loops, others of one turn as the next are written out.
-    "Loop of 10,000 turns": ("""
+    # Large: these run as loops, others of one iteration as the next are written out.
+    "Loop of 10,000 iterations": ("""
         m (double[2,3] x) => (double[2,3] y) { n = Constant<value_int = 10000>()
           y = Loop(n, , x) <body = b (int64 i, bool c, double[2,3] v) => (c, u)
             { h = MatMul(v, w)  k = Add(h, b)  u = Tanh(k) }> }""", {"x": (2, 3)}, {"w": (3, 3), "b": (3,)}),
-    "Loop of 2,000 turns with everything": ("""
+    "Loop of 2,000 iterations with everything": ("""
         m (double[2,3] x, double[2] z) => (double[2,3] y, double[2] q, int64 count, double[2000,2,3] s, int64[2000] p, double[2000,2] r) {
           n = Constant<value_int = 2000>()  yes = Constant<value = bool {1}>()  zero = Constant<value_int = 0>()
           scale = Exp(x)  t = Constant<value = double {0.001}>()
@@ -191,15 +191,15 @@ MODELS = {
         {"x": (3, 4)}, {"w": (4,)}),
 }
 
-# What only `predict` takes: too many turns to be written out, and data say how many.
+# What only `predict` takes: too many iterations to be written out, and data say how many.
 PREDICTED = {
-    "60,000 turns while a sum is small": ("""
+    "60,000 iterations while a sum is small": ("""
         m (double[3] x, bool[1] f) => (double[3] y, int64 n, double[k] norms) { yes = Constant<value = bool {1}>()
           zero = Constant<value_int = 0>()  limit = Constant<value = double {60000.0}>()  step = Constant<value = double {1.0}>()
           y, n, norms = Loop(, yes, x, zero) <body = b (int64 i, bool c, double[3] v, int64 n) => (go, u, m, norm)
             { a = Add(v, step)  u = Identity(a)  norm = ReduceMax<keepdims = 0>(u)  go = Less(norm, limit)
               one = Constant<value_int = 1>()  m = Add(n, one) }> }""", {"x": (3,), "f": (1,)}),
-    "a state that grows in 2,500 turns": ("""
+    "a state that grows in 2,500 iterations": ("""
         m (double[2] x, bool[1] f) => (double[k] y, double[2500] s) { n = Constant<value_int = 2500>()
           y, s = Loop(n, , x) <body = b (int64 i, bool c, double[n] v) => (c, u, o)
             { o = ReduceMean<keepdims = 0>(v)  a = Constant<value = int64[1] {0}>()  t = Unsqueeze(o, a)  r = Sin(t)  u = Concat<axis = 0>(v, r) }> }""",
@@ -260,27 +260,27 @@ REFUSED = {
         ["Loop", "does not end"]),
 }
 
-# Too large to be written out, and no loop of equal turns: the message says why.
-def large(body, more="", turns=50000):
-    return f"""m (double[2] x) => (double[n] y) {{ n = Constant<value_int = {turns}>()  {more}
+# Too large to be written out, and no loop of equal iterations: the message says why.
+def large(body, more="", iterations=50000):
+    return f"""m (double[2] x) => (double[n] y) {{ n = Constant<value_int = {iterations}>()  {more}
         y = Loop(n, , x) <body = b (int64 i, bool c, double[n] v) => (c, u) {{ {body} }}> }}"""
 
 
 LIMIT = ["Loop", "50000 iterations", "the limit for nodes of subgraphs", "cannot run as a loop"]
 REFUSED.update({
     "a large Loop whose state grows": (large("a = Neg(v)  b = Tanh(a)  u = Concat<axis = 0>(b, v)"),
-                                       LIMIT + ["state 0 is double[2] before a turn and double[4] after it"]),
-    "a large Loop whose shapes depend on the turn": (
+                                       LIMIT + ["state 0 is double[2] before an iteration and double[4] after it"]),
+    "a large Loop whose shapes depend on the iteration": (
         large("one = Constant<value = int64[1] {1}>()  s = Reshape(i, one)  r = Expand(v, s)  u = Slice(r, z, t)",
               "z = Constant<value = int64[1] {0}>()  t = Constant<value = int64[1] {2}>()"), LIMIT + ["Expand"]),
     "a large Loop that draws numbers": (large("r = RandomNormalLike(v)  s = Add(v, r)  u = Tanh(s)"), LIMIT + ["drawn"]),
-    "Loops of too many turns": (
-        large("u = Loop(n, , v) <body = bb (int64 j, bool d, double[n] p) => (d, q) { q = Neg(p) }>", turns=5000),
-        ["Loop", "5000 turns", "the limit of a loop"]),
+    "Loops of too many iterations": (
+        large("u = Loop(n, , v) <body = bb (int64 j, bool d, double[n] p) => (d, q) { q = Neg(p) }>", iterations=5000),
+        ["Loop", "5000 iterations", "the limit of a loop"]),
 })
 
-TRAINED = ["large Loop in an If, with a function", "Loop of 10,000 turns",
-           "function called twice", "functions in functions with references", "If on a shape", "Loop of three turns",
+TRAINED = ["large Loop in an If, with a function", "Loop of 10,000 iterations",
+           "function called twice", "functions in functions with references", "If on a shape", "Loop of three iterations",
            "function in a Loop", "Scan backwards along another axis", "parts of a sequence"]
 
 passed = failures = 0
@@ -500,11 +500,11 @@ def check_training(ztrain, model, shapes, folder):
 
 # ---- a loop that runs as one
 
-def loop_in_parts(parts, turns):
-    """`turns` turns of one recurrence in so many Loops, one behind the other."""
+def loop_in_parts(parts, iterations):
+    """`iterations` iterations of one recurrence in so many Loops, one behind the other."""
     text = "h0 = MatMul(x, a)\n"
     for k in range(parts):
-        text += f"""n{k} = Constant<value_int = {turns // parts}>()
+        text += f"""n{k} = Constant<value_int = {iterations // parts}>()
             h{k + 1} = Loop(n{k}, , h{k}) <body = b{k} (int64 i{k}, bool c{k}, double[n,4] v{k}) => (c{k}, u{k})
               {{ m{k} = MatMul(v{k}, w)  s{k} = Add(m{k}, h0)  u{k} = Tanh(s{k}) }}>\n"""
     return parse(f"m (double[n,3] x) => (double[n,4] y) {{ {text}  y = Identity(h{parts}) }}", {"a": (3, 4), "w": (4, 4)})
@@ -516,7 +516,7 @@ def plan_of(ztrain, folder):
 
 
 def check_running(ztrain, folder):
-    """10,000 turns in one Loop, which runs as one node, leave what ten Loops of 1,000 turns written out leave."""
+    """10,000 iterations in one Loop, which runs as one node, leave what ten Loops of 1,000 iterations written out leave."""
     folder.mkdir(exist_ok=True)
     shapes = {"x": (8, 3)}
     losses, path = train(ztrain, as_float(loop_in_parts(1, 10000)), shapes, folder / "loop")
@@ -532,15 +532,15 @@ def check_running(ztrain, folder):
 
 
 def check_memory(ztrain, folder):
-    """A step keeps what the states of all turns take, and nothing that grows with the nodes."""
+    """A step keeps what the states of all iterations take, and nothing that grows with the nodes."""
     peak = {}
-    for turns in (10000, 40000):
-        code, said = train(ztrain, as_float(loop_in_parts(1, turns)), {"x": (8, 3)}, folder / str(turns))
+    for iterations in (10000, 40000):
+        code, said = train(ztrain, as_float(loop_in_parts(1, iterations)), {"x": (8, 3)}, folder / str(iterations))
         if code is None:
             return said
-        text = plan_of(ztrain, folder / str(turns))
-        peak[turns] = int(re.search(r"^rank 0 +.* (\d+)$", text, re.M).group(1))
-    states = 30000 * 8 * 4 * 4  # more turns x samples x state x bytes
+        text = plan_of(ztrain, folder / str(iterations))
+        peak[iterations] = int(re.search(r"^rank 0 +.* (\d+)$", text, re.M).group(1))
+    states = 30000 * 8 * 4 * 4  # more iterations x samples x state x bytes
     return "" if peak[40000] - peak[10000] == states else f"the plan's bytes are {peak}"
 
 
@@ -589,7 +589,7 @@ def check_rebound_scan(ztrain, batch, steps, folder):
 # ---- what is refused
 
 def check_refused(ztrain, text, words, folder):
-    """By `grad`, which keeps all turns: `predict` may run some of these turn by turn."""
+    """By `grad`, which keeps all iterations: `predict` may run some of these one by one."""
     onnx.save(parse(text), folder / "m.onnx")
     np.savez(folder / "in.npz", x=numbers("x", (2,)))
     code, said = run_ztrain(ztrain, "grad", "--model", folder / "m.onnx", "--inputs", folder / "in.npz", "--output", folder / "out")
@@ -637,7 +637,7 @@ def main():
         for name, (text, shapes) in PREDICTED.items():
             if options.only in name:
                 report(name, check_predicted(options.ztrain, text, shapes, folder()))
-        for name, check_loop in {"10,000 turns in one Loop and in ten": check_running, "memory of a Loop that runs": check_memory,
+        for name, check_loop in {"10,000 iterations in one Loop and in ten": check_running, "memory of a Loop that runs": check_memory,
                                  "threads of a Loop that runs": check_threads}.items():
             if options.only in name:
                 report(name, check_loop(options.ztrain, folder()))

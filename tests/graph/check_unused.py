@@ -129,21 +129,21 @@ def branch(net, x):
 
 
 def loop(net, x):
-    turns = int(net.random.choice([0, 1, 3, 1500]))
+    iterations = int(net.random.choice([0, 1, 3, 1500]))
     i, c, v, s, u, t, m, p = (net.name("b") for _ in range(8))
     nodes = [helper.make_node("MatMul", [v, net.weight(WIDE, WIDE)], [m]), helper.make_node("Tanh", [m], [u]),
              helper.make_node("Mul", [s, u], [p]), helper.make_node("Sin", [p], [t])]
     body = helper.make_graph(nodes, "body", [value(i, [], TensorProto.INT64), value(c, [], TensorProto.BOOL), value(v), value(s)],
                              [value(c, [], TensorProto.BOOL), value(u), value(t), value(p, [ROWS, WIDE])])
-    a, b, stack = net.add("Loop", [net.constant(np.int64(turns)), "", x, x], 3, body=body)
+    a, b, stack = net.add("Loop", [net.constant(np.int64(iterations)), "", x, x], 3, body=body)
     used = net.some([a, b, stack])
     return [net.add("ReduceSum", [n, net.constant(np.array([0], np.int64))], keepdims=0) if n == stack else n for n in used]
 
 
 def scan(net, x):
-    turns = int(net.random.choice([3, 1500]))
+    iterations = int(net.random.choice([3, 1500]))
     over = net.add("Expand", [net.add("Unsqueeze", [x, net.constant(np.array([0], np.int64))]),
-                              net.constant(np.array([turns, 1, 1], np.int64))])
+                              net.constant(np.array([iterations, 1, 1], np.int64))])
     v, s, u, t = (net.name("b") for _ in range(4))
     nodes = [helper.make_node("Add", [v, s], [t]), helper.make_node("Tanh", [t], [u])]
     body = helper.make_graph(nodes, "body", [value(v), value(s)], [value(u), value(t, [ROWS, WIDE])])

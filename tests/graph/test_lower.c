@@ -235,8 +235,8 @@ static void put_number(struct zt_text *graph, const char *name, int64_t number) 
     put_message(graph, 5, &tensor);
 }
 
-/* y = x w w w .., so many turns; where `inner` is not 0 a turn is such a loop of its own. */
-static bool read_loop(int64_t turns, int64_t inner) {
+/* y = x w w w .., so many iterations; where `inner` is not 0 an iteration is such a loop of its own. */
+static bool read_loop(int64_t iterations, int64_t inner) {
     struct zt_text graph = { 0 }, body = { 0 }, node = { 0 };
     put_value(&body, 11, "i");
     put_value(&body, 11, "go");
@@ -270,7 +270,7 @@ static bool read_loop(int64_t turns, int64_t inner) {
     put_string(&node, 4, "Loop");
     put_graph(&node, "body", &body);
     put_message(&graph, 1, &node);
-    put_number(&graph, "n", turns);
+    put_number(&graph, "n", iterations);
     put_floats(&graph, "w", (const float[]){ 1, 2 }, 2);
     put_input(&graph, "x", ZT_FLOAT, 2);
     put_value(&graph, 12, "y");
@@ -300,7 +300,7 @@ START_TEST(a_long_loop_is_one_node_with_one_turn_inside) {
     ck_assert_str_eq(n->name, "again");
     ck_assert_int_eq(n->in_count, 2);
     ck_assert_str_eq(g->values[n->in[1]]->name, "w");
-    ck_assert_int_eq(zt_attr_int(n, "turns", 0), 100000);
+    ck_assert_int_eq(zt_attr_int(n, "iterations", 0), 100000);
     const struct zt_graph *body = zt_node_attr(n, "body")->graph;
     ck_assert_int_eq(body->node_count, 1);
     ck_assert_str_eq(body->nodes[0]->op_type, "Mul");
@@ -313,20 +313,20 @@ START_TEST(a_long_loop_in_a_loop_is_one_node_in_another) {
     const struct zt_graph *body = zt_node_attr(g->nodes[0], "body")->graph;
     ck_assert_int_eq(body->node_count, 1);
     ck_assert_str_eq(body->nodes[0]->op_type, "LoopRun");
-    ck_assert_int_eq(zt_attr_int(body->nodes[0], "turns", 0), 5000);
+    ck_assert_int_eq(zt_attr_int(body->nodes[0], "iterations", 0), 5000);
 }
 END_TEST
 
-START_TEST(a_loop_of_too_many_turns_is_refused_with_the_count_and_the_limit) {
+START_TEST(a_loop_of_too_many_iterations_is_refused_with_the_count_and_the_limit) {
     ck_assert(read_loop(INT64_C(1) << 60, 0) && !prepare_trained());
-    ck_assert_msg(says("again (Loop)") && says("1152921504606846976 turns") && says("limit of a loop is 8388608"), "%s",
-                  err.text[0]);
+    ck_assert_msg(says("again (Loop)") && says("1152921504606846976 iterations") && says("limit of a loop is 8388608"),
+                  "%s", err.text[0]);
 }
 END_TEST
 
 START_TEST(loops_in_a_loop_are_counted_together) {
     ck_assert(read_loop(10000, 10000) && !prepare_trained());
-    ck_assert_msg(says("10000 turns of 10000 nodes, which is 100000000"), "%s", err.text[0]);
+    ck_assert_msg(says("10000 iterations of 10000 nodes, which is 100000000"), "%s", err.text[0]);
 }
 END_TEST
 
@@ -410,7 +410,7 @@ int main(void) {
     tcase_add_test(cases, a_short_loop_is_written_out);
     tcase_add_test(cases, a_long_loop_is_one_node_with_one_turn_inside);
     tcase_add_test(cases, a_long_loop_in_a_loop_is_one_node_in_another);
-    tcase_add_test(cases, a_loop_of_too_many_turns_is_refused_with_the_count_and_the_limit);
+    tcase_add_test(cases, a_loop_of_too_many_iterations_is_refused_with_the_count_and_the_limit);
     tcase_add_test(cases, loops_in_a_loop_are_counted_together);
     tcase_add_test(cases, a_call_becomes_the_nodes_of_its_function);
     tcase_add_test(cases, two_functions_of_one_name_are_refused);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-struct joint {
+struct training_run {
     struct zt_case_graph made;
     struct machine m;
 };
@@ -48,7 +48,7 @@ static bool differentiate(const struct zt_case *c, struct zt_case_graph *made, s
     return zt_graph_prune(g, g->outputs, g->output_count, err);
 }
 
-static bool run(const struct zt_case *c, const struct options *o, struct joint *j, struct zt_err *err) {
+static bool run(const struct zt_case *c, const struct options *o, struct training_run *j, struct zt_err *err) {
     if (!zt_case_make(c, false, &j->made, err) || !machine_infer(&j->made, err) || !differentiate(c, &j->made, err))
         return false;
     struct zt_graph *g = j->made.graph;
@@ -63,8 +63,8 @@ static bool run(const struct zt_case *c, const struct options *o, struct joint *
     return good;
 }
 
-static bool compare(const struct zt_case *c, const struct joint *want, const struct joint *got,
-                    const struct joint *alone, int threads, struct zt_err *err) {
+static bool compare(const struct zt_case *c, const struct training_run *want, const struct training_run *got,
+                    const struct training_run *alone, int threads, struct zt_err *err) {
     for (int i = 0; i < want->made.graph->output_count; i++) {
         struct zt_tensor w, g, a;
         if (!machine_fetch(&want->m, want->made.graph->outputs[i], &w, err) ||
@@ -78,7 +78,7 @@ static bool compare(const struct zt_case *c, const struct joint *want, const str
 }
 
 /* Gradients that can be added to what is there, once more: twice the numbers. */
-static bool check_accumulation(const struct zt_case *c, const struct joint *want, const struct joint *got,
+static bool check_accumulation(const struct zt_case *c, const struct training_run *want, const struct training_run *got,
                                struct zt_err *err) {
     const struct zt_graph *g = got->made.graph;
     for (int i = 0; i < g->output_count; i++) {
@@ -99,7 +99,7 @@ static bool check_accumulation(const struct zt_case *c, const struct joint *want
 
 bool backward_check(const struct zt_case *c, const struct options *o, struct zt_err *err) {
     struct options plain = *o, alone = *o;
-    struct joint joint[3] = { 0 };
+    struct training_run runs[3] = { 0 };
     const struct options *const with[3] = { &plain, o, &alone };
     bool good = true;
     struct zt_device *host = zt_device_host_create(o->threads);
@@ -107,15 +107,15 @@ bool backward_check(const struct zt_case *c, const struct options *o, struct zt_
     plain.device = host;
     alone.threads = 1;
     for (int i = 0; good && i < 3; i++)
-        good = run(c, with[i], &joint[i], err);
-    if (good && machine_runs_here(&joint[1].m))
-        good = compare(c, &joint[0], &joint[1], &joint[2], o->threads, err) &&
-               check_accumulation(c, &joint[0], &joint[1], err);
+        good = run(c, with[i], &runs[i], err);
+    if (good && machine_runs_here(&runs[1].m))
+        good =
+            compare(c, &runs[0], &runs[1], &runs[2], o->threads, err) && check_accumulation(c, &runs[0], &runs[1], err);
     for (int i = 0; i < 3; i++) {
-        if (joint[i].m.g)
-            machine_finish(&joint[i].m);
-        if (joint[i].made.graph)
-            zt_graph_destroy(joint[i].made.graph);
+        if (runs[i].m.g)
+            machine_finish(&runs[i].m);
+        if (runs[i].made.graph)
+            zt_graph_destroy(runs[i].made.graph);
     }
     host->api->destroy(host);
     return good;

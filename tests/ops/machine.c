@@ -3,6 +3,7 @@
 #include "graph/ir/op.h"
 #include "ops/kernel/layout.h"
 #include "ops/kernel/shape.h"
+#include "ops/kernel/strided_copy.h"
 #include "ops/table.h"
 
 #include <string.h>
@@ -123,11 +124,12 @@ void machine_finish(struct machine *m) {
 /* [n, c, places] as [n, places, c] */
 static void *make_last(struct zt_arena *arena, const struct zt_tensor *t) {
     const int64_t channels = t->shape.dim[1], places = zt_dims(&t->shape, 2, t->shape.rank);
-    const struct zt_shape shape = { 3, { t->shape.dim[0], places, channels } };
-    const int64_t to_step[] = { channels * places, channels, 1 }, from_step[] = { channels * places, 1, places };
+    const struct zt_strided_copy copy = { .shape = { 3, { t->shape.dim[0], places, channels } },
+                                          .to_step = { channels * places, channels, 1 },
+                                          .from_step = { channels * places, 1, places } };
     const size_t bytes = zt_dtype_bytes(t->dtype);
     void *to = zt_arena_alloc(arena, (size_t)zt_shape_count(&t->shape) * bytes);
-    zt_copy_strided(1, bytes, &shape, to, to_step, t->data, from_step);
+    zt_strided_copy_run(1, bytes, &copy, to, t->data);
     return to;
 }
 

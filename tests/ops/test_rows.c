@@ -72,7 +72,8 @@ static bool train(struct run *r, struct zt_train_options options) {
 static struct zt_window window_of(const char *attrs) {
     struct run r = make((struct zt_case){ "MaxPool", "float[1,1,4]", .attrs = attrs });
     struct zt_window w;
-    ck_assert(zt_window_read(r.made.graph, 0, (const int64_t[]){ 4 }, NULL, 1, &w, &r.err));
+    ck_assert(
+        zt_window_read(r.made.graph, 0, &(struct zt_window_plane){ 1, (const int64_t[]){ 4 }, NULL }, &w, &r.err));
     zt_graph_destroy(r.made.graph);
     return w;
 }

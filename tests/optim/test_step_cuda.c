@@ -119,6 +119,7 @@ static struct zt_config *config_for(int optimizer, bool plain) {
         [ZT_OPTIMIZER_sgd] = { "\"momentum\": 0.9, \"nesterov\": true", "\"momentum\": 0" },
         [ZT_OPTIMIZER_adam] = { "\"adam_w_mode\": false", "\"adam_w_mode\": true" },
         [ZT_OPTIMIZER_lamb] = { "\"max_coeff\": 10", "\"eps_inside_sqrt\": true" },
+        [ZT_OPTIMIZER_rmsprop] = { "\"momentum\": 0.9, \"centered\": true", "\"alpha\": 0.9" },
         [ZT_OPTIMIZER_adagrad] = { "\"initial_accumulator_value\": 0.1, \"lr_decay\": 0.1, \"eps\": 1e-8",
                                    "\"initial_accumulator_value\": 0.1" },
     };
@@ -155,6 +156,125 @@ START_TEST(kernels_step_as_the_host_does) {
     zt_config_destroy(config);
     free(host);
     free(device);
+}
+END_TEST
+
+/* ---- matrices ---- */
+
+enum { MATRIX = 150 * 70, MATRIX_ROOM = 10 * MATRIX };
+
+struct matrix_slice {
+    _Alignas(64) float direction[MATRIX], room[MATRIX_ROOM];
+    float p[MATRIX], g[MATRIX], state[2][MATRIX];
+};
+
+static const struct zt_matrix matrices[] = {
+    { .rows = 70, .columns = 150 },  { .rows = 150, .columns = 70 },
+    { .rows = 100, .columns = 100 }, { .rows = 3, .columns = 700, .inputs_first = true },
+    { .rows = 1, .columns = 1 },
+};
+enum { MATRICES = sizeof matrices / sizeof *matrices };
+
+static struct matrix_slice *make_matrix(void) {
+    struct matrix_slice *s = aligned_alloc(64, (sizeof *s + 63) / 64 * 64);
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < MATRIX; i++)
+        s->p[i] = sinf((float)i) * 0.3f;
+    return s;
+}
+
+static void step_matrix_on_host(const struct zt_optimizer_config *c, int64_t update, const struct zt_matrix *m,
+                                struct matrix_slice *s) {
+    const struct zt_optimizer *muon = zt_optimizers[ZT_OPTIMIZER_muon];
+    const struct zt_matrix_optimizer *row = muon->matrix;
+    const int64_t count = m->rows * m->columns;
+    struct zt_update u = update_of(c, update, 0);
+    union zt_coefficients own;
+    u.matrix = *m;
+    muon->prepare(&u, &own);
+    row->direct(&own, s->g, (float *const[]){ s->state[0], s->state[1] }, s->direction, count);
+    row->apply(&own, s->p, row->orthogonalise(row->method(c), m, s->direction, s->room, &zt_matrix_plain), count);
+}
+
+/* Two pieces, of which the first ends within a part; they are the second and third of the call. */
+static void step_matrix_on_device(const struct zt_optimizer_config *c, int64_t update, const struct zt_matrix *m,
+                                  struct matrix_slice *s, const struct zt_step_state *state) {
+    const struct zt_optimizer_cuda *k = &zt_optimizer_cuda_muon;
+    const int64_t count = m->rows * m->columns, cut = count / 3;
+    struct zt_step_piece pieces[3] = { { .matrix = 1 } };
+    union zt_coefficients own;
+    struct zt_update u = update_of(c, update, 0);
+    u.matrix = *m;
+    zt_optimizers[ZT_OPTIMIZER_muon]->prepare(&u, &own);
+    for (int i = 0; i < 2; i++) {
+        int64_t at = i ? cut : 0;
+        pieces[1 + i] = (struct zt_step_piece){ .param = s->p + at,
+                                                .grad = s->g + at,
+                                                .state = { s->state[0] + at, s->state[1] + at },
+                                                .count = i ? count - cut : cut,
+                                                .matrix = 1,
+                                                .at = at };
+    }
+    const struct zt_step_call call = { .state = state, .table = &own, .pieces = pieces, .groups = 1, .piece_count = 3 };
+    const struct zt_step_matrix matrix = { .shape = *m,
+                                           .method = zt_optimizers[ZT_OPTIMIZER_muon]->matrix->method(c),
+                                           .first_piece = 1,
+                                           .piece_count = 2,
+                                           .direction = s->direction,
+                                           .room = s->room };
+    ck_assert_int_eq(k->update(NULL, &call), 0); /* leaves matrices alone */
+    ck_assert_int_eq(k->direct(NULL, &call, &matrix), 0);
+    ck_assert_int_eq(k->matrix(NULL, &call, &matrix), 0);
+}
+
+START_TEST(matrices_step_as_the_host_does) {
+    const struct zt_matrix *m = &matrices[_i % MATRICES];
+    struct zt_config *config = config_of("\"optimizer\": {\"type\": \"Muon\", \"params\": {\"ns_method\": \"%s\"}}",
+                                         _i / MATRICES ? "standard" : "gram");
+    struct matrix_slice *host = make_matrix(), *device = make_matrix();
+    const int64_t count = m->rows * m->columns;
+    struct zt_step_state state = { .loss_scale = 1, .scale = 0.25f, .finite = 1 };
+    ck_assert(zt_optimizers[ZT_OPTIMIZER_muon]->matrix->room(_i / MATRICES, m) <= MATRIX_ROOM);
+    for (int step = 0; step < 2; step++) {
+        for (int64_t i = 0; i < count; i++)
+            host->g[i] = device->g[i] = cosf((float)(i * (i % 5 + 1) + 31 * step));
+        step_matrix_on_host(&config->optimizer, step, m, host);
+        step_matrix_on_device(&config->optimizer, step, m, device, &state);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        ck_assert_msg(fabsf(host->p[i] - device->p[i]) <= 1e-6f, "p[%d] is %.9g, wants %.9g", (int)i,
+                      (double)device->p[i], (double)host->p[i]);
+        ck_assert(host->state[0][i] == device->state[0][i]);
+    }
+    ck_assert(device->p[0] != 0 || count == 1);
+    const struct matrix_slice before = *device;
+    state.finite = 0;
+    step_matrix_on_device(&config->optimizer, STEPS, m, device, &state);
+    ck_assert(memcmp(before.p, device->p, sizeof before.p) == 0 &&
+              memcmp(before.state, device->state, sizeof before.state) == 0);
+    zt_config_destroy(config);
+    free(host);
+    free(device);
+}
+END_TEST
+
+START_TEST(averages_advance_and_change_places_with_the_weights) {
+    static float p[2][COUNT], average[2][COUNT], wanted[COUNT];
+    struct zt_step_state state = { .finite = 1 };
+    struct zt_step_piece piece = { .param = p[0], .average = average[0], .count = COUNT };
+    const struct zt_step_call call = { .state = &state, .pieces = &piece, .piece_count = 1 };
+    for (int i = 0; i < COUNT; i++) {
+        p[0][i] = p[1][i] = sinf((float)i);
+        average[0][i] = average[1][i] = wanted[i] = cosf((float)i);
+    }
+    zt_average(0.9, p[1], wanted, COUNT);
+    ck_assert_int_eq(zt_launch_average(NULL, &call, 0.9), 0);
+    ck_assert(memcmp(average[0], wanted, sizeof wanted) == 0 && memcmp(p[0], p[1], sizeof p[0]) == 0);
+    state.finite = 0; /* the step was left out */
+    ck_assert_int_eq(zt_launch_average(NULL, &call, 0.9), 0);
+    ck_assert(memcmp(average[0], wanted, sizeof wanted) == 0);
+    ck_assert_int_eq(zt_launch_swap_average(NULL, &call), 0);
+    ck_assert(memcmp(p[0], wanted, sizeof wanted) == 0 && memcmp(average[0], p[1], sizeof p[1]) == 0);
 }
 END_TEST
 
@@ -353,6 +473,8 @@ END_TEST
 int main(void) {
     TCase *test = tcase_create("step");
     tcase_add_loop_test(test, kernels_step_as_the_host_does, 0, 2 * ZT_OPTIMIZER_COUNT);
+    tcase_add_loop_test(test, matrices_step_as_the_host_does, 0, 2 * MATRICES);
+    tcase_add_test(test, averages_advance_and_change_places_with_the_weights);
     tcase_add_loop_test(test, a_step_that_is_not_finite_is_left_out, 0, ZT_OPTIMIZER_COUNT);
     tcase_add_test(test, clipping_is_that_of_the_host);
     tcase_add_test(test, the_norm_of_several_ranks_is_not_found_yet);

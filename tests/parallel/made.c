@@ -2,25 +2,25 @@
 
 #include "tests/suite.h"
 
-static void lay_out(struct made *m, const struct zt_training_graph *joint, const struct wish *wish,
+static void lay_out(struct made *m, const struct zt_training_graph *training_graph, const struct wish *wish,
                     struct zt_program_options *o) {
-    int *index = ZT_NEW_N(m->arena, int, joint->param_count + joint->statistic_count + 1);
-    int count = zt_program_params(joint, wish->stage, index);
+    int *index = ZT_NEW_N(m->arena, int, training_graph->param_count + training_graph->statistic_count + 1);
+    int count = zt_program_params(training_graph, wish->stage, index);
     struct zt_flat_tensor *tensors = ZT_NEW_N(m->arena, struct zt_flat_tensor, count + 1);
     for (int i = 0; i < count; i++) {
-        const struct zt_value *v = joint->graph->values[joint->params[index[i]]];
+        const struct zt_value *v = training_graph->graph->values[training_graph->params[index[i]]];
         tensors[i] =
             (struct zt_flat_tensor){ .name = zt_arena_strdup(m->arena, v->name), .count = zt_shape_count(&v->shape) };
     }
     o->flat = m->flat = zt_flat_make(m->arena, tensors, count, wish->ranks, wish->bucket);
-    count = zt_program_statistics(joint, wish->stage, index);
+    count = zt_program_statistics(training_graph, wish->stage, index);
     int64_t *offset = ZT_NEW_N(m->arena, int64_t, count + 1);
     for (int i = 0; i < count; i++)
         offset[i] = 64 * i;
     o->statistic_offset = offset;
 }
 
-void made_build(struct made *m, const struct zt_training_graph *joint, const struct wish *wish) {
+void made_build(struct made *m, const struct zt_training_graph *training_graph, const struct wish *wish) {
     struct zt_program_options o = { .table = &zt_ops,
                                     .fusion = wish->fast || wish->device ? &m->t.job->fusion : NULL,
                                     .fast = wish->device ? (enum zt_backend)wish->device->api->backend
@@ -34,14 +34,14 @@ void made_build(struct made *m, const struct zt_training_graph *joint, const str
                                     .stages = wish->stages,
                                     .accumulates = wish->accumulates };
     struct zt_err err = { 0 };
-    lay_out(m, joint, wish, &o);
-    m->program = zt_program_create(joint, &o, &err);
+    lay_out(m, training_graph, wish, &o);
+    m->program = zt_program_create(training_graph, &o, &err);
     ck_assert_msg(m->program != NULL, "%s", err.text[0]);
 }
 
 void made_program(struct made *m, struct zt_graph *graph, const struct wish *wish) {
     struct zt_training_graph_request request = { 4, !wish->evaluation, wish->weighted, wish->stages, NULL };
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     char config[200];
     snprintf(config, sizeof config,
              "'train_batch_size': 4, '%s': {'enabled': %s}, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",
@@ -49,8 +49,8 @@ void made_program(struct made *m, struct zt_graph *graph, const struct wish *wis
     struct zt_err err = { 0 };
     *m = (struct made){ .arena = zt_arena_create() };
     ck_assert_msg(tiny_open(&m->t, graph, config, 1, &err), "%s", err.text[0]);
-    ck_assert_msg(zt_job_training_graph(m->t.job, m->t.source, &request, &joint, &err), "%s", err.text[0]);
-    made_build(m, &joint, wish);
+    ck_assert_msg(zt_job_training_graph(m->t.job, m->t.source, &request, &training_graph, &err), "%s", err.text[0]);
+    made_build(m, &training_graph, wish);
 }
 
 void made_finish(struct made *m) {
@@ -60,7 +60,7 @@ void made_finish(struct made *m) {
 }
 
 void made_commands(struct zt_text *to, const struct made *m, const struct zt_command *at, int count) {
-    const struct zt_graph *g = m->program->joint.graph;
+    const struct zt_graph *g = m->program->training_graph.graph;
     for (int i = 0; i < count; i++) {
         const struct zt_command *c = &at[i];
         bool begun_here = i > 0 && at[i - 1].bucket == c->bucket && at[i - 1].kind == c->kind - 1;

@@ -1,4 +1,4 @@
-/* Programs for tests of them: from a tiny graph or a joint graph made by hand, in a layout wished for. */
+/* Programs for tests of them: from a tiny graph or a training graph made by hand, in a layout wished for. */
 #ifndef ZT_TESTS_PARALLEL_MADE_H
 #define ZT_TESTS_PARALLEL_MADE_H
 
@@ -25,8 +25,8 @@ struct wish {
 void made_program(struct made *m, struct zt_graph *graph, const struct wish *wish);
 void made_finish(struct made *m);
 
-/* The same of a joint graph, which is taken over; m->arena is there, and the caller's to destroy with m->program. */
-void made_build(struct made *m, const struct zt_training_graph *joint, const struct wish *wish);
+/* The same of a training graph, which is taken over; m->arena is there, and the caller's to destroy with m->program. */
+void made_build(struct made *m, const struct zt_training_graph *training_graph, const struct wish *wish);
 
 /* Adds `count` commands as text, one a line. */
 void made_commands(struct zt_text *to, const struct made *m, const struct zt_command *at, int count);

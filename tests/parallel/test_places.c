@@ -67,32 +67,36 @@ START_TEST(both_sides_of_a_boundary_list_the_same_crossings) {
 }
 END_TEST
 
-/* ---- joint graphs made by hand ---- */
+/* ---- training graphs made by hand ---- */
 
-/* Takes over g: its last node's output is the loss, its parameters are all trainable values; `seed` in joint->seed. */
+/* Takes over g: its last node's output is the loss, its parameters are all trainable values; `seed` in
+ * training_graph->seed. */
 static void build_by_hand(struct made *m, struct zt_graph *g, int x, bool training, const struct wish *wish) {
-    struct zt_training_graph joint = {
+    struct zt_training_graph training_graph = {
         .graph = g, .rows = 4, .training = training, .seed = -1, .row_weight = -1, .correct = -1, .counted = -1
     };
     struct zt_err err = { 0 };
     *m = (struct made){ .arena = zt_arena_create() };
     net_infer(g, &zt_ops);
-    joint.loss = net_last(g)->out[0];
-    joint.columns = zt_arena_copy(g->arena, &x, sizeof x);
-    joint.column_count = 1;
-    joint.params = ZT_NEW_N(g->arena, int, g->value_count);
-    joint.grads = ZT_NEW_N(g->arena, int, g->value_count);
+    training_graph.loss = net_last(g)->out[0];
+    training_graph.columns = zt_arena_copy(g->arena, &x, sizeof x);
+    training_graph.column_count = 1;
+    training_graph.params = ZT_NEW_N(g->arena, int, g->value_count);
+    training_graph.grads = ZT_NEW_N(g->arena, int, g->value_count);
     for (int v = 0; v < g->value_count; v++)
         if (g->values[v]->trainable)
-            joint.params[joint.param_count++] = v;
+            training_graph.params[training_graph.param_count++] = v;
     if (training) {
-        struct zt_shape shape = g->values[joint.loss]->shape;
-        struct zt_cotangent from = { joint.loss, joint.seed = net_input(g, "seed", ZT_FLOAT, &shape) };
-        ck_assert_msg(zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, joint.params, joint.param_count },
-                                    joint.grads, &err),
-                      "%s", err.text[0]);
+        struct zt_shape shape = g->values[training_graph.loss]->shape;
+        struct zt_cotangent from = { training_graph.loss,
+                                     training_graph.seed = net_input(g, "seed", ZT_FLOAT, &shape) };
+        ck_assert_msg(
+            zt_grad_build(g, &zt_ops,
+                          &(struct zt_grad_request){ &from, 1, training_graph.params, training_graph.param_count },
+                          training_graph.grads, &err),
+            "%s", err.text[0]);
     }
-    made_build(m, &joint, wish);
+    made_build(m, &training_graph, wish);
 }
 
 static void finish_by_hand(struct made *m) {
@@ -101,7 +105,7 @@ static void finish_by_hand(struct made *m) {
 }
 
 static struct zt_place place_of(const struct made *m, const char *name) {
-    return m->program->place[0][zt_graph_find(m->program->joint.graph, name)];
+    return m->program->place[0][zt_graph_find(m->program->training_graph.graph, name)];
 }
 
 START_TEST(what_parameters_alone_decide_is_derived_once_unless_they_are_gathered) {
@@ -138,7 +142,8 @@ START_TEST(a_view_of_a_constant_is_a_constant_with_its_contents) {
     build_by_hand(&m, g, x, true, &wish);
     walk_program(m.program, m.flat, zt_sharding_of(0));
     ck_assert_int_eq(place_of(&m, "view").in, ZT_CONSTANT);
-    ck_assert_ptr_eq(m.program->joint.graph->values[view]->data, m.program->joint.graph->values[c]->data);
+    ck_assert_ptr_eq(m.program->training_graph.graph->values[view]->data,
+                     m.program->training_graph.graph->values[c]->data);
     finish_by_hand(&m);
 }
 END_TEST
@@ -153,8 +158,8 @@ START_TEST(a_gradient_that_no_backward_node_makes_still_arrives) {
         NET(g, "Identity", "loss", net_param(g, "w", SCALAR));
         build_by_hand(&m, g, x, true, &wish);
         walk_program(m.program, m.flat, zt_sharding_of(zero));
-        for (int n = 0; n < m.program->joint.graph->node_count; n++)
-            ck_assert_int_eq(m.program->joint.graph->nodes[n]->phase, ZT_FORWARD);
+        for (int n = 0; n < m.program->training_graph.graph->node_count; n++)
+            ck_assert_int_eq(m.program->training_graph.graph->nodes[n]->phase, ZT_FORWARD);
         made_commands(&text, &m, m.program->backward, m.program->backward_count);
         ck_assert_ptr_nonnull(strstr(text.at, "ADD w"));
         ck_assert_ptr_nonnull(strstr(text.at, "REDUCE 0"));
@@ -197,7 +202,7 @@ START_TEST(only_a_gradient_of_its_own_is_written_in_place) {
     ck_assert_ptr_nonnull(strstr(text.at, "ADD a"));
     ck_assert_ptr_nonnull(strstr(text.at, "ADD b"));
     ck_assert_ptr_null(strstr(text.at, "ADD c"));
-    int dc = m.program->joint.grads[2];
+    int dc = m.program->training_graph.grads[2];
     ck_assert_int_eq(m.program->place[1][dc].in, ZT_GRADIENTS);
     ck_assert_int_eq(m.program->place[1][dc].offset, 8 * 4);
     zt_text_finish(&text);

@@ -105,7 +105,7 @@ static void reduce(const struct walk *w, const struct zt_command *c) {
         const struct zt_flat_tensor *tensor = &w->flat->tensors[t];
         if (tensor->bucket != c->bucket)
             continue;
-        int value = w->p->joint.grads[t];
+        int value = w->p->training_graph.grads[t];
         int64_t at = c->at.offset + (tensor->offset - w->flat->bucket[c->bucket]) * 4;
         bool direct = value >= 0 && w->p->place[ZT_BACKWARD][value].in == ZT_ACTIVATIONS &&
                       w->p->place[ZT_BACKWARD][value].offset == at;
@@ -135,7 +135,7 @@ static void gather(const struct walk *w, const struct zt_command *c) {
             expect_name(w, at, bytes, underway_name(w, t), tensor->name);
         write_name(w, at, bytes,
                    c->kind == ZT_GATHER     ? underway_name(w, t)
-                   : c->kind == ZT_GATHERED ? w->p->joint.params[t]
+                   : c->kind == ZT_GATHERED ? w->p->training_graph.params[t]
                                             : -1);
     }
 }
@@ -213,7 +213,7 @@ static void check_derived(struct walk *w) {
 
 void walk_program(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding) {
     struct zt_arena *arena = zt_arena_create();
-    struct walk w = { .p = p, .g = p->joint.graph, .flat = flat, .sharding = sharding, .arena = arena };
+    struct walk w = { .p = p, .g = p->training_graph.graph, .flat = flat, .sharding = sharding, .arena = arena };
     w.block = ZT_NEW_N(arena, int, p->activation_bytes / 4 + 16);
     memset(w.block, -1, ((size_t)p->activation_bytes / 4 + 16) * sizeof *w.block);
     w.contents = ZT_NEW_N(arena, int, w.g->value_count + 1);
@@ -222,14 +222,14 @@ void walk_program(const struct zt_program *p, const struct zt_flat *flat, const 
     receive(&w, &p->recv_act);
     walk_phase(&w, p->forward, p->forward_count);
     w.now = "the end of forward";
-    const int kept[3] = { p->joint.loss, p->joint.correct, p->joint.counted };
+    const int kept[3] = { p->training_graph.loss, p->training_graph.correct, p->training_graph.counted };
     for (int i = 0; i < 3; i++)
         if (kept[i] >= 0)
             expect_value(&w, 0, kept[i]);
     for (int i = 0; i < w.g->write_back_count; i++)
         expect_value(&w, 0, w.g->write_backs[i].value);
     send(&w, &p->send_act);
-    if (p->joint.training) {
+    if (p->training_graph.training) {
         receive(&w, &p->recv_grad);
         walk_phase(&w, p->backward, p->backward_count);
         send(&w, &p->send_grad);

@@ -52,14 +52,14 @@ static double best_cut(const double *cost, int count, int stages) {
 static bool measure(const struct zt_job *job, const struct zt_source *source, int stages, double *ratio,
                     struct zt_err *err) {
     struct zt_training_graph_request request = { .rows = job->config->micro_batch, .training = true, .stages = stages };
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     *ratio = 0;
-    if (!zt_job_training_graph(job, source, &request, &joint, err)) {
+    if (!zt_job_training_graph(job, source, &request, &training_graph, err)) {
         bool few = strstr(err->text[0], "layers with parameters") != NULL;
         *err = few ? (struct zt_err){ 0 } : *err;
         return few;
     }
-    const struct zt_graph *g = joint.graph;
+    const struct zt_graph *g = training_graph.graph;
     double *cost = calloc((size_t)g->node_count + 1, sizeof *cost), stage[MOST_STAGES] = { 0 }, dearest = 0;
     int count = 0;
     for (int n = 0; n < g->node_count; n++) {
@@ -72,7 +72,7 @@ static bool measure(const struct zt_job *job, const struct zt_source *source, in
         dearest = stage[s] > dearest ? stage[s] : dearest;
     *ratio = dearest / best_cut(cost, count, stages);
     free(cost);
-    zt_graph_destroy(joint.graph);
+    zt_graph_destroy(training_graph.graph);
     return true;
 }
 

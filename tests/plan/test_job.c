@@ -35,9 +35,10 @@ static void open_plain(struct tiny *t, struct zt_graph *g, const char *config) {
     ck_assert_msg(tiny_open(t, g, config, 1, &err), "%s", err.text[0]);
 }
 
-static bool build(struct tiny *t, const struct zt_training_graph_request *request, struct zt_training_graph *joint) {
+static bool build(struct tiny *t, const struct zt_training_graph_request *request,
+                  struct zt_training_graph *training_graph) {
     err = (struct zt_err){ 0 };
-    return zt_job_training_graph(t->job, t->source, request, joint, &err);
+    return zt_job_training_graph(t->job, t->source, request, training_graph, &err);
 }
 
 START_TEST(an_output_that_is_not_there_is_named_with_those_that_are) {
@@ -122,21 +123,21 @@ START_TEST(patterns_are_fused_before_the_gradient_unless_the_config_says_no) {
         int root = zt_graph_add_float(g, "root", ZT_FLOAT, 1.41421356);
         int cdf = NET(g, "Add", "cdf", NET(g, "Erf", "erf", NET(g, "Div", "div", y, root)), one);
         struct tiny t;
-        struct zt_training_graph joint;
+        struct zt_training_graph training_graph;
         struct zt_training_graph_request request = { 4, k < 3, false, 1, NULL };
         open_plain(&t, tiny_output(g, NET(g, "Mul", "z", NET(g, "Mul", "mul", y, cdf), half)), configs[k % 3]);
-        ck_assert_msg(build(&t, &request, &joint), "%s", err.text[0]);
+        ck_assert_msg(build(&t, &request, &training_graph), "%s", err.text[0]);
         int nodes = 0, grads = 0, counts = 0;
-        for (int n = 0; n < joint.graph->node_count; n++) {
-            nodes += strcmp(joint.graph->nodes[n]->op_type, "Gelu") == 0;
-            grads += strcmp(joint.graph->nodes[n]->op_type, "GeluGrad") == 0;
+        for (int n = 0; n < training_graph.graph->node_count; n++) {
+            nodes += strcmp(training_graph.graph->nodes[n]->op_type, "Gelu") == 0;
+            grads += strcmp(training_graph.graph->nodes[n]->op_type, "GeluGrad") == 0;
         }
         for (int p = 0; zt_patterns[p]; p++)
-            counts += joint.fused[p];
+            counts += training_graph.fused[p];
         ck_assert_int_eq(nodes, k % 3 == 0);
         ck_assert_int_eq(grads, k == 0);
         ck_assert_int_eq(counts, k % 3 == 0);
-        zt_graph_destroy(joint.graph);
+        zt_graph_destroy(training_graph.graph);
         tiny_finish(&t);
     }
 }
@@ -153,16 +154,17 @@ END_TEST
 
 START_TEST(a_fixed_batch_that_no_node_insists_on_is_bound_anew) {
     struct tiny t;
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     struct zt_graph *g = tiny_mlp();
     struct zt_shape *x = &g->values[zt_graph_find(g, "x")]->shape;
     x->dim[0] = 64;
     g->values[zt_graph_find(g, "x")]->dim_param[0] = NULL;
     open_plain(&t, g, PLAIN);
     ck_assert_int_eq(t.job->fixed_batch, 64);
-    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 3, true, false, 1, NULL }, &joint), "%s", err.text[0]);
-    ck_assert_int_eq(joint.graph->values[zt_graph_find(joint.graph, "y")]->shape.dim[0], 3);
-    zt_graph_destroy(joint.graph);
+    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 3, true, false, 1, NULL }, &training_graph), "%s",
+                  err.text[0]);
+    ck_assert_int_eq(training_graph.graph->values[zt_graph_find(training_graph.graph, "y")]->shape.dim[0], 3);
+    zt_graph_destroy(training_graph.graph);
     tiny_finish(&t);
 }
 END_TEST
@@ -200,36 +202,37 @@ END_TEST
 
 START_TEST(with_everything_frozen_there_is_nothing_to_train) {
     struct tiny t;
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'freeze': ['*']}");
-    ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint));
-    ck_assert(says("nothing to train") && joint.graph == NULL);
+    ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &training_graph));
+    ck_assert(says("nothing to train") && training_graph.graph == NULL);
     tiny_finish(&t);
 }
 END_TEST
 
 START_TEST(frozen_and_chosen_parameters_are_left_out) {
     struct tiny t;
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'freeze': ['*.bias'], 'trainable': ['fc?.*']}");
-    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
-    ck_assert_int_eq(joint.param_count, 2);
-    ck_assert_str_eq(joint.graph->values[joint.params[0]]->name, "fc1.weight");
-    ck_assert_str_eq(joint.graph->values[joint.params[1]]->name, "fc2.weight");
-    zt_graph_destroy(joint.graph);
+    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &training_graph), "%s",
+                  err.text[0]);
+    ck_assert_int_eq(training_graph.param_count, 2);
+    ck_assert_str_eq(training_graph.graph->values[training_graph.params[0]]->name, "fc1.weight");
+    ck_assert_str_eq(training_graph.graph->values[training_graph.params[1]]->name, "fc2.weight");
+    zt_graph_destroy(training_graph.graph);
     tiny_finish(&t);
 }
 END_TEST
 
 START_TEST(a_loss_of_the_graph_must_be_one_float) {
     struct tiny t;
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     struct zt_graph *g = tiny_mlp();
     int loss = NET(g, "ReduceMean", "own loss", zt_graph_find(g, "y"));
     zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
     g->values[loss]->dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'y'}}");
-    ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint));
+    ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &training_graph));
     ck_assert_msg(says("\"y\" is float[4, 5], but a loss must be one float"), "%s", err.text[0]);
     tiny_finish(&t);
 }
@@ -237,30 +240,33 @@ END_TEST
 
 START_TEST(the_graphs_own_loss_is_the_root) {
     struct tiny t;
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     struct zt_graph *g = tiny_mlp();
     int loss = NET(g, "ReduceMean", "own loss", zt_graph_find(g, "y"));
     zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
     g->values[loss]->dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'own loss'}}");
-    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
-    ck_assert_str_eq(joint.graph->values[joint.loss]->name, "own loss");
-    ck_assert_int_eq(joint.column_count, 1);
-    zt_graph_destroy(joint.graph);
+    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &training_graph), "%s",
+                  err.text[0]);
+    ck_assert_str_eq(training_graph.graph->values[training_graph.loss]->name, "own loss");
+    ck_assert_int_eq(training_graph.column_count, 1);
+    zt_graph_destroy(training_graph.graph);
     tiny_finish(&t);
 }
 END_TEST
 
 START_TEST(evaluation_has_no_backward_and_counts_what_is_correct) {
     struct tiny t;
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     open_plain(&t, tiny_norm(), PLAIN);
-    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, false, true, 1, NULL }, &joint), "%s", err.text[0]);
-    ck_assert(joint.correct >= 0 && joint.counted >= 0 && joint.row_weight >= 0 && joint.seed < 0);
-    ck_assert_int_eq(joint.graph->write_back_count, 0);
-    for (int n = 0; n < joint.graph->node_count; n++)
-        ck_assert_int_eq(joint.graph->nodes[n]->phase, ZT_FORWARD);
-    zt_graph_destroy(joint.graph);
+    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, false, true, 1, NULL }, &training_graph), "%s",
+                  err.text[0]);
+    ck_assert(training_graph.correct >= 0 && training_graph.counted >= 0 && training_graph.row_weight >= 0 &&
+              training_graph.seed < 0);
+    ck_assert_int_eq(training_graph.graph->write_back_count, 0);
+    for (int n = 0; n < training_graph.graph->node_count; n++)
+        ck_assert_int_eq(training_graph.graph->nodes[n]->phase, ZT_FORWARD);
+    zt_graph_destroy(training_graph.graph);
     tiny_finish(&t);
 }
 END_TEST
@@ -285,21 +291,21 @@ START_TEST(nothing_is_differentiated_below_the_lowest_node_that_trains) {
                   { "'freeze': ['y.*', 'fc2.*', 'fc1.weight']", 1, true, true } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tiny t;
-        struct zt_training_graph joint;
+        struct zt_training_graph training_graph;
         char config[600];
         snprintf(config, sizeof config, PLAIN ", 'ztrain': {%s}", cases[i].block);
         open_plain(&t, tiny_mlp(), config);
-        ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint), "%s",
+        ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &training_graph), "%s",
                       err.text[0]);
-        const struct zt_graph *g = joint.graph;
-        ck_assert_int_eq(joint.param_count, cases[i].params);
+        const struct zt_graph *g = training_graph.graph;
+        ck_assert_int_eq(training_graph.param_count, cases[i].params);
         ck_assert_int_eq(count_backward(g, "grad of fc2") > 0, cases[i].fc2);
         ck_assert_int_eq(count_backward(g, "grad of relu2") > 0, cases[i].fc2);
         ck_assert_int_eq(count_backward(g, "grad of fc1") > 0, cases[i].fc1);
         ck_assert_int_eq(count_backward(g, "grad of relu1") > 0, cases[i].fc1);
         if (!cases[i].fc2) /* the head alone: the loss' node, one product and one sum */
             ck_assert_int_eq(count_backward(g, NULL), count_backward(g, "grad of y") + 1);
-        zt_graph_destroy(joint.graph);
+        zt_graph_destroy(training_graph.graph);
         tiny_finish(&t);
     }
 }
@@ -315,16 +321,16 @@ START_TEST(frozen_batch_norm_keeps_its_statistics) {
                   { "'freeze': ['fc1.*', 'bn.*'], 'batch_norm': 'frozen'", 0, 0 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tiny t;
-        struct zt_training_graph joint;
+        struct zt_training_graph training_graph;
         char config[600];
         snprintf(config, sizeof config, PLAIN ", 'ztrain': {%s}", cases[i].block);
         open_plain(&t, tiny_norm(), config);
-        ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint), "%s",
+        ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &training_graph), "%s",
                       err.text[0]);
-        ck_assert_int_eq(joint.statistic_count, cases[i].statistics);
-        ck_assert_int_eq(joint.graph->write_back_count, cases[i].statistics);
-        ck_assert_int_eq(count_backward(joint.graph, "grad of bn") > 0, cases[i].backward);
-        zt_graph_destroy(joint.graph);
+        ck_assert_int_eq(training_graph.statistic_count, cases[i].statistics);
+        ck_assert_int_eq(training_graph.graph->write_back_count, cases[i].statistics);
+        ck_assert_int_eq(count_backward(training_graph.graph, "grad of bn") > 0, cases[i].backward);
+        zt_graph_destroy(training_graph.graph);
         tiny_finish(&t);
     }
 }
@@ -333,9 +339,9 @@ END_TEST
 /* fc [12, 16] and turned [16, 12] are one: one gradient, the sum of both uses, and a Transpose where the other was. */
 START_TEST(a_tied_parameter_is_one_with_one_gradient) {
     struct tiny t;
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     struct zt_graph *g = zt_graph_create("tied");
-    int x = net_input(g, "x", ZT_FLOAT, SHAPE(-1, 12)), turns = 0;
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(-1, 12)), transposes = 0;
     int h = NET(g, "Tanh", "tanh", NET(g, "MatMul", "up", x, net_param(g, "fc", SHAPE(12, 16))));
     int turned = net_param(g, "turned", SHAPE(16, 12));
     int y = NET(g, "Add", "y", NET(g, "MatMul", "down", h, turned), NET(g, "MatMul", "again", h, turned));
@@ -343,14 +349,15 @@ START_TEST(a_tied_parameter_is_one_with_one_gradient) {
     open_plain(&t, tiny_output(g, y), PLAIN ", 'ztrain': {'tie': [['fc', 'turned']]}");
     ck_assert_int_eq(t.job->tie_count, 1);
     ck_assert(t.job->ties[0].transposed && t.job->ties[0].differs);
-    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
-    ck_assert_int_eq(joint.param_count, 1);
-    ck_assert_str_eq(joint.graph->values[joint.params[0]]->name, "fc");
-    ck_assert(joint.grads[0] >= 0);
-    for (int n = 0; n < joint.graph->node_count; n++)
-        turns += strcmp(joint.graph->nodes[n]->name, "transpose of fc") == 0;
-    ck_assert_int_eq(turns, 1);
-    zt_graph_destroy(joint.graph);
+    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &training_graph), "%s",
+                  err.text[0]);
+    ck_assert_int_eq(training_graph.param_count, 1);
+    ck_assert_str_eq(training_graph.graph->values[training_graph.params[0]]->name, "fc");
+    ck_assert(training_graph.grads[0] >= 0);
+    for (int n = 0; n < training_graph.graph->node_count; n++)
+        transposes += strcmp(training_graph.graph->nodes[n]->name, "transpose of fc") == 0;
+    ck_assert_int_eq(transposes, 1);
+    zt_graph_destroy(training_graph.graph);
     tiny_finish(&t);
 }
 END_TEST
@@ -369,17 +376,19 @@ START_TEST(weights_of_samples_padding_and_classes_reach_the_loss) {
                   { "'weight': 'w', 'class_weights': [1, 2, 3, 4, 5]", true, 4, 1 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tiny t;
-        struct zt_training_graph joint;
+        struct zt_training_graph training_graph;
         char config[600];
         snprintf(config, sizeof config, PLAIN ", 'ztrain': {'loss': {%s}}", cases[i].loss);
         open_plain(&t, tiny_mlp(), config);
-        ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, cases[i].padded, 1, NULL }, &joint), "%s",
-                      err.text[0]);
-        const struct zt_node *loss = joint.graph->nodes[joint.graph->values[joint.loss]->producer];
+        ck_assert_msg(
+            build(&t, &(struct zt_training_graph_request){ 4, true, cases[i].padded, 1, NULL }, &training_graph), "%s",
+            err.text[0]);
+        const struct zt_node *loss =
+            training_graph.graph->nodes[training_graph.graph->values[training_graph.loss]->producer];
         ck_assert_int_eq(loss->in_count, cases[i].inputs);
-        int product = loss->in_count > 2 && loss->in[2] >= 0 ? joint.graph->values[loss->in[2]]->producer : -1;
+        int product = loss->in_count > 2 && loss->in[2] >= 0 ? training_graph.graph->values[loss->in[2]]->producer : -1;
         ck_assert_int_eq(product >= 0, cases[i].product);
-        zt_graph_destroy(joint.graph);
+        zt_graph_destroy(training_graph.graph);
         tiny_finish(&t);
     }
 }
@@ -387,9 +396,9 @@ END_TEST
 
 START_TEST(class_weights_of_another_number_are_refused) {
     struct tiny t;
-    struct zt_training_graph joint;
+    struct zt_training_graph training_graph;
     open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'loss': {'class_weights': [1, 2, 3]}}");
-    ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint));
+    ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &training_graph));
     ck_assert_msg(says("ztrain.loss.class_weights: 3 numbers, but output \"y\" has 5 classes"), "%s", err.text[0]);
     ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
     tiny_finish(&t);

@@ -165,8 +165,9 @@ bool zt_settle_layouts(struct zt_assignment *a) {
     if (!any_is_free(a))
         return true;
     for (int n = 0; ok && n < g->node_count; n++) {
-        const bool turns = !g->nodes[n]->dead && (is_reorder(a, n) || is_copying_view(a, n));
-        if (turns && writes_either(a, g->nodes[n]->in[0]) && all_take(a, g->nodes[n]->in[0], zt_out(g, n, 0)->layout))
+        const bool reorders = !g->nodes[n]->dead && (is_reorder(a, n) || is_copying_view(a, n));
+        if (reorders && writes_either(a, g->nodes[n]->in[0]) &&
+            all_take(a, g->nodes[n]->in[0], zt_out(g, n, 0)->layout))
             ok = write_so(a, g->nodes[n]->in[0], zt_out(g, n, 0)->layout);
     }
     for (int n = a->first_reorder; ok && n < g->node_count; n++)

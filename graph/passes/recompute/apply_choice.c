@@ -5,45 +5,45 @@
 
 enum {
     SMALL = 32
-}; /* an output smaller than 1/SMALL of its node's outputs is kept: recomputing it is not worthwhile */
+}; /* an output smaller than 1/SMALL of its node's outputs is saved: recomputing it is not worthwhile */
 
 /* ---- what a choice keeps ---- */
 
-static void keep_small(const struct zt_forward *f, int n, bool *kept) {
+static void save_small(const struct zt_forward *f, int n, bool *saved) {
     const struct zt_node *node = f->g->nodes[n];
     int64_t total = 0;
     for (int i = 0; i < node->out_count; i++)
         total += node->out[i] >= 0 ? f->bytes[node->out[i]] : 0;
     for (int i = 0; i < node->out_count; i++)
         if (node->out[i] >= 0 && f->bytes[node->out[i]] * SMALL < total)
-            kept[node->out[i]] = true;
+            saved[node->out[i]] = true;
 }
 
-bool *zt_choice_kept_values(const struct zt_forward *f, const struct zt_choice *c) {
+bool *zt_choice_saved_values(const struct zt_forward *f, const struct zt_choice *c) {
     const struct zt_graph *g = f->g;
-    bool *kept = zt_calloc((size_t)g->value_count + 1, sizeof *kept);
+    bool *saved = zt_calloc((size_t)g->value_count + 1, sizeof *saved);
     int *nodes = zt_calloc((size_t)f->count + 1, sizeof *nodes); /* by segment */
     for (int n = 0; n < f->count; n++)
         if (c->segment[n] >= 0)
             nodes[c->segment[n]]++;
     for (int i = 0; i < g->value_count; i++) {
         int n = g->values[i]->producer;
-        kept[i] = n < 0 || n >= f->count || !c->recomputed[n] || f->fixed[n] || f->root[i];
+        saved[i] = n < 0 || n >= f->count || !c->recomputed[n] || f->fixed[n] || f->root[i];
     }
     for (int n = 0; n < f->count; n++) {
-        keep_small(f, n, kept);
+        save_small(f, n, saved);
         for (int i = 0; i < g->nodes[n]->in_count; i++) {
             int value = g->nodes[n]->in[i], from = value >= 0 ? g->values[value]->producer : -1;
             int segment = from >= 0 ? c->segment[from] : -1;
             if (segment >= 0 && segment != c->segment[n] && nodes[segment] > 1)
-                kept[value] = true;
+                saved[value] = true;
         }
     }
     free(nodes);
-    return kept;
+    return saved;
 }
 
-int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, const bool *kept) {
+int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, const bool *saved) {
     const struct zt_graph *g = f->g;
     int *at = zt_malloc(((size_t)f->count + 1) * sizeof *at);
     int *first =
@@ -58,7 +58,7 @@ int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, con
         const struct zt_node *node = g->nodes[n];
         at[n] = g->node_count;
         for (int i = 0; c->recomputed[n] && i < node->out_count; i++)
-            if (node->out[i] >= 0 && !kept[node->out[i]] && first[node->out[i]] < at[n])
+            if (node->out[i] >= 0 && !saved[node->out[i]] && first[node->out[i]] < at[n])
                 at[n] = first[node->out[i]];
         for (int i = 0; at[n] < g->node_count && i < node->in_count; i++)
             if (node->in[i] >= 0 && at[n] < first[node->in[i]])
@@ -72,8 +72,8 @@ int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, con
 
 /* ---- the rewrite ---- */
 
-/* `twin`: by value, the clone's value; -1: the value is kept or not recomputed. */
-static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, int *twin) {
+/* `twin`: by value, the clone's value; -1: the value is saved or not recomputed. */
+static void clone_node(struct zt_graph *g, int n, int before, const bool *saved, int *twin) {
     const struct zt_node from = *g->nodes[n];
     int *in = zt_malloc(((size_t)(from.in_count + from.out_count) + 1) * sizeof *in), *out = in + from.in_count;
     for (int i = 0; i < from.in_count; i++)
@@ -86,7 +86,7 @@ static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, 
         struct zt_shape shape = g->values[value]->shape;
         out[i] = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s recomputed", g->values[value]->name),
                                     g->values[value]->dtype, &shape);
-        if (!kept[value])
+        if (!saved[value])
             twin[value] = out[i];
     }
     int clone =
@@ -105,15 +105,15 @@ static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, 
 }
 
 bool zt_choice_apply(const struct zt_forward *f, struct zt_choice *c, struct zt_graph *g, struct zt_err *err) {
-    bool *kept = zt_choice_kept_values(f, c);
-    int *before = zt_choice_clones(f, c, kept), count = g->node_count, values = g->value_count;
+    bool *saved = zt_choice_saved_values(f, c);
+    int *before = zt_choice_clones(f, c, saved), count = g->node_count, values = g->value_count;
     int *twin = zt_malloc(((size_t)values + 1) * sizeof *twin);
     memset(twin, -1, ((size_t)values + 1) * sizeof *twin);
     c->flops = 0;
     for (int n = 0; n < f->count; n++) {
         if (before[n] < 0)
             continue;
-        clone_node(g, n, before[n], kept, twin);
+        clone_node(g, n, before[n], saved, twin);
         c->flops += zt_op_flops(g, n);
     }
     for (int n = f->count; n < count; n++)
@@ -122,6 +122,6 @@ bool zt_choice_apply(const struct zt_forward *f, struct zt_choice *c, struct zt_
                 g->nodes[n]->in[i] = twin[g->nodes[n]->in[i]];
     free(twin);
     free(before);
-    free(kept);
+    free(saved);
     return zt_graph_sort(g, err);
 }

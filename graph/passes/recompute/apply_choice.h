@@ -25,10 +25,10 @@ struct zt_choice {
 };
 
 /* By value: whether the value stays in memory although its node may be recomputed. Free with free(). */
-bool *zt_choice_kept_values(const struct zt_forward *f, const struct zt_choice *c);
-/* By node: the backward node before which the node's clone is placed; -1: no clone is needed. `kept` comes from
- * zt_choice_kept_values(). Free with free(). */
-int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, const bool *kept);
+bool *zt_choice_saved_values(const struct zt_forward *f, const struct zt_choice *c);
+/* By node: the backward node before which the node's clone is placed; -1: no clone is needed. `saved` comes from
+ * zt_choice_saved_values(). Free with free(). */
+int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, const bool *saved);
 
 /* Rewrites `g`, which is f->g or a copy of it, and sets c->flops. */
 bool zt_choice_apply(const struct zt_forward *f, struct zt_choice *c, struct zt_graph *g, struct zt_err *err);

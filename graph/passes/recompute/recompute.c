@@ -57,8 +57,8 @@ static void free_forward(struct zt_forward *f) {
 /* ---- the pass ---- */
 
 static void report(const struct zt_forward *f, const struct zt_choice *c, struct zt_graph *g, struct zt_segments *to) {
-    bool *kept = zt_choice_kept_values(f, c);
-    int *before = zt_choice_clones(f, c, kept), segments = 0;
+    bool *saved = zt_choice_saved_values(f, c);
+    int *before = zt_choice_clones(f, c, saved), segments = 0;
     for (int n = 0; n < f->count; n++)
         if (c->segment[n] >= segments)
             segments = c->segment[n] + 1;
@@ -79,13 +79,13 @@ static void report(const struct zt_forward *f, const struct zt_choice *c, struct
         s->nodes++;
         s->flops += zt_op_flops(f->g, n);
         for (int i = 0; i < f->g->nodes[n]->out_count; i++)
-            if (f->g->nodes[n]->out[i] >= 0 && !kept[f->g->nodes[n]->out[i]] &&
+            if (f->g->nodes[n]->out[i] >= 0 && !saved[f->g->nodes[n]->out[i]] &&
                 !(f->g->nodes[n]->op->flags & ZT_OP_VIEW))
                 s->bytes += f->bytes[f->g->nodes[n]->out[i]];
     }
     free(number);
     free(before);
-    free(kept);
+    free(saved);
 }
 
 bool zt_recompute_fits(const struct zt_graph *g, const char *glob) {

@@ -261,11 +261,11 @@ static bool refused(const struct table *t, enum zt_handshake_result result, int 
 static bool cannot_listen(const struct zt_meeting *m, int why, struct zt_err *err) {
     zt_fail(err, why == EADDRNOTAVAIL ? ZT_EXIT_CONFIG : ZT_EXIT_RUN,
             "MASTER_ADDR=%s, MASTER_PORT=%d: rank 0 cannot listen there: %s", m->address, m->port, strerror(why));
-    const char *kept = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
     if (why == EADDRNOTAVAIL)
         return zt_hint(err, "set MASTER_ADDR to an address of the host of rank 0");
     return zt_hint(err, "%s",
-                   kept && strcmp(kept, "True") == 0
+                   agent && strcmp(agent, "True") == 0
                        ? "torchrun keeps it: start it with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
                        : "set another MASTER_PORT for all ranks");
 }

@@ -1,8 +1,8 @@
-/* Ranks as processes that meet at an address (rendezvous.h) and exchange frames (link.h): no MPI, no
- * launcher of its own, one path for ranks of one host and of several.
+/* Communicator of processes over TCP: ranks meet at an address (rendezvous.h) and exchange frames (link.h), on one host
+ * and on several. It needs neither MPI nor a launcher of its own.
  *
- * A family is the world and all communicators split off from it; they share the lines and fail together. Collectives
- * run as rounds (rounds.h), so their sums are those of the other communicators. */
+ * A family is the world and all communicators split from it. They share the connections, and one failure ends all of
+ * them. Collectives run as rounds (rounds.h), so their sums have the bits of the other communicators. */
 #include "parallel/comm/tcp/link.h"
 #include "parallel/comm/tcp/rendezvous.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAIT_MS = 1000 }; /* a frame or the end of a line ends it sooner */
+enum { WAIT_MS = 1000 }; /* a frame or a closed connection ends the wait earlier */
 
 struct family {
     struct zt_links *links;
@@ -27,9 +27,9 @@ struct tcp_comm {
     struct zt_comm base;
     struct family *family;
     struct zt_part part;
-    int *underway; /* by rank: messages to it that it has not taken */
+    int *unreceived; /* by rank: messages sent to it that it has not received */
     const void **given;
-    struct zt_frame **frames; /* by rank, of the present round */
+    struct zt_frame **frames; /* by rank, of the current round */
 };
 
 static const struct zt_comm_api tcp_api;
@@ -39,7 +39,7 @@ static struct tcp_comm *down(struct zt_comm *c) {
     return (struct tcp_comm *)c;
 }
 
-/* The rank that misses one says so, and all that wait fail with it. */
+/* Whether this rank has found a stopped rank. It then reports that rank to all, and all waiting ranks fail. */
 static bool is_missed(const struct zt_comm *c, struct zt_links *l, struct zt_err *err) {
     const struct zt_missed *missed = zt_comm_missed(c->status, err);
     if (missed)
@@ -47,7 +47,7 @@ static bool is_missed(const struct zt_comm *c, struct zt_links *l, struct zt_err
     return missed;
 }
 
-/* From a failure on the buffers of all transfers are their owners' again. */
+/* Sends and receives frames for at most `ms`. After a failure no transfer uses its buffer any more. */
 static bool move(struct zt_comm *c, int ms, struct zt_err *err) {
     struct family *f = down(c)->family;
     if (zt_links_move(f->links, ms, err) && !is_missed(c, f->links, err))
@@ -71,7 +71,7 @@ static struct zt_rounds rounds_of(const struct zt_transfer *t) {
     return op;
 }
 
-/* Also where there are no bytes: a round ends only when every peer has begun it. */
+/* Sends a frame to every peer, an empty one where it has no bytes: a round ends when every peer has begun it. */
 static void give(struct tcp_comm *c, const struct zt_rounds *op, int64_t round) {
     for (int i = 1; i < op->size; i++) {
         int to = (op->rank + i) % op->size;
@@ -110,7 +110,7 @@ static bool take(struct tcp_comm *c, const struct zt_rounds *op, int64_t round, 
 
 enum phase { TO_GIVE, TO_TAKE };
 
-/* Brings the transfers as far as what has come allows. */
+/* Advances the transfers as far as the received frames allow. */
 static bool advance(struct family *f, struct zt_err *err) {
     while (f->queue.first) {
         struct zt_transfer *t = f->queue.first;
@@ -134,7 +134,7 @@ static bool advance(struct family *f, struct zt_err *err) {
     return true;
 }
 
-/* What came before a failure counts: a rank that fails for what all have been told leaves them to find it out. */
+/* Frames received before a failure count: a transfer that they complete succeeds. */
 static bool progress(struct zt_comm *c, int ms, struct zt_err *err) {
     struct family *f = down(c)->family;
     struct zt_err failed = { 0 };
@@ -170,22 +170,22 @@ static bool tcp_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err 
         ok = f->queue.first || zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
         ok = ok && progress(base, WAIT_MS, err);
     }
-    if (ok) /* else it says where it failed */
+    if (ok) /* else the status names the failed call */
         zt_rank_status_leave(base->status, before);
     return ok;
 }
 
 /* ---- messages ---- */
 
-/* Whether another message to `to` has room, of those that it has not said to have taken. */
+/* Whether fewer than ZT_COMM_BUFFERED messages to `to` are without a confirmation of receipt. */
 static bool has_room(struct tcp_comm *c, int to) {
     struct zt_links *l = c->family->links;
     struct zt_frame *taken;
     while ((taken = zt_links_find(l, c->part.world[to], ZT_FRAME_TAKEN, c->part.context))) {
-        c->underway[to]--;
+        c->unreceived[to]--;
         zt_links_drop(l, c->part.world[to], taken);
     }
-    return c->underway[to] < ZT_COMM_BUFFERED;
+    return c->unreceived[to] < ZT_COMM_BUFFERED;
 }
 
 static bool tcp_send(struct zt_comm *base, const void *data, size_t bytes, int to, struct zt_err *err) {
@@ -196,7 +196,7 @@ static bool tcp_send(struct zt_comm *base, const void *data, size_t bytes, int t
     while (!has_room(c, to))
         if (!move(base, WAIT_MS, err))
             return false;
-    c->underway[to]++;
+    c->unreceived[to]++;
     zt_links_send(c->family->links, c->part.world[to], ZT_FRAME_MESSAGE, c->part.context, data, bytes);
     zt_rank_status_leave(base->status, before);
     return true;
@@ -207,7 +207,7 @@ static bool other_size(const struct tcp_comm *c, int from, size_t sent, size_t w
                    c->part.world[c->base.rank], wanted);
 }
 
-/* The next message of that rank, NULL with an error. One of another size is not read to its end. */
+/* The next message of that rank; NULL: failed. A message of another size fails at once, before all of it has come. */
 static struct zt_frame *await_message(struct tcp_comm *c, int from, size_t bytes, struct zt_err *err) {
     struct zt_links *l = c->family->links;
     const int peer = c->part.world[from];
@@ -241,15 +241,15 @@ static bool tcp_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     return true;
 }
 
-/* ---- the whole ---- */
+/* ---- creation and destruction ---- */
 
-/* Takes over the part's list. */
+/* Takes ownership of part.world. */
 static struct zt_comm *comm_create(struct family *f, struct zt_part part) {
     struct tcp_comm *c = zt_calloc(1, sizeof *c);
     c->base = (struct zt_comm){ .api = &tcp_api, .rank = part.rank, .size = part.size };
     c->family = f;
     c->part = part;
-    c->underway = zt_calloc((size_t)part.size, sizeof *c->underway);
+    c->unreceived = zt_calloc((size_t)part.size, sizeof *c->unreceived);
     c->given = zt_calloc((size_t)part.size, sizeof *c->given);
     c->frames = zt_calloc((size_t)part.size, sizeof *c->frames);
     f->members++;
@@ -267,12 +267,12 @@ static struct zt_comm *tcp_split(struct zt_comm *base, int color, struct zt_err 
 static void tcp_abort(struct zt_comm *base, const char *why) {
     const struct tcp_comm *c = down(base);
     struct zt_err first = { 0 };
-    c->family->queue.first = NULL; /* buffers are their owners' again */
+    c->family->queue.first = NULL; /* no transfer uses its buffer any more */
     if (zt_links_move(c->family->links, 0, &first))
         zt_links_fail(c->family->links, c->part.world[base->rank], why);
 }
 
-/* What was sent arrives after the sender left its communicator: lines live as long as the family. */
+/* Messages arrive even after their sender destroyed its communicator: connections live as long as the family. */
 static void tcp_destroy(struct zt_comm *base) {
     if (!base)
         return;
@@ -284,7 +284,7 @@ static void tcp_destroy(struct zt_comm *base) {
         zt_links_destroy(f->links, zt_rounds_barrier(base, &failed));
         free(f);
     }
-    free(c->underway);
+    free(c->unreceived);
     free(c->given);
     free(c->frames);
     free(c->part.world);

@@ -76,13 +76,22 @@ static int add_want(struct zt_job *job, struct zt_want want) {
     return job->want_count++;
 }
 
+/* cross_entropy takes probabilities as well, of the logits' shape. */
+static void want_probabilities(const struct zt_job *job, const struct zt_shape *logits, struct zt_want *want) {
+    want->probabilities = job->loss->soft_op_type != NULL;
+    want->classes.rank = logits->rank - 1;
+    memcpy(want->classes.dim, logits->dim + 1, (size_t)want->classes.rank * sizeof *want->classes.dim);
+}
+
 void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
     job->target_want = job->weight_want = -1;
     if (!job->loss)
         return;
-    struct zt_want want = {
-        .name = job->target, .shape = { .rank = -1 }, .numbers = !job->loss->integer_target, .ones = true
-    };
+    struct zt_want want = { .name = job->target,
+                            .shape = { .rank = -1 },
+                            .use = ZT_WANT_TARGET,
+                            .numbers = !job->loss->integer_target,
+                            .ones = true };
     want.dtype = job->loss->integer_target       ? ZT_INT64
                  : logits->dtype == ZT_UNDEFINED ? ZT_FLOAT
                                                  : zt_job_type(job, logits->dtype);
@@ -92,6 +101,7 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
             want.shape.rank = 0;
         want.below = logits->shape.rank == 2 && logits->shape.dim[1] > 0 ? logits->shape.dim[1] : 0;
         want.except = job->config->loss.ignore_index;
+        want_probabilities(job, &logits->shape, &want);
     } else if (!job->loss->integer_target && logits->shape.rank >= 1) {
         want.shape.rank = logits->shape.rank - 1;
         memcpy(want.shape.dim, logits->shape.dim + 1, (size_t)want.shape.rank * sizeof *want.shape.dim);
@@ -102,6 +112,7 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
         job->weight_want = add_want(job, (struct zt_want){ .name = job->weight,
                                                            .dtype = ZT_FLOAT,
                                                            .shape = { .rank = want.shape.rank ? -1 : 0 },
+                                                           .use = ZT_WANT_WEIGHT,
                                                            .numbers = true,
                                                            .ones = true });
 }
@@ -154,16 +165,35 @@ static bool assume_target(const struct zt_job *job, struct zt_training_graph *tr
     return true;
 }
 
-static bool check_target(const struct zt_job *job, const struct zt_value *logits, const struct zt_shape *target,
-                         int axis, struct zt_err *err) {
+/* The kind of targets, and what it says about the end of the graph. */
+struct targets {
+    enum { CLASS_NUMBERS, PROBABILITIES, NUMBERS } kind;
+    enum zt_dtype dtype;
+    struct zt_shape shape; /* with the batch */
+    int axis;              /* of the classes in the logits */
+};
+
+/* The shape of the logits without the classes. */
+static struct zt_shape without_classes(const struct zt_shape *logits, int axis) {
+    struct zt_shape to = { .rank = logits->rank - 1 };
+    for (int k = 0; k < to.rank; k++)
+        to.dim[k] = logits->dim[k + (k >= axis)];
+    return to;
+}
+
+static bool check_target(const struct zt_job *job, const struct zt_value *logits, const struct targets *targets,
+                         struct zt_err *err) {
+    const struct zt_shape *target = &targets->shape;
     struct zt_shape wanted = logits->shape;
-    if (job->loss->integer_target) {
+    if (targets->kind == PROBABILITIES && job->config->loss.ignore_index >= 0)
+        return zt_fail(err, ZT_EXIT_CONFIG,
+                       "ztrain.loss.ignore_index: %lld, but column \"%s\" holds class probabilities, not class numbers",
+                       (long long)job->config->loss.ignore_index, job->target);
+    if (targets->kind == CLASS_NUMBERS) {
         if (logits->shape.rank < 1)
             return zt_fail(err, ZT_EXIT_MODEL, "output \"%s\" is a scalar; %s needs a class axis", job->logits,
                            job->loss->type);
-        for (int i = axis; i < wanted.rank - 1; i++)
-            wanted.dim[i] = wanted.dim[i + 1];
-        wanted.rank--;
+        wanted = without_classes(&logits->shape, targets->axis);
     }
     char have[ZT_SHAPE_TEXT], want[ZT_SHAPE_TEXT], of[ZT_SHAPE_TEXT];
     if (zt_shape_equal(&wanted, target))
@@ -286,48 +316,96 @@ static bool infer_classes(const struct zt_job *job, struct zt_graph *g, int axis
     return infer_last(g, err);
 }
 
+/* The class of the largest probability. */
+static bool add_largest(struct zt_graph *g, int target, int axis, int *to, struct zt_err *err) {
+    if (!append(g, &(struct new_node){ "largest", "ArgMax", "", &target, 1, 1 }, to, err))
+        return false;
+    zt_node_set_int(g, g->node_count - 1, "axis", axis);
+    zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
+    return infer_last(g, err);
+}
+
 /* Accuracy counts all targets with equal weight, except padding. */
 static bool add_count(const struct zt_job *job, struct zt_training_graph *training_graph, int root, int target,
-                      int axis, struct zt_err *err) {
+                      const struct targets *targets, struct zt_err *err) {
+    struct zt_graph *g = training_graph->graph;
     int in[3] = { root, target, training_graph->row_weight }, out[2];
-    if (!append(training_graph->graph,
-                &(struct new_node){ "correct", "CountCorrect", "ztrain", in, in[2] >= 0 ? 3 : 2, 2 }, out, err))
+    if (targets->kind == PROBABILITIES && !add_largest(g, target, targets->axis, &in[1], err))
+        return false;
+    if (!append(g, &(struct new_node){ "correct", "CountCorrect", "ztrain", in, in[2] >= 0 ? 3 : 2, 2 }, out, err))
         return false;
     training_graph->correct = out[0];
     training_graph->counted = out[1];
-    return infer_classes(job, training_graph->graph, axis, err);
+    return infer_classes(job, g, targets->axis, err);
+}
+
+/* The class axis of probabilities, which have the logits' shape: axis 1 as in PyTorch, but the last one of [N, T, C],
+ * which language models have. */
+static int probability_axis(const struct zt_job *job, struct zt_training_graph *training_graph,
+                            const struct zt_shape *logits) {
+    if (logits->rank != 3)
+        return logits->rank < 2 ? 0 : 1;
+    zt_job_note(training_graph, "column \"%s\" holds class probabilities: axis 2 of \"%s\" is taken as the class axis",
+                job->target, job->logits);
+    return 2;
+}
+
+static bool find_targets(const struct zt_job *job, const struct zt_source *source,
+                         struct zt_training_graph *training_graph, int root, struct targets *to, struct zt_err *err) {
+    const int64_t rows = training_graph->rows;
+    const struct zt_value *logits = training_graph->graph->values[root];
+    *to = (struct targets){ .kind = job->loss->integer_target ? CLASS_NUMBERS : NUMBERS,
+                            .dtype = job->wants[job->target_want].dtype };
+    if (!(!source && assume_target(job, training_graph, logits, rows, &to->shape)) &&
+        !column_shape(job, source, rows, job->target_want, &to->shape, err))
+        return false;
+    if (source && to->kind == CLASS_NUMBERS && zt_dtype_in(source->column[job->target_want].dtype, ZT_ANY_FLOAT)) {
+        to->kind = PROBABILITIES;
+        to->dtype = source->column[job->target_want].dtype;
+    }
+    to->axis = to->kind == PROBABILITIES ? probability_axis(job, training_graph, &logits->shape)
+                                         : class_axis(&logits->shape, &to->shape);
+    return check_target(job, logits, to, err);
+}
+
+/* Appends the loss itself: in[] are logits, target, weight and class weights. */
+static bool append_loss(const struct zt_job *job, struct zt_training_graph *training_graph,
+                        const struct targets *targets, const int in[4], struct zt_err *err) {
+    struct zt_graph *g = training_graph->graph;
+    const char *op = targets->kind == PROBABILITIES ? job->loss->soft_op_type : job->loss->op_type;
+    const int in_count = in[3] >= 0 ? 4 : in[2] >= 0 ? 3 : 2;
+    int out[2];
+    if (!append(g, &(struct new_node){ "loss", op, "ztrain", in, in_count, targets->kind == NUMBERS ? 1 : 2 }, out,
+                err))
+        return false;
+    training_graph->loss = out[0];
+    set_loss_numbers(job, g, g->node_count - 1);
+    if (targets->kind == CLASS_NUMBERS)
+        return infer_classes(job, g, targets->axis, err);
+    if (targets->kind == PROBABILITIES)
+        zt_node_set_int(g, g->node_count - 1, "axis", targets->axis);
+    return infer_last(g, err);
 }
 
 static bool add_loss(const struct zt_job *job, const struct zt_source *source,
                      const struct zt_training_graph_request *request, struct zt_training_graph *training_graph,
                      int root, struct zt_err *err) {
     struct zt_graph *g = training_graph->graph;
-    struct zt_shape shape;
-    bool assumed =
-        !source && assume_target(job, training_graph, training_graph->graph->values[root], request->rows, &shape);
-    if (!assumed && !column_shape(job, source, request->rows, job->target_want, &shape, err))
+    struct targets targets;
+    int in[4];
+    if (!find_targets(job, source, training_graph, root, &targets, err) ||
+        !use_scores(job, training_graph, targets.kind == NUMBERS ? -1 : targets.axis, &root, err))
         return false;
-    bool classes = job->loss->integer_target;
-    int axis = class_axis(&g->values[root]->shape, &shape), in[4], out[2];
-    if (!check_target(job, g->values[root], &shape, axis, err))
-        return false;
-    if (!use_scores(job, training_graph, classes ? axis : -1, &root, err))
-        return false;
+    const struct zt_shape each =
+        targets.kind == PROBABILITIES ? without_classes(&g->values[root]->shape, targets.axis) : targets.shape;
     in[0] = root;
-    in[1] = zt_job_add_input(g, job->target, job->wants[job->target_want].dtype, &shape);
+    in[1] = zt_job_add_input(g, job->target, targets.dtype, &targets.shape);
     training_graph->columns[job->target_want] = in[1];
-    if (!add_weight(job, source, &shape, training_graph, &in[2], err) ||
-        !add_class_weights(job, g, g->values[root], axis, &in[3], err))
+    if (!add_weight(job, source, &each, training_graph, &in[2], err) ||
+        !add_class_weights(job, g, g->values[root], targets.axis, &in[3], err) ||
+        !append_loss(job, training_graph, &targets, in, err))
         return false;
-    int in_count = in[3] >= 0 ? 4 : in[2] >= 0 ? 3 : 2;
-    if (!append(g, &(struct new_node){ "loss", job->loss->op_type, "ztrain", in, in_count, classes ? 2 : 1 }, out, err))
-        return false;
-    training_graph->loss = out[0];
-    set_loss_numbers(job, g, g->node_count - 1);
-    if (!classes)
-        return infer_last(g, err);
-    return infer_classes(job, g, axis, err) &&
-           (request->training || add_count(job, training_graph, root, in[1], axis, err));
+    return targets.kind == NUMBERS || request->training || add_count(job, training_graph, root, in[1], &targets, err);
 }
 
 static bool is_scalar_float(const struct zt_value *v) {

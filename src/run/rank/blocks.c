@@ -33,7 +33,7 @@ const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool train
     int64_t rows = chunk ? zt_rank_loss_rows(r->plan, shape, last) : last ? shape->last_rows : shape->rows;
     bool padded = last && shape->padded && !r->plan->replicas;
     for (int i = 0; i < r->program_count; i++) {
-        const struct zt_training_graph *j = &r->programs[i].program->joint;
+        const struct zt_training_graph *j = &r->programs[i].program->training_graph;
         if (r->programs[i].chunk == chunk && j->training == training && zt_rank_fits(r->plan, j, rows, padded))
             return &r->programs[i];
     }

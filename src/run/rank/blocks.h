@@ -6,7 +6,7 @@
 #include "optim/optim.h"
 #include "optim/scale.h"
 #include "run/rank/rank.h"
-#include "run/rank/stop.h"
+#include "run/stop/stop.h"
 
 /* A prepared node: its call, complete except for the data pointers. */
 struct zt_ready {
@@ -41,8 +41,27 @@ enum { ZT_PIECE = 16 * ZT_NORM_BLOCK };
 struct zt_piece {
     int tensor, range;
     int64_t first, count; /* flat */
-    float *param, *grad, *state[ZT_OPTIM_STATES];
+    float *param, *grad;
+    float *state[ZT_OPTIM_STATES + 1]; /* of the optimizer, then `average` */
+    float *average;                    /* of the weights; NULL: there is none */
     double norms[2];
+};
+
+/* Consecutive pieces whose offloaded numbers are in memory together (offload.h). */
+struct zt_sub_group {
+    int first, count;              /* pieces */
+    int64_t at, last;              /* their elements in each array of the files; last exclusive */
+    bool states_away, params_away; /* in files; false: in the rank's blocks */
+};
+
+/* A tensor that the optimizer updates as a matrix (plan/matrices.h), and the neighbouring pieces of it that this rank
+ * updates. */
+struct zt_rank_matrix {
+    struct zt_matrix shape;
+    int tensor, first_piece, piece_count;
+    bool split;              /* several ranks have slices of it: its directions are gathered */
+    int64_t *bound;          /* [data ranks + 1] their bounds, relative to the tensor */
+    float *direction, *room; /* in the workspace: of the whole tensor; of the optimizer */
 };
 
 /* The pending collective of a bucket: a reduce_scatter, or all_gathers of parts of the bucket. */
@@ -54,6 +73,8 @@ struct zt_moving {
 };
 
 struct zt_rank_device;
+struct zt_rank_offload;
+struct zt_rank_shards;
 struct zt_rank_graphs;
 struct zt_rank_stepping;
 struct zt_rank_stored;
@@ -79,6 +100,12 @@ struct zt_rank {
     int owned_count, held_count;
     struct zt_piece *pieces;
     int piece_count;
+    struct zt_sub_group *sub_groups; /* all pieces, in order */
+    int sub_group_count;
+    struct zt_rank_offload *offload; /* offload.h; NULL: nothing is offloaded */
+    struct zt_rank_shards *shards;   /* shards.h; NULL: all parameters of the rank are in its block */
+    struct zt_rank_matrix *matrices; /* in the order of their updates (whole_tensors.h) */
+    int matrix_count;
     struct zt_command *after_step;
     int after_step_count;
     int64_t *bound;           /* [bucket][data ranks + 1] slice bounds relative to the bucket, for the communicator */
@@ -96,6 +123,7 @@ struct zt_rank {
     int64_t updates;       /* optimizer updates so far */
     double grad_scale;     /* of the current step: clipping factor / loss scale */
     struct zt_scaling scaling;
+    struct zt_lr_state lr_state; /* of a learning-rate rule that follows a value */
     double norm, loss;
     bool finite;
     struct zt_step_result begun[ZT_RANK_AHEAD]; /* steps begun and not ended */
@@ -104,6 +132,7 @@ struct zt_rank {
     bool hashing;                    /* hashes are written in this step */
     struct zt_rank_tracing *tracing; /* trace.h; NULL: off */
     struct zt_rank_times *times;     /* times.h; NULL: off */
+    struct zt_timers *timers;        /* run/timers/timers.h, borrowed; NULL: off */
 };
 
 /* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`: the last one or another. */

@@ -21,6 +21,7 @@
 
 #include "base/vec.h"
 #include "run/rank/times.h"
+#include "run/timers/timers.h"
 
 #include <stdlib.h>
 
@@ -159,7 +160,7 @@ bool zt_rank_flush(struct zt_rank *r, struct zt_err *err) {
 void zt_rank_graphs_begin(struct zt_rank *r, bool tail, int side) {
     struct zt_rank_graphs *g = r->graphs;
     /* hashing and tracing read intermediate values, and a captured segment gives no times of its nodes */
-    if (!g || g->off || r->hashes || r->tracing || zt_rank_times_on(r))
+    if (!g || g->off || r->hashes || r->tracing || zt_rank_times_on(r) || zt_timers_on(r->timers))
         return;
     g->now = &g->of[tail][side];
     g->at = g->count = 0;

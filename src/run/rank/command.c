@@ -4,7 +4,9 @@
 #include "run/rank/device_memory.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/node_trace.h"
+#include "run/rank/shards.h"
 #include "run/rank/times.h"
+#include "run/timers/timers.h"
 
 static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     struct zt_ready *ready = &a->program->ready[a->command->node];
@@ -27,9 +29,11 @@ static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err
     bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_GROUP; /* the node needs the host every time */
     zt_rank_status_node(r->world->status, ready->name);
     double began = zt_rank_times_begin(r);
+    const int entered = zt_timers_enter_node(r->timers);
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
         return false;
     zt_rank_times_node(r, a->program, a->command->node, began);
+    zt_timers_leave_node(r->timers, entered, ready->name, ready->call.node->op_type);
     if (r->tracing && !zt_rank_trace_node(r, a->program, a->slot, a->command->node, err))
         return false;
     return !r->hashing || zt_rank_hashes_node(r, a->program, a->command->node, err);
@@ -65,7 +69,7 @@ static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const st
     if (c->kind == ZT_ZERO_GRAD)
         return accumulate || zt_rank_do(r, &a, err);
     const struct zt_place *place = &p->place[ZT_BACKWARD][c->value];
-    a.from = zt_rank_at(r, slot, place, p->joint.graph->values[c->value]->data);
+    a.from = zt_rank_at(r, slot, place, p->training_graph.graph->values[c->value]->data);
     if (!accumulate)
         return copy_value(r, a.to, place, a.from, a.bytes, err);
     a.run = add;
@@ -90,9 +94,8 @@ static bool gather(struct zt_rank *r, const struct zt_slot *slot, const struct z
     int me = r->plan->grid.data_rank, b = c->bucket;
     float *to = zt_rank_at(r, slot, &c->at, NULL);
     const int64_t *bound = r->bound + b * (flat->ranks + 1);
-    if (c->shard &&
-        !r->device->api->copy(r->device, to + bound[me], (float *)r->parameters + zt_shard_offset(flat, b, me),
-                              (size_t)(bound[me + 1] - bound[me]) * sizeof *to, err))
+    const struct zt_shard_part own = { b, 0, bound[me + 1] - bound[me] };
+    if (c->shard && own.count && !zt_rank_shard_copy(r, own, to + bound[me], err))
         return false;
     r->underway++;
     return start_gather(r, b, to, err);
@@ -137,27 +140,62 @@ static bool help_on(struct zt_rank *r, struct zt_err *err) {
     return !r->underway || zt_rank_capturing(r) || r->bulk_data->api->poll(r->bulk_data, err);
 }
 
-/* Gathers all small persistent tensors with one all_gather. */
-static bool gather_persistent(struct zt_rank *r, struct zt_err *err) {
+/* Copies this rank's part of the persistent tensors. */
+static bool pack_persistent(struct zt_rank *r, float *packed, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
-    const struct zt_device_api *api = r->device->api;
-    float *persistent = (float *)r->derived, *packed = persistent + flat->persistent;
     for (int i = 0; i < flat->persistent_piece_count; i++) {
         const struct zt_persistent_piece *piece = &flat->persistent_pieces[i];
-        if (piece->rank == r->plan->grid.data_rank &&
-            !api->copy(r->device, packed + piece->packed_at, (float *)r->parameters + piece->shard_at,
-                       (size_t)piece->count * sizeof *packed, err))
-            return false;
-    }
-    if (!r->bulk_data->api->all_gather(r->bulk_data, packed, flat->persistent_bound, sizeof *packed, err))
-        return false;
-    for (int i = 0; i < flat->persistent_piece_count; i++) {
-        const struct zt_persistent_piece *piece = &flat->persistent_pieces[i];
-        if (!api->copy(r->device, persistent + piece->at, packed + piece->packed_at,
-                       (size_t)piece->count * sizeof *packed, err))
+        if (piece->rank != r->plan->grid.data_rank)
+            continue;
+        const int bucket = zt_rank_shard_bucket(r, piece->shard_at);
+        const struct zt_shard_part part = { bucket, piece->shard_at - zt_shard_offset(flat, bucket, piece->rank),
+                                            piece->count };
+        if (!zt_rank_shard_copy(r, part, packed + piece->packed_at, err))
             return false;
     }
     return true;
+}
+
+/* Gathers all small persistent tensors with one all_gather. */
+static bool gather_persistent(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_flat *flat = r->plan->flat;
+    float *persistent = (float *)r->derived, *packed = persistent + flat->persistent;
+    if (!pack_persistent(r, packed, err) ||
+        !r->bulk_data->api->all_gather(r->bulk_data, packed, flat->persistent_bound, sizeof *packed, err))
+        return false;
+    for (int i = 0; i < flat->persistent_piece_count; i++) {
+        const struct zt_persistent_piece *piece = &flat->persistent_pieces[i];
+        if (!r->device->api->copy(r->device, persistent + piece->at, packed + piece->packed_at,
+                                  (size_t)piece->count * sizeof *packed, err))
+            return false;
+    }
+    return true;
+}
+
+/* Reads the slices of the next gathers while kernels run: those of the phase, then those of the backward phase. */
+static bool read_ahead(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
+                       struct zt_err *err) {
+    const struct zt_program *p = at->program ? at->program->program : NULL;
+    if (!r->shards || !p)
+        return true;
+    const bool forward = c >= p->forward && c < p->forward + p->forward_count;
+    const struct zt_command *list = forward ? p->forward : p->backward;
+    return zt_rank_shards_ahead(r, list, (int)(c - list) + 1, forward ? p->forward_count : p->backward_count, err);
+}
+
+static bool gathered(struct zt_rank *r, int bucket, struct zt_err *err) {
+    const int entered = zt_timers_enter(r->timers);
+    bool ok = wait_for_bucket(r, bucket, err);
+    zt_timers_leave(r->timers, entered, ZT_TIMER_GATHER);
+    return ok;
+}
+
+static bool reduce_timed(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
+                         struct zt_err *err) {
+    const int entered = zt_timers_enter(r->timers);
+    bool ok = c->kind == ZT_REDUCE ? reduce(r, at->slot, c, err) : reduced(r, at->slot, c, at->accumulate, err);
+    zt_timers_leave(r->timers, entered, ZT_TIMER_REDUCE);
+    return ok;
 }
 
 bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, const struct zt_command *c,
@@ -174,13 +212,12 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_command_context *at, con
     case ZT_ZERO_GRAD:
         return add_gradient(r, at->program->program, slot, c, a.accumulate, err);
     case ZT_GATHER:
-        return gather(r, slot, c, err);
+        return gather(r, slot, c, err) && read_ahead(r, at, c, err);
     case ZT_GATHERED:
-        return wait_for_bucket(r, c->bucket, err);
+        return gathered(r, c->bucket, err);
     case ZT_REDUCE:
-        return (c->last_only && !at->last) || reduce(r, slot, c, err);
     case ZT_REDUCED:
-        return (c->last_only && !at->last) || reduced(r, slot, c, at->accumulate, err);
+        return (c->last_only && !at->last) || reduce_timed(r, at, c, err);
     case ZT_GATHER_PERSISTENT:
         return gather_persistent(r, err);
     case ZT_RELEASE:

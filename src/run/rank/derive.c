@@ -18,7 +18,7 @@ static bool is_laid(const struct zt_value *v) {
 /* Whether a node casts a parameter to half precision. Its output has its own place, so that all casts can run together
  * before anything else. */
 static bool is_param_cast(const struct zt_run_program *rp, int node) {
-    const struct zt_graph *g = rp->program->joint.graph;
+    const struct zt_graph *g = rp->program->training_graph.graph;
     const struct zt_node *n = g->nodes[node];
     const struct zt_ready *ready = &rp->ready[node];
     if (!ready->run || !(n->op->flags & ZT_OP_CAST) || n->in_count != 1)
@@ -31,7 +31,7 @@ static bool is_param_cast(const struct zt_run_program *rp, int node) {
 /* Returns the cast node whose output this node converts to channels last, if others read the cast in plain layout; -1:
  * none. */
 static int cast_below(const struct zt_run_program *rp, int node) {
-    const struct zt_graph *g = rp->program->joint.graph;
+    const struct zt_graph *g = rp->program->training_graph.graph;
     const struct zt_node *n = g->nodes[node];
     const struct zt_ready *ready = &rp->ready[node];
     if (!ready->run || strcmp(n->op->name, "Reorder") != 0 || g->values[n->in[0]]->origin != ZT_FROM_NODE ||
@@ -55,7 +55,7 @@ static bool is_cast(const struct zt_run_program *rp, const struct zt_command *c)
 }
 
 static struct zt_cast cast_of(struct zt_rank *r, const struct zt_run_program *rp, int node) {
-    const struct zt_graph *g = rp->program->joint.graph;
+    const struct zt_graph *g = rp->program->training_graph.graph;
     const struct zt_value *v = g->values[g->nodes[node]->out[0]];
     const struct zt_shape *x = &v->shape;
     const int from = rp->ready[node].cast;
@@ -84,7 +84,7 @@ struct casts {
 /* Takes the next casts of the list from *at on; returns whether there are any. */
 static bool take_casts(struct zt_rank *r, const struct zt_run_program *rp, int *at, struct casts *to) {
     const struct zt_program *p = rp->program;
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     to->count = 0;
     for (; *at < p->derive_count && to->count < (int)(sizeof to->at / sizeof *to->at); ++*at) {
         const struct zt_command *c = &p->derive[*at];

@@ -257,7 +257,7 @@ static struct constant *find_constant(const struct zt_rank_device *d, const void
 static const void *constant_in(const struct zt_rank *r, const struct zt_run_program *rp, int node, int i) {
     const struct zt_ready *ready = &rp->ready[node];
     bool constant = !on_host(r, ready) && ready->place[i] && ready->place[i]->in == ZT_CONSTANT;
-    return constant ? rp->program->joint.graph->values[ready->call.node->in[i]]->data : NULL;
+    return constant ? rp->program->training_graph.graph->values[ready->call.node->in[i]]->data : NULL;
 }
 
 static void list_constants(struct zt_rank *r, struct zt_run_program *rp, int node) {
@@ -300,7 +300,7 @@ static bool copy_constants(struct zt_rank *r, struct zt_err *err) {
 /* Counts a host node that runs in every micro-batch of a step, or of an evaluation if nothing is trained. */
 static void report(struct zt_rank *r, const struct zt_run_program *rp, const struct zt_ready *ready, int64_t moved) {
     struct zt_rank_device *d = r->device_memory;
-    const struct zt_training_graph *j = &rp->program->joint;
+    const struct zt_training_graph *j = &rp->program->training_graph;
     const char *op_type = ready->call.node->op_type;
     bool trains = r->plan->train.count > 0;
     if (trains && (!j->training || rp->program != r->plan->train.at[0]))

@@ -19,7 +19,7 @@
 #include "optim/step.h"
 #include "run/rank/captured.h"
 #include "run/rank/device_memory.h"
-#include "run/rank/norms.h"
+#include "run/rank/whole_tensors.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +42,10 @@ struct zt_rank_stepping {
     struct zt_step_state *copy;            /* pinned: [ZT_RANK_AHEAD] state at the end of a step */
     struct zt_event *event[ZT_RANK_AHEAD]; /* passes when the copy is complete */
     int64_t first;                         /* update number of the table's first row; -1: not written */
+    bool stale;                            /* the rates of the table are not valid any more */
     int64_t begun, ended;                  /* steps */
     double *group_lr, *group_decay;        /* by group: learning rate factor; weight decay */
+    struct zt_matrix *group_matrix;        /* by group: the shape of its matrices */
 };
 
 static bool tell(struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err) {
@@ -52,13 +54,22 @@ static bool tell(struct zt_rank *r, void *to, const void *from, size_t bytes, st
 
 /* ---- creation ---- */
 
-/* Returns the group of tensor t. Tensors with the same learning rate and weight decay are a group. */
+static bool is_in_group(const struct zt_rank *r, int t, int g) {
+    const struct zt_rank_stepping *s = r->stepping;
+    const struct zt_matrix *a = &s->group_matrix[g], *b = &r->plan->matrices[t];
+    return s->group_lr[g] == r->tensor_lr[t] && s->group_decay[g] == r->tensor_decay[t] && a->rows == b->rows &&
+           a->columns == b->columns && a->inputs_first == b->inputs_first;
+}
+
+/* Returns the group of tensor t. Tensors with the same learning rate and weight decay are a group, and matrices of one
+ * shape. */
 static int group_of(struct zt_rank *r, int t) {
     struct zt_rank_stepping *s = r->stepping;
     int g = 0;
-    while (g < s->call.groups && (s->group_lr[g] != r->tensor_lr[t] || s->group_decay[g] != r->tensor_decay[t]))
+    while (g < s->call.groups && !is_in_group(r, t, g))
         g++;
     if (g == s->call.groups) {
+        s->group_matrix[g] = r->plan->matrices[t];
         s->group_lr[g] = r->tensor_lr[t];
         s->group_decay[g] = r->tensor_decay[t];
         s->call.groups++;
@@ -72,8 +83,11 @@ static void fill_piece(struct zt_rank *r, const struct zt_piece *from, struct zt
                                   .count = from->count,
                                   .group = group_of(r, from->tensor),
                                   .tensor = from->tensor,
+                                  .matrix = r->plan->matrices[from->tensor].rows > 0,
+                                  .at = from->first - r->plan->flat->tensors[from->tensor].offset,
                                   .measured = r->owned[from->range].rank == r->plan->grid.data_rank };
-    for (int i = 0; i < r->plan->optimizer_states; i++)
+    to->average = from->average;
+    for (int i = 0; i < r->plan->optimizer_states - r->plan->averages; i++)
         to->state[i] = from->state[i];
 }
 
@@ -149,6 +163,7 @@ bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err) {
     s->first = -1;
     s->group_lr = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
     s->group_decay = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
+    s->group_matrix = ZT_NEW_N(r->arena, struct zt_matrix, r->plan->flat->tensor_count + 1);
     s->call.piece_count = r->piece_count;
     s->call.tensor_count = r->plan->flat->tensor_count;
     group_of(r, 0); /* at least one group exists, even if this rank owns nothing */
@@ -179,7 +194,7 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     const struct zt_config *c = r->plan->job->config;
     for (int64_t i = 0; i < ROWS; i++) {
-        struct zt_rate rate = zt_rate_at(c, first + i);
+        struct zt_rate rate = zt_rate_at(c, &r->lr_state, first + i);
         for (int g = 0; g < s->call.groups; g++) {
             struct zt_update u = { .config = &c->optimizer,
                                    .lr = rate.lr * s->group_lr[g],
@@ -187,6 +202,7 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
                                    .beta1 = rate.beta1,
                                    .beta2 = rate.beta2,
                                    .step = first + i + 1,
+                                   .matrix = s->group_matrix[g],
                                    .grad_scale = 1 };
             r->row->prepare(&u, &s->table[i * s->call.groups + g]);
         }
@@ -211,7 +227,10 @@ bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
     bool fresh = s->first < 0;
     if (fresh && !write_state(r, err))
         return false;
-    if (fresh || r->updates >= s->first + ROWS) {
+    if (s->stale && !r->device->api->synchronize(r->device, err)) /* the pinned table may be being copied */
+        return false;
+    if (fresh || s->stale || r->updates >= s->first + ROWS) {
+        s->stale = false;
         s->first = r->updates > ZT_RANK_AHEAD ? r->updates - ZT_RANK_AHEAD : 0;
         if (!write_table(r, s->first, err))
             return false;
@@ -305,14 +324,60 @@ static bool update(struct zt_rank *r, const struct zt_action *a, struct zt_err *
     return s->call.piece_count == 0 || r->device->module->update(r->device, s->optimizer, &s->call, err);
 }
 
+static struct zt_step_matrix matrix_of(const struct zt_rank *r, const struct zt_rank_matrix *m) {
+    return (struct zt_step_matrix){ .shape = m->shape,
+                                    .method = r->row->matrix->method(&r->plan->job->config->optimizer),
+                                    .first_piece = m->first_piece,
+                                    .piece_count = m->piece_count,
+                                    .direction = m->direction,
+                                    .room = m->room };
+}
+
+static bool direct_matrix(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    const struct zt_step_matrix m = matrix_of(r, a->from);
+    return r->device->module->direct_matrix(r->device, r->stepping->optimizer, &r->stepping->call, &m, err);
+}
+
+static bool update_matrix(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    const struct zt_step_matrix m = matrix_of(r, a->from);
+    return r->device->module->update_matrix(r->device, r->stepping->optimizer, &r->stepping->call, &m, err);
+}
+
+static bool update_matrices(struct zt_rank *r, struct zt_err *err) {
+    for (int i = 0; i < r->matrix_count; i++) {
+        const struct zt_rank_matrix *m = &r->matrices[i];
+        const struct zt_action direct = { .run = direct_matrix, .from = m }, last = { .run = update_matrix, .from = m };
+        if ((m->piece_count && !zt_rank_do(r, &direct, err)) || (m->split && !zt_rank_flush(r, err)) ||
+            !zt_rank_gather_matrix(r, m, err) || (m->piece_count && !zt_rank_do(r, &last, err)))
+            return false;
+    }
+    return true;
+}
+
+static bool average(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    const struct zt_rank_stepping *s = r->stepping;
+    (void)a;
+    return s->call.piece_count == 0 || r->device->module->average(r->device, &s->call, r->plan->job->config->ema, err);
+}
+
+bool zt_rank_stepping_swap(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_step_call *call = &r->stepping->call;
+    return call->piece_count == 0 || r->device->module->swap_average(r->device, call, err);
+}
+
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
     struct zt_update u = { .config = &r->plan->job->config->optimizer,
                            .step = 1 }; /* ratio() reads only the limits from it */
-    struct zt_action norms = { .run = find_norms }, last = { .run = update };
+    struct zt_action norms = { .run = find_norms }, last = { .run = update }, mean = { .run = average };
     bool ok = true;
     if (r->row->norms)
         ok = zt_rank_do(r, &norms, err) && (r->data->size == 1 || (zt_rank_flush(r, err) && share_norms(r, &u, err)));
-    return ok && zt_rank_do(r, &last, err);
+    return ok && update_matrices(r, err) && zt_rank_do(r, &last, err) &&
+           (!r->plan->averages || zt_rank_do(r, &mean, err));
+}
+
+void zt_rank_stepping_rates(struct zt_rank *r) {
+    r->stepping->stale = true;
 }
 
 bool zt_rank_stepping_end(struct zt_rank *r, struct zt_err *err) {
@@ -334,7 +399,8 @@ bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, str
     result->finite = state->finite;
     result->loss_scale = state->scaled;
     result->scaling = r->scaling = state->scaling;
-    result->lr = zt_rate_at(r->plan->job->config, state->updates).lr;
+    result->lr = zt_rate_at(r->plan->job->config, &r->lr_state, state->updates).lr;
+    result->next = zt_rate_at(r->plan->job->config, &r->lr_state, state->updates + state->finite);
     r->updates = state->updates + state->finite + (s->begun - s->ended);
     return true;
 }

@@ -26,4 +26,10 @@ bool zt_rank_stepping_end(struct zt_rank *r, struct zt_err *err);
  * they were finite. */
 bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, struct zt_err *err);
 
+/* Exchanges the weights and their average on the device. */
+bool zt_rank_stepping_swap(struct zt_rank *r, struct zt_err *err);
+
+/* The rates of the steps to come have changed. No step is begun and not ended. */
+void zt_rank_stepping_rates(struct zt_rank *r);
+
 #endif

@@ -10,12 +10,13 @@
 #include "run/rank/replicas.h"
 #include "run/rank/times.h"
 #include "run/rank/update.h"
+#include "run/timers/timers.h"
 
 #include <string.h>
 
 static struct zt_copy copy_back(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
                                 const struct zt_write_back *w) {
-    const struct zt_value *v = p->joint.graph->values[w->value];
+    const struct zt_value *v = p->training_graph.graph->values[w->value];
     return (struct zt_copy){ zt_rank_at(r, slot, &p->place[0][w->initializer], NULL),
                              zt_rank_at(r, slot, &p->place[0][w->value], v->data), (size_t)zt_value_bytes(v) };
 }
@@ -28,7 +29,7 @@ static bool is_computed(const struct zt_program *p, const struct zt_write_back *
 static bool copy_back_all(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     enum { SOME = 128 };
     const struct zt_program *p = a->program->program;
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     struct zt_copy copies[SOME];
     int count = 0;
     for (int i = 0; i < g->write_back_count; i++) {
@@ -45,7 +46,7 @@ static bool copy_back_all(struct zt_rank *r, const struct zt_action *a, struct z
 
 static bool write_back(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err) {
     const struct zt_program *p = rp->program;
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     const struct zt_action computed = { .run = copy_back_all, .program = rp, .slot = slot };
     int constants = 0;
     for (int i = 0; i < g->write_back_count; i++) {
@@ -61,8 +62,10 @@ static bool write_back(struct zt_rank *r, const struct zt_run_program *rp, struc
 
 static bool forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err) {
     const struct zt_program *p = rp->program;
+    const int entered = zt_timers_enter(r->timers);
     if (!zt_rank_derive(r, rp, err))
         return false;
+    zt_timers_leave(r->timers, entered, ZT_TIMER_DERIVE);
     const struct zt_command_context at = { .program = rp, .slot = slot };
     for (int i = 0; i < p->forward_count; i++)
         if (!zt_rank_command(r, &at, &p->forward[i], err))
@@ -139,16 +142,18 @@ bool zt_rank_read_scalar(struct zt_rank *r, const struct zt_program *p, const st
 /* The gradient of the loss starts with the loss scale. A device applies it here; the host has already multiplied the
  * seed by it. */
 static bool scale_seed(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, struct zt_err *err) {
-    return !r->stepping || !p->joint.training || p->joint.loss < 0 || zt_rank_stepping_seed(r, slot, err);
+    return !r->stepping || !p->training_graph.training || p->training_graph.loss < 0 ||
+           zt_rank_stepping_seed(r, slot, err);
 }
 
 static bool add_loss(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, bool last,
                      struct zt_err *err) {
     double loss;
-    if (r->stepping && p->joint.training)
-        return p->joint.loss < 0 ||
-               zt_rank_stepping_loss(r, slot, zt_rank_at(r, slot, &p->place[0][p->joint.loss], NULL), last, err);
-    if (!zt_rank_read_scalar(r, p, slot, p->joint.loss, &loss, err))
+    if (r->stepping && p->training_graph.training)
+        return p->training_graph.loss < 0 ||
+               zt_rank_stepping_loss(r, slot, zt_rank_at(r, slot, &p->place[0][p->training_graph.loss], NULL), last,
+                                     err);
+    if (!zt_rank_read_scalar(r, p, slot, p->training_graph.loss, &loss, err))
         return false;
     if (slot->samples > 0)
         r->loss += loss * (double)slot->samples;
@@ -166,6 +171,13 @@ static void point_random(struct zt_rank *r, const struct zt_instruction_context 
             rows = last ? t->shape->last_rows : t->shape->rows;
     r->random.micro_batch = (uint64_t)micro_batch;
     r->random.first_sample = (uint64_t)(r->first_sample + micro_batch * together + r->plan->grid.data_rank * rows);
+}
+
+bool zt_rank_share_weights(struct zt_rank *r, struct zt_err *err) {
+    bool ok = zt_rank_tie_weights(r, err);
+    for (int i = 0; ok && i < r->after_step_count; i++)
+        ok = zt_rank_command(r, &(struct zt_command_context){ .last = true }, &r->after_step[i], err);
+    return ok;
 }
 
 /* Whether the instruction involves only the device: no data and no other ranks. */
@@ -223,12 +235,7 @@ bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t,
     case ZT_DO_STEP:
         return (!r->stepping && !r->finite) || zt_rank_update(r, err); /* a device skips the update by itself */
     case ZT_DO_GATHER:
-        if (r->finite && !zt_rank_tie_weights(r, err))
-            return false;
-        for (int i = 0; r->finite && i < r->after_step_count; i++)
-            if (!zt_rank_command(r, &(struct zt_command_context){ .last = true }, &r->after_step[i], err))
-                return false;
-        return true;
+        return !r->finite || zt_rank_share_weights(r, err);
     case ZT_INSTRUCTION_OPS:
         break;
     }

@@ -25,4 +25,7 @@ const struct zt_program *zt_instruction_program(const struct zt_rank *r, const s
 bool zt_rank_read_scalar(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, int value,
                          double *to, struct zt_err *err);
 
+/* Brings new weights to the ranks that have copies of them. Collective. */
+bool zt_rank_share_weights(struct zt_rank *r, struct zt_err *err);
+
 #endif

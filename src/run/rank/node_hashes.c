@@ -5,7 +5,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "ops/kernel/layout.h"
-#include "run/rank/hashes.h"
+#include "run/hashes/hashes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static bool is_weight(const struct zt_training_graph *training_graph, int value,
  * change too small for the outputs would only be seen steps later. */
 static bool hashed(const struct zt_run_program *rp, int n, int i) {
     const struct zt_ready *ready = &rp->ready[n];
-    const struct zt_training_graph *training_graph = &rp->program->joint;
+    const struct zt_training_graph *training_graph = &rp->program->training_graph;
     const struct zt_place *place = ready->place[i];
     if (!place || place->in == ZT_NOWHERE || place->in == ZT_CONSTANT)
         return false;
@@ -44,7 +44,7 @@ typedef ZT_VEC(struct zt_hash_tensor) tensors;
 
 /* A view that is not hashed has a number too, but no name. */
 static void list_node(struct zt_rank_hashes *h, const struct zt_run_program *rp, int n, bool backward, tensors *list) {
-    const struct zt_graph *g = rp->program->joint.graph;
+    const struct zt_graph *g = rp->program->training_graph.graph;
     const struct zt_node *node = g->nodes[n];
     for (int i = 0; i < view_count(&rp->ready[n]); i++) {
         const struct zt_view *view = &rp->ready[n].views[i];
@@ -75,8 +75,8 @@ static void list_commands(struct zt_rank_hashes *h, const struct zt_run_program 
 
 static void list_program(struct zt_rank_hashes *h, const struct zt_run_program *rp, int **first, tensors *list) {
     const struct zt_program *p = rp->program;
-    *first = ZT_NEW_N(h->arena, int, p->joint.graph->node_count + 1);
-    for (int n = 0; n <= p->joint.graph->node_count; n++)
+    *first = ZT_NEW_N(h->arena, int, p->training_graph.graph->node_count + 1);
+    for (int n = 0; n <= p->training_graph.graph->node_count; n++)
         (*first)[n] = -1;
     list_commands(h, rp, *first, false, list);
     list_commands(h, rp, *first, true, list);
@@ -85,7 +85,7 @@ static void list_program(struct zt_rank_hashes *h, const struct zt_run_program *
 static size_t largest(const struct zt_rank *r) {
     size_t most = 1;
     for (int p = 0; p < r->program_count; p++)
-        for (int n = 0; n < r->programs[p].program->joint.graph->node_count; n++)
+        for (int n = 0; n < r->programs[p].program->training_graph.graph->node_count; n++)
             for (int i = 0; i < view_count(&r->programs[p].ready[n]); i++)
                 if (hashed(&r->programs[p], n, i) && zt_view_bytes(&r->programs[p].ready[n].views[i]) > most)
                     most = zt_view_bytes(&r->programs[p].ready[n].views[i]);
@@ -108,7 +108,7 @@ bool zt_rank_hashes_create(struct zt_rank *r, const char *folder, struct zt_err 
     r->hashes = h;
     h->first = ZT_NEW_N(arena, int *, r->program_count + 1);
     for (int p = 0; p < r->program_count; p++)
-        if (r->programs[p].program->joint.training)
+        if (r->programs[p].program->training_graph.training)
             list_program(h, &r->programs[p], &h->first[p], &list);
     h->copy = r->device_memory ? zt_malloc(largest(r)) : NULL;
     h->to = zt_hash_writer_create(folder, &place, list.at, list.count, err);

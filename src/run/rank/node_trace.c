@@ -54,7 +54,7 @@ static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status
 /* ---- following back ---- */
 
 static unsigned char *status_at(const struct zt_rank *r, const struct zt_run_program *rp, const struct zt_slot *slot) {
-    const int values = rp->program->joint.graph->value_count;
+    const int values = rp->program->training_graph.graph->value_count;
     const int at = slot ? (int)(slot - r->slots) : r->plan->slots;
     return r->tracing->status[rp - r->programs] + (size_t)at * (size_t)values;
 }
@@ -106,7 +106,7 @@ static int worst_input(const struct zt_graph *g, const unsigned char *status, in
 
 static void follow(struct zt_rank *r, const struct zt_run_program *rp, const unsigned char *status, int n, int value,
                    struct zt_trace_origin *to) {
-    const struct zt_graph *g = rp->program->joint.graph;
+    const struct zt_graph *g = rp->program->training_graph.graph;
     *to = (struct zt_trace_origin){ rp, value, n, status[value] & ~(unsigned)KNOWN, r->random.micro_batch };
     for (int from, hops = 0; to->node >= 0 && hops < g->node_count; hops++) {
         if ((from = worst_input(g, status, to->node)) < 0)
@@ -123,7 +123,7 @@ bool zt_rank_trace_node(struct zt_rank *r, const struct zt_run_program *rp, cons
     const struct zt_ready *ready = &rp->ready[n];
     const struct zt_node *node = ready->call.node;
     unsigned char *status = status_at(r, rp, slot);
-    if (t->nan.program || !rp->program->joint.training)
+    if (t->nan.program || !rp->program->training_graph.training)
         return true;
     for (int i = 0; i < node->in_count; i++)
         if (!look_at_input(r, rp, status, n, i, err))
@@ -136,7 +136,7 @@ bool zt_rank_trace_node(struct zt_rank *r, const struct zt_run_program *rp, cons
             return false;
         status[node->out[i]] = (unsigned char)(found | KNOWN);
         struct zt_trace_origin *first = found & IS_NAN ? &t->nan : &t->infinity;
-        if (found && !first->program && !is_mask(rp->program->joint.graph, status, node->out[i]))
+        if (found && !first->program && !is_mask(rp->program->training_graph.graph, status, node->out[i]))
             follow(r, rp, status, n, node->out[i], first);
     }
     return true;
@@ -154,8 +154,8 @@ void zt_rank_tracing_begin(struct zt_rank *r) {
     struct zt_rank_tracing *t = zt_calloc(1, sizeof *t);
     t->status = zt_calloc((size_t)r->program_count + 1, sizeof *t->status);
     for (int p = 0; p < r->program_count; p++)
-        t->status[p] =
-            zt_calloc((size_t)(r->plan->slots + 1) * ((size_t)r->programs[p].program->joint.graph->value_count + 1), 1);
+        t->status[p] = zt_calloc(
+            (size_t)(r->plan->slots + 1) * ((size_t)r->programs[p].program->training_graph.graph->value_count + 1), 1);
     r->tracing = t;
 }
 

@@ -3,14 +3,18 @@
 #include "base/align.h"
 #include "base/text.h"
 #include "device/threads.h"
+#include "plan/rank_bytes.h"
 #include "run/rank/blocks.h"
 #include "run/rank/captured.h"
 #include "run/rank/derive.h"
 #include "run/rank/device_memory.h"
 #include "run/rank/device_step.h"
 #include "run/rank/node_hashes.h"
+#include "run/rank/offload.h"
+#include "run/rank/shards.h"
 #include "run/rank/stored_data.h"
 #include "run/rank/times.h"
+#include "run/rank/whole_tensors.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +24,7 @@
 
 static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
     const struct zt_program *p = rp->program;
-    struct zt_graph *g = p->joint.graph;
+    struct zt_graph *g = p->training_graph.graph;
     const struct zt_node *node = g->nodes[n];
     struct zt_ready *ready = &rp->ready[n];
     int total = node->in_count + node->out_count;
@@ -64,8 +68,8 @@ static void make_programs(struct zt_rank *r) {
             struct zt_run_program *rp = &r->programs[r->program_count++];
             rp->program = sets[s]->at[i];
             rp->chunk = s / 2;
-            rp->ready = ZT_NEW_N(r->arena, struct zt_ready, rp->program->joint.graph->node_count + 1);
-            for (int n = 0; n < rp->program->joint.graph->node_count; n++)
+            rp->ready = ZT_NEW_N(r->arena, struct zt_ready, rp->program->training_graph.graph->node_count + 1);
+            for (int n = 0; n < rp->program->training_graph.graph->node_count; n++)
                 make_ready(r, rp, n);
             zt_rank_derive_create(rp);
         }
@@ -103,8 +107,8 @@ static int64_t largest_rows(const struct zt_rank_plan *p) {
     int64_t rows = 0;
     for (int s = 0; s < 4; s++)
         for (int i = 0; i < sets[s]->count; i++)
-            if (sets[s]->at[i]->joint.rows > rows)
-                rows = sets[s]->at[i]->joint.rows;
+            if (sets[s]->at[i]->training_graph.rows > rows)
+                rows = sets[s]->at[i]->training_graph.rows;
     return rows;
 }
 
@@ -155,6 +159,14 @@ static int tensor_at(const struct zt_flat *flat, int64_t at) {
     return low;
 }
 
+/* The place of state element `at` of the rank in the optimizer block, which holds the last ones if some are offloaded.
+ * Pieces that are offloaded get other pointers (offload.h). */
+static int64_t resident_at(const struct zt_rank *r, int64_t at) {
+    int64_t elems = zt_rank_plan_stepped(r->plan, r->plan->grid.data_rank),
+            first = elems - zt_offload_resident(&r->plan->offload, elems);
+    return at < first ? 0 : at - first;
+}
+
 static void add_pieces(struct zt_rank *r, int range) {
     const struct zt_flat *flat = r->plan->flat;
     const struct zt_range *o = &r->owned[range];
@@ -171,7 +183,8 @@ static void add_pieces(struct zt_rank *r, int range) {
             piece->param = (float *)r->parameters + o->param_at + (first - o->first);
             piece->grad = (float *)r->gradients + o->grad_at + (first - o->first);
             for (int s = 0; s < r->plan->optimizer_states; s++)
-                piece->state[s] = (float *)r->optimizer + s * states + o->state_at + (first - o->first);
+                piece->state[s] = (float *)r->optimizer + s * states + resident_at(r, o->state_at + (first - o->first));
+            piece->average = r->plan->averages ? piece->state[r->plan->optimizer_states - 1] : NULL;
             first = end;
         }
     }
@@ -220,7 +233,16 @@ static void make_moving(struct zt_rank *r) {
     }
 }
 
-static bool place_weights(struct zt_rank *r, struct zt_err *err) {
+static bool place_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
+    const struct zt_rank *r = with;
+    const char *from = r->plan->param_initial[piece->tensor];
+    const int64_t first = piece->first - r->plan->flat->tensors[piece->tensor].offset;
+    (void)err;
+    memcpy(piece->param, from + first * (int64_t)sizeof(float), (size_t)piece->count * sizeof(float));
+    return true;
+}
+
+static bool place_held(struct zt_rank *r, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_device_api *api = r->device->api;
     for (int i = 0; i < r->held_count; i++) {
@@ -239,6 +261,14 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
                 return false;
         }
     }
+    return true;
+}
+
+static bool place_weights(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    const struct zt_device_api *api = r->device->api;
+    if (r->shards ? !zt_rank_each_piece(r, ZT_WRITES_PARAMS, place_piece, r, err) : !place_held(r, err))
+        return false;
     for (int i = 0; i < p->statistic_total; i++) {
         struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
         if (!api->to_device(r->device, zt_rank_at(r, NULL, &place, NULL), p->statistic_initial[i],
@@ -248,6 +278,15 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
+/* The average starts from the initial weights. */
+static bool start_averages(struct zt_rank *r, struct zt_err *err) {
+    bool ok = true;
+    for (int i = 0; ok && i < r->piece_count && r->plan->averages; i++)
+        ok = r->device->api->copy(r->device, r->pieces[i].average, r->pieces[i].param,
+                                  (size_t)r->pieces[i].count * sizeof(float), err);
+    return ok;
+}
+
 /* param_groups: the last group whose pattern matches is used. */
 static void make_groups(struct zt_rank *r) {
     const struct zt_config *c = r->plan->job->config;
@@ -255,16 +294,19 @@ static void make_groups(struct zt_rank *r) {
     r->tensor_lr = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
     r->tensor_decay = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
     for (int t = 0; t < flat->tensor_count; t++) {
-        r->tensor_lr[t] = 1;
+        double lr = c->optimizer.lr;
+        if (r->row && r->row->rate)
+            lr = r->row->rate(&c->optimizer, r->plan->matrices[t].rows > 0);
         r->tensor_decay[t] = c->optimizer.weight_decay;
         for (int i = 0; i < c->group_count; i++) {
             if (!zt_glob(c->groups[i].match, flat->tensors[t].name))
                 continue;
-            if (!isnan(c->groups[i].lr) && c->optimizer.lr > 0)
-                r->tensor_lr[t] = c->groups[i].lr / c->optimizer.lr;
+            if (!isnan(c->groups[i].lr))
+                lr = c->groups[i].lr;
             if (!isnan(c->groups[i].weight_decay))
                 r->tensor_decay[t] = c->groups[i].weight_decay;
         }
+        r->tensor_lr[t] = c->optimizer.lr > 0 ? lr / c->optimizer.lr : 1;
     }
 }
 
@@ -291,7 +333,8 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                            .data = data,
                            .arena = arena,
                            .grad_scale = 1,
-                           .scaling = zt_scaling_of(plan->job->config) };
+                           .scaling = zt_scaling_of(plan->job->config),
+                           .lr_state = zt_lr_state_of(plan->job->config) };
     r->bulk_world = world;
     r->bulk_data = data;
     r->group = (struct zt_group){ data, sum_over_ranks };
@@ -308,11 +351,13 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     make_pieces(r);
     make_moving(r);
     make_groups(r);
+    zt_rank_list_matrices(r);
     r->scalars = ZT_NEW_N(arena, double, world->size + 1 + ZT_REQUESTS);
     r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
     r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
-    if (zt_rank_device_create(r, err) && open_step(r, err) && (!r->device_memory || zt_rank_stored_create(r, err)) &&
-        place_weights(r, err))
+    if (zt_rank_offload_create(r, err) && zt_rank_shards_create(r, err) && zt_rank_device_create(r, err) &&
+        open_step(r, err) && (!r->device_memory || zt_rank_stored_create(r, err)) && place_weights(r, err) &&
+        start_averages(r, err))
         return r;
     zt_rank_destroy(r);
     return NULL;
@@ -322,15 +367,19 @@ void zt_rank_watch(struct zt_rank *r, struct zt_stop *stop) {
     r->stop = stop;
 }
 
+void zt_rank_use_timers(struct zt_rank *r, struct zt_timers *timers) {
+    r->timers = timers;
+}
+
 void zt_rank_warn_paths(const struct zt_rank *r, const struct zt_log *log) {
     for (int i = 0; i < r->program_count; i++) {
         const struct zt_program *p = r->programs[i].program;
-        for (int n = 0; n < p->joint.graph->node_count; n++) {
+        for (int n = 0; n < p->training_graph.graph->node_count; n++) {
             const struct zt_path *ran = &r->programs[i].ready[n].path, *planned = &p->prepared[n].path;
             if (ran->name == planned->name && ran->note == planned->note)
                 continue;
             zt_say(log, ZT_LOG_WARNING, "%s (%s): planned with %s, runs with %s: %s", r->programs[i].ready[n].name,
-                   p->joint.graph->nodes[n]->op_type, planned->name, ran->name, ran->note);
+                   p->training_graph.graph->nodes[n]->op_type, planned->name, ran->name, ran->note);
         }
     }
 }
@@ -351,6 +400,8 @@ void zt_rank_destroy(struct zt_rank *r) {
     zt_rank_graphs_destroy(r);
     zt_rank_stepping_destroy(r);
     zt_rank_device_destroy(r);
+    zt_rank_shards_destroy(r);
+    zt_rank_offload_destroy(r);
     r->data->api->unshare(r->data, r->parameters);
     r->data->api->unshare(r->data, r->gradients);
     api->free(r->device, r->parameters, (size_t)(start + p->derived_bytes));

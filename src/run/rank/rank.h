@@ -5,12 +5,14 @@
 #define ZT_RUN_RANK_RANK_H
 
 #include "base/log.h"
+#include "optim/optim.h"
 #include "optim/scale.h"
 #include "parallel/comm/comm.h"
 #include "plan/rank_plan.h"
 
 struct zt_rank;
 struct zt_stop;
+struct zt_timers;
 
 /* Creates a rank and places the initial weights. `world` and `data` (the data-parallel group of the stage) are
  * borrowed. */
@@ -24,12 +26,16 @@ void zt_rank_warn_paths(const struct zt_rank *rank, const struct zt_log *log);
  * `stop` is borrowed. Exactly one rank of a process does this. */
 void zt_rank_watch(struct zt_rank *rank, struct zt_stop *stop);
 
+/* The following steps use `timers`, which are borrowed. */
+void zt_rank_use_timers(struct zt_rank *rank, struct zt_timers *timers);
+
 /* Returns the number of optimizer updates since the model file. */
 int64_t zt_rank_updates(const struct zt_rank *rank);
 
 /* The result of an optimizer step. */
 struct zt_step_result {
     double loss, grad_norm, lr;
+    struct zt_rate next;           /* rates of the next step */
     int stop;                      /* the signal for which all ranks save and stop; 0: none */
     bool save;                     /* all ranks save a checkpoint */
     int64_t samples, epoch, batch; /* batch: index in the epoch */

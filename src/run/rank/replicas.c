@@ -14,7 +14,7 @@ enum { MODEL = 0, LOSS = 1 }; /* slot numbers */
 
 /* Returns the number of samples of replica k. */
 static int64_t share_of(const struct zt_share *s, int k) {
-    int64_t rows = s->model->joint.rows, left = s->piece - k * rows;
+    int64_t rows = s->model->training_graph.rows, left = s->piece - k * rows;
     return left < 0 ? 0 : left < rows ? left : rows;
 }
 
@@ -26,7 +26,7 @@ static size_t sample_bytes(const struct zt_rank *r, const struct zt_share *s, in
 static bool send_rows(struct zt_rank *r, const struct zt_share *s, int column, struct zt_err *err) {
     const char *from = r->slots[LOSS].fed[column];
     size_t each = sample_bytes(r, s, column);
-    int64_t rows = s->model->joint.rows;
+    int64_t rows = s->model->training_graph.rows;
     for (int k = 1; k < r->world->size; k++) {
         int64_t samples = share_of(s, k);
         if ((samples > 0 && !r->bulk_world->api->send(r->bulk_world, from + (size_t)(k * rows) * each,
@@ -39,7 +39,7 @@ static bool send_rows(struct zt_rank *r, const struct zt_share *s, int column, s
 
 static bool receive_rows(struct zt_rank *r, const struct zt_share *s, int column, char *to, struct zt_err *err) {
     size_t each = sample_bytes(r, s, column);
-    int64_t samples = share_of(s, r->world->rank), rows = s->model->joint.rows;
+    int64_t samples = share_of(s, r->world->rank), rows = s->model->training_graph.rows;
     if (samples > 0 && !r->bulk_world->api->recv(r->bulk_world, to, (size_t)samples * each, 0, err))
         return false;
     if (samples < rows && !r->bulk_world->api->recv(r->bulk_world, to + (size_t)samples * each, each, 0, err))
@@ -51,7 +51,7 @@ static bool receive_rows(struct zt_rank *r, const struct zt_share *s, int column
 }
 
 bool zt_rank_scatter(struct zt_rank *r, const struct zt_share *s, struct zt_err *err) {
-    const struct zt_training_graph *j = &s->model->joint;
+    const struct zt_training_graph *j = &s->model->training_graph;
     struct zt_slot *slot = &r->slots[MODEL];
     char *feed = slot->feed;
     slot->samples = share_of(s, r->world->rank);
@@ -77,7 +77,7 @@ static char *at(struct zt_rank *r, const struct zt_program *p, int slot, int val
 }
 
 static size_t row_bytes(const struct zt_share *s, const struct zt_boundary_tensor *c) {
-    return c->bytes / (size_t)s->model->joint.rows;
+    return c->bytes / (size_t)s->model->training_graph.rows;
 }
 
 bool zt_rank_gather_act(struct zt_rank *r, const struct zt_share *s, struct zt_err *err) {
@@ -94,7 +94,7 @@ bool zt_rank_gather_act(struct zt_rank *r, const struct zt_share *s, struct zt_e
         if (!r->device->api->copy(r->device, to, here, own, err))
             return false;
         for (int k = 1; k < r->world->size; k++) {
-            size_t bytes = (size_t)share_of(s, k) * each, start = (size_t)(k * s->model->joint.rows) * each;
+            size_t bytes = (size_t)share_of(s, k) * each, start = (size_t)(k * s->model->training_graph.rows) * each;
             if (bytes > 0 && !r->bulk_world->api->recv(r->bulk_world, to + start, bytes, k, err))
                 return false;
         }
@@ -118,7 +118,7 @@ bool zt_rank_scatter_grad(struct zt_rank *r, const struct zt_share *s, struct zt
         if (!r->device->api->copy(r->device, here, from, own, err))
             return false;
         for (int k = 1; k < r->world->size; k++) {
-            size_t bytes = (size_t)share_of(s, k) * each, start = (size_t)(k * s->model->joint.rows) * each;
+            size_t bytes = (size_t)share_of(s, k) * each, start = (size_t)(k * s->model->training_graph.rows) * each;
             if (bytes > 0 && !r->bulk_world->api->send(r->bulk_world, from + start, bytes, k, err))
                 return false;
         }

@@ -5,30 +5,34 @@
 #include "run/rank/instruct.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/times.h"
+#include "run/timers/timers.h"
 
 bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
-    int64_t per_epoch = p->tail.samples ? p->whole_steps + 1 : p->whole_steps;
-    bool tail = p->tail.samples && step % per_epoch == per_epoch - 1;
+    struct zt_epoch_place place = zt_epochs_at(&p->epochs, step);
+    bool tail = p->tail.samples && place.batch == zt_epochs_batches(&p->epochs) - 1;
     const struct zt_step_shape *shape = tail ? &p->tail : &p->full;
     const struct zt_schedule *schedule = tail ? &p->tail_schedule : &p->full_schedule;
     r->random.step = (uint64_t)step;
-    r->first_sample = step % per_epoch * p->job->config->train_batch;
+    r->first_sample = place.first;
     r->loss = 0;
     r->finite = true;
     struct zt_step_result *result = &r->begun[r->begun_count++];
-    *result =
-        (struct zt_step_result){ .samples = shape->samples, .epoch = step / per_epoch, .batch = step % per_epoch };
-    result->lr = zt_rate_at(p->job->config, r->updates).lr;
+    *result = (struct zt_step_result){ .samples = shape->samples, .epoch = place.epoch, .batch = place.batch };
+    result->lr = zt_rate_at(p->job->config, &r->lr_state, r->updates).lr;
+    zt_timers_begin(r->timers, step);
     if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, tail, err)))
         return false;
     struct zt_instruction_context context = { loader, p->source, shape, true };
-    for (int i = 0; i < schedule->count; i++)
+    for (int i = 0; i < schedule->count; i++) {
         if (!zt_rank_instruct(r, &context, &schedule->at[i], err))
             return false;
+        zt_timers_next(r->timers, (int)schedule->at[i].op, schedule->at[i].micro_batch);
+    }
     result->loss = r->loss / (double)shape->samples;
     result->grad_norm = r->norm;
     result->finite = r->finite;
+    result->next = zt_rate_at(p->job->config, &r->lr_state, r->updates);
     result->loss_scale = r->scaling.scale;
     if (!r->stepping)
         zt_scaling_step(&r->scaling, !r->finite);
@@ -37,14 +41,24 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     result->stop = zt_stop_signal(requests);
     result->save = result->stop || requests[ZT_REQUEST_SAVE] > 0;
     return zt_rank_times_end(r, err) && (!r->stepping || zt_rank_stepping_end(r, err)) &&
-           zt_rank_hashes_step(r, step, false, err);
+           zt_timers_end(r->timers, err) && zt_rank_hashes_step(r, step, false, err);
 }
 
 bool zt_rank_end(struct zt_rank *r, struct zt_step_result *result, struct zt_err *err) {
     *result = r->begun[0];
     r->begun[0] = r->begun[1];
     r->begun_count--;
-    return !r->stepping || zt_rank_stepping_read(r, result, err);
+    if (r->stepping && !zt_rank_stepping_read(r, result, err))
+        return false;
+    if (result->finite && zt_lr_observes(r->plan->job->config))
+        zt_lr_add_step(&r->lr_state, result->loss, result->samples);
+    return true;
+}
+
+void zt_rank_end_epoch(struct zt_rank *r, const double *value) {
+    const struct zt_config *config = r->plan->job->config;
+    if (zt_lr_observes(config) && zt_lr_end_epoch(config, &r->lr_state, value) && r->stepping)
+        zt_rank_stepping_rates(r);
 }
 
 bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_step_result *result,

@@ -19,4 +19,8 @@ bool zt_rank_runs_ahead(const struct zt_rank *rank);
 /* Whether some rank was asked to save or stop in the latest step begun. */
 bool zt_rank_asked(const struct zt_rank *rank);
 
+/* Ends an epoch for a learning-rate rule that follows a value (optim/optim.h), NULL: the mean loss of the epoch. Every
+ * rank calls it with the same value, when no step is begun and not ended. */
+void zt_rank_end_epoch(struct zt_rank *r, const double *value);
+
 #endif

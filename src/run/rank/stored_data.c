@@ -54,8 +54,9 @@ static bool lay_out(struct data_set *k) {
 static bool fits(const struct zt_rank *r, struct data_set *k, struct zt_err *err) {
     char text[2][32];
     size_t left;
-    if (!k->source->format->stored)
-        return zt_fail(err, ZT_EXIT_RUN, "format \"%s\" cannot be held on the device", k->source->format->type.name);
+    if (!zt_source_is_stored(k->source))
+        return zt_fail(err, ZT_EXIT_RUN, "format \"%s\" %s", k->source->format->type.name,
+                       k->source->images ? "reads its pictures anew in each epoch" : "cannot be held on the device");
     if (!r->device->module->gather || !api_of(r)->room)
         return zt_fail(err, ZT_EXIT_RUN, "device %s cannot gather samples", api_of(r)->name);
     if (zt_source_stored_bytes(k->source) < 0 || !lay_out(k))

@@ -24,7 +24,7 @@ struct zt_rank_times {
 };
 
 int zt_rank_plan_times(const struct zt_rank_plan *p) {
-    return p->train.count ? ZT_PARTS + p->train.at[0]->joint.graph->node_count : 0;
+    return p->train.count ? ZT_PARTS + p->train.at[0]->training_graph.graph->node_count : 0;
 }
 
 bool zt_rank_can_time(const struct zt_device *device) {
@@ -149,6 +149,10 @@ bool zt_rank_times_end(struct zt_rank *r, struct zt_err *err) {
 }
 
 /* ---- results ---- */
+
+int zt_rank_timed_count(const struct zt_rank *r) {
+    return r->times ? r->times->step : 0;
+}
 
 double zt_rank_timed_step(const struct zt_rank *r, int step) {
     return r->times ? r->times->kernels[step] : 0;

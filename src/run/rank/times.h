@@ -13,6 +13,8 @@ bool zt_rank_can_time(const struct zt_device *device);
  * zt_rank_timed_step() returns the sum over all kernels of the timed step `step`; zt_rank_timed() writes
  * zt_rank_plan_times() numbers in the order of enum zt_part (parallel/schedule/cost.h). */
 void zt_rank_time(struct zt_rank *rank, int steps);
+/* Returns the number of steps timed so far. */
+int zt_rank_timed_count(const struct zt_rank *rank);
 /* Returns the time of all kernels of timed step `step`. */
 double zt_rank_timed_step(const struct zt_rank *rank, int step);
 void zt_rank_timed(const struct zt_rank *rank, int step, double *to);

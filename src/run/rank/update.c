@@ -4,7 +4,9 @@
 #include "device/threads.h"
 #include "optim/step.h"
 #include "run/rank/device_step.h"
-#include "run/rank/norms.h"
+#include "run/rank/offload.h"
+#include "run/rank/shards.h"
+#include "run/rank/whole_tensors.h"
 #include "run/rank/times.h"
 
 #include <math.h>
@@ -83,6 +85,9 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
 struct update {
     struct zt_rank *r;
     struct zt_update base;
+    struct zt_piece *pieces;             /* of the open sub-group */
+    const struct zt_rank_matrix *matrix; /* the one that is updated, and its update */
+    const float *direction;
 };
 
 static union zt_coefficients coefficients_of(const struct update *u, const struct zt_piece *piece) {
@@ -90,29 +95,53 @@ static union zt_coefficients coefficients_of(const struct update *u, const struc
     union zt_coefficients c;
     one.lr *= u->r->tensor_lr[piece->tensor];
     one.weight_decay = u->r->tensor_decay[piece->tensor];
+    one.matrix = u->r->plan->matrices[piece->tensor];
     u->r->row->prepare(&one, &c);
     return c;
 }
 
+static void average_piece(const struct zt_rank *r, const struct zt_piece *piece) {
+    if (piece->average)
+        zt_average(r->plan->job->config->ema, piece->param, piece->average, piece->count);
+}
+
 static void update_piece(void *arg, int64_t i) {
     const struct update *u = arg;
-    struct zt_piece *piece = &u->r->pieces[i];
+    struct zt_piece *piece = &u->pieces[i];
+    if (u->r->plan->matrices[piece->tensor].rows)
+        return;
     union zt_coefficients c = coefficients_of(u, piece);
     u->r->row->update(&c, u->r->ratios[piece->tensor], piece->param, piece->grad, piece->state, piece->count);
+    average_piece(u->r, piece);
 }
 
 static void piece_norms(void *arg, int64_t i) {
     const struct update *u = arg;
-    struct zt_piece *piece = &u->r->pieces[i];
+    struct zt_piece *piece = &u->pieces[i];
     union zt_coefficients c = coefficients_of(u, piece);
     piece->norms[0] = piece->norms[1] = 0;
     u->r->row->norms(&c, piece->param, piece->grad, piece->state, piece->count, piece->norms);
 }
 
+/* Runs `body` for every piece, with its states in memory. */
+static bool each_piece(struct update *u, void (*body)(void *arg, int64_t i), struct zt_err *err) {
+    struct zt_rank *r = u->r;
+    for (int g = 0; g < r->sub_group_count; g++) {
+        if (!zt_rank_sub_group_open(r, g, ZT_READS_ALL, err))
+            return false;
+        u->pieces = r->pieces + r->sub_groups[g].first;
+        zt_parallel_for(r->device->threads, r->sub_groups[g].count, body, u);
+        if (!zt_rank_sub_group_close(r, g, ZT_WRITES_ALL, err))
+            return false;
+    }
+    return zt_rank_sub_groups_finish(r, err);
+}
+
 static bool find_ratios(struct update *u, struct zt_err *err) {
     struct zt_rank *r = u->r;
     double *own = zt_rank_own_norms(r);
-    zt_parallel_for(r->device->threads, r->piece_count, piece_norms, u);
+    if (!each_piece(u, piece_norms, err))
+        return false;
     for (int i = 0; i < r->piece_count; i++) {
         const struct zt_piece *piece = &r->pieces[i];
         for (int k = 0; k < 2 && r->owned[piece->range].rank == r->plan->grid.data_rank; k++)
@@ -121,25 +150,60 @@ static bool find_ratios(struct update *u, struct zt_err *err) {
     return zt_rank_share_norms(r, &u->base, err);
 }
 
+/* The place of a piece in its tensor. */
+static int64_t place_of(const struct zt_rank *r, const struct zt_piece *piece) {
+    return piece->first - r->plan->flat->tensors[piece->tensor].offset;
+}
+
+static void direct_piece(void *arg, int64_t i) {
+    const struct update *u = arg;
+    const struct zt_piece *piece = &u->r->pieces[u->matrix->first_piece + i];
+    union zt_coefficients c = coefficients_of(u, piece);
+    u->r->row->matrix->direct(&c, piece->grad, piece->state, u->matrix->direction + place_of(u->r, piece),
+                              piece->count);
+}
+
+static void apply_piece(void *arg, int64_t i) {
+    const struct update *u = arg;
+    const struct zt_piece *piece = &u->r->pieces[u->matrix->first_piece + i];
+    union zt_coefficients c = coefficients_of(u, piece);
+    u->r->row->matrix->apply(&c, piece->param, u->direction + place_of(u->r, piece), piece->count);
+    average_piece(u->r, piece);
+}
+
+static bool update_matrices(struct update *u, struct zt_err *err) {
+    struct zt_rank *r = u->r;
+    for (int i = 0; i < r->matrix_count; i++) {
+        u->matrix = &r->matrices[i];
+        zt_parallel_for(r->device->threads, u->matrix->piece_count, direct_piece, u);
+        if (!zt_rank_gather_matrix(r, u->matrix, err))
+            return false;
+        if (u->matrix->piece_count == 0)
+            continue;
+        u->direction = zt_rank_orthogonalise(r, u->matrix);
+        zt_parallel_for(r->device->threads, u->matrix->piece_count, apply_piece, u);
+    }
+    return true;
+}
+
 static bool update_here(struct zt_rank *r, struct zt_err *err) {
     const struct zt_config *c = r->plan->job->config;
-    struct zt_rate rate = zt_rate_at(c, r->updates);
-    struct update u = { r,
-                        { .config = &c->optimizer,
-                          .lr = rate.lr,
-                          .beta1 = rate.beta1,
-                          .beta2 = rate.beta2,
-                          .step = r->updates + 1,
-                          .grad_scale = r->grad_scale } };
-    if (r->row->norms && !find_ratios(&u, err))
+    struct zt_rate rate = zt_rate_at(c, &r->lr_state, r->updates);
+    struct update u = { .r = r,
+                        .base = { .config = &c->optimizer,
+                                  .lr = rate.lr,
+                                  .beta1 = rate.beta1,
+                                  .beta2 = rate.beta2,
+                                  .step = r->updates + 1,
+                                  .grad_scale = r->grad_scale } };
+    if ((r->row->norms && !find_ratios(&u, err)) || !update_matrices(&u, err))
         return false;
-    zt_parallel_for(r->device->threads, r->piece_count, update_piece, &u);
-    return true;
+    return each_piece(&u, update_piece, err);
 }
 
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
     double began = zt_rank_times_begin(r);
-    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err)))
+    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err) && zt_rank_shards_changed(r, err)))
         return false;
     zt_rank_times_part(r, ZT_PART_UPDATE, began);
     r->updates++;

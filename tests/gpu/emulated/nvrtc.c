@@ -25,14 +25,15 @@ static const char before[] =
     ONE(fabsf) ONE(sqrtf) ONE(expf) ONE(expm1f) ONE(logf) ONE(log1pf) ONE(tanhf) ONE(sinhf) ONE(coshf) ONE(erff)
         ONE(erfcf) ONE(sinf) ONE(cosf) ONE(tanf) ONE(asinf) ONE(acosf) ONE(atanf) ONE(asinhf) ONE(acoshf) ONE(atanhf)
             ONE(floorf) ONE(ceilf) ONE(rintf) TWO(powf) TWO(fmodf) "}\n";
-static const char behind[] =
-    "extern \"C\" void emulated_chain(const void *p, unsigned blocks, unsigned threads) {\n"
-    "    gridDim.x = blocks;\n"
-    "    blockDim.x = threads;\n"
-    "    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)\n"
-    "        for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++)\n"
-    "            chain(*(const arguments *)p);\n"
-    "}\n";
+static const char behind[] = "extern \"C\" void emulated_" ZT_KERNEL_ENTRY
+                             "(const void *p, unsigned blocks, unsigned threads) {\n"
+                             "    gridDim.x = blocks;\n"
+                             "    blockDim.x = threads;\n"
+                             "    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)\n"
+                             "        for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++)\n"
+                             "            " ZT_KERNEL_ENTRY
+                             "(*(const arguments *)p);\n"
+                             "}\n";
 
 struct _nvrtcProgram {
     char *source, *code;

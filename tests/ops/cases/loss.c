@@ -56,7 +56,7 @@ const struct zt_case zt_cases_loss[] = {
     { "CrossEntropyGrad", "float[3,5] float[3,9,5] int64[3,5]:0..8 - - float[3,5]:1..2", .attrs = "reduction=none",
       .domain = "ztrain" },
     { "CrossEntropyGrad", "float(0.7) bfloat16[4,19] int64[4]:0..18 - - float[4]:2..3", .domain = "ztrain" },
-    /* lines that begin at no multiple of 16 bytes */
+    /* rows that begin at no multiple of 16 bytes */
     { "CrossEntropy", "bfloat16[7,517] int64[7]:0..516", .domain = "ztrain", .outs = 2 },
     { "CrossEntropy", "bfloat16[5,261] int64{260,-100,0,7,8} float{1,1,0,2,0.5} float[261]:0.5..2",
       .attrs = "label_smoothing=0.1", .domain = "ztrain", .outs = 2 },
@@ -68,6 +68,21 @@ const struct zt_case zt_cases_loss[] = {
     { "CrossEntropyGrad", "float[3] float[3,83] int64[3]:0..82 - - float[3]:4..5", .attrs = "reduction=none",
       .domain = "ztrain" },
     { "SoftmaxCrossEntropyLoss", "bfloat16[5,261] int64[5]:0..260", .outs = 2 },
+#define SOFT(IN, ...)                                                                                                  \
+    { "SoftCrossEntropy", IN, .domain = "ztrain", .outs = 2, .results = 1, .grad = 1, __VA_ARGS__ }
+    SOFT("float[5,7] float[5,7]:0..1", .attrs = "axis=1"),
+    SOFT("float[5,7] float[5,7]:0..1 float{1,0,1,2,0} float[7]:0.5..2", .attrs = "label_smoothing=0.1"),
+    SOFT("float[2,3,7] float[2,3,7]:0..1 float[2,3]:0..2", .attrs = "axis=2"),
+    SOFT("float[2,7,3,4] float[2,7,3,4]:0..1 float[2] float[7]:0.5..2", .attrs = "label_smoothing=0.2"),
+    SOFT("float[3,300] float[3,300]:0..1 - float[300]:0.5..2", .attrs = "label_smoothing=0.1"),
+    { "SoftCrossEntropy", "float[2,7] float[2,7]:0..1 float{0,0}", .domain = "ztrain", .outs = 2 },
+    { "SoftCrossEntropy", "float[0,7] float[0,7]", .domain = "ztrain", .outs = 2 },
+    { "SoftCrossEntropy", "bfloat16[5,261] float[5,261]:0..1", .domain = "ztrain", .outs = 2 },
+    { "SoftCrossEntropyGrad", "float(0.7) float[5,7] float[5,7]:0..1 - - float[5]:2..3", .domain = "ztrain" },
+    { "SoftCrossEntropyGrad",
+      "float(0.7) float[4,7,2] float[4,7,2]:0..1 float{1,0,2,1} float[7]:0.5..2 float[4,2]:2..3",
+      .attrs = "label_smoothing=0.1", .domain = "ztrain" },
+    { "SoftCrossEntropyGrad", "float(0.7) bfloat16[4,190] float16[4,190]:0..1 - - float[4]:5..6", .domain = "ztrain" },
 #define TRAIN(IN, ...)                                                                                                 \
     { "CrossEntropyTrain", IN, .domain = "ztrain", .outs = 2, __VA_ARGS__ }
     TRAIN("float(0.7) float[5,7] int64{0,-100,6,3,1}", .attrs = "axis=1"),

@@ -26,7 +26,8 @@ const struct zt_case zt_cases_pool[] = {
       .outs = 2, .grad = 1 },
     { "MaxPoolTrain", "float[1,1,20,20]", .attrs = "kernel_shape=[17,17]", .domain = "ztrain", .outs = 2, .grad = 1,
       .tolerance = 1e-4 },
-    /* more channels than a block turns at a time, one plane of results that it turns and one that it does not */
+    /* more channels than a block transposes at a time; a plane of results that it transposes and one that it does not
+     */
     { "MaxPoolTrain", "float[2,40,8,6]", .attrs = "kernel_shape=[3,2] strides=[2,2] pads=[1,0,1,0]", .domain = "ztrain",
       .outs = 2, .grad = 1 },
     { "MaxPoolTrain", "bfloat16[2,33,5,4,3]", .attrs = "kernel_shape=[2,2,2]", .domain = "ztrain", .outs = 2,

@@ -2,7 +2,8 @@
 
 #include <stddef.h>
 
-/* Leading, trailing, middle and all axes, none, negative, dropped axes, lines longer than a run, an empty set. */
+/* Leading, trailing, middle and all axes, none, negative, dropped axes, slices longer than a block of elements, an
+ * empty set. */
 #define EVERY_FORM(op, range)                                                                                          \
     { op, "float[3,4,5]" range " int64{0}", .grad = 1 }, { op, "float[3,4,5]" range " int64{-1}", .grad = 1 },         \
         { op, "float[3,4,5]" range " int64{1}", .attrs = "keepdims=0", .grad = 1 },                                    \
@@ -14,7 +15,7 @@
         op, "bfloat16[3,4]" range " int64{0}"                                                                          \
     }
 
-#define LONG_LINES(op, range)                                                                                          \
+#define LONG_SLICES(op, range)                                                                                         \
     { op, "float[2,600]" range " int64{1}", .grad = 1 }, {                                                             \
         op, "float[2,600]" range " int64{0}", .grad = 1                                                                \
     }
@@ -33,25 +34,25 @@
 
 const struct zt_case zt_cases_reduce[] = {
     EVERY_FORM("ReduceSum", ""),
-    LONG_LINES("ReduceSum", ":0.5..2"),
+    LONG_SLICES("ReduceSum", ":0.5..2"),
     EVERY_FORM("ReduceMean", ""),
-    LONG_LINES("ReduceMean", ":0.5..2"),
+    LONG_SLICES("ReduceMean", ":0.5..2"),
     EVERY_FORM("ReduceMax", ""),
-    LONG_LINES("ReduceMax", ":0.5..2"),
+    LONG_SLICES("ReduceMax", ":0.5..2"),
     EVERY_FORM("ReduceMin", ""),
-    LONG_LINES("ReduceMin", ":0.5..2"),
+    LONG_SLICES("ReduceMin", ":0.5..2"),
     EVERY_FORM("ReduceProd", ":0.5..2"),
-    LONG_LINES("ReduceProd", ":0.98..1.02"),
+    LONG_SLICES("ReduceProd", ":0.98..1.02"),
     EVERY_FORM("ReduceL1", ""),
-    LONG_LINES("ReduceL1", ":0.5..2"),
+    LONG_SLICES("ReduceL1", ":0.5..2"),
     EVERY_FORM("ReduceL2", ""),
-    LONG_LINES("ReduceL2", ":0.5..2"),
+    LONG_SLICES("ReduceL2", ":0.5..2"),
     EVERY_FORM("ReduceLogSum", ":0.5..2"),
-    LONG_LINES("ReduceLogSum", ":0.5..2"),
+    LONG_SLICES("ReduceLogSum", ":0.5..2"),
     EVERY_FORM("ReduceLogSumExp", ""),
-    LONG_LINES("ReduceLogSumExp", ":0.5..2"),
+    LONG_SLICES("ReduceLogSumExp", ":0.5..2"),
     EVERY_FORM("ReduceSumSquare", ""),
-    LONG_LINES("ReduceSumSquare", ":0.5..2"),
+    LONG_SLICES("ReduceSumSquare", ":0.5..2"),
     LONG_ROWS("ReduceSum", ":0.5..2"),
     LONG_ROWS("ReduceMax", ""),
     LONG_ROWS("ReduceMean", ""),

@@ -2,7 +2,8 @@
 
 #include <stddef.h>
 
-/* Lines of one element, of more than a run, along every axis; large inputs, which only a shifted exp survives. */
+/* Slices of one element and of more than a block of elements, along every axis; large inputs, which only a shifted exp
+ * survives. */
 #define EVERY_AXIS(op, wanted)                                                                                         \
     { op, "float[3,7]", .grad = wanted }, { op, "float[2,3,4]", .attrs = "axis=0", .grad = wanted },                   \
         { op, "float[2,3,4]", .attrs = "axis=1", .grad = wanted },                                                     \
@@ -13,7 +14,7 @@
         op, "bfloat16[2,5]"                                                                                            \
     }
 
-/* Vectors of lines side by side and along a line, with and without unfinished ones. */
+/* Slices side by side in a vector, and vectors along a slice; with and without partial vectors. */
 #define SHAPES(op)                                                                                                     \
     { op, "float[3,100]" }, { op, "float[40,16]" }, { op, "float[2,3000]" },                                           \
         { op, "float[2,5,37]", .attrs = "axis=1" }, { op, "float[2,70,32]", .attrs = "axis=1" },                       \

@@ -10,32 +10,33 @@
 
 extern const struct zt_case zt_cases_conv[];
 
-static struct zt_dnn *describe(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_direction way,
+static struct zt_dnn *describe(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_direction direction,
                                const struct zt_conv_dnn_form *form) {
     struct zt_dnn_graph graph;
     struct zt_err err = { 0 };
-    zt_conv_dnn(conv, way, form, &graph);
+    zt_conv_dnn(conv, direction, form, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
-    ck_assert_msg(dnn != NULL, "%s (%s %s), way %d: %s", c->op, c->in, c->attrs ? c->attrs : "", way, err.text[0]);
+    ck_assert_msg(dnn != NULL, "%s (%s %s), direction %d: %s", c->op, c->in, c->attrs ? c->attrs : "", direction,
+                  err.text[0]);
     return dnn;
 }
 
-static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_direction way, const char *gpu) {
+static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_direction direction, const char *gpu) {
     struct zt_err err = { 0 };
-    ck_assert_msg(zt_dnn_plan_for(dnn, gpu, &err), "%s (%s %s), way %d: %s", c->op, c->in, c->attrs ? c->attrs : "",
-                  way, err.text[0]);
+    ck_assert_msg(zt_dnn_plan_for(dnn, gpu, &err), "%s (%s %s), direction %d: %s", c->op, c->in,
+                  c->attrs ? c->attrs : "", direction, err.text[0]);
     ck_assert_uint_le(zt_dnn_workspace_bytes(dnn), ZT_DNN_WORKSPACE);
 }
 
 /* Plans it in both orders of the tensors and every type, on one of the GPUs after the other. */
-static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_direction way, bool bias,
-                        bool relu) {
+static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_direction direction,
+                        bool bias, bool relu) {
     static size_t gpu;
     static const enum zt_dtype types[] = { ZT_FLOAT, ZT_BFLOAT16, ZT_FLOAT16 };
     for (int form = 0; form < 6; form++, gpu++) {
         const struct zt_conv_dnn_form of = { types[form % 3], form / 3, bias, relu };
-        struct zt_dnn *dnn = describe(c, conv, way, &of);
-        plan(c, dnn, way, zt_gpus[gpu % ZT_GPUS]);
+        struct zt_dnn *dnn = describe(c, conv, direction, &of);
+        plan(c, dnn, direction, zt_gpus[gpu % ZT_GPUS]);
         zt_dnn_destroy(dnn);
     }
 }
@@ -60,8 +61,8 @@ START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
         ck_assert_msg(zt_case_make(c, false, &made, &err), "%s", err.text[0]);
         const struct zt_conv_directions *roles = zt_conv_directions(made.graph->nodes[0]);
         if (roles && roles->read(made.graph, 0, &conv, &err) && is_known(&conv)) {
-            for (int way = ZT_CONV_TO_Y; way <= ZT_CONV_TO_W; way++, count++)
-                check_graph(c, &conv, (enum zt_conv_direction)way, false, false);
+            for (int direction = ZT_CONV_TO_Y; direction <= ZT_CONV_TO_W; direction++, count++)
+                check_graph(c, &conv, (enum zt_conv_direction)direction, false, false);
             check_graph(c, &conv, ZT_CONV_TO_Y, true, false);
             check_graph(c, &conv, ZT_CONV_TO_Y, true, true);
         }
@@ -71,13 +72,13 @@ START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
 }
 END_TEST
 
-static size_t workspace_of(const struct zt_conv *conv, enum zt_conv_direction way, bool last, const char *gpu) {
+static size_t workspace_of(const struct zt_conv *conv, enum zt_conv_direction direction, bool last, const char *gpu) {
     const struct zt_conv_dnn_form form = { .dtype = ZT_BFLOAT16, .last = last };
     struct zt_dnn_graph graph;
     struct zt_err err = { 0 };
-    zt_conv_dnn(conv, way, &form, &graph);
+    zt_conv_dnn(conv, direction, &form, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
-    ck_assert_msg(dnn && zt_dnn_plan_for(dnn, gpu, &err), "way %d: %s", way, err.text[0]);
+    ck_assert_msg(dnn && zt_dnn_plan_for(dnn, gpu, &err), "direction %d: %s", direction, err.text[0]);
     const size_t bytes = zt_dnn_workspace_bytes(dnn);
     zt_dnn_destroy(dnn);
     return bytes;
@@ -97,9 +98,9 @@ START_TEST(cudnn_turns_no_activation_whose_channels_are_last) {
                                       .pad_end = { 1, 1 } };
     const size_t x_bytes = (size_t)conv.n * 64 * 56 * 56 * 2;
     for (size_t i = 0; i < ZT_GPUS; i++)
-        for (int way = ZT_CONV_TO_Y; way <= ZT_CONV_TO_W; way++) {
-            ck_assert_uint_lt(workspace_of(&conv, (enum zt_conv_direction)way, true, zt_gpus[i]), x_bytes / 4);
-            ck_assert_uint_ge(workspace_of(&conv, (enum zt_conv_direction)way, false, zt_gpus[i]), x_bytes);
+        for (int direction = ZT_CONV_TO_Y; direction <= ZT_CONV_TO_W; direction++) {
+            ck_assert_uint_lt(workspace_of(&conv, (enum zt_conv_direction)direction, true, zt_gpus[i]), x_bytes / 4);
+            ck_assert_uint_ge(workspace_of(&conv, (enum zt_conv_direction)direction, false, zt_gpus[i]), x_bytes);
         }
 }
 END_TEST

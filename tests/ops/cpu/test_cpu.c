@@ -1,5 +1,5 @@
-/* The fast CPU kernels together: the joint graph of a small ConvNet, whose channels do not fill a block and whose batch
- * does not fill the chunks, against the reference kernels and against itself at other thread counts. */
+/* The fast CPU kernels together: the training graph of a small ConvNet, whose channels do not fill a block and whose
+ * batch does not fill the chunks, against the reference kernels and against itself at other thread counts. */
 #include "base/rng.h"
 #include "device/threads.h"
 #include "graph/passes/grad.h"

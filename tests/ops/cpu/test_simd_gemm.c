@@ -64,7 +64,7 @@ static float *run(const struct zt_simd_gemm_kernel *kernel, const struct problem
     ck_assert(workspace && y);
     memset(workspace, 0xff, bytes);
     memcpy(y, p->y, p->y_count * sizeof *y);
-    zt_simd_gemm_run(kernel, &p->g, p->a, p->b, p->bias, y, workspace, threads);
+    zt_simd_gemm_run(kernel, &p->g, &(struct zt_simd_gemm_operands){ p->a, p->b, p->bias, y }, workspace, threads);
     free(workspace);
     return y;
 }

@@ -52,10 +52,10 @@ START_TEST(every_float_expression_compiles) {
 #include "ops/elementwise/loops.inc"
     };
     const int count = (int)(sizeof rows / sizeof *rows);
-    for (int first = 0; first < count; first += ZT_CHAIN_STEPS) {
+    for (int first = 0; first < count; first += ZT_FUSED_STEPS) {
         struct zt_kernel_source s = { .input = { { .dtype = ZT_FLOAT }, { .dtype = ZT_BFLOAT16 } }, .width = 8 };
         s.fused.inputs = 2;
-        for (int i = first; i < count && s.fused.steps < ZT_CHAIN_STEPS; i++) {
+        for (int i = first; i < count && s.fused.steps < ZT_FUSED_STEPS; i++) {
             struct zt_fused_elementwise_step *step = &s.fused.step[s.fused.steps];
             *step = (struct zt_fused_elementwise_step){ .what = rows[i], .from = { 0, 1 }, .dtype = ZT_FLOAT };
             step->from[0] = s.fused.steps ? s.fused.inputs + s.fused.steps - 1 : 0;
@@ -78,7 +78,7 @@ START_TEST(chains_through_every_type_compile) {
             .fused = { .inputs = 3,
                        .steps = 3,
                        .step = { { { .value = "a", .dtype = ZT_FLOAT, .inputs = 1, .scale = 1 }, { 0 }, t },
-                                 { { .value = "a ? b : c", .dtype = t, .moves = true, .inputs = 3, .scale = 1 },
+                                 { { .value = "a ? b : c", .dtype = t, .copies = true, .inputs = 3, .scale = 1 },
                                    { 2, 3, 1 },
                                    t },
                                  { { .value = "a", .dtype = computed, .inputs = 1, .scale = 1 }, { 4 }, ZT_FLOAT } } },

@@ -158,10 +158,10 @@ static void run_scale(const void *how, float *to) {
 
 START_TEST(scales_are_added_in_an_order_of_their_own) {
     static double want[2 * WIDE];
-    const struct zt_launch_norm rows = { .rows = LINES, .length = WIDE, .period = 1, .per_row = WIDE, .run = 1 };
+    const struct zt_launch_norm rows = { .rows = LINES, .length = WIDE, .period = 1, .per_row = WIDE, .per_scale = 1 };
     /* 20 samples of 100 places, whose channels have statistics of their own */
     const struct zt_launch_norm last = {
-        .rows = 20 * WIDE, .length = 100, .period = WIDE, .per_row = 1, .run = 100, .last = true
+        .rows = 20 * WIDE, .length = 100, .period = WIDE, .per_row = 1, .per_scale = 100, .last = true
     };
     fill();
     for (int i = 0; i < LINES * WIDE; i++) {

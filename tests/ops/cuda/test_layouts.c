@@ -25,7 +25,7 @@ static bool is_last(const struct zt_value *v) {
 /* Convolutions that read or write channels last, and what reorders: nodes for that alone, views, and casts of
  * parameters. */
 static void count_nodes(const struct zt_program *p, struct counts *to) {
-    const struct zt_graph *g = p->joint.graph;
+    const struct zt_graph *g = p->training_graph.graph;
     const struct zt_command *list[] = { p->derive, p->forward, p->backward };
     const int count[] = { p->derive_count, p->forward_count, p->backward_count };
     for (int k = 0; k < 3; k++)

@@ -1,6 +1,8 @@
-/* zt_copy_strided against a loop over every element: any steps, sizes that tiles do not divide, every element size. */
+/* zt_strided_copy_run against a loop over every element: any steps, sizes that tiles do not divide, every element size.
+ */
 #include "base/rng.h"
 #include "ops/kernel/shape.h"
+#include "ops/kernel/strided_copy.h"
 #include "tests/suite.h"
 
 #include <stdlib.h>
@@ -8,21 +10,22 @@
 
 enum { ROOM = 1 << 18 };
 
-static void copy_plain(size_t bytes, const struct zt_shape *shape, char *to, const int64_t *to_step, const char *from,
-                       const int64_t *from_step) {
+static void copy_plain(size_t bytes, const struct zt_strided_copy *c, char *to, const char *from) {
     int64_t index[ZT_MAX_RANK] = { 0 };
     do {
-        int64_t t = 0, f = 0;
-        for (int k = 0; k < shape->rank; k++) {
-            t += index[k] * to_step[k];
-            f += index[k] * from_step[k];
+        int64_t t = c->to, f = c->from;
+        for (int k = 0; k < c->shape.rank; k++) {
+            t += index[k] * c->to_step[k];
+            f += index[k] * c->from_step[k];
         }
         memcpy(to + t * (int64_t)bytes, from + f * (int64_t)bytes, bytes);
-    } while (zt_next_index(shape, index));
+    } while (zt_next_index(&c->shape, index));
 }
 
 /* A shape of at most ROOM / 8 elements, and the strides of its axes in a random order. */
-static void make(struct zt_rng *rng, struct zt_shape *shape, int64_t *to_step, int64_t *from_step) {
+static struct zt_strided_copy make(struct zt_rng *rng) {
+    struct zt_strided_copy c = { 0 };
+    struct zt_shape *shape = &c.shape;
     int order[ZT_MAX_RANK];
     int64_t left = ROOM / 8, step = 1;
     shape->rank = 1 + (int)zt_rng_below(rng, 5);
@@ -31,16 +34,17 @@ static void make(struct zt_rng *rng, struct zt_shape *shape, int64_t *to_step, i
         left /= shape->dim[k];
         order[k] = k;
     }
-    zt_shape_strides(shape, to_step);
+    zt_shape_strides(shape, c.to_step);
     for (int k = shape->rank - 1; k > 0; k--) {
-        int other = (int)zt_rng_below(rng, (uint64_t)k + 1), kept = order[k];
+        int other = (int)zt_rng_below(rng, (uint64_t)k + 1), swapped = order[k];
         order[k] = order[other];
-        order[other] = kept;
+        order[other] = swapped;
     }
     for (int k = 0; k < shape->rank; k++) {
-        from_step[order[k]] = zt_rng_below(rng, 6) == 0 ? 0 : step;
+        c.from_step[order[k]] = zt_rng_below(rng, 6) == 0 ? 0 : step;
         step *= shape->dim[order[k]];
     }
+    return c;
 }
 
 START_TEST(copies_are_those_of_a_plain_loop) {
@@ -50,20 +54,18 @@ START_TEST(copies_are_those_of_a_plain_loop) {
     for (int i = 0; i < ROOM; i++)
         from[i] = (char)zt_rng_u32(&rng);
     for (int round = 0; round < 400; round++) {
-        struct zt_shape shape;
-        int64_t to_step[ZT_MAX_RANK], from_step[ZT_MAX_RANK], first = 0;
         const size_t bytes = widths[round % 4];
-        make(&rng, &shape, to_step, from_step);
-        for (int k = 0; round % 3 == 0 && k < shape.rank; k++) { /* backwards along the axis */
-            first += from_step[k] * (shape.dim[k] - 1);
-            from_step[k] = -from_step[k];
+        struct zt_strided_copy c = make(&rng);
+        for (int k = 0; round % 3 == 0 && k < c.shape.rank; k++) { /* backwards along the axis */
+            c.from += c.from_step[k] * (c.shape.dim[k] - 1);
+            c.from_step[k] = -c.from_step[k];
         }
         memset(to, 0, ROOM);
         memset(want, 0, ROOM);
-        copy_plain(bytes, &shape, want, to_step, from + first * (int64_t)bytes, from_step);
-        zt_copy_strided(1 + round % 2, bytes, &shape, to, to_step, from + first * (int64_t)bytes, from_step);
+        copy_plain(bytes, &c, want, from);
+        zt_strided_copy_run(1 + round % 2, bytes, &c, to, from);
         char text[ZT_SHAPE_TEXT];
-        ck_assert_msg(memcmp(to, want, ROOM) == 0, "round %d: shape %s", round, zt_shape_text(&shape, text));
+        ck_assert_msg(memcmp(to, want, ROOM) == 0, "round %d: shape %s", round, zt_shape_text(&c.shape, text));
     }
     free(from);
     free(to);

@@ -53,6 +53,20 @@ def class_case(op, shape, axis, smoothing, ignores, classes, weights):
     return loss, x.grad
 
 
+def soft_case(shape, axis, smoothing, classes, weights):
+    """Targets are class probabilities."""
+    rows = shape[:axis] + shape[axis + 1:]
+    args = dict(label_smoothing=smoothing, weight=numbers([shape[axis]], 3, 1, 4, 0.25) + 0.25 if classes else None)
+    weight = numbers(rows[:weights], 3, 1, 5, 0.5) if weights else None
+    x = logits(shape).requires_grad_()
+    scores, target = x.movedim(axis, 1), numbers(shape, 13, 5, 17, 0.0625).movedim(axis, 1)
+    loss = weighted(F.cross_entropy(scores, target, reduction="none", **args), weight)
+    if weight is None:
+        torch.testing.assert_close(loss, F.cross_entropy(scores, target, **args))
+    loss.backward()
+    return loss, x.grad
+
+
 def element_case(op, shape, bend, weights):
     x = logits(shape).requires_grad_()
     t = numbers(shape, 13, 5, 17, 0.0625) if op == "BinaryCrossEntropy" else numbers(shape, 13, 5, 17, 0.25) - 2
@@ -102,6 +116,10 @@ def main():
             weights = some[-1] if ignores else 0
             case = ("NegativeLogLikelihood", shape, axis, 0, ignores, classes, weights)
             row(*case[:4], 1, *case[4:], *class_case(*case))
+    for shape, axis, some in shapes:
+        for smoothing, classes, weights in itertools.product([0, 0.1], [False, True], some):
+            row("SoftCrossEntropy", shape, axis, smoothing, 1, False, classes, weights,
+                *soft_case(shape, axis, smoothing, classes, weights))
     for op, reduction, ignores, classes in itertools.product(["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"],
                                                              ["mean", "sum", "none"], [False, True], [False, True]):
         shape = [2, 3, 2] if ignores else [4, 3]

@@ -200,7 +200,7 @@ START_TEST(the_gradient_takes_the_place_of_the_logits) {
     struct wish wish = { .device = loss.device(), .ranks = 1, .stages = 1 };
     struct made m;
     made_program(&m, many(), &wish);
-    const struct zt_graph *g = m.program->joint.graph;
+    const struct zt_graph *g = m.program->training_graph.graph;
     for (int n = 0; n < g->node_count; n++) {
         if (strcmp(g->nodes[n]->op_type, "CrossEntropyTrain") != 0)
             continue;

@@ -26,6 +26,10 @@ static bool has_classes(const struct row *row) {
     return strstr(row->op, "Entropy") ? !strstr(row->op, "Binary") : strstr(row->op, "Likelihood") != NULL;
 }
 
+static bool is_soft(const struct row *row) {
+    return strncmp(row->op, "Soft", 4) == 0 && !row->reduction[0];
+}
+
 /* What loss_table.py calls numbers(), in any type. */
 static int constant(struct zt_graph *g, enum zt_dtype dtype, struct zt_shape shape, int factor, int shift, int modulus,
                     double scale, double from) {
@@ -44,7 +48,7 @@ static struct zt_shape without(struct zt_shape shape, int axis) {
 }
 
 static int make_target(struct zt_graph *g, const struct row *row, enum zt_dtype dtype) {
-    if (!has_classes(row) && strcmp(row->op, "BinaryCrossEntropy") == 0)
+    if (is_soft(row) || strcmp(row->op, "BinaryCrossEntropy") == 0)
         return constant(g, dtype, row->shape, 13, 5, 17, 0.0625, 0);
     if (!has_classes(row))
         return constant(g, dtype, row->shape, 13, 5, 17, 0.25, -2);
@@ -59,7 +63,7 @@ static int make_target(struct zt_graph *g, const struct row *row, enum zt_dtype 
 static int make_node(struct zt_graph *g, const struct row *row, enum zt_dtype dtype, enum zt_dtype target) {
     bool own = !row->reduction[0];
     int in[4] = { constant(g, dtype, row->shape, 37, 11, 29, 0.125, -1.75), make_target(g, row, target), -1, -1 };
-    int count = 2, out[1] = { zt_graph_add_value(g, "loss", ZT_UNDEFINED, NULL) };
+    int count = 2, out[2] = { zt_graph_add_value(g, "loss", ZT_UNDEFINED, NULL), -1 };
     struct zt_shape weights = has_classes(row) ? without(row->shape, row->axis) : row->shape;
     weights.rank = row->weights;
     if (row->weights)
@@ -68,8 +72,10 @@ static int make_node(struct zt_graph *g, const struct row *row, enum zt_dtype dt
         count = own ? 3 : 2;
         in[count++] = constant(g, dtype, (struct zt_shape){ 1, { row->shape.dim[row->axis] } }, 3, 1, 4, 0.25, 0.25);
     }
-    int node = zt_graph_add_node(
-        g, &(struct zt_node_spec){ "loss", row->op, own ? "ztrain" : "", own ? 1 : 17, in, count, out, 1 });
+    if (is_soft(row))
+        out[1] = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    int node = zt_graph_add_node(g, &(struct zt_node_spec){ "loss", row->op, own ? "ztrain" : "", own ? 1 : 17, in,
+                                                            count, out, is_soft(row) ? 2 : 1 });
     if (own && has_classes(row)) {
         zt_node_set_int(g, node, "axis", row->axis);
         zt_node_set_float(g, node, "label_smoothing", (float)row->smoothing);
@@ -78,7 +84,7 @@ static int make_node(struct zt_graph *g, const struct row *row, enum zt_dtype dt
         zt_node_set_float(g, node, "delta", (float)row->bend);
     } else
         zt_node_set_text(g, node, "reduction", row->reduction);
-    if (has_classes(row) && (row->ignores || own))
+    if (has_classes(row) && !is_soft(row) && (row->ignores || own))
         zt_node_set_int(g, node, "ignore_index", row->ignores ? 1 : -100);
     return in[0];
 }
@@ -119,7 +125,7 @@ START_TEST(losses_and_gradients_are_pytorchs) {
         bool standard = rows[i].reduction[0]; /* the standard has no uint8 targets */
         for (int f = 0; f < 2; f++)
             for (int t = 0; t < (standard ? 2 : 3); t++)
-                compare(&rows[i], floats[f], has_classes(&rows[i]) ? targets[t] : floats[f]);
+                compare(&rows[i], floats[f], has_classes(&rows[i]) && !is_soft(&rows[i]) ? targets[t] : floats[f]);
     }
 }
 END_TEST
@@ -132,10 +138,10 @@ START_TEST(weights_that_add_up_to_nothing_leave_neither_loss_nor_gradient) {
         struct zt_err err = { 0 };
         struct zt_graph *g = zt_graph_create("loss");
         struct zt_eval *eval = zt_eval_create(g, NULL, 1);
-        struct zt_shape shape = { 2, { 4, 3 } }, line = { 1, { 4 } }, scalar = { 0 };
+        struct zt_shape shape = { 2, { 4, 3 } }, row = { 1, { 4 } }, scalar = { 0 };
         int in[3] = { constant(g, ZT_FLOAT, shape, 37, 11, 29, 0.125, 0),
-                      constant(g, i == 2 ? ZT_FLOAT : ZT_INT64, i == 2 ? shape : line, 1, 0, 3, 1, 0),
-                      constant(g, ZT_FLOAT, line, 0, 0, 1, 0, 0) };
+                      constant(g, i == 2 ? ZT_FLOAT : ZT_INT64, i == 2 ? shape : row, 1, 0, 3, 1, 0),
+                      constant(g, ZT_FLOAT, row, 0, 0, 1, 0, 0) };
         int out = zt_graph_add_value(g, "loss", ZT_UNDEFINED, NULL), gradient;
         zt_graph_add_node(g, &(struct zt_node_spec){ "loss", ops[i], "ztrain", 1, in, 3, &out, 1 });
         ck_assert_msg(zt_op_resolve(&zt_ops, g, 0, &err) && zt_eval_run(eval, 0, 1, &err), "%s", err.text[0]);
@@ -161,8 +167,8 @@ START_TEST(weights_have_the_first_axes_of_the_targets) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct zt_err err = { 0 };
         struct zt_graph *g = zt_graph_create("loss");
-        struct zt_shape shape = { 3, { 2, 5, 3 } }, line = { 2, { 2, 5 } };
-        int in[3] = { constant(g, ZT_FLOAT, shape, 37, 11, 29, 0.125, 0), constant(g, ZT_INT64, line, 1, 0, 3, 1, 0),
+        struct zt_shape shape = { 3, { 2, 5, 3 } }, row = { 2, { 2, 5 } };
+        int in[3] = { constant(g, ZT_FLOAT, shape, 37, 11, 29, 0.125, 0), constant(g, ZT_INT64, row, 1, 0, 3, 1, 0),
                       constant(g, ZT_FLOAT, cases[i].weight, 1, 1, 3, 1, 0) };
         int out = zt_graph_add_value(g, "loss", ZT_UNDEFINED, NULL);
         zt_graph_add_node(g, &(struct zt_node_spec){ "loss", "CrossEntropy", "ztrain", 1, in, 3, &out, 1 });

@@ -115,7 +115,7 @@ START_TEST(windows_are_described_as_they_lie) {
     const struct zt_dnn_tensor *x = &graph.tensor[ZT_POOL_X], *y = &graph.tensor[ZT_POOL_Y];
     ck_assert(x->rank == 4 && x->dim[1] == 9 && x->dim[3] == 7 && x->stride[1] == 1 && x->stride[3] == 9);
     ck_assert(y->dim[2] == 1 && y->dim[3] == 4);
-    ck_assert_int_eq(graph.pool, ZT_DNN_MEAN_POOL_INSIDE);
+    ck_assert_int_eq(graph.pool, ZT_DNN_AVERAGE_POOL_INSIDE);
 }
 END_TEST
 

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Offload from outside: a run whose optimizer states are in files leaves what it leaves without them, resumes from and for any
+layout, removes its files, and says what it lacks.
+
+    offload.py ZTRAIN SOURCE_ROOT [--only WORD ...] [--seed N]
+
+Needs only Python's standard library. Exit status 0: all hold, 1: one does not.
+"""
+import ctypes
+import errno
+import resource
+import shutil
+import signal
+import struct
+import sys
+import time
+
+from runs import THREAD, Bench, check, main
+
+SAVES = ["--set", "ztrain.checkpoint.keep=0"]
+EVERY_4 = ["--steps", "12", "--set", "ztrain.checkpoint.every_steps=4"]
+
+
+def bench(args, folder, *options):
+    return Bench(args, folder, "convnet", "ds_config", *SAVES, *options)
+
+
+def nvme(b, *keys):
+    """Options that put the optimizer states into files below the bench's folder."""
+    (b.folder / "nvme").mkdir(exist_ok=True)
+    pairs = [("device", "nvme"), ("nvme_path", b.folder / "nvme"), *(key.split("=") for key in keys)]
+    return ["--set", "zero_optimization.stage=3",
+            *(x for k, v in pairs for x in ("--set", f"zero_optimization.offload_optimizer.{k}={v}"))]
+
+
+def params(b):
+    """Options that put the parameters into files too."""
+    return [x for k, v in (("device", "nvme"), ("nvme_path", b.folder / "nvme"), ("max_in_cpu", 20000))
+            for x in ("--set", f"zero_optimization.offload_param.{k}={v}")]
+
+
+def is_empty(b):
+    return not list((b.folder / "nvme").iterdir())
+
+
+def weights(b):
+    return b.says.rsplit("weights: ", 1)[-1].split()[0] if "weights: " in b.says else b.says[-300:]
+
+
+# ---- resuming ----
+
+
+def resumes(args, tmp, rng):
+    """from files into files, into memory, and from memory into files; also into another number of ranks"""
+    b = bench(args, tmp / "resume", *EVERY_4)
+    small = ["--set", "zero_optimization.sub_group_size=1"]
+    ran = b.run("memory") and b.run("files", *nvme(b), *small)
+    check(ran and b.same("memory", "files"), "resume: a run with files leaves the same rows and model")
+    same = ran and all((b.checkpoint("memory", s) / f).read_bytes() == (b.checkpoint("files", s) / f).read_bytes()
+                       for s in (4, 8, 12) for f in ("weights.safetensors", "optimizer.safetensors"))
+    check(same, "resume: its checkpoints have the same bytes")
+    check(b.run("all", *nvme(b), *params(b)) and b.same("memory", "all"), "resume: so does one with parameters in files")
+    for one, other in (("files", "files"), ("files", "memory"), ("memory", "files"), ("all", "all"), ("memory", "all"), ("all", "files")):
+        out = b.folder / "again"
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(b.folder / one, out)
+        options = nvme(b, "pipeline_read=true", "pipeline_write=true") if other != "memory" else []
+        options += params(b) if other == "all" else []
+        went = b.run("again", "--resume", b.checkpoint("again", 8), *options, *small)
+        check(went and b.same("again", "memory"), f"resume: from {one} into {other}")
+    check(is_empty(b), "resume: nothing is left below nvme_path")
+    two = ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=3"]
+    ran = b.run("two", *two) and b.run("two files", *nvme(b), *two)
+    check(ran and b.same("two", "two files"), "resume: two ranks with files leave the same rows and model")
+    went = b.run("more", "--resume", b.checkpoint("memory", 8), *nvme(b), *params(b), *two)
+    check(went and is_empty(b), "resume: two ranks with files go on from one without")
+
+
+# ---- without io_uring ----
+
+FILTER_CALL = 425  # io_uring_setup, on every Linux
+
+
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+def refuse_uring():
+    """A seccomp filter, as sandboxes have it: io_uring_setup fails with EPERM."""
+    code = b"".join(struct.pack("HBBI", *i) for i in [
+        (0x20, 0, 0, 0),                          # load the number of the call
+        (0x15, 0, 1, FILTER_CALL),                # another one: skip
+        (0x06, 0, 0, 0x00050000 | errno.EPERM),   # errno
+        (0x06, 0, 0, 0x7FFF0000)])                # allow
+    libc = ctypes.CDLL(None, use_errno=True)
+    program = Program(4, code)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0):
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+def fallback(args, tmp, rng):
+    """threads read and write where the kernel refuses io_uring, and the start says so"""
+    b = bench(args, tmp / "fallback", "--steps", "12")
+    b.run("memory")
+    whole = weights(b)
+    b.before = refuse_uring
+    ran = b.run("threads", *nvme(b), "--set", "aio.queue_depth=4", "--set", "aio.intra_op_parallelism=2")
+    check(ran and weights(b) == whole, "fallback: threads give the same weights")
+    check("threads (io_uring: Operation not permitted)" in b.says, "fallback: the start table names the reason")
+
+
+# ---- files ----
+
+
+def leftovers(args, tmp, rng):
+    """what a killed run leaves is removed by the next one of the same output folder"""
+    b = bench(args, tmp / "leftovers")
+    endless = ["--steps", "100000", "--set", "ztrain.checkpoint.every_steps=0"]
+    with b.started("killed", *nvme(b), *endless) as process:
+        files = lambda: list((b.folder / "nvme").glob("*/rank0/optimizer.swp"))
+        for _ in range(200):
+            if files() and (b.folder / "killed/metrics.jsonl").exists():
+                break
+            time.sleep(0.05)
+        check(len(files()) == 1, "leftovers: the file has its place while the run goes on")
+        other = b.run("other", *nvme(b), "--steps", "2", "--overwrite")
+        check(other, "leftovers: another run offloads beside it")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    check(len(files()) == 1, "leftovers: a killed run leaves its file")
+    check(b.run("killed", *nvme(b), "--steps", "2", "--overwrite") and is_empty(b), "leftovers: the next run removes it")
+    with b.started("ended", *nvme(b), *endless) as process:
+        for _ in range(200):
+            if files() and (b.folder / "ended/metrics.jsonl").exists():
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    check(is_empty(b), "leftovers: a run that is stopped removes it")
+
+
+def limit_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+
+def refusals(args, tmp, rng):
+    """too little space, a path that is none, and a link in the way end with exit 4 before anything is trained"""
+    b = bench(args, tmp / "refusals", "--steps", "12")
+    b.before = limit_files
+    check(b.run("space", *nvme(b), status=4) and "cannot reserve 2.5 MB: File too large" in b.says and is_empty(b),
+          "refusals: a file that cannot have its size")
+    b.before = None
+    check(b.run("path", *nvme(b, f"nvme_path={b.folder}/none"), status=4) and "none: nvme_path cannot be opened: No such file" in b.says,
+          "refusals: a path that is none")
+    check(b.run("stage", *nvme(b), "--set", "zero_optimization.stage=2", status=2) and "needs zero_optimization.stage 3" in b.says,
+          "refusals: NVMe below stage 3")
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, [resumes, fallback, leftovers, refusals], []))

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""autotuning: what is tried, what is kept, what is written.
+
+    test_autotune.py ZTRAIN [TEST ...]
+"""
+import json
+import os
+import sys
+import unittest
+
+import test_cli
+import test_jobs
+from onnx_bytes import INT64, npz
+
+
+class Autotune(test_jobs.Job):
+    def setUp(self):
+        super().setUp()
+        self.write("m.onnx", test_jobs.linear(out="scores"))
+        n = 64
+        x = [test_jobs.X[i % len(test_jobs.X)] for i in range(2 * n)]
+        self.write("d.npz", npz({"x": ([n, 2], x), "target": ([n], [i % 3 for i in range(n)], INT64)}))
+
+    def tune(self, *arguments, code=0, says=(), **keys):
+        batch = {k: keys.pop(k) for k in list(keys) if k.startswith(("train", "grad", "zero"))}
+        block = {"enabled": True, "tuner_num_trials": 3, "tuner_early_stopping": 0, **keys}
+        self.config = {"optimizer": {"type": "SGD", "params": {"lr": 0.5}}, "autotuning": block, **batch,
+                       "ztrain": {"data": {"format": "npz", "path": "d.npz"}, "steps": 4, "metrics": []}}
+        self.write("c.json", json.dumps(self.config).encode())
+        words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "run",
+                 "--threads=1", *arguments]
+        return self.refused(*words, code=code, says=says) if code else self.run_ztrain(*words).stderr
+
+    def summary(self):
+        rows = (self.folder / "run" / "autotuning_results" / "summary.txt").read_text().splitlines()[1:]
+        return {r.split("|")[0].strip(): (float(r.split("|")[1]), r.split("|")[3].strip()) for r in rows}
+
+    def test_the_run_trains_with_what_was_fastest(self):
+        self.tune(train_micro_batch_size_per_gpu="auto", max_train_micro_batch_size_per_gpu=16)
+        rows = self.summary()
+        self.assertEqual(set(rows), {"untuned", "z0_gas1_tmbspg16", "z0_gas1_tmbspg8", "z0_gas1_tmbspg4"})
+        chosen = next(name for name, (_, result) in rows.items() if result == "chosen")
+        self.assertGreaterEqual(rows[chosen][0], rows["untuned"][0])
+        resolved = json.loads((self.folder / "run" / "config.resolved.json").read_text())
+        micro = 8 if chosen == "untuned" else int(chosen.split("tmbspg")[1])
+        self.assertEqual((resolved["train_micro_batch_size_per_gpu"], resolved["autotuning"]["enabled"]), (micro, False))
+        best = json.loads((self.folder / "run" / "autotuning_results" / "ds_config_optimal.json").read_text())
+        self.assertEqual((best["train_batch_size"], best["ztrain"]["steps"]), (micro, 4))
+        for name in rows:
+            metrics = json.loads((self.folder / "run" / "autotuning_results" / name / "metrics.json").read_text())
+            self.assertEqual(set(metrics), {"throughput", "latency"})
+            self.assertTrue((self.folder / "run" / "autotuning_exps" / f"{name}.json").exists())
+        self.assertEqual(len((self.folder / "run" / "metrics.jsonl").read_text().splitlines()), 4)
+
+    def test_a_given_batch_stays(self):
+        self.tune("--ranks", "2", train_batch_size=16, metric="latency", tuner_num_trials=5)
+        rows = self.summary()
+        names = {f"z{z}_gas{16 // 2 // m}_tmbspg{m}" for z in range(4) for m in (8, 4, 2)}
+        self.assertEqual(set(rows), {"untuned"} | names)
+        self.assertEqual(sum(result == "not tried" for _, result in rows.values()), len(names) - 5)
+        self.assertEqual(json.loads((self.folder / "run" / "config.resolved.json").read_text())["train_batch_size"], 16)
+
+    def test_numbers_of_the_config_are_not_searched(self):
+        self.tune("--ranks", "2", train_micro_batch_size_per_gpu=4, gradient_accumulation_steps=2, zero_optimization={"stage": 1})
+        self.assertEqual(set(self.summary()), {"untuned", "z1_gas2_tmbspg4"})
+
+    def test_results_are_not_overwritten_unasked(self):
+        self.tune(train_micro_batch_size_per_gpu=4)
+        self.tune("--overwrite", train_micro_batch_size_per_gpu=4)
+        self.tune(code=4, says=["already holds a run"], train_micro_batch_size_per_gpu=4)
+        for name in ["metrics.jsonl", "model.onnx"]:
+            (self.folder / "run" / name).unlink()
+        for path in (self.folder / "run" / "checkpoints").rglob("*"):
+            if path.is_file():
+                path.unlink()
+        for path in sorted((self.folder / "run" / "checkpoints").rglob("*"), reverse=True):
+            path.rmdir()
+        (self.folder / "run" / "checkpoints").rmdir()
+        self.tune(code=4, says=["autotuning_results: the folder already holds the results", "hint: ", "autotuning.overwrite"],
+                  train_micro_batch_size_per_gpu=4)
+        self.tune(train_micro_batch_size_per_gpu=4, overwrite=True)
+
+    def test_ranks_of_another_launcher_are_refused(self):
+        self.write("hosts", b"localhost slots=2\n")
+        self.tune("--hostfile", self.folder / "hosts", code=2, says=["autotuning.enabled", "--hostfile", "use --ranks N"],
+                  train_micro_batch_size_per_gpu=4)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
+    test_cli.ZTRAIN = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
