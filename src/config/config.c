@@ -70,14 +70,15 @@ static void open_table(struct zt_reading *r, const struct zt_key_catalog *catalo
 
 static void resolve(struct zt_reading *r, const struct zt_config_overrides *over) {
     zt_config_lay_options(r, over);
-    zt_config_add_defaults(r);
+    zt_config_add_defaults(r, !over->evaluates);
     zt_keys_read(r);
     zt_config_conflicts(r);
     zt_config_batch(r, over);
     zt_keys_refuse(r);
     if (r->problem_count == 0) {
         zt_config_derive(r, over);
-        zt_config_note_defaults(r);
+        if (!over->evaluates)
+            zt_config_note_defaults(r);
         zt_keys_note(r);
     }
 }

@@ -11,7 +11,7 @@ static struct zt_node *add(struct zt_reading *r, struct zt_node *parent, const c
     return node;
 }
 
-void zt_config_add_defaults(struct zt_reading *r) {
+void zt_config_add_defaults(struct zt_reading *r, bool trains) {
     struct zt_node *given = zt_node_child(r->root, "optimizer");
     if (given && given->kind != ZT_NODE_NULL)
         return;
@@ -22,8 +22,9 @@ void zt_config_add_defaults(struct zt_reading *r) {
     struct zt_node *lr = add(r, add(r, optimizer, "params", NULL), "lr", "5e-5");
     lr->kind = ZT_NODE_NUMBER;
     lr->number = 5e-5;
-    zt_texts_add(r->arena, &r->config->notes,
-                 "optimizer is not given: AdamW at lr 5e-5, the default of Hugging Face's Trainer");
+    if (trains)
+        zt_texts_add(r->arena, &r->config->notes,
+                     "optimizer is not given: AdamW at lr 5e-5, the default of Hugging Face's Trainer");
 }
 
 void zt_config_note_defaults(struct zt_reading *r) {
