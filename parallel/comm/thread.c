@@ -66,7 +66,7 @@ struct group {
     atomic_int first_left;     /* -1: none; the likely cause when several left; read without the lock too */
     int *world_rank;
     struct post *posts;
-    const void **data;  /* beside the posts, as zt_comm_add_in_rank_order() wants them */
+    const void **data;  /* beside the posts, as zt_comm_sum_in_rank_order() wants them */
     struct ring *rings; /* size x size, [from][to]; untouched ones cost no memory */
     size_t rings_bytes;
 };
@@ -167,7 +167,7 @@ static bool is_aborted(struct group *g, struct zt_err *err) {
 
 /* What a rank does between open and close. */
 static void add_own_slice(struct thread_comm *c, const struct zt_transfer *t) {
-    zt_comm_add_in_rank_order(t->data, c->group->data, c->base.size, t->bound[c->base.rank],
+    zt_comm_sum_in_rank_order(t->dtype, t->data, c->group->data, c->base.size, t->bound[c->base.rank],
                               t->bound[c->base.rank + 1]);
 }
 

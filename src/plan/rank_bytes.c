@@ -48,6 +48,8 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
     if (training) {
         p->gradient_bytes = held(p, p->sharding->gradients, me);
         p->optimizer_bytes = zt_rank_plan_stepped(p, me) * (int64_t)sizeof(float) * p->optimizer_states;
+        for (int b = 0; b < p->flat->bucket_count && zt_dtype_is_half(zt_rank_plan_wire(p)); b++)
+            widen(&p->workspace_bytes, (p->flat->bucket[b + 1] - p->flat->bucket[b]) * (int64_t)sizeof(uint16_t));
         for (int i = 0; i < p->tie_count; i++)
             widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
     }

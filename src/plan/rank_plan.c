@@ -122,6 +122,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                           .stage = p->replicas ? loss : p->grid.stage,
                                           .stages = p->replicas ? 2 : p->grid.stages,
                                           .accumulates = p->full.micro_batches > 1,
+                                          .rounds = p->job->config->accumulation_type != ZT_GRADIENTS_FP32,
                                           .statistic_offset = p->statistic_offset };
     struct zt_program *program = zt_program_create(&training_graph, &options, q->err);
     if (!program)
@@ -338,6 +339,13 @@ struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct 
         p = make(job, o, &to, err);
     }
     return p;
+}
+
+enum zt_dtype zt_rank_plan_wire(const struct zt_rank_plan *p) {
+    static const enum zt_dtype types[] = {
+        [ZT_GRADIENTS_FP32] = ZT_FLOAT, [ZT_GRADIENTS_FP16] = ZT_FLOAT16, [ZT_GRADIENTS_BF16] = ZT_BFLOAT16
+    };
+    return p->grid.data > 1 ? types[p->job->config->communication_type] : ZT_FLOAT;
 }
 
 void zt_rank_plan_destroy(struct zt_rank_plan *p) {
