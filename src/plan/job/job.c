@@ -97,6 +97,17 @@ static void find_statistics(struct zt_job *job, const struct zt_graph *g) {
     free(listed);
 }
 
+/* Casts from bfloat16 came with opset 13. */
+static bool check_half_export(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err) {
+    for (int i = 0; config->zero.half_export && config->bf16 && i < model->opset_count; i++)
+        if (!model->opsets[i].domain[0] && model->opsets[i].version < 13)
+            return zt_fail(err, ZT_EXIT_CONFIG,
+                           "zero_optimization.stage3_gather_16bit_weights_on_model_save: bfloat16 initializers need "
+                           "opset 13, %s imports opset %lld",
+                           model->path, (long long)model->opsets[i].version);
+    return true;
+}
+
 struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_job *job = ZT_NEW(arena, struct zt_job);
@@ -104,7 +115,8 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;
-    struct zt_graph *g = zt_fusion_read(config, arena, &job->fusion, err) && zt_job_find_loss(job, err)
+    struct zt_graph *g = check_half_export(config, model, err) && zt_fusion_read(config, arena, &job->fusion, err) &&
+                                 zt_job_find_loss(job, err)
                              ? needed_graph(job, &root, err)
                              : NULL;
     bool ok = g && zt_job_find_parameters(job, g, err);
