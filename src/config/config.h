@@ -113,6 +113,7 @@ struct zt_zero_config {
         param_persistence_threshold;                 /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
     int64_t model_persistence_threshold;             /* elements of all persistent tensors together */
     int64_t max_live_parameters, max_reuse_distance; /* elements */
+    bool ignore_unused;                              /* false: a parameter without gradient is an error */
     bool half_export; /* stage3_gather_16bit_weights_on_model_save: fp16 and bf16 runs also write model.16bit.onnx */
 };
 

@@ -79,7 +79,7 @@ static const struct zt_key_row rows[] = {
     { .key = Z "use_all_reduce_for_fetch_params", BOOL, .now = "stage3_use_all_reduce_for_fetch_params" },
     { .key = Z "allgather_sequential", BOOL, .now = "stage3_allgather_sequential" },
     { .key = Z "stage3_max_act_size", INT(0), ACCEPT("never was a DeepSpeed key") },
-    { .key = Z "ignore_unused_parameters", BOOL, DEF("true"), LATER("the report of parameters without gradient") },
+    { .key = Z "ignore_unused_parameters", BOOL, DEF("true"), AT(zero.ignore_unused) },
     { .key = Z "round_robin_gradients", BOOL, DEF("false"), ACCEPTED },
     { .key = Z "zero_hpz_partition_size", INT(1), DEF("1"), LATER("ZeRO++") },
     { .key = Z "zero_quantized_weights", BOOL, DEF("false"), LATER("ZeRO++") },
