@@ -8,8 +8,10 @@ gradient of each; communication_data_type, data_types.grad_accum_dtype, prescale
 float16 or in bfloat16 (ml_dtypes). MODULE: a CUDA module, emulated or not. Exit status 0: all hold, 1: one does not.
 """
 import json
+import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -48,8 +50,8 @@ class Runs:
         self.y = rng.standard_normal((64, OUTS), dtype=np.float32) * 40
         write_model(folder / "model.onnx")
 
-    def command(self, rows, ranks, accumulation, sets, *words):
-        """A step of micro-batches of ROWS rows; `rows`: of the data."""
+    def write(self, rows, accumulation, sets):
+        """The folder of a step of micro-batches of ROWS rows, with config and data; `rows`: of the data."""
         config = {"train_micro_batch_size_per_gpu": ROWS, "gradient_accumulation_steps": accumulation, "optimizer": {"type": "SGD", "params": {"lr": 1.0}},
                   "ztrain": {"data": {"format": "npz", "path": "data.npz", "shuffle": False}, "steps": 1, "loss": {"type": "mse", "target": "t"}, **sets.pop("ztrain", {})}, **sets}
         self.count += 1
@@ -57,9 +59,26 @@ class Runs:
         here.mkdir()
         (here / "config.json").write_text(json.dumps(config))
         np.savez(here / "data.npz", x=self.x[rows], t=self.y[rows])
-        done = subprocess.run([str(w) for w in [self.program, *words, "--model", self.folder / "model.onnx", "--config", here / "config.json", "--ranks", ranks,
-                                                "--threads", 1, *self.options]], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300, cwd=here)
+        return here
+
+    def words(self, here, *more):
+        return [str(w) for w in [self.program, *more, "--model", self.folder / "model.onnx", "--config", here / "config.json", "--threads", 1, *self.options]]
+
+    def command(self, rows, ranks, accumulation, sets, *words):
+        here = self.write(rows, accumulation, sets)
+        done = subprocess.run(self.words(here, *words, "--ranks", ranks), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300, cwd=here)
         return here, done
+
+    def over_tcp(self, rows, **sets):
+        """The gradient of two ranks that meet at a port of this host."""
+        here = self.write(rows, 1, {"ztrain": {"parallel": {"communicator": "tcp"}}, **sets})
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        ranks = [subprocess.Popen(self.words(here, "train", "--output", "out"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=here, env={
+            **os.environ, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}) for r in range(2)]
+        codes = [r.wait(timeout=120) for r in ranks]
+        return self.gradient(here) if codes == [0, 0] else np.full(1, np.nan)
 
     def __call__(self, rows, ranks=1, accumulation=1, **sets):
         """The gradient of the step, [w b], as the step used it."""
@@ -69,7 +88,9 @@ class Runs:
         if done.returncode:
             check(False, f"exit {done.returncode}: {done.stderr[-500:]}")
             return np.full(OUTS * (INS + 1), np.nan, np.float32)
-        self.says = done.stderr
+        return self.gradient(here)
+
+    def gradient(self, here):
         weights = {t.name: numpy_helper.to_array(t) for t in onnx.load(here / "out/model.onnx").graph.initializer}
         return -np.concatenate([weights["w"].ravel(), weights["b"]])
 
@@ -121,6 +142,8 @@ def layouts(run, of):
                        "small gathers": {"zero_optimization": {"allgather_bucket_size": 4096}}, "a ring": {"ztrain": {"parallel": {"all_reduce": "ring"}}},
                        "processes over MPI": {"ztrain": {"parallel": {"communicator": "mpi"}}}}.items():
         check(exact(run(slice(0, 2 * ROWS), 2, communication_data_type="fp16", **sets), want), f"{what}: the same bits")
+    check(exact(run.over_tcp(slice(0, 2 * ROWS), communication_data_type="fp16"), want), "processes over TCP: the same bits")
+    check(exact(run(slice(0, 2 * ROWS), 2, communication_data_type="fp16", ztrain={"parallel": {"mode": "dp"}}), over_ranks([p / np.float32(2) for p in of[:2]], "fp16")), "mode dp")
     four = slice(0, 4 * ROWS)
     stages = {"pipeline": {"stages": 2}, "communication_data_type": "bf16"}
     check(exact(run(four, 4, 2, **stages), over_ranks([over_ranks([p / np.float32(2) for p in pair], "fp32") for pair in (of[0:4:2], of[1:4:2])], "bf16", after=0.5)),
