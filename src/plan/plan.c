@@ -1,6 +1,7 @@
 #include "plan/plan.h"
 
 #include "optim/optim.h"
+#include "plan/rank_bytes.h"
 
 #include <stdlib.h>
 

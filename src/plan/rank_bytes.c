@@ -40,6 +40,13 @@ int zt_rank_plan_largest(const struct zt_rank_plan *p) {
     return largest;
 }
 
+enum zt_dtype zt_rank_plan_wire(const struct zt_rank_plan *p) {
+    static const enum zt_dtype types[] = {
+        [ZT_GRADIENTS_FP32] = ZT_FLOAT, [ZT_GRADIENTS_FP16] = ZT_FLOAT16, [ZT_GRADIENTS_BF16] = ZT_BFLOAT16
+    };
+    return p->grid.data > 1 ? types[p->job->config->communication_type] : ZT_FLOAT;
+}
+
 void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool training) {
     const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
     int me = p->grid.data_rank;

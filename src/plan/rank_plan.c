@@ -341,13 +341,6 @@ struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct 
     return p;
 }
 
-enum zt_dtype zt_rank_plan_wire(const struct zt_rank_plan *p) {
-    static const enum zt_dtype types[] = {
-        [ZT_GRADIENTS_FP32] = ZT_FLOAT, [ZT_GRADIENTS_FP16] = ZT_FLOAT16, [ZT_GRADIENTS_BF16] = ZT_BFLOAT16
-    };
-    return p->grid.data > 1 ? types[p->job->config->communication_type] : ZT_FLOAT;
-}
-
 void zt_rank_plan_destroy(struct zt_rank_plan *p) {
     if (!p)
         return;

@@ -97,8 +97,6 @@ struct zt_rank_options {
  * with zt_rank_plan_destroy(). */
 struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *options,
                                          struct zt_err *err);
-/* ZT_FLOAT, ZT_FLOAT16 or ZT_BFLOAT16, in which gradients are summed over ranks. */
-enum zt_dtype zt_rank_plan_wire(const struct zt_rank_plan *plan);
 void zt_rank_plan_destroy(struct zt_rank_plan *plan);
 
 #endif

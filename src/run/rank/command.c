@@ -20,6 +20,7 @@
 #include "run/rank/command.h"
 
 #include "device/half_arrays.h"
+#include "plan/rank_bytes.h"
 #include "run/rank/captured.h"
 #include "run/rank/device_memory.h"
 #include "run/rank/node_hashes.h"
