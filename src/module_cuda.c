@@ -59,6 +59,24 @@ static bool add(struct zt_device *device, float *to, const float *from, int64_t 
     return zt_cuda_good(device, zt_launch_accumulate(zt_cuda_stream(device), to, from, count), err, "adding gradients");
 }
 
+static bool narrow(struct zt_device *device, uint16_t *to, const float *from, int64_t count,
+                   const struct zt_half_cast *cast, struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_narrow(zt_cuda_stream(device), to, from, count, cast), err,
+                        "casting gradients");
+}
+
+static bool widen(struct zt_device *device, float *to, const uint16_t *from, int64_t count,
+                  const struct zt_half_cast *cast, struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_widen(zt_cuda_stream(device), to, from, count, cast), err,
+                        "casting gradients");
+}
+
+static bool accumulate(struct zt_device *device, float *to, const float *from, int64_t count, bool fp16,
+                       struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_accumulate_half(zt_cuda_stream(device), to, from, count, fp16), err,
+                        "adding gradients");
+}
+
 static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err) {
     bool ok = true;
     for (int first = 0; ok && first < count; first += ZT_COPIES) {
@@ -141,6 +159,9 @@ const struct zt_module zt_cuda_module = {
     .add = add,
     .copy_all = copy_all,
     .cast_all = cast_all,
+    .narrow = narrow,
+    .widen = widen,
+    .accumulate = accumulate,
     .scale_seed = scale_seed,
     .gather = gather,
     .add_loss = add_loss,

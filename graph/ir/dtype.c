@@ -33,51 +33,6 @@ const char *zt_dtype_name(enum zt_dtype dtype) {
     return "unknown type";
 }
 
-float zt_half_to_float(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, mantissa = half & 1023;
-    union {
-        uint32_t u;
-        float f;
-    } x;
-    if (exponent == 31)
-        x.u = sign | 0x7f800000 | mantissa << 13;
-    else if (exponent)
-        x.u = sign | (exponent + 112) << 23 | mantissa << 13;
-    else {
-        x.f = (float)mantissa * 0x1p-24f;
-        x.u |= sign;
-    }
-    return x.f;
-}
-
-uint16_t zt_float_to_half(float value) {
-    union {
-        float f;
-        uint32_t u;
-    } x = { value };
-    uint32_t sign = x.u >> 16 & 0x8000, magnitude = x.u & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
-    if (magnitude >= 0x477ff000) /* 65520 and up round to infinity */
-        return (uint16_t)(sign | 0x7c00);
-    if (magnitude < 0x38800000) { /* below 2^-14: count units of 2^-24, rounded to even */
-        float units = fabsf(value) * 0x1p24f;
-        return (uint16_t)(sign | (uint32_t)rintf(units));
-    }
-    uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-    return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
-}
-
-uint16_t zt_float_to_bfloat(float value) {
-    union {
-        float f;
-        uint32_t u;
-    } x = { value };
-    if ((x.u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(x.u >> 16 | 0x40);
-    return (uint16_t)((x.u + 0x7fff + (x.u >> 16 & 1)) >> 16);
-}
-
 /* `value` as a float whose rounding to a half type is that of `value`: an inexact one gets an odd last bit, which
  * stands for "a little more" or "a little less" (round to odd; Boldo and Melquiond, 2008). */
 static float odd_float(double value) {

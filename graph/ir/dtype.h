@@ -2,6 +2,8 @@
 #ifndef ZT_GRAPH_IR_DTYPE_H
 #define ZT_GRAPH_IR_DTYPE_H
 
+#include "base/half.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,17 +58,6 @@ double zt_load_double(enum zt_dtype dtype, const void *data, int64_t index);
 int64_t zt_load_int(enum zt_dtype dtype, const void *data, int64_t index);
 void zt_store_double(enum zt_dtype dtype, void *data, int64_t index, double value);
 void zt_store_int(enum zt_dtype dtype, void *data, int64_t index, int64_t value);
-
-float zt_half_to_float(uint16_t half);
-uint16_t zt_float_to_half(float value); /* round to nearest even, as hardware does */
-static inline float zt_bfloat_to_float(uint16_t b) {
-    union {
-        uint32_t u;
-        float f;
-    } x = { (uint32_t)b << 16 };
-    return x.f;
-}
-uint16_t zt_float_to_bfloat(float value); /* round to nearest even; NaN stays NaN */
 
 enum { ZT_MAX_RANK = 8 };
 

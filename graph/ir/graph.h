@@ -86,14 +86,15 @@ struct zt_value {
     struct zt_shape shape;              /* rank -1 before inference */
     const char *dim_param[ZT_MAX_RANK]; /* inputs: symbol of each dim of -1; NULL: anonymous */
     enum zt_origin origin;
-    int producer;           /* node index, -1 where origin is not ZT_FROM_NODE; set by zt_graph_index */
-    const void *data;       /* contents of initializers, constants and folded nodes; NULL: known only at run time */
-    bool trainable;         /* initializers: the value is trained; `why` has the reason (graph/passes/trainable/) */
-    bool may_train;         /* initializers: float, with a differentiable path to the loss */
-    bool statistic;         /* initializers: running mean or variance, which BatchNormalization updates */
-    const char *why;        /* why the initializer is trained or not, for users */
-    const char *copy_of;    /* parameter of another pipeline stage of which this is a copy; NULL: no copy */
-    const char *torch_kind; /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
+    int producer;     /* node index, -1 where origin is not ZT_FROM_NODE; set by zt_graph_index */
+    const void *data; /* contents of initializers, constants and folded nodes; NULL: known only at run time */
+    bool trainable;   /* initializers: the value is trained; `why` has the reason (graph/passes/trainable/) */
+    bool may_train;   /* initializers: float, with a differentiable path to the loss */
+    bool unreached;   /* initializers: a parameter like those that train, without a differentiable path to the loss */
+    bool statistic;   /* initializers: running mean or variance, which BatchNormalization updates */
+    const char *why;  /* why the initializer is trained or not, for users */
+    const char *copy_of;            /* parameter of another pipeline stage of which this is a copy; NULL: no copy */
+    const char *torch_kind;         /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
     const char *torch_folded_from;  /* onnxscript's folded_from metadata, NULL: none */
     const struct zt_layout *layout; /* NULL: plain row-major */
 };

@@ -52,6 +52,8 @@ bool zt_onnx_stores(const struct zt_onnx *model, const char *name);
 struct zt_onnx_payload {
     const char *name;
     const void *data;
+    enum zt_dtype half; /* ZT_FLOAT16 or ZT_BFLOAT16: `data`, and from now on the float initializer, have this type; a
+                           Cast back to float feeds the nodes that read it, except Cast nodes. Else ZT_UNDEFINED */
 };
 /* A node to convert to inference form: its attribute training_mode or its training input is removed, and all outputs
  * after the first with their value_info. If other nodes read those outputs, they stay: BatchNormalization is then

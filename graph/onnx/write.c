@@ -2,6 +2,7 @@
  *
  *     payload         the data field of its tensor gets new contents, in the form it had (raw bytes, or typed numbers)
  *     alias           its Identity node goes, a new initializer stands behind the last one
+ *     half payload    data and type of its tensor change; nodes read a Cast to float of it, NAME.fp32
  *     inference node  its attribute or input training_mode, its outputs after the first, and their value_info go
  *     external data   all of them, wherever in the file, go to one new file NAME.data; so does every initializer where
  * the model would pass the 2 GB that protobuf allows
@@ -81,6 +82,14 @@ static uint64_t bytes_of(const struct zt_tensor *tensor) {
     return (uint64_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
 }
 
+/* The type in which an initializer is written. */
+static struct zt_tensor written(const struct writer *w, const char *name, struct zt_tensor tensor) {
+    int i = zt_map_get(&w->payload_by_name, name, -1);
+    if (i >= 0 && w->changes->payloads[i].half)
+        tensor.dtype = w->changes->payloads[i].half;
+    return tensor;
+}
+
 static const void *payload_of(const struct writer *w, const char *name) {
     int i = zt_map_get(&w->payload_by_name, name, -1);
     return i < 0 ? NULL : w->changes->payloads[i].data;
@@ -154,7 +163,8 @@ static const struct zt_onnx_stored **stored_by_message(struct writer *w) {
 static bool move_one(struct writer *w, int message, const struct zt_onnx_stored *stored) {
     const void *data = stored ? payload_of(w, stored->name) : NULL;
     if (data || !zt_onnx_is_external(w->scan, message)) {
-        move_outside(w, message, data ? data : stored->tensor.data, bytes_of(&stored->tensor));
+        const struct zt_tensor tensor = written(w, stored->name, stored->tensor);
+        move_outside(w, message, data ? data : stored->tensor.data, bytes_of(&tensor));
         return true;
     }
     struct zt_onnx_region region;
@@ -198,6 +208,30 @@ static void replace_payload(struct writer *w, const struct zt_onnx_stored *store
         zt_onnx_edit_remove(&w->edits, stored->message, p[i].at, p[i].end);
 }
 
+/* Contents of another type: raw data in place of what was there. */
+static void replace_narrowed(struct writer *w, int message, const struct zt_tensor *tensor, const void *data) {
+    const struct zt_onnx_message *m = &w->scan->messages.at[message];
+    const size_t bytes = (size_t)bytes_of(tensor);
+    struct zt_text head = { 0 };
+    for (int i = 0; i < m->payload_count; i++) {
+        const struct zt_onnx_piece *p = &w->scan->pieces.at[m->first_payload + i];
+        zt_onnx_edit_remove(&w->edits, message, p->at, p->end);
+    }
+    put_number(&head, ZT_TENSOR_RAW_DATA, ZT_WIRE_BYTES, bytes);
+    insert(w, message, m->end, m->end, &head);
+    zt_onnx_edit_replace(&w->edits, message, m->end, m->end, data, bytes);
+}
+
+static void retype(struct writer *w, int message, uint32_t field_number, enum zt_dtype dtype) {
+    struct zt_wire_field field;
+    struct zt_text type = { 0 };
+    size_t at = 0;
+    if (!zt_onnx_find_field(w->scan, message, field_number, &at, &field))
+        return;
+    put_number(&type, field_number, ZT_WIRE_VARINT, (uint64_t)dtype);
+    insert(w, message, field.at, field.end, &type);
+}
+
 static bool edit_tensors(struct writer *w) {
     const struct zt_onnx_stored **stored = stored_by_message(w);
     bool ok = true;
@@ -205,8 +239,14 @@ static bool edit_tensors(struct writer *w) {
         if (w->scan->messages.at[i].type != &onnx__tensor_proto__descriptor)
             continue;
         const void *data = stored[i] ? payload_of(w, stored[i]->name) : NULL;
+        const struct zt_tensor tensor = data ? written(w, stored[i]->name, stored[i]->tensor) : (struct zt_tensor){ 0 };
+        const bool narrowed = data && tensor.dtype != stored[i]->tensor.dtype;
+        if (narrowed)
+            retype(w, i, ZT_TENSOR_DATA_TYPE, tensor.dtype);
         if (goes_outside(w, i, stored[i]))
             ok &= move_one(w, i, stored[i]);
+        else if (narrowed)
+            replace_narrowed(w, i, &tensor, data);
         else if (data)
             replace_payload(w, stored[i], data);
     }
@@ -269,9 +309,121 @@ static bool edit_aliases(struct writer *w) {
             data = source->tensor.data;
         if (!data && bytes_of(&source->tensor))
             return zt_fail(w->err, ZT_EXIT_MODEL, "tensor \"%s\" has no contents", name);
+        const struct zt_tensor tensor = written(w, name, source->tensor);
         zt_onnx_edit_drop(&w->edits, node);
-        insert_initializer(w, name, &source->tensor, data);
+        insert_initializer(w, name, &tensor, data);
     }
+    return true;
+}
+
+/* ---- initializers of 16 bits ---- */
+
+/* Whether an edit may be made in a node: it is in the graph or inside one of its nodes, and stays. */
+static bool stays(const struct writer *w, int node) {
+    const struct zt_onnx_message *m = &w->scan->messages.at[node], *graph = &w->scan->messages.at[w->graph];
+    const char *output = text_field(w, node, ZT_NODE_OUTPUT, 0);
+    return m->type == &onnx__node_proto__descriptor && m->at >= graph->at && m->end <= graph->end &&
+           !(output && zt_map_get(&w->alias_by_name, output, -1) == node);
+}
+
+static bool is_cast(const struct writer *w, int node) {
+    const char *type = text_field(w, node, ZT_NODE_OP_TYPE, 0), *domain = text_field(w, node, ZT_NODE_DOMAIN, 0);
+    return type && strcmp(type, "Cast") == 0 && (!domain || !domain[0]);
+}
+
+/* A name for the Cast of `name`, which no value has. */
+static const char *cast_name(struct writer *w, const struct zt_map *taken, const char *name) {
+    const char *cast = zt_arena_printf(w->arena, "%s.fp32", name);
+    while (zt_map_get(taken, cast, 0))
+        cast = zt_arena_printf(w->arena, "%s.fp32", cast);
+    return cast;
+}
+
+static void insert_cast(struct writer *w, const char *from, const char *to) {
+    struct zt_text attribute = { 0 }, node = { 0 }, whole = { 0 };
+    put_text(&attribute, ZT_ATTRIBUTE_NAME, "to", 2);
+    put_number(&attribute, ZT_ATTRIBUTE_I, ZT_WIRE_VARINT, ZT_FLOAT);
+    put_number(&attribute, ZT_ATTRIBUTE_TYPE, ZT_WIRE_VARINT, ZT_ATTR_INT);
+    put_text(&node, ZT_NODE_INPUT, from, strlen(from));
+    put_text(&node, ZT_NODE_OUTPUT, to, strlen(to));
+    put_text(&node, ZT_NODE_NAME, to, strlen(to));
+    put_text(&node, ZT_NODE_OP_TYPE, "Cast", 4);
+    put_text(&node, ZT_NODE_ATTRIBUTE, attribute.at, attribute.length);
+    put_text(&whole, ZT_GRAPH_NODE, node.at, node.length);
+    const size_t at = w->scan->messages.at[w->graph].at;
+    insert(w, w->graph, at, at, &whole);
+    zt_text_finish(&attribute);
+    zt_text_finish(&node);
+}
+
+/* The names of all values of nodes. */
+static void names_taken(const struct writer *w, struct zt_map *taken) {
+    struct zt_wire_field field;
+    for (int i = 0; i < w->scan->messages.count; i++)
+        if (w->scan->messages.at[i].type == &onnx__node_proto__descriptor)
+            for (uint32_t number = ZT_NODE_INPUT; number <= ZT_NODE_OUTPUT; number++)
+                for (size_t at = 0; zt_onnx_find_field(w->scan, i, number, &at, &field);)
+                    zt_map_put(taken, text_of(w, &field), 1);
+}
+
+/* Lets a node read the Casts of its inputs. cast[i] becomes the name of the Cast of payload i where one is needed. */
+static void read_casts(struct writer *w, int node, const struct zt_map *taken, const char **cast) {
+    struct zt_wire_field field;
+    for (size_t at = 0; zt_onnx_find_field(w->scan, node, ZT_NODE_INPUT, &at, &field);) {
+        const char *name = text_of(w, &field);
+        const int i = zt_map_get(&w->payload_by_name, name, -1);
+        struct zt_text input = { 0 };
+        if (i < 0 || !w->changes->payloads[i].half)
+            continue;
+        cast[i] = cast[i] ? cast[i] : cast_name(w, taken, name);
+        put_text(&input, ZT_NODE_INPUT, cast[i], strlen(cast[i]));
+        insert(w, node, field.at, field.end, &input);
+    }
+}
+
+/* The type of an initializer where the file states it again: as a graph input, before IR version 4, or in value_info.
+ */
+static void retype_info(struct writer *w, int message) {
+    static const uint32_t path[] = { ZT_VALUE_INFO_TYPE, ZT_TYPE_TENSOR, ZT_TENSOR_TYPE_ELEM };
+    const struct zt_onnx_message *m = &w->scan->messages.at[message];
+    const char *name = text_field(w, message, ZT_VALUE_INFO_NAME, 0);
+    const int i = name ? zt_map_get(&w->payload_by_name, name, -1) : -1;
+    struct zt_wire_field field = { .data = m->at, .end = m->end };
+    struct zt_text type = { 0 };
+    if (i < 0 || !w->changes->payloads[i].half)
+        return;
+    for (size_t k = 0; k < sizeof path / sizeof *path; k++) {
+        size_t at = field.data, end = field.end;
+        do {
+            if (at >= end || zt_wire_next(w->scan->file, at, end, &field))
+                return;
+            at = field.end;
+        } while (field.number != path[k]);
+    }
+    put_number(&type, ZT_TENSOR_TYPE_ELEM, ZT_WIRE_VARINT, (uint64_t)w->changes->payloads[i].half);
+    insert(w, message, field.at, field.end, &type); /* as long as what was there: one byte of tag, one of type */
+}
+
+static bool edit_halves(struct writer *w) {
+    const char **cast = ZT_NEW_N(w->arena, const char *, w->changes->payload_count + 1);
+    struct zt_map taken = { 0 };
+    bool any = false;
+    for (int i = 0; i < w->changes->payload_count; i++)
+        any |= w->changes->payloads[i].half != ZT_UNDEFINED;
+    if (!any)
+        return true;
+    names_taken(w, &taken);
+    for (int i = 0; i < w->scan->messages.count; i++) {
+        const struct zt_onnx_message *m = &w->scan->messages.at[i];
+        if (m->type == &onnx__node_proto__descriptor && stays(w, i) && !is_cast(w, i))
+            read_casts(w, i, &taken, cast);
+        else if (m->parent == w->graph && (m->field == ZT_GRAPH_INPUT || m->field == ZT_GRAPH_VALUE_INFO))
+            retype_info(w, i);
+    }
+    for (int i = 0; i < w->changes->payload_count; i++)
+        if (cast[i])
+            insert_cast(w, w->changes->payloads[i].name, cast[i]);
+    zt_map_finish(&taken);
     return true;
 }
 
@@ -378,7 +530,7 @@ static void forget_edits(struct writer *w) {
 
 static bool make_edits(struct writer *w) {
     w->edits.scan = w->scan;
-    return edit_tensors(w) && edit_aliases(w) && edit_inference_nodes(w);
+    return edit_tensors(w) && edit_aliases(w) && edit_halves(w) && edit_inference_nodes(w);
 }
 
 static void write_stretches(const struct writer *w, FILE *to) {

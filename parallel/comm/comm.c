@@ -2,6 +2,8 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/clones.h"
+#include "base/half.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +37,37 @@ void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, in
         if (sum != to + at)
             memmove(to + at, sum, (size_t)n * sizeof *to);
     }
+}
+
+/* The sum of two 16-bit numbers in fp32, rounded to 16 bits, is their correctly rounded sum, because fp32 has at least
+ * 2 p + 2 bits where the 16-bit type has p. */
+ZT_CLONES static void add_float16(uint16_t *to, const uint16_t *from, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        to[i] = zt_float_to_half(zt_half_to_float(to[i]) + zt_half_to_float(from[i]));
+}
+
+ZT_CLONES static void add_bfloat16(uint16_t *to, const uint16_t *from, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        to[i] = zt_float_to_bfloat(zt_bfloat_to_float(to[i]) + zt_bfloat_to_float(from[i]));
+}
+
+static void sum_halves(bool fp16, uint16_t *to, const void *const *from, int ranks, int64_t first, int64_t end) {
+    uint16_t sum[PIECE];
+    for (int64_t at = first; at < end; at += PIECE) {
+        const int64_t n = end - at < PIECE ? end - at : PIECE;
+        memcpy(sum, (const uint16_t *)from[0] + at, (size_t)n * sizeof *sum);
+        for (int r = 1; r < ranks; r++)
+            (fp16 ? add_float16 : add_bfloat16)(sum, (const uint16_t *)from[r] + at, n);
+        memcpy(to + at, sum, (size_t)n * sizeof *sum);
+    }
+}
+
+void zt_comm_sum_in_rank_order(enum zt_dtype dtype, void *to, const void *const *from, int ranks, int64_t first,
+                               int64_t end) {
+    if (zt_dtype_is_half(dtype))
+        sum_halves(dtype == ZT_FLOAT16, to, from, ranks, first, end);
+    else
+        zt_comm_add_in_rank_order(to, from, ranks, first, end);
 }
 
 void zt_transfer_append(struct zt_transfer_queue *q, struct zt_transfer *t) {

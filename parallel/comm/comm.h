@@ -11,6 +11,7 @@
 #define ZT_PARALLEL_COMM_COMM_H
 
 #include "base/err.h"
+#include "graph/ir/dtype.h"
 #include "parallel/comm/secret.h"
 #include "parallel/comm/rank_status.h"
 
@@ -31,9 +32,10 @@ struct zt_transfer {
     enum zt_transfer_kind kind;
     void *data;
     const int64_t *bound;     /* size + 1 ascending numbers: rank r owns elements bound[r]..bound[r + 1]-1 of `data` */
-    size_t bytes_per_element; /* reduce_scatter: 4 */
-    bool done;                /* set by poll and wait */
-    struct {                  /* private to the communicator */
+    size_t bytes_per_element; /* reduce_scatter: 4, or 2 with `dtype` */
+    enum zt_dtype dtype; /* reduce_scatter: ZT_FLOAT16 or ZT_BFLOAT16, every addition is rounded to it; else fp32 */
+    bool done;           /* set by poll and wait */
+    struct {             /* private to the communicator */
         struct zt_comm *comm;
         struct zt_transfer *next;
         const struct zt_rounds_kind *kind;
@@ -156,6 +158,9 @@ void zt_transfer_append(struct zt_transfer_queue *q, struct zt_transfer *t);
 /* The definition of a reduced sum: to[i] = ((from[0][i] + from[1][i]) + from[2][i]) + ... for i in
  * first..end-1; `to` may be one of the addends. */
 void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, int64_t first, int64_t end);
+/* The same for elements of a transfer's `dtype`; sums of 16 bits are rounded after each addition. */
+void zt_comm_sum_in_rank_order(enum zt_dtype dtype, void *to, const void *const *from, int ranks, int64_t first,
+                               int64_t end);
 /* The blocking collectives as start and wait. */
 bool zt_comm_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err);
 bool zt_comm_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,

@@ -164,15 +164,20 @@ static char *slice(const struct zt_transfer *t, int rank) {
     return (char *)t->data + (size_t)t->bound[rank] * t->bytes_per_element;
 }
 
+static ncclDataType_t type_of_sum(const struct zt_transfer *t) {
+    return t->dtype == ZT_FLOAT16 ? ncclFloat16 : t->dtype == ZT_BFLOAT16 ? ncclBfloat16 : ncclFloat;
+}
+
 static ncclResult_t scatter(struct nccl_comm *c, const struct zt_transfer *t) {
+    const ncclDataType_t type = type_of_sum(t);
     if (even(t, c->base.size))
-        return c->lib.ncclReduceScatter(t->data, slice(t, c->base.rank), (size_t)length(t, 0), ncclFloat, ncclSum,
-                                        c->nccl, c->side);
+        return c->lib.ncclReduceScatter(t->data, slice(t, c->base.rank), (size_t)length(t, 0), type, ncclSum, c->nccl,
+                                        c->side);
     ncclResult_t result = c->lib.ncclGroupStart();
     for (int r = 0; r < c->base.size && (result == ncclSuccess || result == ncclInProgress); r++)
         if (length(t, r) > 0)
-            result = c->lib.ncclReduce(slice(t, r), slice(t, r), (size_t)length(t, r), ncclFloat, ncclSum, r, c->nccl,
-                                       c->side);
+            result =
+                c->lib.ncclReduce(slice(t, r), slice(t, r), (size_t)length(t, r), type, ncclSum, r, c->nccl, c->side);
     ncclResult_t end = c->lib.ncclGroupEnd();
     return result == ncclSuccess || result == ncclInProgress ? end : result;
 }

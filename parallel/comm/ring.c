@@ -49,9 +49,17 @@ static size_t piece_of(const struct slice *s, size_t at) {
     return at >= s->bytes ? 0 : s->bytes - at < PIECE ? s->bytes - at : PIECE;
 }
 
-/* One step: sends a slice and receives another one, which is added to the local slice or replaces it. An empty slice is
- * an empty message, so no rank ends before all have started. */
-static bool step(struct ring_comm *c, const struct slice *out, const struct slice *in, bool add, struct zt_err *err) {
+/* Adds what came to what is here. */
+static void add_piece(const struct ring_comm *c, const struct zt_transfer *t, char *here, size_t bytes) {
+    const void *const addends[] = { c->piece, here };
+    zt_comm_sum_in_rank_order(t->dtype, here, addends, 2, 0, (int64_t)(bytes / t->bytes_per_element));
+}
+
+/* One step of a transfer: sends a slice and receives another one, which is added to the local slice or replaces it. An
+ * empty slice is an empty message, so no rank ends before all have started. */
+static bool step(struct ring_comm *c, const struct zt_transfer *t, const struct slice *out, const struct slice *in,
+                 struct zt_err *err) {
+    const bool add = t->kind == ZT_REDUCE_SCATTER;
     const struct zt_comm_api *api = c->inner->api;
     int next = wrap(&c->base, c->base.rank + 1), previous = wrap(&c->base, c->base.rank - 1);
     for (size_t at = 0; at == 0 || at < out->bytes || at < in->bytes; at += PIECE) {
@@ -60,10 +68,8 @@ static bool step(struct ring_comm *c, const struct slice *out, const struct slic
             return false;
         if ((comes || at == 0) && !api->recv(c->inner, add ? c->piece : in->at + at, comes, previous, err))
             return false;
-        float *to = (float *)(void *)(in->at + at);
-        const float *addend = (const float *)(const void *)c->piece;
-        for (size_t i = 0; add && i < comes / sizeof *to; i++)
-            to[i] = addend[i] + to[i];
+        if (add)
+            add_piece(c, t, in->at + at, comes);
     }
     return true;
 }
@@ -74,7 +80,7 @@ static bool go_round(struct ring_comm *c, const struct zt_transfer *t, struct zt
         int leaves = c->base.rank - k - add,
             comes = leaves - 1; /* a gather starts with the own slice, a sum behind it */
         struct slice out = slice_of(t, wrap(&c->base, leaves)), in = slice_of(t, wrap(&c->base, comes));
-        if (!step(c, &out, &in, add, err))
+        if (!step(c, t, &out, &in, err))
             return false;
     }
     return true;

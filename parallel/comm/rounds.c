@@ -42,10 +42,10 @@ static const void *give_addend(const struct zt_rounds *op, int64_t round, int to
 }
 
 static void take_addends(const struct zt_rounds *op, int64_t round, const void **given) {
-    float *own = (float *)(void *)piece_of_slice(op, round, op->rank);
+    char *own = piece_of_slice(op, round, op->rank);
     given[op->rank] = own;
-    zt_comm_add_in_rank_order(own, given, op->size, 0,
-                              (int64_t)(piece(op, round, slice_bytes(op, op->rank)) / sizeof *own));
+    zt_comm_sum_in_rank_order(op->dtype, own, given, op->size, 0,
+                              (int64_t)(piece(op, round, slice_bytes(op, op->rank)) / op->width));
 }
 
 static const struct zt_rounds_kind reduce_scatter = {
@@ -186,6 +186,7 @@ struct zt_rounds zt_rounds_of(const struct zt_transfer *t) {
                                .data = t->data,
                                .bound = t->bound,
                                .width = t->bytes_per_element,
+                               .dtype = t->dtype,
                                .bytes = t->row.bytes,
                                .root = t->row.root,
                                .block = t->row.block };

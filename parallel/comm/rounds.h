@@ -35,6 +35,7 @@ struct zt_rounds {
     void *data;           /* the caller's buffer */
     const int64_t *bound; /* reduce_scatter, all_gather: size + 1 slice bounds in elements */
     size_t width;         /* bytes an element */
+    enum zt_dtype dtype;  /* reduce_scatter: of the sum */
     size_t bytes;         /* the whole of `data` */
     int root;             /* broadcast, else 0 */
     const struct zt_shared_block

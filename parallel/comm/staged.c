@@ -183,8 +183,8 @@ static bool staged_start(struct zt_comm *base, struct zt_transfer *t, struct zt_
     struct moving *m = take_moving(c);
     m->outer = t;
     m->stage = s;
-    m->inner =
-        (struct zt_transfer){ t->kind, s->host + ((const char *)t->data - s->at), t->bound, t->bytes_per_element };
+    m->inner = (struct zt_transfer){ t->kind, s->host + ((const char *)t->data - s->at), t->bound, t->bytes_per_element,
+                                     t->dtype };
     s->users++;
     if (c->inner->api->start(c->inner, &m->inner, err))
         return true;

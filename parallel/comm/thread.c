@@ -66,7 +66,7 @@ struct group {
     atomic_int first_left;     /* the first rank that left, for messages; -1: none. Read without the lock too */
     int *world_rank;
     struct post *posts;
-    const void **data;  /* by rank: posted data, the addends of zt_comm_add_in_rank_order() */
+    const void **data;  /* by rank: posted data, the addends of zt_comm_sum_in_rank_order() */
     struct ring *rings; /* [from][to]; pages of unused rings take no memory */
     size_t rings_bytes;
 };
@@ -168,7 +168,7 @@ static bool is_aborted(struct group *g, struct zt_err *err) {
 /* ---- the work between open and close ---- */
 
 static void add_own_slice(struct thread_comm *c, const struct zt_transfer *t) {
-    zt_comm_add_in_rank_order(t->data, c->group->data, c->base.size, t->bound[c->base.rank],
+    zt_comm_sum_in_rank_order(t->dtype, t->data, c->group->data, c->base.size, t->bound[c->base.rank],
                               t->bound[c->base.rank + 1]);
 }
 

@@ -76,6 +76,7 @@ struct walk {
     int64_t *gathered, *reduced; /* bytes sent in one run of the phase, by kind; those of last_only once a step */
     int runs;                    /* of the phase in a step */
     const double *times;         /* measured, as enum zt_part has it; NULL: not */
+    int64_t reduce_width;        /* bytes of an element that is reduced */
 };
 
 static double measured(const double *times, int at, double estimate) {
@@ -89,10 +90,11 @@ static void add_compute(struct zt_spans *to, double seconds) {
 }
 
 static void add_collective(const struct walk *w, const struct zt_command *c) {
-    int64_t bytes = (w->flat->bucket[c->bucket + 1] - w->flat->bucket[c->bucket]) * (int64_t)sizeof(float);
+    bool gather = c->kind == ZT_GATHER;
+    int64_t width = gather ? (int64_t)sizeof(float) : w->reduce_width;
+    int64_t bytes = (w->flat->bucket[c->bucket + 1] - w->flat->bucket[c->bucket]) * width;
     double seconds = zt_cost_half_reduce(w->m, w->grid->data, bytes);
     int64_t sent = zt_cost_sent(w->grid->data, bytes) * (c->last_only ? 1 : w->runs);
-    bool gather = c->kind == ZT_GATHER;
     *(gather ? w->gathered : w->reduced) += c->all ? 2 * sent : sent;
     w->to->at[w->to->count++] = (struct zt_span){ .kind = gather ? ZT_SPAN_GATHER : ZT_SPAN_REDUCE,
                                                   .seconds = c->all ? 2 * seconds : seconds,
@@ -155,9 +157,15 @@ void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const str
     to->forward.at = ZT_NEW_N(arena, struct zt_span, p->forward_count + 1);
     to->backward.at = ZT_NEW_N(arena, struct zt_span, p->backward_count + 1);
     to->after_step.at = ZT_NEW_N(arena, struct zt_span, work->after_count + p->derive_count + 1);
-    struct walk w = {
-        m, grid, work->flat, &to->forward, &to->gather_bytes, &to->reduce_bytes, work->micro_batches, work->times
-    };
+    struct walk w = { m,
+                      grid,
+                      work->flat,
+                      &to->forward,
+                      &to->gather_bytes,
+                      &to->reduce_bytes,
+                      work->micro_batches,
+                      work->times,
+                      work->reduce_width };
     to->forward_seconds = walk(&w, g, p->forward, p->forward_count);
     w.to = &to->backward;
     to->backward_seconds = walk(&w, g, p->backward, p->backward_count);

@@ -296,6 +296,8 @@ static int output_index(const struct zt_node *node, int value) {
  * the kernel can add to what is there if that may be asked of it. */
 static bool writes_direct(const struct layout *l, int value) {
     int n = l->g->values[value]->producer;
+    if (l->o->rounds && !l->o->sharding->gradients)
+        return false;
     if (l->gradient_of[value] != 1 || n < 0 || l->derived[n] || root_of(l, value) != value || l->shared[value] ||
         l->last[value] != n || l->g->values[value]->dtype != ZT_FLOAT)
         return false;

@@ -118,6 +118,7 @@ struct zt_program_options {
     int data_rank;
     int stage, stages;
     bool accumulates;                /* a step may have several micro-batches */
+    bool rounds;                     /* gradients are rounded as they are accumulated, so that no kernel adds to them */
     const int64_t *statistic_offset; /* in bytes in the parameter block, by training_graph.statistics */
 };
 

@@ -162,7 +162,47 @@ static struct zt_collected with_loaded(const struct zt_job *job, struct zt_arena
     return all;
 }
 
-static bool write_trained(const struct zt_session *s, const char *path, const struct zt_collected *weights,
+static bool exports_halves(const struct zt_config *c) {
+    return c->zero.half_export && (c->bf16 || c->fp16.enabled);
+}
+
+static bool is_output(const struct zt_graph *g, int value) {
+    int i = 0;
+    while (i < g->output_count && g->outputs[i] != value)
+        i++;
+    return i < g->output_count;
+}
+
+static bool is_statistic(const struct zt_job *job, const char *name) {
+    int i = 0;
+    while (i < job->statistic_count && strcmp(job->statistics[i], name) != 0)
+        i++;
+    return i < job->statistic_count;
+}
+
+/* Rounds the fp32 weights to the type of the run. Running statistics, constants of nodes and initializers that are
+ * outputs of the graph keep their type. */
+static void narrow_payloads(const struct zt_session *s, struct zt_graph *g, struct zt_onnx_changes *changes) {
+    const enum zt_dtype half = s->config->bf16 ? ZT_BFLOAT16 : ZT_FLOAT16;
+    struct zt_onnx_payload *payloads =
+        zt_arena_copy(g->arena, changes->payloads, ((size_t)changes->payload_count + 1) * sizeof *payloads);
+    for (int i = 0; i < changes->payload_count; i++) {
+        const int id = zt_graph_find(g, payloads[i].name);
+        const struct zt_value *v = g->values[id];
+        if (v->dtype != ZT_FLOAT || v->origin != ZT_FROM_INITIALIZER || is_output(g, id) ||
+            is_statistic(s->job, v->name))
+            continue;
+        const int64_t count = zt_shape_count(&v->shape);
+        uint16_t *to = zt_arena_alloc(g->arena, (size_t)count * sizeof *to);
+        for (int64_t k = 0; k < count; k++)
+            zt_store_double(half, to, k, (double)((const float *)payloads[i].data)[k]);
+        payloads[i].data = to;
+        payloads[i].half = half;
+    }
+    changes->payloads = payloads;
+}
+
+static bool write_trained(const struct zt_session *s, const char *folder, const struct zt_collected *weights,
                           struct zt_err *err) {
     struct zt_graph *g = zt_graph_clone(s->model->graph);
     struct zt_onnx_inference *nodes = zt_malloc(((size_t)g->node_count + 1) * sizeof *nodes);
@@ -175,7 +215,14 @@ static bool write_trained(const struct zt_session *s, const char *path, const st
     const struct zt_collected all = with_loaded(s->job, g->arena, weights), merged = zt_adapters_merge(s->job, g, &all);
     changes.payload_count = merged.count;
     changes.payloads = all_payloads(s->job, g, merged.payloads, &changes.payload_count);
+    char *path = zt_path_join(folder, "model.onnx"), *half_path = zt_path_join(folder, "model.16bit.onnx");
     bool ok = zt_onnx_write(s->model, path, &changes, err);
+    if (ok && exports_halves(s->config)) {
+        narrow_payloads(s, g, &changes);
+        ok = zt_onnx_write(s->model, half_path, &changes, err);
+    }
+    free(half_path);
+    free(path);
     free(nodes);
     zt_graph_destroy(g);
     return ok;
@@ -196,12 +243,14 @@ static bool write_base(const struct zt_session *s, const char *path, struct zt_e
 bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_collected *weights, uint64_t *hash,
                      struct zt_err *err) {
     const bool apart = s->config->lora.apart && s->job->adapter_count;
-    char *path = zt_path_join(folder, "model.onnx");
     *hash = hash_of(weights);
-    if (s->options->overwrite && !apart)
-        zt_adapters_remove(folder);
-    const bool ok = apart ? zt_adapters_write(s, folder, weights, err) && write_base(s, path, err)
-                          : write_trained(s, path, weights, err);
+    if (!apart) {
+        if (s->options->overwrite)
+            zt_adapters_remove(folder);
+        return write_trained(s, folder, weights, err);
+    }
+    char *path = zt_path_join(folder, "model.onnx");
+    const bool ok = zt_adapters_write(s, folder, weights, err) && write_base(s, path, err);
     free(path);
     return ok;
 }

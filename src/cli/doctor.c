@@ -30,7 +30,7 @@ static void print(const struct finding *f) {
 
 /* Reads the value of "key<spaces>: value" in a file of such lines, "" if there is none. */
 static void read_value(const char *path, const char *key, char *to, size_t room) {
-    char line[512];
+    char line[8192];
     FILE *file = fopen(path, "r");
     *to = 0;
     while (file && !*to && fgets(line, sizeof line, file)) {
@@ -61,6 +61,15 @@ static void find_processor(struct finding *f) {
     snprintf(f->says, sizeof f->says, "%s, %d cores for this process, own kernels for %s", *model ? model : "unknown",
              zt_parallel_cores(), zt_cpu_instructions());
     f->found = true;
+}
+
+/* No kernel of the CPU computes in fp16: tensors of fp16 runs are stored in it and cast to fp32 (half_precision.h). */
+static void find_fp16(struct finding *f) {
+    char flags[8192];
+    read_value("/proc/cpuinfo", "flags", flags, sizeof flags);
+    f->found = true;
+    snprintf(f->says, sizeof f->says, "stored in fp16, computed in fp32 on the CPU%s",
+             strstr(flags, "avx512_fp16") ? "; AVX-512 FP16 is there and not used" : ", which has no AVX-512 FP16");
 }
 
 static void find_memory(struct finding *f) {
@@ -150,11 +159,12 @@ bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err) {
         const char *what;
         bool wanted;
         void (*find)(struct finding *f);
-    } rows[] = { { "ztrain", true, find_program },      { "processor", true, find_processor },
-                 { "memory", true, find_memory },       { "oneDNN", true, find_onednn },
-                 { "libcrypto", true, find_libcrypto }, { "files", true, find_aio },
-                 { "mpirun", true, find_mpirun },       { "gnuplot", true, find_gnuplot },
-                 { "CUDA", false, find_cuda },          { "GPUs", false, find_gpus } };
+    } rows[] = { { "ztrain", true, find_program },  { "processor", true, find_processor },
+                 { "fp16", true, find_fp16 },       { "memory", true, find_memory },
+                 { "oneDNN", true, find_onednn },   { "libcrypto", true, find_libcrypto },
+                 { "files", true, find_aio },       { "mpirun", true, find_mpirun },
+                 { "gnuplot", true, find_gnuplot }, { "CUDA", false, find_cuda },
+                 { "GPUs", false, find_gpus } };
     (void)options, (void)err;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct finding f = { .what = rows[i].what, .wanted = rows[i].wanted };

@@ -182,9 +182,39 @@ static void zero(struct zt_reading *r) {
              number(r, "gradient_predivide_factor"), stage);
     if (stage == 3 && says(r, "gradient_allreduce_op", "sum"))
         FAIL("gradient_allreduce_op", "\"sum\" excludes zero_optimization.stage 3");
+    if (says(r, "gradient_allreduce_op", "sum") && says(r, "ztrain.parallel.mode", "dp"))
+        FAIL("gradient_allreduce_op", "\"sum\" excludes ztrain.parallel.mode \"dp\", whose ranks share one loss");
     const struct zt_node *size = given(r, Z "allgather_bucket_size");
     if (size && size->whole && size->integer % 2)
         FAIL(Z "allgather_bucket_size", "%lld, wants an even number", (long long)size->integer);
+}
+
+/* fp32 gradients are divided where the loss is, by the samples of the step: the order of division changes rounding
+ * alone. A sum is not divided. */
+static void averaging(struct zt_reading *r) {
+    static const char *const keys[] = { "prescale_gradients", "gradient_predivide_factor" };
+    const bool sum = says(r, "gradient_allreduce_op", "sum");
+    for (int i = 0; i < 2; i++) {
+        struct zt_node *node = given(r, keys[i]);
+        char value[96];
+        if (!node || zt_value_is(node, i ? "1" : "false") || !(sum || says(r, "communication_data_type", "fp32")))
+            continue;
+        node->ignored = true;
+        zt_node_show(node, value, sizeof value);
+        zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s)", keys[i], value,
+                     sum ? "gradient_allreduce_op is \"sum\"" : "fp32 gradients are divided where the loss is");
+    }
+}
+
+static void half_export(struct zt_reading *r) {
+    static const char key[] = Z "stage3_gather_16bit_weights_on_model_save";
+    struct zt_node *node = given(r, key);
+    const bool half = on(r, "fp16.enabled") || on(r, "bf16.enabled");
+    if (!node || !on(r, key) || (half && !r->config->lora.apart))
+        return;
+    node->ignored = true;
+    zt_texts_add(r->arena, &r->config->without_effect, "%s = true (%s)", key,
+                 half ? "ztrain.lora.export writes the adapters alone" : "the run is neither fp16 nor bf16");
 }
 
 /* The keys of each chosen type against one another. */
@@ -385,10 +415,23 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(
-        struct zt_reading *) = { needs, lora,  tag,        precision,    sections_off,
-                                 zero,  types, curriculum, tuning,       parallel,
-                                 data,  loss,  ties,       augmentation, zt_config_check_monitors };
+    static void (*const rules[])(struct zt_reading *) = { needs,
+                                                          lora,
+                                                          tag,
+                                                          averaging,
+                                                          half_export,
+                                                          precision,
+                                                          sections_off,
+                                                          zero,
+                                                          types,
+                                                          curriculum,
+                                                          tuning,
+                                                          parallel,
+                                                          data,
+                                                          loss,
+                                                          ties,
+                                                          augmentation,
+                                                          zt_config_check_monitors };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }

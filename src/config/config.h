@@ -157,6 +157,8 @@ struct zt_zero_config {
     int64_t max_live_parameters, max_reuse_distance; /* elements */
     struct zt_offload_config offload_optimizer, offload_param;
     int64_t sub_group_size; /* elements that an offloaded optimizer updates at a time; 0: no limit */
+    bool ignore_unused;     /* false: a parameter without gradient is an error */
+    bool half_export; /* stage3_gather_16bit_weights_on_model_save: fp16 and bf16 runs also write model.16bit.onnx */
 };
 
 struct zt_comms_config { /* comms_logger */
@@ -206,6 +208,9 @@ struct zt_tuning_config { /* autotuning */
 enum zt_tuning_metric { ZT_TUNING_THROUGHPUT, ZT_TUNING_LATENCY, ZT_TUNING_FLOPS };
 enum zt_tuning_tuner { ZT_TUNING_GRID, ZT_TUNING_RANDOM, ZT_TUNING_MODEL };
 
+/* communication_data_type, data_types.grad_accum_dtype */
+enum zt_gradient_type { ZT_GRADIENTS_FP32, ZT_GRADIENTS_FP16, ZT_GRADIENTS_BF16 };
+
 struct zt_checkpoint_config {
     int64_t every_steps, every_epochs; /* 0: not at these */
     int64_t keep;                      /* newest ones that stay; 0: all */
@@ -242,6 +247,9 @@ struct zt_config {
     double gradient_clipping; /* 0: off */
     bool prescale_gradients;
     double gradient_predivide_factor;
+    int communication_type; /* enum zt_gradient_type: in which gradients are summed over ranks */
+    int accumulation_type;  /* in which gradients are summed over micro-batches */
+    bool sum_gradients;     /* gradient_allreduce_op: sum; default mean */
     bool bf16;
     struct zt_fp16_config fp16;
     struct zt_zero_config zero;

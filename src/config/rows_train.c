@@ -2,10 +2,11 @@
  * or rule are in its own file (src/optim), or in refused.c. */
 #include "config/rows.h"
 
-static const struct zt_key_choice wire_types[] = {
+static const struct zt_key_choice gradient_types[] = {
+    /* in the order of enum zt_gradient_type */
     { .name = "fp32" },
-    { .name = "fp16", .status = ZT_KEY_LATER },
-    { .name = "bf16", .status = ZT_KEY_LATER },
+    { .name = "fp16" },
+    { .name = "bf16" },
     { 0 },
 };
 static const struct zt_key_choice any_types[] = {
@@ -13,7 +14,7 @@ static const struct zt_key_choice any_types[] = {
 };
 static const struct zt_key_choice reductions[] = {
     { .name = "mean" },
-    { .name = "sum", .status = ZT_KEY_LATER },
+    { .name = "sum" },
     { 0 },
 };
 static const struct zt_key_choice log_levels[] = {
@@ -30,18 +31,12 @@ static const struct zt_key_row rows[] = {
     { .key = "steps_per_print", INT(0), DEF("10"), AT(steps_per_print) },
     { .key = "dump_state", BOOL, DEF("false"), AT(dump_state) },
     { .key = "disable_allgather", BOOL, DEF("false"), ACCEPT("no engine reads it") },
-    { .key = "communication_data_type",
-      CHOICE(wire_types),
-      DEF("fp32"),
-      ACCEPT("gradients are reduced in fp32 anyway") },
+    { .key = "communication_data_type", INDEX(gradient_types), DEF("fp32"), AT(communication_type) },
     { .key = "seq_parallel_communication_data_type", CHOICE(any_types), ACCEPT("no sequence parallelism") },
     { .key = "seq_parallel_comm_data_type", CHOICE(any_types), .now = "seq_parallel_communication_data_type" },
     { .key = "prescale_gradients", BOOL, DEF("false"), AT(prescale_gradients) },
     { .key = "gradient_predivide_factor", NUMBER, POSITIVE, DEF("1"), AT(gradient_predivide_factor) },
-    { .key = "gradient_allreduce_op",
-      CHOICE(reductions),
-      DEF("mean"),
-      ACCEPT("mean is the only way gradients are reduced") },
+    { .key = "gradient_allreduce_op", INDEX(reductions), DEF("mean"), AT(sum_gradients) },
     { .key = "sparse_gradients", BOOL, DEF("false"), ACCEPT("embedding gradients are dense: the same result") },
     { .key = "gradient_clipping", NUMBER, FROM(0), DEF("0"), AUTO("1", HF), AT(gradient_clipping) },
     { .key = "graph_harvesting", BOOL, DEF("false"), ACCEPT("steps on a GPU are captured without it") },
@@ -60,8 +55,8 @@ static const struct zt_key_row rows[] = {
     { .key = "comment", ANY, ACCEPT("a comment") },
     { .key = "allgather_size", INT(0), ACCEPT("only read with zero_optimization: true") },
     { .key = "load_universal_checkpoint", BOOL, DEF("false"), ACCEPT("every checkpoint is free of layout") },
-    { .key = "data_types", OBJECT, ACCEPT("gradients, parameters and buffers keep their type") },
-    { .key = "data_types.grad_accum_dtype", CHOICE(wire_types), ACCEPT("gradients are accumulated in fp32") },
+    { .key = "data_types", OBJECT, ACCEPT("parameters and buffers keep their type") },
+    { .key = "data_types.grad_accum_dtype", INDEX(gradient_types), DEF("fp32"), AT(accumulation_type) },
     { .key = "data_types.param_dtype", CHOICE(any_types), ACCEPTED },
     { .key = "data_types.buffer_dtype", CHOICE(any_types), ACCEPTED },
 

@@ -1,6 +1,7 @@
 #include "device/arrays_cuda.h"
 
 #include "base/block.cuh"
+#include "device/half_arrays.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -16,6 +17,73 @@ static __global__ void accumulate_kernel(float *to, const float *from, int64_t c
 
 int zt_launch_accumulate(cudaStream_t stream, float *to, const float *from, int64_t count) {
     accumulate_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(to, from, count);
+    return cudaGetLastError();
+}
+
+/* ---- gradients in 16 bits ---- */
+
+template <class T> static __device__ T rounded(float x);
+template <> __device__ __nv_bfloat16 rounded<__nv_bfloat16>(float x) {
+    return __float2bfloat16_rn(x);
+}
+template <> __device__ __half rounded<__half>(float x) {
+    return __float2half_rn(x);
+}
+
+static __device__ float widened(__nv_bfloat16 x) {
+    return __bfloat162float(x);
+}
+static __device__ float widened(__half x) {
+    return __half2float(x);
+}
+
+template <class T>
+static __global__ void narrow_kernel(T *to, const float *from, int64_t count, float exact, float factor) {
+    EACH(i, count) {
+        to[i] = rounded<T>(widened(rounded<T>(from[i] * exact)) * factor);
+    }
+}
+
+template <class T> static __global__ void widen_kernel(float *to, const T *from, int64_t count, float factor) {
+    EACH(i, count) {
+        to[i] = widened(rounded<T>(widened(from[i]) * factor));
+    }
+}
+
+template <class T> static __global__ void accumulate_half_kernel(float *to, const float *from, int64_t count) {
+    EACH(i, count) {
+        const float sum = from ? to[i] + widened(rounded<T>(from[i])) : to[i];
+        to[i] = widened(rounded<T>(sum));
+    }
+}
+
+int zt_launch_narrow(cudaStream_t stream, uint16_t *to, const float *from, int64_t count,
+                     const struct zt_half_cast *cast) {
+    const float exact = cast->exact, factor = cast->factor;
+    if (cast->fp16)
+        narrow_kernel<__half><<<blocks_for(count), BLOCK, 0, stream>>>((__half *)to, from, count, exact, factor);
+    else
+        narrow_kernel<__nv_bfloat16>
+            <<<blocks_for(count), BLOCK, 0, stream>>>((__nv_bfloat16 *)to, from, count, exact, factor);
+    return cudaGetLastError();
+}
+
+int zt_launch_widen(cudaStream_t stream, float *to, const uint16_t *from, int64_t count,
+                    const struct zt_half_cast *cast) {
+    const float factor = cast->factor;
+    if (cast->fp16)
+        widen_kernel<__half><<<blocks_for(count), BLOCK, 0, stream>>>(to, (const __half *)from, count, factor);
+    else
+        widen_kernel<__nv_bfloat16>
+            <<<blocks_for(count), BLOCK, 0, stream>>>(to, (const __nv_bfloat16 *)from, count, factor);
+    return cudaGetLastError();
+}
+
+int zt_launch_accumulate_half(cudaStream_t stream, float *to, const float *from, int64_t count, bool fp16) {
+    if (fp16)
+        accumulate_half_kernel<__half><<<blocks_for(count), BLOCK, 0, stream>>>(to, from, count);
+    else
+        accumulate_half_kernel<__nv_bfloat16><<<blocks_for(count), BLOCK, 0, stream>>>(to, from, count);
     return cudaGetLastError();
 }
 
@@ -59,14 +127,6 @@ int zt_launch_copies(cudaStream_t stream, const struct zt_launch_copies *copies)
 enum { CAST_ELEMENTS = 16 * BLOCK }; /* elements of a block */
 
 /* The elements `first` to `last` of `to`, which a block casts. */
-template <class T> static __device__ T rounded(float x);
-template <> __device__ __nv_bfloat16 rounded<__nv_bfloat16>(float x) {
-    return __float2bfloat16_rn(x);
-}
-template <> __device__ __half rounded<__half>(float x) {
-    return __float2half_rn(x);
-}
-
 template <class T> static __device__ void cast_turned(const struct zt_cast &c, int64_t first, int64_t last) {
     const uint32_t matrix = c.channels * c.places;
     const int64_t base = first / matrix * matrix; /* first element of the matrix that contains element `first` */

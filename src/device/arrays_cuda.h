@@ -12,9 +12,17 @@ extern "C" {
 #endif
 
 struct CUstream_st;
+struct zt_half_cast;
 
 /* to[i] += from[i] */
 int zt_launch_accumulate(struct CUstream_st *stream, float *to, const float *from, int64_t count);
+
+/* The functions of half_arrays.h over arrays in device memory. */
+int zt_launch_narrow(struct CUstream_st *stream, uint16_t *to, const float *from, int64_t count,
+                     const struct zt_half_cast *cast);
+int zt_launch_widen(struct CUstream_st *stream, float *to, const uint16_t *from, int64_t count,
+                    const struct zt_half_cast *cast);
+int zt_launch_accumulate_half(struct CUstream_st *stream, float *to, const float *from, int64_t count, bool fp16);
 
 /* Non-overlapping copies; a launch takes at most ZT_COPIES. */
 enum { ZT_COPIES = 128 };

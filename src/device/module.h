@@ -14,6 +14,7 @@
 
 struct zt_comm;            /* parallel/comm/comm.h */
 struct zt_compressed_call; /* parallel/comm/compressed_call.h */
+struct zt_half_cast;       /* device/half_arrays.h */
 struct zt_kernel;          /* graph/ir/op.h */
 struct zt_step_call;
 struct zt_step_feed; /* optim/step.h */
@@ -22,7 +23,7 @@ struct zt_step_norm;
 struct zt_step_state;
 
 enum {
-    ZT_MODULE_ABI = 12
+    ZT_MODULE_ABI = 13
 }; /* version of the structs that program and module share: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those
       of optim/step.h and parallel/comm/compressed_call.h and the node descriptions of kernels (describe of
       graph/ir/op.h) */
@@ -44,6 +45,13 @@ struct zt_module {
     /* Non-overlapping copies, and casts to fp16 or bfloat16, within device memory; one launch for many. */
     bool (*copy_all)(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err);
     bool (*cast_all)(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err);
+    /* The functions of half_arrays.h. */
+    bool (*narrow)(struct zt_device *device, uint16_t *to, const float *from, int64_t count,
+                   const struct zt_half_cast *cast, struct zt_err *err);
+    bool (*widen)(struct zt_device *device, float *to, const uint16_t *from, int64_t count,
+                  const struct zt_half_cast *cast, struct zt_err *err);
+    bool (*accumulate)(struct zt_device *device, float *to, const float *from, int64_t count, bool fp16,
+                       struct zt_err *err);
     /* Called before the forward phase of a micro-batch: feed->scaled = feed->seed times the loss scale, both in device
      * memory. */
     bool (*scale_seed)(struct zt_device *device, const struct zt_step_state *state, struct zt_step_feed *feed,

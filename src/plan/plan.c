@@ -1,6 +1,7 @@
 #include "plan/plan.h"
 
 #include "plan/matrices.h"
+#include "plan/rank_bytes.h"
 
 #include <stdlib.h>
 
@@ -57,6 +58,7 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
                                       .flat = p->flat,
                                       .after = after,
                                       .after_count = after_count,
+                                      .reduce_width = (int64_t)zt_dtype_bytes(zt_rank_plan_wire(p)),
                                       .norm_bytes = norm,
                                       .update_bytes = norm * (3 + 2 * p->optimizer_states),
                                       .update_flops = zt_plan_matrix_flops(p),

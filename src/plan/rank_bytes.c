@@ -140,6 +140,13 @@ static void add_one_bit(struct zt_rank_plan *p, const struct zt_one_bit *one_bit
     p->compressed_at = add(p, zt_compressed_bytes(p->compressed));
 }
 
+enum zt_dtype zt_rank_plan_wire(const struct zt_rank_plan *p) {
+    static const enum zt_dtype types[] = {
+        [ZT_GRADIENTS_FP32] = ZT_FLOAT, [ZT_GRADIENTS_FP16] = ZT_FLOAT16, [ZT_GRADIENTS_BF16] = ZT_BFLOAT16
+    };
+    return p->grid.data > 1 ? types[p->job->config->communication_type] : ZT_FLOAT;
+}
+
 void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool training) {
     const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
     int me = p->grid.data_rank;
@@ -159,6 +166,8 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
                              p->optimizer_states;
         if (optimizer->one_bit)
             add_one_bit(p, optimizer->one_bit);
+        for (int b = 0; b < p->flat->bucket_count && zt_dtype_is_half(zt_rank_plan_wire(p)); b++)
+            widen(&p->workspace_bytes, (p->flat->bucket[b + 1] - p->flat->bucket[b]) * (int64_t)sizeof(uint16_t));
         for (int i = 0; i < p->tie_count; i++)
             widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
         for (int t = 0; t < p->flat->tensor_count; t++)

@@ -1,4 +1,4 @@
-/* Memory of a rank by lifetime. */
+/* Memory of a rank by lifetime, and the type of gradients on their way. */
 #ifndef ZT_PLAN_RANK_BYTES_H
 #define ZT_PLAN_RANK_BYTES_H
 
@@ -23,5 +23,8 @@ int zt_rank_plan_largest(const struct zt_rank_plan *plan);
 
 /* Fills the bytes of the rank's memory blocks and the FLOPs of a micro-batch. All programs must exist. */
 void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool training);
+
+/* The type in which gradients are summed over ranks: ZT_FLOAT, ZT_FLOAT16 or ZT_BFLOAT16; fp32 for one rank. */
+enum zt_dtype zt_rank_plan_wire(const struct zt_rank_plan *plan);
 
 #endif

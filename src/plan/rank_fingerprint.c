@@ -45,6 +45,10 @@ void zt_rank_plan_stir_config(struct zt_rank_plan *p, const struct zt_config *c)
     stir_text(hash, c->parallel.schedule);
     stir_int(hash, c->zero.reduce_bucket_size);
     stir_int(hash, c->memory_limit);
+    if (c->communication_type != ZT_GRADIENTS_FP32 || c->accumulation_type != ZT_GRADIENTS_FP32) {
+        stir_int(hash, c->communication_type);
+        stir_int(hash, c->accumulation_type);
+    }
     for (int i = 0; i < 2; i++) {
         stir_int(hash, shapes[i]->samples);
         stir_int(hash, shapes[i]->micro_batches);

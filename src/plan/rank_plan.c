@@ -122,6 +122,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                           .stage = p->replicas ? loss : p->grid.stage,
                                           .stages = p->replicas ? 2 : p->grid.stages,
                                           .accumulates = p->full.micro_batches > 1,
+                                          .rounds = p->job->config->accumulation_type != ZT_GRADIENTS_FP32,
                                           .statistic_offset = p->statistic_offset };
     struct zt_program *program = zt_program_create(&training_graph, &options, q->err);
     if (!program)

@@ -192,6 +192,12 @@ START_TEST(conflicts_and_missing_companions_are_named) {
         { PARAMS("MuAdam", ""), "use Adam", 1 },
         { "\"prescale_gradients\": true, " ZERO("\"stage\": 2"), "prescale_gradients|reduce_scatter", 1 },
         { "\"gradient_predivide_factor\": 2, " ZERO("\"stage\": 3"), "gradient_predivide_factor", 1 },
+        { "\"gradient_allreduce_op\": \"sum\", " ZERO("\"stage\": 3"), "excludes zero_optimization.stage 3", 1 },
+        { "\"gradient_allreduce_op\": \"sum\", \"ztrain\": {\"parallel\": {\"mode\": \"dp\"}}", "share one loss", 1 },
+        { "\"gradient_allreduce_op\": \"max\"", "mean, sum", 1 },
+        { "\"communication_data_type\": \"fp8\"", "fp32, fp16, bf16", 1 },
+        { "\"communication_data_type\": 16", "communication_data_type", 1 },
+        { "\"data_types\": {\"grad_accum_dtype\": \"fp61\"}", "fp16", 1 },
         { "\"elasticity\": {\"enabled\": true}", "elasticity sets it", 0 },
         { "\"curriculum_learning\": {\"enabled\": true}", "min_difficulty|max_difficulty|schedule_type", 4 },
         { "\"curriculum_learning\": {\"enabled\": true, \"min_difficulty\": 1, \"max_difficulty\": 9, "

@@ -144,6 +144,26 @@ START_TEST(numbers_booleans_and_null_have_several_spellings) {
 }
 END_TEST
 
+START_TEST(types_of_gradients_are_stored_and_their_division_works_in_16_bits) {
+    struct zt_config *c = CONFIG(
+        "\"communication_data_type\": \"fp16\", \"gradient_allreduce_op\": \"mean\", "
+        "\"data_types\": {\"grad_accum_dtype\": \"bf16\"}, \"gradient_predivide_factor\": 4");
+    ck_assert(c->communication_type == ZT_GRADIENTS_FP16 && c->accumulation_type == ZT_GRADIENTS_BF16);
+    ck_assert(!c->sum_gradients && c->without_effect.count == 0 && c->zero.ignore_unused && !c->zero.half_export);
+    zt_config_destroy(c);
+    c = CONFIG(
+        "\"gradient_allreduce_op\": \"sum\", \"prescale_gradients\": true, \"zero_optimization\": "
+        "{\"stage3_gather_16bit_weights_on_model_save\": true, \"ignore_unused_parameters\": false}");
+    ck_assert(c->sum_gradients && c->communication_type == ZT_GRADIENTS_FP32 && !c->zero.ignore_unused);
+    ck_assert(mentions(&c->without_effect, "prescale_gradients = true (gradient_allreduce_op is \"sum\")"));
+    ck_assert(mentions(&c->without_effect, "on_model_save = true (the run is neither fp16 nor bf16)"));
+    zt_config_destroy(c);
+    c = CONFIG("\"gradient_predivide_factor\": 4");
+    ck_assert(mentions(&c->without_effect, "fp32 gradients are divided where the loss is"));
+    zt_config_destroy(c);
+}
+END_TEST
+
 START_TEST(deprecated_names_are_converted_with_a_note) {
     struct zt_config *c = accept(
         "{\"micro_batch_per_gpu\": 4, \"bfloat16\": {\"enabled\": true}, \"zero_optimization\": "
@@ -482,6 +502,7 @@ int main(void) {
                                    schedulers_read_their_own_parameters,
                                    auto_is_resolved_and_listed,
                                    numbers_booleans_and_null_have_several_spellings,
+                                   types_of_gradients_are_stored_and_their_division_works_in_16_bits,
                                    deprecated_names_are_converted_with_a_note,
                                    keys_without_effect_are_listed_with_the_reason,
                                    offload_is_read,

@@ -1,6 +1,7 @@
 #include "tests/gpu/far_device.h"
 
 #include "base/arena.h"
+#include "device/half_arrays.h"
 #include "device/module.h"
 #include "graph/ir/op.h"
 #include "ops/cuda_kernels.h"
@@ -335,6 +336,33 @@ static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int 
     return true;
 }
 
+static bool narrow(struct zt_device *device, uint16_t *to, const float *from, int64_t count,
+                   const struct zt_half_cast *cast, struct zt_err *err) {
+    struct zt_device host = { .threads = 1 };
+    set_access(device, PROT_READ | PROT_WRITE);
+    const bool ok = zt_half_narrow(&host, to, from, count, cast, err);
+    set_access(device, PROT_NONE);
+    return ok;
+}
+
+static bool widen(struct zt_device *device, float *to, const uint16_t *from, int64_t count,
+                  const struct zt_half_cast *cast, struct zt_err *err) {
+    struct zt_device host = { .threads = 1 };
+    set_access(device, PROT_READ | PROT_WRITE);
+    const bool ok = zt_half_widen(&host, to, from, count, cast, err);
+    set_access(device, PROT_NONE);
+    return ok;
+}
+
+static bool accumulate(struct zt_device *device, float *to, const float *from, int64_t count, bool fp16,
+                       struct zt_err *err) {
+    struct zt_device host = { .threads = 1 };
+    set_access(device, PROT_READ | PROT_WRITE);
+    const bool ok = zt_half_accumulate(&host, to, from, count, fp16, err);
+    set_access(device, PROT_NONE);
+    return ok;
+}
+
 static bool add(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
@@ -391,6 +419,9 @@ static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .add = add,
                                          .copy_all = copy_all,
                                          .cast_all = cast_all,
+                                         .narrow = narrow,
+                                         .widen = widen,
+                                         .accumulate = accumulate,
                                          .scale_seed = scale_seed,
                                          .add_loss = add_loss,
                                          .norm = norm,

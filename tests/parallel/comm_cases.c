@@ -41,6 +41,45 @@ static void sums_are_added_in_rank_order_bit_for_bit(struct zt_comm *c, struct r
     EXPECT(c->size < 3 || order_shows > 0, "the numbers do not tell one order from another");
 }
 
+/* `x` with `bits` bits of precision and no bit below 2^least, rounded to nearest even. */
+static double rounded(double x, int bits, int least) {
+    int exponent;
+    frexp(x, &exponent);
+    const double unit = ldexp(1, exponent - bits > least ? exponent - bits : least);
+    return nearbyint(x / unit) * unit;
+}
+
+static bool is_rounded_sum(const struct zt_comm *c, int round, int64_t i, double got, bool fp16) {
+    const int bits = fp16 ? 11 : 8, least = fp16 ? -24 : -133;
+    double want = 0, magnitude = 0;
+    for (int r = 0; r < c->size; r++) {
+        const double addend = rounded((double)contribution(r, round, i) * 0x1p-12, bits, least);
+        want = r ? rounded(want + addend, bits, least) : addend;
+        magnitude += fabs(addend);
+    }
+    return !strcmp(c->api->name, "ring") ? fabs(got - want) <= ldexp(magnitude, 1 - bits) * c->size : got == want;
+}
+
+static void sums_of_16_bits_are_rounded_after_each_addition(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    int64_t bound[MOST + 1];
+    for (int round = 0; round < ROUNDS; round++) {
+        const enum zt_dtype dtype = round % 2 ? ZT_FLOAT16 : ZT_BFLOAT16;
+        int64_t n = uneven_bounds(c->size, round, bound), wrong = -1;
+        uint16_t *flat = zt_calloc((size_t)n + 1, sizeof *flat);
+        for (int64_t i = 0; i < n; i++)
+            zt_store_double(dtype, flat, i, (double)contribution(c->rank, round, i) * 0x1p-12);
+        struct zt_transfer t = { ZT_REDUCE_SCATTER, flat, bound, sizeof *flat, dtype };
+        bool ok = c->api->start(c, &t, &err) && c->api->wait(c, &t, &err);
+        for (int64_t i = bound[c->rank]; ok && i < bound[c->rank + 1]; i++)
+            if (!is_rounded_sum(c, round, i, zt_load_double(dtype, flat, i), dtype == ZT_FLOAT16))
+                wrong = i;
+        free(flat);
+        EXPECT(ok, "reduce_scatter: %s", err.text[0]);
+        EXPECT(wrong < 0, "round %d: element %lld is not the rounded sum", round, (long long)wrong);
+    }
+}
+
 static void gathers_bring_every_slice_to_every_rank(struct zt_comm *c, struct rank_report *report) {
     struct zt_err err = { 0 };
     int64_t bound[MOST + 1];
@@ -393,6 +432,7 @@ static void ranks_that_wait_long_leave_their_cores_to_others(struct zt_comm *c, 
 
 const struct comm_case comm_cases[] = {
     CASE(sums_are_added_in_rank_order_bit_for_bit, 1),
+    CASE(sums_of_16_bits_are_rounded_after_each_addition, 1),
     CASE(gathers_bring_every_slice_to_every_rank, 1),
     CASE(exchanged_items_are_those_of_every_rank, 1),
     CASE(broadcast_copies_the_root_to_all, 1),

@@ -89,6 +89,20 @@ static void sum_and_gather(struct zt_comm *c, bool even) {
         ck_assert_float_eq(data[i], i < bound[c->size] ? total * (float)(i + 1) : contribution(c->rank, i));
 }
 
+/* Small integers, which 16 bits hold. */
+static void sum_of_halves(struct zt_comm *c, bool even, enum zt_dtype dtype) {
+    uint16_t data[COUNT];
+    int64_t bound[MOST + 1];
+    struct zt_err err = { 0 };
+    bounds(c, even, bound);
+    for (int i = 0; i < COUNT; i++)
+        zt_store_double(dtype, data, i, (c->rank + 1) * (i % 16));
+    struct zt_transfer sum = { ZT_REDUCE_SCATTER, data, bound, sizeof *data, dtype };
+    ck_assert_msg(c->api->start(c, &sum, &err) && c->api->wait(c, &sum, &err), "%s", err.text[0]);
+    for (int64_t i = bound[c->rank]; i < bound[c->rank + 1]; i++)
+        ck_assert_double_eq(zt_load_double(dtype, data, i), c->size * (c->size + 1) / 2 * (double)(i % 16));
+}
+
 static void collectives(struct zt_comm *c, struct zt_device *device) {
     struct zt_err err = { 0 };
     double scalar = c->rank;
@@ -96,6 +110,10 @@ static void collectives(struct zt_comm *c, struct zt_device *device) {
     (void)device;
     sum_and_gather(c, true);
     sum_and_gather(c, false);
+    for (int even = 0; even < 2; even++) {
+        sum_of_halves(c, even, ZT_FLOAT16);
+        sum_of_halves(c, even, ZT_BFLOAT16);
+    }
     ck_assert(c->api->broadcast(c, &data, sizeof data, 1, &err) && data == 77);
     ck_assert(c->api->sum(c, &scalar, 1, &err) && scalar == c->size * (c->size - 1) / 2);
     ck_assert(c->api->send(c, &c->rank, sizeof c->rank, (c->rank + 1) % c->size, &err) &&

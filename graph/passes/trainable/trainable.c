@@ -118,15 +118,25 @@ static bool is_parameter(const struct zt_graph *g, const struct zt_value *v, con
     return v->shape.rank > 0 || named;
 }
 
+/* Whether an initializer without path to the loss is a parameter. Masks, too, are float tensors behind which gradients
+ * stop: without a list of parameters only weights of products count, and what the loss does not need. */
+static bool is_unreached(const struct zt_graph *g, const struct zt_value *v, const struct path *p,
+                         const struct exporter *by) {
+    const char *form;
+    const bool product = p->reader >= 0 && g->nodes[p->reader]->op && g->nodes[p->reader]->op->flops;
+    return p->through < 0 && !p->stopped && (by->listed || p->reader < 0 || product) && is_parameter(g, v, by, &form);
+}
+
 static bool verdict(const struct zt_graph *g, struct zt_value *v, const struct path *p, const struct exporter *by,
                     const char **why) {
-    v->may_train = false;
+    v->may_train = v->unreached = false;
     if (!zt_dtype_in(v->dtype, ZT_ANY_FLOAT)) {
         *why = zt_arena_printf(g->arena, "of type %s", zt_dtype_name(v->dtype));
         return false;
     }
     if (p->through < 0 || p->through == g->node_count) {
         *why = why_unreached(g, p);
+        v->unreached = is_unreached(g, v, p, by);
         return false;
     }
     v->may_train = true;

@@ -1,5 +1,6 @@
 #include "plan/job/job.h"
 
+#include "base/show.h"
 #include "base/text.h"
 #include "graph/passes/grad.h"
 #include "graph/passes/lower.h"
@@ -101,6 +102,17 @@ static void find_statistics(struct zt_job *job, const struct zt_graph *g) {
     free(listed);
 }
 
+/* Casts from bfloat16 came with opset 13. */
+static bool check_half_export(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err) {
+    for (int i = 0; config->zero.half_export && config->bf16 && i < model->opset_count; i++)
+        if (!model->opsets[i].domain[0] && model->opsets[i].version < 13)
+            return zt_fail(err, ZT_EXIT_CONFIG,
+                           "zero_optimization.stage3_gather_16bit_weights_on_model_save: bfloat16 initializers need "
+                           "opset 13, %s imports opset %lld",
+                           model->path, (long long)model->opsets[i].version);
+    return true;
+}
+
 struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_job *job = ZT_NEW(arena, struct zt_job);
@@ -109,7 +121,8 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;
-    struct zt_graph *g = zt_fusion_read(config, arena, &job->fusion, err) && zt_job_find_loss(job, err)
+    struct zt_graph *g = check_half_export(config, model, err) && zt_fusion_read(config, arena, &job->fusion, err) &&
+                                 zt_job_find_loss(job, err)
                              ? needed_graph(job, &root, err)
                              : NULL;
     bool ok = g && zt_job_find_parameters(job, g, err) && zt_job_find_adapters(job, g, err);
@@ -217,6 +230,42 @@ static bool check_params(const struct zt_training_graph *training_graph, struct 
                    training_graph->graph->values[training_graph->loss]->name);
 }
 
+/* Whether the config leaves the training of a parameter to the model. */
+static bool is_wanted(const struct zt_config *c, const char *name) {
+    return !zt_glob_any(c->freeze.at, c->freeze.count, name) &&
+           (!c->trainable.count || zt_glob_any(c->trainable.at, c->trainable.count, name));
+}
+
+/* zero_optimization.ignore_unused_parameters false: every parameter must have a gradient. */
+static bool check_unused(const struct zt_config *c, const struct zt_training_graph *training_graph,
+                         struct zt_err *err) {
+    enum { SHOWN = 10 };
+    const struct zt_graph *g = training_graph->graph;
+    bool *zero = zt_calloc((size_t)g->value_count + 1, sizeof *zero);
+    struct zt_text names = { 0 };
+    int count = 0;
+    for (int i = 0; i < training_graph->param_count; i++)
+        zero[training_graph->params[i]] = training_graph->grads[i] < 0 && training_graph->home[i] < 0;
+    for (int v = 0; v < g->value_count; v++) {
+        char name[ZT_ERR_TEXT / 8];
+        const bool unreached = g->values[v]->unreached && is_wanted(c, g->values[v]->name);
+        if (!(zero[v] || unreached) || count++ >= SHOWN)
+            continue;
+        zt_text_add(&names, "%s\"%s\"", count > 1 ? ", " : "", zt_show(name, sizeof name, g->values[v]->name));
+    }
+    if (count > SHOWN)
+        zt_text_add(&names, " and %d more", count - SHOWN);
+    if (count) {
+        zt_fail(err, ZT_EXIT_CONFIG,
+                "zero_optimization.ignore_unused_parameters is false, and %d parameter%s no gradient: %s", count,
+                count == 1 ? " has" : "s have", names.at);
+        zt_hint(err, "ztrain.freeze excludes parameters from training");
+    }
+    zt_text_finish(&names);
+    free(zero);
+    return count == 0;
+}
+
 /* Checks that no statistics are updated in a branch whose condition depends on data shapes: the first graph, built
  * without these shapes, does not contain such branches. */
 static bool check_statistics(const struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
@@ -292,7 +341,10 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
     list_params(job, training_graph);
     if (!check_params(training_graph, err))
         return false;
-    return (!request->training || add_gradients(training_graph, err)) && prune_or_cast(job, training_graph, err);
+    if (request->training && (!add_gradients(training_graph, err) ||
+                              (!job->config->zero.ignore_unused && !check_unused(job->config, training_graph, err))))
+        return false;
+    return prune_or_cast(job, training_graph, err);
 }
 
 bool zt_job_training_graph(const struct zt_job *job, const struct zt_source *source,

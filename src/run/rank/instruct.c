@@ -92,6 +92,8 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
         return zt_fail(err, ZT_EXIT_DATA, "the data ended before the step did");
     slot->samples = batch->samples;
     slot->seed = (float)((double)batch->samples / (double)batch->step_samples);
+    if (r->plan->job->config->sum_gradients) /* the gradients of the ranks' own means are added */
+        slot->seed *= (float)r->plan->grid.data;
     if (!r->device_memory) /* on a device, the device applies the loss scale */
         slot->seed *= zt_scaling_seed(r->scaling.scale);
     for (int64_t i = 0; i < batch->rows; i++)

@@ -1,6 +1,8 @@
 /* As much of NCCL as the CUDA module calls, between threads of one process: libnccl.so.2 where the emulated device is
  * tested. A call is done when it returns, but for the meeting, which is in progress until all ranks came. Calls of a
  * group are put off to its end. What NCCL forbids or leaves undefined ends the program. */
+#include "base/half.h"
+
 #include <nccl.h>
 
 #include <pthread.h>
@@ -19,6 +21,7 @@ struct call {
     size_t bytes; /* of a slice */
     int root;
     ncclComm_t comm;
+    ncclDataType_t type;
 };
 
 /* What the ranks that met share. */
@@ -100,7 +103,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 
 /* The sum over ranks of slice `at` (bytes) of what each gave, or a copy of a rank's. */
-static void take_sum(const struct meeting *m, float *to, size_t at, size_t bytes) {
+static void sum_floats(const struct meeting *m, float *to, size_t at, size_t bytes) {
     size_t count = bytes / sizeof *to;
     for (size_t i = 0; i < count; i++) {
         float sum = 0;
@@ -110,13 +113,33 @@ static void take_sum(const struct meeting *m, float *to, size_t at, size_t bytes
     }
 }
 
+static uint16_t add_halves(uint16_t a, uint16_t b, int fp16) {
+    return fp16 ? zt_float_to_half(zt_half_to_float(a) + zt_half_to_float(b))
+                : zt_float_to_bfloat(zt_bfloat_to_float(a) + zt_bfloat_to_float(b));
+}
+
+static void take_sum(const struct call *c, void *to, size_t at) {
+    const struct meeting *m = c->comm->meeting;
+    if (c->type == ncclFloat) {
+        sum_floats(m, to, at, c->bytes);
+        return;
+    }
+    for (size_t i = 0; i < c->bytes / 2; i++) {
+        uint16_t sum = 0;
+        for (int r = 0; r < m->size; r++)
+            sum = add_halves(sum, ((const uint16_t *)(const void *)((const char *)m->calls[r].from + at))[i],
+                             c->type == ncclFloat16);
+        ((uint16_t *)to)[i] = sum;
+    }
+}
+
 static void work(const struct call *c, char *result) {
     const struct meeting *m = c->comm->meeting;
     int me = c->comm->rank;
     if (c->kind == SCATTER)
-        take_sum(m, (float *)(void *)result, (size_t)me * c->bytes, c->bytes);
+        take_sum(c, result, (size_t)me * c->bytes);
     if (c->kind == REDUCE && me == c->root)
-        take_sum(m, (float *)(void *)result, 0, c->bytes);
+        take_sum(c, result, 0);
     if (c->kind == BROADCAST)
         memcpy(result, m->calls[c->root].from, c->bytes);
     if (c->kind == RECEIVE)
@@ -171,31 +194,31 @@ ncclResult_t ncclGroupEnd(void) {
 }
 
 static size_t bytes_of(size_t count, ncclDataType_t type) {
-    insist(type == ncclFloat || type == ncclUint8, "another type");
-    return count * (type == ncclFloat ? sizeof(float) : 1);
+    insist(type == ncclFloat || type == ncclUint8 || type == ncclFloat16 || type == ncclBfloat16, "another type");
+    return count * (type == ncclFloat ? sizeof(float) : type == ncclUint8 ? 1 : 2);
 }
 
 ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream) {
     (void)stream;
-    insist(type == ncclFloat && op == ncclSum, "another sum");
-    return queue((struct call){ SCATTER, from, to, bytes_of(count, type), 0, comm });
+    insist(type != ncclUint8 && op == ncclSum, "another sum");
+    return queue((struct call){ SCATTER, from, to, bytes_of(count, type), 0, comm, type });
 }
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
     (void)stream;
-    return queue((struct call){ GATHER, from, to, bytes_of(count, type), 0, comm });
+    return queue((struct call){ GATHER, from, to, bytes_of(count, type), 0, comm, type });
 }
 ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                         ncclComm_t comm, cudaStream_t stream) {
     (void)stream;
-    insist(type == ncclFloat && op == ncclSum, "another sum");
-    return queue((struct call){ REDUCE, from, to, bytes_of(count, type), root, comm });
+    insist(type != ncclUint8 && op == ncclSum, "another sum");
+    return queue((struct call){ REDUCE, from, to, bytes_of(count, type), root, comm, type });
 }
 ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                            cudaStream_t stream) {
     (void)stream;
-    return queue((struct call){ BROADCAST, from, to, bytes_of(count, type), root, comm });
+    return queue((struct call){ BROADCAST, from, to, bytes_of(count, type), root, comm, type });
 }
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
