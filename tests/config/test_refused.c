@@ -128,8 +128,7 @@ START_TEST(types_and_ranges_are_checked) {
         { ZTRAIN("\"metrics\": [\"speed\"]"), "ztrain.metrics[0]: unknown \"speed\"", 1 },
         { ZTRAIN("\"memory_limit\": \"8 apples\""), "not a size", 1 },
         { ZTRAIN("\"ema\": 1"), "allowed in [0, 1)", 1 },
-        { ZTRAIN("\"lora\": {\"rank\": 4}"),
-          "ztrain.lora: needs at least one pattern of names", 1 },
+        { ZTRAIN("\"lora\": {\"rank\": 4}"), "ztrain.lora: needs at least one pattern of names", 1 },
         { ZTRAIN(
               "\"lora\": {\"match\": [\"*\"], \"rank\": 0, \"alpha\": 0, \"dropout\": 1, \"export\": \"x\", \"r\": 8}"),
           "ztrain.lora.rank: 0|ztrain.lora.alpha: 0|ztrain.lora.dropout: 1|ztrain.lora.export: unknown "
