@@ -49,8 +49,9 @@ int zt_launch_add(cudaStream_t stream, enum zt_dtype dtype, const struct zt_laun
 int zt_launch_broadcast(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, float factor,
                         const void *b, void *y) {
     int64_t count = elems_in(walk->dim, walk->rank);
-    WITH_TYPE(dtype, count,
-              (broadcast_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, factor, (const T *)b, (T *)y)));
+    WITH_TYPE(
+        dtype, count,
+        (broadcast_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, factor, (const T *)b, (T *)y)));
 }
 
 int zt_launch_relu(cudaStream_t stream, enum zt_dtype dtype, int64_t count, void *y) {

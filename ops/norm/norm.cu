@@ -11,7 +11,8 @@ enum { ROW = 256, CHANNEL = 512 };
 
 /* The place of element i of a row: channel by channel; with `last` place by place. */
 static __device__ int64_t place_of(const struct zt_launch_norm &n, int64_t row, int64_t i) {
-    return n.last ? ((row / n.period * n.per_scale + i / n.per_row) * n.period + row % n.period) * n.per_row + i % n.per_row
+    return n.last ? ((row / n.period * n.per_scale + i / n.per_row) * n.period + row % n.period) * n.per_row +
+                        i % n.per_row
                   : row * n.length + i;
 }
 

@@ -194,7 +194,8 @@ int zt_launch_pool_max(cudaStream_t stream, const struct zt_launch_pool *p, cons
 }
 
 int zt_launch_pool_average(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
-    WITH_POOL(*p, results_of(*p), (launch_forward<T, I>(stream, *p, average_of<T, I>{ pool_of<I>(*p), (const T *)x }, y)));
+    WITH_POOL(*p, results_of(*p),
+              (launch_forward<T, I>(stream, *p, average_of<T, I>{ pool_of<I>(*p), (const T *)x }, y)));
 }
 
 int zt_launch_pool_norm(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
@@ -312,6 +313,8 @@ int zt_launch_pool_max_grad(cudaStream_t stream, const struct zt_launch_pool *p,
     WITH_POOL(*p, elements_of(*p), (launch_grad<T, I>(stream, *p, max_grad<I>{ pool_of<I>(*p), position }, dy, y, dx)));
 }
 
-int zt_launch_pool_sum_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, bool average, void *dx) {
-    WITH_POOL(*p, elements_of(*p), (launch_grad<T, I>(stream, *p, sum_grad<I>{ pool_of<I>(*p), average }, dy, NULL, dx)));
+int zt_launch_pool_sum_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, bool average,
+                            void *dx) {
+    WITH_POOL(*p, elements_of(*p),
+              (launch_grad<T, I>(stream, *p, sum_grad<I>{ pool_of<I>(*p), average }, dy, NULL, dx)));
 }

@@ -28,10 +28,10 @@ struct zt_err {
     int count;         /* number of problems; only the first ZT_ERR_LINES keep their text here */
     char text[ZT_ERR_LINES][ZT_ERR_TEXT];
     char hint[ZT_ERR_LINES][ZT_ERR_TEXT]; /* "": no hint */
-    bool keeps_all; /* set by a reader that reports all problems of a file: those after the first ZT_ERR_LINES are
-                       kept in `rest` */
-    char *rest;     /* a line per problem, and a line "hint: TEXT" per hint; NULL: none */
-    char place[160];                      /* rank and its coordinates, printed after "ztrain: error:"; "": one rank */
+    bool keeps_all;  /* set by a reader that reports all problems of a file: those after the first ZT_ERR_LINES are
+                        kept in `rest` */
+    char *rest;      /* a line per problem, and a line "hint: TEXT" per hint; NULL: none */
+    char place[160]; /* rank and its coordinates, printed after "ztrain: error:"; "": one rank */
 };
 
 /* Appends a problem and returns false, for `return zt_fail(...)`. `err` must not be NULL. */

@@ -74,9 +74,9 @@ static void report_optimizer(const struct zt_session *s, const struct zt_rank_pl
     const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
     bool decouples = optimizer->decouples && optimizer->decouples(&c->optimizer);
     char text[256];
-    snprintf(text, sizeof text, "%s, lr %g, weight decay %g (%s), schedule %s, clipping %g",
-             optimizer->type.name, c->optimizer.lr, c->optimizer.weight_decay,
-             decouples ? "decoupled" : "L2", c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
+    snprintf(text, sizeof text, "%s, lr %g, weight decay %g (%s), schedule %s, clipping %g", optimizer->type.name,
+             c->optimizer.lr, c->optimizer.weight_decay, decouples ? "decoupled" : "L2",
+             c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
     row(s, "optimizer", text);
     if (optimizer->matrix)
         report_matrices(s, plan);
