@@ -13,7 +13,7 @@ static const char *const keys[KEYS] = { "train_batch_size", "train_micro_batch_s
                                         "gradient_accumulation_steps" };
 
 struct batch {
-    struct zt_node *node[KEYS];
+    struct zt_json_node *node[KEYS];
     int64_t value[KEYS]; /* 0: not yet known */
     bool given[KEYS];
     char from[KEYS][64];
@@ -101,9 +101,9 @@ static void report(struct zt_reading *r, const struct batch *b) {
 static int64_t data_parallel(struct zt_reading *r) {
     struct zt_config *config = r->config;
     int64_t group = (int64_t)config->parallel.stages * config->parallel.tensor;
-    const struct zt_node *stages = zt_keys_node(r, "pipeline.stages"),
-                         *tensor = zt_keys_node(r, "ztrain.parallel.tensor");
-    const struct zt_node *at = config->parallel.stages > 1 && stages ? stages : tensor ? tensor : r->root;
+    const struct zt_json_node *stages = zt_keys_node(r, "pipeline.stages"),
+                              *tensor = zt_keys_node(r, "ztrain.parallel.tensor");
+    const struct zt_json_node *at = config->parallel.stages > 1 && stages ? stages : tensor ? tensor : r->root;
     if (config->ranks % group == 0)
         return config->ranks / group;
     if (config->parallel.tensor > 1)
@@ -120,14 +120,14 @@ static int64_t data_parallel(struct zt_reading *r) {
 /* Reads the keys. False where one of them has a wrong value, which has been reported. */
 static bool gather(const struct zt_reading *r, struct batch *b) {
     for (int key = 0; key < KEYS; key++) {
-        const struct zt_node *raw = zt_node_child(r->root, keys[key]);
+        const struct zt_json_node *raw = zt_json_node_child(r->root, keys[key]);
         b->node[key] = zt_keys_node(r, keys[key]);
-        if (raw && raw->kind != ZT_NODE_NULL && !b->node[key])
+        if (raw && raw->kind != ZT_JSON_NODE_NULL && !b->node[key])
             return false;
         b->given[key] = b->node[key] && !b->node[key]->automatic;
         if (b->given[key]) {
             b->value[key] = b->node[key]->integer;
-            zt_node_origin(b->node[key], b->from[key]);
+            zt_json_node_origin(b->node[key], b->from[key]);
         }
     }
     return true;
@@ -149,7 +149,7 @@ static void finish(struct zt_reading *r, struct batch *b) {
             zt_texts_add(r->arena, &config->resolved_auto, "%s = %lld (%s)", keys[key], (long long)b->value[key],
                          b->from[key]);
         }
-    const struct zt_node *pipeline = zt_keys_node(r, "pipeline.micro_batch_size");
+    const struct zt_json_node *pipeline = zt_keys_node(r, "pipeline.micro_batch_size");
     if (pipeline && pipeline->integer != 0 && pipeline->integer != config->micro_batch)
         zt_key_fail(r, pipeline, "%lld, wants 0 or %s %lld", (long long)pipeline->integer, keys[MICRO],
                     (long long)config->micro_batch);
@@ -164,7 +164,7 @@ void zt_config_batch(struct zt_reading *r, const struct zt_config_overrides *ove
     b.n = data_parallel(r);
     config->data_parallel = (int)b.n;
     bool elastic = zt_keys_truth(r, "elasticity.enabled"); /* would set all three */
-    const struct zt_node *stage = zt_keys_node(r, "zero_optimization.stage");
+    const struct zt_json_node *stage = zt_keys_node(r, "zero_optimization.stage");
     config->tuning.fixes_stage = stage && !stage->automatic;
     if (!gather(r, &b) || b.n == 0 || elastic)
         return;

@@ -26,21 +26,21 @@ static bool says(const struct zt_reading *r, const char *key, const char *text) 
     return strcmp(zt_keys_text(r, key), text) == 0;
 }
 
-static struct zt_node *given(const struct zt_reading *r, const char *key) {
+static struct zt_json_node *given(const struct zt_reading *r, const char *key) {
     return zt_keys_node(r, key);
 }
 
 /* Whether the key is present, with a valid value or a wrong one, which has been reported already. */
 static bool there(const struct zt_reading *r, const char *key) {
-    const struct zt_node *node = zt_node_find(r->root, key);
-    return node && node->kind != ZT_NODE_NULL;
+    const struct zt_json_node *node = zt_json_node_find(r->root, key);
+    return node && node->kind != ZT_JSON_NODE_NULL;
 }
 
 /* The node that a message about a key points to: the key, or the object that lacks it. */
-static const struct zt_node *place(const struct zt_reading *r, const char *key) {
+static const struct zt_json_node *place(const struct zt_reading *r, const char *key) {
     char parent[128];
     const char *dot = strrchr(key, '.');
-    const struct zt_node *node = zt_keys_node(r, key);
+    const struct zt_json_node *node = zt_keys_node(r, key);
     if (node || !dot)
         return node ? node : r->root;
     snprintf(parent, sizeof parent, "%.*s", (int)(dot - key), key);
@@ -59,9 +59,9 @@ static const struct zt_key_owner *replicated(const struct zt_reading *r) {
 static void needs(struct zt_reading *r) {
     static const char *const wrapper[] = { "optimizer", "scheduler" };
     for (int i = 0; i < 2; i++) {
-        const struct zt_node *node = given(r, wrapper[i]);
-        const struct zt_node *type = node ? zt_node_child(node, "type") : NULL;
-        if (node && (!type || type->kind == ZT_NODE_NULL))
+        const struct zt_json_node *node = given(r, wrapper[i]);
+        const struct zt_json_node *type = node ? zt_json_node_child(node, "type") : NULL;
+        if (node && (!type || type->kind == ZT_JSON_NODE_NULL))
             zt_key_fail(r, node, "needs type");
     }
     for (int i = 0; i < r->table->count; i++) {
@@ -74,7 +74,7 @@ static void needs(struct zt_reading *r) {
 
 /* Without a pattern the other keys would have no effect. */
 static void lora(struct zt_reading *r) {
-    const struct zt_node *match = given(r, "ztrain.lora.match");
+    const struct zt_json_node *match = given(r, "ztrain.lora.match");
     if (given(r, "ztrain.lora") && (match ? !match->first : !there(r, "ztrain.lora.match")))
         FAIL("ztrain.lora.match", "needs at least one pattern of names: [\"*attn*\"]");
 }
@@ -119,7 +119,7 @@ static void off(struct zt_reading *r, const char *section) {
         bool inside = strncmp(row->key, section, length) == 0 && row->key[length] == '.';
         if (!r->node[i] || !inside || row->status != ZT_KEY_WORKS || strcmp(row->key, key) == 0)
             continue;
-        zt_node_show(r->node[i], value, sizeof value);
+        zt_json_node_show(r->node[i], value, sizeof value);
         if (!row->def || !zt_value_is(r->node[i], row->def))
             zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s is off)", row->key, value, section);
     }
@@ -133,8 +133,8 @@ static void offload_off(struct zt_reading *r) {
         const char *why = r->node[i] && row->size ? zt_offload_unread(r->config, row->key) : NULL;
         if (why)
             zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s)",
-                         zt_node_path(r->node[i], path, sizeof path), zt_node_show(r->node[i], value, sizeof value),
-                         why);
+                         zt_json_node_path(r->node[i], path, sizeof path),
+                         zt_json_node_show(r->node[i], value, sizeof value), why);
     }
 }
 
@@ -184,7 +184,7 @@ static void zero(struct zt_reading *r) {
         FAIL("gradient_allreduce_op", "\"sum\" excludes zero_optimization.stage 3");
     if (says(r, "gradient_allreduce_op", "sum") && says(r, "ztrain.parallel.mode", "dp"))
         FAIL("gradient_allreduce_op", "\"sum\" excludes ztrain.parallel.mode \"dp\", whose ranks share one loss");
-    const struct zt_node *size = given(r, Z "allgather_bucket_size");
+    const struct zt_json_node *size = given(r, Z "allgather_bucket_size");
     if (size && size->whole && size->integer % 2)
         FAIL(Z "allgather_bucket_size", "%lld, wants an even number", (long long)size->integer);
 }
@@ -195,12 +195,12 @@ static void averaging(struct zt_reading *r) {
     static const char *const keys[] = { "prescale_gradients", "gradient_predivide_factor" };
     const bool sum = says(r, "gradient_allreduce_op", "sum");
     for (int i = 0; i < 2; i++) {
-        struct zt_node *node = given(r, keys[i]);
+        struct zt_json_node *node = given(r, keys[i]);
         char value[96];
         if (!node || zt_value_is(node, i ? "1" : "false") || !(sum || says(r, "communication_data_type", "fp32")))
             continue;
         node->ignored = true;
-        zt_node_show(node, value, sizeof value);
+        zt_json_node_show(node, value, sizeof value);
         zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s)", keys[i], value,
                      sum ? "gradient_allreduce_op is \"sum\"" : "fp32 gradients are divided where the loss is");
     }
@@ -208,7 +208,7 @@ static void averaging(struct zt_reading *r) {
 
 static void half_export(struct zt_reading *r) {
     static const char key[] = Z "stage3_gather_16bit_weights_on_model_save";
-    struct zt_node *node = given(r, key);
+    struct zt_json_node *node = given(r, key);
     const bool half = on(r, "fp16.enabled") || on(r, "bf16.enabled");
     if (!node || !on(r, key) || (half && !r->config->lora.apart))
         return;
@@ -241,8 +241,8 @@ static bool changes(const struct zt_reading *r, const char *object) {
 
 /* Two numbers of which the first is no larger than the second. */
 static void ascending(struct zt_reading *r, const char *key) {
-    const struct zt_node *node = given(r, key);
-    if (node && node->kind == ZT_NODE_LIST && node->first->number > node->first->next->number)
+    const struct zt_json_node *node = given(r, key);
+    if (node && node->kind == ZT_JSON_NODE_LIST && node->first->number > node->first->next->number)
         zt_key_fail(r, node, "[%.10g, %.10g], wants the smaller number first", node->first->number,
                     node->first->next->number);
 }
@@ -361,11 +361,11 @@ static void only_for(struct zt_reading *r, const char *key, const char *type) {
 
 #define L "ztrain.loss."
 static void class_weights(struct zt_reading *r) {
-    const struct zt_node *list = given(r, L "class_weights");
+    const struct zt_json_node *list = given(r, L "class_weights");
     double sum = 0;
     if (!list || !list->first)
         return;
-    for (const struct zt_node *item = list->first; item; item = item->next)
+    for (const struct zt_json_node *item = list->first; item; item = item->next)
         sum += item->number;
     if (sum == 0)
         FAIL(L "class_weights", "all weights are 0");
@@ -389,12 +389,12 @@ static void loss(struct zt_reading *r) {
         FAIL(L "output", "belongs to type \"output\", found \"%s\"", zt_keys_text(r, L "type"));
     only_for(r, L "beta", "smooth_l1");
     only_for(r, L "delta", "huber");
-    const struct zt_node *groups = given(r, "ztrain.param_groups");
-    for (const struct zt_node *item = groups ? groups->first : NULL; item; item = item->next) {
-        if (!zt_node_child(item, "match"))
+    const struct zt_json_node *groups = given(r, "ztrain.param_groups");
+    for (const struct zt_json_node *item = groups ? groups->first : NULL; item; item = item->next) {
+        if (!zt_json_node_child(item, "match"))
             zt_key_fail(r, item, "needs match");
-        const struct zt_node *use = zt_node_child(item, "use_muon");
-        if (use && use->kind == ZT_NODE_BOOL && !says(r, "optimizer.type", "Muon"))
+        const struct zt_json_node *use = zt_json_node_child(item, "use_muon");
+        if (use && use->kind == ZT_JSON_NODE_BOOL && !says(r, "optimizer.type", "Muon"))
             zt_key_fail(r, use, "needs optimizer.type \"Muon\"");
     }
 #undef L
@@ -402,10 +402,10 @@ static void loss(struct zt_reading *r) {
 
 /* Reports a name that is tied twice: to itself, or in two groups. */
 static void ties(struct zt_reading *r) {
-    const struct zt_node *groups = given(r, "ztrain.tie");
+    const struct zt_json_node *groups = given(r, "ztrain.tie");
     struct zt_map seen = { 0 };
-    for (const struct zt_node *group = groups ? groups->first : NULL; group; group = group->next)
-        for (const struct zt_node *name = group->first; name; name = name->next) {
+    for (const struct zt_json_node *group = groups ? groups->first : NULL; group; group = group->next)
+        for (const struct zt_json_node *name = group->first; name; name = name->next) {
             int before = zt_map_get(&seen, name->text, -1);
             if (before >= 0)
                 zt_key_fail(r, name, "\"%s\" is in ztrain.tie[%d] already", name->text, before);
@@ -496,7 +496,7 @@ void zt_config_derive_overlap(struct zt_config *config) {
 
 static void derive_overlap(struct zt_reading *r) {
     struct zt_config *config = r->config;
-    const struct zt_node *overlap = given(r, Z "overlap_comm");
+    const struct zt_json_node *overlap = given(r, Z "overlap_comm");
     config->zero.overlap_open = !overlap || overlap->automatic;
     config->zero.overlap_asked = config->zero.overlap_comm;
     if (!config->zero.overlap_open && overlap->truth && config->parallel.stages > 1)

@@ -17,15 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct zt_node *read_file(struct zt_reading *r, const struct zt_config_source *source) {
+static struct zt_json_node *read_file(struct zt_reading *r, const struct zt_config_source *source) {
     struct zt_file_map map;
     if (!zt_file_map(&map, source->file, ZT_EXIT_CONFIG, r->err))
         return NULL;
     struct zt_json_text text = { .file = source->file, .at = map.data, .size = map.size, .source = source };
-    struct zt_node *root = zt_json_read(&text, r->arena, r->err);
+    struct zt_json_node *root = zt_json_read(&text, r->arena, r->err);
     if (!zt_file_close(&map, root != NULL, r->err))
         return NULL;
-    if (root->kind == ZT_NODE_OBJECT)
+    if (root->kind == ZT_JSON_NODE_OBJECT)
         return root;
     zt_fail(r->err, ZT_EXIT_CONFIG, "%s:%d:%d: expected an object: '{'", source->file, root->line, root->column);
     return NULL;
@@ -43,7 +43,7 @@ static const struct zt_config_source *open_source(struct zt_reading *r, const ch
 static bool read_files(struct zt_reading *r, const struct zt_texts *paths) {
     bool ok = true;
     for (int i = 0; i < paths->count; i++) {
-        struct zt_node *root = read_file(r, open_source(r, paths->at[i], i, paths->count > 1));
+        struct zt_json_node *root = read_file(r, open_source(r, paths->at[i], i, paths->count > 1));
         if (!root) {
             ok = false;
             continue;
@@ -60,7 +60,7 @@ static bool read_files(struct zt_reading *r, const struct zt_texts *paths) {
 
 static void open_table(struct zt_reading *r, const struct zt_key_catalog *catalog) {
     const struct zt_key_table *t = r->config->table = r->table = zt_key_table_create(r->arena, catalog);
-    r->node = ZT_NEW_N(r->arena, struct zt_node *, t->count);
+    r->node = ZT_NEW_N(r->arena, struct zt_json_node *, t->count);
     r->next = ZT_NEW_N(r->arena, int, t->count);
     for (int i = t->count - 1; i >= 0; i--) { /* backwards: the map ends with the first row of a key */
         r->next[i] = zt_map_get(&r->by_key, t->row[i]->key, -1);

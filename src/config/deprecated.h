@@ -7,6 +7,6 @@
 /* Renames the deprecated keys of one source's tree to the current ones, and adds a note for each; a deprecated key
  * beside its current one is an error. Moves ztrain.optimizer and ztrain.scheduler to the top level. Messages keep the
  * user's spelling. */
-void zt_config_modernise(struct zt_reading *r, struct zt_node *root);
+void zt_config_modernise(struct zt_reading *r, struct zt_json_node *root);
 
 #endif

@@ -26,7 +26,7 @@ bool zt_keys_exist(const struct zt_reading *r, const char *key) {
     return row_of(r, key) >= 0;
 }
 
-struct zt_node *zt_keys_node(const struct zt_reading *r, const char *key) {
+struct zt_json_node *zt_keys_node(const struct zt_reading *r, const char *key) {
     int i = row_of(r, key);
     return i < 0 ? NULL : r->node[i];
 }
@@ -41,7 +41,7 @@ bool zt_keys_truth(const struct zt_reading *r, const char *key) {
 double zt_keys_number(const struct zt_reading *r, const char *key) {
     int i = row_of(r, key);
     if (i >= 0 && r->node[i])
-        return r->node[i]->kind == ZT_NODE_LIST ? r->node[i]->first->number : r->node[i]->number;
+        return r->node[i]->kind == ZT_JSON_NODE_LIST ? r->node[i]->first->number : r->node[i]->number;
     return i >= 0 && r->table->row[i]->def ? strtod(r->table->row[i]->def, NULL) : 0;
 }
 
@@ -53,7 +53,7 @@ const char *zt_keys_text(const struct zt_reading *r, const char *key) {
 }
 
 /* Reports an unknown key of the object `parent`. The nearest key is only searched for problems that are printed. */
-static void report_unknown(struct zt_reading *r, const struct zt_node *node, const char *parent, bool exists) {
+static void report_unknown(struct zt_reading *r, const struct zt_json_node *node, const char *parent, bool exists) {
     enum zt_key_kind kind = zt_key_kind_of(parent);
     const struct zt_key_owner *of = kind < ZT_KEY_KINDS ? r->table->chosen[kind] : NULL;
     const char *nearest = r->problem_count < ZT_CONFIG_PROBLEMS ? zt_key_nearest(r->table, parent, node->key) : NULL;
@@ -68,14 +68,14 @@ static void report_unknown(struct zt_reading *r, const struct zt_node *node, con
         zt_key_fail(r, node, "unknown key%s%s%s", ask, nearest ? nearest : "", mark);
 }
 
-static void read_members(struct zt_reading *r, struct zt_node *object, const char *key, enum zt_key_type type,
+static void read_members(struct zt_reading *r, struct zt_json_node *object, const char *key, enum zt_key_type type,
                          bool many);
 
 /* Checks one value and its members. `many`: below a list or free names, where a row has several values. */
-static void read_value(struct zt_reading *r, struct zt_node *node, int index, bool many) {
+static void read_value(struct zt_reading *r, struct zt_json_node *node, int index, bool many) {
     const struct zt_key_row *row = r->table->row[index];
     char key[160];
-    if (node->kind == ZT_NODE_NULL || !zt_value_check(r, node, row))
+    if (node->kind == ZT_JSON_NODE_NULL || !zt_value_check(r, node, row))
         return;
     if (!many) {
         r->node[index] = node;
@@ -84,14 +84,14 @@ static void read_value(struct zt_reading *r, struct zt_node *node, int index, bo
     if (row->type == ZT_KEY_OBJECT || row->type == ZT_KEY_NAMED)
         read_members(r, node, row->key, row->type, many);
     snprintf(key, sizeof key, "%s[]", row->key);
-    for (struct zt_node *item = node->first; item && row->type == ZT_KEY_OBJECTS; item = item->next)
+    for (struct zt_json_node *item = node->first; item && row->type == ZT_KEY_OBJECTS; item = item->next)
         read_members(r, item, key, row->type, true);
 }
 
-static void read_members(struct zt_reading *r, struct zt_node *object, const char *key, enum zt_key_type type,
+static void read_members(struct zt_reading *r, struct zt_json_node *object, const char *key, enum zt_key_type type,
                          bool many) {
     many |= type == ZT_KEY_NAMED;
-    for (struct zt_node *child = object->first; child; child = child->next) {
+    for (struct zt_json_node *child = object->first; child; child = child->next) {
         char path[320]; /* longer than any row's key, so that a cut path matches none */
         bool exists;
         snprintf(path, sizeof path, "%s%s%s", key, key[0] ? "." : "", type == ZT_KEY_NAMED ? "*" : child->key);
@@ -106,9 +106,9 @@ static void read_members(struct zt_reading *r, struct zt_node *object, const cha
 /* The types decide which keys exist, so the keys that name them are read first. */
 static void choose_type(struct zt_reading *r, enum zt_key_kind kind) {
     const char *key = zt_key_kind_key(kind);
-    const struct zt_node *type = zt_node_find(r->root, key);
+    const struct zt_json_node *type = zt_json_node_find(r->root, key);
     const struct zt_key_choice *choice = NULL;
-    if (type && type->kind == ZT_NODE_TEXT)
+    if (type && type->kind == ZT_JSON_NODE_TEXT)
         choice = zt_key_choose(r->table->row[row_of(r, key)], type->text);
     if (choice)
         zt_key_table_choose(r->table, kind, choice->means ? choice->means : choice->name);
@@ -122,21 +122,21 @@ static void *create_params(struct zt_reading *r, enum zt_key_kind kind) {
 
 /* Joins two keys with one meaning. Either may be given; two values in one file are an error; the command line wins. */
 static void join(struct zt_reading *r, int index) {
-    struct zt_node *a = r->node[index];
+    struct zt_json_node *a = r->node[index];
     int other = row_of(r, r->table->row[index]->same);
-    struct zt_node *b = r->node[other];
+    struct zt_json_node *b = r->node[other];
     char value[64], origin[64];
     r->node[index] = NULL;
     if (a->automatic)
         return;
-    if (b && !b->automatic && zt_node_layer(a) == zt_node_layer(b) &&
+    if (b && !b->automatic && zt_json_node_layer(a) == zt_json_node_layer(b) &&
         (a->number != b->number || a->truth != b->truth || a->integer != b->integer)) {
-        zt_node_show(b, value, sizeof value);
+        zt_json_node_show(b, value, sizeof value);
         zt_key_fail(r, a, "differs from %s (%s, %s); they mean the same", r->table->row[other]->key, value,
-                    zt_node_origin(b, origin));
+                    zt_json_node_origin(b, origin));
         return;
     }
-    if (b && zt_node_layer(b) > zt_node_layer(a))
+    if (b && zt_json_node_layer(b) > zt_json_node_layer(a))
         return;
     r->node[other] = a;
     zt_value_store(r, a, r->table->row[other]);
@@ -160,7 +160,7 @@ void zt_keys_read(struct zt_reading *r) {
 
 /* A flag of activation_checkpointing that is not supported where the section is on. */
 static void refuse_checkpointing(struct zt_reading *r) {
-    const struct zt_node *host = zt_keys_node(r, "activation_checkpointing.cpu_checkpointing");
+    const struct zt_json_node *host = zt_keys_node(r, "activation_checkpointing.cpu_checkpointing");
     r->config->recompute.on_host = host && host->truth && zt_keys_checkpointing(r);
     if (r->config->recompute.on_host && strcmp(zt_keys_text(r, "ztrain.device"), "cuda") == 0)
         zt_key_fail(r, host, "keeping activations of the GPU in host memory is not supported yet");
@@ -172,13 +172,13 @@ bool zt_keys_checkpointing(const struct zt_reading *r) {
         "synchronize_checkpoint_boundary", "profile",           "number_checkpoints"
     };
     char key[96];
-    const struct zt_node *enabled = zt_keys_node(r, "activation_checkpointing.enabled");
+    const struct zt_json_node *enabled = zt_keys_node(r, "activation_checkpointing.enabled");
     if (enabled)
         return enabled->truth;
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         snprintf(key, sizeof key, "activation_checkpointing.%s", flags[i]);
-        const struct zt_node *flag = zt_keys_node(r, key);
-        if (flag && (flag->truth || (flag->kind == ZT_NODE_NUMBER && flag->number > 0)))
+        const struct zt_json_node *flag = zt_keys_node(r, key);
+        if (flag && (flag->truth || (flag->kind == ZT_JSON_NODE_NUMBER && flag->number > 0)))
             return true;
     }
     return false;
@@ -194,7 +194,7 @@ static void hint_choices(struct zt_reading *r, const struct zt_key_row *row, con
     zt_text_finish(&known);
 }
 
-static void refuse(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row) {
+static void refuse(struct zt_reading *r, const struct zt_json_node *node, const struct zt_key_row *row) {
     const struct zt_key_choice *choice = row->type == ZT_KEY_CHOICE ? zt_key_choose(row, node->text) : NULL;
     char value[64];
     if ((row->status == ZT_KEY_LATER || row->status == ZT_KEY_REJECT) && zt_value_neutral(node, row))
@@ -202,7 +202,7 @@ static void refuse(struct zt_reading *r, const struct zt_node *node, const struc
     if (row->status == ZT_KEY_LATER)
         zt_key_fail(r, node, "%s is not supported yet", row->why);
     else if (row->status == ZT_KEY_REJECT)
-        zt_key_fail(r, node, "%s is refused: %s", zt_node_show(node, value, sizeof value), row->why);
+        zt_key_fail(r, node, "%s is refused: %s", zt_json_node_show(node, value, sizeof value), row->why);
     else if (choice && choice->status == ZT_KEY_REJECT)
         zt_key_fail(r, node, "\"%s\" is refused: %s", node->text, choice->why);
     else if (choice && choice->status == ZT_KEY_LATER) {
@@ -233,19 +233,19 @@ void zt_keys_note(struct zt_reading *r) {
     struct zt_config *config = r->config;
     for (int i = 0; i < r->table->count; i++) {
         const struct zt_key_row *row = r->table->row[i];
-        const struct zt_node *node = r->node[i];
+        const struct zt_json_node *node = r->node[i];
         char value[96], path[256];
         if (!node)
             continue;
-        zt_node_show(node, value, sizeof value);
-        zt_node_path(node, path, sizeof path);
+        zt_json_node_show(node, value, sizeof value);
+        zt_json_node_path(node, path, sizeof path);
         if (node->automatic && row->keeps_auto)
             zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: known with the model)", path,
                          row->rule ? row->rule : "default");
         else if (node->automatic)
             zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: %s)", path,
-                         node->kind == ZT_NODE_NULL ? "none" : value, row->rule ? row->rule : "default");
-        if (row->status == ZT_KEY_ACCEPT && !node->ignored && node->kind != ZT_NODE_OBJECT)
+                         node->kind == ZT_JSON_NODE_NULL ? "none" : value, row->rule ? row->rule : "default");
+        if (row->status == ZT_KEY_ACCEPT && !node->ignored && node->kind != ZT_JSON_NODE_OBJECT)
             zt_texts_add(r->arena, &config->without_effect, "%s = %s (%s)", path, value, reason(r, row));
     }
 }

@@ -11,7 +11,7 @@ void zt_keys_refuse(struct zt_reading *r);
 /* Lists the keys without effect and the values that "auto" became. */
 void zt_keys_note(struct zt_reading *r);
 /* The valid value of a key, NULL where there is none. The functions below it give the value, or the default. */
-struct zt_node *zt_keys_node(const struct zt_reading *r, const char *key);
+struct zt_json_node *zt_keys_node(const struct zt_reading *r, const char *key);
 bool zt_keys_truth(const struct zt_reading *r, const char *key);
 double zt_keys_number(const struct zt_reading *r, const char *key);
 bool zt_keys_exist(const struct zt_reading *r, const char *key);       /* for the chosen types */

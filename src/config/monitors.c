@@ -22,7 +22,7 @@ void zt_config_check_monitors(struct zt_reading *r) {
     for (int i = 0; i < 2; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s.job_name", sections[i]);
-        const struct zt_node *node = zt_keys_node(r, key);
+        const struct zt_json_node *node = zt_keys_node(r, key);
         if (node && node->text && node->text[0] && !is_below(node->text))
             zt_key_fail(r, node, "\"%s\" is not a folder below output_path", node->text);
     }
@@ -37,14 +37,14 @@ static void list_off(struct zt_reading *r, const char *section) {
         if (!r->node[i] || strncmp(row->key, section, n) != 0 || row->key[n] != '.' ||
             strcmp(row->key + n, ".enabled") == 0 || zt_value_is(r->node[i], row->def))
             continue;
-        zt_node_show(r->node[i], value, sizeof value);
+        zt_json_node_show(r->node[i], value, sizeof value);
         zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (%s is off)", row->key, value, section);
     }
 }
 
 void zt_config_derive_monitors(struct zt_reading *r) {
-    const struct zt_node *print = zt_node_find(r->root, "steps_per_print");
-    if (print && print->kind == ZT_NODE_NULL)
+    const struct zt_json_node *print = zt_json_node_find(r->root, "steps_per_print");
+    if (print && print->kind == ZT_JSON_NODE_NULL)
         r->config->steps_per_print = 0;
     if (r->config->histogram_steps > 0 && !r->config->tensorboard.enabled)
         zt_texts_add(r->arena, &r->config->notes,

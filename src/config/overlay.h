@@ -9,11 +9,11 @@
  * any other value takes the place of the value of a lower layer. Two values of one layer, which are two names of one
  * key, must be equal. Where `top` names another optimizer or scheduler, the params of the former type are dropped, with
  * a note. */
-void zt_config_lay_over(struct zt_reading *r, struct zt_node *base, struct zt_node *top);
+void zt_config_lay_over(struct zt_reading *r, struct zt_json_node *base, struct zt_json_node *top);
 /* The same for the single value `top`, which becomes the member `key` of `base`. */
-void zt_config_lay_value(struct zt_reading *r, struct zt_node *base, const char *key, struct zt_node *top);
+void zt_config_lay_value(struct zt_reading *r, struct zt_json_node *base, const char *key, struct zt_json_node *top);
 /* Removes the comments of a file's tree: keys that begin with "_" or "//". A note lists them. Objects with free names
  * have no comments. */
-void zt_config_drop_comments(struct zt_reading *r, struct zt_node *root);
+void zt_config_drop_comments(struct zt_reading *r, struct zt_json_node *root);
 
 #endif

@@ -13,9 +13,9 @@ static const char *format(struct zt_reading *r, const char *fmt, va_list ap) {
 }
 
 /* The place of a value, "FILE:LINE:COLUMN: key.path: " or "--set key.path: ". */
-static const char *place(struct zt_reading *r, const struct zt_node *node) {
+static const char *place(struct zt_reading *r, const struct zt_json_node *node) {
     char path[256];
-    zt_node_path(node, path, sizeof path);
+    zt_json_node_path(node, path, sizeof path);
     const char *colon = path[0] ? ": " : "";
     if (node->source)
         return zt_arena_printf(r->arena, "%s:%d:%d: %s%s", node->source->file, node->line, node->column, path, colon);
@@ -25,7 +25,7 @@ static const char *place(struct zt_reading *r, const struct zt_node *node) {
     return zt_arena_printf(r->arena, "%s: %s%s", node->option, path, colon);
 }
 
-bool zt_key_fail(struct zt_reading *r, const struct zt_node *node, const char *fmt, ...) {
+bool zt_key_fail(struct zt_reading *r, const struct zt_json_node *node, const char *fmt, ...) {
     if (r->problem_count++ >= ZT_CONFIG_PROBLEMS)
         return false;
     va_list ap;
@@ -34,7 +34,7 @@ bool zt_key_fail(struct zt_reading *r, const struct zt_node *node, const char *f
     va_end(ap);
     zt_vec_push(&r->problems,
                 (struct zt_reading_problem){
-                    .layer = zt_node_layer(node), .line = node->line, .column = node->column, .text = text });
+                    .layer = zt_json_node_layer(node), .line = node->line, .column = node->column, .text = text });
     return false;
 }
 

@@ -23,9 +23,9 @@ struct zt_reading {
     struct zt_err *err;
     ZT_VEC(struct zt_reading_problem) problems;
     int problem_count; /* of those that are not kept as well */
-    struct zt_node *root;
+    struct zt_json_node *root;
     struct zt_key_table *table;
-    struct zt_node *
+    struct zt_json_node *
         *node; /* by row: the valid value; NULL where absent, null or wrong, and below lists and free names */
     int *next; /* by row: the next row of the same key; -1: none */
     struct zt_map by_key; /* key -> first row of that key */
@@ -33,7 +33,7 @@ struct zt_reading {
 
 /* Adds the problem "FILE:LINE:COLUMN: key.path: what", or "--set key.path: what". Only the first
  * ZT_CONFIG_PROBLEMS keep their text, so that a hostile file gives no endless list. Returns false. */
-bool zt_key_fail(struct zt_reading *r, const struct zt_node *node, const char *fmt, ...)
+bool zt_key_fail(struct zt_reading *r, const struct zt_json_node *node, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Sets the hint of the latest problem. */
 void zt_key_hint(struct zt_reading *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -12,27 +12,27 @@
 /* The tree of the options. */
 struct options {
     struct zt_reading *r;
-    struct zt_node *root;
+    struct zt_json_node *root;
 };
 
 /* Puts `value` at the end of `path` and creates the objects on the way. A value that is there already is replaced. */
-static void put(const struct options *o, const char *path, struct zt_node *value) {
+static void put(const struct options *o, const char *path, struct zt_json_node *value) {
     struct zt_reading *r = o->r;
-    struct zt_node *at = o->root;
+    struct zt_json_node *at = o->root;
     value->replaces = true;
     for (;;) {
         size_t n = strcspn(path, ".");
         const char *key = zt_arena_strndup(r->arena, path, n);
-        struct zt_node *old = zt_node_child(at, key);
+        struct zt_json_node *old = zt_json_node_child(at, key);
         bool last = path[n] == 0;
-        if (old && (last || old->kind != ZT_NODE_OBJECT)) {
-            zt_node_remove(old);
+        if (old && (last || old->kind != ZT_JSON_NODE_OBJECT)) {
+            zt_json_node_remove(old);
             old = NULL;
         }
         if (!old) {
-            old = last ? value : zt_node_create(r->arena, ZT_NODE_OBJECT, key, value->option);
+            old = last ? value : zt_json_node_create(r->arena, ZT_JSON_NODE_OBJECT, key, value->option);
             old->key = key;
-            zt_node_append(at, old);
+            zt_json_node_append(at, old);
         }
         if (last)
             return;
@@ -41,14 +41,14 @@ static void put(const struct options *o, const char *path, struct zt_node *value
     }
 }
 
-static struct zt_node *text_node(struct zt_reading *r, const char *text, const char *option) {
-    struct zt_node *node = zt_node_create(r->arena, ZT_NODE_TEXT, NULL, option);
+static struct zt_json_node *text_node(struct zt_reading *r, const char *text, const char *option) {
+    struct zt_json_node *node = zt_json_node_create(r->arena, ZT_JSON_NODE_TEXT, NULL, option);
     node->text = zt_arena_strdup(r->arena, text);
     return node;
 }
 
-static struct zt_node *integer_node(struct zt_reading *r, int64_t value, const char *option) {
-    struct zt_node *node = zt_node_create(r->arena, ZT_NODE_NUMBER, NULL, option);
+static struct zt_json_node *integer_node(struct zt_reading *r, int64_t value, const char *option) {
+    struct zt_json_node *node = zt_json_node_create(r->arena, ZT_JSON_NODE_NUMBER, NULL, option);
     node->number = (double)value;
     node->integer = value;
     node->whole = true;
@@ -67,7 +67,7 @@ static bool set(const struct options *o, const char *option) {
     struct zt_json_text text = {
         .file = name, .at = (const unsigned char *)equals + 1, .size = strlen(equals + 1), .option = name
     };
-    struct zt_node *value = zt_json_read(&text, r->arena, &quiet);
+    struct zt_json_node *value = zt_json_read(&text, r->arena, &quiet);
     put(o, path, value ? value : text_node(r, equals + 1, name));
     return true;
 }
@@ -76,16 +76,16 @@ static bool set(const struct options *o, const char *option) {
 static void set_data(const struct options *o, const char *data, bool evaluates) {
     struct zt_reading *r = o->r;
     size_t n = strcspn(data, ":");
-    struct zt_node *eval_path = zt_node_find(r->root, "ztrain.data.eval_path");
+    struct zt_json_node *eval_path = zt_json_node_find(r->root, "ztrain.data.eval_path");
     if (evaluates && eval_path) /* --data replaces the evaluation data of the files */
-        zt_node_remove(eval_path);
+        zt_json_node_remove(eval_path);
     put(o, "ztrain.data.format", text_node(r, zt_arena_strndup(r->arena, data, n), "--data"));
     if (data[n] && data[n + 1])
         put(o, "ztrain.data.path", text_node(r, data + n + 1, "--data"));
 }
 
 void zt_config_lay_options(struct zt_reading *r, const struct zt_config_overrides *over) {
-    const struct options o = { r, zt_node_create(r->arena, ZT_NODE_OBJECT, NULL, "the command line") };
+    const struct options o = { r, zt_json_node_create(r->arena, ZT_JSON_NODE_OBJECT, NULL, "the command line") };
     const struct {
         const char *option, *key;
         int64_t value;

@@ -10,115 +10,115 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *kind_name(enum zt_node_kind kind) {
+static const char *kind_name(enum zt_json_node_kind kind) {
     static const char *const names[] = { "null", "a boolean", "a number", "a text", "a list", "an object" };
     return names[kind];
 }
 
-static bool wrong_type(struct zt_reading *r, const struct zt_node *node, const char *wants) {
+static bool wrong_type(struct zt_reading *r, const struct zt_json_node *node, const char *wants) {
     char value[64];
     return zt_key_fail(r, node, "wants %s, found %s: %s", wants, kind_name(node->kind),
-                       zt_node_show(node, value, sizeof value));
+                       zt_json_node_show(node, value, sizeof value));
 }
 
-static bool check_bool(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_bool(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     static const struct {
         const char *text;
         bool truth;
     } words[] = { { "true", true }, { "false", false }, { "yes", true }, { "no", false },
                   { "on", true },   { "off", false },   { "1", true },   { "0", false } };
     (void)row;
-    if (node->kind == ZT_NODE_NUMBER && (node->number == 0 || node->number == 1)) {
+    if (node->kind == ZT_JSON_NODE_NUMBER && (node->number == 0 || node->number == 1)) {
         node->truth = node->number == 1;
-        node->kind = ZT_NODE_BOOL;
+        node->kind = ZT_JSON_NODE_BOOL;
     }
-    for (size_t i = 0; node->kind == ZT_NODE_TEXT && i < sizeof words / sizeof words[0]; i++)
+    for (size_t i = 0; node->kind == ZT_JSON_NODE_TEXT && i < sizeof words / sizeof words[0]; i++)
         if (strcasecmp(node->text, words[i].text) == 0) {
             node->truth = words[i].truth;
-            node->kind = ZT_NODE_BOOL;
+            node->kind = ZT_JSON_NODE_BOOL;
         }
-    return node->kind == ZT_NODE_BOOL || wrong_type(r, node, "true or false");
+    return node->kind == ZT_JSON_NODE_BOOL || wrong_type(r, node, "true or false");
 }
 
-static bool in_range(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row) {
+static bool in_range(struct zt_reading *r, const struct zt_json_node *node, const struct zt_key_row *row) {
     char range[64], value[64];
     bool low = row->above ? node->number > row->min : node->number >= row->min;
     bool high = row->below ? node->number < row->max : node->number <= row->max;
-    return (low && high) ||
-           zt_key_fail(r, node, "%s, allowed %s", zt_node_show(node, value, sizeof value), zt_key_range(row, range));
+    return (low && high) || zt_key_fail(r, node, "%s, allowed %s", zt_json_node_show(node, value, sizeof value),
+                                        zt_key_range(row, range));
 }
 
-static bool check_number(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
-    return node->kind == ZT_NODE_NUMBER ? in_range(r, node, row) : wrong_type(r, node, "a number");
+static bool check_number(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
+    return node->kind == ZT_JSON_NODE_NUMBER ? in_range(r, node, row) : wrong_type(r, node, "a number");
 }
 
-static bool check_int(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_int(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     char value[64];
-    if (node->kind != ZT_NODE_NUMBER)
+    if (node->kind != ZT_JSON_NODE_NUMBER)
         return wrong_type(r, node, "an integer");
     if (!node->whole && fabs(node->number) < 9.2e18)
-        return zt_key_fail(r, node, "wants an integer, found %s", zt_node_show(node, value, sizeof value));
+        return zt_key_fail(r, node, "wants an integer, found %s", zt_json_node_show(node, value, sizeof value));
     if (!node->whole)
-        return zt_key_fail(r, node, "%s does not fit a 64-bit integer", zt_node_show(node, value, sizeof value));
+        return zt_key_fail(r, node, "%s does not fit a 64-bit integer", zt_json_node_show(node, value, sizeof value));
     return in_range(r, node, row);
 }
 
-static bool check_list(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row, const char *wants,
-                       bool (*check)(struct zt_reading *, struct zt_node *, const struct zt_key_row *)) {
+static bool check_list(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row, const char *wants,
+                       bool (*check)(struct zt_reading *, struct zt_json_node *, const struct zt_key_row *)) {
     bool ok = true;
-    if (node->kind != ZT_NODE_LIST)
+    if (node->kind != ZT_JSON_NODE_LIST)
         return wrong_type(r, node, wants);
-    for (struct zt_node *item = node->first; item; item = item->next)
+    for (struct zt_json_node *item = node->first; item; item = item->next)
         ok &= check(r, item, row);
     return ok;
 }
 
-static bool check_numbers(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_numbers(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     return check_list(r, node, row, "a list of numbers", check_number);
 }
 
-static bool check_first(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
-    if (node->kind == ZT_NODE_NUMBER)
+static bool check_first(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
+    if (node->kind == ZT_JSON_NODE_NUMBER)
         return in_range(r, node, row);
     if (!check_list(r, node, row, "a number or a list of numbers", check_number))
         return false;
     return node->first || zt_key_fail(r, node, "an empty list, wants a number or a list of numbers");
 }
 
-static bool check_pair(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_pair(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     char value[64];
     if (!check_list(r, node, row, "a list of two numbers", check_number))
         return false;
     bool two = node->first && node->first->next && !node->first->next->next;
-    return two || zt_key_fail(r, node, "wants two numbers, found %s", zt_node_show(node, value, sizeof value));
+    return two || zt_key_fail(r, node, "wants two numbers, found %s", zt_json_node_show(node, value, sizeof value));
 }
 
-static bool check_text(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_text(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     (void)row;
-    return node->kind == ZT_NODE_TEXT || wrong_type(r, node, "a text");
+    return node->kind == ZT_JSON_NODE_TEXT || wrong_type(r, node, "a text");
 }
 
-static bool check_filled(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_filled(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     if (!check_text(r, node, row))
         return false;
     return node->text[0] || zt_key_fail(r, node, "an empty text");
 }
 
-static bool check_texts(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_texts(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     return check_list(r, node, row, "a list of texts", check_filled);
 }
 
-static bool check_group(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_group(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     if (!check_texts(r, node, row))
         return false;
     return (node->first && node->first->next) || zt_key_fail(r, node, "wants at least two names");
 }
 
-static bool check_groups(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_groups(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     return check_list(r, node, row, "a list of lists of texts", check_group);
 }
 
-static bool check_choice(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_choice(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     if (!check_text(r, node, row))
         return false;
     const struct zt_key_choice *choice = zt_key_choose(row, node->text);
@@ -138,12 +138,12 @@ static bool check_choice(struct zt_reading *r, struct zt_node *node, const struc
     return false;
 }
 
-static bool check_choices(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_choices(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     return check_list(r, node, row, "a list of texts", check_choice);
 }
 
 /* The bytes of "8GiB", "500 MB", "1e9" or a number; 0: it is not a size, or more than 2^62. */
-static int64_t bytes_of(const struct zt_node *node) {
+static int64_t bytes_of(const struct zt_json_node *node) {
     static const struct {
         const char *name;
         double bytes;
@@ -152,7 +152,7 @@ static int64_t bytes_of(const struct zt_node *node) {
         { "TB", 1e12 }, { "KiB", 1024 }, { "MiB", 1048576.0 }, { "GiB", 1073741824.0 }, { "TiB", 1099511627776.0 }
     };
     double number = node->number, unit = 1;
-    if (node->kind == ZT_NODE_TEXT) {
+    if (node->kind == ZT_JSON_NODE_TEXT) {
         char *end;
         number = strtod(node->text, &end);
         while (*end == ' ')
@@ -165,36 +165,36 @@ static int64_t bytes_of(const struct zt_node *node) {
     return number * unit >= 1 && number * unit <= 4.6e18 ? (int64_t)(number * unit) : 0;
 }
 
-static bool check_bytes(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_bytes(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     char value[64];
     (void)row;
-    if (node->kind != ZT_NODE_TEXT && node->kind != ZT_NODE_NUMBER)
+    if (node->kind != ZT_JSON_NODE_TEXT && node->kind != ZT_JSON_NODE_NUMBER)
         return wrong_type(r, node, "a size such as \"8GiB\"");
     return bytes_of(node) > 0 ||
            zt_key_fail(r, node, "%s is not a size: wants a positive number and a unit, such as \"8GiB\"",
-                       zt_node_show(node, value, sizeof value));
+                       zt_json_node_show(node, value, sizeof value));
 }
 
-static bool check_any(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_any(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     (void)r, (void)node, (void)row;
     return true;
 }
 
-static bool check_object(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_object(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     (void)row;
-    return node->kind == ZT_NODE_OBJECT || wrong_type(r, node, "an object");
+    return node->kind == ZT_JSON_NODE_OBJECT || wrong_type(r, node, "an object");
 }
 
-static bool check_objects(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+static bool check_objects(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     return check_list(r, node, row, "a list of objects", check_object);
 }
 
-static void store_bool(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_bool(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     (void)r, (void)row;
     *(bool *)to = node->truth;
 }
 
-static void store_int(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_int(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     (void)r;
     if (row->size == sizeof(int))
         *(int *)to = (int)node->integer;
@@ -202,60 +202,62 @@ static void store_int(struct zt_reading *r, void *to, const struct zt_node *node
         *(int64_t *)to = node->integer;
 }
 
-static void store_bytes(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_bytes(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     (void)r, (void)row;
     *(int64_t *)to = bytes_of(node);
 }
 
-static void store_number(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_number(struct zt_reading *r, void *to, const struct zt_json_node *node,
+                         const struct zt_key_row *row) {
     (void)r, (void)row;
-    *(double *)to = node->kind == ZT_NODE_LIST ? node->first->number : node->number;
+    *(double *)to = node->kind == ZT_JSON_NODE_LIST ? node->first->number : node->number;
 }
 
-static void store_pair(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_pair(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     (void)r, (void)row;
     ((double *)to)[0] = node->first->number;
     ((double *)to)[1] = node->first->next->number;
 }
 
-static int length(const struct zt_node *list) {
+static int length(const struct zt_json_node *list) {
     int count = 0;
-    for (const struct zt_node *item = list->first; item; item = item->next)
+    for (const struct zt_json_node *item = list->first; item; item = item->next)
         count++;
     return count;
 }
 
-static void store_numbers(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_numbers(struct zt_reading *r, void *to, const struct zt_json_node *node,
+                          const struct zt_key_row *row) {
     struct zt_numbers *numbers = to;
     (void)row;
     numbers->count = 0;
     numbers->at = ZT_NEW_N(r->arena, double, length(node));
-    for (const struct zt_node *item = node->first; item; item = item->next)
+    for (const struct zt_json_node *item = node->first; item; item = item->next)
         numbers->at[numbers->count++] = item->number;
 }
 
-static void store_text(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_text(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     (void)r, (void)row;
     *(const char **)to = node->text;
 }
 
-static void store_free(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_free(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     struct zt_text text = { 0 };
     (void)row;
-    zt_node_add_text(node, &text);
+    zt_json_node_add_text(node, &text);
     *(const char **)to = zt_arena_strdup(r->arena, text.at);
     zt_text_finish(&text);
 }
 
 /* A path of the file is relative to the file's folder, one of the command line to the current folder. */
-static void store_path(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_path(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     (void)row;
     char *path = zt_path_join(node->source ? node->source->folder : "", node->text);
     *(const char **)to = zt_arena_strdup(r->arena, path);
     free(path);
 }
 
-static void store_index(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_index(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     int index = (int)(zt_key_choose(row, node->text) - row->choices);
     (void)r;
     if (row->size == sizeof(bool))
@@ -264,59 +266,62 @@ static void store_index(struct zt_reading *r, void *to, const struct zt_node *no
         *(int *)to = index;
 }
 
-static void store_texts(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_texts(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     struct zt_texts *texts = to;
     (void)row;
     texts->count = 0;
     texts->at = ZT_NEW_N(r->arena, const char *, length(node));
-    for (const struct zt_node *item = node->first; item; item = item->next)
+    for (const struct zt_json_node *item = node->first; item; item = item->next)
         texts->at[texts->count++] = item->text;
 }
 
-static void store_groups(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_groups(struct zt_reading *r, void *to, const struct zt_json_node *node,
+                         const struct zt_key_row *row) {
     struct zt_text_lists *lists = to;
     lists->count = 0;
     lists->at = ZT_NEW_N(r->arena, struct zt_texts, length(node));
-    for (const struct zt_node *item = node->first; item; item = item->next)
+    for (const struct zt_json_node *item = node->first; item; item = item->next)
         store_texts(r, &lists->at[lists->count++], item, row);
 }
 
-static void store_has(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_has(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     (void)r;
-    for (const struct zt_node *item = node->first; item; item = item->next)
+    for (const struct zt_json_node *item = node->first; item; item = item->next)
         *(bool *)to |= strcmp(item->text, row->choices[0].name) == 0;
 }
 
 /* param_groups, the only list of objects. */
-static void store_objects(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_objects(struct zt_reading *r, void *to, const struct zt_json_node *node,
+                          const struct zt_key_row *row) {
     struct zt_config *config = r->config;
     (void)to, (void)row;
     config->groups = ZT_NEW_N(r->arena, struct zt_group_config, length(node));
-    for (const struct zt_node *item = node->first; item; item = item->next) {
-        const struct zt_node *match = zt_node_child(item, "match"), *lr = zt_node_child(item, "lr");
-        const struct zt_node *decay = zt_node_child(item, "weight_decay"), *use = zt_node_child(item, "use_muon");
+    for (const struct zt_json_node *item = node->first; item; item = item->next) {
+        const struct zt_json_node *match = zt_json_node_child(item, "match"), *lr = zt_json_node_child(item, "lr");
+        const struct zt_json_node *decay = zt_json_node_child(item, "weight_decay"),
+                                  *use = zt_json_node_child(item, "use_muon");
         config->groups[config->group_count++] = (struct zt_group_config){
             .match = match ? match->text : NULL,
-            .lr = lr && lr->kind == ZT_NODE_NUMBER && !lr->automatic ? lr->number : NAN,
-            .weight_decay = decay && decay->kind == ZT_NODE_NUMBER && !decay->automatic ? decay->number : NAN,
-            .use_muon = use && use->kind == ZT_NODE_BOOL ? use->truth : -1,
+            .lr = lr && lr->kind == ZT_JSON_NODE_NUMBER && !lr->automatic ? lr->number : NAN,
+            .weight_decay = decay && decay->kind == ZT_JSON_NODE_NUMBER && !decay->automatic ? decay->number : NAN,
+            .use_muon = use && use->kind == ZT_JSON_NODE_BOOL ? use->truth : -1,
         };
     }
 }
 
 /* padding_idx, the only object of free names that is stored. */
-static void store_named(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+static void store_named(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     struct zt_config *config = r->config;
     (void)to, (void)row;
     config->paddings = ZT_NEW_N(r->arena, struct zt_padding_config, length(node));
-    for (const struct zt_node *item = node->first; item; item = item->next)
-        if (item->kind == ZT_NODE_NUMBER) /* the row refuses other values */
+    for (const struct zt_json_node *item = node->first; item; item = item->next)
+        if (item->kind == ZT_JSON_NODE_NUMBER) /* the row refuses other values */
             config->paddings[config->padding_count++] = (struct zt_padding_config){ item->key, item->integer };
 }
 
 static const struct {
-    bool (*check)(struct zt_reading *, struct zt_node *, const struct zt_key_row *);
-    void (*store)(struct zt_reading *, void *, const struct zt_node *, const struct zt_key_row *);
+    bool (*check)(struct zt_reading *, struct zt_json_node *, const struct zt_key_row *);
+    void (*store)(struct zt_reading *, void *, const struct zt_json_node *, const struct zt_key_row *);
     bool automatic; /* "auto" is legal */
 } types[] = {
     [ZT_KEY_BOOL] = { check_bool, store_bool, true },
@@ -340,19 +345,19 @@ static const struct {
     [ZT_KEY_OBJECTS] = { check_objects, store_objects, false },
 };
 
-static void number_from(struct zt_node *node, const char *text) {
-    node->kind = ZT_NODE_NUMBER;
+static void number_from(struct zt_json_node *node, const char *text) {
+    node->kind = ZT_JSON_NODE_NUMBER;
     node->number = strtod(text, NULL);
     node->whole = node->number == trunc(node->number);
     node->integer = node->whole ? (int64_t)node->number : 0;
 }
 
 /* Gives `node` the value that `text` (a default of the table, trusted) means for the row. */
-static void from_text(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row, const char *text) {
-    struct zt_node *item;
+static void from_text(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row, const char *text) {
+    struct zt_json_node *item;
     switch (row->type) {
     case ZT_KEY_BOOL:
-        node->kind = ZT_NODE_BOOL;
+        node->kind = ZT_JSON_NODE_BOOL;
         node->truth = strcmp(text, "true") == 0;
         break;
     case ZT_KEY_INT:
@@ -361,36 +366,36 @@ static void from_text(struct zt_reading *r, struct zt_node *node, const struct z
         number_from(node, text);
         break;
     case ZT_KEY_PAIR:
-        node->kind = ZT_NODE_LIST;
+        node->kind = ZT_JSON_NODE_LIST;
         node->first = NULL;
         for (int i = 0; i < 2; i++) {
-            item = zt_node_beside(r->arena, ZT_NODE_NUMBER, NULL, node);
+            item = zt_json_node_beside(r->arena, ZT_JSON_NODE_NUMBER, NULL, node);
             number_from(item, i ? strchr(text, ' ') : text);
-            zt_node_append(node, item);
+            zt_json_node_append(node, item);
         }
         break;
     case ZT_KEY_TEXTS:
-        node->kind = ZT_NODE_LIST;
-        item = zt_node_beside(r->arena, ZT_NODE_TEXT, NULL, node);
+        node->kind = ZT_JSON_NODE_LIST;
+        item = zt_json_node_beside(r->arena, ZT_JSON_NODE_TEXT, NULL, node);
         item->text = text;
-        zt_node_append(node, item);
+        zt_json_node_append(node, item);
         break;
     default:
-        node->kind = ZT_NODE_TEXT;
+        node->kind = ZT_JSON_NODE_TEXT;
         node->text = text;
     }
 }
 
-bool zt_value_check(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
-    if (row->false_is_off && node->kind == ZT_NODE_BOOL && !node->truth) {
-        node->kind = ZT_NODE_OBJECT;
+bool zt_value_check(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
+    if (row->false_is_off && node->kind == ZT_JSON_NODE_BOOL && !node->truth) {
+        node->kind = ZT_JSON_NODE_OBJECT;
         return true;
     }
     bool choice = row->choices && zt_key_choose(row, "auto");
-    if (types[row->type].automatic && node->kind == ZT_NODE_TEXT && strcmp(node->text, "auto") == 0 && !choice) {
+    if (types[row->type].automatic && node->kind == ZT_JSON_NODE_TEXT && strcmp(node->text, "auto") == 0 && !choice) {
         const char *value = row->automatic ? row->automatic : row->def;
         node->automatic = true;
-        node->kind = ZT_NODE_NULL;
+        node->kind = ZT_JSON_NODE_NULL;
         if (value)
             from_text(r, node, row, value);
         return true;
@@ -398,14 +403,14 @@ bool zt_value_check(struct zt_reading *r, struct zt_node *node, const struct zt_
     return types[row->type].check(r, node, row);
 }
 
-void zt_value_store(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row) {
+void zt_value_store(struct zt_reading *r, const struct zt_json_node *node, const struct zt_key_row *row) {
     void *to = row->size ? zt_key_stored(r->config, row) : NULL;
-    if (to && node->kind != ZT_NODE_NULL)
+    if (to && node->kind != ZT_JSON_NODE_NULL)
         types[row->type].store(r, to, node, row);
 }
 
 void zt_value_set(struct zt_reading *r, const struct zt_key_row *row, const char *text) {
-    struct zt_node node = { 0 };
+    struct zt_json_node node = { 0 };
     from_text(r, &node, row, text);
     zt_value_store(r, &node, row);
 }
@@ -415,37 +420,37 @@ void zt_value_default(struct zt_reading *r, const struct zt_key_row *row) {
         zt_value_set(r, row, row->def);
 }
 
-bool zt_value_is(const struct zt_node *node, const char *text) {
-    if (node->kind == ZT_NODE_BOOL)
+bool zt_value_is(const struct zt_json_node *node, const char *text) {
+    if (node->kind == ZT_JSON_NODE_BOOL)
         return node->truth == (strcmp(text, "true") == 0);
-    if (node->kind == ZT_NODE_NUMBER)
+    if (node->kind == ZT_JSON_NODE_NUMBER)
         return node->number == strtod(text, NULL);
-    return node->kind == ZT_NODE_TEXT && strcasecmp(node->text, text) == 0;
+    return node->kind == ZT_JSON_NODE_TEXT && strcasecmp(node->text, text) == 0;
 }
 
 /* Whether one of the switches `enabled` in an object is on; *has_switch: there is one. */
-static bool switched_on(const struct zt_node *node, bool *has_switch) {
+static bool switched_on(const struct zt_json_node *node, bool *has_switch) {
     bool on = false;
-    for (const struct zt_node *child = node->first; child; child = child->next) {
+    for (const struct zt_json_node *child = node->first; child; child = child->next) {
         if (child->key && strcmp(child->key, "enabled") == 0) {
             *has_switch = true;
-            on |= !(child->kind == ZT_NODE_NULL || (child->kind == ZT_NODE_BOOL && !child->truth) ||
-                    (child->kind == ZT_NODE_TEXT && strcasecmp(child->text, "false") == 0));
+            on |= !(child->kind == ZT_JSON_NODE_NULL || (child->kind == ZT_JSON_NODE_BOOL && !child->truth) ||
+                    (child->kind == ZT_JSON_NODE_TEXT && strcasecmp(child->text, "false") == 0));
         }
         on |= switched_on(child, has_switch);
     }
     return on;
 }
 
-bool zt_value_neutral(const struct zt_node *node, const struct zt_key_row *row) {
+bool zt_value_neutral(const struct zt_json_node *node, const struct zt_key_row *row) {
     bool has_switch = false;
     const char *neutral[] = { row->def, row->off };
     switch (node->kind) {
-    case ZT_NODE_NULL:
+    case ZT_JSON_NODE_NULL:
         return true;
-    case ZT_NODE_LIST:
+    case ZT_JSON_NODE_LIST:
         return !node->first;
-    case ZT_NODE_OBJECT:
+    case ZT_JSON_NODE_OBJECT:
         return !switched_on(node, &has_switch) && (has_switch || !node->first);
     default:
         break;
@@ -453,5 +458,5 @@ bool zt_value_neutral(const struct zt_node *node, const struct zt_key_row *row) 
     for (int i = 0; i < 2; i++)
         if (neutral[i] && zt_value_is(node, neutral[i]))
             return true;
-    return node->kind == ZT_NODE_BOOL && !row->def && !node->truth;
+    return node->kind == ZT_JSON_NODE_BOOL && !row->def && !node->truth;
 }

@@ -6,15 +6,15 @@
 
 /* Checks type and range. Replaces "auto", texts that mean booleans, and other spellings by the value itself. False with
  * an error. */
-bool zt_value_check(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row);
+bool zt_value_check(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row);
 /* Store a checked value, the value that a text of the table means, or the row's default. Keys without a place store
  * nothing. */
-void zt_value_store(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row);
+void zt_value_store(struct zt_reading *r, const struct zt_json_node *node, const struct zt_key_row *row);
 void zt_value_set(struct zt_reading *r, const struct zt_key_row *row, const char *text);
 void zt_value_default(struct zt_reading *r, const struct zt_key_row *row);
 /* Whether a boolean, number or text is the value that `text` of the table means. */
-bool zt_value_is(const struct zt_node *node, const char *text);
+bool zt_value_is(const struct zt_json_node *node, const char *text);
 /* Whether the value is the row's default or `off`, null, or an object or list that asks for nothing. */
-bool zt_value_neutral(const struct zt_node *node, const struct zt_key_row *row);
+bool zt_value_neutral(const struct zt_json_node *node, const struct zt_key_row *row);
 
 #endif

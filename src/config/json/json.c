@@ -227,7 +227,7 @@ static int scan_digits(struct scanner *s) {
 }
 
 /* Reads a number without fraction or exponent exactly, since a double has 53 bits alone. */
-static void take_number(struct zt_node *node) {
+static void take_number(struct zt_json_node *node) {
     bool plain = !strpbrk(node->text, ".eE");
     node->number = strtod(node->text, NULL);
     errno = 0;
@@ -237,7 +237,7 @@ static void take_number(struct zt_node *node) {
 }
 
 /* -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? */
-static bool read_number(struct scanner *s, struct zt_node *node) {
+static bool read_number(struct scanner *s, struct zt_json_node *node) {
     struct place start = here(s);
     size_t begin = s->at;
     if (peek(s, 0) == '-')
@@ -260,13 +260,13 @@ static bool read_number(struct scanner *s, struct zt_node *node) {
     s->last_line = s->line;
     if (s->at - begin > ZT_JSON_NUMBER)
         return complain_at(s, start, "a number of more than 60 characters");
-    node->kind = ZT_NODE_NUMBER;
+    node->kind = ZT_JSON_NODE_NUMBER;
     node->text = zt_arena_strndup(s->arena, (const char *)s->text + begin, s->at - begin);
     take_number(node);
     return true;
 }
 
-static bool read_word(struct scanner *s, struct zt_node *node) {
+static bool read_word(struct scanner *s, struct zt_json_node *node) {
     static const char *const words[] = { "true", "false", "null" };
     for (size_t i = 0; i < 3; i++) {
         size_t n = strlen(words[i]);
@@ -276,7 +276,7 @@ static bool read_word(struct scanner *s, struct zt_node *node) {
         while (n--)
             step(s);
         s->last_line = s->line;
-        node->kind = i < 2 ? ZT_NODE_BOOL : ZT_NODE_NULL;
+        node->kind = i < 2 ? ZT_JSON_NODE_BOOL : ZT_JSON_NODE_NULL;
         node->truth = i == 0;
         return true;
     }
@@ -322,13 +322,13 @@ static const char *read_key(struct scanner *s) {
 
 /* ---- the tree ---- */
 
-static struct zt_node *read_value(struct scanner *s, struct place at, const char *key);
+static struct zt_json_node *read_value(struct scanner *s, struct place at, const char *key);
 
 /* Reads an object, or a list, which has no keys. A comma before the end is allowed. */
-static bool read_members(struct scanner *s, struct zt_node *parent) {
-    const bool keys = parent->kind == ZT_NODE_OBJECT;
+static bool read_members(struct scanner *s, struct zt_json_node *parent) {
+    const bool keys = parent->kind == ZT_JSON_NODE_OBJECT;
     const int end = keys ? '}' : ']';
-    struct zt_node **last = &parent->first;
+    struct zt_json_node **last = &parent->first;
     if (++s->depth > ZT_JSON_DEPTH)
         return complain(s, "nested deeper than 64 levels");
     step(s);
@@ -337,7 +337,7 @@ static bool read_members(struct scanner *s, struct zt_node *parent) {
     while (peek(s, 0) != end) {
         struct place at = here(s);
         const char *key = keys ? read_key(s) : NULL;
-        struct zt_node *node = keys && !key ? NULL : read_value(s, at, key);
+        struct zt_json_node *node = keys && !key ? NULL : read_value(s, at, key);
         if (!node || !skip_space(s))
             return false;
         node->parent = parent;
@@ -358,32 +358,32 @@ static bool read_members(struct scanner *s, struct zt_node *parent) {
     return true;
 }
 
-static bool fill(struct scanner *s, struct zt_node *node) {
+static bool fill(struct scanner *s, struct zt_json_node *node) {
     int c = peek(s, 0);
     if (c == '{' || c == '[') {
-        node->kind = c == '{' ? ZT_NODE_OBJECT : ZT_NODE_LIST;
+        node->kind = c == '{' ? ZT_JSON_NODE_OBJECT : ZT_JSON_NODE_LIST;
         return read_members(s, node);
     }
     if (c == '"') {
-        node->kind = ZT_NODE_TEXT;
+        node->kind = ZT_JSON_NODE_TEXT;
         return (node->text = read_text(s)) != NULL;
     }
     return c == '-' || (c >= '0' && c <= '9') ? read_number(s, node) : read_word(s, node);
 }
 
-static struct zt_node *read_value(struct scanner *s, struct place at, const char *key) {
+static struct zt_json_node *read_value(struct scanner *s, struct place at, const char *key) {
     if (s->values++ == ZT_JSON_VALUES) {
         complain(s, "more than 100000 values");
         return NULL;
     }
-    struct zt_node *node = zt_node_create(s->arena, ZT_NODE_NULL, key, s->option);
+    struct zt_json_node *node = zt_json_node_create(s->arena, ZT_JSON_NODE_NULL, key, s->option);
     node->source = s->source;
     node->line = at.line;
     node->column = at.column;
     return fill(s, node) ? node : NULL;
 }
 
-static struct zt_node *read_file(struct scanner *s) {
+static struct zt_json_node *read_file(struct scanner *s) {
     if (s->size > ZT_JSON_BYTES) {
         zt_fail(s->err, ZT_EXIT_CONFIG, "%s: %zu bytes, at most 16 MiB", s->file, s->size);
         return NULL;
@@ -398,7 +398,7 @@ static struct zt_node *read_file(struct scanner *s) {
         complain(s, "an empty file: expected '{'");
         return NULL;
     }
-    struct zt_node *root = read_value(s, here(s), NULL);
+    struct zt_json_node *root = read_value(s, here(s), NULL);
     if (!root || !skip_space(s))
         return NULL;
     return s->at == s->size || expected(s, "the end of the file") ? root : NULL;
@@ -410,19 +410,19 @@ bool zt_json_is_comment(const char *key) {
     return key[0] == '_' || strncmp(key, "//", 2) == 0;
 }
 
-static void check_number(const struct scanner *s, const struct zt_node *node) {
-    if (node->kind == ZT_NODE_NUMBER && !isfinite(node->number))
+static void check_number(const struct scanner *s, const struct zt_json_node *node) {
+    if (node->kind == ZT_JSON_NODE_NUMBER && !isfinite(node->number))
         zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: the number %s is too large", s->file, node->line, node->column,
                 node->text);
 }
 
 /* Reports numbers beyond a double, and duplicate keys, of which the first stays. Sets the index of every node. */
-static void check_members(const struct scanner *s, struct zt_node *parent) {
+static void check_members(const struct scanner *s, struct zt_json_node *parent) {
     struct zt_map seen = { 0 }; /* key -> line */
     int kept = 0;
     check_number(s, parent);
-    for (struct zt_node **at = &parent->first; *at;) {
-        struct zt_node *node = *at;
+    for (struct zt_json_node **at = &parent->first; *at;) {
+        struct zt_json_node *node = *at;
         node->index = kept;
         check_members(s, node);
         bool unique = node->key && !zt_json_is_comment(node->key);
@@ -430,7 +430,7 @@ static void check_members(const struct scanner *s, struct zt_node *parent) {
         if (first) {
             char path[256];
             zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: %s: given twice, in line %d and in line %d", s->file, node->line,
-                    node->column, zt_node_path(node, path, sizeof path), first, node->line);
+                    node->column, zt_json_node_path(node, path, sizeof path), first, node->line);
             *at = node->next;
             continue;
         }
@@ -442,7 +442,7 @@ static void check_members(const struct scanner *s, struct zt_node *parent) {
     zt_map_finish(&seen);
 }
 
-struct zt_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *arena, struct zt_err *err) {
+struct zt_json_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *arena, struct zt_err *err) {
     struct scanner s = { .file = text->file,
                          .text = text->at,
                          .size = text->size,
@@ -454,7 +454,7 @@ struct zt_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *a
                          .arena = arena,
                          .err = err };
     const int before = err->count;
-    struct zt_node *root = read_file(&s);
+    struct zt_json_node *root = read_file(&s);
     if (root)
         check_members(&s, root);
     return err->count == before || !text->option ? root : NULL;

@@ -26,7 +26,7 @@ struct zt_json_text {
 /* The tree, in the arena. NULL and an error "FILE:LINE:COLUMN: ..." where the text is not JSON. Duplicate keys
  * (comments apart) and numbers that are too large are errors as well, but a file with these still gives a tree, so that
  * the caller can report its other problems. */
-struct zt_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *arena, struct zt_err *err);
+struct zt_json_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *arena, struct zt_err *err);
 
 /* Whether a key is a comment: it begins with "_" or "//". */
 bool zt_json_is_comment(const char *key);

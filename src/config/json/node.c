@@ -7,30 +7,31 @@
 #include <stdio.h>
 #include <string.h>
 
-struct zt_node *zt_node_create(struct zt_arena *arena, enum zt_node_kind kind, const char *key, const char *option) {
-    struct zt_node *node = ZT_NEW(arena, struct zt_node);
-    *node = (struct zt_node){ .kind = kind, .key = key, .option = option };
+struct zt_json_node *zt_json_node_create(struct zt_arena *arena, enum zt_json_node_kind kind, const char *key,
+                                         const char *option) {
+    struct zt_json_node *node = ZT_NEW(arena, struct zt_json_node);
+    *node = (struct zt_json_node){ .kind = kind, .key = key, .option = option };
     return node;
 }
 
-struct zt_node *zt_node_beside(struct zt_arena *arena, enum zt_node_kind kind, const char *key,
-                               const struct zt_node *of) {
-    struct zt_node *node = zt_node_create(arena, kind, key, of->option);
+struct zt_json_node *zt_json_node_beside(struct zt_arena *arena, enum zt_json_node_kind kind, const char *key,
+                                         const struct zt_json_node *of) {
+    struct zt_json_node *node = zt_json_node_create(arena, kind, key, of->option);
     node->source = of->source;
     node->line = of->line;
     node->column = of->column;
     return node;
 }
 
-struct zt_node *zt_node_child(const struct zt_node *parent, const char *key) {
-    for (struct zt_node *child = parent->first; child; child = child->next)
+struct zt_json_node *zt_json_node_child(const struct zt_json_node *parent, const char *key) {
+    for (struct zt_json_node *child = parent->first; child; child = child->next)
         if (child->key && strcmp(child->key, key) == 0)
             return child;
     return NULL;
 }
 
-struct zt_node *zt_node_find(struct zt_node *root, const char *path) {
-    struct zt_node *at = root;
+struct zt_json_node *zt_json_node_find(struct zt_json_node *root, const char *path) {
+    struct zt_json_node *at = root;
     while (at && *path) {
         char key[128];
         size_t n = strcspn(path, ".");
@@ -38,14 +39,14 @@ struct zt_node *zt_node_find(struct zt_node *root, const char *path) {
             return NULL;
         memcpy(key, path, n);
         key[n] = 0;
-        at = at->kind == ZT_NODE_OBJECT ? zt_node_child(at, key) : NULL;
+        at = at->kind == ZT_JSON_NODE_OBJECT ? zt_json_node_child(at, key) : NULL;
         path += path[n] ? n + 1 : n;
     }
     return at;
 }
 
-void zt_node_append(struct zt_node *parent, struct zt_node *child) {
-    struct zt_node **end = &parent->first;
+void zt_json_node_append(struct zt_json_node *parent, struct zt_json_node *child) {
+    struct zt_json_node **end = &parent->first;
     int count = 0;
     for (; *end; end = &(*end)->next)
         count++;
@@ -55,26 +56,26 @@ void zt_node_append(struct zt_node *parent, struct zt_node *child) {
     *end = child;
 }
 
-void zt_node_remove(struct zt_node *child) {
-    struct zt_node **at = &child->parent->first;
+void zt_json_node_remove(struct zt_json_node *child) {
+    struct zt_json_node **at = &child->parent->first;
     while (*at != child)
         at = &(*at)->next;
     *at = child->next;
 }
 
-int zt_node_layer(const struct zt_node *node) {
+int zt_json_node_layer(const struct zt_json_node *node) {
     return node->source ? node->source->layer : INT_MAX;
 }
 
-void zt_node_keep_spelling(struct zt_node *node, struct zt_arena *arena) {
+void zt_json_node_keep_spelling(struct zt_json_node *node, struct zt_arena *arena) {
     char path[256];
     if (!node->spelled)
-        node->spelled = zt_arena_strdup(arena, zt_node_path(node, path, sizeof path));
-    for (struct zt_node *child = node->first; child; child = child->next)
-        zt_node_keep_spelling(child, arena);
+        node->spelled = zt_arena_strdup(arena, zt_json_node_path(node, path, sizeof path));
+    for (struct zt_json_node *child = node->first; child; child = child->next)
+        zt_json_node_keep_spelling(child, arena);
 }
 
-char *zt_node_path(const struct zt_node *node, char *to, size_t room) {
+char *zt_json_node_path(const struct zt_json_node *node, char *to, size_t room) {
     if (node->spelled) {
         snprintf(to, room, "%s", node->spelled);
         return to;
@@ -83,7 +84,7 @@ char *zt_node_path(const struct zt_node *node, char *to, size_t room) {
         to[0] = 0;
         return to;
     }
-    zt_node_path(node->parent, to, room);
+    zt_json_node_path(node->parent, to, room);
     size_t n = strlen(to);
     if (node->key)
         snprintf(to + n, room - n, "%s%s", n ? "." : "", node->key);
@@ -92,22 +93,22 @@ char *zt_node_path(const struct zt_node *node, char *to, size_t room) {
     return to;
 }
 
-static void show(struct zt_text *text, const struct zt_node *node, size_t room) {
+static void show(struct zt_text *text, const struct zt_json_node *node, size_t room) {
     static const char brackets[2][2] = { { '[', ']' }, { '{', '}' } };
-    bool object = node->kind == ZT_NODE_OBJECT;
-    if (node->kind == ZT_NODE_NULL)
+    bool object = node->kind == ZT_JSON_NODE_OBJECT;
+    if (node->kind == ZT_JSON_NODE_NULL)
         zt_text_add(text, "null");
-    else if (node->kind == ZT_NODE_BOOL)
+    else if (node->kind == ZT_JSON_NODE_BOOL)
         zt_text_add(text, node->truth ? "true" : "false");
-    else if (node->kind == ZT_NODE_NUMBER && node->whole)
+    else if (node->kind == ZT_JSON_NODE_NUMBER && node->whole)
         zt_text_add(text, "%lld", (long long)node->integer);
-    else if (node->kind == ZT_NODE_NUMBER)
+    else if (node->kind == ZT_JSON_NODE_NUMBER)
         zt_text_add(text, "%.10g", node->number);
-    else if (node->kind == ZT_NODE_TEXT)
+    else if (node->kind == ZT_JSON_NODE_TEXT)
         zt_text_add(text, "\"%s\"", node->text);
     else {
         zt_text_add(text, "%c", brackets[object][0]);
-        for (const struct zt_node *child = node->first; child && text->length < room; child = child->next) {
+        for (const struct zt_json_node *child = node->first; child && text->length < room; child = child->next) {
             zt_text_add(text, child == node->first ? "" : ", ");
             if (object)
                 zt_text_add(text, "\"%s\": ", child->key);
@@ -117,7 +118,7 @@ static void show(struct zt_text *text, const struct zt_node *node, size_t room) 
     }
 }
 
-char *zt_node_show(const struct zt_node *node, char *to, size_t room) {
+char *zt_json_node_show(const struct zt_json_node *node, char *to, size_t room) {
     struct zt_text text = { 0 };
     show(&text, node, room);
     bool fits = text.length < room;
@@ -126,7 +127,7 @@ char *zt_node_show(const struct zt_node *node, char *to, size_t room) {
     return to;
 }
 
-char *zt_node_origin(const struct zt_node *node, char *to) {
+char *zt_json_node_origin(const struct zt_json_node *node, char *to) {
     const char *slash = node->source ? strrchr(node->source->file, '/') : NULL;
     const char *name = slash ? slash + 1 : node->source ? node->source->file : "";
     if (!node->source)

@@ -16,11 +16,18 @@ struct zt_config_source {
     bool several;              /* there are other files, so that messages name this one */
 };
 
-enum zt_node_kind { ZT_NODE_NULL, ZT_NODE_BOOL, ZT_NODE_NUMBER, ZT_NODE_TEXT, ZT_NODE_LIST, ZT_NODE_OBJECT };
+enum zt_json_node_kind {
+    ZT_JSON_NODE_NULL,
+    ZT_JSON_NODE_BOOL,
+    ZT_JSON_NODE_NUMBER,
+    ZT_JSON_NODE_TEXT,
+    ZT_JSON_NODE_LIST,
+    ZT_JSON_NODE_OBJECT
+};
 
 /* One value. Lives in the config's arena. */
-struct zt_node {
-    enum zt_node_kind kind;
+struct zt_json_node {
+    enum zt_json_node_kind kind;
     const char *key;                       /* NULL: the root or an item of a list */
     int index;                             /* place among its parent's children */
     int line, column;                      /* of the key, or of a list's item */
@@ -35,26 +42,27 @@ struct zt_node {
     const char *text; /* of a text; of a number from a file or --set, its characters */
     bool automatic;   /* was "auto": the value is the one that the row states */
     bool ignored;     /* without effect, and listed as such already */
-    struct zt_node *parent, *first, *next;
+    struct zt_json_node *parent, *first, *next;
 };
 
-struct zt_node *zt_node_create(struct zt_arena *arena, enum zt_node_kind kind, const char *key, const char *option);
+struct zt_json_node *zt_json_node_create(struct zt_arena *arena, enum zt_json_node_kind kind, const char *key,
+                                         const char *option);
 /* A value from the same place as `of`. */
-struct zt_node *zt_node_beside(struct zt_arena *arena, enum zt_node_kind kind, const char *key,
-                               const struct zt_node *of);
-struct zt_node *zt_node_child(const struct zt_node *parent, const char *key);
-struct zt_node *zt_node_find(struct zt_node *root, const char *path); /* "a.b.c"; NULL: not there */
-void zt_node_append(struct zt_node *parent, struct zt_node *child);
-void zt_node_remove(struct zt_node *child);
+struct zt_json_node *zt_json_node_beside(struct zt_arena *arena, enum zt_json_node_kind kind, const char *key,
+                                         const struct zt_json_node *of);
+struct zt_json_node *zt_json_node_child(const struct zt_json_node *parent, const char *key);
+struct zt_json_node *zt_json_node_find(struct zt_json_node *root, const char *path); /* "a.b.c"; NULL: not there */
+void zt_json_node_append(struct zt_json_node *parent, struct zt_json_node *child);
+void zt_json_node_remove(struct zt_json_node *child);
 /* The layer of the source; command-line options are above all files. */
-int zt_node_layer(const struct zt_node *node);
+int zt_json_node_layer(const struct zt_json_node *node);
 /* Keeps the path of a node and of all nodes below it in `spelled`, before the node gets another key or parent. */
-void zt_node_keep_spelling(struct zt_node *node, struct zt_arena *arena);
+void zt_json_node_keep_spelling(struct zt_json_node *node, struct zt_arena *arena);
 /* "a.b[2].c" as the user spelled it into `to` of `room` bytes, cut where it does not fit. */
-char *zt_node_path(const struct zt_node *node, char *to, size_t room);
+char *zt_json_node_path(const struct zt_json_node *node, char *to, size_t room);
 /* The value as JSON, cut where it is long, into `to` of `room` bytes. */
-char *zt_node_show(const struct zt_node *node, char *to, size_t room);
+char *zt_json_node_show(const struct zt_json_node *node, char *to, size_t room);
 /* The origin of a value, "line 3", "ds.json line 3" or "--set key.path", into `to` (at least 64 bytes). */
-char *zt_node_origin(const struct zt_node *node, char *to);
+char *zt_json_node_origin(const struct zt_json_node *node, char *to);
 
 #endif

@@ -15,7 +15,7 @@ static void add_quoted(struct zt_text *to, const char *text) {
     zt_text_add(to, "\"");
 }
 
-static void add_number(struct zt_text *to, const struct zt_node *node) {
+static void add_number(struct zt_text *to, const struct zt_json_node *node) {
     if (node->text)
         zt_text_add(to, "%s", node->text);
     else if (node->whole)
@@ -25,36 +25,36 @@ static void add_number(struct zt_text *to, const struct zt_node *node) {
 }
 
 /* The depth of recursion is that of the JSON text, which the parser limits. */
-static void add_members(struct zt_text *to, const struct zt_node *node) {
-    const bool object = node->kind == ZT_NODE_OBJECT;
+static void add_members(struct zt_text *to, const struct zt_json_node *node) {
+    const bool object = node->kind == ZT_JSON_NODE_OBJECT;
     zt_text_add(to, object ? "{" : "[");
-    for (const struct zt_node *child = node->first; child; child = child->next) {
+    for (const struct zt_json_node *child = node->first; child; child = child->next) {
         zt_text_add(to, child == node->first ? "" : ", ");
         if (object) {
             add_quoted(to, child->key);
             zt_text_add(to, ": ");
         }
-        zt_node_add_text(child, to);
+        zt_json_node_add_text(child, to);
     }
     zt_text_add(to, object ? "}" : "]");
 }
 
-void zt_node_add_text(const struct zt_node *node, struct zt_text *to) {
+void zt_json_node_add_text(const struct zt_json_node *node, struct zt_text *to) {
     switch (node->kind) {
-    case ZT_NODE_NULL:
+    case ZT_JSON_NODE_NULL:
         zt_text_add(to, "null");
         break;
-    case ZT_NODE_BOOL:
+    case ZT_JSON_NODE_BOOL:
         zt_text_add(to, node->truth ? "true" : "false");
         break;
-    case ZT_NODE_NUMBER:
+    case ZT_JSON_NODE_NUMBER:
         add_number(to, node);
         break;
-    case ZT_NODE_TEXT:
+    case ZT_JSON_NODE_TEXT:
         add_quoted(to, node->text);
         break;
-    case ZT_NODE_LIST:
-    case ZT_NODE_OBJECT:
+    case ZT_JSON_NODE_LIST:
+    case ZT_JSON_NODE_OBJECT:
         add_members(to, node);
     }
 }

@@ -7,6 +7,6 @@
 struct zt_text; /* base/text.h */
 
 /* Appends the value as JSON on one line. Numbers keep the characters in which they were written. */
-void zt_node_add_text(const struct zt_node *node, struct zt_text *to);
+void zt_json_node_add_text(const struct zt_json_node *node, struct zt_text *to);
 
 #endif
