@@ -110,7 +110,7 @@ static void precision(struct zt_reading *r) {
 }
 
 /* Lists the settings of a section as without effect where its `enabled` is off. */
-static void off(struct zt_reading *r, const char *section) {
+static void section_off(struct zt_reading *r, const char *section) {
     char value[96], key[64];
     size_t length = strlen(section);
     snprintf(key, sizeof key, "%s.enabled", section);
@@ -139,13 +139,14 @@ static void offload_off(struct zt_reading *r) {
 }
 
 static void sections_off(struct zt_reading *r) {
-    off(r, "fp16");
-    off(r, "autotuning");
+    static const char *const sections[] = { "fp16", "autotuning", "tensorboard", "csv_monitor", "flops_profiler" };
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        section_off(r, sections[i]);
     offload_off(r);
 }
 
 static void offload(struct zt_reading *r, const char *object, bool parameters) {
-    char device[96], path[96];
+    char device[96], path[96], key[256];
     int stage = (int)number(r, Z "stage");
     snprintf(device, sizeof device, "%s.device", object);
     snprintf(path, sizeof path, "%s.nvme_path", object);
@@ -153,15 +154,17 @@ static void offload(struct zt_reading *r, const char *object, bool parameters) {
         return;
     if (says(r, device, "nvme") && !zt_keys_text(r, path)[0] && (!there(r, path) || given(r, path)))
         FAIL(path, "device \"nvme\" needs nvme_path");
-    if (parameters && stage < 3) { /* DeepSpeed lets it pass too */
-        given(r, device)->ignored = true;
-        zt_texts_add(r->arena, &r->config->without_effect, "%s = \"%s\" (needs zero_optimization.stage 3)", device,
-                     zt_keys_text(r, device));
-        zt_texts_add(r->arena, &r->config->notes, "%s has no effect: it needs zero_optimization.stage 3, found %d",
-                     object, stage);
-    } else if (!parameters && (stage < 1 || (says(r, device, "nvme") && stage < 3))) {
-        FAIL(device, "\"%s\" needs zero_optimization.stage %s, found %d", zt_keys_text(r, device),
-             says(r, device, "nvme") ? "3" : "1 to 3", stage);
+    if (stage < (parameters ? 3 : 1)) { /* DeepSpeed lets it pass too */
+        const char *stages = parameters ? "3" : "1 to 3";
+        struct zt_json_node *node = given(r, device);
+        node->ignored = true;
+        zt_json_node_path(node, key, sizeof key);
+        zt_texts_add(r->arena, &r->config->without_effect, "%s = \"%s\" (needs zero_optimization.stage %s)", key,
+                     zt_keys_text(r, device), stages);
+        zt_texts_add(r->arena, &r->config->notes, "%s has no effect: it needs zero_optimization.stage %s, found %d",
+                     key, stages, stage);
+    } else if (!parameters && says(r, device, "nvme") && stage < 3) {
+        FAIL(device, "\"nvme\" needs zero_optimization.stage 3, found %d", stage);
     }
 }
 
@@ -169,7 +172,8 @@ static void zero(struct zt_reading *r) {
     int stage = (int)number(r, Z "stage");
     offload(r, Z "offload_param", true);
     offload(r, Z "offload_optimizer", false);
-    if (number(r, Z "offload_optimizer.ratio") < 1 && !says(r, Z "offload_optimizer.device", "none") && stage < 3)
+    if (number(r, Z "offload_optimizer.ratio") < 1 && !says(r, Z "offload_optimizer.device", "none") && stage > 0 &&
+        stage < 3)
         FAIL(Z "offload_optimizer.ratio", "%g needs zero_optimization.stage 3, found %d",
              number(r, Z "offload_optimizer.ratio"), stage);
     if (replicated(r) && stage > 0)

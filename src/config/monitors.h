@@ -6,7 +6,7 @@
 
 /* Reports a job_name that is not a folder below its output_path. */
 void zt_config_check_monitors(struct zt_reading *r);
-/* Sets what null means for steps_per_print, and lists settings of monitors that are off as without effect. */
+/* Sets what null means for steps_per_print. */
 void zt_config_derive_monitors(struct zt_reading *r);
 
 #endif

@@ -6,7 +6,8 @@
 #define OPTIMIZER "zero_optimization.offload_optimizer."
 
 bool zt_offload_on(const struct zt_config *c, const struct zt_offload_config *o) {
-    return o->device && strcmp(o->device, "none") != 0 && (o != &c->zero.offload_param || c->zero.stage == 3);
+    const int stage = o == &c->zero.offload_param ? 3 : 1;
+    return o->device && strcmp(o->device, "none") != 0 && c->zero.stage >= stage;
 }
 
 bool zt_offload_nvme(const struct zt_config *c, const struct zt_offload_config *o) {

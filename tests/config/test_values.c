@@ -192,6 +192,7 @@ START_TEST(keys_without_effect_are_listed_with_the_reason) {
     ck_assert(mentions(&c->without_effect, "zero_optimization.stage3_max_act_size = 1000000000 (never was"));
     ck_assert(c->zero.overlap_comm);
     ck_assert(mentions(&c->without_effect, "offload_param.device = \"cpu\" (needs zero_optimization.stage 3)"));
+    ck_assert(mentions(&c->notes, "zero_optimization.offload_param.device has no effect"));
     ck_assert(mentions(&c->without_effect, "fp16.loss_scale = 128 (fp16 is off)"));
     ck_assert(!mentions(&c->without_effect, "fp16.hysteresis"));
     ck_assert(mentions(&c->without_effect, "aio.single_submit = false ("));
