@@ -58,6 +58,10 @@ static void add_candidate(struct zt_bench *b, const struct zt_auto_candidate *k,
     row->planned_seconds = k->seconds;
 }
 
+static bool is_untuned(const struct zt_auto_candidate *k, const struct zt_config *c) {
+    return k->micro_batch == c->micro_batch && k->accumulation == c->accumulation && k->zero == c->zero.stage;
+}
+
 /* A random order, by the seed of the run. */
 static void shuffle(struct zt_auto_list *list, uint64_t seed) {
     struct zt_rng rng = zt_rng_start(zt_rng_key(seed, 0, 0x74756e65, 0), 0);
@@ -85,7 +89,8 @@ static bool list_rows(struct search *q, struct zt_err *err) {
     if (ok && q->how.tuner == ZT_TUNING_RANDOM)
         shuffle(&list, (uint64_t)s.config->seed);
     for (int i = 0; ok && i < list.count; i++)
-        add_candidate(b, &list.at[i], s.config->data_parallel);
+        if (!is_untuned(&list.at[i], s.config))
+            add_candidate(b, &list.at[i], s.config->data_parallel);
     zt_vec_finish(&list);
     zt_open_finish(&s);
     return ok;
