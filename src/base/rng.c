@@ -1,7 +1,5 @@
 #include "base/rng.h"
 
-#include <math.h>
-
 void zt_rng_block(uint64_t key, uint64_t stream, uint64_t counter, uint32_t out[4]) {
     zt_rng_words(key, stream, counter, out);
 }
@@ -29,9 +27,4 @@ uint64_t zt_rng_below(struct zt_rng *rng, uint64_t n) {
 
 float zt_rng_uniform(struct zt_rng *rng) {
     return (float)(zt_rng_u32(rng) >> 8) * 0x1p-24f;
-}
-
-float zt_rng_normal(struct zt_rng *rng) {
-    double u = ((double)zt_rng_u32(rng) + 1) * 0x1p-32, v = (double)zt_rng_u32(rng) * 0x1p-32;
-    return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
 }

@@ -19,7 +19,6 @@ struct zt_rng zt_rng_start(uint64_t key, uint64_t stream);
 uint32_t zt_rng_u32(struct zt_rng *rng);
 uint64_t zt_rng_below(struct zt_rng *rng, uint64_t n); /* uniform in 0..n-1, n > 0 */
 float zt_rng_uniform(struct zt_rng *rng);              /* in [0, 1), 24 bits */
-float zt_rng_normal(struct zt_rng *rng);               /* Box-Muller, one of the pair */
 /* Computes the four words of block `counter`. */
 void zt_rng_block(uint64_t key, uint64_t stream, uint64_t counter, uint32_t out[4]);
 

@@ -211,7 +211,11 @@ class Underway(Case):
 
     def test_a_run_ends_with_the_file_that_changed(self):
         def resize(name, size):
-            return lambda process: os.truncate(self.folder / name, size)
+            def change(process):  # a running one may see the new time before the new size
+                process.send_signal(signal.SIGSTOP)
+                os.truncate(self.folder / name, size)
+                process.send_signal(signal.SIGCONT)
+            return change
 
         def rewrite(process):
             with open(self.folder / "data_batch_1.bin", "r+b") as file:

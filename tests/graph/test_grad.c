@@ -5,6 +5,7 @@
 #include "graph/passes/eval.h"
 #include "graph/passes/grad.h"
 #include "ops/table.h"
+#include "tests/normal.h"
 
 #include <math.h>
 #include <string.h>
@@ -237,23 +238,23 @@ static void add_random_node(struct random_graph *r, struct zt_rng *rng, int i) {
 }
 
 static void make_random(struct random_graph *r, uint64_t seed) {
-    struct zt_rng rng = zt_rng_start(seed, 0);
+    struct normal normal = normal_start(seed, 0);
     *r = (struct random_graph){ 0 };
     for (int i = 0; i < LEAVES; i++) {
         r->leaf[i] = net_input(g, zt_arena_printf(g->arena, "leaf%d", i), ZT_DOUBLE, &leaf_shape[i]);
         r->pool[r->count++] = r->leaf[i];
         for (int k = 0; k < 12; k++)
-            r->data[i][k] = (double)zt_rng_normal(&rng);
+            r->data[i][k] = (double)normal_next(&normal);
     }
     for (int i = 0; i < MADE; i++)
-        add_random_node(r, &rng, i);
+        add_random_node(r, &normal.rng, i);
     net_infer(g, &zt_ops);
     for (int i = LEAVES; i < r->count; i++)
         if (zt_graph_users(g, r->pool[i], NULL) == 0) {
             struct zt_shape shape = g->values[r->pool[i]]->shape;
             double c[12];
             for (int k = 0; k < 12; k++)
-                c[k] = (double)zt_rng_normal(&rng);
+                c[k] = (double)normal_next(&normal);
             r->from[r->outputs++] =
                 (struct zt_cotangent){ r->pool[i], zt_graph_add_constant(g, NULL, ZT_DOUBLE, &shape, c) };
         }

@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "graph/ir/op.h"
 #include "ops/table.h"
+#include "tests/normal.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -45,7 +46,7 @@ static int take_numbers(const char **text, char end, double *to, int room) {
 
 /* Elements of a random input: in the range given, else normal (floats), 0..9 (integers), coin (bool). */
 static void fill(const struct zt_tensor *t, void *data, const char **text, uint64_t key) {
-    struct zt_rng rng = zt_rng_start(key, 0);
+    struct normal normal = normal_start(key, 0);
     bool whole = !zt_dtype_in(t->dtype, ZT_ANY_FLOAT), ranged = **text == ':';
     double low = 0, high = t->dtype == ZT_BOOL ? 1 : 9;
     if (ranged) {
@@ -58,11 +59,11 @@ static void fill(const struct zt_tensor *t, void *data, const char **text, uint6
     for (int64_t i = 0; i < count; i++) {
         double v;
         if (whole)
-            v = low + (double)zt_rng_below(&rng, (uint64_t)(high - low) + 1);
+            v = low + (double)zt_rng_below(&normal.rng, (uint64_t)(high - low) + 1);
         else if (ranged)
-            v = low + (high - low) * (double)zt_rng_uniform(&rng);
+            v = low + (high - low) * (double)zt_rng_uniform(&normal.rng);
         else
-            v = (double)zt_rng_normal(&rng);
+            v = (double)normal_next(&normal);
         zt_store_double(t->dtype, data, i, v);
     }
 }
@@ -222,9 +223,9 @@ int zt_case_results(const struct zt_case *c, const struct zt_graph *g) {
 struct zt_tensor zt_case_random(struct zt_arena *arena, const struct zt_shape *shape, uint64_t key) {
     int64_t count = zt_shape_count(shape);
     double *data = zt_arena_alloc(arena, (size_t)count * sizeof *data);
-    struct zt_rng rng = zt_rng_start(key, 1);
+    struct normal normal = normal_start(key, 1);
     for (int64_t i = 0; i < count; i++)
-        data[i] = (double)zt_rng_normal(&rng);
+        data[i] = (double)normal_next(&normal);
     return (struct zt_tensor){ .dtype = ZT_DOUBLE, .shape = *shape, .data = data };
 }
 

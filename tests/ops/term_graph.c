@@ -2,6 +2,7 @@
 
 #include "base/map.h"
 #include "base/rng.h"
+#include "tests/normal.h"
 
 #include <check.h>
 #include <ctype.h>
@@ -46,14 +47,14 @@ static int take_ints(struct reader *r, char end, int64_t *to) {
 
 /* filled: '0' or '1' everywhere, or numbers that are a function of the name. */
 static void fill(const struct zt_shape *shape, enum zt_dtype dtype, const char *name, char filled, void *data) {
-    struct zt_rng rng = zt_rng_start(zt_hash(ZT_HASH_START, name, strlen(name)), 0);
+    struct normal normal = normal_start(zt_hash(ZT_HASH_START, name, strlen(name)), 0);
     int64_t columns = shape->rank > 0 ? shape->dim[shape->rank - 1] : 1;
     int64_t rows = shape->rank > 1 ? shape->dim[shape->rank - 2] : 1, count = zt_shape_count(shape);
     for (int64_t i = 0; i < count; i++)
         zt_store_double(dtype, data, i,
                         filled             ? filled - '0'
                         : dtype == ZT_BOOL ? i % columns <= i / columns % rows
-                                           : (double)zt_rng_normal(&rng));
+                                           : (double)normal_next(&normal));
 }
 
 /* What stands behind a name that comes first: its kind and shape. */

@@ -6,6 +6,7 @@
 #include "graph/passes/infer.h"
 #include "graph/passes/assign/assign.h"
 #include "ops/table.h"
+#include "tests/normal.h"
 
 #include <check.h>
 #include <math.h>
@@ -39,9 +40,9 @@ static int add_param(struct net *n, const char *name, struct zt_shape shape) {
     int v = add_leaf(n, name, ZT_FLOAT, shape, ZT_FROM_INITIALIZER);
     int64_t count = zt_shape_count(&shape), fan = count / shape.dim[0];
     float *data = zt_arena_alloc(n->g->arena, (size_t)count * sizeof *data);
-    struct zt_rng rng = zt_rng_start((uint64_t)v, 1);
+    struct normal normal = normal_start((uint64_t)v, 1);
     for (int64_t i = 0; i < count; i++)
-        data[i] = zt_rng_normal(&rng) / sqrtf((float)fan);
+        data[i] = normal_next(&normal) / sqrtf((float)fan);
     n->g->values[v]->data = data;
     n->g->values[v]->trainable = true;
     return v;
@@ -131,11 +132,11 @@ static void allocate(struct net *n) {
 }
 
 static void feed(struct net *n, int64_t batch) {
-    struct zt_rng rng = zt_rng_start(99, 1);
+    struct normal normal = normal_start(99, 1);
     for (int64_t i = 0; i < batch * 3 * SIDE * SIDE; i++)
-        ((float *)n->buffer[n->image])[i] = zt_rng_normal(&rng);
+        ((float *)n->buffer[n->image])[i] = normal_next(&normal);
     for (int64_t i = 0; i < batch; i++)
-        ((int64_t *)n->buffer[n->label])[i] = (int64_t)zt_rng_below(&rng, 10);
+        ((int64_t *)n->buffer[n->label])[i] = (int64_t)zt_rng_below(&normal.rng, 10);
 }
 
 static const char *const every[] = { "*" };

@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "device/threads.h"
+#include "tests/normal.h"
 
 #include <check.h>
 #include <math.h>
@@ -22,9 +23,9 @@ struct problem {
 static float *filled(int64_t count, uint64_t key) {
     float *x = malloc((size_t)count * sizeof *x);
     ck_assert_ptr_nonnull(x);
-    struct zt_rng rng = zt_rng_start(key, 1);
+    struct normal normal = normal_start(key, 1);
     for (int64_t i = 0; i < count; i++)
-        x[i] = zt_rng_normal(&rng);
+        x[i] = normal_next(&normal);
     return x;
 }
 
