@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import re
 import sys
 import traceback
 import warnings
@@ -99,9 +100,10 @@ def train(folder, case):
 
 
 def last_words(error):
-    """The message, of a failed compilation its first error."""
-    text = str(error).strip() or type(error).__name__
-    return f"{type(error).__name__}: {text.splitlines()[0]}"
+    """The first line of the message, or what torch.compile says that the compiled code raised."""
+    text = str(error).strip() or "no message"
+    raised = re.search(r"got (\w+)\(['\"](.+?)['\"]\)", text)
+    return f"{raised[1]}: {raised[2]}" if raised else f"{type(error).__name__}: {text.splitlines()[0]}"
 
 
 def work(folder, case, end):
@@ -132,7 +134,6 @@ def train_all(folder, cases):
 
 def main():
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
     folder = pathlib.Path(sys.argv[2])
     if sys.argv[1] == "export":
         export(folder)
