@@ -1,13 +1,14 @@
 /* How fast an optimizer of the CPU goes through memory, as a share of what the machine can do: a tool, no test, since
  * it is about time.
  *
- *     step_bandwidth [TYPE [THREADS [ROUNDS]]]        Adam, all cores, 15
+ *     step_bandwidth [TYPE [THREADS [ROUNDS [ELEMENTS...]]]]        Adam, all cores, 15, ResNet-18
  *
- * The weights are the 62 tensors of ResNet-18 (11.7 million), one behind the other and cut in pieces as a rank has
- * them. An update reads weight, gradient and states and writes all but the gradient; bytes are those of these numbers.
- * The machine's bandwidth is the largest of three loops over the same memory: a sum (reads alone), x = s x + y (two
- * reads and a write) and x = s x (a read and a write). All take turns, and the shortest time of each counts, so that a
- * machine that does other things as well is measured where it did not. Prints one JSON object. */
+ * The weights are tensors of so many elements, by default the 62 of ResNet-18 (11.7 million), one behind the other and
+ * cut in pieces as a rank has them. An update reads weight, gradient and states and writes all but the gradient; bytes
+ * are those of these numbers. The machine's bandwidth is the largest of three loops over the same memory: a sum (reads
+ * alone), x = s x + y (two reads and a write) and x = s x (a read and a write). All take turns, and the shortest time
+ * of each counts, so that a machine that does other things as well is measured where it did not. Prints one JSON
+ * object, which also has the median of the updates. */
 #include "base/arena.h"
 #include "base/clock.h"
 #include "device/threads.h"
@@ -19,7 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 16 * ZT_NORM_BLOCK, TENSORS = 64, PIECES = 1024, ARRAYS = 2 + ZT_OPTIM_STATES };
+enum {
+    PIECE = 16 * ZT_NORM_BLOCK,
+    TENSORS = 64,
+    LARGEST = 1 << 26,
+    PIECES = 1024,
+    ROUNDS = 10000,
+    ARRAYS = 2 + ZT_OPTIM_STATES
+};
 
 struct bench {
     const struct zt_optimizer *row;
@@ -49,18 +57,28 @@ static int list_tensors(int64_t *to) {
     return n;
 }
 
-static void cut(struct bench *b) {
-    int64_t tensors[TENSORS];
-    int count = list_tensors(tensors);
+/* Reads the elements of `count` tensors; false where one has none, or there are too many. */
+static bool read_tensors(char **from, int count, int64_t *to) {
+    for (int t = 0; t < count && t < TENSORS; t++)
+        if ((to[t] = atoll(from[t])) < 1 || to[t] > LARGEST)
+            return false;
+    return count <= TENSORS;
+}
+
+/* false where the pieces are too many */
+static bool cut(struct bench *b, const int64_t *tensors, int count) {
     for (int t = 0; t < count; t++)
         for (int64_t left = tensors[t]; left > 0;) {
             int64_t n = (b->total / PIECE + 1) * PIECE - b->total;
             n = n < left ? n : left;
+            if (b->pieces == PIECES)
+                return false;
             b->first[b->pieces] = b->total;
             b->count[b->pieces++] = n;
             b->total += n;
             left -= n;
         }
+    return true;
 }
 
 static void update(void *arg, int64_t i) {
@@ -115,6 +133,7 @@ static double seconds_of(struct bench *b, void (*body)(void *, int64_t)) {
     return zt_now() - began;
 }
 
+/* The weights are there already. */
 static bool set_up(struct bench *b, const char *type) {
     struct zt_err err = { 0 };
     b->row = zt_optimizer_find(type);
@@ -125,7 +144,6 @@ static bool set_up(struct bench *b, const char *type) {
     b->row->prepare(&u, &b->c);
     b->arrays = 2 + (b->row->states_used ? b->row->states_used(&config) : b->row->states);
     free(config.params);
-    cut(b);
     for (int a = 0; a < b->arrays; a++) {
         if (!(b->array[a] = zt_block_create((size_t)b->total * sizeof(float), type, &err)))
             return false;
@@ -135,8 +153,13 @@ static bool set_up(struct bench *b, const char *type) {
     return true;
 }
 
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* Prints what `best`, the seconds of update, sum, x = s x + y and x = s x, amount to. */
-static void report(const struct bench *b, const double best[4]) {
+static void report(const struct bench *b, const double best[4], double median) {
     const double array = (double)b->total * sizeof(float),
                  of[] = { 2 * b->arrays - 1, b->arrays, b->arrays / 2 * 3, 2 * b->arrays };
     double rate[4], machine = 0;
@@ -144,28 +167,40 @@ static void report(const struct bench *b, const double best[4]) {
         rate[k] = array * of[k] / best[k] * 1e-9;
         machine = k > 0 && rate[k] > machine ? rate[k] : machine;
     }
-    printf("{\"optimizer\": \"%s\", \"weights\": %lld, \"threads\": %d, \"ms\": %.3f, \"gb_per_s\": %.1f, ",
-           b->row->type.name, (long long)b->total, b->threads, best[0] * 1e3, rate[0]);
-    printf("\"machine\": {\"read\": %.1f, \"scale_add\": %.1f, \"scale\": %.1f}, \"share\": %.3f}\n", rate[1], rate[2],
-           rate[3], rate[0] / machine);
+    printf("{\"optimizer\": \"%s\", \"weights\": %lld, \"threads\": %d, \"ms\": %.3f, \"median_ms\": %.3f, ",
+           b->row->type.name, (long long)b->total, b->threads, best[0] * 1e3, median * 1e3);
+    printf(
+        "\"gb_per_s\": %.1f, \"machine\": {\"read\": %.1f, \"scale_add\": %.1f, \"scale\": %.1f}, \"share\": %.3f}\n",
+        rate[0], rate[1], rate[2], rate[3], rate[0] / machine);
+}
+
+static void measure(struct bench *b, int rounds, double *updates) {
+    double best[4] = { HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL };
+    void (*const body[4])(void *, int64_t) = { update, read_all, scale_all, scale_each };
+    for (int r = -1; r < rounds; r++) /* the first does not count */
+        for (int k = 0; k < 4; k++) {
+            double seconds = seconds_of(b, body[k]);
+            best[k] = r >= 0 && seconds < best[k] ? seconds : best[k];
+            if (k == 0 && r >= 0)
+                updates[r] = seconds;
+        }
+    qsort(updates, (size_t)rounds, sizeof *updates, by_size);
+    report(b, best, updates[rounds / 2]);
 }
 
 int main(int argc, char **argv) {
     static struct bench b;
-    double best[4] = { HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL };
-    void (*const body[4])(void *, int64_t) = { update, read_all, scale_all, scale_each };
-    const int rounds = argc > 3 ? atoi(argv[3]) : 15;
+    static double updates[ROUNDS];
+    int64_t tensors[TENSORS];
+    const int rounds = argc > 3 ? atoi(argv[3]) : 15, given = argc > 4 ? argc - 4 : 0;
+    const bool valid = !given || read_tensors(argv + 4, given, tensors);
     b.threads = argc > 2 ? atoi(argv[2]) : zt_parallel_cores();
     zt_parallel_enter();
-    if (argc > 4 || b.threads < 1 || rounds < 1 || !set_up(&b, argc > 1 ? argv[1] : "Adam")) {
-        fprintf(stderr, "usage: step_bandwidth [TYPE [THREADS [ROUNDS]]]\n");
+    if (!valid || b.threads < 1 || rounds < 1 || rounds > ROUNDS ||
+        !cut(&b, tensors, given ? given : list_tensors(tensors)) || !set_up(&b, argc > 1 ? argv[1] : "Adam")) {
+        fprintf(stderr, "usage: step_bandwidth [TYPE [THREADS [ROUNDS [ELEMENTS...]]]]\n");
         return 2;
     }
-    for (int r = -1; r < rounds; r++) /* the first does not count */
-        for (int k = 0; k < 4; k++) {
-            double seconds = seconds_of(&b, body[k]);
-            best[k] = r >= 0 && seconds < best[k] ? seconds : best[k];
-        }
-    report(&b, best);
+    measure(&b, rounds, updates);
     return 0;
 }
