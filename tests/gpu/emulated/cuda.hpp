@@ -37,21 +37,22 @@ struct dim3 {
 
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-/* ---- the threads of a block: stacks of their own in one thread of the CPU, each run to its next barrier in turn ----
- */
+/* ---- the threads of a block, one after the other; each that meets a barrier keeps the stack it is on, and the next
+ * one begins on another ---- */
 
-struct emulated_thread {
+struct emulated_stack {
     ucontext_t start;
     jmp_buf at;
     bool made, running;
+    unsigned thread; /* that waits on it */
 };
 static struct {
     std::mutex alone; /* shared memory is static: one kernel at a time */
-    std::vector<emulated_thread *> threads;
-    emulated_thread *now;
+    std::vector<emulated_stack *> stacks;
+    emulated_stack *now;
     jmp_buf back;
     std::function<void()> kernel;
-    unsigned next;
+    unsigned next, count; /* the thread that begins next, and how many a block has */
 } emulator;
 
 static inline void emulated_pause() {
@@ -63,42 +64,54 @@ static inline void __syncthreads() {
     emulated_pause();
 }
 
-/* A thread that has run goes on with the next block's kernel when it is called again. */
+static inline void emulated_become(unsigned thread) {
+    emulator.now->thread = thread;
+    threadIdx = dim3(thread % blockDim.x, thread / blockDim.x % blockDim.y, thread / blockDim.x / blockDim.y);
+}
+
+/* Goes on with the next block's threads when it is called again. */
 static inline void emulated_run() {
     for (;;) {
-        emulator.kernel();
+        while (emulator.next < emulator.count) {
+            emulated_become(emulator.next++);
+            emulator.kernel();
+        }
         emulator.now->running = false;
         emulated_pause();
     }
 }
 
-static inline void emulated_resume(emulated_thread *t) {
-    emulator.now = t;
+static inline void emulated_resume(emulated_stack *s) {
+    emulator.now = s;
     if (_setjmp(emulator.back) != 0)
         return;
-    if (t->made)
-        _longjmp(t->at, 1);
-    t->made = true;
-    getcontext(&t->start);
-    t->start.uc_stack.ss_size = 1 << 16;
-    t->start.uc_stack.ss_sp = malloc(t->start.uc_stack.ss_size);
-    makecontext(&t->start, emulated_run, 0);
-    setcontext(&t->start);
+    if (s->made)
+        _longjmp(s->at, 1);
+    s->made = true;
+    getcontext(&s->start);
+    s->start.uc_stack.ss_size = 1 << 16;
+    s->start.uc_stack.ss_sp = malloc(s->start.uc_stack.ss_size);
+    makecontext(&s->start, emulated_run, 0);
+    setcontext(&s->start);
 }
 
-static inline void emulate_block(unsigned count, dim3 block) {
-    for (unsigned i = 0; i < count; i++)
-        emulator.threads[i]->running = true;
+static inline void emulate_block() {
+    unsigned used = 0;
+    for (emulator.next = 0; emulator.next < emulator.count; used++) {
+        if (used == emulator.stacks.size())
+            emulator.stacks.push_back(new emulated_stack());
+        emulator.stacks[used]->running = true;
+        emulated_resume(emulator.stacks[used]);
+    }
     for (bool any = true; any;) {
         any = false;
-        for (emulator.next = 0; emulator.next < count; emulator.next++) {
-            emulated_thread *t = emulator.threads[emulator.next];
-            if (!t->running)
+        for (unsigned i = 0; i < used; i++) {
+            if (!emulator.stacks[i]->running)
                 continue;
-            threadIdx =
-                dim3(emulator.next % block.x, emulator.next / block.x % block.y, emulator.next / block.x / block.y);
-            emulated_resume(t);
-            any |= emulator.threads[emulator.next]->running;
+            emulator.now = emulator.stacks[i];
+            emulated_become(emulator.now->thread);
+            emulated_resume(emulator.now);
+            any |= emulator.stacks[i]->running;
         }
     }
 }
@@ -120,10 +133,8 @@ template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t 
     if (!emulated_does())
         return;
     std::lock_guard<std::mutex> lock(emulator.alone);
-    const unsigned count = block.x * block.y * block.z;
-    while (emulator.threads.size() < count)
-        emulator.threads.push_back(new emulated_thread());
     emulator.kernel = kernel;
+    emulator.count = block.x * block.y * block.z;
     blockDim = block;
     gridDim = grid;
     const unsigned blocks = grid.x * grid.y * grid.z;
@@ -131,7 +142,7 @@ template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t 
     for (unsigned k = 0; k < blocks; k++) {
         const unsigned at = backwards ? blocks - 1 - k : k;
         blockIdx = dim3(at % grid.x, at / grid.x % grid.y, at / grid.x / grid.y);
-        emulate_block(count, block);
+        emulate_block();
     }
 }
 
