@@ -3,6 +3,7 @@
 #include "checkpoint/format.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "ops/cpu/isa.h"
 #include "session/options.h"
 #include "parallel/comm/comm.h"
 #include "parallel/launch/supervisor_channel.h"
@@ -130,7 +131,7 @@ int main(int argc, char **argv) {
     zt_malloc_begin();
     zt_stored_begin();
     restart_with_short_spin(argv);
-    bool ok = zt_supervisor_channel_open(&supervisor, &err) && run(argc, argv, supervisor, &err);
+    bool ok = zt_isa_check(&err) && zt_supervisor_channel_open(&supervisor, &err) && run(argc, argv, supervisor, &err);
     int code = ok ? ZT_EXIT_OK : (int)err.code;
     if (supervisor && !ok) { /* the supervisor prints the error and ends what MPI still waits for */
         zt_supervisor_channel_close(supervisor, &err, code);

@@ -1,4 +1,5 @@
 #include "ops/attention/simd_attention.h"
+#include "ops/cpu/isa.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -25,9 +26,9 @@
 #include "ops/attention/simd_attention.inc"
 
 const struct zt_attention_kernels *zt_attention_kernels(int cols) {
-    if (cols == kernels_16.cols && __builtin_cpu_supports("avx512f"))
+    if (cols == kernels_16.cols && zt_isa() >= ZT_ISA_AVX512)
         return &kernels_16;
-    if (cols == kernels_8.cols && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (cols == kernels_8.cols && zt_isa() >= ZT_ISA_AVX2)
         return &kernels_8;
     return NULL;
 }

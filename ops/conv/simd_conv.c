@@ -1,4 +1,5 @@
 #include "ops/conv/simd_conv.h"
+#include "ops/cpu/isa.h"
 
 #include <stddef.h>
 
@@ -23,7 +24,7 @@
 #include "ops/conv/simd_conv.inc"
 
 zt_simd_conv_run *zt_simd_conv_kernel(int vector) {
-    if (vector == 16 && __builtin_cpu_supports("avx512f"))
+    if (vector == 16 && zt_isa() >= ZT_ISA_AVX512)
         return conv_16;
     return NULL;
 }

@@ -1,4 +1,5 @@
 #include "ops/conv/simd_group.h"
+#include "ops/cpu/isa.h"
 
 #include <stddef.h>
 
@@ -78,10 +79,9 @@ const struct zt_simd_group_kernel *zt_simd_group_kernel(int64_t width) {
     static const struct zt_simd_group_kernel *const wide[] = { &kernel_16_2, &kernel_16_4, &kernel_16_8, NULL },
                                                     *const narrow[] = { &kernel_8_2, &kernel_8_4, NULL },
                                                     *const none = NULL;
-    const struct zt_simd_group_kernel *const *k = __builtin_cpu_supports("avx512f") ? wide
-                                                  : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-                                                      ? narrow
-                                                      : &none;
+    const struct zt_simd_group_kernel *const *k = zt_isa() >= ZT_ISA_AVX512 ? wide
+                                                  : zt_isa() >= ZT_ISA_AVX2 ? narrow
+                                                                            : &none;
     while (*k && (*k)->width != width)
         k++;
     return *k;

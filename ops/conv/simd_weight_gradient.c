@@ -1,4 +1,5 @@
 #include "ops/conv/simd_weight_gradient.h"
+#include "ops/cpu/isa.h"
 
 #include <stddef.h>
 
@@ -45,9 +46,7 @@ TARGET static void run(const struct zt_simd_weight_gradient *r, const float *x, 
 }
 
 zt_simd_weight_gradient_run *zt_simd_weight_gradient_kernel(void) {
-    const int narrow =
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && !__builtin_cpu_supports("avx512f");
-    return narrow ? run : NULL;
+    return zt_isa() == ZT_ISA_AVX2 ? run : NULL;
 }
 
 #else

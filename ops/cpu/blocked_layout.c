@@ -1,14 +1,11 @@
 #include "ops/cpu/blocked_layout.h"
+#include "ops/cpu/isa.h"
 
 #include "ops/kernel/shape.h"
 
 /* Channels that a vector of this machine holds. */
 static int machine_lanes(void) {
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512f") ? 16 : 8;
-#else
-    return 8;
-#endif
+    return zt_isa() >= ZT_ISA_AVX512 ? 16 : 8;
 }
 
 const struct zt_layout *zt_layout_vector(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,

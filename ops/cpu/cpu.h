@@ -25,9 +25,7 @@
     { 0 }
 #endif
 
-/* The description of the CPU kernels of this build, static text: the widest instruction set that the project's own
- * vector loops use on this machine ("AVX2"); the version of oneDNN, "" where the build has none. */
-const char *zt_cpu_instructions(void);
+/* The version of oneDNN, "" where the build has none; static text. */
 const char *zt_cpu_onednn(void);
 
 #endif

@@ -1,10 +1,12 @@
 #include "ops/cpu/dnnl.h"
+#include "ops/cpu/isa.h"
 
 #include "base/align.h"
 #include "base/arena.h"
 
 #include <dnnl.h>
 #include <omp.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -317,9 +319,21 @@ static bool make_seat(struct zt_dnnl *d, struct thread_state *thread_state) {
                               d->engine, DNNL_MEMORY_NONE) == dnnl_success;
 }
 
+/* oneDNN asks the CPU itself, once; it takes a limit before that alone. */
+static void limit_isa(void) {
+    static const dnnl_cpu_isa_t limits[ZT_ISAS] = { [ZT_ISA_GENERIC] = dnnl_cpu_isa_sse41,
+                                                    [ZT_ISA_AVX2] = dnnl_cpu_isa_avx2,
+                                                    [ZT_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
+                                                    [ZT_ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16 };
+    if (getenv(ZT_ISA_VARIABLE) && limits[zt_isa()])
+        dnnl_set_max_cpu_isa(limits[zt_isa()]);
+}
+
 static bool make(struct zt_dnnl *d, const struct zt_dnnl_spec *spec) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     md m[ZT_DNNL_SLOTS];
     int made = 0;
+    pthread_once(&once, limit_isa);
     bool ok = dnnl_engine_create(&d->engine, dnnl_cpu, 0) == dnnl_success;
     for (; ok && made < ZT_DNNL_SLOTS; made++)
         if (!(ok = md_make(&m[made], &spec->slot[made])))
@@ -349,13 +363,7 @@ static bool make(struct zt_dnnl *d, const struct zt_dnnl_spec *spec) {
 }
 
 bool zt_dnnl_takes(enum zt_dtype dtype) {
-#if defined(__x86_64__)
-    return dtype == ZT_FLOAT ||
-           (dtype == ZT_BFLOAT16 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"));
-#else
-    return dtype == ZT_FLOAT;
-#endif
+    return dtype == ZT_FLOAT || (dtype == ZT_BFLOAT16 && zt_isa() >= ZT_ISA_AVX512);
 }
 
 /* oneDNN's code generator writes to a NULL address if it gets no memory, so memory is checked before. */

@@ -1,4 +1,5 @@
 #include "ops/cpu/simd_gemm.h"
+#include "ops/cpu/isa.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -28,9 +29,9 @@
 #include "ops/cpu/simd_gemm.inc"
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector) {
-    if (vector == 16 && __builtin_cpu_supports("avx512f"))
+    if (vector == 16 && zt_isa() >= ZT_ISA_AVX512)
         return &kernel_16;
-    if (vector == 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (vector == 8 && zt_isa() >= ZT_ISA_AVX2)
         return &kernel_8;
     return NULL;
 }

@@ -6,6 +6,7 @@
 #include "device/libraries.h"
 #include "device/module.h"
 #include "device/threads.h"
+#include "ops/cpu/isa.h"
 #include "ops/table.h"
 #include "session/options.h"
 #include "parallel/comm/mac.h"
@@ -58,8 +59,8 @@ static void find_program(struct finding *f) {
 static void find_processor(struct finding *f) {
     char model[200];
     read_value("/proc/cpuinfo", "model name", model, sizeof model);
-    snprintf(f->says, sizeof f->says, "%s, %d cores for this process, own kernels for %s", *model ? model : "unknown",
-             zt_parallel_cores(), zt_cpu_instructions());
+    snprintf(f->says, sizeof f->says, "%s, %d cores for this process, instructions up to %s",
+             *model ? model : "unknown", zt_parallel_cores(), zt_isa_name(zt_isa()));
     f->found = true;
 }
 

@@ -138,6 +138,14 @@ class Options(Case):
             done = subprocess.run([ZTRAIN, "--version"], env={**plain, **extra}, capture_output=True, timeout=20)
             self.assertEqual(done.returncode, 0)
 
+    def test_instructions_may_be_limited(self):
+        def run(isa, *words):
+            return subprocess.run([ZTRAIN, *words], env={**os.environ, "ZTRAIN_ISA": isa}, capture_output=True, text=True, timeout=20)
+        self.assertIn("instructions up to generic", run("generic", "doctor").stdout)
+        wrong = run("sse9", "--version")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("ZTRAIN_ISA: sse9 is none of generic, avx2, avx512, avx512_bf16, amx", wrong.stderr)
+
 
 class Ops(Case):
     def rows(self):

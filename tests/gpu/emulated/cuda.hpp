@@ -7,15 +7,12 @@
 #include "tests/gpu/emulated/runtime.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
-
-#include <functional>
-#include <mutex>
-#include <vector>
 
 #define __CUDACC__
 #define __global__
@@ -40,6 +37,22 @@ static dim3 threadIdx, blockIdx, blockDim, gridDim;
 /* ---- the threads of a block, one after the other; each that meets a barrier keeps the stack it is on, and the next
  * one begins on another ---- */
 
+/* A kernel with its arguments. The headers of the C++ library, which has the like, take longer to compile than most
+ * kernels. */
+struct emulated_call {
+    virtual void run() const = 0;
+    virtual ~emulated_call() {
+    }
+};
+template <class Do> struct emulated_call_of final : emulated_call {
+    Do call;
+    explicit emulated_call_of(const Do &what) : call(what) {
+    }
+    void run() const override {
+        call();
+    }
+};
+
 struct emulated_stack {
     ucontext_t start;
     jmp_buf at;
@@ -47,11 +60,10 @@ struct emulated_stack {
     unsigned thread; /* that waits on it */
 };
 static struct {
-    std::mutex alone; /* shared memory is static: one kernel at a time */
-    std::vector<emulated_stack *> stacks;
-    emulated_stack *now;
+    pthread_mutex_t alone;              /* shared memory is static: one kernel at a time */
+    emulated_stack *stacks[1024], *now; /* as many as a block has threads at most */
     jmp_buf back;
-    std::function<void()> kernel;
+    const emulated_call *kernel;
     unsigned next, count; /* the thread that begins next, and how many a block has */
 } emulator;
 
@@ -74,7 +86,7 @@ static inline void emulated_run() {
     for (;;) {
         while (emulator.next < emulator.count) {
             emulated_become(emulator.next++);
-            emulator.kernel();
+            emulator.kernel->run();
         }
         emulator.now->running = false;
         emulated_pause();
@@ -98,8 +110,8 @@ static inline void emulated_resume(emulated_stack *s) {
 static inline void emulate_block() {
     unsigned used = 0;
     for (emulator.next = 0; emulator.next < emulator.count; used++) {
-        if (used == emulator.stacks.size())
-            emulator.stacks.push_back(new emulated_stack());
+        if (!emulator.stacks[used])
+            emulator.stacks[used] = new emulated_stack();
         emulator.stacks[used]->running = true;
         emulated_resume(emulator.stacks[used]);
     }
@@ -125,15 +137,17 @@ template <class... P> static auto bound(void (*kernel)(P...), typename as_is<P>:
 /* While the stream is captured a launch is kept, and run when the graph is. */
 template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t stream, Kernel kernel) {
     if (emulated_captures()) {
-        auto *later = new std::function<void()>([=] { emulate(grid, block, stream, kernel); });
-        emulated_keeps([](void *what) { (*(std::function<void()> *)what)(); }, later,
-                       [](void *what) { delete (std::function<void()> *)what; });
+        auto again = [=] { emulate(grid, block, stream, kernel); };
+        emulated_call *later = new emulated_call_of<decltype(again)>(again);
+        emulated_keeps([](void *what) { ((emulated_call *)what)->run(); }, later,
+                       [](void *what) { delete (emulated_call *)what; });
         return;
     }
     if (!emulated_does())
         return;
-    std::lock_guard<std::mutex> lock(emulator.alone);
-    emulator.kernel = kernel;
+    const emulated_call_of<Kernel> call(kernel);
+    pthread_mutex_lock(&emulator.alone);
+    emulator.kernel = &call;
     emulator.count = block.x * block.y * block.z;
     blockDim = block;
     gridDim = grid;
@@ -144,6 +158,7 @@ template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t 
         blockIdx = dim3(at % grid.x, at / grid.x % grid.y, at / grid.x / grid.y);
         emulate_block();
     }
+    pthread_mutex_unlock(&emulator.alone);
 }
 
 /* One thread runs at a time. */
