@@ -18,7 +18,7 @@
 #include "run/hashes/hashes.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/offload.h"
-#include "run/rank/rank_data.h"
+#include "run/rank_data.h"
 #include "run/preflight.h"
 #include "run/stop/stop.h"
 #include "train_steps.h"

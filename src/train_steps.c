@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/mapped.h"
 #include "run/average.h"
-#include "run/rank/rank_data.h"
+#include "run/rank_data.h"
 #include "run/rank/step.h"
 
 static int64_t in_ns(double seconds) {

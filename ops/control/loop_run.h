@@ -35,6 +35,9 @@ bool zt_loop_try(struct zt_expansion *x, const struct zt_loop *loop, int more, b
  * the largest trip count; the initial condition is true. The outputs of the node become known values. */
 bool zt_loop_alone(struct zt_expansion *x, const struct zt_loop *l, struct zt_err *err);
 
+/* The gradient rule of LoopRun; adds a LoopRunGrad. */
+bool zt_loop_gradient(struct zt_grad *b, int node, struct zt_err *err);
+
 /* Kernels. */
 bool zt_loop_run_prepare_ref(struct zt_prepare *p, struct zt_err *err);
 bool zt_loop_run_prepare_cpu(struct zt_prepare *p, struct zt_err *err);

@@ -62,7 +62,7 @@ struct zt_stage_work {
     const struct zt_program *program;
     int micro_batches;
     const struct zt_flat *flat;
-    const struct zt_command *after; /* collectives after the step (zt_hooks_after_step) */
+    const struct zt_command *after; /* collectives after the step (zt_collectives_after_step) */
     int after_count;
     int64_t reduce_width;             /* bytes of an element of the gradients that are summed over ranks */
     int64_t norm_bytes, update_bytes; /* read and written by norm and optimizer */

@@ -1,4 +1,4 @@
-#include "parallel/schedule/hooks.h"
+#include "parallel/schedule/collectives.h"
 #include "parallel/schedule/stage_graph.h"
 #include "parallel/schedule/program.h"
 
@@ -337,7 +337,8 @@ static void add_bucket_intervals(struct layout *l) {
         const struct zt_bucket_use *u = &l->uses[b];
         for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++) {
             if (u->gather[phase] >= 0)
-                l->gathered[phase][b] = add_interval(l, bytes, u->gather[phase], zt_hooks_gathered_until(u, phase), -1);
+                l->gathered[phase][b] =
+                    add_interval(l, bytes, u->gather[phase], zt_collectives_gathered_until(u, phase), -1);
         }
         if (l->o->sharding->gradients && l->p->training_graph.training && u->grad_first >= 0)
             l->reduced[b] = add_interval(l, bytes, u->grad_first, u->reduced, -1);
@@ -490,18 +491,19 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     count_gradients(&l);
     mark_in_place(&l);
     place_gradients(&l);
-    zt_hooks_uses(p, o->flat, l.derived, p->training_graph.params, p->training_graph.training ? l.gradients : NULL,
-                  l.uses);
-    zt_hooks_shard(p, o->flat, o->sharding, o->traffic, l.uses);
+    zt_collectives_uses(p, o->flat, l.derived, p->training_graph.params,
+                        p->training_graph.training ? l.gradients : NULL, l.uses);
+    zt_collectives_shard(p, o->flat, o->sharding, o->traffic, l.uses);
     plan_memory(&l);
     place_parameters(&l);
     place_derived(&l);
     place_fed(&l);
     follow_roots(&l);
     measure_workspace(&l);
-    struct zt_hook_input in = { o->flat,  o->sharding, l.skipped, l.gradients, l.uses, { l.gathered[0], l.gathered[1] },
-                                l.reduced };
-    zt_hooks_emit(p, &in);
+    struct zt_collectives_input in = { o->flat,     o->sharding, l.skipped,
+                                       l.gradients, l.uses,      { l.gathered[0], l.gathered[1] },
+                                       l.reduced };
+    zt_collectives_emit(p, &in);
     zt_arena_destroy(l.scratch);
 }
 

@@ -2,7 +2,7 @@
  * tensors that are exchanged with other stages.
  *
  * Pure functions create it from the training graph: zt_program_stage_graph() extracts the rank's stage,
- * zt_pass_assign() chooses back ends and layouts, the hooks (hooks.h) place parameters, gradients and collectives, and
+ * zt_pass_assign() chooses back ends and layouts, collectives.h places parameters, gradients and collectives, and
  * the memory plan gives every value an offset. The executor needs no knowledge of ZeRO stages or schedules. */
 #ifndef ZT_PARALLEL_SCHEDULE_PROGRAM_H
 #define ZT_PARALLEL_SCHEDULE_PROGRAM_H

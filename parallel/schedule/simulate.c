@@ -152,7 +152,7 @@ static bool instruct(struct play *p, int s, const struct zt_instruction *i) {
     case ZT_DO_GATHER:
         run(p, s, &c->after_step, ZT_EVENT_UPDATE, -1);
         return true;
-    default: /* the reduction stands behind backward, where the hooks put it */
+    default: /* the reduction stands behind backward, where collectives.c puts it */
         return true;
     }
 }

@@ -1,5 +1,5 @@
 #include "parallel/schedule/tied_weights.h"
-#include "parallel/schedule/hooks.h"
+#include "parallel/schedule/collectives.h"
 
 #include "base/vec.h"
 
@@ -17,7 +17,7 @@ static struct zt_range *ranges_of(const struct maker *m, int stage, int tensor, 
     const struct zt_flat *flat = m->flats[stage];
     struct zt_range *to = zt_malloc(((size_t)flat->ranks + 1) * sizeof *to);
     int bucket = flat->tensors[tensor].bucket;
-    *count = zt_hooks_slices(flat, m->sharding, rank, bucket, bucket + 1, to);
+    *count = zt_collectives_slices(flat, m->sharding, rank, bucket, bucket + 1, to);
     return to;
 }
 

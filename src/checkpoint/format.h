@@ -88,7 +88,7 @@ struct zt_manifest {
     uint64_t seed;
     uint32_t model; /* zt_onnx_checksum() */
     const char *optimizer;
-    /* State of the dynamic loss scale (optim/scale.h). */
+    /* State of the dynamic loss scale (optim/loss_scale.h). */
     double scale; /* 0: none */
     int64_t since_overflow, hysteresis;
     bool observes; /* the learning-rate rule follows a value (optim/optim.h) */

@@ -6,7 +6,7 @@
 #include "plan/open.h"
 #include "report/report.h"
 #include "run/evaluate.h"
-#include "run/rank/rank_data.h"
+#include "run/rank_data.h"
 
 #include <math.h>
 

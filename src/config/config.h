@@ -121,7 +121,7 @@ struct zt_parallel_config {
 
 struct zt_fp16_config {
     bool enabled;
-    double loss_scale;       /* 0: dynamic, by the values below (optim/scale.h) */
+    double loss_scale;       /* 0: dynamic, by the values below (optim/loss_scale.h) */
     int initial_scale_power; /* the first one is 2 to this power */
     int64_t loss_scale_window, hysteresis, min_loss_scale;
     bool consecutive_hysteresis;

@@ -1,5 +1,6 @@
 /* Holds the tree against the key table. */
 #include "config/keys.h"
+#include "config/nearest_key.h"
 
 #include "base/text.h"
 #include "config/value.h"

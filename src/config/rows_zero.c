@@ -40,9 +40,9 @@ static const struct zt_key_row rows[] = {
     { .key = Z "load_from_fp32_weights", BOOL, DEF("true"), ACCEPT("weights are loaded in fp32") },
     { .key = Z "elastic_checkpoint", BOOL, DEF("false"), ACCEPT("checkpoints are free of layout") },
     { .key = Z "sub_group_size", INT(0), DEF("1000000000"), AT(zero.sub_group_size) },
-    /* Time against memory at stage 3 (parallel/schedule/hooks.c). DeepSpeed's fixed numbers, 5e7 and 1e5 elements and a
-     * reuse distance of 1e9, keep all of a model of ordinary size in place: where the file says nothing, "auto" counts,
-     * and nothing is kept from forward to backward. */
+    /* Time against memory at stage 3 (parallel/schedule/collectives.c). DeepSpeed's fixed numbers, 5e7 and 1e5 elements
+     * and a reuse distance of 1e9, keep all of a model of ordinary size in place: where the file says nothing, "auto"
+     * counts, and nothing is kept from forward to backward. */
     { .key = Z "stage3_prefetch_bucket_size",
       INT(0),
       DEF("-1"),

@@ -157,12 +157,6 @@ bool zt_key_is_default(const struct zt_key_table *table, const char *key, const 
 const struct zt_key_choice *zt_key_choose(const struct zt_key_row *row, const char *name);
 /* Appends the choices that are not refused, separated by commas. */
 void zt_key_list_choices(const struct zt_key_row *row, struct zt_text *to);
-/* The choice that `name` most resembles; NULL: none differs by a small edit distance alone. */
-const char *zt_key_nearest_choice(const struct zt_key_row *row, const char *name);
-/* The key that an unknown `name` in the object `parent` ("" at the top) means, of those that exist for the chosen
- * types: the one that other programs call so, or the key of `parent` from which it differs by a small edit distance.
- * NULL: none. */
-const char *zt_key_nearest(const struct zt_key_table *table, const char *parent, const char *name);
 /* "0..3", ">= 0", "> 0", "in [0, 1)": the allowed range in words, into `to` (at least 64 bytes); "" where unbounded. */
 const char *zt_key_range(const struct zt_key_row *row, char *to);
 

@@ -1,5 +1,6 @@
 /* Values by type: a function that checks and normalises, and one that stores. */
 #include "config/value.h"
+#include "config/nearest_key.h"
 
 #include "base/file.h"
 #include "base/text.h"

@@ -8,7 +8,7 @@
 #define ZT_OPTIM_STEP_H
 
 #include "optim/matrix.h"
-#include "optim/scale.h"
+#include "optim/loss_scale.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -50,7 +50,7 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
         if (!training(p))
             return true;
         struct zt_command *after = ZT_NEW_N(plan->arena, struct zt_command, 2 * p->flat->bucket_count + 1);
-        int after_count = zt_hooks_after_step(p->flat, p->sharding, after);
+        int after_count = zt_collectives_after_step(p->flat, p->sharding, after);
         /* the norm reads the gradients; the optimizer reads weight, gradient and states and writes weight and states */
         int64_t norm = stepped_bytes(p);
         struct zt_stage_work work = { .program = training(p),

@@ -8,7 +8,7 @@
 #include "optim/matrix.h"
 #include "parallel/comm/compressed.h"
 #include "parallel/partition/grid.h"
-#include "parallel/schedule/hooks.h"
+#include "parallel/schedule/collectives.h"
 #include "parallel/schedule/program.h"
 #include "parallel/schedule/schedule.h"
 #include "parallel/schedule/tied_weights.h"

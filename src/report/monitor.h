@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "optim/optim.h"
-#include "optim/scale.h"
+#include "optim/loss_scale.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 
 #include "data/sampler.h"
 #include "run/rank/node_trace.h"
-#include "run/rank/rank_data.h"
+#include "run/rank_data.h"
 #include "run/rank/step.h"
 
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include "plan/rank_plan.h"
 #include "run/rank/device_memory.h"
 #include "run/rank/rank.h"
-#include "run/rank/rank_data.h"
+#include "run/rank_data.h"
 #include "run/rank/step.h"
 #include "run/rank/times.h"
 

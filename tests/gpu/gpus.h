@@ -3,6 +3,9 @@
 #ifndef ZT_TESTS_GPU_GPUS_H
 #define ZT_TESTS_GPU_GPUS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #define GPU(SMS, SHARED, ID, CLOCK, MEMORY_CLOCK, CACHE, NAME, VERSION, CAPACITY)                                      \
     "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], \"regsPerBlock\": 65536, "      \
     "\"multiProcessorCount\": " SMS                                                                                    \
@@ -22,5 +25,12 @@ static const char *const zt_gpus[ZT_GPUS] = {
     GPU("108", "166912", "8370", "1410000", "1593000", "41943040", "NVIDIA A100", "800", "85095612416"),
 };
 #undef GPU
+
+/* Which of a test's plans cuDNN makes, which takes a tenth of a second each: every seventh, so that types, orders of
+ * tensors and GPUs take turns, or all of them with the argument "all". All are described to it. */
+static bool zt_every_plan;
+static inline bool zt_is_planned(size_t number) {
+    return zt_every_plan || number % 7 == 0;
+}
 
 #endif

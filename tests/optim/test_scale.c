@@ -1,6 +1,6 @@
 /* The loss scale of fp16 against DeepSpeed 0.16.5's for given overflows (tests/reference/tables/loss-scale.json). */
 #include "config/config.h"
-#include "optim/scale.h"
+#include "optim/loss_scale.h"
 #include "tables.h"
 
 #include <math.h>

@@ -15,7 +15,7 @@ static void check_text(const struct wish *wish, const char *wanted) {
     zt_text_add(&text, "-\n");
     made_commands(&text, &m, m.program->backward, m.program->backward_count);
     zt_text_add(&text, "-\n");
-    made_commands(&text, &m, after, zt_hooks_after_step(m.flat, zt_sharding_of(wish->zero), after));
+    made_commands(&text, &m, after, zt_collectives_after_step(m.flat, zt_sharding_of(wish->zero), after));
     ck_assert_msg(strcmp(text.at, wanted) == 0, "got:\n%s\nwanted:\n%s", text.at, wanted);
     zt_text_finish(&text);
     made_finish(&m);

@@ -1,7 +1,7 @@
 #include "tests/suite.h"
 
 #include "base/rng.h"
-#include "parallel/schedule/hooks.h"
+#include "parallel/schedule/collectives.h"
 #include "parallel/schedule/program.h"
 #include "parallel/partition/shard.h"
 
@@ -67,7 +67,7 @@ static void check_ranges(const struct zt_flat *f) {
         const struct zt_sharding *s = zt_sharding_of(stage);
         int64_t mine = 0;
         for (int r = 0; r < f->ranks; r++) {
-            int count = zt_hooks_owned(f, s, r, at);
+            int count = zt_collectives_owned(f, s, r, at);
             int64_t shard = 0, all = 0;
             for (int i = 0; i < count; i++) {
                 ck_assert_int_lt(at[i].first, at[i].last);
@@ -82,7 +82,7 @@ static void check_ranges(const struct zt_flat *f) {
             ck_assert_int_eq(shard, f->owned[r]);
             ck_assert_int_eq(all, s->optimizer ? f->owned[r] : f->count);
             int64_t held = 0;
-            count = zt_hooks_held(f, s, r, at);
+            count = zt_collectives_held(f, s, r, at);
             for (int i = 0; i < count; i++)
                 held += at[i].last - at[i].first;
             ck_assert_int_eq(held, s->parameters ? f->owned[r] : f->count);

@@ -1,5 +1,5 @@
 #include "walk.h"
-#include "parallel/schedule/hooks.h"
+#include "parallel/schedule/collectives.h"
 
 #include <check.h>
 #include <string.h>

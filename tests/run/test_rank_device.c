@@ -9,7 +9,7 @@
 #include "plan/rank_plan.h"
 #include "run/collect.h"
 #include "run/rank/rank.h"
-#include "run/rank/rank_data.h"
+#include "run/rank_data.h"
 #include "run/rank/step.h"
 
 #include <math.h>

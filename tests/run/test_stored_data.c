@@ -5,7 +5,7 @@
 #include "device/threads.h"
 #include "plan/open.h"
 #include "plan/rank_plan.h"
-#include "run/rank/rank_data.h"
+#include "run/rank_data.h"
 #include "run/rank/step.h"
 #include "run/rank/stored_data.h"
 

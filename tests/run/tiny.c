@@ -9,7 +9,7 @@
 #include "device/threads.h"
 #include "plan/rank_plan.h"
 #include "run/rank/rank.h"
-#include "run/rank/rank_data.h"
+#include "run/rank_data.h"
 #include "session/session.h"
 
 #include <check.h>

@@ -46,7 +46,7 @@ def network_data(part, name, samples):
 def network(part, name, batch=None, bf16=True):
     """(file, config, batch) of a network as it is trained: its row's batch unless said, a small one in a rehearsal."""
     if name == "convnet":
-        count = 4 if part.suite.rehearses else batch or 256
+        count = 1 if part.suite.rehearses else batch or 256
         return MODEL, {**CONFIG, "train_batch_size": count, "bf16": {"enabled": bf16}}, count
     count = 2 if part.suite.rehearses else batch or NETWORKS[name][1]
     return network_file(part, name), {

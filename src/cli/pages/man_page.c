@@ -167,7 +167,8 @@ static const struct item variables[] = {
     { "RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT", "The ranks of a run, as torchrun sets them." },
     { "ZTRAIN_SECRET, ZTRAIN_SECRET_FILE", "The secret that ranks of one run share when they connect over TCP." },
     { "ZTRAIN_ISA",
-      "The instructions that the CPU's kernels may use at most: generic, avx2, avx512, avx512_bf16 or amx. For tests and "
+      "The instructions that the CPU's kernels may use at most: generic, avx2, avx512, avx512_bf16 or amx. For tests "
+      "and "
       "comparisons; the CPU's best by default." },
     { "NO_COLOR", "Output has no colours." },
     { "XDG_CACHE_HOME", "The folder of caches; $HOME/.cache by default." },

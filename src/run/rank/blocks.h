@@ -4,7 +4,7 @@
 #define ZT_RUN_RANK_BLOCKS_H
 
 #include "optim/optim.h"
-#include "optim/scale.h"
+#include "optim/loss_scale.h"
 #include "parallel/comm/compressed.h"
 #include "run/rank/rank.h"
 #include "run/stop/stop.h"

@@ -20,7 +20,7 @@
 #include "optim/types/types.h"
 #include "run/rank/captured.h"
 #include "run/rank/device_memory.h"
-#include "run/rank/exchange.h"
+#include "run/rank/before_update.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -230,7 +230,7 @@ bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t,
     case ZT_DO_BACKWARD_INPUT:
     case ZT_DO_BACKWARD_WEIGHT:
         return zt_fail(err, ZT_EXIT_RUN, "%s: programs do not split backward yet", zt_instruction_name(at->op));
-    case ZT_DO_REDUCE: /* the hooks place the reduction over data-parallel ranks behind the backward phase */
+    case ZT_DO_REDUCE: /* collectives.c places the reduction over data-parallel ranks behind the backward phase */
         return zt_rank_tie_gradients(r, err);
     case ZT_DO_CLIP:
         return zt_rank_clip(r, err);

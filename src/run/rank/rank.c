@@ -10,7 +10,7 @@
 #include "run/rank/derive.h"
 #include "run/rank/device_memory.h"
 #include "run/rank/device_step.h"
-#include "run/rank/exchange.h"
+#include "run/rank/before_update.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/offload.h"
 #include "run/rank/shards.h"
@@ -94,7 +94,8 @@ static bool allocate(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
-/* Collectives use whole gradients, and whole parameters if the optimizer is sharded (parallel/schedule/hooks.c). */
+/* Collectives use whole gradients, and whole parameters if the optimizer is sharded (parallel/schedule/collectives.c).
+ */
 static bool share(struct zt_rank *r, struct zt_err *err) {
     const struct zt_comm_api *api = r->data->api;
     const struct zt_sharding *s = r->plan->sharding;
@@ -197,14 +198,14 @@ static void make_pieces(struct zt_rank *r) {
     int most = flat->bucket_count * flat->ranks + 1;
     r->owned = ZT_NEW_N(r->arena, struct zt_range, most);
     r->held = ZT_NEW_N(r->arena, struct zt_range, most);
-    r->owned_count = zt_hooks_owned(flat, r->plan->sharding, r->plan->grid.data_rank, r->owned);
-    r->held_count = zt_hooks_held(flat, r->plan->sharding, r->plan->grid.data_rank, r->held);
+    r->owned_count = zt_collectives_owned(flat, r->plan->sharding, r->plan->grid.data_rank, r->owned);
+    r->held_count = zt_collectives_held(flat, r->plan->sharding, r->plan->grid.data_rank, r->held);
     r->pieces =
         ZT_NEW_N(r->arena, struct zt_piece, flat->count / ZT_PIECE + r->owned_count + flat->tensor_count * 2 + 1);
     for (int i = 0; i < r->owned_count; i++)
         add_pieces(r, i);
     r->after_step = ZT_NEW_N(r->arena, struct zt_command, 2 * flat->bucket_count + 1);
-    r->after_step_count = zt_hooks_after_step(flat, r->plan->sharding, r->after_step);
+    r->after_step_count = zt_collectives_after_step(flat, r->plan->sharding, r->after_step);
     r->bound = ZT_NEW_N(r->arena, int64_t, (flat->bucket_count + 1) * (flat->ranks + 1));
     for (int b = 0; b < flat->bucket_count; b++)
         for (int k = 0; k <= flat->ranks; k++)

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "optim/optim.h"
-#include "optim/scale.h"
+#include "optim/loss_scale.h"
 #include "parallel/comm/comm.h"
 #include "plan/rank_plan.h"
 

@@ -2,7 +2,7 @@
 #include "run/rank/step.h"
 
 #include "run/rank/device_step.h"
-#include "run/rank/exchange.h"
+#include "run/rank/before_update.h"
 #include "run/rank/instruct.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/times.h"

@@ -5,7 +5,7 @@
 #include "optim/step.h"
 #include "run/rank/captured.h"
 #include "run/rank/device_step.h"
-#include "run/rank/exchange.h"
+#include "run/rank/before_update.h"
 #include "run/rank/offload.h"
 #include "run/rank/shards.h"
 #include "run/rank/times.h"

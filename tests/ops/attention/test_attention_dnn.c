@@ -51,9 +51,8 @@ static struct zt_dnn *plan(const struct shape *s, bool grad, const char *gpu, en
 static const enum zt_dtype halves[] = { ZT_BFLOAT16, ZT_FLOAT16 };
 
 /* A shape is planned for one GPU in turn, with the argument "all" for every GPU. */
-static bool all_gpus;
 static bool is_planned(int shape, int half, int gpu) {
-    return all_gpus || (shape + half) % ZT_GPUS == gpu;
+    return zt_every_plan || (shape + half) % ZT_GPUS == gpu;
 }
 
 START_TEST(cudnn_has_engines_forward) {
@@ -95,7 +94,7 @@ START_TEST(heads_that_are_no_multiple_of_16_bytes_have_no_engine) {
 END_TEST
 
 int main(int count, char **args) {
-    all_gpus = count > 1 && strcmp(args[1], "all") == 0;
+    zt_every_plan = count > 1 && strcmp(args[1], "all") == 0;
     TCase *tests = tcase_create("attention");
     tcase_add_loop_test(tests, cudnn_has_engines_forward, 0, 2);
     tcase_add_loop_test(tests, cudnn_has_engines_backward_that_store_every_ds, 0, 2);

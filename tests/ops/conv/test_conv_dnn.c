@@ -28,7 +28,7 @@ static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_direc
     ck_assert_uint_le(zt_dnn_workspace_bytes(dnn), ZT_DNN_WORKSPACE);
 }
 
-/* Plans it in both orders of the tensors and every type, on one of the GPUs after the other. */
+/* Describes it in both orders of the tensors and every type, and plans it on one of the GPUs after the other. */
 static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_direction direction,
                         bool bias, bool relu) {
     static size_t gpu;
@@ -36,7 +36,8 @@ static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enu
     for (int form = 0; form < 6; form++, gpu++) {
         const struct zt_conv_dnn_form of = { types[form % 3], form / 3, bias, relu };
         struct zt_dnn *dnn = describe(c, conv, direction, &of);
-        plan(c, dnn, direction, zt_gpus[gpu % ZT_GPUS]);
+        if (zt_is_planned(gpu))
+            plan(c, dnn, direction, zt_gpus[gpu % ZT_GPUS]);
         zt_dnn_destroy(dnn);
     }
 }
@@ -119,7 +120,8 @@ START_TEST(a_shape_that_is_no_convolution_is_refused_with_cudnns_words) {
 }
 END_TEST
 
-int main(void) {
+int main(int count, char **args) {
+    zt_every_plan = count > 1 && strcmp(args[1], "all") == 0;
     TCase *tests = tcase_create("descriptors");
     tcase_add_test(tests, cudnn_takes_what_is_described_and_has_engines_for_it);
     tcase_add_test(tests, cudnn_turns_no_activation_whose_channels_are_last);

@@ -1,12 +1,12 @@
 /* Hooks: where parameters and gradients live under each ZeRO stage, and where collectives are placed in a program. The
  * only code that depends on the ZeRO stage. */
-#ifndef ZT_PARALLEL_SCHEDULE_HOOKS_H
-#define ZT_PARALLEL_SCHEDULE_HOOKS_H
+#ifndef ZT_PARALLEL_SCHEDULE_COLLECTIVES_H
+#define ZT_PARALLEL_SCHEDULE_COLLECTIVES_H
 
 #include "parallel/partition/shard.h"
 #include "parallel/schedule/program.h"
 
-/* Which data are sharded over the data-parallel ranks: a row in hooks.c. */
+/* Which data are sharded over the data-parallel ranks: a row in collectives.c. */
 struct zt_sharding {
     const char *name; /* "ddp", "zero1", "zero2", "zero3", "dp", "zero3" of one rank */
     bool optimizer, gradients, parameters;
@@ -45,9 +45,9 @@ struct zt_bucket_use {
 
 /* The node after which the memory of a bucket gathered for `phase` is free. It is in the backward phase if the bucket
  * stays gathered. */
-int zt_hooks_gathered_until(const struct zt_bucket_use *use, int phase);
+int zt_collectives_gathered_until(const struct zt_bucket_use *use, int phase);
 
-struct zt_hook_input {
+struct zt_collectives_input {
     const struct zt_flat *flat;
     const struct zt_sharding *sharding;
     const bool *skipped; /* by node: not run per micro-batch (derived, or a view that shares its input's memory) */
@@ -57,7 +57,7 @@ struct zt_hook_input {
     const int64_t *reduced;     /* by bucket: byte offset of unreduced gradients in the activation block */
 };
 /* Emits the commands of both phases, with collectives around the nodes. */
-void zt_hooks_emit(struct zt_program *p, const struct zt_hook_input *in);
+void zt_collectives_emit(struct zt_program *p, const struct zt_collectives_input *in);
 
 /* A flat range that this rank holds, and its start in the rank's blocks. All positions are in elements. */
 struct zt_range {
@@ -65,21 +65,21 @@ struct zt_range {
     int64_t param_at, grad_at, state_at;
     int rank; /* owner of the slice */
 };
-/* Lists ranges of rank `rank`: zt_hooks_slices() those of buckets first_bucket..end_bucket-1 at the optimizer step,
- * zt_hooks_owned() those that the rank updates (without copies), zt_hooks_held() those whose parameters stay in its
- * parameter block. All return the count, at most buckets * ranks. */
-int zt_hooks_slices(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, int first_bucket,
-                    int end_bucket, struct zt_range *to);
-int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
-int zt_hooks_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
+/* Lists ranges of rank `rank`: zt_collectives_slices() those of buckets first_bucket..end_bucket-1 at the optimizer
+ * step, zt_collectives_owned() those that the rank updates (without copies), zt_collectives_held() those whose
+ * parameters stay in its parameter block. All return the count, at most buckets * ranks. */
+int zt_collectives_slices(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, int first_bucket,
+                          int end_bucket, struct zt_range *to);
+int zt_collectives_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
+int zt_collectives_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
 /* Lists the collectives after the optimizer step, at most two commands per bucket. Returns the count. */
-int zt_hooks_after_step(const struct zt_flat *flat, const struct zt_sharding *sharding, struct zt_command *to);
+int zt_collectives_after_step(const struct zt_flat *flat, const struct zt_sharding *sharding, struct zt_command *to);
 
-/* Fills use[bucket] for the stage: zt_hooks_uses() the first and last uses (param_value[t] is the value id of tensor
- * t), then zt_hooks_shard() the timing of the collectives. */
-void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const bool *derived, const int *param_value,
-                   const struct zt_gradient *gradients, struct zt_bucket_use *use);
-void zt_hooks_shard(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
-                    const struct zt_traffic *traffic, struct zt_bucket_use *use);
+/* Fills use[bucket] for the stage: zt_collectives_uses() the first and last uses (param_value[t] is the value id of
+ * tensor t), then zt_collectives_shard() the timing of the collectives. */
+void zt_collectives_uses(const struct zt_program *p, const struct zt_flat *flat, const bool *derived,
+                         const int *param_value, const struct zt_gradient *gradients, struct zt_bucket_use *use);
+void zt_collectives_shard(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
+                          const struct zt_traffic *traffic, struct zt_bucket_use *use);
 
 #endif

@@ -1,4 +1,4 @@
-#include "run/rank/rank_data.h"
+#include "run/rank_data.h"
 
 #include "device/threads.h"
 #include "run/rank/device_memory.h"

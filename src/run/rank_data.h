@@ -1,6 +1,6 @@
 /* The source of a rank's micro-batches. */
-#ifndef ZT_RUN_RANK_RANK_DATA_H
-#define ZT_RUN_RANK_RANK_DATA_H
+#ifndef ZT_RUN_RANK_DATA_H
+#define ZT_RUN_RANK_DATA_H
 
 #include "data/data.h"
 #include "data/loader.h"

@@ -1,4 +1,4 @@
-#include "optim/scale.h"
+#include "optim/loss_scale.h"
 
 #include "config/config.h"
 

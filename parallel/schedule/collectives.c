@@ -12,7 +12,7 @@
  *     overlap, zero2   dw3 REDUCE(b1) dw2 dw1 REDUCED(b1) REDUCE(b0) ... REDUCED(b0)    two buckets in memory
  *     overlap, ddp     dw3 REDUCE(b1) dw2 dw1 REDUCE(b0) REDUCED(b0) REDUCED(b1)        in the gradient block
  *     prefetch         GATHER(b0) GATHER(b1) GATHERED(b0) n1 n2 RELEASE(b0) GATHER(b2) GATHERED(b1) n3 ... */
-#include "parallel/schedule/hooks.h"
+#include "parallel/schedule/collectives.h"
 
 #include "graph/ir/op.h"
 
@@ -50,8 +50,8 @@ static void widen(int *first, int *last, int position) {
         *last = position;
 }
 
-void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const bool *derived, const int *param_value,
-                   const struct zt_gradient *gradients, struct zt_bucket_use *use) {
+void zt_collectives_uses(const struct zt_program *p, const struct zt_flat *flat, const bool *derived,
+                         const int *param_value, const struct zt_gradient *gradients, struct zt_bucket_use *use) {
     const struct zt_graph *g = p->training_graph.graph;
     int *tensor_of = zt_malloc(((size_t)g->value_count + 1) * sizeof *tensor_of);
     memset(tensor_of, -1, ((size_t)g->value_count + 1) * sizeof *tensor_of);
@@ -97,7 +97,7 @@ static int64_t used_between(const struct zt_flat *flat, const struct zt_bucket_u
     return elems;
 }
 
-int zt_hooks_gathered_until(const struct zt_bucket_use *u, int phase) {
+int zt_collectives_gathered_until(const struct zt_bucket_use *u, int phase) {
     return phase == 0 && u->first[1] >= 0 && u->gather[1] < 0 ? u->last[1] : u->last[phase];
 }
 
@@ -106,7 +106,7 @@ static int64_t live_at(const struct zt_flat *flat, const struct zt_bucket_use *u
     for (int b = 0; b < flat->bucket_count; b++)
         for (int phase = 0; phase < 2; phase++)
             if (use[b].gather[phase] >= 0 && use[b].gather[phase] <= node &&
-                zt_hooks_gathered_until(&use[b], phase) >= node)
+                zt_collectives_gathered_until(&use[b], phase) >= node)
                 elems += bucket_elems(flat, b);
     return elems;
 }
@@ -156,8 +156,8 @@ static void spread_sums(const struct zt_flat *flat, const struct zt_sharding *sh
     }
 }
 
-void zt_hooks_shard(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
-                    const struct zt_traffic *traffic, struct zt_bucket_use *use) {
+void zt_collectives_shard(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
+                          const struct zt_traffic *traffic, struct zt_bucket_use *use) {
     spread_sums(flat, sharding, traffic->overlap, p->training_graph.graph->node_count, use);
     if (!sharding->parameters)
         return;
@@ -171,8 +171,8 @@ void zt_hooks_shard(const struct zt_program *p, const struct zt_flat *flat, cons
         prefetch(flat, traffic, phase, use);
 }
 
-int zt_hooks_slices(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, int first_bucket,
-                    int end_bucket, struct zt_range *to) {
+int zt_collectives_slices(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, int first_bucket,
+                          int end_bucket, struct zt_range *to) {
     int count = 0;
     for (int b = first_bucket; b < end_bucket; b++) {
         for (int r = 0; r < flat->ranks; r++) {
@@ -191,18 +191,19 @@ int zt_hooks_slices(const struct zt_flat *flat, const struct zt_sharding *shardi
     return count;
 }
 
-int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to) {
-    return zt_hooks_slices(flat, sharding, rank, 0, flat->own_buckets, to);
+int zt_collectives_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank,
+                         struct zt_range *to) {
+    return zt_collectives_slices(flat, sharding, rank, 0, flat->own_buckets, to);
 }
 
-int zt_hooks_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to) {
+int zt_collectives_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to) {
     if (sharding->parameters)
-        return zt_hooks_slices(flat, sharding, rank, 0, flat->bucket_count, to);
+        return zt_collectives_slices(flat, sharding, rank, 0, flat->bucket_count, to);
     to[0] = (struct zt_range){ .first = 0, .last = flat->count, .rank = rank };
     return 1;
 }
 
-int zt_hooks_after_step(const struct zt_flat *flat, const struct zt_sharding *sharding, struct zt_command *to) {
+int zt_collectives_after_step(const struct zt_flat *flat, const struct zt_sharding *sharding, struct zt_command *to) {
     int count = 0;
     for (int kind = ZT_GATHER; kind <= ZT_GATHERED; kind++)
         for (int b = 0; sharding->optimizer && !sharding->parameters && b < flat->bucket_count; b++)
@@ -231,7 +232,7 @@ static void chain_put(struct chain *c, int position, int number) {
 
 struct emitter {
     struct zt_program *p;
-    const struct zt_hook_input *in;
+    const struct zt_collectives_input *in;
     /* by node; of tensors, of buckets by phase, of buckets */
     struct chain gradients, gathers[2], gathered[2], releases[2], reduces, reduced;
     struct zt_command *at;
@@ -257,8 +258,8 @@ static void make_chains(struct emitter *e, struct zt_arena *scratch) {
         for (int b = flat->bucket_count - 1; e->in->sharding->parameters && b >= 0; b--) {
             const struct zt_bucket_use *u = &e->in->use[b];
             chain_put(&e->gathered[phase], u->gather[phase] < 0 ? -1 : u->first[phase], b);
-            chain_put(&e->releases[phase], zt_hooks_gathered_until(u, phase) == u->last[phase] ? u->last[phase] : -1,
-                      b);
+            chain_put(&e->releases[phase],
+                      zt_collectives_gathered_until(u, phase) == u->last[phase] ? u->last[phase] : -1, b);
         }
     } /* in the order of use: backward comes to the last bucket first */
     for (int b = flat->bucket_count - 1; e->in->sharding->parameters && b >= 0; b--) {
@@ -267,7 +268,7 @@ static void make_chains(struct emitter *e, struct zt_arena *scratch) {
     }
 }
 
-static struct zt_place gradient_place(const struct zt_hook_input *in, int bucket) {
+static struct zt_place gradient_place(const struct zt_collectives_input *in, int bucket) {
     if (in->sharding->gradients)
         return (struct zt_place){ ZT_ACTIVATIONS, in->reduced[bucket] };
     return (struct zt_place){ ZT_GRADIENTS, in->flat->bucket[bucket] * (int64_t)sizeof(float) };
@@ -356,7 +357,7 @@ static void emit_node(struct emitter *e, int n, enum zt_phase phase) {
     }
 }
 
-void zt_hooks_emit(struct zt_program *p, const struct zt_hook_input *in) {
+void zt_collectives_emit(struct zt_program *p, const struct zt_collectives_input *in) {
     const struct zt_graph *g = p->training_graph.graph;
     int room = g->node_count + 6 * in->flat->bucket_count + in->flat->tensor_count + 1, n = 0;
     struct zt_arena *scratch = zt_arena_create();

@@ -2,8 +2,8 @@
  * gradients are divided by it before anything reads them. A dynamic scale is halved by a step whose gradients overflow,
  * which is left out, and doubled after a window of steps without overflow: the rule of DeepSpeed 0.16.5, once an
  * optimizer step. The host and the CUDA module compile the same functions. */
-#ifndef ZT_OPTIM_SCALE_H
-#define ZT_OPTIM_SCALE_H
+#ifndef ZT_OPTIM_LOSS_SCALE_H
+#define ZT_OPTIM_LOSS_SCALE_H
 
 #include <math.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "run/rank/exchange.h"
+#include "run/rank/before_update.h"
 
 #include "device/threads.h"
 #include "optim/one_bit/trust.h"
