@@ -127,6 +127,19 @@ void zt_mapped_checked_by_reader(struct zt_mapped *m) {
         m->checked_by_reader = true;
 }
 
+void zt_mapped_give_back(const void *data, size_t bytes) {
+    const uintptr_t begin = (uintptr_t)data, end = begin + bytes;
+    pthread_mutex_lock(&lock);
+    const struct zt_mapped *m = find(begin);
+    if (m && end <= atomic_load(&m->end)) {
+        const uintptr_t first = (begin + page_bytes - 1) / page_bytes * page_bytes,
+                        last = end / page_bytes * page_bytes;
+        if (first < last)
+            madvise((void *)first, last - first, MADV_DONTNEED);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- state of the file ---- */
 
 static bool fail(struct zt_err *err, const struct zt_mapped *m, const char *how) {

@@ -23,6 +23,10 @@ struct zt_mapped *zt_mapped_enter(const void *data, size_t size, const char *pat
 /* Removes the mapping from the list; must be called before it is unmapped. Accepts NULL. */
 void zt_mapped_leave(struct zt_mapped *mapped);
 
+/* Gives back the memory of the pages that lie whole within [data, data + bytes), if that is part of a registered
+ * mapping; nothing happens otherwise. They are read from the file again when they are touched. */
+void zt_mapped_give_back(const void *data, size_t bytes);
+
 /* Returns false if the file has changed since it was mapped, or could not be read. That is then the only problem in
  * `err`, with ZT_EXIT_DATA, because earlier problems may be about bytes that the file never had. A file that was
  * removed or replaced counts as unchanged: the mapping keeps the old one. NULL is intact. */

@@ -1,5 +1,7 @@
 #include "base/process_memory.h"
 
+#include "base/file.h"
+#include "base/mapped.h"
 #include "tests/suite.h"
 
 #include <stdbool.h>
@@ -23,6 +25,36 @@ START_TEST(touched_memory_counts_until_it_is_given_back) {
     munmap(own, BYTES);
     struct zt_process_memory after = zt_process_memory_of(getpid());
     ck_assert(is_near(after.now, before.now) && after.peak >= before.now + BYTES - SLACK);
+}
+END_TEST
+
+static char sum_of(const volatile char *data) {
+    char sum = 0;
+    for (int i = 0; i < BYTES; i += 4096)
+        sum = (char)(sum + data[i]);
+    return sum;
+}
+
+START_TEST(pages_of_a_file_are_given_back_and_read_again) {
+    char path[] = "/tmp/ztrain-resident-XXXXXX", page[4096];
+    struct zt_file_map map;
+    struct zt_err err = { 0 };
+    const int fd = mkstemp(path);
+    memset(page, 'x', sizeof page);
+    for (int i = 0; i < BYTES / 4096; i++)
+        ck_assert_int_eq(write(fd, page, sizeof page), sizeof page);
+    close(fd);
+    ck_assert(zt_file_map(&map, path, ZT_EXIT_MODEL, &err));
+    const int64_t before = zt_process_memory_of(getpid()).now;
+    const char sum = sum_of((const char *)map.data);
+    ck_assert(is_near(zt_process_memory_of(getpid()).now, before + BYTES));
+    zt_mapped_give_back(map.data + 1, BYTES - 1);
+    ck_assert(is_near(zt_process_memory_of(getpid()).now, before));
+    ck_assert_int_eq(sum_of((const char *)map.data), sum);
+    zt_mapped_give_back(page, sizeof page); /* not of a file */
+    ck_assert_int_eq(page[1], 'x');
+    zt_file_unmap(&map);
+    unlink(path);
 }
 END_TEST
 
@@ -56,6 +88,7 @@ END_TEST
 int main(void) {
     TCase *cases = tcase_create("resident");
     tcase_add_test(cases, touched_memory_counts_until_it_is_given_back);
+    tcase_add_test(cases, pages_of_a_file_are_given_back_and_read_again);
     tcase_add_test(cases, what_a_peer_holds_does_not_count);
     tcase_add_test(cases, a_process_that_is_gone_has_none);
     return run_suite("resident", cases, CK_FORK);

@@ -1,6 +1,7 @@
 #include "run/rank/rank.h"
 
 #include "base/align.h"
+#include "base/mapped.h"
 #include "base/text.h"
 #include "device/threads.h"
 #include "optim/types/types.h"
@@ -243,6 +244,7 @@ static bool place_piece(void *with, const struct zt_piece *piece, struct zt_err 
     (void)err;
     if (piece->on_host || !r->device_memory)
         memcpy(piece->param, from + first * (int64_t)sizeof(float), (size_t)piece->count * sizeof(float));
+    zt_mapped_give_back(from, (size_t)r->plan->flat->tensors[piece->tensor].count * sizeof(float));
     return true;
 }
 
@@ -262,6 +264,7 @@ static bool place_held(struct zt_rank *r, struct zt_err *err) {
                                                 from + (first - tensor->offset) * (int64_t)sizeof(float),
                                                 (size_t)(last - first) * sizeof(float), err))
                 return false;
+            zt_mapped_give_back(from, (size_t)tensor->count * sizeof(float));
         }
     }
     return true;
