@@ -3,7 +3,8 @@
  * A loop marked ZT_CLONES is compiled for plain x86-64, AVX2 and AVX-512; the dynamic linker chooses the widest that
  * the CPU has. Such a loop uses integer operations and +, -, *, / and sqrt of IEEE 754 alone, each rounded correctly
  * and never contracted to an FMA (-ffp-contract=off), so the clones give the same bits. On other machines the loop is
- * compiled once. */
+ * compiled once. The loop is static, and yet its name must be unique in the program (tests/clones.py): clang gives its
+ * resolver external linkage. */
 #ifndef ZT_BASE_CLONES_H
 #define ZT_BASE_CLONES_H
 

@@ -200,19 +200,19 @@ static void muon_prepare(const struct zt_update *u, union zt_coefficients *to) {
     ZT_STORE_COEFFICIENTS(to, c);
 }
 
-ZT_CLONES static void adam_run(struct zt_muon c, float *restrict p, const float *restrict g, float *restrict m,
-                               float *restrict v, int64_t count) {
+ZT_CLONES static void muon_adam_loop(struct zt_muon c, float *restrict p, const float *restrict g, float *restrict m,
+                                     float *restrict v, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         zt_muon_adam(&c, &p[i], g[i], &m[i], &v[i]);
 }
 
-ZT_CLONES static void direct_run(struct zt_muon c, const float *restrict g, float *restrict b, float *restrict u,
-                                 int64_t count) {
+ZT_CLONES static void muon_direct_loop(struct zt_muon c, const float *restrict g, float *restrict b, float *restrict u,
+                                       int64_t count) {
     for (int64_t i = 0; i < count; i++)
         u[i] = zt_muon_direction(&c, g[i], &b[i]);
 }
 
-ZT_CLONES static void apply_run(struct zt_muon c, float *restrict p, const float *restrict u, int64_t count) {
+ZT_CLONES static void muon_apply_loop(struct zt_muon c, float *restrict p, const float *restrict u, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         zt_muon_apply(&c, &p[i], u[i]);
 }
@@ -220,16 +220,16 @@ ZT_CLONES static void apply_run(struct zt_muon c, float *restrict p, const float
 static void muon_update(const union zt_coefficients *from, double ratio, float *p, const float *g, float *const state[],
                         int64_t count) {
     (void)ratio;
-    adam_run(ZT_COEFFICIENTS(struct zt_muon, from), p, g, state[0], state[1], count);
+    muon_adam_loop(ZT_COEFFICIENTS(struct zt_muon, from), p, g, state[0], state[1], count);
 }
 
 static void muon_direct(const union zt_coefficients *from, const float *g, float *const state[], float *direction,
                         int64_t count) {
-    direct_run(ZT_COEFFICIENTS(struct zt_muon, from), g, state[0], direction, count);
+    muon_direct_loop(ZT_COEFFICIENTS(struct zt_muon, from), g, state[0], direction, count);
 }
 
 static void muon_apply(const union zt_coefficients *from, float *p, const float *direction, int64_t count) {
-    apply_run(ZT_COEFFICIENTS(struct zt_muon, from), p, direction, count);
+    muon_apply_loop(ZT_COEFFICIENTS(struct zt_muon, from), p, direction, count);
 }
 
 /* ---- which tensors, which rates ---- */

@@ -45,7 +45,8 @@ static void one_bit_adam_prepare(const struct zt_update *u, union zt_coefficient
     ZT_STORE_COEFFICIENTS(to, c);
 }
 
-ZT_CLONES static void pack_run(struct zt_one_bit_adam c, float *restrict g, const float *restrict m, int64_t count) {
+ZT_CLONES static void one_bit_adam_pack_loop(struct zt_one_bit_adam c, float *restrict g, const float *restrict m,
+                                             int64_t count) {
     for (int64_t i = 0; i < count; i++)
         g[i] = zt_one_bit_adam_pack(&c, g[i], m[i]);
 }
@@ -53,11 +54,11 @@ ZT_CLONES static void pack_run(struct zt_one_bit_adam c, float *restrict g, cons
 static void one_bit_adam_pack(const union zt_coefficients *from, const struct zt_slice *s) {
     const struct zt_one_bit_adam c = ZT_COEFFICIENTS(struct zt_one_bit_adam, from);
     if (c.frozen)
-        pack_run(c, s->g, s->state[0], s->count);
+        one_bit_adam_pack_loop(c, s->g, s->state[0], s->count);
 }
 
-ZT_CLONES static void step_run(struct zt_one_bit_adam c, float *restrict p, const float *restrict g, float *restrict m,
-                               float *restrict v, int64_t count) {
+ZT_CLONES static void one_bit_adam_step_loop(struct zt_one_bit_adam c, float *restrict p, const float *restrict g,
+                                             float *restrict m, float *restrict v, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         zt_one_bit_adam_step(&c, &p[i], g[i], &m[i], &v[i]);
 }
@@ -65,7 +66,7 @@ ZT_CLONES static void step_run(struct zt_one_bit_adam c, float *restrict p, cons
 static void one_bit_adam_update(const union zt_coefficients *from, double ratio, float *p, const float *g,
                                 float *const state[], int64_t count) {
     (void)ratio;
-    step_run(ZT_COEFFICIENTS(struct zt_one_bit_adam, from), p, g, state[0], state[1], count);
+    one_bit_adam_step_loop(ZT_COEFFICIENTS(struct zt_one_bit_adam, from), p, g, state[0], state[1], count);
 }
 
 static const struct zt_key_row keys[] = {

@@ -97,8 +97,8 @@ static void one_bit_lamb_trust(const union zt_coefficients *from, const struct z
     zt_one_bit_lamb_trust(&c, norms, trust);
 }
 
-ZT_CLONES static void apply_run(struct zt_one_bit_lamb c, float rate, float *restrict p, const float *restrict m,
-                                const float *restrict v, int64_t count) {
+ZT_CLONES static void one_bit_lamb_apply_loop(struct zt_one_bit_lamb c, float rate, float *restrict p,
+                                              const float *restrict m, const float *restrict v, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         zt_one_bit_lamb_apply(&c, rate, &p[i], m[i], v[i]);
 }
@@ -107,7 +107,7 @@ static void one_bit_lamb_update(const union zt_coefficients *from, double ratio,
                                 float *const state[], int64_t count) {
     const struct zt_one_bit_lamb c = ZT_COEFFICIENTS(struct zt_one_bit_lamb, from);
     (void)g;
-    apply_run(c, c.lr * (float)ratio, p, state[0], state[1], count);
+    one_bit_lamb_apply_loop(c, c.lr * (float)ratio, p, state[0], state[1], count);
 }
 
 static bool one_bit_lamb_fits(const void *params, struct zt_key_problem *problem) {

@@ -90,7 +90,7 @@ static void zero_one_adam_prepare(const struct zt_update *u, union zt_coefficien
     ZT_STORE_COEFFICIENTS(to, c);
 }
 
-ZT_CLONES static void pack_run(struct zt_zero_one_adam c, const struct zt_slice *s) {
+ZT_CLONES static void zero_one_adam_pack_loop(struct zt_zero_one_adam c, const struct zt_slice *s) {
     float *restrict p = s->p, *restrict g = s->g, *restrict m = s->state[0], *restrict u = s->state[2];
     const float *restrict v = s->state[1];
     for (int64_t i = 0; i < s->count; i++)
@@ -100,11 +100,11 @@ ZT_CLONES static void pack_run(struct zt_zero_one_adam c, const struct zt_slice 
 static void zero_one_adam_pack(const union zt_coefficients *from, const struct zt_slice *s) {
     const struct zt_zero_one_adam c = ZT_COEFFICIENTS(struct zt_zero_one_adam, from);
     if (c.kind == ZT_ZERO_ONE_GRADIENT || c.kind == ZT_ZERO_ONE_SYNC)
-        pack_run(c, s);
+        zero_one_adam_pack_loop(c, s);
 }
 
-ZT_CLONES static void step_run(struct zt_zero_one_adam c, float *restrict p, const float *restrict g,
-                               float *const state[], int64_t count) {
+ZT_CLONES static void zero_one_adam_step_loop(struct zt_zero_one_adam c, float *restrict p, const float *restrict g,
+                                              float *const state[], int64_t count) {
     float *restrict m = state[0], *restrict v = state[1], *restrict u = state[2];
     for (int64_t i = 0; i < count; i++)
         zt_zero_one_adam_step(&c, &p[i], g[i], &m[i], &v[i], &u[i]);
@@ -113,7 +113,7 @@ ZT_CLONES static void step_run(struct zt_zero_one_adam c, float *restrict p, con
 static void zero_one_adam_update(const union zt_coefficients *from, double ratio, float *p, const float *g,
                                  float *const state[], int64_t count) {
     (void)ratio;
-    step_run(ZT_COEFFICIENTS(struct zt_zero_one_adam, from), p, g, state, count);
+    zero_one_adam_step_loop(ZT_COEFFICIENTS(struct zt_zero_one_adam, from), p, g, state, count);
 }
 
 static const struct zt_key_row keys[] = {
