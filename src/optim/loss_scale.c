@@ -1,3 +1,5 @@
+/* The first state of the loss scaler. Its rule, zt_scaling_step(), is in loss_scale.h, because the CUDA kernel of the
+ * step has it too. */
 #include "optim/loss_scale.h"
 
 #include "config/config.h"

@@ -13,7 +13,7 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 
 ZTRAIN = None
-SVG = dict(left=62, right=508, top=28, bottom=266)  # the corners of a figure's axes, as src/cli/runs_draw.c has them
+SVG = dict(left=62, right=508, top=28, bottom=266)  # the corners of a figure's axes, as src/cli/report_plot.c has them
 
 
 def step(i, **more):

@@ -1,5 +1,5 @@
-/* Gradients in 16 bits: summed over ranks (communication_data_type) and over micro-batches
- * (data_types.grad_accum_dtype).
+/* Collectives over buckets of parameters and gradients; and gradients in 16 bits: summed over ranks
+ * (communication_data_type) and over micro-batches (data_types.grad_accum_dtype).
  *
  * Over ranks. A bucket of fp32 gradients is cast into its own first half, the collective sums it there, and the sums
  * are cast back to their places:
