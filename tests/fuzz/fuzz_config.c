@@ -18,8 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t bytes, bytes_again;
     struct zt_config *config = read_one(fuzz_file(data, size), &err);
     fuzz_promise(config ? err.count == 0 : err.count > 0);
-    if (!config)
+    if (!config) {
+        zt_err_finish(&err);
         return 0;
+    }
     char *text = zt_config_text(config, &bytes, &err);
     struct zt_config *again = read_one(fuzz_file((const uint8_t *)text, bytes), &err);
     fuzz_promise(again);
