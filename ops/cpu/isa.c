@@ -46,22 +46,26 @@ static enum zt_isa named(const char *name) {
     return (enum zt_isa)isa;
 }
 
+/* What ZTRAIN_ISA names, ZT_ISAS where it names nothing that there is; without it what the CPU has. */
+static enum zt_isa asked_of(enum zt_isa cpu) {
+    const char *asked = getenv(ZT_ISA_VARIABLE);
+    return asked ? named(asked) : cpu;
+}
+
 enum zt_isa zt_isa(void) {
     static _Atomic int known = -1; /* threads that find it absent find the same */
     if (known < 0) {
-        const char *asked = getenv(ZT_ISA_VARIABLE);
-        const enum zt_isa cpu = of_cpu(), isa = asked ? named(asked) : cpu;
-        known = isa < cpu ? isa : cpu;
+        const enum zt_isa cpu = of_cpu(), asked = asked_of(cpu);
+        known = asked < cpu ? asked : cpu;
     }
     return known;
 }
 
 bool zt_isa_check(struct zt_err *err) {
-    const char *asked = getenv(ZT_ISA_VARIABLE);
-    const enum zt_isa cpu = of_cpu(), isa = asked ? named(asked) : cpu;
-    if (isa == ZT_ISAS)
+    const enum zt_isa cpu = of_cpu(), asked = asked_of(cpu);
+    if (asked == ZT_ISAS)
         return zt_fail(err, ZT_EXIT_CONFIG, ZT_ISA_VARIABLE ": %s is none of generic, avx2, avx512, avx512_bf16, amx",
-                       asked);
-    return isa <= cpu ||
-           zt_fail(err, ZT_EXIT_CONFIG, ZT_ISA_VARIABLE ": this CPU has no %s, its best is %s", asked, names[cpu]);
+                       getenv(ZT_ISA_VARIABLE));
+    return asked <= cpu || zt_fail(err, ZT_EXIT_CONFIG, ZT_ISA_VARIABLE ": this CPU has no %s, its best is %s",
+                                   names[asked], names[cpu]);
 }

@@ -26,7 +26,7 @@ static const char *const zt_gpus[ZT_GPUS] = {
 };
 #undef GPU
 
-/* Which of a test's plans cuDNN makes, which takes a tenth of a second each: every seventh, so that types, orders of
+/* Which of a test's plans cuDNN makes, for which it compiles kernels: every seventh, so that types, orders of
  * tensors and GPUs take turns, or all of them with the argument "all". All are described to it. */
 static bool zt_every_plan;
 static inline bool zt_is_planned(size_t number) {

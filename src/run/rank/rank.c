@@ -239,12 +239,14 @@ static void make_moving(struct zt_rank *r) {
 
 static bool place_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
     const struct zt_rank *r = with;
-    const char *from = r->plan->param_initial[piece->tensor];
     const int64_t first = piece->first - r->plan->flat->tensors[piece->tensor].offset;
+    const char *from = (const char *)r->plan->param_initial[piece->tensor] + first * (int64_t)sizeof(float);
+    const size_t bytes = (size_t)piece->count * sizeof(float);
     (void)err;
-    if (piece->on_host || !r->device_memory)
-        memcpy(piece->param, from + first * (int64_t)sizeof(float), (size_t)piece->count * sizeof(float));
-    zt_mapped_give_back(from, (size_t)r->plan->flat->tensors[piece->tensor].count * sizeof(float));
+    if (piece->on_host || !r->device_memory) {
+        memcpy(piece->param, from, bytes);
+        zt_mapped_give_back(from, bytes);
+    }
     return true;
 }
 
@@ -259,12 +261,14 @@ static bool place_held(struct zt_rank *r, struct zt_err *err) {
             int64_t first = tensor->offset > r->held[i].first ? tensor->offset : r->held[i].first;
             int64_t last =
                 tensor->offset + tensor->count < r->held[i].last ? tensor->offset + tensor->count : r->held[i].last;
-            const char *from = p->param_initial[t];
-            if (first < last && !api->to_device(r->device, r->shard + r->held[i].param_at + (first - r->held[i].first),
-                                                from + (first - tensor->offset) * (int64_t)sizeof(float),
-                                                (size_t)(last - first) * sizeof(float), err))
+            const char *from = (const char *)p->param_initial[t] + (first - tensor->offset) * (int64_t)sizeof(float);
+            const size_t bytes = first < last ? (size_t)(last - first) * sizeof(float) : 0;
+            if (!bytes)
+                continue;
+            if (!api->to_device(r->device, r->shard + r->held[i].param_at + (first - r->held[i].first), from, bytes,
+                                err))
                 return false;
-            zt_mapped_give_back(from, (size_t)tensor->count * sizeof(float));
+            zt_mapped_give_back(from, bytes);
         }
     }
     return true;

@@ -37,8 +37,7 @@ static dim3 threadIdx, blockIdx, blockDim, gridDim;
 /* ---- the threads of a block, one after the other; each that meets a barrier keeps the stack it is on, and the next
  * one begins on another ---- */
 
-/* A kernel with its arguments. The headers of the C++ library, which has the like, take longer to compile than most
- * kernels. */
+/* A kernel with its arguments; without the C++ library, whose headers would be compiled with each kernel. */
 struct emulated_call {
     virtual void run() const = 0;
     virtual ~emulated_call() {
