@@ -10,6 +10,7 @@
 #include "ops/fusion/conv_pool.h"
 #include "ops/pool/pool_cpu.h"
 #include "ops/fusion/kernels.h"
+#include "ops/fusion/sparse_conv_cpu.h"
 #include "ops/pool/simd_pool.h"
 
 #include "base/align.h"
@@ -18,8 +19,10 @@
 #include <stdlib.h>
 
 struct state {
-    struct zt_batch_blocks main;  /* forward: the convolution; backward: by weights */
-    struct zt_batch_blocks input; /* backward by data; whole NULL: not wanted */
+    const struct zt_sparse_conv *sparse; /* backward, in place of the members below it but `places`; NULL: not used */
+    struct zt_planes places;             /* of x and dx */
+    struct zt_batch_blocks main;         /* forward: the convolution; backward: by weights */
+    struct zt_batch_blocks input;        /* backward by data; whole NULL: not wanted */
     struct zt_conv_partial partial;
     struct zt_conv_direct direct; /* forward */
     struct zt_activation relu;    /* forward */
@@ -177,12 +180,44 @@ static size_t most(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+/* Prepares the kernels of single places; false where they do not take the node. x stays in its layout where that is
+ * one that they read in whole vectors. */
+static bool take_sparse(struct zt_prepare *p, const struct zt_conv_pool *c) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_value *x = zt_in(g, p->node, 0), *y = zt_in(g, p->node, 4);
+    const struct zt_sparse_conv *sparse = zt_sparse_conv_make(g->arena, c);
+    if (!sparse)
+        return false;
+    struct state *s = zt_calloc(1, sizeof *s);
+    s->sparse = sparse;
+    const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[3], ZT_FLOAT, &y->shape);
+    zt_planes_of(layout, &y->shape, &s->small);
+    if (s->small.vector % zt_sparse_conv_vector(sparse) != 0) {
+        layout = zt_layout_vector(g->arena, NULL, ZT_FLOAT, &y->shape);
+        zt_planes_of(layout, &y->shape, &s->small);
+    }
+    for (int i = 2; i < 5; i++)
+        p->in_layout[i] = zt_layout_vector(g->arena, layout, zt_in(g, p->node, i)->dtype, &y->shape);
+    if (c->conv.c >= zt_sparse_conv_vector(sparse))
+        p->in_layout[0] = zt_layout_vector(g->arena, p->in_layout[0], ZT_FLOAT, &x->shape);
+    zt_planes_of(p->in_layout[0], &x->shape, &s->places);
+    p->in_layout[1] = NULL;
+    if (zt_out(g, p->node, 2))
+        p->out_layout[2] = p->in_layout[0];
+    p->state = s;
+    p->can_accumulate = true; /* dw; db and dx are always written anew */
+    p->workspace_bytes = zt_sparse_conv_bytes(sparse, p->threads);
+    return true;
+}
+
 bool zt_conv_pool_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0), *w = zt_in(g, p->node, 1), *y = zt_in(g, p->node, 4);
     struct zt_conv_pool c;
     if (!zt_conv_pool_read(g, p->node, &c, err))
         return false;
+    if (take_sparse(p, &c))
+        return true;
     struct state *s = zt_calloc(1, sizeof *s);
     const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[3], ZT_FLOAT, &y->shape);
     int64_t least = zt_batch_block_of(c.conv.n, zt_conv_pieces(&c.conv), 1);
@@ -251,8 +286,28 @@ static void gradient_block(void *arg, int64_t block) {
         __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 
+static void run_sparse(const struct zt_call *call) {
+    const struct state *s = call->state;
+    const struct zt_sparse_conv_data data = { .x = call->in[0].data,
+                                              .w = call->in[1].data,
+                                              .dp = call->in[2].data,
+                                              .position = call->in[3].data,
+                                              .p = call->in[4].data,
+                                              .dw = call->out[0].data,
+                                              .db = call->out_count > 1 ? call->out[1].data : NULL,
+                                              .dx = call->out_count > 2 ? call->out[2].data : NULL,
+                                              .x_planes = s->places,
+                                              .p_planes = s->small,
+                                              .accumulate = call->accumulate };
+    zt_sparse_conv_run(s->sparse, &data, call->workspace, call->threads);
+}
+
 bool zt_conv_pool_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct state *s = call->state;
+    if (s->sparse) {
+        run_sparse(call);
+        return true;
+    }
     struct job j = { .call = call, .parts = call->workspace };
     j.buffers = j.parts + zt_conv_partial_bytes(&s->partial);
     j.scratch = j.buffers + s->buffer_bytes * (size_t)call->threads;

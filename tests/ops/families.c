@@ -7,6 +7,7 @@
 #define FAMILIES(FAMILY) \
     FAMILY(attention) \
     FAMILY(conv) \
+    FAMILY(conv_pool) \
     FAMILY(elementwise_binary) \
     FAMILY(elementwise_unary) \
     FAMILY(loss) \

@@ -1,0 +1,381 @@
+/* A unit of work is a piece of the batch, which it walks in bands: some samples, or some rows of the pool's results of
+ * one sample. A band of x is copied with its padding, in groups of channels whose pixels are `pixel` floats wide,
+ *
+ *     [group][sample][row][column][pixel]
+ *
+ * and a band of dx is made in the same order and added to dx. pixel is a vector, or all channels where they are fewer.
+ * The sums of a unit, and the weights, are
+ *
+ *     [output channel][group][kernel row][kernel column][pixel], kernel rows filled up to whole vectors
+ *
+ * and, for db, [output channel]. The pieces are added in order.
+ *
+ * workspace: [ sums of each piece | weights | of each thread: band of x | band of dx | places ] */
+#include "ops/fusion/sparse_conv_cpu.h"
+
+#include "base/align.h"
+#include "device/threads.h"
+#include "ops/conv/conv_cpu.h"
+#include "ops/cpu/block_sum.h"
+#include "ops/fusion/simd_sparse_conv.h"
+#include "ops/kernel/tile.h"
+
+#include <string.h>
+
+/* A band holds at least so many windows, where there are as many, and so many bytes of x: less would load and store
+ * sums too often, more would leave the second cache. */
+enum { FEWEST_WINDOWS = 96, BAND_BYTES = 1 << 18, MOST_POSITIONS = 256 };
+
+struct zt_sparse_conv {
+    const struct zt_sparse_kernels *kernels;
+    struct zt_conv_pool c;
+    int64_t pixel, groups, vectors; /* of a pixel; of channels; of a kernel row */
+    int64_t columns, row;           /* of a padded row: pixels, floats */
+    int64_t samples, pool_rows;     /* of a whole band: one of them is all or one */
+    int64_t rows;                   /* of x in a whole band and sample */
+    int64_t pieces, weight_elems;   /* of the batch; of the weights in the order above */
+};
+
+/* ---- geometry ---- */
+
+/* Rows of the padded x that `pool_rows` rows of the pool's results read. */
+static int64_t rows_of(const struct zt_conv_pool *c, int64_t pool_rows) {
+    const struct zt_window *w = &c->conv.window, *pool = &c->pool;
+    int64_t results = zt_min_int((pool_rows - 1) * pool->stride[0] + pool->kernel[0], pool->in[0]);
+    return (results - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
+}
+
+static int64_t band_elems(const struct zt_sparse_conv *s) {
+    return s->groups * s->samples * s->rows * s->row;
+}
+
+/* Floats of a copy, with those that the last vector reads beyond it. */
+static int64_t copy_elems(const struct zt_sparse_conv *s) {
+    return zt_align_64((band_elems(s) + s->vectors * s->kernels->vector) * (int64_t)sizeof(float)) /
+           (int64_t)sizeof(float);
+}
+
+static void set_band(struct zt_sparse_conv *s) {
+    const int64_t most = BAND_BYTES / (s->groups * s->row * (int64_t)sizeof(float));
+    s->pool_rows = s->c.pool.out[0];
+    while (s->pool_rows > 1 && rows_of(&s->c, s->pool_rows) > most &&
+           (s->pool_rows - 1) * s->c.pool.out[1] >= FEWEST_WINDOWS)
+        s->pool_rows--;
+    s->rows = rows_of(&s->c, s->pool_rows);
+    s->samples = 1;
+    while (s->pool_rows == s->c.pool.out[0] && (s->samples + 1) * s->rows <= most &&
+           s->samples * s->c.pool.out_elems < FEWEST_WINDOWS)
+        s->samples++;
+}
+
+static bool takes(const struct zt_sparse_kernels *kernels, const struct zt_conv_pool *c) {
+    const struct zt_window *w = &c->conv.window;
+    return kernels && w->axes == 2 && c->conv.groups == 1 && w->dilation[1] == 1 && w->kernel[1] <= ZT_SPARSE_VECTORS &&
+           c->pool.kernel_elems <= MOST_POSITIONS && 2 * c->pool.out_elems <= w->out_elems;
+}
+
+const struct zt_sparse_conv *zt_sparse_conv_make(struct zt_arena *arena, const struct zt_conv_pool *c) {
+    const struct zt_sparse_kernels *kernels = zt_sparse_kernels();
+    if (!takes(kernels, c))
+        return NULL;
+    const struct zt_window *w = &c->conv.window;
+    struct zt_sparse_conv *s = ZT_NEW(arena, struct zt_sparse_conv);
+    *s = (struct zt_sparse_conv){ .kernels = kernels, .c = *c };
+    s->pixel = zt_min_int(c->conv.c, kernels->vector);
+    s->groups = zt_ceil_div(c->conv.c, s->pixel);
+    s->vectors = zt_ceil_div(w->kernel[1] * s->pixel, kernels->vector);
+    s->columns = (w->out[1] - 1) * w->stride[1] + w->kernel[1];
+    s->row = s->columns * s->pixel;
+    set_band(s);
+    s->weight_elems = c->conv.m * s->groups * w->kernel[0] * s->vectors * kernels->vector;
+    s->pieces = zt_min_int(c->conv.n, zt_min_int(zt_conv_pieces(&c->conv), ZT_BATCH_BLOCKS));
+    return copy_elems(s) > INT32_MAX ? NULL : s; /* places are 32-bit */
+}
+
+int zt_sparse_conv_vector(const struct zt_sparse_conv *s) {
+    return s->kernels->vector;
+}
+
+static int64_t sum_elems(const struct zt_sparse_conv *s) {
+    return zt_align_64((s->weight_elems + s->c.conv.m) * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
+}
+
+/* Places of a channel, with the vector that is written beyond them, in whole cache lines. */
+static int64_t list_elems(const struct zt_sparse_conv *s) {
+    return (s->samples * s->pool_rows * s->c.pool.out[1] + 2 * s->kernels->vector - 1) / 16 * 16 + 16;
+}
+
+static size_t thread_bytes(const struct zt_sparse_conv *s) {
+    return (size_t)(2 * copy_elems(s) + list_elems(s) * (2 * s->kernels->vector + 1)) * sizeof(float);
+}
+
+size_t zt_sparse_conv_bytes(const struct zt_sparse_conv *s, int threads) {
+    return (size_t)(sum_elems(s) * (s->pieces + 1)) * sizeof(float) + thread_bytes(s) * (size_t)threads;
+}
+
+/* ---- weights ---- */
+
+struct job {
+    const struct zt_sparse_conv *s;
+    const struct zt_sparse_conv_data *d;
+    float *sums, *weights;
+    char *threads;
+};
+
+/* The element of the order above that is input channel c of kernel row k at its column 0, of output channel m. */
+static int64_t weight_at(const struct zt_sparse_conv *s, int64_t m, int64_t c, int64_t k) {
+    return ((m * s->groups + c / s->pixel) * s->c.conv.window.kernel[0] + k) * s->vectors * s->kernels->vector +
+           c % s->pixel;
+}
+
+static void order_weight(void *arg, int64_t m) {
+    const struct job *job = arg;
+    const struct zt_sparse_conv *s = job->s;
+    const int64_t *kernel = s->c.conv.window.kernel;
+    const float *from = job->d->w + m * s->c.conv.c * s->c.conv.window.kernel_elems;
+    memset(job->weights + weight_at(s, m, 0, 0), 0, (size_t)(s->weight_elems / s->c.conv.m) * sizeof(float));
+    for (int64_t c = 0; c < s->c.conv.c; c++)
+        for (int64_t i = 0; i < kernel[0]; i++)
+            for (int64_t j = 0; j < kernel[1]; j++)
+                job->weights[weight_at(s, m, c, i) + j * s->pixel] = *from++;
+}
+
+static void finish_weight(void *arg, int64_t m) {
+    const struct job *job = arg;
+    const struct zt_sparse_conv *s = job->s;
+    const int64_t *kernel = s->c.conv.window.kernel;
+    float *to = job->d->dw + m * s->c.conv.c * s->c.conv.window.kernel_elems;
+    for (int64_t c = 0; c < s->c.conv.c; c++)
+        for (int64_t i = 0; i < kernel[0]; i++)
+            for (int64_t j = 0; j < kernel[1]; j++, to++) {
+                const float sum = job->sums[weight_at(s, m, c, i) + j * s->pixel];
+                *to = job->d->accumulate ? *to + sum : sum;
+            }
+}
+
+/* ---- bands ---- */
+
+struct band {
+    int64_t sample, samples, pool_row, pool_rows; /* the first, and how many */
+    int64_t top;                                  /* first row of the padded x */
+    float *x, *dx;
+    int32_t *first;
+    struct zt_sparse_lists lists;
+};
+
+/* A row of the copy and its counterpart in x or dx. */
+struct row {
+    float *copy;                   /* its first pixel that is not padding */
+    int64_t channel, sample, from; /* first channel; of the batch; pixel of the plane */
+    int64_t channels, count;       /* of the group; pixels */
+};
+
+/* False where the row is padding. */
+static bool find_row(const struct zt_sparse_conv *s, const struct band *b, int64_t index, float *copy, struct row *to) {
+    const struct zt_window *w = &s->c.conv.window;
+    const int64_t i = index % s->rows, n = index / s->rows % s->samples, g = index / s->rows / s->samples;
+    const int64_t y = b->top + i - w->pad[0], left = zt_min_int(w->pad[1], s->columns);
+    *to = (struct row){ .copy = copy + index * s->row + left * s->pixel,
+                        .channel = g * s->pixel,
+                        .sample = b->sample + n,
+                        .from = y * w->in[1],
+                        .channels = zt_min_int(s->pixel, s->c.conv.c - g * s->pixel),
+                        .count = zt_min_int(w->in[1], s->columns - left) };
+    return y >= 0 && y < w->in[0] && n < b->samples;
+}
+
+static int64_t channel_at(const struct zt_planes *p, int64_t channel) {
+    return channel / p->vector * p->group + channel % p->vector;
+}
+
+/* Whether the channels of a row lie side by side. */
+static bool is_together(const struct zt_planes *p, const struct row *r) {
+    return r->channel % p->vector + r->channels <= p->vector;
+}
+
+static void read_row(const struct zt_planes *p, const struct row *r, int64_t pixel, const float *x) {
+    x += r->sample * p->sample + r->from * p->pixel;
+    if (is_together(p, r) && r->channels == pixel && p->pixel == pixel) {
+        memcpy(r->copy, x + channel_at(p, r->channel), (size_t)(r->count * pixel) * sizeof *x);
+        return;
+    }
+    for (int64_t c = 0; c < r->channels; c++) {
+        const float *from = x + channel_at(p, r->channel + c);
+        for (int64_t i = 0; i < r->count; i++)
+            r->copy[i * pixel + c] = from[i * p->pixel];
+    }
+}
+
+static void add_row(const struct zt_planes *p, const struct row *r, int64_t pixel, float *dx) {
+    dx += r->sample * p->sample + r->from * p->pixel;
+    if (is_together(p, r) && r->channels == pixel && p->pixel == pixel) {
+        dx += channel_at(p, r->channel);
+        for (int64_t i = 0; i < r->count * pixel; i++)
+            dx[i] += r->copy[i];
+        return;
+    }
+    for (int64_t c = 0; c < r->channels; c++) {
+        float *to = dx + channel_at(p, r->channel + c);
+        for (int64_t i = 0; i < r->count; i++)
+            to[i * p->pixel] += r->copy[i * pixel + c];
+    }
+}
+
+static void read_band(const struct job *job, const struct band *b) {
+    const struct zt_sparse_conv *s = job->s;
+    struct row r;
+    memset(b->x, 0, (size_t)copy_elems(s) * sizeof *b->x);
+    for (int64_t i = 0; i < s->groups * s->samples * s->rows; i++)
+        if (find_row(s, b, i, b->x, &r))
+            read_row(&job->d->x_planes, &r, s->pixel, job->d->x);
+}
+
+static void add_band(const struct job *job, const struct band *b) {
+    const struct zt_sparse_conv *s = job->s;
+    struct row r;
+    for (int64_t i = 0; i < s->groups * s->samples * s->rows; i++)
+        if (find_row(s, b, i, b->dx, &r))
+            add_row(&job->d->x_planes, &r, s->pixel, job->d->dx);
+}
+
+/* ---- places ---- */
+
+/* The place of the first position of every window of the band's sample `n`. */
+static void find_first(const struct zt_sparse_conv *s, const struct band *b, int64_t n) {
+    const struct zt_window *w = &s->c.conv.window, *pool = &s->c.pool;
+    int32_t *to = b->first;
+    for (int64_t y = b->pool_row; y < b->pool_row + b->pool_rows; y++) {
+        const int64_t row = n * s->rows + (y * pool->stride[0] - pool->pad[0]) * w->stride[0] - b->top;
+        for (int64_t x = 0; x < pool->out[1]; x++)
+            *to++ = (int32_t)(row * s->row + (x * pool->stride[1] - pool->pad[1]) * w->stride[1] * s->pixel);
+    }
+}
+
+/* Fills the lists of a vector of output channels, from `channel` on. */
+static void find_places(const struct job *job, struct band *b, int64_t channel) {
+    const struct zt_sparse_conv *s = job->s;
+    const struct zt_window *w = &s->c.conv.window, *pool = &s->c.pool;
+    const struct zt_planes *p = &job->d->p_planes;
+    const struct zt_sparse_windows windows = { .first = b->first,
+                                               .count = b->pool_rows * pool->out[1],
+                                               .pixel = p->pixel,
+                                               .columns = (int32_t)pool->kernel[1],
+                                               .row = (int32_t)(w->stride[0] * s->row),
+                                               .column = (int32_t)(w->stride[1] * s->pixel) };
+    memset(b->lists.count, 0, sizeof b->lists.count);
+    for (int64_t n = 0; n < b->samples; n++) {
+        const int64_t o = (b->sample + n) * p->sample + channel_at(p, channel) + b->pool_row * pool->out[1] * p->pixel;
+        find_first(s, b, n);
+        s->kernels->find(&windows, &(struct zt_sparse_pooled){ job->d->dp + o, job->d->p + o, job->d->position + o },
+                         &b->lists);
+    }
+}
+
+/* ---- gradients ---- */
+
+/* Rows of the kernel that a function takes at once. */
+static int64_t rows_at_once(const struct zt_sparse_conv *s, int64_t from) {
+    int64_t fit = s->kernels->registers / s->vectors;
+    fit = fit < 1 ? 1 : zt_min_int(fit, ZT_SPARSE_ROWS);
+    return zt_min_int(fit, s->c.conv.window.kernel[0] - from);
+}
+
+/* Gradients of the weights of output channel m, and dx, from its places in one group of input channels. */
+static void channel_group(const struct job *job, const struct band *b, const struct zt_sparse_places *places,
+                          int64_t at, int64_t group, float *sums) {
+    const struct zt_sparse_conv *s = job->s;
+    const int64_t plane = group * s->samples * s->rows * s->row;
+    for (int64_t k = 0, rows; k < s->c.conv.window.kernel[0]; k += rows) {
+        rows = rows_at_once(s, k);
+        const int64_t weight = at + k * s->vectors * s->kernels->vector;
+        const int64_t from = plane + k * places->row;
+        if (job->d->dw)
+            s->kernels->weight[rows - 1][s->vectors - 1](places, b->x + from, sums + weight);
+        if (job->d->dx)
+            s->kernels->data[rows - 1][s->vectors - 1](places, job->weights + weight, b->dx + from);
+    }
+}
+
+/* In parts side by side, which wait for no addition. */
+static float sum_of(const float *value, int64_t count) {
+    float part[16] = { 0 }, sum = 0;
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16)
+        for (int l = 0; l < 16; l++)
+            part[l] += value[i + l];
+    for (; i < count; i++)
+        sum += value[i];
+    for (int l = 0; l < 16; l++)
+        sum += part[l];
+    return sum;
+}
+
+static void channel(const struct job *job, const struct band *b, const struct zt_sparse_places *places, int64_t m,
+                    float *sums) {
+    const struct zt_sparse_conv *s = job->s;
+    for (int64_t g = 0; g < s->groups; g++)
+        channel_group(job, b, places, weight_at(s, m, g * s->pixel, 0), g, sums);
+    sums[s->weight_elems + m] += sum_of(places->value, places->count);
+}
+
+static void do_band(const struct job *job, struct band *b, float *sums) {
+    const struct zt_sparse_conv *s = job->s;
+    const int vector = s->kernels->vector;
+    if (job->d->dw)
+        read_band(job, b);
+    if (job->d->dx)
+        memset(b->dx, 0, (size_t)copy_elems(s) * sizeof *b->dx);
+    for (int64_t m = 0; m < s->c.conv.m; m++) {
+        const int64_t list = m % vector;
+        if (list == 0)
+            find_places(job, b, m);
+        const struct zt_sparse_places places = { .at = b->lists.at + list * b->lists.most,
+                                                 .value = b->lists.value + list * b->lists.most,
+                                                 .count = b->lists.count[list],
+                                                 .row = s->c.conv.window.dilation[0] * s->row };
+        channel(job, b, &places, m, sums);
+    }
+    if (job->d->dx)
+        add_band(job, b);
+}
+
+static void do_piece(void *arg, int64_t piece) {
+    const struct job *job = arg;
+    const struct zt_sparse_conv *s = job->s;
+    const struct zt_window *w = &s->c.conv.window, *pool = &s->c.pool;
+    const int64_t end = s->c.conv.n * (piece + 1) / s->pieces, first = s->c.conv.n * piece / s->pieces;
+    float *sums = job->sums + piece * sum_elems(s);
+    char *own = job->threads + (size_t)zt_parallel_thread() * thread_bytes(s);
+    struct band b = { .x = (float *)own };
+    b.dx = b.x + copy_elems(s);
+    b.lists = (struct zt_sparse_lists){ .value = b.dx + copy_elems(s), .most = list_elems(s) };
+    b.lists.at = (int32_t *)(b.lists.value + b.lists.most * s->kernels->vector);
+    b.first = b.lists.at + b.lists.most * s->kernels->vector;
+    memset(sums, 0, (size_t)sum_elems(s) * sizeof *sums);
+    if (job->d->dx)
+        memset(job->d->dx + first * job->d->x_planes.sample, 0,
+               (size_t)((end - first) * job->d->x_planes.sample) * sizeof(float));
+    for (b.sample = first; b.sample < end; b.sample += b.samples) {
+        b.samples = zt_min_int(s->samples, end - b.sample);
+        for (b.pool_row = 0; b.pool_row < pool->out[0]; b.pool_row += b.pool_rows) {
+            b.pool_rows = zt_min_int(s->pool_rows, pool->out[0] - b.pool_row);
+            b.top = zt_max_int(0, b.pool_row * pool->stride[0] - pool->pad[0]) * w->stride[0];
+            do_band(job, &b, sums);
+        }
+    }
+}
+
+void zt_sparse_conv_run(const struct zt_sparse_conv *s, const struct zt_sparse_conv_data *d, void *workspace,
+                        int threads) {
+    struct job job = { .s = s, .d = d, .sums = workspace };
+    job.weights = job.sums + s->pieces * sum_elems(s);
+    job.threads = (char *)(job.weights + sum_elems(s));
+    if (d->dx)
+        zt_parallel_for(threads, s->c.conv.m, order_weight, &job);
+    zt_parallel_for(threads, s->pieces, do_piece, &job);
+    zt_sum_blocks(job.sums, sum_elems(s), s->pieces, threads);
+    if (d->dw)
+        zt_parallel_for(threads, s->c.conv.m, finish_weight, &job);
+    if (d->db)
+        memcpy(d->db, job.sums + s->weight_elems, (size_t)s->c.conv.m * sizeof *d->db);
+}

@@ -1,0 +1,30 @@
+/* Gradients of a convolution with ReLU and max pool from the places that the pool chose: the work is that of one place
+ * for each window, a quarter of the convolution's for windows of 2 x 2, less where ReLU stops the gradient. */
+#ifndef ZT_OPS_FUSION_SPARSE_CONV_CPU_H
+#define ZT_OPS_FUSION_SPARSE_CONV_CPU_H
+
+#include "ops/cpu/blocked_layout.h"
+#include "ops/fusion/conv_pool.h"
+
+struct zt_sparse_conv;
+
+/* In the arena; NULL where the kernels do not take the node: groups, dilation along rows, kernel rows of more than 7
+ * inputs, pools that leave more than half of the results, machines without fused multiply-add. */
+const struct zt_sparse_conv *zt_sparse_conv_make(struct zt_arena *arena, const struct zt_conv_pool *c);
+
+struct zt_sparse_conv_data {
+    const float *x, *w;  /* w: plain */
+    const float *dp, *p; /* of the pool; NaN in p lets dp through */
+    const uint8_t *position;
+    float *dw, *db, *dx;                 /* plain; NULL: not wanted */
+    struct zt_planes x_planes, p_planes; /* places of x and dx; of dp, p and position */
+    bool accumulate;                     /* dw is added to */
+};
+/* Floats of a vector of p. */
+int zt_sparse_conv_vector(const struct zt_sparse_conv *s);
+size_t zt_sparse_conv_bytes(const struct zt_sparse_conv *s, int threads);
+/* workspace: zt_sparse_conv_bytes, aligned to 64. */
+void zt_sparse_conv_run(const struct zt_sparse_conv *s, const struct zt_sparse_conv_data *d, void *workspace,
+                        int threads);
+
+#endif

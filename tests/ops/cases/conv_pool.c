@@ -1,0 +1,52 @@
+#include "tests/ops/cases.h"
+
+#include <stddef.h>
+
+#define POOL(kernel, strides, pads, out)                                                                               \
+    "pool_kernel=" kernel " pool_strides=" strides " pool_pads=" pads " pool_out=" out
+#define POOL_2X2(out) POOL("[2,2]", "[2,2]", "[0,0]", out)
+
+/* Fewer channels than a vector, whole vectors, a short last vector; kernels of 1 to 7, uneven padding, strides,
+ * dilation; pools of 2 and 3, overlapping, padded, of a plane that leaves a rest; planes of several bands, and several
+ * samples a band; kernels too wide and pools too dense for sums over single places. */
+const struct zt_case zt_cases_conv_pool[] = {
+    { "ConvReluPool", "float[3,3,12,10] float[20,3,3,3] float[20]", .attrs = POOL_2X2("[5,4]"), .domain = "ztrain",
+      .outs = 2 },
+    { "ConvReluPool", "float[5,32,15,15] float[48,32,3,3] float[48]", .attrs = POOL_2X2("[6,6]"), .domain = "ztrain",
+      .outs = 2 },
+    { "ConvReluPool", "float[2,48,9,8] float[17,48,3,3]", .attrs = "pads=[1,1,1,1] " POOL_2X2("[4,4]"),
+      .domain = "ztrain", .outs = 2 },
+    { "ConvReluPool", "float[2,16,8,8] float[16,16,3,3]",
+      .attrs = "pads=[1,1,1,1] " POOL("[3,3]", "[2,2]", "[1,1]", "[4,4]"), .domain = "ztrain", .outs = 2 },
+    { "ConvReluPool", "float[2,16,11,13] float[32,16,3,3] float[32]", .attrs = "pads=[0,1,2,1] " POOL_2X2("[5,6]"),
+      .domain = "ztrain", .outs = 2 },
+    { "ConvReluPoolGrad", "float[3,3,12,10] float[20,3,3,3] float[3,20,5,4] uint8[3,20,5,4]:0..3 float[3,20,5,4]",
+      .attrs = POOL_2X2("[5,4]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[5,32,15,15] float[48,32,3,3] float[5,48,6,6] uint8[5,48,6,6]:0..3 float[5,48,6,6]",
+      .attrs = POOL_2X2("[6,6]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[2,48,9,8] float[17,48,3,3] float[2,17,4,4] uint8[2,17,4,4]:0..3 float[2,17,4,4]",
+      .attrs = "pads=[1,1,1,1] " POOL_2X2("[4,4]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[2,17,10,9] float[33,17,5,5] float[2,33,4,3] uint8[2,33,4,3]:0..5 float[2,33,4,3]",
+      .attrs = "pads=[2,1,1,2] " POOL("[2,3]", "[2,2]", "[0,0]", "[4,3]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[2,16,16,16] float[16,16,7,7] float[2,16,3,3] uint8[2,16,3,3]:0..8 float[2,16,3,3]",
+      .attrs = "pads=[3,3,3,3] strides=[2,2] " POOL("[3,3]", "[2,2]", "[0,0]", "[3,3]"), .domain = "ztrain",
+      .outs = 3 },
+    { "ConvReluPoolGrad", "float[2,16,8,8] float[16,16,3,3] float[2,16,4,4] uint8[2,16,4,4]:4..5 float[2,16,4,4]",
+      .attrs = "pads=[1,1,1,1] " POOL("[3,3]", "[2,2]", "[1,1]", "[4,4]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[2,16,12,8] float[16,16,3,1] float[2,16,4,4] uint8[2,16,4,4]:0..3 float[2,16,4,4]",
+      .attrs = "dilations=[2,1] " POOL_2X2("[4,4]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[1,8,66,70] float[8,8,3,3] float[1,8,32,34] uint8[1,8,32,34]:0..3 float[1,8,32,34]",
+      .attrs = POOL_2X2("[32,34]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad",
+      "float[1,40,66,70] float[16,40,1,1] float[1,16,33,35] uint8[1,16,33,35]:0..3 float[1,16,33,35]",
+      .attrs = POOL_2X2("[33,35]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[40,16,4,4] float[16,16,3,3] float[40,16,1,1] uint8[40,16,1,1]:0..3 float[40,16,1,1]",
+      .attrs = POOL_2X2("[1,1]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[1,3,6,20] float[4,3,2,9] float[1,4,2,6] uint8[1,4,2,6]:0..3 float[1,4,2,6]",
+      .attrs = POOL_2X2("[2,6]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[2,16,7,7] float[16,16,3,3] float[2,16,4,4] uint8[2,16,4,4]:0..3 float[2,16,4,4]",
+      .attrs = POOL("[2,2]", "[1,1]", "[0,0]", "[4,4]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[2,4,6,6] float[8,2,3,3] float[2,8,2,2] uint8[2,8,2,2]:0..3 float[2,8,2,2]",
+      .attrs = "group=2 " POOL_2X2("[2,2]"), .domain = "ztrain", .outs = 3 },
+    { NULL },
+};
