@@ -7,6 +7,7 @@
  * workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
+#include "ops/conv/winograd/winograd_cpu.h"
 #include "ops/fusion/conv_pool.h"
 #include "ops/pool/pool_cpu.h"
 #include "ops/fusion/kernels.h"
@@ -19,10 +20,13 @@
 #include <stdlib.h>
 
 struct state {
-    const struct zt_sparse_conv *sparse; /* backward, in place of the members below it but `places`; NULL: not used */
-    struct zt_planes places;             /* of x and dx */
-    struct zt_batch_blocks main;         /* forward: the convolution; backward: by weights */
-    struct zt_batch_blocks input;        /* backward by data; whole NULL: not wanted */
+    /* our own kernels, in place of the members below but `small`; NULL: not used */
+    const struct zt_winograd *winograd;  /* forward */
+    const struct zt_sparse_conv *sparse; /* backward */
+    struct zt_planes places;             /* of x and dx, for our own kernels */
+
+    struct zt_batch_blocks main;  /* forward: the convolution; backward: by weights */
+    struct zt_batch_blocks input; /* backward by data; whole NULL: not wanted */
     struct zt_conv_partial partial;
     struct zt_conv_direct direct; /* forward */
     struct zt_activation relu;    /* forward */
@@ -94,12 +98,43 @@ static void place(const struct state *s, int64_t block, int64_t plane, int64_t *
 
 /* ---- forward ---- */
 
+/* Whether a window of the pool is a tile of Winograd's results. */
+static bool pools_tiles(const struct zt_window *pool) {
+    for (int a = 0; a < 2; a++)
+        if (pool->kernel[a] != 2 || pool->stride[a] != 2 || pool->pad[a] != 0 || 2 * pool->out[a] > pool->in[a])
+            return false;
+    return true;
+}
+
+/* Prepares Winograd's filtering, which pools a tile in registers; false where it does not take the node. */
+static bool take_winograd(struct zt_prepare *p, const struct zt_conv_pool *c) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_value *x = zt_in(g, p->node, 0), *y = zt_out(g, p->node, 0);
+    const struct zt_winograd_wish wish = { &c->conv, ZT_CONV_TO_Y, 2 * c->pool.out[0], 2 * c->pool.out[1] };
+    const struct zt_winograd *winograd = pools_tiles(&c->pool) ? zt_winograd_make(g->arena, &wish) : NULL;
+    if (!winograd)
+        return false;
+    struct state *s = zt_calloc(1, sizeof *s);
+    s->winograd = winograd;
+    p->in_layout[0] = zt_winograd_layout(g->arena, p->in_layout[0], ZT_FLOAT, &x->shape);
+    p->in_layout[1] = NULL;
+    p->out_layout[0] = zt_winograd_layout(g->arena, NULL, ZT_FLOAT, &y->shape);
+    p->out_layout[1] = zt_layout_vector(g->arena, p->out_layout[0], ZT_UINT8, &y->shape);
+    zt_planes_of(p->in_layout[0], &x->shape, &s->places);
+    zt_planes_of(p->out_layout[0], &y->shape, &s->small);
+    p->state = s;
+    p->workspace_bytes = zt_winograd_bytes(winograd, p->threads);
+    return true;
+}
+
 bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0), *y = zt_out(g, p->node, 0);
     struct zt_conv_pool c;
     if (!zt_conv_pool_read(g, p->node, &c, err))
         return false;
+    if (take_winograd(p, &c))
+        return true;
     struct state *s = zt_calloc(1, sizeof *s);
     struct zt_dnnl_spec spec = zt_conv_spec(&c.conv, ZT_FLOAT, zt_in(g, p->node, 2) != NULL);
     const struct zt_layout *blocked = zt_layout_vector(g->arena, NULL, ZT_FLOAT, &y->shape);
@@ -142,8 +177,25 @@ static void direct_block(void *arg, int64_t block, void *const *data) {
     zt_conv_direct_run(&((const struct state *)call->state)->direct, block, data);
 }
 
+static void run_winograd(const struct zt_call *call) {
+    const struct state *s = call->state;
+    const struct zt_winograd_data data = { .x = call->in[0].data,
+                                           .w = call->in[1].data,
+                                           .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                           .y = call->out[0].data,
+                                           .position = call->out[1].data,
+                                           .x_planes = s->places,
+                                           .y_planes = s->small,
+                                           .relu = true };
+    zt_winograd_run(s->winograd, &data, call->workspace, call->threads);
+}
+
 bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct state *s = call->state;
+    if (s->winograd) {
+        run_winograd(call);
+        return true;
+    }
     char *buffers = call->workspace;
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = call->in[0].data,
                                   [ZT_CONV_W] = call->in[1].data,

@@ -1,0 +1,20 @@
+#include "ops/conv/winograd/simd_winograd.h"
+
+#include <stddef.h>
+
+/* Tiles are registers, not arrays: the loops over them must unroll at every optimisation level. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
+enum { TILES = 6 }; /* of a product in registers */
+
+#define FUSED_ONLY
+#define BODY "ops/conv/winograd/simd_winograd.inc"
+#include "ops/cpu/simd_targets.inc"
+
+const struct zt_winograd_kernels *zt_winograd_kernels(void) {
+    return OF_MACHINE(&kernels);
+}

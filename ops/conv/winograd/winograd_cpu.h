@@ -1,0 +1,37 @@
+/* 3 x 3 convolutions and their data gradients by Winograd's filtering (simd_winograd.h). x and y lie in vectors of
+ * channels, weights are plain. */
+#ifndef ZT_OPS_CONV_WINOGRAD_WINOGRAD_CPU_H
+#define ZT_OPS_CONV_WINOGRAD_WINOGRAD_CPU_H
+
+#include "ops/conv/conv.h"
+#include "ops/cpu/blocked_layout.h"
+
+struct zt_winograd;
+
+/* Which convolution: forward (ZT_CONV_TO_Y), or the data gradient (ZT_CONV_TO_X), where x below is the gradient of the
+ * convolution's result and y that of its input. rows, columns: of y that are wanted, from the first on. */
+struct zt_winograd_wish {
+    const struct zt_conv *conv;
+    enum zt_conv_direction direction;
+    int64_t rows, columns;
+};
+/* In the arena; NULL where it does not fit (one group, two axes, stride and dilation 1) or does not pay: few channels,
+ * or few tiles for many weights. */
+const struct zt_winograd *zt_winograd_make(struct zt_arena *arena, const struct zt_winograd_wish *wish);
+
+/* The layout of x, y and a pool's results: `given` where it has whole vectors. */
+const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
+                                           const struct zt_shape *shape);
+
+struct zt_winograd_data {
+    const float *x, *w, *bias;           /* bias NULL: none */
+    float *y;                            /* max(y, 0) if relu, NaN stays; or the maxima of 2 x 2 results */
+    uint8_t *position;                   /* NULL: no pool; in the order of y */
+    struct zt_planes x_planes, y_planes; /* y_planes: of what is written */
+    bool relu;
+};
+/* Workspace bytes of a run; the workspace must be aligned to 64. */
+size_t zt_winograd_bytes(const struct zt_winograd *w, int threads);
+void zt_winograd_run(const struct zt_winograd *w, const struct zt_winograd_data *data, void *workspace, int threads);
+
+#endif
