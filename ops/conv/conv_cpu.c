@@ -4,9 +4,12 @@
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/group_cpu.h"
+#include "ops/conv/winograd/winograd_cpu.h"
 #include "ops/conv/weight_gradient_cpu.h"
 #include "ops/conv/kernels.h"
 #include "ops/kernel/tile.h"
+
+#include "device/threads.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +103,7 @@ static bool supports(const struct zt_graph *g, int node) {
 struct conv_state {
     const struct zt_conv_directions *directions;
     const struct zt_conv_group *group; /* our own kernels, in place of the members below; NULL: not used */
+    const struct zt_winograd *winograd;
     const struct zt_conv_weight_gradient *weight_gradient;
     struct zt_batch_blocks blocks;
     bool relu;                       /* done by our own kernels */
@@ -107,6 +111,7 @@ struct conv_state {
     struct zt_conv_partial partial;  /* weight gradient only */
     struct zt_conv_direct direct;    /* to y only */
     struct zt_planes planes;         /* x, where a bias is added to it; y, where it has an activation */
+    struct zt_planes from;           /* the planes that Winograd's filtering reads; it writes `planes` */
     int64_t samples;                 /* of a whole block */
 };
 
@@ -196,6 +201,32 @@ static bool take_group(struct zt_prepare *p, const struct conv_node *n) {
     return true;
 }
 
+/* Prepares Winograd's filtering, forwards and to x; false where it does not take the node. */
+static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
+    const struct zt_graph *g = p->graph;
+    const enum zt_conv_direction direction = n->directions->direction;
+    const int from = direction == ZT_CONV_TO_Y ? OF_X : OF_Y, to = direction == ZT_CONV_TO_Y ? OF_Y : OF_X;
+    const int64_t *wanted = direction == ZT_CONV_TO_Y ? n->conv.window.out : n->conv.window.in;
+    const struct zt_winograd_wish wish = { &n->conv, direction, wanted[0], wanted[1] };
+    const bool is_float = zt_in(g, p->node, 0)->dtype == ZT_FLOAT;
+    const struct zt_winograd *winograd = is_float ? zt_winograd_make(g->arena, &wish) : NULL;
+    if (!winograd)
+        return false;
+    const struct zt_layout *given = p->in_layout[n->directions->of[from]], *layout;
+    struct conv_state *s = make_own(p, n);
+    s->winograd = winograd;
+    s->samples = 1;
+    take_activation(p, s, true);
+    layout = zt_winograd_layout(g->arena, given, ZT_FLOAT, plane_of(n, from));
+    lay_plane(p, n, from, layout);
+    zt_planes_of(layout, plane_of(n, from), &s->from);
+    layout = zt_winograd_layout(g->arena, layout, ZT_FLOAT, plane_of(n, to));
+    lay_plane(p, n, to, layout);
+    zt_planes_of(layout, plane_of(n, to), &s->planes);
+    p->workspace_bytes = zt_winograd_bytes(winograd, p->threads);
+    return true;
+}
+
 /* Prepares our own kernels of weight gradients: narrow groups, or planes of three axes. */
 static bool take_weights(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
@@ -265,6 +296,30 @@ static void activate_block(void *arg, int64_t block, void *const *data) {
         clear_padding(planes, dtype, samples, y);
 }
 
+static void activate_sample(void *arg, int64_t sample) {
+    const struct zt_call *call = arg;
+    const struct conv_state *s = call->state;
+    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_Y] = (float *)made_at(call) + sample * s->planes.sample };
+    activate_block(arg, sample, data);
+}
+
+static bool run_winograd(const struct zt_call *call, int from) {
+    const struct conv_state *s = call->state;
+    void *data[ZT_DNNL_SLOTS] = { 0 };
+    place_data(call, s->directions, data);
+    const struct zt_winograd_data planes = { .x = data[from],
+                                             .w = data[ZT_CONV_W],
+                                             .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                             .y = made_at(call),
+                                             .x_planes = s->from,
+                                             .y_planes = s->planes,
+                                             .relu = s->relu };
+    zt_winograd_run(s->winograd, &planes, call->workspace, call->threads);
+    if (s->activation.run)
+        zt_parallel_for(call->threads, s->planes.samples, activate_sample, (void *)call);
+    return true;
+}
+
 static void direct_block(void *arg, int64_t block, void *const *data) {
     const struct zt_call *call = arg;
     zt_conv_direct_run(&((const struct conv_state *)call->state)->direct, block, data);
@@ -275,7 +330,7 @@ static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     struct conv_node n;
     if (!read_node(g, p->node, &n, err))
         return false;
-    if (!take_group(p, &n)) {
+    if (!take_group(p, &n) && !take_winograd(p, &n)) {
         struct conv_state *s = make(p, &n, err);
         if (!s)
             return false;
@@ -292,6 +347,8 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
     if (s->group)
         return run_group(call, ZT_CONV_X);
+    if (s->winograd)
+        return run_winograd(call, ZT_CONV_X);
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
     place_data(call, s->directions, data);
     data[ZT_CONV_Y] = made_at(call);
@@ -308,7 +365,7 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     struct conv_node n;
     if (!read_node(g, p->node, &n, err))
         return false;
-    if (take_group(p, &n))
+    if (take_group(p, &n) || take_winograd(p, &n))
         return true;
     struct conv_state *s = make(p, &n, err);
     if (!s)
@@ -358,6 +415,8 @@ static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
     if (s->group)
         return run_group(call, ZT_CONV_Y);
+    if (s->winograd)
+        return run_winograd(call, ZT_CONV_Y);
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
     struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };

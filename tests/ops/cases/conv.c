@@ -45,6 +45,14 @@ const struct zt_case zt_cases_conv[] = {
     { "ConvRelu", "float[3,5,9,7] float[6,5,3,3]", .attrs = "pads=[1,1,1,1] strides=[2,1]", .domain = "ztrain" },
     { "ConvRelu", "bfloat16[2,8,6,5] bfloat16[16,8,3,3] bfloat16[16]", .attrs = "pads=[1,1,1,1]", .domain = "ztrain",
       .tolerance = 5e-2 },
+    /* kernels of 3 x 3 over enough channels: odd planes, short last vectors, uneven padding, a bias */
+    { "Conv", "float[2,17,11,9] float[40,17,3,3] float[40]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
+    { "Conv", "float[3,32,12,13] float[16,32,3,3]", .attrs = "pads=[0,2,1,0]", .grad = 3 },
+    { "Conv", "float[9,16,7,7] float[80,16,3,3] float[80]", .grad = 7 },
+    { "ConvTranspose", "float[2,32,7,9] float[32,20,3,3] float[20]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
+    { "ConvRelu", "float[3,20,9,10] float[33,20,3,3] float[33]", .attrs = "pads=[1,1,1,1]", .domain = "ztrain" },
+    { "ConvActivation", "float[3,20,9,10] float[33,20,3,3] float[33]", .attrs = "activation=Sigmoid pads=[1,1,1,1]",
+      .domain = "ztrain", .outs = 2 },
     /* with an activation behind it: channels that leave a block part empty, narrow groups, what the convolution made as
      * a second output */
     { "ConvActivation", "float[2,3,6,5] float[5,3,3,3] float[5]", .attrs = "activation=Sigmoid pads=[1,1,1,1]",
