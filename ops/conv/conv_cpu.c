@@ -4,7 +4,9 @@
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/group_cpu.h"
+#include "ops/conv/winograd/gradient_cpu.h"
 #include "ops/conv/winograd/winograd_cpu.h"
+#include "ops/conv/winograd/winograd_tiles.h"
 #include "ops/conv/weight_gradient_cpu.h"
 #include "ops/conv/kernels.h"
 #include "ops/kernel/tile.h"
@@ -104,6 +106,7 @@ struct conv_state {
     const struct zt_conv_directions *directions;
     const struct zt_conv_group *group; /* our own kernels, in place of the members below; NULL: not used */
     const struct zt_winograd *winograd;
+    const struct zt_winograd_gradient *winograd_gradient;
     const struct zt_conv_weight_gradient *weight_gradient;
     struct zt_batch_blocks blocks;
     bool relu;                       /* done by our own kernels */
@@ -111,7 +114,7 @@ struct conv_state {
     struct zt_conv_partial partial;  /* weight gradient only */
     struct zt_conv_direct direct;    /* to y only */
     struct zt_planes planes;         /* x, where a bias is added to it; y, where it has an activation */
-    struct zt_planes from;           /* the planes that Winograd's filtering reads; it writes `planes` */
+    struct zt_planes from;           /* Winograd's: the other tensor beside `planes`; to w: x, beside dy */
     int64_t samples;                 /* of a whole block */
 };
 
@@ -227,12 +230,30 @@ static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
     return true;
 }
 
-/* Prepares our own kernels of weight gradients: narrow groups, or planes of three axes. */
+static bool take_winograd_gradient(struct zt_prepare *p, const struct conv_node *n) {
+    const struct zt_graph *g = p->graph;
+    const bool is_float = zt_in(g, p->node, 0)->dtype == ZT_FLOAT;
+    const struct zt_winograd_gradient *gradient = is_float ? zt_winograd_gradient_make(g->arena, &n->conv) : NULL;
+    if (!gradient)
+        return false;
+    const int x = n->directions->of[OF_X], y = n->directions->of[OF_Y];
+    const struct zt_layout *given[2] = { p->in_layout[x], p->in_layout[y] };
+    struct conv_state *s = make_own(p, n);
+    s->winograd_gradient = gradient;
+    p->in_layout[x] = zt_winograd_layout(g->arena, given[0], ZT_FLOAT, plane_of(n, OF_X));
+    p->in_layout[y] = zt_winograd_layout(g->arena, given[1], ZT_FLOAT, plane_of(n, OF_Y));
+    zt_planes_of(p->in_layout[x], plane_of(n, OF_X), &s->from);
+    zt_planes_of(p->in_layout[y], plane_of(n, OF_Y), &s->planes);
+    p->workspace_bytes = zt_winograd_gradient_bytes(gradient, p->threads);
+    return true;
+}
+
+/* Prepares our own kernels of weight gradients: narrow groups, Winograd's filtering, or planes of three axes. */
 static bool take_weights(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
     if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
         return false;
-    if (take_group(p, n))
+    if (take_group(p, n) || take_winograd_gradient(p, n))
         return true;
     const struct zt_conv_weight_gradient *weight_gradient =
         zt_conv_weight_gradient_make(g->arena, &n->conv, zt_in(g, p->node, 0)->dtype);
@@ -458,9 +479,12 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
                                              .accumulate = call->accumulate };
     if (s->group)
         zt_conv_group_weight_gradient(s->group, &weights, call->workspace, call->threads);
+    else if (s->winograd_gradient)
+        zt_winograd_gradient_run(s->winograd_gradient, &(struct zt_winograd_gradient_planes){ s->from, s->planes },
+                                 &weights, call->workspace, call->threads);
     else if (s->weight_gradient)
         zt_conv_weight_gradient_run(s->weight_gradient, &weights, call->workspace, call->threads);
-    if (s->group || s->weight_gradient)
+    if (s->group || s->winograd_gradient || s->weight_gradient)
         return true;
     char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(partial);
     data[ZT_CONV_B] = parts + (size_t)partial->blocks * partial->dw_bytes;

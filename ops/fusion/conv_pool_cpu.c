@@ -8,6 +8,7 @@
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/winograd/winograd_cpu.h"
+#include "ops/conv/winograd/winograd_tiles.h"
 #include "ops/fusion/conv_pool.h"
 #include "ops/pool/pool_cpu.h"
 #include "ops/fusion/kernels.h"

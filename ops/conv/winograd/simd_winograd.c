@@ -9,7 +9,7 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-enum { TILES = 6 }; /* of a product in registers */
+enum { ROWS = 6 }; /* of a product in registers */
 
 #define FUSED_ONLY
 #define BODY "ops/conv/winograd/simd_winograd.inc"

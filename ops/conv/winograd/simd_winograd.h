@@ -3,21 +3,31 @@
  *
  *     Y = A' [ (G g G') * (B' d B) ] A        * element by element, summed over the input channels
  *
+ * and the gradient of the weights, F(3x3, 2x2), from the same transformed inputs and 2 x 2 gradients of results:
+ *
+ *     dg = A3' [ sum over tiles of (G2 dY G2') * (B' d B) ] A3
+ *
  * A transformed tile has 16 elements, each a vector of channels, `step` floats apart. */
 #ifndef ZT_OPS_CONV_WINOGRAD_SIMD_WINOGRAD_H
 #define ZT_OPS_CONV_WINOGRAD_SIMD_WINOGRAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { ZT_WINOGRAD_TILE = 4, ZT_WINOGRAD_RESULTS = 2, ZT_WINOGRAD_ELEMENTS = 16 };
 
-/* m[t][o] = sum over k of v[t][k] u[k][o], for tiles t and 1 to `panel` vectors o: u is [depth][vectors][vector], m has
- * rows of the same width. */
+/* m[r][o] (+)= sum over k of a[r * a_row + k * a_step] b[k * b_step + o], for `rows` rows r and 1 to `panel` vectors o;
+ * rows of m are m_row apart. */
 struct zt_winograd_product {
-    const float *v, *u;
+    const float *a, *b;
     float *m;
-    int64_t v_row, tiles, depth;
+    int64_t a_row, a_step, b_step, m_row, rows, depth;
     int vectors;
+    bool add;
+};
+/* The part of a tile that lies inside the plane, or of a square of results: rows and columns first..end-1. */
+struct zt_winograd_part {
+    int first[2], end[2];
 };
 /* What becomes of the 2 x 2 results: + bias (a vector), then max(, 0) if relu; NaN stays. */
 struct zt_winograd_finish {
@@ -29,13 +39,19 @@ struct zt_winograd_kernels {
     int vector, panel; /* floats; vectors of results that a product makes at once */
     /* G g G' of a vector of kernels, g[9][vector]. */
     void (*weight)(const float *g, float *u, int64_t step);
-    /* B' d B: pixels of the tile lie `pixel` floats apart, rows `row`. */
-    void (*input)(const float *d, int64_t row, int64_t pixel, float *v, int64_t step);
+    /* B' d B: pixels of the tile lie `pixel` floats apart, rows `row`; 0 outside the part (NULL: all inside). */
+    void (*input)(const float *d, int64_t row, int64_t pixel, const struct zt_winograd_part *part, float *v,
+                  int64_t step);
+    /* G2 dY G2': as `input`, of 2 x 2 pixels. */
+    void (*gradient)(const float *dy, int64_t row, int64_t pixel, const struct zt_winograd_part *part, float *v,
+                     int64_t step);
     void (*product)(const struct zt_winograd_product *p);
     /* The results in the order of rows to y[0..3]; NULL: not wanted. */
     void (*output)(const float *m, int64_t step, const struct zt_winograd_finish *f, float *const *y);
     /* The maximum of the results, or the first NaN, and its index 0..3. */
     void (*pool)(const float *m, int64_t step, const struct zt_winograd_finish *f, float *p, uint8_t *position);
+    /* A3' m A3 of a vector of kernels to g[9][vector]. */
+    void (*kernel)(const float *m, int64_t step, float *g);
 };
 /* NULL on machines without fused multiply-add. */
 const struct zt_winograd_kernels *zt_winograd_kernels(void);

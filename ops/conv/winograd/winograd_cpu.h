@@ -1,5 +1,5 @@
 /* 3 x 3 convolutions and their data gradients by Winograd's filtering (simd_winograd.h). x and y lie in vectors of
- * channels, weights are plain. */
+ * channels (zt_winograd_layout), weights are plain. */
 #ifndef ZT_OPS_CONV_WINOGRAD_WINOGRAD_CPU_H
 #define ZT_OPS_CONV_WINOGRAD_WINOGRAD_CPU_H
 
@@ -18,10 +18,6 @@ struct zt_winograd_wish {
 /* In the arena; NULL where it does not fit (one group, two axes, stride and dilation 1) or does not pay: few channels,
  * or few tiles for many weights. */
 const struct zt_winograd *zt_winograd_make(struct zt_arena *arena, const struct zt_winograd_wish *wish);
-
-/* The layout of x, y and a pool's results: `given` where it has whole vectors. */
-const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
-                                           const struct zt_shape *shape);
 
 struct zt_winograd_data {
     const float *x, *w, *bias;           /* bias NULL: none */

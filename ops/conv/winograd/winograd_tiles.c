@@ -1,0 +1,47 @@
+#include "ops/conv/winograd/winograd_tiles.h"
+
+#include "ops/kernel/tile.h"
+
+bool zt_winograd_fits(const struct zt_conv *c) {
+    const struct zt_window *w = &c->window;
+    if (!zt_winograd_kernels() || w->axes != 2 || c->groups != 1)
+        return false;
+    for (int a = 0; a < 2; a++)
+        if (w->kernel[a] != 3 || w->stride[a] != 1 || w->dilation[a] != 1 || w->pad[a] < 0 || w->pad[a] > 2)
+            return false;
+    return true;
+}
+
+struct zt_winograd_tile zt_winograd_tile_of(const struct zt_winograd_tiles *t, int64_t index) {
+    const int64_t in_sample = t->tiles[0] * t->tiles[1], at = index % in_sample;
+    return (struct zt_winograd_tile){ index / in_sample, at / t->tiles[1], at % t->tiles[1] };
+}
+
+void zt_winograd_transform(const struct zt_winograd_source *s, int64_t index, float *to, int64_t step) {
+    const struct zt_planes *p = s->planes;
+    const struct zt_winograd_tile t = zt_winograd_tile_of(s->tiles, index);
+    const int64_t row = t.row * ZT_WINOGRAD_RESULTS - s->pad[0], column = t.column * ZT_WINOGRAD_RESULTS - s->pad[1];
+    const struct zt_winograd_part part = { { (int)zt_max_int(0, -row), (int)zt_max_int(0, -column) },
+                                           { (int)zt_min_int(s->square, s->size[0] - row),
+                                             (int)zt_min_int(s->square, s->size[1] - column) } };
+    const bool whole = part.first[0] + part.first[1] == 0 && part.end[0] + part.end[1] == 2 * s->square;
+    const int64_t corner = t.sample * p->sample + (row * s->size[1] + column) * p->pixel;
+    for (int64_t g = 0; g < s->vectors; g++, to += s->vector)
+        s->run(s->data + corner + zt_winograd_vector_at(p, g * s->vector), s->size[1] * p->pixel, p->pixel,
+               whole ? NULL : &part, to, step);
+}
+
+const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
+                                           const struct zt_shape *shape) {
+    const struct zt_layout *layout = zt_layout_vector(arena, given, dtype, shape);
+    struct zt_planes planes;
+    zt_planes_of(layout, shape, &planes);
+    return planes.vector % zt_winograd_kernels()->vector == 0 ? layout : zt_layout_vector(arena, NULL, dtype, shape);
+}
+
+int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors) {
+    enum { MOST_TILES = 48, LEAST_TILES = 12, ROWS = 6, UNIT_BYTES = 3 << 18 };
+    const int64_t tile = ZT_WINOGRAD_ELEMENTS * vectors * kernels->vector * (int64_t)sizeof(float);
+    const int64_t fit = UNIT_BYTES / tile / ROWS * ROWS;
+    return fit < LEAST_TILES ? LEAST_TILES : zt_min_int(fit, MOST_TILES);
+}

@@ -1,0 +1,50 @@
+/* The tiles of Winograd's filtering: where they lie, and their transforms. Tile (r, c) of a sample holds the inputs of
+ * the 2 x 2 results from (2 r, 2 c) on. */
+#ifndef ZT_OPS_CONV_WINOGRAD_WINOGRAD_TILES_H
+#define ZT_OPS_CONV_WINOGRAD_WINOGRAD_TILES_H
+
+#include "ops/conv/conv.h"
+#include "ops/conv/winograd/simd_winograd.h"
+#include "ops/cpu/blocked_layout.h"
+
+struct zt_winograd_tiles {
+    int64_t in[2], pad[2], out[2]; /* rows, columns: of x, before it, of the results */
+    int64_t tiles[2], all;         /* of a sample; of the batch */
+};
+
+/* Whether Winograd's filtering computes this convolution: one group, two axes, kernel 3, stride and dilation 1. */
+bool zt_winograd_fits(const struct zt_conv *c);
+
+struct zt_winograd_tile {
+    int64_t sample, row, column;
+};
+struct zt_winograd_tile zt_winograd_tile_of(const struct zt_winograd_tiles *t, int64_t index);
+
+/* The first element of a vector of channels in a sample. */
+static inline int64_t zt_winograd_vector_at(const struct zt_planes *p, int64_t channel) {
+    return channel / p->vector * p->group + channel % p->vector;
+}
+
+/* Planes whose tiles are transformed. `run`: the kernel's `input` on squares of 4 of x, or its `gradient` on squares of
+ * 2 of the results. */
+struct zt_winograd_source {
+    const struct zt_winograd_tiles *tiles;
+    const struct zt_planes *planes;
+    const float *data;
+    void (*run)(const float *, int64_t, int64_t, const struct zt_winograd_part *, float *, int64_t);
+    int square, vector; /* 4 or 2; floats of a vector */
+    int64_t size[2];    /* of a plane */
+    int64_t pad[2];     /* rows and columns of padding before it */
+    int64_t vectors;    /* of channels */
+};
+/* Transforms all channels of a tile: element e of vector g goes to to[e * step + g * vector]. */
+void zt_winograd_transform(const struct zt_winograd_source *s, int64_t index, float *to, int64_t step);
+
+/* The layout of planes for the kernels: `given` where it has whole vectors. */
+const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
+                                           const struct zt_shape *shape);
+
+/* Tiles of a unit of work with so many vectors of channels, whose transforms stay in the second cache. */
+int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors);
+
+#endif
