@@ -149,10 +149,8 @@ static void do_unit(const struct job *job, int64_t unit, float *own, float *sums
                                            .size = { t->out[0], t->out[1] },
                                            .vectors = w->result_vectors };
     float *results = own + tile_elems(w, w->channel_vectors);
-    for (int64_t i = 0; i < tiles; i++) {
-        zt_winograd_transform(&x, first + i, own + i * depth, w->unit * depth);
-        zt_winograd_transform(&dy, first + i, results + i * row, w->unit * row);
-    }
+    zt_winograd_transform(&x, zt_winograd_tile_of(t, first), tiles, own, w->unit * depth);
+    zt_winograd_transform(&dy, zt_winograd_tile_of(t, first), tiles, results, w->unit * row);
     if (job->weights->dw)
         add_products(w, tiles, own, results, sums);
     if (job->weights->db)

@@ -179,8 +179,8 @@ static void do_panel(const struct job *job, int64_t first_tile, int64_t tiles, i
                                                            .rows = tiles,
                                                            .depth = depth,
                                                            .vectors = vectors });
-    for (int64_t i = 0; i < tiles; i++) {
-        const struct zt_winograd_tile t = zt_winograd_tile_of(&w->tiles, first_tile + i);
+    struct zt_winograd_tile t = zt_winograd_tile_of(&w->tiles, first_tile);
+    for (int64_t i = 0; i < tiles; i++, zt_winograd_next(&w->tiles, &t)) {
         for (int o = 0; o < vectors; o++)
             give_vector(job, &t, first + o, products + i * row + o * lanes, step);
     }
@@ -201,8 +201,7 @@ static void do_unit(void *arg, int64_t unit) {
                                                .size = { w->tiles.in[0], w->tiles.in[1] },
                                                .pad = { w->tiles.pad[0], w->tiles.pad[1] },
                                                .vectors = w->depth_vectors };
-    for (int64_t t = 0; t < tiles; t++)
-        zt_winograd_transform(&source, first + t, own + t * depth, w->unit * depth);
+    zt_winograd_transform(&source, zt_winograd_tile_of(&w->tiles, first), tiles, own, w->unit * depth);
     for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
         do_panel(job, first, tiles, o, own);
 }

@@ -17,18 +17,35 @@ struct zt_winograd_tile zt_winograd_tile_of(const struct zt_winograd_tiles *t, i
     return (struct zt_winograd_tile){ index / in_sample, at / t->tiles[1], at % t->tiles[1] };
 }
 
-void zt_winograd_transform(const struct zt_winograd_source *s, int64_t index, float *to, int64_t step) {
+void zt_winograd_next(const struct zt_winograd_tiles *t, struct zt_winograd_tile *tile) {
+    if (++tile->column < t->tiles[1])
+        return;
+    tile->column = 0;
+    if (++tile->row == t->tiles[0]) {
+        tile->row = 0;
+        tile->sample++;
+    }
+}
+
+static void transform(const struct zt_winograd_source *s, const struct zt_winograd_tile *t, float *to, int64_t step) {
     const struct zt_planes *p = s->planes;
-    const struct zt_winograd_tile t = zt_winograd_tile_of(s->tiles, index);
-    const int64_t row = t.row * ZT_WINOGRAD_RESULTS - s->pad[0], column = t.column * ZT_WINOGRAD_RESULTS - s->pad[1];
+    const int64_t row = t->row * ZT_WINOGRAD_RESULTS - s->pad[0], column = t->column * ZT_WINOGRAD_RESULTS - s->pad[1];
     const struct zt_winograd_part part = { { (int)zt_max_int(0, -row), (int)zt_max_int(0, -column) },
                                            { (int)zt_min_int(s->square, s->size[0] - row),
                                              (int)zt_min_int(s->square, s->size[1] - column) } };
     const bool whole = part.first[0] + part.first[1] == 0 && part.end[0] + part.end[1] == 2 * s->square;
-    const int64_t corner = t.sample * p->sample + (row * s->size[1] + column) * p->pixel;
+    const int64_t corner = t->sample * p->sample + (row * s->size[1] + column) * p->pixel;
     for (int64_t g = 0; g < s->vectors; g++, to += s->vector)
         s->run(s->data + corner + zt_winograd_vector_at(p, g * s->vector), s->size[1] * p->pixel, p->pixel,
                whole ? NULL : &part, to, step);
+}
+
+void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile tile, int64_t count, float *to,
+                           int64_t step) {
+    for (int64_t i = 0; i < count; i++, to += s->vectors * s->vector) {
+        transform(s, &tile, to, step);
+        zt_winograd_next(s->tiles, &tile);
+    }
 }
 
 const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,

@@ -19,6 +19,8 @@ struct zt_winograd_tile {
     int64_t sample, row, column;
 };
 struct zt_winograd_tile zt_winograd_tile_of(const struct zt_winograd_tiles *t, int64_t index);
+/* Goes on to the next tile. */
+void zt_winograd_next(const struct zt_winograd_tiles *t, struct zt_winograd_tile *tile);
 
 /* The first element of a vector of channels in a sample. */
 static inline int64_t zt_winograd_vector_at(const struct zt_planes *p, int64_t channel) {
@@ -37,8 +39,10 @@ struct zt_winograd_source {
     int64_t pad[2];     /* rows and columns of padding before it */
     int64_t vectors;    /* of channels */
 };
-/* Transforms all channels of a tile: element e of vector g goes to to[e * step + g * vector]. */
-void zt_winograd_transform(const struct zt_winograd_source *s, int64_t index, float *to, int64_t step);
+/* Transforms all channels of `count` tiles from `tile` on: element e of vector g of tile i goes to
+ * to[e * step + (i * vectors + g) * vector]. */
+void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile tile, int64_t count, float *to,
+                           int64_t step);
 
 /* The layout of planes for the kernels: `given` where it has whole vectors. */
 const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
