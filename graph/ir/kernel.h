@@ -93,6 +93,11 @@ struct zt_kernel {
     bool (*prepare)(struct zt_prepare *p, struct zt_err *err);
     bool layouts; /* CUDA: prepare chooses among layouts; false: all are plain */
     bool rows;    /* CUDA, with `layouts`: also matrices with padded rows (ops/kernel/layout.h) */
+    /* The share of the node's FLOPs that the kernel computes, where an algorithm needs fewer, for estimates of time.
+     * NULL: all. */
+    double (*share)(const struct zt_graph *g, int node);
+    /* Whether a node with float inputs is faster in float than in bfloat16 with its casts. NULL: no node is. */
+    bool (*prefers_float)(const struct zt_graph *g, int node);
     bool (*run)(const struct zt_call *call, struct zt_err *err); /* NULL: the op has no kernel for this back end */
     void (*release)(void *state);                                /* frees what prepare allocated; NULL: nothing */
 };

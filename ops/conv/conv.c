@@ -292,6 +292,7 @@ static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* ---- rows ---- */
 
+#define ON_CPU(id) ZT_IF_DNNL_WITH(id, .share = zt_conv_cpu_share, .prefers_float = zt_conv_cpu_prefers_float)
 #define FORWARD_ROW                                                                                                    \
     .domain = "", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,                                    \
     .flags = ZT_OP_HALF | ZT_OP_WINDOWS, .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },                     \
@@ -342,7 +343,7 @@ const struct zt_op zt_op_conv = {
     .low_rank = &conv_low_rank_row,
     .flops = conv_flops,
     .kernel = { [ZT_REF] = { .run = conv_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu),
+                [ZT_CPU] = ON_CPU(zt_conv_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_conv_grad_input = {
@@ -354,7 +355,7 @@ const struct zt_op zt_op_conv_grad_input = {
     .body = zt_conv_grad_input_function_body,
     .flops = grad_input_flops,
     .kernel = { [ZT_REF] = { .run = grad_input_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_input_cpu),
+                [ZT_CPU] = ON_CPU(zt_conv_grad_input_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_conv_grad_weight = {
@@ -366,7 +367,7 @@ const struct zt_op zt_op_conv_grad_weight = {
     .body = zt_conv_grad_weight_function_body,
     .flops = grad_weight_flops,
     .kernel = { [ZT_REF] = { .run = grad_weight_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_weight_cpu),
+                [ZT_CPU] = ON_CPU(zt_conv_grad_weight_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_conv_transpose = {
@@ -377,7 +378,7 @@ const struct zt_op zt_op_conv_transpose = {
     .grad = transpose_grad,
     .flops = transpose_flops,
     .kernel = { [ZT_REF] = { .run = transpose_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_cpu),
+                [ZT_CPU] = ON_CPU(zt_conv_transpose_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_conv_transpose_grad_input = {
@@ -389,7 +390,7 @@ const struct zt_op zt_op_conv_transpose_grad_input = {
     .body = zt_conv_transpose_grad_input_function_body,
     .flops = transpose_grad_input_flops,
     .kernel = { [ZT_REF] = { .run = transpose_grad_input_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_input_cpu),
+                [ZT_CPU] = ON_CPU(zt_conv_transpose_grad_input_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_conv_transpose_grad_weight = {
@@ -401,6 +402,6 @@ const struct zt_op zt_op_conv_transpose_grad_weight = {
     .body = zt_conv_transpose_grad_weight_function_body,
     .flops = transpose_grad_weight_flops,
     .kernel = { [ZT_REF] = { .run = transpose_grad_weight_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_weight_cpu),
+                [ZT_CPU] = ON_CPU(zt_conv_transpose_grad_weight_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };

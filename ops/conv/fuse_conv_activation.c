@@ -83,7 +83,8 @@ const struct zt_op zt_op_conv_activation = {
     .attrs = attrs,
     .infer = conv_activation_infer,
     .flops = conv_activation_flops,
-    .kernel = { [ZT_REF] = { .run = conv_activation_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
+    .kernel = { [ZT_REF] = { .run = conv_activation_ref },
+                [ZT_CPU] = ZT_IF_DNNL_WITH(zt_conv_cpu, .share = zt_conv_cpu_share) },
 };
 
 /* ---- the pattern ---- */

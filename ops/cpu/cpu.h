@@ -20,7 +20,12 @@
     { .supports = id##_supports, .prepare = id##_prepare, .run = id##_run, .release = id##_release }
 #ifdef HAVE_DNNL
 #define ZT_IF_DNNL(id) ZT_ON_CPU(id)
+/* With further members of struct zt_kernel. */
+#define ZT_IF_DNNL_WITH(id, ...)                                                                                       \
+    { .supports = id##_supports, .prepare = id##_prepare, .run = id##_run, .release = id##_release, __VA_ARGS__ }
 #else
+#define ZT_IF_DNNL_WITH(id, ...)                                                                                       \
+    { 0 }
 #define ZT_IF_DNNL(id)                                                                                                 \
     { 0 }
 #endif

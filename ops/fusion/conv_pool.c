@@ -175,7 +175,8 @@ const struct zt_op zt_op_conv_relu_pool = {
     .attrs = attrs,
     .infer = forward_infer,
     .flops = conv_flops,
-    .kernel = { [ZT_REF] = { .run = forward_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_pool_cpu) },
+    .kernel = { [ZT_REF] = { .run = forward_ref },
+                [ZT_CPU] = ZT_IF_DNNL_WITH(zt_conv_pool_cpu, .share = zt_conv_pool_cpu_share) },
 };
 const struct zt_op zt_op_conv_relu_pool_grad = {
     .name = "ConvReluPoolGrad",
@@ -191,7 +192,8 @@ const struct zt_op zt_op_conv_relu_pool_grad = {
     .attrs = attrs,
     .infer = grad_infer,
     .flops = grad_flops,
-    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_pool_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = grad_ref },
+                [ZT_CPU] = ZT_IF_DNNL_WITH(zt_conv_pool_grad_cpu, .share = zt_conv_pool_grad_cpu_share) },
 };
 
 /* ---- patterns ---- */

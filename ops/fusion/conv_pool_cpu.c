@@ -51,6 +51,34 @@ bool zt_conv_pool_grad_cpu_supports(const struct zt_graph *g, int node) {
     return supports(g, node);
 }
 
+/* Whether a window of the pool is a tile of Winograd's results. */
+static bool pools_tiles(const struct zt_window *pool) {
+    for (int a = 0; a < 2; a++)
+        if (pool->kernel[a] != 2 || pool->stride[a] != 2 || pool->pad[a] != 0 || 2 * pool->out[a] > pool->in[a])
+            return false;
+    return true;
+}
+
+static struct zt_winograd_wish winograd_wish(const struct zt_conv_pool *c) {
+    return (struct zt_winograd_wish){ &c->conv, ZT_CONV_TO_Y, 2 * c->pool.out[0], 2 * c->pool.out[1] };
+}
+
+/* Results that the pool drops are not computed. */
+double zt_conv_pool_cpu_share(const struct zt_graph *g, int node) {
+    struct zt_conv_pool c;
+    struct zt_err err = { 0 };
+    if (!zt_conv_pool_read(g, node, &c, &err) || !pools_tiles(&c.pool))
+        return 1;
+    const struct zt_winograd_wish wish = winograd_wish(&c);
+    const double share = zt_winograd_share(&wish);
+    return share < 1 ? share * (double)(4 * c.pool.out_elems) / (double)c.pool.in_elems : 1;
+}
+double zt_conv_pool_grad_cpu_share(const struct zt_graph *g, int node) {
+    struct zt_conv_pool c;
+    struct zt_err err = { 0 };
+    return zt_conv_pool_read(g, node, &c, &err) ? zt_sparse_conv_share(&c) : 1;
+}
+
 static void release(void *state) {
     struct state *s = state;
     if (!s)
@@ -99,19 +127,11 @@ static void place(const struct state *s, int64_t block, int64_t plane, int64_t *
 
 /* ---- forward ---- */
 
-/* Whether a window of the pool is a tile of Winograd's results. */
-static bool pools_tiles(const struct zt_window *pool) {
-    for (int a = 0; a < 2; a++)
-        if (pool->kernel[a] != 2 || pool->stride[a] != 2 || pool->pad[a] != 0 || 2 * pool->out[a] > pool->in[a])
-            return false;
-    return true;
-}
-
 /* Prepares Winograd's filtering, which pools a tile in registers; false where it does not take the node. */
 static bool take_winograd(struct zt_prepare *p, const struct zt_conv_pool *c) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0), *y = zt_out(g, p->node, 0);
-    const struct zt_winograd_wish wish = { &c->conv, ZT_CONV_TO_Y, 2 * c->pool.out[0], 2 * c->pool.out[1] };
+    const struct zt_winograd_wish wish = winograd_wish(c);
     const struct zt_winograd *winograd = pools_tiles(&c->pool) ? zt_winograd_make(g->arena, &wish) : NULL;
     if (!winograd)
         return false;

@@ -7,6 +7,8 @@
 #include "ops/kernel/onnx_body.h"
 
 /* CPU kernels: *_cpu.c */
+double zt_conv_pool_cpu_share(const struct zt_graph *g, int node); /* struct zt_kernel's */
+double zt_conv_pool_grad_cpu_share(const struct zt_graph *g, int node);
 ZT_CPU_KERNEL(zt_conv_pool_cpu)      /* ztrain.ConvReluPool */
 ZT_CPU_KERNEL(zt_conv_pool_grad_cpu) /* ztrain.ConvReluPoolGrad */
 

@@ -83,7 +83,7 @@ const struct zt_op zt_op_conv_relu = {
     .infer = conv_relu_infer,
     .flops = conv_relu_flops,
     .kernel = { [ZT_REF] = { .run = conv_relu_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu),
+                [ZT_CPU] = ZT_IF_DNNL_WITH(zt_conv_cpu, .share = zt_conv_cpu_share),
                 [ZT_CUDA] = ZT_ON_CUDA(conv, zt_conv_takes_cuda) },
 };
 const struct zt_op zt_op_gemm_relu = {

@@ -74,6 +74,10 @@ static bool takes(const struct zt_sparse_kernels *kernels, const struct zt_conv_
            c->pool.kernel_elems <= MOST_POSITIONS && 2 * c->pool.out_elems <= w->out_elems;
 }
 
+double zt_sparse_conv_share(const struct zt_conv_pool *c) {
+    return takes(zt_sparse_kernels(), c) ? (double)c->pool.out_elems / (double)c->pool.in_elems : 1;
+}
+
 const struct zt_sparse_conv *zt_sparse_conv_make(struct zt_arena *arena, const struct zt_conv_pool *c) {
     const struct zt_sparse_kernels *kernels = zt_sparse_kernels();
     if (!takes(kernels, c))

@@ -8,6 +8,8 @@
 
 struct zt_sparse_conv;
 
+/* The share of the convolution's work that they do; 1 where they do not take it. */
+double zt_sparse_conv_share(const struct zt_conv_pool *c);
 /* In the arena; NULL where the kernels do not take the node: groups, dilation along rows, kernel rows of more than 7
  * inputs, pools that leave more than half of the results, machines without fused multiply-add. */
 const struct zt_sparse_conv *zt_sparse_conv_make(struct zt_arena *arena, const struct zt_conv_pool *c);

@@ -37,7 +37,9 @@ static double work_seconds(const struct zt_machine *m, const struct zt_graph *g,
         rate = m->plain_flops;
     if (light && !plain)
         return move;
-    double compute = zt_op_flops(g, node) / (rate * efficiency);
+    const struct zt_kernel *kernel = &op->kernel[g->nodes[node]->backend];
+    const double share = kernel->share ? kernel->share(g, node) : 1;
+    double compute = share * zt_op_flops(g, node) / (rate * efficiency);
     return compute > move ? compute : move;
 }
 

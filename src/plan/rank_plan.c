@@ -73,6 +73,12 @@ static void note_idle_names(const struct planner *q, struct zt_training_graph *t
     training_graph->notes = notes;
 }
 
+static enum zt_backend fast_of(const struct planner *q) {
+    if (q->o->elsewhere)
+        return ZT_REF;
+    return q->o->device ? (enum zt_backend)q->o->device->api->backend : ZT_CPU;
+}
+
 /* Adds the program for `rows` samples: of this rank's stage, or with `loss` of the loss that mode dp runs on rank 0
  * only. */
 static bool add_program(struct planner *q, int64_t rows, bool training, bool padded, bool loss) {
@@ -82,6 +88,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                             : &p->evaluation;
     struct zt_training_graph_request request = { .rows = rows,
                                                  .training = training,
+                                                 .fast = fast_of(q),
                                                  .weighted = padded && !p->replicas,
                                                  .split_loss = p->replicas,
                                                  .stages = p->grid.stages,
@@ -110,9 +117,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
     struct zt_program_options options = { .table = &zt_ops,
                                           .recompute = &again,
                                           .fusion = &p->job->fusion,
-                                          .fast = q->o->elsewhere ? ZT_REF
-                                                  : q->o->device  ? (enum zt_backend)q->o->device->api->backend
-                                                                  : ZT_CPU,
+                                          .fast = fast_of(q),
                                           .threads = q->o->threads,
                                           .device = q->o->device,
                                           .flat = loss ? zt_flat_make(p->arena, NULL, 0, 1, 0) : p->flat,

@@ -154,6 +154,34 @@ static bool constants_fit(const struct casts *c, int n) {
     return true;
 }
 
+static bool has_half_input(const struct casts *c, int n) {
+    for (int i = 0; i < c->g->nodes[n]->in_count; i++) {
+        const int v = c->g->nodes[n]->in[i];
+        if (v >= 0 && v < c->values && c->half[v] >= 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_frozen_input(const struct casts *c, int n) {
+    for (int i = 0; i < c->g->nodes[n]->in_count && c->o->frozen; i++)
+        if (c->g->nodes[n]->in[i] >= 0 && frozen_of(c->g, c->g->nodes[n]->in[i]) >= 0)
+            return true;
+    return false;
+}
+
+/* In bfloat16 on the CPU: products that say so, but those of frozen weights, which would be read in fp32; and what is
+ * no product where nothing that it reads is in bfloat16 already. */
+static bool stays_float(const struct casts *c, int n) {
+    const struct zt_op *op = c->g->nodes[n]->op;
+    if (c->dtype != ZT_BFLOAT16 || c->o->fast != ZT_CPU)
+        return false;
+    if (!op->flops)
+        return !has_half_input(c, n);
+    const struct zt_kernel *kernel = &op->kernel[ZT_CPU];
+    return kernel->prefers_float && kernel->prefers_float(c->g, n) && !has_frozen_input(c, n);
+}
+
 bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *table, const struct zt_half_options *o,
                               struct zt_err *err) {
     struct casts c = { .g = g, .table = table, .values = g->value_count, .dtype = o->dtype, .o = o, .err = err };
@@ -162,7 +190,7 @@ bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *tabl
     int count = g->node_count;
     bool ok = true;
     for (int n = 0; ok && n < count; n++)
-        if (!g->nodes[n]->dead && g->nodes[n]->op->flags & ZT_OP_HALF && constants_fit(&c, n))
+        if (!g->nodes[n]->dead && g->nodes[n]->op->flags & ZT_OP_HALF && constants_fit(&c, n) && !stays_float(&c, n))
             ok = halve_node(&c, n);
     free(c.half);
     return ok && zt_graph_sort(g, err) &&

@@ -8,7 +8,9 @@
 /* bf16 / fp16 propagation: runs every node whose row has ZT_OP_HALF in `dtype`. Float inputs are cast to `dtype`; one
  * Cast serves a value and all its views. Float outputs become `dtype` and are cast back where another node, a graph
  * output or a gradient needs float. Master weights stay fp32. A node with a constant that becomes 0 or infinite in fp16
- * stays in fp32. `keep_float` lists the values that must exist afterwards; casts that nothing reads are removed. */
+ * stays in fp32. In bfloat16 on the CPU so does a product that is faster in fp32 (zt_kernel.prefers_float), and what is
+ * no product where its inputs are in fp32. `keep_float` lists the values that must
+ * exist afterwards; casts that nothing reads are removed. */
 struct zt_half_options {
     enum zt_dtype dtype;
     const int *keep_float;
@@ -17,6 +19,7 @@ struct zt_half_options {
      * is not read while the graph runs. NULL: frozen weights are cast by nodes. */
     const void *(*frozen)(void *with, const struct zt_value *weight, enum zt_dtype dtype);
     void *with;
+    enum zt_backend fast; /* the back end that runs the graph */
 };
 bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *table,
                               const struct zt_half_options *options, struct zt_err *err);

@@ -38,16 +38,6 @@ static int64_t sum_elems(const struct zt_winograd_gradient *w) {
     return aligned(weight_elems(w) + w->result_vectors * w->kernels->vector);
 }
 
-/* As for the other directions (winograd_cpu.c); sums are loaded, stored and added up instead of transformed weights. */
-static bool pays(const struct zt_winograd_gradient *w) {
-    const double tiles = (double)w->tiles.all, channels = (double)w->channels, results = (double)w->result_vectors;
-    const double direct = (double)(w->tiles.out[0] * w->tiles.out[1] * w->samples) * TAPS * channels * results;
-    const double products = tiles * ELEMENTS * channels * results * (1 + 3 / (double)w->unit);
-    const double transforms = tiles * (60 * (double)w->channel_vectors + 40 * results);
-    const double sums = (double)w->pieces * (double)weight_elems(w) / w->kernels->vector * 4;
-    return products + transforms + sums < 0.9 * direct;
-}
-
 static void set_tiles(struct zt_winograd_gradient *w, const struct zt_window *window) {
     struct zt_winograd_tiles *t = &w->tiles;
     for (int a = 0; a < 2; a++) {
@@ -59,22 +49,44 @@ static void set_tiles(struct zt_winograd_gradient *w, const struct zt_window *wi
     t->all = w->samples * t->tiles[0] * t->tiles[1];
 }
 
-const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *arena, const struct zt_conv *c) {
-    if (!zt_winograd_fits(c))
-        return NULL;
-    struct zt_winograd_gradient *w = ZT_NEW(arena, struct zt_winograd_gradient);
-    *w = (struct zt_winograd_gradient){
+static struct zt_winograd_gradient describe(const struct zt_conv *c) {
+    struct zt_winograd_gradient w = {
         .kernels = zt_winograd_kernels(), .samples = c->n, .channels = c->c, .results = c->m
     };
-    w->channel_vectors = zt_ceil_div(c->c, w->kernels->vector);
-    w->result_vectors = zt_ceil_div(c->m, w->kernels->vector);
-    w->unit = zt_winograd_unit(w->kernels, w->channel_vectors + w->result_vectors);
-    set_tiles(w, &c->window);
-    w->pieces = zt_min_int(SUMS / sum_elems(w), ZT_BATCH_BLOCKS);
-    if (w->pieces < FEWEST_PIECES)
+    w.channel_vectors = zt_ceil_div(c->c, w.kernels->vector);
+    w.result_vectors = zt_ceil_div(c->m, w.kernels->vector);
+    w.unit = zt_winograd_unit(w.kernels, w.channel_vectors + w.result_vectors);
+    set_tiles(&w, &c->window);
+    w.pieces = zt_min_int(SUMS / sum_elems(&w), ZT_BATCH_BLOCKS);
+    if (w.pieces < FEWEST_PIECES)
+        w.pieces = 0; /* too large */
+    w.pieces = zt_min_int(w.pieces, zt_ceil_div(w.tiles.all, w.unit));
+    return w;
+}
+
+/* As for the other directions (winograd_cpu.c); sums are loaded, stored and added up instead of transformed weights. */
+static double share_of(const struct zt_winograd_gradient *w) {
+    const double tiles = (double)w->tiles.all, channels = (double)w->channels, results = (double)w->result_vectors;
+    const double direct = (double)(w->tiles.out[0] * w->tiles.out[1] * w->samples) * TAPS * channels * results;
+    const double products = tiles * ELEMENTS * channels * results * (1 + 3 / (double)w->unit);
+    const double transforms = tiles * (60 * (double)w->channel_vectors + 40 * results);
+    const double sums = (double)w->pieces * (double)weight_elems(w) / w->kernels->vector * 4;
+    return zt_winograd_share_of(direct, products + transforms + sums);
+}
+
+double zt_winograd_gradient_share(const struct zt_conv *c) {
+    if (!zt_winograd_fits(c))
+        return 1;
+    const struct zt_winograd_gradient w = describe(c);
+    return w.pieces > 0 ? share_of(&w) : 1;
+}
+
+const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *arena, const struct zt_conv *c) {
+    if (zt_winograd_gradient_share(c) >= 1)
         return NULL;
-    w->pieces = zt_min_int(w->pieces, zt_ceil_div(w->tiles.all, w->unit));
-    return pays(w) ? w : NULL;
+    struct zt_winograd_gradient *w = ZT_NEW(arena, struct zt_winograd_gradient);
+    *w = describe(c);
+    return w;
 }
 
 static int64_t tile_elems(const struct zt_winograd_gradient *w, int64_t vectors) {

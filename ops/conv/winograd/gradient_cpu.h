@@ -8,8 +8,10 @@
 
 struct zt_winograd_gradient;
 
-/* In the arena; NULL where it does not fit (zt_winograd_fits) or does not pay: few channels, or few tiles for many
- * weights. */
+/* The time of Winograd's filtering over that of the direct computation, 1 where it is not used: where it does not fit
+ * (zt_winograd_fits) or does not pay, with few channels, or few tiles for many weights. */
+double zt_winograd_gradient_share(const struct zt_conv *c);
+/* In the arena; NULL where it is not used. */
 const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *arena, const struct zt_conv *c);
 
 struct zt_winograd_gradient_planes {

@@ -27,17 +27,6 @@ struct zt_winograd {
 
 /* ---- geometry ---- */
 
-/* A product costs as much as one of the direct convolution, a transformed weight some sixteen, and moving the tiles
- * some vectors for each vector of channels. */
-static bool pays(const struct zt_winograd *w) {
-    const double tiles = (double)w->tiles.all, depth = (double)w->depth_vectors, results = (double)w->result_vectors;
-    const double vector = w->kernels->vector,
-                 direct = (double)(w->tiles.out[0] * w->tiles.out[1] * w->samples) * TAPS * (double)w->depth * results;
-    const double products = tiles * ELEMENTS * depth * vector * results;
-    const double transforms = tiles * (60 * depth + 70 * results) + depth * vector * results * 200;
-    return products + transforms < 0.9 * direct;
-}
-
 static void set_tiles(struct zt_winograd *w, const struct zt_winograd_wish *wish) {
     const struct zt_window *window = &wish->conv->window;
     const bool forward = wish->direction == ZT_CONV_TO_Y;
@@ -51,22 +40,45 @@ static void set_tiles(struct zt_winograd *w, const struct zt_winograd_wish *wish
     t->all = w->samples * t->tiles[0] * t->tiles[1];
 }
 
-const struct zt_winograd *zt_winograd_make(struct zt_arena *arena, const struct zt_winograd_wish *wish) {
+static struct zt_winograd describe(const struct zt_winograd_wish *wish) {
     const struct zt_conv *c = wish->conv;
     const bool forward = wish->direction == ZT_CONV_TO_Y;
-    if (!zt_winograd_fits(c))
+    struct zt_winograd w = { .kernels = zt_winograd_kernels(),
+                             .direction = wish->direction,
+                             .samples = c->n,
+                             .depth = forward ? c->c : c->m,
+                             .results = forward ? c->m : c->c };
+    w.depth_vectors = zt_ceil_div(w.depth, w.kernels->vector);
+    w.result_vectors = zt_ceil_div(w.results, w.kernels->vector);
+    w.unit = zt_winograd_unit(w.kernels, w.depth_vectors + zt_min_int(w.result_vectors, w.kernels->panel));
+    set_tiles(&w, wish);
+    return w;
+}
+
+/* A product costs as much as one of the direct convolution, a transformed weight some twelve, and moving the tiles some
+ * vectors for each vector of channels. */
+static double share_of(const struct zt_winograd *w) {
+    const double tiles = (double)w->tiles.all, depth = (double)w->depth_vectors, results = (double)w->result_vectors;
+    const double vector = w->kernels->vector;
+    const double direct = (double)(w->tiles.out[0] * w->tiles.out[1] * w->samples) * TAPS * (double)w->depth * results;
+    const double products = tiles * ELEMENTS * depth * vector * results;
+    const double transforms = tiles * (60 * depth + 70 * results) + depth * vector * results * 200;
+    return zt_winograd_share_of(direct, products + transforms);
+}
+
+double zt_winograd_share(const struct zt_winograd_wish *wish) {
+    if (!zt_winograd_fits(wish->conv))
+        return 1;
+    const struct zt_winograd w = describe(wish);
+    return share_of(&w);
+}
+
+const struct zt_winograd *zt_winograd_make(struct zt_arena *arena, const struct zt_winograd_wish *wish) {
+    if (zt_winograd_share(wish) >= 1)
         return NULL;
     struct zt_winograd *w = ZT_NEW(arena, struct zt_winograd);
-    *w = (struct zt_winograd){ .kernels = zt_winograd_kernels(),
-                               .direction = wish->direction,
-                               .samples = c->n,
-                               .depth = forward ? c->c : c->m,
-                               .results = forward ? c->m : c->c };
-    w->depth_vectors = zt_ceil_div(w->depth, w->kernels->vector);
-    w->result_vectors = zt_ceil_div(w->results, w->kernels->vector);
-    w->unit = zt_winograd_unit(w->kernels, w->depth_vectors + zt_min_int(w->result_vectors, w->kernels->panel));
-    set_tiles(w, wish);
-    return pays(w) ? w : NULL;
+    *w = describe(wish);
+    return w;
 }
 
 static int64_t aligned(int64_t elems) {

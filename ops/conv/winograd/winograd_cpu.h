@@ -15,8 +15,10 @@ struct zt_winograd_wish {
     enum zt_conv_direction direction;
     int64_t rows, columns;
 };
-/* In the arena; NULL where it does not fit (one group, two axes, stride and dilation 1) or does not pay: few channels,
- * or few tiles for many weights. */
+/* The time of Winograd's filtering over that of the direct convolution, 1 where it is not used: where it does not fit
+ * (zt_winograd_fits) or does not pay, with few channels, or few tiles for many weights. */
+double zt_winograd_share(const struct zt_winograd_wish *wish);
+/* In the arena; NULL where it is not used. */
 const struct zt_winograd *zt_winograd_make(struct zt_arena *arena, const struct zt_winograd_wish *wish);
 
 struct zt_winograd_data {

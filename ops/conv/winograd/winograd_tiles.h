@@ -48,6 +48,11 @@ void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winogra
 const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
                                            const struct zt_shape *shape);
 
+/* The share that `work` is of the direct convolution's; 1 where that is hardly less, and the filtering is not used. */
+static inline double zt_winograd_share_of(double direct, double work) {
+    return work < 0.9 * direct ? work / direct : 1;
+}
+
 /* Tiles of a unit of work with so many vectors of channels, whose transforms stay in the second cache. */
 int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors);
 

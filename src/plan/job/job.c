@@ -206,7 +206,8 @@ static enum zt_dtype half_type(const struct zt_config *config) {
     return config->fp16.enabled ? ZT_FLOAT16 : config->bf16 ? ZT_BFLOAT16 : ZT_UNDEFINED;
 }
 
-static bool prune_or_cast(const struct zt_job *job, struct zt_training_graph *training_graph, struct zt_err *err) {
+static bool prune_or_cast(const struct zt_job *job, enum zt_backend fast, struct zt_training_graph *training_graph,
+                          struct zt_err *err) {
     struct zt_graph *g = training_graph->graph;
     int *roots = zt_malloc(((size_t)training_graph->param_count + 4) * sizeof *roots), count = 0;
     roots[count++] = training_graph->loss;
@@ -215,7 +216,7 @@ static bool prune_or_cast(const struct zt_job *job, struct zt_training_graph *tr
     for (int i = 0; i < training_graph->param_count && training_graph->training; i++)
         roots[count++] = training_graph->grads[i];
     const enum zt_dtype half = half_type(job->config);
-    const struct zt_half_options options = { half, roots, count, zt_frozen_contents, job->frozen };
+    const struct zt_half_options options = { half, roots, count, zt_frozen_contents, job->frozen, fast };
     bool ok = zt_graph_prune(g, roots, count, err) && (!half || zt_pass_half_propagation(g, &zt_ops, &options, err));
     free(roots);
     if (ok)
@@ -344,7 +345,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
     if (request->training && (!add_gradients(training_graph, err) ||
                               (!job->config->zero.ignore_unused && !check_unused(job->config, training_graph, err))))
         return false;
-    return prune_or_cast(job, training_graph, err);
+    return prune_or_cast(job, request->fast, training_graph, err);
 }
 
 bool zt_job_training_graph(const struct zt_job *job, const struct zt_source *source,

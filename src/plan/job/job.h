@@ -76,8 +76,9 @@ struct zt_graph *zt_job_parameters(const struct zt_job *job, struct zt_err *err)
 
 struct zt_training_graph_request {
     int64_t rows;
-    bool training; /* false: evaluation */
-    bool weighted; /* padding samples may occur: the loss reads sample weights */
+    bool training;        /* false: evaluation */
+    enum zt_backend fast; /* the back end that runs it */
+    bool weighted;        /* padding samples may occur: the loss reads sample weights */
     int stages;
     const struct zt_stage_bounds *stage_bounds; /* [stages + 1] stage bounds of an earlier graph of the model; NULL:
                                            this graph determines them (training_graph->bounds) */
