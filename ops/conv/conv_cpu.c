@@ -4,9 +4,8 @@
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/group_cpu.h"
-#include "ops/conv/winograd/gradient_cpu.h"
-#include "ops/conv/winograd/winograd_cpu.h"
-#include "ops/conv/winograd/winograd_tiles.h"
+#include "ops/cpu/winograd/gradient.h"
+#include "ops/cpu/winograd/winograd.h"
 #include "ops/conv/weight_gradient_cpu.h"
 #include "ops/conv/kernels.h"
 #include "ops/kernel/tile.h"
@@ -210,9 +209,9 @@ static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
     const enum zt_conv_direction direction = n->directions->direction;
     const int from = direction == ZT_CONV_TO_Y ? OF_X : OF_Y, to = direction == ZT_CONV_TO_Y ? OF_Y : OF_X;
     const int64_t *wanted = direction == ZT_CONV_TO_Y ? n->conv.window.out : n->conv.window.in;
-    const struct zt_winograd_wish wish = { &n->conv, direction, wanted[0], wanted[1] };
-    const bool is_float = zt_in(g, p->node, 0)->dtype == ZT_FLOAT;
-    const struct zt_winograd *winograd = is_float ? zt_winograd_make(g->arena, &wish) : NULL;
+    struct zt_winograd_wish wish = { .backward = direction == ZT_CONV_TO_X, .rows = wanted[0], .columns = wanted[1] };
+    const bool fits = zt_in(g, p->node, 0)->dtype == ZT_FLOAT && zt_conv_winograd(&n->conv, &wish.conv);
+    const struct zt_winograd *winograd = fits ? zt_winograd_make(g->arena, &wish) : NULL;
     if (!winograd)
         return false;
     const struct zt_layout *given = p->in_layout[n->directions->of[from]], *layout;
@@ -232,8 +231,9 @@ static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
 
 static bool take_winograd_gradient(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
-    const bool is_float = zt_in(g, p->node, 0)->dtype == ZT_FLOAT;
-    const struct zt_winograd_gradient *gradient = is_float ? zt_winograd_gradient_make(g->arena, &n->conv) : NULL;
+    struct zt_winograd_conv conv;
+    const bool fits = zt_in(g, p->node, 0)->dtype == ZT_FLOAT && zt_conv_winograd(&n->conv, &conv);
+    const struct zt_winograd_gradient *gradient = fits ? zt_winograd_gradient_make(g->arena, &conv) : NULL;
     if (!gradient)
         return false;
     const int x = n->directions->of[OF_X], y = n->directions->of[OF_Y];
@@ -480,8 +480,15 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     if (s->group)
         zt_conv_group_weight_gradient(s->group, &weights, call->workspace, call->threads);
     else if (s->winograd_gradient)
-        zt_winograd_gradient_run(s->winograd_gradient, &(struct zt_winograd_gradient_planes){ s->from, s->planes },
-                                 &weights, call->workspace, call->threads);
+        zt_winograd_gradient_run(s->winograd_gradient,
+                                 &(struct zt_winograd_gradient_data){ .x = weights.x,
+                                                                      .dy = weights.dy,
+                                                                      .dw = weights.dw,
+                                                                      .db = weights.db,
+                                                                      .x_planes = s->from,
+                                                                      .dy_planes = s->planes,
+                                                                      .accumulate = weights.accumulate },
+                                 call->workspace, call->threads);
     else if (s->weight_gradient)
         zt_conv_weight_gradient_run(s->weight_gradient, &weights, call->workspace, call->threads);
     if (s->group || s->winograd_gradient || s->weight_gradient)
@@ -492,6 +499,41 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     const struct zt_conv_gradients gradients = { call->out[0].data, weights.db, call->accumulate };
     return zt_batch_blocks_run(&s->blocks, call->threads, data, scratch, NULL, err) &&
            zt_conv_partial_sum(partial, parts, scratch, &gradients, call->threads, err);
+}
+
+/* ---- time and type ---- */
+
+/* The share of the convolution's work that its algorithm does. */
+static double share_of(const struct zt_conv *c, enum zt_conv_direction direction) {
+    struct zt_winograd_wish wish = { .backward = direction == ZT_CONV_TO_X };
+    if (!zt_conv_winograd(c, &wish.conv))
+        return 1;
+    if (direction == ZT_CONV_TO_W)
+        return zt_winograd_gradient_share(&wish.conv);
+    wish.rows = wish.backward ? wish.conv.in[0] : wish.conv.out[0];
+    wish.columns = wish.backward ? wish.conv.in[1] : wish.conv.out[1];
+    return zt_winograd_share(&wish);
+}
+
+double zt_conv_cpu_share(const struct zt_graph *g, int node) {
+    const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
+    struct zt_conv c;
+    struct zt_err err = { 0 };
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT && d->read(g, node, &c, &err) ? share_of(&c, d->direction) : 1;
+}
+
+/* One answer for all directions of a convolution, so that their tensors have one type. bfloat16 halves the time of
+ * products and costs casts of x and y, some fifty FLOPs an element each. */
+bool zt_conv_cpu_prefers_float(const struct zt_graph *g, int node) {
+    enum { CAST_FLOPS = 50 };
+    struct zt_conv c;
+    struct zt_err err = { 0 };
+    if (!zt_conv_directions(g->nodes[node])->read(g, node, &c, &err))
+        return false;
+    const struct zt_window *w = &c.window;
+    const double elements = (double)c.n * (double)(c.c * w->in_elems + c.m * w->out_elems);
+    const double flops = 2 * (double)(c.n * c.m) * (double)w->out_elems * (double)(c.c / c.groups * w->kernel_elems);
+    return share_of(&c, ZT_CONV_TO_Y) < 1 || flops / 2 < CAST_FLOPS * elements;
 }
 
 /* ---- rows ---- */

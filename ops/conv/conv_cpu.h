@@ -5,6 +5,7 @@
 #include "ops/cpu/batch_blocks.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/simd_conv.h"
+#include "ops/cpu/winograd/tiles.h"
 
 enum { ZT_CONV_X, ZT_CONV_W, ZT_CONV_B, ZT_CONV_Y }; /* slots of a convolution in dnnl.h */
 
@@ -17,6 +18,8 @@ bool zt_conv_fits(const struct zt_conv *c);
 bool zt_conv_types(const struct zt_graph *g, int node);
 /* The specification of the whole convolution; oneDNN chooses every layout, the caller sets kind and post-ops. */
 struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, bool bias);
+/* The convolution for Winograd's filtering; false where that does not fit. */
+bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to);
 /* Bytes of a sample of y in a blocked layout. */
 size_t zt_conv_result_bytes(const struct zt_conv *c);
 /* The layout that the primitive of the blocks wants in `slot`, for a graph value of this shape. */

@@ -69,6 +69,21 @@ struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, b
     return s;
 }
 
+bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to) {
+    const struct zt_window *w = &c->window;
+    if (w->axes != 2 || c->groups != 1)
+        return false;
+    *to = (struct zt_winograd_conv){ .samples = c->n, .channels = c->c, .results = c->m };
+    for (int a = 0; a < 2; a++) {
+        if (w->kernel[a] != 3 || w->stride[a] != 1 || w->dilation[a] != 1 || w->pad[a] < 0 || w->pad[a] > 2)
+            return false;
+        to->in[a] = w->in[a];
+        to->out[a] = w->out[a];
+        to->pad[a] = w->pad[a];
+    }
+    return true;
+}
+
 size_t zt_conv_result_bytes(const struct zt_conv *c) {
     return (size_t)((c->m + 15) / 16 * 16 * c->window.out_elems) * sizeof(float);
 }

@@ -7,8 +7,7 @@
  * workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
-#include "ops/conv/winograd/winograd_cpu.h"
-#include "ops/conv/winograd/winograd_tiles.h"
+#include "ops/cpu/winograd/winograd.h"
 #include "ops/fusion/conv_pool.h"
 #include "ops/pool/pool_cpu.h"
 #include "ops/fusion/kernels.h"
@@ -59,17 +58,18 @@ static bool pools_tiles(const struct zt_window *pool) {
     return true;
 }
 
-static struct zt_winograd_wish winograd_wish(const struct zt_conv_pool *c) {
-    return (struct zt_winograd_wish){ &c->conv, ZT_CONV_TO_Y, 2 * c->pool.out[0], 2 * c->pool.out[1] };
+/* False where Winograd's filtering does not fit. Results that the pool drops are not computed. */
+static bool winograd_wish(const struct zt_conv_pool *c, struct zt_winograd_wish *to) {
+    *to = (struct zt_winograd_wish){ .rows = 2 * c->pool.out[0], .columns = 2 * c->pool.out[1] };
+    return pools_tiles(&c->pool) && zt_conv_winograd(&c->conv, &to->conv);
 }
 
-/* Results that the pool drops are not computed. */
 double zt_conv_pool_cpu_share(const struct zt_graph *g, int node) {
     struct zt_conv_pool c;
+    struct zt_winograd_wish wish;
     struct zt_err err = { 0 };
-    if (!zt_conv_pool_read(g, node, &c, &err) || !pools_tiles(&c.pool))
+    if (!zt_conv_pool_read(g, node, &c, &err) || !winograd_wish(&c, &wish))
         return 1;
-    const struct zt_winograd_wish wish = winograd_wish(&c);
     const double share = zt_winograd_share(&wish);
     return share < 1 ? share * (double)(4 * c.pool.out_elems) / (double)c.pool.in_elems : 1;
 }
@@ -131,8 +131,8 @@ static void place(const struct state *s, int64_t block, int64_t plane, int64_t *
 static bool take_winograd(struct zt_prepare *p, const struct zt_conv_pool *c) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0), *y = zt_out(g, p->node, 0);
-    const struct zt_winograd_wish wish = winograd_wish(c);
-    const struct zt_winograd *winograd = pools_tiles(&c->pool) ? zt_winograd_make(g->arena, &wish) : NULL;
+    struct zt_winograd_wish wish;
+    const struct zt_winograd *winograd = winograd_wish(c, &wish) ? zt_winograd_make(g->arena, &wish) : NULL;
     if (!winograd)
         return false;
     struct state *s = zt_calloc(1, sizeof *s);

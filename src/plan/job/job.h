@@ -76,13 +76,13 @@ struct zt_graph *zt_job_parameters(const struct zt_job *job, struct zt_err *err)
 
 struct zt_training_graph_request {
     int64_t rows;
-    bool training;        /* false: evaluation */
-    enum zt_backend fast; /* the back end that runs it */
-    bool weighted;        /* padding samples may occur: the loss reads sample weights */
+    bool training; /* false: evaluation */
+    bool weighted; /* padding samples may occur: the loss reads sample weights */
     int stages;
     const struct zt_stage_bounds *stage_bounds; /* [stages + 1] stage bounds of an earlier graph of the model; NULL:
                                            this graph determines them (training_graph->bounds) */
     bool split_loss;                            /* mode dp: stage 0 is the model, stage 1 the loss */
+    enum zt_backend fast;                       /* the back end that runs it */
 };
 /* Builds a training graph. Column shapes come from `source`. If it is NULL (plan without data), they come from the
  * model, and unknown dimensions other than the batch are an error. */

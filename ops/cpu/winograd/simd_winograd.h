@@ -8,8 +8,8 @@
  *     dg = A3' [ sum over tiles of (G2 dY G2') * (B' d B) ] A3
  *
  * A transformed tile has 16 elements, each a vector of channels, `step` floats apart. */
-#ifndef ZT_OPS_CONV_WINOGRAD_SIMD_WINOGRAD_H
-#define ZT_OPS_CONV_WINOGRAD_SIMD_WINOGRAD_H
+#ifndef ZT_OPS_CPU_WINOGRAD_SIMD_WINOGRAD_H
+#define ZT_OPS_CPU_WINOGRAD_SIMD_WINOGRAD_H
 
 #include <stdbool.h>
 #include <stdint.h>

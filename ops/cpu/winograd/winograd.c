@@ -5,11 +5,11 @@
  *     weights    [panel of result vectors][element][input channel][result channel of the panel]
  *     tiles      [element][tile][input channel]
  *     products   [element][tile][result channel of a panel] */
-#include "ops/conv/winograd/winograd_cpu.h"
+#include "ops/cpu/winograd/winograd.h"
 
 #include "base/align.h"
 #include "device/threads.h"
-#include "ops/conv/winograd/winograd_tiles.h"
+#include "ops/cpu/winograd/tiles.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ enum { ELEMENTS = ZT_WINOGRAD_ELEMENTS, TAPS = 9 };
 
 struct zt_winograd {
     const struct zt_winograd_kernels *kernels;
-    enum zt_conv_direction direction;
+    bool backward;
     struct zt_winograd_tiles tiles;
     int64_t samples, depth, results; /* channels of x and of y */
     int64_t unit;                    /* tiles */
@@ -28,26 +28,24 @@ struct zt_winograd {
 /* ---- geometry ---- */
 
 static void set_tiles(struct zt_winograd *w, const struct zt_winograd_wish *wish) {
-    const struct zt_window *window = &wish->conv->window;
-    const bool forward = wish->direction == ZT_CONV_TO_Y;
+    const struct zt_winograd_conv *c = &wish->conv;
     struct zt_winograd_tiles *t = &w->tiles;
     for (int a = 0; a < 2; a++) {
         t->out[a] = a == 0 ? wish->rows : wish->columns;
-        t->in[a] = forward ? window->in[a] : window->out[a];
-        t->pad[a] = forward ? window->pad[a] : 2 - window->pad[a];
+        t->in[a] = wish->backward ? c->out[a] : c->in[a];
+        t->pad[a] = wish->backward ? 2 - c->pad[a] : c->pad[a];
         t->tiles[a] = zt_ceil_div(t->out[a], ZT_WINOGRAD_RESULTS);
     }
     t->all = w->samples * t->tiles[0] * t->tiles[1];
 }
 
 static struct zt_winograd describe(const struct zt_winograd_wish *wish) {
-    const struct zt_conv *c = wish->conv;
-    const bool forward = wish->direction == ZT_CONV_TO_Y;
+    const struct zt_winograd_conv *c = &wish->conv;
     struct zt_winograd w = { .kernels = zt_winograd_kernels(),
-                             .direction = wish->direction,
-                             .samples = c->n,
-                             .depth = forward ? c->c : c->m,
-                             .results = forward ? c->m : c->c };
+                             .backward = wish->backward,
+                             .samples = c->samples,
+                             .depth = wish->backward ? c->results : c->channels,
+                             .results = wish->backward ? c->channels : c->results };
     w.depth_vectors = zt_ceil_div(w.depth, w.kernels->vector);
     w.result_vectors = zt_ceil_div(w.results, w.kernels->vector);
     w.unit = zt_winograd_unit(w.kernels, w.depth_vectors + zt_min_int(w.result_vectors, w.kernels->panel));
@@ -67,7 +65,7 @@ static double share_of(const struct zt_winograd *w) {
 }
 
 double zt_winograd_share(const struct zt_winograd_wish *wish) {
-    if (!zt_winograd_fits(wish->conv))
+    if (!zt_winograd_kernels())
         return 1;
     const struct zt_winograd w = describe(wish);
     return share_of(&w);
@@ -123,7 +121,7 @@ static float *panel_weights(const struct job *job, int64_t first) {
 /* Kernel `k` of a vector of results as [tap][result]; backwards turned by half a turn. */
 static void gather(const struct job *job, int64_t vector, int64_t k, float *g) {
     const struct zt_winograd *w = job->w;
-    const bool forward = w->direction == ZT_CONV_TO_Y;
+    const bool forward = !w->backward;
     const int64_t lanes = w->kernels->vector, step = TAPS * (forward ? w->depth : 1);
     const int64_t used = k < w->depth ? zt_min_int(lanes, w->results - vector * lanes) : 0;
     const float *from = job->data->w + TAPS * (forward ? k : k * w->results) + vector * lanes * step;

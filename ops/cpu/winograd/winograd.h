@@ -1,22 +1,21 @@
 /* 3 x 3 convolutions and their data gradients by Winograd's filtering (simd_winograd.h). x and y lie in vectors of
  * channels (zt_winograd_layout), weights are plain. */
-#ifndef ZT_OPS_CONV_WINOGRAD_WINOGRAD_CPU_H
-#define ZT_OPS_CONV_WINOGRAD_WINOGRAD_CPU_H
+#ifndef ZT_OPS_CPU_WINOGRAD_WINOGRAD_H
+#define ZT_OPS_CPU_WINOGRAD_WINOGRAD_H
 
-#include "ops/conv/conv.h"
-#include "ops/cpu/blocked_layout.h"
+#include "ops/cpu/winograd/tiles.h"
 
 struct zt_winograd;
 
-/* Which convolution: forward (ZT_CONV_TO_Y), or the data gradient (ZT_CONV_TO_X), where x below is the gradient of the
- * convolution's result and y that of its input. rows, columns: of y that are wanted, from the first on. */
+/* Which convolution: forwards, or backwards, where x below is the gradient of the convolution's result and y that of
+ * its input. rows, columns: of y that are wanted, from the first on. */
 struct zt_winograd_wish {
-    const struct zt_conv *conv;
-    enum zt_conv_direction direction;
+    struct zt_winograd_conv conv;
+    bool backward;
     int64_t rows, columns;
 };
-/* The time of Winograd's filtering over that of the direct convolution, 1 where it is not used: where it does not fit
- * (zt_winograd_fits) or does not pay, with few channels, or few tiles for many weights. */
+/* The time of Winograd's filtering over that of the direct convolution, 1 where it is not used: with few channels,
+ * few tiles for many weights, or without fused multiply-add. */
 double zt_winograd_share(const struct zt_winograd_wish *wish);
 /* In the arena; NULL where it is not used. */
 const struct zt_winograd *zt_winograd_make(struct zt_arena *arena, const struct zt_winograd_wish *wish);

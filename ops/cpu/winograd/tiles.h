@@ -1,10 +1,9 @@
 /* The tiles of Winograd's filtering: where they lie, and their transforms. Tile (r, c) of a sample holds the inputs of
  * the 2 x 2 results from (2 r, 2 c) on. */
-#ifndef ZT_OPS_CONV_WINOGRAD_WINOGRAD_TILES_H
-#define ZT_OPS_CONV_WINOGRAD_WINOGRAD_TILES_H
+#ifndef ZT_OPS_CPU_WINOGRAD_TILES_H
+#define ZT_OPS_CPU_WINOGRAD_TILES_H
 
-#include "ops/conv/conv.h"
-#include "ops/conv/winograd/simd_winograd.h"
+#include "ops/cpu/winograd/simd_winograd.h"
 #include "ops/cpu/blocked_layout.h"
 
 struct zt_winograd_tiles {
@@ -12,8 +11,11 @@ struct zt_winograd_tiles {
     int64_t tiles[2], all;         /* of a sample; of the batch */
 };
 
-/* Whether Winograd's filtering computes this convolution: one group, two axes, kernel 3, stride and dilation 1. */
-bool zt_winograd_fits(const struct zt_conv *c);
+/* A 3 x 3 convolution of one group with stride and dilation 1, and padding of 0 to 2. */
+struct zt_winograd_conv {
+    int64_t samples, channels, results; /* channels of its input and of its result */
+    int64_t in[2], out[2], pad[2];      /* rows, columns: of the input, of the result, before the input */
+};
 
 struct zt_winograd_tile {
     int64_t sample, row, column;

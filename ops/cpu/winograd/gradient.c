@@ -4,17 +4,17 @@
  *
  * The pieces are added in order. workspace: [ sums of each piece | of each thread: tiles of x | tiles of dy ], both
  * [element][tile][channel]. */
-#include "ops/conv/winograd/gradient_cpu.h"
+#include "ops/cpu/winograd/gradient.h"
 
 #include "base/align.h"
 #include "device/threads.h"
-#include "ops/conv/winograd/winograd_tiles.h"
+#include "ops/cpu/winograd/tiles.h"
 #include "ops/cpu/block_sum.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>
 
-enum { ELEMENTS = ZT_WINOGRAD_ELEMENTS, TAPS = 9, FEWEST_PIECES = 4, SUMS = 1 << 23 /* floats */ };
+enum { ELEMENTS = ZT_WINOGRAD_ELEMENTS, TAPS = 9, FEWEST_PIECES = 4, MOST_PIECES = 16, SUMS = 1 << 23 /* floats */ };
 
 struct zt_winograd_gradient {
     const struct zt_winograd_kernels *kernels;
@@ -38,33 +38,33 @@ static int64_t sum_elems(const struct zt_winograd_gradient *w) {
     return aligned(weight_elems(w) + w->result_vectors * w->kernels->vector);
 }
 
-static void set_tiles(struct zt_winograd_gradient *w, const struct zt_window *window) {
+static void set_tiles(struct zt_winograd_gradient *w, const struct zt_winograd_conv *c) {
     struct zt_winograd_tiles *t = &w->tiles;
     for (int a = 0; a < 2; a++) {
-        t->out[a] = window->out[a];
-        t->in[a] = window->in[a];
-        t->pad[a] = window->pad[a];
+        t->out[a] = c->out[a];
+        t->in[a] = c->in[a];
+        t->pad[a] = c->pad[a];
         t->tiles[a] = zt_ceil_div(t->out[a], ZT_WINOGRAD_RESULTS);
     }
     t->all = w->samples * t->tiles[0] * t->tiles[1];
 }
 
-static struct zt_winograd_gradient describe(const struct zt_conv *c) {
+static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c) {
     struct zt_winograd_gradient w = {
-        .kernels = zt_winograd_kernels(), .samples = c->n, .channels = c->c, .results = c->m
+        .kernels = zt_winograd_kernels(), .samples = c->samples, .channels = c->channels, .results = c->results
     };
-    w.channel_vectors = zt_ceil_div(c->c, w.kernels->vector);
-    w.result_vectors = zt_ceil_div(c->m, w.kernels->vector);
+    w.channel_vectors = zt_ceil_div(c->channels, w.kernels->vector);
+    w.result_vectors = zt_ceil_div(c->results, w.kernels->vector);
     w.unit = zt_winograd_unit(w.kernels, w.channel_vectors + w.result_vectors);
-    set_tiles(&w, &c->window);
-    w.pieces = zt_min_int(SUMS / sum_elems(&w), ZT_BATCH_BLOCKS);
+    set_tiles(&w, c);
+    w.pieces = zt_min_int(SUMS / sum_elems(&w), MOST_PIECES);
     if (w.pieces < FEWEST_PIECES)
         w.pieces = 0; /* too large */
     w.pieces = zt_min_int(w.pieces, zt_ceil_div(w.tiles.all, w.unit));
     return w;
 }
 
-/* As for the other directions (winograd_cpu.c); sums are loaded, stored and added up instead of transformed weights. */
+/* As for the other directions (winograd.c); sums are loaded, stored and added up instead of transformed weights. */
 static double share_of(const struct zt_winograd_gradient *w) {
     const double tiles = (double)w->tiles.all, channels = (double)w->channels, results = (double)w->result_vectors;
     const double direct = (double)(w->tiles.out[0] * w->tiles.out[1] * w->samples) * TAPS * channels * results;
@@ -74,14 +74,14 @@ static double share_of(const struct zt_winograd_gradient *w) {
     return zt_winograd_share_of(direct, products + transforms + sums);
 }
 
-double zt_winograd_gradient_share(const struct zt_conv *c) {
-    if (!zt_winograd_fits(c))
+double zt_winograd_gradient_share(const struct zt_winograd_conv *c) {
+    if (!zt_winograd_kernels())
         return 1;
     const struct zt_winograd_gradient w = describe(c);
     return w.pieces > 0 ? share_of(&w) : 1;
 }
 
-const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *arena, const struct zt_conv *c) {
+const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *arena, const struct zt_winograd_conv *c) {
     if (zt_winograd_gradient_share(c) >= 1)
         return NULL;
     struct zt_winograd_gradient *w = ZT_NEW(arena, struct zt_winograd_gradient);
@@ -105,8 +105,7 @@ size_t zt_winograd_gradient_bytes(const struct zt_winograd_gradient *w, int thre
 
 struct job {
     const struct zt_winograd_gradient *w;
-    const struct zt_winograd_gradient_planes *planes;
-    const struct zt_conv_weights *weights;
+    const struct zt_winograd_gradient_data *data;
     float *sums, *threads;
 };
 
@@ -144,8 +143,8 @@ static void do_unit(const struct job *job, int64_t unit, float *own, float *sums
     const int64_t lanes = w->kernels->vector, depth = w->channel_vectors * lanes, row = w->result_vectors * lanes;
     const int64_t first = unit * w->unit, tiles = zt_min_int(w->unit, t->all - first);
     const struct zt_winograd_source x = { .tiles = t,
-                                          .planes = &job->planes->x,
-                                          .data = job->weights->x,
+                                          .planes = &job->data->x_planes,
+                                          .data = job->data->x,
                                           .run = w->kernels->input,
                                           .square = ZT_WINOGRAD_TILE,
                                           .vector = w->kernels->vector,
@@ -153,8 +152,8 @@ static void do_unit(const struct job *job, int64_t unit, float *own, float *sums
                                           .pad = { t->pad[0], t->pad[1] },
                                           .vectors = w->channel_vectors };
     const struct zt_winograd_source dy = { .tiles = t,
-                                           .planes = &job->planes->dy,
-                                           .data = job->weights->dy,
+                                           .planes = &job->data->dy_planes,
+                                           .data = job->data->dy,
                                            .run = w->kernels->gradient,
                                            .square = ZT_WINOGRAD_RESULTS,
                                            .vector = w->kernels->vector,
@@ -163,9 +162,9 @@ static void do_unit(const struct job *job, int64_t unit, float *own, float *sums
     float *results = own + tile_elems(w, w->channel_vectors);
     zt_winograd_transform(&x, zt_winograd_tile_of(t, first), tiles, own, w->unit * depth);
     zt_winograd_transform(&dy, zt_winograd_tile_of(t, first), tiles, results, w->unit * row);
-    if (job->weights->dw)
+    if (job->data->dw)
         add_products(w, tiles, own, results, sums);
-    if (job->weights->db)
+    if (job->data->db)
         add_bias(w, tiles, results, sums + weight_elems(w));
 }
 
@@ -189,20 +188,20 @@ static void finish_channel(void *arg, int64_t c) {
     for (int64_t m = 0; m < w->results; m++) {
         if (m % lanes == 0)
             w->kernels->kernel(job->sums + c * row + m, w->channels * row, g);
-        float *to = job->weights->dw + (m * w->channels + c) * TAPS;
+        float *to = job->data->dw + (m * w->channels + c) * TAPS;
         for (int t = 0; t < TAPS; t++)
-            to[t] = (job->weights->accumulate ? to[t] : 0) + g[t * lanes + m % lanes];
+            to[t] = (job->data->accumulate ? to[t] : 0) + g[t * lanes + m % lanes];
     }
 }
 
-void zt_winograd_gradient_run(const struct zt_winograd_gradient *w, const struct zt_winograd_gradient_planes *planes,
-                              const struct zt_conv_weights *weights, void *workspace, int threads) {
-    struct job job = { .w = w, .planes = planes, .weights = weights, .sums = workspace };
+void zt_winograd_gradient_run(const struct zt_winograd_gradient *w, const struct zt_winograd_gradient_data *data,
+                              void *workspace, int threads) {
+    struct job job = { .w = w, .data = data, .sums = workspace };
     job.threads = job.sums + w->pieces * sum_elems(w);
     zt_parallel_for(threads, w->pieces, do_piece, &job);
     zt_sum_blocks(job.sums, sum_elems(w), w->pieces, threads);
-    if (weights->dw)
+    if (data->dw)
         zt_parallel_for(threads, w->channels, finish_channel, &job);
-    if (weights->db)
-        memcpy(weights->db, job.sums + weight_elems(w), (size_t)w->results * sizeof *weights->db);
+    if (data->db)
+        memcpy(data->db, job.sums + weight_elems(w), (size_t)w->results * sizeof *data->db);
 }

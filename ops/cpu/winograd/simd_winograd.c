@@ -1,4 +1,4 @@
-#include "ops/conv/winograd/simd_winograd.h"
+#include "ops/cpu/winograd/simd_winograd.h"
 
 #include <stddef.h>
 
@@ -12,7 +12,7 @@
 enum { ROWS = 6 }; /* of a product in registers */
 
 #define FUSED_ONLY
-#define BODY "ops/conv/winograd/simd_winograd.inc"
+#define BODY "ops/cpu/winograd/simd_winograd.inc"
 #include "ops/cpu/simd_targets.inc"
 
 const struct zt_winograd_kernels *zt_winograd_kernels(void) {

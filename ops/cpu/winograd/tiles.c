@@ -1,16 +1,6 @@
-#include "ops/conv/winograd/winograd_tiles.h"
+#include "ops/cpu/winograd/tiles.h"
 
 #include "ops/kernel/tile.h"
-
-bool zt_winograd_fits(const struct zt_conv *c) {
-    const struct zt_window *w = &c->window;
-    if (!zt_winograd_kernels() || w->axes != 2 || c->groups != 1)
-        return false;
-    for (int a = 0; a < 2; a++)
-        if (w->kernel[a] != 3 || w->stride[a] != 1 || w->dilation[a] != 1 || w->pad[a] < 0 || w->pad[a] > 2)
-            return false;
-    return true;
-}
 
 struct zt_winograd_tile zt_winograd_tile_of(const struct zt_winograd_tiles *t, int64_t index) {
     const int64_t in_sample = t->tiles[0] * t->tiles[1], at = index % in_sample;

@@ -1,0 +1,27 @@
+/* Weight gradients of 3 x 3 convolutions by Winograd's filtering (simd_winograd.h). x and dy lie in vectors of channels
+ * (zt_winograd_layout), the gradients are plain. */
+#ifndef ZT_OPS_CPU_WINOGRAD_GRADIENT_H
+#define ZT_OPS_CPU_WINOGRAD_GRADIENT_H
+
+#include "ops/cpu/winograd/tiles.h"
+
+struct zt_winograd_gradient;
+
+/* The time of Winograd's filtering over that of the direct computation, 1 where it is not used: with few
+ * channels, few tiles for many weights, or without fused multiply-add. */
+double zt_winograd_gradient_share(const struct zt_winograd_conv *c);
+/* In the arena; NULL where it is not used. */
+const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *arena, const struct zt_winograd_conv *c);
+
+struct zt_winograd_gradient_data {
+    const float *x, *dy;
+    float *dw, *db; /* NULL: not wanted */
+    struct zt_planes x_planes, dy_planes;
+    bool accumulate; /* dw is added to; db is always written anew */
+};
+/* Workspace bytes of a run; the workspace must be aligned to 64. */
+size_t zt_winograd_gradient_bytes(const struct zt_winograd_gradient *w, int threads);
+void zt_winograd_gradient_run(const struct zt_winograd_gradient *w, const struct zt_winograd_gradient_data *data,
+                              void *workspace, int threads);
+
+#endif
