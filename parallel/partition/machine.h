@@ -14,7 +14,7 @@ struct zt_machine {
     int per_host;                                 /* ranks that share a host */
     int64_t memory_bytes;                         /* of a rank; 0: unknown */
     double product_flops, conv_flops, half_flops; /* matrix products and convolutions in fp32; products in bf16 */
-    double element_flops;                         /* all other operations */
+    double element_flops;                         /* output elements of all other operators */
     double plain_flops;                           /* reference kernels; 0: the rates above */
     double memory_rate;                           /* bytes read and written per second */
     double node_seconds;                          /* fixed time per kernel */

@@ -37,7 +37,7 @@ static double work_seconds(const struct zt_machine *m, const struct zt_graph *g,
         rate = m->plain_flops;
     if (light && !plain)
         return move;
-    double compute = zt_op_flops(g, node) / (rate * efficiency);
+    double compute = zt_op_work(g, node) / (rate * efficiency);
     return compute > move ? compute : move;
 }
 

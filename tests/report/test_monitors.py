@@ -348,6 +348,40 @@ class Flops(Case):
         self.assertEqual(head[1].strip(), f"{CLASSES * 144 + CLASSES}.00")
         self.near(float(head[2].split()[0]) * UNITS[head[2].split()[1]], ROWS * GEMM_MACS)
 
+    def test_norms_pools_and_softmax_count_as_in_deepspeeds_profiler(self):
+        """A chain of them on [n, 2, 6, 6]. By operator: FLOPs per element of its input (DeepSpeed 0.19: _batch_norm_flops_compute and its
+        neighbours; the square, mean, product and sum of torch's local_response_norm), and the elements of a sample there."""
+        counts = {"BatchNormTrain": (5, 72), "InstanceNormalization": (5, 72), "GroupNormalization": (5, 72), "LRN": (4, 72),
+                  "MeanVarianceNormalization": (4, 72), "LpNormalization": (3, 72), "MaxPoolTrain": (1, 72), "AveragePool": (1, 18),
+                  "LayerNormalization": (5, 8), "RMSNormalization": (4, 8), "Softmax": (1, 8)}
+        attributes = {"GroupNormalization": {"num_groups": 2}, "LRN": {"size": 3}, "MaxPoolTrain": {"kernel_shape": [2, 2], "strides": [2, 2]},
+                      "AveragePool": {"kernel_shape": [2, 2]}}
+        scales = {"BatchNormTrain": 4, "InstanceNormalization": 2, "GroupNormalization": 2, "LayerNormalization": 2, "RMSNormalization": 1}
+        weights, nodes, value = [numpy_helper.from_array(np.full((CLASSES, 8), 0.1, np.float32), "w")], [], "x"
+        for number, op in enumerate(counts):
+            names = [f"{op}.{i}" for i in range(scales.get(op, 0))]
+            weights += [numpy_helper.from_array(np.ones(8 if op in ("LayerNormalization", "RMSNormalization") else 2, np.float32), n) for n in names]
+            if op == "LayerNormalization":
+                nodes.append(helper.make_node("Flatten", [value], ["flat"]))
+                value = "flat"
+            standard = {"BatchNormTrain": "BatchNormalization", "MaxPoolTrain": "MaxPool"}.get(op, op)
+            nodes.append(helper.make_node(standard, [value, *names], [f"v{number}"], op, **attributes.get(op, {})))
+            value = f"v{number}"
+        nodes.append(helper.make_node("Gemm", [value, "w"], ["y"], "head", transB=1))
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, 6, 6])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])], weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11), self.folder / "m.onnx")
+        text, _ = self.profile()
+        found = {phase + m[1]: float(m[3]) * UNITS[m[4]] for phase in ("forward", "backward")
+                 for m in re.finditer(rf"(?m)^{phase} +(\w+) +1 +([\d.]+) +([\d.]+) ([KM]?) ", text)}
+        for op, (each, elements) in counts.items():
+            self.near(found["forward" + op], each * elements * ROWS)
+        for op, forward in (("BatchNormGrad", "BatchNormTrain"), ("LRNGrad", "LRN"), ("LpNormalizationGrad", "LpNormalization"),
+                            ("MeanVarianceNormalizationGrad", "MeanVarianceNormalization")):
+            self.near(found["backward" + op], 2 * counts[forward][0] * counts[forward][1] * ROWS)
+        macs = re.findall(r"(?m)^(?:forward|backward) +(\w+) +\d+ +([\d.]+) [KMGT]? *", text)
+        self.assertEqual({op for op, value in macs if float(value) > 0 and op in counts}, set())
+
     def test_rates_follow_from_the_numbers_above_them(self):
         _, [rows] = self.profile({"gradient_accumulation_steps": 2, "flops_profiler": {"recompute_fwd_factor": 0.5}})
         near = lambda value, expected: self.assertLess(abs(value / expected - 1), 0.02)
