@@ -240,6 +240,11 @@ MICRO = ["fwd_microstep", "bwd_microstep", "bwd_inner_microstep", "bwd_allreduce
 GLOBAL = ["fwd", "bwd", "bwd_inner", "bwd_allreduce", "step"]
 
 
+STATES = ["Before initializing optimizer states", "After initializing optimizer states"]
+ZERO = {1: [*STATES, "After initializing ZeRO optimizer"]}
+ZERO |= {2: ZERO[1], 3: ["Stage 3 initialize beginning", "After creating fp32 partitions", *ZERO[1]]}
+
+
 class Lines(Case):
     def timed(self, *configs, **options):
         """The timers of every line "time (ms) | name: 1.23 | ...", in order."""
@@ -287,12 +292,42 @@ class Lines(Case):
                 for i, config in enumerate(({}, {"wall_clock_breakdown": True, "ztrain": {"monitor": {"trace_steps": 3}}}))]
         self.assertEqual(last[0], last[1])
 
-    def test_memory_lines(self):
-        said = self.train({"memory_breakdown": True})
+    def memory_lines(self, *configs, **options):
+        """(tag, MA, Max_MA) of all memory lines, in GB."""
+        said = self.train(*configs, **options)
         found = re.findall(r"^(.+)\nMA (\d+\.\d\d) GB         Max_MA (\d+\.\d\d) GB         CA \d+\.\d\d GB         Max_CA \d+ GB\n"
                            r"CPU Virtual Memory:  used = \d+\.\d\d GB, percent = \d+\.\d%$", said, re.M)
-        self.assertEqual([tag for tag, _, _ in found], ["After initializing optimizer states"] + ["Engine after step"] * STEPS)
-        self.assertNotIn("Max_MA", self.train(out="off"))
+        self.assertEqual(len(found), said.count("Max_MA"))
+        return [(tag, float(now), float(most)) for tag, now, most in found]
+
+    def test_memory_lines_of_memory_breakdown(self):
+        tags = lambda *configs, **options: [tag for tag, _, _ in self.memory_lines(*configs, **options)]
+        self.assertEqual(tags({"memory_breakdown": True}), STATES + ["Engine after step"] * STEPS)
+        self.assertEqual(tags({"memory_breakdown": True, "zero_optimization": {"stage": 2}}, out="z"), ZERO[2] + ["Engine after step"] * STEPS)
+        self.assertEqual(tags(out="off"), [])
+
+    def test_memory_lines_of_zero_are_the_blocks_of_rank_0(self):
+        hidden = 140000
+        weights = [numpy_helper.from_array(np.full(shape, 0.001, np.float32), name) for name, shape in (("a", (72, hidden)), ("b", (hidden, CLASSES)))]
+        nodes = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "a"], ["h"]), helper.make_node("MatMul", ["h", "b"], ["y"])]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, 6, 6])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])], weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.folder / "m.onnx")
+        array = 4 * (72 + CLASSES) * hidden / 2 ** 30  # GB of an fp32 number a weight
+        # of a rank of two: arrays of parameters, gradients, and the two states of Adam
+        for stage, parameters, gradients, states in ((1, 1, 1, 1), (2, 1, 0.5, 1), (3, 0.5, 0.5, 1)):
+            lines = self.memory_lines(THREADS, {"zero_optimization": {"stage": stage}, "train_micro_batch_size_per_gpu": 2, "ztrain": {"steps": 1}},
+                                      out=f"z{stage}", options=["--ranks", "2"])
+            self.assertEqual([tag for tag, _, _ in lines], ZERO[stage])
+            now = {tag: value for tag, value, _ in lines}
+            if stage == 3:
+                self.assertEqual(now["Stage 3 initialize beginning"], 0)
+                self.assertAlmostEqual(now["After creating fp32 partitions"], parameters * array, delta=0.0051)
+            before, after = (now[tag] for tag in STATES)
+            self.assertGreater(before, (parameters + gradients) * array - 0.0051)
+            self.assertAlmostEqual(after - before, states * array, delta=0.0101)
+            for (_, was, _), (_, value, most) in zip(lines, lines[1:]):
+                self.assertGreaterEqual(most, max(was, value))
 
     def test_dump_state_lists_the_configuration(self):
         said = self.train({"dump_state": True})
