@@ -1,19 +1,33 @@
 #include "device/device.h"
 
-void *zt_device_allocate(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err) {
-    void *memory = device->api->allocate(device, bytes, what, err);
-    if (!memory)
-        return NULL;
-    device->allocated += bytes;
+static void *counted(struct zt_device *device, void *memory, size_t bytes) {
+    if (memory)
+        device->allocated += bytes;
     if (device->allocated > device->peak)
         device->peak = device->allocated;
     return memory;
 }
 
+void *zt_device_allocate(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err) {
+    return counted(device, device->api->allocate(device, bytes, what, err), bytes);
+}
+
 void zt_device_free(struct zt_device *device, void *memory, size_t bytes) {
-    if (memory)
-        device->allocated -= bytes;
+    if (!memory)
+        return;
+    device->allocated -= bytes;
     device->api->free(device, memory, bytes);
+}
+
+void *zt_device_allocate_host(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err) {
+    return counted(device, device->api->allocate_host(device, bytes, what, err), device->module ? 0 : bytes);
+}
+
+void zt_device_free_host(struct zt_device *device, void *memory, size_t bytes) {
+    if (!memory)
+        return;
+    device->allocated -= device->module ? 0 : bytes;
+    device->api->free_host(device, memory, bytes);
 }
 
 size_t zt_device_peak(struct zt_device *device) {

@@ -45,6 +45,17 @@ def network():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def wide_network(path):
+    """Two products of 10.5 million weights. Returns their number."""
+    hidden = 140000
+    weights = [numpy_helper.from_array(np.full(shape, 0.001, np.float32), name) for name, shape in (("a", (72, hidden)), ("b", (hidden, CLASSES)))]
+    nodes = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "a"], ["h"]), helper.make_node("MatMul", ["h", "b"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, 6, 6])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return (72 + CLASSES) * hidden
+
+
 CONV_MACS = 36 * 9 * 2 * 4  # positions, kernel, input channels, output channels
 GEMM_MACS = 144 * CLASSES
 PARAMS = 4 * 2 * 9 + 4 + CLASSES * 144 + CLASSES
@@ -272,6 +283,33 @@ class Lines(Case):
         self.assertEqual([list(line) for line in lines],
                          [["compute_norm", "overflow_check", "unscale_and_clip", "basic_step", "update_fp16"], MICRO, GLOBAL] * STEPS)
 
+    def test_the_timers_of_offloading_are_parts_of_the_step_and_those_of_the_trace(self):
+        wide_network(self.folder / "m.onnx")
+        files = {"device": "nvme", "nvme_path": "nvme"}
+        optimizer = {"zero_optimization": {"stage": 3, "offload_optimizer": files, "sub_group_size": 1000000}}
+        copies = ["swap_in_gradient"] if DEVICE == "cuda" else []
+        param, state = ["swap_in_param", "swap_out_param"], ["swap_in_state", "swap_out_state", "async_swap_in_state", "async_swap_out_state"]
+        runs = [(copies + state, {}), (copies + state, {"offload_optimizer": {"pipeline_read": True, "pipeline_write": True}}),
+                (param + copies + state, {"offload_param": {**files, "max_in_cpu": 0}})]
+        for number, (names, more) in enumerate(runs):
+            lines = self.timed(optimizer, {"zero_optimization": more, "ztrain": {"steps": 3, "monitor": {"trace_step": 2, "trace_steps": 1}}}, out=f"r{number}")
+            self.assertEqual([list(line) for line in lines],
+                             [names, ["optimizer_swap_in_state", "optimizer_swap_out_state", "optimizer_step"], MICRO, GLOBAL] * 3)
+            trace = json.loads((self.folder / f"r{number}/trace.json").read_text())["traceEvents"]
+            traced = lambda name: 1e-3 * sum(e["dur"] for e in trace if e["name"] == name)
+            swaps, whole = lines[4], lines[5]
+            if DEVICE == "cpu":  # the clock of the emulated device counts its calls
+                self.assertGreater(whole["optimizer_step"], whole["optimizer_swap_in_state"] + whole["optimizer_swap_out_state"])
+            for name, event in (("swap_in_param", "wait for weights"), ("swap_out_param", "wait for written weights"), ("swap_in_state", "wait for optimizer states"),
+                                ("swap_out_state", "wait for written optimizer states"), ("swap_in_gradient", "wait for gradients")):
+                self.assertAlmostEqual(swaps.get(name, 0), traced(event), delta=0.0051)
+            self.assertAlmostEqual(whole["optimizer_swap_in_state"], traced("swap in"), delta=0.0051)
+            self.assertAlmostEqual(whole["optimizer_swap_out_state"], traced("swap out"), delta=0.0051)
+            self.assertGreater(sum(swaps[name] for name in state), 1)  # 80 MB in and out: at most 160 GB/s
+            if number == 0:  # without overlap the update waits for every transfer
+                self.assertGreater(swaps["swap_in_state"], 0.5 * whole["optimizer_swap_in_state"])
+                self.assertGreater(swaps["swap_out_state"], 0.5 * whole["optimizer_swap_out_state"])
+
     def test_a_pipeline_prints_at_steps_per_print(self):
         lines = self.timed(THREADS, {"pipeline": {"stages": 2}, "gradient_accumulation_steps": 2}, options=["--ranks", "2"])
         names = [["batch_input", "forward_microstep", "backward_microstep", "backward_inner_microstep", "backward_allreduce_microstep", "step_microstep"],
@@ -307,13 +345,7 @@ class Lines(Case):
         self.assertEqual(tags(out="off"), [])
 
     def test_memory_lines_of_zero_are_the_blocks_of_rank_0(self):
-        hidden = 140000
-        weights = [numpy_helper.from_array(np.full(shape, 0.001, np.float32), name) for name, shape in (("a", (72, hidden)), ("b", (hidden, CLASSES)))]
-        nodes = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "a"], ["h"]), helper.make_node("MatMul", ["h", "b"], ["y"])]
-        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, 6, 6])],
-                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])], weights)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.folder / "m.onnx")
-        array = 4 * (72 + CLASSES) * hidden / 2 ** 30  # GB of an fp32 number a weight
+        array = 4 * wide_network(self.folder / "m.onnx") / 2 ** 30  # GB of an fp32 number a weight
         # of a rank of two: arrays of parameters, gradients, and the two states of Adam
         for stage, parameters, gradients, states in ((1, 1, 1, 1), (2, 1, 0.5, 1), (3, 0.5, 0.5, 1)):
             lines = self.memory_lines(THREADS, {"zero_optimization": {"stage": stage}, "train_micro_batch_size_per_gpu": 2, "ztrain": {"steps": 1}},

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "parallel/offload/swap_file.h"
 #include "plan/rank_bytes.h"
+#include "run/timers/timers.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -47,13 +48,12 @@ static bool on_gpu(const struct zt_rank *r) {
 
 static bool allocate(struct zt_rank *r, struct block *to, int64_t elems, const char *what, struct zt_err *err) {
     to->bytes = (size_t)elems * sizeof(float) + ZT_AIO_ALIGN;
-    to->memory = r->device->api->allocate_host(r->device, to->bytes, what, err);
+    to->memory = zt_device_allocate_host(r->device, to->bytes, what, err);
     return to->memory != NULL;
 }
 
 static void release(struct zt_rank *r, struct block *block) {
-    if (block->memory)
-        r->device->api->free_host(r->device, block->memory, block->bytes);
+    zt_device_free_host(r->device, block->memory, block->bytes);
 }
 
 static float *aligned(const struct block *block) {
@@ -312,11 +312,34 @@ static struct zt_aio_transfer *transfer(const struct zt_rank *r, int g, int arra
     return &r->offload->transfers[g % depth_of(r) * arrays_of(r) + array];
 }
 
+static int timer_of(const struct zt_rank *r, int array, bool writes) {
+    return is_param(r, array) ? (writes ? ZT_TIMER_PARAMS_OUT : ZT_TIMER_PARAMS_IN)
+                              : (writes ? ZT_TIMER_STATES_OUT : ZT_TIMER_STATES_IN);
+}
+
 /* Waits for the transfers of the buffer of sub-group `g`. */
 static bool wait_for(struct zt_rank *r, int g, struct zt_err *err) {
     bool ok = true;
-    for (int a = 0; r->offload->aio && a < arrays_of(r); a++)
-        ok = zt_aio_wait(r->offload->aio, transfer(r, g, a), ok ? err : &(struct zt_err){ 0 }) && ok;
+    for (int a = 0; r->offload->aio && a < arrays_of(r); a++) {
+        struct zt_aio_transfer *t = transfer(r, g, a);
+        if (!t->bytes)
+            continue;
+        const int entered = zt_timers_enter_host(r->timers);
+        const bool moved = zt_aio_wait(r->offload->aio, t, ok ? err : &(struct zt_err){ 0 });
+        zt_timers_leave_host(r->timers, entered, timer_of(r, a, t->writes));
+        t->bytes = moved ? 0 : t->bytes; /* a failure is reported again */
+        ok = ok && moved;
+    }
+    return ok;
+}
+
+/* Waits for the copies of sub-group `g` from a GPU. */
+static bool wait_brought(struct zt_rank *r, int g, struct zt_err *err) {
+    if (!on_gpu(r))
+        return true;
+    const int entered = zt_timers_enter_host(r->timers);
+    const bool ok = r->device->api->wait(r->device, r->offload->brought[g % depth_of(r)], err);
+    zt_timers_leave_host(r->timers, entered, ZT_TIMER_GRADIENTS_IN);
     return ok;
 }
 
@@ -339,6 +362,7 @@ static bool start(struct zt_rank *r, int g, bool writes, unsigned use, struct zt
                    params = writes ? ZT_WRITES_PARAMS : ZT_READS_PARAMS;
     if (!wait_for(r, g, err))
         return false;
+    const int entered = zt_timers_enter_host(r->timers);
     o->reads[g % depth_of(r)] = writes ? -1 : g;
     for (int a = 0; a < arrays_of(r); a++) {
         if (is_param(r, a) ? !group->params_filed || !(use & params) : !group->states_away || !(use & states))
@@ -349,6 +373,7 @@ static bool start(struct zt_rank *r, int g, bool writes, unsigned use, struct zt
         t->at = (char *)buffer(r, g, a);
         zt_aio_start(o->aio, t);
     }
+    zt_timers_leave_host(r->timers, entered, writes ? ZT_TIMER_START_OUT : ZT_TIMER_START_IN);
     return true;
 }
 
@@ -442,11 +467,12 @@ bool zt_rank_sub_group_open(struct zt_rank *r, int g, unsigned use, struct zt_er
     if (!is_away(r, g))
         return true;
     const bool next = depth_of(r) > 1 && is_away(r, g + 1);
-    if (!begin(r, g, use, true, err) || !wait_for(r, g, err) ||
-        (on_gpu(r) && !r->device->api->wait(r->device, r->offload->brought[g % depth_of(r)], err)) ||
+    const int entered = zt_timers_enter_host(r->timers);
+    if (!begin(r, g, use, true, err) || !wait_for(r, g, err) || !wait_brought(r, g, err) ||
         (next && !begin(r, g + 1, use, r->plan->job->config->zero.offload_optimizer.pipeline_read, err)))
         return false;
     point(r, g);
+    zt_timers_leave_host(r->timers, entered, ZT_TIMER_SWAP_IN);
     return true;
 }
 
@@ -454,16 +480,23 @@ bool zt_rank_sub_group_close(struct zt_rank *r, int g, unsigned use, struct zt_e
     if (!is_away(r, g))
         return true;
     const bool writes = use & ZT_WRITES_ALL, sends = updates_on_host(r, g) && use & ZT_WRITES_PARAMS;
+    const int entered = zt_timers_enter_host(r->timers);
     if ((writes && !start(r, g, true, use, err)) || (sends && !send(r, g, err)))
         return false;
     r->offload->reads[g % depth_of(r)] = r->offload->brings[g % depth_of(r)] = -1;
-    return !writes || r->plan->job->config->zero.offload_optimizer.pipeline_write || wait_for(r, g, err);
+    bool ok = !writes || r->plan->job->config->zero.offload_optimizer.pipeline_write || wait_for(r, g, err);
+    zt_timers_leave_host(r->timers, entered, ZT_TIMER_SWAP_OUT);
+    return ok;
 }
 
 bool zt_rank_sub_groups_finish(struct zt_rank *r, struct zt_err *err) {
     bool ok = true;
-    for (int i = 0; r->offload && i < depth_of(r); i++)
+    if (!r->offload)
+        return true;
+    const int entered = zt_timers_enter_host(r->timers);
+    for (int i = 0; i < depth_of(r); i++)
         ok = wait_for(r, i, ok ? err : &(struct zt_err){ 0 }) && ok;
+    zt_timers_leave_host(r->timers, entered, ZT_TIMER_SWAP_OUT);
     return ok;
 }
 
