@@ -1,5 +1,6 @@
 #include "run/rank/offload.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/map.h"
 #include "base/text.h"
@@ -66,6 +67,10 @@ static int arrays_of(const struct zt_rank *r) {
 
 static int depth_of(const struct zt_rank *r) {
     return r->plan->offload.depth;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
 }
 
 static int64_t round_up(int64_t elems) {
@@ -160,15 +165,20 @@ static char *run_name(struct zt_arena *arena, const char *folder) {
     return zt_arena_printf(arena, "%s-%016llx", name, (unsigned long long)zt_hash(ZT_HASH_START, path, strlen(path)));
 }
 
+/* Returns the elements of the file of parameters. */
+static int64_t filed_params(const struct zt_rank *r) {
+    const struct zt_sub_group *last = &r->sub_groups[r->sub_group_count - 1];
+    return last->params_filed ? last->last - r->offload->first_param : 0;
+}
+
 static bool open_files(struct zt_rank *r, struct zt_err *err) {
     const struct zt_config *c = r->plan->job->config;
     struct zt_rank_offload *o = r->offload;
-    const bool params = r->sub_groups[r->sub_group_count - 1].params_filed;
+    const bool params = filed_params(r) > 0;
     const struct zt_offload_config *config = o->state_arrays ? &c->zero.offload_optimizer : &c->zero.offload_param;
     const struct zt_swap_place place = { config->nvme_path, run_name(r->arena, r->plan->folder), r->plan->grid.rank };
-    const struct zt_aio_options options = { c->aio.block_size, c->aio.queue_depth, c->aio.threads, c->aio.single_submit,
-                                            c->aio.overlap_events };
-    const int64_t elems = params ? r->sub_groups[r->sub_group_count - 1].last - o->first_param : 0;
+    const struct zt_aio_options options = zt_offload_aio(c);
+    const int64_t elems = filed_params(r);
     if (!o->state_arrays && !params)
         return true;
     return zt_file_make_folder(place.path, err) && (o->folder = zt_swap_folder_open(&place, err)) &&
@@ -529,11 +539,42 @@ struct zt_aio *zt_rank_aio(const struct zt_rank *r) {
     return r->offload->aio;
 }
 
+/* Moves the first part of a file in one direction, through the first buffer. */
+static bool probe(struct zt_rank *r, bool writes, int64_t bytes, double *rate, struct zt_err *err) {
+    const struct zt_rank_offload *o = r->offload;
+    const struct zt_swap_file *file = o->state_arrays ? &o->states : &o->params;
+    struct zt_aio_transfer t = {
+        .path = file->path, .file = file->file, .writes = writes, .at = (char *)o->buffers, .bytes = bytes
+    };
+    const double began = zt_now();
+    zt_aio_start(o->aio, &t);
+    const bool ok = zt_aio_wait(o->aio, &t, err);
+    *rate = (double)bytes / (zt_now() - began);
+    return ok;
+}
+
+bool zt_rank_measure_files(struct zt_rank *r, struct zt_file_rates *to, struct zt_err *err) {
+    enum { MOST = 16 << 20, TIMES = 3 };
+    const struct zt_rank_offload *o = r->offload;
+    *to = (struct zt_file_rates){ 0 };
+    if (!o || !o->aio)
+        return true;
+    const int64_t room = o->room * (int64_t)sizeof(float), elems = o->state_arrays ? o->states_total : filed_params(r);
+    const int64_t bytes = least(MOST, least(room, elems * (int64_t)sizeof(float)));
+    bool ok = zt_rank_sub_groups_finish(r, err) && (!on_gpu(r) || r->device->api->wait(r->device, o->sent[0], err));
+    o->reads[0] = o->brings[0] = -1;
+    for (int i = 0; ok && i < TIMES; i++) {
+        struct zt_file_rates rates;
+        ok = probe(r, false, bytes, &rates.read, err) && probe(r, true, bytes, &rates.write, err);
+        to->read = rates.read > to->read ? rates.read : to->read;
+        to->write = rates.write > to->write ? rates.write : to->write;
+    }
+    return ok;
+}
+
 static double filed_bytes(const struct zt_rank *r) {
     const struct zt_rank_offload *o = r->offload;
-    const struct zt_sub_group *last = &r->sub_groups[r->sub_group_count - 1];
-    const int64_t params = last->params_filed ? last->last - o->first_param : 0;
-    return (double)(o->states_total * o->state_arrays + params) * (double)sizeof(float);
+    return (double)(o->states_total * o->state_arrays + filed_params(r)) * (double)sizeof(float);
 }
 
 void zt_rank_offload_say(const struct zt_rank *r, const struct zt_log *log) {
