@@ -10,7 +10,7 @@
 #include "checkpoint/export.h"
 #include "parallel/launch/supervisor_channel.h"
 #include "plan/open.h"
-#include "report/memory.h"
+#include "report/creation.h"
 #include "report/report.h"
 #include "run/average.h"
 #include "run/rank/captured.h"
@@ -46,14 +46,11 @@ static bool make_plan(struct zt_training *t, struct zt_err *err) {
            (zt_preflight_memory(t->plan, t->worker.world, err) || zt_err_within(err, before, "%s", s->options->config));
 }
 
-/* Rank 0 of a run with ZeRO prints memory lines, as DeepSpeed does. */
 static struct zt_rank *create_rank(struct zt_training *t, struct zt_err *err) {
     struct zt_worker *w = &t->worker;
-    const struct zt_config *c = t->session->config;
-    struct zt_memory_lines lines = { c->zero.stage, w->device, &t->session->options->log };
-    const struct zt_rank_progress progress = { zt_memory_at, &lines };
-    const bool says = w->rank == 0 && (c->zero.stage > 0 || c->memory_breakdown);
-    return zt_rank_create(t->plan, w->device, w->world, w->data, says ? &progress : NULL, err);
+    struct zt_creation_lines lines = { t->session->config, w->device, &t->session->options->log, 0 };
+    const struct zt_rank_progress progress = { zt_creation_at, &lines };
+    return zt_rank_create(t->plan, w->device, w->world, w->data, w->rank == 0 ? &progress : NULL, err);
 }
 
 static bool open_rank(struct zt_training *t, struct zt_err *err) {

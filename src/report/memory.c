@@ -87,19 +87,3 @@ void zt_memory_say(const char *tag, struct zt_device *device, const struct zt_lo
     zt_say(log, ZT_LOG_INFO, "CPU Virtual Memory:  used = %.2f GB, percent = %.1f%%", (total - available) / GB,
            total > 0 ? 100 * (total - available) / total : 0);
 }
-
-void zt_memory_at(void *with, enum zt_rank_point point) {
-    static const struct {
-        const char *tag;
-        int first_stage; /* the tag is of this ZeRO stage and those above */
-    } tags[] = {
-        [ZT_RANK_BEGINS] = { "Stage 3 initialize beginning", 3 },
-        [ZT_RANK_HAS_PARAMETERS] = { "After creating fp32 partitions", 3 },
-        [ZT_RANK_LACKS_STATES] = { "Before initializing optimizer states", 0 },
-        [ZT_RANK_HAS_STATES] = { "After initializing optimizer states", 0 },
-        [ZT_RANK_READY] = { "After initializing ZeRO optimizer", 1 },
-    };
-    const struct zt_memory_lines *lines = with;
-    if (lines->stage >= tags[point].first_stage)
-        zt_memory_say(tags[point].tag, lines->device, lines->log);
-}

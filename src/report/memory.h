@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "plan/rank_plan.h"
 #include "report/append_file.h"
-#include "run/rank/rank.h"
 
 /* memory.jsonl has rows {"step": 1, "memory": BYTES}: the resident memory of rank 0's process after a step. On a device
  * with its own memory {"step": 1, "memory": BYTES, "device": BYTES} adds the rank's blocks there. A row is written if
@@ -31,14 +30,5 @@ bool zt_memory_file_close(struct zt_memory_file *file, struct zt_err *err);
  *     MA 0.01 GB         Max_MA 0.01 GB         CA 0.05 GB         Max_CA 0 GB
  *     CPU Virtual Memory:  used = 3.10 GB, percent = 20.1% */
 void zt_memory_say(const char *tag, struct zt_device *device, const struct zt_log *log);
-
-/* Prints these lines while a rank is created (struct zt_rank_progress, `with` is a struct zt_memory_lines), with
- * DeepSpeed's tags of the ZeRO stage. */
-struct zt_memory_lines {
-    int stage;
-    struct zt_device *device;
-    const struct zt_log *log;
-};
-void zt_memory_at(void *with, enum zt_rank_point point);
 
 #endif

@@ -14,7 +14,7 @@ struct zt_rank;
 struct zt_stop;
 struct zt_timers;
 
-/* Points in the creation of a rank, in this order. ZT_RANK_LACKS_STATES: all blocks but the optimizer's are allocated.
+/* Points in the creation of a rank, in this order. ZT_RANK_LACKS_STATES: all but the optimizer's block is allocated.
  */
 enum zt_rank_point { ZT_RANK_BEGINS, ZT_RANK_HAS_PARAMETERS, ZT_RANK_LACKS_STATES, ZT_RANK_HAS_STATES, ZT_RANK_READY };
 /* `at` is called with `with` at each of the points. */
