@@ -10,6 +10,7 @@
 #include "checkpoint/export.h"
 #include "parallel/launch/supervisor_channel.h"
 #include "plan/open.h"
+#include "report/creation.h"
 #include "report/report.h"
 #include "run/average.h"
 #include "run/rank/captured.h"
@@ -45,10 +46,17 @@ static bool make_plan(struct zt_training *t, struct zt_err *err) {
            (zt_preflight_memory(t->plan, t->worker.world, err) || zt_err_within(err, before, "%s", s->options->config));
 }
 
+static struct zt_rank *create_rank(struct zt_training *t, struct zt_err *err) {
+    struct zt_worker *w = &t->worker;
+    struct zt_creation_lines lines = { t->session->config, w->device, &t->session->options->log, 0 };
+    const struct zt_rank_progress progress = { zt_creation_at, &lines };
+    return zt_rank_create(t->plan, w->device, w->world, w->data, w->rank == 0 ? &progress : NULL, err);
+}
+
 static bool open_rank(struct zt_training *t, struct zt_err *err) {
     struct zt_worker *w = &t->worker;
     zt_training_phase(t, "allocating and opening data");
-    if (!(t->rank = zt_rank_create(t->plan, w->device, w->world, w->data, err)))
+    if (!(t->rank = create_rank(t, err)))
         return false;
     if (w->first_here)
         zt_rank_watch(t->rank, t->request->stop);

@@ -99,7 +99,7 @@ static bool measure(struct zt_training *t, struct zt_err *err) {
     struct zt_worker *w = &t->worker;
     if (t->steps > t->first + 2 && !t->stopped) {
         zt_training_phase(t, "measuring the machine");
-        if (!zt_forecast_measure(&t->forecast, t->session, w->device, w->world, t->request->folder, err))
+        if (!zt_forecast_measure(&t->forecast, t->session, w->device, w->world, t->rank, err))
             return false;
     }
     if (w->rank == 0)

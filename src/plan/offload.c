@@ -63,6 +63,11 @@ void zt_offload_fit(struct zt_offload *o, const struct zt_config *c, struct zt_a
                                   (long long)c->zero.offload_param.buffer_size, (long long)largest);
 }
 
+struct zt_aio_options zt_offload_aio(const struct zt_config *c) {
+    return (struct zt_aio_options){ c->aio.block_size, c->aio.queue_depth, c->aio.threads, c->aio.single_submit,
+                                    c->aio.overlap_events };
+}
+
 int64_t zt_offload_away(const struct zt_offload *o, int64_t elems) {
     return o->optimizer == ZT_HOME_DEVICE ? 0 : (int64_t)((double)elems * o->ratio);
 }

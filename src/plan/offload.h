@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "config/config.h"
+#include "parallel/offload/aio_engine.h"
 
 enum zt_home {
     ZT_HOME_DEVICE, /* the device's own memory; on a CPU that is the host's */
@@ -39,6 +40,8 @@ bool zt_offload_decide(const struct zt_config *config, bool own_memory, struct z
  * larger than buffer_size says so in the note. */
 void zt_offload_fit(struct zt_offload *offload, const struct zt_config *config, struct zt_arena *arena, int buckets,
                     int64_t largest);
+/* Returns the section "aio" as the pool of transfers takes it. */
+struct zt_aio_options zt_offload_aio(const struct zt_config *config);
 /* Of `elems` elements of a rank, returns how many have their states elsewhere; pieces are not divided, so that a few
  * fewer may. */
 int64_t zt_offload_away(const struct zt_offload *offload, int64_t elems);

@@ -3,6 +3,7 @@
 
 #include "plan/compressed.h"
 #include "plan/estimate.h"
+#include "plan/file_work.h"
 #include "plan/paths.h"
 #include "plan/rank_print.h"
 
@@ -135,6 +136,7 @@ void zt_plan_print(const struct zt_plan *plan, FILE *to) {
     print_head(plan, to);
     print_bytes(plan, to);
     print_prediction(plan, to);
+    zt_plan_print_files(plan, to);
     zt_compressed_print(plan->stage[0], to);
     print_machine(&plan->machine, to);
     print_paths(plan, to);

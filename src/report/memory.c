@@ -73,17 +73,17 @@ static void host_memory(double *total, double *available) {
         fclose(file);
 }
 
-void zt_memory_say(const char *tag, const struct zt_rank_plan *plan, const struct zt_log *log) {
+void zt_memory_say(const char *tag, struct zt_device *device, const struct zt_log *log) {
     static const double GB = 1024.0 * 1024 * 1024;
-    const double blocks = (double)block_bytes(plan);
+    const double blocks = (double)device->allocated, most = (double)zt_device_peak(device);
     struct zt_process_memory process = zt_process_memory_of(getpid());
     double total, available;
     host_memory(&total, &available);
-    const double now = plan->device_memory ? blocks : (double)process.now;
-    const double peak = plan->device_memory ? blocks : (double)process.peak;
+    const double now = device->module ? blocks : (double)process.now;
+    const double peak = device->module ? most : (double)process.peak;
     zt_say(log, ZT_LOG_INFO, "%s", tag);
     zt_say(log, ZT_LOG_INFO, "MA %.2f GB         Max_MA %.2f GB         CA %.2f GB         Max_CA %.0f GB", blocks / GB,
-           blocks / GB, now / GB, nearbyint(peak / GB));
+           most / GB, now / GB, nearbyint(peak / GB));
     zt_say(log, ZT_LOG_INFO, "CPU Virtual Memory:  used = %.2f GB, percent = %.1f%%", (total - available) / GB,
            total > 0 ? 100 * (total - available) / total : 0);
 }

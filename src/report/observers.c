@@ -101,8 +101,6 @@ bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options
     warn(o);
     if (config_of(o)->dump_state)
         zt_config_say(config_of(o), log_of(o));
-    if (config_of(o)->memory_breakdown)
-        zt_memory_say("After initializing optimizer states", options->plan, log_of(o));
     return true;
 }
 
@@ -158,7 +156,7 @@ static void say_step(struct zt_observers *o, const struct zt_step_timers *timers
     if (c->wall_clock_breakdown && timers->count)
         zt_wall_clock_say(c, timers, step + 1, micro_batches, log_of(o));
     if (c->memory_breakdown)
-        zt_memory_say("Engine after step", o->o.plan, log_of(o));
+        zt_memory_say("Engine after step", o->o.device, log_of(o));
 }
 
 /* Writes the trace if steps were traced and the file was not written. Collective. */

@@ -62,7 +62,7 @@ static void open_walk(struct walk *w) {
 }
 
 static bool start(struct walk *w) {
-    w->rank = zt_rank_create(w->plan, w->device, w->comm, w->comm, &w->err);
+    w->rank = zt_rank_create(w->plan, w->device, w->comm, w->comm, NULL, &w->err);
     return w->rank != NULL;
 }
 

@@ -205,7 +205,7 @@ static bool start(struct worker *w) {
     };
     return (w->plan = zt_rank_plan_create(w->t->job, &options, err)) != NULL &&
            (w->data = w->world->api->split(w->world, w->plan->grid.stage, err)) != NULL &&
-           (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, err)) != NULL &&
+           (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, NULL, err)) != NULL &&
            zt_rank_loader(w->run, true, 0, w->steps, &w->loader, err);
 }
 

@@ -154,7 +154,7 @@ static bool open_blocks(struct zt_rank *r, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
     lay_out_device(r);
     lay_out_host(r);
-    if (!(s->block = api->allocate(r->device, s->block_bytes, "the state of the step", err)) ||
+    if (!(s->block = zt_device_allocate(r->device, s->block_bytes, "the state of the step", err)) ||
         !(s->host = api->allocate_host(r->device, s->host_bytes, "the state of the step", err)))
         return false;
     lay_out_device(r);
@@ -194,7 +194,7 @@ void zt_rank_stepping_destroy(struct zt_rank *r) {
     if (s && s->host)
         r->device->api->free_host(r->device, s->host, s->host_bytes);
     if (s && s->block)
-        r->device->api->free(r->device, s->block, s->block_bytes);
+        zt_device_free(r->device, s->block, s->block_bytes);
 }
 
 /* ---- a step ---- */

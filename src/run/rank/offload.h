@@ -58,6 +58,13 @@ struct zt_aio_transfer zt_rank_param_transfer(const struct zt_rank *r, int piece
                                               int64_t *skip);
 struct zt_aio *zt_rank_aio(const struct zt_rank *r);
 
+/* Measures how fast the rank's files are read and written, in bytes a second: reads up to 16 MiB of a file and writes
+ * them back, three times; the best counts. 0 without files. Between two steps. */
+struct zt_file_rates {
+    double read, write;
+};
+bool zt_rank_measure_files(struct zt_rank *r, struct zt_file_rates *to, struct zt_err *err);
+
 /* Prints where the files of this rank are, and how they are read and written. */
 void zt_rank_offload_say(const struct zt_rank *r, const struct zt_log *log);
 
