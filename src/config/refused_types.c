@@ -1,13 +1,9 @@
 /* The optimizers and learning-rate rules of DeepSpeed, and the data formats, that this program does not have. They are
  * known so that a message can refuse them by name, and so that the other problems of the file are found as well. */
-#include "config/shared_optimizer_keys.h"
+#include "config/rows.h"
 
 /* ---- optimizers ---- */
 
-#define LATER_TYPE(name_, ...)                                                                                         \
-    &(const struct zt_key_owner) {                                                                                     \
-        .name = (name_), .status = ZT_KEY_LATER, __VA_ARGS__                                                           \
-    }
 #define REJECT_TYPE(name_, why_)                                                                                       \
     &(const struct zt_key_owner) {                                                                                     \
         .name = (name_), .status = ZT_KEY_REJECT, .why = (why_)                                                        \

@@ -1,7 +1,7 @@
 /* Rows of the optimizer parameters that several optimizers have: one macro a row. A row whose value only the optimizer
  * itself reads takes the place of the value: PLACE() of config/rows.h, or ACCEPTED where nothing reads it. */
-#ifndef ZT_CONFIG_SHARED_OPTIMIZER_KEYS_H
-#define ZT_CONFIG_SHARED_OPTIMIZER_KEYS_H
+#ifndef ZT_OPTIM_SHARED_KEYS_H
+#define ZT_OPTIM_SHARED_KEYS_H
 
 #include "config/rows.h"
 
