@@ -1,5 +1,6 @@
-/* Kernels of LoopRun and LoopRunGrad: the same for every back end, whose kernels the iterations are made of. */
-#include "ops/control/loop_run.h"
+/* The kernels of LoopRun and LoopRunGrad, forward and backward: the same for every back end, which gives the kernels of
+ * the nodes in the body. */
+#include "ops/control/loop.h"
 #include "base/align.h"
 #include "ops/control/loop_iteration.h"
 

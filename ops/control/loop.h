@@ -6,8 +6,8 @@
  * v are the states, whose type and shape stay the same. x are inputs sliced along axis 0, one slice an iteration; c are
  * inputs that every iteration reads; s are outputs stacked along axis 0. A reversed input or output has slice T - 1 - t
  * in iteration t. The body is an inferred graph with inputs t (int64), v, x[t], c and outputs v, s[t]. */
-#ifndef ZT_OPS_CONTROL_LOOP_RUN_H
-#define ZT_OPS_CONTROL_LOOP_RUN_H
+#ifndef ZT_OPS_CONTROL_LOOP_H
+#define ZT_OPS_CONTROL_LOOP_H
 
 #include "graph/passes/lower.h"
 #include "ops/control/loop_attributes.h"
@@ -38,7 +38,7 @@ bool zt_loop_alone(struct zt_expansion *x, const struct zt_loop *l, struct zt_er
 /* The gradient rule of LoopRun; adds a LoopRunGrad. */
 bool zt_loop_gradient(struct zt_grad *b, int node, struct zt_err *err);
 
-/* Kernels. */
+/* Kernels (loop_kernel.c). */
 bool zt_loop_run_prepare_ref(struct zt_prepare *p, struct zt_err *err);
 bool zt_loop_run_prepare_cpu(struct zt_prepare *p, struct zt_err *err);
 bool zt_loop_grad_prepare_ref(struct zt_prepare *p, struct zt_err *err);

@@ -1,5 +1,5 @@
-/* Loops that run as loops (ops/control/loop_run.h). */
-#include "ops/control/loop_run.h"
+/* The rows of LoopRun and LoopRunGrad (ops/control/loop.h): their shapes and FLOPs. */
+#include "ops/control/loop.h"
 
 #include "ops/kernel/shape.h"
 

@@ -1,4 +1,4 @@
-/* The gradient rule of loops that run as loops (ops/control/loop_run.h).
+/* The gradient rule of loops that run as loops (ops/control/loop.h).
  *
  * The gradient goes back over the iterations. Of an iteration it needs what the iteration began with: the states of all
  * iterations are computed once more, in workspace, and the rest of an iteration again just before its gradient:
@@ -8,7 +8,7 @@
  *
  * `gradient` is the body and what autograd makes of it, one graph. Sums over iterations are in float (double of
  * doubles), the last iteration first. */
-#include "ops/control/loop_run.h"
+#include "ops/control/loop.h"
 
 #include "graph/passes/grad.h"
 
