@@ -1,7 +1,7 @@
-/* Weight gradients of convolutions over three spatial axes by the kernel of simd_weight_gradient.h, where oneDNN 2.6
+/* Weight gradients of convolutions over three spatial axes by the kernel of simd_weight_gradient_3d.h, where oneDNN 2.6
  * unfolds x in plain order. x and dy are in blocks of 8 channels, dw is plain. */
-#ifndef ZT_OPS_CONV_WEIGHT_GRADIENT_CPU_H
-#define ZT_OPS_CONV_WEIGHT_GRADIENT_CPU_H
+#ifndef ZT_OPS_CONV_WEIGHT_GRADIENT_3D_CPU_H
+#define ZT_OPS_CONV_WEIGHT_GRADIENT_3D_CPU_H
 
 #include "ops/conv/conv_cpu.h"
 

@@ -1,7 +1,7 @@
 /* Weight gradients of a convolution from a row of results, on planes whose pixels are 8 channels side by side: for
  * machines with AVX2 alone, where oneDNN 2.6 has no such kernel for three spatial axes. */
-#ifndef ZT_OPS_CONV_SIMD_WEIGHT_GRADIENT_H
-#define ZT_OPS_CONV_SIMD_WEIGHT_GRADIENT_H
+#ifndef ZT_OPS_CONV_SIMD_WEIGHT_GRADIENT_3D_H
+#define ZT_OPS_CONV_SIMD_WEIGHT_GRADIENT_3D_H
 
 #include <stdint.h>
 

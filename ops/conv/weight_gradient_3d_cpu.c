@@ -6,11 +6,11 @@
  *     [output channel]
  *
  * The pieces are added in order. */
-#include "ops/conv/weight_gradient_cpu.h"
+#include "ops/conv/weight_gradient_3d_cpu.h"
 
 #include "device/threads.h"
 #include "ops/cpu/blocked_layout.h"
-#include "ops/conv/simd_weight_gradient.h"
+#include "ops/conv/simd_weight_gradient_3d.h"
 #include "ops/cpu/block_sum.h"
 #include "ops/kernel/tile.h"
 

@@ -1,3 +1,4 @@
+/* A convolution as oneDNN sees it: whether oneDNN takes it, its specification, its layouts (conv_cpu.h). */
 #include "ops/conv/conv_cpu.h"
 
 #include <string.h>

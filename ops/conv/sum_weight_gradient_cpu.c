@@ -1,3 +1,4 @@
+/* The sum of the weight gradients that the blocks of a batch make apart (conv_cpu.h). */
 #include "ops/conv/conv_cpu.h"
 
 #include "base/align.h"
