@@ -2,7 +2,7 @@
 
 #include "checkpoint/folder.h"
 #include "checkpoint/load.h"
-#include "checkpoint/parts.h"
+#include "checkpoint/state.h"
 #include "checkpoint/rank_states.h"
 #include "checkpoint/record.h"
 #include "checkpoint/save.h"

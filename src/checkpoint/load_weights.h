@@ -3,8 +3,8 @@
  * Tensors are matched by name and shape. Sources are a checkpoint (its folder, a run's folder, or a file `latest` or
  * `best`), an ONNX model, and a safetensors file of fp32 tensors, such as the adapters that ztrain.lora exports. Other
  * types are converted. Optimizer, step, data position and random numbers start anew. */
-#ifndef ZT_CHECKPOINT_WEIGHTS_H
-#define ZT_CHECKPOINT_WEIGHTS_H
+#ifndef ZT_CHECKPOINT_LOAD_WEIGHTS_H
+#define ZT_CHECKPOINT_LOAD_WEIGHTS_H
 
 #include "session/session.h"
 

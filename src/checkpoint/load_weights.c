@@ -1,4 +1,4 @@
-#include "checkpoint/weights.h"
+#include "checkpoint/load_weights.h"
 
 #include "base/vec.h"
 #include "checkpoint/folder.h"

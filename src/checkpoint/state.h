@@ -1,6 +1,6 @@
 /* The state of zt_checkpoints, shared by checkpoint.c, save.c and load.c. */
-#ifndef ZT_CHECKPOINT_PARTS_H
-#define ZT_CHECKPOINT_PARTS_H
+#ifndef ZT_CHECKPOINT_STATE_H
+#define ZT_CHECKPOINT_STATE_H
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
