@@ -1,4 +1,4 @@
-#include "parallel/launch/supervise_ranks.h"
+#include "parallel/launch/supervise_watch.h"
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -463,4 +463,18 @@ void zt_parent_finish(struct zt_parent *p) {
     close_open(p->listener);
     close_open(p->signals);
     free(p->ranks);
+}
+
+bool zt_parent_is_over(const struct zt_parent *p) {
+    return p->mpirun.pid == 0 && p->mpirun.output < 0 && !zt_parent_streams_open(p);
+}
+
+bool zt_parent_nobody_left(const struct zt_parent *p) {
+    return p->mpirun.pid == 0 && zt_parent_count(p, ZT_RANK_RUNNING) == 0;
+}
+
+void zt_parent_take_until(struct zt_parent *p, int ms, bool (*until)(const struct zt_parent *p)) {
+    double end = zt_now() + 1e-3 * ms;
+    for (int left = ms; left > 0 && !until(p); left = (int)(1e3 * (end - zt_now())))
+        zt_parent_take(p, left < 50 ? left : 50);
 }

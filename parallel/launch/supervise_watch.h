@@ -1,7 +1,8 @@
-/* Internals of the parent process: the state of each rank (supervise_ranks.c), the result of the run
- * (supervise_result.c), and the mpirun process (supervise_mpirun.c). */
-#ifndef ZT_PARALLEL_LAUNCH_SUPERVISE_RANKS_H
-#define ZT_PARALLEL_LAUNCH_SUPERVISE_RANKS_H
+/* Internals of the parent process: the watch over the ranks (supervise_watch.c: connections, output, frames, silence),
+ * the end of all ranks (supervise_end.c), the result of the run (supervise_result.c), and the mpirun process
+ * (supervise_mpirun.c). */
+#ifndef ZT_PARALLEL_LAUNCH_SUPERVISE_WATCH_H
+#define ZT_PARALLEL_LAUNCH_SUPERVISE_WATCH_H
 
 #include "parallel/comm/handshake.h"
 #include "parallel/launch/supervise.h"
@@ -74,13 +75,22 @@ bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct z
 /* Waits up to `ms` milliseconds for events and handles them: connections, frames, output, signals, the end of mpirun.
  */
 void zt_parent_take(struct zt_parent *p, int ms);
+/* Calls zt_parent_take() until `until` is true, for at most `ms` milliseconds. */
+void zt_parent_take_until(struct zt_parent *p, int ms, bool (*until)(const struct zt_parent *p));
 /* Sends a frame to all running ranks. */
 void zt_parent_tell(struct zt_parent *p, enum zt_control_kind kind, const void *data, size_t bytes);
 /* Number of ranks in a state. */
 int zt_parent_count(const struct zt_parent *p, enum zt_rank_state state);
 /* Whether the standard output or error of a rank is still open. */
 bool zt_parent_streams_open(const struct zt_parent *p);
+/* Whether no rank runs and mpirun has ended; whether in addition all output is closed. */
+bool zt_parent_nobody_left(const struct zt_parent *p);
+bool zt_parent_is_over(const struct zt_parent *p);
 void zt_parent_finish(struct zt_parent *p);
+
+/* Ends all ranks after the first rank that was lost, or a second stop signal: requests their status, tells them to
+ * quit, and kills those that remain. Takes up to about seven seconds. */
+void zt_parent_end(struct zt_parent *p);
 
 /* Starts mpirun with `variable` in the ranks' environment. */
 bool zt_mpirun_start(struct zt_mpirun *m, const struct zt_supervise *job, const char *variable, struct zt_err *err);
