@@ -1,6 +1,6 @@
 /* GridSample and AffineGrid with their gradients on CUDA. */
 #include "ops/cuda/describe.h"
-#include "ops/resample/launch_sample.h"
+#include "ops/resample/launch_grid_sample.h"
 
 static bool grid_sample_prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!zt_describe_cuda(q, sizeof(struct zt_sampler), err))

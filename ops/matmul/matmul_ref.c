@@ -1,3 +1,4 @@
+/* The reference kernel of matrix products: MatMul, Gemm, and the products inside other operators. */
 #include "ops/matmul/matmul.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"

@@ -1,7 +1,7 @@
-/* Launchers of sample.cu: GridSample and AffineGrid (ops/resample/grid_sample.c, affine_grid.c) and their gradients.
+/* Launchers of grid_sample.cu: GridSample and AffineGrid (ops/resample/grid_sample.c, affine_grid.c) and their gradients.
  * Conventions: ops/cuda/launch.h. */
-#ifndef ZT_OPS_RESAMPLE_LAUNCH_SAMPLE_H
-#define ZT_OPS_RESAMPLE_LAUNCH_SAMPLE_H
+#ifndef ZT_OPS_RESAMPLE_LAUNCH_GRID_SAMPLE_H
+#define ZT_OPS_RESAMPLE_LAUNCH_GRID_SAMPLE_H
 
 #include "ops/cuda/launch.h"
 #include "ops/resample/sample_taps.h"

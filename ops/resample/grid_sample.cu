@@ -1,7 +1,7 @@
 /* GridSample and AffineGrid with their gradients (formulas: ops/resample/grid_sample.c, affine_grid.c). The taps of
  * all places are computed once, in fp64 as on the host, so that both choose the same pixels. dX gathers: a pixel goes
  * through the places in order and skips blocks of places that do not read it. */
-#include "ops/resample/launch_sample.h"
+#include "ops/resample/launch_grid_sample.h"
 #include "ops/cuda/tensor.cuh"
 
 /* Channels that a thread adds up; places and channels of a block of threads. */
