@@ -1,5 +1,5 @@
 /* Reading of the runs of ztrain report. */
-#include "cli/runs.h"
+#include "cli/report_runs.h"
 
 #include "base/arena.h"
 #include "base/file.h"

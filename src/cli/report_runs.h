@@ -1,6 +1,6 @@
 /* Runs as ztrain report reads and draws them. */
-#ifndef ZT_CLI_RUNS_H
-#define ZT_CLI_RUNS_H
+#ifndef ZT_CLI_REPORT_RUNS_H
+#define ZT_CLI_REPORT_RUNS_H
 
 #include "base/err.h"
 #include "base/text.h"

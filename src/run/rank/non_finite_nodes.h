@@ -1,6 +1,7 @@
-/* Checks of node outputs that find the origin of the first non-finite number (trace.h runs a step again for this). */
-#ifndef ZT_RUN_RANK_NODE_TRACE_H
-#define ZT_RUN_RANK_NODE_TRACE_H
+/* Checks of node outputs that find the origin of the first non-finite number (run/non_finite_origin.h runs a step
+ * again for this). */
+#ifndef ZT_RUN_RANK_NON_FINITE_NODES_H
+#define ZT_RUN_RANK_NON_FINITE_NODES_H
 
 #include "run/rank/blocks.h"
 

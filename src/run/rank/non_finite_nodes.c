@@ -1,7 +1,7 @@
 /* The first NaN of the step in execution order, or else the first infinity, is followed back through non-finite inputs
  * to its origin: a node, a weight or a column of the data. For example, Exp overflows, and later inf - inf is NaN.
  * Constants with -inf are not followed, because models use them as masks. */
-#include "run/rank/node_trace.h"
+#include "run/rank/non_finite_nodes.h"
 
 #include "ops/kernel/layout.h"
 

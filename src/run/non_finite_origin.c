@@ -1,7 +1,7 @@
-#include "run/trace.h"
+#include "run/non_finite_origin.h"
 
 #include "data/sampler.h"
-#include "run/rank/node_trace.h"
+#include "run/rank/non_finite_nodes.h"
 #include "run/rank_data.h"
 #include "run/rank/step.h"
 

@@ -1,3 +1,4 @@
+/* The parameters of which every rank keeps a complete copy under ZeRO 3. */
 #include "parallel/partition/shard.h"
 
 /* The slices of a tensor: which rank owns which of its elements. */

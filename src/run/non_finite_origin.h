@@ -1,7 +1,7 @@
 /* Search for the origin of the first non-finite number: the step is run again and the outputs of every node are
  * checked. */
-#ifndef ZT_RUN_TRACE_H
-#define ZT_RUN_TRACE_H
+#ifndef ZT_RUN_NON_FINITE_ORIGIN_H
+#define ZT_RUN_NON_FINITE_ORIGIN_H
 
 #include "run/rank/rank.h"
 
