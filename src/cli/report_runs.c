@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "report/metrics_line.h"
+#include "report/metrics_file.h"
 
 #include <math.h>
 #include <stdlib.h>

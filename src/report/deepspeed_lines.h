@@ -3,7 +3,8 @@
 #define ZT_REPORT_DEEPSPEED_LINES_H
 
 #include "base/text.h"
-#include "report/monitor.h"
+#include "base/log.h"
+#include "report/metrics_file.h"
 
 /* Prints the step line. Its rates are those of the next step, since DeepSpeed advances the schedule before it prints.
  * `skipped`: skipped steps of the whole run. `text`: empty; the line is composed in it. */

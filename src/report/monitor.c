@@ -2,7 +2,6 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "report/append_file.h"
 #include "report/deepspeed_lines.h"
 #include "report/progress_bar.h"
@@ -34,50 +33,6 @@ static bool set_in_environment(const char *name) {
 static struct zt_text *fresh(struct zt_monitor *m) {
     m->text.length = 0;
     return &m->text;
-}
-
-/* ---- metrics.jsonl ---- */
-
-/* Appends a field of an object. JSON has no non-finite numbers, which become null. */
-static void add_number(struct zt_text *to, const char *name, double value) {
-    if (isfinite(value))
-        zt_text_add(to, "\"%s\": %.9g", name, value);
-    else
-        zt_text_add(to, "\"%s\": null", name);
-}
-
-static void add_integer(struct zt_text *to, const char *name, int64_t value) {
-    zt_text_add(to, "\"%s\": %lld", name, (long long)value);
-}
-
-/* Writes each row with one write(), so that readers see whole lines. */
-static bool write_row(struct zt_monitor *m, const struct zt_text *row, struct zt_err *err) {
-    zt_text_add_bytes(&m->metrics.pending, row->at, row->length);
-    return zt_append_file_flush(&m->metrics, false, err);
-}
-
-static bool write_step(struct zt_monitor *m, const struct zt_metrics_row *row, struct zt_err *err) {
-    struct zt_text *text = fresh(m);
-    zt_text_add(text, "{");
-    add_integer(text, "step", row->step);
-    zt_text_add(text, ", ");
-    add_integer(text, "epoch", row->epoch);
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {
-        { "loss", row->loss }, { "lr", row->lr }, { "grad_norm", row->grad_norm }, { "loss_scale", row->loss_scale }
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        zt_text_add(text, ", ");
-        add_number(text, numbers[i].name, numbers[i].value);
-    }
-    zt_text_add(text, ", \"skipped\": %s, ", row->skipped ? "true" : "false");
-    add_integer(text, "samples", row->samples);
-    zt_text_add(text, ", ");
-    add_number(text, "seconds", row->seconds);
-    zt_text_add(text, "}\n");
-    return write_row(m, text, err);
 }
 
 /* ---- console ---- */
@@ -124,11 +79,11 @@ static void say_line(struct zt_monitor *m, const struct zt_metrics_row *row, int
         struct zt_text *text = fresh(m);
         zt_text_add(text, "{\"event\": \"step\", \"step\": %lld, \"epoch\": %lld, \"batch\": %lld, \"batches\": %lld, ",
                     (long long)row->step, (long long)row->epoch, (long long)batch, (long long)m->o.batches_per_epoch);
-        add_number(text, "loss", row->loss);
+        zt_metrics_add_number(text, "loss", row->loss);
         zt_text_add(text, ", ");
-        add_number(text, "lr", row->lr);
+        zt_metrics_add_number(text, "lr", row->lr);
         zt_text_add(text, ", ");
-        add_number(text, "samples_per_second", rate);
+        zt_metrics_add_number(text, "samples_per_second", rate);
         fprintf(stderr, "%s}\n", text->at);
     } else {
         zt_say(m->o.log, ZT_LOG_INFO, "Epoch: %lld | Batch: %lld/%lld | Loss: %.4f | lr %.1e | %.0f samples/s",
@@ -163,17 +118,6 @@ static void talk(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t
 
 /* ---- interface ---- */
 
-static bool open_metrics(struct zt_monitor *m, struct zt_err *err) {
-    const int64_t resumed = m->o.resumed;
-    char *path = zt_path_join(m->o.folder, "metrics.jsonl");
-    if (resumed < 0) /* a new file, even if the old file has other hard links */
-        unlink(path);
-    bool ok = (resumed < 0 || zt_monitor_truncate(path, resumed, err)) &&
-              zt_append_file_open(&m->metrics, path, resumed < 0, err);
-    free(path);
-    return ok;
-}
-
 struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, struct zt_err *err) {
     struct zt_monitor *m = zt_calloc(1, sizeof *m);
     const char *terminal = getenv("TERM");
@@ -184,33 +128,27 @@ struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, s
     if (!options->folder)
         return m;
     m->skipped = options->skipped;
-    if (open_metrics(m, err))
+    if (zt_metrics_file_open(&m->metrics, options->folder, options->resumed, err))
         return m;
     zt_monitor_finish(m, err);
     return NULL;
 }
 
 bool zt_monitor_step(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t batch, struct zt_err *err) {
-    bool ok = write_step(m, row, err);
+    bool ok = zt_metrics_file_step(&m->metrics, row, err);
     talk(m, row, batch);
     return ok;
 }
 
 bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double loss, double accuracy,
                      struct zt_err *err) {
-    struct zt_text *row = fresh(m);
-    zt_text_add(row, "{\"step\": %lld, \"epoch\": %lld, \"eval\": true, ", (long long)step, (long long)epoch);
-    add_number(row, "loss", loss);
-    if (!isnan(accuracy)) {
-        zt_text_add(row, ", ");
-        add_number(row, "accuracy", accuracy);
-    }
-    zt_text_add(row, "}\n");
-    bool ok = write_row(m, row, err);
+    bool ok = zt_metrics_file_eval(&m->metrics, step, epoch, loss, accuracy, err);
     zt_monitor_clear(m);
-    if (may_talk(m) && m->o.log->json)
+    if (may_talk(m) && m->o.log->json) {
+        struct zt_text *row = fresh(m);
+        zt_metrics_add_eval(row, step, epoch, loss, accuracy);
         fputs(row->at, stderr);
-    else if (may_talk(m) && isnan(accuracy))
+    } else if (may_talk(m) && isnan(accuracy))
         zt_say(m->o.log, ZT_LOG_INFO, "Evaluation: step %lld | Loss: %.4f", (long long)step, loss);
     else if (may_talk(m))
         zt_say(m->o.log, ZT_LOG_INFO, "Evaluation: step %lld | Loss: %.4f | accuracy %.4f", (long long)step, loss,

@@ -5,20 +5,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "config/config.h"
-#include "optim/optim.h"
-#include "optim/loss_scale.h"
+#include "report/metrics_file.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* One optimizer step, with the fields of metrics.jsonl; `step` counts from 1. */
-struct zt_metrics_row {
-    int64_t step, epoch, samples;
-    double loss, lr, grad_norm, loss_scale, seconds;
-    struct zt_rate next;       /* of the step after this one */
-    struct zt_scaling scaling; /* state after the step */
-    bool skipped;
-};
 
 struct zt_monitor_options {
     const struct zt_config *config;
@@ -46,8 +36,6 @@ bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double l
 void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *path, int64_t bytes);
 /* Flushes metrics.jsonl to disk. Accepts NULL. */
 bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err);
-/* Removes the rows of metrics.jsonl after step `step`, if the file exists. */
-bool zt_monitor_truncate(const char *path, int64_t step, struct zt_err *err);
 /* Removes the bar from the terminal so that a line can be printed; the next step shows it again. Accepts NULL. */
 void zt_monitor_clear(struct zt_monitor *m);
 /* Ends the bar, closes the file and frees `m`. Reports write errors. Accepts NULL. */

@@ -3,7 +3,7 @@
 #ifndef ZT_REPORT_TAGS_H
 #define ZT_REPORT_TAGS_H
 
-#include "report/monitor.h"
+#include "report/metrics_file.h"
 #include "report/scalars.h"
 #include "report/wall_clock.h"
 
