@@ -1,4 +1,4 @@
-#include "report/monitor.h"
+#include "report/console.h"
 #include "report/progress_bar.h"
 
 #include "base/file.h"
@@ -16,7 +16,7 @@
 static char folder[64];
 static struct zt_config config;
 static struct zt_log talk;
-static struct zt_monitor_options options;
+static struct zt_console_options options;
 static const struct zt_metrics_row first = { .step = 1,
                                              .epoch = 0,
                                              .samples = 256,
@@ -33,7 +33,7 @@ static void set_up(void) {
     config = (struct zt_config){ .steps_per_print = 2,
                                  .optimizer = { .type = "AdamW", .lr = 0.001, .beta1 = 0.9, .beta2 = 0.999 } };
     talk = (struct zt_log){ .level = ZT_LOG_INFO };
-    options = (struct zt_monitor_options){
+    options = (struct zt_console_options){
         .config = &config, .log = &talk, .folder = folder, .steps_total = 4, .batches_per_epoch = 196
     };
 }
@@ -75,29 +75,29 @@ static char *said_by(void (*body)(void)) {
 
 static void run_four_steps(void) {
     struct zt_err err = { 0 };
-    struct zt_monitor *m = zt_monitor_create(&options, &err);
+    struct zt_console *m = zt_console_create(&options, &err);
     ck_assert_ptr_nonnull(m);
     for (int i = 0; i < 4; i++) {
         struct zt_metrics_row row = first;
         row.step = i + 1;
         row.skipped = i == 2;
-        ck_assert(zt_monitor_step(m, &row, i, &err));
+        ck_assert(zt_console_step(m, &row, i, &err));
     }
-    ck_assert(zt_monitor_eval(m, 4, 0, 0.08, 0.98, &err));
-    ck_assert(zt_monitor_eval(m, 4, 0, 0.5, NAN, &err));
-    ck_assert(zt_monitor_finish(m, &err));
+    ck_assert(zt_console_eval(m, 4, 0, 0.08, 0.98, &err));
+    ck_assert(zt_console_eval(m, 4, 0, 0.5, NAN, &err));
+    ck_assert(zt_console_finish(m, &err));
 }
 
 START_TEST(a_row_is_written_as_the_contract_has_it) {
     struct zt_err err = { 0 };
     options.quiet = true;
-    struct zt_monitor *m = zt_monitor_create(&options, &err);
-    ck_assert(zt_monitor_step(m, &first, 0, &err));
+    struct zt_console *m = zt_console_create(&options, &err);
+    ck_assert(zt_console_step(m, &first, 0, &err));
     ck_assert_str_eq(
         contents("metrics.jsonl"),
         "{\"step\": 1, \"epoch\": 0, \"loss\": 2.30258512, \"lr\": 0.001, \"grad_norm\": 1.73, \"loss_scale\": 1, "
         "\"skipped\": false, \"samples\": 256, \"seconds\": 0.03125}\n");
-    ck_assert(zt_monitor_finish(m, &err));
+    ck_assert(zt_console_finish(m, &err));
 }
 END_TEST
 
@@ -116,9 +116,9 @@ START_TEST(a_loss_that_is_no_number_is_null) {
     options.quiet = true;
     row.loss = NAN;
     row.grad_norm = INFINITY;
-    struct zt_monitor *m = zt_monitor_create(&options, &err);
-    ck_assert(zt_monitor_step(m, &row, 0, &err));
-    ck_assert(zt_monitor_finish(m, &err));
+    struct zt_console *m = zt_console_create(&options, &err);
+    ck_assert(zt_console_step(m, &row, 0, &err));
+    ck_assert(zt_console_finish(m, &err));
     ck_assert_ptr_nonnull(strstr(contents("metrics.jsonl"), "\"loss\": null, \"lr\": 0.001, \"grad_norm\": null"));
 }
 END_TEST
@@ -129,9 +129,9 @@ START_TEST(float_losses_read_back_exactly) {
     float loss = 0.1f + 0.2f;
     options.quiet = true;
     row.loss = (double)loss;
-    struct zt_monitor *m = zt_monitor_create(&options, &err);
-    ck_assert(zt_monitor_step(m, &row, 0, &err));
-    ck_assert(zt_monitor_finish(m, &err));
+    struct zt_console *m = zt_console_create(&options, &err);
+    ck_assert(zt_console_step(m, &row, 0, &err));
+    ck_assert(zt_console_finish(m, &err));
     ck_assert(strtof(strstr(contents("metrics.jsonl"), "\"loss\": ") + 8, NULL) == loss);
 }
 END_TEST
@@ -194,7 +194,7 @@ END_TEST
 START_TEST(a_file_that_cannot_be_written_is_named) {
     struct zt_err err = { 0 };
     options.folder = "/nowhere/at/all";
-    ck_assert_ptr_null(zt_monitor_create(&options, &err));
+    ck_assert_ptr_null(zt_console_create(&options, &err));
     ck_assert_int_eq(err.code, ZT_EXIT_DATA);
     ck_assert_ptr_nonnull(strstr(err.text[0], "/nowhere/at/all/metrics.jsonl"));
 }
@@ -212,8 +212,8 @@ END_TEST
 
 START_TEST(finishing_none_is_harmless) {
     struct zt_err err = { 0 };
-    zt_monitor_clear(NULL);
-    ck_assert(zt_monitor_finish(NULL, &err));
+    zt_console_clear(NULL);
+    ck_assert(zt_console_finish(NULL, &err));
 }
 END_TEST
 
@@ -297,8 +297,8 @@ START_TEST(the_bar_shows_how_much_is_done) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("monitor");
-    TCase *c = tcase_create("monitor");
+    Suite *suite = suite_create("console");
+    TCase *c = tcase_create("console");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_add_test(c, a_row_is_written_as_the_contract_has_it);
     tcase_add_test(c, evaluation_rows_leave_out_an_accuracy_that_is_none);

@@ -1,4 +1,4 @@
-#include "report/scalars.h"
+#include "report/monitors.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct zt_scalars {
+struct zt_monitors {
     struct zt_event_file *events; /* NULL: off */
     struct zt_csv_files *csv;     /* NULL: off */
     char *csv_folder;
@@ -60,7 +60,7 @@ static void add_config(struct zt_event_file *events, const struct zt_config *con
     free(json);
 }
 
-static bool open_events(struct zt_scalars *s, const struct zt_config *config, const struct start *start,
+static bool open_events(struct zt_monitors *m, const struct zt_config *config, const struct start *start,
                         struct zt_err *err) {
     char owner[32], *folder;
     if (!config->tensorboard.enabled)
@@ -69,70 +69,70 @@ static bool open_events(struct zt_scalars *s, const struct zt_config *config, co
         return false;
     owner_of(start->folder, !config->tensorboard.output_path[0], owner);
     if (zt_event_files_cut(folder, owner, start->resumed ? start->samples : -1, err))
-        s->events = zt_event_file_create(folder, owner, err);
+        m->events = zt_event_file_create(folder, owner, err);
     free(folder);
-    if (s->events)
-        add_config(s->events, config, start->samples);
-    return s->events;
+    if (m->events)
+        add_config(m->events, config, start->samples);
+    return m->events;
 }
 
-static bool open_csv(struct zt_scalars *s, const struct zt_config *config, const struct start *start,
+static bool open_csv(struct zt_monitors *m, const struct zt_config *config, const struct start *start,
                      struct zt_err *err) {
     enum zt_csv_start how = start->resumed ? ZT_CSV_CUT : config->csv.output_path[0] ? ZT_CSV_APPEND : ZT_CSV_REPLACE;
     if (!config->csv.enabled && !config->wandb && !config->comet)
         return true;
-    if (!(s->csv_folder = folder_of(&config->csv, start->folder, err)))
+    if (!(m->csv_folder = folder_of(&config->csv, start->folder, err)))
         return false;
-    s->csv = zt_csv_files_create(s->csv_folder, how, start->samples);
+    m->csv = zt_csv_files_create(m->csv_folder, how, start->samples);
     return true;
 }
 
-struct zt_scalars *zt_scalars_create(const struct zt_config *config, const char *folder, int64_t samples, bool resumed,
-                                     struct zt_err *err) {
+struct zt_monitors *zt_monitors_create(const struct zt_config *config, const char *folder, int64_t samples,
+                                       bool resumed, struct zt_err *err) {
     const struct start start = { folder, samples, resumed };
     struct zt_err ignored = { 0 };
-    struct zt_scalars *s = zt_calloc(1, sizeof *s);
-    s->flushed = zt_now();
-    if (open_events(s, config, &start, err) && open_csv(s, config, &start, err))
-        return s;
-    zt_scalars_finish(s, &ignored);
+    struct zt_monitors *m = zt_calloc(1, sizeof *m);
+    m->flushed = zt_now();
+    if (open_events(m, config, &start, err) && open_csv(m, config, &start, err))
+        return m;
+    zt_monitors_finish(m, &ignored);
     return NULL;
 }
 
-bool zt_scalars_on(const struct zt_scalars *s) {
-    return s && (s->events || s->csv);
+bool zt_monitors_on(const struct zt_monitors *m) {
+    return m && (m->events || m->csv);
 }
 
-const char *zt_scalars_csv_folder(const struct zt_scalars *s) {
-    return s ? s->csv_folder : NULL;
+const char *zt_monitors_csv_folder(const struct zt_monitors *m) {
+    return m ? m->csv_folder : NULL;
 }
 
-bool zt_scalars_add(struct zt_scalars *s, const char *tag, int64_t samples, double value, struct zt_err *err) {
-    if (s->events)
-        zt_event_file_scalar(s->events, tag, samples, value);
-    return !s->csv || zt_csv_files_add(s->csv, tag, samples, value, err);
+bool zt_monitors_add(struct zt_monitors *m, const char *tag, int64_t samples, double value, struct zt_err *err) {
+    if (m->events)
+        zt_event_file_scalar(m->events, tag, samples, value);
+    return !m->csv || zt_csv_files_add(m->csv, tag, samples, value, err);
 }
 
-void zt_scalars_histogram(struct zt_scalars *s, const char *tag, int64_t samples, const struct zt_histogram *h) {
-    if (s->events)
-        zt_event_file_histogram(s->events, tag, samples, h);
+void zt_monitors_histogram(struct zt_monitors *m, const char *tag, int64_t samples, const struct zt_histogram *h) {
+    if (m->events)
+        zt_event_file_histogram(m->events, tag, samples, h);
 }
 
-bool zt_scalars_flush(struct zt_scalars *s, bool sync, struct zt_err *err) {
+bool zt_monitors_flush(struct zt_monitors *m, bool sync, struct zt_err *err) {
     const double now = zt_now();
-    if (!zt_scalars_on(s) || (!sync && now - s->flushed < 1))
+    if (!zt_monitors_on(m) || (!sync && now - m->flushed < 1))
         return true;
-    s->flushed = now;
-    return (!s->events || zt_event_file_flush(s->events, sync, err)) &&
-           (!s->csv || zt_csv_files_flush(s->csv, sync, err));
+    m->flushed = now;
+    return (!m->events || zt_event_file_flush(m->events, sync, err)) &&
+           (!m->csv || zt_csv_files_flush(m->csv, sync, err));
 }
 
-bool zt_scalars_finish(struct zt_scalars *s, struct zt_err *err) {
-    if (!s)
+bool zt_monitors_finish(struct zt_monitors *m, struct zt_err *err) {
+    if (!m)
         return true;
-    bool ok = zt_event_file_finish(s->events, err);
-    ok = zt_csv_files_finish(s->csv, err) && ok;
-    free(s->csv_folder);
-    free(s);
+    bool ok = zt_event_file_finish(m->events, err);
+    ok = zt_csv_files_finish(m->csv, err) && ok;
+    free(m->csv_folder);
+    free(m);
     return ok;
 }
