@@ -10,7 +10,7 @@
 #include "checkpoint/export.h"
 #include "parallel/launch/supervisor_channel.h"
 #include "plan/open.h"
-#include "report/report.h"
+#include "report/start_table.h"
 #include "run/average.h"
 #include "run/rank/captured.h"
 #include "run/collect.h"

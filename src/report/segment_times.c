@@ -1,4 +1,4 @@
-#include "report/segments.h"
+#include "report/segment_times.h"
 
 #include "base/map.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* The start table of a run, on standard error. */
-#include "report/report.h"
+#include "report/start_table.h"
 
 #include "optim/types/types.h"
 #include "plan/compressed.h"

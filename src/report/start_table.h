@@ -1,6 +1,6 @@
-/* The report at the start of a run, on standard error. */
-#ifndef ZT_REPORT_REPORT_H
-#define ZT_REPORT_REPORT_H
+/* The start of a run on standard error: the table, findings about the model, notes. */
+#ifndef ZT_REPORT_START_TABLE_H
+#define ZT_REPORT_START_TABLE_H
 
 #include "plan/rank_plan.h"
 #include "session/session.h"

@@ -1,6 +1,6 @@
 /* The lines of activation_checkpointing.profile: the time of each recomputed segment, forward and again. */
-#ifndef ZT_REPORT_SEGMENTS_H
-#define ZT_REPORT_SEGMENTS_H
+#ifndef ZT_REPORT_SEGMENT_TIMES_H
+#define ZT_REPORT_SEGMENT_TIMES_H
 
 #include "base/log.h"
 #include "plan/plan.h"
