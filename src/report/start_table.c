@@ -5,7 +5,7 @@
 #include "plan/compressed.h"
 #include "plan/job/fusion.h"
 #include "plan/job/lora.h"
-#include "plan/paths.h"
+#include "plan/kernel_paths.h"
 #include "plan/rank_bytes.h"
 
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* The tables of DeepSpeed's memory estimators (deepspeed.runtime.zero.stage_1_and_2 and stage3), with their columns:
  * fp16 or bf16 with Adam whatever the config says, so that users can compare the figures. Below them, the memory that
  * this program needs for each ZeRO stage, and the activations of the plan's largest stage. */
-#include "plan/estimate.h"
+#include "plan/deepspeed_estimates.h"
 
 static const double GB = 1 << 30, HOST = 1.5; /* DeepSpeed adds half for host buffers */
 

@@ -1,4 +1,4 @@
-#include "plan/paths.h"
+#include "plan/kernel_paths.h"
 
 #include "base/show.h"
 #include "graph/ir/op.h"

@@ -1,6 +1,6 @@
 /* The tables of DeepSpeed's memory estimators for the model of a plan. */
-#ifndef ZT_PLAN_ESTIMATE_H
-#define ZT_PLAN_ESTIMATE_H
+#ifndef ZT_PLAN_DEEPSPEED_ESTIMATES_H
+#define ZT_PLAN_DEEPSPEED_ESTIMATES_H
 
 #include "plan/plan.h"
 

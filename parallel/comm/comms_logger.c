@@ -1,4 +1,4 @@
-#include "parallel/comm/count.h"
+#include "parallel/comm/comms_logger.h"
 
 #include "base/arena.h"
 #include "base/clock.h"

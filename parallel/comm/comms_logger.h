@@ -4,8 +4,8 @@
  * Bandwidths are defined as in DeepSpeed's comms_logger, in Gbit/s, for S bytes in t seconds over n ranks: algbw = S /
  * t with S the whole buffer; busbw = algbw (n - 1) / n for reduce_scatter, all_gather and all_to_all, twice that for
  * all_reduce (the step's scalars), and algbw for other operations. */
-#ifndef ZT_PARALLEL_COMM_COUNT_H
-#define ZT_PARALLEL_COMM_COUNT_H
+#ifndef ZT_PARALLEL_COMM_COMMS_LOGGER_H
+#define ZT_PARALLEL_COMM_COMMS_LOGGER_H
 
 #include "parallel/comm/comm.h"
 

@@ -1,7 +1,7 @@
 /* The implementation of each node of a program (struct zt_path): counts, and the reasons why nodes use our own kernels
  * instead of a library. */
-#ifndef ZT_PLAN_PATHS_H
-#define ZT_PLAN_PATHS_H
+#ifndef ZT_PLAN_KERNEL_PATHS_H
+#define ZT_PLAN_KERNEL_PATHS_H
 
 #include "base/log.h"
 #include "base/text.h"
