@@ -4,7 +4,7 @@
 #include "base/mapped.h"
 #include "device/threads.h"
 #include "plan/open.h"
-#include "report/report.h"
+#include "report/start_table.h"
 #include "run/evaluate.h"
 #include "run/rank_data.h"
 

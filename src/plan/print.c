@@ -2,9 +2,9 @@
 #include "plan/print.h"
 
 #include "plan/compressed.h"
-#include "plan/estimate.h"
+#include "plan/deepspeed_estimates.h"
 #include "plan/file_work.h"
-#include "plan/paths.h"
+#include "plan/kernel_paths.h"
 #include "plan/rank_print.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/process_memory.h"
 #include "plan/rank_bytes.h"
-#include "report/monitor.h"
+#include "report/metrics_file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ bool zt_memory_file_open(struct zt_memory_file *m, const char *folder, const str
     *m = (struct zt_memory_file){ .device_bytes = plan->device_memory ? block_bytes(plan) : 0 };
     if (resumed < 0)
         unlink(path);
-    bool ok = (resumed < 0 || zt_monitor_truncate(path, resumed, err)) &&
+    bool ok = (resumed < 0 || zt_metrics_truncate(path, resumed, err)) &&
               zt_append_file_open(&m->file, path, resumed < 0, err);
     free(path);
     return ok;

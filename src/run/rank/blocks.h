@@ -141,7 +141,7 @@ struct zt_rank {
     int begun_count;
     struct zt_rank_hashes *hashes;   /* node_hashes.h; NULL: off */
     bool hashing;                    /* hashes are written in this step */
-    struct zt_rank_tracing *tracing; /* trace.h; NULL: off */
+    struct zt_rank_tracing *tracing; /* non_finite_nodes.h; NULL: off */
     struct zt_rank_times *times;     /* times.h; NULL: off */
     struct zt_timers *timers;        /* run/timers/timers.h, borrowed; NULL: off */
 };
