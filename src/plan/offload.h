@@ -35,6 +35,14 @@ enum { ZT_SUB_GROUP_LEAST = 65536, ZT_SUB_GROUP_MOST = 1 << 22 };
 bool zt_offload_decide(const struct zt_config *config, bool own_memory, struct zt_arena *arena, struct zt_offload *to,
                        struct zt_err *err);
 
+/* What the config states, at whatever ZeRO stage: the least stage at which all of it is offloaded, and the object that
+ * demands the stage. stage 0: nothing is offloaded on this device. */
+struct zt_offload_demand {
+    int stage;
+    const char *object, *device;
+};
+struct zt_offload_demand zt_offload_demand(const struct zt_config *config, bool own_memory);
+
 /* Fits the buffers to a stage: those of parameters to `buckets` slices of up to `largest` elements; a buffer that is
  * larger than buffer_size says so in the note. */
 void zt_offload_fit(struct zt_offload *offload, const struct zt_config *config, struct zt_arena *arena, int buckets,

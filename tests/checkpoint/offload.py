@@ -82,6 +82,31 @@ def resumes(args, tmp, rng):
     check(went and is_empty(b), "resume: two ranks with files go on from one without")
 
 
+# ---- automatic plans ----
+
+
+def planned(args, tmp, rng):
+    """plan auto keeps what is offloaded, at the ZeRO stage that it needs, and changes no bit; on a CPU "cpu" leaves it free"""
+    b = Bench(args, tmp / "planned", "convnet", "ds_config", "--steps", "4", "--set", "zero_optimization.stage=0")
+    (b.folder / "nvme").mkdir()
+    auto = [*nvme(b), "--set", "zero_optimization.stage=0", "--set", "ztrain.plan=auto"]  # the stage is for the planner to choose
+    for ranks in ([], ["--ranks", "2", *THREAD]):
+        ran = b.run("fixed", "--overwrite", *ranks) and b.run("auto", "--overwrite", *ranks, *auto)
+        check(ran and b.same("fixed", "auto"), f"planned: {'two ranks' if ranks else 'one rank'} with files leave the same rows and model")
+        check('left out: ZeRO stages below 3, which exclude zero_optimization.offload_optimizer.device "nvme"' in b.says
+              and ", zero 3, micro-batch" in b.says and re.search(r"offload +\S+ MB in ", b.says), "planned: the reason, and the files")
+        cpu = ["--set", "zero_optimization.offload_optimizer.device=cpu", "--set", "zero_optimization.offload_param.device=cpu"]
+        ran = b.run("cpu", "--overwrite", *ranks, *cpu, "--set", "ztrain.plan=auto")
+        check(ran and b.same("fixed", "cpu") and "left out" not in b.says
+              and 'offload_optimizer.device = "cpu" (plan auto chose zero_optimization.stage 0)' in b.says, "planned: a notice on a CPU")
+    far = [args.program, "plan", "--model", args.source / "models/convnet.onnx", "--config", args.source / "configs/ds_config.json",
+           "--ranks", "4", "--cluster", "h200", "--set", "ztrain.plan=auto", "--set", "zero_optimization.offload_optimizer.device=cpu"]
+    done = subprocess.run(far, capture_output=True, text=True, timeout=60)
+    check(done.returncode == 0 and 'ZeRO stages below 1, which exclude zero_optimization.offload_optimizer.device "cpu"' in done.stdout
+          and ", zero 0," not in done.stdout and re.search(r"offloaded: host memory [1-9]", done.stdout), "planned: GPUs keep states on the host")
+    check(is_empty(b), "planned: nothing is left below nvme_path")
+
+
 # ---- without io_uring ----
 
 FILTER_CALL = 425  # io_uring_setup, on every Linux
@@ -226,4 +251,4 @@ def tunes(args, tmp, rng):
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, [resumes, fallback, leftovers, refusals, limited, tunes], []))
+    sys.exit(main(__doc__, [resumes, planned, fallback, leftovers, refusals, limited, tunes], []))
