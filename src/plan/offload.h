@@ -15,7 +15,7 @@ enum zt_home {
 struct zt_offload {
     enum zt_home optimizer, parameters;
     bool beside_gpu;     /* the device has its own memory: the host updates what is offloaded, in page-locked memory */
-    int arrays;          /* state arrays of the optimizer */
+    int arrays;          /* state arrays of the optimizer, with the average of the weights */
     double ratio;        /* share of a rank's elements whose states are not in ZT_HOME_DEVICE */
     int64_t group_elems; /* elements of a sub-group, whose states are in memory together; at least ZT_SUB_GROUP_LEAST */
     int depth;           /* sub-groups in memory at a time */

@@ -84,7 +84,8 @@ struct zt_rank_plan {
     bool averages;       /* the last of them is the average of the weights (ztrain.ema) */
     int64_t shard_elems; /* parameters that the rank holds in memory: in its block, or in host memory beside a GPU */
     struct zt_offload offload;
-    const char *folder; /* output folder of the run; NULL: none */
+    int64_t matrix_bytes; /* host memory while a matrix is updated beside a GPU; 0: the workspace has room for it */
+    const char *folder;   /* output folder of the run; NULL: none */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,
         workspace_bytes; /* of the memory blocks; optimizer_bytes without what is offloaded */
     int64_t

@@ -82,6 +82,30 @@ def resumes(args, tmp, rng):
     check(went and is_empty(b), "resume: two ranks with files go on from one without")
 
 
+def averages(args, tmp, rng):
+    """the average of the weights and Muon's momentum are in the files too: the same evaluation, model and checkpoints, resumed or not"""
+    small = ["--set", "zero_optimization.sub_group_size=1"]
+    for kind, optimizer in (("Adam", []), ("Muon", ["--set", 'optimizer={"type": "Muon", "params": {"lr": 0.02, "adam_lr": 0.002}}'])):
+        b = bench(args, tmp / kind, *EVERY_4, "--set", "ztrain.ema=0.8", "--set", "train_batch_size=250", *optimizer, *small)
+        for ranks in ([], ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=3"]):
+            name = f"averages: {kind}, {len(ranks) and 2 or 1} ranks"
+            ways = {"memory": [], "files": nvme(b, "pipeline_read=true", "pipeline_write=true"), "all": nvme(b) + params(b)}
+            ran = b.run("memory", "--overwrite", *ranks)
+            check(ran and any(r.get("eval") for r in b.rows("memory")), f"{name}: runs, and evaluates")
+            for way in ("files", "all"):
+                ran = b.run(way, "--overwrite", *ranks, *ways[way])
+                check(ran and b.same("memory", way), f"{name}: {way}: the same rows, evaluation and model")
+                same = ran and all((b.checkpoint("memory", s) / f).read_bytes() == (b.checkpoint(way, s) / f).read_bytes()
+                                   for s in (4, 12) for f in ("weights.safetensors", "optimizer.safetensors"))
+                check(same, f"{name}: {way}: its checkpoints have the same bytes")
+            for one, other in (("files", "all"), ("memory", "files"), ("all", "memory")):
+                shutil.rmtree(b.folder / "again", ignore_errors=True)
+                shutil.copytree(b.folder / one, b.folder / "again")
+                went = b.run("again", "--resume", b.checkpoint("again", 8), *ranks, *ways[other])
+                check(went and b.same("again", "memory"), f"{name}: goes on from {one} into {other}")
+        check(is_empty(b), "averages: nothing is left below nvme_path")
+
+
 # ---- automatic plans ----
 
 
@@ -251,4 +275,4 @@ def tunes(args, tmp, rng):
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, [resumes, planned, fallback, leftovers, refusals, limited, tunes], []))
+    sys.exit(main(__doc__, [resumes, averages, planned, fallback, leftovers, refusals, limited, tunes], []))

@@ -65,8 +65,8 @@ static struct zt_rank_matrix matrix_of(struct zt_rank *r, int tensor) {
         if (r->pieces[i].tensor == tensor && m.piece_count++ == 0)
             m.first_piece = i;
     m.split = is_split(r, &m);
-    m.direction = (float *)r->workspace;
-    m.room = (float *)(r->workspace + zt_plan_matrix_workspace(r->plan, &m.shape).room_at);
+    m.direction = (float *)(void *)r->matrix_space;
+    m.room = (float *)(void *)(r->matrix_space + zt_plan_matrix_workspace(r->plan, &m.shape).room_at);
     return m;
 }
 
@@ -86,7 +86,8 @@ void zt_rank_list_matrices(struct zt_rank *r) {
 }
 
 bool zt_rank_gather_matrix(struct zt_rank *r, const struct zt_rank_matrix *m, struct zt_err *err) {
-    return !m->split || r->bulk_data->api->all_gather(r->bulk_data, m->direction, m->bound, sizeof(float), err);
+    struct zt_comm *comm = zt_plan_matrices_on_host(r->plan) ? r->data : r->bulk_data;
+    return !m->split || comm->api->all_gather(comm, m->direction, m->bound, sizeof(float), err);
 }
 
 /* The products of zt_matrix_plain by the kernels of the CPU. */
@@ -106,7 +107,7 @@ static void multiply(const struct zt_matrix_ops *ops, const struct zt_matrix_pro
 float *zt_rank_orthogonalise(struct zt_rank *r, const struct zt_rank_matrix *m) {
     const struct zt_matrix_optimizer *optimizer = r->row->matrix;
     const int64_t product_at = zt_plan_matrix_workspace(r->plan, &m->shape).product_at;
-    struct host_products with = { zt_simd_gemm_best(), r->workspace + product_at, r->device->threads };
+    struct host_products with = { zt_simd_gemm_best(), r->matrix_space + product_at, r->device->threads };
     struct zt_matrix_ops ops = zt_matrix_plain;
     ops.with = &with;
     if (with.kernel)

@@ -20,7 +20,7 @@ bool zt_rank_share_norms(struct zt_rank *r, const struct zt_update *u, struct zt
 void zt_rank_list_matrices(struct zt_rank *r);
 /* Brings the slices of all ranks together in m->direction. Does nothing where the rank has the whole matrix. */
 bool zt_rank_gather_matrix(struct zt_rank *r, const struct zt_rank_matrix *m, struct zt_err *err);
-/* On the host: the update of the whole matrix from m->direction, in the rank's workspace. */
+/* On the host: the update of the whole matrix from m->direction, in r->matrix_space. */
 float *zt_rank_orthogonalise(struct zt_rank *r, const struct zt_rank_matrix *m);
 
 /* Sets up the compression and what is remembered of tensors, in the rank's optimizer block. */

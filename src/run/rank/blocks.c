@@ -40,6 +40,10 @@ const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool train
     return NULL;
 }
 
+float *zt_piece_average(const struct zt_rank *r, const struct zt_piece *piece) {
+    return r->plan->averages ? piece->state[r->plan->optimizer_states - 1] : NULL;
+}
+
 bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err) {
     return r->device->api->to_host(r->device, to, from, bytes, err) && r->device->api->synchronize(r->device, err);
 }

@@ -43,8 +43,7 @@ struct zt_piece {
     int tensor, range;
     int64_t first, count; /* flat */
     float *param, *grad;
-    float *state[ZT_OPTIM_STATES + 1]; /* of the optimizer, then `average` */
-    float *average;                    /* of the weights; NULL: there is none */
+    float *state[ZT_OPTIM_STATES + 1]; /* of the optimizer, then the average of the weights (zt_piece_average) */
     /* Beside a GPU, of pieces that the host updates: param, grad and state are in host memory, and these are the places
      * on the device (offload.h). device_param NULL: the device holds no parameters. */
     bool on_host;
@@ -97,7 +96,8 @@ struct zt_rank {
     struct zt_comm *bulk_world, *bulk_data; /* the same ranks, for data in the rank's memory blocks */
     struct zt_arena *arena;
     char *parameters, *derived, *gradients, *optimizer, *activations, *workspace;
-    float *shard; /* the parameters that this rank holds: the start of `parameters`, or host memory (offload.h) */
+    float *shard;       /* the parameters that this rank holds: the start of `parameters`, or host memory (offload.h) */
+    char *matrix_space; /* while a matrix is updated (plan/matrices.h): the workspace, or host memory (offload.h) */
     int64_t feed_bytes, feed_rows;        /* bytes of a slot; samples of the largest micro-batch */
     const struct zt_program *derived_for; /* the program whose derived values are current; NULL: none */
     struct zt_run_program *programs;      /* training programs first */
@@ -152,6 +152,8 @@ const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool train
 /* Returns the address of a value, `constant` for ZT_CONSTANT. `slot` may be NULL for places outside of slots. */
 void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
                  const void *constant);
+/* Returns the average of the weights of a piece (ztrain.ema); NULL: there is none. */
+float *zt_piece_average(const struct zt_rank *r, const struct zt_piece *piece);
 /* Copies from the rank's memory to the host and waits for the copy. */
 bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err);
 /* Performs non-overlapping copies within the rank's memory. */

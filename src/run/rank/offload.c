@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "device/threads.h"
 #include "parallel/offload/swap_file.h"
 #include "plan/rank_bytes.h"
 
@@ -34,7 +35,7 @@ struct zt_rank_offload {
     struct zt_aio_transfer *transfers; /* [depth][array] */
     int *reads;                        /* by buffer: the sub-group that was or is being read into it; -1: none */
     /* Beside a GPU: */
-    struct block shard;                /* r->shard */
+    struct block shard, matrices;      /* r->shard, r->matrix_space */
     struct block masters, host_states; /* ZT_HOME_HOST: weights; states, one array after the other */
     struct block gradients;            /* [depth][room] */
     struct zt_event **brought, **sent; /* by buffer: pass when it is copied from the device; to the device */
@@ -256,6 +257,11 @@ static bool measure(struct zt_rank *r) {
 bool zt_rank_offload_shard(struct zt_rank *r, struct zt_err *err) {
     r->offload = ZT_NEW(r->arena, struct zt_rank_offload);
     r->offload->params.file = r->offload->states.file = -1;
+    if (on_gpu(r) && r->plan->matrix_bytes) {
+        if (!allocate(r, &r->offload->matrices, r->plan->matrix_bytes / (int64_t)sizeof(float), "a matrix", err))
+            return false;
+        r->matrix_space = (char *)aligned(&r->offload->matrices);
+    }
     if (!on_gpu(r) || r->plan->offload.parameters == ZT_HOME_DEVICE)
         return true;
     if (!allocate(r, &r->offload->shard, r->plan->shard_elems, "the parameters", err))
@@ -270,7 +276,7 @@ bool zt_rank_offload_create(struct zt_rank *r, struct zt_err *err) {
     r->offload->at = at;
     if (measure(r))
         return open_files(r, err) && make_buffers(r, err) && open_host(r, err);
-    if (!r->offload->shard.memory)
+    if (!r->offload->shard.memory && !r->offload->matrices.memory)
         r->offload = NULL;
     return true;
 }
@@ -279,7 +285,8 @@ void zt_rank_offload_destroy(struct zt_rank *r) {
     struct zt_rank_offload *o = r->offload;
     if (!o)
         return;
-    struct block *const blocks[] = { &o->buffers_block, &o->shard, &o->masters, &o->host_states, &o->gradients };
+    struct block *const blocks[] = { &o->buffers_block, &o->shard,       &o->matrices,
+                                     &o->masters,       &o->host_states, &o->gradients };
     zt_aio_destroy(o->aio);
     zt_swap_file_close(&o->params);
     zt_swap_file_close(&o->states);
@@ -438,10 +445,12 @@ static bool begin(struct zt_rank *r, int g, unsigned use, bool files, struct zt_
            (!files || !(use & ZT_READS_ALL) || o->reads[slot] == g || start(r, g, false, use, err));
 }
 
-bool zt_rank_sub_group_open(struct zt_rank *r, int g, unsigned use, struct zt_err *err) {
+/* Brings sub-group `g` into memory, as far as it is read, and sets the pointers of its pieces. `ahead`: the next one is
+ * opened after it, with the same use. */
+static bool open_group(struct zt_rank *r, int g, unsigned use, bool ahead, struct zt_err *err) {
     if (!is_away(r, g))
         return true;
-    const bool next = depth_of(r) > 1 && is_away(r, g + 1);
+    const bool next = ahead && depth_of(r) > 1 && is_away(r, g + 1);
     if (!begin(r, g, use, true, err) || !wait_for(r, g, err) ||
         (on_gpu(r) && !r->device->api->wait(r->device, r->offload->brought[g % depth_of(r)], err)) ||
         (next && !begin(r, g + 1, use, r->plan->job->config->zero.offload_optimizer.pipeline_read, err)))
@@ -450,7 +459,8 @@ bool zt_rank_sub_group_open(struct zt_rank *r, int g, unsigned use, struct zt_er
     return true;
 }
 
-bool zt_rank_sub_group_close(struct zt_rank *r, int g, unsigned use, struct zt_err *err) {
+/* Writes what `use` says, whole. */
+static bool close_group(struct zt_rank *r, int g, unsigned use, struct zt_err *err) {
     if (!is_away(r, g))
         return true;
     const bool writes = use & ZT_WRITES_ALL, sends = updates_on_host(r, g) && use & ZT_WRITES_PARAMS;
@@ -467,17 +477,61 @@ bool zt_rank_sub_groups_finish(struct zt_rank *r, struct zt_err *err) {
     return ok;
 }
 
+/* ---- passes ---- */
+
+static bool takes(const struct zt_rank *r, const struct zt_piece_pass *pass, int i) {
+    return i >= pass->first && i < pass->first + pass->count &&
+           !(pass->leaves_matrices && r->plan->matrices[r->pieces[i].tensor].rows);
+}
+
+/* Whether the pass has pieces in sub-group `g`. */
+static bool enters(const struct zt_rank *r, const struct zt_piece_pass *pass, int g) {
+    if (g >= r->sub_group_count || (r->device_memory && !r->sub_groups[g].states_away))
+        return false;
+    const struct zt_sub_group *group = &r->sub_groups[g];
+    bool found = false;
+    for (int i = group->first; !found && i < group->first + group->count; i++)
+        found = takes(r, pass, i);
+    return found;
+}
+
+struct running {
+    const struct zt_rank *r;
+    const struct zt_piece_pass *pass;
+    int first;
+};
+
+static void run_piece(void *arg, int64_t i) {
+    const struct running *in = arg;
+    if (takes(in->r, in->pass, in->first + (int)i))
+        in->pass->body(in->pass->arg, in->first + i);
+}
+
+bool zt_rank_pass(struct zt_rank *r, const struct zt_piece_pass *pass, struct zt_err *err) {
+    for (int g = 0; g < r->sub_group_count; g++) {
+        struct running in = { r, pass, r->sub_groups[g].first };
+        if (!enters(r, pass, g))
+            continue;
+        if (!open_group(r, g, pass->use, enters(r, pass, g + 1), err))
+            return false;
+        zt_parallel_for(r->device->threads, r->sub_groups[g].count, run_piece, &in);
+        if (!close_group(r, g, pass->use, err))
+            return false;
+    }
+    return true;
+}
+
 bool zt_rank_each_piece(struct zt_rank *r, unsigned use,
                         bool (*visit)(void *with, const struct zt_piece *piece, struct zt_err *err), void *with,
                         struct zt_err *err) {
     for (int g = 0; g < r->sub_group_count; g++) {
         const struct zt_sub_group *group = &r->sub_groups[g];
-        if (!zt_rank_sub_group_open(r, g, use, err))
+        if (!open_group(r, g, use, true, err))
             return false;
         for (int i = group->first; i < group->first + group->count; i++)
             if (!visit(with, &r->pieces[i], err))
                 return false;
-        if (!zt_rank_sub_group_close(r, g, use, err))
+        if (!close_group(r, g, use, err))
             return false;
     }
     return zt_rank_sub_groups_finish(r, err) && r->device->api->synchronize(r->device, err);
