@@ -9,6 +9,10 @@
 #include "run/rank/rank.h"
 #include "run/stop/stop.h"
 
+/* Steps that queue the same work: full ones, and the last of an epoch. In a stream the steps that hold the end of an
+ * epoch are mixed: each has a shorter micro-batch in another place. */
+enum zt_step_kind { ZT_STEP_FULL, ZT_STEP_TAIL, ZT_STEP_MIXED };
+
 /* A prepared node: its call, complete except for the data pointers. */
 struct zt_ready {
     struct zt_call call;
@@ -35,6 +39,7 @@ struct zt_slot {
     void *fed[ZT_COLUMNS + 2]; /* addresses of columns, seed and row weights, in the order of ZT_FED offsets */
     float seed, *row_weight;
     int64_t samples;
+    double weight; /* of its loss, as struct zt_batch has it */
 };
 
 /* A piece of one tensor within an owned range, at most ZT_PIECE elements. One thread updates a piece at a time. */
@@ -146,9 +151,9 @@ struct zt_rank {
     struct zt_timers *timers;        /* run/timers/timers.h, borrowed; NULL: off */
 };
 
-/* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`: the last one or another. */
+/* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`. */
 const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int chunk,
-                                             const struct zt_step_shape *shape, bool last);
+                                             const struct zt_step_shape *shape, int micro_batch);
 /* Returns the address of a value, `constant` for ZT_CONSTANT. `slot` may be NULL for places outside of slots. */
 void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
                  const void *constant);

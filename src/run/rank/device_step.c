@@ -236,7 +236,7 @@ static bool write_state(struct zt_rank *r, struct zt_err *err) {
 }
 
 /* r->updates counts every pending step as an update; the device's count is equal or slightly lower. */
-bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
+bool zt_rank_stepping_begin(struct zt_rank *r, enum zt_step_kind kind, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     bool fresh = s->first < 0;
     if (fresh && !write_state(r, err))
@@ -254,7 +254,7 @@ bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
     s->last_loss = NULL;
     if (!zt_rank_device_align(r, &side, err))
         return false;
-    zt_rank_graphs_begin(r, tail, side);
+    zt_rank_graphs_begin(r, kind, side);
     return true;
 }
 
