@@ -219,6 +219,7 @@ static bool take_over(struct loading *l) {
     take_scale(l);
     if (l->manifest.observes && zt_lr_observes(p->job->config))
         r->lr_state = l->manifest.lr_state;
+    r->lr_state.updates = r->updates;
     r->derived_for = NULL;
     return r->device->api->synchronize(r->device, l->err);
 }

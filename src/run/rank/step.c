@@ -54,8 +54,10 @@ bool zt_rank_end(struct zt_rank *r, struct zt_step_result *result, struct zt_err
     r->begun_count--;
     if (r->stepping && !zt_rank_stepping_read(r, result, err))
         return false;
-    if (result->finite && zt_lr_observes(r->plan->job->config))
+    if (result->finite && zt_lr_observes(r->plan->job->config)) {
         zt_lr_add_step(&r->lr_state, result->loss, result->samples);
+        zt_rank_lr_applied(r, result->lr);
+    }
     return true;
 }
 
