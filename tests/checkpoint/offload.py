@@ -82,6 +82,27 @@ def resumes(args, tmp, rng):
     check(went and is_empty(b), "resume: two ranks with files go on from one without")
 
 
+def records(folder):
+    """The records of the only event file that have a histogram, without their times."""
+    data, at, found = next(folder.rglob("events.*")).read_bytes(), 0, []
+    while at < len(data):
+        length, = struct.unpack_from("<Q", data, at)
+        record = data[at + 12 + 9:at + 12 + length]  # the head of a record, the time
+        at += length + 16
+        found += [record] if b"Weights/" in record or b"Gradients/" in record else []
+    return found
+
+
+def histograms(args, tmp, rng):
+    """histograms of weights and gradients are those of a run without files"""
+    b = bench(args, tmp / "histograms", "--steps", "4", "--set", "tensorboard.enabled=true", "--set", "ztrain.monitor.histogram_steps=2")
+    for ranks in ([], ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=3"]):
+        ran = b.run("memory", "--overwrite", *ranks) and b.run("files", "--overwrite", *ranks, *nvme(b), *params(b),
+                                                               "--set", "zero_optimization.sub_group_size=1")
+        found = ran and records(b.folder / "files")
+        check(ran and len(found) == 32 and found == records(b.folder / "memory"), f"histograms: {len(ranks) and 2 or 1} ranks: the same")
+
+
 def averages(args, tmp, rng):
     """the average of the weights and Muon's momentum are in the files too: the same evaluation, model and checkpoints, resumed or not"""
     small = ["--set", "zero_optimization.sub_group_size=1"]
@@ -275,4 +296,4 @@ def tunes(args, tmp, rng):
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, [resumes, averages, planned, fallback, leftovers, refusals, limited, tunes], []))
+    sys.exit(main(__doc__, [resumes, histograms, averages, planned, fallback, leftovers, refusals, limited, tunes], []))

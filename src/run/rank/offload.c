@@ -521,20 +521,42 @@ bool zt_rank_pass(struct zt_rank *r, const struct zt_piece_pass *pass, struct zt
     return true;
 }
 
+struct visiting {
+    unsigned use;
+    int tensor; /* -1: all */
+    bool (*visit)(void *with, const struct zt_piece *piece, struct zt_err *err);
+    void *with;
+};
+
+static bool visit_group(struct zt_rank *r, int g, const struct visiting *v, struct zt_err *err) {
+    const struct zt_sub_group *group = &r->sub_groups[g];
+    bool opened = false, ok = true;
+    for (int i = group->first; ok && i < group->first + group->count; i++) {
+        if (v->tensor >= 0 && r->pieces[i].tensor != v->tensor)
+            continue;
+        ok = (opened || open_group(r, g, v->use, v->tensor < 0, err)) && v->visit(v->with, &r->pieces[i], err);
+        opened = true;
+    }
+    return ok && (!opened || close_group(r, g, v->use, err));
+}
+
+static bool visit_all(struct zt_rank *r, const struct visiting *v, struct zt_err *err) {
+    for (int g = 0; g < r->sub_group_count; g++)
+        if (!visit_group(r, g, v, err))
+            return false;
+    return zt_rank_sub_groups_finish(r, err) && r->device->api->synchronize(r->device, err);
+}
+
 bool zt_rank_each_piece(struct zt_rank *r, unsigned use,
                         bool (*visit)(void *with, const struct zt_piece *piece, struct zt_err *err), void *with,
                         struct zt_err *err) {
-    for (int g = 0; g < r->sub_group_count; g++) {
-        const struct zt_sub_group *group = &r->sub_groups[g];
-        if (!open_group(r, g, use, true, err))
-            return false;
-        for (int i = group->first; i < group->first + group->count; i++)
-            if (!visit(with, &r->pieces[i], err))
-                return false;
-        if (!close_group(r, g, use, err))
-            return false;
-    }
-    return zt_rank_sub_groups_finish(r, err) && r->device->api->synchronize(r->device, err);
+    return visit_all(r, &(struct visiting){ use, -1, visit, with }, err);
+}
+
+bool zt_rank_each_piece_of(struct zt_rank *r, int tensor,
+                           bool (*visit)(void *with, const struct zt_piece *piece, struct zt_err *err), void *with,
+                           struct zt_err *err) {
+    return visit_all(r, &(struct visiting){ ZT_READS_PARAMS, tensor, visit, with }, err);
 }
 
 struct zt_aio_transfer zt_rank_param_transfer(const struct zt_rank *r, int piece, int64_t elems, float *to,

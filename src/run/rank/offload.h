@@ -60,6 +60,10 @@ bool zt_rank_sub_groups_finish(struct zt_rank *r, struct zt_err *err);
 bool zt_rank_each_piece(struct zt_rank *r, unsigned use,
                         bool (*visit)(void *with, const struct zt_piece *piece, struct zt_err *err), void *with,
                         struct zt_err *err);
+/* The same for the pieces of a tensor, whose parameters are read. */
+bool zt_rank_each_piece_of(struct zt_rank *r, int tensor,
+                           bool (*visit)(void *with, const struct zt_piece *piece, struct zt_err *err), void *with,
+                           struct zt_err *err);
 
 /* Prepares a transfer of parameters of the file: elements from the first one of piece `piece` on, from the start of
  * their block of the disk, of which *skip elements are not theirs. `to` has room for whole blocks. */
