@@ -4,7 +4,7 @@
 #include "base/mapped.h"
 #include "run/average.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 
 static int64_t in_ns(double seconds) {
     return (int64_t)(seconds * 1e9);

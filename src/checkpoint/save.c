@@ -12,7 +12,7 @@
 #include "checkpoint/record.h"
 #include "optim/one_bit/trust.h"
 #include "run/rank/blocks.h"
-#include "run/rank/offload.h"
+#include "run/rank/passes.h"
 
 #include <errno.h>
 #include <fcntl.h>

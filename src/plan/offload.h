@@ -16,7 +16,7 @@ enum zt_home {
 struct zt_offload {
     enum zt_home optimizer, parameters;
     bool beside_gpu;     /* the device has its own memory: the host updates what is offloaded, in page-locked memory */
-    int arrays;          /* state arrays of the optimizer */
+    int arrays;          /* state arrays of the optimizer, with the average of the weights */
     double ratio;        /* share of a rank's elements whose states are not in ZT_HOME_DEVICE */
     int64_t group_elems; /* elements of a sub-group, whose states are in memory together; at least ZT_SUB_GROUP_LEAST */
     int depth;           /* sub-groups in memory at a time */
@@ -35,6 +35,14 @@ enum { ZT_SUB_GROUP_LEAST = 65536, ZT_SUB_GROUP_MOST = 1 << 22 };
  * that is not supported, by its key. The texts are in `arena`. */
 bool zt_offload_decide(const struct zt_config *config, bool own_memory, struct zt_arena *arena, struct zt_offload *to,
                        struct zt_err *err);
+
+/* What the config states, at whatever ZeRO stage: the least stage at which all of it is offloaded, and the object that
+ * demands the stage. stage 0: nothing is offloaded on this device. */
+struct zt_offload_demand {
+    int stage;
+    const char *object, *device;
+};
+struct zt_offload_demand zt_offload_demand(const struct zt_config *config, bool own_memory);
 
 /* Fits the buffers to a stage: those of parameters to `buckets` slices of up to `largest` elements; a buffer that is
  * larger than buffer_size says so in the note. */

@@ -19,6 +19,8 @@ static void print_head(const struct zt_plan *plan, FILE *to) {
             (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, plan->grid.data);
     if (p->tail.samples)
         fprintf(to, "last step of an epoch: %lld samples\n", (long long)p->tail.samples);
+    if (p->short_rows)
+        fprintf(to, "last micro-batch of an epoch: %lld samples\n", (long long)p->short_rows);
 }
 
 enum { SHOWN_KINDS = 4 };

@@ -169,7 +169,7 @@ bool zt_observers_step(struct zt_observers *o, int64_t step, const struct zt_met
     const struct zt_rank_plan *p = o->o.plan;
     const struct zt_step_timers timers = zt_timers_of_step(o->timers);
     const bool timed = config_of(o)->wall_clock_breakdown && timers.step == step;
-    const int micro_batches = row->samples == p->full.samples ? p->full.micro_batches : p->tail.micro_batches;
+    const int micro_batches = zt_rank_shape(p, step).micro_batches;
     o->samples += row->samples;
     if (traced(o, step) >= 0 && timers.step == step)
         zt_step_trace_add(&o->trace, &timers, o->o.world->rank);

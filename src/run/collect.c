@@ -2,7 +2,7 @@
 #include "run/collect.h"
 
 #include "run/rank/blocks.h"
-#include "run/rank/offload.h"
+#include "run/rank/passes.h"
 
 #include <string.h>
 

@@ -119,7 +119,8 @@ static bool measure_kernels(int threads, struct zt_device *device, struct zt_mac
                                  wide[2] = { SHAPE(1, 1 << 19), SHAPE(1, 1 << 19) }, tiny[1] = { SHAPE(1, 16) },
                                  few[2] = { SHAPE(1, 1 << 13), SHAPE(1, 1 << 13) };
     enum { PRODUCT, CONV, WIDE, TINY, NORM, FEW, WORKLOADS };
-    /* the convolution has a kernel without shortcuts, which zt_kernel.share stands for; the norm represents functions with several operations per element: softmax, GELU, pools and others */
+    /* the convolution has a kernel without shortcuts, which zt_kernel.share stands for; the norm represents functions
+     * with several operations per element: softmax, GELU, pools and others */
     static const struct workload workloads[WORKLOADS] = {
         [PRODUCT] = { ZT_CPU, "MatMul", product, 2, 2 },
         [CONV] = { ZT_CPU, "Conv", conv, 2, 1 },

@@ -3,7 +3,7 @@
 #include "data/sampler.h"
 #include "run/rank/non_finite_nodes.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "plan/rank_plan.h"
 #include "run/rank/rank.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 
 #include <math.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include "run/rank/device_memory.h"
 #include "run/rank/rank.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 #include "run/rank/times.h"
 
 #include <stdio.h>

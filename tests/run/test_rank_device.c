@@ -10,7 +10,7 @@
 #include "run/collect.h"
 #include "run/rank/rank.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 
 #include <math.h>
 

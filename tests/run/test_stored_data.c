@@ -6,7 +6,7 @@
 #include "plan/open.h"
 #include "plan/rank_plan.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 #include "run/rank/stored_data.h"
 
 #include <string.h>

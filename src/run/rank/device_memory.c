@@ -157,7 +157,7 @@ bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err) {
 }
 
 static void write_step(const struct zt_slot *slot, int64_t rows, char *to) {
-    const struct zt_step_feed step = { (double)slot->samples, slot->seed, slot->seed };
+    const struct zt_step_feed step = { slot->weight, slot->seed, slot->seed };
     memcpy(to, &step, sizeof step);
     memcpy(to + STEP_BYTES, slot->row_weight, (size_t)rows * sizeof *slot->row_weight);
 }

@@ -36,7 +36,7 @@ struct zt_rank_offload {
     struct zt_aio_transfer *transfers; /* [depth][array] */
     int *reads;                        /* by buffer: the sub-group that was or is being read into it; -1: none */
     /* Beside a GPU: */
-    struct block shard;                /* r->shard */
+    struct block shard, matrices;      /* r->shard, r->matrix_space */
     struct block masters, host_states; /* ZT_HOME_HOST: weights; states, one array after the other */
     struct block gradients;            /* [depth][room] */
     struct zt_event **brought, **sent; /* by buffer: pass when it is copied from the device; to the device */
@@ -266,6 +266,11 @@ static bool measure(struct zt_rank *r) {
 bool zt_rank_offload_shard(struct zt_rank *r, struct zt_err *err) {
     r->offload = ZT_NEW(r->arena, struct zt_rank_offload);
     r->offload->params.file = r->offload->states.file = -1;
+    if (on_gpu(r) && r->plan->matrix_bytes) {
+        if (!allocate(r, &r->offload->matrices, r->plan->matrix_bytes / (int64_t)sizeof(float), "a matrix", err))
+            return false;
+        r->matrix_space = (char *)aligned(&r->offload->matrices);
+    }
     if (!on_gpu(r) || r->plan->offload.parameters == ZT_HOME_DEVICE)
         return true;
     if (!allocate(r, &r->offload->shard, r->plan->shard_elems, "the parameters", err))
@@ -280,7 +285,7 @@ bool zt_rank_offload_create(struct zt_rank *r, struct zt_err *err) {
     r->offload->at = at;
     if (measure(r))
         return open_files(r, err) && make_buffers(r, err) && open_host(r, err);
-    if (!r->offload->shard.memory)
+    if (!r->offload->shard.memory && !r->offload->matrices.memory)
         r->offload = NULL;
     return true;
 }
@@ -289,7 +294,8 @@ void zt_rank_offload_destroy(struct zt_rank *r) {
     struct zt_rank_offload *o = r->offload;
     if (!o)
         return;
-    struct block *const blocks[] = { &o->buffers_block, &o->shard, &o->masters, &o->host_states, &o->gradients };
+    struct block *const blocks[] = { &o->buffers_block, &o->shard,       &o->matrices,
+                                     &o->masters,       &o->host_states, &o->gradients };
     zt_aio_destroy(o->aio);
     zt_swap_file_close(&o->params);
     zt_swap_file_close(&o->states);
@@ -473,10 +479,10 @@ static bool begin(struct zt_rank *r, int g, unsigned use, bool files, struct zt_
            (!files || !(use & ZT_READS_ALL) || o->reads[slot] == g || start(r, g, false, use, err));
 }
 
-bool zt_rank_sub_group_open(struct zt_rank *r, int g, unsigned use, struct zt_err *err) {
+bool zt_rank_sub_group_open(struct zt_rank *r, int g, unsigned use, bool ahead, struct zt_err *err) {
     if (!is_away(r, g))
         return true;
-    const bool next = depth_of(r) > 1 && is_away(r, g + 1);
+    const bool next = ahead && depth_of(r) > 1 && is_away(r, g + 1);
     const int entered = zt_timers_enter_host(r->timers);
     if (!begin(r, g, use, true, err) || !wait_for(r, g, err) || !wait_brought(r, g, err) ||
         (next && !begin(r, g + 1, use, r->plan->job->config->zero.offload_optimizer.pipeline_read, err)))
@@ -508,22 +514,6 @@ bool zt_rank_sub_groups_finish(struct zt_rank *r, struct zt_err *err) {
         ok = wait_for(r, i, ok ? err : &(struct zt_err){ 0 }) && ok;
     zt_timers_leave_host(r->timers, entered, ZT_TIMER_SWAP_OUT);
     return ok;
-}
-
-bool zt_rank_each_piece(struct zt_rank *r, unsigned use,
-                        bool (*visit)(void *with, const struct zt_piece *piece, struct zt_err *err), void *with,
-                        struct zt_err *err) {
-    for (int g = 0; g < r->sub_group_count; g++) {
-        const struct zt_sub_group *group = &r->sub_groups[g];
-        if (!zt_rank_sub_group_open(r, g, use, err))
-            return false;
-        for (int i = group->first; i < group->first + group->count; i++)
-            if (!visit(with, &r->pieces[i], err))
-                return false;
-        if (!zt_rank_sub_group_close(r, g, use, err))
-            return false;
-    }
-    return zt_rank_sub_groups_finish(r, err) && r->device->api->synchronize(r->device, err);
 }
 
 struct zt_aio_transfer zt_rank_param_transfer(const struct zt_rank *r, int piece, int64_t elems, float *to,

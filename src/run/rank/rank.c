@@ -14,6 +14,7 @@
 #include "run/rank/before_update.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/offload.h"
+#include "run/rank/passes.h"
 #include "run/rank/shards.h"
 #include "run/rank/stored_data.h"
 #include "run/rank/times.h"
@@ -98,6 +99,7 @@ static bool allocate(struct zt_rank *r, const struct zt_rank_progress *progress,
         return false;
     r->derived = r->parameters + start;
     r->shard = (float *)r->parameters;
+    r->matrix_space = r->workspace;
     return true;
 }
 
@@ -194,7 +196,6 @@ static void add_pieces(struct zt_rank *r, int range) {
             piece->grad = (float *)r->gradients + o->grad_at + (first - o->first);
             for (int s = 0; s < r->plan->optimizer_states; s++)
                 piece->state[s] = (float *)r->optimizer + s * states + resident_at(r, o->state_at + (first - o->first));
-            piece->average = r->plan->averages ? piece->state[r->plan->optimizer_states - 1] : NULL;
             first = end;
         }
     }
@@ -296,12 +297,18 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
 }
 
 /* The average starts from the initial weights. */
+static bool start_average(void *with, const struct zt_piece *piece, struct zt_err *err) {
+    const struct zt_rank *r = with;
+    const size_t bytes = (size_t)piece->count * sizeof(float);
+    float *average = zt_piece_average(r, piece);
+    if (!piece->on_host)
+        return r->device->api->copy(r->device, average, piece->param, bytes, err);
+    memcpy(average, piece->param, bytes);
+    return true;
+}
+
 static bool start_averages(struct zt_rank *r, struct zt_err *err) {
-    bool ok = true;
-    for (int i = 0; ok && i < r->piece_count && r->plan->averages; i++)
-        ok = r->device->api->copy(r->device, r->pieces[i].average, r->pieces[i].param,
-                                  (size_t)r->pieces[i].count * sizeof(float), err);
-    return ok;
+    return !r->plan->averages || zt_rank_each_piece(r, ZT_READS_ALL | ZT_WRITES_STATES, start_average, r, err);
 }
 
 /* param_groups: the last group whose pattern matches is used. */

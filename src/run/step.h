@@ -1,6 +1,6 @@
 /* Optimizer steps of a rank. */
-#ifndef ZT_RUN_RANK_STEP_H
-#define ZT_RUN_RANK_STEP_H
+#ifndef ZT_RUN_STEP_H
+#define ZT_RUN_STEP_H
 
 #include "data/loader.h"
 #include "run/rank/rank.h"

@@ -1,5 +1,5 @@
 /* The step as a list of instructions. Nothing is allocated. */
-#include "run/rank/step.h"
+#include "run/step.h"
 
 #include "run/rank/device_step.h"
 #include "run/rank/before_update.h"
@@ -11,27 +11,29 @@
 bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     struct zt_epoch_place place = zt_epochs_at(&p->epochs, step);
-    bool tail = p->tail.samples && place.batch == zt_epochs_batches(&p->epochs) - 1;
-    const struct zt_step_shape *shape = tail ? &p->tail : &p->full;
-    const struct zt_schedule *schedule = tail ? &p->tail_schedule : &p->full_schedule;
+    const struct zt_step_shape shape = zt_rank_shape(p, step);
+    const enum zt_step_kind kind = shape.samples == p->full.samples ? ZT_STEP_FULL
+                                   : shape.stream                   ? ZT_STEP_MIXED
+                                                                    : ZT_STEP_TAIL;
+    const struct zt_schedule *schedule = kind == ZT_STEP_TAIL ? &p->tail_schedule : &p->full_schedule;
     r->random.step = (uint64_t)step;
     r->first_sample = place.first;
     r->loss = 0;
     r->finite = true;
     zt_rank_one_bit_begin(r);
     struct zt_step_result *result = &r->begun[r->begun_count++];
-    *result = (struct zt_step_result){ .samples = shape->samples, .epoch = place.epoch, .batch = place.batch };
+    *result = (struct zt_step_result){ .samples = shape.samples, .epoch = place.epoch, .batch = place.batch };
     result->lr = zt_rate_at(p->job->config, &r->lr_state, r->updates).lr;
     zt_timers_begin(r->timers, step);
-    if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, tail, err)))
+    if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, kind, err)))
         return false;
-    struct zt_instruction_context context = { loader, p->source, shape, true };
+    struct zt_instruction_context context = { loader, p->source, &shape, true };
     for (int i = 0; i < schedule->count; i++) {
         if (!zt_rank_instruct(r, &context, &schedule->at[i], err))
             return false;
         zt_timers_next(r->timers, (int)schedule->at[i].op, schedule->at[i].micro_batch);
     }
-    result->loss = r->loss / (double)shape->samples;
+    result->loss = r->loss / (double)shape.samples;
     result->grad_norm = r->norm;
     result->finite = r->finite;
     result->next = zt_rate_at(p->job->config, &r->lr_state, r->updates);
@@ -52,8 +54,10 @@ bool zt_rank_end(struct zt_rank *r, struct zt_step_result *result, struct zt_err
     r->begun_count--;
     if (r->stepping && !zt_rank_stepping_read(r, result, err))
         return false;
-    if (result->finite && zt_lr_observes(r->plan->job->config))
+    if (result->finite && zt_lr_observes(r->plan->job->config)) {
         zt_lr_add_step(&r->lr_state, result->loss, result->samples);
+        zt_rank_lr_applied(r, result->lr);
+    }
     return true;
 }
 
