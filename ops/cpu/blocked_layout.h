@@ -9,6 +9,14 @@
 const struct zt_layout *zt_layout_vector(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
                                          const struct zt_shape *shape);
 
+/* For nodes that copy ranges of channels between input tensors, the first `moved` inputs, and outputs. Ranges of whole
+ * blocks lie in a blocked tensor where they lie in a plain one, so that the same copies serve both. Sets the layouts:
+ * that of the first blocked input, if `first`, where a range begins, and the channels of every tensor are whole blocks;
+ * else plain. */
+void zt_layout_ranges(struct zt_prepare *p, int moved, int64_t first);
+/* A node's layouts: all plain. */
+void zt_layout_plain(struct zt_prepare *p);
+
 /* The place of each channel: group g (of `vector` channels) of sample n at pixel p begins at element n * sample + g *
  * group + p * pixel, and its channels lie side by side. Plain tensors have groups of one channel. Channels last: groups
  * of 16, the last may be short. */

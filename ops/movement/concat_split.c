@@ -1,5 +1,6 @@
 /* Concat and Split along an axis; each is the other's gradient. */
 #include "ops/movement/kernels.h"
+#include "ops/cpu/blocked_layout.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
 
@@ -68,6 +69,16 @@ static bool concat_moves(const struct zt_graph *g, int node, zt_strided_copy_tak
 }
 ZT_MOVES_DESCRIBE(concat, false)
 
+static bool concat_prepare(struct zt_prepare *p, struct zt_err *err) {
+    (void)err;
+    const struct zt_node *n = p->graph->nodes[p->node];
+    if (axis_of(n, zt_in(p->graph, p->node, 0)->shape.rank, 1) == 1)
+        zt_layout_ranges(p, n->in_count, 0);
+    else
+        zt_layout_plain(p);
+    return true;
+}
+
 static bool concat_run(const struct zt_call *call, struct zt_err *err) {
     return zt_strided_copies_run(call, concat_moves, err);
 }
@@ -100,6 +111,7 @@ const struct zt_op zt_op_concat = {
     .infer = concat_infer,
     .grad = concat_grad,
     .kernel = { [ZT_REF] = { .run = concat_run },
+                [ZT_CPU] = { .prepare = concat_prepare, .run = concat_run },
                 [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, concat_describe) },
 };
 
@@ -170,6 +182,15 @@ static bool split_moves(const struct zt_graph *g, int node, zt_strided_copy_take
 }
 ZT_MOVES_DESCRIBE(split, false)
 
+static bool split_prepare(struct zt_prepare *p, struct zt_err *err) {
+    (void)err;
+    if (axis_of(p->graph->nodes[p->node], zt_in(p->graph, p->node, 0)->shape.rank, 0) == 1)
+        zt_layout_ranges(p, 1, 0);
+    else
+        zt_layout_plain(p);
+    return true;
+}
+
 static bool split_run(const struct zt_call *call, struct zt_err *err) {
     return zt_strided_copies_run(call, split_moves, err);
 }
@@ -209,6 +230,7 @@ static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, {
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_split_old_function_body,                                                                            \
         .kernel = { [ZT_REF] = { .run = split_run },                                                                   \
+                    [ZT_CPU] = { .prepare = split_prepare, .run = split_run },                                         \
                     [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, split_describe) },                             \
     };
 

@@ -1,5 +1,6 @@
 /* Slice: per axis the elements start, start + step, ... before end. The gradient puts dy back among zeros. */
 #include "ops/movement/kernels.h"
+#include "ops/cpu/blocked_layout.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
 #include "ops/movement/slice.h"
@@ -90,6 +91,26 @@ static bool slice_moves(const struct zt_graph *g, int node, zt_strided_copy_take
 }
 ZT_MOVES_DESCRIBE(slice, false)
 
+/* A cut of neighbouring channels alone may be of blocked tensors. */
+static void choose_layouts(struct zt_prepare *p, const int64_t *start, const int64_t *step) {
+    const struct zt_shape *in = &zt_in(p->graph, p->node, 0)->shape, *out = &zt_out(p->graph, p->node, 0)->shape;
+    bool whole = in->rank > 2 && step[1] == 1;
+    for (int k = 0; whole && k < in->rank; k++)
+        whole = k == 1 || (in->dim[k] == out->dim[k] && step[k] == 1);
+    if (whole)
+        zt_layout_ranges(p, 1, start[1]);
+    else
+        zt_layout_plain(p);
+}
+
+static bool slice_prepare(struct zt_prepare *p, struct zt_err *err) {
+    struct zt_slice_bounds c;
+    if (!zt_slice_read(p->graph, p->node, &c, err))
+        return false;
+    choose_layouts(p, c.start, c.step);
+    return true;
+}
+
 static bool slice_run(const struct zt_call *call, struct zt_err *err) {
     return zt_strided_copies_run(call, slice_moves, err);
 }
@@ -144,6 +165,14 @@ static bool slice_grad_moves(const struct zt_graph *g, int node, zt_strided_copy
 }
 ZT_MOVES_DESCRIBE(slice_grad, true)
 
+static bool slice_grad_prepare(struct zt_prepare *p, struct zt_err *err) {
+    (void)err;
+    const struct zt_node *n = p->graph->nodes[p->node];
+    int count;
+    choose_layouts(p, zt_attr_ints(n, "starts", &count), zt_attr_ints(n, "steps", &count));
+    return true;
+}
+
 static bool slice_grad_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *dx = &call->out[0];
     memset(dx->data, 0, zt_dtype_bytes(dx->dtype) * (size_t)zt_shape_count(&dx->shape));
@@ -169,7 +198,9 @@ const struct zt_op zt_op_slice_1 = {
     .infer = slice_infer,
     .grad = slice_grad,
     .body = zt_slice_old_function_body,
-    .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, slice_describe) },
+    .kernel = { [ZT_REF] = { .run = slice_run },
+                [ZT_CPU] = { .prepare = slice_prepare, .run = slice_run },
+                [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, slice_describe) },
 };
 
 const struct zt_op zt_op_slice = {
@@ -182,7 +213,9 @@ const struct zt_op zt_op_slice = {
     .infer = slice_infer,
     .grad = slice_grad,
     .no_grad_in = 0x1e,
-    .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, slice_describe) },
+    .kernel = { [ZT_REF] = { .run = slice_run },
+                [ZT_CPU] = { .prepare = slice_prepare, .run = slice_run },
+                [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, slice_describe) },
 };
 
 const struct zt_op zt_op_slice_grad = {
@@ -195,5 +228,6 @@ const struct zt_op zt_op_slice_grad = {
     .infer = slice_grad_infer,
     .body = zt_slice_grad_function_body,
     .kernel = { [ZT_REF] = { .run = slice_grad_run },
+                [ZT_CPU] = { .prepare = slice_grad_prepare, .run = slice_grad_run },
                 [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, slice_grad_describe) },
 };

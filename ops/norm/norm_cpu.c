@@ -1,10 +1,12 @@
-/* Layer, RMS, instance and group normalisation on the CPU, a row at a time (norm.h has the geometry, simd_norm.h the
- * loops). Sums of a row are taken in vectors of floats, some hundred terms each, and in double beyond.
+/* Layer, RMS, instance and group normalisation on the CPU: of plain tensors, a row at a time (norm.h has the geometry,
+ * simd_norm.h the loops); others are norm_planes_cpu.h's. Sums of a row are taken in vectors of floats, some hundred
+ * terms each, and in double beyond.
  *
  * Gradients of scale and bias. Where every element of a row has an entry of its own (per_scale 1), a block of rows adds
  * up its rows in the workspace; else every row leaves two sums a part there. Both are then added in the order of the
  * rows, in double. */
 #include "ops/norm/kernels.h"
+#include "ops/norm/norm_planes_cpu.h"
 #include "ops/norm/simd_norm.h"
 #include "ops/norm/norm.h"
 #include "ops/kernel/tile.h"
@@ -18,6 +20,7 @@
 enum { BLOCK = 1 << 14, MOST_BLOCKS = 64, FEW_BLOCKS = 8, LEAST_ROWS = 32, ENTRIES = 256 };
 
 struct rows_state {
+    struct zt_norm_planes *planes; /* not NULL: these, and no rows */
     struct zt_norm norm;
     const struct zt_norm_kernels *kernels;
     size_t bytes;         /* of an element */
@@ -66,8 +69,13 @@ static void cut(struct rows_state *s, bool grad) {
     s->blocks = zt_ceil_div(n->rows, s->rows);
 }
 
-static void prepare(struct zt_prepare *p, const struct zt_norm *norm, int x) {
+static void prepare(struct zt_prepare *p, const struct zt_norm *norm, int x, bool maps) {
     struct rows_state *s = zt_calloc(1, sizeof *s);
+    p->state = s;
+    if (zt_norm_planes_takes(p, norm, x)) {
+        s->planes = zt_norm_planes_prepare(p, norm, x, maps);
+        return;
+    }
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     s->norm = *norm;
@@ -78,38 +86,47 @@ static void prepare(struct zt_prepare *p, const struct zt_norm *norm, int x) {
     cut(s, x == 1);
     int64_t sums = norm->per_scale == 1 ? s->blocks * s->entries : norm->rows * norm->per_row;
     p->workspace_bytes = (size_t)(2 * s->entries + (x == 1 ? 2 * sums : 0)) * sizeof(float);
-    p->state = s;
 }
 
 bool zt_norm_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_norm norm;
     if (!zt_norm_read(p->graph, p->node, &norm, err))
         return false;
-    prepare(p, &norm, 0);
+    prepare(p, &norm, 0, true);
     return true;
 }
 bool zt_norm_stats_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_norm norm;
     if (!zt_norm_read_rows(p->graph, p->node, 0, &norm, err))
         return false;
-    prepare(p, &norm, 0);
+    prepare(p, &norm, 0, false);
     return true;
 }
 bool zt_norm_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_norm norm;
     if (!zt_norm_read_rows(p->graph, p->node, 1, &norm, err))
         return false;
-    prepare(p, &norm, 1);
+    prepare(p, &norm, 1, true);
     return true;
 }
+static void release(struct rows_state *s) {
+    if (s)
+        free(s->planes);
+    free(s);
+}
 void zt_norm_cpu_release(void *state) {
-    free(state);
+    release(state);
 }
 void zt_norm_stats_cpu_release(void *state) {
-    free(state);
+    release(state);
 }
 void zt_norm_grad_cpu_release(void *state) {
-    free(state);
+    release(state);
+}
+
+/* The planes' state, if the node is one of them. */
+static const struct zt_norm_planes *planes_of(const struct zt_call *call) {
+    return ((const struct rows_state *)call->state)->planes;
 }
 
 static const struct zt_view *in(const struct zt_call *call, int i) {
@@ -206,6 +223,10 @@ static void normalise_block(void *arg, int64_t block) {
 
 bool zt_norm_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
+    if (planes_of(call)) {
+        zt_norm_planes_normalise(planes_of(call), call);
+        return true;
+    }
     struct job j = job_of(call);
     zt_parallel_for(call->threads, j.s->blocks, normalise_block, &j);
     return true;
@@ -221,6 +242,10 @@ static void stats_block(void *arg, int64_t block) {
 
 bool zt_norm_stats_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
+    if (planes_of(call)) {
+        zt_norm_planes_statistics(planes_of(call), call);
+        return true;
+    }
     struct job j = { .call = call, .s = call->state };
     zt_parallel_for(call->threads, j.s->blocks, stats_block, &j);
     return true;
@@ -322,6 +347,10 @@ static void add_block(void *arg, int64_t block) {
 
 bool zt_norm_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
+    if (planes_of(call)) {
+        zt_norm_planes_gradient(planes_of(call), call);
+        return true;
+    }
     struct job j = job_of(call);
     zt_parallel_for(call->threads, j.s->blocks, grad_block, &j);
     zt_parallel_for(call->threads, zt_ceil_div(j.s->entries, ENTRIES), add_block, &j);

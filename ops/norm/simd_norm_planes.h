@@ -1,16 +1,20 @@
-/* Vector loops of batch normalisation on blocked planes: the pixels of one channel group of one sample, whose `vector`
- * channels lie side by side (ops/cpu/blocked_layout.h). A tensor is given by its first pixel of the plane. A number per
- * channel is an array of `vector` floats. The loops are compiled for several instruction sets, chosen by CPUID; all
- * give the same bits. No pointer may be NULL. */
+/* Vector loops of batch, group and instance normalisation on blocked planes: the pixels of one channel group of one
+ * sample, whose `vector` channels lie side by side (ops/cpu/blocked_layout.h). A tensor is given by its first pixel of
+ * the plane. A number per channel is an array of `vector` floats. The loops are compiled for several instruction sets,
+ * chosen by CPUID; all give the same bits. No pointer may be NULL. */
 #ifndef ZT_OPS_NORM_SIMD_NORM_PLANES_H
 #define ZT_OPS_NORM_SIMD_NORM_PLANES_H
 
 #include "ops/cpu/blocked_layout.h"
 #include "ops/norm/simd_norm.h"
 
+/* Of x: the mean, rounded; the sum of the differences from it, which is what it is off by; the sum of their squares. */
+struct zt_plane_moments {
+    float *mean, *off, *squares;
+};
+
 struct zt_norm_plane_kernels {
-    /* The mean, and the sum of squares around the mean. */
-    void (*moments)(const struct zt_planes *p, const float *x, float *mean, float *squares);
+    void (*moments)(const struct zt_planes *p, const float *x, const struct zt_plane_moments *to);
     void (*sums)(const struct zt_planes *p, const float *dy, const float *x, const struct zt_row_sums *to);
     /* y = (x - mean) of_x + constant */
     void (*normalise)(const struct zt_planes *p, const float *x, const struct zt_row_map *map, float *y);

@@ -55,14 +55,22 @@ static size_t shift_of(const struct machine *m, int value) {
     return m->device->module && shifted ? zt_dtype_bytes(v->dtype) : 0;
 }
 
-/* Channels last for every value, or every second one, that no node makes and that has channels and places. */
-static void lay_last(struct zt_graph *g, bool mixed) {
+/* Whether the back end's kernels meet the tensor in other layouts: it has channels and places. On the host no node
+ * turns other types than floats from one layout to another. */
+static bool can_lie(const struct zt_value *v, const struct options *o) {
+    return v->producer < 0 && v->shape.rank >= 3 && v->shape.rank <= 5 && v->shape.dim[1] > 1 &&
+           zt_dims(&v->shape, 2, v->shape.rank) > 1 &&
+           (o->device->module || (v->dtype == ZT_FLOAT && v->shape.dim[0] > 0));
+}
+
+/* Channels last or in blocks for every value, or every second one, that no node makes. */
+static void lay_channels(struct zt_graph *g, const struct options *o) {
+    const enum zt_order order = o->blocked ? ZT_ORDER_BLOCKED : ZT_ORDER_CHANNELS_LAST;
     int found = 0;
     for (int v = 0; v < g->value_count; v++) {
         struct zt_value *value = g->values[v];
-        if (value->producer < 0 && value->shape.rank >= 3 && value->shape.rank <= 5 && value->shape.dim[1] > 1 &&
-            zt_dims(&value->shape, 2, value->shape.rank) > 1 && !(mixed && found++ % 2))
-            value->layout = zt_layout_of(g->arena, ZT_ORDER_CHANNELS_LAST, 0, value->dtype, &value->shape);
+        if (can_lie(value, o) && !(o->mixed && found++ % 2))
+            value->layout = zt_layout_of(g->arena, order, o->blocked, value->dtype, &value->shape);
     }
 }
 
@@ -80,8 +88,8 @@ bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_
                    struct zt_err *err) {
     const struct zt_device_api *api = o->device->api;
     *m = (struct machine){ .g = g, .threads = o->threads, .device = o->device, .workspace_bytes = 1 };
-    if (o->last && o->device->module)
-        lay_last(g, o->mixed);
+    if ((o->last || o->blocked) && o->backend != ZT_REF)
+        lay_channels(g, o);
     if (o->rows && o->device->module)
         lay_rows(g);
     if (!zt_pass_assign(g, &(struct zt_assign_options){ &zt_ops, o->backend, o->threads, o->device }, plain,
@@ -133,6 +141,23 @@ static void *make_last(struct zt_arena *arena, const struct zt_tensor *t) {
     return to;
 }
 
+/* [n, c, places] as [n, blocks, places, channels of a block], zeros behind the last channel */
+static void *make_blocked(struct zt_arena *arena, const struct zt_tensor *t, const struct zt_layout *layout) {
+    const int64_t channels = t->shape.dim[1], places = zt_dims(&t->shape, 2, t->shape.rank);
+    const size_t size = zt_dtype_bytes(t->dtype);
+    int block;
+    zt_layout_order(layout, &block);
+    const int64_t blocks = (channels + block - 1) / block;
+    char *to = zt_arena_alloc(arena, layout->bytes);
+    memset(to, 0, layout->bytes);
+    for (int64_t i = 0; i < zt_shape_count(&t->shape); i++) {
+        const int64_t n = i / places / channels, c = i / places % channels, place = i % places;
+        const int64_t at = ((n * blocks + c / block) * places + place) * block + c % block;
+        memcpy(to + (size_t)at * size, (const char *)t->data + (size_t)i * size, size);
+    }
+    return to;
+}
+
 /* NaN stands between the rows. */
 static void *make_rows(struct zt_arena *arena, const struct zt_tensor *t, const struct zt_layout *layout) {
     const size_t row = (size_t)t->shape.dim[1] * zt_dtype_bytes(t->dtype);
@@ -145,14 +170,26 @@ static void *make_rows(struct zt_arena *arena, const struct zt_tensor *t, const 
     return to;
 }
 
+/* The tensor as it lies in memory. */
+static const void *in_layout(struct zt_arena *arena, const struct zt_tensor *tensor, const struct zt_layout *layout) {
+    int block;
+    switch (zt_layout_order(layout, &block)) {
+    case ZT_ORDER_CHANNELS_LAST:
+        return make_last(arena, tensor);
+    case ZT_ORDER_BLOCKED:
+        return make_blocked(arena, tensor, layout);
+    case ZT_ORDER_FILLED_ROWS:
+        return make_rows(arena, tensor, layout);
+    default:
+        return tensor->data;
+    }
+}
+
 bool machine_feed(const struct machine *m, int value, const struct zt_tensor *tensor, struct zt_err *err) {
-    const struct zt_layout *layout = m->device->module ? m->g->values[value]->layout : NULL;
-    const bool last = zt_layout_is_last(layout), filled = zt_layout_is_filled(layout);
-    const void *data = last     ? make_last(m->g->arena, tensor)
-                       : filled ? make_rows(m->g->arena, tensor, layout)
-                                : tensor->data;
+    const struct zt_layout *layout = m->g->values[value]->layout;
+    const void *data = in_layout(m->g->arena, tensor, layout);
     const size_t bytes =
-        filled ? layout->bytes : (size_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
+        layout ? layout->bytes : (size_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
     return m->device->api->to_device(m->device, m->buffer[value], data, bytes, err);
 }
 

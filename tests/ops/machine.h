@@ -11,11 +11,12 @@ struct options {
     const char *only, *family;
     int threads;
     bool json, ask, bf16, tf32;
-    bool fp16;  /* the cases of bfloat16, and these alone, in float16 */
-    bool rows;  /* inputs that are matrices come with filled rows, on a device of its own */
-    bool last;  /* inputs of rank 3 to 5 come channels last, on a device of its own */
-    bool mixed; /* but every second of them */
-    bool views; /* nodes whose output holds its input's bytes share its memory and need no run */
+    bool fp16;   /* the cases of bfloat16, and these alone, in float16 */
+    bool rows;   /* inputs that are matrices come with filled rows, on a device of its own */
+    bool last;   /* inputs of rank 3 to 5 come channels last; on the host floats alone */
+    int blocked; /* these come in blocks of so many channels, on the host; 0: they do not */
+    bool mixed;  /* but every second of them */
+    bool views;  /* nodes whose output holds its input's bytes share its memory and need no run */
     struct zt_device *device;
 };
 

@@ -4,8 +4,8 @@
  *
  * `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module in FOLDER; exit
  * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last,
- * with --mixed every second one plain; --rows: matrices come with filled rows; --fp16: the cases of bfloat16 alone, in
- * float16.
+ * with --mixed every second one plain; --blocked N, on the host: in blocks of N channels; --rows: matrices come with
+ * filled rows; --fp16: the cases of bfloat16 alone, in float16.
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
@@ -310,10 +310,11 @@ static int inputs_of_rank(const char *in, int least, int most) {
 
 /* Whether a layout that is asked for changes what check runs; cases that it leaves alone run without the option. */
 static bool is_laid_out(enum mode mode, const struct options *o, const struct zt_case *c) {
-    if (mode != CHECK || !o->device->module || !c->in)
+    if (mode != CHECK || !c->in)
         return true;
     const int plain = o->mixed ? 1 : 0; /* with --mixed the first is laid out as without it */
-    return (!o->last || inputs_of_rank(c->in, 3, 5) > plain) && (!o->rows || inputs_of_rank(c->in, 2, 2) > 0);
+    return (!(o->last || o->blocked) || inputs_of_rank(c->in, 3, 5) > plain) &&
+           (!o->rows || inputs_of_rank(c->in, 2, 2) > 0);
 }
 
 static bool takes(enum mode mode, const struct options *o, const struct zt_case_family *f, const struct zt_case *c) {
@@ -432,6 +433,8 @@ static bool take_option(struct options *o, const char **folder, const char *word
         *folder = value;
     } else if (strcmp(word, "--threads") == 0) {
         o->threads = atoi(value);
+    } else if (strcmp(word, "--blocked") == 0) {
+        o->blocked = atoi(value);
     } else {
         return false;
     }
@@ -455,7 +458,8 @@ int main(int argc, char **argv) {
     if (mode == MODES || (o.ask && (mode != BENCH || !o.json))) {
         fprintf(stderr,
                 "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
-                "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16] [--fp16] [--tf32] [--last "
+                "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16] [--fp16] [--tf32] "
+                "[--last|--blocked N "
                 "[--mixed]] [--rows]\n");
         return 2;
     }
