@@ -1,5 +1,5 @@
-/* Launchers of grid_sample.cu: GridSample and AffineGrid (ops/resample/grid_sample.c, affine_grid.c) and their gradients.
- * Conventions: ops/cuda/launch.h. */
+/* Launchers of grid_sample.cu: GridSample and AffineGrid (ops/resample/grid_sample.c, affine_grid.c) and their
+ * gradients. Conventions: ops/cuda/launch.h. */
 #ifndef ZT_OPS_RESAMPLE_LAUNCH_GRID_SAMPLE_H
 #define ZT_OPS_RESAMPLE_LAUNCH_GRID_SAMPLE_H
 
