@@ -8,6 +8,7 @@ import subprocess
 from machine import Problem
 
 LARGEST = 1 << 26  # elements of a tensor of step_bandwidth
+ROUNDS, ROUND_WEIGHTS = 200, 4e8  # of both programs at most; weights that step_bandwidth updates in all rounds
 UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 
 
@@ -38,21 +39,30 @@ class Plan:
 
 
 class Limits:
-    """`build`: the folder of ztrain's build. The peak is measured again for each row, and the highest counts: other programs can
-    only lower it."""
+    """`build`: the folder of ztrain's build. Rates are measured before and after the pairs of each row, and the highest counts: other
+    programs can only lower it."""
 
     def __init__(self, build):
-        self.peak_program, self.update_program, self.peaks = build / "tests/ops/fma_peak", build / "tests/optim/step_bandwidth", {}
+        self.peak_program, self.update_program = build / "tests/ops/fma_peak", build / "tests/optim/step_bandwidth"
+        self.peaks, self.updates = {}, {}  # operations a second by threads and type; milliseconds by optimizer, threads and weights
         missing = [str(path.relative_to(build)) for path in (self.peak_program, self.update_program) if not path.exists()]
         if missing:
             raise Problem(f"not built: ninja -C {build} {' '.join(missing)}")
-        self.isa = self.measure(1)["isa"]
+        self.isa = self.measure_peak(1)["isa"]
 
-    def measure(self, threads):
-        said = json.loads(output(self.peak_program, threads))
+    def measure_peak(self, threads):
+        said = json.loads(output(self.peak_program, threads, ROUNDS))
         for bf16, key in (False, "fp32_gflops"), (True, "bf16_gflops"):
             self.peaks[threads, bf16] = max(1e9 * (said[key] or 0), self.peaks.get((threads, bf16), 0))
         return said
+
+    def measure(self, job, plan, threads):
+        self.measure_peak(threads)
+        parts = [LARGEST] * (plan.weights // LARGEST) + [plan.weights % LARGEST] * (plan.weights % LARGEST > 0)
+        rounds = int(max(15, min(ROUNDS, ROUND_WEIGHTS / plan.weights)))
+        said = json.loads(output(self.update_program, job.optimizer, threads, rounds, *parts))
+        key = job.optimizer, threads, plan.weights
+        self.updates[key] = min(said["ms"] * said["gb_per_s"] / max(said["machine"].values()), self.updates.get(key, float("inf")))
 
     def has_bf16(self):
         return self.peaks[1, True] > 0
@@ -63,9 +73,7 @@ class Limits:
 
     def update_ms(self, job, plan, threads):
         """Of the optimizer, which keeps weights, gradients and states in fp32."""
-        parts = [LARGEST] * (plan.weights // LARGEST) + [plan.weights % LARGEST] * (plan.weights % LARGEST > 0)
-        said = json.loads(output(self.update_program, job.optimizer, threads, 15, *parts))
-        return said["ms"] * said["gb_per_s"] / max(said["machine"].values())
+        return self.updates[job.optimizer, threads, plan.weights]
 
     def say(self):
         return "; ".join(f"{'bf16' if bf16 else 'fp32'} {rate / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}"
