@@ -1,5 +1,6 @@
 /* Convolutions of narrow groups by the kernels of simd_group.h. oneDNN 2.6 has no kernel for groups that share a vector
- * of channels. Activations are blocked by the machine's vectors, weights are plain. */
+ * of channels, and a slow one for weight gradients of depthwise kernels of 7 x 7. Activations are blocked by the
+ * machine's vectors, weights are plain. */
 #ifndef ZT_OPS_CONV_GROUP_CPU_H
 #define ZT_OPS_CONV_GROUP_CPU_H
 
@@ -8,8 +9,8 @@
 
 struct zt_conv_group;
 /* Creates the kernel of a convolution in the arena; NULL where the convolution does not qualify: 1 or 2 axes, float, as
- * many input as output channels, whole vectors of them, groups of 2 or more that divide a vector, at most ZT_GROUP_TAPS
- * taps. */
+ * many input as output channels, whole vectors of them, groups of 1 (depthwise) to 8 channels that divide a vector, at
+ * most ZT_GROUP_TAPS taps. */
 const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_dtype dtype,
                                                enum zt_conv_direction direction);
 /* The layout of x and y. */
