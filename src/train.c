@@ -12,7 +12,7 @@
 #include "plan/open.h"
 #include "report/creation.h"
 #include "report/start_table.h"
-#include "run/average.h"
+#include "run/swap_average.h"
 #include "run/rank/captured.h"
 #include "run/collect.h"
 #include "run/rank/device_memory.h"

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mapped.h"
-#include "run/average.h"
+#include "run/swap_average.h"
 #include "run/rank_data.h"
 #include "run/step.h"
 

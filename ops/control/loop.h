@@ -38,7 +38,7 @@ bool zt_loop_alone(struct zt_expansion *x, const struct zt_loop *l, struct zt_er
 /* The gradient rule of LoopRun; adds a LoopRunGrad. */
 bool zt_loop_gradient(struct zt_grad *b, int node, struct zt_err *err);
 
-/* Kernels (loop_kernel.c). */
+/* Kernels (loop_run.c). */
 bool zt_loop_run_prepare_ref(struct zt_prepare *p, struct zt_err *err);
 bool zt_loop_run_prepare_cpu(struct zt_prepare *p, struct zt_err *err);
 bool zt_loop_grad_prepare_ref(struct zt_prepare *p, struct zt_err *err);

@@ -3,7 +3,6 @@
 #include "ops/control/loop.h"
 
 #include "graph/passes/lower_count.h"
-#include "graph/passes/infer.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>

@@ -7,7 +7,6 @@
 #include "ops/cuda/launch_broadcast.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/layout_cuda.h"
-#include "ops/matmul/matmul.h"
 #include "ops/elementwise/pointwise_cuda.h"
 #include "ops/matmul/filled_rows_cuda.h"
 #include "ops/matmul/launch_relu_bits.h"

@@ -1,6 +1,6 @@
 #include "tests/run/tiny.h"
 #include "run/rank/blocks.h"
-#include "run/average.h"
+#include "run/swap_average.h"
 #include "run/collect.h"
 #include "run/evaluate.h"
 #include "run/step.h"

@@ -1,5 +1,5 @@
-/* The tiles of Winograd's filtering: where they lie, and their transforms. Tile (r, c) of a sample holds the inputs of
- * the 2 x 2 results from (2 r, 2 c) on. */
+/* The tiles of Winograd's filtering: where they lie, and the walk that hands them to simd_winograd.h. Tile (r, c) of a
+ * sample holds the inputs of the 2 x 2 results from (2 r, 2 c) on. */
 #ifndef ZT_OPS_CPU_WINOGRAD_TILES_H
 #define ZT_OPS_CPU_WINOGRAD_TILES_H
 

@@ -116,7 +116,7 @@ struct zt_rank {
     int sub_group_count;
     struct zt_rank_offload *offload; /* offload.h; NULL: nothing is offloaded */
     struct zt_rank_shards *shards;   /* shards.h; NULL: all parameters of the rank are in its block */
-    struct zt_rank_matrix *matrices; /* in the order of their updates (exchange.h) */
+    struct zt_rank_matrix *matrices; /* in the order of their updates (before_update.h) */
     int matrix_count;
     struct zt_command *after_step;
     int after_step_count;

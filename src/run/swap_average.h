@@ -1,7 +1,7 @@
 /* The moving average of the trained weights (ztrain.ema), an optimizer state that evaluation and the exported model
  * use in place of the weights. The optimizer step advances it (rank/update.c). */
-#ifndef ZT_RUN_AVERAGE_H
-#define ZT_RUN_AVERAGE_H
+#ifndef ZT_RUN_SWAP_AVERAGE_H
+#define ZT_RUN_SWAP_AVERAGE_H
 
 #include "run/rank/rank.h"
 

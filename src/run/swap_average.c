@@ -1,4 +1,4 @@
-#include "run/average.h"
+#include "run/swap_average.h"
 
 #include "run/rank/device_step.h"
 #include "run/rank/instruct.h"
