@@ -27,7 +27,7 @@
     ROW(gemm)
 /* Those of the training graph: conv_relu_pool takes what the two before it made, half_propagation clears the way for
  * CUDA's, and once more where bias_grad took away what read in float; linear_bias before linear_add and linear_relu,
- * which take what it made; fused_elementwise takes what is left. Two of CUDA have the names of the CPU's. */
+ * which take what it made; fused_elementwise takes what is left. Four of CUDA have the names of the CPU's. */
 #define TRAINING(ROW)                                                                                                  \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
@@ -43,6 +43,8 @@
     ROW(conv_float)                                                                                                    \
     ROW(batch_norm_relu)                                                                                               \
     ROW(batch_norm_relu_grad)                                                                                          \
+    ROW(batch_norm_relu_cuda)                                                                                          \
+    ROW(batch_norm_relu_grad_cuda)                                                                                     \
     ROW(batch_norm_statistics)                                                                                         \
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \

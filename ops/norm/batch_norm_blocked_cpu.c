@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LANES = 16 };
+enum { MOST_LANES = 16, STATISTICS_END = 5, LAST = 5, DZ = 3 }; /* LAST: z, y of the forms with ReLU; DZ: an output */
 
 struct norm_state {
     struct zt_batch_norm norm;
@@ -73,8 +73,8 @@ static bool supports(const struct zt_graph *g, int node, int x) {
     for (int i = 0; i < g->nodes[node]->in_count; i++)
         if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != ZT_FLOAT)
             return false;
-    return zt_in(g, node, x)->shape.rank > 2 && zt_batch_norm_read(g, node, x, &norm, &err) && norm.n > 0 &&
-           norm.channels > 0 && norm.spatial > 0;
+    return zt_in(g, node, x)->shape.rank > 2 && zt_batch_norm_read_to(g, node, x, STATISTICS_END, &norm, &err) &&
+           norm.n > 0 && norm.channels > 0 && norm.spatial > 0;
 }
 
 bool zt_batch_norm_blocked_supports(const struct zt_graph *g, int node) {
@@ -88,12 +88,15 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
     const struct zt_node *n = g->nodes[p->node];
     struct zt_batch_norm norm;
-    if (!zt_batch_norm_read(g, p->node, x, &norm, err))
+    if (!zt_batch_norm_read_to(g, p->node, x, STATISTICS_END, &norm, err))
         return false;
-    const struct zt_layout *given = p->in_layout[x];
+    const struct zt_layout *layout =
+        zt_layout_vector(g->arena, p->in_layout[x], ZT_FLOAT, &zt_in(g, p->node, x)->shape);
     for (int i = 0; i < n->in_count; i++)
-        p->in_layout[i] = i <= x ? zt_layout_vector(g->arena, given, ZT_FLOAT, &zt_in(g, p->node, x)->shape) : NULL;
-    p->out_layout[0] = p->in_layout[x];
+        p->in_layout[i] = i <= x || i == LAST ? layout : NULL;
+    p->out_layout[0] = layout;
+    if (x && n->out_count > DZ)
+        p->out_layout[DZ] = layout;
     struct norm_state *s = zt_calloc(1, sizeof *s);
     s->norm = norm;
     zt_planes_of(p->in_layout[x], &zt_in(g, p->node, x)->shape, &s->planes);
@@ -177,5 +180,82 @@ bool zt_batch_norm_grad_blocked_run(const struct zt_call *call, struct zt_err *e
         return false;
     if (call->out[0].data)
         each_plane(&j, gradient_plane);
+    return true;
+}
+
+/* ---- with ReLU ---- */
+
+static float *plane_if(const struct norm_state *s, const struct zt_view *v, int count, int i, int64_t plane) {
+    return i < count && v[i].data ? plane_of(s, &v[i], plane) : NULL;
+}
+
+static void normalise_relu_plane(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    const struct zt_row_map map = map_of(j, plane, ZT_FIRST, ZT_SECOND, ZT_THIRD);
+    j->s->kernels->normalise_relu(&j->s->planes, plane_of(j->s, &j->call->in[0], plane),
+                                  plane_if(j->s, j->call->in, j->call->in_count, LAST, plane), &map,
+                                  plane_of(j->s, &j->call->out[0], plane));
+}
+
+static struct zt_relu_planes relu_planes_of(const struct job *j, int64_t plane) {
+    const struct zt_view *in = j->call->in;
+    return (struct zt_relu_planes){ plane_of(j->s, &in[0], plane), plane_of(j->s, &in[LAST], plane),
+                                    plane_of(j->s, &in[1], plane) };
+}
+
+static void sums_relu_plane(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    const int64_t part = part_of(j->s, plane);
+    const struct zt_relu_planes in = relu_planes_of(j, plane);
+    const struct zt_row_sums to = { .mean = j->sums.coefficient[ZT_MEAN] + channel_of(j->s, plane),
+                                    .dy = j->sums.part[0] + part,
+                                    .dyx = j->sums.part[1] + part };
+    j->s->kernels->sums_relu(&j->s->planes, &in, &to);
+}
+
+static void gradient_relu_plane(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    const struct zt_row_map map = map_of(j, plane, ZT_THIRD, ZT_SECOND, ZT_FIRST);
+    const struct zt_relu_planes in = relu_planes_of(j, plane);
+    j->s->kernels->normalise_grad_relu(&j->s->planes, &in, &map,
+                                       plane_if(j->s, j->call->out, j->call->out_count, 0, plane),
+                                       plane_if(j->s, j->call->out, j->call->out_count, DZ, plane));
+}
+
+bool zt_batch_norm_relu_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node, 0);
+}
+bool zt_batch_norm_relu_grad_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node, 1);
+}
+bool zt_batch_norm_relu_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    return prepare(p, 0, err);
+}
+bool zt_batch_norm_relu_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    return prepare(p, 1, err);
+}
+void zt_batch_norm_relu_cpu_release(void *state) {
+    free(state);
+}
+void zt_batch_norm_relu_grad_cpu_release(void *state) {
+    free(state);
+}
+
+bool zt_batch_norm_relu_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j = job_of(call);
+    each_plane(&j, plane_moments);
+    if (!zt_channel_statistics(&j.sums, err))
+        return false;
+    each_plane(&j, normalise_relu_plane);
+    return true;
+}
+
+bool zt_batch_norm_relu_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j = job_of(call);
+    zt_channel_means(&j.sums, 0, j.sums.wide);
+    each_plane(&j, sums_relu_plane);
+    if (!zt_channel_gradients(&j.sums, err))
+        return false;
+    each_plane(&j, gradient_relu_plane);
     return true;
 }

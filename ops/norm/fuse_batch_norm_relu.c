@@ -1,5 +1,4 @@
-/* Batch normalisation in training form and what follows it on a GPU, a pass over the activations in place of two or
- * three:
+/* Batch normalisation in training form and what follows it, a pass over the activations in place of two or three:
  *
  *     ztrain.BatchNormRelu(x, scale, b, mean, var[, z]) -> y, new mean, new var, batch mean, inv_std
  *     ztrain.BatchNormReluGrad(dy, x, scale, batch mean, inv_std, y) -> dx, dscale, db[, dz]
@@ -11,8 +10,9 @@
  *     batch_norm_relu         Relu(BatchNormTrain) or Relu(Add(BatchNormTrain, z)), nothing else reading in between
  *     batch_norm_relu_grad    BatchNormGrad(ReluGrad(dy, y)); dz is written where others read it
  *
- * A ReluGrad whose dy an elementwise node makes for it alone is left to that node's chain (fuse_elementwise.c): the sum
- * of a residual's two gradients is masked as it is added up. */
+ * On a GPU a ReluGrad whose dy an elementwise node makes for it alone is left to that node's chain
+ * (fuse_elementwise.c): the sum of a residual's two gradients is masked as it is added up. The CPU fuses planes in
+ * float. */
 #include "ops/norm/launch_batch_norm.h"
 #include "graph/passes/fusion/fuse.h"
 #include "ops/elementwise/pointwise.h"
@@ -119,7 +119,9 @@ const struct zt_op zt_op_batch_norm_relu = {
     .statistic_in = 1 << 3 | 1 << 4,
     .infer = relu_infer,
     .flops_each = 5,
-    .kernel = { [ZT_REF] = { .run = relu_ref }, [ZT_CUDA] = ZT_CUDA_AS(batch_norm_relu, zt_cuda_any_floats, describe) },
+    .kernel = { [ZT_REF] = { .run = relu_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_batch_norm_relu_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(batch_norm_relu, zt_cuda_any_floats, describe) },
 };
 const struct zt_op zt_op_batch_norm_relu_grad = {
     .name = "BatchNormReluGrad",
@@ -134,6 +136,7 @@ const struct zt_op zt_op_batch_norm_relu_grad = {
     .infer = relu_grad_infer,
     .flops_each = 10,
     .kernel = { [ZT_REF] = { .run = relu_grad_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_batch_norm_relu_grad_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(batch_norm_relu_grad, zt_cuda_any_floats, describe_grad) },
 };
 
@@ -143,26 +146,34 @@ static bool is_op(const struct zt_graph *g, int node, const struct zt_op *op) {
     return node >= 0 && !g->nodes[node]->dead && g->nodes[node]->op == op;
 }
 
+/* Whether the back end has the fused kernels for what this node normalises, its input `x`. */
+static bool has_kernels(const struct zt_graph *g, int node, int x, enum zt_backend backend) {
+    const struct zt_value *v = zt_in(g, node, x);
+    return zt_op_takes(g, node, backend) && zt_op_batch_norm_relu.kernel[backend].run &&
+           (backend != ZT_CPU || (v->dtype == ZT_FLOAT && v->shape.rank > 2));
+}
+
 /* The training form that alone makes input `in` for `node`, of a type and shape that the kernels know; -1. */
-static int norm_before(const struct zt_graph *g, int node, int in) {
+static int norm_before(const struct zt_graph *g, int node, int in, enum zt_backend backend) {
     const int from = zt_fuse_producer(g, node, in, zt_op_batch_norm_train.name, true);
-    return from >= 0 && is_op(g, from, &zt_op_batch_norm_train) && zt_op_takes(g, from, ZT_CUDA) ? from : -1;
+    return from >= 0 && is_op(g, from, &zt_op_batch_norm_train) && has_kernels(g, from, 0, backend) ? from : -1;
 }
 
 /* Of a sum of two tensors of one shape the input that the normalisation makes; -1: neither. */
-static int normalised_side(const struct zt_graph *g, int sum) {
+static int normalised_side(const struct zt_graph *g, int sum, enum zt_backend backend) {
     const struct zt_value *a = zt_in(g, sum, 0), *b = zt_in(g, sum, 1);
     if (g->nodes[sum]->domain[0] || !zt_shape_equal(&a->shape, &b->shape) ||
         g->nodes[sum]->in[0] == g->nodes[sum]->in[1])
         return -1;
-    return norm_before(g, sum, 0) >= 0 ? 0 : norm_before(g, sum, 1) >= 0 ? 1 : -1;
+    return norm_before(g, sum, 0, backend) >= 0 ? 0 : norm_before(g, sum, 1, backend) >= 0 ? 1 : -1;
 }
 
-static bool fuse_relu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+static bool fuse_relu(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend backend,
+                      struct zt_err *err) {
     if (!is_op(g, node, &zt_op_relu))
         return false;
-    const int sum = zt_fuse_producer(g, node, 0, "Add", true), side = sum >= 0 ? normalised_side(g, sum) : -1;
-    const int from = side >= 0 ? norm_before(g, sum, side) : norm_before(g, node, 0);
+    const int sum = zt_fuse_producer(g, node, 0, "Add", true), side = sum >= 0 ? normalised_side(g, sum, backend) : -1;
+    const int from = side >= 0 ? norm_before(g, sum, side, backend) : norm_before(g, node, 0, backend);
     if (from < 0)
         return false;
     const struct zt_node norm = *g->nodes[from];
@@ -178,7 +189,14 @@ static bool fuse_relu(struct zt_graph *g, const struct zt_op_table *table, int n
         g, table, node,
         &(struct zt_fused_node){ zt_op_batch_norm_relu.name, in, side >= 0 ? LAST + 1 : LAST, out, 5, &norm }, err);
 }
-const struct zt_pattern zt_pattern_batch_norm_relu = { "batch_norm_relu", 1 << ZT_CUDA, fuse_relu };
+static bool fuse_relu_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return fuse_relu(g, table, node, ZT_CPU, err);
+}
+static bool fuse_relu_cuda(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return fuse_relu(g, table, node, ZT_CUDA, err);
+}
+const struct zt_pattern zt_pattern_batch_norm_relu = { "batch_norm_relu", 1 << ZT_CPU, fuse_relu_cpu };
+const struct zt_pattern zt_pattern_batch_norm_relu_cuda = { "batch_norm_relu", 1 << ZT_CUDA, fuse_relu_cuda };
 
 /* Whether the node stands in a chain with the one that makes its input 0. */
 static bool is_chained(const struct zt_graph *g, int node) {
@@ -187,12 +205,13 @@ static bool is_chained(const struct zt_graph *g, int node) {
            zt_op_takes(g, from, ZT_CUDA);
 }
 
-static bool fuse_relu_grad(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+static bool fuse_relu_grad(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend backend,
+                           struct zt_err *err) {
     const struct zt_node norm = *g->nodes[node];
-    if (!is_op(g, node, &zt_op_batch_norm_grad) || norm.in_count != STATISTICS_END || !zt_op_takes(g, node, ZT_CUDA))
+    if (!is_op(g, node, &zt_op_batch_norm_grad) || norm.in_count != STATISTICS_END || !has_kernels(g, node, 1, backend))
         return false;
     const int from = zt_fuse_producer(g, node, 0, zt_op_relu_grad.name, false);
-    if (!is_op(g, from, &zt_op_relu_grad) || is_chained(g, from))
+    if (!is_op(g, from, &zt_op_relu_grad) || (backend == ZT_CUDA && is_chained(g, from)))
         return false;
     const struct zt_node mask = *g->nodes[from];
     const bool alone = zt_fuse_read_only_by(g, mask.out[0], &node, 1);
@@ -204,4 +223,12 @@ static bool fuse_relu_grad(struct zt_graph *g, const struct zt_op_table *table, 
         g, table, node,
         &(struct zt_fused_node){ zt_op_batch_norm_relu_grad.name, in, LAST + 1, out, alone ? 3 : 4, &norm }, err);
 }
-const struct zt_pattern zt_pattern_batch_norm_relu_grad = { "batch_norm_relu_grad", 1 << ZT_CUDA, fuse_relu_grad };
+static bool fuse_relu_grad_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return fuse_relu_grad(g, table, node, ZT_CPU, err);
+}
+static bool fuse_relu_grad_cuda(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return fuse_relu_grad(g, table, node, ZT_CUDA, err);
+}
+const struct zt_pattern zt_pattern_batch_norm_relu_grad = { "batch_norm_relu_grad", 1 << ZT_CPU, fuse_relu_grad_cpu };
+const struct zt_pattern zt_pattern_batch_norm_relu_grad_cuda = { "batch_norm_relu_grad", 1 << ZT_CUDA,
+                                                                 fuse_relu_grad_cuda };

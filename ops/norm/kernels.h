@@ -17,9 +17,11 @@ ZT_FUNCTION_BODY(zt_batch_norm_old_function_body);
 /* CPU kernels: *_cpu.c */
 ZT_CPU_KERNEL(zt_batch_norm_cpu)
 ZT_CPU_KERNEL(zt_batch_norm_grad_cpu)
-ZT_CPU_KERNEL(zt_norm_cpu)       /* Layer-, RMS-, Instance-, GroupNormalization */
-ZT_CPU_KERNEL(zt_norm_stats_cpu) /* ztrain.NormStats */
-ZT_CPU_KERNEL(zt_norm_grad_cpu)  /* ztrain.NormGrad */
+ZT_CPU_KERNEL(zt_batch_norm_relu_cpu)      /* ztrain.BatchNormRelu, of planes */
+ZT_CPU_KERNEL(zt_batch_norm_relu_grad_cpu) /* ztrain.BatchNormReluGrad, of planes */
+ZT_CPU_KERNEL(zt_norm_cpu)                 /* Layer-, RMS-, Instance-, GroupNormalization */
+ZT_CPU_KERNEL(zt_norm_stats_cpu)           /* ztrain.NormStats */
+ZT_CPU_KERNEL(zt_norm_grad_cpu)            /* ztrain.NormGrad */
 
 /* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */
 /* clang-format off */

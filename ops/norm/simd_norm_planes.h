@@ -1,7 +1,7 @@
 /* Vector loops of batch, group and instance normalisation on blocked planes: the pixels of one channel group of one
  * sample, whose `vector` channels lie side by side (ops/cpu/blocked_layout.h). A tensor is given by its first pixel of
  * the plane. A number per channel is an array of `vector` floats. The loops are compiled for several instruction sets,
- * chosen by CPUID; all give the same bits. No pointer may be NULL. */
+ * chosen by CPUID; all give the same bits. No pointer may be NULL unless said. */
 #ifndef ZT_OPS_NORM_SIMD_NORM_PLANES_H
 #define ZT_OPS_NORM_SIMD_NORM_PLANES_H
 
@@ -13,6 +13,10 @@ struct zt_plane_moments {
     float *mean, *off, *squares;
 };
 
+struct zt_relu_planes {
+    const float *dy, *y, *x;
+};
+
 struct zt_norm_plane_kernels {
     void (*moments)(const struct zt_planes *p, const float *x, const struct zt_plane_moments *to);
     void (*sums)(const struct zt_planes *p, const float *dy, const float *x, const struct zt_row_sums *to);
@@ -21,6 +25,13 @@ struct zt_norm_plane_kernels {
     /* dx = of_dy dy + constant + of_x (x - mean) */
     void (*normalise_grad)(const struct zt_planes *p, const float *dy, const float *x, const struct zt_row_map *map,
                            float *dx);
+    /* With ReLU behind, NaN stays: y = max((x - mean) of_x + constant + z, 0), z NULL: none. */
+    void (*normalise_relu)(const struct zt_planes *p, const float *x, const float *z, const struct zt_row_map *map,
+                           float *y);
+    /* As sums and normalise_grad of dz = dy where y > 0, or y is NaN, else 0; dz NULL: not written. */
+    void (*sums_relu)(const struct zt_planes *p, const struct zt_relu_planes *in, const struct zt_row_sums *to);
+    void (*normalise_grad_relu)(const struct zt_planes *p, const struct zt_relu_planes *in,
+                                const struct zt_row_map *map, float *dx, float *dz);
 };
 /* vector: 8 or 16, the channels of a block. */
 const struct zt_norm_plane_kernels *zt_norm_plane_kernels(int vector);
