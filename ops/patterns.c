@@ -29,6 +29,7 @@
  * CUDA's, and once more where bias_grad took away what read in float; linear_bias before linear_add and linear_relu,
  * which take what it made; fused_elementwise takes what is left. Four of CUDA have the names of the CPU's. */
 #define TRAINING(ROW)                                                                                                  \
+    ROW(norm_swish)                                                                                                    \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
     ROW(conv_relu_pool)                                                                                                \

@@ -22,6 +22,8 @@ ZT_CPU_KERNEL(zt_batch_norm_relu_grad_cpu) /* ztrain.BatchNormReluGrad, of plane
 ZT_CPU_KERNEL(zt_norm_cpu)                 /* Layer-, RMS-, Instance-, GroupNormalization */
 ZT_CPU_KERNEL(zt_norm_stats_cpu)           /* ztrain.NormStats */
 ZT_CPU_KERNEL(zt_norm_grad_cpu)            /* ztrain.NormGrad */
+ZT_CPU_KERNEL(zt_norm_swish_cpu)
+ZT_CPU_KERNEL(zt_norm_swish_grad_cpu)
 
 /* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */
 /* clang-format off */

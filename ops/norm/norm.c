@@ -299,29 +299,21 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
 
 /* ---- gradient rule ---- */
 
-static void geometry_attrs(const struct zt_norm *n, struct zt_attr to[5]) {
-    to[0] = (struct zt_attr){ .name = "rows", .type = ZT_ATTR_INT, .i = n->rows };
-    to[1] = (struct zt_attr){ .name = "period", .type = ZT_ATTR_INT, .i = n->period };
-    to[2] = (struct zt_attr){ .name = "per_row", .type = ZT_ATTR_INT, .i = n->per_row };
-    to[3] = (struct zt_attr){ .name = "centred", .type = ZT_ATTR_INT, .i = n->centred };
-    to[4] = (struct zt_attr){ .name = "epsilon", .type = ZT_ATTR_FLOAT, .f = (float)n->epsilon };
-}
-
 static bool norm_grad(struct zt_grad *b, int node, struct zt_err *err) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_norm norm;
-    struct zt_attr attrs[5];
+    struct zt_attr attrs[ZT_NORM_ATTRS];
     if (!zt_norm_read(zt_grad_graph(b), node, &norm, err))
         return false;
-    geometry_attrs(&norm, attrs);
+    zt_norm_attrs(&norm, attrs);
     int stats[2] = { n->out_count > 1 ? n->out[1] : -1, n->out_count > 2 ? n->out[2] : -1 };
     if (stats[1] < 0 || (norm.centred && stats[0] < 0))
-        zt_emit_node(b, &(struct zt_emission){ "NormStats", "ztrain", n->in, 1, NULL, attrs, 5 }, stats, 2);
+        zt_emit_node(b, &(struct zt_emission){ "NormStats", "ztrain", n->in, 1, NULL, attrs, ZT_NORM_ATTRS }, stats, 2);
     int in[7] = { zt_grad_out_or_zero(b, node, 0), n->in[0], n->in[1],
                   norm.centred ? stats[0] : -1,    stats[1], zt_grad_out(b, node, 1),
                   zt_grad_out(b, node, 2) };
     int out[3], count = in[6] >= 0 ? 7 : in[5] >= 0 ? 6 : 5;
-    zt_emit_node(b, &(struct zt_emission){ "NormGrad", "ztrain", in, count, NULL, attrs, 4 }, out, 3);
+    zt_emit_node(b, &(struct zt_emission){ "NormGrad", "ztrain", in, count, NULL, attrs, ZT_NORM_ATTRS - 1 }, out, 3);
     for (int i = 0; i < 3; i++)
         if (zt_grad_wanted(b, node, i))
             zt_grad_give(b, node, i, i ? zt_emit_reshape_like(b, out[i], n->in[i]) : out[0]);

@@ -36,10 +36,12 @@ struct zt_norm {
     bool centred; /* the mean is subtracted: all but RMSNormalization */
     double epsilon;
 };
-/* Any of the four forward ops: x is input 0. */
+/* Any of the four forward ops, or one of our own as below: x is input 0. */
 bool zt_norm_read(const struct zt_graph *g, int node, struct zt_norm *to, struct zt_err *err);
-/* ztrain.NormStats(x) and, with x = 1, ztrain.NormGrad(dy, x, scale, mean, inv_std): from attributes rows, period and
- * per_row. */
+/* ztrain.NormStats(x), NormSwish(x, ...) and, with x = 1, ztrain.NormGrad(dy, x, scale, mean, inv_std) and
+ * NormSwishGrad: from attributes rows, period and per_row. zt_norm_attrs writes them, and epsilon. */
+enum { ZT_NORM_ATTRS = 5 };
+void zt_norm_attrs(const struct zt_norm *n, struct zt_attr to[ZT_NORM_ATTRS]);
 bool zt_norm_read_rows(const struct zt_graph *g, int node, int x, struct zt_norm *to, struct zt_err *err);
 
 #endif

@@ -32,6 +32,8 @@ bool zt_norm_read(const struct zt_graph *g, int node, struct zt_norm *to, struct
     bool centred = strcmp(n->op->name, "RMSNormalization") != 0;
     bool by_axis = !centred || strcmp(n->op->name, "LayerNormalization") == 0;
     int axis;
+    if (n->domain[0])
+        return zt_norm_read_rows(g, node, 0, to, err);
     *to = (struct zt_norm){ .epsilon = (double)zt_attr_float(n, "epsilon", 1e-5f), .centred = centred };
     if (x->shape.rank < (by_axis ? 1 : 2))
         return zt_node_fail(g, node, err, "input \"%s\" has rank %d, wants %s", x->name, x->shape.rank,
@@ -59,4 +61,12 @@ bool zt_norm_read_rows(const struct zt_graph *g, int node, int x, struct zt_norm
         return zt_node_fail(g, node, err, "%lld elements do not divide into %lld rows of %lld parts", (long long)count,
                             (long long)to->rows, (long long)to->per_row);
     return true;
+}
+
+void zt_norm_attrs(const struct zt_norm *n, struct zt_attr to[ZT_NORM_ATTRS]) {
+    to[0] = (struct zt_attr){ .name = "rows", .type = ZT_ATTR_INT, .i = n->rows };
+    to[1] = (struct zt_attr){ .name = "period", .type = ZT_ATTR_INT, .i = n->period };
+    to[2] = (struct zt_attr){ .name = "per_row", .type = ZT_ATTR_INT, .i = n->per_row };
+    to[3] = (struct zt_attr){ .name = "centred", .type = ZT_ATTR_INT, .i = n->centred };
+    to[4] = (struct zt_attr){ .name = "epsilon", .type = ZT_ATTR_FLOAT, .f = (float)n->epsilon };
 }

@@ -13,6 +13,7 @@
  * part of a sample that is both whole rows and whole vectors, while it is near; else all threads take one step after
  * the other. The numbers are the same. */
 #include "ops/norm/norm_planes_cpu.h"
+#include "ops/norm/kernels.h"
 
 #include "ops/norm/simd_norm_planes.h"
 #include "ops/cpu/blocked_layout.h"
@@ -36,6 +37,7 @@ struct zt_norm_planes {
     int64_t chunks;              /* of a plane */
     int64_t wide;                /* channels, padding included */
     int64_t part_groups, parts;  /* groups of a part, parts of a sample */
+    float alpha;                 /* of Swish */
 };
 
 /* The workspace: SUMS numbers of each channel of every chunk, then numbers of each channel of every sample: those of
@@ -60,17 +62,24 @@ static struct job job_of(const struct zt_norm_planes *s, const struct zt_call *c
 
 /* ---- preparing ---- */
 
+/* Whether rows and the entries of scale are whole channels. */
+static bool of_channels(const struct zt_shape *x, const struct zt_norm *norm) {
+    const int64_t pixels = zt_dims(x, 2, x->rank);
+    return norm->centred && norm->per_scale % pixels == 0 && norm->period * (norm->length / pixels) == x->dim[1];
+}
+
+static bool all_float(const struct zt_graph *g, int node, int x) {
+    for (int i = 0; i <= x; i++) /* dy and x */
+        if (zt_in(g, node, i)->dtype != ZT_FLOAT)
+            return false;
+    return true;
+}
+
 bool zt_norm_planes_takes(const struct zt_prepare *p, const struct zt_norm *norm, int x) {
-    const struct zt_shape *shape = &zt_in(p->graph, p->node, x)->shape;
     int block;
     enum zt_order order = zt_layout_order(p->in_layout[x], &block);
-    if ((order != ZT_ORDER_BLOCKED && order != ZT_ORDER_CHANNELS_LAST) || !norm->centred)
-        return false;
-    for (int i = 0; i <= x; i++) /* dy and x */
-        if (zt_in(p->graph, p->node, i)->dtype != ZT_FLOAT)
-            return false;
-    const int64_t pixels = zt_dims(shape, 2, shape->rank);
-    return norm->per_scale % pixels == 0 && norm->period * (norm->length / pixels) == shape->dim[1];
+    return (order == ZT_ORDER_BLOCKED || order == ZT_ORDER_CHANNELS_LAST) && all_float(p->graph, p->node, x) &&
+           of_channels(&zt_in(p->graph, p->node, x)->shape, norm);
 }
 
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -173,8 +182,9 @@ static struct zt_row_map map_of(const struct job *j, const struct piece *p) {
 
 /* ---- steps ---- */
 
-/* The steps of a kernel, of one piece or row each; `apply` may be NULL. */
+/* The steps of a kernel, of one piece or row each; the first and the last may be NULL. */
 struct steps {
+    void (*begin)(void *job, int64_t row);
     void (*measure)(void *job, int64_t piece);
     void (*settle)(void *job, int64_t row);
     void (*apply)(void *job, int64_t piece);
@@ -196,25 +206,30 @@ static void run_part(void *arg, int64_t i) {
     const int64_t sample = i / s->parts, first = i % s->parts * s->part_groups;
     const int64_t end = zt_min_int(s->planes.groups, first + s->part_groups);
     const int64_t piece = (sample * s->planes.groups + first) * s->chunks, pieces = (end - first) * s->chunks;
-    const int64_t row = first * s->planes.vector / s->row_channels;
-    const int64_t row_end = zt_min_int(s->norm.period, end * s->planes.vector / s->row_channels);
+    const int64_t rows = sample * s->norm.period, row = rows + first * s->planes.vector / s->row_channels;
+    const int64_t row_end = rows + zt_min_int(s->norm.period, end * s->planes.vector / s->row_channels);
+    run_range(&r->j, row, row_end, r->steps->begin);
     run_range(&r->j, piece, piece + pieces, r->steps->measure);
-    run_range(&r->j, sample * s->norm.period + row, sample * s->norm.period + row_end, r->steps->settle);
+    run_range(&r->j, row, row_end, r->steps->settle);
     run_range(&r->j, piece, piece + pieces, r->steps->apply);
 }
 
-static void run(struct run *r) {
-    const struct zt_norm_planes *s = r->j.s;
-    const int threads = r->j.call->threads;
+static void run_step(struct run *r, int64_t count, void (*step)(void *job, int64_t i)) {
+    if (step)
+        zt_parallel_for(r->j.call->threads, count, step, &r->j);
+}
+
+static void run_steps(const struct zt_norm_planes *s, const struct zt_call *call, const struct steps *steps) {
+    struct run r = { job_of(s, call), steps };
     const int64_t parts = s->planes.samples * s->parts, pieces = s->planes.samples * s->planes.groups * s->chunks;
-    if (threads <= 1 || parts >= (int64_t)PARTS_A_THREAD * threads) {
-        zt_parallel_for(threads, parts, run_part, r);
+    if (call->threads <= 1 || parts >= (int64_t)PARTS_A_THREAD * call->threads) {
+        zt_parallel_for(call->threads, parts, run_part, &r);
         return;
     }
-    zt_parallel_for(threads, pieces, r->steps->measure, &r->j);
-    zt_parallel_for(threads, s->norm.rows, r->steps->settle, &r->j);
-    if (r->steps->apply)
-        zt_parallel_for(threads, pieces, r->steps->apply, &r->j);
+    run_step(&r, s->norm.rows, steps->begin);
+    run_step(&r, pieces, steps->measure);
+    run_step(&r, s->norm.rows, steps->settle);
+    run_step(&r, pieces, steps->apply);
 }
 
 /* ---- forward ---- */
@@ -287,25 +302,24 @@ static void normalise(void *job, int64_t i) {
 }
 
 void zt_norm_planes_normalise(const struct zt_norm_planes *s, const struct zt_call *call) {
-    static const struct steps steps = { measure, settle_map, normalise };
-    run(&(struct run){ job_of(s, call), &steps });
+    static const struct steps steps = { NULL, measure, settle_map, normalise };
+    run_steps(s, call, &steps);
 }
 
 void zt_norm_planes_statistics(const struct zt_norm_planes *s, const struct zt_call *call) {
-    static const struct steps steps = { measure, settle_statistics, NULL };
-    run(&(struct run){ job_of(s, call), &steps });
+    static const struct steps steps = { NULL, measure, settle_statistics, NULL };
+    run_steps(s, call, &steps);
 }
 
 /* ---- backward: inputs dy, x, scale, mean, inv_std[, gradients of the row's mean and inv_std] ---- */
 
-/* The means, which the sums are taken around. */
-static void set_means(const struct job *j) {
-    for (int64_t row = 0; row < j->s->norm.rows; row++) {
-        const float mean = (float)number(in(j, 3), row);
-        for (int64_t c = 0, at = place_of(j->s, row); c < j->s->row_channels; c++)
-            j->mean[at + c] = mean;
-        clear_padding(j, row);
-    }
+/* The mean, which the sums are taken around. */
+static void begin_mean(void *job, int64_t row) {
+    const struct job *j = job;
+    const float mean = (float)number(in(j, 3), row);
+    for (int64_t c = 0, at = place_of(j->s, row); c < j->s->row_channels; c++)
+        j->mean[at + c] = mean;
+    clear_padding(j, row);
 }
 
 static void sum_up(void *job, int64_t i) {
@@ -375,10 +389,104 @@ static void add_entry(void *job, int64_t entry) {
     put(j, 2, entry, dbias);
 }
 
+static void run_gradient(const struct zt_norm_planes *s, const struct zt_call *call, const struct steps *steps) {
+    struct job j = job_of(s, call);
+    run_steps(s, call, steps);
+    zt_parallel_for(call->threads, s->planes.channels / s->entry, add_entry, &j);
+}
+
 void zt_norm_planes_gradient(const struct zt_norm_planes *s, const struct zt_call *call) {
-    const struct steps steps = { sum_up, settle_gradient, call->out[0].data ? differentiate : NULL };
-    struct run r = { job_of(s, call), &steps };
-    set_means(&r.j);
-    run(&r);
-    zt_parallel_for(call->threads, s->planes.channels / s->entry, add_entry, &r.j);
+    const struct steps steps = { begin_mean, sum_up, settle_gradient, call->out[0].data ? differentiate : NULL };
+    run_gradient(s, call, &steps);
+}
+
+/* ---- with Swish: inputs and outputs of fuse_norm_swish.c ---- */
+
+static bool swish_supports(const struct zt_graph *g, int node, int x) {
+    const struct zt_shape *shape = &zt_in(g, node, x)->shape;
+    struct zt_err err = { 0 };
+    struct zt_norm norm;
+    return shape->rank > 2 && zt_shape_count(shape) > 0 && all_float(g, node, x) &&
+           (x ? zt_norm_read_rows(g, node, x, &norm, &err) : zt_norm_read(g, node, &norm, &err)) &&
+           of_channels(shape, &norm);
+}
+
+bool zt_norm_swish_cpu_supports(const struct zt_graph *g, int node) {
+    return swish_supports(g, node, 0);
+}
+bool zt_norm_swish_grad_cpu_supports(const struct zt_graph *g, int node) {
+    return swish_supports(g, node, 1);
+}
+
+static bool swish_prepare(struct zt_prepare *p, int x, struct zt_err *err) {
+    struct zt_norm norm;
+    if (!zt_norm_read_rows(p->graph, p->node, x, &norm, err))
+        return false;
+    struct zt_norm_planes *s = zt_norm_planes_prepare(p, &norm, x, true);
+    s->alpha = zt_attr_float(p->graph->nodes[p->node], "alpha", 1);
+    p->state = s;
+    return true;
+}
+
+bool zt_norm_swish_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    return swish_prepare(p, 0, err);
+}
+bool zt_norm_swish_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    return swish_prepare(p, 1, err);
+}
+void zt_norm_swish_cpu_release(void *state) {
+    free(state);
+}
+void zt_norm_swish_grad_cpu_release(void *state) {
+    free(state);
+}
+
+static void swish(void *job, int64_t i) {
+    const struct job *j = job;
+    const struct piece p = piece_of(j->s, i);
+    const struct zt_row_map map = map_of(j, &p);
+    j->s->kernels->swish(&p.planes, tensor(&j->call->in[0], &p), &map, j->s->alpha, tensor(&j->call->out[0], &p));
+}
+
+bool zt_norm_swish_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    static const struct steps steps = { NULL, measure, settle_map, swish };
+    run_steps(call->state, call, &steps);
+    return true;
+}
+
+/* The map to what Swish was given. */
+static void begin_map(void *job, int64_t row) {
+    const struct job *j = job;
+    const int64_t first = first_channel(j->s, row), at = place_of(j->s, row);
+    const double inv = number(in(j, 4), row);
+    begin_mean(job, row);
+    for (int64_t c = 0; c < j->s->row_channels; c++) {
+        j->of_x[at + c] = (float)(inv * number(in(j, 2), (first + c) / j->s->entry));
+        j->constant[at + c] = (float)number(in(j, 7), (first + c) / j->s->entry);
+    }
+}
+
+/* Swish's gradient waits where dx goes. */
+static void sum_up_swish(void *job, int64_t i) {
+    const struct job *j = job;
+    const struct piece p = piece_of(j->s, i);
+    const struct zt_swish_grad of = { map_of(j, &p), j->s->alpha, tensor(&j->call->out[0], &p) };
+    const struct zt_row_sums to = { .dy = j->sum[0] + p.sums, .dyx = j->sum[1] + p.sums };
+    j->s->kernels->swish_sums(&p.planes, tensor(&j->call->in[0], &p), tensor(&j->call->in[1], &p), &of, &to);
+}
+
+static void differentiate_swish(void *job, int64_t i) {
+    const struct job *j = job;
+    const struct piece p = piece_of(j->s, i);
+    const struct zt_row_map map = map_of(j, &p);
+    float *dx = tensor(&j->call->out[0], &p);
+    j->s->kernels->normalise_grad(&p.planes, dx, tensor(&j->call->in[1], &p), &map, dx);
+}
+
+bool zt_norm_swish_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    static const struct steps steps = { begin_map, sum_up_swish, settle_gradient, differentiate_swish };
+    run_gradient(call->state, call, &steps);
+    return true;
 }

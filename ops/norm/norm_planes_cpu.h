@@ -1,5 +1,6 @@
 /* Group and instance normalisation on the CPU where activations are blocked or channels last, as convolutions leave
- * them (ops/cpu/blocked_layout.h). The kernels of norm_cpu.c use it there. */
+ * them (ops/cpu/blocked_layout.h). The kernels of norm_cpu.c use it there. The
+ * file also has the kernels of ztrain.NormSwish and NormSwishGrad, which ask for such activations. */
 #ifndef ZT_OPS_NORM_NORM_PLANES_CPU_H
 #define ZT_OPS_NORM_NORM_PLANES_CPU_H
 

@@ -17,6 +17,8 @@
     ROW(layer_normalization)                                                                                           \
     ROW(norm_grad)                                                                                                     \
     ROW(norm_stats)                                                                                                    \
+    ROW(norm_swish)                                                                                                    \
+    ROW(norm_swish_grad)                                                                                               \
     ROW(rms_normalization)
 
 ZT_ROWS(norm, ROWS)

@@ -1,7 +1,7 @@
 /* Vector loops of batch, group and instance normalisation on blocked planes: the pixels of one channel group of one
  * sample, whose `vector` channels lie side by side (ops/cpu/blocked_layout.h). A tensor is given by its first pixel of
  * the plane. A number per channel is an array of `vector` floats. The loops are compiled for several instruction sets,
- * chosen by CPUID; all give the same bits. No pointer may be NULL unless said. */
+ * chosen by CPUID; all give the same bits, but for Swish. No pointer may be NULL unless said. */
 #ifndef ZT_OPS_NORM_SIMD_NORM_PLANES_H
 #define ZT_OPS_NORM_SIMD_NORM_PLANES_H
 
@@ -15,6 +15,12 @@ struct zt_plane_moments {
 
 struct zt_relu_planes {
     const float *dy, *y, *x;
+};
+/* The gradient of swish(v) = v / (1 + exp(-alpha v)), v = (x - mean) of_x + constant: g = dy swish'(v). */
+struct zt_swish_grad {
+    struct zt_row_map map; /* of_dy is not read */
+    float alpha;
+    float *g; /* as dy lies */
 };
 
 struct zt_norm_plane_kernels {
@@ -32,6 +38,11 @@ struct zt_norm_plane_kernels {
     void (*sums_relu)(const struct zt_planes *p, const struct zt_relu_planes *in, const struct zt_row_sums *to);
     void (*normalise_grad_relu)(const struct zt_planes *p, const struct zt_relu_planes *in,
                                 const struct zt_row_map *map, float *dx, float *dz);
+    /* y = swish((x - mean) of_x + constant) */
+    void (*swish)(const struct zt_planes *p, const float *x, const struct zt_row_map *map, float alpha, float *y);
+    /* g, and the sums of g and of g (x - mean); the mean in `to` is not read. */
+    void (*swish_sums)(const struct zt_planes *p, const float *dy, const float *x, const struct zt_swish_grad *of,
+                       const struct zt_row_sums *to);
 };
 /* vector: 8 or 16, the channels of a block. */
 const struct zt_norm_plane_kernels *zt_norm_plane_kernels(int vector);

@@ -13,6 +13,7 @@
 #include "ops/elementwise/simd_elementwise.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/simd_reduce.h"
+#include "ops/kernel/layout.h"
 #include "ops/kernel/merge_axes.h"
 #include "ops/kernel/tile.h"
 
@@ -109,16 +110,34 @@ static size_t cut_rows(struct plan *plan) {
     return plan->pieces > 1 ? sizeof(double) * (size_t)(rows * plan->blocks * plan->pieces * COLUMNS) : 0;
 }
 
+/* The axes of x in memory. Of a blocked tensor with no place kept and no padding these are one more, the channels of a
+ * block, and the results are plain; else x is wanted plain. */
+static struct zt_shape axes_of(struct zt_prepare *p, bool over[ZT_MAX_RANK]) {
+    struct zt_shape x = zt_in(p->graph, p->node, 0)->shape;
+    int block;
+    bool blocked = zt_layout_order(p->in_layout[0], &block) == ZT_ORDER_BLOCKED && x.dim[1] % block == 0;
+    for (int k = 2; blocked && k < x.rank; k++)
+        blocked = over[k];
+    for (int i = blocked ? 1 : 0; i < p->graph->nodes[p->node]->in_count; i++)
+        p->in_layout[i] = NULL;
+    if (blocked) {
+        x.dim[1] /= block;
+        over[x.rank] = over[1];
+        x.dim[x.rank++] = block;
+    }
+    return x;
+}
+
 bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
-    const struct zt_shape *x = &zt_in(p->graph, p->node, 0)->shape;
     struct plan *plan = ZT_NEW(p->graph->arena, struct plan);
     bool over[ZT_MAX_RANK];
     if (!zt_reduce_axes(p->graph, p->node, over, err))
         return false;
-    plan->axes = zt_merge_marked_axes(x, over, plan->dim, plan->reduced);
+    const struct zt_shape x = axes_of(p, over);
+    plan->axes = zt_merge_marked_axes(&x, over, plan->dim, plan->reduced);
     if (plan->axes == 0)
         plan->dim[plan->axes++] = 1;
-    int64_t stride = 1, count = zt_shape_count(x);
+    int64_t stride = 1, count = zt_shape_count(&x);
     for (int k = plan->axes - 1; k >= 0; stride *= plan->dim[k--])
         plan->stride[k] = stride;
     plan->results = zt_shape_count(&zt_out(p->graph, p->node, 0)->shape);
@@ -126,8 +145,6 @@ bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     plan->kind = kinds;
     while (strcmp(plan->kind->op, p->graph->nodes[p->node]->op->name) != 0)
         plan->kind++;
-    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
-        p->in_layout[i] = NULL;
     if (!plan->reduced[plan->axes - 1])
         p->workspace_bytes = cut_rows(plan);
     p->state = plan;

@@ -32,7 +32,22 @@
         op, "float[4,3500]" range, .attrs = "keepdims=0"                                                               \
     }
 
+/* Channels and places, as blocks of channels have them: a channel over the batch, alone, with the batch kept, all of a
+ * sample, all; with places kept, and channels that fill blocks of 8 alone, or none. */
+#define PLANES(op, range)                                                                                              \
+    { op, "float[3,32,17,18]" range " int64{0,2,3}" },                                                                 \
+        { op, "float[3,32,5,7]" range " int64{2,3}", .attrs = "keepdims=0", .grad = 1 },                               \
+        { op, "float[2,32,5,2,3]" range " int64{1,2,3,4}", .grad = 1 },                                                \
+        { op, "float[2,32,5,7]" range, .attrs = "keepdims=0" }, { op, "float[2,32,5,7]" range " int64{1,3}" },         \
+        { op, "float[3,24,5,7]" range " int64{0,2,3}", .attrs = "keepdims=0" }, {                                      \
+        op, "float[3,20,5,7]" range " int64{0,2,3}"                                                                    \
+    }
+
 const struct zt_case zt_cases_reduce[] = {
+    PLANES("ReduceSum", ""),
+    PLANES("ReduceMean", ""),
+    PLANES("ReduceMax", ""),
+    PLANES("ReduceLogSumExp", ""),
     EVERY_FORM("ReduceSum", ""),
     LONG_SLICES("ReduceSum", ":0.5..2"),
     EVERY_FORM("ReduceMean", ""),
