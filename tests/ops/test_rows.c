@@ -47,8 +47,8 @@ static const float *output(const struct run *r, int i) {
     return zt_out(r->made.graph, 0, i)->data;
 }
 
-/* Appends the backward nodes of input 0 with ones as cotangent of output 0; returns the gradient's id. */
-static int differentiate(struct run *r) {
+/* Appends the backward nodes of an input with ones as cotangent of output 0; returns the gradient's id. */
+static int differentiate_in(struct run *r, int input) {
     struct zt_graph *g = r->made.graph;
     int y = g->nodes[0]->out[0];
     struct zt_shape shape = g->values[y]->shape;
@@ -58,9 +58,13 @@ static int differentiate(struct run *r) {
     struct zt_cotangent from = { y, zt_graph_add_constant(g, "ones", ZT_FLOAT, &shape, ones) };
     int gradient = -1;
     ck_assert_msg(
-        zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, &r->made.in[0], 1 }, &gradient, &r->err), "%s",
-        r->err.text[0]);
+        zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, &r->made.in[input], 1 }, &gradient, &r->err),
+        "%s", r->err.text[0]);
     return gradient;
+}
+
+static int differentiate(struct run *r) {
+    return differentiate_in(r, 0);
 }
 
 static bool train(struct run *r, struct zt_train_options options) {
@@ -260,6 +264,21 @@ START_TEST(a_sequence_longer_than_its_input_is_named_with_its_row) {
 }
 END_TEST
 
+/* Five steps of two rows, three inputs, four units of four gates: two operations a weight, step and row. */
+START_TEST(a_recurrent_gradient_counts_an_input_gradient_where_it_computes_one) {
+    static const double of_input = 2 * 5 * 2 * 3 * 16, of_hidden = 2 * 5 * 2 * 4 * 16;
+    for (int input = 0; input < 2; input++) {
+        struct run r = make((struct zt_case){ "LSTM", "float[5,2,3] float[1,16,3] float[1,16,4]" });
+        ck_assert_double_eq(zt_op_flops(r.made.graph, 0), of_input + of_hidden);
+        const int gradient = differentiate_in(&r, input);
+        ck_assert(zt_graph_index(r.made.graph, &r.err));
+        ck_assert_double_eq(zt_op_flops(r.made.graph, r.made.graph->values[gradient]->producer),
+                            (input ? 1 : 2) * of_input + 2 * of_hidden);
+        zt_graph_destroy(r.made.graph);
+    }
+}
+END_TEST
+
 START_TEST(an_index_outside_its_axis_is_named_by_every_kernel) {
     static const struct zt_case cases[] = {
         { "Gather", "float[3,2] int32{1,-3,3}" },
@@ -406,6 +425,7 @@ int main(void) {
     tcase_add_test(t, rows_of_weight_zero_change_neither_loss_nor_gradient);
     tcase_add_test(t, a_target_out_of_range_is_named_with_its_row);
     tcase_add_test(t, a_sequence_longer_than_its_input_is_named_with_its_row);
+    tcase_add_test(t, a_recurrent_gradient_counts_an_input_gradient_where_it_computes_one);
     tcase_add_test(t, an_index_outside_its_axis_is_named_by_every_kernel);
     tcase_add_test(t, every_loss_of_the_config_has_its_row_and_gradient);
     tcase_add_test(t, drawn_numbers_have_the_moments_asked_for);
