@@ -115,6 +115,10 @@ static const struct {
     { "h = Neg(x[2,8,3,4]); Add(Conv(Swish(GroupNormalization<num_groups=4>(h, s[8], b[8])), w[8,8,1,1]), h)", 1, 1 },
     { "Conv(Swish(GroupNormalization<num_groups=2>(Conv(Swish(" GROUPS "), w[8,8,1,1]), t[8], c[8])), v[4,8,1,1])", 2,
       2 },
+    { "h = Neg(x[2,8,3,4]); Add(h, Conv(Swish(GroupNormalization<num_groups=4>(h, s[8], b[8])), w[8,8,1,1]))", 1, 1 },
+    { "h = Neg(x[2,8,3,4]); Add(Exp(h), Add(h, Conv(Swish(GroupNormalization<num_groups=1>(h, s[8], b[8])), "
+      "w[8,8,1,1])))",
+      1, 1 },
     { "n = " GROUPS "; Add(Conv(Swish(n), w[8,8,1,1]), n)", 0, 0 }, /* another reader */
     { "n = " GROUPS "; Conv(Add(Swish(n), Sigmoid(n)), w[4,8,1,1])", 0, 0 },
     { "Neg(Swish(" GROUPS "))", 0, 0 }, /* no convolution reads it */
