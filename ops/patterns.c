@@ -6,7 +6,7 @@
 
 /* Those of the forward graph: softmax before what stands on it; attention_heads before transpose, which would move its
  * Transposes, and before attention_packed, which takes what it made; transpose before conv_bias, whose nodes it brings
- * together. */
+ * together; gemm after what looks for MatMul. */
 #define FORWARD(ROW)                                                                                                   \
     ROW(gelu)                                                                                                          \
     ROW(hard_swish)                                                                                                    \
@@ -23,7 +23,8 @@
     ROW(attention_heads)                                                                                               \
     ROW(attention_packed)                                                                                              \
     ROW(transpose)                                                                                                     \
-    ROW(conv_bias)
+    ROW(conv_bias)                                                                                                     \
+    ROW(gemm)
 /* Those of the training graph: conv_relu_pool takes what the two before it made, half_propagation clears the way for
  * CUDA's, and once more where bias_grad took away what read in float; linear_bias before linear_add and linear_relu,
  * which take what it made; fused_elementwise takes what is left. Two of CUDA have the names of the CPU's. */

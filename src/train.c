@@ -10,7 +10,8 @@
 #include "checkpoint/export.h"
 #include "parallel/launch/supervisor_channel.h"
 #include "plan/open.h"
-#include "report/report.h"
+#include "report/creation.h"
+#include "report/start_table.h"
 #include "run/average.h"
 #include "run/rank/captured.h"
 #include "run/collect.h"
@@ -45,10 +46,17 @@ static bool make_plan(struct zt_training *t, struct zt_err *err) {
            (zt_preflight_memory(t->plan, t->worker.world, err) || zt_err_within(err, before, "%s", s->options->config));
 }
 
+static struct zt_rank *create_rank(struct zt_training *t, struct zt_err *err) {
+    struct zt_worker *w = &t->worker;
+    struct zt_creation_lines lines = { t->session->config, w->device, &t->session->options->log, 0 };
+    const struct zt_rank_progress progress = { zt_creation_at, &lines };
+    return zt_rank_create(t->plan, w->device, w->world, w->data, w->rank == 0 ? &progress : NULL, err);
+}
+
 static bool open_rank(struct zt_training *t, struct zt_err *err) {
     struct zt_worker *w = &t->worker;
     zt_training_phase(t, "allocating and opening data");
-    if (!(t->rank = zt_rank_create(t->plan, w->device, w->world, w->data, err)))
+    if (!(t->rank = create_rank(t, err)))
         return false;
     if (w->first_here)
         zt_rank_watch(t->rank, t->request->stop);
@@ -87,7 +95,7 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
     if (!w->world->api->barrier(w->world, err))
         return false;
     if (w->rank == 0) {
-        struct zt_monitor_options options = { .config = s->config,
+        struct zt_console_options options = { .config = s->config,
                                               .log = &s->options->log,
                                               .folder = t->request->folder,
                                               .steps_total = t->steps,
@@ -103,7 +111,7 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
         zt_rank_warn(t->rank, &s->options->log);
         zt_kernel_times_warn(&t->times);
         if (!zt_forecast_open(&t->forecast, s, t->plan, w->device, t->request->folder, err) || !write_config(t, err) ||
-            !zt_checkpoints_begin(t->checkpoints, err) || !(t->monitor = zt_monitor_create(&options, err)))
+            !zt_checkpoints_begin(t->checkpoints, err) || !(t->console = zt_console_create(&options, err)))
             return false;
     }
     zt_hash_remove(t->request->folder, w->rank, s->config->ranks);
@@ -128,11 +136,11 @@ static void say_waiting(const struct zt_training *t) {
 /* Writes model.onnx and prints the last line, also with --quiet. */
 static bool write_model(struct zt_training *t, const struct zt_collected *weights, struct zt_err *err) {
     const struct zt_session *s = t->session;
-    struct zt_monitor *monitor = t->monitor;
+    struct zt_console *console = t->console;
     uint64_t hash = 0;
-    t->monitor = NULL;
+    t->console = NULL;
     zt_finite_warn(weights, &s->options->log);
-    if (!zt_monitor_finish(monitor, err) || !zt_observers_sync(&t->observers, err) ||
+    if (!zt_console_finish(console, err) || !zt_observers_sync(&t->observers, err) ||
         !zt_export_model(s, t->request->folder, weights, &hash, err))
         return false;
     zt_forecast_report(&t->forecast, s);
@@ -175,7 +183,7 @@ static bool train_rank(struct zt_worker *w, struct zt_err *err) {
 
 static void finish_rank(struct zt_training *t) {
     struct zt_err ignored = { 0 };
-    zt_monitor_finish(t->monitor, &ignored);
+    zt_console_finish(t->console, &ignored);
     zt_observers_finish(&t->observers, &ignored);
     zt_loader_destroy(t->loader);
     zt_checkpoints_close(t->checkpoints);

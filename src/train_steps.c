@@ -4,7 +4,7 @@
 #include "base/mapped.h"
 #include "run/average.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 
 static int64_t in_ns(double seconds) {
     return (int64_t)(seconds * 1e9);
@@ -20,7 +20,7 @@ bool zt_training_observe(struct zt_training *t, struct zt_err *err) {
                                                   .rank = t->rank,
                                                   .device = t->worker.device,
                                                   .world = t->worker.world,
-                                                  .monitor = t->monitor,
+                                                  .console = t->console,
                                                   .stages = t->forecast.plan,
                                                   .folder = t->request->folder,
                                                   .first = t->first,
@@ -51,7 +51,7 @@ static bool report_step(struct zt_training *t, int64_t step, const struct zt_ste
                                   .scaling = r->scaling,
                                   .seconds = seconds,
                                   .skipped = !r->finite };
-    return (!t->monitor || zt_monitor_step(t->monitor, &row, r->batch, err)) &&
+    return (!t->console || zt_console_step(t->console, &row, r->batch, err)) &&
            zt_observers_step(&t->observers, step, &row, err);
 }
 
@@ -63,7 +63,7 @@ static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct 
               zt_rank_evaluate(t->rank, loader, to, err) && zt_rank_swap_average(t->rank, err) &&
               files_intact(t, zt_now(), err);
     zt_loader_destroy(loader);
-    return ok && (!t->monitor || zt_monitor_eval(t->monitor, step, epoch, to->loss, to->accuracy, err)) &&
+    return ok && (!t->console || zt_console_eval(t->console, step, epoch, to->loss, to->accuracy, err)) &&
            zt_observers_eval(&t->observers, to->loss, to->accuracy, err);
 }
 
@@ -75,7 +75,7 @@ static bool ends_epoch(const struct zt_training *t, int64_t step) {
 /* Runs what follows step `step` (from 1): evaluation at the end of an epoch, a checkpoint if one is due. */
 static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, struct zt_err *err) {
     struct zt_eval_result result;
-    struct zt_step_end end = { .step = step, .asked = r && r->save, .monitor = t->monitor };
+    struct zt_step_end end = { .step = step, .asked = r && r->save, .console = t->console };
     const bool last = r && ends_epoch(t, step - 1);
     if (last && t->session->eval_source) {
         if (!evaluate(t, step, r->epoch, &result, err))
@@ -99,7 +99,7 @@ static bool measure(struct zt_training *t, struct zt_err *err) {
     struct zt_worker *w = &t->worker;
     if (t->steps > t->first + 2 && !t->stopped) {
         zt_training_phase(t, "measuring the machine");
-        if (!zt_forecast_measure(&t->forecast, t->session, w->device, w->world, t->request->folder, err))
+        if (!zt_forecast_measure(&t->forecast, t->session, w->device, w->world, t->rank, err))
             return false;
     }
     if (w->rank == 0)

@@ -23,7 +23,7 @@ struct zt_training {
     struct zt_rank *rank;
     struct zt_loader *loader;
     struct zt_checkpoints *checkpoints;
-    struct zt_monitor *monitor;  /* rank 0 only */
+    struct zt_console *console;  /* rank 0 only */
     struct zt_forecast forecast; /* rank 0 only */
     struct zt_kernel_times times;
     struct zt_observers observers;
@@ -33,7 +33,7 @@ struct zt_training {
 
 /* Sets the name of the current phase, for messages about ranks that hang. */
 void zt_training_phase(struct zt_training *t, const char *name);
-/* Opens the observers, after the monitor and the forecast. Collective. */
+/* Opens the observers, after the console and the forecast. Collective. */
 bool zt_training_observe(struct zt_training *t, struct zt_err *err);
 /* Runs all remaining steps, or until a signal stops the run (t->stopped). */
 bool zt_training_steps(struct zt_training *t, struct zt_err *err);

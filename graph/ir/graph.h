@@ -141,7 +141,7 @@ enum { ZT_OPSET = 26 }; /* opset of nodes that passes emit: the newest one in th
 /* A model's graph, or a subgraph: the contents of a graph attribute or of a model-local function. The nodes of a
  * subgraph are sorted but neither resolved nor inferred; lowering copies them into a graph (graph/passes/lower.h). Two
  * ops of our own define the contents of their subgraphs themselves (ops/elementwise/fuse_elementwise.c,
- * ops/control/loop_run.h). */
+ * ops/control/loop.h). */
 struct zt_graph {
     struct zt_arena *arena;
     const char *name;

@@ -155,18 +155,23 @@ bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return check_sizes(g, node, n->out, n->out_count, "output", err);
 }
 
-double zt_op_flops(const struct zt_graph *g, int node) {
+double zt_op_work(const struct zt_graph *g, int node) {
     const struct zt_op *op = g->nodes[node]->op;
     if (op->flops)
         return op->flops(g, node);
     if (op->flags & ZT_OP_VIEW)
         return 0;
-    double flops = 0;
+    double elements = 0;
     for (int i = 0; i < g->nodes[node]->out_count; i++) {
         const struct zt_value *v = zt_out(g, node, i);
-        flops += v ? (double)zt_shape_count(&v->shape) : 0;
+        elements += v ? (double)zt_shape_count(&v->shape) : 0;
     }
-    return flops;
+    return elements;
+}
+
+double zt_op_flops(const struct zt_graph *g, int node) {
+    const double each = g->nodes[node]->op->flops_each;
+    return each > 0 ? each * (double)zt_shape_count(&zt_in(g, node, 0)->shape) : zt_op_work(g, node);
 }
 
 double zt_op_macs(const struct zt_graph *g, int node) {

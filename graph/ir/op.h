@@ -88,8 +88,9 @@ struct zt_op {
         *low_rank;      /* low-rank changes of weights (graph/passes/low_rank/low_rank.h); NULL: none */
     const void *detail; /* kept by the row's family for its kernels; NULL: nothing */
     int redefined_in;   /* opset that changed the meaning of the op (Softmax: 13); 0: none */
-    double (*flops)(const struct zt_graph *g, int node); /* NULL: one per output element */
-    struct zt_kernel kernel[ZT_BACKENDS];                /* [ZT_REF].run is required unless the row has `expand` */
+    double (*flops)(const struct zt_graph *g, int node); /* of products and sums; NULL: as `flops_each` says */
+    double flops_each;                    /* FLOPs per element of input 0 (norms, pooling); 0: one per output element */
+    struct zt_kernel kernel[ZT_BACKENDS]; /* [ZT_REF].run is required unless the row has `expand` */
 };
 
 /* ---- the op table: defined in ops/table.c and passed in, so that the graph knows no op by name ---- */
@@ -115,8 +116,11 @@ bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node
 bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err);
 /* zt_op_check_inputs(), then the row's infer. Every input must have dtype and shape. */
 bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err);
-/* FLOPs of one execution of the node. */
+/* FLOPs of one execution of the node, as DeepSpeed's profiler counts them where it has the operator. */
 double zt_op_flops(const struct zt_graph *g, int node);
+/* Work of one execution in the units of the cost model's rates (struct zt_machine): FLOPs of products and sums, output
+ * elements of all other operators, 0 of views. */
+double zt_op_work(const struct zt_graph *g, int node);
 /* Multiply-accumulates of one execution of the node: half of its FLOPs if it is a product, otherwise 0. */
 double zt_op_macs(const struct zt_graph *g, int node);
 /* Whether output 0 has the elements of input 0 for every dtype: a view other than BitCast. */

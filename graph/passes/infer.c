@@ -1,14 +1,9 @@
 #include "graph/passes/infer.h"
 
-#include "graph/passes/eval.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/lower.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* Limit for folding with reference kernels, about a second. Other constant nodes run with the graph. */
-static const double FOLD_FLOPS = 1e8;
 
 bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const int *roots, int root_count,
                      struct zt_err *err) {
@@ -59,32 +54,8 @@ bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, e
 struct inference {
     struct zt_graph *g;
     const struct zt_watch *watch; /* NULL: no callbacks */
-    size_t fold_limit;
-    double left, flops_left; /* totals that are left, which bound the work for a file of many small nodes */
-    struct zt_folded folded;
+    struct zt_folding folding;
 };
-
-static bool is_constant(const struct zt_graph *g, int node) {
-    const struct zt_node *n = g->nodes[node];
-    if (n->op->flags & ZT_OP_RANDOM)
-        return false;
-    for (int i = 0; i < n->in_count; i++) {
-        const struct zt_value *v = zt_in(g, node, i);
-        const bool contents = !(n->op->flags & ZT_OP_SHAPE_ONLY) && !(i < 32 && n->op->type_in >> i & 1);
-        if (v && contents && !zt_value_is_constant(v))
-            return false;
-    }
-    return true;
-}
-
-static bool is_within_limits(const struct inference *f, int node) {
-    const struct zt_graph *g = f->g;
-    const struct zt_node *n = g->nodes[node];
-    double bytes = 0;
-    for (int i = 0; i < n->out_count; i++)
-        bytes += (double)zt_value_bytes(zt_out(g, node, i));
-    return bytes <= (double)f->fold_limit && bytes <= f->left && zt_op_flops(g, node) <= f->flops_left;
-}
 
 static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err *err) {
     for (int i = 0; i < g->nodes[node]->in_count; i++) {
@@ -95,31 +66,10 @@ static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err
     return true;
 }
 
-static bool infer_node(struct inference *f, int n, struct zt_err *err) {
-    struct zt_graph *g = f->g;
-    if (!zt_op_infer(g, n, err))
-        return false;
-    if (!is_constant(g, n))
-        return true;
-    if (!zt_folded_alike(&f->folded, g, n)) {
-        if (!is_within_limits(f, n))
-            return true;
-        f->flops_left -= zt_op_flops(g, n);
-        if (!zt_eval_node(g, n, g->arena, NULL, 1, err))
-            return false;
-        for (int i = 0; i < g->nodes[n]->out_count; i++)
-            f->left -= (double)zt_value_bytes(zt_out(g, n, i));
-    }
-    for (int i = 0; i < g->nodes[n]->out_count; i++)
-        if (zt_out(g, n, i))
-            zt_out(g, n, i)->origin = ZT_FROM_CONSTANT;
-    g->nodes[n]->dead = true;
-    return true;
-}
-
 static bool infer_watched(struct inference *f, int n, struct zt_err *err) {
     const struct zt_watch *w = f->watch;
-    return (!w || w->before(w->with, f->g, n, err)) && infer_node(f, n, err) && (!w || w->after(w->with, f->g, n, err));
+    return (!w || w->before(w->with, f->g, n, err)) && zt_op_infer(f->g, n, err) &&
+           zt_fold_node(&f->folding, f->g, n, err) && (!w || w->after(w->with, f->g, n, err));
 }
 
 static bool infer_nodes(void *inference, int first, int last, struct zt_err *err) {
@@ -135,9 +85,9 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
 }
 
 bool zt_pass_infer_watched(struct zt_graph *g, size_t fold_limit, const struct zt_watch *watch, struct zt_err *err) {
-    struct inference f = { g, watch, fold_limit, 2 * (double)fold_limit, FOLD_FLOPS, { { 0 } } };
+    struct inference f = { g, watch, zt_folding_begin(fold_limit) };
     const bool inferred = infer_nodes(&f, 0, g->node_count, err);
-    zt_folded_finish(&f.folded);
+    zt_folding_finish(&f.folding);
     return inferred && zt_graph_sort(g, err);
 }
 

@@ -3,7 +3,7 @@
  *     call f(a, b)                      ->  the nodes of f, named "call/inner", reading a and b
  *     If(c) then { .. } else { .. }     ->  the nodes of one branch, once c is known
  *     Loop(n, c, v) { .. }              ->  the nodes of the subgraph once per iteration: "loop#0/inner",
- * "loop#1/inner", or one node that runs as a loop (ops/control/loop_run.h) for many iterations
+ * "loop#1/inner", or one node that runs as a loop (ops/control/loop.h) for many iterations
  *
  * Function calls are inlined before rows are resolved. A node with a subgraph is expanded when inference, or an eager
  * run, reaches it: the condition or trip count must be known then, else the model is refused. The result is a straight

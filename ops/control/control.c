@@ -1,6 +1,6 @@
 /* If, Loop, Scan: nodes that hold graphs. None is ever run: each is replaced by what it stands for as soon as that is
  * known (graph/passes/lower.h), which in training is before the first step, in an eager run when it is reached. A loop
- * that would be large becomes one node that runs as a loop (ops/control/loop_run.h).
+ * that would be large becomes one node that runs as a loop (ops/control/loop.h).
  *
  *     If      the nodes of one branch
  *     Loop    for (i = 0; i < M && cond; i++) { cond, v.., s.. = body(i, cond, v..); }
@@ -8,7 +8,7 @@
  *
  * Loop and Scan give v at the end, and all s stacked; x are cut along an axis. */
 #include "graph/passes/lower.h"
-#include "ops/control/loop_run.h"
+#include "ops/control/loop.h"
 #include "ops/kernel/shape.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* From a Loop's or Scan's body to a graph that is one iteration of it. */
 #include "graph/passes/infer.h"
-#include "ops/control/loop_run.h"
+#include "ops/control/loop.h"
 
 #include "graph/passes/lower_count.h"
 #include "graph/passes/infer.h"

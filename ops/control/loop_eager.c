@@ -1,6 +1,6 @@
 /* A Loop in an eager run whose results alone count (`ztrain predict`): each iteration is a graph of its own, run and
  * forgotten. So a condition may depend on data, states may grow, and nothing that an iteration computed stays. */
-#include "ops/control/loop_run.h"
+#include "ops/control/loop.h"
 #include "ops/kernel/shape.h"
 
 #include <stdlib.h>

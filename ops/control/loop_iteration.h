@@ -1,5 +1,5 @@
 /* A graph that is run many times, its inputs at other addresses each time: an iteration of a loop
- * (ops/control/loop_run.c).
+ * (ops/control/loop_kernel.c).
  *
  * Nodes that only read inputs which stay the same (weights in the layout that a kernel wants) run once, before the
  * first iteration. Everything a run needs lies in workspace that the caller owns. */

@@ -4,9 +4,9 @@
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/group_cpu.h"
+#include "ops/conv/weight_gradient_3d_cpu.h"
 #include "ops/cpu/winograd/gradient.h"
 #include "ops/cpu/winograd/winograd.h"
-#include "ops/conv/weight_gradient_cpu.h"
 #include "ops/conv/kernels.h"
 #include "ops/kernel/tile.h"
 

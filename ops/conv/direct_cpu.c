@@ -1,3 +1,4 @@
+/* Our own kernel of 2-D convolutions in place of the primitive of oneDNN (conv_cpu.h). */
 #include "ops/conv/conv_cpu.h"
 
 /* 2-D, one group, whole vectors of channels on both sides, packed as the kernel wants them. */

@@ -44,6 +44,12 @@ static bool matmul_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
+double zt_matmul_flops(const struct zt_graph *g, int node) {
+    struct zt_matmul m;
+    struct zt_err err = { 0 };
+    return zt_matmul_read_node(g, node, &m, &err) ? 2.0 * (double)zt_shape_count(&m.out) * (double)m.k : 0;
+}
+
 static bool matmul_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_product p = { .dtype = call->in[0].dtype,
                             .a = call->in[0].data,

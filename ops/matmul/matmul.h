@@ -21,8 +21,9 @@ struct zt_matmul {
 bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
                     struct zt_matmul *to, struct zt_err *err);
 
-/* The same of the node's inputs 0 and 1. The second function counts floating-point operations. */
+/* The same of the node's inputs 0 and 1. */
 bool zt_matmul_read_node(const struct zt_graph *g, int node, struct zt_matmul *to, struct zt_err *err);
+/* The FLOPs of the node: 2 M N K for each matrix of the batch. */
 double zt_matmul_flops(const struct zt_graph *g, int node);
 
 /* Whether `c` has one number for each of n columns, the same in every row: shape [n], [1, n] and so on. */

@@ -4,7 +4,10 @@
  *
  *     many products    the batch
  *     m >= n           rows of a and y; b is shared by all blocks and is packed once for all of them
- *     m <  n           columns of b, bias and y; every block packs its own columns */
+ *     m <  n           columns of b, bias and y; every block packs its own columns
+ *
+ * A large b is divided into columns wherever there are enough of them: the packed copy of a weight would stay in
+ * memory, and packing costs the same either way. */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/cpu/batch_blocks.h"
 #include "ops/matmul/matmul_dnnl_cpu.h"
@@ -14,8 +17,9 @@
 
 #include <stdlib.h>
 
-enum { A, B, BIAS, Y };                    /* slots of a product in dnnl.h */
-enum { MANY = 8 };                         /* products that are worth dealing out whole */
+enum { A, B, BIAS, Y };          /* slots of a product in dnnl.h */
+enum { MANY = 8, COLUMNS = 16 }; /* products that are worth dealing out whole; a block's */
+static const int64_t large_bytes = 1 << 20;
 static const int64_t small_flops = 100000; /* below it one block */
 
 /* The addend is taken where it is one row. */
@@ -45,6 +49,10 @@ static struct zt_desc matrix(const struct zt_product_cpu *p, int64_t step, int64
     return d;
 }
 
+static bool is_large(const struct zt_product_cpu *p) {
+    return p->count == 1 && p->shape.k * p->shape.n * (int64_t)zt_dtype_bytes(p->dtype) >= large_bytes;
+}
+
 static struct zt_batch_cut choose_cut(const struct zt_product_cpu *p) {
     const struct zt_matmul *s = &p->shape;
     int rows = p->count > 1; /* axis of the rows */
@@ -53,12 +61,12 @@ static struct zt_batch_cut choose_cut(const struct zt_product_cpu *p) {
     if (p->count >= MANY) {
         c = (struct zt_batch_cut){ .axis = { p->a_step ? 0 : -1, p->b_step ? 0 : -1, -1, 0, -1 }, .total = p->count };
         c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 1);
-    } else if (s->m >= s->n) {
+    } else if (s->m >= s->n && !(is_large(p) && s->n >= COLUMNS * ZT_BATCH_BLOCKS)) {
         c = (struct zt_batch_cut){ .axis = { rows, -1, -1, rows, -1 }, .total = s->m };
         c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 8);
     } else {
         c = (struct zt_batch_cut){ .axis = { -1, rows + 1, rows + 1, rows + 1, -1 }, .total = s->n };
-        c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 16);
+        c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, COLUMNS);
     }
     if (tiny)
         c.block = c.total;

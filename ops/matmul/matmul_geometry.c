@@ -80,9 +80,3 @@ bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a
 bool zt_matmul_read_node(const struct zt_graph *g, int node, struct zt_matmul *to, struct zt_err *err) {
     return zt_matmul_read(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, to, err);
 }
-
-double zt_matmul_flops(const struct zt_graph *g, int node) {
-    struct zt_matmul m;
-    struct zt_err err = { 0 };
-    return zt_matmul_read_node(g, node, &m, &err) ? 2.0 * (double)zt_shape_count(&m.out) * (double)m.k : 0;
-}

@@ -118,6 +118,7 @@ const struct zt_op zt_op_batch_norm_relu = {
     .same_type = 1 << 5,
     .statistic_in = 1 << 3 | 1 << 4,
     .infer = relu_infer,
+    .flops_each = 5,
     .kernel = { [ZT_REF] = { .run = relu_ref }, [ZT_CUDA] = ZT_CUDA_AS(batch_norm_relu, zt_cuda_any_floats, describe) },
 };
 const struct zt_op zt_op_batch_norm_relu_grad = {
@@ -131,6 +132,7 @@ const struct zt_op zt_op_batch_norm_relu_grad = {
     FLOATS,
     .same_type = 1 << 1 | 1 << 5,
     .infer = relu_grad_infer,
+    .flops_each = 10,
     .kernel = { [ZT_REF] = { .run = relu_grad_ref },
                 [ZT_CUDA] = ZT_CUDA_AS(batch_norm_relu_grad, zt_cuda_any_floats, describe_grad) },
 };

@@ -9,6 +9,8 @@
  *
  * z is the gradient of x from its other readers, as residual networks have it.
  *
+ * FLOPs per element are those of the nodes they stand for (norm.c), one for Swish and one for its gradient.
+ *
  * The attributes are those of ztrain.NormStats (norm.h), and Swish's alpha. The kernels want blocked activations: the
  * pattern norm_swish takes only a Swish that a convolution reads. */
 #include "ops/norm/kernels.h"
@@ -115,6 +117,7 @@ const struct zt_op zt_op_norm_swish = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .attrs = attrs,
     .infer = swish_infer,
+    .flops_each = 6,
     .kernel = { [ZT_REF] = { .run = swish_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_norm_swish_cpu) },
 };
 const struct zt_op zt_op_norm_swish_grad = {
@@ -129,6 +132,7 @@ const struct zt_op zt_op_norm_swish_grad = {
     .same_type = 1 << 1 | 1 << 6,
     .attrs = attrs,
     .infer = swish_grad_infer,
+    .flops_each = 11,
     .kernel = { [ZT_REF] = { .run = swish_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_norm_swish_grad_cpu) },
 };
 

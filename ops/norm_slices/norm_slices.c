@@ -7,7 +7,11 @@
  *     dx[c] = dy[c] s[c]^-beta - 2 alpha beta / size x[c] sum of dy[j] x[j] s[j]^(-beta - 1), j: whose sum holds c
  * MeanVarianceNormalization, over the M elements that share the axes not in `axes`, d = std + 1e-9, as its body has it:
  *     y = (x - mean) / d
- *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
+ *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2)
+ *
+ * FLOPs per element: MeanVarianceNormalization has the 4 of a norm without scale in DeepSpeed's profiler, which counts
+ * LRN as 4 by its parts (square, mean over the channels, product, sum). LpNormalization: power, sum, quotient. The
+ * backward phase counts twice, as there. */
 #include "ops/norm_slices/norm_slices.h"
 
 #include "ops/norm_slices/launch_norm_slices.h"
@@ -308,6 +312,7 @@ const struct zt_op zt_op_lp_normalization = {
     .since = 1,
     .attrs = lp_attrs,
     .infer = lp_infer,
+    .flops_each = 3,
     .grad = lp_grad,
     .kernel = { [ZT_REF] = { .run = lp_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
@@ -318,6 +323,7 @@ const struct zt_op zt_op_lp_normalization_grad = {
     GRAD_ROW,
     .attrs = lp_attrs,
     .infer = lp_infer,
+    .flops_each = 6,
     .body = zt_lp_normalization_grad_function_body,
     .kernel = { [ZT_REF] = { .run = lp_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
@@ -329,6 +335,7 @@ const struct zt_op zt_op_lrn = {
     .since = 1,
     .attrs = lrn_attrs,
     .infer = lrn_infer,
+    .flops_each = 4,
     .grad = lrn_grad,
     .kernel = { [ZT_REF] = { .run = lrn_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
@@ -339,6 +346,7 @@ const struct zt_op zt_op_lrn_grad = {
     GRAD_ROW,
     .attrs = lrn_attrs,
     .infer = lrn_infer,
+    .flops_each = 8,
     .body = zt_lrn_grad_function_body,
     .kernel = { [ZT_REF] = { .run = lrn_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
@@ -350,6 +358,7 @@ const struct zt_op zt_op_mean_variance_normalization = {
     .since = 9,
     .attrs = mvn_attrs,
     .infer = mvn_infer,
+    .flops_each = 4,
     .grad = mvn_grad,
     .kernel = { [ZT_REF] = { .run = mvn_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),
@@ -360,6 +369,7 @@ const struct zt_op zt_op_mean_variance_normalization_grad = {
     GRAD_ROW,
     .attrs = mvn_attrs,
     .infer = mvn_infer,
+    .flops_each = 8,
     .body = zt_mean_variance_normalization_grad_function_body,
     .kernel = { [ZT_REF] = { .run = mvn_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_slices_cpu),

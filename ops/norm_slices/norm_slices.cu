@@ -1,4 +1,4 @@
-/* LRN, MeanVarianceNormalization and LpNormalization with their gradients (formulas: ops/norm/norm_slices.c). */
+/* LRN, MeanVarianceNormalization and LpNormalization with their gradients (formulas: ops/norm_slices/norm_slices.c). */
 #include "ops/norm_slices/launch_norm_slices.h"
 #include "ops/cuda/tensor.cuh"
 

@@ -7,7 +7,9 @@
  * A max pool that will be differentiated is ztrain.MaxPoolTrain, whose second output is the maximum's position in its
  * window, a byte a result: the gradient then reads neither x nor y. Training rewrites MaxPool into it; `ztrain grad`,
  * whose forward nodes stay as they are, adds one behind. The global pools are the same with one window over the whole
- * plane. */
+ * plane.
+ *
+ * A pool counts one FLOP per element of x, as DeepSpeed's profiler does. */
 #include "ops/pool/pool.h"
 
 #include "graph/passes/grad.h"
@@ -448,6 +450,7 @@ const struct zt_op zt_op_max_pool = {
     .in_types = { MAX_TYPES },
     .attrs = max_attrs,
     .infer = pool_infer,
+    .flops_each = 1,
     .grad = max_grad,
     .train = max_train,
     .kernel = { [ZT_REF] = { .run = max_ref },
@@ -466,6 +469,7 @@ const struct zt_op zt_op_max_pool_train = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = max_attrs,
     .infer = indexed_infer,
+    .flops_each = 1,
     .grad = indexed_grad,
     .body = zt_max_pool_train_function_body,
     .kernel = { [ZT_REF] = { .run = indexed_ref },
@@ -480,6 +484,7 @@ const struct zt_op zt_op_average_pool = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = average_attrs,
     .infer = pool_infer,
+    .flops_each = 1,
     .grad = average_grad,
     .kernel = { [ZT_REF] = { .run = average_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
@@ -493,6 +498,7 @@ const struct zt_op zt_op_lp_pool = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = lp_attrs,
     .infer = pool_infer,
+    .flops_each = 1,
     .grad = lp_grad,
     .kernel = { [ZT_REF] = { .run = lp_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
@@ -505,6 +511,7 @@ const struct zt_op zt_op_global_max_pool = {
     .max_out = 1,
     .in_types = { ZT_ANY_FLOAT },
     .infer = global_infer,
+    .flops_each = 1,
     .grad = max_grad,
     .train = global_max_train,
     .kernel = { [ZT_REF] = { .run = global_max_ref },
@@ -518,6 +525,7 @@ const struct zt_op zt_op_global_average_pool = {
     .max_out = 1,
     .in_types = { ZT_ANY_FLOAT },
     .infer = global_infer,
+    .flops_each = 1,
     .grad = average_grad,
     .kernel = { [ZT_REF] = { .run = global_average_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
@@ -531,6 +539,7 @@ const struct zt_op zt_op_global_lp_pool = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = global_lp_attrs,
     .infer = global_infer,
+    .flops_each = 1,
     .grad = lp_grad,
     .kernel = { [ZT_REF] = { .run = global_lp_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),

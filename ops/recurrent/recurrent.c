@@ -86,13 +86,22 @@ bool zt_recurrent_train(const struct zt_op *row, struct zt_graph *g, int node, c
     return options->evaluation || zt_train_rewrite(g, node, row, row->max_out, err);
 }
 
-double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, int node) {
+/* Of the products of all steps with the hidden weights, and with those of the input where `input`. */
+static double flops_of(const struct zt_cell *cell, const struct zt_graph *g, int node, bool input) {
     struct zt_recurrent r;
     struct zt_err err = { 0 };
     if (!zt_recurrent_read(cell, g, node, &r, &err))
         return 0;
-    return 2.0 * (double)(r.directions * r.steps * r.rows) * (double)(r.input + r.hidden) *
+    return 2.0 * (double)(r.directions * r.steps * r.rows) * (double)(r.hidden + (input ? r.input : 0)) *
            (double)(r.hidden * cell->gates);
+}
+
+double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, int node) {
+    return flops_of(cell, g, node, true);
+}
+
+double zt_recurrent_grad_flops(const struct zt_cell *cell, const struct zt_graph *g, int node) {
+    return flops_of(cell, g, node, true) + flops_of(cell, g, node, zt_out(g, node, 0));
 }
 
 bool zt_recurrent_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err) {

@@ -148,6 +148,8 @@ bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call 
 bool zt_recurrent_grad_function_body(const struct zt_cell *cell, struct zt_function_body *b, const struct zt_graph *g,
                                      int node, struct zt_err *err);
 double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, int node);
+/* Of weights and data; without the products of the input's gradient where nothing wants it. */
+double zt_recurrent_grad_flops(const struct zt_cell *cell, const struct zt_graph *g, int node);
 
 #define ZT_RECURRENT_ATTRS                                                                                             \
     { "activation_alpha", ZT_ATTR_FLOATS }, { "activation_beta", ZT_ATTR_FLOATS }, { "activations", ZT_ATTR_STRINGS }, \
@@ -207,7 +209,7 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
         return zt_recurrent_flops(&id##_cell, g, node);                                                                \
     }                                                                                                                  \
     static double id##_grad_flops(const struct zt_graph *g, int node) {                                                \
-        return 2 * zt_recurrent_flops(&id##_cell, g, node);                                                            \
+        return zt_recurrent_grad_flops(&id##_cell, g, node);                                                           \
     }                                                                                                                  \
     static ZT_FUNCTION_BODY(id##_grad_function_body) {                                                                 \
         return zt_recurrent_grad_function_body(&id##_cell, b, g, node, err);                                           \

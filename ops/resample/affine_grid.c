@@ -3,7 +3,7 @@
  * equal parts, or, with align_corners, both ends included.        dtheta[n, r, c] = sum over the places of dgrid[n,
  * place, r] b[place, c] */
 #include "ops/resample/kernels.h"
-#include "ops/resample/launch_sample.h"
+#include "ops/resample/launch_grid_sample.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 

@@ -13,7 +13,7 @@
 #include "ops/resample/grid_sample.h"
 
 #include "ops/resample/kernels.h"
-#include "ops/resample/launch_sample.h"
+#include "ops/resample/launch_grid_sample.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/tile.h"

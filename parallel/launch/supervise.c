@@ -1,10 +1,9 @@
-#include "parallel/launch/supervise_ranks.h"
+/* The supervisor: starts the ranks, watches them until they have ended, and cleans up behind those that were killed. */
+#include "parallel/launch/supervise_watch.h"
 
 #include "base/arena.h"
-#include "base/clock.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,90 +11,25 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum {
-    ROUND_MS = 500,
-    COLLECT_MS = 300,    /* for other ranks' errors, and where they are */
-    QUIT_MS = 2000,      /* for ranks to quit by themselves */
-    TERMINATE_MS = 3000, /* for mpirun to end the rest */
-    KILL_MS = 1500,
-    LINGER_MS = 10000, /* for mpirun to end when all ranks are done */
-};
-
-static bool is_over(const struct zt_parent *p) {
-    return p->mpirun.pid == 0 && p->mpirun.output < 0 && !zt_parent_streams_open(p);
-}
-
-static bool nobody_left(const struct zt_parent *p) {
-    return p->mpirun.pid == 0 && zt_parent_count(p, ZT_RANK_RUNNING) == 0;
-}
-
-/* Takes what comes until `until` says so, `ms` at most. */
-static void take_until(struct zt_parent *p, int ms, bool (*until)(const struct zt_parent *p)) {
-    double end = zt_now() + 1e-3 * ms;
-    for (int left = ms; left > 0 && !until(p); left = (int)(1e3 * (end - zt_now())))
-        zt_parent_take(p, left < 50 ? left : 50);
-}
-
-static bool all_answered(const struct zt_parent *p) {
-    for (int i = 0; i < p->job->ranks; i++)
-        if (p->ranks[i].state == ZT_RANK_RUNNING && !p->ranks[i].answered && !p->ranks[i].error)
-            return false;
-    return true;
-}
-
-static bool never(const struct zt_parent *p) {
-    (void)p;
-    return false;
-}
-
-static void kill_here(const struct zt_parent *p) {
-    for (int i = 0; i < p->job->ranks; i++)
-        if (p->ranks[i].here && p->ranks[i].fd >= 0) /* connected, so that the number is still this process' */
-            kill(p->ranks[i].pid, SIGKILL);
-}
-
-/* After the first rank that was lost, or a second stop signal. */
-static void end_all(struct zt_parent *p) {
-    for (int i = 0; i < p->job->ranks; i++)
-        p->ranks[i].answered = false;
-    zt_parent_tell(p, ZT_CONTROL_ASK, NULL, 0);
-    bool errors = p->first_bad >= 0 && p->ranks[p->first_bad].error;
-    if (!p->stop_at_once)
-        take_until(p, COLLECT_MS, errors ? never : all_answered);
-    p->ending = true;
-    zt_parent_tell(p, ZT_CONTROL_QUIT, NULL, 0);
-    if (!p->stop_at_once)
-        take_until(p, QUIT_MS, nobody_left);
-    if (!nobody_left(p)) {
-        /* mpirun wakes a stopped rank before it kills it: one that has not come yet shall not begin with MPI, whose
-         * files in shared memory it may leave behind */
-        close(p->listener);
-        p->listener = -1;
-        kill_here(p);
-        zt_mpirun_kill(&p->mpirun, SIGTERM);
-        take_until(p, TERMINATE_MS, nobody_left);
-        zt_mpirun_kill(&p->mpirun, SIGKILL);
-    }
-    take_until(p, KILL_MS, is_over);
-}
+enum { ROUND_MS = 500, LINGER_MS = 10000 }; /* LINGER_MS: for mpirun to end when all ranks are done */
 
 static void run(struct zt_parent *p) {
-    for (bool released = false; !is_over(p);) {
+    for (bool released = false; !zt_parent_is_over(p);) {
         zt_parent_take(p, ROUND_MS);
         if (!released && zt_parent_count(p, ZT_RANK_DONE) == p->job->ranks) {
             /* one that left sooner with a code would have mpirun kill others */
             zt_parent_tell(p, ZT_CONTROL_QUIT, NULL, 0);
             released = true;
-            take_until(p, LINGER_MS, nobody_left);
+            zt_parent_take_until(p, LINGER_MS, zt_parent_nobody_left);
         }
-        if (p->first_bad >= 0 || p->stop_at_once || (released && !nobody_left(p))) {
-            end_all(p);
+        if (p->first_bad >= 0 || p->stop_at_once || (released && !zt_parent_nobody_left(p))) {
+            zt_parent_end(p);
             return;
         }
         /* ranks that left with what they started have their output open for no one to hear */
-        if (nobody_left(p))
-            take_until(p, ROUND_MS, is_over);
-        if (nobody_left(p))
+        if (zt_parent_nobody_left(p))
+            zt_parent_take_until(p, ROUND_MS, zt_parent_is_over);
+        if (zt_parent_nobody_left(p))
             return;
     }
 }

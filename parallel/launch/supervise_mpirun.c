@@ -1,4 +1,4 @@
-#include "parallel/launch/supervise_ranks.h"
+#include "parallel/launch/supervise_watch.h"
 
 #include "base/arena.h"
 #include "base/text.h"
@@ -22,7 +22,7 @@ static const struct {
     { "OMPI_ALLOW_RUN_AS_ROOT", "1", ALWAYS },
     { "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", ALWAYS },
     { "OMPI_MCA_rmaps_base_oversubscribe", "1", ALWAYS },
-    { "OMPI_MCA_hwloc_base_binding_policy", "none", ALWAYS }, /* ranks bind themselves (binding.h) */
+    { "OMPI_MCA_hwloc_base_binding_policy", "none", ALWAYS }, /* ranks bind themselves (cores.h) */
     /* For start-up: later no rank waits inside MPI (mpi.c), and each of its looks at a message would yield. */
     { "OMPI_MCA_mpi_yield_when_idle", "1", CROWDED },
     { "OMPI_MCA_btl_base_warn_component_unused", "0", ALWAYS },

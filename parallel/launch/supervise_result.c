@@ -1,5 +1,5 @@
 /* What happened, as one error: of all that ranks said and did, what came first and says most. */
-#include "parallel/launch/supervise_ranks.h"
+#include "parallel/launch/supervise_watch.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -7,13 +7,14 @@
 
 /* NVIDIA's data sheets of the SXM parts, dense rates (without sparsity): fp32 outside tensor cores, bf16 inside.
  * NVLink's figure counts both ways, so a rank sends half of it. One adapter a GPU, as in DGX systems: 400 Gb/s, with
- * the A100 200. */
+ * the A100 200. The NVMe drives of a DGX A100 have 25 GB/s for eight GPUs, taken for all systems and for both
+ * directions. */
 #define SXM(NAME, MEMORY, FP32, BF16, MEMORY_RATE, NODE, NVLINK, NET)                                                  \
     {                                                                                                                  \
         .name = NAME, .per_host = 8, .memory_bytes = MEMORY, .product_flops = FP32, .conv_flops = FP32,                \
         .half_flops = BF16, .element_flops = FP32, .memory_rate = MEMORY_RATE, .node_seconds = NODE,                   \
         .link_rate = NVLINK, .link_seconds = 8e-6, .net_rate = NET, .net_seconds = 20e-6, .own_channel = true,         \
-        .efficiency = 0.6                                                                                              \
+        .file_read_rate = 3.1e9, .file_write_rate = 3.1e9, .efficiency = 0.6                                           \
     }
 static const struct zt_machine rows[] = {
     SXM("h200", 141000000000, 67e12, 989e12, 4.8e12, 3e-6, 450e9, 50e9),
@@ -61,5 +62,7 @@ struct zt_machine zt_machine_nominal(int threads) {
                                 .link_seconds = 5e-6,
                                 .net_rate = 1e9,
                                 .net_seconds = 50e-6,
+                                .file_read_rate = 1e9,
+                                .file_write_rate = 1e9,
                                 .efficiency = 1 };
 }

@@ -14,14 +14,16 @@ struct zt_machine {
     int per_host;                                 /* ranks that share a host */
     int64_t memory_bytes;                         /* of a rank; 0: unknown */
     double product_flops, conv_flops, half_flops; /* matrix products and convolutions in fp32; products in bf16 */
-    double element_flops;                         /* all other operations */
+    double element_flops;                         /* output elements of all other operators */
     double plain_flops;                           /* reference kernels; 0: the rates above */
     double memory_rate;                           /* bytes read and written per second */
     double node_seconds;                          /* fixed time per kernel */
     double link_rate, link_seconds; /* within a host: bytes per second in each direction, and seconds per message */
     double net_rate, net_seconds;   /* between hosts */
-    double send_rate, send_seconds; /* of send, if measured separately; 0: as collectives */
-    bool own_channel;               /* collectives run beside kernels; false: the rank's thread copies their data */
+    double file_read_rate, file_write_rate; /* files of offload, in place of memory */
+    bool files_measured;                    /* these two are measured */
+    double send_rate, send_seconds;         /* of send, if measured separately; 0: as collectives */
+    bool own_channel;  /* collectives run beside kernels; false: the rank's thread copies their data */
     double efficiency; /* fraction of the arithmetic rates that kernels reach: published rates are peaks, measured ones
                           are not */
 };

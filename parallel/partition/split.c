@@ -87,12 +87,12 @@ static double weight_by_cost(const struct zt_graph *g, int node, const regex_t *
     (void)type;
     for (int i = 0; i < g->nodes[node]->out_count; i++)
         bytes += (double)zt_value_bytes(zt_out(g, node, i));
-    return zt_op_flops(g, node) + bytes;
+    return zt_op_work(g, node) + bytes;
 }
 
 static double weight_by_flops(const struct zt_graph *g, int node, const regex_t *type) {
     (void)type;
-    return zt_op_flops(g, node);
+    return zt_op_work(g, node);
 }
 
 static double weight_by_parameters(const struct zt_graph *g, int node, const regex_t *type) {

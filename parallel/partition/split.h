@@ -15,8 +15,8 @@ struct zt_stage_bounds {
  * of a layer. `method` is the config value pipeline.partition. All methods except the last minimise the cost of the
  * most expensive stage; they differ in the cost:
  *
- *     best            FLOPs plus bytes written, which includes nodes without arithmetic
- *     profile         FLOPs
+ *     best            work (zt_op_work) plus bytes written, which includes nodes without arithmetic
+ *     profile         work
  *     parameters      trainable elements
  *     type:REGEX      1 per layer whose operator, node name or parameter name matches (extended regex, any case)
  *     uniform         equal numbers of layers; the first stages get the remainder

@@ -39,7 +39,7 @@ static double work_seconds(const struct zt_machine *m, const struct zt_graph *g,
         return move;
     const struct zt_kernel *kernel = &op->kernel[g->nodes[node]->backend];
     const double share = kernel->share ? kernel->share(g, node) : 1;
-    double compute = share * zt_op_flops(g, node) / (rate * efficiency);
+    double compute = share * zt_op_work(g, node) / (rate * efficiency);
     return compute > move ? compute : move;
 }
 
@@ -144,6 +144,31 @@ static int64_t boundary_bytes(const struct zt_boundary_tensors *c) {
     return bytes;
 }
 
+/* ---- files ---- */
+
+static double move_seconds(const struct zt_machine *m, int64_t read, int64_t written) {
+    return (read ? (double)read / m->file_read_rate : 0) + (written ? (double)written / m->file_write_rate : 0);
+}
+
+static double longer(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Seconds of an update of `seconds` with its transfers. */
+static double with_files(const struct zt_machine *m, const struct zt_file_work *f, double seconds) {
+    const double beside =
+        move_seconds(m, f->reads_ahead ? f->update_read : 0, f->writes_behind ? f->update_written : 0);
+    return longer(seconds, beside) + move_seconds(m, f->update_read, f->update_written) - beside;
+}
+
+/* Adds the seconds for which a phase waits for `read` bytes of weights. Reads after the first one overlap with its
+ * kernels, which take `compute` seconds. */
+static void add_reads(const struct walk *w, int64_t read, int64_t first, double compute) {
+    const double seconds = move_seconds(w->m, read, 0), rest = move_seconds(w->m, read - first, 0);
+    if (read)
+        add_compute(w->to, seconds - (rest < compute ? rest : compute));
+}
+
 void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const struct zt_grid *grid,
                    const struct zt_stage_work *work, struct zt_stage_cost *to) {
     const struct zt_program *p = work->program;
@@ -151,13 +176,17 @@ void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const str
     double norm = (double)work->norm_bytes / m->memory_rate, update = (double)work->update_bytes / m->memory_rate;
     if (work->update_flops > 0)
         update += work->update_flops / (m->product_flops * m->efficiency);
+    const struct zt_file_work *f = &work->files;
     *to = (struct zt_stage_cost){ .load_seconds = measured(work->times, ZT_PART_LOAD, 0),
                                   .norm_seconds = measured(work->times, ZT_PART_NORM, norm),
-                                  .update_seconds = measured(work->times, ZT_PART_UPDATE, update),
+                                  .update_seconds = measured(work->times, ZT_PART_UPDATE, with_files(m, f, update)),
                                   .own_channel = m->own_channel,
+                                  .file_seconds = move_seconds(
+                                      m, f->update_read + work->micro_batches * (f->forward_read + f->backward_read),
+                                      f->update_written),
                                   .buckets = work->flat->bucket_count };
-    to->forward.at = ZT_NEW_N(arena, struct zt_span, p->forward_count + 1);
-    to->backward.at = ZT_NEW_N(arena, struct zt_span, p->backward_count + 1);
+    to->forward.at = ZT_NEW_N(arena, struct zt_span, p->forward_count + 2);
+    to->backward.at = ZT_NEW_N(arena, struct zt_span, p->backward_count + 2);
     to->after_step.at = ZT_NEW_N(arena, struct zt_span, work->after_count + p->derive_count + 1);
     struct walk w = { m,
                       grid,
@@ -169,8 +198,10 @@ void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const str
                       work->times,
                       work->reduce_width };
     to->forward_seconds = walk(&w, g, p->forward, p->forward_count);
+    add_reads(&w, f->forward_read, f->forward_first, f->gathers_ahead ? to->forward_seconds : 0);
     w.to = &to->backward;
     to->backward_seconds = walk(&w, g, p->backward, p->backward_count);
+    add_reads(&w, f->backward_read, f->backward_first, f->gathers_ahead ? to->backward_seconds : 0);
     w.to = &to->after_step;
     w.runs = 1;
     walk(&w, g, work->after, work->after_count);

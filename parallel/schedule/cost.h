@@ -4,6 +4,7 @@
  *     collective  a ring within each host, and rings over the hosts with one network adapter per rank: (n - 1) / n of
  *                 the bucket over the links, the same fraction of the remaining part over the network, and one message
  *                 per hop; an all-reduce is a reduce-scatter and an all-gather, so twice that
+ *     files       bytes read / read rate + bytes written / write rate (struct zt_file_work)
  *     step        simulation of the instruction lists of all stages with these times (simulate.h) */
 #ifndef ZT_PARALLEL_SCHEDULE_COST_H
 #define ZT_PARALLEL_SCHEDULE_COST_H
@@ -55,6 +56,17 @@ struct zt_stage_cost {
     bool own_channel; /* zt_machine.own_channel */
     int buckets;
     int64_t gather_bytes, reduce_bytes, send_bytes; /* sent by a rank per step */
+    double file_seconds; /* all transfers of files in a step, whether they overlap with other work or not */
+};
+
+/* Bytes that a rank moves between memory and files: of optimizer states and weights in an update, and of weights for
+ * the gathers of a micro-batch. Reads and writes share the device, so their times add up; what overlaps with kernels or
+ * the arithmetic of the update takes the longer of the two times. */
+struct zt_file_work {
+    int64_t update_read, update_written, forward_read, backward_read;
+    int64_t forward_first, backward_first; /* the first slice that is read, for which no kernel runs meanwhile */
+    bool reads_ahead, writes_behind;       /* transfers of the update overlap with it */
+    bool gathers_ahead;                    /* weights for gathers are read while kernels run */
 };
 
 /* The work of a rank of a stage in one step. */
@@ -67,7 +79,8 @@ struct zt_stage_work {
     int64_t reduce_width;             /* bytes of an element of the gradients that are summed over ranks */
     int64_t norm_bytes, update_bytes; /* read and written by norm and optimizer */
     double update_flops;              /* matrix products of the optimizer */
-    const double *times;              /* indexed as enum zt_part states; NULL: nothing was measured */
+    struct zt_file_work files;
+    const double *times; /* indexed as enum zt_part states; NULL: nothing was measured */
 };
 /* Computes the times of a stage. Lists are allocated in `arena`. */
 void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const struct zt_grid *grid,

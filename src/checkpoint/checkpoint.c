@@ -2,7 +2,7 @@
 
 #include "checkpoint/folder.h"
 #include "checkpoint/load.h"
-#include "checkpoint/parts.h"
+#include "checkpoint/state.h"
 #include "checkpoint/rank_states.h"
 #include "checkpoint/record.h"
 #include "checkpoint/save.h"
@@ -178,7 +178,7 @@ bool zt_checkpoints_step(struct zt_checkpoints *c, const struct zt_step_end *end
     int64_t step = end->step;
     bool on = config->every_steps > 0 || config->every_epochs > 0, better = on && improves(c, end->eval, step);
     bool due = end->asked || better || zt_checkpoints_due(c, step);
-    if (!due || step == c->saved || !zt_checkpoint_save(c, step, end->monitor, err))
+    if (!due || step == c->saved || !zt_checkpoint_save(c, step, end->console, err))
         return !due || step == c->saved;
     c->saved = step;
     if (c->o.world->rank != 0)

@@ -6,7 +6,7 @@
 #ifndef ZT_CHECKPOINT_CHECKPOINT_H
 #define ZT_CHECKPOINT_CHECKPOINT_H
 
-#include "report/monitor.h"
+#include "report/console.h"
 #include "run/evaluate.h"
 #include "session/session.h"
 
@@ -40,7 +40,7 @@ struct zt_step_end {
     int64_t step;                      /* number of steps done */
     const struct zt_eval_result *eval; /* result of an evaluation after the step; NULL: none */
     bool asked;                        /* a signal asks for a checkpoint; equal on all ranks */
-    struct zt_monitor *monitor;        /* rank 0: reports saved checkpoints; NULL on other ranks */
+    struct zt_console *console;        /* rank 0: reports saved checkpoints; NULL on other ranks */
 };
 /* Saves a checkpoint if it is due: at multiples of ztrain.checkpoint.every_steps, at the end of multiples of
  * every_epochs, after the last step, after the best evaluation so far, or on request. The first three only apply if one

@@ -6,7 +6,7 @@
 #include "checkpoint/record.h"
 #include "optim/one_bit/trust.h"
 #include "run/rank/blocks.h"
-#include "run/rank/offload.h"
+#include "run/rank/passes.h"
 #include "run/rank/shards.h"
 
 #include <stdlib.h>
@@ -219,6 +219,7 @@ static bool take_over(struct loading *l) {
     take_scale(l);
     if (l->manifest.observes && zt_lr_observes(p->job->config))
         r->lr_state = l->manifest.lr_state;
+    r->lr_state.updates = r->updates;
     r->derived_for = NULL;
     return r->device->api->synchronize(r->device, l->err);
 }

@@ -2,7 +2,7 @@
 #ifndef ZT_CHECKPOINT_LOAD_H
 #define ZT_CHECKPOINT_LOAD_H
 
-#include "checkpoint/parts.h"
+#include "checkpoint/state.h"
 
 /* Checks the checkpoint c->o.from and loads it: weights, statistics, optimizer, counters, best evaluation. Collective.
  */

@@ -37,8 +37,11 @@ static void add_blocks(const struct zt_manifest *m, int file, struct zt_text *to
 static void add_schedule(const struct zt_lr_state *s, struct zt_text *to) {
     zt_text_add(to, ",\n  \"schedule\": {\"lr\": %.17g, \"best\": ", s->lr);
     zt_text_add(to, s->has_best ? "%.17g" : "null", s->best);
-    zt_text_add(to, ", \"bad_epochs\": %lld, \"cooldown\": %lld, \"epoch_loss\": %.17g, \"epoch_samples\": %lld}",
+    zt_text_add(to, ", \"bad_epochs\": %lld, \"cooldown\": %lld, \"epoch_loss\": %.17g, \"epoch_samples\": %lld",
                 (long long)s->bad_epochs, (long long)s->cooldown, s->epoch_loss, (long long)s->epoch_samples);
+    if (s->lr_sum > 0)
+        zt_text_add(to, ", \"lr_sum\": %.17g", s->lr_sum);
+    zt_text_add(to, "}");
 }
 
 void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
@@ -186,10 +189,12 @@ static bool read_schedule(struct zt_manifest *m, const cJSON *item, struct zt_er
     m->observes = item != NULL;
     if (!item)
         return true;
+    const bool local = cJSON_GetObjectItemCaseSensitive(item, "lr_sum") != NULL; /* of 1-bit optimizers alone */
     s->has_best = !cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(item, "best"));
     return (real(item, "lr", &s->lr, err) && (!s->has_best || real(item, "best", &s->best, err)) &&
-            real(item, "epoch_loss", &s->epoch_loss, err) && member(item, "bad_epochs", &s->bad_epochs, err) &&
-            member(item, "cooldown", &s->cooldown, err) && member(item, "epoch_samples", &s->epoch_samples, err)) ||
+            (!local || real(item, "lr_sum", &s->lr_sum, err)) && real(item, "epoch_loss", &s->epoch_loss, err) &&
+            member(item, "bad_epochs", &s->bad_epochs, err) && member(item, "cooldown", &s->cooldown, err) &&
+            member(item, "epoch_samples", &s->epoch_samples, err)) ||
            zt_err_within(err, 0, "\"schedule\"");
 }
 

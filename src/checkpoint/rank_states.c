@@ -27,7 +27,10 @@ int zt_rank_states_count(const struct zt_rank_plan *p, bool apart) {
 
 static const char *name_of(const struct zt_rank_plan *p, int i) {
     static const char *const names[ERRORS + 1] = { "worker_error", "server_error", "weights" };
-    return i <= ERRORS ? names[i] : optimizer_of(p)->state_names[i - ERRORS - 1];
+    const int state = i - ERRORS - 1;
+    return i <= ERRORS                                 ? names[i]
+           : state < p->optimizer_states - p->averages ? optimizer_of(p)->state_names[state]
+                                                       : "ema";
 }
 
 void zt_rank_states_list(const struct zt_rank_plan *p, struct zt_arena *arena, bool apart,

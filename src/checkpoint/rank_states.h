@@ -8,7 +8,7 @@
 #ifndef ZT_CHECKPOINT_RANK_STATES_H
 #define ZT_CHECKPOINT_RANK_STATES_H
 
-#include "checkpoint/parts.h"
+#include "checkpoint/state.h"
 
 /* Whether the run has the file. */
 bool zt_rank_states_exist(const struct zt_rank_plan *plan);

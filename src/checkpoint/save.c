@@ -12,7 +12,7 @@
 #include "checkpoint/record.h"
 #include "optim/one_bit/trust.h"
 #include "run/rank/blocks.h"
-#include "run/rank/offload.h"
+#include "run/rank/passes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -233,7 +233,7 @@ static int64_t all_bytes(const struct zt_checkpoints *c) {
     return bytes;
 }
 
-static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
+static bool commit(struct writer *w, int64_t step, struct zt_console *console) {
     struct zt_checkpoints *c = w->c;
     struct zt_text text = { 0 };
     if (c->o.world->rank != 0)
@@ -254,18 +254,18 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
     c->manifest.hysteresis = scaling->hysteresis;
     zt_manifest_write(&c->manifest, &text);
     char *path = zt_path_join(w->temporary, ZT_MANIFEST);
-    bool ok = zt_file_write(path, text.at, text.length, w->err) && zt_monitor_sync(monitor, w->err) &&
+    bool ok = zt_file_write(path, text.at, text.length, w->err) && zt_console_sync(console, w->err) &&
               zt_checkpoint_commit(&c->folder, step, w->err);
     free(path);
     path = zt_checkpoint_path(&c->folder, step);
     if (ok)
-        zt_monitor_checkpoint(monitor, step, path, all_bytes(c));
+        zt_console_checkpoint(console, step, path, all_bytes(c));
     free(path);
     zt_text_finish(&text);
     return ok;
 }
 
-bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monitor *monitor, struct zt_err *err) {
+bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_console *console, struct zt_err *err) {
     struct zt_comm *world = c->o.world;
     struct writer w = {
         .c = c, .temporary = zt_checkpoint_temporary(&c->folder, step), .file = { -1, -1, -1 }, .err = err
@@ -276,7 +276,7 @@ bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monito
         memset(c->crc[f], 0, (size_t)zt_checksum_count(&c->files[f]) * sizeof *c->crc[f]);
     bool ok = make_files(&w, step) && world->api->barrier(world, err) && open_files(&w) && write_slices(&w) &&
               write_trust(&w) && write_rank_states(&w) && sync_files(&w) && gather_checksums(&w) &&
-              commit(&w, step, monitor) && world->api->barrier(world, err);
+              commit(&w, step, console) && world->api->barrier(world, err);
     for (int f = 0; f < ZT_STORED_FILES; f++)
         if (w.file[f] >= 0)
             close(w.file[f]);

@@ -47,6 +47,9 @@ static void add_candidate(struct zt_bench *b, const struct zt_auto_candidate *k,
     snprintf(mode.name, sizeof mode.name, "z%d_gas%lld_tmbspg%lld", k->zero, (long long)k->accumulation,
              (long long)k->micro_batch);
     set_key(&mode, "autotuning.enabled=false");
+    set_key(&mode, "ztrain.plan=fixed");
+    snprintf(text, sizeof text, "pipeline.stages=%d", k->stages);
+    set_key(&mode, text);
     snprintf(text, sizeof text, "train_micro_batch_size_per_gpu=%lld", (long long)k->micro_batch);
     set_key(&mode, text);
     snprintf(text, sizeof text, "gradient_accumulation_steps=%lld", (long long)k->accumulation);

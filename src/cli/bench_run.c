@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/process_memory.h"
 #include "base/vec.h"
-#include "report/metrics_line.h"
+#include "report/metrics_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

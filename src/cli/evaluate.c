@@ -4,7 +4,7 @@
 #include "base/mapped.h"
 #include "device/threads.h"
 #include "plan/open.h"
-#include "report/report.h"
+#include "report/start_table.h"
 #include "run/evaluate.h"
 #include "run/rank_data.h"
 
@@ -17,7 +17,7 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
     zt_report_findings(s);
     if (plan)
         zt_report_notes(s, &plan->evaluation);
-    struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;
+    struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, NULL, err) : NULL;
     struct zt_loader *loader = NULL;
     if (rank)
         zt_rank_say_data(rank, &s->options->log);

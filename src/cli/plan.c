@@ -6,7 +6,7 @@
 #include "plan/print.h"
 #include "plan/profile.h"
 #include "plan/trace.h"
-#include "report/report.h"
+#include "report/start_table.h"
 
 #include "base/mapped.h"
 #include "base/text.h"

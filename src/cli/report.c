@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/show.h"
 #include "cli/html.h"
-#include "cli/runs.h"
+#include "cli/report_runs.h"
 
 #include <math.h>
 #include <stdlib.h>

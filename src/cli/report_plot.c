@@ -1,5 +1,5 @@
 /* The figures of ztrain report, as SVG whose colours are classes of the page. */
-#include "cli/runs.h"
+#include "cli/report_runs.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/weights.h"
+#include "checkpoint/load_weights.h"
 #include "cli/autotune.h"
 #include "cli/launch.h"
 #include "plan/open.h"

@@ -154,6 +154,8 @@ static void offload(struct zt_reading *r, const char *object, bool parameters) {
         return;
     if (says(r, device, "nvme") && !zt_keys_text(r, path)[0] && (!there(r, path) || given(r, path)))
         FAIL(path, "device \"nvme\" needs nvme_path");
+    if (says(r, "ztrain.plan", "auto")) /* the stage is chosen later (plan/auto.c) */
+        return;
     if (stage < (parameters ? 3 : 1)) { /* DeepSpeed lets it pass too */
         const char *stages = parameters ? "3" : "1 to 3";
         struct zt_json_node *node = given(r, device);
@@ -173,7 +175,7 @@ static void zero(struct zt_reading *r) {
     offload(r, Z "offload_param", true);
     offload(r, Z "offload_optimizer", false);
     if (number(r, Z "offload_optimizer.ratio") < 1 && !says(r, Z "offload_optimizer.device", "none") && stage > 0 &&
-        stage < 3)
+        stage < 3 && !says(r, "ztrain.plan", "auto"))
         FAIL(Z "offload_optimizer.ratio", "%g needs zero_optimization.stage 3, found %d",
              number(r, Z "offload_optimizer.ratio"), stage);
     if (replicated(r) && stage > 0)

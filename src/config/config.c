@@ -1,7 +1,7 @@
 /* Reads a configuration in five steps: parse the files to trees of values (json.c) with today's keys (deprecated.c);
  * lay them over one another (overlay.c), and the command line over them (set.c); check every value against its row
  * (keys.c); check conflicts and the batch arithmetic (check.c, batch.c); refuse what is not supported, by name
- * (keys.c). All problems are reported at once. */
+ * (refuse.c). All problems are reported at once. */
 #include "config/config.h"
 
 #include "base/file.h"
@@ -12,6 +12,7 @@
 #include "config/json/json.h"
 #include "config/keys.h"
 #include "config/overlay.h"
+#include "config/refuse.h"
 #include "config/set.h"
 
 #include <stdlib.h>

@@ -6,8 +6,6 @@
 
 /* Finds the row of every value, checks and stores it. */
 void zt_keys_read(struct zt_reading *r);
-/* Reports the values that are refused for good, or not supported yet. */
-void zt_keys_refuse(struct zt_reading *r);
 /* Lists the keys without effect and the values that "auto" became. */
 void zt_keys_note(struct zt_reading *r);
 /* The valid value of a key, NULL where there is none. The functions below it give the value, or the default. */

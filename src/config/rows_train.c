@@ -1,5 +1,5 @@
 /* The keys at the top level, of the optimizer, of the scheduler, and of the precisions. The parameters of an optimizer
- * or rule are in its own file (src/optim), or in refused.c. */
+ * or rule are in its own file (src/optim), or in refused_types.c. */
 #include "config/rows.h"
 
 static const struct zt_key_choice gradient_types[] = {

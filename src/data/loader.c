@@ -107,11 +107,25 @@ struct cut {
     int64_t start, first, samples, rows;
 };
 
-static struct cut cut_step(const struct zt_loader_options *o, int64_t step_samples, int64_t micro_batch) {
-    int64_t span = o->micro_batch * o->ranks, start = micro_batch * span;
-    int64_t piece = step_samples - start < span ? step_samples - start : span;
-    int64_t rows = (piece + o->ranks - 1) / o->ranks, first = o->rank * rows, left = piece - first;
-    return (struct cut){ start, first, left < 0 ? 0 : left < rows ? left : rows, rows };
+static struct zt_epoch_piece piece_of(const struct zt_loader *l) {
+    const struct zt_loader_options *o = &l->options;
+    const struct step *s = &l->step;
+    const int64_t span = o->micro_batch * o->ranks, first = s->micro_batch * span, left = s->samples - first;
+    if (o->stream.carries)
+        return zt_epochs_piece(&o->stream, o->first_step + s->at, s->micro_batch);
+    return (struct zt_epoch_piece){ first, left < span ? left : span };
+}
+
+static struct cut cut_step(const struct zt_loader *l) {
+    const struct zt_loader_options *o = &l->options;
+    const struct zt_epoch_piece piece = piece_of(l);
+    int64_t rows = (piece.samples + o->ranks - 1) / o->ranks, first = o->rank * rows, left = piece.samples - first;
+    return (struct cut){ piece.first, first, left < 0 ? 0 : left < rows ? left : rows, rows };
+}
+
+static double weight_of(const struct zt_loader_options *o, const struct zt_batch *batch) {
+    const struct zt_epochs *e = &o->stream;
+    return e->carries ? (double)batch->step_samples / (double)(e->batch / e->unit * o->ranks) : (double)batch->samples;
 }
 
 /* Bytes of `rows` samples of a column, rounded up to the start of the next column. False where they overflow 64 bits.
@@ -138,7 +152,7 @@ static void place_columns(const struct zt_source *source, struct zt_batch *batch
 static void fill_slot(const struct zt_loader *l, struct slot *slot) {
     const struct zt_loader_options *o = &l->options;
     const struct step *s = &l->step;
-    struct cut cut = cut_step(o, s->samples, s->micro_batch);
+    struct cut cut = cut_step(l);
     struct zt_batch *batch = &slot->batch;
     batch->samples = cut.samples;
     batch->rows = cut.rows;
@@ -146,6 +160,7 @@ static void fill_slot(const struct zt_loader *l, struct slot *slot) {
     batch->epoch = s->epoch;
     batch->batch_in_epoch = s->in_epoch;
     batch->step_samples = s->samples;
+    batch->weight = weight_of(o, batch);
     batch->micro_batch = (int)s->micro_batch;
     batch->first_in_epoch = zt_epochs_at(&l->sampler.epochs, batch->step).first + cut.start + cut.first;
     for (int64_t row = 0; row < cut.rows; row++)
@@ -167,8 +182,10 @@ static void lay_out(struct zt_loader *l) {
     if (s->micro_batch == 0)
         s->samples = zt_sampler_step(&l->sampler, l->options.first_step + s->at, s->indices, &s->epoch, &s->in_epoch);
     fill_slot(l, slot);
+    const struct zt_epoch_piece piece = piece_of(l);
     pthread_mutex_lock(&l->mutex);
-    if (++s->micro_batch * l->options.micro_batch * l->options.ranks >= s->samples) {
+    s->micro_batch++;
+    if (piece.first + piece.samples == s->samples) {
         s->micro_batch = 0;
         s->at++;
     }

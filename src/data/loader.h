@@ -3,6 +3,7 @@
 #define ZT_DATA_LOADER_H
 
 #include "data/data.h"
+#include "data/epochs.h"
 
 enum { ZT_READERS = 8 };
 
@@ -12,11 +13,13 @@ struct zt_batch {
     int64_t rows;    /* all rows: more than samples where ranks must run equally often; the rest have weight zero */
     int64_t step, epoch, batch_in_epoch; /* step from 0 */
     int64_t step_samples;                /* samples of the whole step over all ranks */
-    int micro_batch;                     /* index in the step on this rank */
-    int64_t first_in_epoch;              /* index in the epoch of row 0 */
-    const int64_t *index;                /* sample number of each row */
-    void *column[ZT_COLUMNS];            /* in `memory`, one after the other, each at a multiple of 64 bytes */
-    char *memory;                        /* at least options.batch_bytes */
+    double weight; /* of its loss in the sum over the step, which is divided by step_samples: its samples; in a stream,
+                      whose micro-batches count alike, the mean of those of all */
+    int micro_batch;          /* index in the step on this rank */
+    int64_t first_in_epoch;   /* index in the epoch of row 0 */
+    const int64_t *index;     /* sample number of each row */
+    void *column[ZT_COLUMNS]; /* in `memory`, one after the other, each at a multiple of 64 bytes */
+    char *memory;             /* at least options.batch_bytes */
 };
 
 /* The loader reads ahead in I/O threads, each of which reads some rows of a micro-batch: the step loop waits for input
@@ -36,7 +39,7 @@ struct zt_loader_options {
     int rank, ranks; /* data-parallel rank and size */
     bool shuffle, drop_last;
     uint64_t seed;
-    int64_t stream;            /* as in struct zt_sampling */
+    struct zt_epochs stream;   /* as in struct zt_sampling */
     int64_t first_step, steps; /* steps to deliver */
     int depth;                 /* micro-batches read ahead, at least 2 */
     int readers;               /* threads, 1 to ZT_READERS; 0: 1 */
@@ -51,9 +54,9 @@ int zt_loader_readers(int cores, int threads);
 /* The depth for micro-batches of `micro_batch` rows: 2, and more for small ones, which a reader reads within
  * microseconds. */
 int zt_loader_depth(const struct zt_source *source, int64_t micro_batch);
-/* Starts the readers. A step is divided as follows: micro-batch m has the samples from m*micro*ranks on, and rank r the
- * r-th part of ceil(samples/ranks) rows of it. All ranks have the same number of micro-batches. Free with
- * zt_loader_destroy(). */
+/* Starts the readers. A step is divided as follows: micro-batch m has the samples from m*micro*ranks on (of a stream:
+ * zt_epochs_piece()), and rank r the r-th part of ceil(samples/ranks) rows of it. All ranks have the same number of
+ * micro-batches. Free with zt_loader_destroy(). */
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err);
 /* The next micro-batch in order. It is valid until the loader has been asked for options.held more. *batch is NULL at
  * the end. */

@@ -13,13 +13,13 @@ struct zt_sampling zt_sampling_of(const struct zt_config *config, const struct z
                                  .shuffle = config->data.shuffle,
                                  .drop_last = config->data.drop_last,
                                  .seed = (uint64_t)config->seed,
-                                 .stream = epochs.carries ? epochs.samples : 0 };
+                                 .stream = epochs };
 }
 
 static struct zt_epochs epochs_of(const struct zt_sampling *how) {
     int64_t rest = how->drop_last ? how->samples % how->train_batch : 0;
-    return how->stream ? (struct zt_epochs){ how->stream, how->train_batch, true }
-                       : (struct zt_epochs){ how->samples - rest, how->train_batch, false };
+    return how->stream.carries ? how->stream
+                               : (struct zt_epochs){ .samples = how->samples - rest, .batch = how->train_batch };
 }
 
 bool zt_sampler_init(struct zt_sampler *s, const struct zt_sampling *how, struct zt_err *err) {
@@ -71,7 +71,7 @@ static int64_t sample_at(struct zt_sampler *s, int64_t epoch, int64_t at) {
 int64_t zt_sampler_step(struct zt_sampler *s, int64_t step, int64_t *indices, int64_t *epoch, int64_t *batch) {
     const struct zt_epochs *e = &s->epochs;
     struct zt_epoch_place place = zt_epochs_at(e, step);
-    int64_t left = e->samples - place.first, count = e->carries || left > e->batch ? e->batch : left;
+    const int64_t count = zt_epochs_samples(e, step);
     *epoch = place.epoch;
     *batch = place.batch;
     for (int64_t i = 0; i < count; i++, place.first++) {

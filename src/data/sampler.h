@@ -21,7 +21,7 @@ struct zt_sampling {
     int64_t samples, train_batch;
     bool shuffle, drop_last;
     uint64_t seed;
-    int64_t stream; /* samples of an epoch of a stream; 0: no stream */
+    struct zt_epochs stream; /* carries false: no stream */
 };
 /* The sampling of a run on the training data `source`. */
 struct zt_sampling zt_sampling_of(const struct zt_config *config, const struct zt_source *source);

@@ -97,7 +97,16 @@ struct zt_device { /* base struct, the first member of every device */
     const struct zt_module *module; /* the module of its kernels (device/module.h); NULL: the program itself */
     bool tf32; /* fp32 matrix products and convolutions may round their inputs to TF32 (ztrain.tf32). It is set before
                   the first kernel is prepared; all other fp32 kernels ignore it */
+    size_t allocated, peak; /* bytes of the blocks from the functions below: now; most since zt_device_peak() */
 };
+/* The functions of the api, whose bytes are counted: host memory on the host device alone. Memory to be freed may be
+ * NULL. */
+void *zt_device_allocate(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
+void zt_device_free(struct zt_device *device, void *memory, size_t bytes);
+void *zt_device_allocate_host(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
+void zt_device_free_host(struct zt_device *device, void *memory, size_t bytes);
+/* Returns the most bytes that were allocated at a time since the previous call. */
+size_t zt_device_peak(struct zt_device *device);
 /* Creates the host device with `threads` compute threads. */
 struct zt_device *zt_device_host_create(int threads);
 

@@ -1,3 +1,4 @@
+/* Clipping of gradients by their norm: the sum of squares, and the factor. */
 #include "optim/row.h"
 
 enum { VECTOR = 16 }; /* partial sums of a block */
@@ -23,16 +24,6 @@ double zt_sum_squares(const float *x, int64_t count) {
     for (int64_t at = 0; at < count; at += ZT_NORM_BLOCK)
         sum += block_squares(x + at, count - at < ZT_NORM_BLOCK ? count - at : ZT_NORM_BLOCK);
     return sum;
-}
-
-ZT_CLONES static void average_run(float keep, float take, const float *restrict p, float *restrict average,
-                                  int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        zt_step_average(keep, take, p[i], &average[i]);
-}
-
-void zt_average(double decay, const float *p, float *average, int64_t count) {
-    average_run((float)decay, (float)(1 - decay), p, average, count);
 }
 
 /* min(1, c / (norm + 1e-6)); the small number is that of torch.nn.utils.clip_grad_norm_. */

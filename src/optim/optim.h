@@ -101,6 +101,8 @@ struct zt_lr_state {
     int64_t cooldown;   /* epochs left that count nothing */
     double epoch_loss;  /* of the epoch so far: sum of loss times samples of the steps that were applied */
     int64_t epoch_samples;
+    int64_t updates; /* so far */
+    double lr_sum;   /* of the rates of the local updates since ranks of a 1-bit optimizer synchronized (one_bit.h) */
 };
 struct zt_lr_rule {
     struct zt_key_owner type; /* name and config keys */

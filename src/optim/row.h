@@ -4,7 +4,7 @@
 #define ZT_OPTIM_ROW_H
 
 #include "base/clones.h"
-#include "config/shared_optimizer_keys.h"
+#include "optim/shared_keys.h"
 #include "optim/optim.h"
 #include "optim/step.h"
 

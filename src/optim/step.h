@@ -44,7 +44,7 @@ struct zt_step_state {
 
 /* The numbers that a micro-batch brings to the device besides its columns. */
 struct zt_step_feed {
-    double samples;
+    double samples;     /* the weight of its loss */
     float seed, scaled; /* gradient of its loss; times the loss scale, which the device knows */
 };
 

@@ -6,13 +6,17 @@
  * cannot be better are not tried: a higher ZeRO stage sends at least as much, and without a pipeline a smaller
  * micro-batch computes no faster. So each is tried only if the one before does not fit or needs recomputation.
  *
+ * Every candidate offloads what the config states, at a ZeRO stage that has it.
+ *
  * The machine is the named cluster, otherwise an h200 for GPUs or the nominal host. plan "auto" uses no measurements,
  * because every rank of a run chooses independently. */
 #include "plan/auto.h"
 
 #include "base/text.h"
 #include "base/vec.h"
+#include "config/offload.h"
 #include "optim/types/types.h"
+#include "plan/offload.h"
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -24,6 +28,7 @@ struct search {
     struct zt_session *s;
     struct zt_machine machine;
     int64_t limit;
+    struct zt_offload_demand offload; /* of every candidate */
     struct zt_auto_list tried;
 };
 
@@ -81,15 +86,16 @@ static bool is_replicated(const struct zt_config *c) {
     return row && row->type.replicated;
 }
 
-static int highest_zero(const struct zt_config *c, int data_ranks) {
-    return data_ranks > 1 && !is_replicated(c) ? 3 : 0;
+/* A single rank divides nothing: it needs a stage for what it offloads alone. */
+static int highest_zero(const struct search *q, int data_ranks) {
+    return is_replicated(q->s->config) ? 0 : data_ranks > 1 ? 3 : q->offload.stage;
 }
 
 /* Tries the ZeRO stages of one layout until one fits without recomputation; returns the last one tried. */
 static struct zt_auto_candidate try_zero(struct search *q, int stages, int64_t micro_batch, int64_t accumulation) {
     struct zt_auto_candidate k = { 0 };
-    const int most = highest_zero(q->s->config, q->s->config->ranks / stages);
-    for (int zero = 0; zero <= most; zero++) {
+    const int most = highest_zero(q, q->s->config->ranks / stages);
+    for (int zero = q->offload.stage; zero <= most; zero++) {
         k = (struct zt_auto_candidate){
             .stages = stages, .zero = zero, .micro_batch = micro_batch, .accumulation = accumulation
         };
@@ -135,6 +141,9 @@ static void explain(const struct search *q, struct zt_text *to) {
     char limit[32], bytes[32];
     zt_text_add(to, "plan auto: %d candidates%s%s, fastest first\n", q->tried.count,
                 q->limit ? ", memory limit per rank " : "", q->limit ? zt_format_bytes(limit, (double)q->limit) : "");
+    if (q->offload.stage)
+        zt_text_add(to, "  left out: ZeRO stages below %d, which exclude %s.device \"%s\"\n", q->offload.stage,
+                    q->offload.object, q->offload.device);
     for (int i = 0; i < q->tried.count && i < SHOWN; i++) {
         const struct zt_auto_candidate *k = &q->tried.at[i];
         zt_text_add(to, "  %d stages, zero %d, micro-batch %lld x %lld: ", k->stages, k->zero,
@@ -155,6 +164,8 @@ static bool open_search(struct search *q, struct zt_session *s, struct zt_err *e
         return false;
     if (!q->limit)
         q->limit = q->machine.memory_bytes;
+    if (!is_replicated(s->config))
+        q->offload = zt_offload_demand(s->config, zt_session_elsewhere(s));
     return true;
 }
 
@@ -176,9 +187,10 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
         explain(&q, &why);
         s->job->chosen = zt_arena_strdup(s->job->arena, why.at);
         zt_text_finish(&why);
-        if (q.tried.at[0].fits)
+        if (q.tried.at[0].fits) {
             set(s->config, &q.tried.at[0], q.limit);
-        else
+            zt_offload_note_chosen(s->config);
+        } else
             ok = zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.plan \"auto\": none of %d plans is possible; the first: %s",
                          s->options->config, q.tried.count, q.tried.at[0].why);
     }
@@ -191,8 +203,8 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
 /* Plans one micro-batch at every ZeRO stage that the config leaves open. Whether one fits. */
 static bool try_micro_batch(struct search *q, int64_t micro_batch, int64_t accumulation) {
     const struct zt_config *c = q->s->config;
-    int first = c->tuning.fixes_stage ? c->zero.stage : 0;
-    int last = c->tuning.fixes_stage ? first : highest_zero(c, c->data_parallel);
+    int first = c->tuning.fixes_stage ? c->zero.stage : q->offload.stage;
+    int last = c->tuning.fixes_stage ? first : highest_zero(q, c->data_parallel);
     bool fits = false;
     for (int zero = first; zero <= last; zero++) {
         struct zt_auto_candidate k = {
@@ -253,6 +265,10 @@ bool zt_auto_candidates(struct zt_session *s, struct zt_auto_list *to, struct zt
         try_divisors(&q);
     else
         try_powers(&q);
+    if (q.offload.stage && !c->tuning.fixes_stage)
+        zt_say(&s->options->log, ZT_LOG_INFO,
+               "autotuning: left out: ZeRO stages below %d, which exclude %s.device \"%s\"", q.offload.stage,
+               q.offload.object, q.offload.device);
     if (q.tried.count)
         qsort(q.tried.at, (size_t)q.tried.count, sizeof *q.tried.at, faster_first);
     *to = q.tried;

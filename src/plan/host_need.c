@@ -31,13 +31,19 @@ static int64_t elements(const struct zt_rank_plan *p, bool all) {
     return sum;
 }
 
+/* Whether the weights are written from where they lie (run/collect.c): in host memory, and whole. */
+static bool exports_in_place(const struct zt_rank_plan *p) {
+    return !p->device_memory && p->offload.parameters == ZT_HOME_DEVICE && !p->sharding->parameters;
+}
+
 struct zt_host_need zt_rank_plan_need(const struct zt_rank_plan *p, int data_rank) {
     const struct zt_rank_bytes bytes = zt_rank_plan_bytes(p, data_rank);
     const bool first = p->grid.stage == 0 && data_rank == 0, stages = p->grid.stages > 1;
     const bool joins = zt_session_threaded(p->job->config) && !first; /* a thread of rank 0's process */
     const int64_t model = elements(p, true) * (int64_t)sizeof(float);
+    const int64_t copy = exports_in_place(p) ? 0 : elements(p, false) * (int64_t)sizeof(float);
     struct zt_host_need need = { .blocks = p->device_memory ? bytes.host : zt_rank_bytes_total(&bytes),
-                                 .export = elements(p, false) * (int64_t)sizeof(float) + (first && stages ? model : 0),
+                                 .export = copy + (first && stages ? model : 0),
                                  .process = joins ? 0 : PROCESS_BYTES,
                                  .cache = first ? least(model, CACHE_BYTES) : 0 };
     return need;

@@ -59,6 +59,10 @@ struct zt_simd_gemm zt_plan_matrix_gemm(const struct zt_matrix_product *p) {
                                   .beta = p->beta };
 }
 
+bool zt_plan_matrices_on_host(const struct zt_rank_plan *plan) {
+    return plan->offload.beside_gpu && plan->offload.optimizer != ZT_HOME_DEVICE;
+}
+
 /* Bytes for every product of the iteration: X X', products of squares, and a square times X, either way around. */
 static int64_t product_bytes(const struct zt_rank_plan *plan, const struct zt_matrix *m) {
     const struct zt_simd_gemm_kernel *kernel = zt_simd_gemm_best();
@@ -67,7 +71,8 @@ static int64_t product_bytes(const struct zt_rank_plan *plan, const struct zt_ma
                                  { side, side, side },
                                  { rows, columns, side } };
     int64_t most = 0;
-    for (int i = 0; kernel && !plan->device_memory && i < 6; i++) {
+    const bool host = !plan->device_memory || zt_plan_matrices_on_host(plan);
+    for (int i = 0; kernel && host && i < 6; i++) {
         const int64_t *size = sizes[i / 2];
         const struct zt_matrix_product p = { .m = size[0], .n = size[1], .k = size[2], .b_col = i % 2 ? size[2] : 1 };
         const struct zt_simd_gemm g = zt_plan_matrix_gemm(&p);

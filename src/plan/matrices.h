@@ -11,6 +11,9 @@
  * last group of param_groups that matches the name and says use_muon decides, else the optimizer by the name. */
 struct zt_matrix zt_plan_matrix(const struct zt_config *config, const struct zt_training_graph *g, int value);
 
+/* Whether the host updates the matrices beside a GPU: their states are offloaded. */
+bool zt_plan_matrices_on_host(const struct zt_rank_plan *plan);
+
 /* The workspace while a matrix is updated: the direction of the whole tensor, the memory of the iteration, and on the
  * host that of a product. Offsets and size in bytes, multiples of 64. */
 struct zt_matrix_workspace {

@@ -63,6 +63,11 @@ void zt_offload_fit(struct zt_offload *o, const struct zt_config *c, struct zt_a
                                   (long long)c->zero.offload_param.buffer_size, (long long)largest);
 }
 
+struct zt_aio_options zt_offload_aio(const struct zt_config *c) {
+    return (struct zt_aio_options){ c->aio.block_size, c->aio.queue_depth, c->aio.threads, c->aio.single_submit,
+                                    c->aio.overlap_events };
+}
+
 int64_t zt_offload_away(const struct zt_offload *o, int64_t elems) {
     return o->optimizer == ZT_HOME_DEVICE ? 0 : (int64_t)((double)elems * o->ratio);
 }
@@ -91,21 +96,17 @@ int64_t zt_offload_buffer_bytes(const struct zt_offload *o, int64_t elems) {
     return away ? o->depth * arrays * room * (int64_t)sizeof(float) : 0;
 }
 
-/* State arrays of the optimizer in this configuration. */
+/* State arrays of the optimizer in this configuration, with the average of the weights. */
 static int count_arrays(const struct zt_config *c) {
     const struct zt_optimizer *row = zt_optimizer_find(c->optimizer.type);
-    return row->states_used ? row->states_used(&c->optimizer) : row->states;
+    return (row->states_used ? row->states_used(&c->optimizer) : row->states) + (c->ema > 0);
 }
 
-static bool decide(const struct zt_config *c, bool own_memory, const struct object *o, enum zt_home *to,
-                   struct zt_err *err) {
-    const bool nvme = zt_offload_nvme(c, o->config);
-    *to = !zt_offload_on(c, o->config) ? ZT_HOME_DEVICE
-          : nvme                       ? ZT_HOME_NVME
-          : own_memory                 ? ZT_HOME_HOST
-                                       : ZT_HOME_DEVICE;
-    return *to == ZT_HOME_DEVICE || !c->plan_auto ||
-           zt_fail(err, ZT_EXIT_CONFIG, "%s.device: \"%s\" excludes ztrain.plan \"auto\"", o->key, o->config->device);
+static enum zt_home home_of(const struct zt_config *c, bool own_memory, const struct zt_offload_config *o) {
+    return !zt_offload_on(c, o)    ? ZT_HOME_DEVICE
+           : zt_offload_nvme(c, o) ? ZT_HOME_NVME
+           : own_memory            ? ZT_HOME_HOST
+                                   : ZT_HOME_DEVICE;
 }
 
 /* What the host cannot update while the device updates the rest. */
@@ -119,30 +120,35 @@ static bool check_gpu(const struct zt_config *c, const struct zt_offload *o, str
             "offload_param.device: \"%s\" needs offload_optimizer with ratio 1 on a GPU, which cannot update "
             "parameters that it does not hold",
             c->zero.offload_param.device);
-    return whole || !row || !row->norms ||
+    return whole || !row || (!row->norms && !row->matrix) ||
            zt_fail(err, ZT_EXIT_CONFIG, Z "offload_optimizer.ratio: %g excludes %s on a GPU, wants 1", o->ratio,
                    row->type.name);
-}
-
-/* What reads the states of whole tensors needs them in the device's memory. */
-static bool check_states(const struct zt_config *c, const struct zt_offload *o, struct zt_err *err) {
-    if (o->optimizer == ZT_HOME_DEVICE && o->parameters == ZT_HOME_DEVICE)
-        return true;
-    if (zt_optimizer_find(c->optimizer.type)->matrix)
-        return zt_fail(err, ZT_EXIT_CONFIG, "optimizer.type: offload of the states of %s is not supported yet",
-                       c->optimizer.type);
-    return c->ema == 0 || zt_fail(err, ZT_EXIT_CONFIG, "ztrain.ema: offload of the average is not supported yet");
 }
 
 bool zt_offload_decide(const struct zt_config *c, bool own_memory, struct zt_arena *arena, struct zt_offload *to,
                        struct zt_err *err) {
     const struct object optimizer = { Z "offload_optimizer", "optimizer states", &c->zero.offload_optimizer },
                         parameters = { Z "offload_param", "parameters", &c->zero.offload_param };
-    *to = (struct zt_offload){ .beside_gpu = own_memory, .arrays = count_arrays(c) };
+    *to = (struct zt_offload){ .optimizer = home_of(c, own_memory, optimizer.config),
+                               .parameters = home_of(c, own_memory, parameters.config),
+                               .beside_gpu = own_memory,
+                               .arrays = count_arrays(c) };
     size_buffers(c, to);
     for (int i = 0; i < 2 && !own_memory; i++)
         add_notice(arena, c, i ? &parameters : &optimizer, to);
-    return decide(c, own_memory, &optimizer, &to->optimizer, err) &&
-           decide(c, own_memory, &parameters, &to->parameters, err) && check_states(c, to, err) &&
-           (!own_memory || check_gpu(c, to, err));
+    return !own_memory || check_gpu(c, to, err);
+}
+
+struct zt_offload_demand zt_offload_demand(const struct zt_config *c, bool own_memory) {
+    const struct object objects[] = { { Z "offload_optimizer", NULL, &c->zero.offload_optimizer },
+                                      { Z "offload_param", NULL, &c->zero.offload_param } };
+    struct zt_offload_demand most = { 0 };
+    for (int i = 0; i < 2; i++) {
+        const struct zt_offload_config *o = objects[i].config;
+        const int stage = zt_offload_least_stage(c, o);
+        const bool stays = !own_memory && strcmp(o->device, "cpu") == 0;
+        if (stage > most.stage && !stays)
+            most = (struct zt_offload_demand){ stage, objects[i].key, o->device };
+    }
+    return most;
 }

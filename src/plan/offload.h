@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "config/config.h"
+#include "parallel/offload/aio_engine.h"
 
 enum zt_home {
     ZT_HOME_DEVICE, /* the device's own memory; on a CPU that is the host's */
@@ -15,7 +16,7 @@ enum zt_home {
 struct zt_offload {
     enum zt_home optimizer, parameters;
     bool beside_gpu;     /* the device has its own memory: the host updates what is offloaded, in page-locked memory */
-    int arrays;          /* state arrays of the optimizer */
+    int arrays;          /* state arrays of the optimizer, with the average of the weights */
     double ratio;        /* share of a rank's elements whose states are not in ZT_HOME_DEVICE */
     int64_t group_elems; /* elements of a sub-group, whose states are in memory together; at least ZT_SUB_GROUP_LEAST */
     int depth;           /* sub-groups in memory at a time */
@@ -35,10 +36,20 @@ enum { ZT_SUB_GROUP_LEAST = 65536, ZT_SUB_GROUP_MOST = 1 << 22 };
 bool zt_offload_decide(const struct zt_config *config, bool own_memory, struct zt_arena *arena, struct zt_offload *to,
                        struct zt_err *err);
 
+/* What the config states, at whatever ZeRO stage: the least stage at which all of it is offloaded, and the object that
+ * demands the stage. stage 0: nothing is offloaded on this device. */
+struct zt_offload_demand {
+    int stage;
+    const char *object, *device;
+};
+struct zt_offload_demand zt_offload_demand(const struct zt_config *config, bool own_memory);
+
 /* Fits the buffers to a stage: those of parameters to `buckets` slices of up to `largest` elements; a buffer that is
  * larger than buffer_size says so in the note. */
 void zt_offload_fit(struct zt_offload *offload, const struct zt_config *config, struct zt_arena *arena, int buckets,
                     int64_t largest);
+/* Returns the section "aio" as the pool of transfers takes it. */
+struct zt_aio_options zt_offload_aio(const struct zt_config *config);
 /* Of `elems` elements of a rank, returns how many have their states elsewhere; pieces are not divided, so that a few
  * fewer may. */
 int64_t zt_offload_away(const struct zt_offload *offload, int64_t elems);

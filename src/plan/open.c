@@ -87,26 +87,11 @@ bool zt_open(struct zt_session *s, const struct zt_options *options, enum zt_onn
     return ok;
 }
 
-/* A stream of micro-batches has no smaller one. */
-static bool check_stream(const struct zt_session *s, struct zt_err *err) {
-    const struct zt_config *c = s->config;
-    struct zt_epochs e = zt_epochs_of(c, s->source->samples);
-    int64_t unit = c->micro_batch * c->data_parallel;
-    if (!e.carries || e.samples % unit == 0)
-        return true;
-    zt_fail(
-        err, ZT_EXIT_CONFIG,
-        "%s: ztrain.dataloader \"deepspeed\": the last micro-batch of an epoch of %lld samples would have fewer than "
-        "%lld x %d ranks, which is not supported inside a step",
-        s->options->config, (long long)e.samples, (long long)c->micro_batch, c->data_parallel);
-    return zt_hint(err, "set dataloader_drop_last to true, or a micro-batch that divides the samples of a rank");
-}
-
 bool zt_open_length(struct zt_session *s, struct zt_epochs *epochs, int64_t *steps, struct zt_err *err) {
     struct zt_config *c = s->config;
     struct zt_sampler sampler;
     const struct zt_sampling sampling = zt_sampling_of(c, s->source);
-    if (!check_stream(s, err) || !zt_sampler_init(&sampler, &sampling, err))
+    if (!zt_sampler_init(&sampler, &sampling, err))
         return false;
     *epochs = sampler.epochs;
     *steps = c->steps > 0 ? c->steps : zt_epochs_steps(epochs, c->epochs);

@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include "plan/file_work.h"
 #include "plan/matrices.h"
 #include "plan/rank_bytes.h"
 
@@ -62,6 +63,7 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
                                       .norm_bytes = norm,
                                       .update_bytes = norm * (3 + 2 * p->optimizer_states),
                                       .update_flops = zt_plan_matrix_flops(p),
+                                      .files = zt_plan_file_work(p),
                                       .times = times ? times[s] : NULL };
         zt_cost_stage(plan->arena, &plan->machine, &plan->grid, &work, &plan->cost[s]);
         if (p->loss_train.count)

@@ -2,8 +2,9 @@
 #include "plan/print.h"
 
 #include "plan/compressed.h"
-#include "plan/estimate.h"
-#include "plan/paths.h"
+#include "plan/deepspeed_estimates.h"
+#include "plan/file_work.h"
+#include "plan/kernel_paths.h"
 #include "plan/rank_print.h"
 
 #include <string.h>
@@ -18,6 +19,8 @@ static void print_head(const struct zt_plan *plan, FILE *to) {
             (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, plan->grid.data);
     if (p->tail.samples)
         fprintf(to, "last step of an epoch: %lld samples\n", (long long)p->tail.samples);
+    if (p->short_rows)
+        fprintf(to, "last micro-batch of an epoch: %lld samples\n", (long long)p->short_rows);
 }
 
 enum { SHOWN_KINDS = 4 };
@@ -135,6 +138,7 @@ void zt_plan_print(const struct zt_plan *plan, FILE *to) {
     print_head(plan, to);
     print_bytes(plan, to);
     print_prediction(plan, to);
+    zt_plan_print_files(plan, to);
     zt_compressed_print(plan->stage[0], to);
     print_machine(&plan->machine, to);
     print_paths(plan, to);

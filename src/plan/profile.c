@@ -16,7 +16,7 @@ struct row {
     const char *phase;
     const struct zt_graph *graph;
     const struct zt_path *path;
-    double flops, bytes, estimated, measured; /* of one run; negative seconds: unknown */
+    double flops, macs, bytes, estimated, measured; /* of one run; negative seconds: unknown */
 };
 typedef ZT_VEC(struct row) rows;
 
@@ -46,6 +46,7 @@ static void add_nodes(const struct zt_profile *p, int stage, struct phase phase,
                                           .graph = g,
                                           .path = &program->prepared[n].path,
                                           .flops = zt_op_flops(g, n),
+                                          .macs = zt_op_macs(g, n),
                                           .bytes = zt_cost_bytes(g, n),
                                           .estimated = zt_cost_node(&p->plan->machine, g, n),
                                           .measured = measured(p, stage, ZT_PARTS + n) });
@@ -110,8 +111,8 @@ static void write_row(const struct row *r, FILE *to) {
     const struct zt_node *n = r->graph ? r->graph->nodes[r->node] : NULL;
     fprintf(to, "%d\t%s\t", r->stage, r->phase);
     zt_show_print(to, n ? n->name : "-");
-    fprintf(to, "\t%s\t%s\t%s\t%s\t%s\t%d\t%.0f\t%.0f", n ? n->op_type : "-", type_of(r), backend_of(r),
-            or_dash(r->path->name), or_dash(r->path->note), r->runs, r->flops, r->bytes);
+    fprintf(to, "\t%s\t%s\t%s\t%s\t%s\t%d\t%.0f\t%.0f\t%.0f", n ? n->op_type : "-", type_of(r), backend_of(r),
+            or_dash(r->path->name), or_dash(r->path->note), r->runs, r->flops, r->macs, r->bytes);
     write_seconds(r->estimated, to);
     write_seconds(r->measured, to);
     fputc('\n', to);
@@ -123,7 +124,7 @@ bool zt_profile_write(const struct zt_profile *p, const char *path, struct zt_er
     if (!zt_file_out_open(&out, path, err))
         return false;
     list_rows(p, &all);
-    fputs("stage\tphase\tnode\top\ttype\tbackend\tpath\tnote\truns\tflops\tbytes\testimated_us\tmeasured_us\n",
+    fputs("stage\tphase\tnode\top\ttype\tbackend\tpath\tnote\truns\tflops\tmacs\tbytes\testimated_us\tmeasured_us\n",
           out.stream);
     for (int i = 0; i < all.count; i++)
         write_row(&all.at[i], out.stream);

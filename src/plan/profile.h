@@ -15,7 +15,8 @@ struct zt_profile {
 
 /* Writes a tab-separated table to `path`: a line of column names, a line for each node of the first training program of
  * each stage in execution order, and lines for loading, norm and update. Times are of one run, in microseconds; `runs`
- * is the number of runs in a step. "-" means unknown. */
+ * is the number of runs in a step, `macs` are the multiply-accumulates of products and convolutions, which `flops`
+ * counts twice and adds other operations to. "-" means unknown. */
 bool zt_profile_write(const struct zt_profile *profile, const char *path, struct zt_err *err);
 
 /* Prints the table to the console, the longest times of a step first, with their share of the step. */

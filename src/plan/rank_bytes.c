@@ -35,7 +35,7 @@ static void divide_states(const struct zt_rank_plan *p, int data_rank, struct zt
     b->optimizer = zt_offload_resident(o, elems) * one * p->optimizer_states;
     b->optimizer += p->optimizer_bytes - mine; /* what 1-bit optimizers have behind the states */
     if (o->beside_gpu)
-        b->host += buffers;
+        b->host += buffers + p->matrix_bytes;
     else
         b->optimizer += buffers;
     if (o->optimizer == ZT_HOME_HOST)
@@ -172,7 +172,8 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
             widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
         for (int t = 0; t < p->flat->tensor_count; t++)
             if (p->matrices[t].rows)
-                widen(&p->workspace_bytes, zt_plan_matrix_workspace(p, &p->matrices[t]).bytes);
+                widen(zt_plan_matrices_on_host(p) ? &p->matrix_bytes : &p->workspace_bytes,
+                      zt_plan_matrix_workspace(p, &p->matrices[t]).bytes);
     }
     const struct zt_program_set *sets[2] = { &p->train, &p->evaluation };
     int in_flight = p->replicas ? 1 : p->slots;

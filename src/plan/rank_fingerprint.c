@@ -55,6 +55,8 @@ void zt_rank_plan_stir_config(struct zt_rank_plan *p, const struct zt_config *c)
         stir_int(hash, shapes[i]->rows);
         stir_int(hash, shapes[i]->last_rows);
     }
+    if (p->short_rows)
+        stir_int(hash, p->short_rows);
     for (int i = 0; i < c->recompute.names.count; i++)
         stir_text(hash, c->recompute.names.at[i]);
     stir_int(hash, c->recompute.enabled ? c->recompute.segments : -1);

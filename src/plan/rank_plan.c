@@ -30,10 +30,36 @@ struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int dat
     return s;
 }
 
-/* Mode dp: samples of the loss over all replicas. */
-int64_t zt_rank_loss_rows(const struct zt_rank_plan *p, const struct zt_step_shape *shape, bool last) {
+static bool is_last(const struct zt_step_shape *shape, int micro_batch) {
+    return micro_batch == shape->micro_batches - 1;
+}
+
+int64_t zt_rank_loss_rows(const struct zt_rank_plan *p, const struct zt_step_shape *shape, int micro_batch) {
     int64_t together = shape->rows * p->grid.data;
-    return last ? shape->samples - (shape->micro_batches - 1) * together : together;
+    if (shape->stream)
+        return zt_epochs_piece(&p->epochs, shape->step, micro_batch).samples;
+    return is_last(shape, micro_batch) ? shape->samples - (shape->micro_batches - 1) * together : together;
+}
+
+int64_t zt_rank_rows(const struct zt_rank_plan *p, const struct zt_step_shape *shape, int micro_batch) {
+    if (shape->stream)
+        return zt_rank_loss_rows(p, shape, micro_batch) / p->grid.data;
+    return is_last(shape, micro_batch) ? shape->last_rows : shape->rows;
+}
+
+int64_t zt_rank_rows_before(const struct zt_rank_plan *p, const struct zt_step_shape *shape, int micro_batch) {
+    return shape->stream ? zt_epochs_piece(&p->epochs, shape->step, micro_batch).first
+                         : micro_batch * shape->rows * p->grid.data;
+}
+
+struct zt_step_shape zt_rank_shape(const struct zt_rank_plan *p, int64_t step) {
+    const bool tail = p->tail.samples && zt_epochs_at(&p->epochs, step).batch == zt_epochs_batches(&p->epochs) - 1;
+    struct zt_step_shape shape = tail ? p->tail : p->full;
+    if (shape.stream) {
+        shape.samples = zt_epochs_samples(&p->epochs, step);
+        shape.step = step;
+    }
+    return shape;
 }
 
 /* If padding can occur, the loss and batch statistics read sample weights. Stages with neither use the same program. */
@@ -145,9 +171,8 @@ static bool rows_fit(const struct zt_boundary_tensors *loss, int64_t loss_rows, 
     return fit;
 }
 
-static bool add_loss_program(struct planner *q, const struct zt_step_shape *shape, bool training, bool last) {
+static bool add_loss_program(struct planner *q, int64_t rows, int64_t loss_rows, bool training) {
     const struct zt_rank_plan *p = q->plan;
-    int64_t rows = last ? shape->last_rows : shape->rows, loss_rows = zt_rank_loss_rows(p, shape, last);
     if (!add_program(q, loss_rows, training, false, true))
         return false;
     const struct zt_program *loss = find(p, training ? &p->loss_train : &p->loss_evaluation, loss_rows, false),
@@ -164,10 +189,27 @@ static bool add_loss_program(struct planner *q, const struct zt_step_shape *shap
 static bool add_programs(struct planner *q, const struct zt_step_shape *shape, bool training) {
     const struct zt_rank_plan *p = q->plan;
     bool many = shape->micro_batches > 1, loss = p->replicas && p->grid.rank == 0 && shape->samples > 0;
+    const int last = shape->micro_batches - 1;
     return add_program(q, many ? shape->rows : 0, training, false, false) &&
            add_program(q, shape->last_rows, training, shape->padded, false) &&
-           (!loss ||
-            ((!many || add_loss_program(q, shape, training, false)) && add_loss_program(q, shape, training, true)));
+           (!loss || ((!many || add_loss_program(q, shape->rows, zt_rank_loss_rows(p, shape, 0), training)) &&
+                      add_loss_program(q, shape->last_rows, zt_rank_loss_rows(p, shape, last), training)));
+}
+
+/* A stream: all steps have as many micro-batches, the last of each epoch may have fewer samples. */
+static bool plan_stream(struct planner *q) {
+    struct zt_rank_plan *p = q->plan;
+    const struct zt_epochs *e = &p->epochs;
+    const int64_t rest = e->samples % e->unit;
+    if (!e->samples)
+        return true;
+    p->full = zt_step_shape(e->batch, e->unit / p->grid.data, p->grid.data);
+    p->short_rows = rest / p->grid.data;
+    if (!add_programs(q, &p->full, true) || !add_program(q, p->short_rows, true, false, false) ||
+        (rest && p->replicas && p->grid.rank == 0 && !add_loss_program(q, p->short_rows, rest, true)))
+        return false;
+    p->full.stream = true;
+    return true;
 }
 
 static bool make_schedule(struct planner *q, int micro_batches, bool training, struct zt_schedule *to) {
@@ -196,8 +238,9 @@ static bool plan_training(struct planner *q, const struct zt_config *c) {
     struct zt_rank_plan *p = q->plan;
     int64_t samples = q->o->source ? q->o->source->samples : c->train_batch;
     p->epochs = zt_epochs_of(c, samples);
-    int64_t rest = p->epochs.carries ? 0 : p->epochs.samples % c->train_batch;
-    samples = p->epochs.carries && samples ? c->train_batch : samples; /* every step is a full one */
+    if (p->epochs.carries)
+        return plan_stream(q);
+    int64_t rest = p->epochs.samples % c->train_batch;
     p->full = zt_step_shape(samples >= c->train_batch ? c->train_batch : 0, c->micro_batch, p->grid.data);
     p->tail = zt_step_shape(rest, c->micro_batch, p->grid.data);
     if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the only step is the last one */

@@ -21,6 +21,8 @@ struct zt_step_shape {
     int micro_batches;       /* of each rank */
     int64_t rows, last_rows; /* samples of a micro-batch, and of the last one */
     bool padded;             /* the last micro-batch of some rank has padding samples */
+    bool stream;             /* of a stream (data/epochs.h), whose step `step` has the shape */
+    int64_t step;
 };
 /* Divides `samples` among `data_ranks` ranks in micro-batches of at most `micro_batch` samples. */
 struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int data_ranks);
@@ -64,8 +66,9 @@ struct zt_rank_plan {
     struct zt_program_set train, evaluation;
     /* Mode dp: the loss of the samples of all replicas, on rank 0 (chunk 1 of the schedule); otherwise empty. */
     struct zt_program_set loss_train, loss_evaluation;
-    bool replicas; /* mode dp: rank 0 loads whole micro-batches and scatters them to the replicas */
-    struct zt_step_shape full, tail;
+    bool replicas;                   /* mode dp: rank 0 loads whole micro-batches and scatters them to the replicas */
+    struct zt_step_shape full, tail; /* of a stream: of a step whose micro-batches are all full; none */
+    int64_t short_rows;              /* of a stream: samples of the last micro-batch of an epoch on a rank; 0: full */
     struct zt_schedule full_schedule, tail_schedule; /* tail: count 0 if there is no smaller last step */
     struct zt_schedule eval_schedule;                /* for one micro-batch */
     int slots;
@@ -84,7 +87,8 @@ struct zt_rank_plan {
     bool averages;       /* the last of them is the average of the weights (ztrain.ema) */
     int64_t shard_elems; /* parameters that the rank holds in memory: in its block, or in host memory beside a GPU */
     struct zt_offload offload;
-    const char *folder; /* output folder of the run; NULL: none */
+    int64_t matrix_bytes; /* host memory while a matrix is updated beside a GPU; 0: the workspace has room for it */
+    const char *folder;   /* output folder of the run; NULL: none */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,
         workspace_bytes; /* of the memory blocks; optimizer_bytes without what is offloaded */
     int64_t
@@ -94,9 +98,13 @@ struct zt_rank_plan {
                          schedule, requested recomputation */
 };
 
-/* Mode dp: returns the number of samples of the loss over all replicas, for the last micro-batch of a step or another
- * one. */
-int64_t zt_rank_loss_rows(const struct zt_rank_plan *plan, const struct zt_step_shape *shape, bool last);
+/* Returns the samples of a micro-batch of a step of a shape: on one rank, with padding; before it in the step, on all
+ * ranks; and of the loss over all replicas in mode dp. */
+int64_t zt_rank_rows(const struct zt_rank_plan *plan, const struct zt_step_shape *shape, int micro_batch);
+int64_t zt_rank_rows_before(const struct zt_rank_plan *plan, const struct zt_step_shape *shape, int micro_batch);
+int64_t zt_rank_loss_rows(const struct zt_rank_plan *plan, const struct zt_step_shape *shape, int micro_batch);
+/* Returns the shape of step `step`. */
+struct zt_step_shape zt_rank_shape(const struct zt_rank_plan *plan, int64_t step);
 
 /* Whether the program of training graph `training_graph` can run micro-batches of `rows` samples, with padding samples
  * if `padded`. */

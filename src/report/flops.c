@@ -368,7 +368,10 @@ static void write_head(const struct zt_flops_report *report, FILE *to) {
         "multiply-accumulate operations (MACs), number of floating-point operations (flops), floating-point\n"
         "operations per second (FLOPS), fwd latency (forward propagation latency), bwd latency (backward\n"
         "propagation latency), step (weights update latency), iter latency (latency of the whole step). GPU: a rank\n"
-        "and its device. Elementwise and copying operators count one flop per output element.\n\n",
+        "and its device. Norms count 4 flops per element (batch norm with running statistics 1), one more with a "
+        "scale;\n"
+        "pools count one per input element; all other operators that are no products or sums one per output "
+        "element.\n\n",
         (long long)report->step);
 }
 

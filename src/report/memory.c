@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/process_memory.h"
 #include "plan/rank_bytes.h"
-#include "report/monitor.h"
+#include "report/metrics_file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ bool zt_memory_file_open(struct zt_memory_file *m, const char *folder, const str
     *m = (struct zt_memory_file){ .device_bytes = plan->device_memory ? block_bytes(plan) : 0 };
     if (resumed < 0)
         unlink(path);
-    bool ok = (resumed < 0 || zt_monitor_truncate(path, resumed, err)) &&
+    bool ok = (resumed < 0 || zt_metrics_truncate(path, resumed, err)) &&
               zt_append_file_open(&m->file, path, resumed < 0, err);
     free(path);
     return ok;
@@ -73,17 +73,17 @@ static void host_memory(double *total, double *available) {
         fclose(file);
 }
 
-void zt_memory_say(const char *tag, const struct zt_rank_plan *plan, const struct zt_log *log) {
+void zt_memory_say(const char *tag, struct zt_device *device, const struct zt_log *log) {
     static const double GB = 1024.0 * 1024 * 1024;
-    const double blocks = (double)block_bytes(plan);
+    const double blocks = (double)device->allocated, most = (double)zt_device_peak(device);
     struct zt_process_memory process = zt_process_memory_of(getpid());
     double total, available;
     host_memory(&total, &available);
-    const double now = plan->device_memory ? blocks : (double)process.now;
-    const double peak = plan->device_memory ? blocks : (double)process.peak;
+    const double now = device->module ? blocks : (double)process.now;
+    const double peak = device->module ? most : (double)process.peak;
     zt_say(log, ZT_LOG_INFO, "%s", tag);
     zt_say(log, ZT_LOG_INFO, "MA %.2f GB         Max_MA %.2f GB         CA %.2f GB         Max_CA %.0f GB", blocks / GB,
-           blocks / GB, now / GB, nearbyint(peak / GB));
+           most / GB, now / GB, nearbyint(peak / GB));
     zt_say(log, ZT_LOG_INFO, "CPU Virtual Memory:  used = %.2f GB, percent = %.1f%%", (total - available) / GB,
            total > 0 ? 100 * (total - available) / total : 0);
 }

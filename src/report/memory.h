@@ -22,12 +22,13 @@ bool zt_memory_file_open(struct zt_memory_file *to, const char *folder, const st
 bool zt_memory_file_step(struct zt_memory_file *file, int64_t step, struct zt_err *err);
 bool zt_memory_file_close(struct zt_memory_file *file, struct zt_err *err);
 
-/* Prints DeepSpeed's memory lines. MA and Max_MA are the rank's memory blocks, which do not change during a run; CA and
- * Max_CA are the memory of the process, or of the device's blocks on a device with its own memory.
+/* Prints DeepSpeed's memory lines. MA is the memory of the rank's blocks now, Max_MA the most since the previous lines;
+ * CA and Max_CA are the memory of the process now and at most so far. On a device with its own memory ztrain keeps no
+ * freed memory, and CA and Max_CA are MA and Max_MA.
  *
  *     TAG
  *     MA 0.01 GB         Max_MA 0.01 GB         CA 0.05 GB         Max_CA 0 GB
  *     CPU Virtual Memory:  used = 3.10 GB, percent = 20.1% */
-void zt_memory_say(const char *tag, const struct zt_rank_plan *plan, const struct zt_log *log);
+void zt_memory_say(const char *tag, struct zt_device *device, const struct zt_log *log);
 
 #endif

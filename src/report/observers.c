@@ -28,7 +28,7 @@ static const struct zt_log *log_of(const struct zt_observers *o) {
 /* States what the monitors cost or replace. */
 static void say_notes(const struct zt_observers *o) {
     const struct zt_config *c = config_of(o);
-    const char *csv = zt_scalars_csv_folder(o->scalars);
+    const char *csv = zt_monitors_csv_folder(o->monitors);
     if (c->wandb)
         zt_say(
             log_of(o), ZT_LOG_INFO,
@@ -76,8 +76,8 @@ static bool open_files(struct zt_observers *o, struct zt_err *err) {
         remove_old(o->o.folder);
     if (!zt_profiler_open(&o->profiler, err))
         return false;
-    o->scalars = zt_scalars_create(config_of(o), o->o.folder, o->samples, o->o.resumed, err);
-    return o->scalars && zt_memory_file_open(&o->memory, o->o.folder, o->o.plan, resumed, err);
+    o->monitors = zt_monitors_create(config_of(o), o->o.folder, o->samples, o->o.resumed, err);
+    return o->monitors && zt_memory_file_open(&o->memory, o->o.folder, o->o.plan, resumed, err);
 }
 
 bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options *options, struct zt_err *err) {
@@ -86,14 +86,14 @@ bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options
     zt_rank_use_timers(options->rank, o->timers);
     o->profiler = (struct zt_profiler){ .config = config_of(o),
                                         .plan = options->plan,
-                                        .stages = options->monitor ? options->stages : NULL,
+                                        .stages = options->console ? options->stages : NULL,
                                         .rank = options->rank,
                                         .world = options->world,
                                         .timers = o->timers,
                                         .folder = options->folder,
                                         .log = log_of(o),
                                         .first = options->first };
-    if (!options->monitor)
+    if (!options->console)
         return true;
     if (!open_files(o, err))
         return false;
@@ -101,8 +101,6 @@ bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options
     warn(o);
     if (config_of(o)->dump_state)
         zt_config_say(config_of(o), log_of(o));
-    if (config_of(o)->memory_breakdown)
-        zt_memory_say("After initializing optimizer states", options->plan, log_of(o));
     return true;
 }
 
@@ -141,24 +139,24 @@ static void take_histogram(const struct zt_histogram_sink *sink, int stage, int 
     struct zt_text tag = { 0 };
     zt_text_add(&tag, "%s/%s", gradient ? "Gradients" : "Weights",
                 o->o.stages->stage[stage]->flat->tensors[tensor].name);
-    zt_scalars_histogram(o->scalars, tag.at, o->samples, histogram);
+    zt_monitors_histogram(o->monitors, tag.at, o->samples, histogram);
     zt_text_finish(&tag);
 }
 
 static bool add_histograms(struct zt_observers *o, int64_t step, const struct zt_metrics_row *row, struct zt_err *err) {
     const struct zt_histogram_sink sink = { take_histogram, o };
     return !draws_histograms(o, step) ||
-           zt_rank_histograms(o->o.rank, row->loss_scale, o->o.monitor ? &sink : NULL, err);
+           zt_rank_histograms(o->o.rank, row->loss_scale, o->o.console ? &sink : NULL, err);
 }
 
 static void say_step(struct zt_observers *o, const struct zt_step_timers *timers, int64_t step, int micro_batches) {
     const struct zt_config *c = config_of(o);
     if ((c->wall_clock_breakdown && timers->count) || c->memory_breakdown)
-        zt_monitor_clear(o->o.monitor);
+        zt_console_clear(o->o.console);
     if (c->wall_clock_breakdown && timers->count)
         zt_wall_clock_say(c, timers, step + 1, micro_batches, log_of(o));
     if (c->memory_breakdown)
-        zt_memory_say("Engine after step", o->o.plan, log_of(o));
+        zt_memory_say("Engine after step", o->o.device, log_of(o));
 }
 
 /* Writes the trace if steps were traced and the file was not written. Collective. */
@@ -171,31 +169,31 @@ bool zt_observers_step(struct zt_observers *o, int64_t step, const struct zt_met
     const struct zt_rank_plan *p = o->o.plan;
     const struct zt_step_timers timers = zt_timers_of_step(o->timers);
     const bool timed = config_of(o)->wall_clock_breakdown && timers.step == step;
-    const int micro_batches = row->samples == p->full.samples ? p->full.micro_batches : p->tail.micro_batches;
+    const int micro_batches = zt_rank_shape(p, step).micro_batches;
     o->samples += row->samples;
     if (traced(o, step) >= 0 && timers.step == step)
         zt_step_trace_add(&o->trace, &timers, o->o.world->rank);
     if (!add_histograms(o, step, row, err) ||
         (traced(o, step) == config_of(o)->trace.steps - 1 && !write_trace(o, err)))
         return false;
-    if (!o->o.monitor)
+    if (!o->o.console)
         return true;
     const struct zt_wall_clock clock = zt_wall_clock_of(&timers, -1, micro_batches);
     say_step(o, &timers, step, micro_batches);
-    return zt_tags_step(o->scalars, row, timed ? &clock : NULL, o->samples, err) &&
-           zt_scalars_flush(o->scalars, false, err) && zt_memory_file_step(&o->memory, step + 1, err);
+    return zt_tags_step(o->monitors, row, timed ? &clock : NULL, o->samples, err) &&
+           zt_monitors_flush(o->monitors, false, err) && zt_memory_file_step(&o->memory, step + 1, err);
 }
 
 bool zt_observers_profile(struct zt_observers *o, int64_t step, int64_t samples, struct zt_err *err) {
     if (!zt_profiler_times(&o->profiler, step))
         return true;
-    if (o->o.monitor)
-        zt_monitor_clear(o->o.monitor);
+    if (o->o.console)
+        zt_console_clear(o->o.console);
     return zt_profiler_step(&o->profiler, step, samples, err);
 }
 
 bool zt_observers_eval(struct zt_observers *o, double loss, double accuracy, struct zt_err *err) {
-    return !o->scalars || zt_tags_eval(o->scalars, loss, accuracy, o->samples, err);
+    return !o->monitors || zt_tags_eval(o->monitors, loss, accuracy, o->samples, err);
 }
 
 bool zt_observers_end(struct zt_observers *o, struct zt_err *err) {
@@ -203,12 +201,13 @@ bool zt_observers_end(struct zt_observers *o, struct zt_err *err) {
 }
 
 bool zt_observers_sync(struct zt_observers *o, struct zt_err *err) {
-    return !o->scalars || (zt_scalars_flush(o->scalars, true, err) && zt_append_file_flush(&o->memory.file, true, err));
+    return !o->monitors ||
+           (zt_monitors_flush(o->monitors, true, err) && zt_append_file_flush(&o->memory.file, true, err));
 }
 
 bool zt_observers_finish(struct zt_observers *o, struct zt_err *err) {
-    bool ok = zt_scalars_finish(o->scalars, err);
-    if (o->scalars)
+    bool ok = zt_monitors_finish(o->monitors, err);
+    if (o->monitors)
         ok = zt_memory_file_close(&o->memory, err) && ok;
     zt_step_trace_finish(&o->trace);
     zt_timers_destroy(o->timers);

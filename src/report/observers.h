@@ -1,4 +1,4 @@
-/* What a run records besides metrics.jsonl and the progress lines: monitors (scalars.h), memory.jsonl, the lines of
+/* What a run records besides metrics.jsonl and the progress lines: monitors (monitors.h), memory.jsonl, the lines of
  * wall_clock_breakdown and memory_breakdown. Every rank has one of these objects, because some records need the numbers
  * of all ranks; rank 0 prints and writes. */
 #ifndef ZT_REPORT_OBSERVERS_H
@@ -6,9 +6,9 @@
 
 #include "plan/plan.h"
 #include "report/memory.h"
-#include "report/monitor.h"
+#include "report/console.h"
 #include "report/profiler.h"
-#include "report/scalars.h"
+#include "report/monitors.h"
 #include "report/step_trace.h"
 #include "run/rank/rank.h"
 #include "run/timers/timers.h"
@@ -20,7 +20,7 @@ struct zt_observers_options {
     struct zt_rank *rank;
     struct zt_device *device;
     struct zt_comm *world;
-    struct zt_monitor *monitor;   /* rank 0; NULL on other ranks */
+    struct zt_console *console;   /* rank 0; NULL on other ranks */
     const struct zt_plan *stages; /* rank 0: the plan of all stages */
     const char *folder;           /* output folder of the run */
     int64_t first, steps;         /* steps done before this run; steps of the whole run */
@@ -30,7 +30,7 @@ struct zt_observers_options {
 struct zt_observers {
     struct zt_observers_options o;
     struct zt_timers *timers;
-    struct zt_scalars *scalars;   /* rank 0 */
+    struct zt_monitors *monitors; /* rank 0 */
     struct zt_memory_file memory; /* rank 0 */
     struct zt_step_trace trace;
     struct zt_profiler profiler;

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "report/flops.h"
-#include "report/segments.h"
+#include "report/segment_times.h"
 #include "report/wall_clock.h"
 #include "run/rank/times.h"
 #include "run/stage_times.h"

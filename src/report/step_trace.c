@@ -13,7 +13,16 @@ static const char *name_of(const struct zt_timer *t) {
     static const char *const names[] = { [ZT_TIMER_END - ZT_TIMER_END] = "end of step",
                                          [ZT_TIMER_DERIVE - ZT_TIMER_END] = "derive weights",
                                          [ZT_TIMER_REDUCE - ZT_TIMER_END] = "reduce gradients",
-                                         [ZT_TIMER_GATHER - ZT_TIMER_END] = "gather weights" };
+                                         [ZT_TIMER_GATHER - ZT_TIMER_END] = "gather weights",
+                                         [ZT_TIMER_SWAP_IN - ZT_TIMER_END] = "swap in",
+                                         [ZT_TIMER_SWAP_OUT - ZT_TIMER_END] = "swap out",
+                                         [ZT_TIMER_PARAMS_IN - ZT_TIMER_END] = "wait for weights",
+                                         [ZT_TIMER_PARAMS_OUT - ZT_TIMER_END] = "wait for written weights",
+                                         [ZT_TIMER_GRADIENTS_IN - ZT_TIMER_END] = "wait for gradients",
+                                         [ZT_TIMER_STATES_IN - ZT_TIMER_END] = "wait for optimizer states",
+                                         [ZT_TIMER_STATES_OUT - ZT_TIMER_END] = "wait for written optimizer states",
+                                         [ZT_TIMER_START_IN - ZT_TIMER_END] = "start to read",
+                                         [ZT_TIMER_START_OUT - ZT_TIMER_END] = "start to write" };
     if (t->op)
         return t->op;
     return t->kind < ZT_INSTRUCTION_OPS ? zt_instruction_name((enum zt_instruction_op)t->kind)
@@ -35,7 +44,7 @@ static void add_times(struct zt_text *to, double start, double end) {
 }
 
 static void add_event(struct zt_text *to, const struct zt_timer *t, double offset, int rank) {
-    zt_text_add(to, ",\n{\"ph\": \"X\", \"pid\": %d, \"tid\": 0, \"cat\": \"%s\", \"name\": ", rank,
+    zt_text_add(to, ",\n{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"cat\": \"%s\", \"name\": ", rank, t->host,
                 t->kind == ZT_TIMER_NODE ? "node"
                 : t->part                ? "part"
                                          : "instruction");
@@ -56,6 +65,16 @@ bool zt_step_trace_begin(struct zt_step_trace *trace, struct zt_comm *world, str
     return ok;
 }
 
+static void name_host(struct zt_step_trace *trace, int rank) {
+    if (!trace->host)
+        zt_text_add(
+            &trace->events,
+            ",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"ts\": 0, \"pid\": %d, \"tid\": 1, \"args\": {\"name\": "
+            "\"offload\"}}",
+            rank);
+    trace->host = true;
+}
+
 void zt_step_trace_add(struct zt_step_trace *trace, const struct zt_step_timers *timers, int rank) {
     struct zt_text *to = &trace->events;
     const double offset = timers->began - trace->base;
@@ -63,8 +82,11 @@ void zt_step_trace_add(struct zt_step_trace *trace, const struct zt_step_timers 
                 (long long)timers->step + 1);
     add_times(to, offset, offset + timers->seconds);
     zt_text_add(to, ", \"args\": {\"step\": %lld}}", (long long)timers->step + 1);
-    for (int i = 0; i < timers->count; i++)
+    for (int i = 0; i < timers->count; i++) {
+        if (timers->at[i].host)
+            name_host(trace, rank);
         add_event(to, &timers->at[i], offset, rank);
+    }
 }
 
 /* ---- the file ---- */

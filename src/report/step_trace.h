@@ -1,6 +1,7 @@
 /* The steps of a run as a Chrome trace (chrome://tracing, Perfetto): ztrain.monitor.trace_steps. trace.json has one
  * process per rank with one row: the step, in it its instructions without gaps, in them nodes and waits for other
- * ranks. Times are microseconds since the first traced step began, when all ranks met at a barrier. */
+ * ranks. Beside a GPU a second row has what the host does for offloading, on its own clock. Times are microseconds
+ * since the first traced step began, when all ranks met at a barrier. */
 #ifndef ZT_REPORT_STEP_TRACE_H
 #define ZT_REPORT_STEP_TRACE_H
 
@@ -13,7 +14,7 @@
 struct zt_step_trace {
     double base;           /* time 0 of the trace, from zt_now() */
     struct zt_text events; /* of this rank, as JSON with a comma in front of each */
-    bool written;
+    bool written, host;    /* host: the second row has its name */
 };
 
 /* Starts the clock of the trace. Collective. */

@@ -9,14 +9,14 @@ struct tag {
     double value;
 };
 
-static bool add_all(struct zt_scalars *s, const struct tag *tags, int count, int64_t samples, struct zt_err *err) {
+static bool add_all(struct zt_monitors *m, const struct tag *tags, int count, int64_t samples, struct zt_err *err) {
     for (int i = 0; i < count; i++)
-        if (!zt_scalars_add(s, tags[i].name, samples, tags[i].value, err))
+        if (!zt_monitors_add(m, tags[i].name, samples, tags[i].value, err))
             return false;
     return true;
 }
 
-bool zt_tags_step(struct zt_scalars *s, const struct zt_metrics_row *row, const struct zt_wall_clock *times,
+bool zt_tags_step(struct zt_monitors *m, const struct zt_metrics_row *row, const struct zt_wall_clock *times,
                   int64_t samples, struct zt_err *err) {
     const double rate = row->seconds > 0 ? (double)row->samples / row->seconds : 0;
     const struct tag always[] = { { TAG("train_loss"), row->loss },
@@ -24,10 +24,10 @@ bool zt_tags_step(struct zt_scalars *s, const struct zt_metrics_row *row, const 
                                   { TAG("grad_norm"), row->grad_norm },
                                   { TAG("samples_per_second"), rate } };
     const struct tag scale = { TAG("loss_scale"), row->loss_scale };
-    if (!zt_scalars_on(s))
+    if (!zt_monitors_on(m))
         return true;
-    if (!add_all(s, always, sizeof always / sizeof *always, samples, err) ||
-        (row->scaling.dynamic && !add_all(s, &scale, 1, samples, err)))
+    if (!add_all(m, always, sizeof always / sizeof *always, samples, err) ||
+        (row->scaling.dynamic && !add_all(m, &scale, 1, samples, err)))
         return false;
     if (!times)
         return true;
@@ -36,10 +36,10 @@ bool zt_tags_step(struct zt_scalars *s, const struct zt_metrics_row *row, const 
                                    { TAG("elapsed_time_ms_backward_inner"), 1e3 * times->backward_inner },
                                    { TAG("elapsed_time_ms_backward_allreduce"), 1e3 * times->backward_reduce },
                                    { TAG("elapsed_time_ms_step"), 1e3 * times->step } };
-    return add_all(s, elapsed, sizeof elapsed / sizeof *elapsed, samples, err);
+    return add_all(m, elapsed, sizeof elapsed / sizeof *elapsed, samples, err);
 }
 
-bool zt_tags_eval(struct zt_scalars *s, double loss, double accuracy, int64_t samples, struct zt_err *err) {
+bool zt_tags_eval(struct zt_monitors *m, double loss, double accuracy, int64_t samples, struct zt_err *err) {
     const struct tag tags[] = { { TAG("eval_loss"), loss }, { TAG("eval_accuracy"), accuracy } };
-    return !zt_scalars_on(s) || add_all(s, tags, isnan(accuracy) ? 1 : 2, samples, err);
+    return !zt_monitors_on(m) || add_all(m, tags, isnan(accuracy) ? 1 : 2, samples, err);
 }

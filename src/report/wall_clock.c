@@ -44,7 +44,7 @@ static double *field_of(struct zt_wall_clock *w, int kind) {
     case ZT_TIMER_DERIVE:
         return &w->derive;
     default:
-        return NULL;
+        return kind >= ZT_TIMER_SWAP_IN ? &w->swaps[kind - ZT_TIMER_SWAP_IN].seconds : NULL;
     }
 }
 
@@ -54,6 +54,8 @@ struct zt_wall_clock zt_wall_clock_of(const struct zt_step_timers *t, int micro_
         const struct zt_timer *timer = &t->at[i];
         const int of = timer->micro_batch < 0 ? micro_batches - 1 : timer->micro_batch;
         double *to = field_of(&w, timer->kind);
+        if (timer->kind >= ZT_TIMER_SWAP_IN && (micro_batch < 0 || of == micro_batch))
+            w.swaps[timer->kind - ZT_TIMER_SWAP_IN].count++;
         if (to && (micro_batch < 0 || of == micro_batch))
             *to += timer->end - timer->start;
         if (to && timer->kind == ZT_DO_REDUCE && (micro_batch < 0 || of == micro_batch))
@@ -79,13 +81,45 @@ static void say(const struct field *fields, int count, const struct zt_log *log)
     say((const struct field[]){ __VA_ARGS__ }, (int)(sizeof((struct field[]){ __VA_ARGS__ }) / sizeof(struct field)),  \
         log)
 
-/* The timers of the optimizer: of ZeRO 1 and 2, of ZeRO 3, of fp16 without ZeRO. One pass over the gradients computes
- * norm and overflow, and the update unscales and clips. */
+static bool swapped(const struct zt_wall_clock *w, int kind) {
+    return w->swaps[kind - ZT_TIMER_SWAP_IN].count > 0;
+}
+
+static double swap_seconds(const struct zt_wall_clock *w, int kind) {
+    return w->swaps[kind - ZT_TIMER_SWAP_IN].seconds;
+}
+
+/* The parts of offloading that occurred. */
+static void say_swaps(const struct zt_wall_clock *w, const struct zt_log *log) {
+    static const struct {
+        int kind;
+        const char *name;
+    } parts[] = {
+        { ZT_TIMER_PARAMS_IN, "swap_in_param" },        { ZT_TIMER_PARAMS_OUT, "swap_out_param" },
+        { ZT_TIMER_GRADIENTS_IN, "swap_in_gradient" },  { ZT_TIMER_STATES_IN, "swap_in_state" },
+        { ZT_TIMER_STATES_OUT, "swap_out_state" },      { ZT_TIMER_START_IN, "async_swap_in_state" },
+        { ZT_TIMER_START_OUT, "async_swap_out_state" },
+    };
+    struct field fields[ZT_TIMER_SWAPS];
+    int count = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (swapped(w, parts[i].kind))
+            fields[count++] = (struct field){ parts[i].name, swap_seconds(w, parts[i].kind) };
+    if (count)
+        say(fields, count, log);
+}
+
+/* The timers of the optimizer: of offloading, of ZeRO 1 and 2, of ZeRO 3, of fp16 without ZeRO. One pass over the
+ * gradients computes norm and overflow, and the update unscales and clips. */
 static void say_optimizer(const struct zt_config *config, const struct zt_wall_clock *w, const struct zt_log *log) {
     const int stage = config->zero.stage;
+    say_swaps(w, log);
     if (stage == 1 || stage == 2)
         SAY({ "optimizer_allgather", w->gather }, { "optimizer_gradients", w->gradients },
             { "optimizer_step", w->update });
+    else if (stage == 3 && (swapped(w, ZT_TIMER_SWAP_IN) || swapped(w, ZT_TIMER_SWAP_OUT)))
+        SAY({ "optimizer_swap_in_state", swap_seconds(w, ZT_TIMER_SWAP_IN) },
+            { "optimizer_swap_out_state", swap_seconds(w, ZT_TIMER_SWAP_OUT) }, { "optimizer_step", w->step });
     else if (stage == 3)
         SAY({ "optimizer_step", w->step });
     else if (config->fp16.enabled)

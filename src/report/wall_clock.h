@@ -14,6 +14,10 @@ struct zt_wall_clock {
     double derive;                                   /* weights cast and packed for the forward phase */
     double send_act, send_grad, recv_act, recv_grad; /* between pipeline stages */
     double seconds;                                  /* the whole step */
+    struct {
+        double seconds;
+        int count;
+    } swaps[ZT_TIMER_SWAPS]; /* by kind, from ZT_TIMER_SWAP_IN on; they are parts of the others */
 };
 
 /* Sums the timers of one micro-batch, or of the whole step if micro_batch is -1. The parts of the optimizer belong to

@@ -2,7 +2,7 @@
 #include "run/collect.h"
 
 #include "run/rank/blocks.h"
-#include "run/rank/offload.h"
+#include "run/rank/passes.h"
 
 #include <string.h>
 
@@ -38,6 +38,15 @@ static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
                                       err))
             return false;
     return true;
+}
+
+/* The flat parameters where this rank has all of them in one piece of host memory; else NULL. They need no copy, which
+ * would be the peak of the process. */
+static const float *in_place(const struct zt_rank *r) {
+    const bool here =
+        !r->device->module && r->plan->offload.parameters == ZT_HOME_DEVICE && !r->plan->sharding->parameters;
+    const bool whole = r->held_count == 1 && r->held[0].first == 0 && r->held[0].last == r->plan->flat->count;
+    return here && whole ? r->shard + r->held[0].param_at : NULL;
 }
 
 /* Sends the tensors of a stage to rank 0, preceded by the number of tensors and the length of their names. */
@@ -118,10 +127,14 @@ static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, s
 
 bool zt_rank_collect(struct zt_rank *r, struct zt_arena *arena, struct zt_collected *to, struct zt_err *err) {
     const struct zt_grid *grid = &r->plan->grid;
-    float *params = zt_arena_alloc(arena, (size_t)r->plan->flat->count * sizeof *params);
+    const float *params = in_place(r);
     *to = (struct zt_collected){ 0 };
-    if (!whole_parameters(r, params, err))
-        return false;
+    if (!params) {
+        float *copy = zt_arena_alloc(arena, (size_t)r->plan->flat->count * sizeof *copy);
+        if (!whole_parameters(r, copy, err))
+            return false;
+        params = copy;
+    }
     if (grid->data_rank != 0)
         return true;
     if (grid->rank != 0)

@@ -12,7 +12,7 @@ struct zt_collected {
     int count;
 };
 /* Collects all trained tensors and statistics of all stages on rank 0. Collective. On rank 0 the tensors are allocated
- * in `arena`; on other ranks the count is 0. */
+ * in `arena`, or lie in the memory of the rank; on other ranks the count is 0. */
 bool zt_rank_collect(struct zt_rank *rank, struct zt_arena *arena, struct zt_collected *to, struct zt_err *err);
 
 #endif

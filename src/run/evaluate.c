@@ -16,7 +16,7 @@ static bool share_statistics(struct zt_rank *r, struct zt_err *err) {
 /* Adds the correct and counted targets of the micro-batch just run. */
 static bool add_counts(struct zt_rank *r, const struct zt_instruction_context *t, double *sums, struct zt_err *err) {
     int chunk = r->plan->loss_evaluation.count > 0;
-    const struct zt_program *p = zt_instruction_program(r, t, chunk, true);
+    const struct zt_program *p = zt_instruction_program(r, t, chunk, 0);
     const struct zt_slot *slot = &r->slots[chunk];
     double correct, counted;
     if (!zt_rank_read_scalar(r, p, slot, p->training_graph.correct, &correct, err) ||

@@ -1,6 +1,6 @@
 #include "run/finite.h"
 
-#include "run/trace.h"
+#include "run/non_finite_origin.h"
 
 #include <math.h>
 

@@ -4,9 +4,11 @@
 #include "base/process_memory.h"
 #include "base/sort.h"
 #include "base/text.h"
+#include "config/offload.h"
 #include "plan/print.h"
 #include "plan/profile.h"
 #include "run/measure.h"
+#include "run/rank/offload.h"
 #include "run/stage_times.h"
 
 #include <stdlib.h>
@@ -41,13 +43,35 @@ bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const s
     return f->plan && write_plan(f->plan, folder, err);
 }
 
+static bool has_files(const struct zt_config *c) {
+    return zt_offload_nvme(c, &c->zero.offload_optimizer) || zt_offload_nvme(c, &c->zero.offload_param);
+}
+
+/* Replaces the rates of files by the mean over the ranks that have files. */
+static bool measure_files(struct zt_rank *rank, struct zt_comm *world, struct zt_machine *m, struct zt_err *err) {
+    struct zt_file_rates rates;
+    if (!zt_rank_measure_files(rank, &rates, err))
+        return false;
+    double sums[3] = { rates.read, rates.write, rates.read > 0 };
+    if (!world->api->sum(world, sums, 3, err))
+        return false;
+    m->files_measured = sums[2] > 0;
+    if (m->files_measured) {
+        m->file_read_rate = sums[0] / sums[2];
+        m->file_write_rate = sums[1] / sums[2];
+    }
+    return true;
+}
+
 bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, struct zt_device *device,
-                         struct zt_comm *world, const char *folder, struct zt_err *err) {
-    struct zt_machine machine;
-    if (s->config->cluster[0] || device->module)
+                         struct zt_comm *world, struct zt_rank *rank, struct zt_err *err) {
+    struct zt_machine machine = f->plan ? f->plan->machine : (struct zt_machine){ 0 };
+    const bool files = has_files(s->config);
+    if (s->config->cluster[0] || (device->module && !files))
         return true;
-    return zt_measure(world, device->threads, &machine, err) &&
-           (!f->plan || (zt_plan_predict(f->plan, &machine, NULL, err) && write_plan(f->plan, folder, err)));
+    return (device->module || zt_measure(world, device->threads, &machine, err)) &&
+           (!files || measure_files(rank, world, &machine, err)) &&
+           (!f->plan || (zt_plan_predict(f->plan, &machine, NULL, err) && write_plan(f->plan, f->folder, err)));
 }
 
 static double median_step(const struct zt_forecast *f) {

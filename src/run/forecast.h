@@ -21,10 +21,10 @@ struct zt_forecast {
  * with nominal figures of this machine. */
 bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const struct zt_rank_plan *known,
                       struct zt_device *device, const char *folder, struct zt_err *err);
-/* Measures this machine after the first step, predicts the step time again and writes plan.txt again on rank 0.
- * Collective over `world`. Does nothing if the config names a cluster. */
+/* Measures this machine after the first step, of a GPU only the files of offload, predicts the step time again and
+ * writes plan.txt again on rank 0. Collective over `world`. Does nothing if the config names a cluster. */
 bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, struct zt_device *device,
-                         struct zt_comm *world, const char *folder, struct zt_err *err);
+                         struct zt_comm *world, struct zt_rank *rank, struct zt_err *err);
 /* Updates the forecast after `steps` timed steps of `run` (zt_rank_time). Collective over `world`. Unless the config
  * names a cluster, rank 0 predicts the step time again from the kernel times in the median step of each stage's slowest
  * rank. With --profile it prints and writes these times. */

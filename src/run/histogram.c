@@ -3,10 +3,12 @@
 #include "run/histogram.h"
 
 #include "run/rank/blocks.h"
+#include "run/rank/passes.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_LIMITS = 2000 };
 /* Numbers in front of the counts of a tensor, and of each rank behind them. */
@@ -19,6 +21,7 @@ struct counting {
     int limits;
     double *values; /* [HEAD], counts [limits], [ranks][OWN] */
     float *chunk;   /* ZT_PIECE elements on the host */
+    const struct which *which;
     double shown_limit[MOST_LIMITS], shown[MOST_LIMITS];
 };
 
@@ -75,17 +78,39 @@ static void count_chunk(struct counting *c, int64_t elements, double factor) {
     }
 }
 
-/* Counts this rank's slices of a tensor. */
-static bool count_own(struct counting *c, int tensor, bool gradient, double factor, struct zt_err *err) {
+struct which {
+    int stage, tensor;
+    bool gradient;
+    double factor; /* of the values */
+};
+
+/* Weights that the host updates are in its memory; gradients come from the device, where there is one. */
+static bool count_piece(void *with, const struct zt_piece *p, struct zt_err *err) {
+    struct counting *c = with;
     const struct zt_rank *r = c->r;
-    for (int i = 0; i < r->piece_count; i++) {
-        const struct zt_piece *p = &r->pieces[i];
-        if (p->tensor != tensor || r->owned[p->range].rank != r->plan->grid.data_rank)
-            continue;
-        if (!zt_rank_fetch(r, c->chunk, gradient ? p->grad : p->param, (size_t)p->count * sizeof *c->chunk, err))
+    const size_t bytes = (size_t)p->count * sizeof *c->chunk;
+    if (r->owned[p->range].rank != r->plan->grid.data_rank)
+        return true;
+    if (p->on_host && !c->which->gradient)
+        memcpy(c->chunk, p->param, bytes);
+    else if (!zt_rank_fetch(r, c->chunk,
+                            !c->which->gradient ? p->param
+                            : p->on_host        ? p->device_grad
+                                                : p->grad,
+                            bytes, err))
+        return false;
+    count_chunk(c, p->count, c->which->factor);
+    return true;
+}
+
+/* Counts this rank's slices of the tensor. */
+static bool count_own(struct counting *c, struct zt_err *err) {
+    const struct zt_rank *r = c->r;
+    if (!c->which->gradient)
+        return zt_rank_each_piece_of(c->r, c->which->tensor, count_piece, c, err);
+    for (int i = 0; i < r->piece_count; i++)
+        if (r->pieces[i].tensor == c->which->tensor && !count_piece(c, &r->pieces[i], err))
             return false;
-        count_chunk(c, p->count, factor);
-    }
     return true;
 }
 
@@ -112,18 +137,13 @@ static struct zt_histogram finish(struct counting *c) {
     return h;
 }
 
-struct which {
-    int stage, tensor;
-    bool gradient;
-    double factor; /* of the values */
-};
-
 static bool count_tensor(struct counting *c, const struct which *w, const struct zt_histogram_sink *sink,
                          struct zt_err *err) {
     struct zt_comm *world = c->r->world;
     for (int i = 0; i < values_count(c); i++)
         c->values[i] = 0;
-    if ((w->stage == c->r->plan->grid.stage && !count_own(c, w->tensor, w->gradient, w->factor, err)) ||
+    c->which = w;
+    if ((w->stage == c->r->plan->grid.stage && !count_own(c, err)) ||
         !world->api->sum(world, c->values, values_count(c), err))
         return false;
     const struct zt_histogram h = finish(c);

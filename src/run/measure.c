@@ -92,9 +92,9 @@ static bool run(struct probe *p, int times, int threads, double *seconds, struct
     return true;
 }
 
-/* Seconds and FLOPs of one run of the workload. */
+/* Seconds and work (zt_op_work) of one run of the workload. */
 struct speed {
-    double seconds, flops;
+    double seconds, work;
 };
 
 static bool measure_node(const struct workload *w, int threads, struct zt_device *device, struct speed *to,
@@ -102,7 +102,7 @@ static bool measure_node(const struct workload *w, int threads, struct zt_device
     struct probe p;
     bool ok = open_probe(&p, w, threads, device, err) && run(&p, w->times, threads, &to->seconds, err);
     if (ok)
-        to->flops = zt_op_flops(p.graph, p.node);
+        to->work = zt_op_work(p.graph, p.node);
     close_probe(&p);
     return ok;
 }
@@ -119,7 +119,8 @@ static bool measure_kernels(int threads, struct zt_device *device, struct zt_mac
                                  wide[2] = { SHAPE(1, 1 << 19), SHAPE(1, 1 << 19) }, tiny[1] = { SHAPE(1, 16) },
                                  few[2] = { SHAPE(1, 1 << 13), SHAPE(1, 1 << 13) };
     enum { PRODUCT, CONV, WIDE, TINY, NORM, FEW, WORKLOADS };
-    /* the convolution has a kernel without shortcuts, which zt_kernel.share stands for; the norm represents functions with several operations per element: softmax, GELU, pools and others */
+    /* the convolution has a kernel without shortcuts, which zt_kernel.share stands for; the norm represents functions
+     * with several operations per element: softmax, GELU, pools and others */
     static const struct workload workloads[WORKLOADS] = {
         [PRODUCT] = { ZT_CPU, "MatMul", product, 2, 2 },
         [CONV] = { ZT_CPU, "Conv", conv, 2, 1 },
@@ -132,12 +133,12 @@ static bool measure_kernels(int threads, struct zt_device *device, struct zt_mac
     for (int i = 0; i < WORKLOADS; i++)
         if (!measure_node(&workloads[i], threads, device, &s[i], err))
             return false;
-    m->product_flops = m->half_flops = s[PRODUCT].flops / s[PRODUCT].seconds;
-    m->conv_flops = s[CONV].flops / s[CONV].seconds;
-    m->memory_rate = 3.0 * sizeof(float) * s[WIDE].flops / s[WIDE].seconds;
+    m->product_flops = m->half_flops = s[PRODUCT].work / s[PRODUCT].seconds;
+    m->conv_flops = s[CONV].work / s[CONV].seconds;
+    m->memory_rate = 3.0 * sizeof(float) * s[WIDE].work / s[WIDE].seconds;
     m->node_seconds = s[TINY].seconds;
-    m->element_flops = s[NORM].flops / s[NORM].seconds;
-    m->plain_flops = s[FEW].flops / s[FEW].seconds;
+    m->element_flops = s[NORM].work / s[NORM].seconds;
+    m->plain_flops = s[FEW].work / s[FEW].seconds;
     return true;
 }
 

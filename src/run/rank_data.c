@@ -24,7 +24,7 @@ bool zt_rank_loader(struct zt_rank *r, bool training, int64_t first, int64_t ste
                                          .shuffle = training && c->data.shuffle,
                                          .drop_last = training && c->data.drop_last,
                                          .seed = (uint64_t)c->seed,
-                                         .stream = training && p->epochs.carries ? p->epochs.samples : 0,
+                                         .stream = training ? p->epochs : (struct zt_epochs){ 0 },
                                          .first_step = training ? first : 0,
                                          .steps =
                                              training ? steps - first : (p->eval_samples + together - 1) / together,

@@ -2,7 +2,7 @@
 
 #include "base/mapped.h"
 #include "device/threads.h"
-#include "parallel/comm/count.h"
+#include "parallel/comm/comms_logger.h"
 #include "parallel/launch/heartbeat.h"
 #include "parallel/launch/supervisor_channel.h"
 #include "parallel/partition/grid.h"

@@ -82,6 +82,76 @@ def resumes(args, tmp, rng):
     check(went and is_empty(b), "resume: two ranks with files go on from one without")
 
 
+def records(folder):
+    """The records of the only event file that have a histogram, without their times."""
+    data, at, found = next(folder.rglob("events.*")).read_bytes(), 0, []
+    while at < len(data):
+        length, = struct.unpack_from("<Q", data, at)
+        record = data[at + 12 + 9:at + 12 + length]  # the head of a record, the time
+        at += length + 16
+        found += [record] if b"Weights/" in record or b"Gradients/" in record else []
+    return found
+
+
+def histograms(args, tmp, rng):
+    """histograms of weights and gradients are those of a run without files"""
+    b = bench(args, tmp / "histograms", "--steps", "4", "--set", "tensorboard.enabled=true", "--set", "ztrain.monitor.histogram_steps=2")
+    for ranks in ([], ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=3"]):
+        ran = b.run("memory", "--overwrite", *ranks) and b.run("files", "--overwrite", *ranks, *nvme(b), *params(b),
+                                                               "--set", "zero_optimization.sub_group_size=1")
+        found = ran and records(b.folder / "files")
+        check(ran and len(found) == 32 and found == records(b.folder / "memory"), f"histograms: {len(ranks) and 2 or 1} ranks: the same")
+
+
+def averages(args, tmp, rng):
+    """the average of the weights and Muon's momentum are in the files too: the same evaluation, model and checkpoints, resumed or not"""
+    small = ["--set", "zero_optimization.sub_group_size=1"]
+    for kind, optimizer in (("Adam", []), ("Muon", ["--set", 'optimizer={"type": "Muon", "params": {"lr": 0.02, "adam_lr": 0.002}}'])):
+        b = bench(args, tmp / kind, *EVERY_4, "--set", "ztrain.ema=0.8", "--set", "train_batch_size=250", *optimizer, *small)
+        for ranks in ([], ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=3"]):
+            name = f"averages: {kind}, {len(ranks) and 2 or 1} ranks"
+            ways = {"memory": [], "files": nvme(b, "pipeline_read=true", "pipeline_write=true"), "all": nvme(b) + params(b)}
+            ran = b.run("memory", "--overwrite", *ranks)
+            check(ran and any(r.get("eval") for r in b.rows("memory")), f"{name}: runs, and evaluates")
+            for way in ("files", "all"):
+                ran = b.run(way, "--overwrite", *ranks, *ways[way])
+                check(ran and b.same("memory", way), f"{name}: {way}: the same rows, evaluation and model")
+                same = ran and all((b.checkpoint("memory", s) / f).read_bytes() == (b.checkpoint(way, s) / f).read_bytes()
+                                   for s in (4, 12) for f in ("weights.safetensors", "optimizer.safetensors"))
+                check(same, f"{name}: {way}: its checkpoints have the same bytes")
+            for one, other in (("files", "all"), ("memory", "files"), ("all", "memory")):
+                shutil.rmtree(b.folder / "again", ignore_errors=True)
+                shutil.copytree(b.folder / one, b.folder / "again")
+                went = b.run("again", "--resume", b.checkpoint("again", 8), *ranks, *ways[other])
+                check(went and b.same("again", "memory"), f"{name}: goes on from {one} into {other}")
+        check(is_empty(b), "averages: nothing is left below nvme_path")
+
+
+# ---- automatic plans ----
+
+
+def planned(args, tmp, rng):
+    """plan auto keeps what is offloaded, at the ZeRO stage that it needs, and changes no bit; on a CPU "cpu" leaves it free"""
+    b = Bench(args, tmp / "planned", "convnet", "ds_config", "--steps", "4", "--set", "zero_optimization.stage=0")
+    (b.folder / "nvme").mkdir()
+    auto = [*nvme(b), "--set", "zero_optimization.stage=0", "--set", "ztrain.plan=auto"]  # the stage is for the planner to choose
+    for ranks in ([], ["--ranks", "2", *THREAD]):
+        ran = b.run("fixed", "--overwrite", *ranks) and b.run("auto", "--overwrite", *ranks, *auto)
+        check(ran and b.same("fixed", "auto"), f"planned: {'two ranks' if ranks else 'one rank'} with files leave the same rows and model")
+        check('left out: ZeRO stages below 3, which exclude zero_optimization.offload_optimizer.device "nvme"' in b.says
+              and ", zero 3, micro-batch" in b.says and re.search(r"offload +\S+ MB in ", b.says), "planned: the reason, and the files")
+        cpu = ["--set", "zero_optimization.offload_optimizer.device=cpu", "--set", "zero_optimization.offload_param.device=cpu"]
+        ran = b.run("cpu", "--overwrite", *ranks, *cpu, "--set", "ztrain.plan=auto")
+        check(ran and b.same("fixed", "cpu") and "left out" not in b.says
+              and 'offload_optimizer.device = "cpu" (plan auto chose zero_optimization.stage 0)' in b.says, "planned: a notice on a CPU")
+    far = [args.program, "plan", "--model", args.source / "models/convnet.onnx", "--config", args.source / "configs/ds_config.json",
+           "--ranks", "4", "--cluster", "h200", "--set", "ztrain.plan=auto", "--set", "zero_optimization.offload_optimizer.device=cpu"]
+    done = subprocess.run(far, capture_output=True, text=True, timeout=60)
+    check(done.returncode == 0 and 'ZeRO stages below 1, which exclude zero_optimization.offload_optimizer.device "cpu"' in done.stdout
+          and ", zero 0," not in done.stdout and re.search(r"offloaded: host memory [1-9]", done.stdout), "planned: GPUs keep states on the host")
+    check(is_empty(b), "planned: nothing is left below nvme_path")
+
+
 # ---- without io_uring ----
 
 FILTER_CALL = 425  # io_uring_setup, on every Linux
@@ -226,4 +296,4 @@ def tunes(args, tmp, rng):
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, [resumes, fallback, leftovers, refusals, limited, tunes], []))
+    sys.exit(main(__doc__, [resumes, histograms, averages, planned, fallback, leftovers, refusals, limited, tunes], []))

@@ -11,7 +11,7 @@
 #include "plan/rank_plan.h"
 #include "run/rank/rank.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void train(struct zt_session *s, struct part *part) {
     struct zt_rank_options options = { .source = s->source, .device = part->device, .threads = 1 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, &err);
     ck_assert_msg(plan != NULL, "%s", err.text[0]);
-    struct zt_rank *rank = zt_rank_create(plan, part->device, comm, comm, &err);
+    struct zt_rank *rank = zt_rank_create(plan, part->device, comm, comm, NULL, &err);
     ck_assert_msg(rank != NULL, "%s", err.text[0]);
     struct zt_checkpoints_options saving = { .session = s,
                                              .plan = plan,

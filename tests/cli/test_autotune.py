@@ -22,7 +22,7 @@ class Autotune(test_jobs.Job):
         self.write("d.npz", npz({"x": ([n, 2], x), "target": ([n], [i % 3 for i in range(n)], INT64)}))
 
     def tune(self, *arguments, code=0, says=(), **keys):
-        batch = {k: keys.pop(k) for k in list(keys) if k.startswith(("train", "grad", "zero"))}
+        batch = {k: keys.pop(k) for k in list(keys) if k.startswith(("train", "grad", "zero", "optimizer"))}
         block = {"enabled": True, "tuner_num_trials": 3, "tuner_early_stopping": 0, **keys}
         self.config = {"optimizer": {"type": "SGD", "params": {"lr": 0.5}}, "autotuning": block, **batch,
                        "ztrain": {"data": {"format": "npz", "path": "d.npz"}, "steps": 4, "metrics": []}}
@@ -63,6 +63,27 @@ class Autotune(test_jobs.Job):
     def test_numbers_of_the_config_are_not_searched(self):
         self.tune("--ranks", "2", train_micro_batch_size_per_gpu=4, gradient_accumulation_steps=2, zero_optimization={"stage": 1})
         self.assertEqual(set(self.summary()), {"untuned"})
+
+    def test_offload_stays_in_every_trial(self):
+        nvme = {"device": "nvme", "nvme_path": str(self.folder / "nvme")}
+        adam = {"type": "Adam", "params": {"lr": 0.01}}
+        for ranks in ([], ["--ranks", "2"]):
+            says = self.tune("--overwrite", *ranks, train_batch_size=16, zero_optimization={"stage": "auto", "offload_optimizer": nvme},
+                             optimizer=adam, overwrite=True)
+            rows = self.summary()
+            self.assertEqual({name[:3] for name in rows}, {"unt", "z3_"})
+            self.assertIn("left out: ZeRO stages below 3", says)
+            for name in rows.keys() - {"untuned"}:
+                if rows[name][1] == "not tried":
+                    continue
+                config = json.loads((self.folder / "run" / "autotuning_exps" / f"{name}.json").read_text())["zero_optimization"]
+                self.assertEqual((config["stage"], config["offload_optimizer"]["device"]), (3, "nvme"))
+            chosen = next(name for name, (_, result) in rows.items() if result == "chosen")
+            self.assertGreaterEqual(rows[chosen][0], rows["untuned"][0])
+        self.tune("--overwrite", train_batch_size=16, zero_optimization={"stage": 3, "offload_optimizer": nvme, "offload_param": nvme},
+                  optimizer=adam, overwrite=True)
+        self.assertEqual({name[:3] for name in self.summary()}, {"unt", "z3_"})
+        self.assertEqual(list((self.folder / "nvme").iterdir()), [])
 
     def test_results_are_not_overwritten_unasked(self):
         self.tune(train_micro_batch_size_per_gpu=4)

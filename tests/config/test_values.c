@@ -1,6 +1,8 @@
 /* What a config's values become: defaults, "auto", spellings, the command line, the batch arithmetic, writing. */
 #include "read.h"
 
+#include "config/offload.h"
+
 #include <math.h>
 
 #define CONFIG(...) accept("{" BATCH ", " __VA_ARGS__ "}")
@@ -273,6 +275,29 @@ START_TEST(monitors_are_read) {
 }
 END_TEST
 
+/* Files and a part of the states need ZeRO stage 3, which a plan that is chosen later may have. */
+START_TEST(offload_does_not_bind_a_plan_that_is_chosen_later) {
+    static const char *const texts[] = {
+        "\"zero_optimization\": {\"stage\": 1, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/n\"}}",
+        "\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.5}}",
+        "\"zero_optimization\": {\"offload_param\": {\"device\": \"cpu\"}}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char text[300];
+        snprintf(text, sizeof text, "{" BATCH ", %s, \"ztrain\": {\"plan\": \"auto\"}}", texts[i]);
+        struct zt_config *c = accept(text);
+        const struct zt_offload_config *o = i < 2 ? &c->zero.offload_optimizer : &c->zero.offload_param;
+        ck_assert(zt_offload_on(c, o) && zt_offload_least_stage(c, o) == 3 && c->without_effect.count == 0);
+        c->plan_auto = false;
+        c->zero.stage = 0;
+        zt_offload_note_chosen(c);
+        ck_assert(!zt_offload_on(c, o) && c->without_effect.count == 1 &&
+                  mentions(&c->without_effect, "(plan auto chose zero_optimization.stage 0)"));
+        zt_config_destroy(c);
+    }
+}
+END_TEST
+
 /* As "plan": "auto" does: other stages, other ZeRO stages. */
 START_TEST(overlap_follows_the_stages_that_are_chosen_later) {
     static const struct {
@@ -507,6 +532,7 @@ int main(void) {
                                    deprecated_names_are_converted_with_a_note,
                                    keys_without_effect_are_listed_with_the_reason,
                                    offload_is_read,
+                                   offload_does_not_bind_a_plan_that_is_chosen_later,
                                    the_loss_scale_of_fp16_is_read,
                                    monitors_are_read,
                                    overlap_follows_the_stages_that_are_chosen_later,

@@ -435,13 +435,13 @@ START_TEST(a_step_that_goes_on_with_the_next_epoch_draws_its_numbers) {
                                                .micro_batch = 12,
                                                .ranks = 1,
                                                .shuffle = true,
-                                               .stream = SAMPLES,
+                                               .stream = { SAMPLES, 24, true, 12 },
                                                .steps = 8 };
     struct zt_loader *loader = zt_loader_create(&options, &err);
     ck_assert_ptr_nonnull(loader);
+    int64_t place = 0;
     while (zt_loader_next(loader, &batch, &err) && batch)
-        for (int64_t row = 0; row < batch->rows; row++) {
-            const int64_t place = batch->step * 24 + batch->micro_batch * 12 + row;
+        for (int64_t row = 0; row < batch->rows; row++, place++) {
             read_image(source, batch->index[row], place / SAMPLES, wanted);
             ck_assert(memcmp((const float *)batch->column[0] + row * ELEMENTS, wanted, sizeof wanted) == 0);
         }

@@ -75,7 +75,8 @@ START_TEST(a_stream_goes_on_over_the_end_of_an_epoch) {
         struct zt_err err = { 0 };
         int64_t at[4], epoch, batch;
         ck_assert(zt_sampler_init(
-            &s, &(struct zt_sampling){ .samples = 10, .train_batch = 4, .stream = cases[k].stream }, &err));
+            &s, &(struct zt_sampling){ .samples = 10, .train_batch = 4, .stream = { cases[k].stream, 4, true, 2 } },
+            &err));
         for (int64_t step = 0; step < 5; step++) {
             ck_assert_int_eq(zt_sampler_step(&s, step, at, &epoch, &batch), 4);
             ck_assert(memcmp(at, cases[k].at[step], sizeof at) == 0);
@@ -94,8 +95,11 @@ START_TEST(each_epoch_of_a_stream_is_another_permutation) {
     struct zt_err err = { 0 };
     int64_t at[8], all[50], epoch, batch, moved = 0;
     int seen[2][25] = { { 0 } };
-    ck_assert(zt_sampler_init(
-        &s, &(struct zt_sampling){ .samples = 25, .train_batch = 8, .shuffle = true, .seed = 3, .stream = 25 }, &err));
+    ck_assert(
+        zt_sampler_init(&s,
+                        &(struct zt_sampling){
+                            .samples = 25, .train_batch = 8, .shuffle = true, .seed = 3, .stream = { 25, 8, true, 1 } },
+                        &err));
     for (int64_t step = 0; step < 7; step++) {
         zt_sampler_step(&s, step, at, &epoch, &batch);
         for (int i = 0; i < 8 && step * 8 + i < 50; i++)
@@ -112,6 +116,38 @@ START_TEST(each_epoch_of_a_stream_is_another_permutation) {
 }
 END_TEST
 
+/* The micro-batches one by one against the functions, which count them. */
+START_TEST(a_stream_may_end_its_epochs_with_a_short_micro_batch) {
+    static const struct zt_epochs cases[] = { { 5, 4, true, 2 },  { 11, 4, true, 4 }, { 22, 8, true, 4 },
+                                              { 7, 12, true, 2 }, { 5, 15, true, 5 }, { 23, 8, true, 1 } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const struct zt_epochs *e = &cases[k];
+        const int64_t pieces = e->batch / e->unit;
+        int64_t epoch = 0, at = 0, begun = 0;
+        for (int64_t step = 0; step < 40; step++) {
+            const struct zt_epoch_place place = zt_epochs_at(e, step);
+            ck_assert(place.epoch == epoch && place.first == at && place.batch == begun);
+            ck_assert_int_eq(zt_epochs_ended(e, step), epoch);
+            begun++;
+            int64_t first = 0;
+            for (int64_t m = 0; m < pieces; m++) {
+                const struct zt_epoch_piece piece = zt_epochs_piece(e, step, m);
+                const int64_t left = e->samples - at;
+                ck_assert(piece.first == first && piece.samples == (left < e->unit ? left : e->unit));
+                first += piece.samples;
+                at += piece.samples;
+                if (at == e->samples) {
+                    at = begun = 0;
+                    epoch++;
+                    ck_assert_int_eq(zt_epochs_steps(e, epoch), step + (m + 1 == pieces));
+                }
+            }
+            ck_assert_int_eq(zt_epochs_samples(e, step), first);
+        }
+    }
+}
+END_TEST
+
 START_TEST(epochs_follow_the_config) {
     struct zt_config c = { .train_batch = 8, .micro_batch = 2, .accumulation = 2, .data_parallel = 2 };
     ck_assert(zt_epochs_of(&c, 21).samples == 21 && zt_epochs_batches(&(struct zt_epochs){ 21, 8, false }) == 3);
@@ -121,6 +157,12 @@ START_TEST(epochs_follow_the_config) {
     ck_assert_int_eq(zt_epochs_of(&c, 23).samples, 20);
     c.data.drop_last = false;
     ck_assert_int_eq(zt_epochs_of(&c, 23).samples, 24);
+    struct zt_epochs e = zt_epochs_of(&c, 21);
+    ck_assert(e.samples == 22 && e.unit == 4 && e.batch == 8 && zt_epochs_batches(&e) == 3);
+    e = zt_epochs_of(&c, 3); /* a micro-batch has all */
+    ck_assert(e.samples == 4 && e.unit == 4 && e.batch == 8);
+    e = zt_epochs_of(&c, 1);
+    ck_assert(e.samples == 2 && e.unit == 2 && e.batch == 4 && zt_epochs_samples(&e, 7) == 4);
 }
 END_TEST
 
@@ -142,6 +184,7 @@ int main(void) {
     tcase_add_test(cases, a_step_holds_the_same_samples_however_it_is_reached);
     tcase_add_test(cases, without_shuffle_samples_come_in_order);
     tcase_add_test(cases, a_stream_goes_on_over_the_end_of_an_epoch);
+    tcase_add_test(cases, a_stream_may_end_its_epochs_with_a_short_micro_batch);
     tcase_add_test(cases, each_epoch_of_a_stream_is_another_permutation);
     tcase_add_test(cases, epochs_follow_the_config);
     tcase_add_test(cases, data_too_small_for_one_full_step_are_refused);

@@ -1,5 +1,5 @@
 // Hostile bytes as metrics.jsonl and memory.jsonl of a run, which ztrain report draws.
-#include "cli/runs.h"
+#include "cli/report_runs.h"
 #include "fuzz.h"
 
 #include <math.h>

@@ -14,7 +14,7 @@
 #include "run/rank/device_memory.h"
 #include "run/rank/rank.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 #include "run/rank/times.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static bool open_walk(struct walk *w, const struct zt_options *options, const ch
     };
     w->comm = zt_comm_self_create();
     return of.machine && (w->plan = zt_plan_create(w->session.job, &of, err)) &&
-           (w->rank = zt_rank_create(w->plan->stage[0], w->device, w->comm, w->comm, err)) &&
+           (w->rank = zt_rank_create(w->plan->stage[0], w->device, w->comm, w->comm, NULL, err)) &&
            zt_rank_loader(w->rank, true, 0, 2, &w->loader, err);
 }
 

@@ -397,10 +397,10 @@ def profiles(ztrain, module, case):
         nodes = folder / "nodes.tsv"
         _, problems = said(*(str(w) for w in (folder / "program" / "ztrain", "plan", "--model", pathlib.Path(case) / "model.onnx", "--config",
                                               pathlib.Path(case) / "config.json", "--device", "cuda", "--set", 'bf16={"enabled": true}', "--nodes", nodes)))
-        planned = [line.split("\t")[:11] for line in nodes.read_text().splitlines()] if nodes.exists() else []
+        planned = [line.split("\t")[:12] for line in nodes.read_text().splitlines()] if nodes.exists() else []
     lines = [line.split("\t") for line in table.splitlines()]
     rows = [dict(zip(lines[0], line)) for line in lines[1:]]
-    problems += [] if planned == [line[:11] for line in lines] else ["plan --nodes lists other nodes than --profile"]
+    problems += [] if planned == [line[:12] for line in lines] else ["plan --nodes lists other nodes than --profile"]
     training = re.search(r"^training program.*?(?=^\S+ program|\Z)", plan, re.M | re.S)[0]
     ran = sorted(name for name in re.findall(r"^  (?:cuda|cpu|ref) +\S+ +(.*?)(?:: .*)?(?: \| .*)?$", training, re.M))
     listed = sorted(r["node"] for r in rows if r["op"] != "-")

@@ -93,12 +93,33 @@ def resumes(run):
         check(model and other == model and again == rows[4:], f"{what}: its checkpoint goes on on the device")
 
 
+def averages(run):
+    """Muon's matrices and the average of the weights; evaluation and model.onnx have the average"""
+    for optimizer in ('{"type": "AdamW", "params": {"lr": 0.01}}', '{"type": "Muon", "params": {"lr": 0.02, "adam_lr": 0.01}}'):
+        base = ["zero_optimization.stage=3", f"optimizer={optimizer}", "ztrain.ema=0.75", "train_batch_size=40",
+                "ztrain.checkpoint.every_steps=4", "ztrain.checkpoint.keep=0"]
+        ways = {"states on the host": run.away("optimizer", "cpu"), "states in files": run.away("optimizer", "nvme", "pipeline_read=true"),
+                "all on the host": run.away("optimizer", "cpu") + run.away("param", "cpu"),
+                "all in files": run.away("optimizer", "nvme") + run.away("param", "nvme", "max_in_cpu=0")}
+        for ranks in (1, 2):
+            name = f"{optimizer[10:14]} with average, {ranks} rank{'s' * (ranks > 1)}"
+            rows, model = run(*base, ranks=ranks)
+            saved = run.out / "checkpoints/step-4"
+            for what, sets in ways.items():
+                there, other = run(*base, *sets, ranks=ranks)
+                check(model and other == model and there == rows, f"{name}, {what}: the same rows and model")
+                again, other = run(*base, *sets, ranks=ranks, resume=["--resume", saved])
+                check(model and other == model and again == rows[4:], f"{name}, {what}: goes on from a checkpoint of the device")
+
+
 def refuses(run):
     base = ["zero_optimization.stage=3"]
     run(*base, *run.away("param", "cpu"), status=2)
     check('offload_param.device: "cpu" needs offload_optimizer with ratio 1 on a GPU' in run.says, "parameters without states are refused")
     run(*base, *run.away("optimizer", "cpu", "ratio=0.5"), "optimizer.type=Lamb", 'optimizer.params={"lr": 0.01}', status=2)
     check("offload_optimizer.ratio: 0.5 excludes Lamb on a GPU" in run.says, "a part of Lamb's states is refused")
+    run(*base, *run.away("optimizer", "cpu", "ratio=0.5"), "optimizer.type=Muon", 'optimizer.params={"lr": 0.02}', status=2)
+    check("offload_optimizer.ratio: 0.5 excludes Muon on a GPU" in run.says, "a part of Muon's states is refused")
 
 
 def main():
@@ -112,7 +133,7 @@ def main():
         if not rows and "no CUDA device" in run.says:
             print("SKIP: no GPU")
             return 77
-        for part in (keeps_bits, resumes, refuses):
+        for part in (keeps_bits, resumes, averages, refuses):
             part(run)
         check(not list((scratch / "nvme").iterdir()), "nothing is left in files")
     print(f"{checks - len(failures)} passed, {len(failures)} failed")

@@ -51,6 +51,24 @@ START_TEST(a_value_is_cast_once_and_chains_in_half_precision_stay_there) {
 }
 END_TEST
 
+/* A convolution of few channels costs more casts than it saves, a wide one does not; Relu follows what it reads. */
+START_TEST(in_bfloat16_the_cpu_keeps_in_float_what_is_faster_there) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(8, 3, 16, 16)), few = net_param(g, "few", SHAPE(8, 3, 3, 3)),
+        wide = net_param(g, "wide", SHAPE(512, 8, 5, 5)), last = net_param(g, "last", SHAPE(64, 512, 5, 5));
+    int a = NET(g, "Conv", "a", x, few), b = NET(g, "Relu", "b", a), c = NET(g, "Conv", "c", b, wide),
+        d = NET(g, "Conv", "d", c, last), y = NET(g, "Relu", "y", d);
+    net_infer(g, &zt_ops);
+    const struct zt_half_options cpu = { ZT_BFLOAT16, &y, 1, NULL, NULL, ZT_CPU };
+    ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, &cpu, &err), "%s", err.text[0]);
+    ck_assert_str_eq(maker(a)->op_type, "Conv");
+    ck_assert_str_eq(maker(b)->op_type, "Relu");
+    ck_assert_int_eq(count_ops("Cast", x), 0);
+    ck_assert_int_eq(count_ops("Cast", b), 1);
+    ck_assert_str_eq(maker(y)->op_type, "Cast"); /* of the Relu in bfloat16 */
+    ck_assert_int_eq(g->values[maker(maker(y)->in[0])->in[0]]->dtype, ZT_BFLOAT16);
+}
+END_TEST
+
 START_TEST(what_is_kept_comes_back_as_float) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3));
     int a = NET(g, "MatMul", "a", x, w), b = NET(g, "MatMul", "b", a, w);
@@ -229,6 +247,7 @@ int main(void) {
     TCase *cases = tcase_create("half_precision");
     tcase_add_checked_fixture(cases, make, destroy);
     tcase_add_test(cases, a_value_is_cast_once_and_chains_in_half_precision_stay_there);
+    tcase_add_test(cases, in_bfloat16_the_cpu_keeps_in_float_what_is_faster_there);
     tcase_add_test(cases, what_is_kept_comes_back_as_float);
     tcase_add_test(cases, one_cast_serves_all_views_of_a_value);
     tcase_add_test(cases, small_constants_are_cast_at_once);

@@ -57,6 +57,7 @@ static void fuse(struct made *m, const char *names) {
     const struct zt_fusion fusion = { zt_patterns, &names, 1 };
     struct zt_train_options train = { 0 };
     OK(zt_pass_fuse(m->g, &zt_ops, &(struct zt_fuse_options){ &fusion, ZT_FUSE_FORWARD, &train, m->counts }, &err));
+    OK(zt_pass_fuse(m->g, &zt_ops, &(struct zt_fuse_options){ &fusion, ZT_FUSE_FORWARD_CPU, &train, m->counts }, &err));
 }
 
 /* One input of one node becomes another value that is made before, as `seed` has it; 0: nothing is changed. */
@@ -292,6 +293,17 @@ static const struct row rows[] = {
     { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3], c[4]), b[4,1,1])" },
     { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3]), b[2,4,1,1])" },
     { "conv_bias", 0, "c = Conv(x[2,3,5,5], w[4,3,3,3]); Mul(Add(c, b[4,1,1]), c)" },
+
+    { "gemm", 1, "Add(MatMul(x[2,3,5], Transpose(w[4,5])), b[4])" },
+    { "gemm", 1, "Add(b[4], MatMul(x[3,5], Transpose<perm=1 0>(w[4,5])))" },
+    { "gemm", 1, "MatMul(x[2,3,5], Transpose<perm=1 0>(w[4,5]))" },
+    { "gemm", 1, "Add(MatMul(x[2,3,5], w[5,4]), b[4])" },
+    { "gemm", 0, "MatMul(x[2,3,5], w[5,4])" },
+    { "gemm", 0, "MatMul(x[3,5], Transpose<perm=0 1>(w[5,5]))" },
+    { "gemm", 0, "Add(MatMul(x[2,3,5], w[5,4]), b[3,1])" }, /* along the rows */
+    { "gemm", 0, "MatMul(x[2,3,5], Transpose<perm=0 2 1>(w[2,4,5]))" },
+    { "gemm", 0, "MatMul(x[5], Transpose(w[4,5]))" },
+    { "gemm", 0, "t = Transpose(w[5,5]); Add(MatMul(x[3,5], t), MatMul(z[3,5], Neg(t)))" }, /* others read it */
 
     { "softmax", 1, "e = Exp(Sub(x[3,5], ReduceMax(x, {-1}))); Div(e, ReduceSum(e, {-1}))" },
     { "softmax", 1, "e = Exp(Sub(x[3,5,2], ReduceMax(x, {1}))); Div(e, ReduceSum(e, {1}))" },

@@ -56,8 +56,8 @@ def write_model(path, weights):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-def read_weights(folder, names):
-    data = (folder / "weights.safetensors").read_bytes()
+def read_weights(folder, names, file="weights.safetensors"):
+    data = (folder / file).read_bytes()
     length, = struct.unpack("<Q", data[:8])
     head = json.loads(data[8:8 + length])
     read = {}
@@ -70,10 +70,10 @@ def read_weights(folder, names):
 class Case:
     """A model, data whose samples are gradients, and runs."""
 
-    def __init__(self, args, folder, kind, params, weights, grads, accumulation=1, **config):
+    def __init__(self, args, folder, kind, params, weights, grads, accumulation=1, epochs=1, ema=0, **config):
         self.args, self.folder, self.kind, self.names = args, pathlib.Path(folder), kind, list(weights)
         self.folder.mkdir()
-        self.steps, self.ranks = len(grads), len(grads[0])
+        self.steps, self.ranks = epochs * len(grads), len(grads[0])
         write_model(self.folder / "model.onnx", weights)
         # of a step: micro-batch by micro-batch, the samples of the ranks
         samples = [rank for step in grads for part in range(accumulation) for rank in self.parts(step, part, accumulation)]
@@ -81,7 +81,7 @@ class Case:
         whole = {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": accumulation,
                  "optimizer": {"type": kind, "params": params}, **config,
                  "ztrain": {"data": {"format": "npz", "path": "data.npz", "shuffle": False}, "loss": {"type": "output", "output": "loss"},
-                            "steps": self.steps, "checkpoint": {"every_steps": 1, "keep": 1000}, "on_non_finite": "skip"}}
+                            "steps": self.steps, "checkpoint": {"every_steps": 1, "keep": 1000}, "on_non_finite": "skip", "ema": ema}}
         (self.folder / "config.json").write_text(json.dumps(whole))
 
     @staticmethod
@@ -199,6 +199,49 @@ def resumes(args, folder):
         resume(case, [3, 6, 7, 9, 10, 13, 17, 19])
 
 
+# The rate halves after every epoch: no loss is better than the one before by so much.
+PLATEAU = {"type": "ReduceLROnPlateau", "params": {"patience": 0, "factor": 0.5, "threshold": 1e9, "threshold_mode": "abs"}}
+
+
+def followed(args, folder):
+    """A rate that follows the loss changes between synchronizations of 0/1 Adam, which divide by the sum of the rates; also of several updates."""
+    for ranks in 1, 2, 3:
+        for batches in 3, 7:
+            weights, grads = formulas.made(formulas.SHAPES, batches, ranks, 13)
+            params, epochs = {**formulas.BASE, **SHORT["ZeroOneAdam"]}, 28 // batches
+            case = Case(args, folder / f"followed-{ranks}-{batches}", "ZeroOneAdam", params, weights, grads, epochs=epochs, scheduler=PLATEAU)
+            ran = case.run("out")
+            rates = [row["lr"] for row in case.rows("out")] if ran else []
+            check(rates == [0.005 * 0.5 ** max(i // batches - 1, 0) for i in range(case.steps)], f"plateau, {ranks} ranks: the rate halves every {batches} steps, from the second epoch on")
+            error = case.worst("out", formulas.trajectory("ZeroOneAdam", params, weights, grads * epochs, rates or None)) if ran else numpy.inf
+            check(error < MOST, f"plateau, {ranks} ranks, {batches} steps an epoch: weights of {case.steps} steps (worst {error:.1e})")
+            if (ranks, batches) == (2, 3):
+                resume(case, [10, 13, 15, 20])
+
+
+def averaged(args, folder):
+    """The average of the weights: each rank has that of its own, and rank 0's is saved."""
+    weights, grads = formulas.made(SHAPES, 20, 2, 5)
+    case = Case(args, folder / "averaged", "ZeroOneAdam", {**formulas.BASE, **SHORT["ZeroOneAdam"]}, weights, grads, ema=0.75)
+    resume(case, [3, 9, 10, 13, 17, 19])
+    own, off = {k: v.astype(float) for k, v in weights.items()}, []
+    before, apart = None, False
+    for step in range(1, 21):
+        here = case.folder / f"whole/checkpoints/step-{step}"
+        now, saved = read_weights(here, case.names), read_weights(here, [k + ".ema" for k in own], "optimizer.safetensors")
+        own = {k: 0.75 * own[k] + 0.25 * now[k] for k in own}
+        off += [float(numpy.abs(saved[k + ".ema"] - own[k]).max()) for k in own]
+        if step < 10:  # the ranks are alike
+            continue
+        ranks = read_weights(here, [f"rank.{r}.{what}" for r in range(2) for what in ("weights", "ema")], "ranks.safetensors")
+        if before is not None:
+            off.append(float(numpy.abs(ranks["rank.1.ema"] - (0.75 * before + 0.25 * ranks["rank.1.weights"].astype(float))).max()))
+        before = ranks["rank.1.ema"].astype(float)
+        apart |= not numpy.array_equal(ranks["rank.0.ema"], ranks["rank.1.ema"])
+    check(max(off) < 1e-6, f"ema: of every rank that of its weights in the checkpoints (off by {max(off):.1e})")
+    check(apart, "ema: the ranks have averages of their own")
+
+
 def other_ranks(args, folder):
     """Two samples a step: two ranks, or one with twice the micro-batch."""
     for kind, own in SHORT.items():
@@ -291,6 +334,21 @@ def on_device(args, folder):
         check(any(skips) and skips == there and error < 1e-3, f"{kind}, 2 ranks, fp16: skips and weights of the CPU (off by {error:.1e})")
 
 
+def follows_on_device(args, folder):
+    """A rate that follows the loss, and the average of the weights: 0/1 Adam on the device has the bits of the CPU, and goes on with them."""
+    place = folder / "gpu"
+    for ranks in 1, 2:
+        weights, grads = formulas.made(formulas.SHAPES, 5, ranks, 9)
+        case = Case(args, folder / f"follows-{ranks}", "ZeroOneAdam", {**formulas.BASE, **SHORT["ZeroOneAdam"]}, weights, grads, epochs=4,
+                    scheduler=PLATEAU, ema=0.75)
+        ran = case.run("cpu")
+        case.args = argparse.Namespace(program=place / args.program.name)
+        ran = ran and case.run("cuda", "--device", "cuda")
+        check(ran and case.bytes_of("cpu", 20) == case.bytes_of("cuda", 20), f"plateau, average, {ranks} ranks: the device leaves the bits of the CPU")
+        if ranks == 2:
+            resume(case, [9, 14, 17], "--device", "cuda")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=pathlib.Path)
@@ -299,7 +357,7 @@ def main():
     args = parser.parse_args()
     args.program = args.program.resolve()
     with tempfile.TemporaryDirectory() as folder:
-        for test in [on_device] if args.module else [tables, longer, halves, resumes, other_ranks, volume]:
+        for test in [on_device, follows_on_device] if args.module else [tables, longer, halves, resumes, followed, averaged, other_ranks, volume]:
             test(args, pathlib.Path(folder))
     print(f"{checks - len(failures)} of {checks} hold")
     return bool(failures)

@@ -24,7 +24,7 @@ enum {
     PIECE = 16 * ZT_NORM_BLOCK,
     TENSORS = 64,
     LARGEST = 1 << 26,
-    PIECES = 1024,
+    PIECES = 1 << 13,
     ROUNDS = 10000,
     ARRAYS = 2 + ZT_OPTIM_STATES
 };

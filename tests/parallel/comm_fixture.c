@@ -1,7 +1,7 @@
 #include "comm_fixture.h"
 
 #include "device/device.h"
-#include "parallel/comm/count.h"
+#include "parallel/comm/comms_logger.h"
 
 #include <netinet/in.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * sanitizer: meson setup build-tsan -Db_sanitize=thread -Db_lundef=false && meson test -C build-tsan parallel-comm */
 #include "comm_fixture.h"
 
-#include "parallel/comm/count.h"
+#include "parallel/comm/comms_logger.h"
 
 #include <check.h>
 #include <stdatomic.h>

@@ -13,7 +13,7 @@
 
 static const unsigned char key[ZT_MAC] = "the key of the job", other[ZT_MAC] = "another key";
 
-/* A listener's side of one connection, in a thread, as rendezvous.c and supervise_ranks.c drive it; what was said on
+/* A listener's side of one connection, in a thread, as rendezvous.c and supervise_watch.c drive it; what was said on
  * the line is kept. */
 struct listener {
     pthread_t thread;

@@ -16,12 +16,12 @@
 enum { MOST_STAGES = 6 };
 static const double LIMIT = 1.1;
 
-/* FLOPs and the bytes written, as pipeline.partition "best" has it (split.h). */
+/* Work and the bytes written, as pipeline.partition "best" has it (split.h). */
 static double cost_of(const struct zt_graph *g, int node) {
     double bytes = 0;
     for (int i = 0; i < g->nodes[node]->out_count; i++)
         bytes += (double)zt_value_bytes(zt_out(g, node, i));
-    return zt_op_flops(g, node) + bytes;
+    return zt_op_work(g, node) + bytes;
 }
 
 /* The dearest stage of the best cut of nodes 0..count-1 into `stages` ranges: best[s][n] from best[s - 1]. */

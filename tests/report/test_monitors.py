@@ -45,6 +45,17 @@ def network():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def wide_network(path):
+    """Two products of 10.5 million weights. Returns their number."""
+    hidden = 140000
+    weights = [numpy_helper.from_array(np.full(shape, 0.001, np.float32), name) for name, shape in (("a", (72, hidden)), ("b", (hidden, CLASSES)))]
+    nodes = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "a"], ["h"]), helper.make_node("MatMul", ["h", "b"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, 6, 6])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return (72 + CLASSES) * hidden
+
+
 CONV_MACS = 36 * 9 * 2 * 4  # positions, kernel, input channels, output channels
 GEMM_MACS = 144 * CLASSES
 PARAMS = 4 * 2 * 9 + 4 + CLASSES * 144 + CLASSES
@@ -240,6 +251,11 @@ MICRO = ["fwd_microstep", "bwd_microstep", "bwd_inner_microstep", "bwd_allreduce
 GLOBAL = ["fwd", "bwd", "bwd_inner", "bwd_allreduce", "step"]
 
 
+STATES = ["Before initializing optimizer states", "After initializing optimizer states"]
+ZERO = {1: [*STATES, "After initializing ZeRO optimizer"]}
+ZERO |= {2: ZERO[1], 3: ["Stage 3 initialize beginning", "After creating fp32 partitions", *ZERO[1]]}
+
+
 class Lines(Case):
     def timed(self, *configs, **options):
         """The timers of every line "time (ms) | name: 1.23 | ...", in order."""
@@ -260,12 +276,42 @@ class Lines(Case):
 
     def test_the_timers_of_the_optimizer_follow_zero_and_fp16(self):
         sets = {1: ["optimizer_allgather", "optimizer_gradients", "optimizer_step"], 3: ["optimizer_step"]}
+        created = {3: [["init_optimizer_state"]]}
         for stage in (1, 2, 3):
             lines = self.timed(THREADS, {"zero_optimization": {"stage": stage}}, out=f"z{stage}", options=["--ranks", "2"])
-            self.assertEqual([list(line) for line in lines], [sets.get(stage, sets[1]), MICRO, GLOBAL] * STEPS)
+            self.assertEqual([list(line) for line in lines], created.get(stage, []) + [sets.get(stage, sets[1]), MICRO, GLOBAL] * STEPS)
         lines = self.timed({"fp16": {"enabled": True, "initial_scale_power": 8}}, out="f")
         self.assertEqual([list(line) for line in lines],
                          [["compute_norm", "overflow_check", "unscale_and_clip", "basic_step", "update_fp16"], MICRO, GLOBAL] * STEPS)
+
+    def test_the_timers_of_offloading_are_parts_of_the_step_and_those_of_the_trace(self):
+        wide_network(self.folder / "m.onnx")
+        files = {"device": "nvme", "nvme_path": "nvme"}
+        optimizer = {"zero_optimization": {"stage": 3, "offload_optimizer": files, "sub_group_size": 1000000}}
+        copies = ["swap_in_gradient"] if DEVICE == "cuda" else []
+        param, state = ["swap_in_param", "swap_out_param"], ["swap_in_state", "swap_out_state", "async_swap_in_state", "async_swap_out_state"]
+        runs = [(copies + state, {}), (copies + state, {"offload_optimizer": {"pipeline_read": True, "pipeline_write": True}}),
+                (param + copies + state, {"offload_param": {**files, "max_in_cpu": 0}})]
+        for number, (names, more) in enumerate(runs):
+            created, *lines = self.timed(optimizer, {"zero_optimization": more, "ztrain": {"steps": 3, "monitor": {"trace_step": 2, "trace_steps": 1}}}, out=f"r{number}")
+            self.assertEqual([list(line) for line in lines],
+                             [names, ["optimizer_swap_in_state", "optimizer_swap_out_state", "optimizer_step"], MICRO, GLOBAL] * 3)
+            self.assertEqual(list(created), ["init_optimizer_state"])
+            self.assertGreater(created["init_optimizer_state"], 0)
+            trace = json.loads((self.folder / f"r{number}/trace.json").read_text())["traceEvents"]
+            traced = lambda name: 1e-3 * sum(e["dur"] for e in trace if e["name"] == name)
+            swaps, whole = lines[4], lines[5]
+            if DEVICE == "cpu":  # the clock of the emulated device counts its calls
+                self.assertGreater(whole["optimizer_step"], whole["optimizer_swap_in_state"] + whole["optimizer_swap_out_state"])
+            for name, event in (("swap_in_param", "wait for weights"), ("swap_out_param", "wait for written weights"), ("swap_in_state", "wait for optimizer states"),
+                                ("swap_out_state", "wait for written optimizer states"), ("swap_in_gradient", "wait for gradients")):
+                self.assertAlmostEqual(swaps.get(name, 0), traced(event), delta=0.0051)
+            self.assertAlmostEqual(whole["optimizer_swap_in_state"], traced("swap in"), delta=0.0051)
+            self.assertAlmostEqual(whole["optimizer_swap_out_state"], traced("swap out"), delta=0.0051)
+            self.assertGreater(sum(swaps[name] for name in state), 1)  # 80 MB in and out: at most 160 GB/s
+            if number == 0:  # without overlap the update waits for every transfer
+                self.assertGreater(swaps["swap_in_state"], 0.5 * whole["optimizer_swap_in_state"])
+                self.assertGreater(swaps["swap_out_state"], 0.5 * whole["optimizer_swap_out_state"])
 
     def test_a_pipeline_prints_at_steps_per_print(self):
         lines = self.timed(THREADS, {"pipeline": {"stages": 2}, "gradient_accumulation_steps": 2}, options=["--ranks", "2"])
@@ -287,12 +333,36 @@ class Lines(Case):
                 for i, config in enumerate(({}, {"wall_clock_breakdown": True, "ztrain": {"monitor": {"trace_steps": 3}}}))]
         self.assertEqual(last[0], last[1])
 
-    def test_memory_lines(self):
-        said = self.train({"memory_breakdown": True})
+    def memory_lines(self, *configs, **options):
+        """(tag, MA, Max_MA) of all memory lines, in GB."""
+        said = self.train(*configs, **options)
         found = re.findall(r"^(.+)\nMA (\d+\.\d\d) GB         Max_MA (\d+\.\d\d) GB         CA \d+\.\d\d GB         Max_CA \d+ GB\n"
                            r"CPU Virtual Memory:  used = \d+\.\d\d GB, percent = \d+\.\d%$", said, re.M)
-        self.assertEqual([tag for tag, _, _ in found], ["After initializing optimizer states"] + ["Engine after step"] * STEPS)
-        self.assertNotIn("Max_MA", self.train(out="off"))
+        self.assertEqual(len(found), said.count("Max_MA"))
+        return [(tag, float(now), float(most)) for tag, now, most in found]
+
+    def test_memory_lines_of_memory_breakdown(self):
+        tags = lambda *configs, **options: [tag for tag, _, _ in self.memory_lines(*configs, **options)]
+        self.assertEqual(tags({"memory_breakdown": True}), STATES + ["Engine after step"] * STEPS)
+        self.assertEqual(tags({"memory_breakdown": True, "zero_optimization": {"stage": 2}}, out="z"), ZERO[2] + ["Engine after step"] * STEPS)
+        self.assertEqual(tags(out="off"), [])
+
+    def test_memory_lines_of_zero_are_the_blocks_of_rank_0(self):
+        array = 4 * wide_network(self.folder / "m.onnx") / 2 ** 30  # GB of an fp32 number a weight
+        # of a rank of two: arrays of parameters, gradients, and the two states of Adam
+        for stage, parameters, gradients, states in ((1, 1, 1, 1), (2, 1, 0.5, 1), (3, 0.5, 0.5, 1)):
+            lines = self.memory_lines(THREADS, {"zero_optimization": {"stage": stage}, "train_micro_batch_size_per_gpu": 2, "ztrain": {"steps": 1}},
+                                      out=f"z{stage}", options=["--ranks", "2"])
+            self.assertEqual([tag for tag, _, _ in lines], ZERO[stage])
+            now = {tag: value for tag, value, _ in lines}
+            if stage == 3:
+                self.assertEqual(now["Stage 3 initialize beginning"], 0)
+                self.assertAlmostEqual(now["After creating fp32 partitions"], parameters * array, delta=0.0051)
+            before, after = (now[tag] for tag in STATES)
+            self.assertGreater(before, (parameters + gradients) * array - 0.0051)
+            self.assertAlmostEqual(after - before, states * array, delta=0.0101)
+            for (_, was, _), (_, value, most) in zip(lines, lines[1:]):
+                self.assertGreaterEqual(most, max(was, value))
 
     def test_dump_state_lists_the_configuration(self):
         said = self.train({"dump_state": True})
@@ -347,6 +417,40 @@ class Flops(Case):
         head = re.search(r"\(head\): head  (.*?) = .*?% Params, (.*?)MACs", text)
         self.assertEqual(head[1].strip(), f"{CLASSES * 144 + CLASSES}.00")
         self.near(float(head[2].split()[0]) * UNITS[head[2].split()[1]], ROWS * GEMM_MACS)
+
+    def test_norms_pools_and_softmax_count_as_in_deepspeeds_profiler(self):
+        """A chain of them on [n, 2, 6, 6]. By operator: FLOPs per element of its input (DeepSpeed 0.19: _batch_norm_flops_compute and its
+        neighbours; the square, mean, product and sum of torch's local_response_norm), and the elements of a sample there."""
+        counts = {"BatchNormTrain": (5, 72), "InstanceNormalization": (5, 72), "GroupNormalization": (5, 72), "LRN": (4, 72),
+                  "MeanVarianceNormalization": (4, 72), "LpNormalization": (3, 72), "MaxPoolTrain": (1, 72), "AveragePool": (1, 18),
+                  "LayerNormalization": (5, 8), "RMSNormalization": (4, 8), "Softmax": (1, 8)}
+        attributes = {"GroupNormalization": {"num_groups": 2}, "LRN": {"size": 3}, "MaxPoolTrain": {"kernel_shape": [2, 2], "strides": [2, 2]},
+                      "AveragePool": {"kernel_shape": [2, 2]}}
+        scales = {"BatchNormTrain": 4, "InstanceNormalization": 2, "GroupNormalization": 2, "LayerNormalization": 2, "RMSNormalization": 1}
+        weights, nodes, value = [numpy_helper.from_array(np.full((CLASSES, 8), 0.1, np.float32), "w")], [], "x"
+        for number, op in enumerate(counts):
+            names = [f"{op}.{i}" for i in range(scales.get(op, 0))]
+            weights += [numpy_helper.from_array(np.ones(8 if op in ("LayerNormalization", "RMSNormalization") else 2, np.float32), n) for n in names]
+            if op == "LayerNormalization":
+                nodes.append(helper.make_node("Flatten", [value], ["flat"]))
+                value = "flat"
+            standard = {"BatchNormTrain": "BatchNormalization", "MaxPoolTrain": "MaxPool"}.get(op, op)
+            nodes.append(helper.make_node(standard, [value, *names], [f"v{number}"], op, **attributes.get(op, {})))
+            value = f"v{number}"
+        nodes.append(helper.make_node("Gemm", [value, "w"], ["y"], "head", transB=1))
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, 6, 6])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])], weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11), self.folder / "m.onnx")
+        text, _ = self.profile()
+        found = {phase + m[1]: float(m[3]) * UNITS[m[4]] for phase in ("forward", "backward")
+                 for m in re.finditer(rf"(?m)^{phase} +(\w+) +1 +([\d.]+) +([\d.]+) ([KM]?) ", text)}
+        for op, (each, elements) in counts.items():
+            self.near(found["forward" + op], each * elements * ROWS)
+        for op, forward in (("BatchNormGrad", "BatchNormTrain"), ("LRNGrad", "LRN"), ("LpNormalizationGrad", "LpNormalization"),
+                            ("MeanVarianceNormalizationGrad", "MeanVarianceNormalization")):
+            self.near(found["backward" + op], 2 * counts[forward][0] * counts[forward][1] * ROWS)
+        macs = re.findall(r"(?m)^(?:forward|backward) +(\w+) +\d+ +([\d.]+) [KMGT]? *", text)
+        self.assertEqual({op for op, value in macs if float(value) > 0 and op in counts}, set())
 
     def test_rates_follow_from_the_numbers_above_them(self):
         _, [rows] = self.profile({"gradient_accumulation_steps": 2, "flops_profiler": {"recompute_fwd_factor": 0.5}})

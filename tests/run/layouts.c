@@ -10,11 +10,11 @@ struct tiny_run layout_train(struct zt_graph *(*make)(void), struct layout l) {
              "'pipeline': {'stages': %d, 'partition': '%s'}, 'ztrain': {'parallel': {'communicator': 'thread', "
              "'schedule': '%s', 'mode': "
              "'%s', 'sync_batch_norm': %s}, 'loss': {'label_smoothing': 0.1%s}, "
-             "'data': {'samples': %d}}, 'gradient_clipping': 0.7, "
+             "'data': {'samples': %d}, 'ema': %g, 'dataloader': '%s'}, 'gradient_clipping': 0.7, "
              "'optimizer': {'type': '%s', 'params': {'lr': 0.01, 'weight_decay': 0.01}}",
              l.micro, l.zero, l.more ? l.more : "", l.stages, l.partition ? l.partition : "best",
              l.schedule ? l.schedule : "1f1b", l.mode ? l.mode : "ddp", l.sync ? "true" : "false", l.loss ? l.loss : "",
-             l.samples ? l.samples : 22, l.optimizer ? l.optimizer : "AdamW");
+             l.samples ? l.samples : 22, l.ema, l.stream ? "deepspeed" : "ztrain", l.optimizer ? l.optimizer : "AdamW");
     return tiny_learn(make(), config, l.ranks, LAYOUT_STEPS, l.device);
 }
 

@@ -14,6 +14,8 @@ struct layout {
     const char *optimizer;             /* NULL: AdamW */
     const char *mode, *loss;           /* NULL: ddp; NULL: plain cross entropy */
     bool sync;                         /* sync_batch_norm */
+    double ema;                        /* 0: none */
+    bool stream;                       /* ztrain.dataloader "deepspeed" */
     const char *partition;             /* NULL: best */
     struct zt_device *(*device)(void); /* as struct tiny has it */
 };

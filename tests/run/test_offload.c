@@ -25,8 +25,9 @@ static void remove_folder(void) {
 }
 
 /* Objects of zero_optimization, behind which the object ends and another may begin; %s is the nvme_path. */
-#define NVME(more) ", 'offload_optimizer': {'device': 'nvme', 'nvme_path': '%s'" more "}"
-#define OVERLAP    ", 'pipeline_read': true, 'pipeline_write': true, 'buffer_count': 6"
+#define NVME(more)  ", 'offload_optimizer': {'device': 'nvme', 'nvme_path': '%s'" more "}"
+#define PARAM(more) ", 'offload_param': {'device': 'nvme', 'nvme_path': '%s'" more "}"
+#define OVERLAP     ", 'pipeline_read': true, 'pipeline_write': true, 'buffer_count': 6"
 
 static struct tiny_run train(struct zt_graph *(*make)(void), struct layout l) {
     char more[400];
@@ -58,6 +59,42 @@ START_TEST(every_optimizer_trains_alike_from_files) {
 }
 END_TEST
 
+START_TEST(matrices_train_alike_from_files) {
+    static const char *const more[] = {
+        NVME(""),
+        NVME("") ", 'sub_group_size': 1",
+        NVME(OVERLAP) ", 'sub_group_size': 1",
+        NVME(OVERLAP ", 'ratio': 0.4") ", 'sub_group_size': 1",
+        NVME(", 'pipeline_read': true") ", 'sub_group_size': 200000",
+        NVME(OVERLAP) PARAM(", 'max_in_cpu': 0") ", 'sub_group_size': 1",
+    };
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
+        check_same(tiny_middle, zero3(1 + i % 2, "Muon"), more[i]);
+    check_same(tiny_wide, zero3(2, "Muon"), more[1]);
+    struct layout stages = zero3(4, "Muon");
+    stages.stages = 2;
+    check_same(tiny_middle, stages, more[2]);
+}
+END_TEST
+
+START_TEST(the_average_of_the_weights_trains_alike_from_files) {
+    static const char *const types[] = { "AdamW", "SGD", "Lamb", "Muon" };
+    static const char *const more[] = {
+        NVME("") ", 'sub_group_size': 1",
+        NVME(OVERLAP) ", 'sub_group_size': 1",
+        NVME(", 'ratio': 0.4") ", 'sub_group_size': 1",
+        PARAM(", 'max_in_cpu': 0"),
+        NVME(OVERLAP) PARAM(", 'max_in_cpu': 30000"),
+    };
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
+        for (size_t k = 0; k < 2; k++) {
+            struct layout l = zero3(1 + (i + k) % 2, types[(i + 2 * k) % 4]);
+            l.ema = 0.75;
+            check_same(tiny_middle, l, more[i]);
+        }
+}
+END_TEST
+
 START_TEST(no_size_and_no_key_of_aio_changes_a_bit) {
     static const char *const more[] = {
         NVME(""),
@@ -84,8 +121,6 @@ START_TEST(slices_of_several_ranks_train_alike_from_files) {
     check_same(tiny_tied, stages, NVME(""));
 }
 END_TEST
-
-#define PARAM(more) ", 'offload_param': {'device': 'nvme', 'nvme_path': '%s'" more "}"
 
 START_TEST(parameters_in_files_train_alike) {
     static const char *const more[] = {
@@ -168,12 +203,17 @@ START_TEST(the_plan_counts_what_is_where) {
     ck_assert_int_le(b.optimizer, 8 * MIDDLE + 2 * SLACK);
     b = plan_bytes(OBJECT("offload_optimizer", "nvme", "") OBJECT("offload_param", "nvme", ", 'max_in_cpu': 0"), false);
     ck_assert_int_eq(b.nvme, 12 * MIDDLE);
+    b = plan_bytes(OBJECT("offload_optimizer", "nvme", "") "}, 'ztrain': {'ema': 0.9", false);
+    ck_assert_int_eq(b.nvme, 12 * MIDDLE);
     b = plan_bytes(OBJECT("offload_optimizer", "nvme", ", 'ratio': 0.5"), false);
     ck_assert_int_eq(b.nvme, MIDDLE / 2 * 8);
     b = plan_bytes(OBJECT("offload_optimizer", "cpu", ""), true);
     ck_assert_int_eq(b.optimizer + b.nvme, 0);
     ck_assert_int_ge(b.host, 12 * MIDDLE + 8 * MIDDLE); /* states, master weights; two buffers of gradients */
     ck_assert_int_le(b.host, 12 * MIDDLE + 8 * MIDDLE + 2 * SLACK);
+    b = plan_bytes(OBJECT("offload_optimizer", "cpu", "") "}, 'ztrain': {'ema': 0.9", true);
+    ck_assert_int_eq(b.optimizer + b.nvme, 0);
+    ck_assert_int_ge(b.host, 16 * MIDDLE + 8 * MIDDLE);
     b = plan_bytes(OBJECT("offload_optimizer", "cpu", "") OBJECT("offload_param", "cpu", ""), true);
     ck_assert_int_ge(b.host, 20 * MIDDLE);
     ck_assert_int_eq(b.parameters + 4 * MIDDLE, plan_bytes("", true).parameters);
@@ -184,6 +224,8 @@ int main(void) {
     TCase *cases = tcase_create("offload");
     tcase_add_checked_fixture(cases, make_folder, remove_folder);
     tcase_add_test(cases, every_optimizer_trains_alike_from_files);
+    tcase_add_test(cases, matrices_train_alike_from_files);
+    tcase_add_test(cases, the_average_of_the_weights_trains_alike_from_files);
     tcase_add_test(cases, no_size_and_no_key_of_aio_changes_a_bit);
     tcase_add_test(cases, slices_of_several_ranks_train_alike_from_files);
     tcase_add_test(cases, parameters_in_files_train_alike);

@@ -96,6 +96,34 @@ START_TEST(parameters_away_from_a_device_train_alike) {
 }
 END_TEST
 
+/* Device memory holds nothing of what the host updates: masters, matrices, and the average. */
+START_TEST(matrices_and_averages_away_from_a_device_train_alike) {
+    static const struct {
+        const char *type, *more;
+        double ema;
+    } rows[] = {
+        { "Muon", OPTIMIZER("cpu", "") ", 'sub_group_size': 1", 0 },
+        { "AdamW", OPTIMIZER("cpu", "") ", 'sub_group_size': 1", 0.75 },
+        { "Muon", OPTIMIZER("nvme", PATH OVERLAP) ", 'sub_group_size': 1", 0.75 },
+        { "SGD", OPTIMIZER("nvme", PATH) ", 'sub_group_size': 1", 0.75 },
+        { "Muon", PARAM("cpu", "") OPTIMIZER("cpu", ""), 0.75 },
+        { "Muon", PARAM("nvme", PATH ", 'max_in_cpu': 0") OPTIMIZER("nvme", PATH OVERLAP) ", 'sub_group_size': 1", 0 },
+        { "AdamW", PARAM("cpu", "") OPTIMIZER("nvme", PATH), 0.75 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct layout l = zero(3, 1 + i % 2, rows[i].type);
+        l.ema = rows[i].ema;
+        check_same(tiny_middle, l, rows[i].more);
+    }
+    for (int stage = 1; stage <= 2; stage++)
+        check_same(tiny_wide, zero(stage, 2, "Muon"), OPTIMIZER("cpu", ""));
+    struct layout part = zero(3, 2, NULL);
+    part.ema = 0.75;
+    check_same(tiny_middle, part, OPTIMIZER("nvme", PATH ", 'ratio': 0.4") ", 'sub_group_size': 1");
+    check_same(tiny_middle, part, OPTIMIZER("cpu", ", 'ratio': 0.4") ", 'sub_group_size': 1");
+}
+END_TEST
+
 int main(void) {
     zt_parallel_enter();
     TCase *cases = tcase_create("offload away");
@@ -103,5 +131,6 @@ int main(void) {
     tcase_add_test(cases, the_host_updates_as_the_device);
     tcase_add_test(cases, states_of_a_device_in_files_train_alike);
     tcase_add_test(cases, parameters_away_from_a_device_train_alike);
+    tcase_add_test(cases, matrices_and_averages_away_from_a_device_train_alike);
     return run_suite("offload_away", cases, CK_NOFORK);
 }

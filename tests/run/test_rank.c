@@ -292,6 +292,38 @@ START_TEST(a_short_last_step_is_cut_like_the_others) {
 }
 END_TEST
 
+/* Of 22 samples the last of six micro-batches has 2, and steps of two hold it in either place; of 20 the last of three
+ * has 4, and a step may be that alone. */
+START_TEST(a_stream_with_short_micro_batches_learns_the_same_in_every_layout) {
+    static struct zt_graph *(*const models[])(void) = { tiny_mlp, tiny_shared, tiny_tied, tiny_drop };
+    static const struct layout layouts[] = {
+        { .ranks = 2, .stages = 1, .micro = 2, .zero = 0 },
+        { .ranks = 2, .stages = 1, .micro = 2, .zero = 1 },
+        { .ranks = 2, .stages = 1, .micro = 2, .zero = 2 },
+        { .ranks = 2, .stages = 1, .micro = 2, .zero = 3 },
+        { .ranks = 2, .stages = 1, .micro = 2, .mode = "dp" },
+        { .ranks = 2, .stages = 2, .micro = 4 },
+        { .ranks = 4, .stages = 2, .micro = 2, .zero = 1 },
+        { .ranks = 2, .stages = 2, .micro = 4, .schedule = "gpipe" },
+    };
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct layout l = { .ranks = 1, .stages = 1, .micro = 4, .stream = true };
+        struct tiny_run one = layout_train(models[m], l);
+        for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+            l = layouts[i];
+            l.stream = true;
+            struct tiny_run run = layout_train(models[m], l);
+            layout_check_close(&run, &one, 1e-5, l);
+        }
+        one = layout_train(models[m],
+                           (struct layout){ .ranks = 1, .stages = 1, .micro = 8, .samples = 20, .stream = true });
+        l = (struct layout){ .ranks = 4, .stages = 1, .micro = 2, .zero = 3, .samples = 20, .stream = true };
+        struct tiny_run run = layout_train(models[m], l);
+        layout_check_close(&run, &one, 1e-5, l);
+    }
+}
+END_TEST
+
 START_TEST(a_run_repeats_bit_for_bit) {
     struct layout l = { .ranks = 4, .stages = 2, .zero = 1, .micro = 2 };
     struct tiny_run a = layout_train(tiny_wide, l), b = layout_train(tiny_wide, l);
@@ -321,6 +353,7 @@ int main(void) {
     tcase_add_test(cases, ranks_drop_what_one_rank_would);
     tcase_add_test(cases, running_statistics_are_the_same_on_a_pipeline);
     tcase_add_test(cases, a_short_last_step_is_cut_like_the_others);
+    tcase_add_test(cases, a_stream_with_short_micro_batches_learns_the_same_in_every_layout);
     tcase_add_test(cases, a_run_repeats_bit_for_bit);
     return run_suite("rank", cases, CK_NOFORK);
 }

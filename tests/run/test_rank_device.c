@@ -10,7 +10,7 @@
 #include "run/collect.h"
 #include "run/rank/rank.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 
 #include <math.h>
 
@@ -52,7 +52,7 @@ static void train(struct zt_session *s, struct zt_device *device, struct outcome
     struct zt_rank_options options = { .source = s->source, .device = device, .threads = 1 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, &err);
     ck_assert_msg(plan != NULL, "%s", err.text[0]);
-    struct zt_rank *rank = zt_rank_create(plan, device, comm, comm, &err);
+    struct zt_rank *rank = zt_rank_create(plan, device, comm, comm, NULL, &err);
     ck_assert_msg(rank != NULL, "%s", err.text[0]);
     struct zt_loader *loader;
     ck_assert_msg(zt_rank_loader(rank, true, 0, STEPS, &loader, &err), "%s", err.text[0]);

@@ -44,6 +44,14 @@ START_TEST(replicas_away_learn_as_on_the_host) {
 }
 END_TEST
 
+START_TEST(short_micro_batches_of_a_stream_away_learn_as_on_the_host) {
+    const char *const optimizer = optimizer_of(_i);
+    compare(models[_i],
+            (struct layout){ .ranks = 2, .stages = 1, .zero = 2, .micro = 2, .stream = true, .optimizer = optimizer });
+    compare(models[_i], (struct layout){ .ranks = 2, .stages = 2, .micro = 4, .stream = true, .optimizer = optimizer });
+}
+END_TEST
+
 START_TEST(overlapped_and_cut_transfers_away_learn_as_on_the_host) {
     static const char *const traffic[] = {
         ", 'overlap_comm': true, 'reduce_bucket_size': 5000, 'allgather_bucket_size': 4096",
@@ -78,6 +86,7 @@ int main(void) {
     tcase_add_loop_test(test, data_parallel_ranks_away_learn_as_on_the_host, 0, MODELS);
     tcase_add_loop_test(test, pipelines_away_learn_as_on_the_host, 0, MODELS);
     tcase_add_loop_test(test, replicas_away_learn_as_on_the_host, 0, MODELS);
+    tcase_add_loop_test(test, short_micro_batches_of_a_stream_away_learn_as_on_the_host, 0, MODELS);
     tcase_add_test(test, overlapped_and_cut_transfers_away_learn_as_on_the_host);
     tcase_add_test(test, batch_norm_over_ranks_away_learns_as_on_the_host);
     tcase_add_test(test, ddp_and_the_zero_stages_leave_the_same_bits_away);

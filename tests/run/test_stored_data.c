@@ -6,7 +6,7 @@
 #include "plan/open.h"
 #include "plan/rank_plan.h"
 #include "run/rank_data.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 #include "run/rank/stored_data.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ static void open_walk(struct walk *w) {
 }
 
 static bool start(struct walk *w) {
-    w->rank = zt_rank_create(w->plan, w->device, w->comm, w->comm, &w->err);
+    w->rank = zt_rank_create(w->plan, w->device, w->comm, w->comm, NULL, &w->err);
     return w->rank != NULL;
 }
 

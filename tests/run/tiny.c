@@ -1,8 +1,9 @@
 #include "tests/run/tiny.h"
 #include "run/rank/blocks.h"
+#include "run/average.h"
 #include "run/collect.h"
 #include "run/evaluate.h"
-#include "run/rank/step.h"
+#include "run/step.h"
 
 #include "base/file.h"
 #include "base/map.h"
@@ -205,7 +206,7 @@ static bool start(struct worker *w) {
     };
     return (w->plan = zt_rank_plan_create(w->t->job, &options, err)) != NULL &&
            (w->data = w->world->api->split(w->world, w->plan->grid.stage, err)) != NULL &&
-           (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, err)) != NULL &&
+           (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, NULL, err)) != NULL &&
            zt_rank_loader(w->run, true, 0, w->steps, &w->loader, err);
 }
 
@@ -241,21 +242,29 @@ static bool ties_agree(struct worker *w) {
     return ok;
 }
 
-static bool finish(struct worker *w) {
+/* Adds the weights to the hash. */
+static bool hash_weights(struct worker *w) {
     struct tiny_run *r = &w->result;
     struct zt_arena *arena = zt_arena_create();
-    struct zt_eval_result eval;
     struct zt_collected weights;
+    bool ok = zt_rank_collect(w->run, arena, &weights, &r->err) && w->world->api->barrier(w->world, &r->err);
+    if (ok)
+        r->hash = 31 * r->hash + hash_of(weights.payloads, weights.elements, weights.count);
+    zt_arena_destroy(arena);
+    return ok;
+}
+
+/* Evaluates the average of the weights, if there is one, as a run does. */
+static bool finish(struct worker *w) {
+    struct tiny_run *r = &w->result;
+    struct zt_eval_result eval;
     struct zt_loader *loader = NULL;
     bool ok = zt_rank_loader(w->run, false, 0, 0, &loader, &r->err) && ties_agree(w) &&
-              zt_rank_evaluate(w->run, loader, &eval, &r->err) && zt_rank_collect(w->run, arena, &weights, &r->err) &&
-              w->world->api->barrier(w->world, &r->err);
-    if (ok) {
+              zt_rank_swap_average(w->run, &r->err) && zt_rank_evaluate(w->run, loader, &eval, &r->err) &&
+              hash_weights(w) && zt_rank_swap_average(w->run, &r->err) && (!w->plan->averages || hash_weights(w));
+    if (ok)
         r->eval_loss = eval.loss;
-        r->hash = hash_of(weights.payloads, weights.elements, weights.count);
-    }
     zt_loader_destroy(loader);
-    zt_arena_destroy(arena);
     return ok;
 }
 

@@ -45,7 +45,7 @@ enum { TINY_STEPS = 16 };
 struct tiny_run {
     double loss[TINY_STEPS], norm[TINY_STEPS], eval_loss;
     int ties;      /* runs that rank 0 exchanges for weights of several stages */
-    uint64_t hash; /* of all collected tensors, by their names in order */
+    uint64_t hash; /* of all collected tensors, by their names in order; with ztrain.ema of the average and of them */
     bool ok;
     struct zt_err err; /* of the rank where it began */
 };

@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gpu_rows import row
-from torch_side import convnet
+from torch_networks import NETWORKS, Gpt2
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "export"))
 from light_weights import strip  # noqa: E402
@@ -50,43 +50,12 @@ def resnet(blocks, classes):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
 
 
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        batch, time, width = x.shape
-        q, k, v = (t.view(batch, time, self.heads, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, dim=2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.proj(y.transpose(1, 2).reshape(batch, time, width))
-        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-
-class Gpt2(nn.Module):
-    def __init__(self, layers, width, heads, context, vocabulary):
-        super().__init__()
-        self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
-        self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(layers)])
-        self.norm = nn.LayerNorm(width)
-        for module in self.modules():
-            if isinstance(module, (nn.Linear, nn.Embedding)):
-                nn.init.normal_(module.weight, std=0.02)
-
-    def forward(self, tokens):
-        x = self.token(tokens) + self.position.weight
-        return F.linear(self.norm(self.blocks(x)), self.token.weight)
-
-
 MODULES = {
-    "convnet": convnet,
+    "convnet": NETWORKS["convnet"],
     "resnet50": lambda: resnet((3, 4, 6, 3), 1000),
     "gpt2": lambda: Gpt2(12, 768, 12, 1024, 50304),
 }
-SMALL = {"convnet": convnet, "resnet50": lambda: resnet((1, 1), 10), "gpt2": lambda: Gpt2(2, 32, 4, 16, 128)}
+SMALL = {"convnet": NETWORKS["convnet"], "resnet50": lambda: resnet((1, 1), 10), "gpt2": lambda: Gpt2(2, 32, 4, 16, 128)}
 
 
 def module(name, small=False):

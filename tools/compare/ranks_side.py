@@ -1,23 +1,50 @@
 #!/usr/bin/env python3
 """The other half of tools/compare_ranks: one rank of PyTorch's DistributedDataParallel, or of DeepSpeed's ZeRO, on the CPU.
 
-    ranks_side.py WEIGHTS.pt --data FOLDER --engine ddp|zero1|zero2|zero3 [--variant eager|compile] [--batch N] [--steps N]
+    ranks_side.py MODEL.onnx --data FOLDER --engine ddp|zero1|zero2|zero3 [--variant eager|compile] [--batch N] [--steps N]
 
 RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say which rank. Rank 0 prints {"seconds": [...], "losses": [first, last],
-"versions": ...} at the end. A step is timed as in torch_side.py; its loss is the mean over the ranks. Images are made ready before
-the first step; each rank takes every WORLD_SIZE-th sample of a batch.
+"versions": ...} at the end. A step is timed as in torch_side.py; its loss is the mean over the ranks. Images are converted, normalised
+and brought to channels_last before the first step, which is more than ztrain does ahead of time. Each rank takes every WORLD_SIZE-th
+sample of a batch.
 """
 import argparse
 import json
 import os
+import pathlib
 import time
 
+import onnx
 import torch
 import torch.distributed as dist
+from onnx import numpy_helper
 
-from torch_side import batches, convnet, load_images
+from torch_networks import NETWORKS
 
 RATE = 1e-3
+MEAN, STD = 0.5, 0.5  # as in the configuration that compare_ranks gives ztrain
+
+
+def load_model(path):
+    """The sample ConvNet, whose initializers have the names of its parameters."""
+    model = NETWORKS["convnet"]()
+    model.load_state_dict({i.name: torch.tensor(numpy_helper.to_array(i).copy()) for i in onnx.load(path).graph.initializer})
+    return model
+
+
+def load_images(folder):
+    raw = b"".join(p.read_bytes() for p in sorted(pathlib.Path(folder).glob("data_batch_*.bin")))
+    records = torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(-1, 3073)
+    images = records[:, 1:].reshape(-1, 3, 32, 32).float().div_(255).sub_(MEAN).div_(STD)
+    return images.contiguous(memory_format=torch.channels_last), records[:, 0].long()
+
+
+def batches(count, batch):
+    """Index tensors of whole batches, epoch after epoch, each epoch a new permutation."""
+    while True:
+        order = torch.randperm(count)
+        for start in range(0, count - batch + 1, batch):
+            yield order[start:start + batch]
 
 
 def adam(parameters):
@@ -65,7 +92,7 @@ class Zero:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("weights")
+    parser.add_argument("model")
     parser.add_argument("--data", required=True)
     parser.add_argument("--engine", choices=["ddp", "zero1", "zero2", "zero3"], required=True)
     parser.add_argument("--variant", choices=["eager", "compile"], default="eager")
@@ -76,8 +103,7 @@ def main():
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank % len(os.sched_getaffinity(0))]})
     torch.set_num_threads(1)
     torch.manual_seed(0)  # the same permutations on every rank
-    model = convnet()
-    model.load_state_dict(torch.load(options.weights))
+    model = load_model(options.model)
     if options.engine == "ddp":  # DeepSpeed's ZeRO copies weights into flat buffers and takes contiguous ones alone
         model = model.to(memory_format=torch.channels_last)
     images, labels = load_images(options.data)

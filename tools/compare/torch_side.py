@@ -1,75 +1,84 @@
 #!/usr/bin/env python3
-"""The PyTorch half of tools/compare_torch: trains the sample ConvNet and prints what it measured as one line of JSON.
+"""The PyTorch half of tools/compare_torch: trains a network of torch_networks.py and prints what it measured as a line of JSON.
 
-    torch_side.py prepare WEIGHTS.pt MODEL.onnx       copies the ONNX file's weights where the other modes read them
-    torch_side.py train WEIGHTS.pt --data FOLDER [--variant eager|compile] [--threads N] [--batch N] [--steps N]
+    torch_side.py prepare FOLDER JOB...     writes what both sides start from: JOB.onnx, JOB.pt with the same weights, JOB/*.npy with data
+    torch_side.py train FOLDER JOB [--variant eager|compile] [--threads N] [--steps N]
 
 `train` prints {"first": loss} as soon as the first step is done, and {"seconds": [...], "loss": last} at the end. A step is
-timed from the fetch of its batch to the end of the optimizer's update. Images are converted, normalised and brought to
-channels_last before the first step, which is more than ztrain does ahead of time.
+timed from the fetch of its batch to the end of the optimizer's update. Batches are cut and images brought to channels_last before the
+first step, which is more than ztrain does ahead of time.
 """
 import argparse
+import contextlib
 import json
 import pathlib
 import time
+import warnings
 
+import numpy as np
 import torch
-from torch import nn
+from torch.nn import functional as F
 
-MEAN, STD = 0.5, 0.5  # as in the configuration that compare_torch gives ztrain
+from torch_networks import NETWORKS
+from torch_rows import BATCHES, JOBS, RATE
 
 
-def convnet():
-    return nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3), nn.ReLU(),
-                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(2304, 128), nn.ReLU(), nn.Linear(128, 10))
+def arrays(job):
+    random = np.random.default_rng(0)
+
+    def array(shape, values):
+        shape = (BATCHES * job.batch, *shape)
+        return random.integers(values, size=shape) if values else random.standard_normal(shape, np.float32)
+
+    return {name: array(*of) for name, of in {**job.inputs, "target": job.target}.items()}
 
 
 def prepare(options):
-    """Initializers are taken in file order, which the exporter makes that of state_dict()."""
-    import onnx
-    from onnx import numpy_helper
-    tensors = [torch.tensor(numpy_helper.to_array(i).copy()) for i in onnx.load(options.model).graph.initializer]
-    state = convnet().state_dict()
-    shapes = [tuple(t.shape) for t in tensors]
-    if shapes != [tuple(t.shape) for t in state.values()]:
-        raise SystemExit(f"{options.model}: not the sample ConvNet, its initializers have the shapes {shapes}")
-    torch.save(dict(zip(state, tensors)), options.weights)
+    from torch_torchscript import export
+    for job in (JOBS[name] for name in options.job):
+        torch.manual_seed(0)
+        model, columns, data = NETWORKS[job.network]().train(), arrays(job), options.folder / job.name
+        torch.save(model.state_dict(), options.folder / f"{job.name}.pt")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that this exporter is deprecated
+            export(model, {name: torch.from_numpy(columns[name][:2]) for name in job.inputs}, options.folder / f"{job.name}.onnx")
+        data.mkdir()
+        for name, column in columns.items():
+            np.save(data / f"{name}.npy", column)
 
 
-def load_images(folder):
-    raw = b"".join(p.read_bytes() for p in sorted(pathlib.Path(folder).glob("data_batch_*.bin")))
-    records = torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(-1, 3073)
-    images = records[:, 1:].reshape(-1, 3, 32, 32).float().div_(255).sub_(MEAN).div_(STD)
-    return images.contiguous(memory_format=torch.channels_last), records[:, 0].long()
+def batches(job, folder):
+    """[(inputs, target)], images in channels_last"""
+    columns = [torch.from_numpy(np.load(folder / job.name / f"{name}.npy")) for name in [*job.inputs, "target"]]
+    columns = [c.contiguous(memory_format=torch.channels_last) if c.dim() == 4 else c for c in columns]
+    return [(inputs, target) for *inputs, target in zip(*(c.split(job.batch) for c in columns))]
 
 
-def batches(count, batch):
-    """Index tensors of whole batches, epoch after epoch, each epoch a new permutation."""
-    while True:
-        order = torch.randperm(count)
-        for start in range(0, count - batch + 1, batch):
-            yield order[start:start + batch]
+def loss_function(job, model):
+    kind = F.cross_entropy if job.loss() == "cross_entropy" else F.mse_loss
+
+    def loss_of(inputs, target):
+        with torch.autocast("cpu", torch.bfloat16) if job.bf16 else contextlib.nullcontext():
+            output = model(*inputs)
+        output = output.float()
+        return kind(output.flatten(0, -2), target.flatten()) if job.target[1] else kind(output, target)
+
+    return loss_of
 
 
 def train(options):
     torch.set_num_threads(options.threads)
-    torch.manual_seed(0)
-    model = convnet()
-    model.load_state_dict(torch.load(options.weights))
+    job = JOBS[options.job[0]]
+    model = NETWORKS[job.network]().train()
+    model.load_state_dict(torch.load(options.folder / f"{job.name}.pt"))
     model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
-    images, labels = load_images(options.data)
-
-    def loss_of(x, y):
-        return nn.functional.cross_entropy(model(x), y)
-
+    optimizer = getattr(torch.optim, job.optimizer)(model.parameters(), lr=RATE, fused=True)
+    data, loss_of, seconds = batches(job, options.folder), loss_function(job, model), []
     if options.variant == "compile":
         loss_of = torch.compile(loss_of)
-    seconds, order = [], batches(len(images), options.batch)
     for step in range(options.steps):
         start = time.perf_counter()
-        index = next(order)
-        loss = loss_of(images.index_select(0, index), labels.index_select(0, index))
+        loss = loss_of(*data[step % BATCHES])
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -82,21 +91,14 @@ def train(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    modes = parser.add_subparsers(required=True)
-    mode = modes.add_parser("prepare")
-    mode.set_defaults(run=prepare)
-    mode.add_argument("weights")
-    mode.add_argument("model")
-    mode = modes.add_parser("train")
-    mode.set_defaults(run=train)
-    mode.add_argument("weights")
-    mode.add_argument("--data", required=True)
-    mode.add_argument("--variant", choices=["eager", "compile"], default="eager")
-    mode.add_argument("--threads", type=int, default=1)
-    mode.add_argument("--batch", type=int, default=256)
-    mode.add_argument("--steps", type=int, default=60)
+    parser.add_argument("mode", choices=["prepare", "train"])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("job", nargs="+", choices=JOBS)
+    parser.add_argument("--variant", choices=["eager", "compile"], default="eager")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=60)
     options = parser.parse_args()
-    options.run(options)
+    {"prepare": prepare, "train": train}[options.mode](options)
 
 
 if __name__ == "__main__":

@@ -88,11 +88,12 @@ class Lstm(nn.Module):
 NETWORKS = {"convnet": ConvNet, "resnet20": ResNet20, "lstm": Lstm}
 
 
-def export(model, example, path):
-    torch.onnx.export(model, (example,), path, dynamo=False, opset_version=17,
+def export(model, inputs, path):
+    """`inputs`: an example of each by its name."""
+    torch.onnx.export(model, tuple(inputs.values()), path, dynamo=False, opset_version=17,
                       training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
-                      input_names=["image"], output_names=["logits"],
-                      dynamic_axes={"image": {0: "N"}, "logits": {0: "N"}})
+                      input_names=list(inputs), output_names=["logits"],
+                      dynamic_axes={name: {0: "N"} for name in [*inputs, "logits"]})
 
 
 def main():
@@ -105,7 +106,7 @@ def main():
     model = NETWORKS[options.network]().train()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that this exporter is deprecated
-        export(model, torch.zeros(2, 3, 32, 32), options.output)
+        export(model, {"image": torch.zeros(2, 3, 32, 32)}, options.output)
     print(f"{options.output}: {sum(p.numel() for p in model.parameters())} parameters, seed {options.seed}")
 
 

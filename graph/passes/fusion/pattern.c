@@ -322,6 +322,8 @@ int zt_match_before(struct zt_match *m, const struct zt_op_table *table, const s
     int node = add_node(m, g->values[out]->name, spec->op_type, spec->in, spec->in_count, out);
     if (spec->list)
         zt_node_set_ints(g, node, spec->list->attr, spec->list->at, spec->list->count);
+    if (spec->flag)
+        zt_node_set_int(g, node, spec->flag, 1);
     if (!zt_match_done(m, table, node, err))
         return -1;
     if (!all_constant(g, node))

@@ -69,7 +69,8 @@ struct zt_match_node {
         const char *attr; /* name of an attribute of integers */
         const int64_t *at;
         int count;
-    } * list; /* NULL: no attribute */
+    } * list;         /* NULL: no attribute */
+    const char *flag; /* name of an attribute that is 1; NULL: none */
 };
 /* Adds a node with one new output in front of the group; folds it if its inputs are constants. Returns the new value;
  * -1: failed. */

@@ -109,12 +109,12 @@ bool zt_choice_apply(const struct zt_forward *f, struct zt_choice *c, struct zt_
     int *before = zt_choice_clones(f, c, saved), count = g->node_count, values = g->value_count;
     int *twin = zt_malloc(((size_t)values + 1) * sizeof *twin);
     memset(twin, -1, ((size_t)values + 1) * sizeof *twin);
-    c->flops = 0;
+    c->work = 0;
     for (int n = 0; n < f->count; n++) {
         if (before[n] < 0)
             continue;
         clone_node(g, n, before[n], saved, twin);
-        c->flops += zt_op_flops(g, n);
+        c->work += zt_op_work(g, n);
     }
     for (int n = f->count; n < count; n++)
         for (int i = 0; i < g->nodes[n]->in_count; i++)

@@ -20,7 +20,7 @@ struct zt_forward {
 struct zt_choice {
     int *segment;     /* by node: segment number, -1: none */
     bool *recomputed; /* by node */
-    double flops;     /* of all clones */
+    double work;      /* of all clones (zt_op_work) */
     int64_t peak;     /* zt_recompute_peak of the rewritten graph */
 };
 
@@ -30,7 +30,7 @@ bool *zt_choice_saved_values(const struct zt_forward *f, const struct zt_choice 
  * zt_choice_saved_values(). Free with free(). */
 int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, const bool *saved);
 
-/* Rewrites `g`, which is f->g or a copy of it, and sets c->flops. */
+/* Rewrites `g`, which is f->g or a copy of it, and sets c->work. */
 bool zt_choice_apply(const struct zt_forward *f, struct zt_choice *c, struct zt_graph *g, struct zt_err *err);
 
 #endif

@@ -150,13 +150,13 @@ struct search {
     struct zt_err *err;
 };
 
-/* The better of two choices: fewer FLOPs if both fit, else the smaller peak. */
+/* The better of two choices: less work if both fit, else the smaller peak. */
 static bool is_better(const struct search *s, const struct zt_choice *a, const struct zt_choice *b) {
     bool a_fits = a->peak <= s->room, b_fits = b->peak <= s->room;
     if (a_fits != b_fits)
         return a_fits;
-    if (a_fits && a->flops != b->flops)
-        return a->flops < b->flops;
+    if (a_fits && a->work != b->work)
+        return a->work < b->work;
     return a->peak < b->peak;
 }
 
@@ -189,15 +189,15 @@ static bool undo_costly_segments(struct search *s) {
             segments = s->best.segment[n] + 1;
     bool *tried = zt_calloc((size_t)segments + 1, sizeof *tried), ok = true;
     for (int round = 0; ok && s->best.peak <= s->room && round < segments; round++) {
-        double *flops = zt_calloc((size_t)segments + 1, sizeof *flops);
+        double *work = zt_calloc((size_t)segments + 1, sizeof *work);
         int costliest = -1;
         for (int n = 0; n < s->f->count; n++)
             if (s->best.recomputed[n])
-                flops[s->best.segment[n]] += zt_op_flops(s->f->g, n);
+                work[s->best.segment[n]] += zt_op_work(s->f->g, n);
         for (int k = 0; k < segments; k++)
-            if (!tried[k] && flops[k] > 0 && (costliest < 0 || flops[k] > flops[costliest]))
+            if (!tried[k] && work[k] > 0 && (costliest < 0 || work[k] > work[costliest]))
                 costliest = k;
-        free(flops);
+        free(work);
         if (costliest < 0)
             break;
         tried[costliest] = true;

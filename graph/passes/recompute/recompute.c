@@ -42,7 +42,7 @@ static void analyse_forward(struct zt_forward *f, const struct zt_graph *g, cons
         f->fixed[n] = node->op->flags & ZT_OP_NO_RECOMPUTE || (node->op->flags & ZT_OP_RANDOM && !takes_key(node->op));
         for (int i = 0; i < node->out_count; i++)
             f->fixed[n] |= node->out[i] >= 0 && f->from_params[node->out[i]];
-        f->matrix_product[n] = zt_op_flops(g, n) > PRODUCT_FLOPS * elements_around(g, n);
+        f->matrix_product[n] = zt_op_work(g, n) > PRODUCT_FLOPS * elements_around(g, n);
     }
 }
 
@@ -78,6 +78,7 @@ static void report(const struct zt_forward *f, const struct zt_choice *c, struct
         s->last = f->g->nodes[n]->name;
         s->nodes++;
         s->flops += zt_op_flops(f->g, n);
+        to->flops += zt_op_flops(f->g, n);
         for (int i = 0; i < f->g->nodes[n]->out_count; i++)
             if (f->g->nodes[n]->out[i] >= 0 && !saved[f->g->nodes[n]->out[i]] &&
                 !(f->g->nodes[n]->op->flags & ZT_OP_VIEW))
@@ -105,7 +106,6 @@ bool zt_pass_recompute(struct zt_graph *g, const struct zt_recompute *how, const
     if (ok) {
         report(&f, &c, g, done);
         ok = zt_choice_apply(&f, &c, g, err);
-        done->flops = c.flops;
         done->bytes = zt_recompute_peak(g, roots);
     }
     free(c.segment);

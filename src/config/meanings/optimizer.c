@@ -1,4 +1,4 @@
-/* The parameters of optimizers and schedules (src/optim, src/config/rows_refused.c). */
+/* The parameters of optimizers and schedules (src/optim, src/config/refused_types.c). */
 #include "config/meanings/meanings.h"
 
 const struct zt_meaning zt_meanings_optimizer[] = {

@@ -2,7 +2,7 @@
 #ifndef ZT_OPTIM_ONE_BIT_KEYS_H
 #define ZT_OPTIM_ONE_BIT_KEYS_H
 
-#include "config/shared_optimizer_keys.h"
+#include "optim/shared_keys.h"
 
 /* `...`: the place of eps. DeepSpeed's 1-bit optimizers have the two keys without effect, and do not use them. */
 #define ROWS_ONE_BIT_ADAM(...)                                                                                         \

@@ -298,6 +298,16 @@ static bool split_loss(const struct zt_job *job, const struct zt_training_graph_
            zt_split_loss(training_graph->graph, request->rows, inputs, 2, err);
 }
 
+/* The patterns of the forward graph. */
+static bool fuse(const struct zt_job *job, enum zt_backend fast, const struct zt_train_options *train,
+                 struct zt_training_graph *to, struct zt_err *err) {
+    struct zt_fuse_options o = { &job->fusion, ZT_FUSE_FORWARD, train, to->fused };
+    if (!zt_pass_fuse(to->graph, &zt_ops, &o, err))
+        return false;
+    o.when = ZT_FUSE_FORWARD_CPU;
+    return fast != ZT_CPU || zt_pass_fuse(to->graph, &zt_ops, &o, err);
+}
+
 static bool build(const struct zt_job *job, const struct zt_source *source,
                   const struct zt_training_graph_request *request, struct zt_training_graph *training_graph, int root,
                   struct zt_err *err) {
@@ -326,8 +336,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
     for (int i = 0; i < job->want_count; i++)
         training_graph->columns[i] = job->names[i] ? zt_graph_find(g, job->names[i]) : -1;
     if (!zt_job_add_loss(job, source, request, training_graph, root, err) ||
-        !zt_pass_fuse(g, &zt_ops,
-                      &(struct zt_fuse_options){ &job->fusion, ZT_FUSE_FORWARD, &options, training_graph->fused }, err))
+        !fuse(job, request->fast, &options, training_graph, err))
         return false;
     training_graph->bounds = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
     if (request->stage_bounds)

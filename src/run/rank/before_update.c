@@ -65,8 +65,8 @@ static struct zt_rank_matrix matrix_of(struct zt_rank *r, int tensor) {
         if (r->pieces[i].tensor == tensor && m.piece_count++ == 0)
             m.first_piece = i;
     m.split = is_split(r, &m);
-    m.direction = (float *)r->workspace;
-    m.room = (float *)(r->workspace + zt_plan_matrix_workspace(r->plan, &m.shape).room_at);
+    m.direction = (float *)(void *)r->matrix_space;
+    m.room = (float *)(void *)(r->matrix_space + zt_plan_matrix_workspace(r->plan, &m.shape).room_at);
     return m;
 }
 
@@ -86,7 +86,8 @@ void zt_rank_list_matrices(struct zt_rank *r) {
 }
 
 bool zt_rank_gather_matrix(struct zt_rank *r, const struct zt_rank_matrix *m, struct zt_err *err) {
-    return !m->split || r->bulk_data->api->all_gather(r->bulk_data, m->direction, m->bound, sizeof(float), err);
+    struct zt_comm *comm = zt_plan_matrices_on_host(r->plan) ? r->data : r->bulk_data;
+    return !m->split || comm->api->all_gather(comm, m->direction, m->bound, sizeof(float), err);
 }
 
 /* The products of zt_matrix_plain by the kernels of the CPU. */
@@ -106,7 +107,7 @@ static void multiply(const struct zt_matrix_ops *ops, const struct zt_matrix_pro
 float *zt_rank_orthogonalise(struct zt_rank *r, const struct zt_rank_matrix *m) {
     const struct zt_matrix_optimizer *optimizer = r->row->matrix;
     const int64_t product_at = zt_plan_matrix_workspace(r->plan, &m->shape).product_at;
-    struct host_products with = { zt_simd_gemm_best(), r->workspace + product_at, r->device->threads };
+    struct host_products with = { zt_simd_gemm_best(), r->matrix_space + product_at, r->device->threads };
     struct zt_matrix_ops ops = zt_matrix_plain;
     ops.with = &with;
     if (with.kernel)
@@ -120,16 +121,8 @@ float *zt_rank_orthogonalise(struct zt_rank *r, const struct zt_rank_matrix *m) 
 bool zt_rank_one_bit_create(struct zt_rank *r, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_one_bit *one_bit = r->row->one_bit;
-    const struct zt_config *c = p->job->config;
     if (!one_bit || !p->train.count)
         return true;
-    if (one_bit->own_states && zt_lr_observes(c))
-        return zt_fail(err, ZT_EXIT_CONFIG,
-                       "scheduler.type: %s needs the rates of earlier steps, which %s does not keep", c->optimizer.type,
-                       c->scheduler.type);
-    if (one_bit->own_states && c->ema > 0)
-        return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.ema: ranks of %s have weights of their own between exchanges",
-                       c->optimizer.type);
     if (one_bit->norms) {
         r->trust = (struct zt_trust *)(void *)(r->optimizer + p->trust_at);
         r->trust_norms = ZT_NEW_N(r->arena, struct zt_trust_norms, r->piece_count + 1);
@@ -159,12 +152,27 @@ double zt_rank_squares(const struct zt_rank *r) {
 
 double zt_rank_lr_sum(const struct zt_rank *r, int64_t update) {
     const struct zt_config *c = r->plan->job->config;
+    const struct zt_lr_state *past = &r->lr_state;
     double sum = 0;
     if (!r->row->one_bit)
         return 0;
-    for (int64_t u = r->row->one_bit->sharing(&c->optimizer, update).lrs_since; u <= update; u++)
-        sum += zt_rate_at(c, &r->lr_state, u - 1).lr;
+    int64_t u = r->row->one_bit->sharing(&c->optimizer, update).lrs_since;
+    if (zt_lr_observes(c) && u <= past->updates) {
+        sum = past->lr_sum;
+        u = past->updates + 1;
+    }
+    for (; u <= update; u++)
+        sum += zt_rate_at(c, past, u - 1).lr;
     return sum;
+}
+
+void zt_rank_lr_applied(struct zt_rank *r, double lr) {
+    struct zt_lr_state *past = &r->lr_state;
+    past->updates++;
+    if (!r->row->one_bit)
+        return;
+    const struct zt_sharing s = r->row->one_bit->sharing(&r->plan->job->config->optimizer, past->updates);
+    past->lr_sum = s.apart && !s.compressed ? past->lr_sum + lr : 0;
 }
 
 bool zt_rank_one_bit_average(struct zt_rank *r, struct zt_err *err) {

@@ -20,7 +20,7 @@ bool zt_rank_share_norms(struct zt_rank *r, const struct zt_update *u, struct zt
 void zt_rank_list_matrices(struct zt_rank *r);
 /* Brings the slices of all ranks together in m->direction. Does nothing where the rank has the whole matrix. */
 bool zt_rank_gather_matrix(struct zt_rank *r, const struct zt_rank_matrix *m, struct zt_err *err);
-/* On the host: the update of the whole matrix from m->direction, in the rank's workspace. */
+/* On the host: the update of the whole matrix from m->direction, in r->matrix_space. */
 float *zt_rank_orthogonalise(struct zt_rank *r, const struct zt_rank_matrix *m);
 
 /* Sets up the compression and what is remembered of tensors, in the rank's optimizer block. */
@@ -31,8 +31,11 @@ void zt_rank_one_bit_begin(struct zt_rank *r);
  * this rank's gradient, which is finite where those of all ranks are; a rank's gradient counts `ranks` times, since it
  * is a part of the mean. */
 double zt_rank_squares(const struct zt_rank *r);
-/* The sum of learning rates that update `update` (from 1 on) reads. */
+/* The sum of learning rates that update `update` (from 1 on) reads. Of a rule that follows a value, the rates of
+ * earlier updates are those that zt_rank_lr_applied() has counted: once after every update, in order, before the rate
+ * changes. */
 double zt_rank_lr_sum(const struct zt_rank *r, int64_t update);
+void zt_rank_lr_applied(struct zt_rank *r, double lr);
 /* Averages the packed gradients over ranks, in a step whose r->sharing says so; else does nothing. Collective. */
 bool zt_rank_one_bit_average(struct zt_rank *r, struct zt_err *err);
 /* On the host, everything before update(): packs, averages, and finds trust ratios. */

@@ -29,15 +29,19 @@ void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const stru
 }
 
 const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int chunk,
-                                             const struct zt_step_shape *shape, bool last) {
-    int64_t rows = chunk ? zt_rank_loss_rows(r->plan, shape, last) : last ? shape->last_rows : shape->rows;
-    bool padded = last && shape->padded && !r->plan->replicas;
+                                             const struct zt_step_shape *shape, int micro_batch) {
+    int64_t rows = chunk ? zt_rank_loss_rows(r->plan, shape, micro_batch) : zt_rank_rows(r->plan, shape, micro_batch);
+    bool padded = micro_batch == shape->micro_batches - 1 && shape->padded && !r->plan->replicas;
     for (int i = 0; i < r->program_count; i++) {
         const struct zt_training_graph *j = &r->programs[i].program->training_graph;
         if (r->programs[i].chunk == chunk && j->training == training && zt_rank_fits(r->plan, j, rows, padded))
             return &r->programs[i];
     }
     return NULL;
+}
+
+float *zt_piece_average(const struct zt_rank *r, const struct zt_piece *piece) {
+    return r->plan->averages ? piece->state[r->plan->optimizer_states - 1] : NULL;
 }
 
 bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err) {

@@ -9,6 +9,10 @@
 #include "run/rank/rank.h"
 #include "run/stop/stop.h"
 
+/* Steps that queue the same work: full ones, and the last of an epoch. In a stream the steps that hold the end of an
+ * epoch are mixed: each has a shorter micro-batch in another place. */
+enum zt_step_kind { ZT_STEP_FULL, ZT_STEP_TAIL, ZT_STEP_MIXED };
+
 /* A prepared node: its call, complete except for the data pointers. */
 struct zt_ready {
     struct zt_call call;
@@ -35,6 +39,7 @@ struct zt_slot {
     void *fed[ZT_COLUMNS + 2]; /* addresses of columns, seed and row weights, in the order of ZT_FED offsets */
     float seed, *row_weight;
     int64_t samples;
+    double weight; /* of its loss, as struct zt_batch has it */
 };
 
 /* A piece of one tensor within an owned range, at most ZT_PIECE elements. One thread updates a piece at a time. */
@@ -43,8 +48,7 @@ struct zt_piece {
     int tensor, range;
     int64_t first, count; /* flat */
     float *param, *grad;
-    float *state[ZT_OPTIM_STATES + 1]; /* of the optimizer, then `average` */
-    float *average;                    /* of the weights; NULL: there is none */
+    float *state[ZT_OPTIM_STATES + 1]; /* of the optimizer, then the average of the weights (zt_piece_average) */
     /* Beside a GPU, of pieces that the host updates: param, grad and state are in host memory, and these are the places
      * on the device (offload.h). device_param NULL: the device holds no parameters. */
     bool on_host;
@@ -97,7 +101,8 @@ struct zt_rank {
     struct zt_comm *bulk_world, *bulk_data; /* the same ranks, for data in the rank's memory blocks */
     struct zt_arena *arena;
     char *parameters, *derived, *gradients, *optimizer, *activations, *workspace;
-    float *shard; /* the parameters that this rank holds: the start of `parameters`, or host memory (offload.h) */
+    float *shard;       /* the parameters that this rank holds: the start of `parameters`, or host memory (offload.h) */
+    char *matrix_space; /* while a matrix is updated (plan/matrices.h): the workspace, or host memory (offload.h) */
     int64_t feed_bytes, feed_rows;        /* bytes of a slot; samples of the largest micro-batch */
     const struct zt_program *derived_for; /* the program whose derived values are current; NULL: none */
     struct zt_run_program *programs;      /* training programs first */
@@ -141,17 +146,19 @@ struct zt_rank {
     int begun_count;
     struct zt_rank_hashes *hashes;   /* node_hashes.h; NULL: off */
     bool hashing;                    /* hashes are written in this step */
-    struct zt_rank_tracing *tracing; /* trace.h; NULL: off */
+    struct zt_rank_tracing *tracing; /* non_finite_nodes.h; NULL: off */
     struct zt_rank_times *times;     /* times.h; NULL: off */
     struct zt_timers *timers;        /* run/timers/timers.h, borrowed; NULL: off */
 };
 
-/* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`: the last one or another. */
+/* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`. */
 const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int chunk,
-                                             const struct zt_step_shape *shape, bool last);
+                                             const struct zt_step_shape *shape, int micro_batch);
 /* Returns the address of a value, `constant` for ZT_CONSTANT. `slot` may be NULL for places outside of slots. */
 void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
                  const void *constant);
+/* Returns the average of the weights of a piece (ztrain.ema); NULL: there is none. */
+float *zt_piece_average(const struct zt_rank *r, const struct zt_piece *piece);
 /* Copies from the rank's memory to the host and waits for the copy. */
 bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err);
 /* Performs non-overlapping copies within the rank's memory. */

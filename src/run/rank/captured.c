@@ -158,12 +158,13 @@ bool zt_rank_flush(struct zt_rank *r, struct zt_err *err) {
 
 /* ---- steps ---- */
 
-void zt_rank_graphs_begin(struct zt_rank *r, bool tail, int side) {
+void zt_rank_graphs_begin(struct zt_rank *r, enum zt_step_kind kind, int side) {
     struct zt_rank_graphs *g = r->graphs;
     /* hashing and tracing read intermediate values, and a captured segment gives no times of its nodes */
-    if (!g || g->off || r->hashes || r->tracing || zt_rank_times_on(r) || zt_timers_on(r->timers))
+    if (!g || g->off || kind == ZT_STEP_MIXED || r->hashes || r->tracing || zt_rank_times_on(r) ||
+        zt_timers_on(r->timers))
         return;
-    const int shape = tail + (!r->sharing.reduced && r->data->size > 1 ? 2 : 0);
+    const int shape = (kind == ZT_STEP_TAIL) + (!r->sharing.reduced && r->data->size > 1 ? 2 : 0);
     g->now = &g->of[shape][side];
     g->at = g->count = 0;
     g->mode = !g->ran[shape] ? PLAIN : !g->now->made ? RECORD : REPLAY;

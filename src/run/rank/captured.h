@@ -21,8 +21,8 @@ struct zt_action {
 void zt_rank_graphs_create(struct zt_rank *r);
 void zt_rank_graphs_destroy(struct zt_rank *r);
 
-/* Called before and after a step; `tail`: the last step of an epoch; `side` is from zt_rank_device_align(). */
-void zt_rank_graphs_begin(struct zt_rank *r, bool tail, int side);
+/* Called before and after a step; `side` is from zt_rank_device_align(). */
+void zt_rank_graphs_begin(struct zt_rank *r, enum zt_step_kind kind, int side);
 bool zt_rank_graphs_end(struct zt_rank *r, struct zt_err *err);
 /* Queues an action immediately or with its segment. */
 bool zt_rank_do(struct zt_rank *r, const struct zt_action *a, struct zt_err *err);

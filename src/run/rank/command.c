@@ -4,7 +4,7 @@
 #include "run/rank/captured.h"
 #include "run/rank/device_memory.h"
 #include "run/rank/node_hashes.h"
-#include "run/rank/node_trace.h"
+#include "run/rank/non_finite_nodes.h"
 #include "run/rank/shards.h"
 #include "run/rank/times.h"
 #include "run/timers/timers.h"

@@ -157,7 +157,7 @@ bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err) {
 }
 
 static void write_step(const struct zt_slot *slot, int64_t rows, char *to) {
-    const struct zt_step_feed step = { (double)slot->samples, slot->seed, slot->seed };
+    const struct zt_step_feed step = { slot->weight, slot->seed, slot->seed };
     memcpy(to, &step, sizeof step);
     memcpy(to + STEP_BYTES, slot->row_weight, (size_t)rows * sizeof *slot->row_weight);
 }
@@ -286,7 +286,7 @@ static bool copy_constants(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_device *d = r->device_memory;
     const struct zt_device_api *api = r->device->api;
     each_node(r, list_constants);
-    d->constant_block = api->allocate(r->device, d->constant_bytes, "constants", err);
+    d->constant_block = zt_device_allocate(r->device, d->constant_bytes, "constants", err);
     if (!d->constant_block)
         return false;
     each_node(r, use_constants);
@@ -344,7 +344,7 @@ static void point_draws(struct zt_rank *r, struct zt_run_program *rp, int node) 
 /* The position in the random numbers is stored on the device, so that the host queues the same work in every step. */
 static bool open_draws(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_device *d = r->device_memory;
-    d->random = r->device->api->allocate(r->device, sizeof *d->random, "what random numbers depend on", err);
+    d->random = zt_device_allocate(r->device, sizeof *d->random, "what random numbers depend on", err);
     each_node(r, point_draws);
     return d->random != NULL; /* allocated as zeros, equal to `pointed` */
 }
@@ -369,7 +369,7 @@ static bool open_feed(struct zt_rank *r, struct zt_err *err) {
         if (!(d->sent[i] = api->event_create(r->device, err)))
             return false;
     d->feeds = ZT_NEW_N(r->arena, struct feed, r->plan->slots + 1);
-    if (api->copy_ahead && !(d->feed_room = api->allocate(r->device, feeds_bytes(r), "the next batches", err)))
+    if (api->copy_ahead && !(d->feed_room = zt_device_allocate(r->device, feeds_bytes(r), "the next batches", err)))
         return false;
     for (int i = 0; i < r->plan->slots; i++)
         if (!open_events(r, &d->feeds[i], err))
@@ -388,7 +388,7 @@ static void close_feed(struct zt_rank *r) {
         if (d->sent[i])
             api->event_destroy(r->device, d->sent[i]);
     if (d->feed_room)
-        api->free(r->device, d->feed_room, feeds_bytes(r));
+        zt_device_free(r->device, d->feed_room, feeds_bytes(r));
 }
 
 /* Opens NCCL if the config requests it, or allows it and it is available (each rank has its own GPU, and the library is
@@ -435,9 +435,9 @@ void zt_rank_device_destroy(struct zt_rank *r) {
         if (r->device_memory->staged[i])
             r->device_memory->staged[i]->api->destroy(r->device_memory->staged[i]);
     if (r->device_memory->random)
-        r->device->api->free(r->device, r->device_memory->random, sizeof *r->device_memory->random);
+        zt_device_free(r->device, r->device_memory->random, sizeof *r->device_memory->random);
     if (r->device_memory->constant_block)
-        r->device->api->free(r->device, r->device_memory->constant_block, r->device_memory->constant_bytes);
+        zt_device_free(r->device, r->device_memory->constant_block, r->device_memory->constant_bytes);
     if (r->device_memory->stage)
         r->device->api->free_host(r->device, r->device_memory->stage, r->device_memory->stage_bytes);
 }

@@ -18,6 +18,7 @@
 #include "device/module.h"
 #include "optim/step.h"
 #include "optim/types/types.h"
+#include "plan/matrices.h"
 #include "run/rank/captured.h"
 #include "run/rank/device_memory.h"
 #include "run/rank/before_update.h"
@@ -89,7 +90,7 @@ static void fill_piece(struct zt_rank *r, const struct zt_piece *from, struct zt
                                   .matrix = r->plan->matrices[from->tensor].rows > 0,
                                   .at = from->first - r->plan->flat->tensors[from->tensor].offset,
                                   .measured = r->owned[from->range].rank == r->plan->grid.data_rank };
-    to->average = from->average;
+    to->average = zt_piece_average(r, from);
     for (int i = 0; i < r->plan->optimizer_states - r->plan->averages; i++)
         to->state[i] = from->state[i];
 }
@@ -154,7 +155,7 @@ static bool open_blocks(struct zt_rank *r, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
     lay_out_device(r);
     lay_out_host(r);
-    if (!(s->block = api->allocate(r->device, s->block_bytes, "the state of the step", err)) ||
+    if (!(s->block = zt_device_allocate(r->device, s->block_bytes, "the state of the step", err)) ||
         !(s->host = api->allocate_host(r->device, s->host_bytes, "the state of the step", err)))
         return false;
     lay_out_device(r);
@@ -194,7 +195,7 @@ void zt_rank_stepping_destroy(struct zt_rank *r) {
     if (s && s->host)
         r->device->api->free_host(r->device, s->host, s->host_bytes);
     if (s && s->block)
-        r->device->api->free(r->device, s->block, s->block_bytes);
+        zt_device_free(r->device, s->block, s->block_bytes);
 }
 
 /* ---- a step ---- */
@@ -235,7 +236,7 @@ static bool write_state(struct zt_rank *r, struct zt_err *err) {
 }
 
 /* r->updates counts every pending step as an update; the device's count is equal or slightly lower. */
-bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
+bool zt_rank_stepping_begin(struct zt_rank *r, enum zt_step_kind kind, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     bool fresh = s->first < 0;
     if (fresh && !write_state(r, err))
@@ -253,7 +254,7 @@ bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
     s->last_loss = NULL;
     if (!zt_rank_device_align(r, &side, err))
         return false;
-    zt_rank_graphs_begin(r, tail, side);
+    zt_rank_graphs_begin(r, kind, side);
     return true;
 }
 
@@ -410,8 +411,9 @@ bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
     bool ok = !r->row->one_bit || prepare(r, err);
     if (ok && r->row->norms && !r->offload) /* plan/offload.c excludes norms of both sides */
         ok = zt_rank_do(r, &norms, err) && (r->data->size == 1 || (zt_rank_flush(r, err) && share_norms(r, &u, err)));
-    return ok && update_matrices(r, err) && zt_rank_do(r, &last, err) &&
-           (!r->plan->averages || zt_rank_do(r, &mean, err));
+    if (ok && !zt_plan_matrices_on_host(r->plan))
+        ok = update_matrices(r, err);
+    return ok && zt_rank_do(r, &last, err) && (!r->plan->averages || zt_rank_do(r, &mean, err));
 }
 
 void zt_rank_stepping_rates(struct zt_rank *r) {

@@ -9,7 +9,7 @@
 bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_stepping_destroy(struct zt_rank *r);
 /* Begins a step: writes the state or the table of coefficients to the device if necessary. */
-bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err); /* tail: last step of an epoch */
+bool zt_rank_stepping_begin(struct zt_rank *r, enum zt_step_kind kind, struct zt_err *err);
 /* Called before the forward phase of a micro-batch with a loss: multiplies its gradient seed by the loss scale, if
  * there is one. */
 bool zt_rank_stepping_seed(struct zt_rank *r, const struct zt_slot *slot, struct zt_err *err);

@@ -91,7 +91,8 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
     if (!batch)
         return zt_fail(err, ZT_EXIT_DATA, "the data ended before the step did");
     slot->samples = batch->samples;
-    slot->seed = (float)((double)batch->samples / (double)batch->step_samples);
+    slot->weight = batch->weight;
+    slot->seed = (float)(batch->weight / (double)batch->step_samples);
     if (r->plan->job->config->sum_gradients) /* the gradients of the ranks' own means are added */
         slot->seed *= (float)r->plan->grid.data;
     if (!r->device_memory) /* on a device, the device applies the loss scale */
@@ -158,21 +159,21 @@ static bool add_loss(struct zt_rank *r, const struct zt_program *p, const struct
     if (!zt_rank_read_scalar(r, p, slot, p->training_graph.loss, &loss, err))
         return false;
     if (slot->samples > 0)
-        r->loss += loss * (double)slot->samples;
+        r->loss += loss * slot->weight;
     return true;
 }
 
 const struct zt_program *zt_instruction_program(const struct zt_rank *r, const struct zt_instruction_context *t,
-                                                int chunk, bool last) {
-    const struct zt_run_program *rp = zt_rank_program(r, t->training, chunk, t->shape, last);
+                                                int chunk, int micro_batch) {
+    const struct zt_run_program *rp = zt_rank_program(r, t->training, chunk, t->shape, micro_batch);
     return rp ? rp->program : NULL;
 }
 
-static void point_random(struct zt_rank *r, const struct zt_instruction_context *t, int micro_batch, bool last) {
-    int64_t together = r->plan->job->config->micro_batch * r->plan->grid.data,
-            rows = last ? t->shape->last_rows : t->shape->rows;
+static void point_random(struct zt_rank *r, const struct zt_instruction_context *t, int micro_batch) {
+    const int64_t before = zt_rank_rows_before(r->plan, t->shape, micro_batch),
+                  rows = zt_rank_rows(r->plan, t->shape, micro_batch);
     r->random.micro_batch = (uint64_t)micro_batch;
-    r->random.first_sample = (uint64_t)(r->first_sample + micro_batch * together + r->plan->grid.data_rank * rows);
+    r->random.first_sample = (uint64_t)(r->first_sample + before + r->plan->grid.data_rank * rows);
 }
 
 bool zt_rank_share_weights(struct zt_rank *r, struct zt_err *err) {
@@ -192,11 +193,12 @@ bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t,
                       struct zt_err *err) {
     struct zt_slot *slot = at->slot >= 0 ? &r->slots[at->slot] : NULL;
     bool last = at->micro_batch == t->shape->micro_batches - 1, first = at->micro_batch == 0;
-    const struct zt_run_program *rp = slot ? zt_rank_program(r, t->training, at->chunk, t->shape, last) : NULL;
+    const struct zt_run_program *rp =
+        slot ? zt_rank_program(r, t->training, at->chunk, t->shape, at->micro_batch) : NULL;
     const struct zt_program *p = rp ? rp->program : NULL;
     struct zt_share share = { p, NULL, 0, t->training };
     if (slot)
-        point_random(r, t, at->micro_batch, last);
+        point_random(r, t, at->micro_batch);
     if (!zt_rank_device_point(r, err))
         return false;
     if (!is_own(r, at->op) && !zt_rank_flush(r, err))
@@ -213,8 +215,8 @@ bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t,
     case ZT_DO_SCATTER:
     case ZT_DO_GATHER_ACT:
     case ZT_DO_SCATTER_GRAD:
-        share.piece = zt_rank_loss_rows(r->plan, t->shape, last);
-        share.loss = zt_instruction_program(r, t, 1, last);
+        share.piece = zt_rank_loss_rows(r->plan, t->shape, at->micro_batch);
+        share.loss = zt_instruction_program(r, t, 1, at->micro_batch);
         return at->op == ZT_DO_SCATTER      ? zt_rank_scatter(r, &share, err)
                : at->op == ZT_DO_GATHER_ACT ? zt_rank_gather_act(r, &share, err)
                                             : zt_rank_scatter_grad(r, &share, err);

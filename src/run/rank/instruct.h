@@ -17,10 +17,9 @@ struct zt_instruction_context {
 bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t, const struct zt_instruction *at,
                       struct zt_err *err);
 
-/* Returns the program of chunk `chunk` for the last micro-batch of the step or another one; NULL: the chunk has none.
- */
+/* Returns the program of chunk `chunk` for a micro-batch of the step; NULL: the chunk has none. */
 const struct zt_program *zt_instruction_program(const struct zt_rank *r, const struct zt_instruction_context *t,
-                                                int chunk, bool last);
+                                                int chunk, int micro_batch);
 /* Reads a float scalar of the slot; 0 if `value` is -1. */
 bool zt_rank_read_scalar(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, int value,
                          double *to, struct zt_err *err);

@@ -1,10 +1,12 @@
 #include "run/rank/offload.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "parallel/offload/swap_file.h"
 #include "plan/rank_bytes.h"
+#include "run/timers/timers.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -34,7 +36,7 @@ struct zt_rank_offload {
     struct zt_aio_transfer *transfers; /* [depth][array] */
     int *reads;                        /* by buffer: the sub-group that was or is being read into it; -1: none */
     /* Beside a GPU: */
-    struct block shard;                /* r->shard */
+    struct block shard, matrices;      /* r->shard, r->matrix_space */
     struct block masters, host_states; /* ZT_HOME_HOST: weights; states, one array after the other */
     struct block gradients;            /* [depth][room] */
     struct zt_event **brought, **sent; /* by buffer: pass when it is copied from the device; to the device */
@@ -47,13 +49,12 @@ static bool on_gpu(const struct zt_rank *r) {
 
 static bool allocate(struct zt_rank *r, struct block *to, int64_t elems, const char *what, struct zt_err *err) {
     to->bytes = (size_t)elems * sizeof(float) + ZT_AIO_ALIGN;
-    to->memory = r->device->api->allocate_host(r->device, to->bytes, what, err);
+    to->memory = zt_device_allocate_host(r->device, to->bytes, what, err);
     return to->memory != NULL;
 }
 
 static void release(struct zt_rank *r, struct block *block) {
-    if (block->memory)
-        r->device->api->free_host(r->device, block->memory, block->bytes);
+    zt_device_free_host(r->device, block->memory, block->bytes);
 }
 
 static float *aligned(const struct block *block) {
@@ -66,6 +67,10 @@ static int arrays_of(const struct zt_rank *r) {
 
 static int depth_of(const struct zt_rank *r) {
     return r->plan->offload.depth;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
 }
 
 static int64_t round_up(int64_t elems) {
@@ -160,15 +165,20 @@ static char *run_name(struct zt_arena *arena, const char *folder) {
     return zt_arena_printf(arena, "%s-%016llx", name, (unsigned long long)zt_hash(ZT_HASH_START, path, strlen(path)));
 }
 
+/* Returns the elements of the file of parameters. */
+static int64_t filed_params(const struct zt_rank *r) {
+    const struct zt_sub_group *last = &r->sub_groups[r->sub_group_count - 1];
+    return last->params_filed ? last->last - r->offload->first_param : 0;
+}
+
 static bool open_files(struct zt_rank *r, struct zt_err *err) {
     const struct zt_config *c = r->plan->job->config;
     struct zt_rank_offload *o = r->offload;
-    const bool params = r->sub_groups[r->sub_group_count - 1].params_filed;
+    const bool params = filed_params(r) > 0;
     const struct zt_offload_config *config = o->state_arrays ? &c->zero.offload_optimizer : &c->zero.offload_param;
     const struct zt_swap_place place = { config->nvme_path, run_name(r->arena, r->plan->folder), r->plan->grid.rank };
-    const struct zt_aio_options options = { c->aio.block_size, c->aio.queue_depth, c->aio.threads, c->aio.single_submit,
-                                            c->aio.overlap_events };
-    const int64_t elems = params ? r->sub_groups[r->sub_group_count - 1].last - o->first_param : 0;
+    const struct zt_aio_options options = zt_offload_aio(c);
+    const int64_t elems = filed_params(r);
     if (!o->state_arrays && !params)
         return true;
     return zt_file_make_folder(place.path, err) && (o->folder = zt_swap_folder_open(&place, err)) &&
@@ -256,6 +266,11 @@ static bool measure(struct zt_rank *r) {
 bool zt_rank_offload_shard(struct zt_rank *r, struct zt_err *err) {
     r->offload = ZT_NEW(r->arena, struct zt_rank_offload);
     r->offload->params.file = r->offload->states.file = -1;
+    if (on_gpu(r) && r->plan->matrix_bytes) {
+        if (!allocate(r, &r->offload->matrices, r->plan->matrix_bytes / (int64_t)sizeof(float), "a matrix", err))
+            return false;
+        r->matrix_space = (char *)aligned(&r->offload->matrices);
+    }
     if (!on_gpu(r) || r->plan->offload.parameters == ZT_HOME_DEVICE)
         return true;
     if (!allocate(r, &r->offload->shard, r->plan->shard_elems, "the parameters", err))
@@ -270,7 +285,7 @@ bool zt_rank_offload_create(struct zt_rank *r, struct zt_err *err) {
     r->offload->at = at;
     if (measure(r))
         return open_files(r, err) && make_buffers(r, err) && open_host(r, err);
-    if (!r->offload->shard.memory)
+    if (!r->offload->shard.memory && !r->offload->matrices.memory)
         r->offload = NULL;
     return true;
 }
@@ -279,7 +294,8 @@ void zt_rank_offload_destroy(struct zt_rank *r) {
     struct zt_rank_offload *o = r->offload;
     if (!o)
         return;
-    struct block *const blocks[] = { &o->buffers_block, &o->shard, &o->masters, &o->host_states, &o->gradients };
+    struct block *const blocks[] = { &o->buffers_block, &o->shard,       &o->matrices,
+                                     &o->masters,       &o->host_states, &o->gradients };
     zt_aio_destroy(o->aio);
     zt_swap_file_close(&o->params);
     zt_swap_file_close(&o->states);
@@ -312,11 +328,34 @@ static struct zt_aio_transfer *transfer(const struct zt_rank *r, int g, int arra
     return &r->offload->transfers[g % depth_of(r) * arrays_of(r) + array];
 }
 
+static int timer_of(const struct zt_rank *r, int array, bool writes) {
+    return is_param(r, array) ? (writes ? ZT_TIMER_PARAMS_OUT : ZT_TIMER_PARAMS_IN)
+                              : (writes ? ZT_TIMER_STATES_OUT : ZT_TIMER_STATES_IN);
+}
+
 /* Waits for the transfers of the buffer of sub-group `g`. */
 static bool wait_for(struct zt_rank *r, int g, struct zt_err *err) {
     bool ok = true;
-    for (int a = 0; r->offload->aio && a < arrays_of(r); a++)
-        ok = zt_aio_wait(r->offload->aio, transfer(r, g, a), ok ? err : &(struct zt_err){ 0 }) && ok;
+    for (int a = 0; r->offload->aio && a < arrays_of(r); a++) {
+        struct zt_aio_transfer *t = transfer(r, g, a);
+        if (!t->bytes)
+            continue;
+        const int entered = zt_timers_enter_host(r->timers);
+        const bool moved = zt_aio_wait(r->offload->aio, t, ok ? err : &(struct zt_err){ 0 });
+        zt_timers_leave_host(r->timers, entered, timer_of(r, a, t->writes));
+        t->bytes = moved ? 0 : t->bytes; /* a failure is reported again */
+        ok = ok && moved;
+    }
+    return ok;
+}
+
+/* Waits for the copies of sub-group `g` from a GPU. */
+static bool wait_brought(struct zt_rank *r, int g, struct zt_err *err) {
+    if (!on_gpu(r))
+        return true;
+    const int entered = zt_timers_enter_host(r->timers);
+    const bool ok = r->device->api->wait(r->device, r->offload->brought[g % depth_of(r)], err);
+    zt_timers_leave_host(r->timers, entered, ZT_TIMER_GRADIENTS_IN);
     return ok;
 }
 
@@ -339,6 +378,7 @@ static bool start(struct zt_rank *r, int g, bool writes, unsigned use, struct zt
                    params = writes ? ZT_WRITES_PARAMS : ZT_READS_PARAMS;
     if (!wait_for(r, g, err))
         return false;
+    const int entered = zt_timers_enter_host(r->timers);
     o->reads[g % depth_of(r)] = writes ? -1 : g;
     for (int a = 0; a < arrays_of(r); a++) {
         if (is_param(r, a) ? !group->params_filed || !(use & params) : !group->states_away || !(use & states))
@@ -349,6 +389,7 @@ static bool start(struct zt_rank *r, int g, bool writes, unsigned use, struct zt
         t->at = (char *)buffer(r, g, a);
         zt_aio_start(o->aio, t);
     }
+    zt_timers_leave_host(r->timers, entered, writes ? ZT_TIMER_START_OUT : ZT_TIMER_START_IN);
     return true;
 }
 
@@ -438,15 +479,16 @@ static bool begin(struct zt_rank *r, int g, unsigned use, bool files, struct zt_
            (!files || !(use & ZT_READS_ALL) || o->reads[slot] == g || start(r, g, false, use, err));
 }
 
-bool zt_rank_sub_group_open(struct zt_rank *r, int g, unsigned use, struct zt_err *err) {
+bool zt_rank_sub_group_open(struct zt_rank *r, int g, unsigned use, bool ahead, struct zt_err *err) {
     if (!is_away(r, g))
         return true;
-    const bool next = depth_of(r) > 1 && is_away(r, g + 1);
-    if (!begin(r, g, use, true, err) || !wait_for(r, g, err) ||
-        (on_gpu(r) && !r->device->api->wait(r->device, r->offload->brought[g % depth_of(r)], err)) ||
+    const bool next = ahead && depth_of(r) > 1 && is_away(r, g + 1);
+    const int entered = zt_timers_enter_host(r->timers);
+    if (!begin(r, g, use, true, err) || !wait_for(r, g, err) || !wait_brought(r, g, err) ||
         (next && !begin(r, g + 1, use, r->plan->job->config->zero.offload_optimizer.pipeline_read, err)))
         return false;
     point(r, g);
+    zt_timers_leave_host(r->timers, entered, ZT_TIMER_SWAP_IN);
     return true;
 }
 
@@ -454,33 +496,24 @@ bool zt_rank_sub_group_close(struct zt_rank *r, int g, unsigned use, struct zt_e
     if (!is_away(r, g))
         return true;
     const bool writes = use & ZT_WRITES_ALL, sends = updates_on_host(r, g) && use & ZT_WRITES_PARAMS;
+    const int entered = zt_timers_enter_host(r->timers);
     if ((writes && !start(r, g, true, use, err)) || (sends && !send(r, g, err)))
         return false;
     r->offload->reads[g % depth_of(r)] = r->offload->brings[g % depth_of(r)] = -1;
-    return !writes || r->plan->job->config->zero.offload_optimizer.pipeline_write || wait_for(r, g, err);
+    bool ok = !writes || r->plan->job->config->zero.offload_optimizer.pipeline_write || wait_for(r, g, err);
+    zt_timers_leave_host(r->timers, entered, ZT_TIMER_SWAP_OUT);
+    return ok;
 }
 
 bool zt_rank_sub_groups_finish(struct zt_rank *r, struct zt_err *err) {
     bool ok = true;
-    for (int i = 0; r->offload && i < depth_of(r); i++)
+    if (!r->offload)
+        return true;
+    const int entered = zt_timers_enter_host(r->timers);
+    for (int i = 0; i < depth_of(r); i++)
         ok = wait_for(r, i, ok ? err : &(struct zt_err){ 0 }) && ok;
+    zt_timers_leave_host(r->timers, entered, ZT_TIMER_SWAP_OUT);
     return ok;
-}
-
-bool zt_rank_each_piece(struct zt_rank *r, unsigned use,
-                        bool (*visit)(void *with, const struct zt_piece *piece, struct zt_err *err), void *with,
-                        struct zt_err *err) {
-    for (int g = 0; g < r->sub_group_count; g++) {
-        const struct zt_sub_group *group = &r->sub_groups[g];
-        if (!zt_rank_sub_group_open(r, g, use, err))
-            return false;
-        for (int i = group->first; i < group->first + group->count; i++)
-            if (!visit(with, &r->pieces[i], err))
-                return false;
-        if (!zt_rank_sub_group_close(r, g, use, err))
-            return false;
-    }
-    return zt_rank_sub_groups_finish(r, err) && r->device->api->synchronize(r->device, err);
 }
 
 struct zt_aio_transfer zt_rank_param_transfer(const struct zt_rank *r, int piece, int64_t elems, float *to,
@@ -496,11 +529,42 @@ struct zt_aio *zt_rank_aio(const struct zt_rank *r) {
     return r->offload->aio;
 }
 
+/* Moves the first part of a file in one direction, through the first buffer. */
+static bool probe(struct zt_rank *r, bool writes, int64_t bytes, double *rate, struct zt_err *err) {
+    const struct zt_rank_offload *o = r->offload;
+    const struct zt_swap_file *file = o->state_arrays ? &o->states : &o->params;
+    struct zt_aio_transfer t = {
+        .path = file->path, .file = file->file, .writes = writes, .at = (char *)o->buffers, .bytes = bytes
+    };
+    const double began = zt_now();
+    zt_aio_start(o->aio, &t);
+    const bool ok = zt_aio_wait(o->aio, &t, err);
+    *rate = (double)bytes / (zt_now() - began);
+    return ok;
+}
+
+bool zt_rank_measure_files(struct zt_rank *r, struct zt_file_rates *to, struct zt_err *err) {
+    enum { MOST = 16 << 20, TIMES = 3 };
+    const struct zt_rank_offload *o = r->offload;
+    *to = (struct zt_file_rates){ 0 };
+    if (!o || !o->aio)
+        return true;
+    const int64_t room = o->room * (int64_t)sizeof(float), elems = o->state_arrays ? o->states_total : filed_params(r);
+    const int64_t bytes = least(MOST, least(room, elems * (int64_t)sizeof(float)));
+    bool ok = zt_rank_sub_groups_finish(r, err) && (!on_gpu(r) || r->device->api->wait(r->device, o->sent[0], err));
+    o->reads[0] = o->brings[0] = -1;
+    for (int i = 0; ok && i < TIMES; i++) {
+        struct zt_file_rates rates;
+        ok = probe(r, false, bytes, &rates.read, err) && probe(r, true, bytes, &rates.write, err);
+        to->read = rates.read > to->read ? rates.read : to->read;
+        to->write = rates.write > to->write ? rates.write : to->write;
+    }
+    return ok;
+}
+
 static double filed_bytes(const struct zt_rank *r) {
     const struct zt_rank_offload *o = r->offload;
-    const struct zt_sub_group *last = &r->sub_groups[r->sub_group_count - 1];
-    const int64_t params = last->params_filed ? last->last - o->first_param : 0;
-    return (double)(o->states_total * o->state_arrays + params) * (double)sizeof(float);
+    return (double)(o->states_total * o->state_arrays + filed_params(r)) * (double)sizeof(float);
 }
 
 void zt_rank_offload_say(const struct zt_rank *r, const struct zt_log *log) {

@@ -24,13 +24,14 @@
 #include "parallel/offload/aio.h"
 #include "run/rank/blocks.h"
 
-/* Allocates r->offload, and beside a GPU the host memory of the parameters (r->shard). Before the pieces. */
+/* Allocates r->offload, and beside a GPU the host memory of the parameters (r->shard) and of matrices that the host
+ * updates (r->matrix_space). Before the pieces. */
 bool zt_rank_offload_shard(struct zt_rank *r, struct zt_err *err);
 /* Divides the pieces into sub-groups, and opens the files and buffers of the plan's offload. All pieces must exist. */
 bool zt_rank_offload_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_offload_destroy(struct zt_rank *r);
 
-/* What happens to a sub-group between opening and closing it. */
+/* What happens to a sub-group while it is in memory. */
 enum zt_sub_group_use {
     ZT_READS_STATES = 1,
     ZT_WRITES_STATES = 2,
@@ -40,23 +41,26 @@ enum zt_sub_group_use {
     ZT_READS_ALL = ZT_READS_STATES | ZT_READS_PARAMS,
     ZT_WRITES_ALL = ZT_WRITES_STATES | ZT_WRITES_PARAMS,
 };
-/* Brings sub-group `g` into memory, as far as it is read, and sets the pointers of its pieces. */
-bool zt_rank_sub_group_open(struct zt_rank *r, int g, unsigned use, struct zt_err *err);
+/* Brings sub-group `g` into memory, as far as it is read, and sets the pointers of its pieces. `ahead`: the next one is
+ * opened after it, with the same use. Nothing to do where the sub-group is not offloaded. */
+bool zt_rank_sub_group_open(struct zt_rank *r, int g, unsigned use, bool ahead, struct zt_err *err);
 /* Writes what `use` says, whole. */
 bool zt_rank_sub_group_close(struct zt_rank *r, int g, unsigned use, struct zt_err *err);
 /* Waits until everything is written. */
 bool zt_rank_sub_groups_finish(struct zt_rank *r, struct zt_err *err);
-
-/* Calls `visit` for every piece, with its sub-group open. */
-bool zt_rank_each_piece(struct zt_rank *r, unsigned use,
-                        bool (*visit)(void *with, const struct zt_piece *piece, struct zt_err *err), void *with,
-                        struct zt_err *err);
 
 /* Prepares a transfer of parameters of the file: elements from the first one of piece `piece` on, from the start of
  * their block of the disk, of which *skip elements are not theirs. `to` has room for whole blocks. */
 struct zt_aio_transfer zt_rank_param_transfer(const struct zt_rank *r, int piece, int64_t elems, float *to,
                                               int64_t *skip);
 struct zt_aio *zt_rank_aio(const struct zt_rank *r);
+
+/* Measures how fast the rank's files are read and written, in bytes a second: reads up to 16 MiB of a file and writes
+ * them back, three times; the best counts. 0 without files. Between two steps. */
+struct zt_file_rates {
+    double read, write;
+};
+bool zt_rank_measure_files(struct zt_rank *r, struct zt_file_rates *to, struct zt_err *err);
 
 /* Prints where the files of this rank are, and how they are read and written. */
 void zt_rank_offload_say(const struct zt_rank *r, const struct zt_log *log);

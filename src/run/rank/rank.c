@@ -14,6 +14,7 @@
 #include "run/rank/before_update.h"
 #include "run/rank/node_hashes.h"
 #include "run/rank/offload.h"
+#include "run/rank/passes.h"
 #include "run/rank/shards.h"
 #include "run/rank/stored_data.h"
 #include "run/rank/times.h"
@@ -78,20 +79,27 @@ static void make_programs(struct zt_rank *r) {
     }
 }
 
-static bool allocate(struct zt_rank *r, struct zt_err *err) {
+static void tell(const struct zt_rank_progress *progress, enum zt_rank_point point) {
+    if (progress)
+        progress->at(progress->with, point);
+}
+
+static bool allocate(struct zt_rank *r, const struct zt_rank_progress *progress, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
-    const struct zt_device_api *api = r->device->api;
     int64_t start = zt_align_64(p->parameter_bytes);
     size_t activations = (size_t)(p->activation_bytes + r->feed_bytes * p->slots);
-    r->parameters = api->allocate(r->device, (size_t)(start + p->derived_bytes), "parameters", err);
-    r->gradients = r->parameters ? api->allocate(r->device, (size_t)p->gradient_bytes, "gradients", err) : NULL;
-    r->optimizer = r->gradients ? api->allocate(r->device, (size_t)p->optimizer_bytes, "optimizer state", err) : NULL;
-    r->activations = r->optimizer ? api->allocate(r->device, activations, "activations", err) : NULL;
-    r->workspace = r->activations ? api->allocate(r->device, (size_t)p->workspace_bytes, "workspace", err) : NULL;
+    r->parameters = zt_device_allocate(r->device, (size_t)(start + p->derived_bytes), "parameters", err);
+    if (!r->parameters)
+        return false;
+    tell(progress, ZT_RANK_HAS_PARAMETERS);
+    r->gradients = zt_device_allocate(r->device, (size_t)p->gradient_bytes, "gradients", err);
+    r->activations = r->gradients ? zt_device_allocate(r->device, activations, "activations", err) : NULL;
+    r->workspace = r->activations ? zt_device_allocate(r->device, (size_t)p->workspace_bytes, "workspace", err) : NULL;
     if (!r->workspace)
         return false;
     r->derived = r->parameters + start;
     r->shard = (float *)r->parameters;
+    r->matrix_space = r->workspace;
     return true;
 }
 
@@ -188,7 +196,6 @@ static void add_pieces(struct zt_rank *r, int range) {
             piece->grad = (float *)r->gradients + o->grad_at + (first - o->first);
             for (int s = 0; s < r->plan->optimizer_states; s++)
                 piece->state[s] = (float *)r->optimizer + s * states + resident_at(r, o->state_at + (first - o->first));
-            piece->average = r->plan->averages ? piece->state[r->plan->optimizer_states - 1] : NULL;
             first = end;
         }
     }
@@ -290,12 +297,18 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
 }
 
 /* The average starts from the initial weights. */
+static bool start_average(void *with, const struct zt_piece *piece, struct zt_err *err) {
+    const struct zt_rank *r = with;
+    const size_t bytes = (size_t)piece->count * sizeof(float);
+    float *average = zt_piece_average(r, piece);
+    if (!piece->on_host)
+        return r->device->api->copy(r->device, average, piece->param, bytes, err);
+    memcpy(average, piece->param, bytes);
+    return true;
+}
+
 static bool start_averages(struct zt_rank *r, struct zt_err *err) {
-    bool ok = true;
-    for (int i = 0; ok && i < r->piece_count && r->plan->averages; i++)
-        ok = r->device->api->copy(r->device, r->pieces[i].average, r->pieces[i].param,
-                                  (size_t)r->pieces[i].count * sizeof(float), err);
-    return ok;
+    return !r->plan->averages || zt_rank_each_piece(r, ZT_READS_ALL | ZT_WRITES_STATES, start_average, r, err);
 }
 
 /* param_groups: the last group whose pattern matches is used. */
@@ -334,8 +347,43 @@ static bool open_step(struct zt_rank *r, struct zt_err *err) {
     return zt_rank_stepping_create(r, err);
 }
 
+/* Creates the optimizer's states and what divides them. */
+static bool create_states(struct zt_rank *r, const struct zt_rank_progress *progress, struct zt_err *err) {
+    const struct zt_flat *flat = r->plan->flat;
+    tell(progress, ZT_RANK_LACKS_STATES);
+    r->optimizer = zt_device_allocate(r->device, (size_t)r->plan->optimizer_bytes, "optimizer state", err);
+    if (!r->optimizer)
+        return false;
+    make_pieces(r);
+    make_moving(r);
+    make_groups(r);
+    zt_rank_list_matrices(r);
+    r->scalars = ZT_NEW_N(r->arena, double, r->world->size + 1 + ZT_REQUESTS);
+    r->tensor_norms = ZT_NEW_N(r->arena, double, 2 * flat->tensor_count * flat->ranks + 1);
+    r->ratios = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
+    if (!zt_rank_offload_create(r, err))
+        return false;
+    tell(progress, ZT_RANK_HAS_STATES);
+    return true;
+}
+
+/* Creates all that the rank works with, and places the weights. */
+static bool create(struct zt_rank *r, const struct zt_rank_progress *progress, struct zt_err *err) {
+    tell(progress, ZT_RANK_BEGINS);
+    if (!allocate(r, progress, err) || !share(r, err) || !zt_rank_offload_shard(r, err))
+        return false;
+    make_slots(r);
+    make_programs(r);
+    if (!create_states(r, progress, err) || !zt_rank_shards_create(r, err) || !zt_rank_device_create(r, err) ||
+        !zt_rank_one_bit_create(r, err) || !open_step(r, err) || (r->device_memory && !zt_rank_stored_create(r, err)) ||
+        !place_weights(r, err) || !start_averages(r, err))
+        return false;
+    tell(progress, ZT_RANK_READY);
+    return true;
+}
+
 struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
-                               struct zt_comm *data, struct zt_err *err) {
+                               struct zt_comm *data, const struct zt_rank_progress *progress, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_rank *r = ZT_NEW(arena, struct zt_rank);
     *r = (struct zt_rank){ .plan = plan,
@@ -354,22 +402,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->feed_rows = largest_rows(plan);
     r->random.seed = (uint64_t)plan->job->config->seed;
     r->row = zt_optimizer_find(plan->job->config->optimizer.type);
-    if (!allocate(r, err) || !share(r, err) || !zt_rank_offload_shard(r, err)) {
-        zt_rank_destroy(r);
-        return NULL;
-    }
-    make_slots(r);
-    make_programs(r);
-    make_pieces(r);
-    make_moving(r);
-    make_groups(r);
-    zt_rank_list_matrices(r);
-    r->scalars = ZT_NEW_N(arena, double, world->size + 1 + ZT_REQUESTS);
-    r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
-    r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
-    if (zt_rank_offload_create(r, err) && zt_rank_shards_create(r, err) && zt_rank_device_create(r, err) &&
-        zt_rank_one_bit_create(r, err) && open_step(r, err) && (!r->device_memory || zt_rank_stored_create(r, err)) &&
-        place_weights(r, err) && start_averages(r, err))
+    if (create(r, progress, err))
         return r;
     zt_rank_destroy(r);
     return NULL;
@@ -404,7 +437,6 @@ void zt_rank_destroy(struct zt_rank *r) {
     if (!r)
         return;
     const struct zt_rank_plan *p = r->plan;
-    const struct zt_device_api *api = r->device->api;
     int64_t start = zt_align_64(p->parameter_bytes);
     zt_rank_hashes_destroy(r);
     zt_rank_time_end(r);
@@ -416,10 +448,10 @@ void zt_rank_destroy(struct zt_rank *r) {
     zt_rank_offload_destroy(r);
     r->data->api->unshare(r->data, r->parameters);
     r->data->api->unshare(r->data, r->gradients);
-    api->free(r->device, r->parameters, (size_t)(start + p->derived_bytes));
-    api->free(r->device, r->gradients, (size_t)p->gradient_bytes);
-    api->free(r->device, r->optimizer, (size_t)p->optimizer_bytes);
-    api->free(r->device, r->activations, (size_t)(p->activation_bytes + r->feed_bytes * p->slots));
-    api->free(r->device, r->workspace, (size_t)p->workspace_bytes);
+    zt_device_free(r->device, r->parameters, (size_t)(start + p->derived_bytes));
+    zt_device_free(r->device, r->gradients, (size_t)p->gradient_bytes);
+    zt_device_free(r->device, r->optimizer, (size_t)p->optimizer_bytes);
+    zt_device_free(r->device, r->activations, (size_t)(p->activation_bytes + r->feed_bytes * p->slots));
+    zt_device_free(r->device, r->workspace, (size_t)p->workspace_bytes);
     zt_arena_destroy(r->arena);
 }

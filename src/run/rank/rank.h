@@ -14,10 +14,18 @@ struct zt_rank;
 struct zt_stop;
 struct zt_timers;
 
+/* Points in the creation of a rank, in this order. ZT_RANK_LACKS_STATES: all but the optimizer's block is allocated.
+ */
+enum zt_rank_point { ZT_RANK_BEGINS, ZT_RANK_HAS_PARAMETERS, ZT_RANK_LACKS_STATES, ZT_RANK_HAS_STATES, ZT_RANK_READY };
+/* `at` is called with `with` at each of the points. */
+struct zt_rank_progress {
+    void (*at)(void *with, enum zt_rank_point point);
+    void *with;
+};
 /* Creates a rank and places the initial weights. `world` and `data` (the data-parallel group of the stage) are
- * borrowed. */
+ * borrowed. progress: NULL, if nobody follows it. */
 struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
-                               struct zt_comm *data, struct zt_err *err);
+                               struct zt_comm *data, const struct zt_rank_progress *progress, struct zt_err *err);
 void zt_rank_destroy(struct zt_rank *rank);
 /* Prints a warning for each node whose implementation differs from the planned one (struct zt_path). */
 void zt_rank_warn_paths(const struct zt_rank *rank, const struct zt_log *log);

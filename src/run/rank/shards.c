@@ -1,6 +1,7 @@
 #include "run/rank/shards.h"
 
 #include "run/rank/offload.h"
+#include "run/timers/timers.h"
 
 #include <string.h>
 
@@ -61,7 +62,7 @@ bool zt_rank_shards_create(struct zt_rank *r, struct zt_err *err) {
     s->count = r->plan->offload.shelves;
     s->shelves = ZT_NEW_N(r->arena, struct shelf, s->count);
     s->block_bytes = (size_t)(s->count * room) * sizeof(float) + ZT_AIO_ALIGN;
-    if (!(s->block = api->allocate_host(r->device, s->block_bytes, "buffers of the parameters", err)))
+    if (!(s->block = zt_device_allocate_host(r->device, s->block_bytes, "buffers of the parameters", err)))
         return false;
     float *first = (float *)(((uintptr_t)s->block + ZT_AIO_ALIGN - 1) / ZT_AIO_ALIGN * ZT_AIO_ALIGN);
     for (int i = 0; i < s->count; i++) {
@@ -82,8 +83,7 @@ void zt_rank_shards_destroy(struct zt_rank *r) {
         if (s->shelves[i].taken)
             r->device->api->event_destroy(r->device, s->shelves[i].taken);
     }
-    if (s->block)
-        r->device->api->free_host(r->device, s->block, s->block_bytes);
+    zt_device_free_host(r->device, s->block, s->block_bytes);
 }
 
 /* ---- reading ---- */
@@ -128,9 +128,11 @@ bool zt_rank_shard_copy(struct zt_rank *r, struct zt_shard_part part, float *to,
         return r->plan->offload.parameters == ZT_HOME_DEVICE ? api->copy(r->device, to, r->shard + at, bytes, err)
                                                              : api->to_device(r->device, to, r->shard + at, bytes, err);
     }
+    const int entered = zt_timers_enter_host(r->timers);
     struct shelf *shelf = fetch(r, part.bucket, err);
-    return shelf && zt_aio_wait(zt_rank_aio(r), &shelf->transfer, err) &&
-           api->to_device(r->device, to, shelf->at + shelf->skip + part.first, bytes, err) &&
+    const bool ok = shelf && zt_aio_wait(zt_rank_aio(r), &shelf->transfer, err);
+    zt_timers_leave_host(r->timers, entered, ZT_TIMER_PARAMS_IN);
+    return ok && api->to_device(r->device, to, shelf->at + shelf->skip + part.first, bytes, err) &&
            api->record(r->device, shelf->taken, err);
 }
 

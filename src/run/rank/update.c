@@ -7,6 +7,7 @@
 #include "run/rank/device_step.h"
 #include "run/rank/before_update.h"
 #include "run/rank/offload.h"
+#include "run/rank/passes.h"
 #include "run/rank/shards.h"
 #include "run/rank/times.h"
 
@@ -83,21 +84,19 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
 struct update {
     struct zt_rank *r;
     struct zt_update base;
-    struct zt_piece *pieces;             /* of the open sub-group */
     const struct zt_rank_matrix *matrix; /* the one that is updated, and its update */
     const float *direction;
 };
 
 static void average_piece(const struct zt_rank *r, const struct zt_piece *piece) {
-    if (piece->average)
-        zt_average(r->plan->job->config->ema, piece->param, piece->average, piece->count);
+    float *average = zt_piece_average(r, piece);
+    if (average)
+        zt_average(r->plan->job->config->ema, piece->param, average, piece->count);
 }
 
 static void update_piece(void *arg, int64_t i) {
     const struct update *u = arg;
-    struct zt_piece *piece = &u->pieces[i];
-    if (u->r->plan->matrices[piece->tensor].rows)
-        return;
+    struct zt_piece *piece = &u->r->pieces[i];
     union zt_coefficients c = zt_rank_coefficients(u->r, &u->base, piece->tensor);
     u->r->row->update(&c, u->r->ratios[piece->tensor], piece->param, piece->grad, piece->state, piece->count);
     average_piece(u->r, piece);
@@ -105,26 +104,20 @@ static void update_piece(void *arg, int64_t i) {
 
 static void piece_norms(void *arg, int64_t i) {
     const struct update *u = arg;
-    struct zt_piece *piece = &u->pieces[i];
+    struct zt_piece *piece = &u->r->pieces[i];
     union zt_coefficients c = zt_rank_coefficients(u->r, &u->base, piece->tensor);
     piece->norms[0] = piece->norms[1] = 0;
     u->r->row->norms(&c, piece->param, piece->grad, piece->state, piece->count, piece->norms);
 }
 
-/* Runs `body` for every piece, with its states in memory. */
+/* Runs `body` for every piece that is updated element by element. */
 static bool each_piece(struct update *u, void (*body)(void *arg, int64_t i), struct zt_err *err) {
-    struct zt_rank *r = u->r;
-    for (int g = 0; g < r->sub_group_count; g++) {
-        if (r->device_memory && !r->sub_groups[g].states_away)
-            continue; /* the device updates them */
-        if (!zt_rank_sub_group_open(r, g, ZT_READS_ALL | ZT_READS_GRADIENTS, err))
-            return false;
-        u->pieces = r->pieces + r->sub_groups[g].first;
-        zt_parallel_for(r->device->threads, r->sub_groups[g].count, body, u);
-        if (!zt_rank_sub_group_close(r, g, ZT_WRITES_ALL, err))
-            return false;
-    }
-    return zt_rank_sub_groups_finish(r, err);
+    const struct zt_piece_pass pass = { .use = ZT_READS_ALL | ZT_READS_GRADIENTS | ZT_WRITES_ALL,
+                                        .count = u->r->piece_count,
+                                        .leaves_matrices = true,
+                                        .body = body,
+                                        .arg = u };
+    return zt_rank_pass(u->r, &pass, err);
 }
 
 static bool find_ratios(struct update *u, struct zt_err *err) {
@@ -147,7 +140,7 @@ static int64_t place_of(const struct zt_rank *r, const struct zt_piece *piece) {
 
 static void direct_piece(void *arg, int64_t i) {
     const struct update *u = arg;
-    const struct zt_piece *piece = &u->r->pieces[u->matrix->first_piece + i];
+    const struct zt_piece *piece = &u->r->pieces[i];
     union zt_coefficients c = zt_rank_coefficients(u->r, &u->base, piece->tensor);
     u->r->row->matrix->direct(&c, piece->grad, piece->state, u->matrix->direction + place_of(u->r, piece),
                               piece->count);
@@ -155,25 +148,38 @@ static void direct_piece(void *arg, int64_t i) {
 
 static void apply_piece(void *arg, int64_t i) {
     const struct update *u = arg;
-    const struct zt_piece *piece = &u->r->pieces[u->matrix->first_piece + i];
+    const struct zt_piece *piece = &u->r->pieces[i];
     union zt_coefficients c = zt_rank_coefficients(u->r, &u->base, piece->tensor);
     u->r->row->matrix->apply(&c, piece->param, u->direction + place_of(u->r, piece), piece->count);
     average_piece(u->r, piece);
 }
 
-static bool update_matrices(struct update *u, struct zt_err *err) {
+/* The pieces of the matrix twice: states before the direction of the whole is known, weights and average behind it. */
+static bool update_matrix(struct update *u, struct zt_err *err) {
     struct zt_rank *r = u->r;
-    for (int i = 0; i < r->matrix_count; i++) {
-        u->matrix = &r->matrices[i];
-        zt_parallel_for(r->device->threads, u->matrix->piece_count, direct_piece, u);
-        if (!zt_rank_gather_matrix(r, u->matrix, err))
-            return false;
-        if (u->matrix->piece_count == 0)
-            continue;
-        u->direction = zt_rank_orthogonalise(r, u->matrix);
-        zt_parallel_for(r->device->threads, u->matrix->piece_count, apply_piece, u);
+    const unsigned states = ZT_READS_STATES | ZT_WRITES_STATES, params = ZT_READS_PARAMS | ZT_WRITES_PARAMS;
+    struct zt_piece_pass pass = { .use = states | ZT_READS_GRADIENTS,
+                                  .first = u->matrix->first_piece,
+                                  .count = u->matrix->piece_count,
+                                  .body = direct_piece,
+                                  .arg = u };
+    if (!zt_rank_pass(r, &pass, err) || !zt_rank_gather_matrix(r, u->matrix, err))
+        return false;
+    if (u->matrix->piece_count == 0)
+        return true;
+    u->direction = zt_rank_orthogonalise(r, u->matrix);
+    pass.use = params | (r->plan->averages ? states : 0);
+    pass.body = apply_piece;
+    return zt_rank_pass(r, &pass, err);
+}
+
+static bool update_matrices(struct update *u, struct zt_err *err) {
+    bool ok = true;
+    for (int i = 0; ok && i < u->r->matrix_count; i++) {
+        u->matrix = &u->r->matrices[i];
+        ok = update_matrix(u, err);
     }
-    return true;
+    return ok;
 }
 
 /* Update number `number`, counted from 0. */
@@ -191,9 +197,8 @@ static bool update_on_host(struct zt_rank *r, int64_t number, double grad_scale,
                                   .ranks = r->data->size } };
     if (r->row->one_bit && !zt_rank_one_bit_prepare(r, &u.base, err))
         return false;
-    if ((r->row->norms && !find_ratios(&u, err)) || !update_matrices(&u, err))
-        return false;
-    return each_piece(&u, update_piece, err);
+    return (!r->row->norms || find_ratios(&u, err)) && update_matrices(&u, err) && each_piece(&u, update_piece, err) &&
+           zt_rank_sub_groups_finish(r, err);
 }
 
 /* The host updates what is offloaded from a device, which has computed norm and scale of the step. */

@@ -14,7 +14,7 @@ struct moment {
 /* A timer between two moments. */
 struct span {
     int kind, micro_batch, from, to;
-    bool part;
+    bool part, host;
     const char *name, *op;
 };
 
@@ -64,16 +64,22 @@ bool zt_timers_on(const struct zt_timers *t) {
     return t && t->level != ZT_TIMERS_OFF;
 }
 
-/* Marks the current moment and returns its index. */
-static int mark(struct zt_timers *t) {
-    const struct zt_device_api *api = t->device->api;
+/* Marks the current moment on the clock and returns its index. */
+static int mark_host(struct zt_timers *t) {
     if (t->used == t->moments.count)
         zt_vec_push(&t->moments, (struct moment){ 0 });
-    struct moment *m = &t->moments.at[t->used];
-    m->at = zt_now();
+    t->moments.at[t->used].at = zt_now();
+    return t->used++;
+}
+
+/* Marks the current moment, on a device in its queue too, and returns its index. */
+static int mark(struct zt_timers *t) {
+    const struct zt_device_api *api = t->device->api;
+    const int at = mark_host(t);
+    struct moment *m = &t->moments.at[at];
     if (t->device->module && !t->err.count && (m->event || (m->event = api->timer_create(t->device, &t->err))))
         api->record(t->device, m->event, &t->err);
-    return t->used++;
+    return at;
 }
 
 void zt_timers_begin(struct zt_timers *t, int64_t step) {
@@ -88,36 +94,41 @@ void zt_timers_begin(struct zt_timers *t, int64_t step) {
     t->began = t->moments.at[t->previous].at;
 }
 
-static void add_span(struct zt_timers *t, int kind, int micro_batch, int from) {
-    zt_vec_push(&t->spans, (struct span){ .kind = kind, .micro_batch = micro_batch, .from = from, .to = mark(t) });
-}
-
 void zt_timers_next(struct zt_timers *t, int kind, int micro_batch) {
     if (!t || !t->running)
         return;
-    add_span(t, kind, micro_batch, t->previous);
+    zt_vec_push(&t->spans,
+                (struct span){ .kind = kind, .micro_batch = micro_batch, .from = t->previous, .to = mark(t) });
     for (int i = 1; i <= t->parts; i++)
         t->spans.at[t->spans.count - 1 - i].micro_batch = micro_batch;
     t->parts = 0;
-    t->previous = t->used - 1;
+    t->previous = t->spans.at[t->spans.count - 1].to;
 }
 
 int zt_timers_enter(struct zt_timers *t) {
     return t && t->running ? mark(t) : 0;
 }
 
-static void leave(struct zt_timers *t, int entered, const struct span *of) {
-    add_span(t, of->kind, -1, entered);
-    struct span *s = &t->spans.at[t->spans.count - 1];
-    s->part = true;
-    s->name = of->name;
-    s->op = of->op;
+static void leave(struct zt_timers *t, struct span of) {
+    of.to = of.host ? mark_host(t) : mark(t);
+    of.micro_batch = -1;
+    of.part = true;
+    zt_vec_push(&t->spans, of);
     t->parts++;
 }
 
 void zt_timers_leave(struct zt_timers *t, int entered, int kind) {
     if (t && t->running)
-        leave(t, entered, &(struct span){ .kind = kind });
+        leave(t, (struct span){ .kind = kind, .from = entered });
+}
+
+int zt_timers_enter_host(struct zt_timers *t) {
+    return t && t->running ? mark_host(t) : 0;
+}
+
+void zt_timers_leave_host(struct zt_timers *t, int entered, int kind) {
+    if (t && t->running)
+        leave(t, (struct span){ .kind = kind, .from = entered, .host = true });
 }
 
 int zt_timers_enter_node(struct zt_timers *t) {
@@ -126,13 +137,13 @@ int zt_timers_enter_node(struct zt_timers *t) {
 
 void zt_timers_leave_node(struct zt_timers *t, int entered, const char *name, const char *op) {
     if (t && t->running && t->level == ZT_TIMERS_NODES)
-        leave(t, entered, &(struct span){ .kind = ZT_TIMER_NODE, .name = name, .op = op });
+        leave(t, (struct span){ .kind = ZT_TIMER_NODE, .from = entered, .name = name, .op = op });
 }
 
 /* Returns the seconds from the beginning of the step to moment i. */
-static double seconds_at(struct zt_timers *t, int i) {
+static double seconds_at(struct zt_timers *t, int i, bool host) {
     double seconds = t->moments.at[i].at - t->began;
-    if (t->device->module && !t->err.count)
+    if (t->device->module && !host && !t->err.count)
         t->device->api->elapsed(t->device, t->moments.at[0].event, t->moments.at[i].event, &seconds, &t->err);
     return seconds;
 }
@@ -150,10 +161,11 @@ bool zt_timers_end(struct zt_timers *t, struct zt_err *err) {
         zt_vec_push(&t->list, (struct zt_timer){ .kind = s->kind,
                                                  .micro_batch = s->micro_batch,
                                                  .part = s->part,
+                                                 .host = s->host && t->device->module,
                                                  .name = s->name,
                                                  .op = s->op,
-                                                 .start = seconds_at(t, s->from),
-                                                 .end = seconds_at(t, s->to) });
+                                                 .start = seconds_at(t, s->from, s->host),
+                                                 .end = seconds_at(t, s->to, s->host) });
     }
     if (t->err.count)
         *err = t->err;

@@ -17,6 +17,21 @@
 
 /* Kinds beside those of enum zt_instruction_op (parallel/schedule/schedule.h), which come first. */
 enum { ZT_TIMER_END = 64, ZT_TIMER_DERIVE, ZT_TIMER_REDUCE, ZT_TIMER_GATHER, ZT_TIMER_NODE };
+/* Kinds of offloading (run/rank/offload.h): a sub-group comes into memory and leaves it; parts of that and of gathers.
+ */
+enum {
+    ZT_TIMER_SWAP_IN = ZT_TIMER_NODE + 1,
+    ZT_TIMER_SWAP_OUT,
+    ZT_TIMER_PARAMS_IN, /* waits for parameters that are read from a file */
+    ZT_TIMER_PARAMS_OUT,
+    ZT_TIMER_GRADIENTS_IN, /* waits for copies from a GPU */
+    ZT_TIMER_STATES_IN,    /* waits for optimizer states that are read from a file */
+    ZT_TIMER_STATES_OUT,
+    ZT_TIMER_START_IN, /* starts to read */
+    ZT_TIMER_START_OUT,
+    ZT_TIMER_SWAPS_END,
+    ZT_TIMER_SWAPS = ZT_TIMER_SWAPS_END - ZT_TIMER_SWAP_IN
+};
 
 /* What is timed. */
 enum zt_timers_level { ZT_TIMERS_OFF, ZT_TIMERS_INSTRUCTIONS, ZT_TIMERS_NODES };
@@ -25,6 +40,7 @@ struct zt_timer {
     int kind;
     int micro_batch;       /* -1: none */
     bool part;             /* a part of the instruction that follows it in the list */
+    bool host;             /* a part whose times are those of the host, while all others are those of a device */
     const char *name, *op; /* of a node; NULL: none */
     double start, end;     /* seconds since the step began */
 };
@@ -56,6 +72,9 @@ void zt_timers_next(struct zt_timers *timers, int kind, int micro_batch); /* the
 /* A part begins, and ends; parts may contain parts. zt_timers_leave() gets what zt_timers_enter() returned. */
 int zt_timers_enter(struct zt_timers *timers);
 void zt_timers_leave(struct zt_timers *timers, int entered, int kind);
+/* The same for work of the host, which takes the clock also beside a device. */
+int zt_timers_enter_host(struct zt_timers *timers);
+void zt_timers_leave_host(struct zt_timers *timers, int entered, int kind);
 /* The same for a node, at level ZT_TIMERS_NODES. The names are borrowed. */
 int zt_timers_enter_node(struct zt_timers *timers);
 void zt_timers_leave_node(struct zt_timers *timers, int entered, const char *name, const char *op);

@@ -1,0 +1,96 @@
+/* A convolution as oneDNN sees it: whether oneDNN takes it, its specification, its layouts (conv_cpu.h). */
+#include "ops/conv/conv_cpu.h"
+
+#include <string.h>
+
+struct zt_batch_cut zt_conv_cut(const struct zt_conv *c, int64_t block) {
+    return (struct zt_batch_cut){
+        .axis = { [ZT_CONV_X] = 0, [ZT_CONV_W] = -1, [ZT_CONV_B] = -1, [ZT_CONV_Y] = 0, [4] = -1 },
+        .total = c->n,
+        .block = block
+    };
+}
+
+bool zt_conv_fits(const struct zt_conv *c) {
+    const struct zt_window *w = &c->window;
+    int64_t sizes[] = { c->n, c->c, c->m, w->in_elems, w->out_elems, w->kernel_elems };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i] < 1 || sizes[i] > INT32_MAX)
+            return false;
+    return w->axes <= 3;
+}
+
+bool zt_conv_types(const struct zt_graph *g, int node) {
+    enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
+        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != dtype && zt_in(g, node, i)->dtype != ZT_UINT8)
+            return false;
+    return zt_dnnl_takes(dtype);
+}
+
+static struct zt_shape plane_shape(int64_t n, int64_t channels, const int64_t *plane, int axes) {
+    struct zt_shape s = { axes + 2, { n, channels } };
+    memcpy(s.dim + 2, plane, sizeof *plane * (size_t)axes);
+    return s;
+}
+
+/* [m, c / groups, kernel], and [groups, m / groups, c / groups, kernel] for oneDNN. */
+static struct zt_desc weight_desc(const struct zt_conv *c, enum zt_dtype dtype) {
+    struct zt_desc d = { .dtype = dtype, .order = ZT_DESC_ANY, .opaque = true };
+    if (c->groups > 1)
+        d.dim[d.rank++] = c->groups;
+    d.dim[d.rank++] = c->m / c->groups;
+    d.dim[d.rank++] = c->c / c->groups;
+    for (int a = 0; a < c->window.axes; a++)
+        d.dim[d.rank++] = c->window.kernel[a];
+    int64_t step = 1;
+    for (int i = d.rank - 1; i >= 0; i--) {
+        d.stride[i] = step;
+        step *= d.dim[i];
+    }
+    return d;
+}
+
+struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, bool bias) {
+    const struct zt_window *w = &c->window;
+    struct zt_dnnl_spec s = { .axes = w->axes };
+    struct zt_shape x = plane_shape(c->n, c->c, w->in, w->axes), y = plane_shape(c->n, c->m, w->out, w->axes);
+    s.slot[ZT_CONV_X] = zt_desc_any(dtype, &x);
+    s.slot[ZT_CONV_Y] = zt_desc_any(dtype, &y);
+    s.slot[ZT_CONV_W] = weight_desc(c, dtype);
+    if (bias)
+        s.slot[ZT_CONV_B] = (struct zt_desc){ .dtype = dtype, .rank = 1, .dim = { c->m }, .order = ZT_DESC_PLAIN };
+    for (int a = 0; a < w->axes; a++) {
+        s.stride[a] = w->stride[a];
+        s.dilation[a] = w->dilation[a];
+        s.pad[a] = w->pad[a];
+        /* the padding that the last window covers: oneDNN refuses padding that no window reaches */
+        s.pad_end[a] = (w->out[a] - 1) * w->stride[a] + (w->kernel[a] - 1) * w->dilation[a] + 1 - w->in[a] - w->pad[a];
+    }
+    return s;
+}
+
+bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to) {
+    const struct zt_window *w = &c->window;
+    if (w->axes != 2 || c->groups != 1)
+        return false;
+    *to = (struct zt_winograd_conv){ .samples = c->n, .channels = c->c, .results = c->m };
+    for (int a = 0; a < 2; a++) {
+        if (w->kernel[a] != 3 || w->stride[a] != 1 || w->dilation[a] != 1 || w->pad[a] < 0 || w->pad[a] > 2)
+            return false;
+        to->in[a] = w->in[a];
+        to->out[a] = w->out[a];
+        to->pad[a] = w->pad[a];
+    }
+    return true;
+}
+
+size_t zt_conv_result_bytes(const struct zt_conv *c) {
+    return (size_t)((c->m + 15) / 16 * 16 * c->window.out_elems) * sizeof(float);
+}
+
+const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
+                                       const struct zt_shape *shape) {
+    struct zt_desc d = zt_dnnl_slot(blocks->whole, slot);
+    return zt_desc_layout(arena, &d, shape);
+}

@@ -1,0 +1,258 @@
+#include "checkpoint/load_weights.h"
+
+#include "base/vec.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/format.h"
+#include "graph/passes/precision/to_float.h"
+#include "plan/job/override.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A tensor of the source. */
+struct source {
+    const char *name;
+    struct zt_tensor tensor;
+    bool used;
+};
+
+struct zt_weights {
+    struct zt_arena *arena;
+    struct zt_file_map map; /* of a safetensors file */
+    bool mapped;
+    struct zt_onnx *model; /* NULL: a safetensors file */
+    ZT_VEC(struct source) sources;
+    struct zt_map by_name; /* name -> index in `sources` */
+};
+
+/* A line of the table. */
+struct line {
+    const char *text;
+    bool matched;
+};
+
+struct matching {
+    const struct zt_session *s;
+    struct zt_weights *w;
+    const char *path;
+    ZT_VEC(struct line) lines;
+    int matched, wanted;
+    int64_t elements;
+    struct zt_err *err;
+};
+
+/* ---- sources ---- */
+
+/* The name of an adapter in PEFT's files has a prefix. */
+static void add_source(struct zt_weights *w, const char *name, const struct zt_tensor *tensor) {
+    static const char prefix[] = "base_model.model.";
+    if (strncmp(name, prefix, sizeof prefix - 1) == 0)
+        name += sizeof prefix - 1;
+    zt_map_put(&w->by_name, name, w->sources.count);
+    zt_vec_push(&w->sources, (struct source){ name, *tensor, false });
+}
+
+static bool read_tensors(struct zt_weights *w, const struct zt_manifest *manifest, struct zt_err *err) {
+    struct zt_stored_file file;
+    if (manifest && (int64_t)w->map.size != manifest->file_bytes[0])
+        return zt_fail(err, ZT_EXIT_DATA, "%zu bytes, the manifest says %lld", w->map.size,
+                       (long long)manifest->file_bytes[0]);
+    if (!zt_stored_read(&file, &w->map, w->arena, err) ||
+        (manifest && !zt_stored_check(&file, &w->map, manifest->crc[0], 0, zt_block_count(file.bytes), err)))
+        return false;
+    for (int i = 0; i < file.count; i++) {
+        const struct zt_tensor tensor = { ZT_FLOAT, file.tensors[i].shape, w->map.data + file.tensors[i].at };
+        add_source(w, file.tensors[i].name, &tensor);
+    }
+    return true;
+}
+
+static bool open_tensors(struct zt_weights *w, const char *path, const struct zt_manifest *manifest,
+                         struct zt_err *err) {
+    const int before = err->count;
+    w->mapped = zt_file_map(&w->map, path, ZT_EXIT_DATA, err);
+    return w->mapped && (read_tensors(w, manifest, err) || zt_err_within(err, before, "%s", path));
+}
+
+static bool open_checkpoint(struct zt_weights *w, const char *path, struct zt_err *err) {
+    struct zt_manifest manifest;
+    char *folder = zt_checkpoint_find(path, err);
+    bool ok = folder && zt_manifest_load(&manifest, folder, w->arena, err);
+    if (ok) {
+        char *file = zt_path_join(folder, zt_stored_names[0]);
+        ok = open_tensors(w, file, &manifest, err);
+        free(file);
+    }
+    free(folder);
+    return ok;
+}
+
+static bool open_model(struct zt_weights *w, const char *path, struct zt_err *err) {
+    if (!(w->model = zt_onnx_read(path, ZT_WEIGHTS_MAPPED, err)))
+        return false;
+    for (int i = 0; i < w->model->graph->value_count; i++) {
+        const struct zt_value *v = w->model->graph->values[i];
+        const struct zt_tensor tensor = { v->dtype, v->shape, v->data };
+        if (v->origin == ZT_FROM_INITIALIZER && zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && v->data)
+            add_source(w, v->name, &tensor);
+    }
+    return true;
+}
+
+static bool ends(const char *text, const char *with) {
+    const size_t length = strlen(text), tail = strlen(with);
+    return length >= tail && strcmp(text + length - tail, with) == 0;
+}
+
+static bool open_source(struct zt_weights *w, const char *path, struct zt_err *err) {
+    struct stat st;
+    const char *name = zt_path_name(path);
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && strcmp(name, "latest") != 0 && strcmp(name, "best") != 0)
+        return ends(path, ".safetensors") ? open_tensors(w, path, NULL, err) : open_model(w, path, err);
+    return open_checkpoint(w, path, err);
+}
+
+/* ---- matching ---- */
+
+static void add_line(struct matching *m, bool matched, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void add_line(struct matching *m, bool matched, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    zt_vec_push(&m->lines, (struct line){ zt_arena_vprintf(m->w->arena, fmt, args), matched });
+    va_end(args);
+}
+
+/* The contents for a tensor of the job as float; NULL with a line where the source has none that fit. */
+static const float *find(struct matching *m, const char *name, const struct zt_shape *shape, enum zt_dtype dtype) {
+    const int at = zt_map_get(&m->w->by_name, name, -1);
+    char here[ZT_SHAPE_TEXT], there[ZT_SHAPE_TEXT];
+    zt_shape_text(shape, here);
+    m->wanted++;
+    if (at < 0) {
+        add_line(m, false, "%s %s: missing in the source, keeps its initial values", name, here);
+        return NULL;
+    }
+    struct source *from = &m->w->sources.at[at];
+    from->used = true;
+    if (!zt_shape_equal(&from->tensor.shape, shape)) {
+        add_line(m, false, "%s %s: has shape %s in the source, keeps its initial values", name, here,
+                 zt_shape_text(&from->tensor.shape, there));
+        return NULL;
+    }
+    if (from->tensor.dtype == dtype)
+        add_line(m, true, "%s %s: loaded", name, here);
+    else
+        add_line(m, true, "%s %s: loaded, converted from %s to %s", name, here, zt_dtype_name(from->tensor.dtype),
+                 zt_dtype_name(dtype));
+    m->matched++;
+    m->elements += zt_shape_count(shape);
+    return zt_to_float(m->w->arena, &from->tensor);
+}
+
+static void match_parameters(struct matching *m, const struct zt_graph *g) {
+    bool *holds = zt_job_holds(g);
+    for (int i = 0; i < g->value_count; i++) {
+        const struct zt_value *v = g->values[i];
+        const float *from = holds[i] ? find(m, v->name, &v->shape, v->dtype) : NULL;
+        if (from)
+            zt_job_override(m->s->job, v, from);
+    }
+    free(holds);
+}
+
+static void match_adapters(struct matching *m) {
+    for (int i = 0; i < m->s->job->adapter_count; i++)
+        for (int k = 0; k < 2; k++) {
+            struct zt_adapter *a = &m->s->job->adapters[i];
+            const float *from = find(m, a->name[k], &a->shape[k], ZT_FLOAT);
+            if (from)
+                zt_job_override_factor(a, k, from);
+        }
+}
+
+static void list_unused(struct matching *m) {
+    char shape[ZT_SHAPE_TEXT];
+    for (int i = 0; i < m->w->sources.count; i++) {
+        const struct source *from = &m->w->sources.at[i];
+        if (!from->used)
+            add_line(m, false, "%s %s: not used, this run has no parameter of that name", from->name,
+                     zt_shape_text(&from->tensor.shape, shape));
+    }
+}
+
+/* ---- the table ---- */
+
+/* Above this number, matching tensors are listed with --verbose alone. */
+enum { LISTED = 40 };
+
+static void print_table(const struct matching *m) {
+    const struct zt_log *log = &m->s->options->log;
+    int listed = 0;
+    if (m->s->launched.rank != 0)
+        return;
+    zt_say(log, ZT_LOG_INFO, "weights of %s: %d of %d tensors match, %lld elements; optimizer and step start anew",
+           m->path, m->matched, m->wanted, (long long)m->elements);
+    for (int i = 0; i < m->lines.count; i++)
+        if (m->lines.at[i].matched)
+            zt_say(log, listed++ < LISTED ? ZT_LOG_INFO : ZT_LOG_DEBUG, "  %s", m->lines.at[i].text);
+    if (listed > LISTED)
+        zt_say(log, ZT_LOG_INFO, "  and %d more that match (--verbose lists them)", listed - LISTED);
+    for (int i = 0; i < m->lines.count; i++)
+        if (!m->lines.at[i].matched)
+            zt_say(log, ZT_LOG_INFO, "  %s", m->lines.at[i].text);
+}
+
+static bool check(const struct matching *m) {
+    const struct zt_weights *w = m->w;
+    const int before = m->err->count;
+    if (!m->matched) {
+        zt_fail(m->err, ZT_EXIT_DATA, "--load %s: none of its %d tensors has name and shape of a parameter of %s",
+                m->path, w->sources.count, m->s->options->model);
+        return w->sources.count && m->lines.count
+                   ? zt_hint(m->err, "the source has \"%s\"; this run: %s", w->sources.at[0].name, m->lines.at[0].text)
+                   : false;
+    }
+    for (int i = 0; m->s->options->strict && i < m->lines.count; i++)
+        if (!m->lines.at[i].matched)
+            zt_fail(m->err, ZT_EXIT_DATA, "--load %s: %s", m->path, m->lines.at[i].text);
+    return m->err->count == before;
+}
+
+static bool match(struct matching *m) {
+    struct zt_graph *g = zt_job_parameters(m->s->job, m->err);
+    if (!g)
+        return false;
+    match_parameters(m, g);
+    match_adapters(m);
+    list_unused(m);
+    zt_graph_destroy(g);
+    const bool ok = check(m);
+    if (ok)
+        print_table(m);
+    zt_vec_finish(&m->lines);
+    return ok;
+}
+
+struct zt_weights *zt_weights_load(const struct zt_session *s, const char *path, struct zt_err *err) {
+    struct zt_weights *w = zt_calloc(1, sizeof *w);
+    struct matching m = { .s = s, .w = w, .path = path, .err = err };
+    w->arena = zt_arena_create();
+    if (open_source(w, path, err) && match(&m))
+        return w;
+    zt_weights_close(w);
+    return NULL;
+}
+
+void zt_weights_close(struct zt_weights *w) {
+    if (!w)
+        return;
+    if (w->mapped)
+        zt_file_unmap(&w->map);
+    zt_onnx_destroy(w->model);
+    zt_map_finish(&w->by_name);
+    zt_vec_finish(&w->sources);
+    zt_arena_destroy(w->arena);
+    free(w);
+}

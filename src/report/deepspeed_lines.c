@@ -1,0 +1,73 @@
+#include "report/deepspeed_lines.h"
+
+#include "optim/types/types.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Appends the shortest decimal that reads back to the same double, as Python prints it. */
+static void add_shortest(struct zt_text *to, double value) {
+    char text[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    zt_text_add(to, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
+}
+
+/* Appends the field mom of DeepSpeed's step line: betas, which OneCycle moves, the momentum of SGD, 0 for optimizers
+ * without either. */
+static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *optimizer, const struct zt_rate *rate) {
+    const struct zt_optimizer *row = optimizer->type ? zt_optimizer_find(optimizer->type) : NULL;
+    if (row && row->momentum) {
+        add_shortest(to, row->momentum(optimizer));
+        return;
+    }
+    zt_text_add(to, "[");
+    add_shortest(to, rate->beta1);
+    zt_text_add(to, ", ");
+    add_shortest(to, rate->beta2);
+    zt_text_add(to, "]");
+}
+
+void zt_deepspeed_say_step(const struct zt_log *log, const struct zt_config *config, const struct zt_metrics_row *row,
+                           int64_t skipped, struct zt_text *text) {
+    zt_text_add(text, "step=%lld, skipped=%lld, lr=[", (long long)row->step, (long long)skipped);
+    const double next = row->next.lr;
+    add_shortest(text, next);
+    for (int i = 0; i < config->group_count; i++) {
+        double lr = config->groups[i].lr; /* a group with its own learning rate keeps its ratio to the optimizer's */
+        zt_text_add(text, ", ");
+        add_shortest(text, isnan(lr) || config->optimizer.lr <= 0 ? next : next * (lr / config->optimizer.lr));
+    }
+    zt_text_add(text, "], mom=[");
+    for (int i = 0; i <= config->group_count; i++) {
+        zt_text_add(text, i ? ", " : "");
+        add_momentum(text, &config->optimizer, &row->next);
+    }
+    zt_text_add(text, "]");
+    zt_say(log, ZT_LOG_INFO, "%s", text->at);
+}
+
+static void say_overflow(const struct zt_log *log, const struct zt_metrics_row *row) {
+    const struct zt_scaling *s = &row->scaling;
+    char more[160] = "";
+    if (s->event == ZT_SCALE_HALVED)
+        snprintf(more, sizeof more, " Attempted loss scale: %.0f, reducing to %.0f", floor(row->loss_scale),
+                 floor(s->scale));
+    else if (s->event == ZT_SCALE_HELD)
+        snprintf(more, sizeof more, " Attempted loss scale: %.0f, but hysteresis is %lld. Reducing hysteresis to %lld",
+                 floor(row->loss_scale), (long long)s->hysteresis + 1, (long long)s->hysteresis);
+    zt_say(log, ZT_LOG_INFO, "[deepspeed] OVERFLOW! Rank 0 Skipping step.%s", more);
+}
+
+void zt_deepspeed_say_scaling(const struct zt_log *log, const struct zt_metrics_row *row) {
+    if (row->skipped)
+        say_overflow(log, row);
+    else if (row->scaling.consecutive && row->scaling.dynamic)
+        zt_say(log, ZT_LOG_DEBUG, "Consecutive hysteresis is enabled. Restoring hysteresis to %lld",
+               (long long)row->scaling.tolerated);
+}

@@ -1,0 +1,211 @@
+/* The start table of a run, on standard error. */
+#include "report/start_table.h"
+
+#include "optim/types/types.h"
+#include "plan/compressed.h"
+#include "plan/job/fusion.h"
+#include "plan/job/lora.h"
+#include "plan/kernel_paths.h"
+#include "plan/rank_bytes.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void row(const struct zt_session *s, const char *name, const char *value) {
+    zt_say(&s->options->log, ZT_LOG_INFO, "  %-15s %s", name, value);
+}
+
+static void say_lines(const struct zt_session *s, const char *text) {
+    for (size_t n; (n = strcspn(text, "\n")) > 0; text += n + (text[n] != 0))
+        zt_say(&s->options->log, ZT_LOG_INFO, "%.*s", (int)n, text);
+}
+
+static void list_texts(const struct zt_session *s, const char *title, const struct zt_texts *texts) {
+    for (int i = 0; i < texts->count; i++)
+        row(s, i ? "" : title, texts->at[i]);
+}
+
+void zt_report_findings(const struct zt_session *s) {
+    for (int i = 0; i < s->job->finding_count; i++)
+        row(s, s->job->findings[i].warning ? "warning" : "parameters", s->job->findings[i].text);
+}
+
+void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs) {
+    const struct zt_training_graph *training_graph = programs->count ? &programs->at[0]->training_graph : NULL;
+    list_texts(s, "note", &s->config->notes);
+    for (int i = 0; training_graph && i < training_graph->note_count; i++)
+        row(s, s->config->notes.count + i ? "" : "note", training_graph->notes[i]);
+}
+
+/* Lists nodes that run on the reference kernels because no fast kernel supports them. */
+static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to) {
+    const struct zt_program *p = plan->train.count ? plan->train.at[0] : NULL;
+    const struct zt_graph *g = p ? p->training_graph.graph : NULL;
+    int count = 0;
+    for (int n = 0; g && n < g->node_count; n++) {
+        if (g->nodes[n]->backend != ZT_REF || g->nodes[n]->op->flags & ZT_OP_VIEW)
+            continue;
+        if (count++ < 4)
+            zt_text_add(to, "%s%s", count > 1 ? ", " : "", g->nodes[n]->op_type);
+    }
+    if (count > 4)
+        zt_text_add(to, " and %d more", count - 4);
+}
+
+/* Which tensors are updated as matrices, and the rates of these and of the others. */
+static void report_matrices(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const struct zt_optimizer_config *o = &s->config->optimizer;
+    const struct zt_optimizer *optimizer = zt_optimizer_find(o->type);
+    int matrices = 0, tensors = plan->flat->own_tensors;
+    char text[128];
+    for (int t = 0; t < tensors; t++)
+        matrices += plan->matrices[t].rows > 0;
+    snprintf(text, sizeof text, "%d of %d tensors with rate %g, the others by Adam with %g", matrices, tensors,
+             optimizer->rate(o, true), optimizer->rate(o, false));
+    row(s, "matrices", text);
+}
+
+/* The optimizer with the two things that its users ask about: what weight decay does, and how rates change. */
+static void report_optimizer(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const struct zt_config *c = s->config;
+    const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
+    bool decouples = optimizer->decouples && optimizer->decouples(&c->optimizer);
+    char text[256];
+    snprintf(text, sizeof text, "%s, lr %g, weight decay %g (%s), schedule %s, clipping %g", optimizer->type.name,
+             c->optimizer.lr, c->optimizer.weight_decay, decouples ? "decoupled" : "L2",
+             c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
+    row(s, "optimizer", text);
+    if (optimizer->matrix)
+        report_matrices(s, plan);
+    if (c->ema > 0) {
+        snprintf(
+            text, sizeof text,
+            "exponential, factor %g: evaluation and model.onnx have it; training and checkpoints keep the weights too",
+            c->ema);
+        row(s, "weight average", text);
+    }
+}
+
+static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
+    const struct zt_config *c = s->config;
+    char text[256];
+    snprintf(text, sizeof text, "%lld samples = %lld per micro-batch x %lld x %d ranks; %lld steps",
+             (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
+             (long long)steps);
+    row(s, "batch", text);
+    report_optimizer(s, plan);
+    snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,
+             zt_session_threads(s),
+             c->ranks == 1         ? "one process"
+             : zt_session_meets(s) ? "processes over TCP"
+             : s->processes        ? "processes over MPI"
+                                   : "threads of one process",
+             c->fp16.enabled ? ", fp16"
+             : c->bf16       ? ", bf16"
+                             : ", fp32",
+             c->parallel.stages);
+    row(s, "parallel", text);
+    if (s->cores[0])
+        row(s, "cores", s->cores);
+}
+
+static void report_compression(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
+    struct zt_text text = { 0 };
+    zt_compressed_describe(plan, steps, &text);
+    if (text.at)
+        row(s, "compression", text.at);
+    zt_text_finish(&text);
+}
+
+static void report_device(const struct zt_session *s, const struct zt_device *device) {
+    char text[ZT_ERR_TEXT + 64];
+    if (s->no_gpu.count)
+        snprintf(text, sizeof text, "%s (auto: %s)", device->api->name, s->no_gpu.text[0]);
+    else
+        snprintf(text, sizeof text, "%s%s", device->api->name, strcmp(s->config->device, "auto") == 0 ? " (auto)" : "");
+    row(s, "device", text);
+}
+
+static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const struct zt_rank_bytes b = zt_rank_plan_bytes(plan, plan->grid.data_rank);
+    char t[8][32], text[384], frozen[64] = "";
+    if (plan->frozen_bytes)
+        snprintf(frozen, sizeof frozen, " (%s frozen)", zt_format_bytes(t[7], (double)plan->frozen_bytes));
+    int n = snprintf(text, sizeof text, "parameters %s%s, gradients %s, optimizer %s, activations %s, workspace %s",
+                     zt_format_bytes(t[0], (double)b.parameters), frozen, zt_format_bytes(t[1], (double)b.gradients),
+                     zt_format_bytes(t[2], (double)b.optimizer), zt_format_bytes(t[3], (double)b.activations),
+                     zt_format_bytes(t[4], (double)b.workspace));
+    if (b.host || b.nvme)
+        snprintf(text + n, sizeof text - (size_t)n, "; offloaded: host memory %s, NVMe %s",
+                 zt_format_bytes(t[5], (double)b.host), zt_format_bytes(t[6], (double)b.nvme));
+    row(s, "bytes per rank", text);
+}
+
+static void report_adapters(const struct zt_session *s) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_texts lines;
+    zt_job_list_adapters(s->job, &lines, arena);
+    list_texts(s, "lora", &lines);
+    zt_arena_destroy(arena);
+}
+
+/* --verbose: lists the fusion patterns found in the first training program of this stage, with counts. */
+static void list_fused(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const int *counts = plan->train.count ? plan->train.at[0]->training_graph.fused : NULL;
+    for (int p = 0, listed = 0; counts && zt_patterns[p]; p++)
+        if (counts[p])
+            zt_say(&s->options->log, ZT_LOG_DEBUG, "  %-15s %s %d", listed++ ? "" : "fused", zt_patterns[p]->name,
+                   counts[p]);
+}
+
+/* --verbose: lists the libraries that run the nodes, and why others do not use one. */
+static void list_paths(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    struct zt_text paths = { 0 };
+    if (plan->train.count)
+        zt_paths_list(plan->train.at[0], &paths);
+    char *rest = NULL;
+    const char *title = "kernels";
+    for (char *line = paths.at ? strtok_r(paths.at, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
+        zt_say(&s->options->log, ZT_LOG_DEBUG, "  %-15s %s", title, line);
+        title = "";
+    }
+    zt_text_finish(&paths);
+}
+
+void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, const struct zt_device *device,
+                     int64_t steps) {
+    struct zt_text slow = { 0 };
+    char text[256];
+    zt_say(&s->options->log, ZT_LOG_INFO, "ztrain %s", ZT_VERSION);
+    row(s, "model", s->options->model);
+    snprintf(text, sizeof text, "%lld in %d tensors%s%s", (long long)plan->flat->count, plan->flat->tensor_count,
+             plan->frozen_bytes ? " train" : "", plan->grid.stages > 1 ? " on this stage" : "");
+    row(s, "parameters", text);
+    report_adapters(s);
+    snprintf(text, sizeof text, "%s, %lld samples%s", s->config->data.format, (long long)s->source->samples,
+             s->config->data.shuffle ? ", shuffled" : "");
+    row(s, "data", text);
+    report_device(s, device);
+    report_step(s, plan, steps);
+    report_compression(s, plan, steps);
+    say_lines(s, s->job->chosen ? s->job->chosen : "");
+    report_bytes(s, plan);
+    list_slow_nodes(plan, &slow);
+    if (slow.at)
+        row(s, "plain kernels", slow.at);
+    zt_text_finish(&slow);
+    list_fused(s, plan);
+    list_paths(s, plan);
+    zt_report_findings(s);
+    list_texts(s, "no effect", &s->config->without_effect);
+    list_texts(s, s->config->without_effect.count ? "" : "no effect", &plan->offload.without_effect);
+    list_texts(s, "auto", &s->config->resolved_auto);
+    if (plan->offload.note)
+        row(s, "offload", plan->offload.note);
+    zt_report_notes(s, &plan->train);
+    snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
+    row(s, "start-up", text);
+}

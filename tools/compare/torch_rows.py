@@ -1,0 +1,92 @@
+"""The jobs and rows of tools/compare_torch. torch_networks.py has the networks. Needs neither PyTorch nor numpy."""
+import fnmatch
+
+BATCHES = 4  # of the data, which both sides train on in turn
+RATE = 1e-4  # of the optimizer
+
+
+class Job:
+    """A network to train. `inputs` and `target`: the shape of a sample, and the number of values of an integer (None: normal floats)."""
+
+    def __init__(self, batch, inputs, target, steps, **more):
+        self.batch, self.inputs, self.target, self.steps = batch, inputs, target, steps
+        self.network, self.bf16, self.optimizer = more.get("network"), more.get("bf16", False), more.get("optimizer", "AdamW")
+
+    def loss(self):
+        return "cross_entropy" if self.target[1] else "mse"
+
+
+def image(size, channels=3):
+    return {"image": ((channels, size, size), None)}
+
+
+def classes(count):
+    return (), count
+
+
+def tokens(length, words):
+    return {"tokens": ((length,), words)}
+
+
+JOBS = {
+    "convnet": Job(256, image(32), classes(10), 60, optimizer="Adam"),
+    "convnet-bf16": Job(256, image(32), classes(10), 60, optimizer="Adam", network="convnet", bf16=True),
+    "convnet-32": Job(32, image(32), classes(10), 200, optimizer="Adam", network="convnet"),
+    "resnet20": Job(128, image(32), classes(10), 25),
+    "resnet20-bf16": Job(128, image(32), classes(10), 25, network="resnet20", bf16=True),
+    "gpt": Job(8, tokens(256, 4096), ((256,), 4096), 17),
+    "gpt-bf16": Job(8, tokens(256, 4096), ((256,), 4096), 17, network="gpt", bf16=True),
+    "vit": Job(16, image(64), classes(100), 35),
+    "mobilenet": Job(64, image(96), classes(100), 35),
+    "lstm": Job(32, {"series": ((64, 256), None)}, classes(10), 35),
+    "unet": Job(8, image(64), ((3, 64, 64), None), 35),
+    "resnet18": Job(8, image(224), classes(1000), 15),
+    "gpt-768": Job(2, tokens(128, 16384), ((128,), 16384), 13),
+    "vgg": Job(64, image(32), classes(10), 25),
+    "two-branch": Job(64, image(32), classes(10), 35),
+    "odd": Job(64, image(31), classes(10), 35),
+    "densenet": Job(64, image(32), classes(10), 25),
+    "convnext": Job(16, image(64), classes(100), 25),
+    "dlrm": Job(256, {"dense": ((13,), None), "sparse": ((8,), 4000)}, classes(2), 60),
+}
+for name, job in JOBS.items():
+    job.name, job.network = name, job.network or name
+
+
+class Row:
+    """What is measured of a job: the "step", the "start" until the first step is done, or the "memory". It passes where PyTorch's
+    figure over ztrain's is at least `ratio`, or where the limit over ztrain's time is at least `share`: the limit of the step, or of
+    its dense operations alone where `dense`. Memory also must not be above `planned` times what `ztrain plan` prints."""
+
+    def __init__(self, name, job, of, threads, **floors):
+        self.name, self.job, self.of, self.threads = name, JOBS[job], of, threads
+        self.ratio, self.share, self.planned = (floors.get(key) for key in ("ratio", "share", "planned"))
+        self.dense = floors.get("dense", False)
+
+    def floor(self):
+        words = [f"{self.ratio:g} x"] if self.ratio else []
+        words += [f"{self.share:.0%} of limit"] if self.share and not self.dense else []
+        words += [f"{1 / self.share:.2g} of dense limit"] if self.dense else []
+        return " or ".join(words) + (f", {self.planned:g} x plan" if self.planned else "")
+
+
+def steps(name, *jobs, ratios=(1.3, 1.3), **floors):
+    return [Row(name, job, "step", threads, ratio=ratio, **floors) for job in jobs for threads, ratio in enumerate(ratios, 1)]
+
+
+OWN = {"share": 0.85}  # of the limit
+SPARSE = {"share": 1 / 0.6, "dense": True, "ratios": (None, None)}  # work that is not done need not be waited for
+ROWS = [
+    *steps("C1", "convnet", ratios=(1.5, 1.6)), *steps("C2", "convnet", **SPARSE), *steps("C3", "convnet-bf16", **SPARSE),
+    *steps("C4", "convnet-32", ratios=(3.5, 3.5)), *steps("C5", "resnet20", "resnet20-bf16", **OWN), *steps("C6", "gpt", "gpt-bf16", **OWN),
+    *steps("C7", "mobilenet", "vit", "unet", "lstm", **OWN),
+    *steps("C12", "resnet18", "gpt-768", "vgg", "two-branch", "odd", "densenet", "convnext", "dlrm", **OWN),
+    Row("C8", "convnet", "start", 2, ratio=20), Row("C9", "convnet", "memory", 2, ratio=6),
+    *[Row("C13", job, "memory", 2, ratio=1, planned=1.1) for job in JOBS],
+]
+
+
+def chosen(names, globs, threads):
+    """The rows of these names (None: all), jobs (globs; None: all) and numbers of threads."""
+    return [row for row in ROWS if (not names or row.name in names) and row.threads in threads
+            and (not globs or any(fnmatch.fnmatch(row.job.name, glob) for glob in globs))]
