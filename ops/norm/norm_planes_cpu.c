@@ -37,7 +37,8 @@ struct zt_norm_planes {
     int64_t chunks;              /* of a plane */
     int64_t wide;                /* channels, padding included */
     int64_t part_groups, parts;  /* groups of a part, parts of a sample */
-    float alpha;                 /* of Swish */
+    bool swish;                  /* with Swish: */
+    float alpha;
 };
 
 /* The workspace: SUMS numbers of each channel of every chunk, then numbers of each channel of every sample: those of
@@ -350,6 +351,11 @@ static void sum_row(const struct job *j, int64_t row, double inv, double *sum, d
     }
 }
 
+/* The gradient of the row's mean (5) or inv_std (6), which no Swish is behind. */
+static double own_gradient(const struct job *j, int i, int64_t row) {
+    return j->s->swish ? 0 : number(in(j, i), row);
+}
+
 /* dx = inv g - (inv mean(g) + inv xh mean(g xh)), and what the gradients of the row's mean and inv_std add */
 static void settle_gradient(void *job, int64_t row) {
     const struct job *j = job;
@@ -358,8 +364,8 @@ static void settle_gradient(void *job, int64_t row) {
     const double inv = number(in(j, 4), row), m = (double)s->norm.length;
     double sum, product;
     sum_row(j, row, inv, &sum, &product);
-    const double constant = (number(in(j, 5), row) - inv * sum) / m;
-    const double of_x = (-inv * product - number(in(j, 6), row) * inv * inv) / m * inv;
+    const double constant = (own_gradient(j, 5, row) - inv * sum) / m;
+    const double of_x = (-inv * product - own_gradient(j, 6, row) * inv * inv) / m * inv;
     for (int64_t c = 0; c < s->row_channels; c++) {
         j->of_dy[at + c] = (float)(inv * number(in(j, 2), (first + c) / s->entry));
         j->constant[at + c] = (float)constant;
@@ -402,6 +408,8 @@ void zt_norm_planes_gradient(const struct zt_norm_planes *s, const struct zt_cal
 
 /* ---- with Swish: inputs and outputs of fuse_norm_swish.c ---- */
 
+enum { BIAS = 5, ADDED = 6 }; /* inputs of the gradient */
+
 static bool swish_supports(const struct zt_graph *g, int node, int x) {
     const struct zt_shape *shape = &zt_in(g, node, x)->shape;
     struct zt_err err = { 0 };
@@ -423,6 +431,7 @@ static bool swish_prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     if (!zt_norm_read_rows(p->graph, p->node, x, &norm, err))
         return false;
     struct zt_norm_planes *s = zt_norm_planes_prepare(p, &norm, x, true);
+    s->swish = true;
     s->alpha = zt_attr_float(p->graph->nodes[p->node], "alpha", 1);
     p->state = s;
     return true;
@@ -432,7 +441,11 @@ bool zt_norm_swish_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return swish_prepare(p, 0, err);
 }
 bool zt_norm_swish_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
-    return swish_prepare(p, 1, err);
+    if (!swish_prepare(p, 1, err))
+        return false;
+    if (p->graph->nodes[p->node]->in_count > ADDED)
+        p->in_layout[ADDED] = p->in_layout[0];
+    return true;
 }
 void zt_norm_swish_cpu_release(void *state) {
     free(state);
@@ -463,7 +476,7 @@ static void begin_map(void *job, int64_t row) {
     begin_mean(job, row);
     for (int64_t c = 0; c < j->s->row_channels; c++) {
         j->of_x[at + c] = (float)(inv * number(in(j, 2), (first + c) / j->s->entry));
-        j->constant[at + c] = (float)number(in(j, 7), (first + c) / j->s->entry);
+        j->constant[at + c] = (float)number(in(j, BIAS), (first + c) / j->s->entry);
     }
 }
 
@@ -482,6 +495,8 @@ static void differentiate_swish(void *job, int64_t i) {
     const struct zt_row_map map = map_of(j, &p);
     float *dx = tensor(&j->call->out[0], &p);
     j->s->kernels->normalise_grad(&p.planes, dx, tensor(&j->call->in[1], &p), &map, dx);
+    if (in(j, ADDED)) /* dx is near */
+        j->s->kernels->add(&p.planes, tensor(in(j, ADDED), &p), dx);
 }
 
 bool zt_norm_swish_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {

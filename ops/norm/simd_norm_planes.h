@@ -43,6 +43,7 @@ struct zt_norm_plane_kernels {
     /* g, and the sums of g and of g (x - mean); the mean in `to` is not read. */
     void (*swish_sums)(const struct zt_planes *p, const float *dy, const float *x, const struct zt_swish_grad *of,
                        const struct zt_row_sums *to);
+    void (*add)(const struct zt_planes *p, const float *z, float *y); /* y += z */
 };
 /* vector: 8 or 16, the channels of a block. */
 const struct zt_norm_plane_kernels *zt_norm_plane_kernels(int vector);
