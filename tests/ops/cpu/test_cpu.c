@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARAMS = 12, ROOTS = PARAMS + 1, SIDE = 14, SLOTS = 16 };
+enum { PARAMS = 14, ROOTS = PARAMS + 1, SIDE = 14, SLOTS = 16 };
 
 /* A prepared graph, a buffer a value. root[0] is the loss, root[i + 1] the gradient of parameter i. */
 struct net {
@@ -76,21 +76,38 @@ static int add_linear(struct net *n, int x, int w, int b) {
     return y;
 }
 
-/* 3 channels of 14 x 14, conv 3x3 to 5, pool, conv 1x1 to 6 and SiLU, normalisation in 3 groups and SiLU, conv 3x3 to
- * 20, pool, 80 -> 33 -> 10. */
+/* Batch normalisation, whose running statistics are leaves, and ReLU. */
+static int add_batch_norm(struct net *n, int x, int scale, int bias) {
+    const struct zt_shape shape = n->g->values[scale]->shape;
+    int in[5] = { x, scale, bias, add_param(n, "mean", shape), add_param(n, "variance", shape) };
+    int y = zt_graph_add_value(n->g, NULL, ZT_UNDEFINED, NULL);
+    for (int i = 3; i < 5; i++)
+        n->g->values[in[i]]->trainable = false;
+    int node =
+        zt_graph_add_node(n->g, &(struct zt_node_spec){ NULL, "BatchNormalization", "", ZT_OPSET, in, 5, &y, 1 });
+    n->g->nodes[node]->name = "BatchNormalization";
+    n->g->values[y]->producer = node;
+    return add_node(n, "Relu", "", y, -1, -1);
+}
+
+/* 3 channels of 14 x 14, conv 3x3 to 5, pool, batch normalisation and ReLU, conv 1x1 to 6 and SiLU, normalisation in 3
+ * groups and SiLU, conv 3x3 to 20, pool, 80 -> 33 -> 10. */
 static void add_forward(struct net *n, int64_t batch) {
     static const struct zt_shape shapes[PARAMS] = { { 4, { 5, 3, 3, 3 } }, { 1, { 5 } },      { 4, { 20, 6, 3, 3 } },
                                                     { 1, { 20 } },         { 2, { 33, 80 } }, { 1, { 33 } },
                                                     { 2, { 10, 33 } },     { 1, { 10 } },     { 4, { 6, 5, 1, 1 } },
-                                                    { 1, { 6 } },          { 1, { 6 } },      { 1, { 6 } } };
-    static const char *const names[PARAMS] = { "w1", "b1", "w2", "b2", "w3", "b3", "w4", "b4", "w5", "b5", "w6", "b6" };
+                                                    { 1, { 6 } },          { 1, { 6 } },      { 1, { 6 } },
+                                                    { 1, { 5 } },          { 1, { 5 } } };
+    static const char *const names[PARAMS] = { "w1", "b1", "w2", "b2", "w3", "b3", "w4",
+                                               "b4", "w5", "b5", "w6", "b6", "w7", "b7" };
     const int64_t flat[2] = { batch, 80 };
     n->image = add_leaf(n, "image", ZT_FLOAT, (struct zt_shape){ 4, { batch, 3, SIDE, SIDE } }, ZT_FROM_INPUT);
     n->label = add_leaf(n, "label", ZT_INT64, (struct zt_shape){ 1, { batch } }, ZT_FROM_INPUT);
     for (int i = 0; i < PARAMS; i++)
         n->param[i] = add_param(n, names[i], shapes[i]);
     const int *p = n->param;
-    int y = add_node(n, "Conv", "", add_layer(n, n->image, p[0], p[1]), p[8], p[9]);
+    int y = add_batch_norm(n, add_layer(n, n->image, p[0], p[1]), p[12], p[13]);
+    y = add_node(n, "Conv", "", y, p[8], p[9]);
     y = add_node(n, "GroupNormalization", "", add_node(n, "Swish", "", y, -1, -1), p[10], p[11]);
     zt_node_set_int(n->g, n->g->node_count - 1, "num_groups", 3);
     y = add_layer(n, add_node(n, "Swish", "", y, -1, -1), p[2], p[3]);
