@@ -1,4 +1,5 @@
-/* Detection of non-finite losses, gradients and weights, and the errors that end a run because of them. */
+/* What a run does about non-finite losses, gradients and weights: the errors that end it. The weights are tested here,
+ * at the end of a run; gradients in run/rank/update.c. */
 #ifndef ZT_RUN_FINITE_H
 #define ZT_RUN_FINITE_H
 

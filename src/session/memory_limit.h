@@ -1,7 +1,7 @@
 /* The memory that the processes of this host may use: that of the machine, or of the control group of the process where
  * that is less. A control group also counts the page cache of the files that its processes read and write. */
-#ifndef ZT_SESSION_HOST_MEMORY_H
-#define ZT_SESSION_HOST_MEMORY_H
+#ifndef ZT_SESSION_MEMORY_LIMIT_H
+#define ZT_SESSION_MEMORY_LIMIT_H
 
 #include <stdint.h>
 

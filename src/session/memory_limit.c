@@ -1,4 +1,4 @@
-#include "session/host_memory.h"
+#include "session/memory_limit.h"
 
 #include <stdbool.h>
 #include <stdio.h>
