@@ -34,15 +34,18 @@ static bool fits(const struct zt_match *m) {
     return bias < 0 || (g->values[bias]->shape.rank == 1 && zt_match_along(m, bias, result, y->rank - 1, y->rank));
 }
 
-/* x as rows, -1 where that failed. */
+/* x as rows, -1 where that failed. What an earlier stage makes crosses to this one as it is. */
 static int rows_of(struct zt_match *m, const struct zt_op_table *table, struct zt_err *err) {
-    const int x = zt_match_value(m, "x");
-    const struct zt_shape shape = m->g->values[x]->shape;
-    const int64_t depth = shape.dim[shape.rank - 1];
-    struct zt_shape rows = { 2, { 1, depth } };
+    struct zt_graph *g = m->g;
+    const int x = zt_match_value(m, "x"), from = g->values[x]->origin == ZT_FROM_NODE ? g->values[x]->producer : -1;
+    const struct zt_shape shape = g->values[x]->shape;
+    struct zt_shape rows = { 2, { 1, shape.dim[shape.rank - 1] } };
     for (int a = 0; a < shape.rank - 1; a++)
         rows.dim[0] *= shape.dim[a];
-    return zt_match_reshape(m, table, x, &rows, err);
+    if (shape.rank == 2 || from < 0 || g->nodes[from]->stage == g->nodes[m->root]->stage)
+        return zt_match_reshape(m, table, x, &rows, err);
+    const int in[2] = { x, zt_graph_add_ints(g, NULL, rows.dim, rows.rank) };
+    return zt_match_before(m, table, &(struct zt_match_node){ "Reshape", in, 2, NULL, NULL }, err);
 }
 
 static bool replace(struct zt_match *m, const struct zt_op_table *table, const int *in, int count, struct zt_err *err) {

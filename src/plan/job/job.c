@@ -298,14 +298,11 @@ static bool split_loss(const struct zt_job *job, const struct zt_training_graph_
            zt_split_loss(training_graph->graph, request->rows, inputs, 2, err);
 }
 
-/* The patterns of the forward graph. */
-static bool fuse(const struct zt_job *job, enum zt_backend fast, const struct zt_train_options *train,
+/* Applies patterns of the forward graph: `when`. */
+static bool fuse(const struct zt_job *job, unsigned when, const struct zt_train_options *train,
                  struct zt_training_graph *to, struct zt_err *err) {
-    struct zt_fuse_options o = { &job->fusion, ZT_FUSE_FORWARD, train, to->fused };
-    if (!zt_pass_fuse(to->graph, &zt_ops, &o, err))
-        return false;
-    o.when = ZT_FUSE_FORWARD_CPU;
-    return fast != ZT_CPU || zt_pass_fuse(to->graph, &zt_ops, &o, err);
+    const struct zt_fuse_options o = { &job->fusion, when, train, to->fused };
+    return zt_pass_fuse(to->graph, &zt_ops, &o, err);
 }
 
 static bool build(const struct zt_job *job, const struct zt_source *source,
@@ -336,7 +333,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
     for (int i = 0; i < job->want_count; i++)
         training_graph->columns[i] = job->names[i] ? zt_graph_find(g, job->names[i]) : -1;
     if (!zt_job_add_loss(job, source, request, training_graph, root, err) ||
-        !fuse(job, request->fast, &options, training_graph, err))
+        !fuse(job, ZT_FUSE_FORWARD, &options, training_graph, err))
         return false;
     training_graph->bounds = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
     if (request->stage_bounds)
@@ -347,6 +344,9 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
         !zt_split_apply(g, request->stages, training_graph->bounds, err))
         return false;
     if (request->split_loss && !split_loss(job, request, training_graph, err))
+        return false;
+    /* after the stages, which are not to depend on the back end */
+    if (request->fast == ZT_CPU && !fuse(job, ZT_FUSE_FORWARD_CPU, &options, training_graph, err))
         return false;
     list_params(job, training_graph);
     if (!check_params(training_graph, err))
