@@ -17,9 +17,10 @@
 
 #include <stdlib.h>
 
-enum { A, B, BIAS, Y };          /* slots of a product in dnnl.h */
-enum { MANY = 8, COLUMNS = 16 }; /* products that are worth dealing out whole; a block's */
-static const int64_t large_bytes = 1 << 20;
+enum { A, B, BIAS, Y };           /* slots of a product in dnnl.h */
+enum { MANY = 8 };                /* products that are worth dealing out whole */
+enum { COLUMNS = 16, WIDE = 48 }; /* of a block: a multiple of them; as many are as fast as rows */
+static const int64_t large_bytes = 4 << 20;
 static const int64_t small_flops = 100000; /* below it one block */
 
 /* The addend is taken where it is one row. */
@@ -61,7 +62,7 @@ static struct zt_batch_cut choose_cut(const struct zt_product_cpu *p) {
     if (p->count >= MANY) {
         c = (struct zt_batch_cut){ .axis = { p->a_step ? 0 : -1, p->b_step ? 0 : -1, -1, 0, -1 }, .total = p->count };
         c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 1);
-    } else if (s->m >= s->n && !(is_large(p) && s->n >= COLUMNS * ZT_BATCH_BLOCKS)) {
+    } else if (s->m >= s->n && !(is_large(p) && s->n >= WIDE * ZT_BATCH_BLOCKS)) {
         c = (struct zt_batch_cut){ .axis = { rows, -1, -1, rows, -1 }, .total = s->m };
         c.block = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 8);
     } else {
