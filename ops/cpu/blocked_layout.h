@@ -27,5 +27,9 @@ struct zt_planes {
 };
 /* Reads the layout (NULL: plain) of a tensor of this shape. */
 void zt_planes_of(const struct zt_layout *layout, const struct zt_shape *shape, struct zt_planes *to);
+/* The element of a channel at the first pixel of a sample. */
+static inline int64_t zt_planes_channel(const struct zt_planes *p, int64_t channel) {
+    return channel / p->vector * p->group + channel % p->vector;
+}
 
 #endif

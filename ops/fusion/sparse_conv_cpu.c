@@ -51,8 +51,7 @@ static int64_t band_elems(const struct zt_sparse_conv *s) {
 
 /* Floats of a copy, with those that the last vector reads beyond it. */
 static int64_t copy_elems(const struct zt_sparse_conv *s) {
-    return zt_align_64((band_elems(s) + s->vectors * s->kernels->vector) * (int64_t)sizeof(float)) /
-           (int64_t)sizeof(float);
+    return zt_align_floats(band_elems(s) + s->vectors * s->kernels->vector);
 }
 
 static void set_band(struct zt_sparse_conv *s) {
@@ -101,7 +100,7 @@ int zt_sparse_conv_vector(const struct zt_sparse_conv *s) {
 }
 
 static int64_t sum_elems(const struct zt_sparse_conv *s) {
-    return zt_align_64((s->weight_elems + s->c.conv.m) * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
+    return zt_align_floats(s->weight_elems + s->c.conv.m);
 }
 
 /* Places of a channel, with the vector that is written beyond them, in whole cache lines. */
@@ -188,10 +187,6 @@ static bool find_row(const struct zt_sparse_conv *s, const struct band *b, int64
     return y >= 0 && y < w->in[0] && n < b->samples;
 }
 
-static int64_t channel_at(const struct zt_planes *p, int64_t channel) {
-    return channel / p->vector * p->group + channel % p->vector;
-}
-
 /* Whether the channels of a row lie side by side. */
 static bool is_together(const struct zt_planes *p, const struct row *r) {
     return r->channel % p->vector + r->channels <= p->vector;
@@ -200,11 +195,11 @@ static bool is_together(const struct zt_planes *p, const struct row *r) {
 static void read_row(const struct zt_planes *p, const struct row *r, int64_t pixel, const float *x) {
     x += r->sample * p->sample + r->from * p->pixel;
     if (is_together(p, r) && r->channels == pixel && p->pixel == pixel) {
-        memcpy(r->copy, x + channel_at(p, r->channel), (size_t)(r->count * pixel) * sizeof *x);
+        memcpy(r->copy, x + zt_planes_channel(p, r->channel), (size_t)(r->count * pixel) * sizeof *x);
         return;
     }
     for (int64_t c = 0; c < r->channels; c++) {
-        const float *from = x + channel_at(p, r->channel + c);
+        const float *from = x + zt_planes_channel(p, r->channel + c);
         for (int64_t i = 0; i < r->count; i++)
             r->copy[i * pixel + c] = from[i * p->pixel];
     }
@@ -213,13 +208,13 @@ static void read_row(const struct zt_planes *p, const struct row *r, int64_t pix
 static void add_row(const struct zt_planes *p, const struct row *r, int64_t pixel, float *dx) {
     dx += r->sample * p->sample + r->from * p->pixel;
     if (is_together(p, r) && r->channels == pixel && p->pixel == pixel) {
-        dx += channel_at(p, r->channel);
+        dx += zt_planes_channel(p, r->channel);
         for (int64_t i = 0; i < r->count * pixel; i++)
             dx[i] += r->copy[i];
         return;
     }
     for (int64_t c = 0; c < r->channels; c++) {
-        float *to = dx + channel_at(p, r->channel + c);
+        float *to = dx + zt_planes_channel(p, r->channel + c);
         for (int64_t i = 0; i < r->count; i++)
             to[i * p->pixel] += r->copy[i * pixel + c];
     }
@@ -268,7 +263,8 @@ static void find_places(const struct job *job, struct band *b, int64_t channel) 
                                                .column = (int32_t)(w->stride[1] * s->pixel) };
     memset(b->lists.count, 0, sizeof b->lists.count);
     for (int64_t n = 0; n < b->samples; n++) {
-        const int64_t o = (b->sample + n) * p->sample + channel_at(p, channel) + b->pool_row * pool->out[1] * p->pixel;
+        const int64_t o =
+            (b->sample + n) * p->sample + zt_planes_channel(p, channel) + b->pool_row * pool->out[1] * p->pixel;
         find_first(s, b, n);
         s->kernels->find(&windows, &(struct zt_sparse_pooled){ job->d->dp + o, job->d->p + o, job->d->position + o },
                          &b->lists);

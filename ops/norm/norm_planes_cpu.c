@@ -21,6 +21,7 @@
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
+#include "base/align.h"
 #include "device/threads.h"
 
 #include <math.h>
@@ -83,10 +84,6 @@ bool zt_norm_planes_takes(const struct zt_prepare *p, const struct zt_norm *norm
            of_channels(&zt_in(p->graph, p->node, x)->shape, norm);
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-    return b ? common_divisor(b, a % b) : a;
-}
-
 struct zt_norm_planes *zt_norm_planes_prepare(struct zt_prepare *p, const struct zt_norm *norm, int x, bool maps) {
     const struct zt_graph *g = p->graph;
     const struct zt_shape *shape = &zt_in(g, p->node, x)->shape;
@@ -103,7 +100,7 @@ struct zt_norm_planes *zt_norm_planes_prepare(struct zt_prepare *p, const struct
     s->entry = norm->per_scale / s->planes.pixels;
     s->chunks = zt_ceil_div(s->planes.pixels, CHUNK);
     s->wide = s->planes.groups * s->planes.vector;
-    s->part_groups = s->row_channels / common_divisor(s->row_channels, s->planes.vector);
+    s->part_groups = s->row_channels / zt_common_divisor(s->row_channels, s->planes.vector);
     s->part_groups = zt_min_int(s->part_groups, s->planes.groups);
     s->parts = zt_ceil_div(s->planes.groups, s->part_groups);
     const int64_t numbers = SUMS * s->chunks + CHANNEL_NUMBERS;

@@ -8,10 +8,6 @@
 
 /* ---- layout ---- */
 
-static int64_t gcd(int64_t a, int64_t b) {
-    return b ? gcd(b, a % b) : a;
-}
-
 static int64_t up_to(int64_t count, int64_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
@@ -21,7 +17,7 @@ static int64_t length(const struct zt_compressed_part *p, int side) {
 }
 
 static void add_part(struct zt_compressed *l, struct zt_compressed_part *p, int64_t first, int64_t count) {
-    const int64_t unit = l->ranks * (l->ranks * 8 / gcd(l->ranks, 8));
+    const int64_t unit = l->ranks * (l->ranks * 8 / zt_common_divisor(l->ranks, 8));
     *p = (struct zt_compressed_part){ .first = first, .count = count, .padded = up_to(count, unit) };
     p->chunk = p->padded / l->ranks;
     for (int side = 0; side < ZT_COMPRESSED_SIDES; side++) {

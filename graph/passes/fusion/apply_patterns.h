@@ -6,8 +6,8 @@
 #include "graph/ir/op.h"
 
 /* `when` bit of patterns for the forward graph, before the gradient is built: several nodes become one standard op,
- * whose gradient is one node too; the second bit of those that help the CPU alone, which come after all others. The
- * other bits are 1 << enum zt_backend: patterns for the training graph of a back
+ * whose gradient is one node too; the second bit of those that help the CPU alone, which are applied within the stages
+ * of a pipeline. The other bits are 1 << enum zt_backend: patterns for the training graph of a back
  * end that has a fast kernel for the fused node. */
 enum { ZT_FUSE_FORWARD = 1 << ZT_BACKENDS, ZT_FUSE_FORWARD_CPU = 1 << (ZT_BACKENDS + 1) };
 

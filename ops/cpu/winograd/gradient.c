@@ -26,16 +26,12 @@ struct zt_winograd_gradient {
 
 /* ---- geometry ---- */
 
-static int64_t aligned(int64_t elems) {
-    return zt_align_64(elems * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
-}
-
 static int64_t weight_elems(const struct zt_winograd_gradient *w) {
     return ELEMENTS * w->channels * w->result_vectors * w->kernels->vector;
 }
 
 static int64_t sum_elems(const struct zt_winograd_gradient *w) {
-    return aligned(weight_elems(w) + w->result_vectors * w->kernels->vector);
+    return zt_align_floats(weight_elems(w) + w->result_vectors * w->kernels->vector);
 }
 
 static void set_tiles(struct zt_winograd_gradient *w, const struct zt_winograd_conv *c) {
@@ -90,7 +86,7 @@ const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *ar
 }
 
 static int64_t tile_elems(const struct zt_winograd_gradient *w, int64_t vectors) {
-    return aligned(ELEMENTS * w->unit * vectors * w->kernels->vector);
+    return zt_align_floats(ELEMENTS * w->unit * vectors * w->kernels->vector);
 }
 
 static int64_t thread_elems(const struct zt_winograd_gradient *w) {

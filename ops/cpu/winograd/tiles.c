@@ -26,7 +26,7 @@ static void transform(const struct zt_winograd_source *s, const struct zt_winogr
     const bool whole = part.first[0] + part.first[1] == 0 && part.end[0] + part.end[1] == 2 * s->square;
     const int64_t corner = t->sample * p->sample + (row * s->size[1] + column) * p->pixel;
     for (int64_t g = 0; g < s->vectors; g++, to += s->vector)
-        s->run(s->data + corner + zt_winograd_vector_at(p, g * s->vector), s->size[1] * p->pixel, p->pixel,
+        s->run(s->data + corner + zt_planes_channel(p, g * s->vector), s->size[1] * p->pixel, p->pixel,
                whole ? NULL : &part, to, step);
 }
 

@@ -24,11 +24,6 @@ struct zt_winograd_tile zt_winograd_tile_of(const struct zt_winograd_tiles *t, i
 /* Goes on to the next tile. */
 void zt_winograd_next(const struct zt_winograd_tiles *t, struct zt_winograd_tile *tile);
 
-/* The first element of a vector of channels in a sample. */
-static inline int64_t zt_winograd_vector_at(const struct zt_planes *p, int64_t channel) {
-    return channel / p->vector * p->group + channel % p->vector;
-}
-
 /* Planes whose tiles are transformed. `run`: the kernel's `input` on squares of 4 of x, or its `gradient` on squares of
  * 2 of the results. */
 struct zt_winograd_source {

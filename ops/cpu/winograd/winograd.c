@@ -79,24 +79,21 @@ const struct zt_winograd *zt_winograd_make(struct zt_arena *arena, const struct 
     return w;
 }
 
-static int64_t aligned(int64_t elems) {
-    return zt_align_64(elems * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
-}
-
 static int64_t weight_elems(const struct zt_winograd *w) {
     return ELEMENTS * w->depth_vectors * w->result_vectors * w->kernels->vector * w->kernels->vector;
 }
 
 static int64_t tile_elems(const struct zt_winograd *w) {
-    return aligned(ELEMENTS * w->unit * w->depth_vectors * w->kernels->vector);
+    return zt_align_floats(ELEMENTS * w->unit * w->depth_vectors * w->kernels->vector);
 }
 
 static int64_t thread_elems(const struct zt_winograd *w) {
-    return tile_elems(w) + aligned(ELEMENTS * w->unit * w->kernels->panel * w->kernels->vector);
+    return tile_elems(w) + zt_align_floats(ELEMENTS * w->unit * w->kernels->panel * w->kernels->vector);
 }
 
 size_t zt_winograd_bytes(const struct zt_winograd *w, int threads) {
-    return (size_t)(weight_elems(w) + aligned(w->result_vectors * w->kernels->vector) + threads * thread_elems(w)) *
+    return (size_t)(weight_elems(w) + zt_align_floats(w->result_vectors * w->kernels->vector) +
+                    threads * thread_elems(w)) *
            sizeof(float);
 }
 
@@ -161,7 +158,7 @@ static void give_vector(const struct job *job, const struct zt_winograd_tile *t,
     const struct zt_winograd_data *d = job->data;
     const struct zt_planes *p = &d->y_planes;
     const struct zt_winograd_finish finish = { job->bias + vector * w->kernels->vector, d->relu };
-    const int64_t plane = t->sample * p->sample + zt_winograd_vector_at(p, vector * w->kernels->vector);
+    const int64_t plane = t->sample * p->sample + zt_planes_channel(p, vector * w->kernels->vector);
     if (d->position) {
         const int64_t at = plane + (t->row * w->tiles.tiles[1] + t->column) * p->pixel;
         w->kernels->pool(m, step, &finish, d->y + at, d->position + at);
@@ -220,7 +217,7 @@ void zt_winograd_run(const struct zt_winograd *w, const struct zt_winograd_data 
     const int64_t bias = w->result_vectors * w->kernels->vector;
     struct job job = { .w = w, .data = data, .weights = workspace };
     job.bias = job.weights + weight_elems(w);
-    job.threads = job.bias + aligned(bias);
+    job.threads = job.bias + zt_align_floats(bias);
     memset(job.bias, 0, (size_t)bias * sizeof *job.bias);
     if (data->bias)
         memcpy(job.bias, data->bias, (size_t)w->results * sizeof *job.bias);
