@@ -30,6 +30,7 @@
  * which take what it made; fused_elementwise takes what is left. Four of CUDA have the names of the CPU's. */
 #define TRAINING(ROW)                                                                                                  \
     ROW(norm_swish)                                                                                                    \
+    ROW(batch_norm_activation)                                                                                         \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
     ROW(conv_relu_pool)                                                                                                \

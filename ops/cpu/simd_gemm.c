@@ -5,8 +5,9 @@
  * of 16 columns of a block, then they compute units of y. A packed b is one block
  *
  * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
- * where there are too few rows, fewer columns. Every unit packs its rows of a. The sides of a unit have at least
- * LEAST_TILES tiles, or packing a and fetching b would cost more than the products. */
+ * where there are too few rows, fewer columns; one each where there are at most FEW_TILES, whose packing would count.
+ * Every unit packs its rows of a. The sides of a unit have at least LEAST_TILES tiles, or packing a and fetching b
+ * would cost more than the products. */
 #include "ops/cpu/simd_gemm.h"
 
 #include "device/threads.h"
@@ -67,7 +68,7 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
     if (!g->packed)
         c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
     int64_t tiles = parts(g->m, kernel->rows);
-    int64_t wanted = c.threads > 1 ? (int64_t)UNITS * c.threads : 1;
+    int64_t wanted = c.threads > 1 && tiles > FEW_TILES ? (int64_t)UNITS * c.threads : c.threads;
     c.down = most(units_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
     c.across = units_of(c.cols / kernel->cols, wanted / c.down);
     c.a_elems = round_up(least(tiles * kernel->rows, MOST_ROWS) * least(g->k, ZT_GEMM_DEPTH), 16);

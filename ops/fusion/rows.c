@@ -2,6 +2,8 @@
 #include "ops/kernel/rows.h"
 
 #define ROWS(ROW)                                                                                                      \
+    ROW(batch_norm_activation)                                                                                         \
+    ROW(batch_norm_activation_grad)                                                                                    \
     ROW(conv_relu)                                                                                                     \
     ROW(conv_relu_pool)                                                                                                \
     ROW(conv_relu_pool_grad)                                                                                           \

@@ -7,6 +7,7 @@
 
 #include "device/threads.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +18,14 @@ struct norm_state {
     struct zt_planes planes;
     const struct zt_norm_plane_kernels *kernels;
     bool fixed, sync;
+    struct zt_plane_activation activation; /* of the forms that have one */
 };
 
 struct job {
     const struct zt_call *call;
     const struct norm_state *s;
     struct zt_channel_sums sums;
+    float *slope, *shift; /* what the activation was given, (x - mean) slope + shift: of its gradient */
 };
 
 static int64_t wide(const struct norm_state *s) { /* channels, padding included */
@@ -257,5 +260,119 @@ bool zt_batch_norm_relu_grad_cpu_run(const struct zt_call *call, struct zt_err *
     if (!zt_channel_gradients(&j.sums, err))
         return false;
     each_plane(&j, gradient_relu_plane);
+    return true;
+}
+
+/* ---- with an activation (ops/fusion/fuse_batch_norm_activation.c) ---- */
+
+static struct zt_plane_activation read_activation(const struct zt_node *n) {
+    const char *name = zt_attr_text(n, "activation", "Clip");
+    return (struct zt_plane_activation){ .kind = strcmp(name, "Clip") == 0    ? ZT_PLANE_CLIP
+                                                 : strcmp(name, "Swish") == 0 ? ZT_PLANE_SWISH
+                                                                              : ZT_PLANE_HARD_SWISH,
+                                         .alpha = zt_attr_float(n, "alpha", 1),
+                                         .low = zt_attr_float(n, "min", -INFINITY),
+                                         .high = zt_attr_float(n, "max", INFINITY) };
+}
+
+/* The padding of blocked activations stays zero. */
+static bool keeps_zero(const struct zt_node *n) {
+    const struct zt_plane_activation f = read_activation(n);
+    return f.low <= 0 && f.high >= 0;
+}
+
+bool zt_batch_norm_activation_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node, 0) && keeps_zero(g->nodes[node]);
+}
+bool zt_batch_norm_activation_grad_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node, 1) && keeps_zero(g->nodes[node]);
+}
+
+static bool activation_prepare(struct zt_prepare *p, int x, struct zt_err *err) {
+    if (!prepare(p, x, err))
+        return false;
+    struct norm_state *s = p->state;
+    s->activation = read_activation(p->graph->nodes[p->node]);
+    return true;
+}
+
+bool zt_batch_norm_activation_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    return activation_prepare(p, 0, err);
+}
+bool zt_batch_norm_activation_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    if (!activation_prepare(p, 1, err))
+        return false;
+    p->in_layout[LAST] = NULL; /* b */
+    p->workspace_bytes += (size_t)(2 * wide(p->state)) * sizeof(float);
+    return true;
+}
+void zt_batch_norm_activation_cpu_release(void *state) {
+    free(state);
+}
+void zt_batch_norm_activation_grad_cpu_release(void *state) {
+    free(state);
+}
+
+static void activate_plane(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    const struct zt_row_map map = map_of(j, plane, ZT_FIRST, ZT_SECOND, ZT_THIRD);
+    j->s->kernels->activate(&j->s->planes, plane_of(j->s, &j->call->in[0], plane), &map, &j->s->activation,
+                            plane_of(j->s, &j->call->out[0], plane));
+}
+
+bool zt_batch_norm_activation_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j = job_of(call);
+    each_plane(&j, plane_moments);
+    if (!zt_channel_statistics(&j.sums, err))
+        return false;
+    each_plane(&j, activate_plane);
+    return true;
+}
+
+static void set_slopes(struct job *j) {
+    const float *scale = j->call->in[2].data, *inv_std = j->call->in[4].data, *b = j->call->in[LAST].data;
+    j->slope = j->sums.coefficient[ZT_COEFFICIENTS - 1] + wide(j->s);
+    j->shift = j->slope + wide(j->s);
+    for (int64_t c = 0; c < wide(j->s); c++) {
+        const bool real = c < j->s->norm.channels;
+        j->slope[c] = real ? scale[c] * inv_std[c] : 0;
+        j->shift[c] = real ? b[c] : 0;
+    }
+}
+
+static struct zt_activation_planes activation_planes_of(const struct job *j, int64_t plane) {
+    const int64_t channel = channel_of(j->s, plane);
+    return (struct zt_activation_planes){ .dy = plane_of(j->s, &j->call->in[0], plane),
+                                          .x = plane_of(j->s, &j->call->in[1], plane),
+                                          .map = { .mean = j->sums.coefficient[ZT_MEAN] + channel,
+                                                   .of_x = j->slope + channel,
+                                                   .constant = j->shift + channel },
+                                          .f = &j->s->activation };
+}
+
+static void sums_activation_plane(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    const int64_t part = part_of(j->s, plane);
+    const struct zt_activation_planes in = activation_planes_of(j, plane);
+    const struct zt_row_sums to = { .dy = j->sums.part[0] + part, .dyx = j->sums.part[1] + part };
+    j->s->kernels->sums_activation(&j->s->planes, &in, &to);
+}
+
+static void gradient_activation_plane(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    const struct zt_activation_planes in = activation_planes_of(j, plane);
+    const struct zt_row_map map = map_of(j, plane, ZT_THIRD, ZT_SECOND, ZT_FIRST);
+    j->s->kernels->normalise_grad_activation(&j->s->planes, &in, &map, plane_of(j->s, &j->call->out[0], plane));
+}
+
+bool zt_batch_norm_activation_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j = job_of(call);
+    zt_channel_means(&j.sums, 0, j.sums.wide);
+    set_slopes(&j);
+    each_plane(&j, sums_activation_plane);
+    if (!zt_channel_gradients(&j.sums, err))
+        return false;
+    if (call->out[0].data)
+        each_plane(&j, gradient_activation_plane);
     return true;
 }

@@ -143,16 +143,6 @@ struct chain {
     int norm, swish, stats, swish_grad, norm_grad, add;
 };
 
-/* A node of this type that reads `value` as its input `in`; -1. */
-static int reader(const struct zt_graph *g, int value, int in, const char *op_type) {
-    for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = g->nodes[n];
-        if (!node->dead && in < node->in_count && node->in[in] == value && strcmp(node->op_type, op_type) == 0)
-            return n;
-    }
-    return -1;
-}
-
 /* The normalisation before the Swish, if a convolution reads what comes of it and the kernels know its shape. */
 static int norm_before(const struct zt_graph *g, int swish) {
     const struct zt_kernel *kernel = &zt_op_norm_swish.kernel[ZT_CPU];
@@ -160,14 +150,14 @@ static int norm_before(const struct zt_graph *g, int swish) {
     if (norm < 0)
         norm = zt_fuse_producer(g, swish, 0, "InstanceNormalization", false);
     const bool takes = norm >= 0 && zt_in(g, norm, 2) && kernel->supports && kernel->supports(g, norm) &&
-                       reader(g, g->nodes[swish]->out[0], 0, "Conv") >= 0;
+                       zt_fuse_reader(g, g->nodes[swish]->out[0], 0, "Conv") >= 0;
     return takes ? norm : -1;
 }
 
 /* What the gradient of the normalisation reads, and nothing else does. */
 static bool find_grads(const struct zt_graph *g, struct chain *c) {
     const struct zt_node *norm = g->nodes[c->norm], *swish_grad = g->nodes[c->swish_grad];
-    c->norm_grad = reader(g, swish_grad->out[0], 0, zt_op_norm_grad.name);
+    c->norm_grad = zt_fuse_reader(g, swish_grad->out[0], 0, zt_op_norm_grad.name);
     if (c->norm_grad < 0 || !zt_fuse_read_only_by(g, swish_grad->out[0], &c->norm_grad, 1))
         return false;
     const struct zt_node *grad = g->nodes[c->norm_grad];
@@ -185,7 +175,7 @@ static bool find(const struct zt_graph *g, int swish, struct chain *c) {
     if (c->norm < 0)
         return false;
     const int given = g->nodes[swish]->in[0];
-    c->swish_grad = reader(g, given, 1, zt_op_swish_grad.name);
+    c->swish_grad = zt_fuse_reader(g, given, 1, zt_op_swish_grad.name);
     return zt_fuse_read_only_by(g, given, (int[]){ swish, c->swish_grad }, c->swish_grad < 0 ? 1 : 2) &&
            (c->swish_grad < 0 || find_grads(g, c));
 }
@@ -194,7 +184,7 @@ static bool find(const struct zt_graph *g, int swish, struct chain *c) {
 static void find_sum(const struct zt_graph *g, struct chain *c, int *z) {
     const int dx = g->nodes[c->norm_grad]->out[0];
     for (int side = 0; side < 2 && c->add < 0; side++) {
-        const int add = reader(g, dx, side, "Add");
+        const int add = zt_fuse_reader(g, dx, side, "Add");
         const bool alike = add >= 0 && zt_fuse_read_only_by(g, dx, &add, 1) &&
                            g->nodes[add]->phase == g->nodes[c->norm_grad]->phase &&
                            g->nodes[add]->stage == g->nodes[c->norm_grad]->stage &&

@@ -17,11 +17,13 @@ ZT_FUNCTION_BODY(zt_batch_norm_old_function_body);
 /* CPU kernels: *_cpu.c */
 ZT_CPU_KERNEL(zt_batch_norm_cpu)
 ZT_CPU_KERNEL(zt_batch_norm_grad_cpu)
-ZT_CPU_KERNEL(zt_batch_norm_relu_cpu)      /* ztrain.BatchNormRelu, of planes */
-ZT_CPU_KERNEL(zt_batch_norm_relu_grad_cpu) /* ztrain.BatchNormReluGrad, of planes */
-ZT_CPU_KERNEL(zt_norm_cpu)                 /* Layer-, RMS-, Instance-, GroupNormalization */
-ZT_CPU_KERNEL(zt_norm_stats_cpu)           /* ztrain.NormStats */
-ZT_CPU_KERNEL(zt_norm_grad_cpu)            /* ztrain.NormGrad */
+ZT_CPU_KERNEL(zt_batch_norm_relu_cpu)       /* ztrain.BatchNormRelu, of planes */
+ZT_CPU_KERNEL(zt_batch_norm_relu_grad_cpu)  /* ztrain.BatchNormReluGrad, of planes */
+ZT_CPU_KERNEL(zt_batch_norm_activation_cpu) /* ztrain.BatchNormActivation, of planes */
+ZT_CPU_KERNEL(zt_batch_norm_activation_grad_cpu)
+ZT_CPU_KERNEL(zt_norm_cpu)       /* Layer-, RMS-, Instance-, GroupNormalization */
+ZT_CPU_KERNEL(zt_norm_stats_cpu) /* ztrain.NormStats */
+ZT_CPU_KERNEL(zt_norm_grad_cpu)  /* ztrain.NormGrad */
 ZT_CPU_KERNEL(zt_norm_swish_cpu)
 ZT_CPU_KERNEL(zt_norm_swish_grad_cpu)
 

@@ -455,7 +455,8 @@ static void swish(void *job, int64_t i) {
     const struct job *j = job;
     const struct piece p = piece_of(j->s, i);
     const struct zt_row_map map = map_of(j, &p);
-    j->s->kernels->swish(&p.planes, tensor(&j->call->in[0], &p), &map, j->s->alpha, tensor(&j->call->out[0], &p));
+    const struct zt_plane_activation f = { .kind = ZT_PLANE_SWISH, .alpha = j->s->alpha };
+    j->s->kernels->activate(&p.planes, tensor(&j->call->in[0], &p), &map, &f, tensor(&j->call->out[0], &p));
 }
 
 bool zt_norm_swish_cpu_run(const struct zt_call *call, struct zt_err *err) {

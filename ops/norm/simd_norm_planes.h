@@ -23,6 +23,19 @@ struct zt_swish_grad {
     float *g; /* as dy lies */
 };
 
+/* An activation f with f(0) = 0: Clip between low and high, Swish with alpha, HardSwish. */
+enum zt_plane_activation_kind { ZT_PLANE_CLIP, ZT_PLANE_SWISH, ZT_PLANE_HARD_SWISH };
+struct zt_plane_activation {
+    enum zt_plane_activation_kind kind;
+    float alpha, low, high;
+};
+/* The gradient dy f'(v), v = (x - mean) of_x + constant. */
+struct zt_activation_planes {
+    const float *dy, *x;
+    struct zt_row_map map; /* of_dy is not read */
+    const struct zt_plane_activation *f;
+};
+
 struct zt_norm_plane_kernels {
     void (*moments)(const struct zt_planes *p, const float *x, const struct zt_plane_moments *to);
     void (*sums)(const struct zt_planes *p, const float *dy, const float *x, const struct zt_row_sums *to);
@@ -38,8 +51,14 @@ struct zt_norm_plane_kernels {
     void (*sums_relu)(const struct zt_planes *p, const struct zt_relu_planes *in, const struct zt_row_sums *to);
     void (*normalise_grad_relu)(const struct zt_planes *p, const struct zt_relu_planes *in,
                                 const struct zt_row_map *map, float *dx, float *dz);
-    /* y = swish((x - mean) of_x + constant) */
-    void (*swish)(const struct zt_planes *p, const float *x, const struct zt_row_map *map, float alpha, float *y);
+    /* y = f((x - mean) of_x + constant) */
+    void (*activate)(const struct zt_planes *p, const float *x, const struct zt_row_map *map,
+                     const struct zt_plane_activation *f, float *y);
+    /* As sums and normalise_grad of dy f'(v). */
+    void (*sums_activation)(const struct zt_planes *p, const struct zt_activation_planes *in,
+                            const struct zt_row_sums *to);
+    void (*normalise_grad_activation)(const struct zt_planes *p, const struct zt_activation_planes *in,
+                                      const struct zt_row_map *map, float *dx);
     /* g, and the sums of g and of g (x - mean); the mean in `to` is not read. */
     void (*swish_sums)(const struct zt_planes *p, const float *dy, const float *x, const struct zt_swish_grad *of,
                        const struct zt_row_sums *to);

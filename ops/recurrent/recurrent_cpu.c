@@ -219,7 +219,7 @@ static void steps_piece(void *arg, int64_t piece) {
 }
 
 void zt_direction_steps(struct zt_direction *t, bool last_first, void (*step)(struct zt_direction *t)) {
-    enum { CACHED = 1 << 18, LEAST = 4 }; /* floats of R; rows of a piece */
+    enum { CACHED = 1 << 16, LEAST = 4 }; /* floats of R, a quarter of the second cache; rows of a piece */
     const struct zt_recurrent *r = t->r;
     struct steps_job job = { .t = t, .step = step, .last_first = last_first, .pieces = 1 };
     if (zt_direction_width(r) * r->hidden <= CACHED && r->rows >= LEAST * 2)

@@ -38,6 +38,15 @@ bool zt_fuse_read_only_by(const struct zt_graph *g, int value, const int *nodes,
     return reads == zt_graph_users(g, value, NULL) && !zt_fuse_is_output(g, value);
 }
 
+int zt_fuse_reader(const struct zt_graph *g, int value, int in, const char *op_type) {
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_node *node = g->nodes[n];
+        if (!node->dead && in < node->in_count && node->in[in] == value && strcmp(node->op_type, op_type) == 0)
+            return n;
+    }
+    return -1;
+}
+
 int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_type, bool alone) {
     const struct zt_node *n = g->nodes[node];
     int value = in < n->in_count ? n->in[in] : -1;

@@ -21,6 +21,9 @@ bool zt_fuse_read_only_by(const struct zt_graph *g, int value, const int *nodes,
  * stage; else -1. `alone`: it must also have no other reader and be no output. */
 int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_type, bool alone);
 
+/* The first living node of type `op_type` that reads `value` as its input `in`; -1: none. */
+int zt_fuse_reader(const struct zt_graph *g, int value, int in, const char *op_type);
+
 /* Marks the producer of `value` dead if nothing reads its outputs, then in the same way the producer of its first
  * input. */
 void zt_fuse_drop(struct zt_graph *g, int value);

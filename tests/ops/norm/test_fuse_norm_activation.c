@@ -1,5 +1,5 @@
-/* The pattern norm_swish: where it is found, with gradients and without, and that results and gradients stay what they
- * were. */
+/* The patterns norm_swish and batch_norm_activation: where they are found, with gradients and without, and that results
+ * and gradients stay what they were. */
 #include "tests/ops/machine.h"
 #include "tests/ops/term_graph.h"
 #include "tests/suite.h"
@@ -44,8 +44,8 @@ static void differentiate(struct made *m) {
 }
 
 static void fuse(struct made *m) {
-    static const char *const names[] = { "norm_swish" };
-    static const struct zt_fusion fusion = { zt_patterns, names, 1 };
+    static const char *const names[] = { "norm_swish", "batch_norm_activation" };
+    static const struct zt_fusion fusion = { zt_patterns, names, 2 };
     int counts[PATTERNS] = { 0 };
     OK(zt_pass_fuse(m->g, &zt_ops, &(struct zt_fuse_options){ &fusion, 1U << ZT_CPU, NULL, counts }, &err));
     for (int i = 0; zt_patterns[i]; i++)
@@ -104,6 +104,7 @@ static void expect(const char *text, bool trains, int found) {
 }
 
 #define GROUPS "GroupNormalization<num_groups=2>(Neg(x[2,8,3,4]), s[8], b[8])"
+#define BATCH  "BatchNormalization(Neg(x[3,5,3,4]), s[5], b[5], m![5], q!1[5])"
 static const struct {
     const char *text;
     int found, forward; /* with gradients, and without */
@@ -125,6 +126,16 @@ static const struct {
     { "Conv(Relu(" GROUPS "), w[4,8,1,1])", 0, 0 },
     { "Conv(Swish(LayerNormalization(Neg(x[2,8,3,4]), s[4], b[4])), w[4,8,1,1])", 0, 0 },
     { "Conv(Swish(GroupNormalization<num_groups=2>(x[2,8,3,4], s[8], b[8])), w[4,8,1,1])", 0, 1 }, /* dx is a result */
+    { "Clip(" BATCH ", 0, 0.5)", 1, 0 },
+    { "Clip@6<min=-1.0,max=0.25>(" BATCH ")", 1, 0 },
+    { "Neg(Clip(" BATCH ", 0, ))", 1, 0 },
+    { "Swish<alpha=1.7>(" BATCH ")", 1, 0 },
+    { "Conv(HardSwish(BatchNormalization(Conv(Clip(" BATCH ", 0, 0.5), w[20,5,1,1]), t[20], c[20], n![20], u!1[20])), "
+      "v[4,20,1,1])",
+      2, 0 },
+    { "Clip(" BATCH ", 0.1, 0.5)", 0, 0 },              /* f(0) is not 0 */
+    { "y = " BATCH "; Add(Clip(y, 0, 0.5), y)", 0, 0 }, /* another reader */
+    { "Sigmoid(" BATCH ")", 0, 0 },
 };
 
 START_TEST(pairs_are_found_and_change_nothing_beyond_rounding) {
