@@ -69,7 +69,7 @@ void zt_attention_multiply(const struct zt_attention_plan *plan, const struct zt
     struct zt_simd_gemm_tile t = { .b = p->b,
                                    .b_row = plan->cols,
                                    .depth = p->depth,
-                                   .cols = plan->cols,
+                                   .cols = p->panel->count <= plan->cols / 2 ? plan->cols / 2 : plan->cols,
                                    .y_row = plan->cols,
                                    .alpha = p->alpha,
                                    .add = p->add };
@@ -240,13 +240,13 @@ static void forward_block(struct forward *f, int64_t first) {
             if (keys <= 0 || at + keys <= panel[i].least ||
                 !zt_attention_tile(&f->job, &panel[i], at, keys, f->score, &tile))
                 continue;
-            struct zt_panel_product scores = { f->k + at * a->size, f->q[i], keys,    a->size, a->size,
-                                               (float)a->scale,     false,   f->score };
+            struct zt_panel_product scores = { &panel[i], f->k + at * a->size, f->q[i], keys,    a->size,
+                                               a->size,   (float)a->scale,     false,   f->score };
             zt_attention_multiply(plan, &scores);
             if (plan->kernels->exp_scores(&tile, f->max[i], f->sum[i], correct) && any[i])
                 plan->kernels->scale(a->v_size, correct, f->y[i]);
             struct zt_panel_product values = {
-                f->v + at * plan->rows, f->score, a->v_size, keys, a->keys, 1, any[i], f->y[i]
+                &panel[i], f->v + at * plan->rows, f->score, a->v_size, keys, a->keys, 1, any[i], f->y[i]
             };
             zt_attention_multiply(plan, &values);
             any[i] = true;
@@ -265,6 +265,7 @@ static void forward_unit(void *arg, int64_t unit) {
     f.job.kv_head = unit / plan->parts % a->kv_heads;
     f.job.batch = unit / plan->parts / a->kv_heads;
     lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &f);
+    memset(f.score, 0, (size_t)(ZT_KEYS * plan->cols) * sizeof(float)); /* columns that a narrow panel leaves */
     const float *k =
         (const float *)call->in[a->k.tensor].data + zt_attention_place(&a->k, f.job.batch, f.job.kv_head, 0);
     const float *v =

@@ -76,8 +76,10 @@ bool zt_attention_tile(const struct zt_attention_job *j, const struct zt_panel *
                        float *score, struct zt_score_tile *tile);
 
 /* A product with a panel of queries on the right side: y [rows][query] = (y +) alpha a b, where a is packed rows,
- * [tile] [length][row]; the product takes `depth` of the length. */
+ * [tile] [length][row]; the product takes `depth` of the length. Columns of `panel` beyond its queries may stay what
+ * they were. */
 struct zt_panel_product {
+    const struct zt_panel *panel;
     const float *a, *b;
     int64_t rows, depth, length;
     float alpha;

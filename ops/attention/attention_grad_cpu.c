@@ -107,6 +107,10 @@ static void begin_side(struct backward *b, struct side *s, int64_t first) {
     const struct zt_attention_job *j = &b->job;
     s->panel = zt_attention_panel(j, first);
     s->any = false;
+    if (s->panel.count <= plan->cols / 2) { /* columns that the products leave */
+        memset(s->weight, 0, (size_t)(ZT_KEYS * plan->cols) * sizeof(float));
+        memset(s->score_grad, 0, (size_t)(ZT_KEYS * plan->cols) * sizeof(float));
+    }
     zt_attention_pack_panel(plan, &s->panel, input(b, ZT_Q, &a->q, j->head), a->q.row, a->size, s->q);
     zt_attention_pack_panel(plan, &s->panel, input(b, ZT_ATTENTION_INS + ZT_Y, &a->y, j->head), a->y.row, a->v_size,
                             s->dy);
@@ -146,10 +150,10 @@ static void side_block(struct backward *b, struct side *s, int64_t at, int64_t k
     memset(s->score_grad + s->keys * plan->cols, 0, hidden);
     if (s->keys == 0)
         return;
-    struct zt_panel_product scores = { b->k + at * a->size, s->q,  s->keys,  a->size, a->size,
-                                       (float)a->scale,     false, s->weight };
-    struct zt_panel_product grads = { b->v + at * a->v_size, s->dy, s->keys, a->v_size, a->v_size, 1, false,
-                                      s->score_grad };
+    struct zt_panel_product scores = { &s->panel, b->k + at * a->size, s->q,  s->keys,  a->size,
+                                       a->size,   (float)a->scale,     false, s->weight };
+    struct zt_panel_product grads = { &s->panel, b->v + at * a->v_size, s->dy, s->keys, a->v_size, a->v_size, 1,
+                                      false,     s->score_grad };
     zt_attention_multiply(plan, &scores);
     zt_attention_multiply(plan, &grads);
     plan->kernels->differentiate(&tile, s->max, s->inverse, s->delta, s->score_grad, b->slope);
@@ -181,8 +185,9 @@ static void add_rows(struct backward *b, const struct key_product *p, int from, 
             plan->gemm->pack_rows(left + r * plan->cols, plan->cols, 1, zt_min_int(plan->rows, keys - r), plan->cols,
                                   b->left + r * depth + (int64_t)(i - from) * plan->cols * plan->rows);
         }
+    const int64_t queries = depth - plan->cols + b->side[end - 1].panel.count; /* the rest are zeros */
     struct zt_simd_gemm_tile t = {
-        .b_row = plan->cols, .depth = depth, .y_row = p->y_row, .alpha = p->alpha, .add = 1
+        .b_row = plan->cols, .depth = queries, .y_row = p->y_row, .alpha = p->alpha, .add = 1
     };
     for (int64_t c = 0; c < p->size; c += plan->cols) {
         t.b = p->right + c * rows + (int64_t)from * plan->cols * plan->cols;
@@ -222,9 +227,15 @@ static void key_block(struct backward *b, int64_t at, int64_t keys) {
     }
     for (int i = from; i < end; i++) {
         struct side *s = &b->side[i];
-        struct zt_panel_product dq = {
-            b->k_columns + at * plan->rows, s->score_grad, a->size, s->keys, a->keys, (float)a->scale, s->any, s->dq
-        };
+        struct zt_panel_product dq = { &s->panel,
+                                       b->k_columns + at * plan->rows,
+                                       s->score_grad,
+                                       a->size,
+                                       s->keys,
+                                       a->keys,
+                                       (float)a->scale,
+                                       s->any,
+                                       s->dq };
         if (s->keys == 0)
             continue;
         zt_attention_multiply(plan, &dq);
