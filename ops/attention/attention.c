@@ -180,7 +180,7 @@ static const struct zt_attr_spec attrs[] = {
         .train = attention_train,                                                                                      \
         .flops = forward_flops,                                                                                        \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },                           \
-                    [ZT_CPU] = ZT_ON_CPU(zt_attention_cpu),                                                            \
+                    [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_cpu, .prefers_float = zt_cpu_lacks_bf16),                   \
                     [ZT_CUDA] = ZT_ON_CUDA(attention, zt_attention_takes_cuda) },                                      \
     };
 #define TRAIN_ROW(id, NAME, LEAST)                                                                                     \
@@ -203,7 +203,7 @@ static const struct zt_attr_spec attrs[] = {
         .no_grad_in = 1 << ZT_NONPAD,                                                                                  \
         .flops = forward_flops,                                                                                        \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },                           \
-                    [ZT_CPU] = ZT_ON_CPU(zt_attention_cpu),                                                            \
+                    [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_cpu, .prefers_float = zt_cpu_lacks_bf16),                   \
                     [ZT_CUDA] = ZT_ON_CUDA(attention, zt_attention_takes_cuda) },                                      \
     };
 #define GRAD_ROW(id, NAME, LEAST, BODY)                                                                                \
@@ -224,7 +224,7 @@ static const struct zt_attr_spec attrs[] = {
         .flops = grad_flops,                                                                                           \
         .body = BODY,                                                                                                  \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_grad_prepare, .run = zt_attention_grad_run },                 \
-                    [ZT_CPU] = ZT_ON_CPU(zt_attention_grad_cpu),                                                       \
+                    [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_grad_cpu, .prefers_float = zt_cpu_lacks_bf16),              \
                     [ZT_CUDA] = ZT_ON_CUDA(attention_grad, zt_attention_takes_cuda) },                                 \
     };
 

@@ -528,6 +528,8 @@ bool zt_conv_cpu_prefers_float(const struct zt_graph *g, int node) {
     enum { CAST_FLOPS = 50 };
     struct zt_conv c;
     struct zt_err err = { 0 };
+    if (zt_cpu_lacks_bf16(g, node))
+        return true;
     if (!zt_conv_directions(g->nodes[node])->read(g, node, &c, &err))
         return false;
     const struct zt_window *w = &c.window;

@@ -1,5 +1,7 @@
 #include "ops/cpu/cpu.h"
 
+#include "ops/cpu/isa.h"
+
 #ifdef HAVE_DNNL
 #include "ops/cpu/dnnl.h"
 #endif
@@ -10,4 +12,10 @@ const char *zt_cpu_onednn(void) {
 #else
     return "";
 #endif
+}
+
+bool zt_cpu_lacks_bf16(const struct zt_graph *g, int node) {
+    (void)g;
+    (void)node;
+    return zt_isa() < ZT_ISA_AVX512_BF16;
 }

@@ -18,17 +18,21 @@
 
 #define ZT_ON_CPU(id)                                                                                                  \
     { .supports = id##_supports, .prepare = id##_prepare, .run = id##_run, .release = id##_release }
-#ifdef HAVE_DNNL
-#define ZT_IF_DNNL(id) ZT_ON_CPU(id)
 /* With further members of struct zt_kernel. */
-#define ZT_IF_DNNL_WITH(id, ...)                                                                                       \
+#define ZT_ON_CPU_WITH(id, ...)                                                                                        \
     { .supports = id##_supports, .prepare = id##_prepare, .run = id##_run, .release = id##_release, __VA_ARGS__ }
+#ifdef HAVE_DNNL
+#define ZT_IF_DNNL(id)           ZT_ON_CPU(id)
+#define ZT_IF_DNNL_WITH(id, ...) ZT_ON_CPU_WITH(id, __VA_ARGS__)
 #else
 #define ZT_IF_DNNL_WITH(id, ...)                                                                                       \
     { 0 }
 #define ZT_IF_DNNL(id)                                                                                                 \
     { 0 }
 #endif
+
+/* Whether this CPU has no products of bfloat16: `prefers_float` of kernels that are faster in bfloat16 where it has. */
+bool zt_cpu_lacks_bf16(const struct zt_graph *g, int node);
 
 /* The version of oneDNN, "" where the build has none; static text. */
 const char *zt_cpu_onednn(void);

@@ -46,7 +46,8 @@ struct zt_dnnl_spec {
     float scale; /* MATMUL: of a b; 0 means 1 */
 };
 
-/* Whether products of this type run on this machine: float everywhere, bfloat16 from AVX-512 on. */
+/* Whether products of this type are fast on this machine: float everywhere, bfloat16 where there are instructions for
+ * it. */
 bool zt_dnnl_takes(enum zt_dtype dtype);
 
 /* "2.6.3", of the library at run time. Static text. */

@@ -145,6 +145,6 @@ const struct zt_op zt_op_gemm = {
     .low_rank = &gemm_low_rank_row,
     .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = gemm_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
+                [ZT_CPU] = ZT_ON_CPU_WITH(zt_matmul_cpu, .prefers_float = zt_cpu_lacks_bf16),
                 [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda) },
 };

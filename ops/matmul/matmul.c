@@ -179,7 +179,7 @@ const struct zt_op zt_op_matmul = {
     .low_rank = &matmul_low_rank_row,
     .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
+                [ZT_CPU] = ZT_ON_CPU_WITH(zt_matmul_cpu, .prefers_float = zt_cpu_lacks_bf16),
                 [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda) },
 };
 
@@ -200,6 +200,6 @@ const struct zt_op zt_op_batch_matmul = {
     .flops = zt_matmul_flops,
     .body = zt_batch_matmul_function_body,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
+                [ZT_CPU] = ZT_ON_CPU_WITH(zt_matmul_cpu, .prefers_float = zt_cpu_lacks_bf16),
                 [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda) },
 };

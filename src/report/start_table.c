@@ -1,6 +1,7 @@
 /* The start table of a run, on standard error. */
 #include "report/start_table.h"
 
+#include "ops/cpu/isa.h"
 #include "optim/types/types.h"
 #include "plan/compressed.h"
 #include "plan/job/fusion.h"
@@ -127,6 +128,8 @@ static void report_device(const struct zt_session *s, const struct zt_device *de
     else
         snprintf(text, sizeof text, "%s%s", device->api->name, strcmp(s->config->device, "auto") == 0 ? " (auto)" : "");
     row(s, "device", text);
+    if (s->config->bf16 && device->api->backend == ZT_CPU && zt_isa() < ZT_ISA_AVX512_BF16)
+        row(s, "bf16", "this CPU has no products of bf16: they are computed in fp32, in which it is faster");
 }
 
 static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
