@@ -12,5 +12,7 @@ struct zt_conv_pool {
 /* ztrain.ConvReluPool(x, w[, b]) and ztrain.ConvReluPoolGrad(x, w, ...): the convolution's attributes, and pool_kernel,
  * pool_strides, pool_pads (begins) and pool_out. */
 bool zt_conv_pool_read(const struct zt_graph *g, int node, struct zt_conv_pool *to, struct zt_err *err);
+/* Whether the pool's windows are pairs of rows and columns, side by side, and lie within its input. */
+bool zt_conv_pool_pairs(const struct zt_window *pool);
 
 #endif

@@ -9,6 +9,7 @@
 #include "ops/conv/conv_cpu.h"
 #include "ops/cpu/winograd/winograd.h"
 #include "ops/fusion/conv_pool.h"
+#include "ops/fusion/few_channels_cpu.h"
 #include "ops/pool/pool_cpu.h"
 #include "ops/fusion/kernels.h"
 #include "ops/fusion/sparse_conv_cpu.h"
@@ -21,7 +22,8 @@
 
 struct state {
     /* our own kernels, in place of the members below but `small`; NULL: not used */
-    const struct zt_winograd *winograd;  /* forward */
+    const struct zt_winograd *winograd; /* forward, as few */
+    const struct zt_few_channels *few;
     const struct zt_sparse_conv *sparse; /* backward */
     struct zt_planes places;             /* of x and dx, for our own kernels */
 
@@ -50,18 +52,10 @@ bool zt_conv_pool_grad_cpu_supports(const struct zt_graph *g, int node) {
     return supports(g, node);
 }
 
-/* Whether a window of the pool is a tile of Winograd's results. */
-static bool pools_tiles(const struct zt_window *pool) {
-    for (int a = 0; a < 2; a++)
-        if (pool->kernel[a] != 2 || pool->stride[a] != 2 || pool->pad[a] != 0 || 2 * pool->out[a] > pool->in[a])
-            return false;
-    return true;
-}
-
 /* False where Winograd's filtering does not fit. Results that the pool drops are not computed. */
 static bool winograd_wish(const struct zt_conv_pool *c, struct zt_winograd_wish *to) {
     *to = (struct zt_winograd_wish){ .rows = 2 * c->pool.out[0], .columns = 2 * c->pool.out[1] };
-    return pools_tiles(&c->pool) && zt_conv_winograd(&c->conv, &to->conv);
+    return zt_conv_pool_pairs(&c->pool) && zt_conv_winograd(&c->conv, &to->conv);
 }
 
 double zt_conv_pool_cpu_share(const struct zt_graph *g, int node) {
@@ -148,13 +142,34 @@ static bool take_winograd(struct zt_prepare *p, const struct zt_conv_pool *c) {
     return true;
 }
 
+/* Prepares the kernels of few input channels; false where they do not take the node. */
+static bool take_few(struct zt_prepare *p, const struct zt_conv_pool *c) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_value *y = zt_out(g, p->node, 0);
+    const struct zt_layout *layout = zt_layout_vector(g->arena, NULL, ZT_FLOAT, &y->shape);
+    struct zt_planes places;
+    zt_planes_of(layout, &y->shape, &places);
+    const struct zt_few_channels *few = zt_few_channels_make(g->arena, c, places.groups * places.vector);
+    if (!few || places.vector % zt_few_channels_vector(few) != 0)
+        return false;
+    struct state *s = zt_calloc(1, sizeof *s);
+    s->few = few;
+    s->small = places;
+    p->in_layout[0] = p->in_layout[1] = NULL;
+    p->out_layout[0] = layout;
+    p->out_layout[1] = zt_layout_vector(g->arena, layout, ZT_UINT8, &y->shape);
+    p->state = s;
+    p->workspace_bytes = zt_few_channels_bytes(few, p->threads);
+    return true;
+}
+
 bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0), *y = zt_out(g, p->node, 0);
     struct zt_conv_pool c;
     if (!zt_conv_pool_read(g, p->node, &c, err))
         return false;
-    if (take_winograd(p, &c))
+    if (take_winograd(p, &c) || take_few(p, &c))
         return true;
     struct state *s = zt_calloc(1, sizeof *s);
     struct zt_dnnl_spec spec = zt_conv_spec(&c.conv, ZT_FLOAT, zt_in(g, p->node, 2) != NULL);
@@ -211,10 +226,21 @@ static void run_winograd(const struct zt_call *call) {
     zt_winograd_run(s->winograd, &data, call->workspace, call->threads);
 }
 
+static void run_few(const struct zt_call *call) {
+    const struct state *s = call->state;
+    const struct zt_few_channels_data data = { .x = call->in[0].data,
+                                               .w = call->in[1].data,
+                                               .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                               .p = call->out[0].data,
+                                               .position = call->out[1].data,
+                                               .p_planes = s->small };
+    zt_few_channels_run(s->few, &data, call->workspace, call->threads);
+}
+
 bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct state *s = call->state;
-    if (s->winograd) {
-        run_winograd(call);
+    if (s->winograd || s->few) {
+        (s->winograd ? run_winograd : run_few)(call);
         return true;
     }
     char *buffers = call->workspace;

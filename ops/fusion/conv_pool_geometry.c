@@ -29,3 +29,10 @@ bool zt_conv_pool_read(const struct zt_graph *g, int node, struct zt_conv_pool *
     }
     return true;
 }
+
+bool zt_conv_pool_pairs(const struct zt_window *pool) {
+    for (int a = 0; a < 2; a++)
+        if (pool->kernel[a] != 2 || pool->stride[a] != 2 || pool->pad[a] != 0 || 2 * pool->out[a] > pool->in[a])
+            return false;
+    return true;
+}

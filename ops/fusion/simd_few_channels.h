@@ -1,0 +1,31 @@
+/* Vector loops of a convolution of few input channels with ReLU and a 2 x 2 max pool: the results of some windows of
+ * the pool, four each, stay in registers over all taps (input channels and kernel places), with output channels side by
+ * side in a vector. Chosen by CPUID. */
+#ifndef ZT_OPS_FUSION_SIMD_FEW_CHANNELS_H
+#define ZT_OPS_FUSION_SIMD_FEW_CHANNELS_H
+
+#include <stdint.h>
+
+struct zt_few_channels_row {
+    const float *x;      /* the first input of the first window's first result */
+    int64_t column, row; /* floats from a result's inputs to those of the next one, and of the one below */
+    const int32_t *tap;  /* floats from the first input of a result to that of each tap */
+    int64_t taps;
+    const float *w, *bias; /* [group][tap][vector], [group][vector] */
+    float *p;              /* max(the largest of the window's results, 0), NaN stays, of the first window */
+    uint8_t *position;     /* 0 to 3, which one it is; in the order of p */
+    int64_t group, pixel;  /* elements of p from a group to the next, and from a window to the next */
+};
+
+/* `groups` vectors of output channels and `windows` windows in a row of the pool. */
+typedef void zt_few_channels_row_run(const struct zt_few_channels_row *r);
+
+enum { ZT_FEW_CHANNELS_GROUPS = 2, ZT_FEW_CHANNELS_WINDOWS = 3 };
+struct zt_few_channels_kernels {
+    int vector, groups; /* floats; the most groups that a function takes */
+    zt_few_channels_row_run *run[ZT_FEW_CHANNELS_GROUPS][ZT_FEW_CHANNELS_WINDOWS]; /* [groups - 1][windows - 1] */
+};
+/* NULL on machines without fused multiply-add. */
+const struct zt_few_channels_kernels *zt_few_channels_kernels(void);
+
+#endif
