@@ -30,6 +30,29 @@ def resnet18():
     return nn.Sequential(*conv(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1), *blocks, *head(512, 1000))
 
 
+class Bottleneck(nn.Module):
+    """He et al. (2015): 1 x 1 to a quarter of the channels, 3 x 3, 1 x 1 back."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        narrow = outputs // 4
+        self.body = nn.Sequential(*conv(inputs, narrow, 1), nn.ReLU(), *conv(narrow, narrow, 3, stride), nn.ReLU(), *conv(narrow, outputs, 1))
+        self.shortcut = nn.Identity() if inputs == outputs else nn.Sequential(*conv(inputs, outputs, 1, stride))
+
+    def forward(self, x):
+        return F.relu(self.body(x) + self.shortcut(x))
+
+
+def resnet50():
+    """He et al. (2015), for 224 x 224."""
+    blocks, inputs = [], 64
+    for stage, count in enumerate((3, 4, 6, 3)):
+        for block in range(count):
+            blocks.append(Bottleneck(inputs, 256 << stage, 2 if stage and block == 0 else 1))
+            inputs = 256 << stage
+    return nn.Sequential(*conv(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1), *blocks, *head(2048, 1000))
+
+
 class Inverted(nn.Module):
     """Sandler et al. (2018): 1 x 1 to four times the channels, depthwise 3 x 3, 1 x 1 back."""
 
@@ -247,5 +270,6 @@ class Dlrm(nn.Module):
 NETWORKS = {
     "convnet": ConvNet, "resnet20": ResNet20, "resnet18": resnet18, "mobilenet": mobilenet, "vgg": vgg, "two-branch": TwoBranch, "odd": odd,
     "densenet": densenet, "convnext": convnext, "unet": UNet, "vit": Vit, "lstm": Lstm, "dlrm": Dlrm,
+    "gpt2-124m": lambda: Gpt2(12, 768, 12, 256, 50257), "vit-b16": lambda: Vit(12, 768, 12, 16, 196, 1000), "resnet50": resnet50,
     "gpt": lambda: Gpt2(4, 256, 4, 256, 4096), "gpt-768": lambda: Gpt2(6, 768, 12, 128, 16384, tied=False),
 }

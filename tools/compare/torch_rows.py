@@ -47,6 +47,9 @@ JOBS = {
     "odd": Job(64, image(31), classes(10), 35),
     "densenet": Job(64, image(32), classes(10), 25),
     "convnext": Job(16, image(64), classes(100), 25),
+    "gpt2-124m": Job(2, tokens(256, 50257), ((256,), 50257), 9),
+    "vit-b16": Job(2, image(224), classes(1000), 9),
+    "resnet50": Job(2, image(224), classes(1000), 12),
     "dlrm": Job(256, {"dense": ((13,), None), "sparse": ((8,), 4000)}, classes(2), 60),
 }
 for name, job in JOBS.items():
@@ -81,6 +84,7 @@ ROWS = [
     *steps("C4", "convnet-32", ratios=(3.5, 3.5)), *steps("C5", "resnet20", "resnet20-bf16", **OWN), *steps("C6", "gpt", "gpt-bf16", **OWN),
     *steps("C7", "mobilenet", "vit", "unet", "lstm", **OWN),
     *steps("C12", "resnet18", "gpt-768", "vgg", "two-branch", "odd", "densenet", "convnext", "dlrm", **OWN),
+    *steps("C14", "gpt2-124m", "vit-b16", "resnet50", ratios=(1, 1)),
     Row("C8", "convnet", "start", 2, ratio=20), Row("C9", "convnet", "memory", 2, ratio=6),
     *[Row("C13", job, "memory", 2, ratio=1, planned=1.1) for job in JOBS],
 ]

@@ -270,11 +270,17 @@ START_TEST(a_step_agrees_with_the_reference_kernels) {
 }
 END_TEST
 
+/* A second batch normalisation would raise the rounding of all other patterns above the limit: its pattern has networks
+ * of its own (tests/ops/norm/test_fuse_norm_activation.c). */
+static bool is_in_the_net(const struct zt_pattern *pattern) {
+    return pattern->when >> ZT_CPU & 1 && strcmp(pattern->name, "batch_norm_activation") != 0;
+}
+
 START_TEST(fusion_changes_nothing_beyond_rounding) {
     int counts[64] = { 0 };
     struct net fused = make(batches[_i], ZT_CPU, 2, true, counts), plain = make(batches[_i], ZT_CPU, 2, false, NULL);
     for (int i = 0; zt_patterns[i]; i++)
-        ck_assert_msg(counts[i] > 0 || !(zt_patterns[i]->when >> ZT_CPU & 1), "pattern \"%s\" was not found",
+        ck_assert_msg(counts[i] > 0 || !is_in_the_net(zt_patterns[i]), "pattern \"%s\" was not found",
                       zt_patterns[i]->name);
     run(&fused);
     run(&plain);
