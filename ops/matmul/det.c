@@ -1,0 +1,334 @@
+/* Det (opset 11): y = det(A) of matrices A [..., M, M]; 1 of matrices without elements.
+ *
+ *     dA = dy cof(A)                                  cof(A)[i, j] = (-1)^(i + j) det(A without row i and column j)
+ *
+ * which is det(A) inv(A)^T where A is regular, and is right for singular matrices too. Both come from an elimination
+ * with complete pivoting, A = P L U Q with permutations P and Q and unit triangular L, in double:
+ *
+ *     det(A) = det(P) det(Q) prod of u[k, k]
+ *     cof(A) = det(P) det(Q) P cof(L) cof(U) Q,      cof(L) = L^-T
+ *
+ * With U = [V, c; 0, u], where V has M - 1 rows, the adjugate cof(U)^T is [u adj(V), -adj(V) c; 0, det(V)], and adj(V)
+ * = det(V) V^-1: the last pivot, the least one, divides nothing. Where the last but one is 0 too, the rank of A is
+ * below M - 1 and all cofactors are 0. */
+#include "ops/matmul/kernels.h"
+
+#include "ops/kernel/element_blocks.h"
+#include "ops/kernel/shape.h"
+
+#include "device/threads.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool read_matrices(const struct zt_graph *g, int node, const struct zt_value *a, struct zt_err *err) {
+    const int rank = a->shape.rank;
+    return (rank >= 2 && a->shape.dim[rank - 1] == a->shape.dim[rank - 2]) ||
+           zt_node_fail(g, node, err, "\"%s\" is not [..., M, M]", a->name);
+}
+
+static bool det_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *a = zt_in(g, node, 0);
+    struct zt_shape shape = a->shape;
+    if (!read_matrices(g, node, a, err))
+        return false;
+    shape.rank -= 2;
+    zt_set_out(g, node, 0, a->dtype, &shape);
+    return true;
+}
+
+static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *dy = zt_in(g, node, 0), *a = zt_in(g, node, 1);
+    struct zt_shape shape = a->shape;
+    if (!read_matrices(g, node, a, err))
+        return false;
+    shape.rank -= 2;
+    if (!zt_shape_equal(&dy->shape, &shape))
+        return zt_node_fail(g, node, err, "\"%s\" does not have one number a matrix", dy->name);
+    zt_set_out(g, node, 0, a->dtype, &a->shape);
+    return true;
+}
+
+/* ---- elimination ---- */
+
+/* A matrix and the room that its elimination needs: m, of row-major [size, size], becomes L below the diagonal and U.
+ */
+struct elimination {
+    int64_t size;
+    double *m, *inverse, *result; /* [size, size] each; the last two for cofactors */
+    int64_t *row, *col;           /* row k of the elimination is row row[k] of A */
+    int sign;                     /* det(P) det(Q) */
+};
+
+static size_t room_bytes(int64_t size, bool cofactors) {
+    return (size_t)size * ((size_t)size * (cofactors ? 3 : 1) * sizeof(double) + 2 * sizeof(int64_t));
+}
+
+static struct elimination elimination_in(void *room, int64_t size, bool cofactors) {
+    double *m = room;
+    int64_t *row = (int64_t *)(m + size * size * (cofactors ? 3 : 1));
+    return (struct elimination){ size, m, m + size * size, m + 2 * size * size, row, row + size, 1 };
+}
+
+static void swap_numbers(double *a, double *b) {
+    const double kept = *a;
+    *a = *b;
+    *b = kept;
+}
+static void swap_places(int64_t *list, int64_t a, int64_t b) {
+    const int64_t kept = list[a];
+    list[a] = list[b];
+    list[b] = kept;
+}
+
+/* Brings the element of greatest magnitude among rows and columns from k on to the diagonal; a NaN counts as greater.
+ */
+static void pivot(struct elimination *e, int64_t k) {
+    const int64_t n = e->size;
+    int64_t row = k, col = k;
+    double most = -1;
+    for (int64_t i = k; i < n; i++)
+        for (int64_t j = k; j < n; j++)
+            if (!(fabs(e->m[i * n + j]) <= most))
+                most = fabs(e->m[i * n + j]), row = i, col = j;
+    for (int64_t j = 0; row != k && j < n; j++)
+        swap_numbers(&e->m[row * n + j], &e->m[k * n + j]);
+    for (int64_t i = 0; col != k && i < n; i++)
+        swap_numbers(&e->m[i * n + col], &e->m[i * n + k]);
+    swap_places(e->row, row, k);
+    swap_places(e->col, col, k);
+    e->sign *= (row != k) == (col != k) ? 1 : -1;
+}
+
+static void eliminate(struct elimination *e) {
+    const int64_t n = e->size;
+    for (int64_t k = 0; k < n; k++)
+        e->row[k] = e->col[k] = k;
+    for (int64_t k = 0; k < n; k++) {
+        pivot(e, k);
+        const double *top = e->m + k * n;
+        for (int64_t i = k + 1; i < n && top[k] != 0; i++) {
+            double *m = e->m + i * n;
+            m[k] /= top[k];
+            for (int64_t j = k + 1; j < n; j++)
+                m[j] -= m[k] * top[j];
+        }
+    }
+}
+
+/* A product whose parts may be outside the range of double: the exponent is kept apart. */
+struct scaled {
+    double part;
+    int64_t exponent;
+};
+static void times(struct scaled *a, double factor) {
+    int exponent, more;
+    const double part = frexp(factor, &exponent);
+    a->part = frexp(a->part * part, &more);
+    a->exponent += exponent + more;
+}
+static double value_of(const struct scaled *a) {
+    const int64_t most = 1 << 20; /* beyond every exponent of double */
+    return ldexp(a->part, (int)(a->exponent > most ? most : a->exponent < -most ? -most : a->exponent));
+}
+
+/* sign times the product of the first `count` pivots */
+static struct scaled pivots(const struct elimination *e, int64_t count) {
+    struct scaled y = { e->sign, 0 };
+    for (int64_t k = 0; k < count; k++)
+        times(&y, e->m[k * e->size + k]);
+    return y;
+}
+
+/* ---- cofactors ---- */
+
+/* Column j of V^-1, j < M - 1, by substitution from below. */
+static void invert_column(const struct elimination *e, int64_t j) {
+    const int64_t n = e->size;
+    for (int64_t i = j; i >= 0; i--) {
+        double sum = i == j;
+        for (int64_t k = i + 1; k <= j; k++)
+            sum -= e->m[i * n + k] * e->inverse[k * n + j];
+        e->inverse[i * n + j] = sum / e->m[i * n + i];
+    }
+}
+
+/* adj(U) / det(V), in `inverse`: [u V^-1, -V^-1 c; 0, 1] */
+static void adjugate(struct elimination *e) {
+    const int64_t n = e->size, last = n - 1;
+    memset(e->inverse, 0, sizeof(double) * (size_t)(n * n));
+    for (int64_t j = 0; j < last; j++)
+        invert_column(e, j);
+    for (int64_t i = 0; i < last; i++) {
+        double sum = 0;
+        for (int64_t k = i; k < last; k++)
+            sum -= e->inverse[i * n + k] * e->m[k * n + last];
+        for (int64_t k = i; k < last; k++)
+            e->inverse[i * n + k] *= e->m[last * n + last];
+        e->inverse[i * n + last] = sum;
+    }
+    e->inverse[last * n + last] = 1;
+}
+
+/* result = cof(A) = factor P L^-T cof(U) Q: columns c of the transpose of adj(U) L^-1, solved from the right. */
+static void cofactors(struct elimination *e, const struct scaled *factor) {
+    const int64_t n = e->size;
+    for (int64_t r = 0; r < n; r++) {
+        double *x = e->inverse + r * n; /* x L = row r of adj(U) */
+        for (int64_t j = n - 1; j >= 0; j--)
+            for (int64_t k = j + 1; k < n; k++)
+                x[j] -= x[k] * e->m[k * n + j];
+        for (int64_t c = 0; c < n; c++) {
+            struct scaled y = *factor;
+            times(&y, x[c]);
+            e->result[e->row[c] * n + e->col[r]] = value_of(&y);
+        }
+    }
+}
+
+/* ---- kernels ---- */
+
+struct job {
+    const struct zt_call *call;
+    int64_t size;
+};
+
+static struct elimination load(const struct job *j, const struct zt_view *a, int64_t i, bool cofactor) {
+    const int64_t elements = j->size * j->size;
+    char *room = (char *)j->call->workspace + (int64_t)room_bytes(j->size, cofactor) * zt_parallel_thread();
+    struct elimination e = elimination_in(room, j->size, cofactor);
+    zt_load_block(a->dtype, a->data, i * elements, 1, elements, e.m);
+    eliminate(&e);
+    return e;
+}
+
+static void det_matrix(void *arg, int64_t i) {
+    const struct job *j = arg;
+    const struct elimination e = load(j, &j->call->in[0], i, false);
+    const struct scaled y = pivots(&e, e.size);
+    zt_store_double(j->call->out[0].dtype, j->call->out[0].data, i, value_of(&y));
+}
+
+static void grad_matrix(void *arg, int64_t i) {
+    const struct job *j = arg;
+    const struct zt_view *dy = &j->call->in[0], *da = &j->call->out[0];
+    struct elimination e = load(j, &j->call->in[1], i, true);
+    const int64_t n = e.size, elements = n * n;
+    struct scaled factor = pivots(&e, n - 1);
+    times(&factor, zt_load_double(dy->dtype, dy->data, i));
+    if (n > 1 && e.m[(n - 2) * n + n - 2] == 0) {
+        memset(e.result, 0, sizeof(double) * (size_t)elements);
+    } else {
+        adjugate(&e);
+        cofactors(&e, &factor);
+    }
+    zt_store_block(da->dtype, da->data, i * elements, 1, elements, e.result);
+}
+
+static int64_t size_of(const struct zt_shape *matrices) {
+    return matrices->dim[matrices->rank - 1];
+}
+
+static bool run_matrices(const struct zt_call *call, int in, void (*one)(void *, int64_t)) {
+    struct job j = { call, size_of(&call->in[in].shape) };
+    const int64_t count = zt_dims(&call->in[in].shape, 0, call->in[in].shape.rank - 2);
+    const double n = (double)j.size;
+    if (in == 0 || j.size > 0)
+        zt_parallel_for(zt_threads_worth(call->threads, (double)count * n * n * n), count, one, &j);
+    return true;
+}
+static bool det_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    return run_matrices(call, 0, det_matrix);
+}
+static bool grad_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    return run_matrices(call, 1, grad_matrix);
+}
+
+static bool det_prepare(struct zt_prepare *p, struct zt_err *err) {
+    (void)err;
+    p->workspace_bytes = (size_t)p->threads * room_bytes(size_of(&zt_in(p->graph, p->node, 0)->shape), false);
+    return true;
+}
+static bool grad_prepare(struct zt_prepare *p, struct zt_err *err) {
+    (void)err;
+    p->workspace_bytes = (size_t)p->threads * room_bytes(size_of(&zt_in(p->graph, p->node, 1)->shape), true);
+    return true;
+}
+
+static bool det_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    zt_grad_give(b, node, 0, ZT_EMIT_OWN(b, "DetGrad", zt_grad_out(b, node, 0), zt_grad_graph(b)->nodes[node]->in[0]));
+    return true;
+}
+
+/* Cofactors by their definition: determinants of the matrices without a row and a column, which two Gathers collect. */
+static ZT_FUNCTION_BODY(det_grad_function_body) {
+    (void)err;
+    const struct zt_shape *a = &zt_in(g, node, 1)->shape;
+    const int64_t n = size_of(a), less = n - 1;
+    const int rank = a->rank;
+    zt_function_body_names(b, "dy, a -> da");
+    const char *dims = zt_function_body_dims(b, a);
+    if (n < 2) {
+        zt_function_body_add(b, "da = Expand(Reshape(dy, %s), %s)", dims, dims);
+        return true;
+    }
+    int64_t *others = ZT_NEW_N(b->arena, int64_t, n * less);
+    double *signs = ZT_NEW_N(b->arena, double, n *n);
+    for (int64_t i = 0; i < n * less; i++)
+        others[i] = i % less + (i % less >= i / less);
+    for (int64_t i = 0; i < n * n; i++)
+        signs[i] = (i / n + i % n) % 2 ? -1 : 1;
+    struct zt_shape column = *a, flat = { 5, { zt_dims(a, 0, rank - 2), n, less, n, less } };
+    column.dim[rank - 1] = column.dim[rank - 2] = 1;
+    zt_function_body_int64s(b, "others", &(struct zt_shape){ 2, { n, less } }, others);
+    zt_function_body_doubles(b, "signs", &(struct zt_shape){ 2, { n, n } }, signs);
+    zt_function_body_add(b, "x = Reshape(a, %s)",
+                         zt_function_body_dims(b, &(struct zt_shape){ 3, { flat.dim[0], n, n } }));
+    zt_function_body_add(b,
+                         "minors = Transpose<perm=[0, 1, 3, 2, 4]>(Gather<axis=3>(Gather<axis=1>(x, others), others))");
+    zt_function_body_add(b, "da = Reshape(dy, %s) * (signs * Reshape(Det(minors), %s))",
+                         zt_function_body_dims(b, &column), dims);
+    return true;
+}
+
+/* 2 / 3 M^3 a matrix */
+static double det_flops(const struct zt_graph *g, int node) {
+    const struct zt_shape *a = &zt_in(g, node, 0)->shape;
+    const double n = (double)size_of(a);
+    return 2.0 / 3 * (double)zt_dims(a, 0, a->rank - 2) * n * n * n;
+}
+/* the same, and as much for each of the two inverses */
+static double grad_flops(const struct zt_graph *g, int node) {
+    const struct zt_shape *a = &zt_in(g, node, 1)->shape;
+    const double n = (double)size_of(a);
+    return 2.0 * (double)zt_dims(a, 0, a->rank - 2) * n * n * n;
+}
+
+const struct zt_op zt_op_det = {
+    .name = "Det",
+    .domain = "",
+    .since = 11,
+    ZT_ONE_OUT(1, 1),
+    .in_types = { ZT_ANY_FLOAT },
+    .infer = det_infer,
+    .grad = det_grad,
+    .flops = det_flops,
+    .kernel = { [ZT_REF] = { .prepare = det_prepare, .run = det_run } },
+};
+/* (dy, a) -> da */
+const struct zt_op zt_op_det_grad = {
+    .name = "DetGrad",
+    .domain = "ztrain",
+    .since = 1,
+    ZT_ONE_OUT(2, 2),
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT },
+    .same_type = 1 << 1,
+    .infer = grad_infer,
+    .flops = grad_flops,
+    .body = det_grad_function_body,
+    .kernel = { [ZT_REF] = { .prepare = grad_prepare, .run = grad_run } },
+};
