@@ -59,6 +59,7 @@ struct elimination {
     double *m, *inverse, *result; /* [size, size] each; the last two for cofactors */
     int64_t *row, *col;           /* row k of the elimination is row row[k] of A */
     int sign;                     /* det(P) det(Q) */
+    bool rows;                    /* only rows change places: enough for a determinant */
 };
 
 static size_t room_bytes(int64_t size, bool cofactors) {
@@ -68,7 +69,7 @@ static size_t room_bytes(int64_t size, bool cofactors) {
 static struct elimination elimination_in(void *room, int64_t size, bool cofactors) {
     double *m = room;
     int64_t *row = (int64_t *)(m + size * size * (cofactors ? 3 : 1));
-    return (struct elimination){ size, m, m + size * size, m + 2 * size * size, row, row + size, 1 };
+    return (struct elimination){ size, m, m + size * size, m + 2 * size * size, row, row + size, 1, !cofactors };
 }
 
 static void swap_numbers(double *a, double *b) {
@@ -82,16 +83,44 @@ static void swap_places(int64_t *list, int64_t a, int64_t b) {
     list[b] = kept;
 }
 
-/* Brings the element of greatest magnitude among rows and columns from k on to the diagonal; a NaN counts as greater.
- */
+/* The greatest magnitude among `count` numbers, -1 of none; numbers that are NaN do not count. */
+static double greatest(const double *at, int64_t count) {
+    enum { SIDE = 8 }; /* independent, so that they become vectors */
+    double most[SIDE], best = -1;
+    for (int l = 0; l < SIDE; l++)
+        most[l] = -1;
+    for (int64_t i = 0; i + SIDE <= count; i += SIDE)
+        for (int l = 0; l < SIDE; l++)
+            most[l] = fabs(at[i + l]) > most[l] ? fabs(at[i + l]) : most[l];
+    for (int64_t i = count - count % SIDE; i < count; i++)
+        best = fabs(at[i]) > best ? fabs(at[i]) : best;
+    for (int l = 0; l < SIDE; l++)
+        best = most[l] > best ? most[l] : best;
+    return best;
+}
+
+/* Where the greatest magnitude is: among rows from k on, and columns from k on or, of `rows`, in column k. */
+static void find_pivot(const struct elimination *e, int64_t k, int64_t *row, int64_t *col) {
+    const int64_t n = e->size;
+    double most = -1;
+    *row = *col = k;
+    for (int64_t i = k; i < n; i++) {
+        const double here = greatest(e->m + i * n + k, e->rows ? 1 : n - k);
+        if (here > most)
+            most = here, *row = i;
+    }
+    for (int64_t j = k; j < n && !e->rows; j++)
+        if (fabs(e->m[*row * n + j]) == most) {
+            *col = j;
+            return;
+        }
+}
+
+/* Brings the pivot to the diagonal. */
 static void pivot(struct elimination *e, int64_t k) {
     const int64_t n = e->size;
-    int64_t row = k, col = k;
-    double most = -1;
-    for (int64_t i = k; i < n; i++)
-        for (int64_t j = k; j < n; j++)
-            if (!(fabs(e->m[i * n + j]) <= most))
-                most = fabs(e->m[i * n + j]), row = i, col = j;
+    int64_t row, col;
+    find_pivot(e, k, &row, &col);
     for (int64_t j = 0; row != k && j < n; j++)
         swap_numbers(&e->m[row * n + j], &e->m[k * n + j]);
     for (int64_t i = 0; col != k && i < n; i++)
@@ -99,6 +128,13 @@ static void pivot(struct elimination *e, int64_t k) {
     swap_places(e->row, row, k);
     swap_places(e->col, col, k);
     e->sign *= (row != k) == (col != k) ? 1 : -1;
+}
+
+/* row -= factor times other */
+static void subtract(double *row, const double *other, double factor, int64_t count) {
+#pragma GCC ivdep
+    for (int64_t j = 0; j < count; j++)
+        row[j] -= factor * other[j];
 }
 
 static void eliminate(struct elimination *e) {
@@ -111,8 +147,7 @@ static void eliminate(struct elimination *e) {
         for (int64_t i = k + 1; i < n && top[k] != 0; i++) {
             double *m = e->m + i * n;
             m[k] /= top[k];
-            for (int64_t j = k + 1; j < n; j++)
-                m[j] -= m[k] * top[j];
+            subtract(m + k + 1, top + k + 1, m[k], n - k - 1);
         }
     }
 }
@@ -143,42 +178,37 @@ static struct scaled pivots(const struct elimination *e, int64_t count) {
 
 /* ---- cofactors ---- */
 
-/* Column j of V^-1, j < M - 1, by substitution from below. */
-static void invert_column(const struct elimination *e, int64_t j) {
-    const int64_t n = e->size;
-    for (int64_t i = j; i >= 0; i--) {
-        double sum = i == j;
-        for (int64_t k = i + 1; k <= j; k++)
-            sum -= e->m[i * n + k] * e->inverse[k * n + j];
-        e->inverse[i * n + j] = sum / e->m[i * n + i];
-    }
-}
-
-/* adj(U) / det(V), in `inverse`: [u V^-1, -V^-1 c; 0, 1] */
+/* adj(U) / det(V), in `inverse`: [u V^-1, -V^-1 c; 0, 1]. Rows of V^-1 come by substitution from below. */
 static void adjugate(struct elimination *e) {
     const int64_t n = e->size, last = n - 1;
     memset(e->inverse, 0, sizeof(double) * (size_t)(n * n));
-    for (int64_t j = 0; j < last; j++)
-        invert_column(e, j);
+    for (int64_t i = last - 1; i >= 0; i--) {
+        const double *u = e->m + i * n;
+        double *row = e->inverse + i * n;
+        row[i] = 1;
+        for (int64_t k = i + 1; k < last; k++)
+            subtract(row + k, e->inverse + k * n + k, u[k], last - k);
+        for (int64_t j = i; j < last; j++)
+            row[j] /= u[i];
+    }
     for (int64_t i = 0; i < last; i++) {
-        double sum = 0;
-        for (int64_t k = i; k < last; k++)
-            sum -= e->inverse[i * n + k] * e->m[k * n + last];
-        for (int64_t k = i; k < last; k++)
-            e->inverse[i * n + k] *= e->m[last * n + last];
-        e->inverse[i * n + last] = sum;
+        double *row = e->inverse + i * n, sum = 0;
+        for (int64_t k = i; k < last; k++) {
+            sum -= row[k] * e->m[k * n + last];
+            row[k] *= e->m[last * n + last];
+        }
+        row[last] = sum;
     }
     e->inverse[last * n + last] = 1;
 }
 
-/* result = cof(A) = factor P L^-T cof(U) Q: columns c of the transpose of adj(U) L^-1, solved from the right. */
+/* result = factor P L^-T cof(U) Q: row r of adj(U) L^-1 is column r of its transpose. */
 static void cofactors(struct elimination *e, const struct scaled *factor) {
     const int64_t n = e->size;
     for (int64_t r = 0; r < n; r++) {
         double *x = e->inverse + r * n; /* x L = row r of adj(U) */
-        for (int64_t j = n - 1; j >= 0; j--)
-            for (int64_t k = j + 1; k < n; k++)
-                x[j] -= x[k] * e->m[k * n + j];
+        for (int64_t j = n - 1; j > 0; j--)
+            subtract(x, e->m + j * n, x[j], j);
         for (int64_t c = 0; c < n; c++) {
             struct scaled y = *factor;
             times(&y, x[c]);

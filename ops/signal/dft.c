@@ -63,28 +63,32 @@ static int emit_sized(struct zt_grad *b, int value, int axis, int64_t size) {
     return ZT_EMIT(b, "Pad", value, zt_emit_ints(b, pads, 2 * shape.rank));
 }
 
-/* What multiplies element k of the side with w[k]: N / w[k] or w[k] / N; without w N or 1 / N. */
-static int emit_factors(struct zt_grad *b, const struct zt_dft *d, enum zt_dtype dtype, int axis, int rank) {
+/* What multiplies element k of the side with w[k]: N / w[k] or w[k] / N; without w N or 1 / N. The spectrum's shape is
+ * that of the factors but for other axes than `axis`, of length 1, and, so that equal factors are adjacent, the last
+ * one. */
+static int emit_factors(struct zt_grad *b, const struct zt_dft *d, const struct zt_value *dy, int axis) {
     struct zt_graph *g = zt_grad_graph(b);
     const double n = (double)d->length;
+    const int rank = dy->shape.rank;
     if (!d->onesided)
-        return zt_emit_float(b, dtype, d->inverse ? 1 / n : n);
+        return zt_emit_float(b, dy->dtype, d->inverse ? 1 / n : n);
     struct zt_shape shape = { .rank = rank };
     for (int i = 0; i < rank; i++)
         shape.dim[i] = 1;
-    const int64_t count = shape.dim[axis] = d->length / 2 + 1;
-    void *factors = zt_arena_alloc(g->arena, (size_t)count * zt_dtype_bytes(dtype));
-    for (int64_t k = 0; k < count; k++) {
-        const double w = zt_dft_weight(d->length, k);
-        zt_store_double(dtype, factors, k, d->inverse ? w / n : n / w);
+    const int64_t count = shape.dim[axis] = d->length / 2 + 1, parts = axis == rank - 2 ? 2 : 1;
+    shape.dim[rank - 1] = parts;
+    void *factors = zt_arena_alloc(g->arena, (size_t)(count * parts) * zt_dtype_bytes(dy->dtype));
+    for (int64_t k = 0; k < count * parts; k++) {
+        const double w = zt_dft_weight(d->length, k / parts);
+        zt_store_double(dy->dtype, factors, k, d->inverse ? w / n : n / w);
     }
-    return zt_graph_add_constant(g, NULL, dtype, &shape, factors);
+    return zt_graph_add_constant(g, NULL, dy->dtype, &shape, factors);
 }
 
 int zt_dft_emit_gradient(struct zt_grad *b, const struct zt_dft *d, int dy, int axis) {
     struct zt_graph *g = zt_grad_graph(b);
     const struct zt_shape shape = g->values[dy]->shape;
-    const int factors = emit_factors(b, d, g->values[dy]->dtype, axis, shape.rank);
+    const int factors = emit_factors(b, d, g->values[dy], axis);
     const struct zt_attr attrs[] = { { .name = "inverse", .type = ZT_ATTR_INT, .i = !d->inverse },
                                      { .name = "onesided", .type = ZT_ATTR_INT, .i = d->onesided } };
     int out,

@@ -70,9 +70,10 @@ struct zt_dft_plan {
     const double *numbers; /* computed in double */
 };
 
-/* Numbers of an array of a transform: of the points, or of the elements of a half spectrum. */
+/* Numbers of an array of a transform: of the points, or of the elements of the spectrum of a real slice. */
 static inline int64_t zt_dft_rows(const struct zt_dft_plan *p) {
-    return p->points > p->complex ? p->points : p->complex + 1;
+    const int64_t spectrum = p->half && p->dft.in.real ? p->dft.writes : p->complex + 1;
+    return p->points > spectrum ? p->points : spectrum;
 }
 
 /* Fills the plan. Returns the memory of its tables, to be freed with free(). */
