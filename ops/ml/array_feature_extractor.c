@@ -1,5 +1,7 @@
 /* ArrayFeatureExtractor (ai.onnx.ml 1): y[row, i] = x[row, index[i]] along the last axis of x; the indices count in
  * row-major order, whatever their shape. Of a vector x, y is a matrix of one row. */
+#include "ops/ml/kernels.h"
+
 #include "ops/kernel/shape.h"
 
 #include <string.h>
@@ -35,6 +37,7 @@ const struct zt_op zt_op_array_feature_extractor = {
     .name = "ArrayFeatureExtractor",
     .domain = "ai.onnx.ml",
     .since = 1,
+    .until = ZT_ML_OPSET,
     ZT_ONE_OUT(2, 2),
     .in_types = { ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_DOUBLE) | ZT_BIT(ZT_INT64) | ZT_BIT(ZT_INT32), ZT_BIT(ZT_INT64) },
     .infer = extractor_infer,

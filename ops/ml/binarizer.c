@@ -1,4 +1,6 @@
 /* Binarizer (ai.onnx.ml 1): y = 1 where x > threshold, else 0 (of NaN too). */
+#include "ops/ml/kernels.h"
+
 #include "ops/kernel/axis_slices.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
@@ -43,6 +45,7 @@ const struct zt_op zt_op_binarizer = {
     .name = "Binarizer",
     .domain = "ai.onnx.ml",
     .since = 1,
+    .until = ZT_ML_OPSET,
     ZT_ONE_OUT(1, 1),
     .in_types = { ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_DOUBLE) | ZT_BIT(ZT_INT64) | ZT_BIT(ZT_INT32) },
     .attrs = attrs,

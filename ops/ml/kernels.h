@@ -2,6 +2,9 @@
 #ifndef ZT_OPS_ML_KERNELS_H
 #define ZT_OPS_ML_KERNELS_H
 
+/* The newest opset of ai.onnx.ml that rows know; they refuse later ones, which may mean something else. */
+enum { ZT_ML_OPSET = 5 };
+
 #define ZT_CUDA_KERNELS_ml(KERNEL)
 
 #endif

@@ -183,6 +183,7 @@ const struct zt_op zt_op_tree_ensemble = {
     .name = "TreeEnsemble",
     .domain = "ai.onnx.ml",
     .since = 5,
+    .until = ZT_ML_OPSET,
     ZT_ONE_OUT(1, 1),
     .in_types = { ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_DOUBLE) | ZT_BIT(ZT_FLOAT16) },
     .attrs = attrs,

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-#define ML .domain = "ai.onnx.ml"
+#define ML .domain = "ai.onnx.ml", .opset = 5
 /* Two trees: x[0] <= 0.5 ? (x[1] > -0.25 ? leaf 0 : leaf 1) : leaf 2, and a leaf. */
 #define TREES(TYPE, MORE)                                                                                              \
     "nodes_splits=" TYPE                                                                                               \
