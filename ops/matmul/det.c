@@ -2,8 +2,8 @@
  *
  *     dA = dy cof(A)                                  cof(A)[i, j] = (-1)^(i + j) det(A without row i and column j)
  *
- * which is det(A) inv(A)^T where A is regular, and is right for singular matrices too. Both come from an elimination
- * with complete pivoting, A = P L U Q with permutations P and Q and unit triangular L, in double:
+ * which is det(A) inv(A)^T where A is regular, and is right for singular matrices too. Both come from an elimination in
+ * double, for cofactors with complete pivoting: A = P L U Q with permutations P and Q and unit triangular L.
  *
  *     det(A) = det(P) det(Q) prod of u[k, k]
  *     cof(A) = det(P) det(Q) P cof(L) cof(U) Q,      cof(L) = L^-T

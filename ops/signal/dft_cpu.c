@@ -59,7 +59,7 @@ bool zt_dft_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         return true;
     s->kernels = zt_simd_dft();
     s->wide = zt_in(p->graph, p->node, 0)->dtype == ZT_DOUBLE;
-    s->numbers = tables_of(&s->plan, zt_dft_plan_make(&d, &s->plan), s->wide);
+    s->numbers = tables_of(&s->plan, zt_dft_plan_make(&d, true, &s->plan), s->wide);
     s->across = across_for(&s->plan);
     s->room = (size_t)zt_simd_dft_room(&s->plan, s->across) * (s->wide ? sizeof(double) : sizeof(float));
     s->room = (s->room + 63) / 64 * 64;

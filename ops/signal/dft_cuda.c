@@ -54,7 +54,7 @@ static bool dft_prepare(struct zt_prepare *p, struct zt_err *err) {
     p->state = s;
     if (d.slices == 0)
         return true;
-    double *numbers = zt_dft_plan_make(&d, &l->plan);
+    double *numbers = zt_dft_plan_make(&d, true, &l->plan);
     l->rows = zt_dft_rows(&l->plan);
     l->blocks = blocks_of(l);
     if (l->rows > ZT_LAUNCH_DFT_NEAR)

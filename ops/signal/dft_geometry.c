@@ -3,6 +3,8 @@
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
+#include <math.h>
+
 /* Whether the last axis holds real (1) or complex (2) numbers. */
 static bool read_parts(const struct zt_graph *g, int node, bool *real, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
@@ -135,4 +137,18 @@ bool zt_stft_read(const struct zt_graph *g, int node, struct zt_dft *d, struct z
     d->in = (struct zt_dft_places){ f.count, x->dim[1] * in, f.count > 1 ? f.step * in : in, in, d->in.real };
     d->out = (struct zt_dft_places){ f.count, f.count * d->writes * 2, d->writes * 2, 2, false };
     return true;
+}
+
+/* 5 N log2 N, as for a transform of complex numbers; real numbers on one side need half of it. */
+double zt_dft_flops(const struct zt_graph *g, int node) {
+    struct zt_dft d;
+    struct zt_err err = { 0 };
+    if (!zt_dft_of(g, node, &d, &err))
+        return 0;
+    const double n = (double)d.length, parts = d.in.real || d.out.real ? 1 : 2;
+    return 2.5 * parts * n * log2(n > 1 ? n : 2) * (double)d.slices;
+}
+
+bool zt_dft_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return zt_dft_of(g, node, to, err);
 }

@@ -69,37 +69,62 @@ static void fill_stage(const struct zt_dft_stage *t, double *numbers) {
         unit(j, r, numbers + 2 * (t->roots + j));
 }
 
-/* ---- the transform of the filter, in double ---- */
+/* ---- transforms in double, by plain loops ---- */
 
 static void add_product(const double a[2], const double b[2], double sum[2]) {
-    sum[0] += a[0] * b[0] - a[1] * b[1];
-    sum[1] += a[0] * b[1] + a[1] * b[0];
+    const double re = a[0] * b[0] - a[1] * b[1], im = a[0] * b[1] + a[1] * b[0];
+    sum[0] += re;
+    sum[1] += im;
 }
 
-/* y[p][j][q] of a stage */
-static void stage_number(const struct zt_dft_stage *t, const double *numbers, const double *x, int64_t p, int j,
-                         int64_t q, double *y) {
-    double sum[2] = { 0 }, turned[2] = { 0 };
-    for (int l = 0; l < t->radix; l++)
-        add_product(x + 2 * ((l * t->m + p) * t->s + q), numbers + 2 * (t->roots + j * l % t->radix), sum);
-    if (j > 0)
-        add_product(sum, numbers + 2 * (t->twiddle + p * (t->radix - 1) + j - 1), turned);
-    memcpy(y + 2 * ((p * t->radix + j) * t->s + q), j > 0 ? turned : sum, sizeof sum);
+/* The numbers y[p][j][q] of a stage for one p and j. */
+static void stage_numbers(const struct zt_dft_stage *t, const double *numbers, const double *x, int64_t at, double *y) {
+    const int64_t p = at / t->radix, j = at % t->radix;
+    for (int64_t q = 0; q < t->s; q++) {
+        double sum[2] = { 0 }, turned[2] = { 0 };
+        for (int64_t l = 0; l < t->radix; l++)
+            add_product(x + 2 * ((l * t->m + p) * t->s + q), numbers + 2 * (t->roots + j * l % t->radix), sum);
+        if (j > 0)
+            add_product(sum, numbers + 2 * (t->twiddle + p * (t->radix - 1) + j - 1), turned);
+        memcpy(y + 2 * (at * t->s + q), j > 0 ? turned : sum, sizeof sum);
+    }
 }
 
-/* Transforms x in place. */
-static void transform(const struct zt_dft_plan *plan, const double *numbers, double *x) {
-    const size_t bytes = (size_t)plan->points * 2 * sizeof *x;
-    double *y = zt_malloc(bytes);
+static void run_stages(const struct zt_dft_plan *plan, double *x, double *room) {
     for (int i = 0; i < plan->stage_count; i++) {
         const struct zt_dft_stage *t = &plan->stage[i];
-        for (int64_t p = 0; p < t->m; p++)
-            for (int j = 0; j < t->radix; j++)
-                for (int64_t q = 0; q < t->s; q++)
-                    stage_number(t, numbers, x, p, j, q, y);
-        memcpy(x, y, bytes);
+        for (int64_t at = 0; at < t->m * t->radix; at++)
+            stage_numbers(t, plan->numbers, x, at, room);
+        memcpy(x, room, (size_t)plan->points * 2 * sizeof *x);
     }
-    free(y);
+}
+
+/* x[n] = table[n] x[n] scale, and if asked with real and imaginary parts exchanged */
+static void multiply(const double *table, int64_t count, double scale, bool exchange, double *x) {
+    for (int64_t n = 0; n < count; n++) {
+        double y[2] = { 0 };
+        add_product(table + 2 * n, x + 2 * n, y);
+        x[2 * n + exchange] = y[0] * scale;
+        x[2 * n + !exchange] = y[1] * scale;
+    }
+}
+
+void zt_dft_plan_transform(const struct zt_dft_plan *p, double *x, double *room) {
+    if (!p->chirped) {
+        run_stages(p, x, room);
+        return;
+    }
+    const double *chirp = p->numbers + 2 * p->chirp;
+    multiply(chirp, p->complex, 1, false, x);
+    memset(x + 2 * p->complex, 0, (size_t)(p->points - p->complex) * 2 * sizeof *x);
+    run_stages(p, x, room);
+    multiply(p->numbers + 2 * p->filter, p->points, 1, true, x);
+    run_stages(p, x, room);
+    for (int64_t n = 0; n < p->complex; n++) {
+        const double re = x[2 * n + 1], im = x[2 * n];
+        x[2 * n] = re, x[2 * n + 1] = im;
+    }
+    multiply(chirp, p->complex, 1 / (double)p->points, false, x);
 }
 
 /* n^2 mod 2 N is computed from (n - 1)^2, as the square may not fit 64 bits. */
@@ -112,13 +137,15 @@ static void fill_chirp(const struct zt_dft_plan *p, double *numbers) {
         filter[2 * k] = filter[2 * back] = chirp[2 * k];
         filter[2 * k + 1] = filter[2 * back + 1] = -chirp[2 * k + 1];
     }
-    transform(p, numbers, filter);
+    double *room = zt_malloc((size_t)p->points * 2 * sizeof *room);
+    run_stages(p, filter, room);
+    free(room);
 }
 
-double *zt_dft_plan_make(const struct zt_dft *dft, struct zt_dft_plan *to) {
+double *zt_dft_plan_make(const struct zt_dft *dft, bool halves, struct zt_dft_plan *to) {
     *to = (struct zt_dft_plan){ .dft = *dft };
     /* only one side is real: the other one has the conjugate half, which costs no arithmetic */
-    to->half = dft->length % 2 == 0 && dft->in.real != dft->out.real;
+    to->half = halves && dft->length % 2 == 0 && dft->in.real != dft->out.real;
     to->complex = to->half ? dft->length / 2 : dft->length;
     if (!split(to->complex, to)) {
         to->chirped = true;
@@ -130,8 +157,8 @@ double *zt_dft_plan_make(const struct zt_dft *dft, struct zt_dft_plan *to) {
         fill_stage(&to->stage[i], numbers);
     for (int64_t k = 0; to->half && k <= to->complex; k++)
         unit(k, dft->length, numbers + 2 * (to->turn + k));
+    to->numbers = numbers;
     if (to->chirped)
         fill_chirp(to, numbers);
-    to->numbers = numbers;
     return numbers;
 }

@@ -76,7 +76,11 @@ static inline int64_t zt_dft_rows(const struct zt_dft_plan *p) {
     return p->points > spectrum ? p->points : spectrum;
 }
 
-/* Fills the plan. Returns the memory of its tables, to be freed with free(). */
-double *zt_dft_plan_make(const struct zt_dft *dft, struct zt_dft_plan *to);
+/* Fills the plan; `halves`: where one side is real, of half the length. Returns the memory of its tables, to be freed
+ * with free(). */
+double *zt_dft_plan_make(const struct zt_dft *dft, bool halves, struct zt_dft_plan *to);
+/* The forward transform of x, `complex` numbers, in place, by plain loops in double. x and `room` have zt_dft_rows()
+ * complex numbers. */
+void zt_dft_plan_transform(const struct zt_dft_plan *plan, double *x, double *room);
 
 #endif

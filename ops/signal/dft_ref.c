@@ -1,4 +1,5 @@
-/* The reference kernel of DFT and STFT: the sums of dft_plan.h, in double. */
+/* The reference kernel of DFT and STFT: the sums of dft_plan.h, in double. Long transforms, whose sums would take N^2
+ * operations a slice, are those of the plan. */
 #include "ops/signal/dft.h"
 #include "ops/signal/kernels.h"
 
@@ -10,26 +11,53 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { LONG = 1 << 12 }; /* lengths above it are planned */
 
 struct state {
     struct zt_dft d;
-    double *unit; /* cos and sin of 2 pi j / N at [j][2] */
+    double *numbers; /* cos and sin of 2 pi j / N at [j][2]; of long transforms the tables of the plan */
+    struct zt_dft_plan plan;
 };
+
+static bool is_long(const struct zt_dft *d) {
+    return d->length > LONG;
+}
+
+/* Complex numbers of a thread: an array and room. */
+static size_t numbers_of(const struct zt_dft_plan *p) {
+    return 2 * (size_t)zt_dft_rows(p);
+}
 
 bool zt_dft_ref_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_dft d;
     if (!zt_dft_of(p->graph, p->node, &d, err))
         return false;
-    const int64_t length = d.slices ? d.length : 0;
-    struct state *s = zt_malloc(sizeof *s + (size_t)length * 2 * sizeof(double));
-    *s = (struct state){ d, (double *)(s + 1) };
-    for (int64_t j = 0; j < length; j++) {
-        const double angle = 2 * M_PI * ((double)j / (double)length);
-        s->unit[2 * j] = cos(angle);
-        s->unit[2 * j + 1] = sin(angle);
-    }
+    struct state *s = zt_calloc(1, sizeof *s);
+    s->d = d;
     p->state = s;
+    if (d.slices == 0)
+        return true;
+    if (is_long(&d)) {
+        s->numbers = zt_dft_plan_make(&d, false, &s->plan);
+        p->workspace_bytes = (size_t)p->threads * numbers_of(&s->plan) * 2 * sizeof(double);
+        return true;
+    }
+    s->numbers = zt_malloc((size_t)d.length * 2 * sizeof(double));
+    for (int64_t j = 0; j < d.length; j++) {
+        const double angle = 2 * M_PI * ((double)j / (double)d.length);
+        s->numbers[2 * j] = cos(angle);
+        s->numbers[2 * j + 1] = sin(angle);
+    }
     return true;
+}
+
+void zt_dft_ref_release(void *state) {
+    struct state *s = state;
+    if (s)
+        free(s->numbers);
+    free(s);
 }
 
 /* Elements [at, at + count) of a slice, with what multiplies them: the window, or w[k]. */
@@ -65,7 +93,8 @@ static void sum_element(const struct zt_call *call, int64_t slice, int64_t k) {
     ZT_EACH_BLOCK(d->reads, at, count) {
         load(call, d, zt_dft_start(&d->in, slice), at, count, &x);
         for (int64_t i = 0; i < count; i++) {
-            const double c = s->unit[2 * turn], e = d->inverse ? s->unit[2 * turn + 1] : -s->unit[2 * turn + 1];
+            const double c = s->numbers[2 * turn],
+                         e = d->inverse ? s->numbers[2 * turn + 1] : -s->numbers[2 * turn + 1];
             sum[0] += x.re[i] * c - x.im[i] * e;
             sum[1] += x.re[i] * e + x.im[i] * c;
             turn = turn + k < d->length ? turn + k : turn + k - d->length;
@@ -82,11 +111,40 @@ static void run_element(void *arg, int64_t i) {
     sum_element(call, i / s->d.writes, i % s->d.writes);
 }
 
+/* A slice by the plan. An inverse transform has real and imaginary parts exchanged, before and after. */
+static void run_slice(void *arg, int64_t slice) {
+    const struct zt_call *call = arg;
+    const struct state *s = call->state;
+    const struct zt_dft *d = &s->d;
+    const struct zt_view *y = &call->out[0];
+    const size_t room = numbers_of(&s->plan);
+    double *x = (double *)call->workspace + 2 * room * (size_t)zt_parallel_thread();
+    struct elements e;
+    memset(x, 0, room * sizeof *x);
+    ZT_EACH_BLOCK(d->reads, at, count) {
+        load(call, d, zt_dft_start(&d->in, slice), at, count, &e);
+        for (int64_t i = 0; i < count; i++) {
+            x[2 * (at + i) + d->inverse] = e.re[i];
+            x[2 * (at + i) + !d->inverse] = e.im[i];
+        }
+    }
+    zt_dft_plan_transform(&s->plan, x, x + room);
+    const int64_t start = zt_dft_start(&d->out, slice);
+    for (int64_t k = 0; k < d->writes; k++) {
+        const double scale = d->inverse ? 1 / (double)d->length : 1,
+                     number[2] = { scale * x[2 * k + d->inverse], scale * x[2 * k + !d->inverse] };
+        zt_store_block(y->dtype, y->data, start + k * d->out.step, 1, d->out.real ? 1 : 2, number);
+    }
+}
+
 bool zt_dft_ref(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_dft *d = &((const struct state *)call->state)->d;
     const int64_t count = d->slices * d->writes;
-    zt_parallel_for(zt_threads_worth(call->threads, 8.0 * (double)count * (double)d->reads), count, run_element,
-                    (void *)call);
+    if (is_long(d))
+        zt_parallel_for(zt_threads_worth(call->threads, 64.0 * (double)count), d->slices, run_slice, (void *)call);
+    else
+        zt_parallel_for(zt_threads_worth(call->threads, 8.0 * (double)count * (double)d->reads), count, run_element,
+                        (void *)call);
     return true;
 }

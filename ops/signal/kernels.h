@@ -8,6 +8,7 @@
 
 /* Reference kernels: dft_ref.c */
 bool zt_dft_ref_prepare(struct zt_prepare *p, struct zt_err *err);
+void zt_dft_ref_release(void *state);
 bool zt_dft_ref(const struct zt_call *call, struct zt_err *err);
 
 /* CPU kernels: *_cpu.c */

@@ -1,7 +1,7 @@
 /* STFT (opset 17): y[b, f] = DFT over n < N of x[b, f step + n] window[n], for frames f (formulas of the transform:
  * dft_plan.h).
  *
- * With G[b, f, n] the gradient of the transform's input (dft.c):
+ * With G[b, f, n] the gradient of the transform's input (dft_gradient.c):
  *
  *     dx[b, t]   = sum over the f and n with f step + n = t of G[b, f, n] window[n]            Col2Im
  *     dwindow[n] = sum over b and f of G[b, f, n] x[b, f step + n], both parts of complex x    Im2Col */
@@ -11,8 +11,6 @@
 
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
-
-#include <stdlib.h>
 
 static bool stft_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
@@ -116,7 +114,7 @@ const struct zt_op zt_op_stft = {
     .shape_in = 1 << 1 | 1 << 3,
     .flops = zt_dft_flops,
     .detail = &detail,
-    .kernel = { [ZT_REF] = { .prepare = zt_dft_ref_prepare, .run = zt_dft_ref, .release = free },
+    .kernel = { [ZT_REF] = { .prepare = zt_dft_ref_prepare, .run = zt_dft_ref, .release = zt_dft_ref_release },
                 [ZT_CPU] = ZT_ON_CPU(zt_dft_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(dft, zt_cuda_float_data, zt_dft_describe) },
 };
