@@ -131,8 +131,7 @@ static void pivot(struct elimination *e, int64_t k) {
 }
 
 /* row -= factor times other */
-static void subtract(double *row, const double *other, double factor, int64_t count) {
-#pragma GCC ivdep
+static void subtract(double *restrict row, const double *restrict other, double factor, int64_t count) {
     for (int64_t j = 0; j < count; j++)
         row[j] -= factor * other[j];
 }

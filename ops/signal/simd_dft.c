@@ -27,6 +27,13 @@
 #define EVEN_16(a, b)  __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define ODD_16(a, b)   __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 
+/* Before a loop whose iterations write nothing that others read. */
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 #define BODY "ops/signal/simd_dft.inc"
 #include "ops/cpu/simd_targets.inc"
 
