@@ -83,20 +83,24 @@ static void swap_places(int64_t *list, int64_t a, int64_t b) {
     list[b] = kept;
 }
 
-/* The greatest magnitude among `count` numbers, -1 of none; numbers that are NaN do not count. */
+static double greater(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* The greatest magnitude among `count` numbers, -1 of none; numbers that are NaN do not count. Four comparisons do not
+ * wait for each other. */
 static double greatest(const double *at, int64_t count) {
-    enum { SIDE = 8 }; /* independent, so that they become vectors */
-    double most[SIDE], best = -1;
-    for (int l = 0; l < SIDE; l++)
-        most[l] = -1;
-    for (int64_t i = 0; i + SIDE <= count; i += SIDE)
-        for (int l = 0; l < SIDE; l++)
-            most[l] = fabs(at[i + l]) > most[l] ? fabs(at[i + l]) : most[l];
-    for (int64_t i = count - count % SIDE; i < count; i++)
-        best = fabs(at[i]) > best ? fabs(at[i]) : best;
-    for (int l = 0; l < SIDE; l++)
-        best = most[l] > best ? most[l] : best;
-    return best;
+    double a = -1, b = -1, c = -1, d = -1;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        a = greater(fabs(at[i]), a);
+        b = greater(fabs(at[i + 1]), b);
+        c = greater(fabs(at[i + 2]), c);
+        d = greater(fabs(at[i + 3]), d);
+    }
+    for (; i < count; i++)
+        a = greater(fabs(at[i]), a);
+    return greater(greater(a, b), greater(c, d));
 }
 
 /* Where the greatest magnitude is: among rows from k on, and columns from k on or, of `rows`, in column k. */
@@ -167,6 +171,15 @@ static double value_of(const struct scaled *a) {
     return ldexp(a->part, (int)(a->exponent > most ? most : a->exponent < -most ? -most : a->exponent));
 }
 
+/* a factor: directly where a is far from the ends of the range, as nothing is lost then */
+static double scaled_by(const struct scaled *a, double factor) {
+    struct scaled y = *a;
+    if (llabs(a->exponent) < 900 && isfinite(a->part))
+        return ldexp(a->part, (int)a->exponent) * factor;
+    times(&y, factor);
+    return value_of(&y);
+}
+
 /* sign times the product of the first `count` pivots */
 static struct scaled pivots(const struct elimination *e, int64_t count) {
     struct scaled y = { e->sign, 0 };
@@ -208,11 +221,8 @@ static void cofactors(struct elimination *e, const struct scaled *factor) {
         double *x = e->inverse + r * n; /* x L = row r of adj(U) */
         for (int64_t j = n - 1; j > 0; j--)
             subtract(x, e->m + j * n, x[j], j);
-        for (int64_t c = 0; c < n; c++) {
-            struct scaled y = *factor;
-            times(&y, x[c]);
-            e->result[e->row[c] * n + e->col[r]] = value_of(&y);
-        }
+        for (int64_t c = 0; c < n; c++)
+            e->result[e->row[c] * n + e->col[r]] = scaled_by(factor, x[c]);
     }
 }
 
