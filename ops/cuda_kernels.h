@@ -9,6 +9,7 @@
 #include "ops/fusion/kernels.h"
 #include "ops/loss/kernels.h"
 #include "ops/matmul/kernels.h"
+#include "ops/ml/kernels.h"
 #include "ops/movement/kernels.h"
 #include "ops/norm/kernels.h"
 #include "ops/norm_slices/kernels.h"
@@ -17,6 +18,7 @@
 #include "ops/recurrent/kernels.h"
 #include "ops/reduce/kernels.h"
 #include "ops/resample/kernels.h"
+#include "ops/signal/kernels.h"
 #include "ops/softmax/kernels.h"
 #include "ops/families.h"
 

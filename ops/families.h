@@ -16,6 +16,8 @@
     FAMILY(attention)                                                                                                  \
     FAMILY(recurrent)                                                                                                  \
     FAMILY(resample)                                                                                                   \
+    FAMILY(signal)                                                                                                     \
+    FAMILY(ml)                                                                                                         \
     FAMILY(loss)                                                                                                       \
     FAMILY(control)                                                                                                    \
     FAMILY(fusion)

@@ -3,6 +3,8 @@
 
 #define ROWS(ROW)                                                                                                      \
     ROW(batch_matmul)                                                                                                  \
+    ROW(det)                                                                                                           \
+    ROW(det_grad)                                                                                                      \
     ROW(einsum)                                                                                                        \
     ROW(einsum_grad)                                                                                                   \
     ROW(gemm)                                                                                                          \

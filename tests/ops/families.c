@@ -12,12 +12,14 @@
     FAMILY(elementwise_unary) \
     FAMILY(loss) \
     FAMILY(matmul) \
+    FAMILY(ml) \
     FAMILY(movement) \
     FAMILY(norm) \
     FAMILY(pool) \
     FAMILY(recurrent) \
     FAMILY(reduce) \
     FAMILY(resample) \
+    FAMILY(signal) \
     FAMILY(softmax)
 /* clang-format on */
 

@@ -399,6 +399,9 @@ START_TEST(bits_do_not_depend_on_the_number_of_threads) {
         { "CrossEntropy", "float[150,30] int64[150]:0..29", .domain = "ztrain", .outs = 2 },
         { "LSTM", "float[4,90,20] float[1,240,20] float[1,240,60] float[1,480]" },
         { "GridSample", "float[3,8,9,9] float[3,20,20,2]:-1.1..1.1" },
+        { "DFT", "float[100,74,2]" },
+        { "STFT", "float[3,4000,1] int64(60) float[120]" },
+        { "Det", "float[50,20,20]" },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         size_t bytes, same;

@@ -191,6 +191,21 @@ def mean_variance(a, x):
     return (x - mean) / torch.sqrt(((x - mean) ** 2).mean((0, 2, 3), keepdim=True) + 1e-9)
 
 
+def dft(a, x, length, axis):
+    """Over pairs of real numbers, as the standard has complex ones."""
+    axis, n = int(axis), int(length) if length is not None else None
+    if a.get("inverse") and a.get("onesided"):
+        return torch.fft.irfft(torch.view_as_complex(x), n, axis).unsqueeze(-1)
+    z = torch.view_as_complex(x) if x.shape[-1] == 2 else x.squeeze(-1)
+    f = torch.fft.ifft if a.get("inverse") else torch.fft.rfft if a.get("onesided") else torch.fft.fft
+    return torch.view_as_real(f(z, n, axis))
+
+
+def stft(a, x, step, window):
+    y = torch.stft(x.squeeze(-1), len(window), int(step), window=window, center=False, onesided=True, return_complex=True)
+    return torch.view_as_real(y.transpose(1, 2))
+
+
 def unary(f):
     return lambda a, x: f(x)
 
@@ -259,6 +274,7 @@ OPS = {
     "ReduceSumSquare": reduce(lambda x, k: x.square().sum(k, keepdim=True)),
     "ArgMax": lambda a, x: torch.argmax(x, a["axis"], keepdim=True),
     "ArgMin": lambda a, x: torch.argmin(x, a["axis"], keepdim=True), "MatMul": binary(torch.matmul),
+    "DFT": dft, "STFT": stft, "Det": unary(torch.linalg.det),
     "Gemm": lambda a, x, y, c: torch.addmm(c, x.T if a.get("transA") else x, y.T if a.get("transB") else y), "Conv": conv,
     "ConvTranspose": conv_transpose, "Attention": attention, "LSTM": torch.nn.LSTM, "GRU": torch.nn.GRU, "RNN": torch.nn.RNN,
     "MaxPool": pool(F.max_pool2d), "AveragePool": pool(F.avg_pool2d),

@@ -250,6 +250,18 @@ const struct zt_case zt_cases_speed[] = {
     { "Softmax", "float[64,64,784]", .attrs = "axis=1", .grad = 1 },
     { "LogSoftmax", "float[4096,1000]", .grad = 1 },
     { "Hardmax", "float[8192,256]" },
+    /* transforms of signals: the last axis and another one, length of powers of two, of small factors, and prime */
+    { "DFT", "float[64,128,256,1] - int64(2)", .attrs = "onesided=1", .grad = 1 },
+    { "DFT", "float[64,128,256,2] - int64(2)", .grad = 1 },
+    { "DFT", "float[64,256,128,2] - int64(1)", .grad = 1 },
+    { "DFT", "float[64,128,129,2] - int64(2)", .attrs = "inverse=1 onesided=1", .grad = 1 },
+    { "DFT", "float[32,64,1000,2] - int64(2)", .attrs = "inverse=1", .grad = 1 },
+    { "DFT", "float[64,128,251,2] - int64(2)", .grad = 1 },
+    { "DFT", "float[4,262144,2] - int64(1)", .grad = 1 },
+    { "STFT", "float[32,16000,1] int64(160) float[400]", .grad = 1 },
+    { "STFT", "float[16,32768,1] int64(256) float[1024]", .grad = 1 | 1 << 2 },
+    { "Det", "float[4096,8,8]", .grad = 1 },
+    { "Det", "float[16,64,64]", .grad = 1 },
     /* losses: of the config, and as nodes */
     { "CrossEntropy", "float[4096,1000] int64[4096]:0..999", .domain = "ztrain", .outs = 2, .results = 1, .grad = 1 },
     { "CrossEntropy", "float[256,10] int64[256]:0..9", .domain = "ztrain", .outs = 2, .results = 1, .grad = 1 },
