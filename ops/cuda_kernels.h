@@ -7,6 +7,7 @@
 #include "ops/conv/kernels.h"
 #include "ops/elementwise/kernels.h"
 #include "ops/fusion/kernels.h"
+#include "ops/linear_attention/kernels.h"
 #include "ops/loss/kernels.h"
 #include "ops/matmul/kernels.h"
 #include "ops/movement/kernels.h"
@@ -18,6 +19,7 @@
 #include "ops/reduce/kernels.h"
 #include "ops/resample/kernels.h"
 #include "ops/softmax/kernels.h"
+#include "ops/training/kernels.h"
 #include "ops/families.h"
 
 #define ZT_CUDA_KERNELS_OF(family) ZT_CUDA_KERNELS_##family(KERNEL)

@@ -14,10 +14,12 @@
     FAMILY(norm)                                                                                                       \
     FAMILY(norm_slices)                                                                                                \
     FAMILY(attention)                                                                                                  \
+    FAMILY(linear_attention)                                                                                           \
     FAMILY(recurrent)                                                                                                  \
     FAMILY(resample)                                                                                                   \
     FAMILY(loss)                                                                                                       \
     FAMILY(control)                                                                                                    \
+    FAMILY(training)                                                                                                   \
     FAMILY(fusion)
 
 #endif

@@ -10,6 +10,7 @@
     FAMILY(conv_pool) \
     FAMILY(elementwise_binary) \
     FAMILY(elementwise_unary) \
+    FAMILY(linear_attention) \
     FAMILY(loss) \
     FAMILY(matmul) \
     FAMILY(movement) \
