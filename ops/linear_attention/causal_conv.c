@@ -237,7 +237,6 @@ const struct zt_op zt_op_causal_conv_with_state = {
     .infer = infer,
     .grad = causal_grad,
     .flops = forward_flops,
-    .body = zt_causal_conv_function_body,
     .kernel = { [ZT_REF] = { .prepare = prepare, .run = causal_run },
                 [ZT_CPU] = ZT_ON_CPU(zt_causal_conv_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(causal_conv, zt_cuda_floats, describe) },

@@ -1,4 +1,4 @@
-/* ONNX function bodies of CausalConvWithState and its gradient (formulas in causal_conv.c): z is the padded input, a
+/* The ONNX function body of CausalConvWithState's gradient (formulas in causal_conv.c): z is the padded input, a
  * the convolution before the activation. */
 #include "ops/linear_attention/causal_conv.h"
 #include "ops/linear_attention/kernels.h"
@@ -12,18 +12,6 @@ static void say_convolution(struct zt_function_body *b, const struct zt_launch_c
         zt_function_body_add(b, "z = Pad(x, [0, 0, %lld, 0, 0, 0])", past);
     zt_function_body_add(b, "a = Conv<group=%lld>(z, w%s)", channels,
                          zt_in(b->g, b->node, ZT_CAUSAL_BIAS) ? ", bias" : "");
-}
-
-ZT_FUNCTION_BODY(zt_causal_conv_function_body) {
-    struct zt_launch_causal_conv c;
-    if (!zt_causal_conv_read(g, node, &c, err))
-        return false;
-    const long long length = c.length, past = c.kernel - 1;
-    zt_function_body_names(b, "x, w, bias, past -> y, present");
-    say_convolution(b, &c);
-    zt_function_body_add(b, c.silu ? "y = a * Sigmoid(a)" : "y = a");
-    zt_function_body_add(b, "present = Slice(z, [%lld], [%lld], [2])", length, length + past);
-    return true;
 }
 
 /* dw adds up a convolution of each sample's z with its da. */

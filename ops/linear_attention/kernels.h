@@ -7,9 +7,7 @@
 #include "ops/kernel/onnx_body.h"
 
 /* ONNX function bodies: *_onnx.c */
-ZT_FUNCTION_BODY(zt_linear_attention_function_body);
 ZT_FUNCTION_BODY(zt_linear_attention_grad_function_body);
-ZT_FUNCTION_BODY(zt_causal_conv_function_body);
 ZT_FUNCTION_BODY(zt_causal_conv_grad_function_body);
 
 /* CPU kernels: *_cpu.c */

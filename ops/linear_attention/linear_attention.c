@@ -128,7 +128,6 @@ const struct zt_op zt_op_linear_attention = {
     .infer = infer,
     .grad = linear_grad,
     .flops = forward_flops,
-    .body = zt_linear_attention_function_body,
     .kernel = { [ZT_REF] = { .prepare = zt_linear_attention_prepare, .run = zt_linear_attention_run },
                 [ZT_CPU] = ZT_ON_CPU(zt_linear_attention_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(linear_attention, cuda_supports, describe) },

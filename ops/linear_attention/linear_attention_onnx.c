@@ -1,4 +1,4 @@
-/* ONNX function bodies of LinearAttention and its gradient, step by step (formulas in linear_attention.c). A name that
+/* The ONNX function body of LinearAttention's gradient, step by step (formulas in linear_attention.c). A name that
  * ends with a number belongs to that step. Axes of a step: [batch, kv_heads, size, columns] of a state; k, e and their
  * gradients have one column, v and u one row; q is [batch, kv_heads, group, size], y [batch, kv_heads, group, columns].
  */
@@ -67,20 +67,6 @@ static void say_joined(struct body *w, int out, const char *name) {
         zt_function_body_add(b, "%s = Reshape(Concat<axis=1>(%s), %s)", name, text, dims);
     else
         zt_function_body_add(b, "%s = Expand(0, %s)", name, dims);
-}
-
-ZT_FUNCTION_BODY(zt_linear_attention_function_body) {
-    struct body w;
-    if (!read_body(&w, b, g, node, err))
-        return false;
-    zt_function_body_names(b, "q, k, v, past, decay, beta -> y, s");
-    say_inputs(&w);
-    for (int t = 0; t < w.steps; t++) {
-        say_step(&w, t);
-        zt_function_body_add(b, "y_%d = scale * MatMul(Gather<axis=1>(q, %di), s)", t, t);
-    }
-    say_joined(&w, 0, "y");
-    return true;
 }
 
 /* d, the gradient of the state, moves from after step t to before it. */

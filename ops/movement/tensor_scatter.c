@@ -169,28 +169,6 @@ static bool grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
-/* The rows as indices of ScatterElements. */
-static ZT_FUNCTION_BODY(function_body) {
-    struct zt_launch_tensor_scatter s;
-    int axis;
-    if (!read_node(g, node, &s, &axis, err))
-        return false;
-    const int rank = zt_in(g, node, CACHE)->shape.rank;
-    const struct zt_shape samples = along(rank, axis, s.samples, 1), rows = along(rank, axis, 1, s.updates);
-    zt_function_body_names(b, "cache, update, places -> y");
-    zt_function_body_add(b, "at = Reshape(%s, %s)", zt_function_body_range(b, s.updates),
-                         zt_function_body_dims(b, &rows));
-    if (zt_in(g, node, PLACES))
-        zt_function_body_add(b, "at = at + Reshape(%s, %s)",
-                             s.circular ? zt_function_body_text(b, "Mod(places, %lldi)", (long long)s.rows) : "places",
-                             zt_function_body_dims(b, &samples));
-    if (s.circular)
-        zt_function_body_add(b, "at = Mod(at, %lldi)", (long long)s.rows);
-    zt_function_body_add(b, "y = ScatterElements<axis=%d>(cache, Expand(at, %s), update)", axis,
-                         zt_function_body_dims(b, &zt_in(g, node, UPDATE)->shape));
-    return true;
-}
-
 static const struct zt_attr_spec attrs[] = { { "axis", ZT_ATTR_INT }, { "mode", ZT_ATTR_STRING }, { 0 } };
 
 const struct zt_op zt_op_tensor_scatter = {
@@ -204,6 +182,5 @@ const struct zt_op zt_op_tensor_scatter = {
     .infer = infer,
     .grad = grad,
     .no_grad_in = 1 << PLACES,
-    .body = function_body,
     .kernel = { [ZT_REF] = { .run = run }, [ZT_CUDA] = ZT_CUDA_AS(tensor_scatter, zt_cuda_any, describe) },
 };
