@@ -19,7 +19,8 @@
     FAMILY(recurrent) \
     FAMILY(reduce) \
     FAMILY(resample) \
-    FAMILY(softmax)
+    FAMILY(softmax) \
+    FAMILY(training)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct zt_case zt_cases_##name[];

@@ -399,6 +399,9 @@ START_TEST(bits_do_not_depend_on_the_number_of_threads) {
         { "CrossEntropy", "float[150,30] int64[150]:0..29", .domain = "ztrain", .outs = 2 },
         { "LSTM", "float[4,90,20] float[1,240,20] float[1,240,60] float[1,480]" },
         { "GridSample", "float[3,8,9,9] float[3,20,20,2]:-1.1..1.1" },
+        { "LinearAttention", "float[3,20,60] float[3,20,30] float[3,20,20] - float[3,20,30]:-1..0 float[3,20,2]:0..1",
+          .attrs = "q_num_heads=4 kv_num_heads=2", .opset = 27 },
+        { "CausalConvWithState", "float[3,40,200] float[40,1,4] float[40]", .attrs = "activation=silu", .opset = 27 },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         size_t bytes, same;
