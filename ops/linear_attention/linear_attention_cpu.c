@@ -200,7 +200,7 @@ static void advance(struct strip *w, int64_t t, float *u, float *rest) {
         rest[c] -= read[c];
         u[c] = beta * rest[c];
     }
-    w->simd->advance(&step, u, w->s);
+    w->simd->advance(&step, u, w->s, w->s);
 }
 
 static void forward_strip(struct strip *w) {
@@ -243,8 +243,7 @@ static void unroll(struct strip *w, int64_t first, int64_t end) {
     for (int64_t t = first; t + 1 < end; t++) {
         float *next = w->before + (t + 1 - first) * state;
         const struct zt_simd_linear_step step = step_of(w, t);
-        memcpy(next, next - state, (size_t)state * sizeof *next);
-        w->simd->advance(&step, w->u + t * COLS, next);
+        w->simd->advance(&step, w->u + t * COLS, next - state, next);
     }
 }
 

@@ -24,8 +24,8 @@ struct zt_simd_linear_back {
 struct zt_simd_linear {
     /* y = factor S^T (x e); e NULL: x */
     void (*read)(int64_t size, const float *s, const float *x, const float *e, float factor, float *y);
-    /* S = e S + k u^T */
-    void (*advance)(const struct zt_simd_linear_step *step, const float *u, float *s);
+    /* next = e S + k u^T; next may be S */
+    void (*advance)(const struct zt_simd_linear_step *step, const float *u, const float *s, float *next);
     /* S += factor x y^T */
     void (*add_outer)(int64_t size, const float *x, const float *y, float factor, float *s);
     /* x += factor S y */
