@@ -7,6 +7,7 @@
 #include "ops/conv/kernels.h"
 #include "ops/elementwise/kernels.h"
 #include "ops/fusion/kernels.h"
+#include "ops/linear_attention/kernels.h"
 #include "ops/loss/kernels.h"
 #include "ops/matmul/kernels.h"
 #include "ops/ml/kernels.h"
@@ -20,6 +21,7 @@
 #include "ops/resample/kernels.h"
 #include "ops/signal/kernels.h"
 #include "ops/softmax/kernels.h"
+#include "ops/training/kernels.h"
 #include "ops/families.h"
 
 #define ZT_CUDA_KERNELS_OF(family) ZT_CUDA_KERNELS_##family(KERNEL)

@@ -14,12 +14,14 @@
     FAMILY(norm)                                                                                                       \
     FAMILY(norm_slices)                                                                                                \
     FAMILY(attention)                                                                                                  \
+    FAMILY(linear_attention)                                                                                           \
     FAMILY(recurrent)                                                                                                  \
     FAMILY(resample)                                                                                                   \
     FAMILY(signal)                                                                                                     \
     FAMILY(ml)                                                                                                         \
     FAMILY(loss)                                                                                                       \
     FAMILY(control)                                                                                                    \
+    FAMILY(training)                                                                                                   \
     FAMILY(fusion)
 
 #endif

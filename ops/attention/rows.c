@@ -5,6 +5,7 @@
     ROW(attention)                                                                                                     \
     ROW(attention_train)                                                                                               \
     ROW(attention_grad)                                                                                                \
+    ROW(flex_attention)                                                                                                \
     ROW(packed_attention)                                                                                              \
     ROW(packed_attention_grad)                                                                                         \
     ROW(packed_attention_train)                                                                                        \

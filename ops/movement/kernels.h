@@ -31,6 +31,7 @@ ZT_CPU_KERNEL(zt_reorder_cpu) /* ztrain.Reorder(x) -> the same in another layout
     KERNEL(reverse)                                                                                                    \
     KERNEL(scatter_elements)                                                                                           \
     KERNEL(scatter_tuples)                                                                                             \
+    KERNEL(tensor_scatter)                                                                                             \
     KERNEL(triangle)                                                                                                   \
     KERNEL(gather_elements_grad)                                                                                       \
     KERNEL(gather_grad)                                                                                                \

@@ -49,6 +49,21 @@ struct zt_launch_reverse {
 int zt_launch_reverse(struct CUstream_st *stream, size_t bytes, const struct zt_launch_reverse *r, const void *x,
                       const int64_t *length, void *y);
 
+/* y [samples, middle, rows, inner] = cache, but `updates` rows of sample b from places[b] on are those of the update,
+ * [samples, middle, updates, inner]. places NULL: 0. Rows outside the cache are not written, or in a circular cache
+ * counted from its start. */
+struct zt_launch_tensor_scatter {
+    int64_t samples, middle, rows, updates, inner;
+    bool circular;
+};
+struct zt_launch_tensor_scatter_data {
+    const void *cache, *update;
+    const int64_t *places;
+    void *y;
+};
+int zt_launch_tensor_scatter(struct CUstream_st *stream, size_t bytes, const struct zt_launch_tensor_scatter *s,
+                             const struct zt_launch_tensor_scatter_data *d);
+
 #ifdef __cplusplus
 }
 #endif

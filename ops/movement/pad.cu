@@ -145,3 +145,28 @@ int zt_launch_reverse(cudaStream_t stream, size_t bytes, const struct zt_launch_
     WITH_BYTES(bytes, count,
                (reverse_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*r, count, (const T *)x, length, (T *)y)));
 }
+
+/* ---- TensorScatter ---- */
+
+template <class T>
+static __global__ void tensor_scatter_kernel(struct zt_launch_tensor_scatter s, int64_t count,
+                                             struct zt_launch_tensor_scatter_data d) {
+    EACH(i, count) {
+        const int64_t matrix = i / s.inner / s.rows, row = i / s.inner % s.rows, sample = matrix / s.middle;
+        int64_t from = d.places ? d.places[sample] : 0;
+        if (s.circular)
+            from = row - from % s.rows + (from % s.rows < 0 ? -s.rows : 0);
+        else /* no difference of rows overflows */
+            from = from < 0 || from > s.rows ? -1 : row - from;
+        from += s.circular && from < 0 ? s.rows : 0;
+        ((T *)d.y)[i] = from >= 0 && from < s.updates
+                            ? ((const T *)d.update)[(matrix * s.updates + from) * s.inner + i % s.inner]
+                            : ((const T *)d.cache)[i];
+    }
+}
+
+int zt_launch_tensor_scatter(cudaStream_t stream, size_t bytes, const struct zt_launch_tensor_scatter *s,
+                             const struct zt_launch_tensor_scatter_data *d) {
+    const int64_t count = s->samples * s->middle * s->rows * s->inner;
+    WITH_BYTES(bytes, count, (tensor_scatter_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*s, count, *d)));
+}

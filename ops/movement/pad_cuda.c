@@ -71,3 +71,14 @@ static bool one_hot_run(const struct zt_call *call, struct zt_err *err) {
                        err);
 }
 ZT_KERNEL_CUDA(one_hot)
+
+ZT_PREPARE_CUDA(tensor_scatter, zt_launch_tensor_scatter)
+static bool tensor_scatter_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_launch_tensor_scatter_data d = { .cache = call->in[0].data,
+                                                     .update = call->in[1].data,
+                                                     .places = zt_in_cuda(call, 2).data,
+                                                     .y = call->out[0].data };
+    return zt_launched(call, zt_launch_tensor_scatter(zt_stream_of(call), bytes_of(&call->in[0]), call->state, &d),
+                       err);
+}
+ZT_KERNEL_CUDA(tensor_scatter)

@@ -48,6 +48,7 @@
     ROW(split_to_sequence)                                                                                             \
     ROW(squeeze)                                                                                                       \
     ROW(squeeze_1)                                                                                                     \
+    ROW(tensor_scatter)                                                                                                \
     ROW(tile)                                                                                                          \
     ROW(tile_grad)                                                                                                     \
     ROW(transpose)                                                                                                     \

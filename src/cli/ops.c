@@ -18,6 +18,11 @@ static bool is_own(const struct zt_op *op) {
     return strcmp(domain_of(op), "ztrain") == 0;
 }
 
+/* ONNX may change or drop what this domain has. */
+static bool is_experimental(const struct zt_op *op) {
+    return strcmp(domain_of(op), "ai.onnx.preview") == 0;
+}
+
 /* Appends the types of input 0, separated by `between`; "any" for all supported types, "-" without inputs. */
 static void add_types(struct zt_text *to, const struct zt_op *op, const char *between) {
     unsigned set = op->in_types[0] ? op->in_types[0] & ZT_ANY_TYPE : ZT_ANY_TYPE;
@@ -61,11 +66,13 @@ static void print_row(const struct zt_op *op, bool json) {
     if (json)
         printf(
             "{\"name\": \"%s\", \"domain\": \"%s\", \"opsets\": \"%s\", \"dtypes\": [\"%s\"], \"gradient\": %s, "
-            "\"back_ends\": [\"%s\"]}\n",
-            op->name, domain_of(op), opsets.at, types.at, op->grad || op->expand ? "true" : "false", backends.at);
+            "\"back_ends\": [\"%s\"], \"experimental\": %s}\n",
+            op->name, domain_of(op), opsets.at, types.at, op->grad || op->expand ? "true" : "false", backends.at,
+            is_experimental(op) ? "true" : "false");
     else
-        printf("%-28s %-8s %-7s %-9s %-13s %s\n", op->name, domain_of(op), opsets.at,
-               op->grad || op->expand ? "yes" : "none", backends.at, types.at);
+        printf("%-28s %-8s %-7s %-9s %-13s %s%s\n", op->name, domain_of(op), opsets.at,
+               op->grad || op->expand ? "yes" : "none", backends.at, types.at,
+               is_experimental(op) ? " experimental" : "");
     zt_text_finish(&types);
     zt_text_finish(&backends);
     zt_text_finish(&opsets);

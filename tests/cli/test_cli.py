@@ -170,6 +170,12 @@ class Ops(Case):
     def test_json_holds_the_same_rows(self):
         rows = [json.loads(line) for line in self.run_ztrain("ops", "--json").stdout.splitlines()]
         self.assertEqual([[r["name"], r["domain"], r["opsets"]] for r in rows], [r[:3] for r in self.rows()])
+        self.assertEqual([r["name"] for r in rows if r["experimental"]], [r[0] for r in self.rows() if r[-1] == "experimental"])
+
+    def test_what_onnx_may_still_change_is_experimental(self):
+        marked = {r[1] for r in self.rows() if r[-1] == "experimental"}
+        self.assertEqual(marked, {"ai.onnx.preview"})
+        self.assertEqual([r[0] for r in self.rows() if r[1] == "ai.onnx.preview" and r[-1] != "experimental"], [])
 
 
 class Doctor(Case):

@@ -23,7 +23,7 @@ import onnx.reference
 import onnxruntime
 from onnx import numpy_helper
 
-HEADER = '<ir_version: 10, opset_import: ["": 18, "my": 1, "other": 2]>\n'
+HEADER = '<ir_version: 10, opset_import: ["": 18, "my": 1, "other": 2, "ai.onnx.preview": 1]>\n'
 OTHER = 'opset_import: ["": 18, "my": 1, "other": 2]'
 
 # name: (text, {input: shape}, {initializer: shape}); numbers are made from the names. A fourth entry is the same for a reference
@@ -284,6 +284,66 @@ TRAINED = ["large Loop in an If, with a function", "Loop of 10,000 iterations",
            "function in a Loop", "Scan backwards along another axis", "parts of a sequence"]
 
 passed = failures = 0
+
+
+# FlexAttention, whose graphs may read what is around them, and what it stands for.
+HEADS = "double[2,4,3,5] q, double[2,2,6,5] k, double[2,2,6,7] v"
+HEAD_SHAPES = {"q": (2, 4, 3, 5), "k": (2, 2, 6, 5), "v": (2, 2, 6, 7)}
+EVERY_HEAD = """five = Constant<value = int64[5] {2, 2, 2, 6, 5}>()  seven = Constant<value = int64[5] {2, 2, 2, 6, 7}>()
+          axis = Constant<value = int64[1] {2}>()  k4 = Constant<value = int64[4] {2, 4, 6, 5}>()
+          v4 = Constant<value = int64[4] {2, 4, 6, 7}>()
+          k1 = Unsqueeze(k, axis)  k2 = Expand(k1, five)  k3 = Reshape(k2, k4)  kt = Transpose<perm = [0, 1, 3, 2]>(k3)
+          v1 = Unsqueeze(v, axis)  v2 = Expand(v1, seven)  v3 = Reshape(v2, v4)"""
+
+
+def flex(graphs):
+    return f"m ({HEADS}) => (double[2,4,3,7] y) {{ y = ai.onnx.preview.FlexAttention(q, k, v) <{graphs}> }}"
+
+
+def written_out(scale, score_mod="s = Identity(x)", prob_mod="w = Identity(p)"):
+    return f"""m ({HEADS}) => (double[2,4,3,7] y) {{ {EVERY_HEAD}
+          by = Constant<value = double {{{scale}}}>()  qk = MatMul(q, kt)  x = Mul(qk, by)
+          {score_mod}  p = Softmax<axis = -1>(s)  {prob_mod}  y = MatMul(w, v3) }}"""
+
+
+ADD_BIAS, CAP = "t = Tanh(x)  s = Add(t, bias)", "r = Relu(p)  w = Mul(r, p)"
+HIDE = """low = Constant<value = double {-inf}>()  n = Constant<value = int64 {6}>()  h = Constant<value = int64 {3}>()
+          o = Constant<value = int64 {0}>()  e = Constant<value = int64 {1}>()  j = Range(o, n, e)  i = Range(o, h, e)
+          last = Constant<value = int64[1] {1}>()  i1 = Unsqueeze(i, last)  see = LessOrEqual(j, i1)  s = Where(see, x, low)"""
+MODELS.update({
+    "FlexAttention without graphs": (flex("scale = 0.3"), HEAD_SHAPES, {}, written_out(0.3)),
+    "FlexAttention with both graphs": (
+        flex(f"score_mod = a (double[2,4,3,6] x) => (double[2,4,3,6] s) {{ {ADD_BIAS} }}, "
+             f"prob_mod = b (double[2,4,3,6] p) => (double[2,4,3,6] w) {{ {CAP} }}"),
+        HEAD_SHAPES, {"bias": (4, 3, 6)}, written_out(5 ** -0.5, ADD_BIAS, CAP)),
+    "FlexAttention with a causal mask": (
+        flex(f"score_mod = a (double[2,4,3,6] x) => (double[2,4,3,6] s) {{ {HIDE} }}"), HEAD_SHAPES, {},
+        written_out(5 ** -0.5, HIDE)),
+    "FlexAttention with weights that are changed": (
+        flex(f"prob_mod = b (double[2,4,3,6] p) => (double[2,4,3,6] w) {{ {CAP} }}"), HEAD_SHAPES, {},
+        written_out(5 ** -0.5, prob_mod=CAP)),
+})
+
+
+def small_flex(graphs, heads="2"):
+    return f"""m (double[2] x) => (double[1,2,1,2] y) {{ shape = Constant<value = int64[4] {{1, {heads}, 1, 2}}>()
+          two = Constant<value = int64[4] {{1, 2, 1, 2}}>()  q = Expand(x, shape)  k = Expand(x, two)
+          y = ai.onnx.preview.FlexAttention(q, k, k) <{graphs}> }}"""
+
+
+REFUSED.update({
+    "FlexAttention whose graph changes the shape": (
+        small_flex("score_mod = a (double[1,2,1,1] s) => (double[1,1,2,1] t) { t = Transpose<perm = [0, 2, 1, 3]>(s) }"),
+        ["FlexAttention", "score_mod gives double [1, 1, 2, 1], wants double [1, 2, 1, 1]"]),
+    "FlexAttention whose graph changes the type": (
+        small_flex("prob_mod = b (double[1,2,1,1] p) => (float[1,2,1,1] w) { w = Cast<to = 1>(p) }"),
+        ["FlexAttention", "prob_mod gives float"]),
+    "FlexAttention whose graph has two inputs": (
+        small_flex("prob_mod = b (double[1,2,1,1] p, double[1,2,1,1] z) => (double[1,2,1,1] w) { w = Add(p, z) }"),
+        ["FlexAttention", "prob_mod has 2 inputs and 1 outputs, wants 1 and 1"]),
+    "FlexAttention of no float type": (small_flex("softmax_precision = 7"), ["FlexAttention", "softmax_precision is 7"]),
+    "FlexAttention with heads that do not fit": (small_flex("scale = 1.0", "3"), ["FlexAttention", "a part of the heads"]),
+})
 
 
 def report(name, problem):

@@ -10,6 +10,7 @@
     FAMILY(conv_pool) \
     FAMILY(elementwise_binary) \
     FAMILY(elementwise_unary) \
+    FAMILY(linear_attention) \
     FAMILY(loss) \
     FAMILY(matmul) \
     FAMILY(ml) \
@@ -20,7 +21,8 @@
     FAMILY(reduce) \
     FAMILY(resample) \
     FAMILY(signal) \
-    FAMILY(softmax)
+    FAMILY(softmax) \
+    FAMILY(training)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct zt_case zt_cases_##name[];

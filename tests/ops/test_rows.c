@@ -402,6 +402,9 @@ START_TEST(bits_do_not_depend_on_the_number_of_threads) {
         { "DFT", "float[100,74,2]" },
         { "STFT", "float[3,4000,1] int64(60) float[120]" },
         { "Det", "float[50,20,20]" },
+        { "LinearAttention", "float[3,20,60] float[3,20,30] float[3,20,20] - float[3,20,30]:-1..0 float[3,20,2]:0..1",
+          .attrs = "q_num_heads=4 kv_num_heads=2", .opset = 27 },
+        { "CausalConvWithState", "float[3,40,200] float[40,1,4] float[40]", .attrs = "activation=silu", .opset = 27 },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         size_t bytes, same;

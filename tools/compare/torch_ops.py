@@ -171,6 +171,30 @@ def attention(a, q, k, v):
     return F.scaled_dot_product_attention(q, k, v, is_causal=bool(a.get("is_causal", 0)))
 
 
+def linear_attention(a, q, k, v, past=None, decay=None, beta=None):
+    """All steps as one chunk: with c the running sum of decays and R[t, s] = exp(c[t] - c[s]) for s <= t, u solves
+    (1 + beta strictly_lower(R k k^T)) u = beta v, or is v; y = scale (R q k^T) u."""
+    heads, steps = a["q_num_heads"], q.shape[1]
+    q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in (q, k, v))
+    ratio = torch.ones(steps, steps).tril()
+    if decay is not None:
+        c = decay.transpose(1, 2).cumsum(2)
+        ratio = torch.exp((c.unsqueeze(3) - c.unsqueeze(2)).tril()) * ratio
+    if beta is not None:
+        beta = beta.transpose(1, 2).unsqueeze(3)
+        v = torch.linalg.solve_triangular(torch.eye(steps) + beta * (ratio * (k @ k.mT)).tril(-1), beta * v, upper=False)
+    return (ratio * (q @ k.mT) @ v * q.shape[3] ** -0.5).transpose(1, 2).flatten(2)
+
+
+def causal_conv(a, x, w, bias):
+    return F.silu(F.conv1d(F.pad(x, (w.shape[2] - 1, 0)), w, bias, groups=x.shape[1]))
+
+
+def tensor_scatter(a, cache, update, places):
+    rows = places.reshape(-1, 1, 1, 1) + torch.arange(update.shape[2]).reshape(1, 1, -1, 1)
+    return cache.scatter(2, rows.expand(update.shape), update)
+
+
 def pool(f):
     def run(a, x):
         return f(x, a["kernel_shape"], a.get("strides", 1), pads(a, 2))
@@ -276,7 +300,8 @@ OPS = {
     "ArgMin": lambda a, x: torch.argmin(x, a["axis"], keepdim=True), "MatMul": binary(torch.matmul),
     "DFT": dft, "STFT": stft, "Det": unary(torch.linalg.det),
     "Gemm": lambda a, x, y, c: torch.addmm(c, x.T if a.get("transA") else x, y.T if a.get("transB") else y), "Conv": conv,
-    "ConvTranspose": conv_transpose, "Attention": attention, "LSTM": torch.nn.LSTM, "GRU": torch.nn.GRU, "RNN": torch.nn.RNN,
+    "ConvTranspose": conv_transpose, "Attention": attention,
+    "LinearAttention": linear_attention, "CausalConvWithState": causal_conv, "TensorScatter": tensor_scatter, "LSTM": torch.nn.LSTM, "GRU": torch.nn.GRU, "RNN": torch.nn.RNN,
     "MaxPool": pool(F.max_pool2d), "AveragePool": pool(F.avg_pool2d),
     "GlobalAveragePool": lambda a, x: F.adaptive_avg_pool2d(x, 1),
     "GlobalMaxPool": lambda a, x: F.adaptive_max_pool2d(x, 1),

@@ -75,6 +75,18 @@ static inline void __syncthreads() {
     emulated_pause();
 }
 
+/* The value of the thread whose number differs in the bits of `step`, below a warp's 32. All threads of a block call it
+ * together: each lays its value down before any reads one. */
+static inline float __shfl_xor_sync(unsigned, float value, int step) {
+    static float values[1024];
+    const unsigned mine = emulator.now->thread;
+    values[mine] = value;
+    emulated_pause();
+    value = values[mine ^ (unsigned)step];
+    emulated_pause();
+    return value;
+}
+
 static inline void emulated_become(unsigned thread) {
     emulator.now->thread = thread;
     threadIdx = dim3(thread % blockDim.x, thread / blockDim.x % blockDim.y, thread / blockDim.x / blockDim.y);
