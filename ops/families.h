@@ -16,6 +16,7 @@
     FAMILY(attention)                                                                                                  \
     FAMILY(recurrent)                                                                                                  \
     FAMILY(resample)                                                                                                   \
+    FAMILY(detection)                                                                                                  \
     FAMILY(loss)                                                                                                       \
     FAMILY(control)                                                                                                    \
     FAMILY(fusion)
