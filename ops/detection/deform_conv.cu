@@ -20,7 +20,6 @@ static __device__ position<AXES> position_of(const struct zt_launch_deform &d, c
     const int64_t taps = d.offset_groups * d.kernel_elems;
     int64_t k = tap % d.kernel_elems, o = place;
     position<AXES> p;
-#pragma unroll
     for (int a = AXES - 1; a >= 0; a--) {
         const float move = get(offset, ((n * taps + tap) * AXES + a) * d.places + place), whole = floorf(move);
         const int64_t base = o % d.out[a] * d.stride[a] - d.pad[a] + k % d.kernel[a] * d.dilation[a];
@@ -42,7 +41,6 @@ template <int AXES>
 static __device__ int64_t pixel_of(const struct zt_launch_deform &d, const position<AXES> &p, int corner) {
     int64_t pixel = 0;
     bool inside = true;
-#pragma unroll
     for (int a = 0; a < AXES; a++) {
         const int64_t i = p.low[a] + (corner >> a & 1);
         inside &= i >= 0 && i < d.in[a];
@@ -54,7 +52,6 @@ static __device__ int64_t pixel_of(const struct zt_launch_deform &d, const posit
 /* The weight of a corner; its derivative along axis `moved`. */
 template <int AXES> static __device__ float weight_of(const position<AXES> &p, int corner, int moved) {
     float weight = 1;
-#pragma unroll
     for (int a = 0; a < AXES; a++) {
         const bool upper = corner >> a & 1;
         weight *= a == moved ? (upper ? 1.0f : -1.0f) : upper ? p.part[a] : 1 - p.part[a];
