@@ -254,17 +254,23 @@ static __global__ void readers_kernel(struct corners<AXES> from, struct order or
     }
 }
 
-static __global__ void image_grad_kernel(struct zt_launch_deform d, struct zt_launch_samples samples, int64_t together,
-                                         const struct reader *reader, const uint32_t *first,
+/* The sorted corners: `together` of them in each batch. */
+struct readers {
+    const struct reader *reader;
+    const uint32_t *first;
+    int64_t together;
+};
+
+static __global__ void image_grad_kernel(struct zt_launch_deform d, struct zt_launch_samples samples, struct readers of,
                                          struct zt_launch_tensor columns, struct zt_launch_tensor dx) {
     const int64_t width = d.c / d.offset_groups;
     EACH(i, samples.count * d.c * d.pixels) {
         const int64_t pixel = i % d.pixels, c = i / d.pixels % d.c, sample = i / d.pixels / d.c;
         const int64_t batch = sample * d.offset_groups + c / width;
-        const uint32_t *range = first + batch * (d.pixels + 1) + pixel;
+        const uint32_t *range = of.first + batch * (d.pixels + 1) + pixel;
         float sum = 0;
         for (uint32_t k = range[0]; k < range[1]; k++) {
-            const struct reader r = reader[batch * together + k];
+            const struct reader r = of.reader[batch * of.together + k];
             const int64_t tap = r.tap_place / d.places, place = r.tap_place % d.places;
             sum += r.weight * get(columns, ((c * d.kernel_elems + tap) * samples.count + sample) * d.places + place);
         }
@@ -290,7 +296,7 @@ static int image_grad(cudaStream_t stream, const struct corners<AXES> &from, con
     const struct order order = sort_sources(stream, from, room);
     readers_kernel<AXES><<<blocks_for(sources), BLOCK, 0, stream>>>(from, order, t->mask, reader, first);
     image_grad_kernel<<<blocks_for(from.samples.count * from.d.c * from.d.pixels), BLOCK, 0, stream>>>(
-        from.d, from.samples, from.together(), reader, first, t->columns, dx);
+        from.d, from.samples, { reader, first, from.together() }, t->columns, dx);
     return cudaGetLastError();
 }
 

@@ -137,17 +137,16 @@ static __global__ void largest_kernel(struct zt_roi_align r, struct zt_launch_ro
     }
 }
 
-/* The bins from *first to before *end that may read pixels of [from, to]. */
-static __device__ void bins_of(const struct zt_roi_align &r, const struct zt_roi_axis &a, int axis, double from,
-                               double to, int64_t *first, int64_t *end) {
+/* The bins from *first to before *end that may read a pixel. */
+static __device__ void bins_of(const struct zt_roi_axis &a, int64_t bins, int64_t pixel, int64_t *first, int64_t *end) {
     *first = 0;
-    *end = r.out[axis];
+    *end = bins;
     if (!(a.bin > 0))
         return;
     /* 8: roundings of positions of at most 2^24 */
-    const double low = floor((from - 9 - a.start) / a.bin), high = ceil((to + 9 - a.start) / a.bin);
-    *first = low > 0 ? (low < (double)*end ? (int64_t)low : *end) : 0;
-    *end = high < (double)*end ? (high > 0 ? (int64_t)high : 0) : *end;
+    const double low = floor(((double)pixel - 9 - a.start) / a.bin), high = ceil(((double)pixel + 9 - a.start) / a.bin);
+    *first = low > 0 ? (low < (double)bins ? (int64_t)low : bins) : 0;
+    *end = high < (double)bins ? (high > 0 ? (int64_t)high : 0) : bins;
 }
 
 /* What a bin reads of a pixel of an axis: the sum of its samples' weights. */
@@ -181,7 +180,7 @@ static __global__ void image_kernel(struct zt_roi_align r, struct zt_launch_roi_
                 continue;
             const struct roi roi = roi_of(r, g.rois, (const int64_t *)g.batch, i);
             for (int a = 0; a < 2; a++)
-                bins_of(r, roi.axis[a], a, (double)pixel[a], (double)pixel[a], &first[a], &end[a]);
+                bins_of(roi.axis[a], r.out[a], pixel[a], &first[a], &end[a]);
             if (!roi.known || first[0] >= end[0] || first[1] >= end[1])
                 continue;
             const float scale = 1 / (float)zt_roi_count(&roi.axis[0], &roi.axis[1]);
