@@ -180,6 +180,25 @@ static bool infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
+/* Every box of every class of every sample, or as many as the limit says where it is known. */
+static bool bound(struct zt_graph *g, int node, bool less, struct zt_err *err) {
+    const struct zt_value *limit = zt_in(g, node, 2);
+    int64_t all, of_class;
+    if (!check_shapes(g, node, err))
+        return false;
+    const struct zt_shape *scores = &zt_in(g, node, 1)->shape;
+    of_class = scores->dim[2];
+    if (!limit || (limit->data && zt_shape_count(&limit->shape) == 1)) {
+        const int64_t most = limit ? zt_load_int(limit->dtype, limit->data, 0) : 0;
+        of_class = most < 0 ? 0 : most < of_class ? most : of_class;
+    }
+    if (!zt_ops_dim_product(g, node, scores->dim[0], scores->dim[1], &all, err) ||
+        !zt_ops_dim_product(g, node, all, of_class, &all, err))
+        return false;
+    zt_set_out(g, node, 0, ZT_INT64, &(struct zt_shape){ 2, { all - (less && all > 0), 3 } });
+    return true;
+}
+
 static bool run(const struct zt_call *call, struct zt_err *err) {
     struct suppression s;
     if (!read(call->graph, zt_call_node(call), &s, err))
@@ -199,5 +218,6 @@ const struct zt_op zt_op_non_max_suppression = {
     .attrs = attrs,
     .no_grad_in = 0x1f,
     .infer = infer,
+    .bound = bound,
     .kernel = { [ZT_REF] = { .run = run } },
 };
