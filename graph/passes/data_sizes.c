@@ -6,12 +6,13 @@
 /* Arrays by value or by node. */
 struct enclosing {
     struct zt_graph *g;
-    int first, last;              /* nodes that are not inferred yet: first..last - 1 */
-    struct zt_graph *most, *less; /* both trials */
-    bool *varies;                 /* by value */
-    bool *inside;                 /* by node */
-    bool *behind, *needed;        /* by value: depends on the enclosed nodes; they depend on it */
-    int *copy;                    /* by value: its id in the enclosed graph; -1: none */
+    int first, last;                             /* nodes that are not inferred yet: first..last - 1 */
+    struct zt_graph *most, *less;                /* both trials */
+    bool *varies;                                /* by value */
+    bool *inside;                                /* by node */
+    bool *is_output, *is_read, *is_read_outside; /* by value */
+    bool *behind, *needed;                       /* by value: depends on the enclosed nodes; they depend on it */
+    int *copy;                                   /* by value: its id in the enclosed graph; -1: none */
 };
 
 /* ---- what varies ---- */
@@ -70,20 +71,18 @@ static bool add_between(struct enclosing *e) {
 
 /* ---- what cannot be enclosed ---- */
 
-static bool is_output(const struct zt_graph *g, int value) {
-    for (int i = 0; i < g->output_count; i++)
-        if (g->outputs[i] == value)
-            return true;
-    return false;
-}
-
-/* Whether a node reads a value, or one that is not enclosed. */
-static bool is_read(const struct enclosing *e, int value, bool outside) {
+/* Which values are results of the graph, and which a node reads, or one that is not enclosed. */
+static void find_readers(struct enclosing *e) {
+    for (int i = 0; i < e->g->output_count; i++)
+        e->is_output[e->g->outputs[i]] = true;
     for (int n = e->first; n < e->last; n++)
-        for (int i = 0; !e->g->nodes[n]->dead && !(outside && e->inside[n]) && i < e->g->nodes[n]->in_count; i++)
-            if (e->g->nodes[n]->in[i] == value)
-                return true;
-    return false;
+        for (int i = 0; !e->g->nodes[n]->dead && i < e->g->nodes[n]->in_count; i++) {
+            const int v = e->g->nodes[n]->in[i];
+            if (v < 0)
+                continue;
+            e->is_read[v] = true;
+            e->is_read_outside[v] |= !e->inside[n];
+        }
 }
 
 static bool check_node(const struct enclosing *e, int n, struct zt_err *err) {
@@ -97,8 +96,7 @@ static bool check_node(const struct enclosing *e, int n, struct zt_err *err) {
                             "%s, and the size of what it reads depends on data (of \"%s\"): not supported in training",
                             what, e->g->nodes[e->first]->name);
     for (int i = 0; i < node->out_count; i++)
-        if (node->out[i] >= 0 && e->varies[node->out[i]] && is_output(e->g, node->out[i]) &&
-            !is_read(e, node->out[i], false))
+        if (node->out[i] >= 0 && e->varies[node->out[i]] && e->is_output[node->out[i]] && !e->is_read[node->out[i]])
             return zt_node_fail(e->g, n, err,
                                 "the size of \"%s\" depends on data, which the loss cannot read: only what has a fixed "
                                 "size in the end (a mean, a sum) is supported in training",
@@ -161,7 +159,7 @@ static int list_outputs(struct enclosing *e, struct zt_graph *to, int *out) {
     for (int n = e->first; n < e->last; n++)
         for (int i = 0; e->inside[n] && i < e->g->nodes[n]->out_count; i++) {
             const int v = e->g->nodes[n]->out[i];
-            if (v < 0 || e->varies[v] || !(is_output(e->g, v) || is_read(e, v, true)))
+            if (v < 0 || e->varies[v] || !(e->is_output[v] || e->is_read_outside[v]))
                 continue;
             const struct zt_value *shape = e->most->values[v];
             to->values[e->copy[v]]->dtype = e->g->values[v]->dtype = shape->dtype;
@@ -218,6 +216,9 @@ bool zt_data_sizes_enclose(struct zt_graph *g, int node, const struct zt_size_tr
     struct zt_arena *scratch = zt_arena_create();
     struct enclosing e = { .g = g, .first = node, .last = g->node_count };
     e.varies = ZT_NEW_N(scratch, bool, g->value_count + 1);
+    e.is_output = ZT_NEW_N(scratch, bool, g->value_count + 1);
+    e.is_read = ZT_NEW_N(scratch, bool, g->value_count + 1);
+    e.is_read_outside = ZT_NEW_N(scratch, bool, g->value_count + 1);
     e.behind = ZT_NEW_N(scratch, bool, g->value_count + 1);
     e.needed = ZT_NEW_N(scratch, bool, g->value_count + 1);
     e.inside = ZT_NEW_N(scratch, bool, g->node_count + 1);
@@ -229,6 +230,7 @@ bool zt_data_sizes_enclose(struct zt_graph *g, int node, const struct zt_size_tr
         find_nodes(&e);
         while (add_between(&e))
             ;
+        find_readers(&e);
         good = check_nodes(&e, err) && enclose(&e, err);
     }
     zt_graph_destroy(e.most);

@@ -5,6 +5,8 @@
     ROW(deform_conv)                                                                                                   \
     ROW(deform_conv_grad_input)                                                                                        \
     ROW(deform_conv_grad_weight)                                                                                       \
+    ROW(max_roi_pool)                                                                                                  \
+    ROW(max_roi_pool_grad)                                                                                             \
     ROW(non_max_suppression)                                                                                           \
     ROW(roi_align)                                                                                                     \
     ROW(roi_align_10)                                                                                                  \

@@ -156,6 +156,10 @@ START_TEST(what_does_not_fit_is_refused_with_its_reason) {
         { { "RoiAlign", ROIS, .attrs = "sampling_ratio=-1" }, "sampling_ratio = -1" },
         { { "RoiAlign", ROIS, .attrs = "sampling_ratio=1000000000000" }, "sampling_ratio = 1000000000000" },
         { { "RoiAlign", ROIS, .attrs = "spatial_scale=-1.0" }, "spatial_scale = -1" },
+        { { "MaxRoiPool", "float[1,2,6,6] float[2,4]", .attrs = "pooled_shape=[2,2]" }, "wants rank 4 and [R,5]" },
+        { { "MaxRoiPool", "float[1,2,6,6] float[2,5]", .attrs = "pooled_shape=[2]" }, "has 1 entries, wants 2" },
+        { { "MaxRoiPool", "float[1,2,6,6] float[2,5]", .attrs = "pooled_shape=[2,0]" }, "pooled_shape[1] = 0" },
+        { { "MaxRoiPool", "float[1,2,6,6] float[2,5]" }, "\"pooled_shape\" is missing" },
         { { "NonMaxSuppression", "float[1,3,4] float[1,1,4]" }, "wants [N,B,4] and [N,C,B]" },
         { { "NonMaxSuppression", "float[1,3,5] float[1,1,3]" }, "wants [N,B,4] and [N,C,B]" },
         { { "NonMaxSuppression", "float[1,3,4] float[1,1,3] int64{1,2}" }, "is not a scalar" },
@@ -166,6 +170,68 @@ START_TEST(what_does_not_fit_is_refused_with_its_reason) {
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         check_refused(&cases[k].c, cases[k].says);
+}
+END_TEST
+
+/* ---- MaxRoiPool ---- */
+
+/* Output 0 for these rois, on the reference kernel; free(). */
+static float *pooled(const struct zt_case *c, const float *rois, int64_t count) {
+    struct zt_case_graph made;
+    struct zt_err err = { 0 };
+    ck_assert_msg(zt_case_make(c, false, &made, &err), "%s", err.text[0]);
+    float *x = (float *)made.feed[0].data, *to = zt_calloc((size_t)count, sizeof *to);
+    for (int64_t i = 0; i < zt_shape_count(&made.feed[0].shape); i++)
+        x[i] = (float)i;
+    memcpy((void *)made.feed[1].data, rois, (size_t)zt_shape_count(&made.feed[1].shape) * sizeof *rois);
+    struct zt_eval *eval = zt_eval_create(made.graph, NULL, 2);
+    for (int i = 0; i < made.in_count; i++)
+        zt_eval_feed(eval, made.in[i], &made.feed[i]);
+    if (zt_eval_run(eval, 0, 1, &err))
+        memcpy(to, made.graph->values[made.graph->outputs[0]]->data, (size_t)count * sizeof *to);
+    else
+        snprintf((char *)to, (size_t)count * sizeof *to, "%s", strstr(err.text[0], "): ") + 3);
+    zt_eval_destroy(eval);
+    zt_graph_destroy(made.graph);
+    return to;
+}
+
+/* Planes of 4 x 5 pixels numbered on: a roi of 3 x 3 whose bins overlap in their middle, a pixel of sample 1, one
+ * outside. */
+START_TEST(bins_of_whole_pixels_share_those_between_them) {
+    static const float rois[] = { 0, 1, 1, 3, 3, 1, 4, 3, 2, 2, 0, 9, 9, 12, 12 };
+    static const float maxima[] = { 12, 13, 17, 18, 39, 39, 39, 39, 0, 0, 0, 0 };
+    float *y =
+        pooled(&(struct zt_case){ "MaxRoiPool", "float[2,1,4,5] float[3,5]", .attrs = "pooled_shape=[2,2]" }, rois, 12);
+    for (int i = 0; i < 12; i++)
+        ck_assert_msg(y[i] == maxima[i], "element %d is %g", i, (double)y[i]);
+    free(y);
+}
+END_TEST
+
+START_TEST(the_first_maximum_of_a_bin_has_its_gradient) {
+    static const float rois[] = { 0, 1, 1, 3, 3, 1, 4, 3, 2, 2 };
+    float *dx = pooled(&(struct zt_case){ "MaxRoiPoolGrad", "float[2,1,4,5] float[2,5] float[2,1,2,2]:1..1",
+                                          .attrs = "pooled_shape=[2,2]", .domain = "ztrain", .opset = 1 },
+                       rois, 40);
+    for (int i = 0; i < 40; i++)
+        ck_assert_msg(dx[i] == (i == 39 ? 4 : i == 12 || i == 13 || i == 17 || i == 18), "element %d is %g", i,
+                      (double)dx[i]);
+    free(dx);
+}
+END_TEST
+
+START_TEST(a_roi_of_no_sample_is_named) {
+    static const float outside[] = { 2, 1, 1, 3, 3 }, half[] = { 0.5F, 1, 1, 3, 3 }, unknown[] = { 0, 1, NAN, 3, 3 };
+    const struct zt_case c = { "MaxRoiPool", "float[2,1,4,5] float[1,5]", .attrs = "pooled_shape=[2,2]" };
+    const float *all[] = { outside, half, unknown };
+    static const char *const says[] = { "batch index 2 of roi 0", "batch index 0.5 of roi 0",
+                                        "roi 0 has a coordinate" };
+    for (int i = 0; i < 3; i++) {
+        float *text = pooled(&c, all[i], 40);
+        ck_assert_msg(strstr((char *)text, says[i]) != NULL, "%s", (char *)text);
+        free(text);
+    }
 }
 END_TEST
 
@@ -234,6 +300,9 @@ int main(void) {
     tcase_add_test(t, a_position_that_is_no_number_gives_nan_and_an_infinite_one_zero);
     tcase_add_test(t, a_batch_index_outside_is_named_by_every_kernel);
     tcase_add_test(t, what_does_not_fit_is_refused_with_its_reason);
+    tcase_add_test(t, bins_of_whole_pixels_share_those_between_them);
+    tcase_add_test(t, the_first_maximum_of_a_bin_has_its_gradient);
+    tcase_add_test(t, a_roi_of_no_sample_is_named);
     tcase_add_test(t, suppression_takes_better_boxes_first_and_of_equal_ones_the_first);
     tcase_add_test(t, boxes_by_their_centres_are_the_same_boxes);
     return run_suite("detection", t, CK_NOFORK); /* libgomp does not survive a fork */
