@@ -5,6 +5,7 @@
 #include "ops/attention/kernels.h"
 #include "ops/control/kernels.h"
 #include "ops/conv/kernels.h"
+#include "ops/detection/kernels.h"
 #include "ops/elementwise/kernels.h"
 #include "ops/fusion/kernels.h"
 #include "ops/linear_attention/kernels.h"

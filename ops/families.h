@@ -17,6 +17,7 @@
     FAMILY(linear_attention)                                                                                           \
     FAMILY(recurrent)                                                                                                  \
     FAMILY(resample)                                                                                                   \
+    FAMILY(detection)                                                                                                  \
     FAMILY(signal)                                                                                                     \
     FAMILY(ml)                                                                                                         \
     FAMILY(loss)                                                                                                       \

@@ -63,6 +63,10 @@ struct zt_op {
     /* Sets dtype and shape of every output. Reads `data` of constant inputs where a shape depends on contents, and
      * fails if `data` is NULL. */
     bool (*infer)(struct zt_graph *g, int node, struct zt_err *err);
+    /* Rows whose output shapes depend on the contents of inputs: sets the largest shapes that there can be, from the
+     * inputs' shapes alone; `less`: with one element less along the axis that varies, where there is one
+     * (graph/passes/data_sizes.h). NULL: shapes depend on shapes and constants. */
+    bool (*bound)(struct zt_graph *g, int node, bool less, struct zt_err *err);
     /* Emits nodes that compute the gradients of the inputs for which zt_grad_wanted() is true, and passes them to
      * zt_grad_give(). NULL: not differentiable (integers, comparisons, shapes); gradients stop here. */
     bool (*grad)(struct zt_grad *b, int node, struct zt_err *err);

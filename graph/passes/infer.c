@@ -1,5 +1,6 @@
 #include "graph/passes/infer.h"
 
+#include "graph/passes/data_sizes.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/lower.h"
 
@@ -55,6 +56,8 @@ struct inference {
     struct zt_graph *g;
     const struct zt_watch *watch; /* NULL: no callbacks */
     struct zt_folding folding;
+    int nested;       /* expansions that are under way */
+    bool trial, less; /* sizes that depend on data are taken to be their bounds, or one less (data_sizes.h) */
 };
 
 static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err *err) {
@@ -72,20 +75,59 @@ static bool infer_watched(struct inference *f, int n, struct zt_err *err) {
            zt_fold_node(&f->folding, f->g, n, err) && (!w || w->after(w->with, f->g, n, err));
 }
 
+static bool infer_nodes(void *inference, int first, int last, struct zt_err *err);
+
+/* Whether the contents that the shape depends on are known. Another fault is reported by `bound` again. */
+static bool is_sized(struct zt_graph *g, int n) {
+    struct zt_err unknown = { 0 };
+    return !g->nodes[n]->op->bound || zt_op_infer(g, n, &unknown);
+}
+
+static bool infer_bounds(void *inference, struct zt_graph *g, int first, bool less, struct zt_err *err) {
+    struct inference *f = inference, trial = {
+        .g = g, .folding = zt_folding_begin(f->folding.node_limit), .trial = true, .less = less
+    };
+    const bool good = infer_nodes(&trial, first, g->node_count, err);
+    zt_folding_finish(&trial.folding);
+    return good;
+}
+
+/* The bounds of the sizes in a trial, else the node as part of an EagerRun. */
+static bool infer_unsized(struct inference *f, int n, struct zt_err *err) {
+    const struct zt_size_trial trial = { f, infer_bounds };
+    if (f->trial)
+        return f->g->nodes[n]->op->bound(f->g, n, f->less, err);
+    if (f->nested || f->watch)
+        return zt_op_infer(f->g, n, err);
+    return zt_data_sizes_enclose(f->g, n, &trial, err);
+}
+
+static bool expand(struct inference *f, int n, struct zt_err *err) {
+    const struct zt_settler settler = { f, infer_nodes, NULL };
+    f->nested++;
+    const bool good = zt_expand(f->g, n, &settler, err);
+    f->nested--;
+    return good;
+}
+
 static bool infer_nodes(void *inference, int first, int last, struct zt_err *err) {
     struct inference *f = inference;
-    const struct zt_settler settler = { f, infer_nodes, NULL };
     for (int n = first; n < last; n++) {
+        if (f->g->nodes[n]->dead)
+            continue;
         if (!check_inputs_known(f->g, n, err))
             return false;
-        if (f->g->nodes[n]->op->expand ? !zt_expand(f->g, n, &settler, err) : !infer_watched(f, n, err))
+        const bool good = f->g->nodes[n]->op->expand ? expand(f, n, err)
+                          : is_sized(f->g, n)        ? infer_watched(f, n, err)
+                                                     : infer_unsized(f, n, err);
+        if (!good)
             return false;
     }
     return true;
 }
 
 bool zt_pass_infer_watched(struct zt_graph *g, size_t fold_limit, const struct zt_watch *watch, struct zt_err *err) {
-    struct inference f = { g, watch, zt_folding_begin(fold_limit) };
+    struct inference f = { .g = g, .watch = watch, .folding = zt_folding_begin(fold_limit) };
     const bool inferred = infer_nodes(&f, 0, g->node_count, err);
     zt_folding_finish(&f.folding);
     return inferred && zt_graph_sort(g, err);

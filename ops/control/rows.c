@@ -2,6 +2,8 @@
 #include "ops/kernel/rows.h"
 
 #define ROWS(ROW)                                                                                                      \
+    ROW(eager_run)                                                                                                     \
+    ROW(eager_run_grad)                                                                                                \
     ROW(if)                                                                                                            \
     ROW(loop)                                                                                                          \
     ROW(loop_run)                                                                                                      \

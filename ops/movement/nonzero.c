@@ -26,6 +26,14 @@ static bool non_zero_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
+static bool non_zero_bound(struct zt_graph *g, int node, bool less, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    const int64_t count = zt_shape_count(x);
+    (void)err;
+    zt_set_out(g, node, 0, ZT_INT64, &(struct zt_shape){ 2, { x->rank, count - (less && count > 0) } });
+    return true;
+}
+
 static bool non_zero_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_view *x = &call->in[0];
@@ -46,6 +54,7 @@ const struct zt_op zt_op_non_zero = {
     .since = 9,
     ZT_ONE_OUT(1, 1),
     .infer = non_zero_infer,
+    .bound = non_zero_bound,
     .kernel = { [ZT_REF] = { .run = non_zero_run } },
 };
 
@@ -68,20 +77,40 @@ static bool slices_of(const struct zt_graph *g, int node, const struct zt_shape 
     return true;
 }
 
-static bool compress_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_value *x = zt_in(g, node, 0), *condition = zt_in(g, node, 1);
-    struct slices l;
-    if (!need_data(g, node, 1, err) || !slices_of(g, node, &x->shape, &l, err))
-        return false;
-    int64_t chosen = 0, given = zt_shape_count(&condition->shape);
-    if (condition->shape.rank != 1 || given > l.size)
-        return zt_node_fail(g, node, err, "has %lld conditions for %lld slices", (long long)given, (long long)l.size);
-    for (int64_t i = 0; i < given; i++)
-        chosen += ((const uint8_t *)condition->data)[i] != 0;
-    struct zt_shape shape = l.axis < 0 ? (struct zt_shape){ .rank = 1 } : x->shape;
-    shape.dim[l.axis < 0 ? 0 : l.axis] = chosen;
+/* How many conditions there are, for as many slices or more. */
+static bool count_conditions(const struct zt_graph *g, int node, const struct slices *l, int64_t *given,
+                             struct zt_err *err) {
+    const struct zt_shape *condition = &zt_in(g, node, 1)->shape;
+    *given = zt_shape_count(condition);
+    return (condition->rank == 1 && *given <= l->size) ||
+           zt_node_fail(g, node, err, "has %lld conditions for %lld slices", (long long)*given, (long long)l->size);
+}
+
+static bool set_chosen(struct zt_graph *g, int node, const struct slices *l, int64_t chosen) {
+    const struct zt_value *x = zt_in(g, node, 0);
+    struct zt_shape shape = l->axis < 0 ? (struct zt_shape){ .rank = 1 } : x->shape;
+    shape.dim[l->axis < 0 ? 0 : l->axis] = chosen;
     zt_set_out(g, node, 0, x->dtype, &shape);
     return true;
+}
+
+static bool compress_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *condition = zt_in(g, node, 1);
+    struct slices l;
+    int64_t chosen = 0, given;
+    if (!need_data(g, node, 1, err) || !slices_of(g, node, &zt_in(g, node, 0)->shape, &l, err) ||
+        !count_conditions(g, node, &l, &given, err))
+        return false;
+    for (int64_t i = 0; i < given; i++)
+        chosen += ((const uint8_t *)condition->data)[i] != 0;
+    return set_chosen(g, node, &l, chosen);
+}
+
+static bool compress_bound(struct zt_graph *g, int node, bool less, struct zt_err *err) {
+    struct slices l;
+    int64_t given;
+    return slices_of(g, node, &zt_in(g, node, 0)->shape, &l, err) && count_conditions(g, node, &l, &given, err) &&
+           set_chosen(g, node, &l, given - (less && given > 0));
 }
 
 static bool compress_run(const struct zt_call *call, struct zt_err *err) {
@@ -138,6 +167,7 @@ const struct zt_op zt_op_compress = {
     .in_types = { 0, ZT_BIT(ZT_BOOL) },
     .attrs = with_axis,
     .infer = compress_infer,
+    .bound = compress_bound,
     .grad = compress_grad,
     .no_grad_in = 1 << 1,
     .kernel = { [ZT_REF] = { .run = compress_run } },
@@ -164,6 +194,13 @@ static bool first_of_its_kind(enum zt_dtype dtype, const void *x, const struct s
     return true;
 }
 
+static bool set_kinds(struct zt_graph *g, int node, const struct slices *l, int64_t found) {
+    zt_set_out(g, node, 1, ZT_INT64, &(struct zt_shape){ 1, { found } });
+    zt_set_out(g, node, 2, ZT_INT64, &(struct zt_shape){ 1, { l->size } });
+    zt_set_out(g, node, 3, ZT_INT64, &(struct zt_shape){ 1, { found } });
+    return set_chosen(g, node, l, found);
+}
+
 static bool unique_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     struct slices l;
@@ -172,13 +209,13 @@ static bool unique_infer(struct zt_graph *g, int node, struct zt_err *err) {
         return false;
     for (int64_t i = 0; i < l.size; i++)
         found += first_of_its_kind(x->dtype, x->data, &l, i);
-    struct zt_shape shape = l.axis < 0 ? (struct zt_shape){ .rank = 1 } : x->shape;
-    shape.dim[l.axis < 0 ? 0 : l.axis] = found;
-    zt_set_out(g, node, 0, x->dtype, &shape);
-    zt_set_out(g, node, 1, ZT_INT64, &(struct zt_shape){ 1, { found } });
-    zt_set_out(g, node, 2, ZT_INT64, &(struct zt_shape){ 1, { l.size } });
-    zt_set_out(g, node, 3, ZT_INT64, &(struct zt_shape){ 1, { found } });
-    return true;
+    return set_kinds(g, node, &l, found);
+}
+
+static bool unique_bound(struct zt_graph *g, int node, bool less, struct zt_err *err) {
+    struct slices l;
+    return slices_of(g, node, &zt_in(g, node, 0)->shape, &l, err) &&
+           set_kinds(g, node, &l, l.size - (less && l.size > 0));
 }
 
 /* Where slice i, a first of its kind, stands in the result: behind all kinds that sort or appear before it. */
@@ -241,5 +278,6 @@ const struct zt_op zt_op_unique = {
     .max_out = 4,
     .attrs = unique_attrs,
     .infer = unique_infer,
+    .bound = unique_bound,
     .kernel = { [ZT_REF] = { .run = unique_run } },
 };

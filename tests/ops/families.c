@@ -8,6 +8,7 @@
     FAMILY(attention) \
     FAMILY(conv) \
     FAMILY(conv_pool) \
+    FAMILY(detection) \
     FAMILY(elementwise_binary) \
     FAMILY(elementwise_unary) \
     FAMILY(linear_attention) \

@@ -6,7 +6,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PACKAGES = ["torch==2.15.0", "numpy", "onnx==1.23.2"]
+PACKAGES = ["torch==2.15.0", "torchvision==0.29.2", "numpy", "onnx==1.23.2"]
 # Without it glibc returns PyTorch's large buffers to the system in every step and faults them in again.
 MALLOC = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4000000000:glibc.malloc.trim_threshold=8000000000"
 

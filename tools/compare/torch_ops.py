@@ -80,6 +80,18 @@ def conv_transpose(a, x, w, b=None):
     return F.conv_transpose2d(x, w, b, a.get("strides", [1] * rank), pads(a, rank))
 
 
+def deform_conv(a, x, w, offset, b=None, mask=None):
+    from torchvision.ops import deform_conv2d
+    return deform_conv2d(x, offset, w, b, a.get("strides", [1, 1]), pads(a, 2), a.get("dilations", [1, 1]), mask)
+
+
+def roi_align(a, x, rois, batch):
+    from torchvision.ops import roi_align
+    boxes = torch.cat([batch[:, None].to(rois.dtype), rois.detach()], 1)
+    return roi_align(x, boxes, (a["output_height"], a["output_width"]), a.get("spatial_scale", 1.0),
+                     a.get("sampling_ratio", 0), a.get("coordinate_transformation_mode", "half_pixel") == "half_pixel")
+
+
 def pad(a, x, p, value=None):
     p, rank = ints(p), x.dim()
     modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
@@ -307,6 +319,7 @@ OPS = {
     "GlobalMaxPool": lambda a, x: F.adaptive_max_pool2d(x, 1),
     "LpPool": lambda a, x: F.lp_pool2d(x, 2.0, a["kernel_shape"], a["strides"]), "Resize": resize,
     "GridSample": lambda a, x, grid: F.grid_sample(x, grid, align_corners=False),
+    "DeformConv": deform_conv, "RoiAlign": roi_align,
     "AffineGrid": lambda a, theta, size: F.affine_grid(theta, ints(size), align_corners=False),
     "BatchNormalization": batch_norm, "LayerNormalization": lambda a, x, s, b: F.layer_norm(x, s.shape, s, b),
     "RMSNormalization": lambda a, x, s: F.rms_norm(x, s.shape, s, 1e-5),

@@ -1,0 +1,240 @@
+#include "graph/passes/data_sizes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Arrays by value or by node. */
+struct enclosing {
+    struct zt_graph *g;
+    int first, last;                             /* nodes that are not inferred yet: first..last - 1 */
+    struct zt_graph *most, *less;                /* both trials */
+    bool *varies;                                /* by value */
+    bool *inside;                                /* by node */
+    bool *is_output, *is_read, *is_read_outside; /* by value */
+    bool *behind, *needed;                       /* by value: depends on the enclosed nodes; they depend on it */
+    int *copy;                                   /* by value: its id in the enclosed graph; -1: none */
+};
+
+/* ---- what varies ---- */
+
+static bool same_contents(const struct zt_value *a, const struct zt_value *b) {
+    if (!a->data || !b->data)
+        return !a->data == !b->data;
+    return a->data == b->data || memcmp(a->data, b->data, (size_t)zt_value_bytes(a)) == 0;
+}
+
+static void find_what_varies(struct enclosing *e) {
+    for (int v = 0; v < e->g->value_count; v++) {
+        const struct zt_value *a = e->most->values[v], *b = e->less->values[v];
+        e->varies[v] = !zt_shape_equal(&a->shape, &b->shape) || !same_contents(a, b);
+    }
+}
+
+static bool any_of(const bool *of, const int *values, int count) {
+    for (int i = 0; i < count; i++)
+        if (values[i] >= 0 && of[values[i]])
+            return true;
+    return false;
+}
+
+static void find_nodes(struct enclosing *e) {
+    for (int n = e->first; n < e->last; n++) {
+        const struct zt_node *node = e->g->nodes[n];
+        e->inside[n] = !node->dead &&
+                       (any_of(e->varies, node->in, node->in_count) || any_of(e->varies, node->out, node->out_count));
+    }
+}
+
+/* A node between two enclosed ones is enclosed too: one node cannot read what depends on its own results. */
+static bool add_between(struct enclosing *e) {
+    bool added = false;
+    memset(e->behind, 0, (size_t)e->g->value_count * sizeof *e->behind);
+    memset(e->needed, 0, (size_t)e->g->value_count * sizeof *e->needed);
+    for (int n = e->first; n < e->last; n++) {
+        const struct zt_node *node = e->g->nodes[n];
+        const bool of = e->inside[n] || any_of(e->behind, node->in, node->in_count);
+        for (int i = 0; of && i < node->out_count; i++)
+            if (node->out[i] >= 0)
+                e->behind[node->out[i]] = true;
+    }
+    for (int n = e->last - 1; n >= e->first; n--) {
+        const struct zt_node *node = e->g->nodes[n];
+        const bool read = any_of(e->needed, node->out, node->out_count);
+        if (!node->dead && !e->inside[n] && read && any_of(e->behind, node->in, node->in_count))
+            e->inside[n] = added = true;
+        for (int i = 0; (e->inside[n] || read) && i < node->in_count; i++)
+            if (node->in[i] >= 0)
+                e->needed[node->in[i]] = true;
+    }
+    return added;
+}
+
+/* ---- what cannot be enclosed ---- */
+
+/* Which values are results of the graph, and which a node reads, or one that is not enclosed. */
+static void find_readers(struct enclosing *e) {
+    for (int i = 0; i < e->g->output_count; i++)
+        e->is_output[e->g->outputs[i]] = true;
+    for (int n = e->first; n < e->last; n++)
+        for (int i = 0; !e->g->nodes[n]->dead && i < e->g->nodes[n]->in_count; i++) {
+            const int v = e->g->nodes[n]->in[i];
+            if (v < 0)
+                continue;
+            e->is_read[v] = true;
+            e->is_read_outside[v] |= !e->inside[n];
+        }
+}
+
+static bool check_node(const struct enclosing *e, int n, struct zt_err *err) {
+    const struct zt_node *node = e->g->nodes[n];
+    const char *what = node->op->expand                 ? "has subgraphs"
+                       : node->op->train                ? "has a training form"
+                       : node->op->flags & ZT_OP_RANDOM ? "draws random numbers"
+                                                        : NULL;
+    if (what)
+        return zt_node_fail(e->g, n, err,
+                            "%s, and the size of what it reads depends on data (of \"%s\"): not supported in training",
+                            what, e->g->nodes[e->first]->name);
+    for (int i = 0; i < node->out_count; i++)
+        if (node->out[i] >= 0 && e->varies[node->out[i]] && e->is_output[node->out[i]] && !e->is_read[node->out[i]])
+            return zt_node_fail(e->g, n, err,
+                                "the size of \"%s\" depends on data, which the loss cannot read: only what has a fixed "
+                                "size in the end (a mean, a sum) is supported in training",
+                                e->g->values[node->out[i]]->name);
+    return true;
+}
+
+static bool check_nodes(const struct enclosing *e, struct zt_err *err) {
+    for (int n = e->first; n < e->last; n++)
+        if (e->inside[n] && !check_node(e, n, err))
+            return false;
+    return true;
+}
+
+/* ---- the enclosed graph ---- */
+
+/* Numbers of which shapes may be made are known in an eager run too; what has a gradient stays an input. */
+static bool is_known(const struct zt_value *v) {
+    const bool settled = v->origin == ZT_FROM_CONSTANT || v->origin == ZT_FROM_INITIALIZER;
+    return zt_value_is_constant(v) && (settled || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT));
+}
+
+/* The copy of a value that an enclosed node reads or writes; from outside it is a constant or an input. */
+static int copied(struct enclosing *e, struct zt_graph *to, int value, bool written, int *in) {
+    struct zt_value *v = e->g->values[value];
+    if (e->copy[value] >= 0)
+        return e->copy[value];
+    if (!written) { /* a node behind this one may write it, which is not inferred yet */
+        v->dtype = e->most->values[value]->dtype;
+        v->shape = e->most->values[value]->shape;
+    }
+    const int id = e->copy[value] =
+        zt_graph_add_value(to, v->name, written ? ZT_UNDEFINED : v->dtype, written ? NULL : &v->shape);
+    if (written)
+        return id;
+    to->values[id]->origin = is_known(v) ? ZT_FROM_CONSTANT : ZT_FROM_INPUT;
+    to->values[id]->data = is_known(v) ? v->data : NULL;
+    if (!is_known(v)) {
+        in[to->input_count] = value;
+        to->inputs[to->input_count++] = id;
+    }
+    return id;
+}
+
+static void copy_node(struct enclosing *e, struct zt_graph *to, int n, int *in) {
+    const struct zt_node *node = e->g->nodes[n];
+    int *reads = ZT_NEW_N(to->arena, int, node->in_count + 1), *writes = ZT_NEW_N(to->arena, int, node->out_count + 1);
+    for (int i = 0; i < node->in_count; i++)
+        reads[i] = node->in[i] < 0 ? -1 : copied(e, to, node->in[i], false, in);
+    for (int i = 0; i < node->out_count; i++)
+        writes[i] = node->out[i] < 0 ? -1 : copied(e, to, node->out[i], true, in);
+    const int made = zt_graph_add_node(to, &(struct zt_node_spec){ node->name, node->op_type, node->domain, node->opset,
+                                                                   reads, node->in_count, writes, node->out_count });
+    for (int i = 0; i < node->attr_count; i++)
+        zt_node_set_attr(to, made, &node->attr[i]);
+    to->nodes[made]->op = node->op;
+}
+
+static int list_outputs(struct enclosing *e, struct zt_graph *to, int *out) {
+    for (int n = e->first; n < e->last; n++)
+        for (int i = 0; e->inside[n] && i < e->g->nodes[n]->out_count; i++) {
+            const int v = e->g->nodes[n]->out[i];
+            if (v < 0 || e->varies[v] || !(e->is_output[v] || e->is_read_outside[v]))
+                continue;
+            const struct zt_value *shape = e->most->values[v];
+            to->values[e->copy[v]]->dtype = e->g->values[v]->dtype = shape->dtype;
+            to->values[e->copy[v]]->shape = e->g->values[v]->shape = shape->shape;
+            out[to->output_count] = v;
+            to->outputs[to->output_count++] = e->copy[v];
+        }
+    return to->output_count;
+}
+
+static int count_links(const struct enclosing *e) {
+    int count = 1;
+    for (int n = e->first; n < e->last; n++)
+        count += e->inside[n] ? e->g->nodes[n]->in_count + e->g->nodes[n]->out_count : 0;
+    return count;
+}
+
+static bool enclose(struct enclosing *e, struct zt_err *err) {
+    struct zt_graph *g = e->g, *to = zt_graph_create_in(g->arena, "enclosed");
+    const int most = count_links(e);
+    int *in = ZT_NEW_N(g->arena, int, most), *out = ZT_NEW_N(g->arena, int, most);
+    to->inputs = ZT_NEW_N(g->arena, int, most);
+    to->outputs = ZT_NEW_N(g->arena, int, most);
+    to->table = g->table;
+    for (int n = e->first; n < e->last; n++)
+        if (e->inside[n])
+            copy_node(e, to, n, in);
+    const bool good = zt_graph_index(to, err);
+    const int outputs = list_outputs(e, to, out), inputs = to->input_count;
+    zt_graph_settle(to);
+    if (!good)
+        return false;
+    const struct zt_node *first = g->nodes[e->first];
+    const int node =
+        zt_graph_add_node(g, &(struct zt_node_spec){ first->name, "EagerRun", "ztrain", 1, in, inputs, out, outputs });
+    g->nodes[node]->place = first->place;
+    g->nodes[node]->stage = first->stage;
+    zt_node_set_attr(g, node, &(struct zt_attr){ .name = "body", .type = ZT_ATTR_GRAPH, .graph = to });
+    for (int n = e->first; n < e->last; n++)
+        g->nodes[n]->dead |= e->inside[n];
+    return zt_op_resolve(g->table, g, node, err) && zt_op_infer(g, node, err);
+}
+
+/* ---- the pass ---- */
+
+static bool run_trials(struct enclosing *e, const struct zt_size_trial *trial, struct zt_err *err) {
+    e->most = zt_graph_clone(e->g);
+    e->less = zt_graph_clone(e->g);
+    return trial->infer(trial->with, e->most, e->first, false, err) &&
+           trial->infer(trial->with, e->less, e->first, true, err);
+}
+
+bool zt_data_sizes_enclose(struct zt_graph *g, int node, const struct zt_size_trial *trial, struct zt_err *err) {
+    struct zt_arena *scratch = zt_arena_create();
+    struct enclosing e = { .g = g, .first = node, .last = g->node_count };
+    e.varies = ZT_NEW_N(scratch, bool, g->value_count + 1);
+    e.is_output = ZT_NEW_N(scratch, bool, g->value_count + 1);
+    e.is_read = ZT_NEW_N(scratch, bool, g->value_count + 1);
+    e.is_read_outside = ZT_NEW_N(scratch, bool, g->value_count + 1);
+    e.behind = ZT_NEW_N(scratch, bool, g->value_count + 1);
+    e.needed = ZT_NEW_N(scratch, bool, g->value_count + 1);
+    e.inside = ZT_NEW_N(scratch, bool, g->node_count + 1);
+    e.copy = ZT_NEW_N(scratch, int, g->value_count + 1);
+    memset(e.copy, -1, (size_t)g->value_count * sizeof *e.copy);
+    bool good = run_trials(&e, trial, err);
+    if (good) {
+        find_what_varies(&e);
+        find_nodes(&e);
+        while (add_between(&e))
+            ;
+        find_readers(&e);
+        good = check_nodes(&e, err) && enclose(&e, err);
+    }
+    zt_graph_destroy(e.most);
+    zt_graph_destroy(e.less);
+    zt_arena_destroy(scratch);
+    return good;
+}

@@ -1,0 +1,205 @@
+/* Parts of a training graph in which sizes depend on data (graph/passes/data_sizes.h), run node by node.
+ *
+ *     ztrain.EagerRun(x..) -> y..                    y = body(x), shapes inferred as it goes
+ *     ztrain.EagerRunGrad(x.., dy..) -> dx..         body(x) once more, then what autograd makes of it for these sizes
+ *
+ * The body is a graph whose inputs are the node's and whose outputs have the shapes that are planned; between them
+ * sizes change from step to step. It runs on the reference kernels, and what it computes is freed when the node has
+ * run: this memory is not part of the plan. */
+#include "graph/passes/eval.h"
+#include "graph/passes/grad.h"
+#include "ops/kernel/shape.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct zt_graph *body_of(const struct zt_node *n) {
+    return zt_node_attr(n, "body")->graph;
+}
+
+/* ---- shape rules ---- */
+
+static bool check_inputs(const struct zt_graph *g, int node, const struct zt_graph *body, struct zt_err *err) {
+    for (int i = 0; i < body->input_count; i++) {
+        const struct zt_value *v = zt_in(g, node, i), *wanted = body->values[body->inputs[i]];
+        if (!v || v->dtype != wanted->dtype || !zt_shape_equal(&v->shape, &wanted->shape))
+            return zt_node_fail(g, node, err, "input %d is not what its body reads", i);
+    }
+    return true;
+}
+
+static bool run_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_graph *body = body_of(g->nodes[node]);
+    if (g->nodes[node]->in_count != body->input_count || g->nodes[node]->out_count != body->output_count)
+        return zt_node_fail(g, node, err, "has other inputs and outputs than its body");
+    for (int i = 0; i < body->output_count; i++) {
+        const struct zt_value *v = body->values[body->outputs[i]];
+        zt_set_out(g, node, i, v->dtype, &v->shape);
+    }
+    return check_inputs(g, node, body, err);
+}
+
+static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    int count;
+    const int64_t *wanted = zt_attr_ints(g->nodes[node], "wanted", &count);
+    for (int k = 0; k < count; k++)
+        zt_set_out(g, node, k, zt_in(g, node, (int)wanted[k])->dtype, &zt_in(g, node, (int)wanted[k])->shape);
+    return check_inputs(g, node, body_of(g->nodes[node]), err);
+}
+
+/* ---- running ---- */
+
+/* A copy of the body with its inputs; free with finish(). */
+struct running {
+    struct zt_graph *g;
+    struct zt_eval *eval;
+    int forward; /* nodes of the forward run */
+};
+
+static void finish(struct running *r) {
+    zt_eval_destroy(r->eval);
+    zt_graph_destroy(r->g);
+}
+
+/* Runs the body; its outputs must have the shapes that are planned. */
+static bool start(const struct zt_call *call, struct running *r, struct zt_err *err) {
+    const struct zt_graph *body = body_of(call->node);
+    char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
+    *r = (struct running){ .g = zt_graph_clone(body) };
+    r->eval = zt_eval_create(r->g, call->random, call->threads);
+    for (int i = 0; i < body->input_count; i++)
+        zt_eval_feed(r->eval, r->g->inputs[i],
+                     &(struct zt_tensor){ call->in[i].dtype, call->in[i].shape, call->in[i].data });
+    if (!zt_graph_index(r->g, err) || !zt_eval_run(r->eval, 0, r->g->node_count, err))
+        return false;
+    r->forward = r->g->node_count;
+    for (int i = 0; i < body->output_count; i++) {
+        const struct zt_value *v = r->g->values[r->g->outputs[i]], *planned = body->values[body->outputs[i]];
+        if (v->dtype != planned->dtype || !zt_shape_equal(&v->shape, &planned->shape))
+            return zt_call_fail(call, err, "\"%s\" has shape %s for these data, but %s was planned", v->name,
+                                zt_shape_text(&v->shape, s), zt_shape_text(&planned->shape, t));
+    }
+    return true;
+}
+
+static void copy_out(const struct zt_call *call, int out, const struct zt_value *v) {
+    const size_t bytes = (size_t)zt_shape_count(&call->out[out].shape) * zt_dtype_bytes(call->out[out].dtype);
+    if (call->out[out].data && bytes && v)
+        memcpy(call->out[out].data, v->data, bytes);
+    else if (call->out[out].data)
+        memset(call->out[out].data, 0, bytes);
+}
+
+static bool run(const struct zt_call *call, struct zt_err *err) {
+    struct running r;
+    const bool good = start(call, &r, err);
+    for (int i = 0; good && i < call->out_count; i++)
+        copy_out(call, i, r.g->values[r.g->outputs[i]]);
+    finish(&r);
+    return good;
+}
+
+/* Appends the backward nodes for the sizes of this run, and runs them; grads: by wanted input. */
+static bool differentiate(const struct zt_call *call, struct running *r, int *grads, struct zt_err *err) {
+    int given_count, wanted_count;
+    const int64_t *given = zt_attr_ints(call->node, "given", &given_count);
+    const int64_t *wanted = zt_attr_ints(call->node, "wanted", &wanted_count);
+    const int inputs = r->g->input_count;
+    struct zt_cotangent *from = ZT_NEW_N(r->g->arena, struct zt_cotangent, given_count + 1);
+    int *of = ZT_NEW_N(r->g->arena, int, wanted_count + 1);
+    for (int k = 0; k < given_count; k++) {
+        const struct zt_view *dy = &call->in[inputs + k];
+        const int id = zt_graph_add_value(r->g, "gradient", dy->dtype, &dy->shape);
+        r->g->values[id]->origin = ZT_FROM_INPUT;
+        r->g->values[id]->data = dy->data;
+        from[k] = (struct zt_cotangent){ r->g->outputs[given[k]], id };
+    }
+    for (int k = 0; k < wanted_count; k++)
+        of[k] = r->g->inputs[wanted[k]];
+    return zt_grad_build(r->g, r->g->table, &(struct zt_grad_request){ from, given_count, of, wanted_count }, grads,
+                         err) &&
+           zt_eval_run(r->eval, r->forward, r->g->node_count, err);
+}
+
+/* What no path leads to for these data has the gradient 0. */
+static bool run_back(const struct zt_call *call, struct zt_err *err) {
+    struct running r;
+    int *grads = zt_calloc((size_t)call->out_count + 1, sizeof *grads);
+    const bool good = start(call, &r, err) && differentiate(call, &r, grads, err);
+    for (int k = 0; good && k < call->out_count; k++)
+        copy_out(call, k, grads[k] < 0 ? NULL : r.g->values[grads[k]]);
+    finish(&r);
+    free(grads);
+    return good;
+}
+
+/* ---- gradient rule ---- */
+
+static bool run_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    struct zt_arena *arena = zt_grad_graph(b)->arena;
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int *in = ZT_NEW_N(arena, int, n->in_count + n->out_count + 1), *out = ZT_NEW_N(arena, int, n->in_count + 1);
+    int64_t *given = ZT_NEW_N(arena, int64_t, n->out_count + 1), *wanted = ZT_NEW_N(arena, int64_t, n->in_count + 1);
+    int given_count = 0, wanted_count = 0;
+    memcpy(in, n->in, (size_t)n->in_count * sizeof *in);
+    for (int i = 0; i < n->out_count; i++)
+        if (zt_grad_out(b, node, i) >= 0) {
+            in[n->in_count + given_count] = zt_grad_out(b, node, i);
+            given[given_count++] = i;
+        }
+    for (int i = 0; i < n->in_count; i++)
+        if (zt_grad_wanted(b, node, i))
+            wanted[wanted_count++] = i;
+    const struct zt_attr attrs[] = {
+        { .name = "given", .type = ZT_ATTR_INTS, .count = given_count, .ints = given },
+        { .name = "wanted", .type = ZT_ATTR_INTS, .count = wanted_count, .ints = wanted },
+    };
+    if (!wanted_count)
+        return true;
+    zt_emit_node(b, &(struct zt_emission){ "EagerRunGrad", "ztrain", in, n->in_count + given_count, n, attrs, 2 }, out,
+                 wanted_count);
+    for (int k = 0; k < wanted_count; k++)
+        zt_grad_give(b, node, (int)wanted[k], out[k]);
+    return true;
+}
+
+/* ---- rows ---- */
+
+/* Of the nodes whose sizes are known from the start. */
+static double flops(const struct zt_graph *g, int node) {
+    double sum = 0;
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
+        sum += zt_in(g, node, i) ? (double)zt_shape_count(&zt_in(g, node, i)->shape) : 0;
+    return sum;
+}
+
+static const struct zt_attr_spec run_attrs[] = { { "body", ZT_ATTR_GRAPH, true }, { 0 } };
+static const struct zt_attr_spec grad_attrs[] = {
+    { "body", ZT_ATTR_GRAPH, true }, { "given", ZT_ATTR_INTS, true }, { "wanted", ZT_ATTR_INTS, true }, { 0 }
+};
+
+const struct zt_op zt_op_eager_run = {
+    .name = "EagerRun",
+    .domain = "ztrain",
+    .since = 1,
+    .max_out = INT_MAX,
+    .flags = ZT_OP_VARIADIC | ZT_OP_NO_RECOMPUTE,
+    .attrs = run_attrs,
+    .infer = run_infer,
+    .grad = run_grad,
+    .flops = flops,
+    .kernel = { [ZT_REF] = { .run = run } },
+};
+const struct zt_op zt_op_eager_run_grad = {
+    .name = "EagerRunGrad",
+    .domain = "ztrain",
+    .since = 1,
+    .max_out = INT_MAX,
+    .flags = ZT_OP_VARIADIC,
+    .attrs = grad_attrs,
+    .infer = grad_infer,
+    .flops = flops,
+    .kernel = { [ZT_REF] = { .run = run_back } },
+};

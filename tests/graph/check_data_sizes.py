@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Models in which sizes depend on data train: detection by NonMaxSuppression, RoiAlign and a head; a mean over chosen elements.
+
+    check_data_sizes.py ZTRAIN
+
+Each is trained by SGD, one sample a step, and followed by hand: `ztrain grad`, which knows the sizes, gives each step's
+gradients, and the loss is this script's. Losses and final weights must agree, with one thread and with three. A model in
+which a size that depends on data reaches the loss, or a node that cannot be inside, is refused by the name of the node.
+Needs numpy and onnx; exit status 77 (skipped) without them.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as missing:
+    print(f"SKIP {missing}")
+    sys.exit(77)
+
+STEPS, RATE = 6, 0.05
+
+
+def model(nodes, tensors, shape=(1, 1)):
+    graph = helper.make_graph(
+        [helper.make_node(op, i, o, name=o[0] + "_node", **a) for op, i, o, a in nodes], "sizes",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in tensors.items()])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.checker.check_model(made)
+    return made
+
+
+def weights(rng, *shape):
+    return (rng.standard_normal(shape) * 0.4).astype(np.float32)
+
+
+BACKBONE = [("Conv", ["x", "w"], ["f"], {"pads": [1, 1, 1, 1]})]
+TO_ROW = [("Reshape", ["mean", "row"], ["y"], {})]
+
+
+def base(rng):
+    return {"w": weights(rng, 4, 1, 3, 3), "row": np.array([1, 1])}
+
+
+def detection(rng):
+    """Scores of four anchors from the features; the boxes that NonMaxSuppression leaves are read, scored and averaged."""
+    nodes = BACKBONE + [
+        ("GlobalAveragePool", ["f"], ["pooled"], {}), ("Flatten", ["pooled"], ["flat"], {}),
+        ("MatMul", ["flat", "of_anchor"], ["score"], {}), ("Unsqueeze", ["score", "axis0"], ["scores"], {}),
+        ("NonMaxSuppression", ["anchors", "scores", "most", "overlap"], ["chosen"], {}),
+        ("Gather", ["chosen", "two"], ["box"], {"axis": 1}), ("Gather", ["chosen", "zero"], ["sample"], {"axis": 1}),
+        ("Squeeze", ["anchors", "axis0"], ["boxes"], {}), ("Gather", ["boxes", "box"], ["rois"], {}),
+        ("RoiAlign", ["f", "rois", "sample"], ["read"], {"output_height": 2, "output_width": 2}),
+        ("Conv", ["read", "head", "bias"], ["hidden"], {}), ("Relu", ["hidden"], ["active"], {}),
+        ("GatherND", ["scores", "chosen_of_scores"], ["confidence"], {}),
+        ("Unsqueeze", ["confidence", "axes123"], ["factor"], {}), ("Mul", ["active", "factor"], ["weighted"], {}),
+        ("ReduceMean", ["weighted"], ["mean"], {"keepdims": 0})] + TO_ROW
+    nodes.insert(12, ("Gather", ["chosen", "order"], ["chosen_of_scores"], {"axis": 1}))
+    tensors = base(rng) | {
+        "of_anchor": weights(rng, 4, 4), "head": weights(rng, 3, 4, 2, 2), "bias": weights(rng, 3),
+        "anchors": np.array([[[0, 0, 4, 4], [0, 1, 4, 5], [3, 3, 8, 8], [2.2, 2.1, 7.3, 7.4]]], np.float32),
+        "axis0": np.array([0]), "axes123": np.array([1, 2, 3]), "most": np.array([3]), "overlap": np.array([0.4], np.float32),
+        "two": np.array(2), "zero": np.array(0), "order": np.array([0, 1, 2])}
+    return model(nodes, tensors)
+
+
+def chosen(rng):
+    """The mean over the positive features, and a Compress whose length is read back by Shape."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}),
+        ("Transpose", ["at"], ["places"], {}), ("GatherND", ["f", "places"], ["values"], {}),
+        ("Reshape", ["f", "all"], ["list"], {}), ("Reshape", ["positive", "all"], ["flags"], {}),
+        ("Compress", ["list", "flags"], ["again"], {}), ("Shape", ["again"], ["length"], {}),
+        ("Cast", ["length"], ["number"], {"to": TensorProto.FLOAT}), ("ReduceSum", ["again"], ["sum"], {"keepdims": 0}),
+        ("ReduceMean", ["values"], ["first"], {"keepdims": 0}), ("Div", ["sum", "number"], ["second"], {}),
+        ("Add", ["first", "second"], ["mean"], {})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1])})
+
+
+def refused(rng):
+    """(what, the model, words of the message)"""
+    start = BACKBONE + [("Greater", ["f", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}),
+                        ("Transpose", ["at"], ["places"], {}), ("GatherND", ["f", "places"], ["values"], {})]
+    tensors = base(rng) | {"nothing": np.float32(0), "pair": np.array([-1, 1])}
+    yield "a varying result", model(start + [("Relu", ["values"], ["y"], {})], tensors, ["many"]), ["y_node (Relu)", "\"y\" depends on data"]
+    norm = {"s": np.ones(1, np.float32), "b": np.zeros(1, np.float32), "m": np.zeros(1, np.float32), "v": np.ones(1, np.float32)}
+    yield ("a training form", model(start + [("Reshape", ["values", "pair"], ["rows"], {}),
+                                             ("BatchNormalization", ["rows", "s", "b", "m", "v"], ["normed"], {}),
+                                             ("ReduceMean", ["normed"], ["mean"], {"keepdims": 0})] + TO_ROW, tensors | norm),
+           ["normed_node (BatchNormalization)", "has a training form"])
+
+
+def run(command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=100)
+    return done.returncode, done.stderr
+
+
+def initializers(path, names):
+    return {t.name: numpy_helper.to_array(t).astype(np.float64) for t in onnx.load(path).graph.initializer if t.name in names}
+
+
+def config():
+    return {"train_batch_size": 1, "optimizer": {"type": "SGD", "params": {"lr": RATE}},
+            "ztrain": {"loss": {"type": "mse"}, "data": {"format": "npz", "path": "data.npz", "shuffle": False}, "epochs": 1,
+                       "freeze": ["anchors"]}}
+
+
+def by_hand(ztrain, made, data, folder):
+    """Losses, and the weights after the last step."""
+    now, losses, trained = onnx.ModelProto.FromString(made.SerializeToString()), [], {}
+    for x, y in zip(data["x"], data["target"]):
+        onnx.save(now, folder / "now.onnx")
+        code, said = run([ztrain, "predict", "--model", folder / "now.onnx", "--inputs", save(folder / "x.npz", x=x[None]), "--output", folder / "p"])
+        assert code == 0, said
+        got = float(np.load(folder / "p" / "outputs.npz")["y"].reshape(()))
+        losses.append((got - float(y[0])) ** 2)
+        code, said = run([ztrain, "grad", "--model", folder / "now.onnx", "--inputs", folder / "x.npz", "--output", folder / "g"])
+        assert code == 0, said
+        gradients = np.load(folder / "g" / "grad_params.npz")
+        for tensor in now.graph.initializer:
+            if tensor.name in gradients.files and tensor.name != "anchors":
+                moved = numpy_helper.to_array(tensor) - RATE * 2 * (got - float(y[0])) * gradients[tensor.name]
+                trained[tensor.name] = moved.astype(np.float64)
+                tensor.CopyFrom(numpy_helper.from_array(moved.astype(np.float32), tensor.name))
+    return losses, trained
+
+
+def save(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+def check(ztrain, name, made, folder):
+    rng = np.random.default_rng(5)
+    data = {"x": rng.standard_normal((STEPS, 1, 8, 8)).astype(np.float32), "target": rng.standard_normal((STEPS, 1)).astype(np.float32)}
+    save(folder / "data.npz", **data)
+    onnx.save(made, folder / "model.onnx")
+    losses, trained = by_hand(ztrain, made, data, folder)
+    assert all(np.abs(v - initializers(folder / "model.onnx", [k])[k]).max() > 0 for k, v in trained.items()), "a weight stays"
+    (folder / "config.json").write_text(json.dumps(config()))
+    for threads in ("1", "3"):
+        code, said = run([ztrain, "train", "--model", folder / "model.onnx", "--config", folder / "config.json", "--output",
+                          folder / "out", "--overwrite", "--threads", threads])
+        assert code == 0, said
+        steps = [json.loads(line)["loss"] for line in (folder / "out" / "metrics.jsonl").read_text().splitlines()]
+        assert np.allclose(steps[:STEPS], losses, rtol=2e-5, atol=1e-7), (name, steps, losses)
+        for key, value in initializers(folder / "out" / "model.onnx", trained).items():
+            assert np.allclose(value, trained[key], rtol=2e-5, atol=1e-6), (name, key)
+    print(f"{name}: {len(trained)} tensors, losses {losses[0]:.4f} to {losses[-1]:.4f}")
+
+
+def main():
+    ztrain = pathlib.Path(sys.argv[1]).resolve()
+    rng = np.random.default_rng(2)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        check(ztrain, "detection", detection(rng), folder)
+        check(ztrain, "chosen", chosen(rng), folder)
+        (folder / "config.json").write_text(json.dumps(config()))
+        for what, made, words in refused(rng):
+            onnx.save(made, folder / "model.onnx")
+            code, said = run([ztrain, "train", "--model", folder / "model.onnx", "--config", folder / "config.json", "--output",
+                              folder / "out", "--overwrite"])
+            assert code == 3 and all(word in said for word in words), (what, code, said)
+            print(f"{what}: refused")
+
+
+if __name__ == "__main__":
+    main()
