@@ -28,6 +28,17 @@ bool zt_op_copies(const struct zt_op *op) {
     return op->flags & ZT_OP_VIEW && op->max_in == 1 && !op->attrs;
 }
 
+bool zt_op_has_gradient(const struct zt_op *op) {
+    if (op->grad || !op->expand)
+        return op->grad != NULL;
+    bool graphs = false, inputs = false;
+    for (const struct zt_attr_spec *s = op->attrs; s && s->name; s++)
+        graphs |= s->type == ZT_ATTR_GRAPH;
+    for (int i = 0; i < op->max_in && i < 32; i++)
+        inputs |= !(op->no_grad_in >> i & 1);
+    return graphs || inputs;
+}
+
 static bool fail_missing(const struct zt_op_table *table, const struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_node *n = g->nodes[node];
     const char *domain = n->domain[0] ? n->domain : "ai.onnx";

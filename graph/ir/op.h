@@ -109,6 +109,8 @@ const struct zt_op *zt_op_next(const struct zt_op_table *table, struct zt_op_cur
 
 /* The row for (domain, name, opset); NULL: none. */
 const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *domain, const char *name, int opset);
+/* Whether gradients flow through the op: by its rule, or through the nodes that it is replaced by. */
+bool zt_op_has_gradient(const struct zt_op *op);
 /* Whether the op only copies: a view with one input and no attributes (Identity). */
 bool zt_op_copies(const struct zt_op *op);
 /* Sets node->op and the graph's table, and checks the numbers of inputs and outputs and the attributes against the row.

@@ -18,7 +18,10 @@ bool zt_if_run(struct zt_expansion *x, struct zt_err *err);
 bool zt_if_gradient(struct zt_grad *b, int node, struct zt_err *err);
 
 /* Graphs of an IfRun or, with `gradient`, of an IfRunGrad, by branch. */
-void zt_if_graphs(const struct zt_node *n, bool gradient, const struct zt_graph *to[ZT_BRANCHES]);
+static inline void zt_if_graphs(const struct zt_node *n, bool gradient, const struct zt_graph *to[ZT_BRANCHES]) {
+    to[ZT_THEN] = zt_node_attr(n, gradient ? "then_gradient" : "then_branch")->graph;
+    to[ZT_ELSE] = zt_node_attr(n, gradient ? "else_gradient" : "else_branch")->graph;
+}
 
 /* Kernels (if_run.c). */
 bool zt_if_prepare_ref(struct zt_prepare *p, struct zt_err *err);

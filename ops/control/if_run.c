@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void zt_if_graphs(const struct zt_node *n, bool gradient, const struct zt_graph *to[ZT_BRANCHES]) {
-    to[ZT_THEN] = zt_node_attr(n, gradient ? "then_gradient" : "then_branch")->graph;
-    to[ZT_ELSE] = zt_node_attr(n, gradient ? "else_gradient" : "else_branch")->graph;
-}
-
 /* ---- infer ---- */
 
 /* The node's inputs behind the condition are those of the branches. */

@@ -83,7 +83,7 @@ static bool pile_up(const struct alone *a, struct pile *p, const struct zt_value
  */
 static void save_state(const struct alone *a, struct zt_graph *g, int value) {
     struct zt_value *v = g->values[value];
-    if (!v->list && v->origin != ZT_FROM_NODE)
+    if (!v->list && v->origin == ZT_FROM_CONSTANT)
         v->data = zt_arena_copy(g->arena, v->data, (size_t)zt_value_bytes(v));
     for (int i = 0, of; v->list && (of = zt_list_tensor(g, value, i)) >= 0; i++) {
         struct zt_value *t = g->values[of];

@@ -155,9 +155,9 @@ static void print_uses(const struct inspection *s) {
         putchar(' ');
         print_text(u->domain[0] ? u->domain : "ai.onnx", 10);
         printf(" opset %-3d %6d x  %s\n", u->opset, u->count,
-               !u->op                         ? "not supported"
-               : u->op->grad || u->op->expand ? "gradient"
-                                              : "no gradient");
+               !u->op                      ? "not supported"
+               : zt_op_has_gradient(u->op) ? "gradient"
+                                           : "no gradient");
     }
 }
 
