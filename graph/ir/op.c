@@ -127,7 +127,8 @@ static bool check_list(const struct zt_graph *g, int node, const struct zt_value
         return zt_node_fail(g, node, err, "input \"%s\" is a%s %s, which %s does not accept", v->name,
                             v->list->kind == ZT_OPTIONAL ? "n" : "", zt_list_text(v->list, text), n->op_type);
     return v->list->count >= 0 ||
-           zt_node_fail(g, node, err, "the length of the %s \"%s\" is not known", zt_list_text(v->list, text), v->name);
+           zt_node_fail(g, node, err, "the length of the %s \"%s\" is not known%s", zt_list_text(v->list, text),
+                        v->name, v->origin == ZT_FROM_INPUT ? ": training data hold tensors alone" : "");
 }
 
 static bool check_types(const struct zt_graph *g, int node, struct zt_err *err) {
