@@ -97,9 +97,10 @@ static void add_ones(struct product *p, int value, const char *name) {
 
 static void add_all_ones(struct product *p, int output) {
     struct zt_graph *g = p->arrays.graph;
+    const bool list = g->values[g->outputs[output]]->list != NULL;
     for (int i = 0, id; (id = zt_list_tensor(g, g->outputs[output], i)) >= 0; i++)
         if (is_float(g, id))
-            add_ones(p, id, zt_arena_printf(g->arena, i ? "grad_output_%d.%d" : "grad_output_%d", output, i));
+            add_ones(p, id, zt_arena_printf(g->arena, list ? "grad_output_%d.%d" : "grad_output_%d", output, i));
 }
 
 static bool read_cotangents(struct product *p, struct zt_err *err) {
