@@ -2,9 +2,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void zt_list_set(struct zt_graph *g, int value, const struct zt_list *list) {
     struct zt_list *own = zt_arena_copy(g->arena, list, sizeof *list);
+    own->room = NULL;
     own->at = list->count > 0 ? zt_arena_copy(g->arena, list->at, (size_t)list->count * sizeof *list->at) : NULL;
     zt_list_share(g, value, own);
 }
@@ -15,6 +17,23 @@ void zt_list_share(struct zt_graph *g, int value, const struct zt_list *list) {
     v->dtype = ZT_UNDEFINED;
     v->shape = (struct zt_shape){ .rank = -1 };
     v->data = NULL;
+}
+
+int zt_list_append(struct zt_graph *g, int value, const struct zt_list *list, int element) {
+    struct zt_list *longer = zt_arena_copy(g->arena, list, sizeof *list);
+    const int count = list->count;
+    const bool fits = list->room && list->room->used == count && count < list->room->room;
+    if (!fits) {
+        longer->room = ZT_NEW(g->arena, struct zt_list_room);
+        *longer->room = (struct zt_list_room){ ZT_NEW_N(g->arena, int, 2 * count + 8), count, 2 * count + 8 };
+        if (count)
+            memcpy(longer->room->ids, list->at, (size_t)count * sizeof *list->at);
+    }
+    longer->room->ids[longer->room->used++] = element;
+    longer->at = longer->room->ids;
+    longer->count = count + 1;
+    zt_list_share(g, value, longer);
+    return fits ? 0 : longer->room->room;
 }
 
 static int copy_tensor(struct zt_graph *to, const struct zt_value *v, enum zt_origin origin) {

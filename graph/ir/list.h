@@ -11,18 +11,28 @@
 
 enum zt_list_kind { ZT_SEQUENCE, ZT_OPTIONAL };
 
+/* Ids that lists of one graph share, each of them a beginning of `ids`: a sequence that grows by one element at its end
+ * needs no copy, as long as no other has grown from the same list. */
+struct zt_list_room {
+    int *ids;
+    int used, room;
+};
+
 struct zt_list {
     enum zt_list_kind kind;
-    bool of_sequence;    /* the element of an optional is a sequence, not a tensor */
-    enum zt_dtype dtype; /* of the tensors; ZT_UNDEFINED: not declared */
-    int count;           /* number of elements, at most 1 of an optional; -1: not known yet */
-    const int *at;       /* value ids of the elements */
+    bool of_sequence;          /* the element of an optional is a sequence, not a tensor */
+    enum zt_dtype dtype;       /* of the tensors; ZT_UNDEFINED: not declared */
+    int count;                 /* number of elements, at most 1 of an optional; -1: not known yet */
+    const int *at;             /* value ids of the elements */
+    struct zt_list_room *room; /* that `at` lies in; NULL: `at` is the list's own */
 };
 
 /* Makes a value a list: its dtype becomes ZT_UNDEFINED and its rank -1. `list` is copied into the graph's arena. */
 void zt_list_set(struct zt_graph *g, int value, const struct zt_list *list);
 /* The same without a copy, for a list of the same graph: lists do not change. */
 void zt_list_share(struct zt_graph *g, int value, const struct zt_list *list);
+/* Makes a value the list with one more element at the end. Returns the ids allocated for it, 0 where there was room. */
+int zt_list_append(struct zt_graph *g, int value, const struct zt_list *list, int element);
 /* Adds a copy of `value`, a tensor or list of `from`, to another graph. Tensors get `origin`; their data are borrowed.
  * Returns its id. */
 int zt_list_copy(struct zt_graph *to, const struct zt_graph *from, int value, enum zt_origin origin);

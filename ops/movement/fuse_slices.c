@@ -76,21 +76,50 @@ static bool cover(const struct part *parts, int count, int64_t whole) {
     return end == whole;
 }
 
-static bool replace(struct zt_graph *g, const struct zt_op_table *table, const struct part *parts, int count, int axis,
-                    struct zt_err *err) {
-    const struct zt_node like = *g->nodes[parts[0].node];
-    int *out = ZT_NEW_N(g->arena, int, count);
-    int64_t *sizes = ZT_NEW_N(g->arena, int64_t, count);
-    for (int i = 0; i < count; i++) {
-        out[i] = g->nodes[parts[i].node]->out[0];
-        sizes[i] = parts[i].size;
-        g->nodes[parts[i].node]->dead = true;
+struct rewrite {
+    struct zt_graph *g;
+    const struct zt_op_table *table;
+    struct zt_node like;
+    int axis;
+    struct zt_err *err;
+};
+
+/* out[i]: values of these sizes along the axis, one behind the other, cut from `from`. */
+static bool add_split(const struct rewrite *r, int from, const int64_t *sizes, const int *out, int count) {
+    const int in[2] = { from, zt_graph_add_ints(r->g, NULL, sizes, count) };
+    const int node =
+        zt_fuse_add(r->g, &r->like, &(struct zt_node_spec){ r->like.name, "Split", "", ZT_OPSET, in, 2, out, count });
+    zt_node_set_int(r->g, node, "axis", r->axis);
+    return zt_fuse_settle(r->g, r->table, node, r->err);
+}
+
+/* More parts than a Split makes are cut from groups of as many. */
+static bool split_groups(const struct rewrite *r, const int64_t *sizes, const int *out, int count, int most) {
+    const int groups = (count + most - 1) / most;
+    int *group = ZT_NEW_N(r->g->arena, int, groups);
+    int64_t *whole = ZT_NEW_N(r->g->arena, int64_t, groups);
+    for (int i = 0; i < count; i++)
+        whole[i / most] += sizes[i];
+    for (int k = 0; k < groups; k++)
+        group[k] = zt_graph_add_value(r->g, NULL, ZT_UNDEFINED, NULL);
+    bool ok = add_split(r, r->like.in[0], whole, group, groups);
+    for (int k = 0; ok && k < groups; k++) {
+        const int first = k * most, parts = count - first < most ? count - first : most;
+        ok = add_split(r, group[k], sizes + first, out + first, parts);
     }
-    const int in[2] = { like.in[0], zt_graph_add_ints(g, NULL, sizes, count) };
-    const int split =
-        zt_fuse_add(g, &like, &(struct zt_node_spec){ like.name, "Split", "", ZT_OPSET, in, 2, out, count });
-    zt_node_set_int(g, split, "axis", axis);
-    return zt_fuse_settle(g, table, split, err);
+    return ok;
+}
+
+static bool replace(const struct rewrite *r, const struct part *parts, int count) {
+    const int most = zt_op_find(r->table, "", "Split", ZT_OPSET)->max_out;
+    int *out = ZT_NEW_N(r->g->arena, int, count);
+    int64_t *sizes = ZT_NEW_N(r->g->arena, int64_t, count);
+    for (int i = 0; i < count; i++) {
+        out[i] = r->g->nodes[parts[i].node]->out[0];
+        sizes[i] = parts[i].size;
+        r->g->nodes[parts[i].node]->dead = true;
+    }
+    return count <= most ? add_split(r, r->like.in[0], sizes, out, count) : split_groups(r, sizes, out, count, most);
 }
 
 /* At the Slice of the first part. */
@@ -101,9 +130,11 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
         zt_graph_users(g, g->nodes[node]->in[0], NULL) < LEAST_PARTS)
         return false;
     const int count = list_parts(g, node, axis, &parts);
-    const bool fits = count >= LEAST_PARTS && cover(parts, count, zt_in(g, node, 0)->shape.dim[axis]) &&
-                      count <= zt_op_find(table, "", "Split", ZT_OPSET)->max_out;
-    const bool done = fits && replace(g, table, parts, count, axis, err);
+    const int most = zt_op_find(table, "", "Split", ZT_OPSET)->max_out;
+    const bool fits = count >= LEAST_PARTS && (int64_t)count <= (int64_t)most * most &&
+                      cover(parts, count, zt_in(g, node, 0)->shape.dim[axis]);
+    const struct rewrite r = { g, table, *g->nodes[node], axis, err };
+    const bool done = fits && replace(&r, parts, count);
     free(parts);
     return done;
 }

@@ -50,9 +50,20 @@ bool zt_sequence_same_type(const struct zt_expansion *x, enum zt_dtype sequence,
                         zt_dtype_name(tensor->dtype), zt_dtype_name(sequence));
 }
 
+/* Counts ids that a list takes as lowered nodes are counted. */
+static bool charge(struct zt_expansion *x, int ids, struct zt_err *err) {
+    const struct zt_lower_count taken = { .bytes = (double)ids * sizeof(int) };
+    return zt_lower_charge(x->g, x->g->nodes[x->node], &taken, 1, true, err);
+}
+
+bool zt_sequence_append(struct zt_expansion *x, const struct zt_list *list, int element, struct zt_err *err) {
+    const int out = x->g->nodes[x->node]->out[0];
+    x->done = true;
+    return charge(x, zt_list_append(x->g, out, list, element), err);
+}
+
 bool zt_sequence_done(struct zt_expansion *x, const struct zt_list *list, struct zt_err *err) {
-    const struct zt_lower_count taken = { .bytes = (double)list->count * sizeof *list->at };
-    if (!zt_lower_charge(x->g, x->g->nodes[x->node], &taken, 1, true, err))
+    if (!charge(x, list->count, err))
         return false;
     zt_list_set(x->g, x->g->nodes[x->node]->out[0], list);
     return x->done = true;

@@ -35,6 +35,8 @@ bool zt_sequence_same_type(const struct zt_expansion *x, enum zt_dtype sequence,
 /* Makes output 0 a list and the expansion done. Its ids count as lowered nodes do (graph/passes/lower_count.h): a small
  * file can make many long lists. */
 bool zt_sequence_done(struct zt_expansion *x, const struct zt_list *list, struct zt_err *err);
+/* The same with one more element at the end of `list`, an input of the node. */
+bool zt_sequence_append(struct zt_expansion *x, const struct zt_list *list, int element, struct zt_err *err);
 /* Output `out` of the node becomes a copy of `value`: of a tensor by an Identity node, of a list as the same list. */
 bool zt_sequence_hand_out(struct zt_expansion *x, int out, int value, struct zt_err *err);
 /* Expands an Identity of a list to the same list. The row is that of tensors (ops/movement/reshape.c). */

@@ -33,6 +33,8 @@ static bool insert_expand(struct zt_expansion *x, struct zt_err *err) {
     if (!tensor || !zt_sequence_same_type(x, from->dtype, tensor, err) ||
         !zt_sequence_position(x, 2, &(struct zt_sequence_range){ from->count, true }, &position, err))
         return false;
+    if (position == from->count)
+        return zt_sequence_append(x, from, tensor->id, err);
     int *at = zt_malloc(((size_t)from->count + 1) * sizeof *at);
     for (int i = 0; i <= from->count; i++)
         at[i] = i == position ? tensor->id : from->at[i - (i > position)];
