@@ -20,6 +20,7 @@
 #include "ops/recurrent/kernels.h"
 #include "ops/reduce/kernels.h"
 #include "ops/resample/kernels.h"
+#include "ops/sequence/kernels.h"
 #include "ops/signal/kernels.h"
 #include "ops/softmax/kernels.h"
 #include "ops/training/kernels.h"

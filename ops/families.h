@@ -6,6 +6,7 @@
     FAMILY(elementwise)                                                                                                \
     FAMILY(reduce)                                                                                                     \
     FAMILY(softmax)                                                                                                    \
+    FAMILY(sequence)                                                                                                   \
     FAMILY(movement)                                                                                                   \
     FAMILY(random)                                                                                                     \
     FAMILY(matmul)                                                                                                     \

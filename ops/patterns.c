@@ -24,7 +24,8 @@
     ROW(attention_packed)                                                                                              \
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)                                                                                                     \
-    ROW(gemm)
+    ROW(gemm)                                                                                                          \
+    ROW(slices)
 /* Those of the training graph: conv_relu_pool takes what the two before it made, half_propagation clears the way for
  * CUDA's, and once more where bias_grad took away what read in float; linear_bias before linear_add and linear_relu,
  * which take what it made; fused_elementwise takes what is left. Four of CUDA have the names of the CPU's. */

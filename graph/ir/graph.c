@@ -1,6 +1,7 @@
 #include "graph/ir/graph.h"
 
 #include "base/text.h"
+#include "graph/ir/list.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -487,11 +488,19 @@ bool zt_graph_sort(struct zt_graph *g, struct zt_err *err) {
     return ok;
 }
 
+/* A list is needed with its elements: the nodes that made the list itself may be expanded. */
+static void mark_needed(const struct zt_graph *g, int value, bool *needed) {
+    const struct zt_list *list = g->values[value]->list;
+    needed[value] = true;
+    for (int i = 0; list && i < list->count; i++)
+        mark_needed(g, list->at[i], needed);
+}
+
 bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct zt_err *err) {
     bool *needed = zt_calloc((size_t)g->value_count + 1, sizeof *needed);
     for (int i = 0; i < root_count; i++)
         if (roots[i] >= 0)
-            needed[roots[i]] = true;
+            mark_needed(g, roots[i], needed);
     for (int i = 0; i < g->write_back_count; i++)
         needed[g->write_backs[i].value] = true;
     for (int n = g->node_count - 1; n >= 0; n--) {

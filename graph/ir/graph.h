@@ -25,6 +25,7 @@ struct zt_layout;
 struct zt_graph;
 struct zt_attrs;
 struct zt_functions;
+struct zt_list;
 
 /* ONNX's AttributeProto.AttributeType numbers. */
 enum zt_attr_type {
@@ -36,7 +37,8 @@ enum zt_attr_type {
     ZT_ATTR_FLOATS = 6,
     ZT_ATTR_INTS = 7,
     ZT_ATTR_STRINGS = 8,
-    ZT_ATTR_OTHER = 9, /* sparse tensors, types, lists of tensors or graphs: not read; the file keeps them */
+    ZT_ATTR_OTHER = 9, /* sparse tensors, lists of types, tensors or graphs: not read; the file keeps them */
+    ZT_ATTR_TYPE = 13, /* TYPE_PROTO: a type of a value */
     ZT_ATTR_NONE = 0,  /* a function parameter without a default */
 };
 
@@ -58,6 +60,7 @@ struct zt_attr {
     const int64_t *ints;
     const char *const *strings;
     struct zt_tensor tensor;
+    const struct zt_list *list;   /* a type that is no tensor; NULL: a tensor of type tensor.dtype, or unsupported */
     const struct zt_graph *graph; /* a subgraph, see struct zt_graph: constant, lives as long as the model */
     const struct zt_attrs *bound; /* values for the `ref`s inside `graph`; NULL outside functions */
     const char *ref;              /* in a function body: the parameter that supplies the value; NULL: none */
@@ -97,6 +100,7 @@ struct zt_value {
     const char *torch_kind;         /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
     const char *torch_folded_from;  /* onnxscript's folded_from metadata, NULL: none */
     const struct zt_layout *layout; /* NULL: plain row-major */
+    const struct zt_list *list;     /* of a sequence or optional (list.h); NULL: a tensor, or not known yet */
 };
 
 /* Whether the contents are fixed before running. Trained initializers and statistics are not. */

@@ -1,5 +1,7 @@
 #include "graph/ir/op.h"
 
+#include "graph/ir/list.h"
+
 #include <string.h>
 
 const struct zt_op *zt_op_next(const struct zt_op_table *table, struct zt_op_cursor *at) {
@@ -24,6 +26,17 @@ const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *doma
 
 bool zt_op_copies(const struct zt_op *op) {
     return op->flags & ZT_OP_VIEW && op->max_in == 1 && !op->attrs;
+}
+
+bool zt_op_has_gradient(const struct zt_op *op) {
+    if (op->grad || !op->expand)
+        return op->grad != NULL;
+    bool graphs = false, inputs = false;
+    for (const struct zt_attr_spec *s = op->attrs; s && s->name; s++)
+        graphs |= s->type == ZT_ATTR_GRAPH;
+    for (int i = 0; i < op->max_in && i < 32; i++)
+        inputs |= !(op->no_grad_in >> i & 1);
+    return graphs || inputs;
 }
 
 static bool fail_missing(const struct zt_op_table *table, const struct zt_graph *g, int node, struct zt_err *err) {
@@ -61,7 +74,7 @@ static bool check_counts(const struct zt_graph *g, int node, struct zt_err *err)
 static const char *attr_type_name(enum zt_attr_type type) {
     static const char *const name[] = { "nothing", "a float", "an int", "a string", "a tensor",
                                         "a graph", "floats",  "ints",   "strings",  "another type" };
-    return (int)type >= 0 && type <= ZT_ATTR_OTHER ? name[type] : "another type";
+    return type == ZT_ATTR_TYPE ? "a type" : (int)type >= 0 && type <= ZT_ATTR_OTHER ? name[type] : "another type";
 }
 
 static bool check_attrs(const struct zt_graph *g, int node, struct zt_err *err) {
@@ -75,7 +88,7 @@ static bool check_attrs(const struct zt_graph *g, int node, struct zt_err *err) 
             return zt_node_fail(g, node, err, "has attribute \"%s\", which %s of opset %d does not define",
                                 n->attr[i].name, n->op_type, n->opset);
         bool empty_list = n->attr[i].type >= ZT_ATTR_FLOATS && n->attr[i].type <= ZT_ATTR_STRINGS &&
-                          !n->attr[i].count && s->type >= ZT_ATTR_FLOATS;
+                          !n->attr[i].count && s->type >= ZT_ATTR_FLOATS && s->type <= ZT_ATTR_STRINGS;
         if (s->type != n->attr[i].type && !empty_list)
             return zt_node_fail(g, node, err, "attribute \"%s\" is %s, wants %s", s->name,
                                 attr_type_name(n->attr[i].type), attr_type_name(s->type));
@@ -97,12 +110,35 @@ bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node
     return check_counts(g, node, err) && check_attrs(g, node, err);
 }
 
+bool zt_op_expands(const struct zt_graph *g, int node) {
+    const struct zt_op *op = g->nodes[node]->op;
+    if (!op->expand || !op->infer)
+        return op->expand != NULL;
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
+        if (zt_in(g, node, i) && zt_in(g, node, i)->list)
+            return true;
+    return false;
+}
+
+static bool check_list(const struct zt_graph *g, int node, const struct zt_value *v, struct zt_err *err) {
+    char text[ZT_LIST_TEXT];
+    const struct zt_node *n = g->nodes[node];
+    if (!(n->op->flags & ZT_OP_LISTS))
+        return zt_node_fail(g, node, err, "input \"%s\" is a%s %s, which %s does not accept", v->name,
+                            v->list->kind == ZT_OPTIONAL ? "n" : "", zt_list_text(v->list, text), n->op_type);
+    return v->list->count >= 0 ||
+           zt_node_fail(g, node, err, "the length of the %s \"%s\" is not known%s", zt_list_text(v->list, text),
+                        v->name, v->origin == ZT_FROM_INPUT ? ": training data hold tensors alone" : "");
+}
+
 static bool check_types(const struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_node *n = g->nodes[node];
     const struct zt_value *first = zt_in(g, node, 0);
     for (int i = 0; i < n->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
-        if (!v)
+        if (v && v->list && !check_list(g, node, v, err))
+            return false;
+        if (!v || v->list)
             continue;
         int slot = i < 8 ? i : 7;
         while (slot > 0 && !n->op->in_types[slot])
@@ -152,6 +188,9 @@ bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (!zt_op_check_inputs(g, node, err) || !g->nodes[node]->op->infer(g, node, err))
         return false;
     const struct zt_node *n = g->nodes[node];
+    for (int i = 0; i < n->out_count; i++)
+        if (n->out[i] >= 0)
+            g->values[n->out[i]]->list = NULL; /* the file may have declared a list */
     return check_sizes(g, node, n->out, n->out_count, "output", err);
 }
 

@@ -40,6 +40,7 @@ enum zt_op_flags {
     ZT_OP_NO_RECOMPUTE = 1 << 11, /* never recomputed in the backward phase (losses, which backward starts from) */
     ZT_OP_SUMS = 1 << 12,         /* `flops` counts additions, no multiply-accumulates (reductions) */
     ZT_OP_PRODUCT = 1 << 13, /* a product of matrices: input 1 is [..., K, N], with the attribute transB [..., N, K] */
+    ZT_OP_LISTS = 1 << 14,   /* takes sequences and optionals (list.h), captured ones included; needs `expand` */
 };
 
 /* Options of training and evaluation forms. */
@@ -82,7 +83,8 @@ struct zt_op {
      */
     bool (*train)(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err);
     /* Nodes with subgraphs (If, Loop, Scan): appends the nodes that replace this node, or fails if a needed input is
-     * not constant (graph/passes/lower.h). A row with `expand` has no `infer`, `grad` or kernels. */
+     * not constant (graph/passes/lower.h). So do the nodes that make or read sequences and optionals. A row with
+     * `expand` has no `infer`, `grad` or kernels, except rows that are expanded only where zt_op_expands() says so. */
     bool (*expand)(struct zt_expansion *x, struct zt_err *err);
     /* Writes the ONNX function body of the node: its definition in standard operators (graph/export/function_body.h).
      * Needed for rows of our own that gradient rules emit, and for old forms that opset ZT_FUNCTION_BODY_OPSET lacks.
@@ -111,11 +113,15 @@ const struct zt_op *zt_op_next(const struct zt_op_table *table, struct zt_op_cur
 
 /* The row for (domain, name, opset); NULL: none. */
 const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *domain, const char *name, int opset);
+/* Whether gradients flow through the op: by its rule, or through the nodes that it is replaced by. */
+bool zt_op_has_gradient(const struct zt_op *op);
 /* Whether the op only copies: a view with one input and no attributes (Identity). */
 bool zt_op_copies(const struct zt_op *op);
 /* Sets node->op and the graph's table, and checks the numbers of inputs and outputs and the attributes against the row.
  * Without a row, the error names node and op. */
 bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node, struct zt_err *err);
+/* Whether the node is to be expanded: its row has `expand`, and no `infer` or an input that is a list. */
+bool zt_op_expands(const struct zt_graph *g, int node);
 /* Checks the dtypes of the inputs against the row, and their sizes against the limit. */
 bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err);
 /* zt_op_check_inputs(), then the row's infer. Every input must have dtype and shape. */

@@ -1,6 +1,8 @@
 /* AttributeProto to zt_attr: the declared type decides which field is read, and no other may be there. */
 #include "graph/onnx/attribute.h"
 
+#include "graph/onnx/type.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +27,7 @@ static const struct kind kinds[KINDS] = {
     [10] = { "GRAPHS", ZT_ATTR_OTHER },
     [11] = { "SPARSE_TENSOR", ZT_ATTR_OTHER },
     [12] = { "SPARSE_TENSORS", ZT_ATTR_OTHER },
-    [13] = { "TYPE_PROTO", ZT_ATTR_OTHER },
+    [13] = { "TYPE_PROTO", ZT_ATTR_TYPE },
     [14] = { "TYPE_PROTOS", ZT_ATTR_OTHER },
 };
 
@@ -87,6 +89,10 @@ bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const struc
     attr->ints = zt_arena_copy(arena, a->ints, a->n_ints * sizeof *a->ints);
     attr->strings = texts_of(arena, a);
     attr->count = (int)(a->n_floats + a->n_ints + a->n_strings); /* at most one of them */
+    attr->list = zt_onnx_list_type(arena, a->tp);
+    if (a->tp && a->tp->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+        zt_onnx_storage(a->tp->tensor_type->elem_type))
+        attr->tensor.dtype = (enum zt_dtype)a->tp->tensor_type->elem_type;
     const char *where = zt_arena_printf(arena, "attribute %s", a->name);
     return attr->type != ZT_ATTR_TENSOR || zt_onnx_tensor(file, from->tensor_message, a->t, where, &attr->tensor, err);
 }

@@ -10,6 +10,7 @@
 #include "graph/onnx/nodes.h"
 
 #include "graph/onnx/attribute.h"
+#include "graph/onnx/type.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -116,9 +117,10 @@ static void read_dim(struct zt_onnx_scope *s, const Onnx__TensorShapeProto__Dime
     v->dim_param[i] = symbol ? zt_arena_strdup(s->g->arena, dim->dim_param) : NULL;
 }
 
-/* Type and shape as declared. What is no tensor stays undefined, of unknown rank. */
+/* Type and shape as declared. What is neither tensor nor list (graph/ir/list.h) stays undefined, of unknown rank. */
 static bool read_type(struct zt_onnx_scope *s, const Onnx__ValueInfoProto *info, int value) {
     struct zt_value *v = s->g->values[value];
+    v->list = zt_onnx_list_type(s->g->arena, info->type);
     if (!info->type || info->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
         return true;
     const Onnx__TypeProto__Tensor *t = info->type->tensor_type;

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "graph/ir/graph.h"
+#include "graph/ir/list.h"
 
 struct zt_op_table;
 
@@ -102,5 +103,19 @@ bool zt_onnx_emit(const struct zt_graph *g, const struct zt_op_table *table, con
 bool zt_onnx_read_tensor(const char *path, struct zt_arena *arena, struct zt_tensor *tensor, const char **name,
                          enum zt_exit code, struct zt_err *err);
 bool zt_onnx_write_tensor(const char *path, const char *name, const struct zt_tensor *tensor, struct zt_err *err);
+
+/* The contents of a sequence or optional. */
+struct zt_onnx_list {
+    enum zt_list_kind kind;
+    bool of_sequence;               /* the element of an optional is a sequence */
+    bool empty;                     /* the optional has no element */
+    const struct zt_tensor *tensor; /* of the sequence, or of the element */
+    int tensor_count;
+};
+/* The same of a file with a single SequenceProto or OptionalProto. list->kind and list->of_sequence say what it must
+ * hold. Files with other elements than tensors fail. */
+bool zt_onnx_read_list(const char *path, struct zt_arena *arena, struct zt_onnx_list *list, enum zt_exit code,
+                       struct zt_err *err);
+bool zt_onnx_write_list(const char *path, const char *name, const struct zt_onnx_list *list, struct zt_err *err);
 
 #endif

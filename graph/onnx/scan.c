@@ -103,7 +103,8 @@ static bool is_recorded(const ProtobufCMessageDescriptor *type) {
         &onnx__node_proto__descriptor,          &onnx__attribute_proto__descriptor,
         &onnx__tensor_proto__descriptor,        &onnx__value_info_proto__descriptor,
         &onnx__function_proto__descriptor,      &onnx__sparse_tensor_proto__descriptor,
-        &onnx__training_info_proto__descriptor,
+        &onnx__training_info_proto__descriptor, &onnx__sequence_proto__descriptor,
+        &onnx__map_proto__descriptor,           &onnx__optional_proto__descriptor,
     };
     for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++)
         if (recorded[i] == type)

@@ -63,7 +63,7 @@ struct inference {
 static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err *err) {
     for (int i = 0; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
-        if (v && !zt_shape_known(&v->shape))
+        if (v && !v->list && !zt_shape_known(&v->shape))
             return zt_node_fail(g, node, err, "the shape of input \"%s\" is not known", v->name);
     }
     return true;
@@ -117,7 +117,7 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
             continue;
         if (!check_inputs_known(f->g, n, err))
             return false;
-        const bool good = f->g->nodes[n]->op->expand ? expand(f, n, err)
+        const bool good = zt_op_expands(f->g, n) ? expand(f, n, err)
                           : is_sized(f->g, n)        ? infer_watched(f, n, err)
                                                      : infer_unsized(f, n, err);
         if (!good)

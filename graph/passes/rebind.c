@@ -317,7 +317,7 @@ static void find_candidates(const struct rebind *r, const struct zt_graph *g, st
     seen[r->at] = true;
     for (int k = 0; k < count; k++) {
         const struct zt_node *n = g->nodes[queue[k]];
-        if (n->op && !n->op->expand)
+        if (n->op && n->op->infer)
             candidates_at(r, g, queue[k], k == 0, to);
         for (int i = 0; i < n->in_count && count < LOOK_BACK; i++) {
             int from = n->in[i] < 0 ? -1 : g->values[n->in[i]]->producer;

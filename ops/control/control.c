@@ -2,12 +2,14 @@
  * known (graph/passes/lower.h), which in training is before the first step, in an eager run when it is reached. A loop
  * that would be large becomes one node that runs as a loop (ops/control/loop.h).
  *
- *     If      the nodes of one branch
+ *     If      the nodes of one branch; where the condition depends on data, in training one node that runs a branch
+ *             (ops/control/if.h)
  *     Loop    for (i = 0; i < M && cond; i++) { cond, v.., s.. = body(i, cond, v..); }
  *     Scan    for (i = 0; i < T; i++) { v.., s.. = body(v.., x[i]..); }
  *
  * Loop and Scan give v at the end, and all s stacked; x are cut along an axis. */
 #include "graph/passes/lower.h"
+#include "ops/control/if.h"
 #include "ops/control/loop.h"
 #include "ops/kernel/shape.h"
 
@@ -55,9 +57,17 @@ static bool known_number(const struct zt_expansion *x, int value, int64_t *to, c
     return true;
 }
 
+static bool check_branches(const struct zt_expansion *x, struct zt_err *err) {
+    const int outputs = x->g->nodes[x->node]->out_count;
+    return check_body(x, "then_branch", 0, outputs, err) && check_body(x, "else_branch", 0, outputs, err);
+}
+
 static bool if_expand(struct zt_expansion *x, struct zt_err *err) {
     const struct zt_node *n = x->g->nodes[x->node];
+    const struct zt_value *c = x->g->values[n->in[0]];
     int64_t condition;
+    if (zt_shape_count(&c->shape) == 1 && !c->data)
+        return check_branches(x, err) && zt_if_run(x, err);
     if (!known_number(x, n->in[0], &condition, "condition", err))
         return false;
     const char *branch = condition ? "then_branch" : "else_branch";
@@ -437,6 +447,7 @@ const struct zt_op zt_op_if = {
     .max_in = 1,
     .min_out = 1,
     .max_out = INT_MAX,
+    .flags = ZT_OP_LISTS,
     .in_types = { ZT_BIT(ZT_BOOL) },
     .attrs = if_attrs,
     .no_grad_in = 1 << 0,
@@ -448,7 +459,7 @@ const struct zt_op zt_op_loop = {
     .since = 1,
     .min_out = 1,
     .max_out = INT_MAX,
-    .flags = ZT_OP_VARIADIC,
+    .flags = ZT_OP_VARIADIC | ZT_OP_LISTS,
     .attrs = loop_attrs,
     .no_grad_in = 1 << 0 | 1 << 1,
     .expand = loop_expand,
@@ -459,7 +470,7 @@ const struct zt_op zt_op_scan = {
     .since = 9,
     .min_out = 1,
     .max_out = INT_MAX,
-    .flags = ZT_OP_VARIADIC,
+    .flags = ZT_OP_VARIADIC | ZT_OP_LISTS,
     .attrs = scan_attrs,
     .expand = scan_expand,
 };

@@ -1,5 +1,5 @@
 /* From a Loop's or Scan's body to a graph that is one iteration of it. */
-#include "graph/passes/infer.h"
+#include "ops/control/body.h"
 #include "ops/control/loop.h"
 
 #include "graph/passes/lower_count.h"
@@ -7,90 +7,51 @@
 
 #include <string.h>
 
-enum { FOLD = 1 << 20, LOOP_WEIGHT = 64 };
+enum { LOOP_WEIGHT = 64 };
 
-/* What an iteration is made of while it is built. */
-struct building {
-    struct zt_expansion *x;
-    const struct zt_loop *loop;
-    struct zt_graph *g; /* the iteration */
-    struct zt_err *why;
-};
-
-static int add_input(struct building *b, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
-    const int id = zt_graph_add_value(b->g, name, dtype, shape);
-    b->g->values[id]->origin = ZT_FROM_INPUT;
-    b->g->inputs[b->g->input_count++] = id;
-    return id;
-}
-
-static int add_slice(struct building *b, int from, int64_t axis) {
+static int add_slice(struct zt_body *b, int from, int64_t axis) {
     const struct zt_value *v = b->x->g->values[from];
     struct zt_shape shape = { .rank = 0 };
     for (int k = 0; k < v->shape.rank; k++)
         if (k != axis)
             shape.dim[shape.rank++] = v->shape.dim[k];
-    return add_input(b, v->name, v->dtype, &shape);
-}
-
-/* Numbers of which shapes may be made are known in an eager run too; what has a gradient stays an input. */
-static bool is_known(const struct zt_value *v) {
-    const bool settled = v->origin == ZT_FROM_CONSTANT || v->origin == ZT_FROM_INITIALIZER;
-    return zt_value_is_constant(v) && (settled || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT));
-}
-
-/* What the body takes from outside: a constant of the iteration, or an input of it, listed in `captured`. */
-static void add_captured(struct building *b, int *ids, int *captured) {
-    const struct zt_node *n = b->x->g->nodes[b->x->node];
-    for (int i = 0, inputs = 0; i < n->captured; i++) {
-        const int from = n->in[n->in_count - n->captured + i];
-        const struct zt_value *v = b->x->g->values[from];
-        if (is_known(v)) {
-            ids[i] = zt_graph_add_value(b->g, v->name, v->dtype, &v->shape);
-            b->g->values[ids[i]]->origin = ZT_FROM_CONSTANT;
-            b->g->values[ids[i]]->data = v->data;
-        } else {
-            captured[inputs++] = from;
-            ids[i] = add_input(b, v->name, v->dtype, &v->shape);
-        }
-    }
+    return zt_body_input(b, v->name, v->dtype, &shape);
 }
 
 /* Inputs and the copied nodes; *condition is the value that says whether another iteration follows, -1: none does. */
-static bool fill(struct building *b, int *captured, int *condition) {
-    const struct zt_loop *l = b->loop;
+static bool fill(struct zt_body *b, const struct zt_loop *l, int *condition) {
     const struct zt_graph *from = b->x->g, *body = zt_expand_subgraph(b->x, "body");
-    struct zt_arena *arena = b->g->arena;
-    const int outputs = body->output_count, captures = from->nodes[b->x->node]->captured;
-    int *in = ZT_NEW_N(arena, int, body->input_count + 1), *ids = ZT_NEW_N(arena, int, captures + 1);
-    int *out = ZT_NEW_N(arena, int, outputs + 1), at = 0;
-    b->g->inputs = ZT_NEW_N(arena, int, 1 + l->states + l->slices + captures);
-    const int iteration = add_input(b, "iteration", ZT_INT64, &(struct zt_shape){ 0 });
+    int *in = ZT_NEW_N(b->g->arena, int, body->input_count + 1), at = 0;
+    const int iteration = zt_body_input(b, "iteration", ZT_INT64, &(struct zt_shape){ 0 });
     if (l->condition) {
         in[at++] = iteration;
         in[at++] = zt_graph_add_constant(b->g, NULL, ZT_BOOL, &(struct zt_shape){ 0 }, &(const bool){ true });
     }
     for (int i = 0; i < l->states; i++) {
         const struct zt_value *v = from->values[l->state[i]];
-        in[at++] = add_input(b, v->name, v->dtype, &v->shape);
+        if (v->list)
+            return zt_fail(b->why, ZT_EXIT_MODEL, "state %d is a sequence or optional", i);
+        in[at++] = zt_body_input(b, v->name, v->dtype, &v->shape);
     }
     for (int i = 0; i < l->slices; i++)
         in[at++] = add_slice(b, l->slice[i], l->axis_in[i]);
-    add_captured(b, ids, captured);
-    memset(out, -1, ((size_t)outputs + 1) * sizeof *out);
-    if (!zt_expand_open(b->x, "body", &(struct zt_expand_target){ b->g, in, ids }, out, b->why))
+    int *out = zt_body_open(b, "body", in);
+    if (!out)
         return false;
     *condition = l->condition ? out[0] : -1;
     b->g->outputs = out + l->condition;
-    b->g->output_count = outputs - l->condition;
-    return zt_graph_sort(b->g, b->why);
+    b->g->output_count = body->output_count - l->condition;
+    return true;
 }
 
-static bool check_states(const struct building *b) {
+static bool check_outputs(const struct zt_body *b, const struct zt_loop *l) {
     char was[ZT_SHAPE_TEXT], is[ZT_SHAPE_TEXT];
-    for (int i = 0; i < b->loop->states; i++) {
-        const struct zt_value *v = b->g->values[b->g->inputs[1 + i]], *w = b->g->values[b->g->outputs[i]];
-        if (v->dtype != w->dtype || !zt_shape_equal(&v->shape, &w->shape))
+    for (int i = 0; i < b->g->output_count; i++) {
+        const struct zt_value *v = i < l->states ? b->g->values[b->g->inputs[1 + i]] : NULL;
+        const struct zt_value *w = b->g->values[b->g->outputs[i]];
+        if (w->list)
+            return zt_fail(b->why, ZT_EXIT_MODEL, "output %d of its body is a sequence or optional", i);
+        if (v && (v->dtype != w->dtype || !zt_shape_equal(&v->shape, &w->shape)))
             return zt_fail(b->why, ZT_EXIT_MODEL, "state %d is %s%s before an iteration and %s%s after it", i,
                            zt_dtype_name(v->dtype), zt_shape_text(&v->shape, was), zt_dtype_name(w->dtype),
                            zt_shape_text(&w->shape, is));
@@ -98,42 +59,22 @@ static bool check_states(const struct building *b) {
     return true;
 }
 
-static bool check_nodes(const struct building *b) {
-    for (int n = 0; n < b->g->node_count; n++) {
-        const struct zt_op *op = b->g->nodes[n]->op;
-        if (op->flags & (ZT_OP_RANDOM | ZT_OP_GROUP) || op->train)
-            return zt_node_fail(b->g, n, b->why,
-                                "its numbers are drawn or gathered anew in each iteration of training");
-    }
-    return true;
-}
-
-static bool check_condition(const struct building *b, int condition) {
+static bool check_condition(const struct zt_body *b, int condition) {
     const struct zt_value *v = condition >= 0 ? b->g->values[condition] : NULL;
     return !v || (v->data && zt_shape_count(&v->shape) == 1 && zt_load_int(v->dtype, v->data, 0)) ||
            zt_fail(b->why, ZT_EXIT_MODEL, "an iteration decides whether another follows");
 }
 
-/* The body as an iteration of the loop, in the arena of x->g, to which what is written out in it is charged; NULL with
- * the reason where it is not the same each iteration. captured: ids of what its inputs behind the slices read. */
+/* The body as an iteration of the loop; NULL with the reason where it is not the same each iteration. captured: ids of
+ * what its inputs behind the slices read. */
 static const struct zt_graph *make_iteration(struct zt_expansion *x, const struct zt_loop *loop, int **captured,
                                              struct zt_err *why) {
-    struct building b = { x, loop, zt_graph_create_in(x->g->arena, x->g->nodes[x->node]->name), why };
+    struct zt_body b;
     int condition = -1;
-    b.g->functions = x->g->functions;
-    b.g->table = x->g->table;
-    b.g->lowered_nodes = x->g->lowered_nodes;
-    b.g->lowered_bytes = x->g->lowered_bytes;
-    *captured = ZT_NEW_N(x->g->arena, int, x->g->nodes[x->node]->captured + 1);
-    bool ok = fill(&b, *captured, &condition) && zt_pass_infer(b.g, FOLD, why) && check_condition(&b, condition) &&
-              check_states(&b) && zt_graph_prune(b.g, b.g->outputs, b.g->output_count, why) && check_nodes(&b);
-    x->g->lowered_nodes = b.g->lowered_nodes;
-    x->g->lowered_bytes = b.g->lowered_bytes;
-    if (ok)
-        zt_graph_settle(b.g);
-    else
-        zt_graph_destroy(b.g);
-    return ok ? b.g : NULL;
+    zt_body_begin(&b, x, 1 + loop->states + loop->slices, why);
+    *captured = b.captured;
+    return zt_body_end(&b, fill(&b, loop, &condition) && zt_body_infer(&b) && check_condition(&b, condition) &&
+                               check_outputs(&b, loop) && zt_body_prune(&b));
 }
 
 /* Nodes that one iteration runs. */

@@ -1,10 +1,15 @@
 /* A Loop in an eager run whose results alone count (`ztrain predict`): each iteration is a graph of its own, run and
  * forgotten. So a condition may depend on data, states may grow, and nothing that an iteration computed stays. */
 #include "ops/control/loop.h"
+
+#include "graph/ir/list.h"
 #include "ops/kernel/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Values, of which the tensors of a list are most, cost a fraction of what running a node does. */
+enum { VALUES_A_NODE = 16 };
 
 /* Output k of all iterations so far, one behind the other. */
 struct pile {
@@ -17,23 +22,24 @@ struct pile {
 struct alone {
     struct zt_expansion *x;
     const struct zt_loop *l;
-    struct zt_graph *last; /* the iteration before, which holds `now`; NULL: none yet */
-    struct zt_tensor *now; /* the condition, the states */
+    struct zt_graph *last; /* the iteration before, which holds `now`; NULL: none yet, x->g does */
+    int *now;              /* the condition (-1: true), the states */
     struct pile *piles;
     double nodes; /* run so far */
     int64_t iteration;
     struct zt_err *err;
 };
 
-static int add_known(struct zt_graph *g, const struct zt_tensor *t) {
-    const int id = zt_graph_add_value(g, NULL, t->dtype, &t->shape);
-    g->values[id]->origin = ZT_FROM_CONSTANT;
-    g->values[id]->data = t->data;
-    return id;
+/* The graph that holds a->now. */
+static struct zt_graph *holder(const struct alone *a) {
+    return a->last ? a->last : a->x->g;
 }
 
-static struct zt_tensor tensor_of(const struct zt_value *v) {
-    return (struct zt_tensor){ v->dtype, v->shape, v->data };
+/* A state in the graph of an iteration. The tensors of a list lie in the arena of x->g, a single tensor in the
+ * iteration before. */
+static int copy_state(const struct alone *a, struct zt_graph *g, int value) {
+    const bool list = holder(a)->values[value]->list != NULL;
+    return zt_list_copy(g, holder(a), value, list || !a->last ? ZT_FROM_OUTSIDE : ZT_FROM_CONSTANT);
 }
 
 /* The iteration's graph, its values known, its nodes not yet run; out: ids of what it hands out. */
@@ -44,11 +50,9 @@ static bool open_iteration(const struct alone *a, struct zt_graph *g, int *out) 
     in[0] = zt_graph_add_constant(g, NULL, ZT_INT64, &(struct zt_shape){ 0 }, &a->iteration);
     in[1] = zt_graph_add_constant(g, NULL, ZT_BOOL, &(struct zt_shape){ 0 }, &yes);
     for (int i = 0; i < a->l->states; i++)
-        in[2 + i] = add_known(g, &a->now[1 + i]);
-    for (int i = 0; i < n->captured; i++) {
-        const struct zt_tensor outside = tensor_of(a->x->g->values[n->in[n->in_count - n->captured + i]]);
-        captured[i] = add_known(g, &outside);
-    }
+        in[2 + i] = copy_state(a, g, a->now[1 + i]);
+    for (int i = 0; i < n->captured; i++)
+        captured[i] = zt_list_copy(g, a->x->g, n->in[n->in_count - n->captured + i], ZT_FROM_OUTSIDE);
     g->functions = a->x->g->functions;
     memset(out, -1, (size_t)(1 + a->l->states + a->l->stacks) * sizeof *out);
     return zt_expand_open(a->x, "body", &(struct zt_expand_target){ g, in, captured }, out, a->err) &&
@@ -57,6 +61,8 @@ static bool open_iteration(const struct alone *a, struct zt_graph *g, int *out) 
 
 static bool pile_up(const struct alone *a, struct pile *p, const struct zt_value *v) {
     const size_t bytes = (size_t)zt_value_bytes(v);
+    if (v->list)
+        return zt_node_fail(a->x->g, a->x->node, a->err, "\"%s\" is stacked, but is not a tensor", v->name);
     if (!a->iteration)
         *p = (struct pile){ .dtype = v->dtype, .shape = v->shape };
     if (v->dtype != p->dtype || !zt_shape_equal(&v->shape, &p->shape))
@@ -72,13 +78,25 @@ static bool pile_up(const struct alone *a, struct pile *p, const struct zt_value
     return true;
 }
 
-/* What the iteration hands out: what it was given itself lies in the iteration before. */
+/* Moves what later iterations read out of the arenas that end before them: a tensor that the iteration was given lies
+ * in the iteration before; those of a list stay for the whole loop, so that a growing sequence is not copied each time.
+ */
+static void save_state(const struct alone *a, struct zt_graph *g, int value) {
+    struct zt_value *v = g->values[value];
+    if (!v->list && v->origin == ZT_FROM_CONSTANT)
+        v->data = zt_arena_copy(g->arena, v->data, (size_t)zt_value_bytes(v));
+    for (int i = 0, of; v->list && (of = zt_list_tensor(g, value, i)) >= 0; i++) {
+        struct zt_value *t = g->values[of];
+        if (t->origin != ZT_FROM_OUTSIDE)
+            t->data = zt_arena_copy(a->x->g->arena, t->data, (size_t)zt_value_bytes(t));
+        t->origin = ZT_FROM_OUTSIDE;
+    }
+}
+
 static bool keep(struct alone *a, struct zt_graph *g, const int *out) {
     for (int i = 0; i <= a->l->states; i++) {
-        const struct zt_value *v = g->values[out[i]];
-        a->now[i] = tensor_of(v);
-        if (v->origin != ZT_FROM_NODE)
-            a->now[i].data = zt_arena_copy(g->arena, v->data, (size_t)zt_value_bytes(v));
+        save_state(a, g, out[i]);
+        a->now[i] = out[i];
     }
     for (int k = 0; k < a->l->stacks; k++)
         if (!pile_up(a, &a->piles[k], g->values[out[1 + a->l->states + k]]))
@@ -92,7 +110,7 @@ static bool run_iteration(struct alone *a) {
     struct zt_graph *g = zt_graph_create("iteration");
     int *out = ZT_NEW_N(g->arena, int, 1 + a->l->states + a->l->stacks);
     bool ok = open_iteration(a, g, out);
-    a->nodes += ok ? g->node_count : 0;
+    a->nodes += ok ? g->node_count + (double)g->value_count / VALUES_A_NODE : 0;
     if (ok && a->nodes > ZT_LOOP_RUNS)
         ok = zt_node_fail(a->x->g, a->x->node, a->err,
                           "has run %.0f nodes in %lld iterations; the limit of a loop is %d", a->nodes,
@@ -104,10 +122,10 @@ static bool run_iteration(struct alone *a) {
 }
 
 static bool goes_on(const struct alone *a, bool *yes) {
-    const struct zt_tensor *c = &a->now[0];
     *yes = a->iteration < a->l->iterations;
-    if (!c->data)
+    if (a->now[0] < 0)
         return true;
+    const struct zt_value *c = holder(a)->values[a->now[0]];
     if (zt_shape_count(&c->shape) != 1)
         return zt_node_fail(a->x->g, a->x->node, a->err, "its condition is not one number");
     *yes &= zt_load_int(c->dtype, c->data, 0) != 0;
@@ -115,21 +133,42 @@ static bool goes_on(const struct alone *a, bool *yes) {
 }
 
 /* Outputs of the node become known. */
-static void hand_out(const struct alone *a) {
+static void hand_out_state(const struct alone *a, int from, int to) {
     struct zt_graph *g = a->x->g;
+    const struct zt_value *state = holder(a)->values[from];
+    struct zt_value *v = g->values[to];
+    v->list = NULL;
+    v->origin = ZT_FROM_CONSTANT;
+    if (state->list) {
+        const int copy = a->last ? zt_list_copy(g, a->last, from, ZT_FROM_CONSTANT) : from;
+        zt_list_set(g, to, g->values[copy]->list);
+        return;
+    }
+    v->dtype = state->dtype;
+    v->shape = state->shape;
+    v->data = zt_arena_copy(g->arena, state->data, (size_t)zt_value_bytes(state));
+}
+
+static void hand_out_pile(const struct alone *a, const struct pile *p, int to) {
+    struct zt_graph *g = a->x->g;
+    struct zt_value *v = g->values[to];
+    struct zt_shape shape = { p->shape.rank + 1, { a->iteration } };
+    memcpy(shape.dim + 1, p->shape.dim, (size_t)p->shape.rank * sizeof *shape.dim);
+    v->list = NULL;
+    v->origin = ZT_FROM_CONSTANT;
+    v->dtype = p->dtype;
+    v->shape = shape;
+    v->data = zt_arena_copy(g->arena, p->at, (size_t)zt_value_bytes(v));
+}
+
+static void hand_out(const struct alone *a) {
     for (int i = 0; i < a->l->states + a->l->stacks; i++) {
         if (a->l->out[i] < 0)
             continue;
-        struct zt_value *v = g->values[a->l->out[i]];
-        const bool stack = i >= a->l->states;
-        struct pile *p = stack ? &a->piles[i - a->l->states] : NULL;
-        struct zt_shape shape = stack ? (struct zt_shape){ p->shape.rank + 1, { a->iteration } } : a->now[1 + i].shape;
-        if (stack)
-            memcpy(shape.dim + 1, p->shape.dim, (size_t)p->shape.rank * sizeof *shape.dim);
-        v->dtype = stack ? p->dtype : a->now[1 + i].dtype;
-        v->shape = shape;
-        v->data = zt_arena_copy(g->arena, stack ? p->at : a->now[1 + i].data, (size_t)zt_value_bytes(v));
-        v->origin = ZT_FROM_CONSTANT;
+        if (i < a->l->states)
+            hand_out_state(a, a->now[1 + i], a->l->out[i]);
+        else
+            hand_out_pile(a, &a->piles[i - a->l->states], a->l->out[i]);
     }
 }
 
@@ -144,9 +183,10 @@ bool zt_loop_alone(struct zt_expansion *x, const struct zt_loop *l, struct zt_er
     struct alone a = { .x = x, .l = l, .err = err };
     bool yes = false, ok;
     a.now = zt_calloc((size_t)l->states + 1, sizeof *a.now);
+    a.now[0] = -1;
     a.piles = zt_calloc((size_t)l->stacks + 1, sizeof *a.piles);
     for (int i = 0; i < l->states; i++)
-        a.now[1 + i] = tensor_of(x->g->values[l->state[i]]);
+        a.now[1 + i] = l->state[i];
     while ((ok = goes_on(&a, &yes)) && yes && (ok = run_iteration(&a)))
         a.iteration++;
     ok = ok && check_ranks(&a);

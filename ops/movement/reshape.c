@@ -2,6 +2,7 @@
 #include "ops/movement/kernels.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
+#include "ops/sequence/sequence.h"
 
 static bool reshape_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
@@ -89,16 +90,19 @@ static const struct zt_attr_spec with_needed_axes[] = { { "axes", ZT_ATTR_INTS, 
 ZT_MOVES_DESCRIBE(view, false)
 
 #define VIEW_ROW(id, NAME, SINCE, UNTIL, LEAST, MOST, SHAPE_IN, ATTRS, INFER)                                          \
+    VIEW_ROW_WITH(id, NAME, SINCE, UNTIL, LEAST, MOST, SHAPE_IN, ATTRS, INFER, 0, NULL)
+#define VIEW_ROW_WITH(id, NAME, SINCE, UNTIL, LEAST, MOST, SHAPE_IN, ATTRS, INFER, FLAGS, EXPAND)                      \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
         .since = SINCE,                                                                                                \
         .until = UNTIL,                                                                                                \
         ZT_ONE_OUT(LEAST, MOST),                                                                                       \
-        .flags = ZT_OP_VIEW,                                                                                           \
+        .flags = ZT_OP_VIEW | (FLAGS),                                                                                 \
         .in_types = { ZT_ANY_TYPE, ZT_BIT(ZT_INT64) },                                                                 \
         .attrs = ATTRS,                                                                                                \
         .infer = INFER,                                                                                                \
+        .expand = EXPAND,                                                                                              \
         .grad = zt_grad_reshape,                                                                                       \
         .shape_in = SHAPE_IN,                                                                                          \
         .no_grad_in = 1 << 1,                                                                                          \
@@ -108,7 +112,7 @@ ZT_MOVES_DESCRIBE(view, false)
     };
 
 VIEW_ROW(flatten, "Flatten", 1, 0, 1, 1, 0, with_axis, flatten_infer)
-VIEW_ROW(identity, "Identity", 1, 0, 1, 1, 0, NULL, zt_infer_first)
+VIEW_ROW_WITH(identity, "Identity", 1, 0, 1, 1, 0, NULL, zt_infer_first, ZT_OP_LISTS, zt_sequence_identity)
 VIEW_ROW(reshape, "Reshape", 5, 0, 2, 2, 1 << 1, with_allow_zero, reshape_infer)
 VIEW_ROW(squeeze_1, "Squeeze", 1, 12, 1, 1, 0, with_axes, squeeze_infer)
 VIEW_ROW(squeeze, "Squeeze", 13, 0, 1, 2, 0, NULL, squeeze_infer)

@@ -34,7 +34,6 @@
     ROW(scatter_elements_11)                                                                                           \
     ROW(scatter_nd)                                                                                                    \
     ROW(scatter_nd_11)                                                                                                 \
-    ROW(sequence_at)                                                                                                   \
     ROW(shape)                                                                                                         \
     ROW(shape_1)                                                                                                       \
     ROW(size)                                                                                                          \
@@ -45,7 +44,6 @@
     ROW(split)                                                                                                         \
     ROW(split_13)                                                                                                      \
     ROW(split_2)                                                                                                       \
-    ROW(split_to_sequence)                                                                                             \
     ROW(squeeze)                                                                                                       \
     ROW(squeeze_1)                                                                                                     \
     ROW(tensor_scatter)                                                                                                \

@@ -37,6 +37,36 @@ bool zt_arrays_read(struct zt_arrays *a, const struct zt_array_key *key, struct 
     return true;
 }
 
+static bool check_elements(const struct zt_arrays *a, const struct zt_array_key *key, const struct zt_list *type,
+                           const struct zt_onnx_list *read, struct zt_err *err) {
+    for (int i = 0; i < read->tensor_count; i++)
+        if (!zt_dtype_in(read->tensor[i].dtype, ZT_ANY_TYPE) || (type->dtype && read->tensor[i].dtype != type->dtype))
+            return zt_fail(err, ZT_EXIT_DATA, "%s: %s %d \"%s\": tensor %d has type %s, the model wants %s",
+                           a->options->inputs, key->kind, key->index, key->name, i,
+                           zt_dtype_name(read->tensor[i].dtype), zt_dtype_name(type->dtype));
+    return true;
+}
+
+bool zt_arrays_read_list(struct zt_arrays *a, const struct zt_array_key *key, const struct zt_list *type,
+                         struct zt_onnx_list *list, bool *there, struct zt_err *err) {
+    const char *path = a->folder ? file_in(a->arena, a->options->inputs, key->kind, key->index) : NULL;
+    *list = (struct zt_onnx_list){ .kind = type->kind, .of_sequence = type->of_sequence };
+    *there = path && zt_file_exists(path);
+    return !*there ||
+           (zt_onnx_read_list(path, a->arena, list, ZT_EXIT_DATA, err) && check_elements(a, key, type, list, err));
+}
+
+int *zt_arrays_add_list(struct zt_arrays *a, const char *name, const struct zt_onnx_list *from) {
+    int *at = ZT_NEW_N(a->arena, int, from->tensor_count + 1);
+    for (int i = 0; i < from->tensor_count; i++) {
+        const struct zt_tensor *t = &from->tensor[i];
+        at[i] = zt_graph_add_value(a->graph, zt_arena_printf(a->graph->arena, "%s.%d", name, i), t->dtype, &t->shape);
+        a->graph->values[at[i]]->origin = ZT_FROM_INPUT;
+        zt_eval_feed(a->eval, at[i], t);
+    }
+    return at;
+}
+
 /* ---- inputs ---- */
 
 static bool fail_missing_input(const struct zt_arrays *a, int index, struct zt_err *err) {
@@ -49,15 +79,61 @@ static bool fail_missing_input(const struct zt_arrays *a, int index, struct zt_e
     return zt_hint(err, "the file holds \"%s\"%s", a->npz.at[0].name, a->npz.count > 1 ? " and others" : "");
 }
 
+static bool fail_list_input(const struct zt_arrays *a, int index, struct zt_err *err) {
+    const struct zt_value *v = a->graph->values[a->graph->inputs[index]];
+    char text[ZT_LIST_TEXT];
+    if (a->folder)
+        return fail_missing_input(a, index, err);
+    zt_fail(err, ZT_EXIT_DATA, "%s: input %d \"%s\" is a%s %s, which a file of arrays cannot hold", a->options->inputs,
+            index, v->name, v->list->kind == ZT_OPTIONAL ? "n" : "", zt_list_text(v->list, text));
+    return zt_hint(err, "give a folder with input_%d.pb", index);
+}
+
+/* The tensors become values of the graph, the input a list of them. */
+static bool feed_list(struct zt_arrays *a, int index, struct zt_err *err) {
+    struct zt_graph *g = a->graph;
+    const int id = g->inputs[index];
+    struct zt_list list = *g->values[id]->list;
+    struct zt_onnx_list read;
+    bool there;
+    if (!zt_arrays_read_list(a, &(struct zt_array_key){ "input", index, g->values[id]->name }, &list, &read, &there,
+                             err))
+        return false;
+    if (!there)
+        return fail_list_input(a, index, err);
+    if (!list.dtype && read.tensor_count)
+        list.dtype = read.tensor[0].dtype;
+    int *at = zt_arrays_add_list(a, g->values[id]->name, &read);
+    list.at = at;
+    list.count = read.tensor_count;
+    if (list.kind == ZT_OPTIONAL)
+        list.count = !read.empty;
+    if (list.kind == ZT_OPTIONAL && list.of_sequence && !read.empty) {
+        const int sequence = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+        g->values[sequence]->origin = ZT_FROM_INPUT;
+        zt_list_set(
+            g, sequence,
+            &(struct zt_list){ .kind = ZT_SEQUENCE, .dtype = list.dtype, .count = read.tensor_count, .at = at });
+        list.at = &sequence;
+        zt_list_set(g, id, &list);
+        return true;
+    }
+    zt_list_set(g, id, &list);
+    return true;
+}
+
 static bool feed(struct zt_arrays *a, int index, struct zt_err *err) {
     int id = a->graph->inputs[index], first = err->count;
     const struct zt_value *v = a->graph->values[id];
     struct zt_tensor tensor;
     bool there;
+    if (v->list)
+        return feed_list(a, index, err);
     if (v->dtype == ZT_UNDEFINED)
         return zt_fail(err, ZT_EXIT_MODEL,
-                       "%s: input \"%s\" is not a tensor (a sequence, map or optional): not supported", a->model->path,
-                       v->name);
+                       "%s: input \"%s\" is neither a tensor, a sequence of tensors nor an optional of these: not "
+                       "supported",
+                       a->model->path, v->name);
     if (!zt_dtype_bytes(v->dtype))
         return zt_fail(err, ZT_EXIT_MODEL, "%s: input \"%s\" has type %s, which ztrain does not support",
                        a->model->path, v->name, zt_dtype_name(v->dtype));
@@ -177,6 +253,17 @@ struct zt_tensor zt_arrays_value(const struct zt_arrays *a, int value) {
 bool zt_arrays_write(const struct zt_arrays *a, const struct zt_array_key *key, const struct zt_tensor *tensor,
                      struct zt_err *err) {
     return zt_onnx_write_tensor(file_in(a->arena, a->options->output, key->kind, key->index), key->name, tensor, err);
+}
+
+bool zt_arrays_write_list(const struct zt_arrays *a, const struct zt_array_key *key, int value,
+                          const struct zt_tensor *tensors, struct zt_err *err) {
+    const struct zt_list *l = a->graph->values[value]->list;
+    const struct zt_onnx_list list = { .kind = l->kind,
+                                       .of_sequence = l->of_sequence,
+                                       .empty = l->kind == ZT_OPTIONAL && !l->count,
+                                       .tensor = tensors,
+                                       .tensor_count = zt_list_tensor_count(a->graph, value) };
+    return zt_onnx_write_list(file_in(a->arena, a->options->output, key->kind, key->index), key->name, &list, err);
 }
 
 bool zt_arrays_write_npz(const struct zt_arrays *a, const char *file, const char *const *names,

@@ -5,6 +5,7 @@
 
 #include "data/npz.h"
 #include "graph/passes/eval.h"
+#include "graph/ir/list.h"
 #include "graph/onnx/onnx.h"
 #include "session/options.h"
 
@@ -38,9 +39,17 @@ struct zt_array_key {
 /* Reads an array of SRC. *there says whether it exists. */
 bool zt_arrays_read(struct zt_arrays *a, const struct zt_array_key *key, struct zt_tensor *tensor, bool *there,
                     struct zt_err *err);
+/* The same of a sequence or optional of this type, which only a folder can hold. */
+bool zt_arrays_read_list(struct zt_arrays *a, const struct zt_array_key *key, const struct zt_list *type,
+                         struct zt_onnx_list *list, bool *there, struct zt_err *err);
+/* Adds its tensors to the graph as inputs "NAME.I" with these contents; returns their ids. */
+int *zt_arrays_add_list(struct zt_arrays *a, const char *name, const struct zt_onnx_list *from);
 /* Writes a value as KIND_INDEX.pb to the output folder. */
 bool zt_arrays_write(const struct zt_arrays *a, const struct zt_array_key *key, const struct zt_tensor *tensor,
                      struct zt_err *err);
+/* The same for a list with the structure of `value`, which holds `tensors` in order. */
+bool zt_arrays_write_list(const struct zt_arrays *a, const struct zt_array_key *key, int value,
+                          const struct zt_tensor *tensors, struct zt_err *err);
 /* Writes values to an npz file with their names. */
 bool zt_arrays_write_npz(const struct zt_arrays *a, const char *file, const char *const *names,
                          const struct zt_tensor *tensors, int count, struct zt_err *err);

@@ -2,6 +2,7 @@
  * failure. */
 #include "cli/commands.h"
 
+#include "graph/ir/list.h"
 #include "graph/passes/lower.h"
 #include "graph/onnx/onnx.h"
 #include "graph/passes/trainable/trainable.h"
@@ -53,7 +54,8 @@ static int name_width(const struct zt_graph *g, const int *ids, int count) {
 /* "float[N, 3, ?]" with the symbols of the file. */
 static void print_type(const struct zt_value *v, int width) {
     struct zt_text text = { 0 };
-    zt_text_add(&text, "%s", v->dtype ? zt_dtype_name(v->dtype) : "no tensor");
+    char list[ZT_LIST_TEXT];
+    zt_text_add(&text, "%s", v->list ? zt_list_text(v->list, list) : v->dtype ? zt_dtype_name(v->dtype) : "no tensor");
     for (int k = 0; k < v->shape.rank; k++) {
         zt_text_add(&text, "%s", k ? ", " : "[");
         if (v->shape.dim[k] >= 0)
@@ -153,9 +155,9 @@ static void print_uses(const struct inspection *s) {
         putchar(' ');
         print_text(u->domain[0] ? u->domain : "ai.onnx", 10);
         printf(" opset %-3d %6d x  %s\n", u->opset, u->count,
-               !u->op                         ? "not supported"
-               : u->op->grad || u->op->expand ? "gradient"
-                                              : "no gradient");
+               !u->op                      ? "not supported"
+               : zt_op_has_gradient(u->op) ? "gradient"
+                                           : "no gradient");
     }
 }
 

@@ -46,7 +46,7 @@ static void add_types(struct zt_text *to, const struct zt_op *op, const char *be
 static void add_backends(struct zt_text *to, const struct zt_op *op, const char *between) {
     static const char *const name[ZT_BACKENDS] = { "ref", "cpu", "cuda" };
     const char *sign = "";
-    if (op->expand)
+    if (op->expand && !op->infer)
         zt_text_add(to, "bodies"); /* the types of the nodes inside */
     for (int b = 0; b < ZT_BACKENDS; b++) {
         if (!op->kernel[b].run)
@@ -67,11 +67,11 @@ static void print_row(const struct zt_op *op, bool json) {
         printf(
             "{\"name\": \"%s\", \"domain\": \"%s\", \"opsets\": \"%s\", \"dtypes\": [\"%s\"], \"gradient\": %s, "
             "\"back_ends\": [\"%s\"], \"experimental\": %s}\n",
-            op->name, domain_of(op), opsets.at, types.at, op->grad || op->expand ? "true" : "false", backends.at,
+            op->name, domain_of(op), opsets.at, types.at, zt_op_has_gradient(op) ? "true" : "false", backends.at,
             is_experimental(op) ? "true" : "false");
     else
         printf("%-28s %-8s %-7s %-9s %-13s %s%s\n", op->name, domain_of(op), opsets.at,
-               op->grad || op->expand ? "yes" : "none", backends.at, types.at,
+               zt_op_has_gradient(op) ? "yes" : "none", backends.at, types.at,
                is_experimental(op) ? " experimental" : "");
     zt_text_finish(&types);
     zt_text_finish(&backends);

@@ -44,6 +44,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_tensor tensor;
     zt_onnx_read_tensor(path, arena, &tensor, NULL, ZT_EXIT_DATA, &err);
+    for (int kind = 0; kind < 3; kind++) {
+        struct zt_onnx_list list = { .kind = kind ? ZT_OPTIONAL : ZT_SEQUENCE, .of_sequence = kind == 2 };
+        struct zt_err list_err = { 0 };
+        zt_onnx_read_list(path, arena, &list, ZT_EXIT_DATA, &list_err);
+    }
     zt_arena_destroy(arena);
     return 0;
 }

@@ -54,6 +54,13 @@ NETWORKS = [
     """<ir_version: 8, opset_import: ["" : 17]> g (float[2, 4, 3] x) => (float[2, 4, 5] y)
        <float[1, 20, 3] l_weight, float[1, 20, 5] l_recurrence, int64[1] axis = {2}> { s, h, c = LSTM <hidden_size = 5, layout = 1> (x, l_weight, l_recurrence)
        y = Squeeze(s, axis) } """.replace("l_recurrence> {", "l_recurrence, int64[1] axis = {2}> {"),
+    """<ir_version: 8, opset_import: ["" : 18]> g (int64[N, 3] x) => (float[N, 4] y) <float[5, 4] e_weight, int64[1] axes = {0}, int64 at = {-1}> {
+       s = SplitToSequence <axis = 0, keepdims = 0> (x)
+       t = SequenceMap (s) <body = bag (int64[3] p) => (float[4] q) { r = Gather(e_weight, p)  q = ReduceSum <keepdims = 0> (r, axes) }>
+       u = SequenceErase(t, at)  v = SequenceAt(t, at)  w = SequenceInsert(u, v)  o = Optional(w)  z = OptionalGetElement(o)
+       y = ConcatFromSequence <axis = 0, new_axis = 1> (z) }""",
+    """<ir_version: 8, opset_import: ["" : 17]> g (seq(float[N]) s, optional(float) o) => (seq(float) y, bool b) {
+       y = Identity(s)  b = OptionalHasElement(o) }""",
 ]
 
 
@@ -278,8 +285,10 @@ def seeds(ztrain):
     models = nets + [c.model.SerializeToString() for c in tests]
     trained = [m.SerializeToString() for m in map(as_training, tests) if m is not None]
     tensors = [numpy_helper.from_array(a).SerializeToString() for a in (np.eye(2, dtype=np.float32), np.arange(3), np.array(1.5))]
+    lists = [numpy_helper.from_list([np.eye(2, dtype=np.float32), np.arange(3, dtype=np.float32)]),
+             numpy_helper.from_optional(np.arange(3)), numpy_helper.from_optional([np.arange(2), np.arange(3)]), onnx.OptionalProto(name="o")]
     return {
-        "onnx": models + tensors + [external(*e) for e in EXTERNAL],
+        "onnx": models + tensors + [m.SerializeToString() for m in lists] + [external(*e) for e in EXTERNAL],
         "predict": models,
         "grad": models,
         "train": [bytes([way]) + n for n in nets for way in range(TRAIN_WAYS)] + [bytes([1]) + t for t in trained],

@@ -243,17 +243,6 @@ REFUSED = {
     "a position beyond the sequence": ("""
         m (double[2] x) => (double[1] y) { s = SplitToSequence(x)  i = Constant<value_int = 2>()  y = SequenceAt(s, i) }""",
         ["SequenceAt", "its position is 2 of a sequence of 2"]),
-    "a sequence that another operator reads": ("""
-        m (double[2] x) => (double[1] y, int64 n) { s = SplitToSequence(x)  i = Constant<value_int = 0>()  y = SequenceAt(s, i)
-          z = Identity(s)  c = Constant<value = bool {1}>()
-          n = If(c) <then_branch = t () => (l) { j = Constant<value_int = 1>()  q = SequenceAt(z, j)  l = Size(q) },
-                     else_branch = e () => (k) { k = Constant<value_int = 1>() }> }""",
-        ["SplitToSequence", "is read by", "only SequenceAt is supported"]),
-    "a sequence that is handed out": ("""
-        m (double[2] x) => (seq(double[1]) s) { s = SplitToSequence(x) }""", ["SplitToSequence", "output of the graph"]),
-    "a sequence of another kind": ("""
-        m (double[2] x) => (double[2] y) { s = SequenceConstruct(x, x)  i = Constant<value_int = 0>()  y = SequenceAt(s, i) }""",
-        ["operator ai.onnx.SequenceConstruct is not supported"]),
     "a loop without end": ("""
         m (double[2] x) => (double[2] y) { yes = Constant<value = bool {1}>()
           y = Loop(, yes, x) <body = b (int64 i, bool c, double[2] v) => (c, u) { u = Neg(v) }> }""",

@@ -154,12 +154,32 @@ START_TEST(an_operator_that_is_not_there_counts_in_the_branch_that_runs) {
 }
 END_TEST
 
-START_TEST(a_condition_that_data_decide_is_refused_by_name) {
+START_TEST(a_condition_that_data_decide_makes_one_node_with_both_branches) {
     struct zt_text graph = { 0 };
     put_branches(&graph, "flag", "Sub");
     put_input(&graph, "flag", ZT_BOOL, 1);
+    ck_assert_msg(read_model(&graph) && prepare(), "%s", err.text[0]);
+    ck_assert_int_eq(g->node_count, 1);
+    const struct zt_node *n = g->nodes[0];
+    ck_assert_str_eq(n->op_type, "IfRun");
+    ck_assert_str_eq(n->name, "choice");
+    const char *const names[3] = { "flag", "x", "x" }; /* weights that do not train are constants of the branches */
+    ck_assert_int_eq(n->in_count, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_str_eq(g->values[n->in[i]]->name, names[i]);
+    ck_assert_str_eq(zt_node_attr(n, "then_branch")->graph->nodes[0]->op_type, "Add");
+    ck_assert_str_eq(zt_node_attr(n, "else_branch")->graph->nodes[0]->op_type, "Sub");
+}
+END_TEST
+
+START_TEST(a_branch_that_cannot_run_is_named_where_data_decide) {
+    struct zt_text graph = { 0 };
+    put_branches(&graph, "flag", "NoSuchOperator");
+    put_input(&graph, "flag", ZT_BOOL, 1);
     ck_assert(read_model(&graph) && !prepare());
-    ck_assert_msg(says("choice (If)") && says("\"flag\" depends on data"), "%s", err.text[0]);
+    ck_assert_msg(says("choice (If)") && says("\"flag\" depends on data") && says("else_branch") &&
+                      says("NoSuchOperator"),
+                  "%s", err.text[0]);
 }
 END_TEST
 
@@ -402,7 +422,8 @@ int main(void) {
     tcase_add_test(cases, what_a_branch_reads_from_outside_is_an_input_of_its_node);
     tcase_add_test(cases, a_known_condition_leaves_the_nodes_of_one_branch);
     tcase_add_test(cases, an_operator_that_is_not_there_counts_in_the_branch_that_runs);
-    tcase_add_test(cases, a_condition_that_data_decide_is_refused_by_name);
+    tcase_add_test(cases, a_condition_that_data_decide_makes_one_node_with_both_branches);
+    tcase_add_test(cases, a_branch_that_cannot_run_is_named_where_data_decide);
     tcase_add_test(cases, initializers_of_branches_train_and_are_written_where_they_stand);
     tcase_add_test(cases, what_stands_inside_is_not_seen_outside);
     tcase_add_test(cases, a_name_that_nothing_makes_is_named_with_its_node);

@@ -32,7 +32,7 @@ static bool stops_gradient(const struct zt_node *n, int in) {
 
 /* A node with subgraphs counts as differentiable in all its inputs, since it is not expanded yet. */
 static bool has_gradient(const struct zt_op *op) {
-    return op && (op->grad || op->expand);
+    return op && zt_op_has_gradient(op);
 }
 
 static bool is_integer(const struct zt_value *v) {

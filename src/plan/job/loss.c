@@ -3,6 +3,7 @@
 #include "plan/job/loss.h"
 
 #include "base/text.h"
+#include "graph/ir/list.h"
 #include "plan/job/float.h"
 #include "plan/job/training_graph.h"
 
@@ -33,13 +34,19 @@ static const char *only_float_output(const struct zt_graph *g) {
     const char *found = NULL;
     for (int i = 0; i < g->output_count; i++) {
         const struct zt_value *v = g->values[g->outputs[i]];
-        if (v->dtype != ZT_UNDEFINED && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT))
+        if (v->list || (v->dtype != ZT_UNDEFINED && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT)))
             continue;
         if (found && strcmp(found, v->name) != 0)
             return NULL;
         found = v->name;
     }
     return found;
+}
+
+static bool check_tensor(const struct zt_value *v, const char *key, struct zt_err *err) {
+    char text[ZT_LIST_TEXT];
+    return !v->list || zt_fail(err, ZT_EXIT_CONFIG, "%s: output \"%s\" is a%s %s, the loss wants a tensor", key,
+                               v->name, v->list->kind == ZT_OPTIONAL ? "n" : "", zt_list_text(v->list, text));
 }
 
 bool zt_job_find_loss(struct zt_job *job, struct zt_err *err) {
@@ -55,7 +62,7 @@ bool zt_job_find_loss(struct zt_job *job, struct zt_err *err) {
         return fail_output(g, key, NULL, err);
     for (int i = 0; i < g->output_count; i++)
         if (strcmp(g->values[g->outputs[i]]->name, job->logits) == 0)
-            return true;
+            return check_tensor(g->values[g->outputs[i]], key, err);
     return fail_output(g, key, job->logits, err);
 }
 
