@@ -317,7 +317,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
         !zt_job_infer(job, g, source, request->rows, err))
         return false;
     zt_job_freeze(job, g);
-    if (!zt_job_to_float(job, training_graph, &root, err) || !zt_job_adapt(job, g, err))
+    if (!zt_job_to_float(job, training_graph, &root, err) || !zt_job_adapt(job, training_graph, err))
         return false;
     if (request->weighted && job->loss)
         training_graph->row_weight =
