@@ -329,6 +329,9 @@ GPT = ['ztrain.lora={"match": ["*qkv*", "*proj*", "*mlp*"], "rank": 4, "alpha": 
 LAYOUTS = {
     "2 ranks": (2, []),
     **{f"ZeRO {stage}, 2 ranks": (2, [f"zero_optimization.stage={stage}"]) for stage in (1, 2, 3)},
+    "ZeRO 3, nothing whole, 2 ranks": (2, ["zero_optimization.stage=3", "zero_optimization.stage3_param_persistence_threshold=0"]),
+    "2 stages, ZeRO 3, nothing whole, 4 ranks": (4, ["pipeline.stages=2", "zero_optimization.stage=3",
+                                                     "zero_optimization.stage3_param_persistence_threshold=0"]),
     "2 stages": (2, ["pipeline.stages=2"]),
     "2 stages, ZeRO 1, 4 ranks": (4, ["pipeline.stages=2", "zero_optimization.stage=1"]),
     "mode dp": (2, ["ztrain.parallel.mode=dp"]),
@@ -417,6 +420,46 @@ def memory(run, folder):
     check(line and [int(n) for n in line.groups()] == [sum(wants), *wants], "the start table lists what is adapted")
 
 
+def shared_out(run, source, folder):
+    """ZeRO stage 3 shares frozen weights out: the bits of ddp, a slice in the plan, nothing new in checkpoints and exports."""
+    gpt(folder / "gpt.onnx", 96, 2, 4, 64, 16)
+    np.savez(folder / "text.npz", x=random.integers(0, 64, (16, 16)), target=random.integers(0, 64, (16, 16)))
+    start = [folder / "gpt.onnx", config(folder / "gpt.json", folder / "text.npz")]
+    adapted, whole = 'ztrain.lora={"match": ["*attn*"], "rank": 4, "alpha": 8}', ["zero_optimization.stage3_param_persistence_threshold=0"]
+    frozen = {"lora": [adapted], "freeze": ['ztrain.freeze=["h.0.*", "*mlp*", "wte*"]'], "trainable": ['ztrain.trainable=["*attn*"]']}
+    sizes = {name: t.nbytes for name, t in initializers(folder / "gpt.onnx").items() if t.dtype == np.float32 and t.ndim > 1 and name != "mask"}
+    for how, precision in [(how, precision) for how in frozen for precision in ([], ["bf16.enabled=true"], ["fp16.enabled=true", "fp16.loss_scale=128"])]:
+        what, weights, held = f"{how} {precision[:1]}", {}, {}
+        for stage in (0, 3):
+            sets = ["train_batch_size=8", f"zero_optimization.stage={stage}", *whole, *frozen[how], *precision, "ztrain.checkpoint.every_steps=2",
+                    "ztrain.data.eval_path=" + json.dumps(str(folder / "text.npz"))]
+            for communicator in ("thread", "mpi"):
+                weights[stage, communicator] = run(*start, *sets, f"ztrain.parallel.communicator={communicator}", more=["--ranks", 2])
+                out = run.out
+            run(*start, *sets, *THREADS, more=["--ranks", 2], command="plan")
+            plan = run.says
+            held[stage] = [int(n) for n in re.findall(r"^rank \d +(\d+)", plan, re.M)] or 2 * [int(re.search(r"^ranks 0-1 +(\d+)", plan, re.M).group(1))]
+            files = {p.relative_to(out).as_posix(): p.read_bytes() for p in sorted(out.rglob("*.safetensors")) + sorted(out.glob("model.onnx"))}
+            first = files if not stage else first
+            check(files == first, f"{what}, stage {stage}: checkpoints and export are those of stage 0")
+        check(len(set(map(tuple, weights.values()))) == 1 and all(len(w) == 1 for w in weights.values()), f"{what}: the same bits in stages 0 and 3, threads and mpi: {weights}")
+        slots = re.findall(r"(GATHER|RELEASE|GATHERED) bucket \d+, frozen", plan)
+        shared = int(re.search(r"frozen tensors, (\d+) units", plan).group(1)) * 4
+        check(slots.count("GATHER") > 2 and slots.count("GATHER") == slots.count("RELEASE"), f"{what}: {len(slots)} commands gather and release frozen buckets")
+        resumed = run(*start, *sets, *THREADS, more=["--ranks", 2, "--resume", out / "checkpoints/step-2"])
+        check(resumed == weights[3, "mpi"], f"{what}: the same bits when it resumes")
+        expects = sum(v for k, v in sizes.items() if how == "lora" or (how == "freeze" and (k.startswith("h.0.") or "mlp" in k or "wte" in k))
+                      or (how == "trainable" and "attn" not in k)) // (2 if precision else 1)
+        tables = sum(sizes[k] for k in ("wte.weight", "wpe.weight")) if precision else 0  # look-ups may read them in fp32
+        check(expects <= shared <= expects + tables // 2 + 64 * len(sizes), f"{what}: {shared} bytes are shared out, of {expects} frozen ones")
+        if how == "lora" and not precision:  # 4 / N bytes a weight, trained or frozen, and the vectors
+            trained = sum(t.nbytes for t in safetensors(out / "checkpoints/step-2/weights.safetensors").values())
+            vectors = sum((t.nbytes + 63) // 64 * 64 for t in initializers(folder / "gpt.onnx").values() if t.dtype == np.float32 and t.ndim == 1)
+            off = sum(held[3]) - (trained + shared + 2 * vectors)
+            check(abs(off) <= 128, f"{what}: both ranks hold {held[3]} bytes: {trained} + {shared} once and {vectors} each")
+        check(2 * held[0][0] - sum(held[3]) > 0.95 * shared, f"{what}: ranks hold {held[3]} bytes of parameters at stage 3, {held[0]} at stage 0, {shared} frozen")
+
+
 def stored_in_half(run, folder):
     """A file of float16 weights: read as it is in fp16, without a copy in another type, and trained in fp32 and bf16."""
     model = onnx.load(folder / "gpt.onnx")
@@ -473,6 +516,7 @@ def on_device(run, source, module, folder):
         form(device, folder, name)
     start = [source / "models/gpt.onnx", source / "configs/gpt.json"]
     for precision, name in (([], "1 rank"), ([], "ZeRO 3, 2 ranks"), (["bf16.enabled=true"], "2 stages"),
+                            ([], "ZeRO 3, nothing whole, 2 ranks"), (["fp16.enabled=true"], "ZeRO 3, nothing whole, 2 ranks"),
                             (["fp16.enabled=true"], "ZeRO 2, 2 ranks")):
         ranks, sets = LAYOUTS.get(name, (1, []))
         sets, more = [*GPT, *precision, *THREADS, *sets, "ztrain.checkpoint.every_steps=2", "train_batch_size=8"], ["--steps", 4, "--ranks", ranks]
@@ -499,6 +543,7 @@ def main():
                 form(run, folder, name)
             refusals(run, source)
             memory(run, folder)
+            shared_out(run, source, folder)
             stored_in_half(run, folder)
             layouts(run, source)
     print(f"{checks - len(failures)} passed, {len(failures)} failed")

@@ -7,6 +7,7 @@
 #include "graph/passes/infer.h"
 #include "graph/passes/precision/half_precision.h"
 #include "parallel/partition/split.h"
+#include "parallel/schedule/collectives.h"
 #include "plan/job/fusion.h"
 #include "plan/job/bind.h"
 #include "plan/job/findings.h"
@@ -117,7 +118,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     struct zt_arena *arena = zt_arena_create();
     struct zt_job *job = ZT_NEW(arena, struct zt_job);
     *job = (struct zt_job){ .config = config, .model = model, .arena = arena };
-    job->frozen = zt_frozen_create();
+    job->frozen = zt_frozen_create(zt_sharding_of(config->zero.stage)->parameters && config->data_parallel > 1);
     job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;
