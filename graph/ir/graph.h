@@ -96,8 +96,9 @@ struct zt_value {
     bool unreached;   /* initializers: a parameter like those that train, without a differentiable path to the loss */
     bool statistic;   /* initializers: running mean or variance, which BatchNormalization updates */
     const char *why;  /* why the initializer is trained or not, for users */
-    const char *copy_of;            /* parameter of another pipeline stage of which this is a copy; NULL: no copy */
-    const char *torch_kind;         /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
+    const char *frozen_of;  /* the frozen initializer of which this constant is a copy in another type; NULL: none */
+    const char *copy_of;    /* parameter of another pipeline stage of which this is a copy; NULL: no copy */
+    const char *torch_kind; /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
     const char *torch_folded_from;  /* onnxscript's folded_from metadata, NULL: none */
     const struct zt_layout *layout; /* NULL: plain row-major */
     const struct zt_list *list;     /* of a sequence or optional (list.h); NULL: a tensor, or not known yet */

@@ -1,6 +1,7 @@
 /* The rows of LoopRun and LoopRunGrad (ops/control/loop.h): their shapes and FLOPs. */
 #include "ops/control/loop.h"
 
+#include "graph/passes/low_rank/low_rank.h"
 #include "ops/kernel/shape.h"
 
 #include <limits.h>
@@ -104,6 +105,15 @@ static const struct zt_attr_spec grad_attrs[] = { { "body", ZT_ATTR_GRAPH, true 
                                                   { "wanted_captured", ZT_ATTR_INTS },
                                                   { 0 } };
 
+static int first_shared(const struct zt_node *n) {
+    struct zt_loop_shape l;
+    zt_loop_shape_of(n, &l);
+    return l.states + l.slices;
+}
+
+static const struct zt_low_rank_body run_body = { .attr = "body", .first_shared = first_shared, .before = 1 };
+static const struct zt_low_rank_row run_low_rank_row = { .body = &run_body };
+
 const struct zt_op zt_op_loop_run = {
     .name = "LoopRun",
     .domain = "ztrain",
@@ -113,6 +123,7 @@ const struct zt_op zt_op_loop_run = {
     .attrs = run_attrs,
     .infer = run_infer,
     .grad = zt_loop_gradient,
+    .low_rank = &run_low_rank_row,
     .flops = run_flops,
     .kernel = { [ZT_REF] = { .prepare = zt_loop_run_prepare_ref, .run = zt_loop_run, .release = zt_loop_release },
                 [ZT_CPU] = { .prepare = zt_loop_run_prepare_cpu, .run = zt_loop_run, .release = zt_loop_release } },

@@ -53,6 +53,28 @@ struct zt_flat {
     int64_t *persistent_bound; /* [ranks + 1] */
 };
 
+/* The layouts of a stage: of the tensors that train, and of frozen weights that ranks share out (frozen NULL: none).
+ * Elements of the latter are units of 4 bytes, whatever the type of the weights. Buckets are numbered through, those of
+ * frozen weights last. */
+struct zt_flats {
+    const struct zt_flat *trained, *frozen;
+};
+static inline int zt_flats_buckets(const struct zt_flats *f) {
+    return f->trained->bucket_count + (f->frozen ? f->frozen->bucket_count : 0);
+}
+/* The layout that has bucket `number`, and its number there. */
+static inline const struct zt_flat *zt_flats_of(const struct zt_flats *f, int number, int *bucket) {
+    const bool trained = number < f->trained->bucket_count;
+    *bucket = trained ? number : number - f->trained->bucket_count;
+    return trained ? f->trained : f->frozen;
+}
+/* Elements of bucket `number`. */
+static inline int64_t zt_flats_elems(const struct zt_flats *f, int number) {
+    int bucket;
+    const struct zt_flat *flat = zt_flats_of(f, number, &bucket);
+    return flat->bucket[bucket + 1] - flat->bucket[bucket];
+}
+
 /* Creates the layout of `tensors` (names and counts; copied). bucket_elems 0: the larger of the largest tensor and one
  * sixteenth of the model. */
 struct zt_flat *zt_flat_make(struct zt_arena *arena, const struct zt_flat_tensor *tensors, int tensor_count, int ranks,

@@ -6,6 +6,7 @@
  *     zero2  backward  ... dw2 dw1 REDUCE(b0, to shard)            every micro-batch; the bucket's memory is free again
  *     zero3  forward   GATHER(b0) n1 n2 RELEASE(b0) GATHER(b1) n3 ...
  *            backward  GATHER(b1) n3' RELEASE(b1) GATHER(b0) n2' n1' RELEASE(b0) REDUCE(b0, to shard)
+ *            Buckets of frozen weights are gathered and released in the same way. Nothing reduces them.
  *
  * GATHER and REDUCE begin a collective, GATHERED and REDUCED wait for it. Spread over time (zt_traffic):
  *
@@ -58,7 +59,8 @@ void zt_collectives_uses(const struct zt_program *p, const struct zt_flat *flat,
     for (int b = 0; b < flat->bucket_count; b++)
         use[b] = (struct zt_bucket_use){ { -1, -1 }, { -1, -1 }, { -1, -1 }, -1, -1, -1 };
     for (int t = 0; t < flat->tensor_count; t++)
-        tensor_of[param_value[t]] = t;
+        if (param_value[t] >= 0)
+            tensor_of[param_value[t]] = t;
     for (int n = 0; n < g->node_count; n++) {
         /* a view of a parameter is the parameter: its readers use it too */
         for (int i = 0; !derived[n] && i < g->nodes[n]->in_count; i++) {
@@ -83,17 +85,13 @@ void zt_collectives_uses(const struct zt_program *p, const struct zt_flat *flat,
     free(tensor_of);
 }
 
-static int64_t bucket_elems(const struct zt_flat *flat, int b) {
-    return flat->bucket[b + 1] - flat->bucket[b];
-}
-
 /* Elements of the parameters that nodes start to read behind node `after` and before node `before`. */
-static int64_t used_between(const struct zt_flat *flat, const struct zt_bucket_use *use, int after, int before) {
+static int64_t used_between(const struct zt_flats *flats, const struct zt_bucket_use *use, int after, int before) {
     int64_t elems = 0;
-    for (int b = 0; b < flat->bucket_count; b++)
+    for (int b = 0; b < zt_flats_buckets(flats); b++)
         for (int phase = 0; phase < 2; phase++)
             if (use[b].first[phase] > after && use[b].first[phase] < before)
-                elems += bucket_elems(flat, b);
+                elems += zt_flats_elems(flats, b);
     return elems;
 }
 
@@ -101,21 +99,21 @@ int zt_collectives_gathered_until(const struct zt_bucket_use *u, int phase) {
     return phase == 0 && u->first[1] >= 0 && u->gather[1] < 0 ? u->last[1] : u->last[phase];
 }
 
-static int64_t live_at(const struct zt_flat *flat, const struct zt_bucket_use *use, int node) {
+static int64_t live_at(const struct zt_flats *flats, const struct zt_bucket_use *use, int node) {
     int64_t elems = 0;
-    for (int b = 0; b < flat->bucket_count; b++)
+    for (int b = 0; b < zt_flats_buckets(flats); b++)
         for (int phase = 0; phase < 2; phase++)
             if (use[b].gather[phase] >= 0 && use[b].gather[phase] <= node &&
                 zt_collectives_gathered_until(&use[b], phase) >= node)
-                elems += bucket_elems(flat, b);
+                elems += zt_flats_elems(flats, b);
     return elems;
 }
 
 /* The bucket of `phase` that is read first from node `from` on, buckets of one node by number; -1: none. `behind` is
  * the one before it at the same node, or -1. */
-static int next_read(const struct zt_flat *flat, const struct zt_bucket_use *use, int phase, int from, int behind) {
+static int next_read(const struct zt_flats *flats, const struct zt_bucket_use *use, int phase, int from, int behind) {
     int next = -1;
-    for (int b = 0; b < flat->bucket_count; b++) {
+    for (int b = 0; b < zt_flats_buckets(flats); b++) {
         int first = use[b].first[phase];
         if (use[b].gather[phase] < 0 || first < from || (first == from && b <= behind))
             continue;
@@ -127,16 +125,16 @@ static int next_read(const struct zt_flat *flat, const struct zt_bucket_use *use
 
 /* Each gathering also begins those that follow in the order of use, while they stay within the prefetch and with what
  * is in place within max_live. A phase begins with its first gathering: nothing is ahead over the border of phases. */
-static void prefetch(const struct zt_flat *flat, const struct zt_traffic *traffic, int phase,
+static void prefetch(const struct zt_flats *flats, const struct zt_traffic *traffic, int phase,
                      struct zt_bucket_use *use) {
-    for (int b = next_read(flat, use, phase, 0, -1), now; b >= 0; b = next_read(flat, use, phase, now, b)) {
+    for (int b = next_read(flats, use, phase, 0, -1), now; b >= 0; b = next_read(flats, use, phase, now, b)) {
         now = use[b].first[phase];
         int64_t ahead = 0;
-        for (int n = next_read(flat, use, phase, now, b); n >= 0;
-             n = next_read(flat, use, phase, use[n].first[phase], n)) {
-            int64_t elems = bucket_elems(flat, n);
+        for (int n = next_read(flats, use, phase, now, b); n >= 0;
+             n = next_read(flats, use, phase, use[n].first[phase], n)) {
+            int64_t elems = zt_flats_elems(flats, n);
             bool begun = use[n].gather[phase] < use[n].first[phase];
-            if (ahead >= traffic->prefetch || (!begun && live_at(flat, use, now) + elems > traffic->max_live))
+            if (ahead >= traffic->prefetch || (!begun && live_at(flats, use, now) + elems > traffic->max_live))
                 break;
             ahead += elems;
             if (!begun)
@@ -156,19 +154,19 @@ static void spread_sums(const struct zt_flat *flat, const struct zt_sharding *sh
     }
 }
 
-void zt_collectives_shard(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
+void zt_collectives_shard(const struct zt_program *p, const struct zt_flats *flats, const struct zt_sharding *sharding,
                           const struct zt_traffic *traffic, struct zt_bucket_use *use) {
-    spread_sums(flat, sharding, traffic->overlap, p->training_graph.graph->node_count, use);
+    spread_sums(flats->trained, sharding, traffic->overlap, p->training_graph.graph->node_count, use);
     if (!sharding->parameters)
         return;
-    for (int b = 0; b < flat->bucket_count; b++) {
+    for (int b = 0; b < zt_flats_buckets(flats); b++) {
         bool stays = use[b].first[0] >= 0 && use[b].first[1] >= 0 &&
-                     used_between(flat, use, use[b].last[0], use[b].first[1]) < traffic->reuse_distance;
+                     used_between(flats, use, use[b].last[0], use[b].first[1]) < traffic->reuse_distance;
         use[b].gather[0] = use[b].first[0];
         use[b].gather[1] = stays ? -1 : use[b].first[1];
     }
     for (int phase = 0; phase < 2; phase++)
-        prefetch(flat, traffic, phase, use);
+        prefetch(flats, traffic, phase, use);
 }
 
 int zt_collectives_slices(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, int first_bucket,
@@ -240,7 +238,8 @@ struct emitter {
 };
 
 static void make_chains(struct emitter *e, struct zt_arena *scratch) {
-    const struct zt_flat *flat = e->in->flat;
+    const struct zt_flat *flat = e->in->flats->trained;
+    const int buckets = zt_flats_buckets(e->in->flats);
     int nodes = e->p->training_graph.graph->node_count + 1; /* one more: behind the last node */
     e->gradients = make_chain(scratch, nodes, flat->tensor_count);
     e->reduces = make_chain(scratch, nodes, flat->bucket_count);
@@ -252,26 +251,26 @@ static void make_chains(struct emitter *e, struct zt_arena *scratch) {
         chain_put(&e->reduced, e->in->use[b].reduced, b);
     }
     for (int phase = 0; phase < 2; phase++) {
-        e->gathers[phase] = make_chain(scratch, nodes, flat->bucket_count);
-        e->gathered[phase] = make_chain(scratch, nodes, flat->bucket_count);
-        e->releases[phase] = make_chain(scratch, nodes, flat->bucket_count);
-        for (int b = flat->bucket_count - 1; e->in->sharding->parameters && b >= 0; b--) {
+        e->gathers[phase] = make_chain(scratch, nodes, buckets);
+        e->gathered[phase] = make_chain(scratch, nodes, buckets);
+        e->releases[phase] = make_chain(scratch, nodes, buckets);
+        for (int b = buckets - 1; e->in->sharding->parameters && b >= 0; b--) {
             const struct zt_bucket_use *u = &e->in->use[b];
             chain_put(&e->gathered[phase], u->gather[phase] < 0 ? -1 : u->first[phase], b);
             chain_put(&e->releases[phase],
                       zt_collectives_gathered_until(u, phase) == u->last[phase] ? u->last[phase] : -1, b);
         }
     } /* in the order of use: backward comes to the last bucket first */
-    for (int b = flat->bucket_count - 1; e->in->sharding->parameters && b >= 0; b--) {
+    for (int b = buckets - 1; e->in->sharding->parameters && b >= 0; b--) {
         chain_put(&e->gathers[0], e->in->use[b].gather[0], b);
-        chain_put(&e->gathers[1], e->in->use[flat->bucket_count - 1 - b].gather[1], flat->bucket_count - 1 - b);
+        chain_put(&e->gathers[1], e->in->use[buckets - 1 - b].gather[1], buckets - 1 - b);
     }
 }
 
 static struct zt_place gradient_place(const struct zt_collectives_input *in, int bucket) {
     if (in->sharding->gradients)
         return (struct zt_place){ ZT_ACTIVATIONS, in->reduced[bucket] };
-    return (struct zt_place){ ZT_GRADIENTS, in->flat->bucket[bucket] * (int64_t)sizeof(float) };
+    return (struct zt_place){ ZT_GRADIENTS, in->flats->trained->bucket[bucket] * (int64_t)sizeof(float) };
 }
 
 static void emit(struct emitter *e, struct zt_command command) {
@@ -299,7 +298,7 @@ static void begin_gathers(struct emitter *e, int node, enum zt_phase phase) {
 }
 
 static void emit_gradients(struct emitter *e, int node) {
-    const struct zt_flat *flat = e->in->flat;
+    const struct zt_flat *flat = e->in->flats->trained;
     for (int t = e->gradients.first[node + 1]; t >= 0; t = e->gradients.next[t]) {
         const struct zt_gradient *gradient = &e->in->gradients[t];
         if (gradient->direct)
@@ -359,7 +358,7 @@ static void emit_node(struct emitter *e, int n, enum zt_phase phase) {
 
 void zt_collectives_emit(struct zt_program *p, const struct zt_collectives_input *in) {
     const struct zt_graph *g = p->training_graph.graph;
-    int room = g->node_count + 6 * in->flat->bucket_count + in->flat->tensor_count + 1, n = 0;
+    int room = g->node_count + 6 * zt_flats_buckets(in->flats) + in->flats->trained->tensor_count + 1, n = 0;
     struct zt_arena *scratch = zt_arena_create();
     struct emitter e = { .p = p, .in = in };
     make_chains(&e, scratch);

@@ -17,8 +17,8 @@ const struct zt_sharding *zt_sharding_of(int zero_stage);
 const struct zt_sharding *zt_sharding_replicas(void); /* mode dp */
 const struct zt_sharding *zt_sharding_streamed(void); /* one rank, whose parameters come from elsewhere when used */
 
-/* Limits for the timing of collectives, in elements. The keys of zero_optimization have DeepSpeed's meaning, but the
- * timing is planned when the model is loaded, because the order of nodes is fixed. */
+/* Limits for the timing of collectives, in elements (frozen weights: units of 4 bytes). The keys of zero_optimization
+ * have DeepSpeed's meaning, but the timing is planned when the model is loaded, because the order of nodes is fixed. */
 struct zt_traffic {
     bool overlap;           /* overlap_comm: reductions overlap with the following kernels */
     int64_t prefetch;       /* stage3_prefetch_bucket_size: gathered before their first use */
@@ -48,11 +48,11 @@ struct zt_bucket_use {
 int zt_collectives_gathered_until(const struct zt_bucket_use *use, int phase);
 
 struct zt_collectives_input {
-    const struct zt_flat *flat;
+    const struct zt_flats *flats;
     const struct zt_sharding *sharding;
     const bool *skipped; /* by node: not run per micro-batch (derived, or a view that shares its input's memory) */
     const struct zt_gradient *gradients;
-    const struct zt_bucket_use *use;
+    const struct zt_bucket_use *use; /* by bucket, numbered through (zt_flats) */
     const int64_t *gathered[2]; /* by phase, then bucket: byte offset of gathered parameters in the activation block */
     const int64_t *reduced;     /* by bucket: byte offset of unreduced gradients in the activation block */
 };
@@ -75,11 +75,12 @@ int zt_collectives_held(const struct zt_flat *flat, const struct zt_sharding *sh
 /* Lists the collectives after the optimizer step, at most two commands per bucket. Returns the count. */
 int zt_collectives_after_step(const struct zt_flat *flat, const struct zt_sharding *sharding, struct zt_command *to);
 
-/* Fills use[bucket] for the stage: zt_collectives_uses() the first and last uses (param_value[t] is the value id of
- * tensor t), then zt_collectives_shard() the timing of the collectives. */
+/* Fills use[bucket] for the stage: zt_collectives_uses() the first and last uses of one layout (param_value[t] is the
+ * value id of tensor t, -1: this graph does not read it; gradients NULL: none), then zt_collectives_shard() the timing
+ * of the collectives of all. */
 void zt_collectives_uses(const struct zt_program *p, const struct zt_flat *flat, const bool *derived,
                          const int *param_value, const struct zt_gradient *gradients, struct zt_bucket_use *use);
-void zt_collectives_shard(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
+void zt_collectives_shard(const struct zt_program *p, const struct zt_flats *flats, const struct zt_sharding *sharding,
                           const struct zt_traffic *traffic, struct zt_bucket_use *use);
 
 #endif

@@ -73,7 +73,7 @@ double zt_cost_send(const struct zt_machine *m, const struct zt_grid *grid, int6
 struct walk {
     const struct zt_machine *m;
     const struct zt_grid *grid;
-    const struct zt_flat *flat;
+    const struct zt_flats *flats;
     struct zt_spans *to;
     int64_t *gathered, *reduced; /* bytes sent in one run of the phase, by kind; those of last_only once a step */
     int runs;                    /* of the phase in a step */
@@ -94,7 +94,7 @@ static void add_compute(struct zt_spans *to, double seconds) {
 static void add_collective(const struct walk *w, const struct zt_command *c) {
     bool gather = c->kind == ZT_GATHER;
     int64_t width = gather ? (int64_t)sizeof(float) : w->reduce_width;
-    int64_t bytes = (w->flat->bucket[c->bucket + 1] - w->flat->bucket[c->bucket]) * width;
+    int64_t bytes = zt_flats_elems(w->flats, c->bucket) * width;
     double seconds = zt_cost_half_reduce(w->m, w->grid->data, bytes);
     int64_t sent = zt_cost_sent(w->grid->data, bytes) * (c->last_only ? 1 : w->runs);
     *(gather ? w->gathered : w->reduced) += c->all ? 2 * sent : sent;
@@ -106,7 +106,7 @@ static void add_collective(const struct walk *w, const struct zt_command *c) {
 
 /* All persistent tensors in one all-gather. */
 static void add_keep(const struct walk *w) {
-    int64_t bytes = w->flat->persistent * (int64_t)sizeof(float);
+    int64_t bytes = w->flats->trained->persistent * (int64_t)sizeof(float);
     *w->gathered += zt_cost_sent(w->grid->data, bytes);
     w->to->at[w->to->count++] =
         (struct zt_span){ .kind = ZT_SPAN_GATHER, .seconds = zt_cost_half_reduce(w->m, w->grid->data, bytes) };
@@ -129,7 +129,7 @@ static double walk(const struct walk *w, const struct zt_graph *g, const struct 
             add_compute(w->to, seconds);
             compute += seconds;
         } else if (at[i].kind == ZT_ADD_GRAD || at[i].kind == ZT_ZERO_GRAD) {
-            double seconds = 12.0 * (double)w->flat->tensors[at[i].tensor].count / w->m->memory_rate;
+            double seconds = 12.0 * (double)w->flats->trained->tensors[at[i].tensor].count / w->m->memory_rate;
             add_compute(w->to, seconds);
             compute += seconds;
         }
@@ -184,13 +184,13 @@ void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const str
                                   .file_seconds = move_seconds(
                                       m, f->update_read + work->micro_batches * (f->forward_read + f->backward_read),
                                       f->update_written),
-                                  .buckets = work->flat->bucket_count };
+                                  .buckets = zt_flats_buckets(&work->flats) };
     to->forward.at = ZT_NEW_N(arena, struct zt_span, p->forward_count + 2);
     to->backward.at = ZT_NEW_N(arena, struct zt_span, p->backward_count + 2);
     to->after_step.at = ZT_NEW_N(arena, struct zt_span, work->after_count + p->derive_count + 1);
     struct walk w = { m,
                       grid,
-                      work->flat,
+                      &work->flats,
                       &to->forward,
                       &to->gather_bytes,
                       &to->reduce_bytes,

@@ -73,7 +73,7 @@ struct zt_file_work {
 struct zt_stage_work {
     const struct zt_program *program;
     int micro_batches;
-    const struct zt_flat *flat;
+    struct zt_flats flats;
     const struct zt_command *after; /* collectives after the step (zt_collectives_after_step) */
     int after_count;
     int64_t reduce_width;             /* bytes of an element of the gradients that are summed over ranks */

@@ -1,4 +1,5 @@
 #include "parallel/schedule/collectives.h"
+#include "parallel/schedule/frozen_weights.h"
 #include "parallel/schedule/stage_graph.h"
 #include "parallel/schedule/program.h"
 
@@ -26,6 +27,8 @@ struct layout {
     int *gradient_of;        /* by value: of how many parameters it is the gradient */
     struct zt_gradient *gradients;
     bool *direct; /* the kernel that makes it writes it into the gradient block */
+    struct zt_flats flats;
+    int *frozen_value; /* by tensor of flats.frozen; -1: this graph does not read it */
     struct zt_bucket_use *uses;
     struct zt_interval *intervals;
     int *owner; /* by interval: value, or -1 */
@@ -220,6 +223,8 @@ static void mark_skipped(struct layout *l) {
     }
     for (int i = 0; i < l->p->training_graph.param_count; i++)
         l->from_params[l->p->training_graph.params[i]] = true;
+    if (l->o->frozen) /* gathered like parameters */
+        zt_frozen_weights_find(l->o->frozen, l->g, l->frozen_value, l->from_params);
     for (int n = 0; n < l->g->node_count; n++) {
         const struct zt_node *node = l->g->nodes[n];
         bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
@@ -331,9 +336,8 @@ static int add_interval(struct layout *l, int64_t bytes, int first, int last, in
 }
 
 static void add_bucket_intervals(struct layout *l) {
-    const struct zt_flat *flat = l->o->flat;
-    for (int b = 0; b < flat->bucket_count; b++) {
-        int64_t bytes = (flat->bucket[b + 1] - flat->bucket[b]) * (int64_t)sizeof(float);
+    for (int b = 0; b < zt_flats_buckets(&l->flats); b++) {
+        int64_t bytes = zt_flats_elems(&l->flats, b) * (int64_t)sizeof(float);
         const struct zt_bucket_use *u = &l->uses[b];
         for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++) {
             if (u->gather[phase] >= 0)
@@ -368,6 +372,18 @@ static void add_value_intervals(struct layout *l) {
 static void set_place(struct layout *l, int value, enum zt_storage in, int64_t offset) {
     for (int phase = 0; phase < 2; phase++)
         l->p->place[phase][value] = (struct zt_place){ in, offset };
+}
+
+static void place_frozen(struct layout *l) {
+    const struct zt_flat *flat = l->flats.frozen;
+    for (int t = 0; flat && t < flat->tensor_count; t++) {
+        const int bucket = flat->tensors[t].bucket, number = l->flats.trained->bucket_count + bucket;
+        for (int phase = 0; l->frozen_value[t] >= 0 && phase < 2; phase++)
+            l->p->place[phase][l->frozen_value[t]] =
+                (struct zt_place){ ZT_ACTIVATIONS,
+                                   l->gathered[phase][number] +
+                                       (flat->tensors[t].offset - flat->bucket[bucket]) * (int64_t)sizeof(float) };
+    }
 }
 
 static void place_parameters(struct layout *l) {
@@ -427,8 +443,8 @@ static void place_derived(struct layout *l) {
 
 static void plan_memory(struct layout *l) {
     struct zt_program *p = l->p;
-    const struct zt_flat *flat = l->o->flat;
-    size_t room = (size_t)l->g->value_count + 3 * (size_t)flat->bucket_count + 1;
+    const int buckets = zt_flats_buckets(&l->flats);
+    size_t room = (size_t)l->g->value_count + 3 * (size_t)buckets + 1;
     l->intervals = ZT_NEW_N(l->scratch, struct zt_interval, room);
     l->owner = ZT_NEW_N(l->scratch, int, room);
     add_bucket_intervals(l);
@@ -437,7 +453,7 @@ static void plan_memory(struct layout *l) {
     for (int i = 0; i < l->interval_count; i++)
         if (l->owner[i] >= 0)
             set_place(l, l->owner[i], ZT_ACTIVATIONS, l->intervals[i].offset);
-    for (int b = 0; b < flat->bucket_count; b++) {
+    for (int b = 0; b < buckets; b++) {
         for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++) {
             if (l->uses[b].gather[phase] >= 0)
                 l->gathered[phase][b] = l->intervals[l->gathered[phase][b]].offset;
@@ -479,12 +495,15 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     l.gradient_of = ZT_NEW_N(l.scratch, int, g->value_count + 1);
     l.direct = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.last = ZT_NEW_N(l.scratch, int, g->value_count + 1);
-    l.uses = ZT_NEW_N(l.scratch, struct zt_bucket_use, o->flat->bucket_count + 1);
+    l.flats = (struct zt_flats){ o->flat, o->frozen ? o->frozen->flat : NULL };
+    l.frozen_value = ZT_NEW_N(l.scratch, int, l.flats.frozen ? l.flats.frozen->tensor_count + 1 : 1);
+    const int buckets = zt_flats_buckets(&l.flats);
+    l.uses = ZT_NEW_N(l.scratch, struct zt_bucket_use, buckets + 1);
     for (int phase = 0; phase < 2; phase++) {
-        l.gathered[phase] = ZT_NEW_N(l.scratch, int64_t, o->flat->bucket_count + 1);
+        l.gathered[phase] = ZT_NEW_N(l.scratch, int64_t, buckets + 1);
         p->place[phase] = ZT_NEW_N(p->arena, struct zt_place, g->value_count + 1);
     }
-    l.reduced = ZT_NEW_N(l.scratch, int64_t, o->flat->bucket_count + 1);
+    l.reduced = ZT_NEW_N(l.scratch, int64_t, buckets + 1);
     mark_kept(&l);
     mark_skipped(&l);
     find_last_readers(&l);
@@ -493,14 +512,17 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     place_gradients(&l);
     zt_collectives_uses(p, o->flat, l.derived, p->training_graph.params,
                         p->training_graph.training ? l.gradients : NULL, l.uses);
-    zt_collectives_shard(p, o->flat, o->sharding, o->traffic, l.uses);
+    if (l.flats.frozen)
+        zt_collectives_uses(p, l.flats.frozen, l.derived, l.frozen_value, NULL, l.uses + o->flat->bucket_count);
+    zt_collectives_shard(p, &l.flats, o->sharding, o->traffic, l.uses);
     plan_memory(&l);
+    place_frozen(&l);
     place_parameters(&l);
     place_derived(&l);
     place_fed(&l);
     follow_roots(&l);
     measure_workspace(&l);
-    struct zt_collectives_input in = { o->flat,     o->sharding, l.skipped,
+    struct zt_collectives_input in = { &l.flats,    o->sharding, l.skipped,
                                        l.gradients, l.uses,      { l.gathered[0], l.gathered[1] },
                                        l.reduced };
     zt_collectives_emit(p, &in);

@@ -68,12 +68,13 @@ enum zt_command_kind {
 };
 struct zt_command {
     enum zt_command_kind kind;
-    int node, tensor, bucket;
+    int node, tensor;
+    int bucket;         /* numbered through, those of frozen weights last (zt_flats) */
     int value;          /* ADD_GRAD: the value to add */
     struct zt_place at; /* ADD_GRAD, ZERO_GRAD: the tensor's gradient; others: start of the whole bucket */
     bool accumulate;    /* ADD_GRAD, RUN_NODE: adds to the result of earlier micro-batches of the step */
     bool last_only;     /* REDUCE, REDUCED: only in the last micro-batch of a step */
-    bool shard;         /* REDUCED: adds the own slice to the gradient shard; GATHER: reads the parameter shard */
+    bool shard;         /* REDUCED: adds the own slice to the gradient shard; GATHER: reads the shard of its layout */
     bool all;           /* REDUCE: every rank gets the complete sum (ddp) */
 };
 
@@ -104,6 +105,7 @@ struct zt_program {
 
 struct zt_sharding;
 struct zt_traffic;
+struct zt_frozen_layout; /* frozen_weights.h */
 
 struct zt_program_options {
     const struct zt_op_table *table;
@@ -112,7 +114,8 @@ struct zt_program_options {
     enum zt_backend fast;
     int threads;
     struct zt_device *device;
-    const struct zt_flat *flat; /* of this stage; tensor i is the stage's i-th parameter */
+    const struct zt_flat *flat;            /* of this stage; tensor i is the stage's i-th parameter */
+    const struct zt_frozen_layout *frozen; /* frozen weights that ranks share out; NULL: none */
     const struct zt_sharding *sharding;
     const struct zt_traffic *traffic;
     int data_rank;

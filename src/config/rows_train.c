@@ -9,6 +9,21 @@ static const struct zt_key_choice gradient_types[] = {
     { .name = "bf16" },
     { 0 },
 };
+/* The names that DeepSpeed takes for them in data_types, and nowhere else. */
+static const struct zt_key_choice data_types[] = {
+    { .name = "fp32" },
+    { .name = "fp16" },
+    { .name = "bf16" },
+    { .name = "float32", .means = "fp32" },
+    { .name = "float", .means = "fp32" },
+    { .name = "torch.float32", .means = "fp32" },
+    { .name = "float16", .means = "fp16" },
+    { .name = "half", .means = "fp16" },
+    { .name = "torch.float16", .means = "fp16" },
+    { .name = "bfloat16", .means = "bf16" },
+    { .name = "torch.bfloat16", .means = "bf16" },
+    { 0 },
+};
 static const struct zt_key_choice any_types[] = {
     { .name = "fp32" }, { .name = "fp16" }, { .name = "bf16" }, { .name = "fp64" }, { 0 },
 };
@@ -56,9 +71,9 @@ static const struct zt_key_row rows[] = {
     { .key = "allgather_size", INT(0), ACCEPT("only read with zero_optimization: true") },
     { .key = "load_universal_checkpoint", BOOL, DEF("false"), ACCEPT("every checkpoint is free of layout") },
     { .key = "data_types", OBJECT, ACCEPT("parameters and buffers keep their type") },
-    { .key = "data_types.grad_accum_dtype", INDEX(gradient_types), DEF("fp32"), AT(accumulation_type) },
-    { .key = "data_types.param_dtype", CHOICE(any_types), ACCEPTED },
-    { .key = "data_types.buffer_dtype", CHOICE(any_types), ACCEPTED },
+    { .key = "data_types.grad_accum_dtype", INDEX(data_types), DEF("fp32"), AT(accumulation_type) },
+    { .key = "data_types.param_dtype", CHOICE(data_types), ACCEPTED },
+    { .key = "data_types.buffer_dtype", CHOICE(data_types), ACCEPTED },
 
     { .key = "optimizer", OBJECT },
     { .key = "optimizer.type", TYPE, .any_case = true, AT(optimizer.type) },

@@ -115,6 +115,7 @@ static const struct zt_key_row rows[] = {
     { .key = Z "zenflow.full_warm_up_rounds", INT(0), ACCEPTED },
     { .key = Z "zenflow.pt_reserved_cores_perc", NUMBER, WITHIN(0, 1), ACCEPTED },
     { .key = Z "legacy_stage1", BOOL, DEF("false"), REJECT("it was removed: use zero_optimization.stage 1") },
+    { .key = Z "find_unused_parameters", BOOL, .now = "ignore_unused_parameters" },
     { .key = Z "grad_hooks", BOOL, ACCEPT("an old key without meaning") },
     { .key = Z "cpu_offload", BOOL, .now = "offload_optimizer" },
     { .key = Z "cpu_offload_param", BOOL, .now = "offload_param" },

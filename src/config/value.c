@@ -1,5 +1,6 @@
 /* Values by type: a function that checks and normalises, and one that stores. */
 #include "config/value.h"
+#include "config/json/json.h"
 #include "config/nearest_key.h"
 
 #include "base/file.h"
@@ -49,13 +50,24 @@ static bool in_range(struct zt_reading *r, const struct zt_json_node *node, cons
                                         zt_key_range(row, range));
 }
 
+/* Whether the node is a number, or a number in quotes, which pydantic reads as the number in most of DeepSpeed's
+ * sections. */
+static bool is_number(struct zt_reading *r, struct zt_json_node *node) {
+    char path[256];
+    if (node->kind == ZT_JSON_NODE_NUMBER || !zt_json_unquote(node))
+        return node->kind == ZT_JSON_NODE_NUMBER;
+    zt_texts_add(r->arena, &r->config->notes, "%s: the text \"%s\" is read as a number",
+                 zt_json_node_path(node, path, sizeof path), node->text);
+    return true;
+}
+
 static bool check_number(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
-    return node->kind == ZT_JSON_NODE_NUMBER ? in_range(r, node, row) : wrong_type(r, node, "a number");
+    return is_number(r, node) ? in_range(r, node, row) : wrong_type(r, node, "a number");
 }
 
 static bool check_int(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     char value[64];
-    if (node->kind != ZT_JSON_NODE_NUMBER)
+    if (!is_number(r, node))
         return wrong_type(r, node, "an integer");
     if (!node->whole && fabs(node->number) < 9.2e18)
         return zt_key_fail(r, node, "wants an integer, found %s", zt_json_node_show(node, value, sizeof value));
@@ -79,7 +91,7 @@ static bool check_numbers(struct zt_reading *r, struct zt_json_node *node, const
 }
 
 static bool check_first(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
-    if (node->kind == ZT_JSON_NODE_NUMBER)
+    if (is_number(r, node))
         return in_range(r, node, row);
     if (!check_list(r, node, row, "a number or a list of numbers", check_number))
         return false;

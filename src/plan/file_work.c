@@ -40,7 +40,7 @@ static int64_t bytes_read(const struct zt_rank_plan *p, struct shelves *s, const
     int64_t elems = 0;
     for (int i = 0; i < count; i++) {
         const int b = at[i].bucket;
-        if (at[i].kind != ZT_GATHER || !at[i].shard)
+        if (at[i].kind != ZT_GATHER || !at[i].shard || b >= f->bucket_count) /* frozen weights are in memory */
             continue;
         const int64_t slice = zt_slice_first(f, b, rank + 1) - zt_slice_first(f, b, rank);
         if (zt_shard_offset(f, b, rank) + slice <= kept || !misses(s, b))

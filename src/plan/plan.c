@@ -56,7 +56,7 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
         int64_t norm = stepped_bytes(p);
         struct zt_stage_work work = { .program = training(p),
                                       .micro_batches = p->full.micro_batches,
-                                      .flat = p->flat,
+                                      .flats = zt_rank_plan_flats(p),
                                       .after = after,
                                       .after_count = after_count,
                                       .reduce_width = (int64_t)zt_dtype_bytes(zt_rank_plan_wire(p)),

@@ -20,6 +20,11 @@ static int64_t held(const struct zt_rank_plan *p, bool sharded, int data_rank) {
     return (sharded ? p->flat->owned[data_rank] : p->flat->count) * (int64_t)sizeof(float);
 }
 
+/* Units of 4 bytes of the frozen weights that a rank holds of those shared out. */
+static int64_t frozen_held(const struct zt_rank_plan *p, int data_rank) {
+    return p->frozen ? p->frozen->flat->owned[data_rank] : 0;
+}
+
 int64_t zt_rank_plan_stepped(const struct zt_rank_plan *p, int data_rank) {
     return p->sharding->optimizer ? zt_flat_stepped_by(p->flat, data_rank) : zt_flat_stepped(p->flat);
 }
@@ -68,8 +73,8 @@ static void divide_parameters(const struct zt_rank_plan *p, int data_rank, struc
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_rank) {
     bool training = p->gradient_bytes > 0;
     struct zt_rank_bytes bytes = {
-        .parameters =
-            held(p, p->sharding->parameters, data_rank) + p->statistic_bytes + p->derived_bytes + p->frozen_bytes,
+        .parameters = held(p, p->sharding->parameters, data_rank) + frozen_held(p, data_rank) * (int64_t)sizeof(float) +
+                      p->statistic_bytes + p->derived_bytes + p->frozen_bytes,
         .gradients = training ? held(p, p->sharding->gradients, data_rank) : 0,
         .activations = p->activation_bytes - (data_rank == 0 ? 0 : p->loss_activation_bytes),
         .workspace = p->workspace_bytes,
@@ -84,18 +89,19 @@ struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_r
 int zt_rank_plan_largest(const struct zt_rank_plan *p) {
     int largest = 0;
     for (int r = 1; r < p->flat->ranks; r++)
-        if (p->flat->owned[r] > p->flat->owned[largest])
+        if (p->flat->owned[r] + frozen_held(p, r) > p->flat->owned[largest] + frozen_held(p, largest))
             largest = r;
     return largest;
 }
 
-/* Adds the frozen weights that a program reads, and that no program before it reads. */
-static int64_t count_frozen(const struct zt_graph *g, struct zt_arena *names, struct zt_map *seen) {
+/* Adds the frozen weights that a program reads whole, and that no program before it reads. */
+static int64_t count_frozen(const struct zt_program *p, struct zt_arena *names, struct zt_map *seen) {
+    const struct zt_graph *g = p->training_graph.graph;
     int64_t bytes = 0;
     for (int n = 0; n < g->node_count; n++)
         for (int i = 0; i < g->nodes[n]->in_count; i++) {
             const struct zt_value *v = zt_in(g, n, i);
-            if (!v || !zt_value_is_frozen(v))
+            if (!v || !zt_value_is_frozen(v) || p->place[ZT_FORWARD][v->id].in == ZT_ACTIVATIONS)
                 continue;
             const char *key = v->data ? zt_arena_printf(names, "%p", v->data) : v->name;
             if (!zt_map_get(seen, key, 0))
@@ -112,7 +118,7 @@ static int64_t frozen_bytes(const struct zt_rank_plan *p) {
     int64_t bytes = 0;
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < sets[s]->count; i++)
-            bytes += count_frozen(sets[s]->at[i]->training_graph.graph, names, &seen);
+            bytes += count_frozen(sets[s]->at[i], names, &seen);
     zt_map_finish(&seen);
     zt_arena_destroy(names);
     return bytes;
@@ -157,7 +163,11 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
                          ? held(p, p->sharding->parameters, me) / (int64_t)sizeof(float)
                          : zt_offload_kept(&p->offload, p->flat->owned[me]);
     const bool beside = p->offload.beside_gpu && p->offload.parameters != ZT_HOME_DEVICE;
+    p->frozen_shard_bytes = zt_align_64(frozen_held(p, me) * (int64_t)sizeof(float));
     p->parameter_bytes = p->statistic_bytes + (beside ? 0 : p->shard_elems * (int64_t)sizeof(float));
+    if (p->frozen_shard_bytes) /* they begin at a multiple of 64 */
+        p->parameter_bytes =
+            zt_align_64(p->parameter_bytes - p->statistic_bytes) + p->frozen_shard_bytes + p->statistic_bytes;
     p->frozen_bytes = frozen_bytes(p);
     if (training) {
         zt_offload_fit(&p->offload, c, p->arena, p->flat->bucket_count, largest_slice(p->flat, me));

@@ -141,6 +141,11 @@ static int64_t hidden_size(const struct zt_training_graph *training_graph) {
     return best;
 }
 
+/* Elements of tensors that every rank holds whole: of one, and of all. */
+struct small {
+    int64_t each, together;
+};
+
 static int64_t lesser(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -174,7 +179,68 @@ static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph 
         zt_flat_persistent(p->arena, p->flat, each, together);
 }
 
+/* ---- frozen weights ---- */
+
+/* The keys of stage 3 that keep small parameters whole do so with frozen weights too, in what persistent parameters
+ * leave of their sum. */
+static void limit_frozen(const struct zt_rank_plan *p, const struct zt_training_graph *training_graph,
+                         const int *values, int count, struct small *to) {
+    const struct zt_zero_config *c = &p->job->config->zero;
+    const struct zt_graph *g = training_graph->graph;
+    *to = (struct small){ c->param_persistence_threshold, c->model_persistence_threshold - p->flat->persistent };
+    if (to->each >= 0)
+        return;
+    int64_t elems = 0;
+    for (int i = 0; i < count; i++)
+        elems += zt_shape_count(&g->values[values[i]]->shape);
+    const int64_t hundredth = elems / p->grid.data / 100;
+    to->each = 10 * hidden_size(training_graph);
+    to->together = lesser(to->together, hundredth < ZT_SLICE_BLOCK ? 0 : hundredth);
+}
+
+/* Takes out of `values` what stays whole; returns how many remain. */
+static int leave_small(const struct zt_graph *g, struct small small, int *values, int count) {
+    int64_t together = 0;
+    int left = 0;
+    for (int i = 0; i < count; i++) {
+        const int64_t elems = zt_shape_count(&g->values[values[i]]->shape);
+        if (g->values[values[i]]->shape.rank < 2 || (elems <= small.each && together + elems <= small.together))
+            together += elems;
+        else
+            values[left++] = values[i];
+    }
+    return left;
+}
+
+static void lay_out_frozen(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
+    const struct zt_graph *g = training_graph->graph;
+    int *values = ZT_NEW_N(p->arena, int, g->value_count + 1);
+    int count = zt_frozen_weights_read(training_graph, p->grid.stage, values);
+    struct small small;
+    limit_frozen(p, training_graph, values, count, &small);
+    count = leave_small(g, small, values, count);
+    if (!count)
+        return;
+    struct zt_flat_tensor *tensors = ZT_NEW_N(p->arena, struct zt_flat_tensor, count);
+    struct zt_frozen_weight *weights = ZT_NEW_N(p->arena, struct zt_frozen_weight, count);
+    p->frozen_source = ZT_NEW_N(p->arena, struct zt_frozen_source, count);
+    p->frozen_elems = ZT_NEW_N(p->arena, int64_t, count);
+    for (int i = 0; i < count; i++) {
+        const struct zt_value *v = g->values[values[i]];
+        weights[i] = zt_frozen_weight_of(v);
+        weights[i].name = zt_arena_strdup(p->arena, weights[i].name);
+        tensors[i] = (struct zt_flat_tensor){ .name = weights[i].name, .count = zt_frozen_units(v) };
+        p->frozen_elems[i] = zt_shape_count(&v->shape);
+        p->frozen_source[i] = zt_frozen_source(p->job->frozen, v);
+    }
+    p->frozen = ZT_NEW(p->arena, struct zt_frozen_layout);
+    p->frozen->weights = weights;
+    p->frozen->flat = zt_flat_make(p->arena, tensors, count, p->grid.data, p->job->config->zero.reduce_bucket_size);
+}
+
 void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
     lay_out_parameters(p, training_graph);
     plan_traffic(p, training_graph);
+    if (p->sharding->parameters && p->grid.data > 1)
+        lay_out_frozen(p, training_graph);
 }

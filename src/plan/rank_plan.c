@@ -105,6 +105,17 @@ static enum zt_backend fast_of(const struct planner *q) {
     return q->o->device ? (enum zt_backend)q->o->device->api->backend : ZT_CPU;
 }
 
+/* What this rank holds whole gets its contents. */
+static void settle_frozen(const struct zt_rank_plan *p, struct zt_graph *g, bool loss) {
+    bool *shared_out = zt_calloc((size_t)g->value_count + 1, sizeof *shared_out);
+    int *values = zt_malloc((p->frozen ? (size_t)p->frozen->flat->tensor_count + 1 : 1) * sizeof *values);
+    if (p->frozen && !loss)
+        zt_frozen_weights_find(p->frozen, g, values, shared_out);
+    zt_frozen_settle(p->job->frozen, g, shared_out);
+    free(values);
+    free(shared_out);
+}
+
 /* Adds the program for `rows` samples: of this rank's stage, or with `loss` of the loss that mode dp runs on rank 0
  * only. */
 static bool add_program(struct planner *q, int64_t rows, bool training, bool padded, bool loss) {
@@ -135,6 +146,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
         return false;
     if (!p->flat)
         zt_rank_plan_lay_out(p, &training_graph);
+    settle_frozen(p, training_graph.graph, loss);
     if (training)
         note_idle_names(q, &training_graph);
     if (!loss) /* not on all ranks */
@@ -147,6 +159,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                           .threads = q->o->threads,
                                           .device = q->o->device,
                                           .flat = loss ? zt_flat_make(p->arena, NULL, 0, 1, 0) : p->flat,
+                                          .frozen = loss ? NULL : p->frozen,
                                           .sharding = loss ? zt_sharding_of(0) : p->sharding,
                                           .traffic = &p->traffic,
                                           .data_rank = p->grid.data_rank,

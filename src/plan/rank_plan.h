@@ -9,9 +9,11 @@
 #include "parallel/comm/compressed.h"
 #include "parallel/partition/grid.h"
 #include "parallel/schedule/collectives.h"
+#include "parallel/schedule/frozen_weights.h"
 #include "parallel/schedule/program.h"
 #include "parallel/schedule/schedule.h"
 #include "parallel/schedule/tied_weights.h"
+#include "plan/job/frozen.h"
 #include "plan/job/job.h"
 #include "plan/offload.h"
 
@@ -52,7 +54,10 @@ struct zt_rank_plan {
     struct zt_traffic traffic;
     struct zt_stage_bounds *stage_bounds; /* bounds of the stages, the same for all programs */
     struct zt_flat *flat;
-    struct zt_tie_run *ties; /* tied weights of several stages */
+    struct zt_frozen_layout *frozen;        /* frozen weights that the data-parallel ranks share out; NULL: none */
+    struct zt_frozen_source *frozen_source; /* by tensor of it */
+    int64_t *frozen_elems;                  /* the same: elements of the weight's type */
+    struct zt_tie_run *ties;                /* tied weights of several stages */
     int tie_count;
     int64_t statistic_bytes, *statistic_offset, *statistic_count; /* statistics of this stage; counts in elements */
     const char **statistic_name;
@@ -90,13 +95,18 @@ struct zt_rank_plan {
     int64_t matrix_bytes; /* host memory while a matrix is updated beside a GPU; 0: the workspace has room for it */
     const char *folder;   /* output folder of the run; NULL: none */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes,
-        workspace_bytes; /* of the memory blocks; optimizer_bytes without what is offloaded */
-    int64_t
-        frozen_bytes; /* contents of frozen weights that the programs read, which every rank of the stage holds whole */
-    double flops;     /* forward and backward of a full micro-batch on this stage */
-    uint64_t hash;    /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
-                         schedule, requested recomputation */
+        workspace_bytes;        /* of the memory blocks; optimizer_bytes without what is offloaded */
+    int64_t frozen_shard_bytes; /* of parameter_bytes, in front of the statistics: this rank's part of `frozen` */
+    int64_t frozen_bytes;       /* contents of frozen weights that every rank of the stage holds whole */
+    double flops;               /* forward and backward of a full micro-batch on this stage */
+    uint64_t hash; /* hash of everything that must be equal on all ranks: grid, graphs, stage bounds, buckets, steps,
+                      schedule, requested recomputation */
 };
+
+/* The layouts of the plan's stage. */
+static inline struct zt_flats zt_rank_plan_flats(const struct zt_rank_plan *plan) {
+    return (struct zt_flats){ plan->flat, plan->frozen ? plan->frozen->flat : NULL };
+}
 
 /* Returns the samples of a micro-batch of a step of a shape: on one rank, with padding; before it in the step, on all
  * ranks; and of the loss over all replicas in mode dp. */

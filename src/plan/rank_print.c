@@ -30,6 +30,10 @@ static void print_path(FILE *to, const struct zt_path *path) {
         fprintf(to, " | %s%s%s", path->name, path->note ? ": " : "", path->note ? path->note : "");
 }
 
+static bool is_frozen(const struct zt_rank_plan *plan, const struct zt_command *c) {
+    return c->bucket >= plan->flat->bucket_count;
+}
+
 static void print_commands(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p,
                            const struct zt_command *at, int count, const char *segment) {
     static const char *const backend[ZT_BACKENDS] = { "ref", "cpu", "cuda" };
@@ -54,7 +58,7 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
             fprintf(to, "  ZERO gradient of %s\n", tensor);
             break;
         case ZT_GATHER:
-            fprintf(to, "  GATHER bucket %d\n", c->bucket);
+            fprintf(to, "  GATHER bucket %d%s\n", c->bucket, is_frozen(plan, c) ? ", frozen" : "");
             break;
         case ZT_GATHER_PERSISTENT:
             fprintf(to, "  KEEP %lld elements of small tensors whole\n", (long long)plan->flat->persistent);
@@ -66,7 +70,7 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
             fprintf(to, "  REDUCED bucket %d%s\n", c->bucket, c->last_only ? ", last micro-batch only" : "");
             break;
         case ZT_RELEASE:
-            fprintf(to, "  RELEASE bucket %d\n", c->bucket);
+            fprintf(to, "  RELEASE bucket %d%s\n", c->bucket, is_frozen(plan, c) ? ", frozen" : "");
             break;
         case ZT_REDUCE:
             fprintf(to, "  REDUCE bucket %d%s%s\n", c->bucket,
@@ -119,11 +123,10 @@ static void print_program(FILE *to, const struct zt_rank_plan *plan, const struc
 
 enum { SHOWN_SLICES = 8 };
 
-static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
-    const struct zt_flat *f = plan->flat;
-    fprintf(to, "%d tensors, %lld elements, %d buckets\n", f->tensor_count, (long long)f->count, f->bucket_count);
+/* Buckets are numbered through from `first` on. */
+static void print_slices(FILE *to, const struct zt_flat *f, int first, const char *unit) {
     for (int b = 0; b < f->bucket_count; b++) {
-        fprintf(to, "  bucket %d: elements %lld..%lld, slices at", b, (long long)f->bucket[b],
+        fprintf(to, "  bucket %d: %s %lld..%lld, slices at", first + b, unit, (long long)f->bucket[b],
                 (long long)f->bucket[b + 1]);
         for (int r = 0; r <= f->ranks && r <= SHOWN_SLICES; r++)
             fprintf(to, " %lld", (long long)zt_slice_first(f, b, r));
@@ -132,6 +135,17 @@ static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
                     (long long)zt_slice_first(f, b, f->ranks));
         fputc('\n', to);
     }
+}
+
+static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
+    const struct zt_flat *f = plan->flat, *frozen = plan->frozen ? plan->frozen->flat : NULL;
+    fprintf(to, "%d tensors, %lld elements, %d buckets\n", f->tensor_count, (long long)f->count, f->bucket_count);
+    print_slices(to, f, 0, "elements");
+    if (!frozen)
+        return;
+    fprintf(to, "%d frozen tensors, %lld units of 4 bytes, %d buckets\n", frozen->tensor_count,
+            (long long)frozen->count, frozen->bucket_count);
+    print_slices(to, frozen, f->bucket_count, "units");
 }
 
 static void print_ties(FILE *to, const struct zt_rank_plan *plan) {

@@ -135,8 +135,9 @@ static void report_device(const struct zt_session *s, const struct zt_device *de
 static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
     const struct zt_rank_bytes b = zt_rank_plan_bytes(plan, plan->grid.data_rank);
     char t[8][32], text[384], frozen[64] = "";
-    if (plan->frozen_bytes)
-        snprintf(frozen, sizeof frozen, " (%s frozen)", zt_format_bytes(t[7], (double)plan->frozen_bytes));
+    const int64_t held = plan->frozen_bytes + plan->frozen_shard_bytes;
+    if (held)
+        snprintf(frozen, sizeof frozen, " (%s frozen)", zt_format_bytes(t[7], (double)held));
     int n = snprintf(text, sizeof text, "parameters %s%s, gradients %s, optimizer %s, activations %s, workspace %s",
                      zt_format_bytes(t[0], (double)b.parameters), frozen, zt_format_bytes(t[1], (double)b.gradients),
                      zt_format_bytes(t[2], (double)b.optimizer), zt_format_bytes(t[3], (double)b.activations),
@@ -185,7 +186,8 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     zt_say(&s->options->log, ZT_LOG_INFO, "ztrain %s", ZT_VERSION);
     row(s, "model", s->options->model);
     snprintf(text, sizeof text, "%lld in %d tensors%s%s", (long long)plan->flat->count, plan->flat->tensor_count,
-             plan->frozen_bytes ? " train" : "", plan->grid.stages > 1 ? " on this stage" : "");
+             plan->frozen_bytes + plan->frozen_shard_bytes ? " train" : "",
+             plan->grid.stages > 1 ? " on this stage" : "");
     row(s, "parameters", text);
     report_adapters(s);
     snprintf(text, sizeof text, "%s, %lld samples%s", s->config->data.format, (long long)s->source->samples,

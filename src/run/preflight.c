@@ -197,14 +197,18 @@ static uint64_t hash_program(uint64_t hash, const struct zt_program *p) {
     return hash;
 }
 
+static uint64_t hash_slices(uint64_t hash, const struct zt_flat *f) {
+    return zt_hash(hash, f->bound, (size_t)f->bucket_count * ((size_t)f->ranks + 1) * sizeof *f->bound);
+}
+
 static struct plan_card card_of(const struct zt_rank_plan *plan) {
-    const struct zt_flat *f = plan->flat;
     struct plan_card card = { .stage = plan->grid.stage };
     card.common = zt_hash(ZT_HASH_START, plan->sharding->name, strlen(plan->sharding->name));
     card.common =
         zt_hash(card.common, plan->stage_bounds, ((size_t)plan->grid.stages + 1) * sizeof *plan->stage_bounds);
-    card.stage_hash =
-        zt_hash(ZT_HASH_START, f->bound, (size_t)f->bucket_count * ((size_t)f->ranks + 1) * sizeof *f->bound);
+    card.stage_hash = hash_slices(ZT_HASH_START, plan->flat);
+    if (plan->frozen)
+        card.stage_hash = hash_slices(card.stage_hash, plan->frozen->flat);
     for (int i = 0; i < plan->train.count; i++)
         card.stage_hash = hash_program(card.stage_hash, plan->train.at[i]);
     return card;

@@ -83,7 +83,7 @@ START_TEST(types_and_ranges_are_checked) {
           "use_muon: needs optimizer.type \"Muon\"", 1 },
         { "\"gradient_accumulation_steps\": 1.5", "wants an integer, found 1.5", 1 },
         { "\"gradient_accumulation_steps\": true", "wants an integer, found a boolean", 1 },
-        { "\"gradient_accumulation_steps\": \"2\"", "wants an integer, found a text: \"2\"", 1 },
+        { "\"gradient_accumulation_steps\": \"two\"", "wants an integer, found a text: \"two\"", 1 },
         { "\"gradient_accumulation_steps\": 1e300", "64-bit", 1 },
         { "\"gradient_accumulation_steps\": 0", "0, allowed 1..1000000000", 1 },
         { "\"tensorboard\": {\"enabled\": 3, \"output_path\": 1}, \"flops_profiler\": {\"module_depth\": -2, "
@@ -144,6 +144,14 @@ START_TEST(types_and_ranges_are_checked) {
           "127}",
           "fp16.loss_scale_window: 0|fp16.hysteresis: 0|fp16.min_loss_scale: 0|fp16.initial_scale_power: 127", 4 },
         { "\"aio\": {\"queue_depth\": 0}", "aio.queue_depth", 1 },
+        { "\"aio\": {\"queue_depth\": \"0\", \"block_size\": \"1.5\"}",
+          "aio.block_size: wants an integer, found 1.5|aio.queue_depth: 0, allowed", 2 },
+        { "\"gradient_clipping\": \"0.5x\", \"gradient_predivide_factor\": \" 2\"",
+          "gradient_clipping: wants a number, found a text: \"0.5x\"|gradient_predivide_factor: wants a number", 2 },
+        { ZERO("\"reduce_bucket_size\": \"0x10\", \"allgather_bucket_size\": \"08\", \"sub_group_size\": \"1_000\", "
+               "\"stage3_prefetch_bucket_size\": \"\", \"stage3_max_live_parameters\": \"1e999\", "
+               "\"stage3_max_reuse_distance\": \"1.\", \"stage3_param_persistence_threshold\": \"nan\""),
+          "wants an integer, found a text: \"0x10\"|\"08\"|\"1_000\"|\"1e999\"|\"1.\"|\"nan\"", 7 },
     };
     REFUSE_ALL(cases);
 }

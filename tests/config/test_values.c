@@ -252,6 +252,42 @@ START_TEST(the_loss_scale_of_fp16_is_read) {
 }
 END_TEST
 
+/* As pydantic reads them in DeepSpeed's sections; what is not quite a number stays a wrong type. */
+START_TEST(numbers_in_quotes_are_numbers) {
+    struct zt_config *c = CONFIG(
+        "\"train_micro_batch_size_per_gpu\": \"2\", \"gradient_accumulation_steps\": \"4\", \"gradient_clipping\": "
+        "\"0.5\","
+        "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": \"5e-4\", \"betas\": [\"0.8\", 0.9]}},"
+        "\"zero_optimization\": {\"stage\": \"2\", \"reduce_bucket_size\": \"5e6\"}");
+    ck_assert(c->micro_batch == 2 && c->accumulation == 4 && c->gradient_clipping == 0.5);
+    ck_assert(c->optimizer.lr == 5e-4 && c->optimizer.beta1 == 0.8 && c->zero.stage == 2);
+    ck_assert_int_eq(c->zero.reduce_bucket_size, 5000000);
+    ck_assert(mentions(&c->notes, "gradient_accumulation_steps: the text \"4\" is read as a number"));
+    ck_assert(mentions(&c->notes, "optimizer.params.betas[0]: the text \"0.8\" is read as a number"));
+    ck_assert(!mentions(&c->notes, "betas[1]"));
+    zt_config_destroy(c);
+}
+END_TEST
+
+START_TEST(data_types_have_torchs_names_too) {
+    struct zt_config *c = CONFIG("\"data_types\": {\"grad_accum_dtype\": \"bfloat16\", \"param_dtype\": \"half\"}");
+    ck_assert_int_eq(c->accumulation_type, ZT_GRADIENTS_BF16);
+    zt_config_destroy(c);
+    c = CONFIG("\"data_types\": {\"grad_accum_dtype\": \"torch.float16\"}");
+    ck_assert_int_eq(c->accumulation_type, ZT_GRADIENTS_FP16);
+    zt_config_destroy(c);
+}
+END_TEST
+
+START_TEST(unused_parameters_have_an_old_name) {
+    struct zt_config *c = CONFIG("\"zero_optimization\": {\"stage\": 2, \"find_unused_parameters\": false}");
+    ck_assert(!c->zero.ignore_unused);
+    ck_assert(
+        mentions(&c->notes, "zero_optimization.find_unused_parameters is an old name of ignore_unused_parameters"));
+    zt_config_destroy(c);
+}
+END_TEST
+
 START_TEST(monitors_are_read) {
     struct zt_config *c = CONFIG(
         "\"steps_per_print\": null, \"wandb\": {\"enabled\": true, \"project\": \"p\"}, \"wall_clock_breakdown\": true,"
@@ -534,6 +570,9 @@ int main(void) {
                                    offload_is_read,
                                    offload_does_not_bind_a_plan_that_is_chosen_later,
                                    the_loss_scale_of_fp16_is_read,
+                                   numbers_in_quotes_are_numbers,
+                                   data_types_have_torchs_names_too,
+                                   unused_parameters_have_an_old_name,
                                    monitors_are_read,
                                    overlap_follows_the_stages_that_are_chosen_later,
                                    two_keys_of_one_meaning_may_agree,

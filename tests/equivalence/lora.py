@@ -6,6 +6,7 @@
 --16-bits: only the layouts, in bf16 and fp16. MODULE: a CUDA module, emulated or not, which must do what the CPU does. Exit status 0: all hold, 1: one does not, 77: numpy, onnx or a GPU
 is missing.
 """
+import copy
 import json
 import pathlib
 import re
@@ -18,6 +19,7 @@ import tempfile
 try:
     import numpy as np
     import onnx
+    import onnx.parser
     from onnx import TensorProto, helper, numpy_helper
 except ImportError:
     sys.exit(77)
@@ -82,6 +84,14 @@ def at(name, *inputs, op=None, **attrs):
     return helper.make_node(op or name, list(inputs[:-1]), [inputs[-1]], name=f"node_{inputs[-1]}", **attrs)
 
 
+def parsed(text):
+    """Nodes of a text in ONNX's syntax."""
+    return list(onnx.parser.parse_graph(f"g (float[N] x) => (float[N] y) {{ {text} }}").node)
+
+
+LOOP = "Loop(n, , x) <body = b (int64 i, bool c, float[N,6] v) => (c, o) {{ u = {}  s = Mul(u, half)  p = Add(s, x)  o = Tanh(p) }}>"  # a contraction
+COUNT = "n = Constant<value_int = {}>()  "
+
 # NAME: shape of x, shape of the weight "w", nodes from "x" and "w" to "y" [N, C], whether w is stored as [in, out]
 FORMS = {
     "MatMul": ([6], (6, 5), [at("MatMul", "x", "w", "y")], True),
@@ -97,20 +107,60 @@ FORMS = {
                                                           at("Transpose", "yt", "y", perm=[1, 0])], True),
     "two readers": ([6], (6, 6), [at("MatMul", "x", "w", "h"), at("Transpose", "w", "wt", perm=[1, 0]), at("Tanh", "h", "k"),
                                   at("MatMul", "k", "wt", "y")], True),
+    "two Gemms with alpha": ([6], (6, 6), [at("Gemm", "x", "w", "h", alpha=0.5), at("Tanh", "h", "k"), at("Gemm", "k", "w", "y", alpha=0.5, transB=1)], True),
     "Conv": ([3, 7, 7], (4, 3, 3, 3), [at("Conv", "x", "w", "c", strides=[2, 2], pads=[1, 1, 1, 1]),
                                        at("ReduceMean", "c", "planes", "y", keepdims=0)], False),
     "Conv of groups": ([4, 6, 6], (6, 2, 3, 3), [at("Conv", "x", "w", "c", group=2, dilations=[2, 2]),
                                                  at("ReduceMean", "c", "planes", "y", keepdims=0)], False),
+    "If": ([6], (6, 5), parsed("c = Constant<value_int = 1>()  b = Cast<to = 9>(c)  y = If(b) <then_branch = t () => (u) { v = MatMul(x, w)"
+                               "  u = Tanh(v) }, else_branch = e () => (u) { u = MatMul(x, w) }>"), True),
+    "If that hands the weight on": ([6], (6, 6), parsed(
+        "c = Constant<value_int = 0>()  b = Cast<to = 9>(c)  v = If(b) <then_branch = t () => (w) { }, else_branch = e () => (u) { u = Identity(w) }>"
+        "  y = MatMul(x, v)"), True),
+    "Loop that is written out": ([6], (6, 6), parsed(COUNT.format(3) + "y = " + LOOP.format("MatMul(v, w)")), True),
+    "Loop that runs as a loop": ([6], (6, 6), parsed(COUNT.format(1500) + "y = " + LOOP.format("MatMul(v, w)")), True),
+    "Loop of a transposed weight": ([6], (6, 6), parsed("t = Transpose<perm = [1, 0]>(w)  " + COUNT.format(1500) + "y = " + LOOP.format("MatMul(v, t)")),
+                                    False),
+    "Loop with Gemm, transB": ([6], (6, 6), parsed(COUNT.format(1200) + "y = " + LOOP.format("Gemm<transB = 1, alpha = 0.5>(v, w)")), False),
+    "Loop, and a reader outside": ([6], (6, 6), parsed(COUNT.format(1500) + "z = " + LOOP.format("MatMul(v, w)") + "  y = MatMul(z, w)"), True),
+    "Loop in a Loop": ([6], (6, 6), parsed(COUNT.format(1300) + "k = Constant<value_int = 4>()  y = Loop(k, , x) <body = a (int64 j, bool d, float[N,6] r)"
+                       " => (d, z) { z = Loop(n, , r) <body = b (int64 i, bool c, float[N,6] v) => (c, o) { u = MatMul(v, w)  s = Mul(u, half)  p = Add(s, x)  o = Tanh(p) }> }>"), True),
+    "Scan that is written out": ([5, 6], (6, 6), parsed(
+        "t = Transpose<perm = [1, 0, 2]>(x)  z = ReduceSum<keepdims = 0>(x, axes)  y, all = Scan<num_scan_inputs = 1, body = b (float[N,6] h, float[N,6] a)"
+        " => (o, o) { u = MatMul(h, w)  s = Mul(u, half)  p = Add(s, a)  o = Tanh(p) }>(z, t)"), True),
+    "Scan that runs as a loop": ([1100, 6], (6, 6), parsed(
+        "t = Transpose<perm = [1, 0, 2]>(x)  z = ReduceMean<keepdims = 0>(x, axes)  h, all = Scan<num_scan_inputs = 1, body = b (float[N,6] h, float[N,6] a)"
+        " => (o, o) { u = MatMul(h, w)  s = Mul(u, half)  p = Add(s, a)  o = Tanh(p) }>(z, t)  first = Constant<value_ints = [0]>()"
+        "  m = ReduceMean<keepdims = 0>(all, first)  y = Add(h, m)"), True),
+    "function": ([6], (6, 5), parsed("y = my.f(x, w)"), True),
+    "function in a Loop": ([6], (6, 6), parsed(COUNT.format(1500) + "y = " + LOOP.format("my.f(v, w)")), True),
+    "Conv in a Loop": ([3, 5, 5], (3, 3, 3, 3), parsed(
+        COUNT.format(1100) + "h = Loop(n, , x) <body = b (int64 i, bool c, float[N,3,5,5] v) => (c, o) { u = Conv<pads = [1, 1, 1, 1]>(v, w)  s = Mul(u, fifth)"
+        "  p = Add(s, x)  o = Tanh(p) }>  y = ReduceMean<keepdims = 0>(h, planes)"), False),
 }
-CONSTANTS = {"bias": floats(5), "axes": np.array([1]), "planes": np.array([2, 3])}
+FUNCTIONS = [helper.make_function("my", "f", ["a", "b"], ["c"], [at("MatMul", "a", "b", "c")], [helper.make_opsetid("", 18)])]
+CLASSES = {"two readers": 6, "two Gemms with alpha": 6, "Conv": 4, "Conv of groups": 6, "Conv in a Loop": 3, "If": 5, "function": 5}
+CONSTANTS = {"bias": floats(5), "axes": np.array([1]), "planes": np.array([2, 3]), "fifth": np.float32(0.2), "half": np.float32(0.5)}
+
+
+def names_read(nodes):
+    """What nodes and the graphs in them read."""
+    for node in nodes:
+        yield from node.input
+        for attribute in node.attribute:
+            yield from names_read(attribute.g.node)
+            yield from (output.name for output in attribute.g.output)
 
 
 def save(path, nodes, tensors, sample, classes, target=TensorProto.INT64):
-    used = {name for node in nodes for name in node.input}
+    used = set(names_read(nodes))
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", *sample])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", classes or "C"])],
                               [numpy_helper.from_array(t, name) for name, t in tensors.items() if name in used])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    calls = "my" in {node.domain for node in nodes} or "Loop" in {node.op_type for node in nodes}
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("my", 1)], ir_version=10)
+    model.functions.extend(FUNCTIONS if calls else [])
+    onnx.save(model, path)
 
 
 def config(path, data, **more):
@@ -125,21 +175,30 @@ def lora(*match, **more):
     return {"match": list(match), "rank": RANK, "alpha": ALPHA, "export": "adapters", **more}
 
 
+def rename(nodes):
+    """w becomes w_adapted, also in the graphs that nodes hold."""
+    for node in nodes:
+        node.input[:] = ["w_adapted" if i == "w" else i for i in node.input]
+        for attribute in node.attribute:
+            rename(attribute.g.node)
+            for output in attribute.g.output:
+                output.name = "w_adapted" if output.name == "w" else output.name
+    return nodes
+
+
 def explicit(nodes, shape, a, b, in_out):
     """The same nodes reading w + s B A, which the graph computes."""
     before = [at("Reshape", "w.lora_A.weight", "flat", "A2"), at("Reshape", "w.lora_B.weight", "tall", "B2"), at("MatMul", "B2", "A2", "BA")]
     before += [at("Transpose", "BA", "BAt", perm=[1, 0])] if in_out else [at("Identity", "BA", "BAt")]
     before += [at("Mul", "BAt", "scale", "sBA"), at("Reshape", "sBA", "shape", "d"), at("Add", "w", "d", "w_adapted")]
-    after = [helper.make_node(n.op_type, ["w_adapted" if i == "w" else i for i in n.input], n.output, n.name) for n in nodes]
-    for new, old in zip(after, nodes):
-        new.attribute.extend(old.attribute)
+    after = rename([copy.deepcopy(node) for node in nodes])
     return before + after, {"w.lora_A.weight": a, "w.lora_B.weight": b, "scale": np.float32(ALPHA / RANK), "shape": np.array(shape),
                             "flat": np.array([RANK, -1]), "tall": np.array([-1, RANK])}
 
 
 def form(run, folder, name):
     sample, shape, nodes, in_out = FORMS[name]
-    classes = {"two readers": 6, "Conv": 4, "Conv of groups": 6}.get(name, 5)
+    classes = CLASSES.get(name, shape[0] if "Loop" in name or "Scan" in name or "If" in name else 5)
     tensors = {"w": floats(*shape), **CONSTANTS}
     data, model, plain = folder / "data.npz", folder / "m.onnx", folder / "explicit.onnx"
     np.savez(data, x=floats(SAMPLES, *sample), target=random.integers(0, classes, SAMPLES))
@@ -189,6 +248,49 @@ def predict(run, model, folder):
     return np.load(folder / "outputs/outputs.npz")["y"]
 
 
+def bodies(run, folder):
+    """What cannot be adapted in graphs that nodes hold is refused by node; what runs as a loop does so."""
+    np.savez(folder / "data.npz", x=floats(SAMPLES, 6), target=random.integers(0, 6, SAMPLES))
+    start = [folder / "m.onnx", config(folder / "lora.json", folder / "data.npz", lora=lora("w"))]
+    adapted = lambda **more: "ztrain.lora=" + json.dumps(lora("w", **more))
+    loop = COUNT.format(1500) + "y = " + LOOP.format("MatMul(v, w)")
+    named = lambda text: [node for node in parsed(text) if not setattr(node, "name", f"node_{node.output[0]}")]
+    model = lambda text, **tensors: save(folder / "m.onnx", named(text), {"w": floats(6, 6), **CONSTANTS, **tensors}, [6], 6)
+    model(loop)
+    run(*start, command="plan")
+    check("LoopRun" in run.says, "the loop of these tests runs as a loop")
+    run(*start, adapted(dropout=0.1), status=3)
+    check('node_y (LoopRun): reads "w" in a loop that runs as a loop: ztrain.lora.dropout' in run.says, f"dropout in a loop: {run.says[-300:]}")
+    model("k = Constant<value_int = 3>()  z, last = Loop(k, , x, w) <body = b (int64 i, bool c, float[N,6] v, float[6,6] m) => (c, o, n) { u = MatMul(v, m)"
+          "  o = Tanh(u)  n = Mul(m, half) }>  y = MatMul(z, v2)", v2=floats(6, 6))
+    run(*start, status=2)
+    check('"w", which is carried or cut into slices, which are other tensors in each iteration, by node_z (Loop)' in run.says, f"a state: {run.says[-300:]}")
+    model("k = Constant<value_int = 3>()  z = Loop(k, , x) <body = b (int64 i, bool c, float[N,6] v) => (c, o) { u = MatMul(v, w)  t = Add(w, half)"
+          "  o = MatMul(u, t) }>  y = Identity(z)")
+    run(*start, status=2)
+    check(re.search(r'"w", which is read by node_z/.* \(Add\) too', run.says), f"another reader in a body: {run.says[-300:]}")
+    model("k = Constant<value_int = 3>()  z, all = Loop(k, , x) <body = b (int64 i, bool c, float[N,6] v) => (c, o, w) { o = MatMul(v, w) }>"
+          "  y = Identity(z)")
+    run(*start, status=2)
+    check('"w", which is handed out by the body of node_z (Loop) too' in run.says, f"an output of a body: {run.says[-300:]}")
+    model("c = Constant<value_int = 1>()  b = Cast<to = 9>(c)  z = If(b) <then_branch = t () => (u) { u = MatMul(x, v2) },"
+          " else_branch = e () => (u) { u = MatMul(x, w) }>  y = Identity(z)", v2=floats(6, 6))
+    run(*start, "ztrain.lora=" + json.dumps(lora("w", "v2")))
+    check('"w" has no adapter: its readers are in a branch that is not taken' in run.says and set(run.adapters()) == {"v2.lora_A.weight", "v2.lora_B.weight"},
+          f"a branch that is not taken: {run.says[-300:]}")
+    model(loop)
+    names = []
+    for pattern in ("node_y/*", "*y*"):
+        run(*start, "ztrain.lora=" + json.dumps(lora(pattern)))
+        names.append(sorted(run.adapters()))
+    check(names == 2 * [["w.lora_A.weight", "w.lora_B.weight"]], f"patterns match nodes of a body: {names}")
+    for ranks, sets in ((2, ["zero_optimization.stage=3"]), (2, []), (1, ["bf16.enabled=true"]), (1, ["fp16.enabled=true", "fp16.loss_scale=128"])):
+        run(*start, adapted(), *THREADS)
+        one = run.losses()
+        run(*start, adapted(), *THREADS, *sets, more=["--ranks", ranks])
+        check(np.allclose(run.losses(), one, rtol=2e-2 if ranks == 1 else 2e-6), f"a loop, {ranks} ranks, {sets}: losses {run.losses()} and {one}")
+
+
 def derivation(run, folder):
     """x A1^T .. by hand: two adapted products with a ReLU between them, mean squared error, SGD with momentum, in float64."""
     w = [floats(6, 8), floats(8, 3)]
@@ -227,6 +329,9 @@ GPT = ['ztrain.lora={"match": ["*qkv*", "*proj*", "*mlp*"], "rank": 4, "alpha": 
 LAYOUTS = {
     "2 ranks": (2, []),
     **{f"ZeRO {stage}, 2 ranks": (2, [f"zero_optimization.stage={stage}"]) for stage in (1, 2, 3)},
+    "ZeRO 3, nothing whole, 2 ranks": (2, ["zero_optimization.stage=3", "zero_optimization.stage3_param_persistence_threshold=0"]),
+    "2 stages, ZeRO 3, nothing whole, 4 ranks": (4, ["pipeline.stages=2", "zero_optimization.stage=3",
+                                                     "zero_optimization.stage3_param_persistence_threshold=0"]),
     "2 stages": (2, ["pipeline.stages=2"]),
     "2 stages, ZeRO 1, 4 ranks": (4, ["pipeline.stages=2", "zero_optimization.stage=1"]),
     "mode dp": (2, ["ztrain.parallel.mode=dp"]),
@@ -315,6 +420,46 @@ def memory(run, folder):
     check(line and [int(n) for n in line.groups()] == [sum(wants), *wants], "the start table lists what is adapted")
 
 
+def shared_out(run, source, folder):
+    """ZeRO stage 3 shares frozen weights out: the bits of ddp, a slice in the plan, nothing new in checkpoints and exports."""
+    gpt(folder / "gpt.onnx", 96, 2, 4, 64, 16)
+    np.savez(folder / "text.npz", x=random.integers(0, 64, (16, 16)), target=random.integers(0, 64, (16, 16)))
+    start = [folder / "gpt.onnx", config(folder / "gpt.json", folder / "text.npz")]
+    adapted, whole = 'ztrain.lora={"match": ["*attn*"], "rank": 4, "alpha": 8}', ["zero_optimization.stage3_param_persistence_threshold=0"]
+    frozen = {"lora": [adapted], "freeze": ['ztrain.freeze=["h.0.*", "*mlp*", "wte*"]'], "trainable": ['ztrain.trainable=["*attn*"]']}
+    sizes = {name: t.nbytes for name, t in initializers(folder / "gpt.onnx").items() if t.dtype == np.float32 and t.ndim > 1 and name != "mask"}
+    for how, precision in [(how, precision) for how in frozen for precision in ([], ["bf16.enabled=true"], ["fp16.enabled=true", "fp16.loss_scale=128"])]:
+        what, weights, held = f"{how} {precision[:1]}", {}, {}
+        for stage in (0, 3):
+            sets = ["train_batch_size=8", f"zero_optimization.stage={stage}", *whole, *frozen[how], *precision, "ztrain.checkpoint.every_steps=2",
+                    "ztrain.data.eval_path=" + json.dumps(str(folder / "text.npz"))]
+            for communicator in ("thread", "mpi"):
+                weights[stage, communicator] = run(*start, *sets, f"ztrain.parallel.communicator={communicator}", more=["--ranks", 2])
+                out = run.out
+            run(*start, *sets, *THREADS, more=["--ranks", 2], command="plan")
+            plan = run.says
+            held[stage] = [int(n) for n in re.findall(r"^rank \d +(\d+)", plan, re.M)] or 2 * [int(re.search(r"^ranks 0-1 +(\d+)", plan, re.M).group(1))]
+            files = {p.relative_to(out).as_posix(): p.read_bytes() for p in sorted(out.rglob("*.safetensors")) + sorted(out.glob("model.onnx"))}
+            first = files if not stage else first
+            check(files == first, f"{what}, stage {stage}: checkpoints and export are those of stage 0")
+        check(len(set(map(tuple, weights.values()))) == 1 and all(len(w) == 1 for w in weights.values()), f"{what}: the same bits in stages 0 and 3, threads and mpi: {weights}")
+        slots = re.findall(r"(GATHER|RELEASE|GATHERED) bucket \d+, frozen", plan)
+        shared = int(re.search(r"frozen tensors, (\d+) units", plan).group(1)) * 4
+        check(slots.count("GATHER") > 2 and slots.count("GATHER") == slots.count("RELEASE"), f"{what}: {len(slots)} commands gather and release frozen buckets")
+        resumed = run(*start, *sets, *THREADS, more=["--ranks", 2, "--resume", out / "checkpoints/step-2"])
+        check(resumed == weights[3, "mpi"], f"{what}: the same bits when it resumes")
+        expects = sum(v for k, v in sizes.items() if how == "lora" or (how == "freeze" and (k.startswith("h.0.") or "mlp" in k or "wte" in k))
+                      or (how == "trainable" and "attn" not in k)) // (2 if precision else 1)
+        tables = sum(sizes[k] for k in ("wte.weight", "wpe.weight")) if precision else 0  # look-ups may read them in fp32
+        check(expects <= shared <= expects + tables // 2 + 64 * len(sizes), f"{what}: {shared} bytes are shared out, of {expects} frozen ones")
+        if how == "lora" and not precision:  # 4 / N bytes a weight, trained or frozen, and the vectors
+            trained = sum(t.nbytes for t in safetensors(out / "checkpoints/step-2/weights.safetensors").values())
+            vectors = sum((t.nbytes + 63) // 64 * 64 for t in initializers(folder / "gpt.onnx").values() if t.dtype == np.float32 and t.ndim == 1)
+            off = sum(held[3]) - (trained + shared + 2 * vectors)
+            check(abs(off) <= 128, f"{what}: both ranks hold {held[3]} bytes: {trained} + {shared} once and {vectors} each")
+        check(2 * held[0][0] - sum(held[3]) > 0.95 * shared, f"{what}: ranks hold {held[3]} bytes of parameters at stage 3, {held[0]} at stage 0, {shared} frozen")
+
+
 def stored_in_half(run, folder):
     """A file of float16 weights: read as it is in fp16, without a copy in another type, and trained in fp32 and bf16."""
     model = onnx.load(folder / "gpt.onnx")
@@ -371,6 +516,7 @@ def on_device(run, source, module, folder):
         form(device, folder, name)
     start = [source / "models/gpt.onnx", source / "configs/gpt.json"]
     for precision, name in (([], "1 rank"), ([], "ZeRO 3, 2 ranks"), (["bf16.enabled=true"], "2 stages"),
+                            ([], "ZeRO 3, nothing whole, 2 ranks"), (["fp16.enabled=true"], "ZeRO 3, nothing whole, 2 ranks"),
                             (["fp16.enabled=true"], "ZeRO 2, 2 ranks")):
         ranks, sets = LAYOUTS.get(name, (1, []))
         sets, more = [*GPT, *precision, *THREADS, *sets, "ztrain.checkpoint.every_steps=2", "train_batch_size=8"], ["--steps", 4, "--ranks", ranks]
@@ -392,10 +538,12 @@ def main():
             on_device(run, source, pathlib.Path(sys.argv[3]).resolve(), folder)
         else:
             derivation(run, folder)
+            bodies(run, folder)
             for name in FORMS:
                 form(run, folder, name)
             refusals(run, source)
             memory(run, folder)
+            shared_out(run, source, folder)
             stored_in_half(run, folder)
             layouts(run, source)
     print(f"{checks - len(failures)} passed, {len(failures)} failed")

@@ -74,6 +74,7 @@ static bool adapt_reader(struct zt_low_rank *l, const struct zt_adapter *a, cons
     const struct zt_low_rank_row *row = n->op->low_rank;
     l->node = r->node;
     l->in = r->in;
+    l->scale = a->scale; /* rows change it */
     l->x = drop(l, n->in[r->in == 0], a->dropout);
     if (row->windows) {
         l->p = ab[1];
@@ -97,16 +98,86 @@ static int add_factor(struct zt_graph *g, const struct zt_adapter *a, int which)
     return id;
 }
 
-bool zt_pass_low_rank(struct zt_graph *g, const struct zt_op_table *table, const struct zt_adapter *a,
+/* Appends A and B to the inputs of a node that runs a graph, and to those of the graph; in_body: there. */
+static void share_factors(struct zt_graph *g, struct zt_node *n, struct zt_graph *body, const int *ab, int *in_body) {
+    int *in = ZT_NEW_N(g->arena, int, n->in_count + 2), *inputs = ZT_NEW_N(g->arena, int, body->input_count + 2);
+    memcpy(in, n->in, (size_t)n->in_count * sizeof *in);
+    memcpy(inputs, body->inputs, (size_t)body->input_count * sizeof *inputs);
+    for (int i = 0; i < 2; i++) {
+        const struct zt_value *v = g->values[ab[i]];
+        const struct zt_shape shape = v->shape;
+        in_body[i] = zt_graph_add_value(body, v->name, v->dtype, &shape);
+        body->values[in_body[i]]->origin = ZT_FROM_INPUT;
+        in[n->in_count + i] = ab[i];
+        inputs[body->input_count + i] = in_body[i];
+    }
+    n->in = in;
+    n->in_count += 2;
+    body->inputs = inputs;
+    body->input_count += 2;
+}
+
+static int adapt(struct zt_low_rank *l, const struct zt_adapter *a, const struct zt_weight_seen *seen, const int *ab);
+
+/* The graph of a door is shared and constant: the node gets a changed copy. */
+static int adapt_body(struct zt_low_rank *l, const struct zt_adapter *a, const struct zt_weight_door *door,
+                      const struct zt_weight_seen *seen, const int *ab) {
+    struct zt_graph *g = l->g;
+    struct zt_node *n = g->nodes[door->node];
+    const struct zt_low_rank_body *row = n->op->low_rank->body;
+    const struct zt_graph *old = zt_node_attr(n, row->attr)->graph;
+    if (a->dropout > 0) {
+        zt_node_fail(g, door->node, l->err,
+                     "reads \"%s\" in a loop that runs as a loop: ztrain.lora.dropout draws other numbers in each "
+                     "iteration, which such a loop cannot",
+                     a->weight);
+        return -1;
+    }
+    struct zt_graph *body = zt_graph_clone_in(g->arena, old);
+    int in_body[2];
+    share_factors(g, n, body, ab, in_body);
+    const struct zt_weight_seen inside = { body->inputs[door->in + row->before], door->transposed, seen->windows };
+    l->g = body;
+    const int count = adapt(l, a, &inside, in_body);
+    const bool ok = count >= 0 && zt_graph_sort(body, l->err);
+    l->g = g;
+    zt_graph_settle(body);
+    zt_node_set_attr(g, door->node, &(struct zt_attr){ .name = row->attr, .type = ZT_ATTR_GRAPH, .graph = body });
+    return ok && zt_op_infer(g, door->node, l->err) ? count : -1;
+}
+
+/* Adds the second path at all readers of the value; returns their number, -1 on failure. */
+static int adapt(struct zt_low_rank *l, const struct zt_adapter *a, const struct zt_weight_seen *seen, const int *ab) {
+    struct zt_weight_readers readers;
+    int count = 0;
+    zt_weight_readers_of(l->g, seen, &readers);
+    for (int i = 0; i < readers.count; i++) {
+        if (readers.at[i].inside)
+            continue;
+        if (!adapt_reader(l, a, &readers.at[i], ab))
+            return -1;
+        count++;
+    }
+    for (int i = 0; i < readers.door_count; i++) {
+        const int inside = adapt_body(l, a, &readers.doors[i], seen, ab);
+        if (inside < 0)
+            return -1;
+        count += inside;
+    }
+    return count;
+}
+
+bool zt_pass_low_rank(struct zt_graph *g, const struct zt_op_table *table, const struct zt_adapter *a, int *count,
                       struct zt_err *err) {
     struct zt_weight_readers readers;
-    struct zt_low_rank l = { .g = g, .table = table, .err = err, .scale = a->scale };
-    zt_weight_readers_find(g, zt_graph_find(g, a->weight), &readers);
+    struct zt_low_rank l = { .g = g, .table = table, .err = err };
+    const int weight = zt_graph_find(g, a->weight);
+    zt_weight_readers_find(g, weight, &readers);
+    *count = 0;
     if (!readers.count)
         return true;
     const int ab[2] = { add_factor(g, a, 0), add_factor(g, a, 1) };
-    for (int i = 0; i < readers.count; i++)
-        if (!adapt_reader(&l, a, &readers.at[i], ab))
-            return false;
-    return zt_graph_sort(g, err);
+    const struct zt_weight_seen seen = { .value = weight, .windows = g->values[weight]->shape.rank > 2 };
+    *count = adapt(&l, a, &seen, ab);
+    return *count >= 0 && zt_graph_sort(g, err);
 }

@@ -10,7 +10,11 @@
  * that the node sums over. For a convolution A is [rank, in / group, kernel ...] and B is [out, rank, 1 ...]: the
  * change of its weight is the product of B and A as matrices [out, rank] and [rank, rest].
  *
- * A node may read the weight transposed, so its row is given the factors P Q of the matrix that the node reads. */
+ * A node may read the weight transposed, so its row is given the factors P Q of the matrix that the node reads.
+ *
+ * Readers may stand in the bodies of If, Loop and Scan and in functions. Lowering has written most of them out before
+ * the second path is added; a loop that runs as a loop gets the path in its body, with A and B as values from outside.
+ */
 #ifndef ZT_GRAPH_PASSES_LOW_RANK_LOW_RANK_H
 #define ZT_GRAPH_PASSES_LOW_RANK_LOW_RANK_H
 
@@ -31,23 +35,46 @@ struct zt_adapter {
 
 /* A node that reads a weight. */
 struct zt_weight_reader {
+    const struct zt_node *of;
+    const struct zt_low_rank_row *row; /* of its op */
+    int node, in;                      /* in its graph; the input that is the weight */
+    bool transposed;                   /* the node reads the transpose of the stored matrix */
+    bool inside;                       /* it is in a graph that a node holds */
+    const char *name;                  /* "loop/inner/name", as lowering names nodes of bodies that are copied once */
+};
+/* A node that runs a graph in which the weight is read (struct zt_low_rank_body). */
+struct zt_weight_door {
     int node, in;    /* the input that is the weight */
-    bool transposed; /* the node reads the transpose of the stored matrix */
+    bool transposed; /* it is the transpose of the stored matrix */
 };
 /* The nodes that read a weight. */
 struct zt_weight_readers {
     struct zt_weight_reader *at; /* in the graph's arena */
     int count;
-    int other;       /* a node that reads the weight and whose row allows no low-rank change; -1: none */
-    bool transposed; /* the first reader sums over axis 0 of the stored matrix */
+    struct zt_weight_door *doors; /* of the graph itself, not of graphs in it */
+    int door_count;
+    const char *other; /* what excludes a low-rank change, and the node, to follow the weight's name; NULL: nothing */
+    bool transposed;   /* the first reader sums over axis 0 of the stored matrix */
 };
-/* Finds the readers of `weight`, also those behind Transpose, Cast and Identity nodes. Rows must be resolved. */
+/* Finds the readers of `weight`: also those behind Transpose, Cast and Identity nodes, and those in bodies of If, Loop
+ * and Scan, in functions that bodies call, and in loops that run as loops. Rows of the graph's own nodes must be
+ * resolved. */
 void zt_weight_readers_find(struct zt_graph *g, int weight, struct zt_weight_readers *to);
 
-/* Adds the adapter's A and B as initializers, and the second path at every reader of the weight. The graph must be
- * inferred and all values on the path float; new nodes are inferred. */
+/* A value that holds a weight or its transpose. */
+struct zt_weight_seen {
+    int value;
+    bool transposed, windows; /* windows: the weight has the shape [out, in, kernel ...] */
+};
+/* zt_weight_readers_find() for such a value. */
+void zt_weight_readers_of(struct zt_graph *g, const struct zt_weight_seen *seen, struct zt_weight_readers *to);
+
+/* Adds the adapter's A and B as initializers, and the second path at every reader of the weight. In a loop that runs as
+ * a loop A and B are values from outside, which all iterations read, so that their gradients are sums over iterations.
+ * The graph must be inferred and all values on the path float; new nodes are inferred. *readers: nodes with a second
+ * path; with 0 the graph is as it was. A dropout in such a loop is an error. */
 bool zt_pass_low_rank(struct zt_graph *g, const struct zt_op_table *table, const struct zt_adapter *adapter,
-                      struct zt_err *err);
+                      int *readers, struct zt_err *err);
 
 /* ---- for rows ---- */
 
@@ -62,6 +89,14 @@ struct zt_low_rank {
     double scale; /* s */
 };
 
+/* A node that runs one graph for each of several iterations. Input i of the node from first_shared() on is read by all
+ * iterations, as input i + before of the graph, and such inputs are the last ones of both. */
+struct zt_low_rank_body {
+    const char *attr; /* the attribute with the graph */
+    int (*first_shared)(const struct zt_node *node);
+    int before;
+};
+
 /* A row's knowledge of its weights. */
 struct zt_low_rank_row {
     unsigned weight_in; /* inputs that can be a weight (bitmask) */
@@ -72,6 +107,7 @@ struct zt_low_rank_row {
     int (*emit)(struct zt_low_rank *l);
     /* Whether output 0 is the transpose of the matrix in input 0. NULL: no. */
     bool (*transposes)(const struct zt_node *node);
+    const struct zt_low_rank_body *body; /* NULL: the node runs no graph */
 };
 
 /* A node of the second path. */

@@ -86,6 +86,7 @@ static int half_weight(struct casts *c, int weight) {
     struct zt_value *v = g->values[half];
     v->origin = ZT_FROM_CONSTANT;
     v->may_train = true;
+    v->frozen_of = w->frozen_of ? w->frozen_of : w->name;
     v->data = c->o->frozen(c->o->with, w, c->dtype);
     return half;
 }

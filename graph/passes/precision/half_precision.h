@@ -16,7 +16,8 @@ struct zt_half_options {
     const int *keep_float;
     int keep_count;
     /* Contents of a frozen weight in another dtype, so that all graphs of a process share one copy and the fp32 weight
-     * is not read while the graph runs. NULL: frozen weights are cast by nodes. */
+     * is not read while the graph runs; it may return NULL where they are not needed before the graph runs. NULL:
+     * frozen weights are cast by nodes. */
     const void *(*frozen)(void *with, const struct zt_value *weight, enum zt_dtype dtype);
     void *with;
     enum zt_backend fast; /* the back end that runs the graph */

@@ -219,10 +219,31 @@ static const char *read_text(struct scanner *s) {
     return text;
 }
 
-static int scan_digits(struct scanner *s) {
-    int n = 0;
-    for (; peek(s, 0) >= '0' && peek(s, 0) <= '9'; n++)
-        step(s);
+static size_t digits_at(const char *text, size_t room) {
+    size_t n = 0;
+    while (n < room && text[n] >= '0' && text[n] <= '9')
+        n++;
+    return n;
+}
+
+/* The length of the number at the start of `text`: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?; 0: there is
+ * none. */
+static size_t number_length(const char *text, size_t room) {
+    const size_t sign = room && text[0] == '-', whole = digits_at(text + sign, room - sign);
+    size_t n = sign + whole, more;
+    if (!whole || (whole > 1 && text[sign] == '0'))
+        return 0;
+    if (n < room && text[n] == '.') {
+        more = digits_at(text + n + 1, room - n - 1);
+        if (!more)
+            return 0;
+        n += 1 + more;
+    }
+    if (n < room && (text[n] == 'e' || text[n] == 'E')) {
+        n += 1 + (n + 1 < room && (text[n + 1] == '+' || text[n + 1] == '-'));
+        more = digits_at(text + n, room - n);
+        n = more ? n + more : 0;
+    }
     return n;
 }
 
@@ -236,32 +257,29 @@ static void take_number(struct zt_json_node *node) {
     node->integer = plain ? exact : node->whole ? (int64_t)node->number : 0;
 }
 
-/* -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? */
 static bool read_number(struct scanner *s, struct zt_json_node *node) {
-    struct place start = here(s);
-    size_t begin = s->at;
-    if (peek(s, 0) == '-')
+    const struct place start = here(s);
+    const char *text = (const char *)s->text + s->at;
+    const size_t length = number_length(text, s->size - s->at);
+    for (size_t i = 0; i < length; i++)
         step(s);
-    bool zero = peek(s, 0) == '0', ok = true;
-    int digits = scan_digits(s);
-    ok = digits > 0 && !(zero && digits > 1);
-    if (ok && peek(s, 0) == '.') {
-        step(s);
-        ok = scan_digits(s) > 0;
-    }
-    if (ok && (peek(s, 0) == 'e' || peek(s, 0) == 'E')) {
-        step(s);
-        if (peek(s, 0) == '+' || peek(s, 0) == '-')
-            step(s);
-        ok = scan_digits(s) > 0;
-    }
-    if (!ok || isalnum(peek(s, 0)) || peek(s, 0) == '.')
+    if (!length || isalnum(peek(s, 0)) || peek(s, 0) == '.')
         return complain_at(s, start, "this is not a JSON number");
     s->last_line = s->line;
-    if (s->at - begin > ZT_JSON_NUMBER)
+    if (length > ZT_JSON_NUMBER)
         return complain_at(s, start, "a number of more than 60 characters");
     node->kind = ZT_JSON_NODE_NUMBER;
-    node->text = zt_arena_strndup(s->arena, (const char *)s->text + begin, s->at - begin);
+    node->text = zt_arena_strndup(s->arena, text, length);
+    take_number(node);
+    return true;
+}
+
+bool zt_json_unquote(struct zt_json_node *node) {
+    const size_t length = node->kind == ZT_JSON_NODE_TEXT ? strlen(node->text) : 0;
+    if (!length || length > ZT_JSON_NUMBER || number_length(node->text, length) != length ||
+        !isfinite(strtod(node->text, NULL)))
+        return false;
+    node->kind = ZT_JSON_NODE_NUMBER;
     take_number(node);
     return true;
 }

@@ -28,6 +28,9 @@ struct zt_json_text {
  * the caller can report its other problems. */
 struct zt_json_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *arena, struct zt_err *err);
 
+/* Makes a text that is exactly one JSON number ("8", "5e-5") a number; false: the node is something else. */
+bool zt_json_unquote(struct zt_json_node *node);
+
 /* Whether a key is a comment: it begins with "_" or "//". */
 bool zt_json_is_comment(const char *key);
 

@@ -7,6 +7,7 @@
 #include "graph/passes/infer.h"
 #include "graph/passes/precision/half_precision.h"
 #include "parallel/partition/split.h"
+#include "parallel/schedule/collectives.h"
 #include "plan/job/fusion.h"
 #include "plan/job/bind.h"
 #include "plan/job/findings.h"
@@ -117,7 +118,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     struct zt_arena *arena = zt_arena_create();
     struct zt_job *job = ZT_NEW(arena, struct zt_job);
     *job = (struct zt_job){ .config = config, .model = model, .arena = arena };
-    job->frozen = zt_frozen_create();
+    job->frozen = zt_frozen_create(zt_sharding_of(config->zero.stage)->parameters && config->data_parallel > 1);
     job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;
@@ -317,7 +318,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
         !zt_job_infer(job, g, source, request->rows, err))
         return false;
     zt_job_freeze(job, g);
-    if (!zt_job_to_float(job, training_graph, &root, err) || !zt_job_adapt(job, g, err))
+    if (!zt_job_to_float(job, training_graph, &root, err) || !zt_job_adapt(job, training_graph, err))
         return false;
     if (request->weighted && job->loss)
         training_graph->row_weight =

@@ -6,6 +6,7 @@
 #include "graph/passes/trainable/torch.h"
 #include "plan/job/adapter_names.h"
 #include "plan/job/frozen.h"
+#include "plan/job/training_graph.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -30,18 +31,16 @@ static bool selects(const struct finder *f, const char *pattern, const struct zt
                     const struct zt_weight_readers *readers) {
     bool hit = zt_glob(pattern, v->name) || zt_glob(pattern, zt_parameter_of(f->g->arena, v, &f->listed));
     for (int i = 0; i < readers->count && !hit; i++)
-        hit = zt_glob(pattern, f->g->nodes[readers->at[i].node]->name);
+        hit = zt_glob(pattern, readers->at[i].name);
     return hit;
 }
 
 /* Why a weight cannot be adapted; NULL: it can. */
 static const char *obstacle(const struct finder *f, const struct zt_value *v, const struct zt_weight_readers *readers) {
-    const struct zt_node *other = readers->other >= 0 ? f->g->nodes[readers->other] : NULL;
     if (!zt_dtype_in(v->dtype, ZT_ANY_FLOAT))
         return zt_arena_printf(f->job->arena, "is of type %s", zt_dtype_name(v->dtype));
-    if (other)
-        return zt_arena_printf(f->job->arena, "is read by %s (%s)%s", other->name, other->op_type,
-                               readers->count ? " too" : "");
+    if (readers->other)
+        return zt_arena_printf(f->job->arena, "%s%s", readers->other, readers->count ? " too" : "");
     if (!readers->count)
         return "is read by no MatMul, Gemm or Conv";
     return v->may_train ? NULL : zt_arena_strdup(f->job->arena, v->why ? v->why : "does not lead to the loss");
@@ -114,7 +113,7 @@ static void add_adapter(struct finder *f, const struct zt_value *v, const struct
     struct zt_arena *arena = f->job->arena;
     const struct sides s = sides_of(v, readers->transposed);
     const int64_t rank = f->config->rank;
-    const char *module = zt_module_of(arena, v, &f->listed, f->g->nodes[readers->at[0].node]);
+    const char *module = zt_module_of(arena, v, &f->listed, readers->at[0].of);
     struct zt_adapter a = { .weight = zt_arena_strdup(arena, v->name),
                             .name = { name_of(f, v, module, 'A'), name_of(f, v, module, 'B') },
                             .shape = { v->shape, { v->shape.rank, { s.out, rank } } },
@@ -215,10 +214,16 @@ void zt_job_freeze(const struct zt_job *job, struct zt_graph *g) {
     }
 }
 
-bool zt_job_adapt(const struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
-    for (int i = 0; i < job->adapter_count; i++)
-        if (!zt_pass_low_rank(g, &zt_ops, &job->adapters[i], err))
+bool zt_job_adapt(const struct zt_job *job, struct zt_training_graph *training_graph, struct zt_err *err) {
+    for (int i = 0; i < job->adapter_count; i++) {
+        int readers;
+        if (!zt_pass_low_rank(training_graph->graph, &zt_ops, &job->adapters[i], &readers, err))
             return false;
+        if (!readers)
+            zt_job_note(training_graph,
+                        "ztrain.lora: \"%s\" has no adapter: its readers are in a branch that is not taken",
+                        job->adapters[i].weight);
+    }
     return true;
 }
 

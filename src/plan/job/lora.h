@@ -19,7 +19,7 @@ bool zt_job_find_adapters(struct zt_job *job, struct zt_graph *g, struct zt_err 
  * inference they would be folded into constants. */
 void zt_job_freeze(const struct zt_job *job, struct zt_graph *g);
 /* Adds the adapters to a graph in float. */
-bool zt_job_adapt(const struct zt_job *job, struct zt_graph *g, struct zt_err *err);
+bool zt_job_adapt(const struct zt_job *job, struct zt_training_graph *training_graph, struct zt_err *err);
 /* Adds one line per group of weights whose names differ in numbers alone, and one for each weight left out. */
 void zt_job_list_adapters(const struct zt_job *job, struct zt_texts *lines, struct zt_arena *arena);
 

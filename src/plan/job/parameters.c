@@ -4,6 +4,7 @@
 #include "plan/job/parameters.h"
 
 #include "base/text.h"
+#include "plan/job/frozen.h"
 #include "plan/job/tie.h"
 
 #include <string.h>
@@ -65,9 +66,13 @@ static bool undo_foldings(const struct zt_job *job, struct zt_graph *g, struct z
 }
 
 static void settle_rest(const struct zt_job *job, struct zt_graph *g) {
-    for (int v = 0; v < g->value_count; v++)
-        if (g->values[v]->origin == ZT_FROM_INITIALIZER)
-            choose(job->config, g->values[v]);
+    for (int v = 0; v < g->value_count; v++) {
+        if (g->values[v]->origin != ZT_FROM_INITIALIZER)
+            continue;
+        choose(job->config, g->values[v]);
+        if (g->values[v]->may_train) /* before contents are copied to be aligned */
+            zt_frozen_know(job->frozen, g->values[v]);
+    }
     for (int i = 0; i < job->statistic_count; i++)
         g->values[zt_graph_find(g, job->statistics[i])]->statistic = true;
     zt_graph_align_constants(g);

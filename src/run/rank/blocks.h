@@ -120,14 +120,15 @@ struct zt_rank {
     int matrix_count;
     struct zt_command *after_step;
     int after_step_count;
-    int64_t *bound;            /* [bucket][data ranks + 1] slice bounds relative to the bucket, for the communicator */
-    struct zt_moving *moving;  /* by bucket */
-    int underway;              /* number of buckets with pending transfers */
-    struct zt_stop *stop;      /* stop and save requests that this rank forwards; NULL: none */
-    double *scalars;           /* values of the step's reduction: loss, squares by rank, requests */
-    double *tensor_norms;      /* Lamb: [data rank][tensor][2] */
-    double *ratios;            /* trust ratio by tensor */
-    struct zt_sharing sharing; /* of the current step (optim/one_bit.h) */
+    int64_t *bound;           /* [bucket][data ranks + 1] slice bounds relative to the bucket, for the communicator; the
+                                 buckets of frozen weights follow */
+    struct zt_moving *moving; /* by bucket, numbered through (parallel/partition/shard.h, zt_flats) */
+    int underway;             /* number of buckets with pending transfers */
+    struct zt_stop *stop;     /* stop and save requests that this rank forwards; NULL: none */
+    double *scalars;          /* values of the step's reduction: loss, squares by rank, requests */
+    double *tensor_norms;     /* Lamb: [data rank][tensor][2] */
+    double *ratios;           /* trust ratio by tensor */
+    struct zt_sharing sharing;            /* of the current step (optim/one_bit.h) */
     struct zt_compressed_call compressed; /* 1-bit optimizers on several ranks: the compressed all-reduce */
     struct zt_trust *trust;               /* by tensor, in the optimizer block; NULL: the optimizer has none */
     struct zt_trust_norms *trust_norms;   /* by piece */

@@ -214,21 +214,25 @@ static void make_pieces(struct zt_rank *r) {
         add_pieces(r, i);
     r->after_step = ZT_NEW_N(r->arena, struct zt_command, 2 * flat->bucket_count + 1);
     r->after_step_count = zt_collectives_after_step(flat, r->plan->sharding, r->after_step);
-    r->bound = ZT_NEW_N(r->arena, int64_t, (flat->bucket_count + 1) * (flat->ranks + 1));
-    for (int b = 0; b < flat->bucket_count; b++)
+    const struct zt_flats flats = zt_rank_plan_flats(r->plan);
+    r->bound = ZT_NEW_N(r->arena, int64_t, (zt_flats_buckets(&flats) + 1) * (flat->ranks + 1));
+    for (int number = 0, b; number < zt_flats_buckets(&flats); number++) {
+        const struct zt_flat *of = zt_flats_of(&flats, number, &b);
         for (int k = 0; k <= flat->ranks; k++)
-            r->bound[b * (flat->ranks + 1) + k] = zt_slice_first(flat, b, k) - flat->bucket[b];
+            r->bound[number * (flat->ranks + 1) + k] = zt_slice_first(of, b, k) - of->bucket[b];
+    }
 }
 
 /* Divides buckets for all_gathers of at most allgather_bucket_size elements (whole blocks; 0: whole buckets). */
 static void make_moving(struct zt_rank *r) {
     const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flats flats = zt_rank_plan_flats(r->plan);
     int64_t most = r->plan->job->config->zero.allgather_bucket_size, stride = flat->ranks + 1;
     most = (most + ZT_SLICE_BLOCK - 1) / ZT_SLICE_BLOCK * ZT_SLICE_BLOCK;
-    r->moving = ZT_NEW_N(r->arena, struct zt_moving, flat->bucket_count + 1);
-    for (int b = 0; b < flat->bucket_count; b++) {
+    r->moving = ZT_NEW_N(r->arena, struct zt_moving, zt_flats_buckets(&flats) + 1);
+    for (int b = 0; b < zt_flats_buckets(&flats); b++) {
         struct zt_moving *m = &r->moving[b];
-        int64_t elems = flat->bucket[b + 1] - flat->bucket[b], part = most ? most : elems;
+        int64_t elems = zt_flats_elems(&flats, b), part = most ? most : elems;
         m->parts = elems ? (int)((elems + part - 1) / part) : 0; /* tensors without elements may fill a bucket */
         m->at = ZT_NEW_N(r->arena, struct zt_transfer, m->parts + 1);
         m->bound = ZT_NEW_N(r->arena, int64_t, m->parts * stride);
@@ -285,7 +289,8 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_device_api *api = r->device->api;
     const bool held = p->offload.parameters == ZT_HOME_DEVICE;
-    if ((held && !place_held(r, err)) || (r->offload && !zt_rank_each_piece(r, ZT_WRITES_PARAMS, place_piece, r, err)))
+    if (!zt_rank_place_frozen(r, err) || (held && !place_held(r, err)) ||
+        (r->offload && !zt_rank_each_piece(r, ZT_WRITES_PARAMS, place_piece, r, err)))
         return false;
     for (int i = 0; i < p->statistic_total; i++) {
         struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };

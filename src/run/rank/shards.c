@@ -1,5 +1,6 @@
 #include "run/rank/shards.h"
 
+#include "base/mapped.h"
 #include "run/rank/offload.h"
 #include "run/timers/timers.h"
 
@@ -35,7 +36,8 @@ static int64_t slice_elems(const struct zt_rank *r, int bucket) {
 static int64_t find_slices(struct zt_rank *r, int *piece) {
     const struct zt_flat *flat = r->plan->flat;
     int64_t largest = 0;
-    for (int b = 0; b < flat->bucket_count; b++)
+    const struct zt_flats flats = zt_rank_plan_flats(r->plan);
+    for (int b = 0; b < zt_flats_buckets(&flats); b++)
         piece[b] = -1;
     for (int g = 0; g < r->sub_group_count; g++) {
         const struct zt_sub_group *group = &r->sub_groups[g];
@@ -52,7 +54,8 @@ static int64_t find_slices(struct zt_rank *r, int *piece) {
 
 bool zt_rank_shards_create(struct zt_rank *r, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
-    int *piece = ZT_NEW_N(r->arena, int, r->plan->flat->bucket_count + 1);
+    const struct zt_flats flats = zt_rank_plan_flats(r->plan);
+    int *piece = ZT_NEW_N(r->arena, int, zt_flats_buckets(&flats) + 1);
     const int64_t largest = r->plan->offload.parameters == ZT_HOME_NVME ? find_slices(r, piece) : 0;
     if (!largest)
         return true;
@@ -120,11 +123,24 @@ static struct shelf *fetch(struct zt_rank *r, int bucket, struct zt_err *err) {
     return shelf;
 }
 
+/* Slices of frozen weights are between the parameters of the block and the statistics. */
+static char *frozen_shard(const struct zt_rank *r) {
+    const struct zt_rank_plan *p = r->plan;
+    return r->parameters + (p->parameter_bytes - p->statistic_bytes - p->frozen_shard_bytes);
+}
+
 bool zt_rank_shard_copy(struct zt_rank *r, struct zt_shard_part part, float *to, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
     const size_t bytes = (size_t)part.count * sizeof *to;
+    const struct zt_flats flats = zt_rank_plan_flats(r->plan);
+    int own;
+    const struct zt_flat *flat = zt_flats_of(&flats, part.bucket, &own);
+    if (flat == flats.frozen) {
+        const int64_t at = zt_shard_offset(flat, own, r->plan->grid.data_rank) + part.first;
+        return api->copy(r->device, to, frozen_shard(r) + at * (int64_t)sizeof *to, bytes, err);
+    }
     if (!r->shards || r->shards->piece[part.bucket] < 0) {
-        const int64_t at = zt_shard_offset(r->plan->flat, part.bucket, r->plan->grid.data_rank) + part.first;
+        const int64_t at = zt_shard_offset(flat, own, r->plan->grid.data_rank) + part.first;
         return r->plan->offload.parameters == ZT_HOME_DEVICE ? api->copy(r->device, to, r->shard + at, bytes, err)
                                                              : api->to_device(r->device, to, r->shard + at, bytes, err);
     }
@@ -166,4 +182,52 @@ int zt_rank_shard_bucket(const struct zt_rank *r, int64_t param_at) {
     while (b + 1 < flat->bucket_count && zt_shard_offset(flat, b + 1, r->plan->grid.data_rank) <= param_at)
         b++;
     return b;
+}
+
+/* ---- frozen weights ---- */
+
+enum { SOME = 1 << 14 }; /* units that are converted together */
+
+/* Units first .. last - 1 of a tensor, at most SOME. Behind its elements they are 0. */
+static void convert(const struct zt_rank_plan *p, int tensor, int64_t first, int64_t last, void *to) {
+    const enum zt_dtype dtype = p->frozen->weights[tensor].dtype;
+    const struct zt_frozen_source *source = &p->frozen_source[tensor];
+    const int64_t width = (int64_t)zt_dtype_bytes(dtype), unit = (int64_t)sizeof(float),
+                  elems = p->frozen_elems[tensor], from = first * unit / width;
+    int64_t until = last * unit / width;
+    until = until < elems ? until : elems;
+    memset(to, 0, (size_t)((last - first) * unit));
+    if (from >= until || !source->data)
+        return;
+    const size_t stored = zt_dtype_bytes(source->dtype);
+    zt_frozen_convert(source, from, until - from, dtype, to);
+    zt_mapped_give_back((const char *)source->data + (size_t)from * stored, (size_t)(until - from) * stored);
+}
+
+/* Units first .. last - 1 of the layout, which are this rank's, at `to`. */
+static bool place_slice(struct zt_rank *r, int64_t first, int64_t last, char *to, struct zt_err *err) {
+    const struct zt_flat *f = r->plan->frozen->flat;
+    float some[SOME];
+    for (int t = 0; t < f->tensor_count; t++) {
+        const struct zt_flat_tensor *tensor = &f->tensors[t];
+        const int64_t end = tensor->offset + tensor->count < last ? tensor->offset + tensor->count : last;
+        for (int64_t at = tensor->offset > first ? tensor->offset : first, next; at < end; at = next) {
+            next = at + SOME < end ? at + SOME : end;
+            convert(r->plan, t, at - tensor->offset, next - tensor->offset, some);
+            if (!r->device->api->to_device(r->device, to + (at - first) * (int64_t)sizeof(float), some,
+                                           (size_t)(next - at) * sizeof(float), err))
+                return false;
+        }
+    }
+    return true;
+}
+
+bool zt_rank_place_frozen(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_flat *f = r->plan->frozen ? r->plan->frozen->flat : NULL;
+    const int me = r->plan->grid.data_rank;
+    for (int b = 0; f && b < f->bucket_count; b++)
+        if (!place_slice(r, zt_slice_first(f, b, me), zt_slice_first(f, b, me + 1),
+                         frozen_shard(r) + zt_shard_offset(f, b, me) * (int64_t)sizeof(float), err))
+            return false;
+    return true;
 }

@@ -1,5 +1,6 @@
 /* The parameters of a rank at ZeRO stage 3, as the gathers read them: from the rank's block, or from a file through
- * buffers (zero_optimization.offload_param, device "nvme"). The next slices are read while kernels run. */
+ * buffers (zero_optimization.offload_param, device "nvme"). The next slices are read while kernels run. Slices of
+ * frozen weights (parallel/schedule/frozen_weights.h) are in the block. */
 #ifndef ZT_RUN_RANK_SHARDS_H
 #define ZT_RUN_RANK_SHARDS_H
 
@@ -9,9 +10,13 @@
 bool zt_rank_shards_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_shards_destroy(struct zt_rank *r);
 
+/* Fills the slices of frozen weights from the model file, converted to the type in which nodes read them. No other part
+ * of these weights is read. */
+bool zt_rank_place_frozen(struct zt_rank *r, struct zt_err *err);
+
 /* Elements of this rank's slice of a bucket. */
 struct zt_shard_part {
-    int bucket;
+    int bucket;           /* numbered through (zt_flats) */
     int64_t first, count; /* in the slice */
 };
 /* Copies the part into device memory, in the order of the device's stream. */
