@@ -284,7 +284,8 @@ START_TEST(fusion_changes_nothing_beyond_rounding) {
                       zt_patterns[i]->name);
     run(&fused);
     run(&plain);
-    expect_close(&fused, &plain, 1e-5);
+    expect_close(&fused, &plain,
+                 3e-5); /* the first layer's kernel (few_channels_cpu.c) adds in another order than oneDNN's */
     finish(&fused);
     finish(&plain);
 }
