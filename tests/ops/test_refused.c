@@ -169,11 +169,154 @@ START_TEST(pools_that_contradict_themselves_are_refused) {
 }
 END_TEST
 
+#define QKV   "float[2,3,8] float[2,3,4] float[2,3,6]"
+#define HEADS "q_num_heads=4 kv_num_heads=2 "
+
+START_TEST(linear_attentions_that_do_not_fit_are_refused) {
+#define LINEAR(ins, attrs_, says_)                                                                                     \
+    { { "LinearAttention", ins, .attrs = attrs_, .opset = 27, .outs = 2 }, says_ }
+    static const struct refused list[] = {
+        LINEAR(QKV, HEADS "update_rule=quadratic", "update_rule is \"quadratic\""),
+        LINEAR(QKV, HEADS, "needs input decay"),
+        LINEAR(QKV " - float[2,3,2]", HEADS "update_rule=linear", "has no input decay"),
+        LINEAR(QKV " - float[2,3,2]", HEADS "update_rule=gated_delta", "needs input beta"),
+        LINEAR(QKV " - - float[2,3,2]", HEADS "update_rule=linear", "has no input beta"),
+        LINEAR(QKV, "q_num_heads=3 kv_num_heads=2 update_rule=linear", "wants a multiple"),
+        LINEAR(QKV, "q_num_heads=0 kv_num_heads=0 update_rule=linear", "wants a multiple"),
+        LINEAR(QKV, "q_num_heads=-4 kv_num_heads=-2 update_rule=linear", "wants a multiple"),
+        LINEAR(QKV, "kv_num_heads=2 update_rule=linear", "q_num_heads"),
+        LINEAR("float[2,3,7] float[2,3,4] float[2,3,6]", HEADS "update_rule=linear",
+               "[batch, steps, q_num_heads * size]"),
+        LINEAR("float[2,3,8] float[2,3,6] float[2,3,6]", HEADS "update_rule=linear", "kv_num_heads * size"),
+        LINEAR("float[2,3,8] float[2,4,4] float[2,3,6]", HEADS "update_rule=linear", "kv_num_heads * size"),
+        LINEAR("float[2,3,8] float[2,3,4] float[2,3,7]", HEADS "update_rule=linear", "kv_num_heads * columns"),
+        LINEAR("float[2,8] float[2,3,4] float[2,3,6]", HEADS "update_rule=linear", "[batch, steps"),
+        LINEAR(QKV " float[2,2,3,2]", HEADS "update_rule=linear", "[batch, kv_num_heads, size, columns]"),
+        LINEAR(QKV " - float[2,3,3]", HEADS "update_rule=gated", "[batch, steps, kv_num_heads * size]"),
+        LINEAR(QKV " - - float[2,3,4]", HEADS "update_rule=delta", "[batch, steps, 1]"),
+        LINEAR("float[2,3,8] float16[2,3,4] float[2,3,6]", HEADS "update_rule=linear", "float16"),
+        LINEAR("int64[2,3,8] int64[2,3,4] int64[2,3,6]", HEADS "update_rule=linear", "int64"),
+        LINEAR("float[1,0,1073741824] float[1,0,1073741824] float[1,0,1073741824]",
+               "q_num_heads=1 kv_num_heads=1 update_rule=linear", "an axis of its result would be"),
+    };
+    CHECK_ALL(list);
+}
+END_TEST
+
+START_TEST(causal_convolutions_that_do_not_fit_are_refused) {
+#define CAUSAL(ins, attrs_, says_)                                                                                     \
+    { { "CausalConvWithState", ins, .attrs = attrs_, .opset = 27, .outs = 2 }, says_ }
+    static const struct refused list[] = {
+        CAUSAL("float[2,3,5] float[3,1,2]", "activation=relu", "activation is \"relu\""),
+        CAUSAL("float[2,3] float[3,1,2]", NULL, "[batch, channels, length]"),
+        CAUSAL("float[2,3,5] float[4,1,2]", NULL, "[channels, 1, kernel]"),
+        CAUSAL("float[2,3,5] float[3,3,2]", NULL, "[channels, 1, kernel]"),
+        CAUSAL("float[2,3,5] float[3,1,0]", NULL, "[channels, 1, kernel]"),
+        CAUSAL("float[2,3,5] float[3,1,2] float[2]", NULL, "[channels]"),
+        CAUSAL("float[2,3,5] float[3,1,2] - float[2,3,2]", NULL, "[batch, channels, kernel - 1]"),
+        CAUSAL("float[2,3,5] double[3,1,2]", NULL, "double"),
+    };
+    CHECK_ALL(list);
+}
+END_TEST
+
+START_TEST(scattered_tensors_that_do_not_fit_are_refused) {
+#define SCATTER(ins, attrs_, says_)                                                                                    \
+    { { "TensorScatter", ins, .attrs = attrs_, .opset = 24 }, says_ }
+    static const struct refused list[] = {
+        SCATTER("float[2,4,3] float[2,2,3]", "mode=spiral", "mode is \"spiral\""),
+        SCATTER("float[2,4,3] float[2,2,3]", "axis=0", "axis 0 is that of the batch"),
+        SCATTER("float[2,4] float[2,2]", NULL, "axis -2 is that of the batch"),
+        SCATTER("float[2,4,3] float[2,2,3]", "axis=3", "axis 3"),
+        SCATTER("float[] float[]", NULL, "axis"),
+        SCATTER("float[2,4,3] float[2,5,3]", NULL, "as many or fewer rows"),
+        SCATTER("float[2,4,3] float[2,2,2]", NULL, "as many or fewer rows"),
+        SCATTER("float[2,4,3] float[2,2]", NULL, "as many or fewer rows"),
+        SCATTER("float[2,4,3] float[2,2,3] int64{0}", NULL, "write_indices has shape [1]"),
+        SCATTER("float[2,4,3] float[2,2,3] int64{0,3}", NULL, "write index 3 of sample 1 is outside 0..2"),
+        SCATTER("float[2,4,3] float[2,2,3] int64{-1,0}", NULL, "write index -1 of sample 0 is outside 0..2"),
+        SCATTER("float[2,4,3] float[2,2,3] int64{0,9223372036854775807}", NULL, "is outside 0..2"),
+        SCATTER("float[2,4,3] double[2,2,3]", NULL, "double"),
+    };
+    CHECK_ALL(list);
+}
+END_TEST
+
+START_TEST(steps_of_optimizers_that_do_not_fit_are_refused) {
+#define STEP(op, outs_, ins, attrs_, says_)                                                                            \
+    { { op, ins, .attrs = attrs_, .domain = "ai.onnx.preview.training", .opset = 1, .outs = outs_ }, says_ }
+#define MOMENTUM "alpha=0.9 beta=0.8 norm_coefficient=0.1 "
+    static const struct refused list[] = {
+        STEP("Adam", 3, "float(0.1) int64(3) float[2] float[2] float[2]", NULL, "wants 6 or more"),
+        STEP("Adam", 3, "float(0.1) int64(3) float[2] float[2] float[2] float[2] float[2]", NULL, "2 and 4 a tensor"),
+        STEP("Adam", 4, "float(0.1) int64(3) float[2] float[2] float[2] float[2]", NULL, "3 outputs a tensor"),
+        STEP("Adam", 3, "float(0.1) int64(3) float[2] float[3] float[2] float[2]", NULL, "has shape [3]"),
+        STEP("Adam", 3, "float(0.1) int64(3) float[2] double[2] float[2] float[2]", NULL, "wants one type"),
+        STEP("Adam", 3, "float(0.1) int64(3) float[2] - float[2] float[2]", NULL, "input 3 is missing"),
+        STEP("Adam", 3, "float{0.1,0.2} int64(3) float[2] float[2] float[2] float[2]", NULL, "wants one number"),
+        STEP("Adagrad", 2, "float(0.1) int64[0] float[2] float[2] float[2]", NULL, "wants one number"),
+        STEP("Adagrad", 2, "float(0.1) float(3) float[2] float[2] float[2]", NULL, "float"),
+        STEP("Momentum", 2, "float(0.1) int64(3) float[2] float[2] float[2]", MOMENTUM "mode=heavy",
+             "mode is \"heavy\""),
+        STEP("Momentum", 2, "float(0.1) int64(3) float[2] float[2] float[2]", "alpha=0.9 mode=standard", "beta"),
+        STEP("Momentum", 2, "float(0.1) int64(3) float16[2] float16[2] float16[2]", MOMENTUM "mode=standard",
+             "float16"),
+    };
+    CHECK_ALL(list);
+}
+END_TEST
+
+START_TEST(what_detection_reads_and_does_not_fit_is_refused) {
+#define IMAGE "float[1,4,6,6] float[2,4,3,3] "
+#define ROIS  "float[1,2,6,6] float[2,4] int64[2]:0..0"
+    static const struct refused list[] = {
+        { { "DeformConv", IMAGE "float[1,18,4,5]" }, "has shape [1, 18, 4, 5], wants [1, 18, 4, 4]" },
+        { { "DeformConv", IMAGE "float[1,18,4,4] - float[1,8,4,4]" }, "has shape [1, 8, 4, 4], wants [1, 9, 4, 4]" },
+        { { "DeformConv", IMAGE "float[1,18,4,4] float[3]" }, "wants [2]" },
+        { { "DeformConv", IMAGE "float[1,18,4,4]", .attrs = "offset_group=3" }, "offset_group = 3 does not divide" },
+        { { "DeformConv", IMAGE "float[1,18,4,4]", .attrs = "offset_group=0" }, "offset_group = 0 does not divide" },
+        { { "DeformConv", IMAGE "float[1,18,4,4]", .attrs = "group=3" }, "4 channels in 3 groups" },
+        { { "DeformConv", IMAGE "float[1,18,4,4]", .attrs = "pads=[-1,0,0,0]" }, "\"pads\" holds -1" },
+        { { "DeformConv", IMAGE "float[1,18,4,4]", .attrs = "strides=[0,1]" }, "\"strides\" holds 0" },
+        { { "DeformConv", IMAGE "float[1,18,4,4]", .attrs = "kernel_shape=[3,2]" }, "kernel_shape[1] = 2" },
+        { { "DeformConv", "float[1,4] float[2,4] float[1,2]" }, "rank, 3 or more" },
+        { { "RoiAlign", "float[1,2,6] float[2,4] int64[2]:0..0" }, "wants rank 4" },
+        { { "RoiAlign", "float[1,2,6,6] float[2,5] int64[2]:0..0" }, "wants [R,4] and [R]" },
+        { { "RoiAlign", "float[1,2,6,6] float[2,4] int64[3]:0..0" }, "wants [R,4] and [R]" },
+        { { "RoiAlign", ROIS, .attrs = "mode=min" }, "mode = \"min\"" },
+        { { "RoiAlign", ROIS, .attrs = "coordinate_transformation_mode=pixel" }, "\"pixel\", allowed half_pixel" },
+        { { "RoiAlign", ROIS, .attrs = "coordinate_transformation_mode=half_pixel", .opset = 10 }, "coordinate" },
+        { { "RoiAlign", ROIS, .attrs = "output_height=0" }, "output_height = 0" },
+        { { "RoiAlign", ROIS, .attrs = "output_width=4294967296" }, "output_width = 4294967296" },
+        { { "RoiAlign", ROIS, .attrs = "sampling_ratio=-1" }, "sampling_ratio = -1" },
+        { { "RoiAlign", ROIS, .attrs = "sampling_ratio=1000000000000" }, "sampling_ratio = 1000000000000" },
+        { { "RoiAlign", ROIS, .attrs = "spatial_scale=-1.0" }, "spatial_scale = -1" },
+        { { "MaxRoiPool", "float[1,2,6,6] float[2,4]", .attrs = "pooled_shape=[2,2]" }, "wants rank 4 and [R,5]" },
+        { { "MaxRoiPool", "float[1,2,6,6] float[2,5]", .attrs = "pooled_shape=[2]" }, "has 1 entries, wants 2" },
+        { { "MaxRoiPool", "float[1,2,6,6] float[2,5]", .attrs = "pooled_shape=[2,0]" }, "pooled_shape[1] = 0" },
+        { { "MaxRoiPool", "float[1,2,6,6] float[2,5]" }, "\"pooled_shape\" is missing" },
+        { { "NonMaxSuppression", "float[1,3,4] float[1,1,4]" }, "wants [N,B,4] and [N,C,B]" },
+        { { "NonMaxSuppression", "float[1,3,5] float[1,1,3]" }, "wants [N,B,4] and [N,C,B]" },
+        { { "NonMaxSuppression", "float[1,3,4] float[1,1,3] int64{1,2}" }, "is not a scalar" },
+        { { "NonMaxSuppression", "float[1,3,4] float[1,1,3] int64{1} float{1.5}" }, "iou_threshold = 1.5" },
+        { { "NonMaxSuppression", "float[1,3,4] float[1,1,3] int64{1} float{nan}" }, "iou_threshold" },
+        { { "NonMaxSuppression", "float[1,3,4] float[1,1,3] int64{1}", .attrs = "center_point_box=2" },
+          "center_point_box = 2" },
+    };
+    CHECK_ALL(list);
+}
+END_TEST
+
 int main(void) {
     TCase *t = tcase_create("refused");
     tcase_add_test(t, transforms_of_impossible_lengths_axes_and_parts_are_refused);
     tcase_add_test(t, windows_and_weights_of_impossible_sizes_are_refused);
     tcase_add_test(t, trees_whose_indices_lead_nowhere_are_refused);
     tcase_add_test(t, pools_that_contradict_themselves_are_refused);
+    tcase_add_test(t, linear_attentions_that_do_not_fit_are_refused);
+    tcase_add_test(t, causal_convolutions_that_do_not_fit_are_refused);
+    tcase_add_test(t, scattered_tensors_that_do_not_fit_are_refused);
+    tcase_add_test(t, steps_of_optimizers_that_do_not_fit_are_refused);
+    tcase_add_test(t, what_detection_reads_and_does_not_fit_is_refused);
     return run_suite("refused", t, CK_NOFORK); /* libgomp does not survive a fork */
 }
