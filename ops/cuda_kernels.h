@@ -16,6 +16,7 @@
 #include "ops/norm/kernels.h"
 #include "ops/norm_slices/kernels.h"
 #include "ops/pool/kernels.h"
+#include "ops/quantize/kernels.h"
 #include "ops/random/kernels.h"
 #include "ops/recurrent/kernels.h"
 #include "ops/reduce/kernels.h"

@@ -14,6 +14,7 @@
     FAMILY(conv)                                                                                                       \
     FAMILY(norm)                                                                                                       \
     FAMILY(norm_slices)                                                                                                \
+    FAMILY(quantize)                                                                                                   \
     FAMILY(attention)                                                                                                  \
     FAMILY(linear_attention)                                                                                           \
     FAMILY(recurrent)                                                                                                  \

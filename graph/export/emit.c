@@ -54,8 +54,7 @@ static Onnx__TensorProto *tensor_proto(struct emitter *e, const char *name, cons
     t->data_type = (int32_t)tensor->dtype;
     t->n_dims = (size_t)tensor->shape.rank;
     t->dims = zt_arena_copy(e->arena, tensor->shape.dim, sizeof tensor->shape.dim);
-    t->raw_data.len = (size_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
-    t->raw_data.data = (uint8_t *)tensor->data;
+    t->raw_data.data = (uint8_t *)zt_onnx_raw(e->arena, tensor, &t->raw_data.len);
     return t;
 }
 

@@ -8,15 +8,33 @@ static const struct {
     const char *name;
     size_t bytes;
 } row[ZT_DTYPES] = {
-    [ZT_UNDEFINED] = { "undefined", 0 }, [ZT_FLOAT] = { "float", 4 },
-    [ZT_UINT8] = { "uint8", 1 },         [ZT_INT8] = { "int8", 1 },
-    [ZT_UINT16] = { "uint16", 2 },       [ZT_INT16] = { "int16", 2 },
-    [ZT_INT32] = { "int32", 4 },         [ZT_INT64] = { "int64", 8 },
-    [ZT_STRING] = { "string", 0 },       [ZT_BOOL] = { "bool", 1 },
-    [ZT_FLOAT16] = { "float16", 2 },     [ZT_DOUBLE] = { "double", 8 },
-    [ZT_UINT32] = { "uint32", 4 },       [ZT_UINT64] = { "uint64", 8 },
-    [ZT_COMPLEX64] = { "complex64", 0 }, [ZT_COMPLEX128] = { "complex128", 0 },
+    [ZT_UNDEFINED] = { "undefined", 0 },
+    [ZT_FLOAT] = { "float", 4 },
+    [ZT_UINT8] = { "uint8", 1 },
+    [ZT_INT8] = { "int8", 1 },
+    [ZT_UINT16] = { "uint16", 2 },
+    [ZT_INT16] = { "int16", 2 },
+    [ZT_INT32] = { "int32", 4 },
+    [ZT_INT64] = { "int64", 8 },
+    [ZT_STRING] = { "string", 0 },
+    [ZT_BOOL] = { "bool", 1 },
+    [ZT_FLOAT16] = { "float16", 2 },
+    [ZT_DOUBLE] = { "double", 8 },
+    [ZT_UINT32] = { "uint32", 4 },
+    [ZT_UINT64] = { "uint64", 8 },
+    [ZT_COMPLEX64] = { "complex64", 0 },
+    [ZT_COMPLEX128] = { "complex128", 0 },
     [ZT_BFLOAT16] = { "bfloat16", 2 },
+    [ZT_FLOAT8E4M3FN] = { "float8e4m3fn", 1 },
+    [ZT_FLOAT8E4M3FNUZ] = { "float8e4m3fnuz", 1 },
+    [ZT_FLOAT8E5M2] = { "float8e5m2", 1 },
+    [ZT_FLOAT8E5M2FNUZ] = { "float8e5m2fnuz", 1 },
+    [ZT_UINT4] = { "uint4", 1 },
+    [ZT_INT4] = { "int4", 1 },
+    [ZT_FLOAT4E2M1] = { "float4e2m1", 1 },
+    [ZT_FLOAT8E8M0] = { "float8e8m0", 1 },
+    [ZT_UINT2] = { "uint2", 1 },
+    [ZT_INT2] = { "int2", 1 },
 };
 
 size_t zt_dtype_bytes(enum zt_dtype dtype) {
@@ -24,13 +42,61 @@ size_t zt_dtype_bytes(enum zt_dtype dtype) {
 }
 
 const char *zt_dtype_name(enum zt_dtype dtype) {
-    static const char *const packed[] = { "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",
-                                          "int4",         "float4e2m1",     "float8e8m0", "uint2",          "int2" };
+    static const char *const unsupported[] = { "float6e2m3", "float6e3m2" };
     if (dtype >= 0 && dtype < ZT_DTYPES)
         return row[dtype].name;
-    if ((int)dtype >= 17 && (int)dtype < 17 + (int)(sizeof packed / sizeof *packed))
-        return packed[(int)dtype - 17];
-    return "unknown type";
+    const int beyond = (int)dtype - ZT_DTYPES;
+    return beyond >= 0 && beyond < (int)(sizeof unsupported / sizeof *unsupported) ? unsupported[beyond]
+                                                                                   : "unknown type";
+}
+
+int zt_dtype_bits(enum zt_dtype dtype) {
+    return dtype == ZT_UINT4 || dtype == ZT_INT4 || dtype == ZT_FLOAT4E2M1 ? 4
+           : dtype == ZT_UINT2 || dtype == ZT_INT2                         ? 2
+                                                                           : 8 * (int)zt_dtype_bytes(dtype);
+}
+
+void zt_dtype_unpack(int bits, const void *packed, int64_t count, void *to) {
+    const int each = 8 / bits, mask = (1 << bits) - 1;
+    for (int64_t i = 0; i < count; i++)
+        ((uint8_t *)to)[i] = (uint8_t)(((const uint8_t *)packed)[i / each] >> (int)(i % each) * bits & mask);
+}
+
+void zt_dtype_pack(int bits, const void *data, int64_t count, void *to) {
+    const int each = 8 / bits, mask = (1 << bits) - 1;
+    for (int64_t i = 0; i < count; i++) {
+        uint8_t *at = (uint8_t *)to + i / each;
+        const int shift = (int)(i % each) * bits;
+        *at = (uint8_t)((shift ? *at : 0) | (((const uint8_t *)data)[i] & mask) << shift);
+    }
+}
+
+/* ---- narrow types ---- */
+
+struct zt_narrow zt_narrow_format(enum zt_dtype dtype) {
+    switch (dtype) {
+    case ZT_FLOAT8E4M3FN:
+        return (struct zt_narrow){ 3, 7, 0x80, 0x7e, 0x7f, 0x7f, false };
+    case ZT_FLOAT8E4M3FNUZ:
+        return (struct zt_narrow){ 3, 8, 0x80, 0x7f, 0, 0, true };
+    case ZT_FLOAT8E5M2:
+        return (struct zt_narrow){ 2, 15, 0x80, 0x7b, 0x7c, 0x7e, false };
+    case ZT_FLOAT8E5M2FNUZ:
+        return (struct zt_narrow){ 2, 16, 0x80, 0x7f, 0, 0, true };
+    default: /* float4e2m1, which has only finite values */
+        return (struct zt_narrow){ 1, 1, 0x08, 0x07, 0x07, 0, false };
+    }
+}
+
+/* Compute threads flush 2^-127, a subnormal float, to 0. */
+static double e8m0_to_double(uint8_t code) {
+    return code ? zt_float_of_bits(zt_e8m0_decode(code)) : 0x1p-127;
+}
+
+/* A signed integer of `bits` bits in the low end of a byte. */
+static int64_t extend(uint8_t code, int bits) {
+    const int sign = 1 << (bits - 1);
+    return ((code & ((1 << bits) - 1)) ^ sign) - sign;
 }
 
 /* `value` as a float whose rounding to a half type is that of `value`: an inexact one gets an odd last bit, which
@@ -67,6 +133,14 @@ double zt_load_double(enum zt_dtype dtype, const void *data, int64_t i) {
         return zt_bfloat_to_float(((const any_uint16 *)data)[i]);
     case ZT_UINT64:
         return (double)((const any_uint64 *)data)[i];
+    case ZT_FLOAT8E4M3FN:
+    case ZT_FLOAT8E4M3FNUZ:
+    case ZT_FLOAT8E5M2:
+    case ZT_FLOAT8E5M2FNUZ:
+    case ZT_FLOAT4E2M1:
+        return zt_float_of_bits(zt_narrow_decode(zt_narrow_format(dtype), ((const uint8_t *)data)[i]));
+    case ZT_FLOAT8E8M0:
+        return e8m0_to_double(((const uint8_t *)data)[i]);
     default:
         return (double)zt_load_int(dtype, data, i);
     }
@@ -82,7 +156,12 @@ int64_t zt_load_int(enum zt_dtype dtype, const void *data, int64_t i) {
     switch (dtype) {
     case ZT_BOOL:
     case ZT_UINT8:
+    case ZT_UINT4:
+    case ZT_UINT2:
         return ((const uint8_t *)data)[i];
+    case ZT_INT4:
+    case ZT_INT2:
+        return extend(((const uint8_t *)data)[i], zt_dtype_bits(dtype));
     case ZT_INT8:
         return ((const int8_t *)data)[i];
     case ZT_UINT16:
@@ -101,10 +180,22 @@ int64_t zt_load_int(enum zt_dtype dtype, const void *data, int64_t i) {
     case ZT_DOUBLE:
     case ZT_FLOAT16:
     case ZT_BFLOAT16:
+    case ZT_FLOAT8E4M3FN:
+    case ZT_FLOAT8E4M3FNUZ:
+    case ZT_FLOAT8E5M2:
+    case ZT_FLOAT8E5M2FNUZ:
+    case ZT_FLOAT4E2M1:
+    case ZT_FLOAT8E8M0:
         return saturate(zt_load_double(dtype, data, i), -0x1p63, 0x1p63, INT64_MIN, INT64_MAX);
     default:
         return 0;
     }
+}
+
+void zt_store_narrow(enum zt_dtype dtype, void *data, int64_t i, double value, struct zt_narrow_rule rule) {
+    const uint32_t bits = zt_float_bits(odd_float(value));
+    ((uint8_t *)data)[i] = dtype == ZT_FLOAT8E8M0 ? zt_e8m0_encode(bits, rule.rounding, rule.saturate)
+                                                  : zt_narrow_encode(zt_narrow_format(dtype), bits, rule.saturate);
 }
 
 void zt_store_double(enum zt_dtype dtype, void *data, int64_t i, double value) {
@@ -124,6 +215,14 @@ void zt_store_double(enum zt_dtype dtype, void *data, int64_t i, double value) {
     case ZT_BOOL:
         ((uint8_t *)data)[i] = value != 0;
         break;
+    case ZT_FLOAT8E4M3FN:
+    case ZT_FLOAT8E4M3FNUZ:
+    case ZT_FLOAT8E5M2:
+    case ZT_FLOAT8E5M2FNUZ:
+    case ZT_FLOAT4E2M1:
+    case ZT_FLOAT8E8M0:
+        zt_store_narrow(dtype, data, i, value, (struct zt_narrow_rule){ true, ZT_E8M0_UP });
+        break;
     case ZT_UINT64:
         ((uint64_t *)data)[i] = value >= 0x1p64 ? UINT64_MAX : value > 0 ? (uint64_t)value : 0;
         break;
@@ -141,6 +240,12 @@ void zt_store_int(enum zt_dtype dtype, void *data, int64_t i, int64_t value) {
     case ZT_INT8:
         ((uint8_t *)data)[i] = (uint8_t)value;
         break;
+    case ZT_UINT4:
+    case ZT_INT4:
+    case ZT_UINT2:
+    case ZT_INT2:
+        ((uint8_t *)data)[i] = (uint8_t)(value & ((1 << zt_dtype_bits(dtype)) - 1));
+        break;
     case ZT_UINT16:
     case ZT_INT16:
         ((uint16_t *)data)[i] = (uint16_t)value;
@@ -157,6 +262,12 @@ void zt_store_int(enum zt_dtype dtype, void *data, int64_t i, int64_t value) {
     case ZT_DOUBLE:
     case ZT_FLOAT16:
     case ZT_BFLOAT16:
+    case ZT_FLOAT8E4M3FN:
+    case ZT_FLOAT8E4M3FNUZ:
+    case ZT_FLOAT8E5M2:
+    case ZT_FLOAT8E5M2FNUZ:
+    case ZT_FLOAT4E2M1:
+    case ZT_FLOAT8E8M0:
         zt_store_double(dtype, data, i, (double)value);
         break;
     default:

@@ -107,7 +107,11 @@ bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node
     n->op = foreign ? zt_op_find(table, n->domain, n->op_type, n->opset) : NULL;
     if (!n->op)
         return fail_missing(table, g, node, err);
-    return check_counts(g, node, err) && check_attrs(g, node, err);
+    if (!check_counts(g, node, err) || !check_attrs(g, node, err))
+        return false;
+    if (n->op->join)
+        n->op->join(g, node);
+    return true;
 }
 
 bool zt_op_expands(const struct zt_graph *g, int node) {

@@ -75,6 +75,7 @@ struct zt_op {
     unsigned shape_in;     /* constant inputs that determine the output shape (bitmask) */
     unsigned size_in;      /* constant inputs from which output sizes are computed: repeats, limits (bitmask) */
     unsigned type_in;      /* inputs of which only the dtype is read: the second input of CastLike (bitmask) */
+    unsigned scale_in;     /* inputs with scales of quantization: their initializers train only on request (bitmask) */
     unsigned statistic_in; /* inputs with running statistics: their initializers are never trained (bitmask) */
     unsigned full_in;      /* inputs that stay fp32 in half precision, bit 31: all further inputs (bitmask) */
     unsigned full_out;     /* outputs that stay fp32 in half precision: statistics, masks, losses (bitmask) */
@@ -82,6 +83,10 @@ struct zt_op {
     /* Converts the node to its training or evaluation form (BatchNormalization, Dropout). NULL: it has only one form.
      */
     bool (*train)(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err);
+    /* Called when the node has been resolved, after its producers; may turn it and a producer into one node that has a
+     * gradient where the two have none (DequantizeLinear of a QuantizeLinear). Dtypes and shapes are not known yet.
+     * NULL: never. */
+    void (*join)(struct zt_graph *g, int node);
     /* Nodes with subgraphs (If, Loop, Scan): appends the nodes that replace this node, or fails if a needed input is
      * not constant (graph/passes/lower.h). So do the nodes that make or read sequences and optionals. A row with
      * `expand` has no `infer`, `grad` or kernels, except rows that are expanded only where zt_op_expands() says so. */

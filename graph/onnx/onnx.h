@@ -102,6 +102,9 @@ bool zt_onnx_emit(const struct zt_graph *g, const struct zt_op_table *table, con
  * `arena`. */
 bool zt_onnx_read_tensor(const char *path, struct zt_arena *arena, struct zt_tensor *tensor, const char **name,
                          enum zt_exit code, struct zt_err *err);
+/* The elements as a TensorProto's raw_data has them: packed (graph/ir/dtype.h). Elements of 8 bits and more are the
+ * tensor's own, others a copy in `arena`. */
+const void *zt_onnx_raw(struct zt_arena *arena, const struct zt_tensor *tensor, size_t *bytes);
 bool zt_onnx_write_tensor(const char *path, const char *name, const struct zt_tensor *tensor, struct zt_err *err);
 
 /* The contents of a sequence or optional. */

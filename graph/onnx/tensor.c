@@ -32,18 +32,18 @@ const struct zt_onnx_storage *zt_onnx_storage(int32_t data_type) {
         [ZT_COMPLEX64] = { ZT_TENSOR_FLOAT_DATA, 64, false },
         [ZT_COMPLEX128] = { ZT_TENSOR_DOUBLE_DATA, 128, false },
         [ZT_BFLOAT16] = { ZT_TENSOR_INT32_DATA, 16, true },
-        /* Packed types, in the order of their numbers: four float8, uint4 and int4, float4e2m1, float8e8m0, uint2 and
+        /* Narrow types, in the order of their numbers: four float8, uint4 and int4, float4e2m1, float8e8m0, uint2 and
            int2, two float6. */
-        [17] = { ZT_TENSOR_INT32_DATA, 8, false },
-        [18] = { ZT_TENSOR_INT32_DATA, 8, false },
-        [19] = { ZT_TENSOR_INT32_DATA, 8, false },
-        [20] = { ZT_TENSOR_INT32_DATA, 8, false },
-        [21] = { ZT_TENSOR_INT32_DATA, 4, false },
-        [22] = { ZT_TENSOR_INT32_DATA, 4, false },
-        [23] = { ZT_TENSOR_INT32_DATA, 4, false },
-        [24] = { ZT_TENSOR_INT32_DATA, 8, false },
-        [25] = { ZT_TENSOR_INT32_DATA, 2, false },
-        [26] = { ZT_TENSOR_INT32_DATA, 2, false },
+        [17] = { ZT_TENSOR_INT32_DATA, 8, true },
+        [18] = { ZT_TENSOR_INT32_DATA, 8, true },
+        [19] = { ZT_TENSOR_INT32_DATA, 8, true },
+        [20] = { ZT_TENSOR_INT32_DATA, 8, true },
+        [21] = { ZT_TENSOR_INT32_DATA, 4, true },
+        [22] = { ZT_TENSOR_INT32_DATA, 4, true },
+        [23] = { ZT_TENSOR_INT32_DATA, 4, true },
+        [24] = { ZT_TENSOR_INT32_DATA, 8, true },
+        [25] = { ZT_TENSOR_INT32_DATA, 2, true },
+        [26] = { ZT_TENSOR_INT32_DATA, 2, true },
         [27] = { ZT_TENSOR_INT32_DATA, 6, false },
         [28] = { ZT_TENSOR_INT32_DATA, 6, false },
     };
@@ -128,10 +128,20 @@ static void decode_piece(struct decode *d, const struct zt_onnx_piece *piece) {
     }
 }
 
+/* A copy of elements of 4 or 2 bits, one a byte. */
+static const void *unpack(struct zt_onnx_file *file, const unsigned char *packed, const struct zt_tensor *tensor) {
+    const int64_t count = zt_shape_count(&tensor->shape);
+    unsigned char *to = zt_arena_alloc(file->arena, (size_t)count);
+    zt_dtype_unpack(zt_dtype_bits(tensor->dtype), packed, count, to);
+    return to;
+}
+
 static bool read_typed(struct zt_onnx_file *file, const struct zt_onnx_message *m, struct zt_tensor *tensor,
                        struct zt_err *err) {
     const struct zt_onnx_piece *pieces = m->payload_count ? &file->scan.pieces.at[m->first_payload] : NULL;
-    uint64_t wanted = (uint64_t)zt_shape_count(&tensor->shape), found = 0;
+    const int64_t count = zt_shape_count(&tensor->shape);
+    const int bits = zt_dtype_bits(tensor->dtype); /* a number of a typed field has a packed byte */
+    uint64_t wanted = bits < 8 ? zt_packed_bytes((uint64_t)count, bits) : (uint64_t)count, found = 0;
     for (int i = 0; i < m->payload_count; i++) {
         size_t bytes = pieces[i].end - pieces[i].data;
         size_t width = pieces[i].field == ZT_TENSOR_FLOAT_DATA ? 4 : pieces[i].field == ZT_TENSOR_DOUBLE_DATA ? 8 : 1;
@@ -140,20 +150,25 @@ static bool read_typed(struct zt_onnx_file *file, const struct zt_onnx_message *
         found += count_elements(file->scan.file, &pieces[i]);
     }
     if (found != wanted)
-        return zt_fail(err, file->code, "has data of %" PRIu64 " elements, dims want %" PRIu64, found, wanted);
+        return zt_fail(err, file->code, "has data of %" PRIu64 " %s, dims want %" PRIu64, found,
+                       bits < 8 ? "packed bytes" : "elements", wanted);
     struct decode d = { file->scan.file, tensor->dtype,
                         zt_arena_alloc(file->arena, (size_t)wanted * zt_dtype_bytes(tensor->dtype)), 0, false };
     for (int i = 0; i < m->payload_count && !d.broken; i++)
         decode_piece(&d, &pieces[i]);
     if (d.broken || (uint64_t)d.at != wanted)
         return zt_fail(err, file->code, "has an invalid varint in its data");
-    tensor->data = d.to;
+    tensor->data = bits < 8 ? unpack(file, d.to, tensor) : d.to;
     return true;
 }
 
-/* Borrowed from the mapping where that is aligned for the type; small ones are copied else. */
-static const void *borrow(struct zt_onnx_file *file, const unsigned char *data, uint64_t bytes, enum zt_dtype dtype) {
-    if ((uintptr_t)data % zt_dtype_bytes(dtype) == 0 || bytes > ALIGN_BYTES)
+/* Borrowed from the mapping where that is aligned for the type; small ones, and elements of less than a byte, are
+ * copied else. */
+static const void *borrow(struct zt_onnx_file *file, const unsigned char *data, uint64_t bytes,
+                          const struct zt_tensor *tensor) {
+    if (zt_dtype_bits(tensor->dtype) < 8)
+        return unpack(file, data, tensor);
+    if ((uintptr_t)data % zt_dtype_bytes(tensor->dtype) == 0 || bytes > ALIGN_BYTES)
         return data;
     return zt_arena_copy(file->arena, data, (size_t)bytes);
 }
@@ -171,7 +186,7 @@ static bool read_raw(struct zt_onnx_file *file, const struct zt_onnx_piece *piec
     if (found != wanted)
         return wrong_size(file, tensor, found, wanted, err);
     if (zt_dtype_bytes(tensor->dtype))
-        tensor->data = borrow(file, file->scan.file + piece->data, found, tensor->dtype);
+        tensor->data = borrow(file, file->scan.file + piece->data, found, tensor);
     return true;
 }
 
@@ -181,7 +196,7 @@ static bool read_external(struct zt_onnx_file *file, int message, uint64_t wante
     if (!zt_onnx_external(file, message, wanted, &region, err))
         return false;
     if (zt_dtype_bytes(tensor->dtype) && region.data)
-        tensor->data = borrow(file, region.data, region.bytes, tensor->dtype);
+        tensor->data = borrow(file, region.data, region.bytes, tensor);
     return true;
 }
 
@@ -212,7 +227,7 @@ static bool read_contents(struct zt_onnx_file *file, int message, const Onnx__Te
     int64_t count = zt_shape_count(&tensor->shape);
     if (count > INT64_MAX / 128)
         return zt_fail(err, file->code, "has dims whose product is over 2^56");
-    uint64_t wanted = ((uint64_t)count * (uint64_t)storage->bits + 7) / 8;
+    uint64_t wanted = ((uint64_t)count * (uint64_t)storage->bits + 7) / 8; /* float6 too, whose bits cross bytes */
     m->sized = true;
     m->bytes = wanted;
     if (t->segment)
@@ -238,6 +253,17 @@ bool zt_onnx_tensor(struct zt_onnx_file *file, int message, const Onnx__TensorPr
 }
 
 /* ---- writing ---- */
+
+const void *zt_onnx_raw(struct zt_arena *arena, const struct zt_tensor *tensor, size_t *bytes) {
+    const int64_t count = zt_shape_count(&tensor->shape);
+    const int bits = zt_dtype_bits(tensor->dtype);
+    *bytes = (size_t)zt_packed_bytes((uint64_t)count, bits);
+    if (bits >= 8)
+        return tensor->data;
+    unsigned char *packed = zt_arena_alloc(arena, *bytes);
+    zt_dtype_pack(bits, tensor->data, count, packed);
+    return packed;
+}
 
 unsigned char *zt_onnx_encode(struct zt_arena *arena, enum zt_dtype dtype, const void *data, int64_t count,
                               size_t *bytes) {

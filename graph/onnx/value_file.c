@@ -163,7 +163,7 @@ static void put(struct head *to, uint32_t field, enum zt_wire_type wire, uint64_
 }
 
 static size_t contents_bytes(const struct zt_tensor *t) {
-    return (size_t)zt_shape_count(&t->shape) * zt_dtype_bytes(t->dtype);
+    return (size_t)zt_packed_bytes((uint64_t)zt_shape_count(&t->shape), zt_dtype_bits(t->dtype));
 }
 
 /* What stands in a TensorProto around its name: `front` before it, `back` behind it and before the contents. */
@@ -186,8 +186,12 @@ static void write_field(FILE *to, uint32_t field, enum zt_wire_type wire, uint64
 }
 
 static void write_contents(FILE *to, const struct zt_tensor *t) {
-    if (contents_bytes(t))
-        fwrite(t->data, 1, contents_bytes(t), to);
+    struct zt_arena *arena = zt_arena_create();
+    size_t bytes;
+    const void *data = zt_onnx_raw(arena, t, &bytes);
+    if (bytes)
+        fwrite(data, 1, bytes, to);
+    zt_arena_destroy(arena);
 }
 
 bool zt_onnx_write_tensor(const char *path, const char *name, const struct zt_tensor *tensor, struct zt_err *err) {

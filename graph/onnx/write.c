@@ -79,7 +79,7 @@ static const struct zt_onnx_stored *find_stored(const struct writer *w, const ch
 }
 
 static uint64_t bytes_of(const struct zt_tensor *tensor) {
-    return (uint64_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
+    return zt_packed_bytes((uint64_t)zt_shape_count(&tensor->shape), zt_dtype_bits(tensor->dtype));
 }
 
 /* The type in which an initializer is written. */
@@ -164,7 +164,8 @@ static bool move_one(struct writer *w, int message, const struct zt_onnx_stored 
     const void *data = stored ? payload_of(w, stored->name) : NULL;
     if (data || !zt_onnx_is_external(w->scan, message)) {
         const struct zt_tensor tensor = written(w, stored->name, stored->tensor);
-        move_outside(w, message, data ? data : stored->tensor.data, bytes_of(&tensor));
+        move_outside(w, message, data ? data : zt_onnx_raw(w->arena, &stored->tensor, &(size_t){ 0 }),
+                     bytes_of(&tensor));
         return true;
     }
     struct zt_onnx_region region;
@@ -306,7 +307,7 @@ static bool edit_aliases(struct writer *w) {
         if (!source || node < 0 || w->last_initializer < 0)
             return zt_fail(w->err, ZT_EXIT_MODEL, "tensor \"%s\" is no copy of an initializer", name);
         if (!data)
-            data = source->tensor.data;
+            data = zt_onnx_raw(w->arena, &source->tensor, &(size_t){ 0 });
         if (!data && bytes_of(&source->tensor))
             return zt_fail(w->err, ZT_EXIT_MODEL, "tensor \"%s\" has no contents", name);
         const struct zt_tensor tensor = written(w, name, source->tensor);

@@ -10,10 +10,12 @@ bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const 
                      struct zt_err *err) {
     if (!zt_graph_prune(g, roots, root_count, err))
         return false;
-    bool ok = true;
-    for (int n = 0; n < g->node_count; n++)
+    bool ok = true, joined = false;
+    for (int n = 0; n < g->node_count; n++) {
         ok &= zt_op_resolve(table, g, n, err);
-    return ok;
+        joined |= ok && g->nodes[n]->file_index < 0; /* its producers may have no reader now */
+    }
+    return ok && (!joined || zt_graph_prune(g, roots, root_count, err));
 }
 
 /* Binds the symbol `name` to `size` in every input. */

@@ -12,6 +12,9 @@ struct zt_conv {
     int64_t n, c, m, groups;
 };
 
+/* Input x and weight w of any convolution forward -> y; its attributes are those of Conv. */
+bool zt_conv_read_shapes(const struct zt_graph *g, int node, const struct zt_shape *x, const struct zt_shape *w,
+                         struct zt_conv *to, struct zt_err *err);
 /* Conv(x, w[, b]) -> y */
 bool zt_conv_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
 /* ztrain.ConvGradInput(w, dy) -> dx; Conv's attributes and input_shape: the dims of x */

@@ -28,8 +28,7 @@ static bool read_groups(const struct zt_graph *g, int node, struct zt_conv *to, 
     return true;
 }
 
-/* x and w -> y */
-static bool read_forward(const struct zt_graph *g, int node, const struct zt_shape *x, const struct zt_shape *w,
+bool zt_conv_read_shapes(const struct zt_graph *g, int node, const struct zt_shape *x, const struct zt_shape *w,
                          struct zt_conv *to, struct zt_err *err) {
     if (!check_ranks(g, node, x, w, err) || !read_groups(g, node, to, err))
         return false;
@@ -93,20 +92,20 @@ static bool is_plane(const struct zt_shape *s, int64_t n, int64_t channels, cons
 }
 
 bool zt_conv_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
-    return read_forward(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, to, err);
+    return zt_conv_read_shapes(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, to, err);
 }
 
 bool zt_conv_grad_input_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
     const struct zt_shape *w = &zt_in(g, node, 0)->shape, *dy = &zt_in(g, node, 1)->shape;
     struct zt_shape x;
-    return attr_shape(g, node, "input_shape", &x, err) && read_forward(g, node, &x, w, to, err) &&
+    return attr_shape(g, node, "input_shape", &x, err) && zt_conv_read_shapes(g, node, &x, w, to, err) &&
            (is_plane(dy, to->n, to->m, to->window.out, to->window.axes) || fail_gradient(g, node, dy, err));
 }
 
 bool zt_conv_grad_weight_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape, *dy = &zt_in(g, node, 1)->shape;
     struct zt_shape w;
-    return weight_shape(g, node, dy->dim[1], x->dim[1], &w, err) && read_forward(g, node, x, &w, to, err) &&
+    return weight_shape(g, node, dy->dim[1], x->dim[1], &w, err) && zt_conv_read_shapes(g, node, x, &w, to, err) &&
            (is_plane(dy, to->n, to->m, to->window.out, to->window.axes) || fail_gradient(g, node, dy, err));
 }
 

@@ -1,4 +1,5 @@
-/* Cast, CastLike (by value) and BitCast (by bits). dx = dy cast back. */
+/* Cast, CastLike (by value) and BitCast (by bits). dx = dy cast back. To narrow floats attributes say how to round
+ * (base/half.h); no gradient passes a type that has none. */
 #include "ops/elementwise/pointwise.h"
 #include "device/threads.h"
 #include "ops/elementwise/kernels.h"
@@ -6,6 +7,8 @@
 #include "ops/kernel/shape.h"
 
 #include "ops/kernel/element_blocks.h"
+
+#include <string.h>
 
 static bool set_dtype(struct zt_graph *g, int node, int64_t to, struct zt_err *err) {
     if (to < 0 || to >= ZT_DTYPES || !zt_dtype_bytes((enum zt_dtype)to))
@@ -15,24 +18,67 @@ static bool set_dtype(struct zt_graph *g, int node, int64_t to, struct zt_err *e
     return true;
 }
 
+/* The attributes saturate and round_mode; false for another round_mode. */
+static bool read_rule(const struct zt_node *n, struct zt_narrow_rule *to) {
+    static const char *const modes[] = { [ZT_E8M0_UP] = "up", [ZT_E8M0_DOWN] = "down", [ZT_E8M0_NEAREST] = "nearest" };
+    const char *mode = zt_attr_text(n, "round_mode", "up");
+    int i = 0;
+    while (i <= ZT_E8M0_NEAREST && strcmp(mode, modes[i]) != 0)
+        i++;
+    *to = (struct zt_narrow_rule){ zt_attr_int(n, "saturate", 1) != 0, (enum zt_e8m0_rounding)i };
+    return i <= ZT_E8M0_NEAREST;
+}
+
+static bool check_rule(const struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_narrow_rule rule;
+    return read_rule(g->nodes[node], &rule) ||
+           zt_node_fail(g, node, err, "attribute \"round_mode\" is \"%s\", wants up, down or nearest",
+                        zt_attr_text(g->nodes[node], "round_mode", ""));
+}
+
 static bool cast_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    return set_dtype(g, node, zt_attr_int(g->nodes[node], "to", 0), err);
+    return check_rule(g, node, err) && set_dtype(g, node, zt_attr_int(g->nodes[node], "to", 0), err);
 }
 
 static bool cast_like_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    return set_dtype(g, node, zt_in(g, node, 1)->dtype, err);
+    return check_rule(g, node, err) && set_dtype(g, node, zt_in(g, node, 1)->dtype, err);
 }
 
 enum { PART = 1 << 14 }; /* elements a thread takes at a time */
 
+/* Stores a block: in narrow floats by the node's rule. */
+static void store_block(const struct zt_call *call, int64_t at, int64_t n, const double *from) {
+    const struct zt_view *y = &call->out[0];
+    struct zt_narrow_rule rule;
+    if (!zt_dtype_in(y->dtype, ZT_ANY_NARROW_FLOAT | ZT_BIT(ZT_FLOAT8E8M0))) {
+        zt_store_block(y->dtype, y->data, at, 1, n, from);
+        return;
+    }
+    read_rule(call->node, &rule);
+    for (int64_t i = 0; i < n; i++)
+        zt_store_narrow(y->dtype, y->data, at + i, from[i], rule);
+}
+
+/* float8e8m0 to float by its bits: compute threads flush the subnormal 2^-127 to 0. */
+static void decode_powers(const uint8_t *from, int64_t n, float *to) {
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t bits = zt_e8m0_decode(from[i]);
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
 static void cast_part(void *arg, int64_t part) {
     const struct zt_call *call = arg;
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    const unsigned whole = ZT_ANY_INT | ZT_BIT(ZT_BOOL);
+    const unsigned whole = ZT_ANY_INT | ZT_ANY_NARROW_INT | ZT_BIT(ZT_BOOL);
     const bool ints = zt_dtype_in(x->dtype, whole) && zt_dtype_in(y->dtype, whole);
     const int64_t count = zt_shape_count(&y->shape), end = (part + 1) * PART < count ? (part + 1) * PART : count;
     double v[ZT_ELEMENT_BLOCK];
     int64_t w[ZT_ELEMENT_BLOCK];
+    if (x->dtype == ZT_FLOAT8E8M0 && y->dtype == ZT_FLOAT) {
+        decode_powers((const uint8_t *)x->data + part * PART, end - part * PART, (float *)y->data + part * PART);
+        return;
+    }
     for (int64_t at = part * PART; at < end; at += ZT_ELEMENT_BLOCK) {
         int64_t n = end - at < ZT_ELEMENT_BLOCK ? end - at : ZT_ELEMENT_BLOCK;
         if (ints) {
@@ -40,7 +86,7 @@ static void cast_part(void *arg, int64_t part) {
             zt_store_block_int(y->dtype, y->data, at, 1, n, w);
         } else {
             zt_load_block(x->dtype, x->data, at, 1, n, v);
-            zt_store_block(y->dtype, y->data, at, 1, n, v);
+            store_block(call, at, n, v);
         }
     }
 }
@@ -63,7 +109,7 @@ static bool bit_cast_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (!cast_infer(g, node, err))
         return false;
     enum zt_dtype from = zt_in(g, node, 0)->dtype, to = zt_out(g, node, 0)->dtype;
-    if (zt_dtype_bytes(from) != zt_dtype_bytes(to))
+    if (zt_dtype_bits(from) != zt_dtype_bits(to))
         return zt_node_fail(g, node, err, "types %s and %s differ in size", zt_dtype_name(from), zt_dtype_name(to));
     return true;
 }
@@ -86,6 +132,7 @@ static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT }
         .until = UNTIL,                                                                                                \
         ZT_ONE_OUT(COUNT, COUNT),                                                                                      \
         .flags = FLAGS,                                                                                                \
+        .in_types = { ZT_ANY_STORED, ZT_ANY_STORED },                                                                  \
         .attrs = ATTRS,                                                                                                \
         .infer = INFER,                                                                                                \
         .grad = cast_grad,                                                                                             \
@@ -102,6 +149,7 @@ const struct zt_op zt_op_bit_cast = {
     .since = 26,
     ZT_ONE_OUT(1, 1),
     .flags = ZT_OP_VIEW,
+    .in_types = { ZT_ANY_STORED },
     .attrs = bit_cast_attrs,
     .infer = bit_cast_infer,
     .kernel = { [ZT_REF] = { .run = zt_run_copy } },

@@ -180,5 +180,7 @@ static const struct {
 
 struct zt_typed_text zt_typed_cast_text(enum zt_dtype from, enum zt_dtype to) {
     const bool floats = zt_dtype_in(from, ZT_ANY_FLOAT);
+    if (!zt_dtype_in(from, ZT_ANY_TYPE))
+        return (struct zt_typed_text){ 0 };
     return (struct zt_typed_text){ floats ? cast_texts[to].of_float : cast_texts[to].of_integer, 1 };
 }

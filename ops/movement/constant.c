@@ -189,7 +189,7 @@ static bool eye_infer(struct zt_graph *g, int node, struct zt_err *err) {
     int64_t dtype = zt_attr_int(g->nodes[node], "dtype", x->dtype);
     if (x->shape.rank != 2)
         return zt_node_fail(g, node, err, "wants a matrix, has %d axes", x->shape.rank);
-    if (dtype < 0 || dtype >= ZT_DTYPES || !zt_dtype_bytes((enum zt_dtype)dtype))
+    if (dtype < 0 || dtype >= ZT_DTYPES || !zt_dtype_in((enum zt_dtype)dtype, ZT_ANY_TYPE))
         return zt_node_fail(g, node, err, "attribute \"dtype\" is %lld, which is not supported", (long long)dtype);
     zt_set_out(g, node, 0, (enum zt_dtype)dtype, &x->shape);
     return true;
@@ -236,6 +236,6 @@ MAKER_ROW(constant_of_shape, "ConstantOfShape", 9, 0, 1, 0, 1 << 0, ZT_BIT(ZT_IN
 MAKER_ROW(eye_like, "EyeLike", 9, 0, 1, ZT_OP_SHAPE_ONLY, 0, 0, eye_attrs, eye)
 MAKER_ROW(range_11, "Range", 11, 26, 3, 0, 1 << 1, RANGE_TYPES, NULL, range)
 MAKER_ROW(range, "Range", 27, 0, 3, 0, 1 << 1, RANGE_TYPES, with_stash, range)
-MAKER_ROW(shape_1, "Shape", 1, 14, 1, ZT_OP_SHAPE_ONLY, 0, 0, NULL, shape)
-MAKER_ROW(shape, "Shape", 15, 0, 1, ZT_OP_SHAPE_ONLY, 0, 0, shape_attrs, shape)
-MAKER_ROW(size, "Size", 1, 0, 1, ZT_OP_SHAPE_ONLY, 0, 0, NULL, size)
+MAKER_ROW(shape_1, "Shape", 1, 14, 1, ZT_OP_SHAPE_ONLY, 0, ZT_ANY_STORED, NULL, shape)
+MAKER_ROW(shape, "Shape", 15, 0, 1, ZT_OP_SHAPE_ONLY, 0, ZT_ANY_STORED, shape_attrs, shape)
+MAKER_ROW(size, "Size", 1, 0, 1, ZT_OP_SHAPE_ONLY, 0, ZT_ANY_STORED, NULL, size)

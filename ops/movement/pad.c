@@ -343,7 +343,7 @@ static const struct zt_attr_spec pad_grad_attrs[] = {
         .until = UNTIL,                                                                                                \
         ZT_ONE_OUT(LEAST, MOST),                                                                                       \
         .flags = ZT_OP_LIGHT,                                                                                          \
-        .in_types = { 0, ZT_BIT(ZT_INT64), 0, ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64) },                                   \
+        .in_types = { ZT_ANY_STORED, ZT_BIT(ZT_INT64), ZT_ANY_STORED, ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64) },           \
         .same_type = 1 << 2,                                                                                           \
         .attrs = ATTRS,                                                                                                \
         .infer = pad_infer,                                                                                            \

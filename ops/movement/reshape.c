@@ -99,7 +99,7 @@ ZT_MOVES_DESCRIBE(view, false)
         .until = UNTIL,                                                                                                \
         ZT_ONE_OUT(LEAST, MOST),                                                                                       \
         .flags = ZT_OP_VIEW | (FLAGS),                                                                                 \
-        .in_types = { ZT_ANY_TYPE, ZT_BIT(ZT_INT64) },                                                                 \
+        .in_types = { ZT_ANY_STORED, ZT_BIT(ZT_INT64) },                                                               \
         .attrs = ATTRS,                                                                                                \
         .infer = INFER,                                                                                                \
         .expand = EXPAND,                                                                                              \

@@ -97,7 +97,7 @@ const struct zt_op zt_op_transpose = {
     .since = 1,
     ZT_ONE_OUT(1, 1),
     .flags = ZT_OP_HALF | ZT_OP_LIGHT,
-    .in_types = { ZT_ANY_TYPE },
+    .in_types = { ZT_ANY_STORED },
     .attrs = with_perm,
     .infer = transpose_infer,
     .grad = transpose_grad,

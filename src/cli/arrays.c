@@ -122,6 +122,22 @@ static bool feed_list(struct zt_arrays *a, int index, struct zt_err *err) {
     return true;
 }
 
+/* NumPy lacks narrow types: an array of uint8 has the bytes that hold the elements. */
+static bool take_codes(const struct zt_arrays *a, const struct zt_value *v, struct zt_tensor *tensor,
+                       struct zt_err *err) {
+    if (a->folder || tensor->dtype != ZT_UINT8 || !zt_dtype_in(v->dtype, ZT_ANY_NARROW))
+        return true;
+    const int64_t count = zt_shape_count(&tensor->shape);
+    const unsigned codes = 1u << zt_dtype_bits(v->dtype);
+    tensor->dtype = v->dtype;
+    for (int64_t i = 0; i < count; i++)
+        if (((const uint8_t *)tensor->data)[i] >= codes)
+            return zt_fail(err, ZT_EXIT_DATA, "%s: input \"%s\": element %lld is %d, type %s has codes 0..%u",
+                           a->options->inputs, v->name, (long long)i, ((const uint8_t *)tensor->data)[i],
+                           zt_dtype_name(v->dtype), codes - 1);
+    return true;
+}
+
 static bool feed(struct zt_arrays *a, int index, struct zt_err *err) {
     int id = a->graph->inputs[index], first = err->count;
     const struct zt_value *v = a->graph->values[id];
@@ -141,6 +157,8 @@ static bool feed(struct zt_arrays *a, int index, struct zt_err *err) {
         return false;
     if (!there)
         return fail_missing_input(a, index, err);
+    if (!take_codes(a, v, &tensor, err))
+        return false;
     if (tensor.dtype != v->dtype)
         return zt_fail(err, ZT_EXIT_DATA, "%s: input \"%s\" has type %s, the model wants %s", a->options->inputs,
                        v->name, zt_dtype_name(tensor.dtype), zt_dtype_name(v->dtype));

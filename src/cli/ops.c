@@ -23,18 +23,24 @@ static bool is_experimental(const struct zt_op *op) {
     return strcmp(domain_of(op), "ai.onnx.preview") == 0;
 }
 
-/* Appends the types of input 0, separated by `between`; "any" for all supported types, "-" without inputs. */
+/* Appends the types of input 0, separated by `between`; "any" for all types with kernels, "narrow" for those of
+ * quantized tensors, "-" without inputs. */
 static void add_types(struct zt_text *to, const struct zt_op *op, const char *between) {
-    unsigned set = op->in_types[0] ? op->in_types[0] & ZT_ANY_TYPE : ZT_ANY_TYPE;
+    unsigned set = op->in_types[0] ? op->in_types[0] & ZT_ANY_STORED : ZT_ANY_TYPE;
     if (op->max_in == 0 && !(op->flags & ZT_OP_VARIADIC)) {
         zt_text_add(to, "-");
         return;
     }
-    if (set == ZT_ANY_TYPE) {
+    const char *sign = "";
+    if ((set & ZT_ANY_TYPE) == ZT_ANY_TYPE) {
         zt_text_add(to, "any");
+        set &= ~(unsigned)ZT_ANY_TYPE;
+        sign = between;
+    }
+    if (set == ZT_ANY_NARROW) {
+        zt_text_add(to, "%snarrow", sign);
         return;
     }
-    const char *sign = "";
     for (enum zt_dtype t = ZT_FLOAT; t < ZT_DTYPES; t++) {
         if (!zt_dtype_in(t, set))
             continue;

@@ -100,6 +100,11 @@ struct zt_padding_config {
     int64_t row;       /* below 0: counted from the end */
 };
 
+/* qat: quantization-aware training of a model that has QuantizeLinear and DequantizeLinear
+ * (ops/quantize/fake_quantize.c). */
+struct zt_qat_config {
+    bool learn_scales; /* scales that are float initializers train by LSQ's gradient */
+};
 /* lora: low-rank adapters (src/plan/job/lora.h). */
 struct zt_lora_config {
     struct zt_texts match; /* globs over initializers and nodes; none: no adapters */
@@ -283,6 +288,7 @@ struct zt_config {
     struct zt_padding_config *paddings;
     int padding_count;
     struct zt_lora_config lora;
+    struct zt_qat_config qat;
     bool export_train;       /* export: train; default inference */
     double ema;              /* of the average of the weights that is evaluated and exported; 0: none */
     bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is accepted */

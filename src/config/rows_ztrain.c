@@ -17,6 +17,7 @@ static const struct zt_key_choice metrics[] = { { .name = "accuracy" }, { 0 } };
 static const struct zt_key_choice batch_norms[] = { { .name = "train" }, { .name = "frozen" }, { 0 } };
 static const struct zt_key_choice exports[] = { { .name = "inference" }, { .name = "train" }, { 0 } };
 static const struct zt_key_choice lora_exports[] = { { .name = "merged" }, { .name = "adapters" }, { 0 } };
+static const struct zt_key_choice qat_scales[] = { { .name = "fixed" }, { .name = "learn" }, { 0 } };
 static const struct zt_key_choice non_finites[] = { { .name = "abort" }, { .name = "skip" }, { 0 } };
 static const struct zt_key_choice modes[] = {
     { .name = "ddp" },
@@ -121,7 +122,11 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.lora.export", INDEX(lora_exports), DEF("merged"), AT(lora.apart) },
     { .key = "ztrain.export", INDEX(exports), DEF("inference"), AT(export_train) },
     { .key = "ztrain.allow_future_opset", BOOL, DEF("false"), AT(allow_future_opset) },
-    { .key = "ztrain.qat", ANY, LATER("quantization-aware training") },
+    { .key = "ztrain.qat", OBJECT },
+    { .key = "ztrain.qat.scales", INDEX(qat_scales), DEF("fixed"), AT(qat.learn_scales) },
+    { .key = "ztrain.qat.weights", TEXT, LATER("inserting quantization into a model") },
+    { .key = "ztrain.qat.activations", TEXT, LATER("inserting quantization into a model") },
+    { .key = "ztrain.qat.match", TEXTS, LATER("inserting quantization into a model") },
     { .key = "ztrain.ema", NUMBER, BELOW_ONE, DEF("0"), AT(ema) },
     { .key = "ztrain.parallel", OBJECT },
     { .key = "ztrain.parallel.mode", CHOICE(modes), DEF("ddp"), AT(parallel.mode) },

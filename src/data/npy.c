@@ -184,6 +184,7 @@ bool zt_npy_parse(const unsigned char *header, size_t size, struct zt_npy *out, 
 
 size_t zt_npy_header(enum zt_dtype dtype, const struct zt_shape *shape, char to[ZT_NPY_HEADER]) {
     const char *descr = "";
+    dtype = zt_dtype_in(dtype, ZT_ANY_NARROW) ? ZT_UINT8 : dtype;
     for (size_t i = 0; i < sizeof descrs / sizeof *descrs && !descr[0]; i++)
         if (descrs[i].dtype == dtype)
             descr = descrs[i].text;

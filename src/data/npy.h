@@ -23,7 +23,8 @@ size_t zt_npy_header_bytes(const unsigned char *prefix, size_t size, enum zt_exi
 bool zt_npy_parse(const unsigned char *header, size_t size, struct zt_npy *out, enum zt_exit code, struct zt_err *err);
 
 /* A version 1 header for C order into `to`; returns its length, a multiple of 64. Every type of ZT_ANY_TYPE has a
- * descr; bfloat16, which NumPy lacks, is '<V2' as ml_dtypes writes it. */
+ * descr; bfloat16, which NumPy lacks, is '<V2' as ml_dtypes writes it. Narrow types are written as the bytes that hold
+ * them (graph/ir/dtype.h), of type uint8. */
 enum { ZT_NPY_HEADER = 320 };
 size_t zt_npy_header(enum zt_dtype dtype, const struct zt_shape *shape, char to[ZT_NPY_HEADER]);
 

@@ -27,6 +27,7 @@ struct zt_case {
     double tolerance;       /* 0: that of the dtype */
     bool image;             /* bench: between convolutions, activations lie as these leave them */
     bool checked;           /* of a family of training sizes: cheap enough for check */
+    bool typed;             /* the operator does not take double: check of the reference has nothing to compare with */
     bool rounded;           /* rounding hides finite differences: `grad` leaves the case to `backward` */
 };
 

@@ -18,6 +18,7 @@
     FAMILY(movement) \
     FAMILY(norm) \
     FAMILY(pool) \
+    FAMILY(quantize) \
     FAMILY(recurrent) \
     FAMILY(reduce) \
     FAMILY(resample) \

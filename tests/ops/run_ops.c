@@ -106,7 +106,7 @@ static bool check_fast(const struct zt_case *c, const struct options *o, const s
 
 static bool check_wide(const struct zt_case *c, const struct zt_case_graph *got, struct zt_err *err) {
     struct zt_case_graph wide;
-    bool good = zt_case_make(c, true, &wide, err);
+    bool good = zt_case_make(c, !c->typed, &wide, err);
     struct zt_eval *eval = good ? start(&wide, 1) : NULL;
     good = good && zt_eval_run(eval, 0, 1, err);
     for (int i = 0; good && i < got->graph->output_count; i++) {

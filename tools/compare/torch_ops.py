@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 
 DTYPES = {"float": torch.float32, "double": torch.float64, "float16": torch.float16, "bfloat16": torch.bfloat16,
-          "int64": torch.int64, "int32": torch.int32, "uint32": torch.int32, "uint8": torch.uint8, "bool": torch.bool}
+          "int64": torch.int64, "int32": torch.int32, "uint32": torch.int32, "uint8": torch.uint8, "int8": torch.int8, "bool": torch.bool}
 ONNX_TYPES = {1: torch.float32, 7: torch.int64, 9: torch.bool, 10: torch.float16, 16: torch.bfloat16}
 
 
@@ -254,6 +254,13 @@ def cross_entropy(a, x, target):
     return F.cross_entropy(x, target)
 
 
+def fake_quantize(a, x, scale, zero):
+    """int8; LSQ's gradient of the scale, where it is wanted, without its factor."""
+    if scale.dim():
+        return torch._fake_quantize_learnable_per_channel_affine(x, scale, zero.float(), a.get("axis", 1), -128, 127, 1.0)
+    return torch._fake_quantize_learnable_per_tensor_affine(x, scale.reshape(1), zero.float().reshape(1), -128, 127, 1.0)
+
+
 def likelihood(a, x, target):
     return F.nll_loss(x, target)
 
@@ -265,6 +272,7 @@ OPS = {
     "Sum": lambda a, x, y, z: x + y + z, "Mean": lambda a, x, y, z: (x + y + z) / 3,
     "PRelu": lambda a, x, s: F.prelu(x, s.flatten()), "Where": lambda a, c, x, y: torch.where(c, x, y),
     "Clip": lambda a, x, low, high: torch.clamp(x, low.item(), high.item()),
+    "FakeQuantize": fake_quantize,
     "Relu": unary(F.relu), "Sigmoid": unary(torch.sigmoid), "Tanh": unary(torch.tanh), "Erf": unary(torch.erf),
     "Exp": unary(torch.exp), "Gelu": lambda a, x: F.gelu(x, approximate=a.get("approximate", "none")),
     "Sqrt": unary(torch.sqrt), "Abs": unary(torch.abs), "Neg": unary(torch.neg), "Reciprocal": unary(torch.reciprocal),

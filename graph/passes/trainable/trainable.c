@@ -7,7 +7,8 @@
  *     3. in a file of PyTorch's TorchScript exporter: its name is one of the module's state, whatever its rank, since
  * constants are Constant nodes there; or it is numbered by the exporter ("onnx::MatMul_7") and has a dimension,
  *     4. elsewhere: it has a dimension. Scalars are epsilons, scales, exponents.
- */
+ *
+ * A scale of quantization trains where the config asks for it (ztrain.qat.scales). */
 #include "graph/passes/trainable/trainable.h"
 
 #include "graph/passes/trainable/torch.h"
@@ -24,6 +25,7 @@ struct path {
     int through;  /* node through which its gradient comes, -1: none does */
     int reader;   /* a node that reads it, -1: none does */
     bool stopped; /* that reader takes no gradient through this input (an index, a shape, a statistic) */
+    bool scale;   /* a node reads it as a scale of quantization */
 };
 
 static bool stops_gradient(const struct zt_node *n, int in) {
@@ -52,6 +54,7 @@ static void walk_node(const struct zt_graph *g, int node, struct path *paths) {
             p->through = node;
         p->reader = node;
         p->stopped = stops_gradient(n, i);
+        p->scale |= n->op && i < 32 && n->op->scale_in >> i & 1;
     }
 }
 
@@ -60,7 +63,7 @@ static void walk_node(const struct zt_graph *g, int node, struct path *paths) {
 static struct path *walk(const struct zt_graph *g, int loss) {
     struct path *paths = zt_malloc(((size_t)g->value_count + 1) * sizeof *paths);
     for (int i = 0; i < g->value_count; i++)
-        paths[i] = (struct path){ -1, -1, false };
+        paths[i] = (struct path){ -1, -1, false, false };
     for (int i = 0; loss < 0 && i < g->output_count; i++)
         paths[g->outputs[i]].through = g->node_count;
     if (loss >= 0)
@@ -129,7 +132,7 @@ static bool is_unreached(const struct zt_graph *g, const struct zt_value *v, con
 
 static bool verdict(const struct zt_graph *g, struct zt_value *v, const struct path *p, const struct exporter *by,
                     const char **why) {
-    v->may_train = v->unreached = false;
+    v->may_train = v->unreached = v->scale = false;
     if (!zt_dtype_in(v->dtype, ZT_ANY_FLOAT)) {
         *why = zt_arena_printf(g->arena, "of type %s", zt_dtype_name(v->dtype));
         return false;
@@ -140,6 +143,11 @@ static bool verdict(const struct zt_graph *g, struct zt_value *v, const struct p
         return false;
     }
     v->may_train = true;
+    v->scale = p->scale;
+    if (v->scale) {
+        *why = "a scale of quantization: ztrain.qat.scales \"learn\" trains it";
+        return false;
+    }
     return is_parameter(g, v, by, why);
 }
 

@@ -27,6 +27,10 @@ static void choose(const struct zt_config *c, struct zt_value *v) {
         v->trainable = true;
         v->why = "named in ztrain.trainable";
     }
+    if (!v->trainable && v->may_train && v->scale && c->qat.learn_scales) {
+        v->trainable = true;
+        v->why = "a scale of quantization, learned by ztrain.qat.scales";
+    }
     if (!v->trainable || c->lora.match.count) /* zt_job_freeze() does the rest */
         return;
     if (zt_glob_any(c->freeze.at, c->freeze.count, v->name))
