@@ -97,7 +97,7 @@ START_TEST(every_computed_type_keeps_small_integers) {
     for (int d = 1; d < ZT_DTYPES; d++) {
         enum zt_dtype dtype = (enum zt_dtype)d;
         unsigned char room[24];
-        ck_assert_int_eq(zt_dtype_bytes(dtype) > 0, zt_dtype_in(dtype, ZT_ANY_TYPE));
+        ck_assert_int_eq(zt_dtype_bytes(dtype) > 0, zt_dtype_in(dtype, ZT_ANY_STORED));
         if (!zt_dtype_in(dtype, ZT_ANY_NUMBER))
             continue;
         for (int value = zt_dtype_in(dtype, ZT_ANY_UNSIGNED) ? 0 : -100; value < 100; value++) {
@@ -111,6 +111,75 @@ START_TEST(every_computed_type_keeps_small_integers) {
     ck_assert(!zt_dtype_in((enum zt_dtype)99, ZT_ANY_TYPE));
     ck_assert_str_eq(zt_dtype_name((enum zt_dtype)22), "int4");
     ck_assert_str_eq(zt_dtype_name((enum zt_dtype)99), "unknown type");
+}
+END_TEST
+
+/* Of each code the value, stored again by both functions; of float8e8m0 the powers of two. */
+START_TEST(all_codes_of_narrow_types_come_back) {
+    for (int d = ZT_FLOAT8E4M3FN; d < ZT_DTYPES; d++) {
+        const enum zt_dtype dtype = (enum zt_dtype)d;
+        for (int code = 0; code < 1 << zt_dtype_bits(dtype); code++) {
+            const unsigned char from = (unsigned char)code;
+            unsigned char to = 0xaa;
+            const double value = zt_load_double(dtype, &from, 0);
+            if (value - value != 0) /* several codes of NaN; infinity saturates */
+                continue;
+            zt_store_double(dtype, &to, 0, value);
+            ck_assert_int_eq(to, code);
+            if (!zt_dtype_in(dtype, ZT_ANY_NARROW_INT))
+                continue;
+            zt_store_int(dtype, &to, 0, zt_load_int(dtype, &from, 0) + 64); /* the low bits */
+            ck_assert_int_eq(to, code);
+        }
+    }
+}
+END_TEST
+
+START_TEST(narrow_floats_round_to_even_and_saturate) {
+    static const struct {
+        enum zt_dtype dtype;
+        double value;
+        int saturated, other; /* codes */
+    } rows[] = {
+        { ZT_FLOAT8E4M3FN, 464, 0x7e, 0x7e },
+        { ZT_FLOAT8E4M3FN, 465, 0x7e, 0x7f },
+        { ZT_FLOAT8E4M3FN, -1e9, 0xfe, 0xff },
+        { ZT_FLOAT8E4M3FN, 1.0625, 0x38, 0x38 },
+        { ZT_FLOAT8E4M3FN, 0x1p-10, 0, 0 },
+        { ZT_FLOAT8E4M3FN, 0x1.8p-10, 1, 1 },
+        { ZT_FLOAT8E4M3FNUZ, 1e9, 0x7f, 0x80 },
+        { ZT_FLOAT8E4M3FNUZ, -0.0, 0, 0 },
+        { ZT_FLOAT8E5M2, INFINITY, 0x7b, 0x7c },
+        { ZT_FLOAT8E5M2FNUZ, -INFINITY, 0xff, 0x80 },
+        { ZT_FLOAT4E2M1, 2.5, 4, 4 },
+        { ZT_FLOAT4E2M1, -9, 15, 15 },
+        { ZT_FLOAT8E8M0, 3, 129, 129 },
+        { ZT_FLOAT8E8M0, INFINITY, 0xfe, 0xff },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        unsigned char to;
+        zt_store_narrow(rows[i].dtype, &to, 0, rows[i].value, (struct zt_narrow_rule){ true, ZT_E8M0_UP });
+        ck_assert_int_eq(to, rows[i].saturated);
+        zt_store_narrow(rows[i].dtype, &to, 0, rows[i].value, (struct zt_narrow_rule){ false, ZT_E8M0_UP });
+        ck_assert_int_eq(to, rows[i].other);
+    }
+}
+END_TEST
+
+START_TEST(elements_of_4_and_2_bits_are_packed_from_the_low_end) {
+    const unsigned char elements[] = { 1, 15, 2, 9, 3 }, pairs[] = { 0xf1, 0x92, 0x03 };
+    const unsigned char quarters[] = { 1, 3, 2, 0, 2 }, fours[] = { 0x2d, 0x02 };
+    unsigned char to[5];
+    zt_dtype_pack(4, elements, 5, to);
+    ck_assert_mem_eq(to, pairs, 3);
+    zt_dtype_unpack(4, pairs, 5, to);
+    ck_assert_mem_eq(to, elements, 5);
+    zt_dtype_pack(2, quarters, 5, to);
+    ck_assert_mem_eq(to, fours, 2);
+    zt_dtype_unpack(2, fours, 5, to);
+    ck_assert_mem_eq(to, quarters, 5);
+    ck_assert_uint_eq(zt_packed_bytes(5, 4), 3);
+    ck_assert_uint_eq(zt_packed_bytes(5, 2), 2);
 }
 END_TEST
 
@@ -158,6 +227,9 @@ int main(void) {
     tcase_add_test(cases, doubles_round_once_to_the_nearest_half_ties_to_even);
     tcase_add_test(cases, doubles_become_integers_without_fraction_and_saturate_at_64_bits);
     tcase_add_test(cases, every_computed_type_keeps_small_integers);
+    tcase_add_test(cases, all_codes_of_narrow_types_come_back);
+    tcase_add_test(cases, narrow_floats_round_to_even_and_saturate);
+    tcase_add_test(cases, elements_of_4_and_2_bits_are_packed_from_the_low_end);
     tcase_add_test(cases, counts_know_scalars_nothing_the_unknown_and_the_huge);
     tcase_add_test(cases, shapes_of_any_numbers_fit_their_text);
     return run_suite("dtype", cases, CK_FORK);
