@@ -266,7 +266,7 @@ class Predict(Case):
 
     def test_a_sequence_input_is_refused_by_name(self):
         data = model([node("Relu", ["x"], ["y"])], [value_info("x", [2]), sequence_info("many")], [value_info("y", [2])])
-        self.predict(data, self.write("in.npz", npz({"x": ([2], [1, 2])})), code=3, says=['"many"'])
+        self.predict(data, self.write("in.npz", npz({"x": ([2], [1, 2])})), code=4, says=['"many"'])
 
     def test_a_truncated_model_is_named(self):
         for keep in (0, 1, 10, 40, -5):
