@@ -87,10 +87,10 @@ static void find_readers(struct enclosing *e) {
 
 static bool check_node(const struct enclosing *e, int n, struct zt_err *err) {
     const struct zt_node *node = e->g->nodes[n];
-    const char *what = node->op->expand                 ? "has subgraphs"
-                       : node->op->train                ? "has a training form"
-                       : node->op->flags & ZT_OP_RANDOM ? "draws random numbers"
-                                                        : NULL;
+    const char *what = node->op->expand && !node->op->infer ? "has subgraphs"
+                       : node->op->train                    ? "has a training form"
+                       : node->op->flags & ZT_OP_RANDOM     ? "draws random numbers"
+                                                            : NULL;
     if (what)
         return zt_node_fail(e->g, n, err,
                             "%s, and the size of what it reads depends on data (of \"%s\"): not supported in training",

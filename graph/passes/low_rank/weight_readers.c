@@ -143,7 +143,7 @@ static void visit_input(struct walk *w, const struct room *at, int node, int in,
     bool behind = transposed;
     if (called(w, at, n))
         visit_call(w, at, n, in, transposed);
-    else if (op && op->expand)
+    else if (op && op->expand && !op->infer)
         visit_captured(w, at, n, in, transposed);
     else if (op && op->low_rank && op->low_rank->body)
         visit_door(w, at, n, in, transposed);
