@@ -14,8 +14,8 @@
     }
 /* On the last axis but one, of many slices: whole groups of them, and one that is not full. */
 #define LONG(N)                                                                                                        \
-    { "DFT", "float[19," N ",2]" }, { "DFT", "float[19," N ",1]", .tolerance = 1e-4 },              \
-        { "DFT", "float[19," N ",1]", .attrs = "onesided=1" }, {                                    \
+    { "DFT", "float[19," N ",2]" }, { "DFT", "float[19," N ",1]", .tolerance = 1e-4 },                                 \
+        { "DFT", "float[19," N ",1]", .attrs = "onesided=1" }, {                                                       \
         "DFT", "float[3,11,2] int64(" N ")", .attrs = "inverse=1 onesided=1"                                           \
     }
 
