@@ -22,7 +22,10 @@ ZT_CPU_KERNEL(zt_fake_quantize_grad_cpu)
 /* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */
 #define ZT_CUDA_KERNELS_quantize(KERNEL)                                                                               \
     KERNEL(quantize) /* QuantizeLinear, DequantizeLinear, FakeQuantize */                                              \
-    KERNEL(fake_quantize_grad)
+    KERNEL(fake_quantize_grad)                                                                                         \
+    KERNEL(moving_range)                                                                                               \
+    KERNEL(range_mean)                                                                                                 \
+    KERNEL(range_scale)
 ZT_CUDA_KERNELS_quantize(ZT_CUDA_ID)
 
     /* Which nodes they take, and their description: a struct zt_launch_quantize. */

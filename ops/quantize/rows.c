@@ -14,6 +14,7 @@
     ROW(fake_quantize)                                                                                                 \
     ROW(fake_quantize_grad)                                                                                            \
     ROW(matmul_integer)                                                                                                \
+    ROW(moving_range)                                                                                                  \
     ROW(qlinear_conv)                                                                                                  \
     ROW(qlinear_matmul)                                                                                                \
     ROW(qlinear_matmul_10)                                                                                             \
@@ -23,6 +24,8 @@
     ROW(quantize_19)                                                                                                   \
     ROW(quantize_21)                                                                                                   \
     ROW(quantize_23)                                                                                                   \
-    ROW(quantize_24)
+    ROW(quantize_24)                                                                                                   \
+    ROW(range_mean)                                                                                                    \
+    ROW(range_scale)
 
 ZT_ROWS(quantize, ROWS)

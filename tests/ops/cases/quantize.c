@@ -57,6 +57,13 @@
 #define FAKE(inputs, ...)                                                                                              \
     { "FakeQuantize", inputs, __VA_ARGS__, .domain = "ztrain", .grad = 3, .rounded = 1 }
 
+/* Ranges on both sides of 0, on one side, of no width, and NaN. */
+#define ENDS "float{-1,-2,-0.001,2,0,-7,nan,-3e38} float{3,0.5,100,5,0,-3,1,3e38}"
+#define RANGE_SCALE(type)                                                                                              \
+    { "RangeScale", ENDS, .attrs = "type=" type, .domain = "ztrain", .outs = 2, .typed = 1 }, {                        \
+        "RangeScale", ENDS, .attrs = "symmetric=1 type=" type, .domain = "ztrain", .outs = 2, .typed = 1               \
+    }
+
 const struct zt_case zt_cases_quantize[] = {
     EACH_TYPE(QUANTIZE_TYPE),
     EACH_TYPE(DEQUANTIZE_TYPE),
@@ -92,6 +99,18 @@ const struct zt_case zt_cases_quantize[] = {
     { "DynamicQuantizeLinear", "float[3,40]:1..9", .outs = 3, .typed = 1 },
     { "DynamicQuantizeLinear", "float{0,0}", .outs = 3, .typed = 1 },
     { "DynamicQuantizeLinear", "float[0]", .outs = 3, .typed = 1 },
+    { "MovingRange", "float{-3,7,2}", .domain = "ztrain", .outs = 2, .typed = 1 },
+    { "MovingRange", "float{0,0,0}", .domain = "ztrain", .outs = 3, .typed = 1 },
+    { "MovingRange", "float{-3,7,2} float(-1.5) float(nan)", .attrs = "momentum=0.9", .domain = "ztrain", .outs = 3,
+      .typed = 1 },
+    { "MovingRange", "float{0,0,0} float(-1.5) float(4)", .domain = "ztrain", .outs = 3, .typed = 1 },
+    { "RangeMean", "float(-1.5) float(4)", .domain = "ztrain", .outs = 2, .typed = 1 },
+    RANGE_SCALE("3"),
+    RANGE_SCALE("2"),
+    RANGE_SCALE("5"),
+    RANGE_SCALE("4"),
+    RANGE_SCALE("22"),
+    RANGE_SCALE("21"),
     { "MatMulInteger", "uint8[3,40]:0..255 int8[40,5]:-128..127" },
     { "MatMulInteger", "int8[2,3,40]:-128..127 uint8[40,5]:0..255 int8(3) uint8(128)" },
     { "MatMulInteger", "uint8[3,9] int8[9,5] uint8[3]:0..9 int8[5]:0..9" },
