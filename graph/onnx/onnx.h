@@ -64,6 +64,17 @@ struct zt_onnx_inference {
     int node;  /* file_index */
     int input; /* the training input; 0: the attribute training_mode */
 };
+/* QuantizeLinear and DequantizeLinear of a value, for input `in` of each of these nodes (file_index). */
+struct zt_onnx_reader {
+    int node, in;
+};
+struct zt_onnx_pair {
+    const char *value;
+    struct zt_tensor scale, zero;
+    int axis; /* -1: one scale */
+    const struct zt_onnx_reader *readers;
+    int reader_count;
+};
 /* The changes of a trained model. All other bytes are copied. */
 struct zt_onnx_changes {
     const struct zt_onnx_payload *payloads; /* initializers, and values of Constant nodes by output name */
@@ -73,6 +84,8 @@ struct zt_onnx_changes {
     int alias_count;
     const struct zt_onnx_inference *inference_nodes;
     int inference_node_count;
+    const struct zt_onnx_pair *pairs;
+    int pair_count;
 };
 /* Writes the model atomically. The payloads of a model over 2 GB are written to an external data file (NAME.data). */
 bool zt_onnx_write(const struct zt_onnx *model, const char *path, const struct zt_onnx_changes *changes,

@@ -3,13 +3,13 @@
  *     payload         the data field of its tensor gets new contents, in the form it had (raw bytes, or typed numbers)
  *     alias           its Identity node goes, a new initializer stands behind the last one
  *     half payload    data and type of its tensor change; nodes read a Cast to float of it, NAME.fp32
+ *     pair            its two nodes stand in front of the first reader, its numbers behind the last initializer
  *     inference node  its attribute or input training_mode, its outputs after the first, and their value_info go
  *     external data   all of them, wherever in the file, go to one new file NAME.data; so does every initializer where
  * the model would pass the 2 GB that protobuf allows
  */
-#include "base/text.h"
-#include "graph/onnx/edit.h"
-#include "graph/onnx/file.h"
+#include "graph/onnx/writer.h"
+
 #include "graph/onnx/varint.h"
 
 #include <inttypes.h>
@@ -17,50 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    EXTERNAL_ALIGN = 4096,      /* the standard asks for a page */
-    EXTERNAL_FROM_BYTES = 1024, /* smaller initializers stay in a file that is too large */
-};
 #define MODEL_LIMIT ((UINT64_C(1) << 31) - 1)
-
-/* A stretch of the external file. */
-struct stretch {
-    const void *data;
-    uint64_t bytes, offset;
-};
-
-struct writer {
-    struct zt_onnx_file *file;
-    const struct zt_onnx_scan *scan;
-    const struct zt_onnx_changes *changes;
-    struct zt_arena *arena; /* what the edits borrow */
-    struct zt_onnx_edits edits;
-    int graph, last_initializer; /* messages; -1: none */
-    ZT_VEC(int) nodes;           /* message of each node of the graph */
-    struct zt_map payload_by_name, alias_by_name;
-    bool too_large; /* payloads of initializers go to the external file */
-    char *data_name;
-    ZT_VEC(struct stretch) stretches;
-    uint64_t data_size;
-    struct zt_err *err;
-};
 
 /* ---- looking things up on the wire ---- */
 
-static const char *text_of(const struct writer *w, const struct zt_wire_field *field) {
-    return zt_arena_strndup(w->arena, (const char *)w->scan->file + field->data, field->end - field->data);
-}
-
-/* Text number `skip` of field `number`, NULL where there are fewer. */
-static const char *text_field(const struct writer *w, int message, uint32_t number, int skip) {
-    struct zt_wire_field field;
-    for (size_t at = 0; zt_onnx_find_field(w->scan, message, number, &at, &field);)
-        if (skip-- == 0)
-            return text_of(w, &field);
-    return NULL;
-}
-
-static void find_messages(struct writer *w) {
+static void find_messages(struct zt_onnx_writer *w) {
     w->graph = w->last_initializer = -1;
     for (int i = 1; i < w->scan->messages.count; i++) {
         const struct zt_onnx_message *m = &w->scan->messages.at[i];
@@ -73,70 +34,28 @@ static void find_messages(struct writer *w) {
     }
 }
 
-static const struct zt_onnx_stored *find_stored(const struct writer *w, const char *name) {
+static const struct zt_onnx_stored *find_stored(const struct zt_onnx_writer *w, const char *name) {
     int i = zt_map_get(&w->file->stored_by_name, name, -1);
     return i < 0 ? NULL : &w->file->stored.at[i];
 }
 
-static uint64_t bytes_of(const struct zt_tensor *tensor) {
-    return zt_packed_bytes((uint64_t)zt_shape_count(&tensor->shape), zt_dtype_bits(tensor->dtype));
-}
-
 /* The type in which an initializer is written. */
-static struct zt_tensor written(const struct writer *w, const char *name, struct zt_tensor tensor) {
+static struct zt_tensor written(const struct zt_onnx_writer *w, const char *name, struct zt_tensor tensor) {
     int i = zt_map_get(&w->payload_by_name, name, -1);
     if (i >= 0 && w->changes->payloads[i].half)
         tensor.dtype = w->changes->payloads[i].half;
     return tensor;
 }
 
-static const void *payload_of(const struct writer *w, const char *name) {
+static const void *payload_of(const struct zt_onnx_writer *w, const char *name) {
     int i = zt_map_get(&w->payload_by_name, name, -1);
     return i < 0 ? NULL : w->changes->payloads[i].data;
 }
 
-/* ---- bytes that are put in ---- */
-
-static void put_number(struct zt_text *to, uint32_t field, enum zt_wire_type wire, uint64_t value) {
-    unsigned char varint[10];
-    zt_text_add_bytes(to, varint, (size_t)zt_wire_put_varint(varint, (uint64_t)field << 3 | (uint64_t)wire));
-    zt_text_add_bytes(to, varint, (size_t)zt_wire_put_varint(varint, value));
-}
-
-static void put_text(struct zt_text *to, uint32_t field, const char *text, size_t length) {
-    put_number(to, field, ZT_WIRE_BYTES, length);
-    zt_text_add_bytes(to, text, length);
-}
-
-/* Replaces bytes at..end-1 by `bytes`, which are copied and freed. */
-static void insert(struct writer *w, int message, size_t at, size_t end, struct zt_text *bytes) {
-    zt_onnx_edit_replace(&w->edits, message, at, end, zt_arena_copy(w->arena, bytes->at, bytes->length), bytes->length);
-    zt_text_finish(bytes);
-}
-
 /* ---- external data ---- */
 
-static void put_entry(struct zt_text *to, const char *key, const char *value) {
-    struct zt_text inside = { 0 };
-    put_text(&inside, 1, key, strlen(key));
-    put_text(&inside, 2, value, strlen(value));
-    put_text(to, ZT_TENSOR_EXTERNAL_DATA, inside.at, inside.length);
-    zt_text_finish(&inside);
-}
-
-/* Room for `data` in the external file, and the fields that point to it. */
-static void put_outside(struct writer *w, struct zt_text *to, const void *data, uint64_t bytes) {
-    w->data_size = (w->data_size + EXTERNAL_ALIGN - 1) / EXTERNAL_ALIGN * EXTERNAL_ALIGN;
-    zt_vec_push(&w->stretches, (struct stretch){ data, bytes, w->data_size });
-    put_entry(to, "location", w->data_name);
-    put_entry(to, "offset", zt_arena_printf(w->arena, "%" PRIu64, w->data_size));
-    put_entry(to, "length", zt_arena_printf(w->arena, "%" PRIu64, bytes));
-    put_number(to, ZT_TENSOR_DATA_LOCATION, ZT_WIRE_VARINT, 1);
-    w->data_size += bytes;
-}
-
 /* Removes the data fields of tensor `message` and points it to `data` in the external file. */
-static void move_outside(struct writer *w, int message, const void *data, uint64_t bytes) {
+static void move_outside(struct zt_onnx_writer *w, int message, const void *data, uint64_t bytes) {
     static const uint32_t gone[] = { ZT_TENSOR_EXTERNAL_DATA, ZT_TENSOR_DATA_LOCATION };
     const struct zt_onnx_message *m = &w->scan->messages.at[message];
     struct zt_wire_field field;
@@ -148,28 +67,28 @@ static void move_outside(struct writer *w, int message, const void *data, uint64
         zt_onnx_edit_remove(&w->edits, message, p->at, p->end);
     }
     struct zt_text fields = { 0 };
-    put_outside(w, &fields, data, bytes);
-    insert(w, message, m->end, m->end, &fields);
+    zt_onnx_put_outside(w, &fields, data, bytes);
+    zt_onnx_insert(w, message, m->end, m->end, &fields);
 }
 
 /* The stored tensor of a message, NULL where it is none of the main graph's. */
-static const struct zt_onnx_stored **stored_by_message(struct writer *w) {
+static const struct zt_onnx_stored **stored_by_message(struct zt_onnx_writer *w) {
     const struct zt_onnx_stored **of = ZT_NEW_N(w->arena, const struct zt_onnx_stored *, w->scan->messages.count);
     for (int i = 0; i < w->file->stored.count; i++)
         of[w->file->stored.at[i].message] = &w->file->stored.at[i];
     return of;
 }
 
-static bool move_one(struct writer *w, int message, const struct zt_onnx_stored *stored) {
+static bool move_one(struct zt_onnx_writer *w, int message, const struct zt_onnx_stored *stored) {
     const void *data = stored ? payload_of(w, stored->name) : NULL;
     if (data || !zt_onnx_is_external(w->scan, message)) {
         const struct zt_tensor tensor = written(w, stored->name, stored->tensor);
         move_outside(w, message, data ? data : zt_onnx_raw(w->arena, &stored->tensor, &(size_t){ 0 }),
-                     bytes_of(&tensor));
+                     zt_onnx_bytes_of(&tensor));
         return true;
     }
     struct zt_onnx_region region;
-    const char *name = text_field(w, message, ZT_TENSOR_NAME, 0);
+    const char *name = zt_onnx_text_field(w, message, ZT_TENSOR_NAME, 0);
     int first = w->err->count;
     const struct zt_onnx_message *m = &w->scan->messages.at[message];
     if (!zt_onnx_external(w->file, message, m->sized ? m->bytes : UINT64_MAX, &region, w->err))
@@ -180,18 +99,18 @@ static bool move_one(struct writer *w, int message, const struct zt_onnx_stored 
     return true;
 }
 
-static bool goes_outside(const struct writer *w, int message, const struct zt_onnx_stored *stored) {
-    return zt_onnx_is_external(w->scan, message) ||
-           (w->too_large && stored && stored->tensor.data && bytes_of(&stored->tensor) >= EXTERNAL_FROM_BYTES);
+static bool goes_outside(const struct zt_onnx_writer *w, int message, const struct zt_onnx_stored *stored) {
+    return zt_onnx_is_external(w->scan, message) || (w->too_large && stored && stored->tensor.data &&
+                                                     zt_onnx_bytes_of(&stored->tensor) >= ZT_EXTERNAL_FROM_BYTES);
 }
 
 /* ---- payloads ---- */
 
 /* New contents in the form that the file has. */
-static void replace_payload(struct writer *w, const struct zt_onnx_stored *stored, const void *data) {
+static void replace_payload(struct zt_onnx_writer *w, const struct zt_onnx_stored *stored, const void *data) {
     const struct zt_onnx_message *m = &w->scan->messages.at[stored->message];
     const struct zt_onnx_piece *p = m->payload_count ? &w->scan->pieces.at[m->first_payload] : NULL;
-    size_t bytes = (size_t)bytes_of(&stored->tensor);
+    size_t bytes = (size_t)zt_onnx_bytes_of(&stored->tensor);
     if (!p)
         return; /* no elements */
     if (m->payload_count == 1 && !p->unpacked && p->end - p->data == bytes &&
@@ -202,38 +121,38 @@ static void replace_payload(struct writer *w, const struct zt_onnx_stored *store
     const unsigned char *typed =
         zt_onnx_encode(w->arena, stored->tensor.dtype, data, zt_shape_count(&stored->tensor.shape), &bytes);
     struct zt_text head = { 0 };
-    put_number(&head, p->field, ZT_WIRE_BYTES, bytes);
-    insert(w, stored->message, p->at, p->end, &head);
+    zt_onnx_put_number(&head, p->field, ZT_WIRE_BYTES, bytes);
+    zt_onnx_insert(w, stored->message, p->at, p->end, &head);
     zt_onnx_edit_replace(&w->edits, stored->message, p->end, p->end, typed, bytes);
     for (int i = 1; i < m->payload_count; i++)
         zt_onnx_edit_remove(&w->edits, stored->message, p[i].at, p[i].end);
 }
 
 /* Contents of another type: raw data in place of what was there. */
-static void replace_narrowed(struct writer *w, int message, const struct zt_tensor *tensor, const void *data) {
+static void replace_narrowed(struct zt_onnx_writer *w, int message, const struct zt_tensor *tensor, const void *data) {
     const struct zt_onnx_message *m = &w->scan->messages.at[message];
-    const size_t bytes = (size_t)bytes_of(tensor);
+    const size_t bytes = (size_t)zt_onnx_bytes_of(tensor);
     struct zt_text head = { 0 };
     for (int i = 0; i < m->payload_count; i++) {
         const struct zt_onnx_piece *p = &w->scan->pieces.at[m->first_payload + i];
         zt_onnx_edit_remove(&w->edits, message, p->at, p->end);
     }
-    put_number(&head, ZT_TENSOR_RAW_DATA, ZT_WIRE_BYTES, bytes);
-    insert(w, message, m->end, m->end, &head);
+    zt_onnx_put_number(&head, ZT_TENSOR_RAW_DATA, ZT_WIRE_BYTES, bytes);
+    zt_onnx_insert(w, message, m->end, m->end, &head);
     zt_onnx_edit_replace(&w->edits, message, m->end, m->end, data, bytes);
 }
 
-static void retype(struct writer *w, int message, uint32_t field_number, enum zt_dtype dtype) {
+static void retype(struct zt_onnx_writer *w, int message, uint32_t field_number, enum zt_dtype dtype) {
     struct zt_wire_field field;
     struct zt_text type = { 0 };
     size_t at = 0;
     if (!zt_onnx_find_field(w->scan, message, field_number, &at, &field))
         return;
-    put_number(&type, field_number, ZT_WIRE_VARINT, (uint64_t)dtype);
-    insert(w, message, field.at, field.end, &type);
+    zt_onnx_put_number(&type, field_number, ZT_WIRE_VARINT, (uint64_t)dtype);
+    zt_onnx_insert(w, message, field.at, field.end, &type);
 }
 
-static bool edit_tensors(struct writer *w) {
+static bool edit_tensors(struct zt_onnx_writer *w) {
     const struct zt_onnx_stored **stored = stored_by_message(w);
     bool ok = true;
     for (int i = 0; i < w->scan->messages.count; i++) {
@@ -257,48 +176,29 @@ static bool edit_tensors(struct writer *w) {
 /* ---- aliases ---- */
 
 /* The initializer at the end of a chain of aliases, NULL where there is none. */
-static const struct zt_onnx_stored *source_of(const struct writer *w, const char *name) {
+static const struct zt_onnx_stored *source_of(const struct zt_onnx_writer *w, const char *name) {
     for (int hops = 0; name && hops <= w->changes->alias_count; hops++) {
         int node = zt_map_get(&w->alias_by_name, name, -1);
         if (node < 0)
             return find_stored(w, name);
-        name = text_field(w, node, ZT_NODE_INPUT, 0);
+        name = zt_onnx_text_field(w, node, ZT_NODE_INPUT, 0);
     }
     return NULL;
 }
 
-/* A TensorProto behind the last initializer, with raw data here or, where the model is too large, outside. */
-static void insert_initializer(struct writer *w, const char *name, const struct zt_tensor *tensor, const void *data) {
-    size_t at = w->scan->messages.at[w->last_initializer].end;
-    uint64_t bytes = bytes_of(tensor), here = w->too_large && bytes >= EXTERNAL_FROM_BYTES ? 0 : bytes;
-    struct zt_text inside = { 0 }, head = { 0 };
-    for (int i = 0; i < tensor->shape.rank; i++)
-        put_number(&inside, ZT_TENSOR_DIMS, ZT_WIRE_VARINT, (uint64_t)tensor->shape.dim[i]);
-    put_number(&inside, ZT_TENSOR_DATA_TYPE, ZT_WIRE_VARINT, (uint64_t)tensor->dtype);
-    put_text(&inside, ZT_TENSOR_NAME, name, strlen(name));
-    if (here == bytes)
-        put_number(&inside, ZT_TENSOR_RAW_DATA, ZT_WIRE_BYTES, bytes);
-    else
-        put_outside(w, &inside, data, bytes);
-    put_number(&head, ZT_GRAPH_INITIALIZER, ZT_WIRE_BYTES, inside.length + here);
-    insert(w, w->graph, at, at, &head);
-    insert(w, w->graph, at, at, &inside);
-    zt_onnx_edit_replace(&w->edits, w->graph, at, at, data, (size_t)here);
-}
-
-static void find_aliases(struct writer *w) {
+static void find_aliases(struct zt_onnx_writer *w) {
     struct zt_map wanted = { 0 };
     for (int i = 0; i < w->changes->alias_count; i++)
         zt_map_put(&wanted, w->changes->aliases[i], i);
     for (int i = 0; i < w->nodes.count; i++) {
-        const char *output = text_field(w, w->nodes.at[i], ZT_NODE_OUTPUT, 0);
+        const char *output = zt_onnx_text_field(w, w->nodes.at[i], ZT_NODE_OUTPUT, 0);
         if (output && zt_map_get(&wanted, output, -1) >= 0)
             zt_map_put(&w->alias_by_name, output, w->nodes.at[i]);
     }
     zt_map_finish(&wanted);
 }
 
-static bool edit_aliases(struct writer *w) {
+static bool edit_aliases(struct zt_onnx_writer *w) {
     for (int i = 0; i < w->changes->alias_count; i++) {
         const char *name = w->changes->aliases[i];
         const struct zt_onnx_stored *source = source_of(w, name);
@@ -308,160 +208,49 @@ static bool edit_aliases(struct writer *w) {
             return zt_fail(w->err, ZT_EXIT_MODEL, "tensor \"%s\" is no copy of an initializer", name);
         if (!data)
             data = zt_onnx_raw(w->arena, &source->tensor, &(size_t){ 0 });
-        if (!data && bytes_of(&source->tensor))
+        if (!data && zt_onnx_bytes_of(&source->tensor))
             return zt_fail(w->err, ZT_EXIT_MODEL, "tensor \"%s\" has no contents", name);
         const struct zt_tensor tensor = written(w, name, source->tensor);
         zt_onnx_edit_drop(&w->edits, node);
-        insert_initializer(w, name, &tensor, data);
+        zt_onnx_insert_initializer(w, name, &tensor, data);
     }
-    return true;
-}
-
-/* ---- initializers of 16 bits ---- */
-
-/* Whether an edit may be made in a node: it is in the graph or inside one of its nodes, and stays. */
-static bool stays(const struct writer *w, int node) {
-    const struct zt_onnx_message *m = &w->scan->messages.at[node], *graph = &w->scan->messages.at[w->graph];
-    const char *output = text_field(w, node, ZT_NODE_OUTPUT, 0);
-    return m->type == &onnx__node_proto__descriptor && m->at >= graph->at && m->end <= graph->end &&
-           !(output && zt_map_get(&w->alias_by_name, output, -1) == node);
-}
-
-static bool is_cast(const struct writer *w, int node) {
-    const char *type = text_field(w, node, ZT_NODE_OP_TYPE, 0), *domain = text_field(w, node, ZT_NODE_DOMAIN, 0);
-    return type && strcmp(type, "Cast") == 0 && (!domain || !domain[0]);
-}
-
-/* A name for the Cast of `name`, which no value has. */
-static const char *cast_name(struct writer *w, const struct zt_map *taken, const char *name) {
-    const char *cast = zt_arena_printf(w->arena, "%s.fp32", name);
-    while (zt_map_get(taken, cast, 0))
-        cast = zt_arena_printf(w->arena, "%s.fp32", cast);
-    return cast;
-}
-
-static void insert_cast(struct writer *w, const char *from, const char *to) {
-    struct zt_text attribute = { 0 }, node = { 0 }, whole = { 0 };
-    put_text(&attribute, ZT_ATTRIBUTE_NAME, "to", 2);
-    put_number(&attribute, ZT_ATTRIBUTE_I, ZT_WIRE_VARINT, ZT_FLOAT);
-    put_number(&attribute, ZT_ATTRIBUTE_TYPE, ZT_WIRE_VARINT, ZT_ATTR_INT);
-    put_text(&node, ZT_NODE_INPUT, from, strlen(from));
-    put_text(&node, ZT_NODE_OUTPUT, to, strlen(to));
-    put_text(&node, ZT_NODE_NAME, to, strlen(to));
-    put_text(&node, ZT_NODE_OP_TYPE, "Cast", 4);
-    put_text(&node, ZT_NODE_ATTRIBUTE, attribute.at, attribute.length);
-    put_text(&whole, ZT_GRAPH_NODE, node.at, node.length);
-    const size_t at = w->scan->messages.at[w->graph].at;
-    insert(w, w->graph, at, at, &whole);
-    zt_text_finish(&attribute);
-    zt_text_finish(&node);
-}
-
-/* The names of all values of nodes. */
-static void names_taken(const struct writer *w, struct zt_map *taken) {
-    struct zt_wire_field field;
-    for (int i = 0; i < w->scan->messages.count; i++)
-        if (w->scan->messages.at[i].type == &onnx__node_proto__descriptor)
-            for (uint32_t number = ZT_NODE_INPUT; number <= ZT_NODE_OUTPUT; number++)
-                for (size_t at = 0; zt_onnx_find_field(w->scan, i, number, &at, &field);)
-                    zt_map_put(taken, text_of(w, &field), 1);
-}
-
-/* Lets a node read the Casts of its inputs. cast[i] becomes the name of the Cast of payload i where one is needed. */
-static void read_casts(struct writer *w, int node, const struct zt_map *taken, const char **cast) {
-    struct zt_wire_field field;
-    for (size_t at = 0; zt_onnx_find_field(w->scan, node, ZT_NODE_INPUT, &at, &field);) {
-        const char *name = text_of(w, &field);
-        const int i = zt_map_get(&w->payload_by_name, name, -1);
-        struct zt_text input = { 0 };
-        if (i < 0 || !w->changes->payloads[i].half)
-            continue;
-        cast[i] = cast[i] ? cast[i] : cast_name(w, taken, name);
-        put_text(&input, ZT_NODE_INPUT, cast[i], strlen(cast[i]));
-        insert(w, node, field.at, field.end, &input);
-    }
-}
-
-/* The type of an initializer where the file states it again: as a graph input, before IR version 4, or in value_info.
- */
-static void retype_info(struct writer *w, int message) {
-    static const uint32_t path[] = { ZT_VALUE_INFO_TYPE, ZT_TYPE_TENSOR, ZT_TENSOR_TYPE_ELEM };
-    const struct zt_onnx_message *m = &w->scan->messages.at[message];
-    const char *name = text_field(w, message, ZT_VALUE_INFO_NAME, 0);
-    const int i = name ? zt_map_get(&w->payload_by_name, name, -1) : -1;
-    struct zt_wire_field field = { .data = m->at, .end = m->end };
-    struct zt_text type = { 0 };
-    if (i < 0 || !w->changes->payloads[i].half)
-        return;
-    for (size_t k = 0; k < sizeof path / sizeof *path; k++) {
-        size_t at = field.data, end = field.end;
-        do {
-            if (at >= end || zt_wire_next(w->scan->file, at, end, &field))
-                return;
-            at = field.end;
-        } while (field.number != path[k]);
-    }
-    put_number(&type, ZT_TENSOR_TYPE_ELEM, ZT_WIRE_VARINT, (uint64_t)w->changes->payloads[i].half);
-    insert(w, message, field.at, field.end, &type); /* as long as what was there: one byte of tag, one of type */
-}
-
-static bool edit_halves(struct writer *w) {
-    const char **cast = ZT_NEW_N(w->arena, const char *, w->changes->payload_count + 1);
-    struct zt_map taken = { 0 };
-    bool any = false;
-    for (int i = 0; i < w->changes->payload_count; i++)
-        any |= w->changes->payloads[i].half != ZT_UNDEFINED;
-    if (!any)
-        return true;
-    names_taken(w, &taken);
-    for (int i = 0; i < w->scan->messages.count; i++) {
-        const struct zt_onnx_message *m = &w->scan->messages.at[i];
-        if (m->type == &onnx__node_proto__descriptor && stays(w, i) && !is_cast(w, i))
-            read_casts(w, i, &taken, cast);
-        else if (m->parent == w->graph && (m->field == ZT_GRAPH_INPUT || m->field == ZT_GRAPH_VALUE_INFO))
-            retype_info(w, i);
-    }
-    for (int i = 0; i < w->changes->payload_count; i++)
-        if (cast[i])
-            insert_cast(w, w->changes->payloads[i].name, cast[i]);
-    zt_map_finish(&taken);
     return true;
 }
 
 /* ---- nodes that go back to inference form ---- */
 
 /* Names that some node, in the graph or inside another, reads, and those of graph outputs. */
-static void names_read(const struct writer *w, struct zt_map *read) {
+static void names_read(const struct zt_onnx_writer *w, struct zt_map *read) {
     for (int i = 0; i < w->scan->messages.count; i++) {
         const struct zt_onnx_message *m = &w->scan->messages.at[i];
         struct zt_wire_field field;
         if (m->type == &onnx__node_proto__descriptor)
             for (size_t at = 0; zt_onnx_find_field(w->scan, i, ZT_NODE_INPUT, &at, &field);)
-                zt_map_put(read, text_of(w, &field), 1);
+                zt_map_put(read, zt_onnx_text_of(w, &field), 1);
         else if (m->type == &onnx__value_info_proto__descriptor && m->field == ZT_GRAPH_OUTPUT)
             for (size_t at = 0; zt_onnx_find_field(w->scan, i, ZT_VALUE_INFO_NAME, &at, &field);)
-                zt_map_put(read, text_of(w, &field), 1);
+                zt_map_put(read, zt_onnx_text_of(w, &field), 1);
     }
 }
 
-static bool has_read_outputs(const struct writer *w, int node, const struct zt_map *read) {
-    for (int i = 1; text_field(w, node, ZT_NODE_OUTPUT, i); i++)
-        if (zt_map_get(read, text_field(w, node, ZT_NODE_OUTPUT, i), 0))
+static bool has_read_outputs(const struct zt_onnx_writer *w, int node, const struct zt_map *read) {
+    for (int i = 1; zt_onnx_text_field(w, node, ZT_NODE_OUTPUT, i); i++)
+        if (zt_map_get(read, zt_onnx_text_field(w, node, ZT_NODE_OUTPUT, i), 0))
             return true;
     return false;
 }
 
-static void drop_outputs(struct writer *w, int node, struct zt_map *dropped) {
+static void drop_outputs(struct zt_onnx_writer *w, int node, struct zt_map *dropped) {
     struct zt_wire_field field;
     int outputs = 0;
     for (size_t at = 0; zt_onnx_find_field(w->scan, node, ZT_NODE_OUTPUT, &at, &field);)
         if (outputs++ > 0) {
             zt_onnx_edit_remove(&w->edits, node, field.at, field.end);
-            zt_map_put(dropped, text_of(w, &field), 1);
+            zt_map_put(dropped, zt_onnx_text_of(w, &field), 1);
         }
 }
 
-static void drop_input(struct writer *w, int node, int input) {
+static void drop_input(struct zt_onnx_writer *w, int node, int input) {
     struct zt_wire_field field;
     int inputs = 0;
     for (size_t at = 0; zt_onnx_find_field(w->scan, node, ZT_NODE_INPUT, &at, &field);)
@@ -469,17 +258,17 @@ static void drop_input(struct writer *w, int node, int input) {
             zt_onnx_edit_remove(&w->edits, node, field.at, field.end);
 }
 
-static void drop_attribute(struct writer *w, int node) {
+static void drop_attribute(struct zt_onnx_writer *w, int node) {
     for (int i = node + 1; i < w->scan->messages.count && w->scan->messages.at[i].end <= w->scan->messages.at[node].end;
          i++)
         if (w->scan->messages.at[i].parent == node && w->scan->messages.at[i].field == ZT_NODE_ATTRIBUTE) {
-            const char *name = text_field(w, i, ZT_ATTRIBUTE_NAME, 0);
+            const char *name = zt_onnx_text_field(w, i, ZT_ATTRIBUTE_NAME, 0);
             if (name && strcmp(name, "training_mode") == 0)
                 zt_onnx_edit_drop(&w->edits, i);
         }
 }
 
-static void edit_inference_node(struct writer *w, int node, int input, const struct zt_map *read,
+static void edit_inference_node(struct zt_onnx_writer *w, int node, int input, const struct zt_map *read,
                                 struct zt_map *dropped) {
     const bool keeps = has_read_outputs(w, node, read);
     if (!keeps)
@@ -490,7 +279,7 @@ static void edit_inference_node(struct writer *w, int node, int input, const str
         drop_attribute(w, node);
 }
 
-static bool edit_inference_nodes(struct writer *w) {
+static bool edit_inference_nodes(struct zt_onnx_writer *w) {
     struct zt_map read = { 0 }, dropped = { 0 };
     if (w->changes->inference_node_count)
         names_read(w, &read);
@@ -501,8 +290,9 @@ static bool edit_inference_nodes(struct writer *w) {
     }
     for (int i = 0; dropped.count && i < w->scan->messages.count; i++) {
         const struct zt_onnx_message *m = &w->scan->messages.at[i];
-        const char *name =
-            m->parent == w->graph && m->field == ZT_GRAPH_VALUE_INFO ? text_field(w, i, ZT_VALUE_INFO_NAME, 0) : NULL;
+        const char *name = m->parent == w->graph && m->field == ZT_GRAPH_VALUE_INFO
+                               ? zt_onnx_text_field(w, i, ZT_VALUE_INFO_NAME, 0)
+                               : NULL;
         if (name && name[0] && zt_map_get(&dropped, name, 0))
             zt_onnx_edit_drop(&w->edits, i);
     }
@@ -513,7 +303,7 @@ static bool edit_inference_nodes(struct writer *w) {
 
 /* ---- whole ---- */
 
-static bool check_payloads(const struct writer *w) {
+static bool check_payloads(const struct zt_onnx_writer *w) {
     for (int i = 0; i < w->changes->payload_count; i++) {
         const char *name = w->changes->payloads[i].name;
         const struct zt_onnx_stored *stored = source_of(w, name);
@@ -523,22 +313,23 @@ static bool check_payloads(const struct writer *w) {
     return true;
 }
 
-static void forget_edits(struct writer *w) {
+static void forget_edits(struct zt_onnx_writer *w) {
     zt_onnx_edit_finish(&w->edits);
     zt_vec_finish(&w->stretches);
     w->data_size = 0;
 }
 
-static bool make_edits(struct writer *w) {
+static bool make_edits(struct zt_onnx_writer *w) {
     w->edits.scan = w->scan;
-    return edit_tensors(w) && edit_aliases(w) && edit_halves(w) && edit_inference_nodes(w);
+    return edit_tensors(w) && edit_aliases(w) && zt_onnx_edit_halves(w) && zt_onnx_edit_pairs(w) &&
+           edit_inference_nodes(w);
 }
 
-static void write_stretches(const struct writer *w, FILE *to) {
-    static const char zeros[EXTERNAL_ALIGN];
+static void write_stretches(const struct zt_onnx_writer *w, FILE *to) {
+    static const char zeros[ZT_EXTERNAL_ALIGN];
     uint64_t at = 0;
     for (int i = 0; i < w->stretches.count; i++) {
-        const struct stretch *s = &w->stretches.at[i];
+        const struct zt_onnx_stretch *s = &w->stretches.at[i];
         fwrite(zeros, 1, (size_t)(s->offset - at), to);
         if (s->bytes)
             fwrite(s->data, 1, (size_t)s->bytes, to);
@@ -547,7 +338,7 @@ static void write_stretches(const struct writer *w, FILE *to) {
 }
 
 /* The external file first: a model that is there must find its data. */
-static bool write_files(struct writer *w, const char *path) {
+static bool write_files(struct zt_onnx_writer *w, const char *path) {
     struct zt_file_out model, data = { 0 };
     char *data_path = zt_arena_printf(w->arena, "%s.data", path);
     bool outside = w->stretches.count > 0;
@@ -573,7 +364,7 @@ static bool write_files(struct writer *w, const char *path) {
 
 bool zt_onnx_write(const struct zt_onnx *model, const char *path, const struct zt_onnx_changes *changes,
                    struct zt_err *err) {
-    struct writer w = { .file = model->file, .scan = &model->file->scan, .changes = changes, .err = err };
+    struct zt_onnx_writer w = { .file = model->file, .scan = &model->file->scan, .changes = changes, .err = err };
     int first = err->count;
     w.arena = zt_arena_create();
     w.data_name = zt_arena_printf(w.arena, "%s.data", zt_path_name(path));
