@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "checkpoint/adapters.h"
+#include "checkpoint/pairs.h"
 #include "plan/job/override.h"
 
 #include <stdlib.h>
@@ -215,6 +216,7 @@ static bool write_trained(const struct zt_session *s, const char *folder, const 
     const struct zt_collected all = with_loaded(s->job, g->arena, weights), merged = zt_adapters_merge(s->job, g, &all);
     changes.payload_count = merged.count;
     changes.payloads = all_payloads(s->job, g, merged.payloads, &changes.payload_count);
+    zt_pairs_add(s, g, weights, &changes);
     char *path = zt_path_join(folder, "model.onnx"), *half_path = zt_path_join(folder, "model.16bit.onnx");
     bool ok = zt_onnx_write(s->model, path, &changes, err);
     if (ok && exports_halves(s->config)) {

@@ -5,6 +5,7 @@
 #include "checkpoint/format.h"
 #include "graph/passes/precision/to_float.h"
 #include "plan/job/override.h"
+#include "plan/job/qat.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,17 @@ static void match_adapters(struct matching *m) {
         }
 }
 
+/* The states and learned scales of ztrain.qat. */
+static void match_pairs(struct matching *m) {
+    for (int i = 0; i < m->s->job->pair_count; i++) {
+        struct zt_qat_pair *p = &m->s->job->pairs[i];
+        const struct zt_shape shape = zt_qat_store_shape(p);
+        const bool kept = zt_qat_moves(p) || zt_qat_learns(m->s->job, p);
+        const float *from = kept ? find(m, p->store, &shape, ZT_FLOAT) : NULL;
+        p->initial = from ? from : p->initial;
+    }
+}
+
 static void list_unused(struct matching *m) {
     char shape[ZT_SHAPE_TEXT];
     for (int i = 0; i < m->w->sources.count; i++) {
@@ -226,6 +238,7 @@ static bool match(struct matching *m) {
         return false;
     match_parameters(m, g);
     match_adapters(m);
+    match_pairs(m);
     list_unused(m);
     zt_graph_destroy(g);
     const bool ok = check(m);

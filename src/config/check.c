@@ -79,6 +79,32 @@ static void lora(struct zt_reading *r) {
         FAIL("ztrain.lora.match", "needs at least one pattern of names: [\"*attn*\"]");
 }
 
+/* Nodes are inserted where a type is given; the other keys say how. */
+static void qat(struct zt_reading *r) {
+#define Q "ztrain.qat."
+    static const char *const how[] = { Q "match", Q "per", Q "weights_symmetric", Q "activations_symmetric",
+                                       Q "momentum" };
+    const bool weights = !says(r, Q "weights", "none"), activations = !says(r, Q "activations", "none");
+    const char *key = weights ? Q "weights" : Q "activations";
+    for (size_t i = 0; i < sizeof how / sizeof *how && !weights && !activations; i++)
+        if (given(r, how[i]))
+            FAIL(how[i], "needs ztrain.qat.weights or ztrain.qat.activations");
+    if (!weights && !activations)
+        return;
+    if (given(r, Q "match") && !given(r, Q "match")->first)
+        FAIL(Q "match", "needs at least one pattern of names: [\"*\"]");
+    if (on(r, "fp16.enabled") || on(r, "bf16.enabled"))
+        FAIL(key, "excludes %s: inserted quantization computes in fp32",
+             on(r, "fp16.enabled") ? "fp16.enabled" : "bf16.enabled");
+    if (there(r, "ztrain.lora"))
+        FAIL(key, "excludes ztrain.lora, whose adapters are not in the weights that are quantized");
+    if (activations && says(r, "ztrain.parallel.mode", "dp"))
+        FAIL(Q "activations", "excludes ztrain.parallel.mode \"dp\", wants \"ddp\"");
+    if (weights && says(r, Q "scales", "learn") && !on(r, Q "weights_symmetric"))
+        FAIL(Q "weights_symmetric", "false excludes ztrain.qat.scales \"learn\": zero points are not learned");
+#undef Q
+}
+
 /* A tag is the name of a folder beside the files `latest` and `best`. */
 static void tag(struct zt_reading *r) {
     static const char step[] = "{step}";
@@ -421,23 +447,10 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,
-                                                          lora,
-                                                          tag,
-                                                          averaging,
-                                                          half_export,
-                                                          precision,
-                                                          sections_off,
-                                                          zero,
-                                                          types,
-                                                          curriculum,
-                                                          tuning,
-                                                          parallel,
-                                                          data,
-                                                          loss,
-                                                          ties,
-                                                          augmentation,
-                                                          zt_config_check_monitors };
+    static void (*const rules[])(struct zt_reading *) = {
+        needs, lora,       qat,    tag,      averaging, half_export, precision, sections_off, zero,
+        types, curriculum, tuning, parallel, data,      loss,        ties,      augmentation, zt_config_check_monitors
+    };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }

@@ -100,10 +100,16 @@ struct zt_padding_config {
     int64_t row;       /* below 0: counted from the end */
 };
 
+enum zt_qat_type { ZT_QAT_NONE, ZT_QAT_INT8, ZT_QAT_UINT8, ZT_QAT_INT4, ZT_QAT_UINT4, ZT_QAT_INT16, ZT_QAT_UINT16 };
 /* qat: quantization-aware training of a model that has QuantizeLinear and DequantizeLinear
  * (ops/quantize/fake_quantize.c). */
 struct zt_qat_config {
-    bool learn_scales; /* scales that are float initializers train by LSQ's gradient */
+    bool learn_scales;                     /* scales that are float initializers train by LSQ's gradient */
+    enum zt_qat_type weights, activations; /* what src/plan/job/qat.h inserts */
+    struct zt_texts match;                 /* globs over weights and nodes */
+    bool per_tensor;                       /* one scale a weight, instead of one for each output channel */
+    bool weights_symmetric, activations_symmetric;
+    double momentum; /* of the ranges of activations */
 };
 /* lora: low-rank adapters (src/plan/job/lora.h). */
 struct zt_lora_config {

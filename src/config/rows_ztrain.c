@@ -18,6 +18,11 @@ static const struct zt_key_choice batch_norms[] = { { .name = "train" }, { .name
 static const struct zt_key_choice exports[] = { { .name = "inference" }, { .name = "train" }, { 0 } };
 static const struct zt_key_choice lora_exports[] = { { .name = "merged" }, { .name = "adapters" }, { 0 } };
 static const struct zt_key_choice qat_scales[] = { { .name = "fixed" }, { .name = "learn" }, { 0 } };
+static const struct zt_key_choice qat_types[] = { { .name = "none" },   { .name = "int8" },
+                                                  { .name = "uint8" },  { .name = "int4" },
+                                                  { .name = "uint4" },  { .name = "int16" },
+                                                  { .name = "uint16" }, { 0 } };
+static const struct zt_key_choice qat_per[] = { { .name = "axis" }, { .name = "tensor" }, { 0 } };
 static const struct zt_key_choice non_finites[] = { { .name = "abort" }, { .name = "skip" }, { 0 } };
 static const struct zt_key_choice modes[] = {
     { .name = "ddp" },
@@ -124,9 +129,13 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.allow_future_opset", BOOL, DEF("false"), AT(allow_future_opset) },
     { .key = "ztrain.qat", OBJECT },
     { .key = "ztrain.qat.scales", INDEX(qat_scales), DEF("fixed"), AT(qat.learn_scales) },
-    { .key = "ztrain.qat.weights", TEXT, LATER("inserting quantization into a model") },
-    { .key = "ztrain.qat.activations", TEXT, LATER("inserting quantization into a model") },
-    { .key = "ztrain.qat.match", TEXTS, LATER("inserting quantization into a model") },
+    { .key = "ztrain.qat.weights", INDEX(qat_types), DEF("none"), AT(qat.weights) },
+    { .key = "ztrain.qat.activations", INDEX(qat_types), DEF("none"), AT(qat.activations) },
+    { .key = "ztrain.qat.match", TEXTS, DEF("*"), AT(qat.match) },
+    { .key = "ztrain.qat.per", INDEX(qat_per), DEF("axis"), AT(qat.per_tensor) },
+    { .key = "ztrain.qat.weights_symmetric", BOOL, DEF("true"), AT(qat.weights_symmetric) },
+    { .key = "ztrain.qat.activations_symmetric", BOOL, DEF("false"), AT(qat.activations_symmetric) },
+    { .key = "ztrain.qat.momentum", NUMBER, BELOW_ONE, DEF("0.99"), AT(qat.momentum) },
     { .key = "ztrain.ema", NUMBER, BELOW_ONE, DEF("0"), AT(ema) },
     { .key = "ztrain.parallel", OBJECT },
     { .key = "ztrain.parallel.mode", CHOICE(modes), DEF("ddp"), AT(parallel.mode) },

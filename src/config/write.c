@@ -175,6 +175,9 @@ static bool is_written(const struct zt_config *config, int i) {
         return false;
     if (strncmp(row->key, "ztrain.lora.", 12) == 0 && !config->lora.match.count)
         return false;
+    if (strncmp(row->key, "ztrain.qat.", 11) == 0 && strcmp(row->key, "ztrain.qat.scales") != 0 &&
+        !config->qat.weights && !config->qat.activations)
+        return false;
     return zt_key_has_value(config->table, i) && !zt_offload_unread(config, row->key);
 }
 

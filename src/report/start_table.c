@@ -6,6 +6,7 @@
 #include "plan/compressed.h"
 #include "plan/job/fusion.h"
 #include "plan/job/lora.h"
+#include "plan/job/qat.h"
 #include "plan/kernel_paths.h"
 #include "plan/rank_bytes.h"
 
@@ -148,11 +149,13 @@ static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *
     row(s, "bytes per rank", text);
 }
 
-static void report_adapters(const struct zt_session *s) {
+static void report_changes(const struct zt_session *s) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_texts lines;
     zt_job_list_adapters(s->job, &lines, arena);
     list_texts(s, "lora", &lines);
+    zt_job_list_pairs(s->job, &lines, arena);
+    list_texts(s, "quantized", &lines);
     zt_arena_destroy(arena);
 }
 
@@ -189,7 +192,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
              plan->frozen_bytes + plan->frozen_shard_bytes ? " train" : "",
              plan->grid.stages > 1 ? " on this stage" : "");
     row(s, "parameters", text);
-    report_adapters(s);
+    report_changes(s);
     snprintf(text, sizeof text, "%s, %lld samples%s", s->config->data.format, (long long)s->source->samples,
              s->config->data.shuffle ? ", shuffled" : "");
     row(s, "data", text);

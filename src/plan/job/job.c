@@ -19,6 +19,7 @@
 #include "plan/job/override.h"
 #include "plan/job/padding.h"
 #include "plan/job/parameters.h"
+#include "plan/job/qat.h"
 #include "plan/job/tie.h"
 #include "plan/job/unmatched.h"
 
@@ -89,7 +90,7 @@ static bool shapes_known(const struct zt_job *job) {
  * graph marks them by name. */
 static void find_statistics(struct zt_job *job, const struct zt_graph *g) {
     bool *listed = zt_calloc((size_t)g->value_count + 1, sizeof *listed); /* nodes may share statistics */
-    job->statistics = ZT_NEW_N(job->arena, const char *, g->value_count + 1);
+    job->statistics = ZT_NEW_N(job->arena, const char *, g->value_count + job->pair_count + 1);
     for (int n = 0; n < g->node_count && !job->config->batch_norm_frozen; n++) {
         for (int i = 0; g->nodes[n]->op->train && i < g->nodes[n]->in_count; i++) {
             const struct zt_value *v = zt_in(g, n, i);
@@ -100,6 +101,9 @@ static void find_statistics(struct zt_job *job, const struct zt_graph *g) {
             job->statistics[job->statistic_count++] = zt_arena_strdup(job->arena, v->name);
         }
     }
+    for (int i = 0; i < job->pair_count; i++)
+        if (zt_qat_moves(&job->pairs[i]))
+            job->statistics[job->statistic_count++] = job->pairs[i].store;
     free(listed);
 }
 
@@ -126,7 +130,8 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
                                  zt_job_find_loss(job, err)
                              ? needed_graph(job, &root, err)
                              : NULL;
-    bool ok = g && zt_job_find_parameters(job, g, err) && zt_job_find_adapters(job, g, err);
+    bool ok =
+        g && zt_job_find_parameters(job, g, err) && zt_job_find_adapters(job, g, err) && zt_job_find_pairs(job, g, err);
     if (ok) {
         zt_job_freeze(job, g);
         zt_job_find_findings(job, g);
@@ -318,7 +323,8 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
         !zt_job_infer(job, g, source, request->rows, err))
         return false;
     zt_job_freeze(job, g);
-    if (!zt_job_to_float(job, training_graph, &root, err) || !zt_job_adapt(job, training_graph, err))
+    if (!zt_job_to_float(job, training_graph, &root, err) || !zt_job_adapt(job, training_graph, err) ||
+        !zt_job_quantize(job, g, request->training, err))
         return false;
     if (request->weighted && job->loss)
         training_graph->row_weight =

@@ -14,6 +14,7 @@
 
 struct zt_frozen;   /* frozen.h */
 struct zt_override; /* override.h */
+struct zt_qat_pair; /* qat.h */
 
 /* An initializer that shares the parameter `to`: from ztrain.tie, or a copy made by the exporter. */
 struct zt_tie {
@@ -55,7 +56,10 @@ struct zt_job {
     int tie_count;
     struct zt_adapter *adapters; /* ztrain.lora */
     int adapter_count;
-    struct zt_texts left_out;      /* lines about weights that ztrain.lora selects but that are not adapted */
+    struct zt_texts left_out;  /* lines about weights that ztrain.lora selects but that are not adapted */
+    struct zt_qat_pair *pairs; /* ztrain.qat (qat.h) */
+    int pair_count;
+    struct zt_texts unquantized;   /* lines about nodes that ztrain.qat selects but that have no weight */
     struct zt_override *overrides; /* contents that replace those of the model file (override.h) */
     int override_count;
     struct zt_frozen *frozen; /* contents of frozen weights, shared by all graphs */

@@ -77,8 +77,11 @@ static void settle_rest(const struct zt_job *job, struct zt_graph *g) {
         if (g->values[v]->may_train) /* before contents are copied to be aligned */
             zt_frozen_know(job->frozen, g->values[v]);
     }
-    for (int i = 0; i < job->statistic_count; i++)
-        g->values[zt_graph_find(g, job->statistics[i])]->statistic = true;
+    for (int i = 0; i < job->statistic_count; i++) {
+        const int id = zt_graph_find(g, job->statistics[i]);
+        if (id >= 0) /* else a later pass adds it */
+            g->values[id]->statistic = true;
+    }
     zt_graph_align_constants(g);
 }
 

@@ -2,6 +2,7 @@
 #include "plan/job/unmatched.h"
 
 #include "base/text.h"
+#include "plan/job/qat.h"
 
 static bool fits_adapter(const struct zt_job *job, const char *glob) {
     for (int i = 0; i < job->adapter_count; i++)
@@ -10,11 +11,18 @@ static bool fits_adapter(const struct zt_job *job, const char *glob) {
     return false;
 }
 
+static bool fits_scale(const struct zt_job *job, const char *glob) {
+    for (int i = 0; i < job->pair_count; i++)
+        if (zt_qat_may_learn(job, &job->pairs[i]) && zt_glob(glob, job->pairs[i].store))
+            return true;
+    return false;
+}
+
 static bool fits_initializer(const struct zt_job *job, const struct zt_graph *g, const char *glob) {
     for (int v = 0; v < g->value_count; v++)
         if (g->values[v]->origin == ZT_FROM_INITIALIZER && zt_glob(glob, g->values[v]->name))
             return true;
-    return fits_adapter(job, glob);
+    return fits_adapter(job, glob) || fits_scale(job, glob);
 }
 
 static bool fits_node(const struct zt_job *job, const struct zt_graph *g, const char *glob) {

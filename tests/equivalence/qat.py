@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""Quantization that ztrain.qat inserts into a model, against numpy in float64 and onnxruntime.
+
+    qat.py ZTRAIN ROOT [MODULE]    MODULE: the CUDA module, which runs the small network on the device
+
+A network of two products is trained with inserted quantization of weights (ranges of each step, or learned scales) and activations (moving
+ranges), in several types, per tensor and per axis, symmetric and not: losses, weights, learned scales and the ranges that the written model
+has are those of numpy. The convnet of models/ learns the digits with int8 weights and activations: onnxruntime's accuracy of the written
+model is that of the evaluation; the same bits at 1 and 2 threads, after resuming, and over ddp and ZeRO."""
+import json
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import quantize
+from quantize import Fake, RANGES, check, initializers, losses_of, run
+
+try:
+    import onnxruntime
+except ImportError:
+    onnxruntime = None
+
+INPUTS, HIDDEN, OUTPUTS, SAMPLES, STEPS, MOMENTUM = 6, 9, 4, 32, 6, 0.8
+RATE, LEARNED_RATE = 0.05, 0.0005  # scales are small numbers: faster they turn negative, where every rounding counts
+MARGIN = 1 + 2 ** -20
+POINTS = 0.005  # of accuracy between onnxruntime and the last evaluation
+LARGEST = {"int8": 127, "uint8": 127, "int4": 7, "uint4": 7, "int16": 32767, "uint16": 32767}  # from the middle, of a symmetric range
+RANGES = {**RANGES, "int16": (-32768, 32767), "uint16": (0, 65535)}
+quantize.RANGES.update(RANGES)
+
+
+# ---- the reference ----
+
+def numbers_of(low, high, type_name, symmetric):
+    """Scale and zero point of a range that is widened to contain 0. The ends of the range lie inside of the codes' range."""
+    low, high = np.minimum(low, 0), np.maximum(high, 0)
+    least, most = RANGES[type_name]
+    if symmetric:
+        return np.maximum(-low, high) / LARGEST[type_name] * MARGIN, np.float64(0 if least < 0 else (most + 1) // 2)
+    scale = (high - low) / (most - least) * MARGIN
+    return scale, np.clip(np.rint(least - low / scale), least, most)
+
+
+class Moving:
+    """A moving average without the weight of its first zeros."""
+
+    def __init__(self):
+        self.low = self.high = self.weight = 0.0
+
+    def see(self, x):
+        self.low = MOMENTUM * self.low + (1 - MOMENTUM) * x.min()
+        self.high = MOMENTUM * self.high + (1 - MOMENTUM) * x.max()
+        self.weight = MOMENTUM * self.weight + 1 - MOMENTUM
+
+    def range(self):
+        return self.low / self.weight, self.high / self.weight
+
+
+def quantized_weight(w, learned, c):
+    if c["learn"]:
+        return Fake(w, learned, 0 if RANGES[c["weights"]][0] < 0 else LARGEST[c["weights"]] + 1, c["weights"])
+    along = 0 if c["per"] == "axis" else None
+    return Fake(w, *numbers_of(w.min(along), w.max(along), c["weights"], c["weights_symmetric"]), c["weights"])
+
+
+def quantized_activation(x, moving, c):
+    if not c["activations"]:
+        return None
+    moving.see(x)
+    return Fake(x, *numbers_of(*moving.range(), c["activations"], c["activations_symmetric"]), c["activations"])
+
+
+def step(p, moving, x, target, c):
+    fx = quantized_activation(x, moving[0], c)
+    f1, f2 = quantized_weight(p["w1"], p.get("w1.scale"), c), quantized_weight(p["w2"], p.get("w2.scale"), c)
+    xq = fx.y if fx else x
+    a = xq @ f1.y + p["b1"]
+    h = np.maximum(a, 0)
+    fh = quantized_activation(h, moving[1], c)
+    hq = fh.y if fh else h
+    y = hq @ f2.y
+    loss, dy = ((y - target) ** 2).mean(), 2 * (y - target) / y.size
+    dh = dy @ f2.y.T
+    dw2, ds2 = f2.back(hq.T @ dy)
+    da = np.where(a > 0, fh.back(dh)[0] if fh else dh, 0)
+    dw1, ds1 = f1.back(xq.T @ da)
+    return loss, {"w1": dw1, "w2": dw2, "b1": da.sum(0), "w1.scale": ds1, "w2.scale": ds2}
+
+
+def train(values, x, target, c):
+    p, losses, moving = {name: v.astype(np.float64) for name, v in values.items()}, [], (Moving(), Moving())
+    if c["learn"]:
+        along = 0 if c["per"] == "axis" else None
+        p.update({f"{w}.scale": numbers_of(p[w].min(along), p[w].max(along), c["weights"], True)[0] for w in ("w1", "w2")})
+    half = SAMPLES // 2
+    for k in range(STEPS):
+        rows = slice(half * (k % 2), half * (k % 2) + half)
+        loss, g = step(p, moving, x[rows], target[rows], c)
+        losses.append(loss)
+        p = {name: v - rate_of(c) * g[name] for name, v in p.items()}
+    return losses, p, moving
+
+
+# ---- the small network ----
+
+def save(path, values, opset=21):
+    nodes = [helper.make_node("MatMul", ["x", "w1"], ["m"], name="first"), helper.make_node("Add", ["m", "b1"], ["a"]), helper.make_node("Relu", ["a"], ["h"]),
+             helper.make_node("MatMul", ["h", "w2"], ["y"], name="second")]
+    tensors = [numpy_helper.from_array(v, name) for name, v in values.items()]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", INPUTS])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", OUTPUTS])], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10), path)
+
+
+def config(path, data, c, **more):
+    qat = {"scales": "learn" if c["learn"] else "fixed", "weights": c["weights"], "per": c["per"], "weights_symmetric": c["weights_symmetric"],
+           "activations_symmetric": c["activations_symmetric"], "momentum": MOMENTUM}
+    if c["activations"]:
+        qat["activations"] = c["activations"]
+    ztrain = {"data": {"format": "npz", "path": str(data), "shuffle": False}, "loss": {"type": "mse"}, "steps": STEPS, "checkpoint": {"every_epochs": 0}, "qat": qat}
+    path.write_text(json.dumps({"train_batch_size": SAMPLES // 2, "optimizer": {"type": "SGD", "params": {"lr": rate_of(c)}}, "ztrain": {**ztrain, **more}}))
+    return path
+
+
+def rate_of(c):
+    return LEARNED_RATE if c["learn"] else RATE
+
+
+def name_of(c):
+    return (f"{c['weights']} weights per {c['per']}{'' if c['weights_symmetric'] else ', not symmetric'}{', learned' if c['learn'] else ''}, "
+            f"{c['activations'] or 'no'} activations{', symmetric' if c['activations_symmetric'] else ''}")
+
+
+def against_numpy(program, folder, c, device):
+    name = name_of(c)
+    random = np.random.default_rng(11)
+    values = {"w1": random.standard_normal((INPUTS, HIDDEN)), "w2": random.standard_normal((HIDDEN, OUTPUTS)) + 0.3, "b1": random.standard_normal(HIDDEN)}
+    values = {k: v.astype(np.float32) for k, v in values.items()}
+    x, target = (random.standard_normal((SAMPLES, n)).astype(np.float32) for n in (INPUTS, OUTPUTS))
+    x[SAMPLES // 2:] *= 1.7  # the ranges of the batches differ
+    folder.mkdir()
+    np.savez(folder / "data.npz", x=x, target=target)
+    save(folder / "m.onnx", values)
+    start = ["train", "--model", folder / "m.onnx", "--config", config(folder / "c.json", folder / "data.npz", c), *device]
+    hashes = [re.findall(r"weights: (\w+)", run(program, *start, "--threads", n, "--output", folder / f"run-{n}")) for n in (1, 2)]
+    check(hashes[0] and hashes[0] == hashes[1], f"{name}: the same weights at 1 and 2 threads")
+    losses, wants, moving = train(values, x.astype(np.float64), target.astype(np.float64), c)
+    got = losses_of(folder / "run-1")
+    check(np.allclose(got, losses, rtol=2e-5), f"{name}: losses {got} are those of numpy {losses}")
+    model = folder / "run-1" / "model.onnx"
+    onnx.checker.check_model(onnx.load(model), full_check=True)
+    written = initializers(model)
+    for tensor in ("w1", "w2", "b1", *(["w1.scale", "w2.scale"] if c["learn"] else [])):
+        off, moved = np.abs(written[tensor] - wants[tensor]).max(), np.abs(wants[tensor] - values.get(tensor, 0)).max()
+        check(off <= 2e-6 + 1e-3 * moved and moved > 0, f"{name}: {tensor} within {off:.1e} after it moved by {moved:.1e}")
+    along = 0 if c["per"] == "axis" else None
+    for tensor in ("w1", "w2") if not c["learn"] else ():
+        scale, zero = numbers_of(written[tensor].min(along), written[tensor].max(along), c["weights"], c["weights_symmetric"])
+        check(np.allclose(written[tensor + ".scale"], scale, rtol=1e-6) and np.all(written[tensor + ".zero_point"].astype(float) == zero),
+              f"{name}: {tensor} is written with the scale of its range")
+    for tensor, average in zip(("x", "h"), moving) if c["activations"] else ():
+        scale, zero = numbers_of(*average.range(), c["activations"], c["activations_symmetric"])
+        check(np.isclose(written[tensor + ".scale"], scale, rtol=1e-4) and abs(float(written[tensor + ".zero_point"]) - zero) <= (c["activations"].endswith("16")),
+              f"{name}: {tensor} is written with scale {written[tensor + '.scale']:.6g} of its moving range, numpy has {scale:.6g}")
+    if onnxruntime and c["weights"] in ("int8", "uint8"):
+        run(program, "predict", "--model", model, "--inputs", folder / "x.npz", "--output", folder / "p") if not np.savez(folder / "x.npz", x=x) else None
+        session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+        y, here = session.run(None, {"x": x})[0], np.load(folder / "p" / "outputs.npz")["y"]
+        check(np.abs(y - here).max() <= 0.02 * np.abs(here).max(), f"{name}: onnxruntime's int8 kernels agree within {np.abs(y - here).max():.1e}")
+
+
+def two_ranks_on_device(program, folder, case):
+    """Two ranks on devices take the means of their ranges as two ranks of the CPU do."""
+    losses = {}
+    for device in ("cpu", "cuda"):
+        out = folder / f"ranks-{device}"
+        run(program, "train", "--model", case / "m.onnx", "--config", case / "c.json", "--device", device, "--ranks", 2, "--output", out)
+        losses[device] = losses_of(out)
+    check(np.allclose(losses["cpu"], losses["cuda"], rtol=2e-5), f"two ranks on two devices: {losses}")
+
+
+# ---- the digits ----
+
+def digits(program, folder, root):
+    """Trains; returns what starts a run."""
+    c = folder / "digits.json"
+    c.write_text(json.dumps({"train_batch_size": 64, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+                             "ztrain": {"data": {"format": "cifar10", "path": str(root / "models/digits")}, "loss": {"type": "cross_entropy"}, "metrics": ["accuracy"],
+                                        "epochs": 3, "qat": {"weights": "int8", "activations": "int8"}}}))
+    return ["train", "--model", root / "models/convnet.onnx", "--config", c, "--device", "cpu"]
+
+
+def hash_of(program, *words):
+    return re.findall(r"weights: (\w+)", run(program, *words))
+
+
+def accuracy(model, root):
+    raw = np.fromfile(root / "models/digits/test_batch.bin", np.uint8).reshape(-1, 3073)
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    scores = session.run(None, {"image": (raw[:, 1:].reshape(-1, 3, 32, 32) / 255).astype(np.float32)})[0]
+    return (scores.argmax(1) == raw[:, 0]).mean()
+
+
+def evaluations(folder):
+    return [line["accuracy"] for line in map(json.loads, open(folder / "metrics.jsonl")) if line.get("eval")]
+
+
+def learns_digits(program, folder, root):
+    start = digits(program, folder, root)
+    whole = hash_of(program, *start, "--output", folder / "whole", "--threads", 2)
+    plain = folder / "plain"
+    run(program, *start, "--output", plain, "--set", "ztrain.qat.weights=none", "--set", "ztrain.qat.activations=none")
+    ours, float32 = evaluations(folder / "whole")[-1], evaluations(plain)[-1]
+    check(ours > 0.94, f"digits: accuracy {ours:.4f} with int8, {float32:.4f} in fp32")
+    check(hash_of(program, *start, "--output", folder / "one", "--threads", 1) == whole, "digits: the same weights at 1 and 2 threads")
+    hash_of(program, *start, "--output", folder / "again", "--epochs", 1)
+    check(hash_of(program, *start, "--output", folder / "again", "--resume") == whole, "digits: the same weights after resuming")
+    model = folder / "whole" / "model.onnx"
+    onnx.checker.check_model(onnx.load(model), full_check=True)
+    names = [n.op_type for n in onnx.load(model).graph.node]
+    check(names.count("QuantizeLinear") == names.count("DequantizeLinear") == 8, f"digits: four weights and four activations are quantized in the model: {names}")
+    if onnxruntime:
+        theirs = accuracy(model, root)
+        check(abs(theirs - ours) <= POINTS, f"digits: onnxruntime's accuracy {theirs:.4f} is the last evaluation's {ours:.4f}")
+    same = run_evaluate(program, model, start)
+    check(abs(same - ours) < 1e-6, f"digits: ztrain evaluate of the written model: {same:.4f}, the last evaluation {ours:.4f}")
+
+
+def run_evaluate(program, model, start):
+    """The config inserts nothing where a file is evaluated."""
+    import subprocess
+    words = [str(w) for w in (program, "evaluate", "--model", model, "--config", start[4], "--device", "cpu")]
+    return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, timeout=300).stdout)["accuracy"]
+
+
+def layouts(program, folder, root):
+    start = [*digits(program, folder, root), "--steps", 8, "--set", "ztrain.checkpoint.every_epochs=0", "--set", "ztrain.checkpoint.every_steps=4"]
+    ddp = hash_of(program, *start, "--output", folder / "ddp", "--ranks", 2)
+    for stage in (1, 3):
+        check(hash_of(program, *start, "--output", folder / f"zero{stage}", "--ranks", 2, "--set", f"zero_optimization.stage={stage}") == ddp,
+              f"ZeRO {stage} has the weights and ranges of ddp")
+    short = [w if w != 8 else 4 for w in start]
+    hash_of(program, *short, "--output", folder / "part", "--ranks", 2)
+    check(hash_of(program, *start, "--output", folder / "part", "--ranks", 2, "--resume") == ddp, "two ranks: the same weights and ranges after resuming")
+    alone = hash_of(program, *start, "--output", folder / "alone")
+    check(hash_of(program, *start, "--output", folder / "recomputed", "--set", 'ztrain.recompute=["*"]') == alone, "recomputation changes no bit")
+    run(program, *start, "--output", folder / "stages", "--ranks", 2, "--set", "pipeline.stages=2")
+    a, b = initializers(folder / "alone" / "model.onnx"), initializers(folder / "stages" / "model.onnx")
+    check(a.keys() == b.keys() and all(a[k].tobytes() == b[k].tobytes() for k in a), "two pipeline stages write the model of one")
+
+
+# ---- what is refused ----
+
+def refusals(program, folder, root):
+    start = [*digits(program, folder, root), "--output", folder / "refused", "--overwrite", "--steps", 1]
+    for sets, says in (
+            (["ztrain.qat.weights=int7"], "ztrain.qat.weights"), (["ztrain.qat.activations=fp8"], "ztrain.qat.activations"),
+            (['ztrain.qat.match=["nothing"]'], "matches no MatMul, Gemm or Conv"), (["ztrain.qat.match=[]"], "ztrain.qat.match"),
+            (["bf16.enabled=true"], "excludes bf16.enabled"), (["fp16.enabled=true"], "excludes fp16.enabled"), (["ztrain.parallel.mode=dp"], 'excludes ztrain.parallel.mode "dp"'),
+            (["ztrain.qat.momentum=1"], "ztrain.qat.momentum"), (["ztrain.qat.per=block"], "ztrain.qat.per"), (['ztrain.lora.match=["*"]'], "excludes ztrain.lora"),
+            (["ztrain.qat.scales=learn", "ztrain.qat.weights_symmetric=false"], "zero points are not learned"), (["ztrain.qat.weights=int4"], "opset 21"),
+            (["ztrain.qat.weights=none", "ztrain.qat.activations=none", "ztrain.qat.per=tensor"], "needs ztrain.qat.weights")):
+        text = run(program, *start, *(word for one in sets for word in ("--set", one)), status=2)
+        check(says in text and "error" in text, f"{sets} is refused: {text.strip().splitlines()[-1]}")
+    model = folder / "old.onnx"
+    save(model, {"w1": np.ones((INPUTS, HIDDEN), np.float32), "w2": np.ones((HIDDEN, OUTPUTS), np.float32), "b1": np.ones(HIDDEN, np.float32)}, 12)
+    np.savez(folder / "old.npz", x=np.zeros((SAMPLES, INPUTS), np.float32), target=np.zeros((SAMPLES, OUTPUTS), np.float32))
+    c = config(folder / "old.json", folder / "old.npz", cases()[0])
+    text = run(program, "train", "--model", model, "--config", c, "--output", folder / "refused", "--overwrite", status=2)
+    check("opset 13" in text, f"an axis in opset 12 is refused: {text.strip().splitlines()[-1]}")
+    run(program, "train", "--model", model, "--config", c, "--output", folder / "refused", "--overwrite", "--set", "ztrain.qat.per=tensor")
+    onnx.checker.check_model(onnx.load(folder / "refused" / "model.onnx"), full_check=True)
+    text = run(program, *start[:2], folder / "again" / "model.onnx", *start[3:], status=2)
+    check("is quantized in the file" in text, f"a model with its own pairs is refused: {text.strip().splitlines()[-1]}")
+
+
+def matches(program, folder, root):
+    start = [*digits(program, folder, root), "--overwrite", "--steps", 2]
+    run(program, *start, "--output", folder / "some", "--set", 'ztrain.qat.match=["classifier.1.weight", "*features.3/Conv"]')
+    read = {i for n in onnx.load(folder / "some" / "model.onnx").graph.node if n.op_type == "QuantizeLinear" for i in n.input[:1]}
+    check({i for i in read if "." in i and "/" not in i} == {"classifier.1.weight", "features.3.weight"} and len(read) == 4, f"patterns over weights and nodes: {sorted(read)}")
+    text = run(program, *start, "--output", folder / "frozen", "--set", "ztrain.qat.scales=learn", "--set", 'ztrain.freeze=["features.0.weight.scale"]')
+    check("no initializer" not in text, "freeze matches a learned scale")
+    got = initializers(folder / "frozen" / "model.onnx")
+    most = np.abs(got["features.0.weight"]).reshape(32, -1).max(1) / 127 * MARGIN
+    check(np.allclose(got["features.0.weight.scale"], most, rtol=1e-6), "a frozen scale follows its weight")
+    run(program, *start[:-2], "--output", folder / "none", "--steps", 0, "--epochs", 0)
+    check("image.scale" not in initializers(folder / "none" / "model.onnx"), "a range that no step has seen is not written")
+
+
+def save_shared(path, values):
+    """w read as it is, transposed, and as a copy that trains apart; an activation that two nodes read."""
+    nodes = [helper.make_node("Identity", ["w"], ["copy"]), helper.make_node("Transpose", ["w"], ["wt"], perm=[1, 0]), helper.make_node("MatMul", ["x", "w"], ["a"]),
+             helper.make_node("Gemm", ["x", "copy"], ["b"], transB=1), helper.make_node("MatMul", ["x", "wt"], ["c"]), helper.make_node("Gemm", ["w", "x"], ["d"], transB=1),
+             helper.make_node("Transpose", ["d"], ["e"], perm=[1, 0]), helper.make_node("Sum", ["a", "b", "c", "e"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", INPUTS])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", INPUTS])], [numpy_helper.from_array(v, name) for name, v in values.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+
+
+def forms_of_weights(program, folder):
+    random = np.random.default_rng(5)
+    save_shared(folder / "shared.onnx", {"w": random.standard_normal((INPUTS, INPUTS)).astype(np.float32)})
+    x = random.standard_normal((SAMPLES, INPUTS)).astype(np.float32)
+    np.savez(folder / "shared.npz", x=x, target=random.standard_normal((SAMPLES, INPUTS)).astype(np.float32))
+    for learn in (False, True):
+        c = config(folder / "shared.json", folder / "shared.npz", {**cases()[0], "learn": learn})
+        out = folder / f"shared-{learn}"
+        run(program, "train", "--model", folder / "shared.onnx", "--config", c, "--output", out, "--device", "cpu")
+        model, got = onnx.load(out / "model.onnx"), initializers(out / "model.onnx")
+        onnx.checker.check_model(model, full_check=True)
+        pairs = {n.input[0] + str([a.i for a in n.attribute]): got[n.input[1]] for n in model.graph.node if n.op_type == "QuantizeLinear"}
+        check(len(pairs) == 5 and not np.array_equal(got["w"], got["copy"]), f"w and its copy train apart, and have pairs {sorted(pairs)}")
+        most = {"w[1]": (got["w"], 0), "w[0]": (got["w"], 1), "wt[1]": (got["w"].T, 0), "copy[0]": (got["copy"], 1)}
+        for name, (weight, along) in most.items() if not learn else ():
+            check(np.allclose(pairs[name], np.abs(weight).max(along) / 127 * MARGIN, rtol=1e-6), f"{name}: the scales are those of the axis")
+        run(program, "predict", "--model", out / "model.onnx", "--inputs", folder / "shared.npz", "--output", out / "p")
+        if onnxruntime:
+            y = onnxruntime.InferenceSession(str(out / "model.onnx"), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+            here = np.load(out / "p" / "outputs.npz")["y"]
+            check(np.abs(y - here).max() <= 0.02 * np.abs(here).max(), f"onnxruntime agrees within {np.abs(y - here).max():.1e}")
+
+
+def cases():
+    base = {"weights": "int8", "activations": "uint8", "per": "axis", "weights_symmetric": True, "activations_symmetric": False, "learn": False}
+    return [base, {**base, "activations": "int8", "per": "tensor"}, {**base, "weights": "uint8", "weights_symmetric": False}, {**base, "activations": "int8", "activations_symmetric": True},
+            {**base, "learn": True}, {**base, "learn": True, "per": "tensor", "activations": None}, {**base, "weights": "uint8", "learn": True},
+            {**base, "weights": "int4", "activations": "uint8"}, {**base, "weights": "uint4", "weights_symmetric": False, "activations": "uint4"},
+            {**base, "weights": "int16", "activations": "uint16"}]
+
+
+def main():
+    program, root, device = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), ["--device", "cpu"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        module = len(sys.argv) > 3
+        if module: # beside the program, where it looks for it
+            place, device = folder / "place", ["--device", "cuda"]
+            place.mkdir()
+            for file in (program, pathlib.Path(sys.argv[3])):
+                shutil.copy(file, place / file.name)
+            program = place / program.name
+        for i, c in enumerate(cases()):
+            against_numpy(program, folder / f"case-{i}", c, device)
+        if module:
+            two_ranks_on_device(program, folder, folder / "case-0")
+        else:
+            learns_digits(program, folder, root)
+            layouts(program, folder, root)
+            matches(program, folder, root)
+            forms_of_weights(program, folder)
+            refusals(program, folder, root)
+    print(f"{quantize.checks - len(quantize.failures)} of {quantize.checks} hold")
+    return 1 if quantize.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
