@@ -12,11 +12,13 @@
  *     dx[n, c, i] = sum over r with batch[r] = n, bins, samples of (weight of pixel i) dy / (gh gw)           mode avg
  *     dx[n, c, i] = sum over r, bins whose first largest corner is pixel i of its weight times dy             mode max
  *
- * and, with u in 0..1 how far along a roi a sample lies, where the interpolation has the slope s along an axis:
+ * and, with u in 0..1 how far along a roi a sample lies, where the interpolation has the slope s along an axis (on a
+ * pixel the mean of the slopes of both sides):
  *
  *     drois[r, start] = scale sum over c, bins, samples of (1 - u) s dy / (gh gw)      drois[r, end]: u for 1 - u
  *
- * in mode max the sum is over the largest corners. The number of samples counts as fixed. */
+ * in mode max the sum is over the largest corners, and s is the slope of their weighted values. The number of samples
+ * counts as fixed. */
 #include "ops/detection/roi_align.h"
 
 #include "device/threads.h"
@@ -76,29 +78,31 @@ static struct bin bin_of(const struct job *j, int64_t roi, int64_t place) {
 /* The four corners of a sample. */
 struct corners {
     int64_t pixel[4];
-    double weight[4], slope[4][2]; /* slope: derivative of the weight by the position along an axis */
-    double fraction[2];            /* how far along the roi the sample lies */
+    double weight[4];
+    struct zt_roi_tap tap[2];
+    double fraction[2]; /* how far along the roi the sample lies */
 };
+
+/* Whether corner k is the upper one along an axis. */
+static bool is_high(int k, int axis) {
+    return k >> (1 - axis) & 1;
+}
+
+static double weight_along(const struct corners *c, int k, int axis) {
+    return is_high(k, axis) ? c->tap[axis].part : 1 - c->tap[axis].part;
+}
 
 /* The corners of sample (i[0], i[1]); false: it is outside. */
 static bool find_corners(const struct job *j, const struct bin *b, const int64_t i[2], struct corners *to) {
-    struct zt_roi_tap t[2];
+    const struct zt_roi_tap *t = to->tap;
     for (int a = 0; a < 2; a++) {
-        if (!zt_roi_tap(j->r.in[a], zt_roi_position(&j->r, &b->axis[a], b->at[a], i[a]), &t[a]))
+        if (!zt_roi_tap(j->r.in[a], zt_roi_position(&j->r, &b->axis[a], b->at[a], i[a]), &to->tap[a]))
             return false;
         to->fraction[a] = zt_roi_fraction(&j->r, &b->axis[a], a, b->at[a], i[a]);
     }
     for (int k = 0; k < 4; k++) {
-        const bool high[2] = { k & 2, k & 1 };
-        double weight[2], slope[2];
-        for (int a = 0; a < 2; a++) {
-            weight[a] = high[a] ? t[a].part : 1 - t[a].part;
-            slope[a] = !t[a].moves ? 0 : high[a] ? 1 : -1;
-        }
-        to->pixel[k] = (high[0] ? t[0].high : t[0].low) * j->r.in[1] + (high[1] ? t[1].high : t[1].low);
-        to->weight[k] = weight[0] * weight[1];
-        to->slope[k][0] = slope[0] * weight[1];
-        to->slope[k][1] = weight[0] * slope[1];
+        to->pixel[k] = (is_high(k, 0) ? t[0].high : t[0].low) * j->r.in[1] + (is_high(k, 1) ? t[1].high : t[1].low);
+        to->weight[k] = weight_along(to, k, 0) * weight_along(to, k, 1);
     }
     return true;
 }
@@ -225,10 +229,20 @@ static void grad_plane(void *arg, int64_t at) {
     zt_store_block(j->call->out[0].dtype, j->call->out[0].data, at * pixels, 1, pixels, dx);
 }
 
+/* The derivative of a corner's weighted value by the position along an axis. */
+static double slope_of(const struct job *j, const struct corners *c, int k, int64_t plane, int axis) {
+    const struct zt_roi_tap *t = &c->tap[axis];
+    const int64_t low = c->pixel[k & ~(2 >> axis)], step = axis ? 1 : j->r.in[1];
+    double slope = t->slope[is_high(k, axis)] * image_at(j, plane + c->pixel[k]);
+    if (is_high(k, axis) && t->below != 0)
+        slope += t->below * image_at(j, plane + low - step);
+    return slope * weight_along(c, k, 1 - axis);
+}
+
 /* Adds what a corner's movement gives: to[0..3] are the gradients of x1, y1, x2, y2. */
-static void move_corner(const struct job *j, const struct corners *c, int k, double d, double *to) {
+static void move_corner(const struct job *j, const struct corners *c, int k, int64_t plane, double d, double *to) {
     for (int a = 0; a < 2; a++) {
-        const double slope = d * c->slope[k][a] * j->r.scale;
+        const double slope = d * slope_of(j, c, k, plane, a) * j->r.scale;
         to[1 - a] += slope * (1 - c->fraction[a]);
         to[3 - a] += slope * c->fraction[a];
     }
@@ -240,14 +254,14 @@ static void move_bin(const struct job *j, const struct bin *b, int64_t plane, do
     if (j->r.max) {
         const struct largest best = largest_of(j, b, plane);
         if (best.corner >= 0)
-            move_corner(j, &best.of, best.corner, dy * image_at(j, plane + best.of.pixel[best.corner]), to);
+            move_corner(j, &best.of, best.corner, plane, dy, to);
         return;
     }
     dy /= zt_roi_count(&b->axis[0], &b->axis[1]);
     for (i[0] = b->first[0]; i[0] < b->end[0]; i[0]++)
         for (i[1] = b->first[1]; i[1] < b->end[1]; i[1]++)
             for (int k = 0; k < 4 * find_corners(j, b, i, &c); k++)
-                move_corner(j, &c, k, dy * image_at(j, plane + c.pixel[k]), to);
+                move_corner(j, &c, k, plane, dy, to);
 }
 
 static void grad_roi(void *arg, int64_t roi) {

@@ -41,10 +41,14 @@ struct sample {
     __device__ float weight(int corner) const {
         return weight_along(corner, 0) * weight_along(corner, 1);
     }
-    /* The derivative of the weight by the position along an axis. */
-    __device__ float slope(int corner, int a) const {
-        const float other = weight_along(corner, 1 - a);
-        return !axis[a].moves ? 0 : corner >> (1 - a) & 1 ? other : -other;
+    /* The derivative of a corner's weighted value by the position along an axis. */
+    __device__ float slope(const struct zt_roi_align &r, const struct zt_launch_tensor &x, int64_t plane, int corner,
+                           int a) const {
+        const bool high = corner >> (1 - a) & 1;
+        float sum = (float)axis[a].slope[high] * get(x, plane + pixel(r, corner));
+        if (high && axis[a].below != 0)
+            sum += (float)axis[a].below * get(x, plane + pixel(r, corner & ~(2 >> a)) - (a ? 1 : r.in[1]));
+        return sum * weight_along(corner, 1 - a);
     }
 };
 
@@ -224,8 +228,7 @@ static __global__ void rois_kernel(struct zt_roi_align r, struct zt_launch_roi_g
                         continue;
                     for (int a = 0; a < 2; a++) {
                         const double u = zt_roi_fraction(&r, &roi.axis[a], a, bin[a], s.at[a]);
-                        const double slope =
-                            d * s.slope(c, a) * get(g.x, plane + s.pixel(r, c)) * r.scale / (r.max ? 1 : count);
+                        const double slope = d * s.slope(r, g.x, plane, c, a) * r.scale / (r.max ? 1 : count);
                         to[1 - a] += slope * (1 - u);
                         to[3 - a] += slope * u;
                     }

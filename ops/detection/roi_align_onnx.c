@@ -17,7 +17,8 @@ ZT_FUNCTION_BODY(zt_roi_align_10_function_body) {
 }
 
 /* y: positions of all samples of an axis, [roi, bin, sample]; there: which are inside; grid: samples of a bin of a roi,
- * [roi, 1, 1]; most: the most of any roi. With `moves` u: how far along the roi a sample lies. */
+ * [roi, 1, 1]; most: the most of any roi. With `moves` u: how far along the roi a sample lies; left and right: half
+ * where what is read follows the position from that side, else 0. */
 static void say_samples(struct zt_function_body *b, const struct zt_roi_align *r, int axis, bool moves) {
     const long long size = (long long)r->in[axis], out = (long long)r->out[axis];
     zt_function_body_number(b, "scale", r->scale);
@@ -31,11 +32,14 @@ static void say_samples(struct zt_function_body *b, const struct zt_roi_align *r
     else
         zt_function_body_add(b, "grid = Ceil(bin); most = Max(ReduceMax<keepdims=0>(grid), 1)");
     zt_function_body_add(b, "i = Range(0, most, 1); p = Reshape(Range(0, %lld, 1), [1, %lld, 1])", out, out);
-    zt_function_body_add(b, "part = (i + 0.5) / Where(Greater(grid, 0), grid, 1); y = low + p * bin + part * bin");
-    zt_function_body_add(b,
-                         "there = And(Less(i, grid), And(GreaterOrEqual(y, -1), LessOrEqual(y, %lld))); "
-                         "inner = And(there, And(Greater(y, 0), Less(y, %lld)))",
-                         size, size - 1);
+    zt_function_body_add(b, "cells = Where(Greater(grid, 0), grid, 1); part = (i + 0.5) / cells");
+    zt_function_body_add(b, "y = (low + p * bin) + ((i + 0.5) * bin) / cells");
+    zt_function_body_add(b, "there = And(Less(i, grid), And(GreaterOrEqual(y, -1), LessOrEqual(y, %lld)))", size);
+    if (moves)
+        zt_function_body_add(b,
+                             "right = Where(And(there, And(GreaterOrEqual(y, 0), Less(y, %lld))), 0.5, 0); "
+                             "left = Where(And(there, And(Greater(y, 0), LessOrEqual(y, %lld))), 0.5, 0)",
+                             size - 1, size - 1);
     zt_function_body_add(b, "y = Clip(y, 0, %lld)", size - 1);
     if (moves)
         zt_function_body_add(
@@ -45,7 +49,8 @@ static void say_samples(struct zt_function_body *b, const struct zt_roi_align *r
 /* ---- mode avg: matrices of what bins read ---- */
 
 /* read: what bin b of roi r reads of pixel i of an axis, [r, b, i]. A sample at y reads pixel i with the weight
- * max(0, 1 - |y - i|). With `moves` start and end: how that changes with the coordinates of the roi. */
+ * max(0, 1 - |y - i|). With `moves` start and end: how that changes with the coordinates of the roi, on a pixel the
+ * mean of both sides. */
 static void say_axis(struct zt_function_body *b, const struct zt_roi_align *r, int axis, bool moves) {
     const long long size = (long long)r->in[axis];
     say_samples(b, r, axis, moves);
@@ -53,8 +58,10 @@ static void say_axis(struct zt_function_body *b, const struct zt_roi_align *r, i
     zt_function_body_add(b, "read = ReduceSum<keepdims=0>(Where(Unsqueeze(there, [3]), Relu(1 - Abs(y - j)), 0), [2])");
     if (!moves)
         return;
-    zt_function_body_add(b, "slope = Where(Equal(j, Floor(y) + 1), 1, Where(Equal(j, Floor(y)), -1, 0))");
-    zt_function_body_add(b, "slope = Where(Unsqueeze(inner, [3]), slope, 0) * scale; u = Unsqueeze(u, [3])");
+    zt_function_body_add(b, "left = Unsqueeze(left, [3]); right = Unsqueeze(right, [3]); u = Unsqueeze(u, [3])");
+    zt_function_body_add(b, "after = Where(Equal(j, Floor(y) + 1), right, Where(Equal(j, Floor(y)), -right, 0))");
+    zt_function_body_add(b, "before = Where(Equal(j, Ceil(y)), left, Where(Equal(j, Ceil(y) - 1), -left, 0))");
+    zt_function_body_add(b, "slope = (before + after) * scale");
     zt_function_body_add(
         b, "start = ReduceSum<keepdims=0>(slope * (1 - u), [2]); end = ReduceSum<keepdims=0>(slope * u, [2])");
 }
@@ -62,7 +69,8 @@ static void say_axis(struct zt_function_body *b, const struct zt_roi_align *r, i
 /* ---- mode max: all corners of all samples ---- */
 
 /* read: the weight with which the lower and the upper corner of each sample read pixel i, [roi, bin * sample * 2, i];
- * samples: their number, [1]. With `moves` start and end as above. */
+ * samples: their number, [1]. With `moves` start and end: how their weighted values change; from the left the upper
+ * corner of a sample on a pixel is the pixel below. */
 static void say_corners(struct zt_function_body *b, const struct zt_roi_align *r, int axis, bool moves) {
     const long long size = (long long)r->in[axis], rois = (long long)r->rois;
     say_samples(b, r, axis, moves);
@@ -76,13 +84,17 @@ static void say_corners(struct zt_function_body *b, const struct zt_roi_align *r
     zt_function_body_add(b, "samples = Cast<to=int64>(Reshape(most, [1]))");
     if (!moves)
         return;
+    zt_function_body_add(b, "on = Equal(y, whole); both = left + right");
     zt_function_body_add(b,
-                         "slope = Concat<axis=3>(Unsqueeze(Where(inner, -1, 0), [3]), Unsqueeze(Where(inner, 1, 0), "
-                         "[3])) * scale");
-    zt_function_body_add(b, "u = Unsqueeze(u, [3])");
-    zt_function_body_add(b, "start = Reshape(Where(at, Unsqueeze(slope * (1 - u), [4]), 0), [%lld, -1, %lld])", rois,
-                         size);
-    zt_function_body_add(b, "end = Reshape(Where(at, Unsqueeze(slope * u, [4]), 0), [%lld, -1, %lld])", rois, size);
+                         "slope = Concat<axis=3>(Unsqueeze(Where(on, left - right, -both), [3]), "
+                         "Unsqueeze(Where(on, right, both), [3]))");
+    zt_function_body_add(b, "below = Unsqueeze(Where(on, left, 0), [3])");
+    zt_function_body_add(b, "below = Unsqueeze(Concat<axis=3>(0 * below, below), [4])");
+    zt_function_body_add(b, "below = Where(Equal(Unsqueeze(whole - 1, [3, 4]), j), below, 0)");
+    zt_function_body_add(b, "slope = (Where(at, Unsqueeze(slope, [4]), 0) - below) * scale");
+    zt_function_body_add(b, "u = Unsqueeze(u, [3, 4])");
+    zt_function_body_add(b, "start = Reshape(slope * (1 - u), [%lld, -1, %lld])", rois, size);
+    zt_function_body_add(b, "end = Reshape(slope * u, [%lld, -1, %lld])", rois, size);
 }
 
 /* each: dy at the first largest corner of each bin, [roi, channel, row corners, column corners]. Samples come row by

@@ -31,7 +31,9 @@ struct zt_roi_axis {
 struct zt_roi_tap {
     int64_t low, high;
     double part;
-    bool moves; /* whether the part changes with the position: not beyond the outer pixels */
+    /* The derivative by the position of what the lower corner gives: slope[0] x[low], and of what the upper one gives:
+     * slope[1] x[high] + below x[low - 1]. */
+    double slope[2], below;
 };
 
 #ifdef __CUDACC__
@@ -84,6 +86,19 @@ ZT_ROI double zt_roi_fraction(const struct zt_roi_align *r, const struct zt_roi_
     return a->fixed ? 0 : ((double)bin + ((double)i + 0.5) / a->grid) / (double)r->out[axis];
 }
 
+/* Sets the slopes of a tap. The coordinate that is read is held within [0, last], so that it follows the position from
+ * the left in (0, last] and to the right in [0, last): elsewhere a one-sided slope is 0. Within a cell both are
+ * x[high] - x[low]. On a pixel the right one is x[low + 1] - x[low], the left one x[low] - x[low - 1], whose corner of
+ * weight 0 is x[low - 1], and the derivative is their mean. */
+ZT_ROI void zt_roi_slopes(double position, int64_t last, struct zt_roi_tap *to) {
+    const bool between = to->part > 0;
+    const double right = position >= 0 && position < (double)last ? 0.5 : 0;
+    const double left = position > 0 && position <= (double)last ? 0.5 : 0;
+    to->slope[0] = between ? -1 : left - right;
+    to->slope[1] = between ? 1 : right;
+    to->below = between ? 0 : -left;
+}
+
 /* The pixels at a position of an axis of `size` pixels; false: it is outside. */
 ZT_ROI bool zt_roi_tap(int64_t size, double position, struct zt_roi_tap *to) {
     if (!(position >= -1 && position <= (double)size) || size < 1)
@@ -93,7 +108,7 @@ ZT_ROI bool zt_roi_tap(int64_t size, double position, struct zt_roi_tap *to) {
     to->low = whole < last ? whole : last;
     to->high = whole < last ? whole + 1 : last;
     to->part = whole < last ? inside - (double)whole : 0;
-    to->moves = position > 0 && whole < last;
+    zt_roi_slopes(position, last, to);
     return true;
 }
 

@@ -4,6 +4,9 @@
 
 #define PLAIN "float[2,4,6,7] float[3,4,3,3] float[2,18,4,5]:-1.7..1.7"
 #define BATCH "int64{0,1,1,0,1}"
+/* Rois without extent count as a pixel wide: their one sample lies half a pixel further. Of a sample on a pixel the
+ * mixed second derivative jumps, so that central differences are of first order. */
+#define ON_PIXELS "coordinate_transformation_mode=output_half_pixel sampling_ratio=1"
 
 const struct zt_case zt_cases_detection[] = {
     { "DeformConv", PLAIN, .grad = 7 },
@@ -51,6 +54,26 @@ const struct zt_case zt_cases_detection[] = {
     { "RoiAlign", "float[1,2,5,5] float[3,4]:2..2 int64{0,0,0}", .attrs = "mode=max", .grad = 1 },
     { "RoiAlign", "float[1,2,5,5] float[3,4]:2..2 int64{0,0,0}",
       .attrs = "output_height=3 output_width=3 coordinate_transformation_mode=output_half_pixel", .grad = 1 },
+    { "RoiAlign", "float[1,2,5,5] float[3,4]:-0.5..-0.5 int64{0,0,0}", .attrs = ON_PIXELS, .grad = 3,
+      .tolerance = 1e-4 },
+    { "RoiAlign", "float[1,2,5,5] float[3,4]:1.5..1.5 int64{0,0,0}", .attrs = ON_PIXELS, .grad = 3, .tolerance = 1e-4 },
+    { "RoiAlign", "float[1,2,5,5] float[3,4]:3.5..3.5 int64{0,0,0}", .attrs = ON_PIXELS, .grad = 3, .tolerance = 1e-4 },
+    { "RoiAlign", "float[1,2,5,5] float[3,4]:1.5..1.5 int64{0,0,0}", .attrs = ON_PIXELS " output_width=2", .grad = 3,
+      .tolerance = 1e-4 },
+    { "RoiAlign", "float[1,2,5,5]:0.1..1 float[3,4]:-0.5..-0.5 int64{0,0,0}", .attrs = ON_PIXELS " mode=max", .grad = 3,
+      .tolerance = 1e-4 },
+    { "RoiAlign", "float[1,2,5,5]:0.1..1 float[3,4]:1.5..1.5 int64{0,0,0}", .attrs = ON_PIXELS " mode=max", .grad = 3,
+      .tolerance = 1e-4 },
+    { "RoiAlign", "float[1,2,5,5]:0.1..1 float[3,4]:3.5..3.5 int64{0,0,0}", .attrs = ON_PIXELS " mode=max", .grad = 3,
+      .tolerance = 1e-4 },
+    { "RoiAlign", "float[1,2,5,5]:0.1..1 float[3,4]:1.5..1.5 int64{0,0,0}",
+      .attrs = ON_PIXELS " output_width=2 mode=max", .grad = 3, .tolerance = 1e-4 },
+    { "RoiAlign", "float[1,2,5,5] float[3,4]:0.5..0.5 int64{0,0,0}",
+      .attrs = "output_height=2 output_width=2 sampling_ratio=2", .grad = 3, .tolerance = 1e-4 },
+    { "RoiAlign", "float[1,2,5,5] float[3,4]:2.5..2.5 int64{0,0,0}",
+      .attrs = "output_height=2 output_width=2 sampling_ratio=2", .grad = 3, .tolerance = 1e-4 },
+    { "RoiAlign", "float[1,2,5,5] float[3,4]:4.5..4.5 int64{0,0,0}",
+      .attrs = "output_height=2 output_width=2 sampling_ratio=2", .grad = 3, .tolerance = 1e-4 },
     { "RoiAlign", "float[1,2,5,5] float[3,4]:100..200 int64{0,0,0}", .grad = 1 },
     { "RoiAlign", "float[1,2,5,5] float[3,4]:-1e9..1e9 int64{0,0,0}", .attrs = "output_height=2 output_width=2" },
     { "RoiAlign", "float[1,2,5,5] float[3,4]:-1e36..1e36 int64{0,0,0}",
