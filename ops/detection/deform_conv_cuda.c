@@ -144,6 +144,15 @@ static struct zt_launch_tensor at_sample(struct zt_launch_tensor t, int64_t elem
     return t;
 }
 
+/* What the kernels of all directions read; `mask`: the input that it is. */
+static struct zt_launch_deform_tensors tensors_of(const struct zt_call *call, int mask) {
+    const struct deform *s = call->state;
+    return (struct zt_launch_deform_tensors){ .x = zt_in_cuda(call, 0),
+                                              .offset = zt_in_cuda(call, 2),
+                                              .mask = zt_in_cuda(call, mask),
+                                              .columns = { s->dtype, call->workspace } };
+}
+
 static bool forward_prepare(struct zt_prepare *q, struct zt_err *err) {
     return prepare(q, FORWARD, err);
 }
@@ -152,10 +161,7 @@ static bool forward_run(const struct zt_call *call, struct zt_err *err) {
     const struct deform *s = call->state;
     const struct zt_launch_deform *d = &s->d;
     const int64_t depth = column_rows(d), rows = d->m / d->groups;
-    const struct zt_launch_deform_tensors t = { .x = zt_in_cuda(call, 0),
-                                                .offset = zt_in_cuda(call, 2),
-                                                .mask = zt_in_cuda(call, 4),
-                                                .columns = { s->dtype, call->workspace } };
+    const struct zt_launch_deform_tensors t = tensors_of(call, 4);
     const struct zt_launch_tensor y = zt_out_cuda(call, 0), bias = zt_in_cuda(call, 3);
     bool good = !bias.data || zt_launched(call, zt_launch_deform_bias(zt_stream_of(call), d, bias, y), err);
     for (int64_t first = 0; good && first < d->n; first += s->together) {
@@ -184,10 +190,7 @@ static bool grad_input_run(const struct zt_call *call, struct zt_err *err) {
     const struct deform *s = call->state;
     const struct zt_launch_deform *d = &s->d;
     const int64_t depth = column_rows(d), rows = d->m / d->groups;
-    const struct zt_launch_deform_tensors t = { .x = zt_in_cuda(call, 0),
-                                                .offset = zt_in_cuda(call, 2),
-                                                .mask = zt_in_cuda(call, 4),
-                                                .columns = { s->dtype, call->workspace } };
+    const struct zt_launch_deform_tensors t = tensors_of(call, 4);
     const struct zt_launch_tensor dx = zt_out_cuda(call, 0), doffset = zt_out_cuda(call, 1),
                                   dmask = zt_out_cuda(call, 2);
     const struct zt_launch_room room = { (char *)call->workspace + s->sort_at, zt_arrived_of(call) };
@@ -221,10 +224,7 @@ static bool grad_weight_run(const struct zt_call *call, struct zt_err *err) {
     const struct deform *s = call->state;
     const struct zt_launch_deform *d = &s->d;
     const int64_t depth = column_rows(d), rows = d->m / d->groups;
-    const struct zt_launch_deform_tensors t = { .x = zt_in_cuda(call, 0),
-                                                .offset = zt_in_cuda(call, 2),
-                                                .mask = zt_in_cuda(call, 3),
-                                                .columns = { s->dtype, call->workspace } };
+    const struct zt_launch_deform_tensors t = tensors_of(call, 3);
     const struct zt_launch_tensor dy = { s->dtype, (char *)call->workspace + s->rows_at };
     bool good = true;
     for (int64_t first = 0; good && first < d->n; first += s->together) {

@@ -1,8 +1,9 @@
 /* A unit of work is a band: some rows of the pool's results of one sample. Its rows of x are copied with their padding,
- * [channel][row][column]. Weights are ordered once a run, [group of output channels][tap][vector]: a tap is an input
- * channel and a place of the kernel.
+ * [channel][row][column]. Weights are ordered once a run, [group of output channels][tap][vector]: a tap is a place
+ * of the kernel and an input channel, in the order in which oneDNN adds them up, so that a convolution has the same
+ * bits with its pool and without.
  *
- * workspace: [ weights | bias | taps | copy of each thread ] */
+ * workspace: [ weights | bias | copy of each thread ] */
 #include "ops/fusion/few_channels_cpu.h"
 
 #include "base/align.h"
@@ -19,6 +20,7 @@ struct zt_few_channels {
     struct zt_conv_pool c;
     int64_t columns, pool_rows, rows; /* of the padded x; of a whole band: rows of the pool, of x */
     int64_t groups, taps;
+    const int32_t *tap; /* floats from the first input of a result to that of each tap */
 };
 
 /* ---- geometry ---- */
@@ -26,6 +28,16 @@ struct zt_few_channels {
 static int64_t rows_of(const struct zt_conv_pool *c, int64_t pool_rows) {
     const struct zt_window *w = &c->conv.window;
     return (2 * pool_rows - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
+}
+
+static const int32_t *taps_of(struct zt_arena *arena, const struct zt_few_channels *s) {
+    const struct zt_window *w = &s->c.conv.window;
+    int32_t *tap = ZT_NEW_N(arena, int32_t, s->taps);
+    for (int64_t t = 0; t < s->taps; t++) {
+        const int64_t c = t % s->c.conv.c, i = t / s->c.conv.c / w->kernel[1], j = t / s->c.conv.c % w->kernel[1];
+        tap[t] = (int32_t)((c * s->rows + i * w->dilation[0]) * s->columns + j * w->dilation[1]);
+    }
+    return tap;
 }
 
 const struct zt_few_channels *zt_few_channels_make(struct zt_arena *arena, const struct zt_conv_pool *c,
@@ -43,7 +55,10 @@ const struct zt_few_channels *zt_few_channels_make(struct zt_arena *arena, const
     s->rows = rows_of(c, s->pool_rows);
     s->groups = channels / kernels->vector;
     s->taps = c->conv.c * w->kernel_elems;
-    return c->conv.c * s->rows * s->columns > INT32_MAX ? NULL : s; /* taps are 32-bit */
+    if (c->conv.c * s->rows * s->columns > INT32_MAX) /* taps are 32-bit */
+        return NULL;
+    s->tap = taps_of(arena, s);
+    return s;
 }
 
 int zt_few_channels_vector(const struct zt_few_channels *s) {
@@ -60,7 +75,7 @@ static int64_t copy_elems(const struct zt_few_channels *s) {
 
 size_t zt_few_channels_bytes(const struct zt_few_channels *s, int threads) {
     return (size_t)(zt_align_floats(weight_elems(s)) + zt_align_floats(s->groups * s->kernels->vector) +
-                    zt_align_floats(s->taps) + copy_elems(s) * threads) *
+                    copy_elems(s) * threads) *
            sizeof(float);
 }
 
@@ -70,7 +85,6 @@ struct job {
     const struct zt_few_channels *s;
     const struct zt_few_channels_data *d;
     float *weights, *bias, *copies;
-    int32_t *taps;
     int64_t bands; /* of a sample */
 };
 
@@ -82,12 +96,9 @@ static void order(const struct job *job) {
     memset(job->bias, 0, (size_t)(s->groups * vector) * sizeof *job->bias);
     for (int64_t m = 0; m < s->c.conv.m; m++) {
         for (int64_t t = 0; t < s->taps; t++)
-            job->weights[(m / vector * s->taps + t) * vector + m % vector] = job->d->w[m * s->taps + t];
+            job->weights[(m / vector * s->taps + t) * vector + m % vector] =
+                job->d->w[m * s->taps + t % s->c.conv.c * w->kernel_elems + t / s->c.conv.c];
         job->bias[m] = job->d->bias ? job->d->bias[m] : 0;
-    }
-    for (int64_t t = 0; t < s->taps; t++) {
-        const int64_t c = t / w->kernel_elems, i = t % w->kernel_elems / w->kernel[1], j = t % w->kernel[1];
-        job->taps[t] = (int32_t)((c * s->rows + i * w->dilation[0]) * s->columns + j * w->dilation[1]);
     }
 }
 
@@ -136,7 +147,7 @@ static void do_band(void *arg, int64_t unit) {
             const struct zt_few_channels_row r = { .x = copy + 2 * (y - first) * w->stride[0] * s->columns,
                                                    .column = w->stride[1],
                                                    .row = w->stride[0] * s->columns,
-                                                   .tap = job->taps,
+                                                   .tap = s->tap,
                                                    .taps = s->taps,
                                                    .p = job->d->p + at,
                                                    .position = job->d->position + at,
@@ -150,8 +161,7 @@ void zt_few_channels_run(const struct zt_few_channels *s, const struct zt_few_ch
                          int threads) {
     struct job job = { .s = s, .d = d, .weights = workspace, .bands = zt_ceil_div(s->c.pool.out[0], s->pool_rows) };
     job.bias = job.weights + zt_align_floats(weight_elems(s));
-    job.taps = (int32_t *)(job.bias + zt_align_floats(s->groups * s->kernels->vector));
-    job.copies = (float *)job.taps + zt_align_floats(s->taps);
+    job.copies = job.bias + zt_align_floats(s->groups * s->kernels->vector);
     order(&job);
     zt_parallel_for(threads, s->c.conv.n * job.bands, do_band, &job);
 }
