@@ -23,6 +23,10 @@ struct layout {
 /* Fails the test where the training does. */
 struct tiny_run layout_train(struct zt_graph *(*make)(void), struct layout l);
 
+/* layout_train, whose result is kept: for the run that several others are compared with. Not from two threads at once.
+ */
+struct tiny_run layout_train_once(struct zt_graph *(*make)(void), struct layout l);
+
 /* That `a`, trained in layout `l`, has the losses of `b`: `tolerance` is relative, ten times as large for norms. */
 void layout_check_close(const struct tiny_run *a, const struct tiny_run *b, double tolerance, struct layout l);
 
