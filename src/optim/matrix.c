@@ -1,29 +1,41 @@
 #include "optim/matrix.h"
 
+#include "base/clones.h"
 #include "optim/optim.h"
 
 #include <math.h>
 
-/* The sum of at most ZT_MATRIX_DEPTH products of row i of a and column j of b, from `first` on. */
-static float sum_of(const struct zt_matrix_product *p, int64_t i, int64_t j, int64_t first) {
-    int64_t end = first + ZT_MATRIX_DEPTH < p->k ? first + ZT_MATRIX_DEPTH : p->k;
-    float sum = 0;
+enum { COLUMNS = 16 }; /* that are summed side by side */
+
+/* The sums of at most ZT_MATRIX_DEPTH products, from `first` on, of row i of a and columns j to j + count of b. */
+static inline void sum_products(const struct zt_matrix_product *p, int64_t i, int64_t j, int64_t count, int64_t first,
+                                float *sum) {
+    const int64_t end = first + ZT_MATRIX_DEPTH < p->k ? first + ZT_MATRIX_DEPTH : p->k;
+    for (int64_t e = 0; e < count; e++)
+        sum[e] = 0;
     for (int64_t k = first; k < end; k++)
-        sum = fmaf(p->a[i * p->a_row + k * p->a_col], p->b[k * p->b_row + j * p->b_col], sum);
-    return sum;
+        for (int64_t e = 0; e < count; e++)
+            sum[e] = fmaf(p->a[i * p->a_row + k * p->a_col], p->b[k * p->b_row + (j + e) * p->b_col], sum[e]);
 }
 
-static void multiply(const struct zt_matrix_ops *ops, const struct zt_matrix_product *p) {
+ZT_CLONES static void plain_multiply(const struct zt_matrix_ops *ops, const struct zt_matrix_product *p) {
     (void)ops;
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->n; j++) {
-            float y = p->alpha * sum_of(p, i, j, 0);
+    for (int64_t at = 0, count; at < p->m * p->n; at += count) {
+        const int64_t i = at / p->n, j = at % p->n, left = p->n - j;
+        count = left < COLUMNS ? left : COLUMNS;
+        float sum[COLUMNS], *y = p->y + at;
+        sum_products(p, i, j, count, 0, sum);
+        for (int64_t e = 0; e < count; e++) {
+            y[e] = p->alpha * sum[e];
             if (p->c)
-                y += p->beta * p->c[i * p->n + j];
-            for (int64_t k = ZT_MATRIX_DEPTH; k < p->k; k += ZT_MATRIX_DEPTH)
-                y += p->alpha * sum_of(p, i, j, k);
-            p->y[i * p->n + j] = y;
+                y[e] += p->beta * p->c[at + e];
         }
+        for (int64_t k = ZT_MATRIX_DEPTH; k < p->k; k += ZT_MATRIX_DEPTH) {
+            sum_products(p, i, j, count, k, sum);
+            for (int64_t e = 0; e < count; e++)
+                y[e] += p->alpha * sum[e];
+        }
+    }
 }
 
 static void add_diagonal(const struct zt_matrix_ops *ops, float *x, int64_t n, float value) {
@@ -39,6 +51,6 @@ static void normalise(const struct zt_matrix_ops *ops, float *x, int64_t count, 
         x[i] *= factor;
 }
 
-const struct zt_matrix_ops zt_matrix_plain = { .multiply = multiply,
+const struct zt_matrix_ops zt_matrix_plain = { .multiply = plain_multiply,
                                                .add_diagonal = add_diagonal,
                                                .normalise = normalise };
