@@ -325,7 +325,7 @@ def derivation(run, folder):
 # ---- a whole model ----
 
 GPT = ['ztrain.lora={"match": ["*qkv*", "*proj*", "*mlp*"], "rank": 4, "alpha": 8, "dropout": 0.1}', "ztrain.checkpoint.every_steps=3",
-       "ztrain.data.eval_path=null", "steps_per_print=1"]
+       "ztrain.data.eval_path=null", "train_batch_size=8", "steps_per_print=1"]
 LAYOUTS = {
     "2 ranks": (2, []),
     **{f"ZeRO {stage}, 2 ranks": (2, [f"zero_optimization.stage={stage}"]) for stage in (1, 2, 3)},

@@ -100,7 +100,7 @@ def layouts(program, source, tmp):
         folder.mkdir()
         b = Bench(program, source, folder, "gpt", "--steps", "6", *sets(
             f"optimizer={json.dumps(optimizer)}", "scheduler=null", "ztrain.ema=0.8", "gradient_accumulation_steps=1",
-            "ztrain.checkpoint.every_epochs=0", "ztrain.checkpoint.every_steps=3"))
+            "train_batch_size=8", "ztrain.checkpoint.every_epochs=0", "ztrain.checkpoint.every_steps=3"))
         one = b.run("--threads", "1")
         check(one and model(b.run("--threads", "3")) == model(one), f"{name}: three threads leave the same bits as one")
         first = b.run("--threads", "1", *thread_ranks(2, "zero_optimization.stage=0"))
