@@ -220,6 +220,35 @@ class Merged(nn.Module):
         return self.fc(self.b(torch.tanh(self.a(x))))
 
 
+class ZeroBiases(nn.Module):
+    """Biases of zeros, which the exporter removes."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.up = nn.Linear(8, 12), nn.ConvTranspose1d(2, 6, 3, groups=2)
+        self.conv, self.head = nn.Conv1d(6, 5, 3), nn.Linear(5, 6)
+        for module in (self.fc, self.up, self.conv, self.head):
+            nn.init.zeros_(module.bias)
+
+    def forward(self, x):
+        x = torch.tanh(self.fc(x)).reshape(-1, 2, 6)
+        return self.head(self.conv(torch.tanh(self.up(x))).mean(2))
+
+
+class EqualTensors(nn.Module):
+    """Parameters that equal constants and statistics, and two that are one."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.batch = nn.Embedding(20, 8), nn.LayerNorm(8), nn.BatchNorm1d(8)
+        self.last, self.head = nn.LayerNorm(8), nn.Linear(8, 20, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids):
+        x = self.batch(self.norm(self.embed(ids)).transpose(1, 2)).transpose(1, 2)
+        return self.head(self.last(torch.tanh(x) * torch.ones(8) + torch.zeros(8)))
+
+
 SMALL = {}
 
 
@@ -245,6 +274,8 @@ small("output_bias", OutputBias, lambda: rows(8))
 small("sinusoids", Sinusoids, lambda: rows(6, 8))
 small("normalized", Normalized, lambda: rows(3, 6, 6))
 small("merged", Merged, lambda: rows(8), fresh=True)
+small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)
+small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)
 
 
 # ------------------------------------------------------------------ torchvision

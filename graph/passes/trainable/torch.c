@@ -63,6 +63,31 @@ int zt_torch_parameters(struct zt_arena *arena, const char *signature, const cha
     return count;
 }
 
+int zt_torch_states(struct zt_arena *arena, const char *signature, struct zt_torch_state **list) {
+    struct line line;
+    int count = 0, room = 0;
+    for (const char *at = signature; next_line(arena, &at, &line);)
+        room += line.target != NULL;
+    *list = ZT_NEW_N(arena, struct zt_torch_state, room + 1);
+    for (const char *at = signature; next_line(arena, &at, &line);)
+        if (line.target)
+            (*list)[count++] = (struct zt_torch_state){ line.name, line.target, line.kind };
+    return count;
+}
+
+/* ---- traced calls ---- */
+
+const char *zt_torch_next_argument(struct zt_arena *arena, const char **at) {
+    const char *start = strchr(*at, '%');
+    if (!start)
+        return NULL;
+    size_t length = 0;
+    while (isalnum((unsigned char)start[1 + length]) || start[1 + length] == '_')
+        length++;
+    *at = start + 1 + length;
+    return zt_arena_strndup(arena, start + 1, length);
+}
+
 /* ---- folded_from ---- */
 
 const char *zt_torch_next_source(struct zt_arena *arena, const char **at) {
@@ -107,6 +132,13 @@ static const char *operation_of(struct zt_arena *arena, const char *name) {
     if (length > tail && strncmp(name + length - tail, overload, tail) == 0)
         length -= tail;
     return zt_arena_strndup(arena, name, length);
+}
+
+bool zt_torch_is_filled(struct zt_arena *arena, const char *name) {
+    static const char *const filled[] = { "zeros",      "ones",      "full",      "scalar_tensor",
+                                          "zeros_like", "ones_like", "full_like", "new_zeros",
+                                          "new_ones",   "new_full",  NULL };
+    return is_one_of(filled, operation_of(arena, name));
 }
 
 /* `own`: the operation that made the tensor. What stands before a lookup may be its indices' arithmetic. */
