@@ -42,8 +42,8 @@ struct zt_onnx_file {
     struct zt_functions functions;
 };
 
-/* The metadata key of PyTorch's InputSpec.kind. */
-extern const char zt_onnx_key_torch_kind[];
+/* The metadata keys of PyTorch's InputSpec.kind and of onnxscript's folded_from. */
+extern const char zt_onnx_key_torch_kind[], zt_onnx_key_torch_folded_from[];
 
 /* How ONNX stores an element type. */
 struct zt_onnx_storage {

@@ -20,7 +20,7 @@ const char zt_onnx_key_torch_kind[] = "pkg.torch.export.graph_signature.InputSpe
 static const char key_torch_namespace[] = "namespace";
 static const char key_torch_fx_node[] = "pkg.torch.onnx.fx_node";
 static const char key_torch_rule[] = "pkg.onnxscript.rewriter.rule_name";
-static const char key_torch_folded_from[] = "pkg.onnxscript.optimizer.folded_from";
+const char zt_onnx_key_torch_folded_from[] = "pkg.onnxscript.optimizer.folded_from";
 
 static const char *text_or_empty(const char *text) {
     return text ? text : "";
@@ -157,7 +157,7 @@ static bool read_initializer(struct zt_onnx_scope *s, const Onnx__TensorProto *t
     v->origin = ZT_FROM_INITIALIZER;
     v->data = tensor.data;
     v->torch_kind = zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, zt_onnx_key_torch_kind);
-    v->torch_folded_from = zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, key_torch_folded_from);
+    v->torch_folded_from = zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, zt_onnx_key_torch_folded_from);
     zt_vec_push(&file->stored, (struct zt_onnx_stored){ zt_arena_strdup(file->arena, v->name), message, tensor });
     capture_lifted(s, name, id);
     return ok;
@@ -210,7 +210,7 @@ static void read_value_info(struct zt_onnx_scope *s, const Onnx__ValueInfoProto 
     const char *kind =
         zt_onnx_metadata(s->g->arena, info->n_metadata_props, info->metadata_props, zt_onnx_key_torch_kind);
     const char *from =
-        zt_onnx_metadata(s->g->arena, info->n_metadata_props, info->metadata_props, key_torch_folded_from);
+        zt_onnx_metadata(s->g->arena, info->n_metadata_props, info->metadata_props, zt_onnx_key_torch_folded_from);
     bool tensor = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     v->torch_kind = kind ? kind : v->torch_kind;
     v->torch_folded_from = from ? from : v->torch_folded_from;

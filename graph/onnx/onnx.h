@@ -37,7 +37,8 @@ enum zt_onnx_weights {
 
 /* An initializer that the file lacks, for one input of a node. */
 struct zt_onnx_own {
-    const char *name, *kind; /* kind: PyTorch's InputSpec.kind */
+    const char *name;
+    const char *kind, *folded_from; /* PyTorch's InputSpec.kind or onnxscript's folded_from; NULL: none */
     struct zt_tensor tensor;
     int node, in; /* file_index, and the input; `in` may be the first that the node does not have */
     bool is_copy; /* of the initializer that the node reads in the file */
@@ -58,7 +59,7 @@ uint32_t zt_onnx_checksum(const struct zt_onnx *model);
 bool zt_onnx_stores(const struct zt_onnx *model, const char *name);
 
 /* Gives an input of a node of the model's graph an initializer of its own, in the graph and in what is written. `own`:
- * name, kind, tensor, file_index and input; strings and contents must live as long as the model. The name is new, or
+ * names, tensor, file_index and input; strings and contents must live as long as the model. The name is new, or
  * one that an earlier call gave. */
 void zt_onnx_own(struct zt_onnx *model, const struct zt_onnx_own *own);
 /* All calls' arguments in their order. Returns the count. */

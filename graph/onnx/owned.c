@@ -14,6 +14,7 @@ void zt_onnx_own(struct zt_onnx *model, const struct zt_onnx_own *own) {
         g->values[id]->origin = ZT_FROM_INITIALIZER;
         g->values[id]->data = own->tensor.data;
         g->values[id]->torch_kind = own->kind;
+        g->values[id]->torch_folded_from = own->folded_from;
         added.name = zt_arena_strdup(file->arena, g->values[id]->name);
         zt_map_put(&file->stored_by_name, added.name, file->stored.count);
         zt_vec_push(&file->stored, (struct zt_onnx_stored){ added.name, -1, own->tensor });
@@ -57,7 +58,9 @@ static bool reads_pair(const struct zt_onnx_writer *w, const struct zt_onnx_own 
 static void insert_one(struct zt_onnx_writer *w, const struct zt_onnx_own *own) {
     const int at = zt_map_get(&w->payload_by_name, own->name, -1);
     const void *data = at >= 0 ? w->changes->payloads[at].data : zt_onnx_raw(w->arena, &own->tensor, &(size_t){ 0 });
-    zt_onnx_insert_initializer(w, own->name, own->kind, &own->tensor, data);
+    const struct zt_onnx_mark mark = { own->kind ? zt_onnx_key_torch_kind : zt_onnx_key_torch_folded_from,
+                                       own->kind ? own->kind : own->folded_from };
+    zt_onnx_insert_initializer(w, own->name, &mark, &own->tensor, data);
 }
 
 bool zt_onnx_edit_owned(struct zt_onnx_writer *w) {

@@ -55,7 +55,7 @@ void zt_onnx_put_outside(struct zt_onnx_writer *w, struct zt_text *to, const voi
     w->data_size += bytes;
 }
 
-void zt_onnx_insert_initializer(struct zt_onnx_writer *w, const char *name, const char *kind,
+void zt_onnx_insert_initializer(struct zt_onnx_writer *w, const char *name, const struct zt_onnx_mark *mark,
                                 const struct zt_tensor *tensor, const void *data) {
     size_t at = w->scan->messages.at[w->last_initializer].end;
     uint64_t bytes = zt_onnx_bytes_of(tensor), here = w->too_large && bytes >= ZT_EXTERNAL_FROM_BYTES ? 0 : bytes;
@@ -64,8 +64,8 @@ void zt_onnx_insert_initializer(struct zt_onnx_writer *w, const char *name, cons
         zt_onnx_put_number(&inside, ZT_TENSOR_DIMS, ZT_WIRE_VARINT, (uint64_t)tensor->shape.dim[i]);
     zt_onnx_put_number(&inside, ZT_TENSOR_DATA_TYPE, ZT_WIRE_VARINT, (uint64_t)tensor->dtype);
     zt_onnx_put_text(&inside, ZT_TENSOR_NAME, name, strlen(name));
-    if (kind)
-        put_entry(&inside, ZT_TENSOR_METADATA, zt_onnx_key_torch_kind, kind);
+    if (mark)
+        put_entry(&inside, ZT_TENSOR_METADATA, mark->key, mark->value);
     if (here == bytes)
         zt_onnx_put_number(&inside, ZT_TENSOR_RAW_DATA, ZT_WIRE_BYTES, bytes);
     else

@@ -43,7 +43,7 @@ def train(ztrain, folder, case, model, *more, steps=4, keep=None):
 def findings(text, label):
     """The start's rows of a label, two blanks from the margin; not the number of parameters."""
     rows = [line.strip()[len(label):].strip() for line in text.splitlines() if line.startswith(f"  {label} ")]
-    return [row for row in rows if not row.endswith(" tensors train")]
+    return [row for row in rows if not row.endswith((" tensors", " tensors train"))]
 
 
 def judge(ztrain, folder, case, model):

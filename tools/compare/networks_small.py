@@ -1,4 +1,6 @@
 """Small networks, one for each thing that an exporter does to parameters."""
+import copy
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -214,6 +216,21 @@ class EqualTensors(nn.Module):
         return self.head(self.last(torch.tanh(x) * torch.ones(8) + torch.zeros(8)))
 
 
+class Copies(nn.Module):
+    """Layers that are copies of one, and one that is used twice."""
+
+    def __init__(self):
+        super().__init__()
+        layer = nn.Linear(8, 8)
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(2))
+        self.shared, self.head = nn.Linear(8, 8, bias=False), nn.Linear(8, 6)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(self.shared(torch.tanh(layer(x))))
+        return self.head(x)
+
+
 def small(name, kind, *inputs, fresh=False):
     def make():
         return kind(), tuple(f() for f in inputs)
@@ -238,3 +255,4 @@ small("normalized", Normalized, lambda: rows(3, 6, 6))
 small("merged", Merged, lambda: rows(8), fresh=True)
 small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)
 small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)
+small("copies", Copies, lambda: rows(5, 8), fresh=True)

@@ -25,6 +25,10 @@ struct merged {
     struct zt_arena *arena;
     struct zt_map listed, held, at_placeholder;
     struct zt_torch_state *states;
+    struct given {
+        const char *name; /* of the initializer that a state got; NULL: none yet */
+        int source;       /* the value that it is a copy of */
+    } * given;
     int *reads; /* of each value, how many inputs of nodes */
 };
 
@@ -53,19 +57,29 @@ static void read_call(struct merged *m, struct call *c) {
     }
 }
 
+/* The parameter, buffer or constant whose contents the initializer has, as they are or (`rearranged`) placed elsewhere;
+ * NULL: those of several, or computed ones. */
+static const char *state_of(const struct merged *m, const struct zt_value *v, bool *rearranged) {
+    struct zt_torch_folding folding;
+    zt_torch_read_folding(m->arena, v, &m->listed, &folding);
+    *rearranged = folding.parameter != NULL;
+    if (folding.buffer || folding.parameters > 1 || (folding.parameter && (folding.operation_count || folding.copied)))
+        return NULL;
+    return folding.parameter ? folding.parameter : v->name;
+}
+
 /* Whether an initializer may be one of several that were merged. */
 static bool may_be_merged(const struct merged *m, const struct zt_value *v) {
-    struct zt_torch_folding folding;
-    if (v->origin != ZT_FROM_INITIALIZER || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT) || m->reads[v->id] < 2 ||
-        (!v->torch_kind && v->shape.rank == 0))
-        return false;
-    zt_torch_read_folding(m->arena, v, &m->listed, &folding);
-    return !folding.parameter && !folding.buffer;
+    bool rearranged;
+    return v->origin == ZT_FROM_INITIALIZER && zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && m->reads[v->id] >= 2 &&
+           (v->torch_kind || v->shape.rank > 0) && state_of(m, v, &rearranged);
 }
 
 static bool is_argument(const struct merged *m, const struct call *c, const struct zt_value *v) {
+    bool rearranged;
+    const char *state = state_of(m, v, &rearranged);
     for (int i = 0; i < c->argument_count; i++)
-        if (strcmp(m->states[c->argument[i]].target, v->name) == 0)
+        if (strcmp(m->states[c->argument[i]].target, state) == 0)
             return true;
     return false;
 }
@@ -93,14 +107,43 @@ static const char *kind_name(enum zt_torch_kind kind) {
     return kind == ZT_TORCH_PARAMETER ? "PARAMETER" : "BUFFER";
 }
 
-static void give(struct merged *m, const struct call *c, int in, const char *name, const char *kind) {
+static void give(struct merged *m, const struct call *c, int in, struct zt_onnx_own own) {
     const struct zt_value *v = m->g->values[c->n->in[in]];
-    zt_onnx_own(m->model, &(struct zt_onnx_own){ .name = name,
-                                                 .kind = kind,
-                                                 .tensor = { v->dtype, v->shape, v->data },
-                                                 .node = c->n->file_index,
-                                                 .in = in,
-                                                 .is_copy = true });
+    own.tensor = (struct zt_tensor){ v->dtype, v->shape, v->data };
+    own.node = c->n->file_index;
+    own.in = in;
+    own.is_copy = true;
+    zt_onnx_own(m->model, &own);
+}
+
+/* A name like that of `v`, which says how it was made, with another number. */
+static const char *number_anew(const struct merged *m, const struct zt_value *v) {
+    enum { FIRST = 1000 };
+    size_t length = strlen(v->name);
+    while (length && strchr("0123456789_", v->name[length - 1]))
+        length--;
+    for (int i = FIRST;; i++) {
+        const char *name = zt_arena_printf(m->arena, "%.*s_%d", (int)length, v->name, i);
+        if (zt_graph_find(m->g, name) < 0)
+            return name;
+    }
+}
+
+/* Gives the input the initializer of a state that the file lacks. A state that was given one keeps it. */
+static void give_state(struct merged *m, const struct call *c, int in, int state) {
+    const struct zt_value *v = m->g->values[c->n->in[in]];
+    const struct zt_torch_state *is = &m->states[state];
+    struct given *given = &m->given[state];
+    struct zt_onnx_own own = { .name = is->target, .kind = kind_name(is->kind) };
+    bool rearranged;
+    state_of(m, v, &rearranged);
+    if (given->name && given->source != v->id)
+        return;
+    if (rearranged)
+        own = (struct zt_onnx_own){ .name = given->name ? given->name : number_anew(m, v),
+                                    .folded_from = zt_arena_printf(m->arena, "['%s']", is->target) };
+    *given = (struct given){ own.name, v->id };
+    give(m, c, in, own);
 }
 
 /* The place in `lost` of the one argument that goes by the initializer's last component; -1: none, or several. */
@@ -115,11 +158,16 @@ static int find_component(const struct merged *m, const struct call *c, const ch
     return found;
 }
 
+static int find_namesake(const struct merged *m, const struct call *c, int in) {
+    bool rearranged;
+    return find_component(m, c, state_of(m, m->g->values[c->n->in[in]], &rearranged));
+}
+
 /* Whether the last components give each input an argument of its own. */
 static bool have_components(const struct merged *m, const struct call *c) {
     bool taken[ARGUMENTS] = { false };
     for (int i = 0; i < c->other_count; i++) {
-        const int at = find_component(m, c, m->g->values[c->n->in[c->other[i]]]->name);
+        const int at = find_namesake(m, c, c->other[i]);
         if (at < 0 || taken[at])
             return false;
         taken[at] = true;
@@ -131,13 +179,14 @@ static void split_others(struct merged *m, struct call *c) {
     const bool in_order = c->other_count == c->lost_count && !have_components(m, c);
     for (int i = 0; i < c->other_count; i++) {
         const struct zt_value *v = m->g->values[c->n->in[c->other[i]]];
-        const int at = in_order ? i : find_component(m, c, v->name);
+        const int at = in_order ? i : find_namesake(m, c, c->other[i]);
         if (at >= 0) {
-            const struct zt_torch_state *state = &m->states[c->lost[at]];
-            give(m, c, c->other[i], state->target, kind_name(state->kind));
+            give_state(m, c, c->other[i], c->lost[at]);
             c->lost[at] = -1;
         } else if (c->filled && !c->lost_count && v->torch_kind && strcmp(v->torch_kind, "PARAMETER") == 0)
-            give(m, c, c->other[i], zt_arena_printf(m->arena, "%s.constant", v->name), "CONSTANT_TENSOR");
+            give(m, c, c->other[i],
+                 (struct zt_onnx_own){ .name = zt_arena_printf(m->arena, "%s.constant", v->name),
+                                       .kind = "CONSTANT_TENSOR" });
     }
 }
 
@@ -193,6 +242,7 @@ static void hold(struct merged *m, const struct zt_value *v) {
 
 static void survey(struct merged *m) {
     const int count = zt_torch_states(m->arena, m->model->torch_signature, &m->states);
+    m->given = ZT_NEW_N(m->arena, struct given, count + 1);
     zt_torch_read_signature(m->arena, m->model->torch_signature, &m->listed);
     for (int i = 0; i < count; i++)
         zt_map_put(&m->at_placeholder, m->states[i].placeholder, i);

@@ -133,7 +133,8 @@ static void find_split(struct findings *f) {
         if (zt_map_get(&seen, owned[i].name, 0))
             continue;
         zt_map_put(&seen, owned[i].name, 1);
-        struct names *to = strcmp(owned[i].kind, "PARAMETER") != 0 ? &fixed : owned[i].is_copy ? &merged : &removed;
+        const bool trains = !owned[i].kind || strcmp(owned[i].kind, "PARAMETER") == 0;
+        struct names *to = !trains ? &fixed : owned[i].is_copy ? &merged : &removed;
         zt_vec_push(to, owned[i].name);
     }
     if (merged.count)
