@@ -157,7 +157,8 @@ static bool read_initializer(struct zt_onnx_scope *s, const Onnx__TensorProto *t
     v->origin = ZT_FROM_INITIALIZER;
     v->data = tensor.data;
     v->torch_kind = zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, zt_onnx_key_torch_kind);
-    v->torch_folded_from = zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, zt_onnx_key_torch_folded_from);
+    v->torch_folded_from =
+        zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, zt_onnx_key_torch_folded_from);
     zt_vec_push(&file->stored, (struct zt_onnx_stored){ zt_arena_strdup(file->arena, v->name), message, tensor });
     capture_lifted(s, name, id);
     return ok;
