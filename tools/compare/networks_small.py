@@ -231,10 +231,24 @@ class Copies(nn.Module):
         return self.head(x)
 
 
-def small(name, kind, *inputs, fresh=False):
+class EqualBuffer(nn.Module):
+    """Buffers of zeros and ones, which TorchScript does not tell from parameters, beside parameters that equal them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.head = nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 6)
+        self.register_buffer("offset", torch.zeros(8))
+        self.register_buffer("scale", torch.ones(8))
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.norm(self.first(x))) * self.scale + self.offset)
+
+
+def small(name, kind, *inputs, fresh=False, ways=None):
     def make():
         return kind(), tuple(f() for f in inputs)
     make.fresh = fresh  # parameters keep the contents that their constructors give them
+    make.ways = ways  # of exporting; None: all
     SMALL[name] = NETWORKS[name] = make
 
 
@@ -256,3 +270,4 @@ small("merged", Merged, lambda: rows(8), fresh=True)
 small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)
 small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)
 small("copies", Copies, lambda: rows(5, 8), fresh=True)
+small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))

@@ -16,8 +16,8 @@ vision("squeezenet1_1")
 vision("mobilenet_v3_small")
 vision("shufflenet_v2_x0_5")
 vision("mnasnet0_5")
-vision("efficientnet_b0", 32)
-vision("regnet_y_400mf", 32)
+vision("efficientnet_b0", 64)
+vision("regnet_y_400mf", 64)
 
 
 @network("torchvision/vit")
@@ -46,13 +46,13 @@ def torchvision_convnext():
 
 
 vision("alexnet")
-vision("mobilenet_v2", 32, width_mult=0.25)
-vision("mobilenet_v3_large", 32, width_mult=0.35)
-vision("shufflenet_v2_x1_0", 32)
+vision("mobilenet_v2", 64, width_mult=0.25)
+vision("mobilenet_v3_large", 64, width_mult=0.35)
+vision("shufflenet_v2_x1_0", 64)
 vision("squeezenet1_0")
-vision("regnet_x_400mf", 32)
+vision("regnet_x_400mf", 64)
 vision("googlenet", aux_logits=False, init_weights=False)
-vision("mnasnet0_75", 32)
+vision("mnasnet0_75", 64)
 
 
 @network("torchvision/vgg")
@@ -80,7 +80,7 @@ def torchvision_densenet():
 def residual(name, **arguments):
     def make():
         from torchvision.models.resnet import Bottleneck, ResNet
-        return ResNet(Bottleneck, [1, 1, 1, 1], num_classes=10, **arguments), (rows(3, 32, 32),)
+        return ResNet(Bottleneck, [1, 1, 1, 1], num_classes=10, **arguments), (rows(3, 64, 64),)
     NETWORKS["torchvision/" + name] = make
 
 

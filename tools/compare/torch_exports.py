@@ -4,15 +4,15 @@
     tools/compare/torch_exports.py FOLDER NAME...
 
 Each in a process of its own, so that one that fails or takes too long costs no other. Writes into FOLDER: NAME.EXPORT.onnx for each way, NAME.npz with the samples of all steps, and NAME.json: the configuration,
-and loss and gradient norm of each step in float64, with the largest distance from it of two float32 runs: the samples as they come, and
-those of each batch in reverse, which gives sums another order. `measured`: the seconds of a float32 step and the peak of memory. The ways:
+and loss and gradient norm of each step in float64, with the largest distance from it of four float32 runs: the samples of
+each batch as they come, and in three other orders, which gives sums another order. `measured`: the seconds of a float32 step and the peak of memory. The ways:
 
   dynamo         torch.onnx.export(model.eval(), ..., dynamo=True): what most people write
   torchscript    the same with dynamo=False
   dynamo-train   model.train(), optimize=False: what docs/models.md advises
   torchscript-train    TrainingMode.TRAINING, do_constant_folding=False: likewise
 
-The last two are made of the small networks alone.
+The last two are made of the small networks, and of those with BatchNormalization, which the first two fold into convolutions.
 
 Dropout and stochastic depth are off: their random numbers are each side's own. Parameters that are one number throughout
 get some noise, so that no exporter merges them; trained ones have it.
@@ -42,7 +42,7 @@ def make(name):
     make_network = NETWORKS[name]
     model, inputs = make_network()
     for module in model.modules():
-        if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd) or type(module).__name__ == "StochasticDepth":
             module.p = 0.0
         for place in (module, getattr(module, "config", None)):  # networks that call F.dropout keep its rate there
             for key, value in list(vars(place).items()) if place else []:
@@ -141,8 +141,9 @@ def measure(name, steps, answers, epsilon):
     return json.loads(text) if text else None
 
 
-def reverse(batches):
-    return [tuple(x.flip(0) for x in batch) for batch in batches]
+def reorder(batches, answers, order):
+    """The samples of each batch in another order."""
+    return [tuple(x[order] for x in batch) for batch in batches], [a[order] for a in answers]
 
 
 def export(name, way, path):
@@ -168,12 +169,12 @@ def write_expected(name, folder):
         answers = targets(model.double()(*[x.double() if x.is_floating_point() else x for x in inputs]))
     epsilon = choose_epsilon(name, steps[0], answers[0])
     losses, norms = train(name, torch.float64, steps, answers, epsilon)
-    runs = [train(name, torch.float32, steps, answers, epsilon),
-            train(name, torch.float32, reverse(steps), [a.flip(0) for a in answers], epsilon)]
-    # where samples of a batch meet each other, the reverse is another problem, which its float64 run tells
-    other = train(name, torch.float64, reverse(steps), [a.flip(0) for a in answers], epsilon)
-    same = np.allclose(other[0], losses, rtol=1e-9)
-    runs = runs if same else runs[:1]
+    runs, order = [train(name, torch.float32, steps, answers, epsilon)], list(range(BATCH))
+    # where samples of a batch meet each other, another order is another problem, which its float64 run tells
+    other, _ = train(name, torch.float64, *reorder(steps, answers, order[::-1]), epsilon)
+    if np.allclose(other, losses, rtol=1e-9):
+        runs += [train(name, torch.float32, *reorder(steps, answers, other), epsilon)
+                 for other in (order[::-1], order[1:] + order[:1], order[2:] + order[:2])]
     data = {f"x{i}": np.concatenate([step[i].numpy() for step in steps]) for i in range(len(inputs))}
     file = name.replace("/", "_")
     np.savez(folder / f"{file}.npz", target=np.concatenate([a.numpy() for a in answers]), **data)
@@ -191,7 +192,8 @@ def make_case(name, folder):
     """In a child process."""
     file = name.replace("/", "_")
     case = write_expected(name, folder) | {"exports": {}}
-    for way in PLAIN + ADVISED if name in SMALL else PLAIN:
+    normalized = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in make(name)[0].modules())
+    for way in getattr(NETWORKS[name], "ways", None) or (PLAIN + ADVISED if name in SMALL or normalized else PLAIN):
         try:
             if not (folder / f"{file}.{way}.onnx").exists():
                 export(name, way, folder / f"{file}.{way}.onnx")
