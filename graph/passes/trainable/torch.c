@@ -100,8 +100,8 @@ const char *zt_torch_next_source(struct zt_arena *arena, const char **at) {
 }
 
 /* Operations that place elements elsewhere, each once. */
-static const char *const moves[] = { "view",    "reshape", "t",    "transpose", "permute",
-                                     "squeeze", "clone",   "flip", "unsqueeze", NULL };
+static const char *const moves[] = { "view",  "reshape", "t",         "transpose", "permute", "squeeze",
+                                     "clone", "flip",    "unsqueeze", "alias",     NULL };
 /* Those that may also drop or join elements. */
 static const char *const picks[] = { "select", "slice", "split", "chunk", "cat", "stack", NULL };
 /* Those that may also repeat them. */
@@ -150,7 +150,9 @@ static void count_operation(struct zt_torch_folding *to, const char *operation, 
     if (is_one_of(moves, operation) || is_one_of(picks, operation) || is_one_of(copies, operation) ||
         is_one_of(silent, operation))
         return;
-    if (is_one_of(lookups, own) && is_one_of(on_indices, operation)) {
+    to->counts |= strcmp(operation, "cumsum") == 0;
+    if (is_one_of(lookups, own) &&
+        (is_one_of(on_indices, operation) || (to->counts && strcmp(operation, "mul") == 0))) {
         to->indexed = true;
         return;
     }
