@@ -18,6 +18,7 @@ def text(name, kind, config, length=8, words=64, take="logits", wrap=First, **se
         import transformers
         sized = getattr(transformers, config)(vocab_size=words, **settings)
         sized._attn_implementation = "eager"
+        sized._experts_implementation = "eager"  # the other ones have no float64
         net = getattr(transformers, kind)(sized)
         always = {"use_cache": False} if "use_cache" in sized.to_dict() else {}
         return wrap(net, take, **always), (tokens(length, words),)
@@ -146,7 +147,7 @@ def kinds(names, form, **settings):
 
 
 kinds("Mistral Ministral Qwen3 Phi Phi3 StableLm Starcoder2 Olmo Olmo2 Olmo3 Cohere Cohere2 Granite Nemotron Persimmon SmolLM3 "
-      "Helium Glm Glm4 Arcee SeedOss Exaone4 HunYuanDenseV1 Apertus Ernie4_5 NanoChat BitNet DiffLlama Cwm Jais2 Gemma2 VaultGemma "
+      "Helium Glm Glm4 Arcee SeedOss Exaone4 HunYuanDenseV1 Apertus Ernie4_5 NanoChat BitNet Cwm Jais2 Gemma2 VaultGemma "
       "Mixtral Olmoe Qwen2Moe Qwen3Moe", "CausalLM", pad_token_id=0, head_dim=16, **LLAMA)
 kinds("GPTNeoX Falcon GPTNeoXJapanese", "CausalLM", **BODY)
 kinds("GPTJ CodeGen", "CausalLM", n_embd=32, n_layer=2, n_head=2, n_positions=32, rotary_dim=8)

@@ -109,6 +109,7 @@ static const char *const copies[] = { "expand", "repeat", "gather", "index", "em
 /* Those among them that look elements up, and what index arithmetic consists of. */
 static const char *const lookups[] = { "index", "embedding", "index_select", "gather", NULL };
 static const char *const on_indices[] = { "add", "sub", "cumsum", "eq", "ne", "lt", "le", "gt", "ge", NULL };
+static const char *const on_buckets[] = { "abs", "div", "log", "minimum", "mul", "neg", "where", NULL };
 /* Names that say nothing: numbered intermediates and tensors that hold no parameter. */
 static const char *const silent[] = { "val",      "arange",          "zeros",      "ones",      "full",      "empty",
                                       "eye",      "scalar_tensor",   "zeros_like", "ones_like", "full_like", "to",
@@ -141,6 +142,20 @@ bool zt_torch_is_filled(struct zt_arena *arena, const char *name) {
     return is_one_of(filled, operation_of(arena, name));
 }
 
+/* Whether a move of looked up rows, of which some stand for distances that are bucketed by their logarithm: T5's bias
+ * by relative position. All that is computed is then the index. */
+static bool is_bucketed(struct zt_arena *arena, const char *sources, const char *own) {
+    bool rows = false, logarithm = false, minimum = false, counted = false;
+    for (const char *name; (name = zt_torch_next_source(arena, &sources));) {
+        const char *operation = operation_of(arena, name);
+        rows |= strcmp(operation, "embedding") == 0;
+        logarithm |= strcmp(operation, "log") == 0;
+        minimum |= strcmp(operation, "minimum") == 0;
+        counted |= strcmp(operation, "arange") == 0;
+    }
+    return is_one_of(moves, own) && rows && logarithm && minimum && counted;
+}
+
 /* `own`: the operation that made the tensor. What stands before a lookup may be its indices' arithmetic. */
 static void count_operation(struct zt_torch_folding *to, const char *operation, const char *own) {
     enum { MOST = sizeof to->operations / sizeof *to->operations };
@@ -151,8 +166,9 @@ static void count_operation(struct zt_torch_folding *to, const char *operation, 
         is_one_of(silent, operation))
         return;
     to->counts |= strcmp(operation, "cumsum") == 0;
-    if (is_one_of(lookups, own) &&
-        (is_one_of(on_indices, operation) || (to->counts && strcmp(operation, "mul") == 0))) {
+    if ((is_one_of(lookups, own) &&
+         (is_one_of(on_indices, operation) || (to->counts && strcmp(operation, "mul") == 0))) ||
+        (to->bucketed && (is_one_of(on_indices, operation) || is_one_of(on_buckets, operation)))) {
         to->indexed = true;
         return;
     }
@@ -166,7 +182,7 @@ void zt_torch_read_folding(struct zt_arena *arena, const struct zt_value *v, con
     const bool numbered = zt_map_get(listed, v->name, ZT_TORCH_UNLISTED) == ZT_TORCH_UNLISTED;
     const char *own = numbered ? operation_of(arena, v->name) : "",
                *at = v->torch_folded_from ? v->torch_folded_from : "";
-    *to = (struct zt_torch_folding){ .parameter = NULL };
+    *to = (struct zt_torch_folding){ .bucketed = is_bucketed(arena, at, own) };
     for (const char *name; (name = zt_torch_next_source(arena, &at));) {
         const enum zt_torch_kind kind = zt_map_get(listed, name, ZT_TORCH_UNLISTED);
         if (kind == ZT_TORCH_PARAMETER && !to->parameters++)

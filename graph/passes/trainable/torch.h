@@ -39,11 +39,12 @@ struct zt_torch_folding {
     const char *buffer;        /* a BUFFER among the sources, NULL: none */
     const char *operations[3]; /* the first arithmetic operations (no data movement); the last is the value's own */
     int operation_count;       /* may be more */
-    bool moved;   /* a data movement operation is named; without one, numbered names carry no information */
-    bool picked;  /* may drop or join elements (select, slice, cat) */
-    bool copied;  /* may repeat elements (expand, embedding) */
-    bool counts;  /* a cumsum is named: positions are counted, and a mul behind it masks them */
-    bool indexed; /* a lookup by computed indices; the operations are assumed to compute the indices */
+    bool moved;    /* a data movement operation is named; without one, numbered names carry no information */
+    bool picked;   /* may drop or join elements (select, slice, cat) */
+    bool copied;   /* may repeat elements (expand, embedding) */
+    bool counts;   /* a cumsum is named: positions are counted, and a mul behind it masks them */
+    bool bucketed; /* rows read by bucketed distances: all arithmetic is on indices */
+    bool indexed;  /* a lookup by computed indices; the operations are assumed to compute the indices */
 };
 void zt_torch_read_folding(struct zt_arena *arena, const struct zt_value *v, const struct zt_map *listed,
                            struct zt_torch_folding *to);
