@@ -154,14 +154,15 @@ kinds("GPTJ CodeGen", "CausalLM", n_embd=32, n_layer=2, n_head=2, n_positions=32
 kinds("GPTBigCode", "CausalLM", n_embd=32, n_layer=2, n_head=2, n_positions=32)
 kinds("Bloom", "CausalLM", hidden_size=32, n_layer=2, n_head=2)
 kinds("Mpt", "CausalLM", d_model=32, n_layers=2, n_heads=2, max_seq_len=32, expansion_ratio=2)
-kinds("XGLM", "CausalLM", d_model=32, num_layers=2, attention_heads=2, ffn_dim=48, max_position_embeddings=32)
 kinds("BioGpt", "CausalLM", **BODY)
 kinds("Mamba2", "CausalLM", hidden_size=16, state_size=4, num_hidden_layers=2, expand=2, num_heads=4, head_dim=8, n_groups=1,
       chunk_size=8)
 kinds("FalconMamba", "CausalLM", hidden_size=16, state_size=4, num_hidden_layers=2, expand=2, time_step_rank=4)
-kinds("Camembert Data2VecText Ernie MegatronBert RemBert RoCBert RoFormer RobertaPreLayerNorm XLMRoberta XLMRobertaXL IBert FNet "
-      "LayoutLM Nystromformer ConvBert Esm ModernBert NomicBert EuroBert Deberta SqueezeBert MobileBert", "MaskedLM",
+kinds("Camembert Data2VecText Ernie MegatronBert RemBert RoFormer RobertaPreLayerNorm XLMRoberta XLMRobertaXL IBert FNet "
+      "LayoutLM Nystromformer ConvBert Esm ModernBert NomicBert EuroBert Deberta", "MaskedLM",
       pad_token_id=0, **BODY)
+kinds("RoCBert", "MaskedLM", pad_token_id=1, **BODY)  # it reads row 0 of two embeddings, whose padding_idx no file keeps
+kinds("SqueezeBert", "MaskedLM", embedding_size=32, **BODY)
 for encoder_decoder in ("MBart", "Pegasus", "Blenderbot", "BlenderbotSmall", "PLBart", "Mvp", "M2M100"):
     sequence(encoder_decoder.lower(), f"{encoder_decoder}ForConditionalGeneration", f"{encoder_decoder}Config", pad_token_id=0, **BART)
 for like_t5 in ("MT5", "UMT5"):
