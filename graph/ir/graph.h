@@ -135,6 +135,8 @@ struct zt_node {
     bool dead;      /* zt_graph_sort removes the node */
     int backend;    /* enum zt_backend, set by zt_pass_assign */
     const char *torch_namespace; /* PyTorch's namespace metadata: ": Net/layer: Linear/linear: aten"; NULL: none */
+    const char *torch_fx_node;   /* PyTorch's metadata of the traced call, with its arguments; NULL: none */
+    const char *torch_rule;      /* the rule of onnxscript's rewriter that made the node; NULL: none */
 };
 
 /* After each forward phase `value` is copied to `initializer` (running statistics). */

@@ -17,7 +17,7 @@
  * node of the main graph. */
 struct zt_onnx_stored {
     const char *name; /* of the value */
-    int message;      /* its TensorProto */
+    int message;      /* its TensorProto; -1: not in the file (zt_onnx_own()) */
     struct zt_tensor tensor;
 };
 
@@ -37,9 +37,13 @@ struct zt_onnx_file {
     struct zt_map external_by_location;
     ZT_VEC(struct zt_onnx_stored) stored;
     struct zt_map stored_by_name;
+    ZT_VEC(struct zt_onnx_own) owned;
     ZT_VEC(struct zt_graph *) bodies; /* of attributes and functions */
     struct zt_functions functions;
 };
+
+/* The metadata keys of PyTorch's InputSpec.kind and of onnxscript's folded_from. */
+extern const char zt_onnx_key_torch_kind[], zt_onnx_key_torch_folded_from[];
 
 /* How ONNX stores an element type. */
 struct zt_onnx_storage {

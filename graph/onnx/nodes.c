@@ -16,9 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char key_torch_kind[] = "pkg.torch.export.graph_signature.InputSpec.kind";
+const char zt_onnx_key_torch_kind[] = "pkg.torch.export.graph_signature.InputSpec.kind";
 static const char key_torch_namespace[] = "namespace";
-static const char key_torch_folded_from[] = "pkg.onnxscript.optimizer.folded_from";
+static const char key_torch_fx_node[] = "pkg.torch.onnx.fx_node";
+static const char key_torch_rule[] = "pkg.onnxscript.rewriter.rule_name";
+const char zt_onnx_key_torch_folded_from[] = "pkg.onnxscript.optimizer.folded_from";
 
 static const char *text_or_empty(const char *text) {
     return text ? text : "";
@@ -154,8 +156,9 @@ static bool read_initializer(struct zt_onnx_scope *s, const Onnx__TensorProto *t
     struct zt_value *v = g->values[id];
     v->origin = ZT_FROM_INITIALIZER;
     v->data = tensor.data;
-    v->torch_kind = zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, key_torch_kind);
-    v->torch_folded_from = zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, key_torch_folded_from);
+    v->torch_kind = zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, zt_onnx_key_torch_kind);
+    v->torch_folded_from =
+        zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, zt_onnx_key_torch_folded_from);
     zt_vec_push(&file->stored, (struct zt_onnx_stored){ zt_arena_strdup(file->arena, v->name), message, tensor });
     capture_lifted(s, name, id);
     return ok;
@@ -205,9 +208,10 @@ static void read_value_info(struct zt_onnx_scope *s, const Onnx__ValueInfoProto 
     if (id < 0)
         return;
     struct zt_value *v = s->g->values[id];
-    const char *kind = zt_onnx_metadata(s->g->arena, info->n_metadata_props, info->metadata_props, key_torch_kind);
+    const char *kind =
+        zt_onnx_metadata(s->g->arena, info->n_metadata_props, info->metadata_props, zt_onnx_key_torch_kind);
     const char *from =
-        zt_onnx_metadata(s->g->arena, info->n_metadata_props, info->metadata_props, key_torch_folded_from);
+        zt_onnx_metadata(s->g->arena, info->n_metadata_props, info->metadata_props, zt_onnx_key_torch_folded_from);
     bool tensor = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     v->torch_kind = kind ? kind : v->torch_kind;
     v->torch_folded_from = from ? from : v->torch_folded_from;
@@ -285,6 +289,8 @@ static bool read_node(struct zt_onnx_scope *s, const Onnx__NodeProto *p, int i) 
     n->file_index = i;
     n->place = i;
     n->torch_namespace = zt_onnx_metadata(s->g->arena, p->n_metadata_props, p->metadata_props, key_torch_namespace);
+    n->torch_fx_node = zt_onnx_metadata(s->g->arena, p->n_metadata_props, p->metadata_props, key_torch_fx_node);
+    n->torch_rule = zt_onnx_metadata(s->g->arena, p->n_metadata_props, p->metadata_props, key_torch_rule);
     n->overload = p->overload && p->overload[0] ? zt_arena_strdup(s->g->arena, p->overload) : NULL;
     return ok;
 }

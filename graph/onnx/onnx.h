@@ -35,6 +35,15 @@ enum zt_onnx_weights {
     ZT_WEIGHTS_ABSENT_OK
 }; /* ABSENT_OK: external data files may be missing (plan, inspect) */
 
+/* An initializer that the file lacks, for one input of a node. */
+struct zt_onnx_own {
+    const char *name;
+    const char *kind, *folded_from; /* PyTorch's InputSpec.kind or onnxscript's folded_from; NULL: none */
+    struct zt_tensor tensor;
+    int node, in; /* file_index, and the input; `in` may be the first that the node does not have */
+    bool is_copy; /* of the initializer that the node reads in the file */
+};
+
 /* Reads a model. Errors have the form "PATH: tensor or node: problem" and exit code ZT_EXIT_MODEL. */
 struct zt_onnx *zt_onnx_read(const char *path, enum zt_onnx_weights weights, struct zt_err *err);
 void zt_onnx_destroy(struct zt_onnx *model);
@@ -46,8 +55,17 @@ bool zt_onnx_check_opset(const struct zt_onnx *model, struct zt_err *err);
 /* CRC-32C of the file followed by its external data files, in the order in which tensors name them. Reads all files, at
  * about 0.4 s per GB of cached data. */
 uint32_t zt_onnx_checksum(const struct zt_onnx *model);
-/* Whether the file has an initializer or a Constant node's tensor with this name. */
+/* Whether the file has an initializer or a Constant node's tensor with this name, or zt_onnx_own() added one. */
 bool zt_onnx_stores(const struct zt_onnx *model, const char *name);
+
+/* Gives an input of a node of the model's graph an initializer of its own, in the graph and in what is written. `own`:
+ * names, tensor, file_index and input; strings and contents must live as long as the model. The name is new, or
+ * one that an earlier call gave. */
+void zt_onnx_own(struct zt_onnx *model, const struct zt_onnx_own *own);
+/* All calls' arguments in their order. Returns the count. */
+int zt_onnx_owned(const struct zt_onnx *model, const struct zt_onnx_own **list);
+/* Whether zt_onnx_own() added the initializer. It keeps its type in what is written. */
+bool zt_onnx_adds(const struct zt_onnx *model, const char *name);
 
 /* New contents of an initializer, with dtype and shape of the file. */
 struct zt_onnx_payload {

@@ -202,6 +202,7 @@ void zt_onnx_destroy(struct zt_onnx *model) {
     zt_vec_finish(&f->externals);
     zt_map_finish(&f->external_by_location);
     zt_vec_finish(&f->stored);
+    zt_vec_finish(&f->owned);
     zt_map_finish(&f->stored_by_name);
     zt_onnx_scan_finish(&f->scan);
     zt_file_unmap(&f->map);

@@ -2,6 +2,7 @@
  *
  *     payload         the data field of its tensor gets new contents, in the form it had (raw bytes, or typed numbers)
  *     alias           its Identity node goes, a new initializer stands behind the last one
+ *     own initializer stands behind the last one, the input of its node names it
  *     half payload    data and type of its tensor change; nodes read a Cast to float of it, NAME.fp32
  *     pair            its two nodes stand in front of the first reader, its numbers behind the last initializer
  *     inference node  its attribute or input training_mode, its outputs after the first, and their value_info go
@@ -75,7 +76,8 @@ static void move_outside(struct zt_onnx_writer *w, int message, const void *data
 static const struct zt_onnx_stored **stored_by_message(struct zt_onnx_writer *w) {
     const struct zt_onnx_stored **of = ZT_NEW_N(w->arena, const struct zt_onnx_stored *, w->scan->messages.count);
     for (int i = 0; i < w->file->stored.count; i++)
-        of[w->file->stored.at[i].message] = &w->file->stored.at[i];
+        if (w->file->stored.at[i].message >= 0)
+            of[w->file->stored.at[i].message] = &w->file->stored.at[i];
     return of;
 }
 
@@ -212,7 +214,7 @@ static bool edit_aliases(struct zt_onnx_writer *w) {
             return zt_fail(w->err, ZT_EXIT_MODEL, "tensor \"%s\" has no contents", name);
         const struct zt_tensor tensor = written(w, name, source->tensor);
         zt_onnx_edit_drop(&w->edits, node);
-        zt_onnx_insert_initializer(w, name, &tensor, data);
+        zt_onnx_insert_initializer(w, name, NULL, &tensor, data);
     }
     return true;
 }
@@ -321,8 +323,8 @@ static void forget_edits(struct zt_onnx_writer *w) {
 
 static bool make_edits(struct zt_onnx_writer *w) {
     w->edits.scan = w->scan;
-    return edit_tensors(w) && edit_aliases(w) && zt_onnx_edit_halves(w) && zt_onnx_edit_pairs(w) &&
-           edit_inference_nodes(w);
+    return edit_tensors(w) && edit_aliases(w) && zt_onnx_edit_owned(w) && zt_onnx_edit_halves(w) &&
+           zt_onnx_edit_pairs(w) && edit_inference_nodes(w);
 }
 
 static void write_stretches(const struct zt_onnx_writer *w, FILE *to) {

@@ -46,11 +46,12 @@ static void insert_cast(struct zt_onnx_writer *w, const char *from, const char *
 /* Lets a node read the Casts of its inputs. cast[i] becomes the name of the Cast of payload i where one is needed. */
 static void read_casts(struct zt_onnx_writer *w, int node, const struct zt_map *taken, const char **cast) {
     struct zt_wire_field field;
-    for (size_t at = 0; zt_onnx_find_field(w->scan, node, ZT_NODE_INPUT, &at, &field);) {
+    int in = 0;
+    for (size_t at = 0; zt_onnx_find_field(w->scan, node, ZT_NODE_INPUT, &at, &field); in++) {
         const char *name = zt_onnx_text_of(w, &field);
         const int i = zt_map_get(&w->payload_by_name, name, -1);
         struct zt_text input = { 0 };
-        if (i < 0 || !w->changes->payloads[i].half)
+        if (i < 0 || !w->changes->payloads[i].half || zt_onnx_is_owned(w, node, in))
             continue;
         cast[i] = cast[i] ? cast[i] : cast_name(w, taken, name);
         zt_onnx_put_text(&input, ZT_NODE_INPUT, cast[i], strlen(cast[i]));

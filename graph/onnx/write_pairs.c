@@ -43,22 +43,10 @@ static void insert_node(struct zt_onnx_writer *w, int before, const char *op_typ
     zt_text_finish(&node);
 }
 
-static void read_instead(struct zt_onnx_writer *w, int node, int in, const char *name) {
-    struct zt_wire_field field;
-    struct zt_text input = { 0 };
-    size_t at = 0;
-    do {
-        if (!zt_onnx_find_field(w->scan, node, ZT_NODE_INPUT, &at, &field))
-            return;
-    } while (in-- > 0);
-    zt_onnx_put_text(&input, ZT_NODE_INPUT, name, strlen(name));
-    zt_onnx_insert(w, node, field.at, field.end, &input);
-}
-
 static const char *insert_numbers(struct names *n, const struct zt_onnx_pair *pair, const char *what,
                                   const struct zt_tensor *numbers) {
     const char *name = free_name(n, pair->value, what);
-    zt_onnx_insert_initializer(n->w, name, numbers, zt_onnx_raw(n->w->arena, numbers, &(size_t){ 0 }));
+    zt_onnx_insert_initializer(n->w, name, NULL, numbers, zt_onnx_raw(n->w->arena, numbers, &(size_t){ 0 }));
     return name;
 }
 
@@ -83,7 +71,7 @@ static bool edit_pair(struct names *n, const struct zt_onnx_pair *pair) {
     insert_node(w, before, "DequantizeLinear", (const char *const[]){ quantized, scale, zero }, dequantized,
                 pair->axis);
     for (int i = 0; i < pair->reader_count; i++)
-        read_instead(w, w->nodes.at[pair->readers[i].node], pair->readers[i].in, dequantized);
+        zt_onnx_read_instead(w, w->nodes.at[pair->readers[i].node], pair->readers[i].in, dequantized);
     return true;
 }
 

@@ -45,14 +45,24 @@ void zt_onnx_put_text(struct zt_text *to, uint32_t field, const char *text, size
 void zt_onnx_insert(struct zt_onnx_writer *w, int message, size_t at, size_t end, struct zt_text *bytes);
 /* Room for `data` in the external file, and the fields of a tensor that point to it. */
 void zt_onnx_put_outside(struct zt_onnx_writer *w, struct zt_text *to, const void *data, uint64_t bytes);
+/* An entry of metadata. */
+struct zt_onnx_mark {
+    const char *key, *value;
+};
 /* Adds a tensor behind the last initializer. `data`: as raw data, borrowed until the write. A large one is
- * put outside where the model is too large. */
-void zt_onnx_insert_initializer(struct zt_onnx_writer *w, const char *name, const struct zt_tensor *tensor,
-                                const void *data);
+ * put outside where the model is too large. `mark`: its metadata, NULL: none. */
+void zt_onnx_insert_initializer(struct zt_onnx_writer *w, const char *name, const struct zt_onnx_mark *mark,
+                                const struct zt_tensor *tensor, const void *data);
+/* Lets input `in` of node message `node` name another value. */
+void zt_onnx_read_instead(struct zt_onnx_writer *w, int node, int in, const char *name);
 /* Marks the names of all values of nodes. */
 void zt_onnx_names_taken(const struct zt_onnx_writer *w, struct zt_map *taken);
 
-/* The edits of initializers of 16 bits, and of pairs of quantization. */
+/* Whether the node message reads an initializer of zt_onnx_own() at input `in`. */
+bool zt_onnx_is_owned(const struct zt_onnx_writer *w, int node, int in);
+
+/* The edits of initializers that the file lacks, of those of 16 bits, and of pairs of quantization. */
+bool zt_onnx_edit_owned(struct zt_onnx_writer *w);
 bool zt_onnx_edit_halves(struct zt_onnx_writer *w);
 bool zt_onnx_edit_pairs(struct zt_onnx_writer *w);
 

@@ -191,7 +191,7 @@ static void narrow_payloads(const struct zt_session *s, struct zt_graph *g, stru
         const int id = zt_graph_find(g, payloads[i].name);
         const struct zt_value *v = g->values[id];
         if (v->dtype != ZT_FLOAT || v->origin != ZT_FROM_INITIALIZER || is_output(g, id) ||
-            is_statistic(s->job, v->name))
+            is_statistic(s->job, v->name) || zt_onnx_adds(s->model, v->name))
             continue;
         const int64_t count = zt_shape_count(&v->shape);
         uint16_t *to = zt_arena_alloc(g->arena, (size_t)count * sizeof *to);

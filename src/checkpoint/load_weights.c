@@ -4,6 +4,7 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/format.h"
 #include "graph/passes/precision/to_float.h"
+#include "graph/passes/trainable/trainable.h"
 #include "plan/job/override.h"
 #include "plan/job/qat.h"
 
@@ -92,6 +93,7 @@ static bool open_checkpoint(struct zt_weights *w, const char *path, struct zt_er
 static bool open_model(struct zt_weights *w, const char *path, struct zt_err *err) {
     if (!(w->model = zt_onnx_read(path, ZT_WEIGHTS_MAPPED, err)))
         return false;
+    zt_pass_split_merged(w->model);
     for (int i = 0; i < w->model->graph->value_count; i++) {
         const struct zt_value *v = w->model->graph->values[i];
         const struct zt_tensor tensor = { v->dtype, v->shape, v->data };

@@ -226,8 +226,10 @@ static bool open_model(struct zt_arrays *a, struct zt_err *err) {
     if (!a->model || !zt_onnx_check_opset(a->model, err))
         return false;
     a->graph = a->model->graph;
-    if (a->split_aliases)
+    if (a->split_aliases) {
+        zt_pass_split_merged(a->model);
         zt_pass_split_aliases(a->graph, &zt_ops);
+    }
     if (!zt_pass_lower(a->graph, &zt_ops, err) ||
         !zt_pass_resolve(a->graph, &zt_ops, a->graph->outputs, a->graph->output_count, err))
         return zt_err_within(err, 0, "%s", a->options->model);

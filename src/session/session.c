@@ -6,6 +6,7 @@
 #include "device/libraries.h"
 #include "device/module.h"
 #include "device/threads.h"
+#include "graph/passes/trainable/trainable.h"
 #include "optim/types/types.h"
 
 #include <stdlib.h>
@@ -107,6 +108,7 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
     s->sharers = s->processes ? s->launched.local_size : s->config->ranks;
     if (!(s->model = zt_onnx_read(options->model, weights, err)))
         return false;
+    zt_pass_split_merged(s->model);
     return s->config->allow_future_opset || zt_onnx_check_opset(s->model, err);
 }
 

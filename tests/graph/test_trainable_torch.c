@@ -279,6 +279,10 @@ END_TEST
 START_TEST(arithmetic_before_a_lookup_is_its_indices_own) {
     ck_assert(folds("embedding_1", "['add', 'arange', 'mix', 'zeros']"));
     ck_assert(!folds("view", "['add', 'embedding_1', 'mix']"));
+    ck_assert(folds("embedding_1", "['cumsum', 'mix', 'mul']")); /* positions that a mask multiplies */
+    ck_assert(!folds("embedding_1", "['mix', 'mul']"));
+    ck_assert(folds("unsqueeze_1", "['abs', 'add', 'arange', 'embedding_1', 'log', 'minimum', 'mix', 'mul', 'where']"));
+    ck_assert(!folds("unsqueeze_1", "['add', 'arange', 'embedding_1', 'log', 'mix', 'mul']"));
     ck_assert(!folds("embedding_1", "['exp', 'mix']"));
 }
 END_TEST

@@ -4,14 +4,15 @@
     tools/compare/torch_exports.py FOLDER NAME...
 
 Each in a process of its own, so that one that fails or takes too long costs no other. Writes into FOLDER: NAME.EXPORT.onnx for each way, NAME.npz with the samples of all steps, and NAME.json: the configuration,
-and loss and gradient norm of each step in float64, with the distance of float32 from it. The ways:
+and loss and gradient norm of each step in float64, with the largest distance from it of four float32 runs: the samples of
+each batch as they come, and in three other orders, which gives sums another order. `measured`: the seconds of a float32 step and the peak of memory. The ways:
 
   dynamo         torch.onnx.export(model.eval(), ..., dynamo=True): what most people write
   torchscript    the same with dynamo=False
   dynamo-train   model.train(), optimize=False: what docs/models.md advises
   torchscript-train    TrainingMode.TRAINING, do_constant_folding=False: likewise
 
-The last two are made of the small networks alone.
+The last two are made of the small networks, and of those with BatchNormalization, which the first two fold into convolutions.
 
 Dropout and stochastic depth are off: their random numbers are each side's own. Parameters that are one number throughout
 get some noise, so that no exporter merges them; trained ones have it.
@@ -22,6 +23,7 @@ import pathlib
 import re
 import signal
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -40,7 +42,7 @@ def make(name):
     make_network = NETWORKS[name]
     model, inputs = make_network()
     for module in model.modules():
-        if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd) or type(module).__name__ == "StochasticDepth":
             module.p = 0.0
         for place in (module, getattr(module, "config", None)):  # networks that call F.dropout keep its rate there
             for key, value in list(vars(place).items()) if place else []:
@@ -108,6 +110,42 @@ def train(name, dtype, steps, answers, epsilon):
     return np.array(losses), np.array(norms)
 
 
+def resident(key):
+    """VmRSS or VmHWM of this process in bytes."""
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith(key)))
+
+
+def measure(name, steps, answers, epsilon):
+    """Seconds of a float32 step (the median after the first) and the peak of memory above what the libraries hold; in a
+    child, whose memory is its own."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+        before, seconds = resident("VmRSS"), []
+        model, trained = begin(name, torch.float32)
+        optimizer = torch.optim.Adam(trained, lr=RATE, eps=epsilon)
+        for inputs, answer in zip(steps, answers):
+            start = time.perf_counter()
+            optimizer.zero_grad()
+            step(model, trained, inputs, answer, torch.float32)
+            optimizer.step()
+            seconds.append(time.perf_counter() - start)
+        os.write(write, json.dumps([float(np.median(seconds[1:])), resident("VmHWM") - before]).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as words:
+        text = words.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else None
+
+
+def reorder(batches, answers, order):
+    """The samples of each batch in another order."""
+    return [tuple(x[order] for x in batch) for batch in batches], [a[order] for a in answers]
+
+
 def export(name, way, path):
     model, inputs = make(name)
     names = [f"x{i}" for i in range(len(inputs))]
@@ -131,7 +169,12 @@ def write_expected(name, folder):
         answers = targets(model.double()(*[x.double() if x.is_floating_point() else x for x in inputs]))
     epsilon = choose_epsilon(name, steps[0], answers[0])
     losses, norms = train(name, torch.float64, steps, answers, epsilon)
-    losses32, norms32 = train(name, torch.float32, steps, answers, epsilon)
+    runs, order = [train(name, torch.float32, steps, answers, epsilon)], list(range(BATCH))
+    # where samples of a batch meet each other, another order is another problem, which its float64 run tells
+    other, _ = train(name, torch.float64, *reorder(steps, answers, order[::-1]), epsilon)
+    if np.allclose(other, losses, rtol=1e-9):
+        runs += [train(name, torch.float32, *reorder(steps, answers, other), epsilon)
+                 for other in (order[::-1], order[1:] + order[:1], order[2:] + order[:2])]
     data = {f"x{i}": np.concatenate([step[i].numpy() for step in steps]) for i in range(len(inputs))}
     file = name.replace("/", "_")
     np.savez(folder / f"{file}.npz", target=np.concatenate([a.numpy() for a in answers]), **data)
@@ -140,15 +183,17 @@ def write_expected(name, folder):
               "ztrain": {"data": {"format": "npz", "path": f"{file}.npz", "shuffle": False}, "steps": STEPS,
                          "loss": {"type": "mse" if answers[0].is_floating_point() else "cross_entropy"}}}
     return {"config": config, "losses": losses.tolist(), "grad_norms": norms.tolist(),
-            "noise": float(f"{np.max(np.abs(losses32 - losses) / np.abs(losses)):.1e}"),
-            "norm_noise": float(f"{np.max(np.abs(norms32 - norms) / norms):.1e}")}
+            "noise": float(f"{max(np.max(np.abs(run[0] - losses) / np.abs(losses)) for run in runs):.1e}"),
+            "norm_noise": float(f"{max(np.max(np.abs(run[1] - norms) / norms) for run in runs):.1e}"),
+            "measured": measure(name, steps, answers, epsilon)}
 
 
 def make_case(name, folder):
     """In a child process."""
     file = name.replace("/", "_")
     case = write_expected(name, folder) | {"exports": {}}
-    for way in PLAIN + ADVISED if name in SMALL else PLAIN:
+    normalized = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in make(name)[0].modules())
+    for way in getattr(NETWORKS[name], "ways", None) or (PLAIN + ADVISED if name in SMALL or normalized else PLAIN):
         try:
             if not (folder / f"{file}.{way}.onnx").exists():
                 export(name, way, folder / f"{file}.{way}.onnx")
@@ -159,34 +204,49 @@ def make_case(name, folder):
     (folder / f"{file}.json").write_text(json.dumps(case, indent=1) + "\n")
 
 
-def make_cases(names, folder):
-    """What has a .json already is left. Yields (name, None or what went wrong)."""
-    for name in names:
-        log = folder / f"{name.replace('/', '_')}.log"
-        if log.with_suffix(".json").exists():
-            yield name, None
+def start_case(name, folder, more):
+    """Starts a child that makes a case, unless its .json is there, and writes what more(name) returns to .rows."""
+    log = folder / f"{name.replace('/', '_')}.log"
+    child = os.fork()
+    if child:
+        return child
+    signal.alarm(LIMIT_SECONDS)
+    with open(log, "w", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        if not log.with_suffix(".json").exists():
+            make_case(name, folder)
+        log.with_suffix(".rows").write_text(json.dumps(more(name)))
+    except BaseException as error:
+        print(f"\n{type(error).__name__}: {error}", flush=True)
+        os._exit(1)
+    os._exit(0)
+
+
+def make_cases(names, folder, jobs=1, more=lambda name: None):
+    """Yields (name, None or what went wrong, what more(name) returned) as children end, at most `jobs` at a time."""
+    waiting, running = list(names), {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            name = waiting.pop(0)
+            running[start_case(name, folder, more)] = name
+        child, status = os.wait()
+        if child not in running:
             continue
-        child = os.fork()
-        if child == 0:
-            signal.alarm(LIMIT_SECONDS)
-            with open(log, "w", encoding="utf-8") as file:
-                os.dup2(file.fileno(), 1)
-                os.dup2(file.fileno(), 2)
-            try:
-                make_case(name, folder)
-            except BaseException as error:
-                print(f"\n{type(error).__name__}: {error}", flush=True)
-                os._exit(1)
-            os._exit(0)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        words = log.read_text(errors="replace").strip().splitlines()
-        yield name, f"status {status}: {words[-1] if words else ''}"[:200] if status else None
+        name = running.pop(child)
+        log, status = folder / f"{name.replace('/', '_')}.log", os.waitstatus_to_exitcode(status)
+        if status:
+            words = log.read_text(errors="replace").strip().splitlines()
+            yield name, f"status {status}: {words[-1] if words else ''}"[:200], None
+        else:
+            yield name, None, json.loads(log.with_suffix(".rows").read_text())
 
 
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, problem in make_cases(sys.argv[2:] or list(NETWORKS), folder):
+    for name, problem, _ in make_cases(sys.argv[2:] or list(NETWORKS), folder):
         print(f"{name}: {problem or 'made'}", flush=True)
 
 

@@ -231,6 +231,21 @@ static const void *invert(const struct search *s, const struct zt_derived *d, co
     return to;
 }
 
+/* The contents of a lost parameter to which a constant was added. The constant is lost too and is taken for 1, as in
+ * the norms that hold their distance from it (1 + w). Gradients do not depend on it, only weight decay does. */
+static const void *offset_by_one(const struct search *s, struct zt_derived *d, const struct zt_value *v) {
+    const int64_t count = zt_shape_count(&v->shape);
+    char *to = zt_arena_alloc(s->arena, (size_t)count * zt_dtype_bytes(v->dtype) + 1);
+    int k = 0;
+    while (strcmp(ops[k].torch, "add") != 0)
+        k++;
+    d->steps = 1;
+    d->step[0] = (struct zt_derived_step){ &ops[k], 1 };
+    for (int64_t i = 0; i < count; i++)
+        zt_store_double(v->dtype, to, i, zt_load_double(v->dtype, v->data, i) - 1);
+    return to;
+}
+
 static const struct zt_derived *made_before(const struct search *s, const char *parameter) {
     for (int i = 0; i < s->found.count; i++)
         if (s->found.at[i].made && strcmp(s->found.at[i].parameter, parameter) == 0)
@@ -271,9 +286,14 @@ static bool find_folded(struct search *s, const struct zt_value *v, struct zt_de
         return from && shaped->dtype == v->dtype && zt_shape_equal(&shaped->shape, &v->shape) &&
                relate(v, from, f.operations, f.operation_count, d);
     }
-    if (zt_graph_find(s->g, f.parameter) >= 0 || !chain(d, f.operations, f.operation_count))
+    if (zt_graph_find(s->g, f.parameter) >= 0)
         return false;
-    d->made = invert(s, d, v);
+    if (chain(d, f.operations, f.operation_count))
+        d->made = invert(s, d, v);
+    else if (f.operation_count == 1 && strcmp(f.operations[0], "add") == 0)
+        d->made = offset_by_one(s, d, v);
+    else
+        return false;
     return holds(d, v, d->made, inverted);
 }
 

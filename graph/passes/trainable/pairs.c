@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,6 +150,7 @@ struct role {
     bool embedding, weight; /* read by Gather, by a product */
     bool numbered;          /* TorchScript made it of some parameter */
     const char *of;         /* dynamo made it of this parameter */
+    const char *product; /* a product that reads it: TorchScript names a node after its module, "/layers.0/fc/MatMul" */
 };
 
 /* The value behind a Transpose. */
@@ -165,6 +167,9 @@ static void mark_readers(const struct zt_graph *g, struct role *roles) {
         for (int i = 0; (is_op(node, "MatMul") || is_op(node, "Gemm")) && i < node->in_count && i < 2; i++)
             if (node->in[i] >= 0)
                 roles[behind_transpose(g, node->in[i])].weight = true;
+        for (int i = 0; is_op(node, "MatMul") && i < node->in_count; i++)
+            if (node->in[i] >= 0)
+                roles[node->in[i]].product = node->name;
     }
 }
 
@@ -183,12 +188,42 @@ static void mark_makers(const struct zt_onnx *model, const struct zt_graph *g, s
     zt_map_finish(&listed);
 }
 
+/* The next component of a path without the number of a repeated call ("/shared_1" is "shared"), its length in *length;
+ * NULL: only the node's own name is left. */
+static const char *next_module(const char **at, size_t *length) {
+    const char *start = *at + (**at == '/'), *end = strchr(start, '/');
+    if (!end)
+        return NULL;
+    const char *cut = end;
+    while (cut > start && isdigit((unsigned char)cut[-1]))
+        cut--;
+    *at = end;
+    *length = (size_t)((cut < end && cut - start > 1 && cut[-1] == '_' ? cut - 1 : end) - start);
+    return start;
+}
+
+/* Whether two products are of different modules: what they read was equal by chance, as copies of a layer are before
+ * they are trained. */
+static bool are_apart(const struct role *a, const struct role *b) {
+    const char *at_a = a->product, *at_b = b->product;
+    if (!at_a || !at_b || *at_a != '/' || *at_b != '/')
+        return false;
+    for (;;) {
+        size_t length_a = 0, length_b = 0;
+        const char *next_a = next_module(&at_a, &length_a), *next_b = next_module(&at_b, &length_b);
+        if (!next_a || !next_b)
+            return next_a || next_b;
+        if (length_a != length_b || strncmp(next_a, next_b, length_a) != 0)
+            return true;
+    }
+}
+
 static bool may_be_copy(const struct zt_value *a, const struct role *of_a, const struct zt_value *b,
                         const struct role *of_b) {
     if (of_b->of && strcmp(of_b->of, a->name) == 0)
         return true;
     if (of_b->numbered)
-        return !of_a->numbered || a->id < b->id;
+        return !of_a->numbered || (a->id < b->id && !are_apart(of_a, of_b));
     return of_a->embedding && of_b->weight && a->shape.rank == 2 && b->shape.rank == 2;
 }
 

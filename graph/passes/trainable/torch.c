@@ -63,6 +63,31 @@ int zt_torch_parameters(struct zt_arena *arena, const char *signature, const cha
     return count;
 }
 
+int zt_torch_states(struct zt_arena *arena, const char *signature, struct zt_torch_state **list) {
+    struct line line;
+    int count = 0, room = 0;
+    for (const char *at = signature; next_line(arena, &at, &line);)
+        room += line.target != NULL;
+    *list = ZT_NEW_N(arena, struct zt_torch_state, room + 1);
+    for (const char *at = signature; next_line(arena, &at, &line);)
+        if (line.target)
+            (*list)[count++] = (struct zt_torch_state){ line.name, line.target, line.kind };
+    return count;
+}
+
+/* ---- traced calls ---- */
+
+const char *zt_torch_next_argument(struct zt_arena *arena, const char **at) {
+    const char *start = strchr(*at, '%');
+    if (!start)
+        return NULL;
+    size_t length = 0;
+    while (isalnum((unsigned char)start[1 + length]) || start[1 + length] == '_')
+        length++;
+    *at = start + 1 + length;
+    return zt_arena_strndup(arena, start + 1, length);
+}
+
 /* ---- folded_from ---- */
 
 const char *zt_torch_next_source(struct zt_arena *arena, const char **at) {
@@ -75,8 +100,8 @@ const char *zt_torch_next_source(struct zt_arena *arena, const char **at) {
 }
 
 /* Operations that place elements elsewhere, each once. */
-static const char *const moves[] = { "view",    "reshape", "t",    "transpose", "permute",
-                                     "squeeze", "clone",   "flip", "unsqueeze", NULL };
+static const char *const moves[] = { "view",  "reshape", "t",         "transpose", "permute", "squeeze",
+                                     "clone", "flip",    "unsqueeze", "alias",     NULL };
 /* Those that may also drop or join elements. */
 static const char *const picks[] = { "select", "slice", "split", "chunk", "cat", "stack", NULL };
 /* Those that may also repeat them. */
@@ -84,6 +109,7 @@ static const char *const copies[] = { "expand", "repeat", "gather", "index", "em
 /* Those among them that look elements up, and what index arithmetic consists of. */
 static const char *const lookups[] = { "index", "embedding", "index_select", "gather", NULL };
 static const char *const on_indices[] = { "add", "sub", "cumsum", "eq", "ne", "lt", "le", "gt", "ge", NULL };
+static const char *const on_buckets[] = { "abs", "div", "log", "minimum", "mul", "neg", "where", NULL };
 /* Names that say nothing: numbered intermediates and tensors that hold no parameter. */
 static const char *const silent[] = { "val",      "arange",          "zeros",      "ones",      "full",      "empty",
                                       "eye",      "scalar_tensor",   "zeros_like", "ones_like", "full_like", "to",
@@ -109,6 +135,27 @@ static const char *operation_of(struct zt_arena *arena, const char *name) {
     return zt_arena_strndup(arena, name, length);
 }
 
+bool zt_torch_is_filled(struct zt_arena *arena, const char *name) {
+    static const char *const filled[] = { "zeros",      "ones",      "full",      "scalar_tensor",
+                                          "zeros_like", "ones_like", "full_like", "new_zeros",
+                                          "new_ones",   "new_full",  NULL };
+    return is_one_of(filled, operation_of(arena, name));
+}
+
+/* Whether a move of looked up rows, of which some stand for distances that are bucketed by their logarithm: T5's bias
+ * by relative position. All that is computed is then the index. */
+static bool is_bucketed(struct zt_arena *arena, const char *sources, const char *own) {
+    bool rows = false, logarithm = false, minimum = false, counted = false;
+    for (const char *name; (name = zt_torch_next_source(arena, &sources));) {
+        const char *operation = operation_of(arena, name);
+        rows |= strcmp(operation, "embedding") == 0;
+        logarithm |= strcmp(operation, "log") == 0;
+        minimum |= strcmp(operation, "minimum") == 0;
+        counted |= strcmp(operation, "arange") == 0;
+    }
+    return is_one_of(moves, own) && rows && logarithm && minimum && counted;
+}
+
 /* `own`: the operation that made the tensor. What stands before a lookup may be its indices' arithmetic. */
 static void count_operation(struct zt_torch_folding *to, const char *operation, const char *own) {
     enum { MOST = sizeof to->operations / sizeof *to->operations };
@@ -118,7 +165,10 @@ static void count_operation(struct zt_torch_folding *to, const char *operation, 
     if (is_one_of(moves, operation) || is_one_of(picks, operation) || is_one_of(copies, operation) ||
         is_one_of(silent, operation))
         return;
-    if (is_one_of(lookups, own) && is_one_of(on_indices, operation)) {
+    to->counts |= strcmp(operation, "cumsum") == 0;
+    if ((is_one_of(lookups, own) &&
+         (is_one_of(on_indices, operation) || (to->counts && strcmp(operation, "mul") == 0))) ||
+        (to->bucketed && (is_one_of(on_indices, operation) || is_one_of(on_buckets, operation)))) {
         to->indexed = true;
         return;
     }
@@ -132,7 +182,7 @@ void zt_torch_read_folding(struct zt_arena *arena, const struct zt_value *v, con
     const bool numbered = zt_map_get(listed, v->name, ZT_TORCH_UNLISTED) == ZT_TORCH_UNLISTED;
     const char *own = numbered ? operation_of(arena, v->name) : "",
                *at = v->torch_folded_from ? v->torch_folded_from : "";
-    *to = (struct zt_torch_folding){ .parameter = NULL };
+    *to = (struct zt_torch_folding){ .bucketed = is_bucketed(arena, at, own) };
     for (const char *name; (name = zt_torch_next_source(arena, &at));) {
         const enum zt_torch_kind kind = zt_map_get(listed, name, ZT_TORCH_UNLISTED);
         if (kind == ZT_TORCH_PARAMETER && !to->parameters++)

@@ -12,6 +12,19 @@ enum zt_torch_kind { ZT_TORCH_UNLISTED, ZT_TORCH_PARAMETER, ZT_TORCH_BUFFER, ZT_
  * and "x: USER_INPUT"; targets are state names, the others value names. Strings are in `arena`. */
 void zt_torch_read_signature(struct zt_arena *arena, const char *signature, struct zt_map *listed);
 
+/* A line with a target: "p_fc_weight: PARAMETER target='fc.weight'". */
+struct zt_torch_state {
+    const char *placeholder, *target;
+    enum zt_torch_kind kind;
+};
+/* Returns the count. Strings are in `arena`. */
+int zt_torch_states(struct zt_arena *arena, const char *signature, struct zt_torch_state **list);
+
+/* The next name "%NAME" after *at in the text of a traced call; NULL at the end. */
+const char *zt_torch_next_argument(struct zt_arena *arena, const char **at);
+/* Whether a name in a traced call is that of new zeros, ones or another number. */
+bool zt_torch_is_filled(struct zt_arena *arena, const char *name);
+
 /* Lists the PARAMETERs in the order of the signature. Returns the count. */
 int zt_torch_parameters(struct zt_arena *arena, const char *signature, const char ***names);
 
@@ -26,10 +39,12 @@ struct zt_torch_folding {
     const char *buffer;        /* a BUFFER among the sources, NULL: none */
     const char *operations[3]; /* the first arithmetic operations (no data movement); the last is the value's own */
     int operation_count;       /* may be more */
-    bool moved;   /* a data movement operation is named; without one, numbered names carry no information */
-    bool picked;  /* may drop or join elements (select, slice, cat) */
-    bool copied;  /* may repeat elements (expand, embedding) */
-    bool indexed; /* a lookup by computed indices; the operations are assumed to compute the indices */
+    bool moved;    /* a data movement operation is named; without one, numbered names carry no information */
+    bool picked;   /* may drop or join elements (select, slice, cat) */
+    bool copied;   /* may repeat elements (expand, embedding) */
+    bool counts;   /* a cumsum is named: positions are counted, and a mul behind it masks them */
+    bool bucketed; /* rows read by bucketed distances: all arithmetic is on indices */
+    bool indexed;  /* a lookup by computed indices; the operations are assumed to compute the indices */
 };
 void zt_torch_read_folding(struct zt_arena *arena, const struct zt_value *v, const struct zt_map *listed,
                            struct zt_torch_folding *to);

@@ -3,6 +3,7 @@
 #include "plan/job/findings.h"
 
 #include "base/text.h"
+#include "base/map.h"
 #include "base/vec.h"
 #include "graph/passes/trainable/torch.h"
 #include "plan/job/parameters.h"
@@ -122,6 +123,29 @@ static void find_missing(struct findings *f) {
              listed(f, &names));
 }
 
+/* Finds what was split and restored on reading (zt_pass_split_merged()). */
+static void find_split(struct findings *f) {
+    const struct zt_onnx_own *owned;
+    struct names merged = { 0 }, fixed = { 0 }, removed = { 0 };
+    struct zt_map seen = { 0 };
+    const int count = zt_onnx_owned(f->job->model, &owned);
+    for (int i = 0; i < count; i++) {
+        if (zt_map_get(&seen, owned[i].name, 0))
+            continue;
+        zt_map_put(&seen, owned[i].name, 1);
+        const bool trains = !owned[i].kind || strcmp(owned[i].kind, "PARAMETER") == 0;
+        struct names *to = !trains ? &fixed : owned[i].is_copy ? &merged : &removed;
+        zt_vec_push(to, owned[i].name);
+    }
+    if (merged.count)
+        find(f, false, "%s: merged by the exporter with equal tensors; trained separately", listed(f, &merged));
+    if (removed.count)
+        find(f, false, "%s: zeros that the exporter removed; trained again", listed(f, &removed));
+    if (fixed.count)
+        find(f, false, "%s: merged by the exporter with equal parameters; fixed", listed(f, &fixed));
+    zt_map_finish(&seen);
+}
+
 /* ---- any exporter ---- */
 
 static void find_folds(struct findings *f) {
@@ -224,6 +248,7 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
         zt_torch_read_signature(job->arena, job->model->torch_signature, &f.listed);
     find_lost(&f);
     find_missing(&f);
+    find_split(&f);
     find_folds(&f);
     find_doubts(&f);
     find_undone(&f);

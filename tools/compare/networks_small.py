@@ -1,0 +1,273 @@
+"""Small networks, one for each thing that an exporter does to parameters."""
+import copy
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from networks_base import NETWORKS, SMALL, rows, tokens
+
+
+class Temperature(nn.Module):
+    """A learned scalar, read through Exp."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.temperature = nn.Linear(8, 6), nn.Parameter(torch.tensor(1.2))
+
+    def forward(self, x):
+        return self.fc(x) * self.temperature.exp()
+
+
+class LogitScale(nn.Module):
+    """CLIP's head: cosines of two embeddings, scaled by a learned exponent."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 6), nn.Linear(8, 6)
+        self.logit_scale = nn.Parameter(torch.tensor(2.6592))
+
+    def forward(self, x, y):
+        a, b = F.normalize(self.a(x), dim=-1), F.normalize(self.b(y), dim=-1)
+        return self.logit_scale.exp() * a @ b.t()
+
+
+class Mix(nn.Module):
+    """RWKV's time mixing: a parameter and one minus it."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix, self.fc = nn.Parameter(torch.rand(8)), nn.Linear(8, 6)
+
+    def forward(self, x):
+        return self.fc(x * self.mix + torch.roll(x, 1, 1) * (1 - self.mix))
+
+
+class WeightNorm(nn.Module):
+    """w = g v / |v|."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.utils.parametrizations.weight_norm(nn.Linear(8, 6))
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class Standardised(nn.Module):
+    """A convolution whose weights are standardised, with a gain, as in NFNets."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.gain = nn.Parameter(torch.randn(4, 3, 3, 3)), nn.Parameter(torch.rand(4) + 0.5)
+        self.fc = nn.Linear(4, 5)
+
+    def forward(self, x):
+        w = self.weight.reshape(1, 4, -1)
+        w = F.batch_norm(w, None, None, weight=self.gain * 0.5, training=True, momentum=0.0, eps=1e-6)
+        return self.fc(F.relu(F.conv2d(x, w.reshape_as(self.weight), padding=1)).mean((2, 3)))
+
+
+class Recurrent(nn.Module):
+    """LSTM and GRU: the exporter packs their weights and joins their two biases."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.gru = nn.LSTM(8, 6, batch_first=True), nn.GRU(6, 5, batch_first=True)
+
+    def forward(self, x):
+        return self.gru(self.lstm(x)[0])[0][:, -1]
+
+
+class Tied(nn.Module):
+    """An embedding that is the head's weight too."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.mix = nn.Embedding(20, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return F.linear(F.gelu(self.mix(self.embed(x))), self.embed.weight)
+
+
+class JoinedBias(nn.Module):
+    """BEiT's: biases of queries and values are parameters, that of the keys a buffer of zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.q_bias, self.v_bias = nn.Parameter(torch.randn(4)), nn.Parameter(torch.randn(4))
+        self.weight = nn.Parameter(torch.randn(12, 8))
+        self.register_buffer("k_bias", torch.zeros(4))
+
+    def forward(self, x):
+        return F.linear(x, self.weight, torch.cat([self.q_bias, self.k_bias, self.v_bias]))
+
+
+class StateSpace(nn.Module):
+    """Mamba's -exp(A_log)."""
+
+    def __init__(self):
+        super().__init__()
+        self.A_log, self.D, self.fc = nn.Parameter(torch.rand(8)), nn.Parameter(torch.rand(8)), nn.Linear(8, 6)
+
+    def forward(self, x):
+        return self.fc(torch.tanh(x * -torch.exp(self.A_log)) + self.D * x)
+
+
+class ClassToken(nn.Module):
+    """A vector that is expanded to every sample, and positions that are looked up."""
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.positions = nn.Parameter(torch.randn(1, 1, 8)), nn.Embedding(6, 8)
+        self.fc, self.head = nn.Linear(8, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.positions(torch.arange(6) + 0)
+        return self.head(F.gelu(self.fc(x)).mean(1))
+
+
+class LayerScale(nn.Module):
+    """Scalars that are parameters: GIN's 1 + eps, and a gate through a sigmoid."""
+
+    def __init__(self):
+        super().__init__()
+        self.eps, self.gate = nn.Parameter(torch.tensor(0.3)), nn.Parameter(torch.tensor(-0.4))
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        return self.b((1 + self.eps) * x + torch.sigmoid(self.gate) * torch.tanh(self.a(x)))
+
+
+class OutputBias(nn.Module):
+    """BART's final_logits_bias: a buffer of zeros behind the head."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 6)
+        self.register_buffer("final_logits_bias", torch.zeros(1, 6))
+
+    def forward(self, x):
+        return self.fc(x) + self.final_logits_bias
+
+
+class Sinusoids(nn.Module):
+    """Whisper's and BEATs' positions: a fixed parameter."""
+
+    def __init__(self):
+        super().__init__()
+        steps = torch.arange(6)[:, None] * torch.exp(-torch.arange(4) / 3.0 * 9.21)
+        self.positions = nn.Parameter(torch.cat([steps.sin(), steps.cos()], 1), requires_grad=False)
+        self.fc, self.head = nn.Linear(8, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        return self.head(F.gelu(self.fc(x + self.positions)).mean(1))
+
+
+class Normalized(nn.Module):
+    """A normalization behind a convolution, and another that nothing can be folded into."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+        self.last, self.fc = nn.BatchNorm1d(4), nn.Linear(4, 5)
+
+    def forward(self, x):
+        return self.fc(self.last(F.relu(self.norm(self.conv(x))).mean((2, 3))))
+
+
+class Merged(nn.Module):
+    """Parameters of equal contents: fresh ones and zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.fc = nn.LayerNorm(8), nn.LayerNorm(8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        return self.fc(self.b(torch.tanh(self.a(x))))
+
+
+class ZeroBiases(nn.Module):
+    """Biases of zeros, which the exporter removes."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.up = nn.Linear(8, 12), nn.ConvTranspose1d(2, 6, 3, groups=2)
+        self.conv, self.head = nn.Conv1d(6, 5, 3), nn.Linear(5, 6)
+        for module in (self.fc, self.up, self.conv, self.head):
+            nn.init.zeros_(module.bias)
+
+    def forward(self, x):
+        x = torch.tanh(self.fc(x)).reshape(-1, 2, 6)
+        return self.head(self.conv(torch.tanh(self.up(x))).mean(2))
+
+
+class EqualTensors(nn.Module):
+    """Parameters that equal constants and statistics, and two that are one."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.batch = nn.Embedding(20, 8), nn.LayerNorm(8), nn.BatchNorm1d(8)
+        self.last, self.head = nn.LayerNorm(8), nn.Linear(8, 20, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids):
+        x = self.batch(self.norm(self.embed(ids)).transpose(1, 2)).transpose(1, 2)
+        return self.head(self.last(torch.tanh(x) * torch.ones(8) + torch.zeros(8)))
+
+
+class Copies(nn.Module):
+    """Layers that are copies of one, and one that is used twice."""
+
+    def __init__(self):
+        super().__init__()
+        layer = nn.Linear(8, 8)
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(2))
+        self.shared, self.head = nn.Linear(8, 8, bias=False), nn.Linear(8, 6)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(self.shared(torch.tanh(layer(x))))
+        return self.head(x)
+
+
+class EqualBuffer(nn.Module):
+    """Buffers of zeros and ones, which TorchScript does not tell from parameters, beside parameters that equal them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.head = nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 6)
+        self.register_buffer("offset", torch.zeros(8))
+        self.register_buffer("scale", torch.ones(8))
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.norm(self.first(x))) * self.scale + self.offset)
+
+
+def small(name, kind, *inputs, fresh=False, ways=None):
+    def make():
+        return kind(), tuple(f() for f in inputs)
+    make.fresh = fresh  # parameters keep the contents that their constructors give them
+    make.ways = ways  # of exporting; None: all
+    SMALL[name] = NETWORKS[name] = make
+
+
+small("temperature", Temperature, lambda: rows(8))
+small("logit_scale", LogitScale, lambda: rows(8), lambda: rows(8))
+small("mix", Mix, lambda: rows(8))
+small("weight_norm", WeightNorm, lambda: rows(8))
+small("standardised", Standardised, lambda: rows(3, 6, 6))
+small("recurrent", Recurrent, lambda: rows(5, 8))
+small("tied", Tied, lambda: tokens(5, 20))
+small("joined_bias", JoinedBias, lambda: rows(8))
+small("state_space", StateSpace, lambda: rows(8))
+small("class_token", ClassToken, lambda: rows(5, 8))
+small("layer_scale", LayerScale, lambda: rows(8))
+small("output_bias", OutputBias, lambda: rows(8))
+small("sinusoids", Sinusoids, lambda: rows(6, 8))
+small("normalized", Normalized, lambda: rows(3, 6, 6))
+small("merged", Merged, lambda: rows(8), fresh=True)
+small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)
+small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)
+small("copies", Copies, lambda: rows(5, 8), fresh=True)
+small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))
