@@ -92,7 +92,7 @@ residual("wide_resnet", width_per_group=96)
 @network("torchvision/maxvit")
 def torchvision_maxvit():
     from torchvision.models import MaxVit
-    return MaxVit((64, 64), 16, 4, [16, 32], [1, 1], 8, num_classes=10), (rows(3, 64, 64),)
+    return MaxVit((64, 64), 16, 4, [16, 32], [1, 1], 8, 0.0, num_classes=10), (rows(3, 64, 64),)
 
 
 def segmentation(name, **arguments):
