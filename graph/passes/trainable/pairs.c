@@ -219,7 +219,9 @@ static bool are_apart(const struct role *a, const struct role *b) {
 }
 
 static bool may_be_copy(const struct zt_value *a, const struct role *of_a, const struct zt_value *b,
-                        const struct role *of_b) {
+                        const struct role *of_b, bool apart) {
+    if (apart)
+        return of_a->numbered && of_b->numbered && a->id < b->id && are_apart(of_a, of_b);
     if (of_b->of && strcmp(of_b->of, a->name) == 0)
         return true;
     if (of_b->numbered)
@@ -232,14 +234,17 @@ static bool may_be_tied(const struct zt_value *v) {
            v->shape.rank <= ZT_TIE_RANK;
 }
 
-/* The value that b is a copy of; *pair says how. Copies of copies lead to the first. */
-static bool find_original(const struct zt_graph *g, const struct role *roles, const bool *copied, int b,
+/* The value that b is a copy of, or (`apart`) equal to in another module; *pair says how. Copies of copies lead to the
+ * first. */
+static bool find_original(const struct zt_graph *g, const struct role *roles, const bool *copied, int b, bool apart,
                           struct zt_trainable_pair *pair) {
     for (int a = 0; a < g->value_count; a++) {
         const struct zt_value *v = g->values[a];
-        if (a != b && !copied[a] && may_be_tied(v) && may_be_copy(v, &roles[a], g->values[b], &roles[b]) &&
-            match(g, a, b, pair) && !is_uniform(v, zt_shape_count(&v->shape)))
+        if (a != b && !copied[a] && may_be_tied(v) && may_be_copy(v, &roles[a], g->values[b], &roles[b], apart) &&
+            match(g, a, b, pair) && !is_uniform(v, zt_shape_count(&v->shape))) {
+            pair->apart = apart;
             return true;
+        }
     }
     return false;
 }
@@ -252,11 +257,11 @@ int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, s
     mark_makers(model, g, roles);
     for (int b = 0; b < g->value_count; b++) {
         struct zt_trainable_pair pair;
-        if (!may_be_tied(g->values[b]) || (!roles[b].of && !roles[b].numbered && !roles[b].weight) ||
-            !find_original(g, roles, copied, b, &pair))
+        if (!may_be_tied(g->values[b]) || (!roles[b].of && !roles[b].numbered && !roles[b].weight))
             continue;
-        copied[b] = true;
-        zt_vec_push(&list, pair);
+        copied[b] = find_original(g, roles, copied, b, false, &pair);
+        if (copied[b] || find_original(g, roles, copied, b, true, &pair))
+            zt_vec_push(&list, pair);
     }
     const int count = list.count;
     *pairs = zt_arena_copy(g->arena, list.at, (size_t)count * sizeof *list.at);

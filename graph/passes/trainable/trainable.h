@@ -55,6 +55,7 @@ struct zt_trainable_pair {
     int a, b;                  /* value ids, a < b */
     bool transposed;           /* axis k of b is axis perm[k] of a; false: a equals b */
     int64_t perm[ZT_TIE_RANK]; /* set if transposed */
+    bool apart; /* read by products of different modules: equal by chance, as copies of a layer are, or really tied */
 };
 /* Returns the count; the list is in the graph's arena. Three equal initializers x, y, z give the pairs (x, y), (y, z).
  */
@@ -68,8 +69,9 @@ bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, const
 bool zt_trainable_find_perm(const struct zt_value *a, const struct zt_value *b, int64_t *perm);
 
 /* Pairs that are tied by default, a subset of zt_trainable_pairs(): the exporter says or its numbering shows that b is
- * a copy of a, or a is an embedding (read by Gather) and b a matrix product's weight. Contents are compared only where
- * shapes and roles match. Returns the count; the list is in the graph's arena, sorted by b, each b once. */
+ * a copy of a, or a is an embedding (read by Gather) and b a matrix product's weight. Those that are `apart` are not
+ * tied. Contents are compared only where shapes and roles match. Returns the count; the list is in the graph's arena,
+ * sorted by b, each b once. */
 int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, struct zt_trainable_pair **pairs);
 
 /* Number of trainable initializers that both a Gather and a matrix product read: embeddings tied to an output layer. */

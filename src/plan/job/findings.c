@@ -222,7 +222,7 @@ static void find_doubts(struct findings *f) {
 /* ---- restored parameters ---- */
 
 static void find_undone(struct findings *f) {
-    struct names undone = { 0 }, tied = { 0 };
+    struct names undone = { 0 }, tied = { 0 }, apart = { 0 };
     struct zt_job *job = f->job;
     for (int i = 0; i < job->derived_count; i++)
         zt_vec_push(&undone, zt_arena_printf(job->arena, "%s = %s", job->derived[i].name,
@@ -231,6 +231,8 @@ static void find_undone(struct findings *f) {
         if (job->ties[i].found)
             zt_vec_push(&tied, zt_arena_printf(job->arena, "%s = %s%s", job->ties[i].name,
                                                job->ties[i].transposed ? "transpose of " : "", job->ties[i].to));
+    for (int i = 0; i < job->apart.count; i++)
+        zt_vec_push(&apart, job->apart.at[i]);
     if (undone.count)
         find(f, false, "%s: folded by the exporter; recomputed from the parameter, which is trained",
              listed(f, &undone));
@@ -239,6 +241,10 @@ static void find_undone(struct findings *f) {
              "%s: copies made by the exporter, trained as one parameter (ztrain.tie_equal: false trains them "
              "separately)",
              listed(f, &tied));
+    if (apart.count)
+        find(f, false,
+             "%s: equal weights of different modules, trained separately (ztrain.tie trains them as one parameter)",
+             listed(f, &apart));
 }
 
 void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {

@@ -31,7 +31,7 @@ struct zt_finding {
     const char *text;
     bool warning;
 };
-enum { ZT_FINDINGS = 10 }; /* at most */
+enum { ZT_FINDINGS = 16 }; /* at most */
 
 struct zt_job {
     const struct zt_config *config;
@@ -54,6 +54,7 @@ struct zt_job {
     int derived_count;
     struct zt_tie *ties;
     int tie_count;
+    struct zt_texts apart;       /* "b = a": equal weights of different modules, which are not tied */
     struct zt_adapter *adapters; /* ztrain.lora */
     int adapter_count;
     struct zt_texts left_out;  /* lines about weights that ztrain.lora selects but that are not adapted */

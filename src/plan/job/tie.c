@@ -77,6 +77,11 @@ static void add_copies(struct zt_job *job, const struct zt_graph *g, const struc
         memcpy(tie.perm, pairs[i].perm, sizeof tie.perm);
         if (tie_of(job, asked, b->name) || is_followed(job, asked, b->name))
             continue;
+        if (pairs[i].apart) {
+            job->apart.at[job->apart.count++] =
+                zt_arena_printf(job->arena, "%s = %s%s", b->name, pairs[i].transposed ? "transpose of " : "", a->name);
+            continue;
+        }
         if (first) {
             const struct zt_value *root = g->values[zt_graph_find(g, first->to)];
             tie.transposed = !zt_trainable_same(root, b, NULL);
@@ -115,6 +120,7 @@ bool zt_job_find_ties(struct zt_job *job, struct zt_graph *g, struct zt_err *err
         count += groups->at[i].count;
     const int copy_count = job->config->tie_equal ? zt_trainable_copies(job->model, g, &copies) : 0;
     job->ties = ZT_NEW_N(job->arena, struct zt_tie, count + copy_count + 1);
+    job->apart = (struct zt_texts){ ZT_NEW_N(job->arena, const char *, copy_count + 1), 0 };
     for (int i = 0; i < groups->count; i++)
         add_group(job, g, i, err);
     add_copies(job, g, copies, copy_count);
