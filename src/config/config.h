@@ -126,6 +126,7 @@ struct zt_parallel_config {
     bool ring;                /* all_reduce "ring" */
     int stages;               /* pipeline.stages, 1: no pipeline */
     const char *partition;    /* pipeline.partition (parallel/partition/split.h) */
+    bool seed_layers;         /* pipeline.seed_layers: random numbers of nodes do not depend on ztrain.seed */
     int chunks, tensor;
     bool sync_batch_norm;
 };

@@ -37,6 +37,10 @@ static const struct zt_key_choice log_levels[] = {
     { .name = "debug" }, { .name = "info" }, { .name = "warning" }, { .name = "error" }, { .name = "critical" }, { 0 },
 };
 
+/* Sections that configurations keep for their own scripts. */
+#define SCRIPT   "no engine reads it"
+#define NO_SCALE "bfloat16 needs no loss scale"
+
 static const struct zt_key_row rows[] = {
     { .key = "train_batch_size", COUNT(1, 1e9), AT(train_batch) },
     { .key = "train_micro_batch_size_per_gpu", COUNT(1, 1e9), AT(micro_batch) },
@@ -68,6 +72,10 @@ static const struct zt_key_row rows[] = {
       REJECT("there is no sequence parallelism: use pipeline.stages") },
     { .key = "seed", COUNT(0, 9e18), .same = "ztrain.seed" },
     { .key = "comment", ANY, ACCEPT("a comment") },
+    { .key = "log", ANY, ACCEPT(SCRIPT) },
+    { .key = "cuda_visible_devices", ANY, ACCEPT(SCRIPT) },
+    { .key = "comms_config", ANY, ACCEPT(SCRIPT ", comms_logger is the section of the engine") },
+    { .key = "monitor_config", ANY, ACCEPT(SCRIPT ", tensorboard and csv_monitor are the sections of the engine") },
     { .key = "allgather_size", INT(0), ACCEPT("only read with zero_optimization: true") },
     { .key = "load_universal_checkpoint", BOOL, DEF("false"), ACCEPT("every checkpoint is free of layout") },
     { .key = "data_types", OBJECT, ACCEPT("parameters and buffers keep their type") },
@@ -94,12 +102,20 @@ static const struct zt_key_row rows[] = {
     { .key = "fp16.hysteresis", INT(1), DEF("2"), AT(fp16.hysteresis) },
     { .key = "fp16.consecutive_hysteresis", BOOL, DEF("false"), AT(fp16.consecutive_hysteresis) },
     { .key = "fp16.min_loss_scale", INT(1), DEF("1"), AT(fp16.min_loss_scale) },
-    { .key = "fp16.opt_level", TEXT, ACCEPT("a key of apex; no engine reads it") },
+    { .key = "fp16.opt_level", TEXT, ACCEPT("a key of apex; " SCRIPT) },
     { .key = "fp16.fp16_master_weights_and_grads", BOOL, DEF("false"), REJECT("master weights are fp32") },
     { .key = "bf16", OBJECT, ACCEPT("the same numbers either way") },
     { .key = "bf16.enabled", BOOL, DEF("false"), AT(bf16) },
     { .key = "bf16.immediate_grad_update", BOOL, DEF("false"), ACCEPTED },
     { .key = "bf16.check_grad_overflow", BOOL, DEF("true"), ACCEPT("ztrain.on_non_finite decides") },
+    { .key = "bf16.auto_cast", BOOL, ACCEPT("inputs always take the type that the graph computes in") },
+    { .key = "bf16.loss_scale", NUMBER, FROM(0), ACCEPT(NO_SCALE) },
+    { .key = "bf16.initial_scale_power", NUMBER, FROM(0), ACCEPT(NO_SCALE) },
+    { .key = "bf16.loss_scale_window", NUMBER, FROM(0), ACCEPT(NO_SCALE) },
+    { .key = "bf16.hysteresis", NUMBER, FROM(0), ACCEPT(NO_SCALE) },
+    { .key = "bf16.consecutive_hysteresis", BOOL, ACCEPT(NO_SCALE) },
+    { .key = "bf16.min_loss_scale", NUMBER, FROM(0), ACCEPT(NO_SCALE) },
+    { .key = "bf16.opt_level", TEXT, ACCEPT("a key of apex; " SCRIPT) },
     { .key = "bf16.bf16_master_weights_and_grads", BOOL, DEF("false"), REJECT("master weights are fp32") },
     { .key = "bf16.bf16_optimizer_states", BOOL, DEF("false"), REJECT("optimizer states are fp32") },
     { .key = "bfloat16", OBJECT, .now = "bf16" },

@@ -186,7 +186,7 @@ END_TEST
 
 START_TEST(keys_without_effect_are_listed_with_the_reason) {
     struct zt_config *c = CONFIG(
-        "\"sparse_attention\": false, \"pipeline\": {\"seed_layers\": false, \"micro_batch_size\": 0},"
+        "\"sparse_attention\": false, \"pipeline\": {\"micro_batch_size\": 0},"
         "\"zero_optimization\": {\"stage\": 2, \"stage3_max_act_size\": 1e9, \"overlap_comm\": true,"
         "\"offload_param\": {\"device\": \"cpu\"}}, \"aio\": {\"single_submit\": \"false\", \"thread_count\": 4},"
         "\"amp\": {\"enabled\": false, \"loss_scale\": [1]}, \"fp16\": {\"enabled\": false, \"loss_scale\": 128, "

@@ -9,14 +9,15 @@ enum { CONFIG_SIZE = 800, KEPT = 16 };
 static void describe(char *config, struct layout l) {
     snprintf(config, CONFIG_SIZE,
              "'train_batch_size': 8, 'train_micro_batch_size_per_gpu': %d, 'zero_optimization': {'stage': %d%s}, "
-             "'pipeline': {'stages': %d, 'partition': '%s'}, 'ztrain': {'parallel': {'communicator': 'thread', "
-             "'schedule': '%s', 'mode': "
-             "'%s', 'sync_batch_norm': %s}, 'loss': {'label_smoothing': 0.1%s}, "
+             "'pipeline': {'stages': %d, 'partition': '%s', 'seed_layers': %s}, 'ztrain': {'seed': %d, "
+             "'parallel': {'communicator': 'thread', 'schedule': '%s', 'mode': '%s', 'sync_batch_norm': %s}, 'loss': "
+             "{'label_smoothing': 0.1%s}, "
              "'data': {'samples': %d}, 'ema': %g, 'dataloader': '%s'}, 'gradient_clipping': 0.7, "
              "'optimizer': {'type': '%s', 'params': {'lr': 0.01, 'weight_decay': 0.01}}",
              l.micro, l.zero, l.more ? l.more : "", l.stages, l.partition ? l.partition : "best",
-             l.schedule ? l.schedule : "1f1b", l.mode ? l.mode : "ddp", l.sync ? "true" : "false", l.loss ? l.loss : "",
-             l.samples ? l.samples : 22, l.ema, l.stream ? "deepspeed" : "ztrain", l.optimizer ? l.optimizer : "AdamW");
+             l.seed_layers ? "true" : "false", l.seed, l.schedule ? l.schedule : "1f1b", l.mode ? l.mode : "ddp",
+             l.sync ? "true" : "false", l.loss ? l.loss : "", l.samples ? l.samples : 22, l.ema,
+             l.stream ? "deepspeed" : "ztrain", l.optimizer ? l.optimizer : "AdamW");
 }
 
 struct tiny_run layout_train(struct zt_graph *(*make)(void), struct layout l) {

@@ -9,14 +9,16 @@ enum { LAYOUT_STEPS = 6 };
 /* 22 samples in steps of 8: the third step of an epoch has 6, which four ranks must fill up. */
 struct layout {
     int ranks, stages, zero, micro;
-    const char *schedule, *more;       /* NULL: 1f1b; NULL: nothing */
-    int samples;                       /* 0: 22 */
-    const char *optimizer;             /* NULL: AdamW */
-    const char *mode, *loss;           /* NULL: ddp; NULL: plain cross entropy */
-    bool sync;                         /* sync_batch_norm */
-    double ema;                        /* 0: none */
-    bool stream;                       /* ztrain.dataloader "deepspeed" */
-    const char *partition;             /* NULL: best */
+    const char *schedule, *more; /* NULL: 1f1b; NULL: nothing */
+    int samples;                 /* 0: 22 */
+    const char *optimizer;       /* NULL: AdamW */
+    const char *mode, *loss;     /* NULL: ddp; NULL: plain cross entropy */
+    bool sync;                   /* sync_batch_norm */
+    double ema;                  /* 0: none */
+    bool stream;                 /* ztrain.dataloader "deepspeed" */
+    const char *partition;       /* NULL: best */
+    int seed;                    /* ztrain.seed */
+    bool seed_layers;
     struct zt_device *(*device)(void); /* as struct tiny has it */
 };
 

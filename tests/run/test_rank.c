@@ -273,6 +273,21 @@ START_TEST(ranks_drop_what_one_rank_would) {
 }
 END_TEST
 
+/* With it a run has the bits of seed 1234, except for the order of the data. */
+START_TEST(layers_have_a_seed_of_their_own) {
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        struct layout l = { .ranks = ranks, .stages = ranks, .micro = 8, .seed = 1234 };
+        const uint64_t of_run = layout_train(tiny_drop, l).hash;
+        l.seed_layers = true;
+        ck_assert(layout_train(tiny_drop, l).hash == of_run);
+        l.seed = 5;
+        const uint64_t other = layout_train(tiny_drop, l).hash;
+        l.seed_layers = false;
+        ck_assert(layout_train(tiny_drop, l).hash != other);
+    }
+}
+END_TEST
+
 START_TEST(running_statistics_are_the_same_on_a_pipeline) {
     struct tiny_run one = layout_train(tiny_norm, (struct layout){ .ranks = 1, .stages = 1, .micro = 4 });
     struct layout pipe = { .ranks = 2, .stages = 2, .micro = 4 };
@@ -351,6 +366,7 @@ int main(void) {
     tcase_add_test(cases, a_model_that_one_rank_owns_alone_is_collected);
     tcase_add_test(cases, many_small_buckets_change_no_bit);
     tcase_add_test(cases, ranks_drop_what_one_rank_would);
+    tcase_add_test(cases, layers_have_a_seed_of_their_own);
     tcase_add_test(cases, running_statistics_are_the_same_on_a_pipeline);
     tcase_add_test(cases, a_short_last_step_is_cut_like_the_others);
     tcase_add_test(cases, a_stream_with_short_micro_batches_learns_the_same_in_every_layout);

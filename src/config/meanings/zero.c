@@ -112,7 +112,10 @@ const struct zt_meaning zt_meanings_zero[] = {
       "What stages have equal shares of: operations and bytes (best), operations (profile), trainable elements "
       "(parameters), layers (uniform), or layers whose operator or name matches (type:REGEX).",
       "DeepSpeed ignores it." },
-    { "pipeline.seed_layers", "Sets the seed before each layer.", "DeepSpeed ignores it." },
+    { "pipeline.seed_layers",
+      "Random numbers of nodes come from the seed 1234 instead of `ztrain.seed`, which goes on deciding on the order "
+      "of the data.",
+      "DeepSpeed takes it from the script alone." },
     { "pipeline.micro_batch_size", "The micro-batch again; 0 says nothing.", "DeepSpeed has no such key." },
     { "pipeline.activation_checkpoint_interval", "Layers of a segment that is recomputed; 0 is off." },
     { "pipeline.pipe_partitioned", "Distributes transfers over model-parallel ranks." },

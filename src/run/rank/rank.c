@@ -25,6 +25,8 @@
 
 /* ---- creation ---- */
 
+enum { LAYER_SEED = 1234 }; /* DeepSpeed's PipelineModule.base_seed */
+
 static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
     const struct zt_program *p = rp->program;
     struct zt_graph *g = p->training_graph.graph;
@@ -405,7 +407,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->group = (struct zt_group){ data, sum_over_ranks };
     r->feed_bytes = feed_bytes(plan, device);
     r->feed_rows = largest_rows(plan);
-    r->random.seed = (uint64_t)plan->job->config->seed;
+    r->random.seed = plan->job->config->parallel.seed_layers ? LAYER_SEED : (uint64_t)plan->job->config->seed;
     r->row = zt_optimizer_find(plan->job->config->optimizer.type);
     if (create(r, progress, err))
         return r;
