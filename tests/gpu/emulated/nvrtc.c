@@ -90,7 +90,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *con
         return NVRTC_ERROR_INTERNAL_ERROR;
     close(fd);
     snprintf(command, sizeof command,
-             "c++ -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -nostdlib -pipe -x c++ -o %s -", path);
+             "c++ -std=c++17 -w -ffp-contract=off -fPIC -shared -nostdlib -pipe -x c++ -o %s -", path);
     FILE *to = popen(command, "w");
     if (to)
         fprintf(to, "%s%s%s", before, program->source, behind);
