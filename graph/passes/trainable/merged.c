@@ -198,8 +198,8 @@ static int64_t attribute(const struct zt_node *n, const char *name, int64_t othe
 /* The channels that the node puts out, by its weight; 0: unknown. */
 static int64_t find_channels(const struct zt_node *n, const struct zt_value *weight) {
     const int64_t group = attribute(n, "group", 1);
-    if (weight->origin != ZT_FROM_INITIALIZER || weight->shape.rank < 2 || zt_shape_count(&weight->shape) < 1 ||
-        group < 1 || group > weight->shape.dim[0])
+    if (weight->origin != ZT_FROM_INITIALIZER || !zt_dtype_in(weight->dtype, ZT_ANY_FLOAT) || weight->shape.rank < 2 ||
+        zt_shape_count(&weight->shape) < 1 || group < 1 || group > weight->shape.dim[0])
         return 0;
     if (strcmp(n->op_type, "Gemm") == 0)
         return weight->shape.dim[attribute(n, "transB", 0) ? 0 : 1];
