@@ -5,16 +5,22 @@
 
 /* ---- the graph ---- */
 
-/* Appends an operation on y and `b`; `b` is ZT_DNN_Y for an operation on one tensor. */
-static void append(struct zt_dnn_graph *g, enum zt_dnn_kind kind, int b) {
+static void append_bias(struct zt_dnn_graph *g) {
     const int before = g->tensor_count++;
-    struct zt_dnn_operation *last = &g->operation[g->operation_count - 1];
     g->tensor[before] = g->tensor[ZT_DNN_Y];
     g->tensor[before].dtype = ZT_FLOAT;
     g->tensor[before].inner = true;
-    for (int i = 0; i < 4; i++)
-        last->tensor[i] = last->tensor[i] == ZT_DNN_Y ? before : last->tensor[i];
-    g->operation[g->operation_count++] = (struct zt_dnn_operation){ kind, { before, b, ZT_DNN_Y } };
+    g->operation[0].tensor[2] = before;
+    g->operation[g->operation_count++] = (struct zt_dnn_operation){ ZT_DNN_ADD, { before, ZT_DNN_BIAS, ZT_DNN_Y } };
+}
+
+const char *zt_conv_dnn_refusal(const struct zt_conv *conv, enum zt_conv_direction direction,
+                                const struct zt_conv_dnn_form *form) {
+    const struct zt_dnn_window w = zt_window_dnn(&conv->window);
+    for (int a = 0; a < w.axes; a++)
+        if (direction == ZT_CONV_TO_W && form->dtype == ZT_FLOAT && w.stride[a] > 1 && w.pad[a] != w.pad_end[a])
+            return "cuDNN computes fp32 gradients of weights wrong under strides and different paddings";
+    return NULL;
 }
 
 void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction direction, const struct zt_conv_dnn_form *form,
@@ -31,9 +37,7 @@ void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction direction, c
     to->operation[0] = (struct zt_dnn_operation){ kinds[direction], { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y } };
     to->tensor[ZT_DNN_BIAS] = zt_planes_dnn(form->dtype, form->last, 1, conv->m, point, w->axes);
     if (form->bias)
-        append(to, ZT_DNN_ADD, ZT_DNN_BIAS);
-    if (form->relu)
-        append(to, ZT_DNN_RELU, ZT_DNN_Y);
+        append_bias(to);
 }
 
 /* ---- our own kernels ---- */

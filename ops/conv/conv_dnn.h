@@ -11,11 +11,14 @@
 enum { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y, ZT_DNN_BIAS };
 
 /* The graph of a convolution of up to three spatial axes; one axis becomes two, the first of length 1. last: x and y
- * are NHWC and w is KRSC, else all are plain. bias: y += a number a channel. relu: y = max(y, 0), NaN stays NaN. */
+ * are NHWC and w is KRSC, else all are plain. bias: y += a number a channel. */
 struct zt_conv_dnn_form {
     enum zt_dtype dtype;
-    bool last, bias, relu;
+    bool last, bias;
 };
+/* NULL where cuDNN can be asked, else the reason. */
+const char *zt_conv_dnn_refusal(const struct zt_conv *conv, enum zt_conv_direction direction,
+                                const struct zt_conv_dnn_form *form);
 void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction direction, const struct zt_conv_dnn_form *form,
                  struct zt_dnn_graph *to);
 

@@ -1,49 +1,12 @@
-/* Sums and copies of broadcast tensors, and ReLU in place: what products and convolutions need beside a library. */
+/* Copies of broadcast tensors, and bias and ReLU in place: what products and convolutions need beside a library. */
 #include "ops/cuda/launch_broadcast.h"
 #include "ops/cuda/types.cuh"
-
-static __device__ void place(const struct zt_launch_walk *walk, int64_t i, int64_t *a, int64_t *b) {
-    *a = *b = 0;
-    for (int k = walk->rank - 1; k > 0; k--) {
-        int64_t at = i % walk->dim[k];
-        i /= walk->dim[k];
-        *a += at * walk->a[k];
-        *b += at * walk->b[k];
-    }
-    *a += i * walk->a[0];
-    *b += i * walk->b[0];
-}
-
-template <class T>
-static __global__ void add_kernel(struct zt_launch_walk walk, int64_t count, const T *a, const T *b, T *y) {
-    EACH(i, count) {
-        int64_t left, right;
-        place(&walk, i, &left, &right);
-        y[i] = from_float<T>(to_float(a[left]) + to_float(b[right]));
-    }
-}
 
 template <class T>
 static __global__ void broadcast_kernel(struct zt_launch_walk walk, int64_t count, float factor, const T *b, T *y) {
     EACH(i, count) {
-        int64_t left, right;
-        place(&walk, i, &left, &right);
-        y[i] = from_float<T>(factor * to_float(b[right]));
+        y[i] = from_float<T>(factor * to_float(b[walked(walk.rank, walk.dim, walk.b, i)]));
     }
-}
-
-template <class T> static __global__ void relu_kernel(int64_t count, T *y) {
-    EACH(i, count) {
-        y[i] = to_float(y[i]) <= 0 ? from_float<T>(0) : y[i];
-    }
-}
-
-int zt_launch_add(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, const void *a,
-                  const void *b, void *y) {
-    int64_t count = elems_in(walk->dim, walk->rank);
-    WITH_TYPE(
-        dtype, count,
-        (add_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, (const T *)a, (const T *)b, (T *)y)));
 }
 
 int zt_launch_broadcast(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, float factor,
@@ -54,6 +17,40 @@ int zt_launch_broadcast(cudaStream_t stream, enum zt_dtype dtype, const struct z
         (broadcast_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, factor, (const T *)b, (T *)y)));
 }
 
-int zt_launch_relu(cudaStream_t stream, enum zt_dtype dtype, int64_t count, void *y) {
-    WITH_TYPE(dtype, count, (relu_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(count, (T *)y)));
+/* ---- bias and ReLU ---- */
+
+/* A thread takes W elements of one channel, or of W channels that lie beside each other (last), at a time. */
+template <class T, class I, int W>
+static __global__ void bias_kernel(I packs, I along, I channels, bool last, bool relu, const T *bias, T *y) {
+    for (I i = blockIdx.x * (I)blockDim.x + threadIdx.x; i < packs; i += (I)gridDim.x * blockDim.x) {
+        pack<T, W> v = ((const pack<T, W> *)y)[i];
+        const I channel = !bias ? 0 : last ? i % along * W : i / along % channels;
+        for (int e = 0; e < W; e++) {
+            const T sum =
+                bias ? from_float<T>(to_float(v.at[e]) + to_float(bias[last ? channel + e : channel])) : v.at[e];
+            v.at[e] = relu && to_float(sum) <= 0 ? from_float<T>(0) : sum;
+        }
+        ((pack<T, W> *)y)[i] = v;
+    }
+}
+
+template <class T, int W>
+static void launch_bias(cudaStream_t stream, const struct zt_launch_bias &b, const void *bias, void *y) {
+    const bool last = b.plane == 1;
+    const int64_t packs = b.samples * b.channels * b.plane / W, along = bias ? (last ? b.channels : b.plane) / W : 1;
+    const unsigned blocks = blocks_for(packs);
+    if (packs <= INT32_MAX / 2)
+        bias_kernel<T, int32_t, W><<<blocks, BLOCK, 0, stream>>>((int32_t)packs, (int32_t)along, (int32_t)b.channels,
+                                                                 last, b.relu, (const T *)bias, (T *)y);
+    else
+        bias_kernel<T, int64_t, W>
+            <<<blocks, BLOCK, 0, stream>>>(packs, along, b.channels, last, b.relu, (const T *)bias, (T *)y);
+}
+
+int zt_launch_bias(cudaStream_t stream, const struct zt_launch_bias *b, const void *bias, void *y) {
+    const int64_t wide = 16 / (int64_t)bytes_of(b->dtype), count = b->samples * b->channels * b->plane;
+    const bool even = (bias ? (b->plane == 1 ? b->channels : b->plane) : count) % wide == 0;
+    if ((uintptr_t)y % 16 == 0 && even)
+        WITH_TYPE(b->dtype, count, (launch_bias<T, 16 / sizeof(T)>(stream, *b, bias, y)));
+    WITH_TYPE(b->dtype, count, (launch_bias<T, 1>(stream, *b, bias, y)));
 }

@@ -2,9 +2,9 @@
  * tensors.
  *
  * Of the engines that cuDNN's heuristics list, the first one is taken that gives the same bits every time, keeps fp32
- * in fp32 where that is wanted, passes NaN, and whose workspace fits the device. Finding and compiling an engine is
- * slow: equal nodes share a plan, and plans are in the disk cache (base/disk_cache.h) by graph, GPU and cuDNN's
- * version. */
+ * in fp32 where that is wanted (without Winograd's transforms, which lose a digit and more), and whose workspace fits
+ * the device. Finding and compiling an engine is slow: equal nodes share a plan, and plans are in the disk cache
+ * (base/disk_cache.h) by graph, GPU and cuDNN's version. */
 #ifndef ZT_OPS_CUDA_DNN_CUDA_H
 #define ZT_OPS_CUDA_DNN_CUDA_H
 
@@ -41,8 +41,6 @@ enum zt_dnn_kind {
     ZT_DNN_MULTIPLY,
     ZT_DNN_DIVIDE,
     ZT_DNN_AT_LEAST, /* a >= b */
-    ZT_DNN_ABOVE,    /* a > b */
-    ZT_DNN_RELU,     /* b = max(a, 0), NaN where a is */
     ZT_DNN_EXP,      /* b = exp(a) and so on */
     ZT_DNN_LOG,
     ZT_DNN_ROW,    /* an element's place along axis 2 of a */
@@ -100,7 +98,7 @@ const struct zt_dnn *zt_dnn_get(struct zt_device *device, const struct zt_dnn_gr
 size_t zt_dnn_workspace_bytes(const struct zt_dnn *dnn);
 
 /* Queues the plan on the device's stream. data[i]: address of tensor i, a multiple of ZT_DNN_ALIGNMENT unless it is a
- * number; NULL for inner and unused tensors. `name`: of the node, for errors. */
+ * number; those of inner and unused tensors are not read. `name`: of the node, for errors. */
 bool zt_dnn_run(const struct zt_dnn *dnn, void *const *data, void *workspace, const char *name, struct zt_err *err);
 
 /* For a GPU that need not be in this machine. zt_dnn_describe finalizes descriptors of the whole graph; NULL with

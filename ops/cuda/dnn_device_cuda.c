@@ -85,11 +85,16 @@ const struct zt_dnn *zt_dnn_get(struct zt_device *device, const struct zt_dnn_gr
 
 /* ---- running ---- */
 
+/* Whether the tensor is an operand in memory: a variant pack with any other address is refused. */
+static bool is_given(const struct zt_dnn *d, int tensor) {
+    return d->is_operand[tensor] && !d->graph.tensor[tensor].inner;
+}
+
 bool zt_dnn_run(const struct zt_dnn *d, void *const *data, void *workspace, const char *name, struct zt_err *err) {
     int64_t id[ZT_DNN_TENSORS], count = 0;
     void *place[ZT_DNN_TENSORS];
     for (int i = 0; i < d->graph.tensor_count; i++)
-        if (data[i]) {
+        if (data[i] && is_given(d, i)) {
             id[count] = i + 1;
             place[count++] = data[i];
         }

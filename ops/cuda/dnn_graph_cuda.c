@@ -146,8 +146,6 @@ static const struct pointwise {
     [ZT_DNN_MULTIPLY] = { CUDNN_POINTWISE_MUL, 2 },
     [ZT_DNN_DIVIDE] = { CUDNN_POINTWISE_DIV, 2 },
     [ZT_DNN_AT_LEAST] = { CUDNN_POINTWISE_CMP_GE, 2, CUDNN_DATA_BOOLEAN },
-    [ZT_DNN_ABOVE] = { CUDNN_POINTWISE_CMP_GT, 2, CUDNN_DATA_BOOLEAN },
-    [ZT_DNN_RELU] = { CUDNN_POINTWISE_RELU_FWD, 1 },
     [ZT_DNN_EXP] = { CUDNN_POINTWISE_EXP, 1 },
     [ZT_DNN_LOG] = { CUDNN_POINTWISE_LOG, 1 },
     [ZT_DNN_ROW] = { CUDNN_POINTWISE_GEN_INDEX, 1, .axis = 2 },
@@ -366,6 +364,9 @@ struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *
     for (int i = 0; made && i < graph->tensor_count; i++)
         made = make_tensor(d, i, err);
     for (int i = 0; made && i < graph->operation_count; i++) {
+        for (int k = 0; k < ZT_DNN_OPERANDS; k++) /* what an operation has not is 0, its x, or -1 */
+            if (graph->operation[i].tensor[k] >= 0)
+                d->is_operand[graph->operation[i].tensor[k]] = true;
         d->operation[i] = make_operation(d, &graph->operation[i], err);
         made = d->operation[i] != NULL;
     }

@@ -19,6 +19,7 @@ struct zt_dnn {
     cudnnHandle_t handle;
     cudnnBackendDescriptor_t properties; /* of a GPU that need not be here, in place of a handle; else NULL */
     cudnnBackendDescriptor_t owned[ZT_DNN_OWNED], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
+    bool is_operand[ZT_DNN_TENSORS]; /* of any operation */
     int owned_count;
     int64_t workspace_bytes, workspace_most;
     char why[ZT_ERR_TEXT]; /* it has no plan; "": it has, or nobody asked yet */

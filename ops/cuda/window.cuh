@@ -49,8 +49,12 @@ template <class W, class I> static __device__ inline I covered(const W &w, const
 
 /* ---- loops ---- */
 
+/* A division by a dilation or a stride, which is 1 or 2 for most windows: then no division, of some 20 instructions. */
+template <class I> static __device__ inline I floor_div(I a, I b) { /* a not negative */
+    return b == 1 ? a : b == 2 ? a >> 1 : a / b;
+}
 template <class I> static __device__ inline I ceil_div(I a, I b) {
-    return a / b + (a % b > 0);
+    return b == 1 ? a : b == 2 ? (a + 1) >> 1 : a / b + (a % b > 0);
 }
 template <class I> static __device__ inline I smaller(I a, I b) {
     return a < b ? a : b;
@@ -82,11 +86,11 @@ static __device__ void each_covered(const W &w, const place<I> &o, Visit visit) 
 /* Results [first, end) along an axis whose windows may cover element i. They do where `position` is not -1. */
 template <class W, class I> static __device__ inline reach<I> covering_of(const W &w, int a, I i) {
     const I start = i + w.pad[a], first = ceil_div(start - (w.kernel[a] - 1) * w.dilation[a], w.stride[a]);
-    return { start, first > 0 ? first : 0, smaller(w.out[a], start / w.stride[a] + 1) };
+    return { start, first > 0 ? first : 0, smaller(w.out[a], floor_div(start, w.stride[a]) + 1) };
 }
 template <class W, class I> static __device__ inline I position(const W &w, int a, const reach<I> &r, I o) {
     const I shift = r.start - o * w.stride[a];
-    return shift % w.dilation[a] ? -1 : shift / w.dilation[a];
+    return w.dilation[a] == 1 ? shift : shift % w.dilation[a] ? -1 : shift / w.dilation[a];
 }
 
 /* Calls visit(result, position in its window) for every window that covers element i of the plane, in row-major

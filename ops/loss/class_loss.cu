@@ -10,10 +10,11 @@
 
 enum { ROW = 256, FINISH = 1024 }; /* threads */
 enum { SHORT = 64 };               /* classes of a row up to which a thread takes it */
-/* Threads of a block that reads its row twice, and blocks of a multiprocessor: the rows in progress, some 100 KB each
- * of a large vocabulary, must stay in the second-level cache until they are read again. */
-enum { TWICE = 512, TOGETHER = 2 };
-enum { AHEAD = 2 }; /* packs that a thread loads at once */
+/* Threads of a block that needs its row twice, and blocks of a multiprocessor. A row, some 100 KB of a large
+ * vocabulary, is kept in shared memory where TOGETHER of them fit; else the rows in progress must stay in the
+ * second-level cache until they are read again. */
+enum { TWICE = 256, TOGETHER = 2 };
+enum { AHEAD = 4 }; /* packs that a thread loads at once */
 
 struct row {
     int64_t start, target;
@@ -49,22 +50,30 @@ template <class T> static __device__ int64_t before_packs(const T *x, int64_t co
     return least(count, (int64_t)((16 - (uintptr_t)x % 16) % 16 / sizeof(T)));
 }
 
-/* Calls body(c, x) for all elements; x is an array of the elements from c on: one, or as many as 16 bytes hold. */
-template <int N, class T, class Body> static __device__ void each_of(const T *x, int64_t count, Body body) {
+/* Calls body(c, x) for all elements; x is an array of the elements from c on: one, or as many as 16 bytes hold. Packs
+ * are kept in `kept` unless it is NULL. */
+template <int N, class T, class Body>
+static __device__ void each_of(const T *x, int64_t count, struct pack<T> *kept, Body body) {
     constexpr int wide = 16 / sizeof(T);
-    const int64_t head = before_packs(x, count), packs = (count - head) / wide, tail = head + packs * wide;
+    const int64_t head = before_packs(x, count), tail = count - (count - head) % wide;
+    const int packs = (int)((tail - head) / wide); /* a row has fewer than 2^31 */
     const struct pack<T> *from = (const struct pack<T> *)(x + head);
-    for (int64_t p = threadIdx.x; p < packs; p += AHEAD * N) {
+    for (int p = threadIdx.x; p < packs; p += AHEAD * N) {
         struct pack<T> here[AHEAD];
+#pragma unroll
         for (int k = 0; k < AHEAD; k++)
             if (p + k * N < packs)
                 here[k] = from[p + k * N];
+#pragma unroll
         for (int k = 0; k < AHEAD; k++)
             if (p + k * N < packs) {
                 float v[wide];
+#pragma unroll
                 for (int e = 0; e < wide; e++)
                     v[e] = to_float(here[k].at[e]);
-                body(head + (p + k * N) * wide, v);
+                if (kept)
+                    kept[p + k * N] = here[k];
+                body(head + (int64_t)(p + k * N) * wide, v);
             }
     }
     for (int64_t c = threadIdx.x; c < head + count - tail; c += N) {
@@ -80,23 +89,29 @@ template <class T, class Body> static __device__ void one_to(const T *x, T *y, i
     y[c] = from_float<T>(v[0]);
 }
 
-/* The same; stores body's result in the element's place of y. */
-template <int N, class T, class Body> static __device__ void each_to(const T *x, T *y, int64_t count, Body body) {
+/* The same; stores body's result in the element's place of y. Packs of x come from `kept`, where the same thread has
+ * put them, unless it is NULL. */
+template <int N, class T, class Body>
+static __device__ void each_to(const T *x, T *y, int64_t count, const struct pack<T> *kept, Body body) {
     constexpr int wide = 16 / sizeof(T);
     const bool alike = (uintptr_t)x % 16 == (uintptr_t)y % 16;
-    const int64_t head = alike ? before_packs(x, count) : count, packs = (count - head) / wide,
-                  tail = head + packs * wide;
-    for (int64_t p = threadIdx.x; p < packs; p += AHEAD * N) {
+    const int64_t head = alike ? before_packs(x, count) : count, tail = count - (count - head) % wide;
+    const int packs = (int)((tail - head) / wide);
+    for (int p = threadIdx.x; p < packs; p += AHEAD * N) {
         struct pack<T> here[AHEAD];
+#pragma unroll
         for (int k = 0; k < AHEAD; k++)
             if (p + k * N < packs)
-                here[k] = ((const struct pack<T> *)(x + head))[p + k * N];
+                here[k] = (kept ? kept : (const struct pack<T> *)(x + head))[p + k * N];
+#pragma unroll
         for (int k = 0; k < AHEAD; k++)
             if (p + k * N < packs) {
                 float v[wide];
+#pragma unroll
                 for (int e = 0; e < wide; e++)
                     v[e] = to_float(here[k].at[e]);
-                body(head + (p + k * N) * wide, v);
+                body(head + (int64_t)(p + k * N) * wide, v);
+#pragma unroll
                 for (int e = 0; e < wide; e++)
                     here[k].at[e] = from_float<T>(v[e]);
                 ((struct pack<T> *)(y + head))[p + k * N] = here[k];
@@ -134,9 +149,10 @@ template <class T, int W> static __device__ void take(struct log_sum &s, const f
 }
 
 /* Of a row, by a block. */
-template <int N, class T> static __device__ float log_sum_of(const T *x, int64_t count, struct log_sum *part) {
+template <int N, class T>
+static __device__ float log_sum_of(const T *x, int64_t count, struct log_sum *part, struct pack<T> *kept) {
     struct log_sum mine = { -CUDART_INF_F, 0 };
-    each_of<N>(x, count, [&](int64_t, const auto &v) { take<T>(mine, v); });
+    each_of<N>(x, count, kept, [&](int64_t, const auto &v) { take<T>(mine, v); });
     mine = fold_block<N>(mine, part, [](const struct log_sum &a, const struct log_sum &b) {
         const float most = fmaxf(a.most, b.most), shift = shift_of(most);
         return log_sum{ most, a.sum * expf(a.most - shift) + b.sum * expf(b.most - shift) };
@@ -186,7 +202,7 @@ static __device__ float spread_of(const struct zt_launch_loss &j, const T *x, fl
     float spread = 0;
     if (j.smoothing == 0)
         return 0;
-    each_of<N>(x, j.classes, [&](int64_t c, const auto &v) {
+    each_of<N>(x, j.classes, (struct pack<T> *)NULL, [&](int64_t c, const auto &v) {
         for (size_t e = 0; e < sizeof v / sizeof *v; e++)
             spread += class_weight(j, c + (int64_t)e) * (log_sum - v[e]);
     });
@@ -199,9 +215,9 @@ template <class T> static __global__ void long_rows_kernel(struct zt_launch_loss
     for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
         const struct row row = row_of(j, l);
         const T *x = (const T *)j.x + row.start;
-        const float log_sum = j.logs ? 0 : log_sum_of<ROW>(x, j.classes, sums);
+        const float log_sum = j.logs ? 0 : log_sum_of<ROW>(x, j.classes, sums, (struct pack<T> *)NULL);
         if (to.log_p)
-            each_to<ROW>(x, (T *)to.log_p + row.start, j.classes, [&](int64_t, auto &v) {
+            each_to<ROW>(x, (T *)to.log_p + row.start, j.classes, (struct pack<T> *)NULL, [&](int64_t, auto &v) {
                 for (float &value : v)
                     value -= log_sum;
             });
@@ -333,8 +349,8 @@ template <int N> static __device__ float classes_weight_of(const struct zt_launc
 
 template <int N, class T>
 static __device__ void long_grad(const struct zt_launch_loss &j, const struct loss_grad &g, const struct row &row,
-                                 const struct slope &s) {
-    each_to<N>((const T *)j.x + row.start, (T *)g.dx + row.start, j.classes,
+                                 const struct slope &s, const struct pack<T> *kept) {
+    each_to<N>((const T *)j.x + row.start, (T *)g.dx + row.start, j.classes, kept,
                [&](int64_t c, auto &v) { along<T>(j, s, row.target, c, v); });
     for (int64_t c = j.classes + threadIdx.x; c < j.room; c += N)
         ((T *)g.dx)[row.start + c] = from_float<T>(0);
@@ -347,7 +363,7 @@ template <class T> static __global__ void long_grads_kernel(struct zt_launch_los
         const struct row row = row_of(j, l);
         struct slope s = read_slope(j, g, l, row, j.mean ? *g.total : 1, classes_weight);
         s.log_sum = s.flat ? 0 : g.lse[l];
-        long_grad<ROW, T>(j, g, row, s);
+        long_grad<ROW, T>(j, g, row, s, NULL);
     }
 }
 
@@ -400,24 +416,26 @@ static __global__ void __launch_bounds__(FINISH) few_grads_kernel(struct zt_laun
 /* ---- both at once: the gradient of the loss is known, and the weights of the rows do not depend on x ---- */
 
 /* A barrier separates all reads of the row's x, that of the target among them, from the first write. */
-template <class T>
+template <class T, bool KEEPS>
 static __global__ void __launch_bounds__(TWICE, TOGETHER)
     long_train_kernel(struct zt_launch_loss j, struct loss_out to, struct loss_grad g) {
     __shared__ struct log_sum sums[TWICE];
     __shared__ float part[TWICE];
     __shared__ double weights[TWICE];
+    DYNAMIC_SHARED(row_packs);
+    struct pack<T> *const kept = KEEPS ? (struct pack<T> *)row_packs : NULL;
     const float classes_weight = classes_weight_of<TWICE>(j, part);
     const double total = !j.mean ? 1 : g.total ? *g.total : total_of<TWICE>(j, weights);
     for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
         const struct row row = row_of(j, l);
         const T *x = (const T *)j.x + row.start;
-        const float x_target = at_target<T>(j, row), log_sum = log_sum_of<TWICE>(x, j.classes, sums),
+        const float x_target = at_target<T>(j, row), log_sum = log_sum_of<TWICE>(x, j.classes, sums, kept),
                     spread = spread_of<TWICE>(j, x, log_sum, part);
         struct slope s = read_slope(j, g, l, row, total, classes_weight);
         s.log_sum = log_sum;
         if (threadIdx.x == 0)
             store_row(j, to, l, row, { log_sum, x_target, spread });
-        long_grad<TWICE, T>(j, g, row, s);
+        long_grad<TWICE, T>(j, g, row, s, kept);
     }
 }
 
@@ -488,6 +506,29 @@ template <class T> static void launch_grads(cudaStream_t stream, const struct zt
         short_grads_kernel<T><<<blocks_for(rows), BLOCK, 0, stream>>>(*j, g);
 }
 
+/* Bytes of shared memory that TOGETHER blocks of a multiprocessor can have for a row each, beside those that the kernel
+ * and the driver need; 0: so many blocks have no room for a row. */
+static int row_room(int64_t row_bytes) {
+    enum { OTHERS = TWICE * (int)(sizeof(struct log_sum) + sizeof(float) + sizeof(double)) + 1024 };
+    int device = 0, room = 0;
+    const bool known =
+        cudaGetDevice(&device) == cudaSuccess &&
+        cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device) == cudaSuccess;
+    return known && row_bytes <= room / TOGETHER - OTHERS ? (int)row_bytes : 0;
+}
+
+template <class T>
+static void launch_long_train(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_out to,
+                              struct loss_grad g) {
+    const int bytes = row_room((j->classes * (int64_t)sizeof(T) + 15) / 16 * 16);
+    const unsigned blocks = job_blocks(j->outer);
+    if (bytes && cudaFuncSetAttribute((const void *)long_train_kernel<T, true>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) == cudaSuccess)
+        long_train_kernel<T, true><<<blocks, TWICE, (size_t)bytes, stream>>>(*j, to, g);
+    else
+        long_train_kernel<T, false><<<blocks, TWICE, 0, stream>>>(*j, to, g);
+}
+
 template <class T>
 static void launch_train(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_out to, struct loss_grad g) {
     const int64_t rows = j->outer * j->inner;
@@ -500,7 +541,7 @@ static void launch_train(cudaStream_t stream, const struct zt_launch_loss *j, st
     else if (j->mean)
         total_kernel<<<1, FINISH, 0, stream>>>(*j, g.total);
     if (are_long(j))
-        long_train_kernel<T><<<job_blocks(rows), TWICE, 0, stream>>>(*j, to, g);
+        launch_long_train<T>(stream, j, to, g);
     else
         short_train_kernel<T><<<blocks_for(rows), BLOCK, 0, stream>>>(*j, to, g);
     if (!j->none)

@@ -111,7 +111,7 @@ const struct zt_kernel zt_kernel_batch_norm_cuda = {
     .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
 };
 
-/* cuDNN does not document that its engines with ReLU pass NaN (tests/ops/norm/test_norm_dnn.c asks). On planes, where
+/* cuDNN does not promise that its engines with ReLU behind statistics pass NaN. On planes, where
  * our own block has whole channels, cuDNN normalises and a second kernel applies ReLU. */
 static bool batch_norm_relu_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_norm_dnn form;
@@ -178,12 +178,13 @@ const struct zt_kernel zt_kernel_batch_norm_grad_cuda = {
     .prepare = batch_norm_grad_prepare, .layouts = true, .run = batch_norm_grad_run, .release = free
 };
 
-/* On planes cuDNN does not mask dy; place 0 is that of dy. */
+/* ReLU's gradient by a kernel in front of cuDNN's gradient, whose input is then dz; place 0 is that of dy. cuDNN's own
+ * engine for both (CMP_GT, MUL, NORM_BWD, in 9.19) wants ReLU's bits in memory: it plans the graph where they are
+ * virtual, and reads from a wild address (H100). */
 static void plan_masked(struct zt_prepare *q, struct zt_norm_dnn *form) {
     struct batch_norm *n = q->state;
     const struct zt_value *dy = zt_in(q->graph, q->node, 0);
-    form->relu = form->dz = false;
-    zt_norm_plan(q, form, zt_norm_grad_places + 1, ZT_NORM_PLACES - 3, &n->plan);
+    zt_norm_plan(q, form, zt_norm_grad_places + 1, ZT_NORM_PLACES - 1, &n->plan);
     n->masks = n->plan.dnn != NULL;
     if (!n->masks || zt_out(q->graph, q->node, 3))
         return;
@@ -207,28 +208,20 @@ static bool batch_norm_relu_grad_prepare(struct zt_prepare *q, struct zt_err *er
     struct zt_norm_dnn form;
     if (!prepare_batch_norm(q, 3 | 1 << 5, 1 | 1 << 3, &form, err))
         return false;
-    struct batch_norm *n = q->state;
-    form.grad = form.relu = true;
-    form.dz = zt_out(q->graph, q->node, 3) != NULL;
-    q->path = zt_path_own(zt_norm_grad_misfit);
-    if (zt_out(q->graph, q->node, 0) && zt_out(q->graph, q->node, 1) && zt_out(q->graph, q->node, 2)) {
-        zt_norm_plan(q, &form, zt_norm_grad_places, ZT_NORM_PLACES, &n->plan);
-        if (!n->plan.dnn && !form.last)
-            plan_masked(q, &form);
-    }
+    const bool all = zt_out(q->graph, q->node, 0) && zt_out(q->graph, q->node, 1) && zt_out(q->graph, q->node, 2);
+    form.grad = true;
+    q->path = zt_path_own(all ? "cuDNN's gradient with ReLU wants ReLU's bits" : zt_norm_grad_misfit);
+    if (all && !form.last)
+        plan_masked(q, &form);
     return true;
 }
 static bool batch_norm_relu_grad_run(const struct zt_call *call, struct zt_err *err) {
-    static const float zero = 0;
     const struct batch_norm *n = call->state;
     struct zt_launch_batch_norm_grad g = backward_of(call);
-    void *data[ZT_DNN_TENSORS] = { [ZT_NORM_ZERO] = (void *)&zero };
     g.y = zt_in_cuda(call, 5);
     g.dz = zt_out_cuda(call, 3);
     if (n->masks)
         return run_masked(call, &g, err);
-    if (n->plan.dnn)
-        return zt_norm_plan_run(call, &n->plan, data, err);
     return zt_launched(call, zt_launch_batch_norm_grad(zt_stream_of(call), &n->own, &g, call->workspace), err);
 }
 const struct zt_kernel zt_kernel_batch_norm_relu_grad_cuda = {

@@ -19,6 +19,8 @@ struct zt_launch_norm {
 struct zt_launch_norm_tensors {
     struct zt_launch_tensor x, scale, bias, y, mean, inv_std;
 };
+/* Whether a warp holds a row of this type: there x is read once. */
+bool zt_launch_norm_is_short(const struct zt_launch_norm *n, enum zt_dtype dtype);
 int zt_launch_norm(struct CUstream_st *stream, const struct zt_launch_norm *n, const struct zt_launch_norm_tensors *t);
 
 /* dx, dscale and dbias may be absent. dmean and dinv_std are gradients of the saved statistics and may be absent. */

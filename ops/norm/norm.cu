@@ -1,6 +1,6 @@
-/* Normalisations and their gradients (formulas: ops/norm/norm.c, ops/norm/batch_norm.c). A block takes a row, a
- * channel, or the elements of an entry of scale. A large mean costs no digits: means are computed of differences from
- * the first element, variances in a second pass. */
+/* Normalisations and their gradients (formulas: ops/norm/norm.c, ops/norm/batch_norm.c). A warp takes a short row, a
+ * block a longer one, a channel, or the elements of an entry of scale. A large mean costs no digits: means are computed
+ * of differences from the first element, variances in a second pass. */
 #include "ops/norm/batch_norm.cuh"
 #include "ops/norm/launch_norm.h"
 #include "ops/reduce/fold.cuh"
@@ -46,7 +46,107 @@ static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_nor
     }
 }
 
+/* ---- rows that a warp holds in registers ---- */
+
+enum { WARP = 32, WARPS = 8, PACKS = 8 }; /* warps of a block; most packs of 16 bytes that a thread holds */
+
+bool zt_launch_norm_is_short(const struct zt_launch_norm *n, enum zt_dtype dtype) {
+    const int64_t wide = 16 / (int64_t)bytes_of(dtype);
+    return n->period == 1 && n->per_scale == 1 && n->length % wide == 0 && n->length <= PACKS * WARP * wide;
+}
+
+/* W elements from an address that is a multiple of 16. */
+template <int W, class S> static __device__ void load_floats(const S *from, float (&to)[W]) {
+    constexpr int each = (int)(16 / sizeof(S)) < W ? (int)(16 / sizeof(S)) : W;
+    for (int first = 0; first < W; first += each) {
+        const pack<S, each> here = *(const pack<S, each> *)(from + first);
+        for (int e = 0; e < each; e++)
+            to[first + e] = to_float(here.at[e]);
+    }
+}
+
+static __device__ float add_warp(float value) {
+    for (int step = WARP / 2; step > 0; step /= 2)
+        value += __shfl_xor_sync(0xffffffff, value, step);
+    return value;
+}
+
+/* The sums of norm_kernel in another order. x is read once. A warp behind the last row computes the last one again and
+ * stores nothing. */
+template <class T, class S, int P>
+static __global__ void short_rows_kernel(struct zt_launch_norm n, struct zt_launch_norm_tensors t) {
+    constexpr int wide = 16 / sizeof(T);
+    for (int64_t first = (int64_t)blockIdx.x * WARPS; first < n.rows; first += (int64_t)gridDim.x * WARPS) {
+        const int64_t mine = first + threadIdx.y, row = mine < n.rows ? mine : n.rows - 1;
+        const T *x = (const T *)t.x.data + row * n.length;
+        const float shift = n.centred ? to_float(x[0]) : 0;
+        float v[P][wide], over = 0, squares = 0;
+        for (int p = 0; p < P; p++) {
+            const int at = (p * WARP + (int)threadIdx.x) * wide;
+            if (at < n.length)
+                load_floats<wide>(x + at, v[p]);
+            for (int e = 0; e < wide; e++) {
+                v[p][e] = at < n.length ? v[p][e] - shift : 0;
+                over += v[p][e];
+            }
+        }
+        over = n.centred ? add_warp(over) / (float)n.length : 0;
+        for (int p = 0; p < P; p++)
+            for (int e = 0; e < wide; e++) {
+                v[p][e] -= over;
+                squares += (p * WARP + (int)threadIdx.x) * wide < n.length ? v[p][e] * v[p][e] : 0;
+            }
+        const float inv_std = 1 / sqrtf(add_warp(squares) / (float)n.length + n.epsilon);
+        for (int p = 0; p < P; p++) {
+            const int at = (p * WARP + (int)threadIdx.x) * wide;
+            if (at >= n.length || mine >= n.rows)
+                continue;
+            float scale[wide], bias[wide] = { 0 };
+            pack<T> y;
+            load_floats<wide>((const S *)t.scale.data + at, scale);
+            if (t.bias.data)
+                load_floats<wide>((const S *)t.bias.data + at, bias);
+            for (int e = 0; e < wide; e++)
+                y.at[e] = from_float<T>(v[p][e] * inv_std * scale[e] + bias[e]);
+            *(pack<T> *)((T *)t.y.data + row * n.length + at) = y;
+        }
+        if (threadIdx.x == 0 && mine < n.rows) {
+            put(t.mean, row, shift + over);
+            put(t.inv_std, row, inv_std);
+        }
+    }
+}
+
+template <class T, class S>
+static void launch_short_rows(cudaStream_t stream, const struct zt_launch_norm &n,
+                              const struct zt_launch_norm_tensors &t) {
+    const int64_t packs = (n.length * (int64_t)sizeof(T) / 16 + WARP - 1) / WARP;
+    const unsigned blocks = job_blocks((n.rows + WARPS - 1) / WARPS);
+    const dim3 threads(WARP, WARPS);
+    if (packs <= 1)
+        short_rows_kernel<T, S, 1><<<blocks, threads, 0, stream>>>(n, t);
+    else if (packs <= 2)
+        short_rows_kernel<T, S, 2><<<blocks, threads, 0, stream>>>(n, t);
+    else if (packs <= 4)
+        short_rows_kernel<T, S, 4><<<blocks, threads, 0, stream>>>(n, t);
+    else
+        short_rows_kernel<T, S, PACKS><<<blocks, threads, 0, stream>>>(n, t);
+}
+
+/* Whether the tensors allow it: y, of x's type, a bias of the scale's, and all from multiples of 16. */
+static bool are_short(const struct zt_launch_norm *n, const struct zt_launch_norm_tensors *t) {
+    const uintptr_t bits =
+        (uintptr_t)t->x.data | (uintptr_t)t->y.data | (uintptr_t)t->scale.data | (uintptr_t)t->bias.data;
+    return zt_launch_norm_is_short(n, t->x.dtype) && t->y.data && t->y.dtype == t->x.dtype && bits % 16 == 0 &&
+           (t->scale.dtype == ZT_FLOAT || t->scale.dtype == t->x.dtype) &&
+           (!t->bias.data || t->bias.dtype == t->scale.dtype);
+}
+
 int zt_launch_norm(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_tensors *t) {
+    if (are_short(n, t) && t->scale.dtype == ZT_FLOAT)
+        WITH_TYPE(t->x.dtype, n->rows, (launch_short_rows<T, float>(stream, *n, *t)));
+    if (are_short(n, t))
+        WITH_TYPE(t->x.dtype, n->rows, (launch_short_rows<T, T>(stream, *n, *t)));
     if (n->rows > 0)
         norm_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, *t);
     return cudaGetLastError();

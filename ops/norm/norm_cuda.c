@@ -1,6 +1,6 @@
 /* Layer, RMS, instance and group normalisation with their gradients on CUDA: in half dtypes by cuDNN (norm_dnn.h)
  * where it accepts the node and has an engine, else by our own kernels (norm.cu), which also compute statistics
- * alone. */
+ * alone, and short rows: cuDNN takes four times as long as the memory for 16,384 rows of 768 (71 us on an H100). */
 #include "ops/norm/norm_plan_cuda.h"
 
 #include "ops/cuda/describe.h"
@@ -52,7 +52,11 @@ static bool norm_prepare(struct zt_prepare *q, struct zt_err *err) {
         return false;
     const struct zt_value *scale = zt_in(q->graph, q->node, 1), *bias = zt_in(q->graph, q->node, 2);
     const struct norm *n = q->state;
-    q->path = zt_path_own("cuDNN wants a bias of the scale's type where the mean is taken off, else none");
+    const bool is_short = !n->own.last && zt_launch_norm_is_short(&n->own, zt_in(q->graph, q->node, 0)->dtype);
+    q->path = zt_path_own(is_short ? "a warp holds a row"
+                                   : "cuDNN wants a bias of the scale's type where the mean is taken off, else none");
+    if (is_short)
+        return true;
     if (n->own.centred ? bias && bias->dtype == scale->dtype : !bias)
         plan(q, false, places, sizeof places / sizeof *places);
     return true;

@@ -34,25 +34,6 @@ static struct zt_dnn_tensor statistics(const struct zt_norm_dnn *n) {
     return tensor(ZT_FLOAT, n->norm == ZT_DNN_BATCH_NORM ? 1 : n->samples, of_channels ? n->channels : 1, 1, n->last);
 }
 
-/* ReLU follows the normalisation: the gradient is that of DZ, dy where ReLU's result is above 0. Where that is NaN,
- * DZ is 0 unless dy is NaN; statistics of a channel with NaN are NaN. */
-static void mask_by_relu(const struct zt_norm_dnn *n, struct zt_dnn_graph *to) {
-    struct zt_dnn_tensor *t = to->tensor;
-    const struct zt_dnn_operation grad = to->operation[0];
-    to->tensor_count = ZT_NORM_RELU_TENSORS;
-    to->operation_count = 3;
-    t[ZT_NORM_OF_RELU] = t[ZT_NORM_MASK] = t[ZT_NORM_DZ] = t[ZT_NORM_DY];
-    t[ZT_NORM_MASK].dtype = ZT_BOOL;
-    t[ZT_NORM_MASK].inner = true;
-    t[ZT_NORM_DZ].inner = !n->dz;
-    t[ZT_NORM_ZERO] = tensor(ZT_FLOAT, 1, 1, 1, false);
-    t[ZT_NORM_ZERO].number = true;
-    to->operation[0] = (struct zt_dnn_operation){ ZT_DNN_ABOVE, { ZT_NORM_OF_RELU, ZT_NORM_ZERO, ZT_NORM_MASK } };
-    to->operation[1] = (struct zt_dnn_operation){ ZT_DNN_MULTIPLY, { ZT_NORM_DY, ZT_NORM_MASK, ZT_NORM_DZ } };
-    to->operation[2] = grad;
-    to->operation[2].tensor[4] = ZT_NORM_DZ;
-}
-
 void zt_norm_dnn(const struct zt_norm_dnn *n, struct zt_dnn_graph *to) {
     const bool centred = n->norm != ZT_DNN_RMS_NORM;
     const int mean = centred ? ZT_NORM_MEAN : -1, bias = centred ? ZT_NORM_BIAS : -1,
@@ -70,8 +51,6 @@ void zt_norm_dnn(const struct zt_norm_dnn *n, struct zt_dnn_graph *to) {
         to->operation[0] = (struct zt_dnn_operation){ ZT_DNN_NORM_GRAD,
                                                       { ZT_NORM_X, ZT_NORM_SCALE, mean, ZT_NORM_INV_STD, ZT_NORM_DY,
                                                         ZT_NORM_DX, ZT_NORM_DSCALE, dbias } };
-        if (n->relu)
-            mask_by_relu(n, to);
         return;
     }
     t[ZT_NORM_BIAS] = t[ZT_NORM_SCALE];

@@ -20,12 +20,7 @@ enum zt_norm_tensor {
     ZT_NORM_DX,
     ZT_NORM_DSCALE,
     ZT_NORM_DBIAS,
-    ZT_NORM_TENSORS,
-    ZT_NORM_OF_RELU = ZT_NORM_TENSORS, /* its result */
-    ZT_NORM_ZERO,                      /* a number, 0 */
-    ZT_NORM_MASK,
-    ZT_NORM_DZ, /* dy where ReLU's result is above 0 */
-    ZT_NORM_RELU_TENSORS
+    ZT_NORM_TENSORS
 };
 
 /* x is [samples, channels, places] with a scale and a bias a channel. */
@@ -34,7 +29,6 @@ struct zt_norm_dnn {
     int64_t samples, channels, places;
     bool last; /* channels innermost */
     bool grad;
-    bool relu, dz;          /* of a gradient: ReLU follows the normalisation; DZ is wanted too */
     enum zt_dtype x, scale; /* and of what is like them; scale may be in fp32 */
 };
 

@@ -5,8 +5,7 @@
 const struct zt_dnn_place zt_norm_grad_places[ZT_NORM_PLACES] = {
     ZT_DNN_IN(ZT_NORM_DY, 0),          ZT_DNN_IN(ZT_NORM_X, 1),          ZT_DNN_IN(ZT_NORM_SCALE, 2),
     ZT_DNN_IN(ZT_NORM_MEAN, 3),        ZT_DNN_IN(ZT_NORM_INV_STD, 4),    ZT_DNN_GRAD(ZT_NORM_DX, 0, 1),
-    ZT_DNN_GRAD(ZT_NORM_DSCALE, 1, 2), ZT_DNN_GRAD(ZT_NORM_DBIAS, 2, 2), ZT_DNN_IN(ZT_NORM_OF_RELU, 5),
-    ZT_DNN_OUT(ZT_NORM_DZ, 3),
+    ZT_DNN_GRAD(ZT_NORM_DSCALE, 1, 2), ZT_DNN_GRAD(ZT_NORM_DBIAS, 2, 2),
 };
 
 bool zt_norm_grad_fits(const struct zt_prepare *q, bool centred) {

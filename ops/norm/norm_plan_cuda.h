@@ -5,7 +5,7 @@
 #include "ops/cuda/dnn_places_cuda.h"
 #include "ops/norm/norm_dnn.h"
 
-enum { ZT_NORM_PLACES = 10 };
+enum { ZT_NORM_PLACES = 8 };
 
 struct zt_norm_plan {
     const struct zt_dnn *dnn; /* NULL: it is left to our own kernels */

@@ -1,9 +1,10 @@
-/* Pools and their gradients (formulas: ops/pool/pool.c): a thread an element of the result. A gradient adds up the
- * windows that cover its element, in a fixed order. */
+/* Pools and their gradients (formulas: ops/pool/pool.c): a thread an element of the result, or with channels last as
+ * many channels of it as 16 bytes hold. A gradient adds up the windows that cover its element, in a fixed order. */
 #include "ops/pool/launch_pool.h"
 #include "ops/cuda/types.cuh"
 #include "ops/cuda/window.cuh"
 
+#include <initializer_list>
 #include <math_constants.h>
 
 /* Arguments of a kernel. I has 32 bits where every index fits. */
@@ -38,6 +39,19 @@ template <class I> static __device__ spot<I> spot_of(const pool<I> &p, I i, I el
     return { side / elems, i % p.channels, side % elems };
 }
 
+/* W neighbouring elements of memory, which are a multiple of their size from an aligned start. */
+template <int W, class T> static __device__ void load_floats(const T *from, float (&to)[W]) {
+    const pack<T, W> here = *(const pack<T, W> *)from;
+    for (int e = 0; e < W; e++)
+        to[e] = to_float(here.at[e]);
+}
+template <int W, class T> static __device__ void store_floats(const float (&from)[W], T *to) {
+    pack<T, W> here;
+    for (int e = 0; e < W; e++)
+        here.at[e] = from_float<T>(from[e]);
+    *(pack<T, W> *)to = here;
+}
+
 /* ---- forward ---- */
 
 /* ONNX's Indices: the flat index of an element in the whole input, a plane counted by rows or by columns. */
@@ -48,64 +62,86 @@ template <class I> static __device__ int64_t index_of(const pool<I> &p, I plane,
     return plane * p.in + place;
 }
 
-/* Computes a result; i: its index, channels last as x. */
+/* Each computes W results, of the channels from s.channel on; i: the index of the first, channels last as x. */
 template <class T, class I> struct largest_of {
     pool<I> p;
     const T *x;
     void *position;
     int64_t *indices;
-    __device__ float operator()(const spot<I> &s, I i) const {
+    template <int W> __device__ void operator()(const spot<I> &s, I i, float (&best)[W]) const {
         const T *plane = x + s.plane * p.in * p.channels + s.channel;
-        float best = -CUDART_INF_F;
-        I at = -1, element = 0;
+        I at[W], element[W];
+        for (int e = 0; e < W; e++)
+            best[e] = -CUDART_INF_F, at[e] = -1, element[e] = 0;
         each_covered(p.w, split(s.element, p.w.out), [&](I from, I k) {
-            float v = to_float(plane[from * p.channels]);
-            if (at >= 0 && !(v > best) && !(isnan(v) && !isnan(best)))
-                return;
-            best = v;
-            at = k;
-            element = from;
+            float v[W];
+            load_floats<W>(plane + from * p.channels, v);
+            for (int e = 0; e < W; e++)
+                if (at[e] < 0 || v[e] > best[e] || (isnan(v[e]) && !isnan(best[e])))
+                    best[e] = v[e], at[e] = k, element[e] = from;
         });
-        at = at < 0 ? 0 : at;
+        keep(s, i, at, element);
+    }
+    template <int W> __device__ void keep(const spot<I> &s, I i, const I (&at)[W], const I (&element)[W]) const {
+        pack<uint8_t, W> narrow;
+        for (int e = 0; e < W; e++) {
+            narrow.at[e] = (uint8_t)(at[e] < 0 ? 0 : at[e]);
+            if (position && p.position_bytes != 1)
+                ((int32_t *)position)[i + e] = (int32_t)(at[e] < 0 ? 0 : at[e]);
+            if (indices)
+                indices[i + e] = index_of(p, s.plane * p.channels + s.channel + e, element[e]);
+        }
         if (position && p.position_bytes == 1)
-            ((uint8_t *)position)[i] = (uint8_t)at;
-        else if (position)
-            ((int32_t *)position)[i] = (int32_t)at;
-        if (indices)
-            indices[i] = index_of(p, s.plane * p.channels + s.channel, element);
-        return best;
+            *(pack<uint8_t, W> *)((uint8_t *)position + i) = narrow;
     }
 };
 
 template <class T, class I> struct average_of {
     pool<I> p;
     const T *x;
-    __device__ float operator()(const spot<I> &s, I) const {
+    template <int W> __device__ void operator()(const spot<I> &s, I, float (&sum)[W]) const {
         const T *plane = x + s.plane * p.in * p.channels + s.channel;
         const place<I> o = split(s.element, p.w.out);
-        float sum = 0;
-        each_covered(p.w, o, [&](I from, I) { sum += to_float(plane[from * p.channels]); });
-        return sum / count_at(p, o);
+        for (int e = 0; e < W; e++)
+            sum[e] = 0;
+        each_covered(p.w, o, [&](I from, I) {
+            float v[W];
+            load_floats<W>(plane + from * p.channels, v);
+            for (int e = 0; e < W; e++)
+                sum[e] += v[e];
+        });
+        const float count = count_at(p, o);
+        for (int e = 0; e < W; e++)
+            sum[e] /= count;
     }
 };
 
 template <class T, class I> struct norm_of {
     pool<I> p;
     const T *x;
-    __device__ float operator()(const spot<I> &s, I) const {
+    template <int W> __device__ void operator()(const spot<I> &s, I, float (&sum)[W]) const {
         const T *plane = x + s.plane * p.in * p.channels + s.channel;
-        float sum = 0;
+        for (int e = 0; e < W; e++)
+            sum[e] = 0;
         each_covered(p.w, split(s.element, p.w.out), [&](I from, I) {
-            float v = to_float(plane[from * p.channels]);
-            sum += p.p == 2 ? v * v : powf(fabsf(v), p.p);
+            float v[W];
+            load_floats<W>(plane + from * p.channels, v);
+            for (int e = 0; e < W; e++)
+                sum[e] += p.p == 2 ? v[e] * v[e] : powf(fabsf(v[e]), p.p);
         });
-        return powf(sum, 1 / p.p);
+        for (int e = 0; e < W; e++)
+            sum[e] = powf(sum[e], 1 / p.p);
     }
 };
 
-template <class T, class I, class Result> static __global__ void forward_kernel(Result result, int64_t count, T *y) {
-    EACH(i, count) {
-        y[i] = from_float<T>(result(spot_of(result.p, (I)i, result.p.out), (I)i));
+/* `count` results, a multiple of W where W channels lie beside each other. */
+template <class T, class I, int W, class Result>
+static __global__ void forward_kernel(Result result, int64_t count, T *y) {
+    EACH(pack, count / W) {
+        const I i = (I)pack * W;
+        float v[W];
+        result(spot_of(result.p, i, result.p.out), i, v);
+        store_floats<W>(v, y + i);
     }
 }
 
@@ -137,9 +173,11 @@ static __global__ void __launch_bounds__(BLOCK) forward_plain_kernel(Result resu
         const group<I> g = group_of(p, (I)b);
         for (I e = threadIdx.x; e < p.out * SIDE; e += BLOCK) {
             const I c = e % SIDE, o = e / SIDE;
-            if (c < g.channels)
-                part[o * PADDED + c] =
-                    result({ g.plane, g.first + c, o }, (g.plane * p.out + o) * p.channels + g.first + c);
+            float v[1];
+            if (c < g.channels) {
+                result(spot<I>{ g.plane, g.first + c, o }, (g.plane * p.out + o) * p.channels + g.first + c, v);
+                part[o * PADDED + c] = v[0];
+            }
         }
         __syncthreads();
         T *plane = y + (g.plane * p.channels + g.first) * p.out;
@@ -176,83 +214,123 @@ static int64_t results_of(const struct zt_launch_pool &p) {
     return p.planes * p.channels * elems_of(p.window.out);
 }
 
-/* Launches largest_of, average_of or norm_of. */
+/* Whether threads take WIDE channels each: they lie beside each other, and every tensor starts at a multiple of
+ * their size. */
+enum { WIDE = 8 };
+static bool are_wide(const struct zt_launch_pool &p, std::initializer_list<const void *> tensors) {
+    uintptr_t bits = 0;
+    for (const void *tensor : tensors)
+        bits |= (uintptr_t)tensor;
+    return p.channels % WIDE == 0 && bits % (WIDE * bytes_of(p.dtype)) == 0;
+}
+
+/* Launches largest_of, average_of or norm_of; `other`: of its tensors beside x and y. */
 template <class T, class I, class Result>
-static void launch_forward(cudaStream_t stream, const struct zt_launch_pool &p, const Result &of, void *y) {
+static void launch_forward(cudaStream_t stream, const struct zt_launch_pool &p, const Result &of, const void *other,
+                           void *y) {
     const int64_t count = results_of(p), groups = groups_of(p);
     if (p.plain_result)
         forward_plain_kernel<T, I, Result><<<job_blocks(groups), BLOCK, 0, stream>>>(of, groups, (T *)y);
+    else if (are_wide(p, { of.x, other, y }))
+        forward_kernel<T, I, WIDE, Result><<<blocks_for(count / WIDE), BLOCK, 0, stream>>>(of, count, (T *)y);
     else
-        forward_kernel<T, I, Result><<<blocks_for(count), BLOCK, 0, stream>>>(of, count, (T *)y);
+        forward_kernel<T, I, 1, Result><<<blocks_for(count), BLOCK, 0, stream>>>(of, count, (T *)y);
 }
 
 int zt_launch_pool_max(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y, void *position,
                        int64_t *indices) {
-    WITH_POOL(
-        *p, results_of(*p),
-        (launch_forward<T, I>(stream, *p, largest_of<T, I>{ pool_of<I>(*p), (const T *)x, position, indices }, y)));
+    WITH_POOL(*p, results_of(*p),
+              (launch_forward<T, I>(stream, *p, largest_of<T, I>{ pool_of<I>(*p), (const T *)x, position, indices },
+                                    position, y)));
 }
 
 int zt_launch_pool_average(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
     WITH_POOL(*p, results_of(*p),
-              (launch_forward<T, I>(stream, *p, average_of<T, I>{ pool_of<I>(*p), (const T *)x }, y)));
+              (launch_forward<T, I>(stream, *p, average_of<T, I>{ pool_of<I>(*p), (const T *)x }, NULL, y)));
 }
 
 int zt_launch_pool_norm(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
-    WITH_POOL(*p, results_of(*p), (launch_forward<T, I>(stream, *p, norm_of<T, I>{ pool_of<I>(*p), (const T *)x }, y)));
+    WITH_POOL(*p, results_of(*p),
+              (launch_forward<T, I>(stream, *p, norm_of<T, I>{ pool_of<I>(*p), (const T *)x }, NULL, y)));
 }
 
 /* ---- backward ---- */
 
-/* dy of a result, 0 where the ReLU's y is not above 0. `at`: its index, channels last; `o`: its place in the plane. */
+/* dy of W results, 0 where the ReLU's y is not above 0. `at`: the index of the first, channels last; `o`: its place in
+ * the plane. */
 template <class T, class I> struct in_memory {
     const T *dy, *y; /* y NULL: there is no ReLU */
-    __device__ float operator()(I at, I o) const {
+    template <int W> __device__ void operator()(I at, I o, float (&v)[W]) const {
         (void)o;
-        return y && to_float(y[at]) <= 0 ? 0 : to_float(dy[at]);
+        load_floats<W>(dy + at, v);
+        if (!y)
+            return;
+        float r[W];
+        load_floats<W>(y + at, r);
+        for (int e = 0; e < W; e++)
+            v[e] = r[e] <= 0 ? 0 : v[e];
     }
 };
 template <class I> struct in_block { /* of one channel */
     const float *part;
-    __device__ float operator()(I at, I o) const {
+    __device__ void operator()(I at, I o, float (&v)[1]) const {
         (void)at;
-        return part[o * PADDED];
+        v[0] = part[o * PADDED];
     }
 };
 
-/* Computes an element of dx. */
+/* Each computes W elements of dx, of the channels from s.channel on. */
 template <class I> struct max_grad {
     pool<I> p;
     const void *positions;
-    template <class Flow> __device__ float operator()(const spot<I> &s, const Flow &dy) const {
-        float sum = 0;
+    template <int W, class Flow> __device__ void operator()(const spot<I> &s, const Flow &dy, float (&sum)[W]) const {
+        for (int e = 0; e < W; e++)
+            sum[e] = 0;
         each_covering(p.w, split(s.element, p.w.in), [&](const place<I> &to, I k) {
             const I o = flat(to, p.w.out), at = (s.plane * p.out + o) * p.channels + s.channel;
-            const I found = p.position_bytes == 1 ? ((const uint8_t *)positions)[at] : ((const int32_t *)positions)[at];
-            if (found == k)
-                sum += dy(at, o);
+            bool found[W], any = false;
+            if (p.position_bytes == 1) {
+                const auto here = *(const pack<uint8_t, W> *)((const uint8_t *)positions + at);
+                for (int e = 0; e < W; e++)
+                    found[e] = here.at[e] == k;
+            } else
+                for (int e = 0; e < W; e++)
+                    found[e] = ((const int32_t *)positions)[at + e] == k;
+            for (int e = 0; e < W; e++)
+                any |= found[e];
+            if (!any)
+                return;
+            float v[W];
+            dy(at, o, v);
+            for (int e = 0; e < W; e++)
+                sum[e] += found[e] ? v[e] : 0;
         });
-        return sum;
     }
 };
 template <class I> struct sum_grad {
     pool<I> p;
     bool average;
-    template <class Flow> __device__ float operator()(const spot<I> &s, const Flow &dy) const {
-        float sum = 0;
+    template <int W, class Flow> __device__ void operator()(const spot<I> &s, const Flow &dy, float (&sum)[W]) const {
+        for (int e = 0; e < W; e++)
+            sum[e] = 0;
         each_covering(p.w, split(s.element, p.w.in), [&](const place<I> &to, I) {
             const I o = flat(to, p.w.out);
-            const float d = dy((s.plane * p.out + o) * p.channels + s.channel, o);
-            sum += average ? d / count_at(p, to) : d;
+            const float count = average ? count_at(p, to) : 1;
+            float v[W];
+            dy((s.plane * p.out + o) * p.channels + s.channel, o, v);
+            for (int e = 0; e < W; e++)
+                sum[e] += average ? v[e] / count : v[e];
         });
-        return sum;
     }
 };
 
-template <class T, class I, class Grad>
+template <class T, class I, int W, class Grad>
 static __global__ void grad_kernel(Grad grad, int64_t count, in_memory<T, I> flow, T *dx) {
-    EACH(i, count) {
-        dx[i] = from_float<T>(grad(spot_of(grad.p, (I)i, grad.p.in), flow));
+    EACH(pack, count / W) {
+        const I i = (I)pack * W;
+        float v[W];
+        grad(spot_of(grad.p, i, grad.p.in), flow, v);
+        store_floats<W>(v, dx + i);
     }
 }
 
@@ -284,9 +362,11 @@ static __global__ void __launch_bounds__(BLOCK)
         }
         for (I e = threadIdx.x; e < p.in * SIDE; e += BLOCK) {
             const I c = e % SIDE, i = e / SIDE;
-            if (c < g.channels)
-                dx[(g.plane * p.in + i) * p.channels + g.first + c] =
-                    from_float<T>(grad(spot<I>{ g.plane, g.first + c, i }, in_block<I>{ part + c }));
+            float v[1];
+            if (c < g.channels) {
+                grad(spot<I>{ g.plane, g.first + c, i }, in_block<I>{ part + c }, v);
+                dx[(g.plane * p.in + i) * p.channels + g.first + c] = from_float<T>(v[0]);
+            }
         }
         __syncthreads();
     }
@@ -297,24 +377,28 @@ static int64_t elements_of(const struct zt_launch_pool &p) {
 }
 
 template <class T, class I, class Grad>
-static void launch_grad(cudaStream_t stream, const struct zt_launch_pool &p, const Grad &of, const void *dy,
-                        const void *y, void *dx) {
+static void launch_grad(cudaStream_t stream, const struct zt_launch_pool &p, const Grad &of, in_memory<T, I> flow,
+                        const void *positions, T *dx) {
     const int64_t count = elements_of(p), groups = groups_of(p);
-    const in_memory<T, I> flow = { (const T *)dy, (const T *)y };
     if (p.plain_dy || p.plain_y)
         grad_transposed_kernel<T, I, Grad>
-            <<<job_blocks(groups), BLOCK, 0, stream>>>(of, groups, flow, p.plain_dy, p.plain_y, (T *)dx);
+            <<<job_blocks(groups), BLOCK, 0, stream>>>(of, groups, flow, p.plain_dy, p.plain_y, dx);
+    else if (are_wide(p, { flow.dy, flow.y, positions, dx }))
+        grad_kernel<T, I, WIDE, Grad><<<blocks_for(count / WIDE), BLOCK, 0, stream>>>(of, count, flow, dx);
     else
-        grad_kernel<T, I, Grad><<<blocks_for(count), BLOCK, 0, stream>>>(of, count, flow, (T *)dx);
+        grad_kernel<T, I, 1, Grad><<<blocks_for(count), BLOCK, 0, stream>>>(of, count, flow, dx);
 }
 
 int zt_launch_pool_max_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, const void *position,
                             const void *y, void *dx) {
-    WITH_POOL(*p, elements_of(*p), (launch_grad<T, I>(stream, *p, max_grad<I>{ pool_of<I>(*p), position }, dy, y, dx)));
+    WITH_POOL(*p, elements_of(*p),
+              (launch_grad<T, I>(stream, *p, max_grad<I>{ pool_of<I>(*p), position },
+                                 in_memory<T, I>{ (const T *)dy, (const T *)y }, position, (T *)dx)));
 }
 
 int zt_launch_pool_sum_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, bool average,
                             void *dx) {
     WITH_POOL(*p, elements_of(*p),
-              (launch_grad<T, I>(stream, *p, sum_grad<I>{ pool_of<I>(*p), average }, dy, NULL, dx)));
+              (launch_grad<T, I>(stream, *p, sum_grad<I>{ pool_of<I>(*p), average },
+                                 in_memory<T, I>{ (const T *)dy, NULL }, NULL, (T *)dx)));
 }

@@ -14,6 +14,8 @@ const char *zt_pool_dnn_refusal(const struct zt_pool *pool, const struct zt_pool
     const bool counts_pad = !form->largest && pool->count_include_pad;
     if (form->largest && form->grad)
         return "cuDNN does not say which of equal elements has the gradient";
+    if (form->grad && !form->last)
+        return "cuDNN's gradient of planes wants x and y";
     if (form->dtype != ZT_FLOAT && !zt_dtype_is_half(form->dtype))
         return "cuDNN pools float and half types only";
     if (form->n < 1 || form->c < 1 || w->axes > ZT_DNN_AXES)

@@ -16,7 +16,8 @@ struct zt_pool_dnn {
 };
 
 /* NULL where cuDNN can be asked, else the reason. It needs non-empty tensors and a window of up to three axes without
- * dilation that always covers an element of x; an average that counts padding must count nothing else behind x. */
+ * dilation that always covers an element of x; an average that counts padding must count nothing else behind x; a
+ * gradient needs channels last, as cuDNN's of planes reads x and y (CUDNN_ATTR_OPERATION_RESAMPLE_BWD_XDESC). */
 const char *zt_pool_dnn_refusal(const struct zt_pool *pool, const struct zt_pool_dnn *form);
 /* Writes the graph to `to`. */
 void zt_pool_dnn(const struct zt_pool *pool, const struct zt_pool_dnn *form, struct zt_dnn_graph *to);

@@ -23,6 +23,12 @@ template <class T, int N = 16 / sizeof(T)> struct alignas(sizeof(T) * N) pack { 
 
 /* ---- one block per item ---- */
 
+/* Declares `name`, the block's shared memory of the size that its launch gives. A macro because the emulation without
+ * a GPU has another declaration (tests/gpu/emulated/cuda.hpp). */
+#ifndef DYNAMIC_SHARED
+#define DYNAMIC_SHARED(name) extern __shared__ __align__(16) char name[]
+#endif
+
 /* Combines one value of each of N threads in a fixed tree; all threads get the result. `part` has N elements. */
 template <int N, class V, class Join> static __device__ V fold_block(V mine, V *part, Join join) {
     part[threadIdx.x] = mine;

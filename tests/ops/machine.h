@@ -9,7 +9,7 @@
 struct options {
     enum zt_backend backend;
     const char *only, *family;
-    int threads;
+    int threads, from;
     bool json, ask, bf16, tf32;
     bool fp16;   /* the cases of bfloat16, and these alone, in float16 */
     bool rows;   /* inputs that are matrices come with filled rows, on a device of its own */

@@ -5,7 +5,8 @@
  * `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module in FOLDER; exit
  * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last,
  * with --mixed every second one plain; --blocked N, on the host: in blocks of N channels; --rows: matrices come with
- * filled rows; --fp16: the cases of bfloat16 alone, in float16.
+ * filled rows; --fp16: the cases of bfloat16 alone, in float16. --from N: the first N cases of those asked for are left
+ * out (a line of a failure begins "FAIL N").
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
@@ -327,9 +328,11 @@ static bool takes(enum mode mode, const struct options *o, const struct zt_case_
                               : true;
 }
 
-static void print_failure(const struct zt_case_family *f, const struct zt_case *c, const struct zt_err *err) {
-    printf("FAIL %s: %s (%s%s%s): %s\n", f->name, c->op, c->in ? c->in : "", c->attrs ? " " : "",
+static void print_failure(int number, const struct zt_case_family *f, const struct zt_case *c,
+                          const struct zt_err *err) {
+    printf("FAIL %d %s: %s (%s%s%s): %s\n", number, f->name, c->op, c->in ? c->in : "", c->attrs ? " " : "",
            c->attrs ? c->attrs : "", err->count ? err->text[0] : "no error text");
+    fflush(stdout);
 }
 
 /* The case in float16 where it is in bfloat16; `in`: room for its inputs. */
@@ -349,15 +352,15 @@ static int run_all(enum mode mode, const struct options *o) {
     for (const struct zt_case_family *f = zt_case_families; f->name; f++)
         for (const struct zt_case *c = f->cases; c->op; c++) {
             struct zt_err err = { 0 };
-            if (!takes(mode, o, f, c))
+            if (!takes(mode, o, f, c) || number++ < o->from)
                 continue;
             char in[512];
             const struct zt_case one = o->fp16 ? in_fp16(c, in) : *c;
-            bool good = modes[mode].run(&one, o, number++, &err);
+            bool good = modes[mode].run(&one, o, number - 1, &err);
             passed += good;
             failed += !good;
             if (!good)
-                print_failure(f, &one, &err);
+                print_failure(number - 1, f, &one, &err);
         }
     if (mode != LIST && !o->json)
         printf("%s %s: %d passed, %d failed\n", modes[mode].name, backend_names[o->backend], passed, failed);
@@ -391,7 +394,7 @@ static int answer(const struct options *o) {
             last = number;
         }
         if (!b || !bench_print(b, number, budget, &err))
-            print_failure(family, c, &err);
+            print_failure(number, family, c, &err);
         fflush(stdout);
     }
     if (b)
@@ -435,6 +438,8 @@ static bool take_option(struct options *o, const char **folder, const char *word
         o->threads = atoi(value);
     } else if (strcmp(word, "--blocked") == 0) {
         o->blocked = atoi(value);
+    } else if (strcmp(word, "--from") == 0) {
+        o->from = atoi(value);
     } else {
         return false;
     }
@@ -456,11 +461,12 @@ int main(int argc, char **argv) {
                 ;
     }
     if (mode == MODES || (o.ask && (mode != BENCH || !o.json))) {
-        fprintf(stderr,
-                "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
-                "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16] [--fp16] [--tf32] "
-                "[--last|--blocked N "
-                "[--mixed]] [--rows]\n");
+        fprintf(
+            stderr,
+            "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
+            "[--only PATTERN] [--threads N] [--module FOLDER] [--from N] [--json [--ask]] [--bf16] [--fp16] [--tf32] "
+            "[--last|--blocked N "
+            "[--mixed]] [--rows]\n");
         return 2;
     }
     o.views = mode == BENCH;

@@ -109,7 +109,7 @@ class Report:
 
 
 def page(head, rows):
-    return (f"# Speed on a GPU\n\nWritten by `tools/gpu_suite`. {head}\n\nPyTorch is torch.compile with CUDA graphs (mode=\"reduce-overhead\", or "
-            "\"max-autotune\" where a row says so), fused Adam, bf16\nautocast, channels_last, scaled_dot_product_attention; its data lie on the "
+    return (f"# Speed on a GPU\n\nWritten by `tools/gpu_suite`. {head}\n\nPyTorch is torch.compile, the whole step in one CUDA graph, cudnn.benchmark, "
+            "fused Adam, bf16 autocast, channels_last,\nscaled_dot_product_attention (tools/compare/torch_gpu_side.py); its data lie on the "
             "GPU, ztrain's come from the host. Ratios are PyTorch's time over ztrain's.\nEvery run of ztrain is deterministic: it has no other mode "
             "that it could be compared with (G6).\n\n" + "\n".join(TABLE + ["| " + " | ".join(row) + " |" for row in sorted(rows)]) + "\n")

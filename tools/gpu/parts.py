@@ -17,11 +17,24 @@ import speed
 
 BANDWIDTH = {"H200": 4.8e12, "H100": 3.35e12}
 LAYOUTS = {"ddp": [], "zero 1": ["zero_optimization.stage=1"], "zero 2": ["zero_optimization.stage=2"], "zero 3": ["zero_optimization.stage=3"],
-           "dp": ["ztrain.parallel.mode=dp"], "pipeline": ["pipeline.stages=2"]}
+           "dp": ["ztrain.parallel.mode=dp", "zero_optimization.stage=0"], "pipeline": ["pipeline.stages=2"]}
 NETWORKS = (*speed.NETWORKS, "convnet")
 OWN = "own kernel"
 MUST_NOT_BE_OURS = re.compile(r"Conv|MatMul|Gemm|Linear|Einsum|Attention")
+CASES = ROOT / "tests" / "reference" / "cases"
+REHEARSED = ["convnet-dynamo", "gpt-tiny-dynamo", "mlp-wine-sklearn", "resnet-bn-train"]
+CASE = "tests/reference/cases/"
+# tests that run ztrain with a module; the first ones are also rehearsed
+RUNS = ["gpu/module.py skips ZTRAIN MODULE", "gpu/module.py draws ZTRAIN MODULE", "gpu/module.py softens ZTRAIN MODULE",
+        "equivalence/optimizers.py ZTRAIN ROOT MODULE", "equivalence/lora.py ZTRAIN ROOT MODULE", "gpu/offload.py ZTRAIN MODULE ROOT",
+        f"equivalence/fp16.py ZTRAIN {CASE}mlp-wine-sklearn MODULE", "equivalence/gradient_types.py ZTRAIN MODULE",
+        "equivalence/quantize.py ZTRAIN ROOT MODULE", "equivalence/qat.py ZTRAIN ROOT MODULE", "gpu/module.py turns ZTRAIN MODULE",
+        f"gpu/module.py profiles ZTRAIN MODULE {CASE}convnet-dynamo",
+        f"gpu/module.py chains ZTRAIN MODULE {CASE}autoencoder-loss-output", f"gpu/module.py chains ZTRAIN MODULE {CASE}jax-mlp",
+        f"gpu/module.py derives ZTRAIN MODULE {CASE}paddle-cnn"]
+AT_ONCE = 8  # programs beside each other on the one GPU
 QUICK = "mlp-wine-sklearn"  # the case that the emulated device runs to its end in a second
+FATAL = re.compile(r"illegal|misaligned|launch failure|stack error|invalid program counter|device-side|invalid address")
 SANITIZED = ["pool", "loss"]  # families: one of cuDNN's and one of our own kernels
 
 
@@ -71,30 +84,62 @@ def families(part):
     return sorted(path.stem for path in (ROOT / "tests/ops/cases").glob("*.c"))
 
 
-def run_ops(part, mode, family, *before):
-    """(passed, what is wrong) of one family of op cases on the device."""
+def run_once(part, mode, family, number, before, most=None):
+    return part.run(*before, part.suite.program("run_ops"), *mode.split(), "--backend", "cuda", "--module", part.suite.folder, "--family", family,
+                    "--from", number, codes=(0, 1), most=most)
+
+
+def lines_of(part, mode, family, number, before):
+    """(passed, lines of failures) of the cases from `number` on, with the process's end as a line where it did not come to the last one."""
+    text, end = "", ""
     try:
-        text = part.run(*before, part.suite.program("run_ops"), mode, "--backend", "cuda", "--module", part.suite.folder, "--family", family,
-                        codes=(0, 1))
+        text = run_once(part, mode, family, number, before)
     except Failed as problem:
-        return 0, [f"{family}: {problem}"]
-    counted = re.search(r"(\d+) passed, (\d+) failed", text)
+        text = end = str(problem)
     wrong = [line for line in text.splitlines() if line.startswith("FAIL")]
-    if not counted or int(counted[2]) != len(wrong):
-        return 0, [f"{family}: {text[-500:]}"]
-    return int(counted[1]), wrong
+    counted = re.search(r"(\d+) passed, (\d+) failed", text)
+    if counted and int(counted[2]) == len(wrong) and not end:
+        return int(counted[1]), wrong
+    return 0, wrong + [f"{mode}, {family}: {end or text[-500:]}"]
 
 
-def ops(mode):
+def trace_fatal(part, mode, family, number):
+    """What compute-sanitizer says of the case goes into the log."""
+    try:
+        run_once(part, mode, family, number, [cuda_tool("compute-sanitizer")], most=15)
+    except (Failed, Refused):
+        pass  # the log has it
+
+
+def run_ops(part, mode, family, *before):
+    """(passed, what is wrong) of one family of op cases on the device. After an error that a process does not survive, another goes on."""
+    passed, wrong, number = 0, [], 0
+    while True:
+        count, lines = lines_of(part, mode, family, number, before)
+        passed += count
+        fatal = next((k for k, line in enumerate(lines) if line.startswith("FAIL") and FATAL.search(line)), None)
+        if fatal is None:
+            return passed, wrong + lines
+        wrong += lines[:fatal + 1]
+        number = int(lines[fatal].split()[1])
+        trace_fatal(part, mode, family, number)
+        number += 1
+
+
+def ops(*modes):
     def work(part):
         """Families beside each other: most of the time goes into plans and compilation on the host."""
-        with concurrent.futures.ThreadPoolExecutor(max(min(os.cpu_count() or 1, 8), 1)) as pool:
-            results = list(pool.map(lambda family: run_ops(part, mode, family), families(part)))
-        wrong = [line for _, lines in results for line in lines]
-        passed = sum(count for count, _ in results)
-        part.say(f"{mode}: {passed} passed, {len(wrong)} failed")
-        if wrong or not passed:
-            raise Failed("\n".join(wrong[:40]) or "no case ran")
+        jobs = [(mode, family) for mode in modes for family in families(part)]
+        with concurrent.futures.ThreadPoolExecutor(max(min(os.cpu_count() or 1, 16), 1)) as pool:
+            results = list(pool.map(lambda job: run_ops(part, *job), jobs))
+        wrong = []
+        for mode in modes:
+            of_mode = [result for job, result in zip(jobs, results) if job[0] == mode]
+            lines = [line for _, some in of_mode for line in some]
+            part.say(f"{mode}: {sum(count for count, _ in of_mode)} passed, {len(lines)} failed")
+            wrong += [f"{mode}: {line}" for line in lines]
+        if wrong or not any(count for count, _ in results):
+            raise Failed("\n".join(wrong[:200]) or "no case ran")
     return work
 
 
@@ -103,7 +148,7 @@ def check_case(part, case, *extra, divided=1):
     no launcher for them, since they are threads."""
     words = ["--launcher", "env", "--ranks", divided] if divided > 1 else []
     try:
-        text = part.run(sys.executable, part.suite.bundle / "check_case.py", "--ztrain", part.suite.program("ztrain"), *words, case, "--",
+        text = part.run(sys.executable, CASES.parent / "check_case.py", "--ztrain", part.suite.program("ztrain"), *words, case, "--",
                         "--device", "cuda", *extra, codes=(0, 1, 2), most=120)
     except Failed as problem:
         text = str(problem)
@@ -126,17 +171,17 @@ def first_loss(part, case):
 
 
 def cases(part):
-    wrong = []
-    for case in sorted((part.suite.bundle / "cases").iterdir()):
-        whole = not part.suite.rehearses or case.name == QUICK
-        wrong.append(check_case(part, case) if whole else first_loss(part, case))
-    if any(wrong):
-        raise Failed("\n".join(line for line in wrong if line))
+    chosen = [CASES / name for name in REHEARSED] if part.suite.rehearses else sorted(CASES.iterdir())
+    work = lambda case: first_loss(part, case) if part.suite.rehearses and case.name != QUICK else check_case(part, case)  # noqa: E731
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        wrong = [line for line in pool.map(work, chosen) if line]
+    if wrong:
+        raise Failed("\n".join(wrong))
 
 
 def ranks(part):
-    """Two ranks as threads, which share the GPU where there is one. resnet-bn is left out: its statistics depend on the split."""
-    chosen, wrong = [part.suite.bundle / "cases" / name for name in (QUICK, "convnet-dynamo", "gpt-tiny-dynamo")], []
+    """Two ranks as threads, which share the GPU where there is one."""
+    chosen, wrong = [CASES / name for name in (QUICK, "convnet-dynamo", "gpt-tiny-dynamo")], []
     for name, keys in LAYOUTS.items():
         part.say(f"{name}, 2 ranks:")
         for case in chosen[:1] if part.suite.rehearses else chosen:
@@ -144,6 +189,28 @@ def ranks(part):
             line = check_case(part, case, "--ranks", 2, *sets, divided=1 if name == "pipeline" else 2)
             wrong += [f"{name}: {line}"] if line else []
     if wrong:
+        raise Failed("\n".join(wrong))
+
+
+def whole_run(part, words):
+    """(which test, what is wrong) of one of RUNS: a test of the project that runs ztrain with a module, on this device."""
+    script, *rest = words.split()
+    places = {"ZTRAIN": part.suite.program("ztrain"), "MODULE": part.suite.program("ztrain-cuda.so"), "ROOT": ROOT}
+    path = f"{part.suite.folder}:{part.suite.environment['LD_LIBRARY_PATH']}"  # for the copies that the test makes of the programs
+    try:
+        part.run(sys.executable, ROOT / "tests" / script, *[places.get(word, ROOT / word if "/" in word else word) for word in rest],
+                 env={"LD_LIBRARY_PATH": path})
+    except Failed as problem:
+        return words, str(problem)
+    return words, None
+
+
+def runs(part):
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        results = list(pool.map(lambda words: whole_run(part, words), RUNS[:2] if part.suite.rehearses else RUNS))
+    for words, wrong in results:
+        part.say(f"{'FAIL' if wrong else 'PASS'} {words}")
+    if wrong := [wrong for _, wrong in results if wrong]:
         raise Failed("\n".join(wrong))
 
 
@@ -181,8 +248,9 @@ def kernels(part):
         raise Failed("\n".join(wrong))
 
 
-def times_of(part, name):
-    model, config, _ = speed.network(part, name)
+def times_of(part, name, bf16=True):
+    model, config, _ = speed.network(part, name, bf16=bf16)
+    name = name if bf16 else f"{name}, fp32"
     with tempfile.TemporaryDirectory(dir=part.suite.work) as folder:
         text = part.run(*speed.words_of(part, folder, model, config, "--profile", "--steps", 3 if part.suite.rehearses else 12))
         rows = pathlib.Path(folder) / "run" / "profile.tsv"
@@ -198,6 +266,7 @@ def times_of(part, name):
 def node_times(part):
     for name in NETWORKS:
         times_of(part, name)
+    times_of(part, "convnet", bf16=False)
 
 
 # ---- bandwidth ----
@@ -260,9 +329,10 @@ def traced(part):
 # name: (what it does, seconds that it may take); what is most telling stands first
 PARTS = {
     "versions": (versions, 60),
-    "ops-check": (ops("check"), 90),
-    "ops-backward": (ops("backward"), 60),
+    "ops": (ops("check", "backward"), 90),
     "cases": (cases, 60),
+    "ops-half": (ops("check --fp16", "backward --fp16", "check --fp16 --last", "backward --fp16 --last", "check --tf32 --last",
+                     "backward --tf32 --last"), 90),
     "kernels": (kernels, 60),
     "node-times": (node_times, 60),
     "gpt2": (speed.compare("gpt2"), 150),
@@ -271,9 +341,10 @@ PARTS = {
     "adam": (adam, 30),
     "memcheck": (sanitizer("memcheck"), 60),
     "ranks": (ranks, 90),
+    "runs": (runs, 120),
     "all-reduce": (all_reduce, 30),
     "racecheck": (sanitizer("racecheck"), 60),
-    "gpt2-max-autotune": (speed.compare("gpt2", "--mode", "max-autotune"), 300),
-    "resnet50-max-autotune": (speed.compare("resnet50", "--mode", "max-autotune"), 300),
+    "gpt2-max-autotune": (speed.compare("gpt2", "--max-autotune"), 300),
+    "resnet50-max-autotune": (speed.compare("resnet50", "--max-autotune"), 300),
     "traced": (traced, 120),
 }

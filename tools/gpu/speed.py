@@ -13,7 +13,7 @@ from convnet import CONFIG, MODEL, read_rows
 from gpu_rows import light_file, row
 
 COMPARE = ROOT / "tools" / "compare"
-WARMUP, STEPS, ROUNDS = 10, 60, 2
+WARMUP, STEPS = 10, 60
 PEAK_BF16 = 989e12  # an H100's and an H200's, dense, NVIDIA's data sheet
 NETWORKS = {"gpt2": ("G3", 16, "tokens", "1; goal 1.1 and 475,000"), "resnet50": ("G2", 256, "images", "1 and 3,500; goal 1.15")}
 
@@ -92,7 +92,9 @@ def ours(part, model, config):
 
 
 def theirs(part, name, batch, bf16, *extra):
-    """PyTorch's result, None where a rehearsal has no PyTorch."""
+    """PyTorch's result, None where a rehearsal has no PyTorch, or it is not asked for."""
+    if not part.suite.compares:
+        return None
     if not part.suite.has_torch:
         if not part.suite.rehearses:
             raise Failed("there is no PyTorch for CUDA: --torch-python names a Python that has it")
@@ -104,7 +106,7 @@ def theirs(part, name, batch, bf16, *extra):
 
 
 def by_turns(part, name, batch, bf16, each, *extra):
-    """ztrain and PyTorch by turns, a second round where there is time for one as long as the first; each(PyTorch's ms or None, our ms,
+    """ztrain and PyTorch by turns, another round where there is time for one as long as the longest; each(PyTorch's ms or None, our ms,
     seconds to our first step, batch) after every run."""
     model, config, batch = network(part, name, batch, bf16)
     what, own, other, firsts = f"{name}, batch {batch}, {'bf16' if bf16 else 'fp32'}", [], [], []
@@ -113,10 +115,10 @@ def by_turns(part, name, batch, bf16, each, *extra):
         each(statistics.median(other) if other else None, statistics.median(own), min(firsts), batch)
 
     longest = 0
-    for _ in range(1 if part.suite.rehearses else ROUNDS):
+    for _ in range(part.suite.options.rounds if part.suite.compares and not part.suite.rehearses else 1):
         began = time.monotonic()
         if longest > part.left():
-            part.say(f"{what}: one round only, there is no time for another")
+            part.say(f"{what}: no time for another round")
             return
         milliseconds, first = ours(part, model, config)
         own, firsts = own + milliseconds, firsts + [first]
@@ -124,7 +126,7 @@ def by_turns(part, name, batch, bf16, each, *extra):
         tell()
         if result := theirs(part, name, batch, bf16, *extra):
             other.append(result["ms"])
-            part.say(f"{what}: PyTorch {result['torch']} {result['ms']:.3f} ms a step")
+            part.say(f"{what}: PyTorch {result['torch']} {result['ms']:.3f} ms a step; CUDA graph: {result['graph']}")
             tell()
         longest = time.monotonic() - began
 
@@ -142,7 +144,7 @@ def convnet(part):
 def compare(name, *extra):
     """Rate and share of the peak of one of NETWORKS; `extra` goes to PyTorch's side."""
     label, _, unit, wanted = NETWORKS[name]
-    note = f" (PyTorch: {extra[-1]})" if extra else ""
+    note = f" (PyTorch: {extra[-1][2:]})" if extra else ""
 
     def work(part):
         one = row(name, part.suite.rehearses)

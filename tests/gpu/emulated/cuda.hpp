@@ -20,11 +20,22 @@
 #define __host__
 #define __shared__ static
 #define __launch_bounds__(...)
-#define __expf expf
+#define __expf               expf
+#define DYNAMIC_SHARED(name) alignas(16) static char name[emulated_shared] /* whatever the launch gives */
 
 typedef struct CUstream_st *cudaStream_t;
-enum { cudaSuccess = 0 };
+enum {
+    cudaSuccess = 0,
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81
+};
+enum { emulated_shared = 228 << 10 }; /* bytes, as runtime.c says */
 extern "C" int cudaGetLastError(void);
+extern "C" int cudaGetDevice(int *device);
+extern "C" int cudaDeviceGetAttribute(int *to, int attribute, int device);
+static inline int cudaFuncSetAttribute(const void *, int, int) {
+    return cudaSuccess;
+}
 
 struct dim3 {
     unsigned x, y, z;

@@ -60,7 +60,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *to, int device) {
 }
 cudaError_t cudaDeviceGetAttribute(int *to, enum cudaDeviceAttr attribute, int device) {
     (void)device;
-    *to = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+    *to = attribute == cudaDevAttrComputeCapabilityMajor             ? 9
+          : attribute == cudaDevAttrMaxSharedMemoryPerMultiprocessor ? 228 << 10
+                                                                     : 0;
     return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {

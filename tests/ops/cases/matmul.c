@@ -54,7 +54,9 @@ const struct zt_case zt_cases_matmul[] = {
     { "GemmFloat", "bfloat16[3,40] bfloat16[5,40]", .attrs = "transB=1 alpha=0.5 sums=b", .domain = "ztrain",
       .outs = 2 },
     { "GemmFloat", "bfloat16[3,4000] bfloat16[4000,5]", .attrs = "sums=a", .domain = "ztrain", .outs = 2 },
-    { "GemmFloat", "bfloat16[4000,8] bfloat16[4000,56]", .attrs = "transA=1 sums=b", .domain = "ztrain", .outs = 2 },
+    /* sums of 4,000 products: a tensor core (H100) keeps fewer bits of them than fp32 */
+    { "GemmFloat", "bfloat16[4000,8] bfloat16[4000,56]", .attrs = "transA=1 sums=b", .domain = "ztrain", .outs = 2,
+      .tolerance = 3e-5 },
     { "GemmFloat", "float[7,12] float[7,16]", .attrs = "transA=1 sums=b", .domain = "ztrain", .outs = 2 },
     { "GemmFloat", "float[12,9] float[5,9]", .attrs = "transB=1 sums=a", .domain = "ztrain", .outs = 2 },
     { "GemmFloat", "bfloat16[0,4] bfloat16[0,5]", .attrs = "transA=1 sums=b", .domain = "ztrain", .outs = 2 },
