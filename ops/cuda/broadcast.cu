@@ -19,16 +19,20 @@ int zt_launch_broadcast(cudaStream_t stream, enum zt_dtype dtype, const struct z
 
 /* ---- bias and ReLU ---- */
 
-/* A thread takes W elements of one channel, or of W channels that lie beside each other (last), at a time. */
-template <class T, class I, int W>
-static __global__ void bias_kernel(I packs, I along, I channels, bool last, bool relu, const T *bias, T *y) {
-    for (I i = blockIdx.x * (I)blockDim.x + threadIdx.x; i < packs; i += (I)gridDim.x * blockDim.x) {
+/* W elements at a time: of one channel, `along` times, or of as many channels that lie beside each other (last). */
+template <class I> struct bias_job {
+    I packs, along, channels;
+    bool last, relu;
+};
+
+template <class T, class I, int W> static __global__ void bias_kernel(bias_job<I> j, const T *bias, T *y) {
+    for (I i = blockIdx.x * (I)blockDim.x + threadIdx.x; i < j.packs; i += (I)gridDim.x * blockDim.x) {
         pack<T, W> v = ((const pack<T, W> *)y)[i];
-        const I channel = !bias ? 0 : last ? i % along * W : i / along % channels;
+        const I channel = !bias ? 0 : j.last ? i % j.along * W : i / j.along % j.channels;
         for (int e = 0; e < W; e++) {
             const T sum =
-                bias ? from_float<T>(to_float(v.at[e]) + to_float(bias[last ? channel + e : channel])) : v.at[e];
-            v.at[e] = relu && to_float(sum) <= 0 ? from_float<T>(0) : sum;
+                bias ? from_float<T>(to_float(v.at[e]) + to_float(bias[j.last ? channel + e : channel])) : v.at[e];
+            v.at[e] = j.relu && to_float(sum) <= 0 ? from_float<T>(0) : sum;
         }
         ((pack<T, W> *)y)[i] = v;
     }
@@ -39,12 +43,12 @@ static void launch_bias(cudaStream_t stream, const struct zt_launch_bias &b, con
     const bool last = b.plane == 1;
     const int64_t packs = b.samples * b.channels * b.plane / W, along = bias ? (last ? b.channels : b.plane) / W : 1;
     const unsigned blocks = blocks_for(packs);
+    const bias_job<int64_t> job = { packs, along, b.channels, last, b.relu };
+    const bias_job<int32_t> narrow = { (int32_t)packs, (int32_t)along, (int32_t)b.channels, last, b.relu };
     if (packs <= INT32_MAX / 2)
-        bias_kernel<T, int32_t, W><<<blocks, BLOCK, 0, stream>>>((int32_t)packs, (int32_t)along, (int32_t)b.channels,
-                                                                 last, b.relu, (const T *)bias, (T *)y);
+        bias_kernel<T, int32_t, W><<<blocks, BLOCK, 0, stream>>>(narrow, (const T *)bias, (T *)y);
     else
-        bias_kernel<T, int64_t, W>
-            <<<blocks, BLOCK, 0, stream>>>(packs, along, b.channels, last, b.relu, (const T *)bias, (T *)y);
+        bias_kernel<T, int64_t, W><<<blocks, BLOCK, 0, stream>>>(job, (const T *)bias, (T *)y);
 }
 
 int zt_launch_bias(cudaStream_t stream, const struct zt_launch_bias *b, const void *bias, void *y) {

@@ -253,6 +253,9 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
     } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
         copy_config(*(struct cudnnBackendDescriptor **)to, d);
         *count = 1;
+    } else if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX) {
+        *(int64_t *)to = *ints(d, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+        *count = 1;
     } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
         const struct cudnnBackendDescriptor *first = *operations(child(d, CUDNN_ATTR_ENGINE_OPERATION_GRAPH), count);
         const cudnnBackendNumericalNote_t notes[] = { CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP,

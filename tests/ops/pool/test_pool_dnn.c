@@ -76,12 +76,13 @@ START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
 }
 END_TEST
 
+/* A gradient with channels last. */
 static bool takes(const char *op, const char *in, const char *attrs, bool grad) {
     const struct zt_case c = { op, in, .attrs = attrs };
     struct zt_pool pool;
     struct zt_pool_dnn form;
     ck_assert(read_case(&c, &pool, &form));
-    form.grad = grad;
+    form.grad = form.last = grad;
     return !zt_pool_dnn_refusal(&pool, &form);
 }
 
