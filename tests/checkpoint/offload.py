@@ -127,6 +127,22 @@ def averages(args, tmp, rng):
         check(is_empty(b), "averages: nothing is left below nvme_path")
 
 
+def alone(args, tmp, rng):
+    """parameters in files, or in memory because all fit max_in_cpu (its default), with the optimizer's states where they were; beside frozen
+    weights and adapters too, on one rank and two"""
+    b = bench(args, tmp / "alone", "--steps", "3", "--set", "zero_optimization.stage=3")
+    some, every = params(b), params(b)[:-2]
+    (b.folder / "nvme").mkdir()
+    lora = json.dumps({"match": ["classifier.1*"], "rank": 2, "alpha": 4})
+    for kind, keys in (("all train", []), ("frozen", ["--set", 'ztrain.freeze=["features.0*"]']), ("adapters", ["--set", f"ztrain.lora={lora}"])):
+        for ranks in ([], ["--ranks", "2", *THREAD]):
+            ran = b.run("memory", "--overwrite", *keys, *ranks)
+            for way, options in (("some in files", some), ("all in memory", every)):
+                ran = ran and b.run(way, "--overwrite", *keys, *ranks, *options)
+                check(ran and b.same("memory", way), f"alone: {kind}, {len(ranks) and 2 or 1} ranks, {way}: the same rows and model")
+    check(is_empty(b), "alone: nothing is left below nvme_path")
+
+
 # ---- automatic plans ----
 
 
@@ -296,4 +312,4 @@ def tunes(args, tmp, rng):
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, [resumes, histograms, averages, planned, fallback, leftovers, refusals, limited, tunes], []))
+    sys.exit(main(__doc__, [resumes, histograms, averages, alone, planned, fallback, leftovers, refusals, limited, tunes], []))

@@ -292,7 +292,7 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
     const bool held = p->offload.parameters == ZT_HOME_DEVICE;
     if (!zt_rank_place_frozen(r, err) || (held && !place_held(r, err)) ||
-        (r->offload && !zt_rank_each_piece(r, ZT_WRITES_PARAMS, place_piece, r, err)))
+        ((r->offload || !held) && !zt_rank_each_piece(r, ZT_WRITES_PARAMS, place_piece, r, err)))
         return false;
     for (int i = 0; i < p->statistic_total; i++) {
         struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
