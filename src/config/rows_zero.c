@@ -178,7 +178,7 @@ static const struct zt_key_row rows[] = {
     { .key = "checkpoint", OBJECT, ACCEPT("ranks save one checkpoint of one name together") },
     { .key = "checkpoint.tag_validation", CHOICE(tag_checks), .any_case = true, DEF("Warn"), ACCEPTED },
     { .key = "checkpoint.load_universal", BOOL, DEF("false"), ACCEPT("every checkpoint is free of layout") },
-    { .key = "checkpoint.use_node_local_storage", BOOL, DEF("false"), LATER("node-local storage") },
+    { .key = "checkpoint.use_node_local_storage", BOOL, DEF("false"), AT(checkpoint.node_local) },
     { .key = "checkpoint.parallel_write", OBJECT, ACCEPT("every rank writes its slices") },
     { .key = "checkpoint.parallel_write.pipeline_stage", BOOL, DEF("false"), ACCEPTED },
     { .key = "checkpoint.checkpoint_serialization", BOOL, DEF("true"), ACCEPT("a detail of Python") },

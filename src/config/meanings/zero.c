@@ -132,7 +132,10 @@ const struct zt_meaning zt_meanings_zero[] = {
     { "checkpoint.tag_validation", "What happens where ranks save under different names." },
     { "checkpoint.load_universal", "Loads checkpoints of another layout.",
       "Every checkpoint loads into every layout." },
-    { "checkpoint.use_node_local_storage", "Writes a part of the checkpoint on each host." },
+    { "checkpoint.use_node_local_storage", "Every host keeps what its ranks save in storage of its own.",
+      "Only where all ranks are on one host, which has the whole checkpoint then: a run on several hosts is refused, "
+      "as "
+      "its ranks write one checkpoint together." },
     { "checkpoint.parallel_write", "Distribution of writing over ranks." },
     { "checkpoint.parallel_write.pipeline_stage", "Distributes the files of a stage over data-parallel ranks." },
     { "checkpoint.checkpoint_serialization", "Selects a form of Python's serialization." },
