@@ -33,17 +33,29 @@ struct walk {
     int64_t first, step;
 };
 
+/* Places of element i of m in `from` and `to`. I: an unsigned type that holds i; divisions of 64 bits take several
+ * times as long. */
+template <class I>
+static __device__ void places_of(const struct zt_launch_strided_copy &m, I i, int64_t *from, int64_t *to) {
+    *from = *to = 0;
+    for (int k = m.axes - 1; k >= 0; k--) {
+        const I dim = (I)m.dim[k], rest = k > 0 ? i / dim : 0;
+        const int64_t at = (int64_t)(i - rest * dim);
+        *from += at * m.from_step[k];
+        *to += at * m.to_step[k];
+        i = rest;
+    }
+}
+
 template <class T, class Y, class Put>
 static __device__ void copy_elements(const struct zt_launch_strided_copy &m, int64_t count, struct walk walk,
                                      const T *from, Y *to, Put put) {
     for (int64_t i = walk.first; i < count; i += walk.step) {
-        int64_t rest = i, f = 0, t = 0;
-        for (int k = m.axes - 1; k >= 0; k--) {
-            int64_t at = k > 0 ? rest % m.dim[k] : rest;
-            rest = k > 0 ? rest / m.dim[k] : 0;
-            f += at * m.from_step[k];
-            t += at * m.to_step[k];
-        }
+        int64_t f, t;
+        if (count <= UINT32_MAX)
+            places_of<uint32_t>(m, (uint32_t)i, &f, &t);
+        else
+            places_of<uint64_t>(m, (uint64_t)i, &f, &t);
         put(&to[t], from[f]);
     }
 }
