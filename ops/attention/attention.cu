@@ -6,8 +6,6 @@
 
 #include <math_constants.h>
 
-enum { WARP = 32 }; /* threads of a block */
-
 /* A row of scores: which head and query it belongs to, and the keys [from, to) that it may see. */
 struct row {
     int64_t head, query, from, to, mask; /* mask: offset of its first key's */

@@ -30,6 +30,25 @@ template <> __device__ inline __half from_float<__half>(float x) {
     return __float2half_rn(x);
 }
 
+/* W neighbouring elements from or to an address that is a multiple of 16, or of their size where that is less. */
+template <int W, class T> static __device__ inline void load_floats(const T *from, float (&to)[W]) {
+    constexpr int each = (int)(16 / sizeof(T)) < W ? (int)(16 / sizeof(T)) : W;
+    for (int first = 0; first < W; first += each) {
+        const pack<T, each> here = *(const pack<T, each> *)(from + first);
+        for (int e = 0; e < each; e++)
+            to[first + e] = to_float(here.at[e]);
+    }
+}
+template <int W, class T> static __device__ inline void store_floats(const float (&from)[W], T *to) {
+    constexpr int each = (int)(16 / sizeof(T)) < W ? (int)(16 / sizeof(T)) : W;
+    for (int first = 0; first < W; first += each) {
+        pack<T, each> here;
+        for (int e = 0; e < each; e++)
+            here.at[e] = from_float<T>(from[first + e]);
+        *(pack<T, each> *)(to + first) = here;
+    }
+}
+
 /* The type of arithmetic: integers keep theirs, float types use fp32. */
 static __device__ inline float to_number(float x) {
     return x;

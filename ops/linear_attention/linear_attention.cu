@@ -55,13 +55,6 @@ static __device__ float over_rows(float mine, struct shared *s) {
     return sum;
 }
 
-/* Sum over the lanes of the warp, for all of them. */
-static __device__ float over_columns(float mine) {
-    for (int step = COLUMNS / 2; step > 0; step /= 2)
-        mine += __shfl_xor_sync(0xffffffff, mine, step);
-    return mine;
-}
-
 /* k and e of step t in shared memory. */
 template <class Tensors>
 static __device__ void load_step(const struct zt_launch_linear &l, const Tensors &x, const struct place &p, int64_t t,
@@ -205,7 +198,7 @@ static __device__ float dy_of(const struct zt_launch_linear &l, const struct zt_
     return g.dy.data && p.used ? get(g.dy, query_row(l, p, t, j, l.v_size) + p.column) : 0;
 }
 
-/* Loops whose every thread calls over_columns() run over all registers, with zeros in those without a row. */
+/* Loops whose every thread calls add_warp() run over all registers, with zeros in those without a row. */
 #define EVERY_ROW(r, i)                                                                                                \
     UNROLL for (int r = 0; r < ROWS; r++) if (const int64_t i = threadIdx.y + r * WARPS; r * WARPS < l.size)
 
@@ -236,7 +229,7 @@ static __device__ void again(const struct zt_launch_linear &l, const struct zt_l
         for (int j = 0; j < p.group; j++) {
             const float dy = (float)l.scale * dy_of(l, g, p, t, j);
             EVERY_ROW(r, i) {
-                const float sum = over_columns(i < l.size ? state[r] * dy : 0);
+                const float sum = add_warp(i < l.size ? state[r] * dy : 0);
                 if (threadIdx.x == 0 && i < l.size)
                     k.dq[(t * p.group + j) * l.size + i] += sum;
             }
@@ -285,7 +278,7 @@ static __device__ void back(const struct zt_launch_linear &l, const struct zt_la
         du += d[r] * s->k[i];
     }
     du = over_rows(du, s);
-    const float dbeta = over_columns(du * c.rest), dv = beta_of(l, g, p, t) * du;
+    const float dbeta = add_warp(du * c.rest), dv = beta_of(l, g, p, t) * du;
     if (threadIdx.y == 0 && threadIdx.x == 0)
         k.dbeta[t] += dbeta;
     if (threadIdx.y == 0 && p.used)
@@ -298,8 +291,8 @@ static __device__ void back(const struct zt_launch_linear &l, const struct zt_la
             dk -= a * dv;
             d[r] -= s->k[i] * dv;
         }
-        dk = over_columns(dk);
-        const float dg = over_columns(inside ? d[r] * a : 0);
+        dk = add_warp(dk);
+        const float dg = add_warp(inside ? d[r] * a : 0);
         if (threadIdx.x == 0 && inside) {
             k.dk[t * l.size + i] += dk;
             k.dg[t * l.size + i] += dg;

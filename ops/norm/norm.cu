@@ -48,27 +48,11 @@ static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_nor
 
 /* ---- rows that a warp holds in registers ---- */
 
-enum { WARP = 32, WARPS = 8, PACKS = 8 }; /* warps of a block; most packs of 16 bytes that a thread holds */
+enum { WARPS = 8, PACKS = 8 }; /* warps of a block; most packs of 16 bytes that a thread holds */
 
 bool zt_launch_norm_is_short(const struct zt_launch_norm *n, enum zt_dtype dtype) {
     const int64_t wide = 16 / (int64_t)bytes_of(dtype);
     return n->period == 1 && n->per_scale == 1 && n->length % wide == 0 && n->length <= PACKS * WARP * wide;
-}
-
-/* W elements from an address that is a multiple of 16. */
-template <int W, class S> static __device__ void load_floats(const S *from, float (&to)[W]) {
-    constexpr int each = (int)(16 / sizeof(S)) < W ? (int)(16 / sizeof(S)) : W;
-    for (int first = 0; first < W; first += each) {
-        const pack<S, each> here = *(const pack<S, each> *)(from + first);
-        for (int e = 0; e < each; e++)
-            to[first + e] = to_float(here.at[e]);
-    }
-}
-
-static __device__ float add_warp(float value) {
-    for (int step = WARP / 2; step > 0; step /= 2)
-        value += __shfl_xor_sync(0xffffffff, value, step);
-    return value;
 }
 
 /* The sums of norm_kernel in another order. x is read once. A warp behind the last row computes the last one again and
@@ -102,13 +86,12 @@ static __global__ void short_rows_kernel(struct zt_launch_norm n, struct zt_laun
             if (at >= n.length || mine >= n.rows)
                 continue;
             float scale[wide], bias[wide] = { 0 };
-            pack<T> y;
             load_floats<wide>((const S *)t.scale.data + at, scale);
             if (t.bias.data)
                 load_floats<wide>((const S *)t.bias.data + at, bias);
             for (int e = 0; e < wide; e++)
-                y.at[e] = from_float<T>(v[p][e] * inv_std * scale[e] + bias[e]);
-            *(pack<T> *)((T *)t.y.data + row * n.length + at) = y;
+                v[p][e] = v[p][e] * inv_std * scale[e] + bias[e];
+            store_floats<wide>(v[p], (T *)t.y.data + row * n.length + at);
         }
         if (threadIdx.x == 0 && mine < n.rows) {
             put(t.mean, row, shift + over);

@@ -1,6 +1,6 @@
 /* Layer, RMS, instance and group normalisation with their gradients on CUDA: in half dtypes by cuDNN (norm_dnn.h)
  * where it accepts the node and has an engine, else by our own kernels (norm.cu), which also compute statistics
- * alone, and short rows: cuDNN takes four times as long as the memory for 16,384 rows of 768 (71 us on an H100). */
+ * alone, and short rows, for which cuDNN takes several times as long as the memory (docs/performance-gpu.md). */
 #include "ops/norm/norm_plan_cuda.h"
 
 #include "ops/cuda/describe.h"

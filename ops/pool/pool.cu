@@ -39,19 +39,6 @@ template <class I> static __device__ spot<I> spot_of(const pool<I> &p, I i, I el
     return { side / elems, i % p.channels, side % elems };
 }
 
-/* W neighbouring elements of memory, which are a multiple of their size from an aligned start. */
-template <int W, class T> static __device__ void load_floats(const T *from, float (&to)[W]) {
-    const pack<T, W> here = *(const pack<T, W> *)from;
-    for (int e = 0; e < W; e++)
-        to[e] = to_float(here.at[e]);
-}
-template <int W, class T> static __device__ void store_floats(const float (&from)[W], T *to) {
-    pack<T, W> here;
-    for (int e = 0; e < W; e++)
-        here.at[e] = from_float<T>(from[e]);
-    *(pack<T, W> *)to = here;
-}
-
 /* ---- forward ---- */
 
 /* ONNX's Indices: the flat index of an element in the whole input, a plane counted by rows or by columns. */
@@ -137,8 +124,8 @@ template <class T, class I> struct norm_of {
 /* `count` results, a multiple of W where W channels lie beside each other. */
 template <class T, class I, int W, class Result>
 static __global__ void forward_kernel(Result result, int64_t count, T *y) {
-    EACH(pack, count / W) {
-        const I i = (I)pack * W;
+    EACH(k, count / W) {
+        const I i = (I)k * W;
         float v[W];
         result(spot_of(result.p, i, result.p.out), i, v);
         store_floats<W>(v, y + i);
@@ -215,13 +202,13 @@ static int64_t results_of(const struct zt_launch_pool &p) {
 }
 
 /* Whether threads take WIDE channels each: they lie beside each other, and every tensor starts at a multiple of
- * their size. */
+ * 16. */
 enum { WIDE = 8 };
 static bool are_wide(const struct zt_launch_pool &p, std::initializer_list<const void *> tensors) {
     uintptr_t bits = 0;
     for (const void *tensor : tensors)
         bits |= (uintptr_t)tensor;
-    return p.channels % WIDE == 0 && bits % (WIDE * bytes_of(p.dtype)) == 0;
+    return p.channels % WIDE == 0 && bits % 16 == 0;
 }
 
 /* Launches largest_of, average_of or norm_of; `other`: of its tensors beside x and y. */
@@ -326,8 +313,8 @@ template <class I> struct sum_grad {
 
 template <class T, class I, int W, class Grad>
 static __global__ void grad_kernel(Grad grad, int64_t count, in_memory<T, I> flow, T *dx) {
-    EACH(pack, count / W) {
-        const I i = (I)pack * W;
+    EACH(k, count / W) {
+        const I i = (I)k * W;
         float v[W];
         grad(spot_of(grad.p, i, grad.p.in), flow, v);
         store_floats<W>(v, dx + i);

@@ -42,6 +42,13 @@ template <int N, class V, class Join> static __device__ V fold_block(V mine, V *
     __syncthreads();
     return mine;
 }
+enum { WARP = 32 };
+/* Sum over the threads of a warp, for all of them. */
+static __device__ inline float add_warp(float value) {
+    for (int step = WARP / 2; step > 0; step /= 2)
+        value += __shfl_xor_sync(0xffffffff, value, step);
+    return value;
+}
 template <int N, class V> static __device__ V add_block(V value, V *part) {
     return fold_block<N>(value, part, [](V a, V b) { return a + b; });
 }

@@ -3,7 +3,7 @@
 
     tests/exported/check.py ZTRAIN [FOLDER]     this folder by default
 
-FOLDER holds what tools/compare/torch_exports.py writes; this one was made by `tools/zoo --fixtures`. Every file
+FOLDER holds what tools/compare/torch_exports.py writes, or a folder of it a network, as `tools/zoo --fixtures` made this one. Every file
 is right (losses within 1e-5, or within 4 times PyTorch's own float32 noise), or told (off, with a warning before the first
 step), else wrong. Where a case says what it must be and which words the start must contain, it must. Prints a line a file
 and exits 1 where one is wrong.
@@ -91,12 +91,12 @@ def main():
     ztrain = pathlib.Path(sys.argv[1]).resolve()
     folder = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else pathlib.Path(__file__).parent).resolve()
     count = failed = 0
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.rglob("*.json")):
         case = json.loads(path.read_text())
         for made in case["exports"].values():
             if "model" not in made:
                 continue
-            faults = hold(ztrain, folder, case, made)
+            faults = hold(ztrain, path.parent, case, made)
             count, failed = count + 1, failed + bool(faults)
             print(f"{'FAILED' if faults else 'ok':7}{made['model']}: {'; '.join(faults) or made['verdict']}")
     print(f"{count - failed} passed, {failed} failed")

@@ -348,19 +348,19 @@ static struct zt_case in_fp16(const struct zt_case *c, char *in) {
 }
 
 static int run_all(enum mode mode, const struct options *o) {
-    int passed = 0, failed = 0, number = 0;
+    int passed = 0, failed = 0, number = -1;
     for (const struct zt_case_family *f = zt_case_families; f->name; f++)
         for (const struct zt_case *c = f->cases; c->op; c++) {
             struct zt_err err = { 0 };
-            if (!takes(mode, o, f, c) || number++ < o->from)
+            if (!takes(mode, o, f, c) || ++number < o->from)
                 continue;
             char in[512];
             const struct zt_case one = o->fp16 ? in_fp16(c, in) : *c;
-            bool good = modes[mode].run(&one, o, number - 1, &err);
+            bool good = modes[mode].run(&one, o, number, &err);
             passed += good;
             failed += !good;
             if (!good)
-                print_failure(number - 1, f, &one, &err);
+                print_failure(number, f, &one, &err);
         }
     if (mode != LIST && !o->json)
         printf("%s %s: %d passed, %d failed\n", modes[mode].name, backend_names[o->backend], passed, failed);

@@ -164,10 +164,6 @@ static double of_elements(cudnnPointwiseMode_t mode, const double *x, const int6
         return x[0] / x[1];
     case CUDNN_POINTWISE_CMP_GE:
         return x[0] >= x[1];
-    case CUDNN_POINTWISE_CMP_GT:
-        return x[0] > x[1];
-    case CUDNN_POINTWISE_RELU_FWD:
-        return x[0] <= 0 ? 0 : x[0];
     case CUDNN_POINTWISE_EXP:
         return exp(x[0]);
     case CUDNN_POINTWISE_LOG:
