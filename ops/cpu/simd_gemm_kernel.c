@@ -12,11 +12,30 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
+/* Lane l of to[4 i] is lane i of from[4 l]. */
+__attribute__((target("avx512f"), always_inline)) static inline void join_lanes_16(const __m512 *from, __m512 *to) {
+    const __m512 low = _mm512_shuffle_f32x4(from[0], from[4], 0x44),
+                 high = _mm512_shuffle_f32x4(from[0], from[4], 0xee);
+    const __m512 low_2 = _mm512_shuffle_f32x4(from[8], from[12], 0x44);
+    const __m512 high_2 = _mm512_shuffle_f32x4(from[8], from[12], 0xee);
+    to[0] = _mm512_shuffle_f32x4(low, low_2, 0x88);
+    to[4] = _mm512_shuffle_f32x4(low, low_2, 0xdd);
+    to[8] = _mm512_shuffle_f32x4(high, high_2, 0x88);
+    to[12] = _mm512_shuffle_f32x4(high, high_2, 0xdd);
+}
+
+__attribute__((target("avx2"), always_inline)) static inline void join_lanes_8(const __m256 *from, __m256 *to) {
+    to[0] = _mm256_permute2f128_ps(from[0], from[4], 0x20);
+    to[4] = _mm256_permute2f128_ps(from[0], from[4], 0x31);
+}
+
 #define VECTOR       16
 #define ROWS         12 /* 24 registers of 32 hold sums */
 #define TARGET       __attribute__((target("avx512f")))
 #define FMA(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #define BROADCAST(x) ((FLOATS)_mm512_set1_ps(x))
+#define MM(id)       _mm512_##id
+#define WIDE         __m512
 #define NAME(id)     id##_16
 #include "ops/cpu/simd_gemm.inc"
 
@@ -25,6 +44,8 @@
 #define TARGET       __attribute__((target("avx2,fma")))
 #define FMA(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #define BROADCAST(x) ((FLOATS)_mm256_set1_ps(x))
+#define MM(id)       _mm256_##id
+#define WIDE         __m256
 #define NAME(id)     id##_8
 #include "ops/cpu/simd_gemm.inc"
 
