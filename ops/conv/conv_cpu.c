@@ -10,6 +10,8 @@
 #include "ops/conv/kernels.h"
 #include "ops/kernel/tile.h"
 
+#include "graph/passes/fusion/fuse.h"
+
 #include "device/threads.h"
 
 #include <stdlib.h>
@@ -522,20 +524,30 @@ double zt_conv_cpu_share(const struct zt_graph *g, int node) {
     return zt_in(g, node, 0)->dtype == ZT_FLOAT && d->read(g, node, &c, &err) ? share_of(&c, d->direction) : 1;
 }
 
-/* One answer for all directions of a convolution, so that their tensors have one type. bfloat16 halves the time of
- * products and costs casts of x and y, some fifty FLOPs an element each. */
-bool zt_conv_cpu_prefers_float(const struct zt_graph *g, int node) {
-    enum { CAST_FLOPS = 50 };
+/* Whether it may be computed with the ReLU and the max pool behind it (ops/fusion/conv_pool.h), which in fp32 takes a
+ * fraction of the products. */
+static bool is_before_pool(const struct zt_graph *g, int node) {
+    if (zt_conv_directions(g->nodes[node])->direction != ZT_CONV_TO_Y) {
+        const int relu = zt_fuse_producer(g, node, 1, "ReluGrad", false);
+        return relu >= 0 && zt_fuse_producer(g, relu, 0, "MaxPoolGrad", false) >= 0;
+    }
+    const int relu = zt_fuse_reader(g, g->nodes[node]->out[0], 0, "Relu");
+    return relu >= 0 && (zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPoolTrain") >= 0 ||
+                         zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPool") >= 0);
+}
+
+/* oneDNN 2.6 computes bfloat16 weight gradients of depthwise kernels above 3 x 3 with its reference kernel. */
+static bool is_slow_in_half(const struct zt_graph *g, int node) {
+    const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
-    if (zt_cpu_lacks_bf16(g, node))
-        return true;
-    if (!zt_conv_directions(g->nodes[node])->read(g, node, &c, &err))
+    if (d->direction != ZT_CONV_TO_W || !d->read(g, node, &c, &err) || c.groups != c.c)
         return false;
-    const struct zt_window *w = &c.window;
-    const double elements = (double)c.n * (double)(c.c * w->in_elems + c.m * w->out_elems);
-    const double flops = 2 * (double)(c.n * c.m) * (double)w->out_elems * (double)(c.c / c.groups * w->kernel_elems);
-    return share_of(&c, ZT_CONV_TO_Y) < 1 || flops / 2 < CAST_FLOPS * elements;
+    return zt_max_int(c.window.kernel[0], c.window.axes > 1 ? c.window.kernel[1] : 1) > 3;
+}
+
+bool zt_conv_cpu_prefers_float(const struct zt_graph *g, int node) {
+    return zt_cpu_lacks_bf16(g, node) || is_before_pool(g, node) || is_slow_in_half(g, node);
 }
 
 /* ---- rows ---- */

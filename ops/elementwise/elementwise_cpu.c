@@ -1,6 +1,7 @@
 #include "ops/elementwise/elementwise_cpu.h"
 
 #include "device/threads.h"
+#include "ops/kernel/layout.h"
 #include "ops/kernel/merge_axes.h"
 #include "ops/kernel/shape.h"
 #include "ops/elementwise/simd_typed.h"
@@ -28,7 +29,7 @@ static bool bounds_known(const struct zt_graph *g, int node, int first, float bo
         const struct zt_value *v = zt_in(g, node, first + i);
         if (v && !v->data)
             return false;
-        bound[i] = v ? *(const float *)v->data : bound[i];
+        bound[i] = v ? (float)zt_load_double(v->dtype, v->data, 0) : bound[i];
     }
     return true;
 }
@@ -179,21 +180,41 @@ static void plan_broadcast(struct walk *walk, const struct zt_shape *y, const st
         plan_flat(walk, 1);
 }
 
-/* The common layout of all tensors: that of the first blocked input, if shapes agree, all are float and the padding
- * stays zero. */
-static const struct zt_layout *common_layout(const struct zt_prepare *p, enum zt_simd_op op, int inputs) {
-    const struct zt_layout *layout = NULL;
-    const struct zt_shape *y = &zt_out(p->graph, p->node, 0)->shape;
-    bool all_float = zt_out(p->graph, p->node, 0)->dtype == ZT_FLOAT;
+/* Whether all tensors can have the layout of the first blocked input, `layout`: shapes agree, all types are floats and
+ * the padding stays zero. */
+static bool can_share(const struct zt_prepare *p, const struct zt_layout *layout, enum zt_simd_op op, int inputs) {
+    const struct zt_value *y = zt_out(p->graph, p->node, 0);
     for (int i = 0; i < inputs; i++) {
-        if (!zt_shape_equal(&zt_in(p->graph, p->node, i)->shape, y))
-            return NULL;
-        all_float &= zt_in(p->graph, p->node, i)->dtype == ZT_FLOAT;
-        if (!layout)
-            layout = p->in_layout[i];
+        const struct zt_value *x = zt_in(p->graph, p->node, i);
+        if (!zt_shape_equal(&x->shape, &y->shape) || !zt_dtype_in(x->dtype, floats))
+            return false;
     }
-    bool padded = layout && (int64_t)layout->bytes != 4 * zt_shape_count(y);
-    return !all_float || (padded && !simd_ops[op].keeps_zero) ? NULL : layout;
+    return zt_dtype_in(y->dtype, floats) && ((int64_t)layout->bytes == zt_value_bytes(y) || simd_ops[op].keeps_zero);
+}
+
+/* The layout of value v in the order of `first`, that of a float or half tensor of the same shape. */
+static const struct zt_layout *in_order(const struct zt_prepare *p, const struct zt_layout *first,
+                                        const struct zt_value *v) {
+    int block;
+    const enum zt_order order = zt_layout_order(first, &block);
+    return zt_layout_of(p->graph->arena, order, block, v->dtype, &v->shape);
+}
+
+/* Sets the layouts of all tensors; returns whether they are those of the first blocked input instead of plain. */
+static bool set_layouts(struct zt_prepare *p, enum zt_simd_op op, int inputs) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_layout *first = NULL;
+    int block;
+    for (int i = 0; i < inputs && !first; i++) {
+        const enum zt_order order = zt_layout_order(p->in_layout[i], &block);
+        if (order == ZT_ORDER_BLOCKED || order == ZT_ORDER_CHANNELS_LAST)
+            first = in_order(p, p->in_layout[i], zt_out(g, p->node, 0));
+    }
+    const bool shared = first && can_share(p, first, op, inputs);
+    for (int i = 0; i < g->nodes[p->node]->in_count; i++)
+        p->in_layout[i] = shared && i < inputs ? in_order(p, first, zt_in(g, p->node, i)) : NULL;
+    p->out_layout[0] = shared ? first : NULL;
+    return shared;
 }
 
 bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -208,14 +229,12 @@ bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
     plan->folds = plan->folding ? given - 1 : 1;
     plan->walk = ZT_NEW_N(p->graph->arena, struct walk, plan->folds);
     const int inputs = plan->folding ? given : plan->inputs;
-    const struct zt_layout *layout = plan->typed ? NULL : common_layout(p, plan->op, inputs);
-    const struct zt_shape *y = &zt_out(p->graph, p->node, 0)->shape;
-    for (int i = 0; i < given; i++)
-        p->in_layout[i] = i < inputs ? layout : NULL;
-    p->out_layout[0] = layout;
-    plan->elements = layout ? (int64_t)(layout->bytes / sizeof(float)) : zt_shape_count(y);
+    const struct zt_value *out = zt_out(p->graph, p->node, 0);
+    const struct zt_shape *y = &out->shape;
+    const bool shared = set_layouts(p, plan->typed ? ZT_SIMD_none : plan->op, plan->typed ? 0 : inputs);
+    plan->elements = shared ? (int64_t)(p->out_layout[0]->bytes / zt_dtype_bytes(out->dtype)) : zt_shape_count(y);
     for (int i = 0; i < plan->folds; i++)
-        if (layout)
+        if (shared)
             plan_flat(&plan->walk[i], plan->elements);
         else
             plan_broadcast(&plan->walk[i], y, i ? y : &zt_in(p->graph, p->node, 0)->shape,

@@ -258,7 +258,8 @@ static bool grad_describe(const struct zt_graph *g, int node, void *to, struct z
     .domain = "ztrain", .since = 1, .min_in = 3, .in_place = 1,                                                        \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
 #define GRAD_ROW                                                                                                       \
-    GRADS_ROW, .flags = ZT_OP_IN_PLACE, .attrs = own_attrs, .max_in = 6, .min_out = 1, .max_out = 1, .infer = grad_infer
+    GRADS_ROW, .flags = ZT_OP_IN_PLACE | ZT_OP_PASSES_HALF, .full_in = ~2U, .attrs = own_attrs, .max_in = 6,           \
+               .min_out = 1, .max_out = 1, .infer = grad_infer
 #define STANDARD_ROW                                                                                                   \
     .domain = "", .since = 12, .min_in = 2, .max_in = 3, .min_out = 1,                                                 \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT }, .no_grad_in = 6, .attrs = standard_attrs,                  \
@@ -267,6 +268,9 @@ static bool grad_describe(const struct zt_graph *g, int node, void *to, struct z
 const struct zt_op zt_op_cross_entropy = {
     .name = "CrossEntropy",
     OWN_ROW,
+    .flags = ZT_OP_PASSES_HALF,
+    .full_in = ~1U,
+    .full_out = ~0U,
     .max_out = 2,
     .grad = cross_entropy_grad,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_ref },

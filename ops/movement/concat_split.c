@@ -106,7 +106,7 @@ const struct zt_op zt_op_concat = {
     .domain = "",
     .since = 4,
     ZT_ONE_OUT(1, 1),
-    .flags = ZT_OP_VARIADIC | ZT_OP_LIGHT,
+    .flags = ZT_OP_VARIADIC | ZT_OP_LIGHT | ZT_OP_PASSES_HALF,
     .attrs = concat_attrs,
     .infer = concat_infer,
     .grad = concat_grad,
@@ -222,7 +222,7 @@ static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, {
         .max_in = MOST_IN,                                                                                             \
         .min_out = 1,                                                                                                  \
         .max_out = MOST_PARTS,                                                                                         \
-        .flags = ZT_OP_LIGHT,                                                                                          \
+        .flags = ZT_OP_LIGHT | ZT_OP_PASSES_HALF,                                                                      \
         .in_types = { 0, ZT_BIT(ZT_INT64) },                                                                           \
         .attrs = ATTRS,                                                                                                \
         .infer = split_infer,                                                                                          \

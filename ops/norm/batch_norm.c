@@ -378,12 +378,13 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
 #define STANDARD_ROW                                                                                                   \
     .name = "BatchNormalization", .domain = "", .min_in = 5, .max_in = 5, .min_out = 1, FIVE_FLOATS,                   \
     .statistic_in = 1 << 3 | 1 << 4, .infer = batch_norm_infer, .grad = batch_norm_grad, .train = batch_norm_train,    \
-    .flops_each = 2,                                                                                                   \
+    .flops_each = 2, .flags = ZT_OP_PASSES_HALF, .full_in = ~1U, .full_out = ~1U,                                      \
     .kernel = {                                                                                                        \
         [ZT_REF] = { .run = batch_norm_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu), [ZT_CUDA] = ON_CUDA(batch_norm) \
     }
 #define GRAD_ROW                                                                                                       \
     .domain = "ztrain", .since = 1, .min_in = 5, .min_out = 1, .max_out = 3, .attrs = own_attrs, .infer = grad_infer,  \
+    .flags = ZT_OP_PASSES_HALF, .full_in = ~3U, .full_out = ~1U,                                                       \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
 
 const struct zt_op zt_op_batch_normalization_7 = {
@@ -400,6 +401,9 @@ const struct zt_op zt_op_batch_norm_train = {
     .min_out = 5,
     .max_out = 5,
     FIVE_FLOATS,
+    .flags = ZT_OP_PASSES_HALF,
+    .full_in = ~1U,
+    .full_out = ~1U,
     .statistic_in = 1 << 3 | 1 << 4,
     .attrs = own_attrs,
     .infer = train_infer,

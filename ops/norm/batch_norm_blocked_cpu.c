@@ -17,6 +17,7 @@ struct norm_state {
     struct zt_batch_norm norm;
     struct zt_planes planes;
     const struct zt_norm_plane_kernels *kernels;
+    size_t element; /* bytes, of float or bfloat16 */
     bool fixed, sync;
     struct zt_plane_activation activation; /* of the forms that have one */
 };
@@ -47,9 +48,9 @@ static struct job job_of(const struct zt_call *call) {
 }
 
 /* Where a plane of a tensor begins. */
-static float *plane_of(const struct norm_state *s, const struct zt_view *v, int64_t plane) {
+static void *plane_of(const struct norm_state *s, const struct zt_view *v, int64_t plane) {
     int64_t n = plane / s->planes.groups, g = plane % s->planes.groups;
-    return (float *)v->data + n * s->planes.sample + g * s->planes.group;
+    return zt_element(v->data, s->element, n * s->planes.sample + g * s->planes.group);
 }
 
 /* The first channel of a plane, in the coefficients; the place of its sums, in the parts. */
@@ -70,21 +71,30 @@ static struct zt_row_map map_of(const struct job *j, int64_t plane, int of_x, in
                                 .of_dy = all[of_dy] + channel };
 }
 
-static bool supports(const struct zt_graph *g, int node, int x) {
+/* Whether input i is as large as the one that is normalised, input x. */
+static bool is_activation(int x, int i) {
+    return i <= x || i == LAST;
+}
+
+static bool supports(const struct zt_graph *g, int node, int x, bool activation) {
     struct zt_batch_norm norm;
     struct zt_err err = { 0 };
-    for (int i = 0; i < g->nodes[node]->in_count; i++)
-        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != ZT_FLOAT)
+    const enum zt_dtype dtype = zt_in(g, node, x)->dtype;
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
+        const struct zt_value *v = zt_in(g, node, i);
+        const bool large = is_activation(x, i) && !(activation && i == LAST);
+        if (v && v->dtype != (large && dtype == ZT_BFLOAT16 ? ZT_BFLOAT16 : ZT_FLOAT))
             return false;
+    }
     return zt_in(g, node, x)->shape.rank > 2 && zt_batch_norm_read_to(g, node, x, STATISTICS_END, &norm, &err) &&
            norm.n > 0 && norm.channels > 0 && norm.spatial > 0;
 }
 
 bool zt_batch_norm_blocked_supports(const struct zt_graph *g, int node) {
-    return supports(g, node, 0);
+    return supports(g, node, 0, false);
 }
 bool zt_batch_norm_grad_blocked_supports(const struct zt_graph *g, int node) {
-    return g->nodes[node]->in_count == 5 && supports(g, node, 1);
+    return g->nodes[node]->in_count == 5 && supports(g, node, 1, false);
 }
 
 static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
@@ -93,17 +103,18 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     struct zt_batch_norm norm;
     if (!zt_batch_norm_read_to(g, p->node, x, STATISTICS_END, &norm, err))
         return false;
-    const struct zt_layout *layout =
-        zt_layout_vector(g->arena, p->in_layout[x], ZT_FLOAT, &zt_in(g, p->node, x)->shape);
+    const enum zt_dtype dtype = zt_in(g, p->node, x)->dtype;
+    const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[x], dtype, &zt_in(g, p->node, x)->shape);
     for (int i = 0; i < n->in_count; i++)
-        p->in_layout[i] = i <= x || i == LAST ? layout : NULL;
+        p->in_layout[i] = is_activation(x, i) ? layout : NULL;
     p->out_layout[0] = layout;
     if (x && n->out_count > DZ)
         p->out_layout[DZ] = layout;
     struct norm_state *s = zt_calloc(1, sizeof *s);
     s->norm = norm;
     zt_planes_of(p->in_layout[x], &zt_in(g, p->node, x)->shape, &s->planes);
-    s->kernels = zt_norm_plane_kernels(s->planes.vector);
+    s->kernels = zt_norm_plane_kernels(s->planes.vector, dtype);
+    s->element = zt_dtype_bytes(dtype);
     p->state = s;
     s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
     s->sync = zt_batch_norm_is_sync(n);
@@ -188,7 +199,7 @@ bool zt_batch_norm_grad_blocked_run(const struct zt_call *call, struct zt_err *e
 
 /* ---- with ReLU ---- */
 
-static float *plane_if(const struct norm_state *s, const struct zt_view *v, int count, int i, int64_t plane) {
+static void *plane_if(const struct norm_state *s, const struct zt_view *v, int count, int i, int64_t plane) {
     return i < count && v[i].data ? plane_of(s, &v[i], plane) : NULL;
 }
 
@@ -226,10 +237,10 @@ static void gradient_relu_plane(void *arg, int64_t plane) {
 }
 
 bool zt_batch_norm_relu_cpu_supports(const struct zt_graph *g, int node) {
-    return supports(g, node, 0);
+    return supports(g, node, 0, false);
 }
 bool zt_batch_norm_relu_grad_cpu_supports(const struct zt_graph *g, int node) {
-    return supports(g, node, 1);
+    return supports(g, node, 1, false);
 }
 bool zt_batch_norm_relu_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return prepare(p, 0, err);
@@ -282,10 +293,10 @@ static bool keeps_zero(const struct zt_node *n) {
 }
 
 bool zt_batch_norm_activation_cpu_supports(const struct zt_graph *g, int node) {
-    return supports(g, node, 0) && keeps_zero(g->nodes[node]);
+    return supports(g, node, 0, true) && keeps_zero(g->nodes[node]);
 }
 bool zt_batch_norm_activation_grad_cpu_supports(const struct zt_graph *g, int node) {
-    return supports(g, node, 1) && keeps_zero(g->nodes[node]);
+    return supports(g, node, 1, true) && keeps_zero(g->nodes[node]);
 }
 
 static bool activation_prepare(struct zt_prepare *p, int x, struct zt_err *err) {

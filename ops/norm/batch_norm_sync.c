@@ -266,7 +266,8 @@ static bool sync_grad(struct zt_grad *b, int node, struct zt_err *err) {
 /* ---- rows ---- */
 
 #define SYNC_ROW                                                                                                       \
-    .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 6, .attrs = attrs, .flags = ZT_OP_GROUP,                    \
+    .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 6, .attrs = attrs,                                          \
+    .flags = ZT_OP_GROUP | ZT_OP_PASSES_HALF, .full_out = ~1U,                                                         \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
 
 /* (x, scale, b, mean, var[, row weights]) -> y, new mean, new var, mean, 1 / sqrt(var + epsilon) */
@@ -278,6 +279,7 @@ const struct zt_op zt_op_batch_norm_sync = {
     .statistic_in = 1 << 3 | 1 << 4,
     .no_grad_in = 1 << 3 | 1 << 4 | 1 << WEIGHTS,
     .infer = sync_infer,
+    .full_in = ~1U,
     .flops_each = 5,
     .grad = sync_grad,
     .kernel = { [ZT_REF] = { .run = sync_ref },
@@ -291,6 +293,7 @@ const struct zt_op zt_op_batch_norm_sync_grad = {
     .min_out = 1,
     .max_out = 3,
     .infer = sync_grad_infer,
+    .full_in = ~3U,
     .flops_each = 10,
     .kernel = { [ZT_REF] = { .run = sync_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu),

@@ -150,7 +150,7 @@ static bool is_op(const struct zt_graph *g, int node, const struct zt_op *op) {
 static bool has_kernels(const struct zt_graph *g, int node, int x, enum zt_backend backend) {
     const struct zt_value *v = zt_in(g, node, x);
     return zt_op_takes(g, node, backend) && zt_op_batch_norm_relu.kernel[backend].run &&
-           (backend != ZT_CPU || (v->dtype == ZT_FLOAT && v->shape.rank > 2));
+           (backend != ZT_CPU || v->shape.rank > 2);
 }
 
 /* The training form that alone makes input `in` for `node`, of a type and shape that the kernels know; -1. */

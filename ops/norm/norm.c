@@ -363,7 +363,7 @@ static bool grad_describe(const struct zt_graph *g, int node, void *to, struct z
 
 #define NORM_ROW                                                                                                       \
     .domain = "", .min_in = 2, .max_in = 3, .min_out = 1, .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },    \
-    .infer = norm_infer, .grad = norm_grad,                                                                            \
+    .infer = norm_infer, .grad = norm_grad, .flags = ZT_OP_PASSES_HALF, .full_in = ~1U, .full_out = ~1U,               \
     .kernel = { [ZT_REF] = { .run = norm_ref },                                                                        \
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_cpu),                                                                     \
                 [ZT_CUDA] = ZT_CUDA_AS(norm, zt_cuda_any_floats, norm_describe) }
@@ -391,6 +391,9 @@ const struct zt_op zt_op_norm_stats = {
     .max_in = 1,
     .min_out = 2,
     .max_out = 2,
+    .flags = ZT_OP_PASSES_HALF,
+    .full_in = ~1U,
+    .full_out = ~0U,
     .in_types = { ZT_ANY_FLOAT },
     .attrs = own_attrs,
     .infer = stats_infer,
@@ -409,6 +412,9 @@ const struct zt_op zt_op_norm_grad = {
     .max_in = 7,
     .min_out = 1,
     .max_out = 3,
+    .flags = ZT_OP_PASSES_HALF,
+    .full_in = ~3U,
+    .full_out = ~1U,
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .attrs = own_attrs,
     .infer = grad_infer,

@@ -34,6 +34,7 @@ struct zt_norm_planes {
     struct zt_norm norm;
     struct zt_planes planes;
     const struct zt_norm_plane_kernels *kernels;
+    size_t element;              /* bytes, of float or bfloat16 */
     int64_t row_channels, entry; /* channels of a row; channels that share an entry of scale */
     int64_t chunks;              /* of a plane */
     int64_t wide;                /* channels, padding included */
@@ -70,9 +71,10 @@ static bool of_channels(const struct zt_shape *x, const struct zt_norm *norm) {
     return norm->centred && norm->per_scale % pixels == 0 && norm->period * (norm->length / pixels) == x->dim[1];
 }
 
-static bool all_float(const struct zt_graph *g, int node, int x) {
-    for (int i = 0; i <= x; i++) /* dy and x */
-        if (zt_in(g, node, i)->dtype != ZT_FLOAT)
+/* Whether dy and x are of this type. */
+static bool all_of(const struct zt_graph *g, int node, int x, enum zt_dtype dtype) {
+    for (int i = 0; i <= x; i++)
+        if (zt_in(g, node, i)->dtype != dtype)
             return false;
     return true;
 }
@@ -80,14 +82,16 @@ static bool all_float(const struct zt_graph *g, int node, int x) {
 bool zt_norm_planes_takes(const struct zt_prepare *p, const struct zt_norm *norm, int x) {
     int block;
     enum zt_order order = zt_layout_order(p->in_layout[x], &block);
-    return (order == ZT_ORDER_BLOCKED || order == ZT_ORDER_CHANNELS_LAST) && all_float(p->graph, p->node, x) &&
+    return (order == ZT_ORDER_BLOCKED || order == ZT_ORDER_CHANNELS_LAST) &&
+           (all_of(p->graph, p->node, x, ZT_FLOAT) || all_of(p->graph, p->node, x, ZT_BFLOAT16)) &&
            of_channels(&zt_in(p->graph, p->node, x)->shape, norm);
 }
 
 struct zt_norm_planes *zt_norm_planes_prepare(struct zt_prepare *p, const struct zt_norm *norm, int x, bool maps) {
     const struct zt_graph *g = p->graph;
     const struct zt_shape *shape = &zt_in(g, p->node, x)->shape;
-    const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[x], ZT_FLOAT, shape);
+    const enum zt_dtype dtype = zt_in(g, p->node, x)->dtype;
+    const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[x], dtype, shape);
     for (int i = 0; i < g->nodes[p->node]->in_count; i++)
         p->in_layout[i] = i <= x ? layout : NULL;
     if (maps)
@@ -95,7 +99,8 @@ struct zt_norm_planes *zt_norm_planes_prepare(struct zt_prepare *p, const struct
     struct zt_norm_planes *s = zt_calloc(1, sizeof *s);
     s->norm = *norm;
     zt_planes_of(layout, shape, &s->planes);
-    s->kernels = zt_norm_plane_kernels(s->planes.vector);
+    s->kernels = zt_norm_plane_kernels(s->planes.vector, dtype);
+    s->element = zt_dtype_bytes(dtype);
     s->row_channels = norm->length / s->planes.pixels;
     s->entry = norm->per_scale / s->planes.pixels;
     s->chunks = zt_ceil_div(s->planes.pixels, CHUNK);
@@ -170,8 +175,8 @@ static struct piece piece_of(const struct zt_norm_planes *s, int64_t i) {
     return p;
 }
 
-static float *tensor(const struct zt_view *v, const struct piece *p) {
-    return (float *)v->data + p->offset;
+static void *tensor(const struct job *j, const struct zt_view *v, const struct piece *p) {
+    return zt_element(v->data, j->s->element, p->offset);
 }
 
 static struct zt_row_map map_of(const struct job *j, const struct piece *p) {
@@ -236,7 +241,7 @@ static void measure(void *job, int64_t i) {
     const struct job *j = job;
     const struct piece p = piece_of(j->s, i);
     const struct zt_plane_moments to = { j->sum[0] + p.sums, j->sum[1] + p.sums, j->sum[2] + p.sums };
-    j->s->kernels->moments(&p.planes, tensor(&j->call->in[0], &p), &to);
+    j->s->kernels->moments(&p.planes, tensor(j, &j->call->in[0], &p), &to);
 }
 
 /* The mean of a row, from its chunks; and the sum of squares around it. */
@@ -296,7 +301,7 @@ static void normalise(void *job, int64_t i) {
     const struct job *j = job;
     const struct piece p = piece_of(j->s, i);
     const struct zt_row_map map = map_of(j, &p);
-    j->s->kernels->normalise(&p.planes, tensor(&j->call->in[0], &p), &map, tensor(&j->call->out[0], &p));
+    j->s->kernels->normalise(&p.planes, tensor(j, &j->call->in[0], &p), &map, tensor(j, &j->call->out[0], &p));
 }
 
 void zt_norm_planes_normalise(const struct zt_norm_planes *s, const struct zt_call *call) {
@@ -324,7 +329,7 @@ static void sum_up(void *job, int64_t i) {
     const struct job *j = job;
     const struct piece p = piece_of(j->s, i);
     const struct zt_row_sums to = { .mean = j->mean + p.place, .dy = j->sum[0] + p.sums, .dyx = j->sum[1] + p.sums };
-    j->s->kernels->sums(&p.planes, tensor(&j->call->in[0], &p), tensor(&j->call->in[1], &p), &to);
+    j->s->kernels->sums(&p.planes, tensor(j, &j->call->in[0], &p), tensor(j, &j->call->in[1], &p), &to);
 }
 
 /* What each channel of a row adds to dbias and, from the sum of dy (x - mean), to dscale; and the sums of g = dy scale
@@ -374,8 +379,8 @@ static void differentiate(void *job, int64_t i) {
     const struct job *j = job;
     const struct piece p = piece_of(j->s, i);
     const struct zt_row_map map = map_of(j, &p);
-    j->s->kernels->normalise_grad(&p.planes, tensor(&j->call->in[0], &p), tensor(&j->call->in[1], &p), &map,
-                                  tensor(&j->call->out[0], &p));
+    j->s->kernels->normalise_grad(&p.planes, tensor(j, &j->call->in[0], &p), tensor(j, &j->call->in[1], &p), &map,
+                                  tensor(j, &j->call->out[0], &p));
 }
 
 /* dscale and dbias of an entry, over the samples in order. */
@@ -411,7 +416,7 @@ static bool swish_supports(const struct zt_graph *g, int node, int x) {
     const struct zt_shape *shape = &zt_in(g, node, x)->shape;
     struct zt_err err = { 0 };
     struct zt_norm norm;
-    return shape->rank > 2 && zt_shape_count(shape) > 0 && all_float(g, node, x) &&
+    return shape->rank > 2 && zt_shape_count(shape) > 0 && all_of(g, node, x, ZT_FLOAT) &&
            (x ? zt_norm_read_rows(g, node, x, &norm, &err) : zt_norm_read(g, node, &norm, &err)) &&
            of_channels(shape, &norm);
 }
@@ -456,7 +461,7 @@ static void swish(void *job, int64_t i) {
     const struct piece p = piece_of(j->s, i);
     const struct zt_row_map map = map_of(j, &p);
     const struct zt_plane_activation f = { .kind = ZT_PLANE_SWISH, .alpha = j->s->alpha };
-    j->s->kernels->activate(&p.planes, tensor(&j->call->in[0], &p), &map, &f, tensor(&j->call->out[0], &p));
+    j->s->kernels->activate(&p.planes, tensor(j, &j->call->in[0], &p), &map, &f, tensor(j, &j->call->out[0], &p));
 }
 
 bool zt_norm_swish_cpu_run(const struct zt_call *call, struct zt_err *err) {
@@ -482,19 +487,19 @@ static void begin_map(void *job, int64_t row) {
 static void sum_up_swish(void *job, int64_t i) {
     const struct job *j = job;
     const struct piece p = piece_of(j->s, i);
-    const struct zt_swish_grad of = { map_of(j, &p), j->s->alpha, tensor(&j->call->out[0], &p) };
+    const struct zt_swish_grad of = { map_of(j, &p), j->s->alpha, tensor(j, &j->call->out[0], &p) };
     const struct zt_row_sums to = { .dy = j->sum[0] + p.sums, .dyx = j->sum[1] + p.sums };
-    j->s->kernels->swish_sums(&p.planes, tensor(&j->call->in[0], &p), tensor(&j->call->in[1], &p), &of, &to);
+    j->s->kernels->swish_sums(&p.planes, tensor(j, &j->call->in[0], &p), tensor(j, &j->call->in[1], &p), &of, &to);
 }
 
 static void differentiate_swish(void *job, int64_t i) {
     const struct job *j = job;
     const struct piece p = piece_of(j->s, i);
     const struct zt_row_map map = map_of(j, &p);
-    float *dx = tensor(&j->call->out[0], &p);
-    j->s->kernels->normalise_grad(&p.planes, dx, tensor(&j->call->in[1], &p), &map, dx);
+    float *dx = tensor(j, &j->call->out[0], &p);
+    j->s->kernels->normalise_grad(&p.planes, dx, tensor(j, &j->call->in[1], &p), &map, dx);
     if (in(j, ADDED)) /* dx is near */
-        j->s->kernels->add(&p.planes, tensor(in(j, ADDED), &p), dx);
+        j->s->kernels->add(&p.planes, tensor(j, in(j, ADDED), &p), dx);
 }
 
 bool zt_norm_swish_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {

@@ -1,7 +1,8 @@
 /* Vector loops of batch, group and instance normalisation on blocked planes: the pixels of one channel group of one
  * sample, whose `vector` channels lie side by side (ops/cpu/blocked_layout.h). A tensor is given by its first pixel of
- * the plane. A number per channel is an array of `vector` floats. The loops are compiled for several instruction sets,
- * chosen by CPUID; all give the same bits, but for Swish. No pointer may be NULL unless said. */
+ * the plane, all tensors of a call of one type. A number per channel is an array of `vector` floats. The loops are
+ * compiled for several instruction sets, chosen by CPUID; all give the same bits, but for Swish. No pointer may be NULL
+ * unless said. */
 #ifndef ZT_OPS_NORM_SIMD_NORM_PLANES_H
 #define ZT_OPS_NORM_SIMD_NORM_PLANES_H
 
@@ -14,13 +15,13 @@ struct zt_plane_moments {
 };
 
 struct zt_relu_planes {
-    const float *dy, *y, *x;
+    const void *dy, *y, *x;
 };
 /* The gradient of swish(v) = v / (1 + exp(-alpha v)), v = (x - mean) of_x + constant: g = dy swish'(v). */
 struct zt_swish_grad {
     struct zt_row_map map; /* of_dy is not read */
     float alpha;
-    float *g; /* as dy lies */
+    void *g; /* as dy lies */
 };
 
 /* An activation f with f(0) = 0: Clip between low and high, Swish with alpha, HardSwish. */
@@ -31,40 +32,40 @@ struct zt_plane_activation {
 };
 /* The gradient dy f'(v), v = (x - mean) of_x + constant. */
 struct zt_activation_planes {
-    const float *dy, *x;
+    const void *dy, *x;
     struct zt_row_map map; /* of_dy is not read */
     const struct zt_plane_activation *f;
 };
 
 struct zt_norm_plane_kernels {
-    void (*moments)(const struct zt_planes *p, const float *x, const struct zt_plane_moments *to);
-    void (*sums)(const struct zt_planes *p, const float *dy, const float *x, const struct zt_row_sums *to);
+    void (*moments)(const struct zt_planes *p, const void *x, const struct zt_plane_moments *to);
+    void (*sums)(const struct zt_planes *p, const void *dy, const void *x, const struct zt_row_sums *to);
     /* y = (x - mean) of_x + constant */
-    void (*normalise)(const struct zt_planes *p, const float *x, const struct zt_row_map *map, float *y);
+    void (*normalise)(const struct zt_planes *p, const void *x, const struct zt_row_map *map, void *y);
     /* dx = of_dy dy + constant + of_x (x - mean) */
-    void (*normalise_grad)(const struct zt_planes *p, const float *dy, const float *x, const struct zt_row_map *map,
-                           float *dx);
+    void (*normalise_grad)(const struct zt_planes *p, const void *dy, const void *x, const struct zt_row_map *map,
+                           void *dx);
     /* With ReLU behind, NaN stays: y = max((x - mean) of_x + constant + z, 0), z NULL: none. */
-    void (*normalise_relu)(const struct zt_planes *p, const float *x, const float *z, const struct zt_row_map *map,
-                           float *y);
+    void (*normalise_relu)(const struct zt_planes *p, const void *x, const void *z, const struct zt_row_map *map,
+                           void *y);
     /* As sums and normalise_grad of dz = dy where y > 0, or y is NaN, else 0; dz NULL: not written. */
     void (*sums_relu)(const struct zt_planes *p, const struct zt_relu_planes *in, const struct zt_row_sums *to);
     void (*normalise_grad_relu)(const struct zt_planes *p, const struct zt_relu_planes *in,
-                                const struct zt_row_map *map, float *dx, float *dz);
+                                const struct zt_row_map *map, void *dx, void *dz);
     /* y = f((x - mean) of_x + constant) */
-    void (*activate)(const struct zt_planes *p, const float *x, const struct zt_row_map *map,
-                     const struct zt_plane_activation *f, float *y);
+    void (*activate)(const struct zt_planes *p, const void *x, const struct zt_row_map *map,
+                     const struct zt_plane_activation *f, void *y);
     /* As sums and normalise_grad of dy f'(v). */
     void (*sums_activation)(const struct zt_planes *p, const struct zt_activation_planes *in,
                             const struct zt_row_sums *to);
     void (*normalise_grad_activation)(const struct zt_planes *p, const struct zt_activation_planes *in,
-                                      const struct zt_row_map *map, float *dx);
+                                      const struct zt_row_map *map, void *dx);
     /* g, and the sums of g and of g (x - mean); the mean in `to` is not read. */
-    void (*swish_sums)(const struct zt_planes *p, const float *dy, const float *x, const struct zt_swish_grad *of,
+    void (*swish_sums)(const struct zt_planes *p, const void *dy, const void *x, const struct zt_swish_grad *of,
                        const struct zt_row_sums *to);
-    void (*add)(const struct zt_planes *p, const float *z, float *y); /* y += z */
+    void (*add)(const struct zt_planes *p, const void *z, void *y); /* y += z */
 };
-/* vector: 8 or 16, the channels of a block. */
-const struct zt_norm_plane_kernels *zt_norm_plane_kernels(int vector);
+/* vector: 8 or 16, the channels of a block; dtype: of the planes, float or bfloat16. */
+const struct zt_norm_plane_kernels *zt_norm_plane_kernels(int vector, enum zt_dtype dtype);
 
 #endif

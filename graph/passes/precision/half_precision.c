@@ -183,6 +183,32 @@ static bool stays_float(const struct casts *c, int n) {
     return kernel->prefers_float && kernel->prefers_float(c->g, n) && !has_frozen_input(c, n);
 }
 
+/* Whether all activations that the node reads are in bfloat16 already, and the back end is the CPU: CUDA has a fusion
+ * for it, which leaves nodes between casts of both sides alone. */
+static bool passes_half(const struct casts *c, int n) {
+    const struct zt_node *node = c->g->nodes[n];
+    bool any = false;
+    if (!(node->op->flags & ZT_OP_PASSES_HALF) || c->dtype != ZT_BFLOAT16 || c->o->fast != ZT_CPU)
+        return false;
+    for (int i = 0; i < node->in_count; i++) {
+        const int v = node->in[i];
+        if (v < 0 || c->g->values[v]->dtype != ZT_FLOAT || stays_full(node->op->full_in, i) ||
+            zt_value_is_constant(c->g->values[v]))
+            continue;
+        if (v >= c->values || c->half[v] < 0)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+static bool wants_half(const struct casts *c, int n) {
+    const struct zt_node *node = c->g->nodes[n];
+    if (node->dead)
+        return false;
+    return node->op->flags & ZT_OP_HALF ? constants_fit(c, n) && !stays_float(c, n) : passes_half(c, n);
+}
+
 bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *table, const struct zt_half_options *o,
                               struct zt_err *err) {
     struct casts c = { .g = g, .table = table, .values = g->value_count, .dtype = o->dtype, .o = o, .err = err };
@@ -191,7 +217,7 @@ bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *tabl
     int count = g->node_count;
     bool ok = true;
     for (int n = 0; ok && n < count; n++)
-        if (!g->nodes[n]->dead && g->nodes[n]->op->flags & ZT_OP_HALF && constants_fit(&c, n) && !stays_float(&c, n))
+        if (wants_half(&c, n))
             ok = halve_node(&c, n);
     free(c.half);
     return ok && zt_graph_sort(g, err) &&

@@ -87,6 +87,8 @@ const struct zt_case zt_cases_elementwise_unary[] = {
     { "Abs", "int8[4,5]:-100..100" },
     { "Neg", "int32[4,5]:-100..100" },
     { "Relu", "int64[4,5]:-100..100" },
+    { "Relu", "bfloat16[2,33,5,7]" },
+    { "Exp", "bfloat16[2,33,5,7]" }, /* the padding would not stay 0 */
     { "Sign", "uint8[4,5]" },
     { "Shrink", "int32[4,5]:-9..9" },
     { "BitwiseNot", "uint16[4,5]" },

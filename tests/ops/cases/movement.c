@@ -142,6 +142,8 @@ const struct zt_case zt_cases_movement[] = {
     { "Cast", "float[2,3,4,5]", .attrs = "to=16", .grad = 1, .rounded = true },
     { "Cast", "float[2,7,2,2]", .attrs = "to=16", .grad = 1, .rounded = true },
     { "Cast", "float[2,8,4,4]", .attrs = "to=16", .grad = 1, .rounded = true },
+    { "Cast", "bfloat16[2,33,4,5]", .attrs = "to=1" },
+    { "Cast", "float16[2,32,4,5]", .attrs = "to=1" },
     { "Cast", "bfloat16[3,16,9]", .attrs = "to=1", .grad = 1, .rounded = true },
     { "Cast", "bfloat16[1,12,2,3,4]", .attrs = "to=1", .grad = 1, .rounded = true },
     { "Cast", "float[2,10,3,3]", .attrs = "to=16" },
