@@ -41,8 +41,10 @@ enum zt_op_flags {
     ZT_OP_SUMS = 1 << 12,         /* `flops` counts additions, no multiply-accumulates (reductions) */
     ZT_OP_PRODUCT = 1 << 13, /* a product of matrices: input 1 is [..., K, N], with the attribute transB [..., N, K] */
     ZT_OP_LISTS = 1 << 14,   /* takes sequences and optionals (list.h), captured ones included; needs `expand` */
-    ZT_OP_PASSES_HALF = 1 << 15, /* computes in fp32 whatever the type of its activations, which are the inputs and
-                                    outputs that are not in full_in and full_out, and rounds once */
+    ZT_OP_BFLOAT_PRODUCTS = 1 << 16, /* with the attribute bfloat_products, which the half pass sets for the CPU,
+                                        products round their factors to bfloat16; tensors stay fp32 */
+    ZT_OP_PASSES_HALF = 1 << 15,     /* computes in fp32 whatever the type of its activations, which are the inputs and
+                                        outputs that are not in full_in and full_out, and rounds once */
 };
 
 /* Options of training and evaluation forms. */

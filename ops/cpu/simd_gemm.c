@@ -50,6 +50,11 @@ static int64_t round_up(int64_t n, int64_t to) {
     return parts(n, to) * to;
 }
 
+/* Packed words of a depth. */
+static int64_t words(const struct zt_simd_gemm_kernel *kernel, int64_t depth) {
+    return parts(depth, kernel->depths);
+}
+
 /* Units along a side of so many tiles: a power of two, so that few threads get equal shares. */
 static int64_t units_of(int64_t tiles, int64_t wanted) {
     int64_t n = 1;
@@ -62,7 +67,7 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
     struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
     if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
         c.threads = 1;
-    c.direct = !g->packed && g->b_col == 1 && g->m <= (int64_t)FEW_TILES * kernel->rows;
+    c.direct = kernel->depths == 1 && !g->packed && g->b_col == 1 && g->m <= (int64_t)FEW_TILES * kernel->rows;
     c.depth = g->packed ? g->k : least(g->k, MOST_DEPTH);
     c.cols = round_up(g->n, kernel->cols);
     if (!g->packed)
@@ -71,8 +76,8 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
     int64_t wanted = c.threads > 1 && tiles > FEW_TILES ? (int64_t)UNITS * c.threads : c.threads;
     c.down = most(units_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
     c.across = units_of(c.cols / kernel->cols, wanted / c.down);
-    c.a_elems = round_up(least(tiles * kernel->rows, MOST_ROWS) * least(g->k, ZT_GEMM_DEPTH), 16);
-    c.b_elems = g->packed ? 0 : c.depth * (c.direct ? kernel->cols : c.cols);
+    c.a_elems = round_up(least(tiles * kernel->rows, MOST_ROWS) * words(kernel, least(g->k, ZT_GEMM_DEPTH)), 16);
+    c.b_elems = g->packed ? 0 : words(kernel, c.depth) * (c.direct ? kernel->cols : c.cols);
     return c;
 }
 
@@ -105,7 +110,8 @@ static const float *panel_at(const struct job *job, int64_t panel, int64_t k, in
     *row = cols;
     if (direct)
         return job->packed_b + k * cols;
-    return job->packed_b + k * round_up(job->cols, cols) + panel * cols * least(job->depth - k, ZT_GEMM_DEPTH);
+    return job->packed_b + words(job->kernel, k) * round_up(job->cols, cols) +
+           panel * cols * words(job->kernel, least(job->depth - k, ZT_GEMM_DEPTH));
 }
 
 static void pack_panel(void *arg, int64_t panel) {
@@ -122,14 +128,14 @@ static void pack_panel(void *arg, int64_t panel) {
     }
 }
 
-/* The members that are common to all tiles of a unit at depth k of the block. */
-static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k) {
+/* The members that are common to all tiles of a unit at depth k of the block, `depth` deep. */
+static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k, int64_t depth) {
     const struct zt_simd_gemm *g = job->g;
     bool first = job->k + k == 0;
     struct zt_simd_gemm_tile t = { .alpha = g->alpha, .beta = g->beta, .y_row = g->y_row };
-    t.depth = least(job->depth - k, ZT_GEMM_DEPTH);
+    t.depth = words(job->kernel, depth);
     t.add = !first || g->add;
-    t.relu = g->relu && job->k + k + t.depth == g->k;
+    t.relu = g->relu && job->k + k + depth == g->k;
     t.bias = first ? job->at.bias : NULL;
     t.bias_row = g->bias_row;
     t.bias_col = g->bias_col;
@@ -145,9 +151,10 @@ struct unit {
 static void multiply_depth(const struct job *job, const struct unit *u, int64_t k, float *packed) {
     const struct zt_simd_gemm *g = job->g;
     const struct zt_simd_gemm_kernel *kernel = job->kernel;
-    struct zt_simd_gemm_tile common = tile_at(job, k);
+    const int64_t depth = least(job->depth - k, ZT_GEMM_DEPTH);
+    struct zt_simd_gemm_tile common = tile_at(job, k, depth);
     const float *a = job->at.a + u->row * g->a_row + (job->k + k) * g->a_col;
-    kernel->pack_rows(a, g->a_row, g->a_col, u->rows, common.depth, packed);
+    kernel->pack_rows(a, g->a_row, g->a_col, u->rows, depth, packed);
     for (int64_t j = u->col; j < u->end; j += kernel->cols) {
         struct zt_simd_gemm_tile t = common;
         t.b = panel_at(job, j / kernel->cols, k, &t.b_row);
@@ -195,7 +202,7 @@ static void multiply(struct job job, int threads) {
 }
 
 int64_t zt_simd_gemm_packed(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g) {
-    return round_up(g->k * round_up(g->n, kernel->cols), 16);
+    return round_up(words(kernel, g->k) * round_up(g->n, kernel->cols), 16);
 }
 
 void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *b,

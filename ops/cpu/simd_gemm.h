@@ -29,7 +29,7 @@ struct zt_simd_gemm {
 /* One tile, which tile() computes from packed rows and columns. */
 struct zt_simd_gemm_tile {
     const float *a, *b;
-    int64_t b_row, depth; /* from one row of b to the next */
+    int64_t b_row, depth; /* from one row of b to the next; words of the depth */
     int rows, cols;       /* of y, at most the kernel's */
     float *y;
     int64_t y_row;
@@ -41,6 +41,7 @@ struct zt_simd_gemm_tile {
 
 struct zt_simd_gemm_kernel {
     int rows, cols;
+    int depths; /* in a packed word of 32 bits: 1 float, or 2 of bfloat16 */
     /* to[k][l] = from[l * step + k * next] for l < count, 0 up to `rows` (`cols`); rows: any number, panel by panel */
     void (*pack_rows)(const float *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
     void (*pack_cols)(const float *from, int64_t step, int64_t next, int count, int64_t depth, float *to);
@@ -51,6 +52,9 @@ struct zt_simd_gemm_kernel {
 const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector);
 /* The widest of them, NULL where there is none. */
 const struct zt_simd_gemm_kernel *zt_simd_gemm_best(void);
+/* Rounds a and b to bfloat16 while it packs them, and adds their products in float; NULL where this machine has no
+ * instruction for it. */
+const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void);
 
 /* Packing b once for several runs: the floats of the packed b (to be aligned to 64), and the packing. Of `g`, they read
  * k, n and the strides of b. */

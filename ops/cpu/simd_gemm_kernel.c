@@ -1,6 +1,8 @@
 #include "ops/cpu/simd_gemm.h"
 #include "ops/cpu/isa.h"
 
+#include "base/half.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>
@@ -36,6 +38,8 @@ __attribute__((target("avx2"), always_inline)) static inline void join_lanes_8(c
 #define BROADCAST(x) ((FLOATS)_mm512_set1_ps(x))
 #define MM(id)       _mm512_##id
 #define WIDE         __m512
+#define WORDS(p)     _mm512_loadu_ps(p)
+#define DEPTHS       1
 #define NAME(id)     id##_16
 #include "ops/cpu/simd_gemm.inc"
 
@@ -46,8 +50,40 @@ __attribute__((target("avx2"), always_inline)) static inline void join_lanes_8(c
 #define BROADCAST(x) ((FLOATS)_mm256_set1_ps(x))
 #define MM(id)       _mm256_##id
 #define WIDE         __m256
+#define WORDS(p)     _mm256_loadu_ps(p)
+#define DEPTHS       1
 #define NAME(id)     id##_8
 #include "ops/cpu/simd_gemm.inc"
+
+#define BFLOAT __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+
+#define join_lanes_bfloat join_lanes_16
+
+/* Words of two depths, from `next` apart, of at most `count` elements that lie side by side. */
+BFLOAT static inline void join_depths_bfloat(const float *from, int64_t next, int count, float *to) {
+    static const uint16_t order[32] = { 0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 };
+    const __mmask16 used = (__mmask16)(count < 16 ? (1U << count) - 1 : 0xffff);
+    const __m512 low = _mm512_maskz_loadu_ps(used, from), high = _mm512_maskz_loadu_ps(used, from + next);
+    const __m512i apart = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+    _mm512_mask_storeu_epi32(to, used, _mm512_permutexvar_epi16(_mm512_loadu_si512(order), apart));
+}
+
+#define VECTOR       16
+#define ROWS         12
+#define TARGET       BFLOAT
+#define FMA(a, b, c) ((FLOATS)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
+#define BROADCAST(x) ((FLOATS)_mm512_set1_ps(x))
+#define MM(id)       _mm512_##id
+#define WIDE         __m512
+#define WORDS(p)     ((__m512)_mm512_cvtne2ps_pbh(_mm512_loadu_ps((p) + 16), _mm512_loadu_ps(p)))
+#define DEPTHS       2
+#define NAME(id)     id##_bfloat
+#include "ops/cpu/simd_gemm.inc"
+
+const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void) {
+    return zt_isa() >= ZT_ISA_AVX512_BF16 ? &kernel_bfloat : NULL;
+}
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector) {
     if (vector == 16 && zt_isa() >= ZT_ISA_AVX512)
@@ -58,6 +94,10 @@ const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector) {
 }
 
 #else
+
+const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void) {
+    return NULL;
+}
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector) {
     (void)vector;

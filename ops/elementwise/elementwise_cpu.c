@@ -180,19 +180,21 @@ static void plan_broadcast(struct walk *walk, const struct zt_shape *y, const st
         plan_flat(walk, 1);
 }
 
-/* Whether all tensors can have the layout of the first blocked input, `layout`: shapes agree, all types are floats and
- * the padding stays zero. */
+static const unsigned reordered = 1u << ZT_FLOAT | 1u << ZT_BFLOAT16; /* types that Reorder nodes take */
+
+/* Whether all tensors can have the layout of the first blocked input, `layout`: shapes agree, types have Reorder
+ * nodes and the padding stays zero. */
 static bool can_share(const struct zt_prepare *p, const struct zt_layout *layout, enum zt_simd_op op, int inputs) {
     const struct zt_value *y = zt_out(p->graph, p->node, 0);
     for (int i = 0; i < inputs; i++) {
         const struct zt_value *x = zt_in(p->graph, p->node, i);
-        if (!zt_shape_equal(&x->shape, &y->shape) || !zt_dtype_in(x->dtype, floats))
+        if (!zt_shape_equal(&x->shape, &y->shape) || !zt_dtype_in(x->dtype, reordered))
             return false;
     }
-    return zt_dtype_in(y->dtype, floats) && ((int64_t)layout->bytes == zt_value_bytes(y) || simd_ops[op].keeps_zero);
+    return zt_dtype_in(y->dtype, reordered) && ((int64_t)layout->bytes == zt_value_bytes(y) || simd_ops[op].keeps_zero);
 }
 
-/* The layout of value v in the order of `first`, that of a float or half tensor of the same shape. */
+/* The layout of value v in the order of `first`, that of a tensor of the same shape. */
 static const struct zt_layout *in_order(const struct zt_prepare *p, const struct zt_layout *first,
                                         const struct zt_value *v) {
     int block;

@@ -248,6 +248,7 @@ double zt_recurrent_grad_flops(const struct zt_cell *cell, const struct zt_graph
         .max_out = INS,                                                                                                \
         ZT_RECURRENT_TYPES,                                                                                            \
         .attrs = id##_attrs,                                                                                           \
+        .flags = ZT_OP_BFLOAT_PRODUCTS,                                                                                \
         .infer = id##_grad_infer,                                                                                      \
         .body = id##_grad_function_body,                                                                               \
         .flops = id##_grad_flops,                                                                                      \
@@ -259,7 +260,7 @@ double zt_recurrent_grad_flops(const struct zt_cell *cell, const struct zt_graph
     };
 #define ZT_RECURRENT_ROW(id, INS, OUTS)                                                                                \
     .min_in = 3, .max_in = (INS), .min_out = 0, .max_out = (OUTS), ZT_RECURRENT_TYPES, .infer = id##_infer,            \
-    .grad = id##_grad, .no_grad_in = 1 << 4, .flops = id##_flops,                                                      \
+    .grad = id##_grad, .no_grad_in = 1 << 4, .flops = id##_flops, .flags = ZT_OP_BFLOAT_PRODUCTS,                      \
     .kernel = { [ZT_REF] = { .prepare = id##_prepare, .run = id##_ref },                                               \
                 [ZT_CPU] = { .supports = id##_cpu_supports, .prepare = id##_cpu_prepare, .run = id##_cpu },            \
                 [ZT_CUDA] = ZT_ON_CUDA(id, id##_cuda_supports) }

@@ -34,6 +34,11 @@ bool zt_recurrent_cpu_supports(const struct zt_cell *cell, const struct zt_graph
 
 /* ---- products ---- */
 
+static const struct zt_simd_gemm_kernel *kernel_of(const struct zt_node *n) {
+    const bool bfloat = zt_simd_gemm_bfloat() && zt_attr_int(n, "bfloat_products", 0);
+    return bfloat ? zt_simd_gemm_bfloat() : zt_simd_gemm_best();
+}
+
 struct zt_simd_gemm zt_direction_product(const struct zt_recurrent *r, enum zt_direction_product which) {
     const int64_t h = r->hidden, wide = zt_direction_width(r), last = r->cell->apart * h, seen = wide - last;
     const int64_t places = r->steps * r->rows, row = r->rows_first ? r->steps : 1;
@@ -161,7 +166,7 @@ static bool check_lengths(const struct zt_direction *t, struct zt_err *err) {
 
 bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, const struct zt_call *call,
                         struct zt_err *err) {
-    *t = (struct zt_direction){ .r = r, .call = call, .kernel = zt_simd_gemm_best(), .rows = r->rows };
+    *t = (struct zt_direction){ .r = r, .call = call, .kernel = kernel_of(call->node), .rows = r->rows };
     t->threads = call->threads;
     t->places = r->steps * r->rows;
     t->place_step = r->rows_first ? 1 : r->rows;
@@ -322,8 +327,8 @@ static void step(struct zt_direction *t) {
 
 bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err) {
     struct zt_recurrent r;
-    struct zt_direction t = { .r = &r, .kernel = zt_simd_gemm_best() };
     const struct zt_node *n = p->graph->nodes[p->node];
+    struct zt_direction t = { .r = &r, .kernel = kernel_of(n) };
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
     if (!zt_recurrent_read(cell, p->graph, p->node, &r, err))

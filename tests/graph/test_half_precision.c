@@ -84,6 +84,24 @@ START_TEST(in_bfloat16_the_cpu_keeps_in_float_what_is_faster_there) {
 }
 END_TEST
 
+/* On the CPU alone: its kernels round the factors themselves, and no cast stands beside the node. */
+START_TEST(a_recurrent_node_in_bfloat16_keeps_its_tensors_in_float) {
+    for (int cpu = 0; cpu < 2; cpu++) {
+        struct zt_graph *own = zt_graph_create("recurrent");
+        const int x = net_input(own, "x", ZT_FLOAT, SHAPE(5, 2, 3)), w = net_param(own, "w", SHAPE(1, 16, 3)),
+                  r = net_param(own, "r", SHAPE(1, 16, 4)), y = NET(own, "LSTM", "y", x, w, r);
+        net_infer(own, &zt_ops);
+        const struct zt_half_options options = { ZT_BFLOAT16, &y, 1, NULL, NULL, cpu ? ZT_CPU : ZT_CUDA };
+        ck_assert_msg(zt_pass_half_propagation(own, &zt_ops, &options, &err), "%s", err.text[0]);
+        const struct zt_node *node = own->nodes[own->values[y]->producer];
+        ck_assert_str_eq(node->op_type, "LSTM");
+        ck_assert_int_eq(zt_attr_int(node, "bfloat_products", 0), cpu);
+        ck_assert_int_eq(own->values[node->in[0]]->dtype, ZT_FLOAT);
+        zt_graph_destroy(own);
+    }
+}
+END_TEST
+
 START_TEST(what_is_kept_comes_back_as_float) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3));
     int a = NET(g, "MatMul", "a", x, w), b = NET(g, "MatMul", "b", a, w);
@@ -263,6 +281,7 @@ int main(void) {
     tcase_add_checked_fixture(cases, make, destroy);
     tcase_add_test(cases, a_value_is_cast_once_and_chains_in_half_precision_stay_there);
     tcase_add_test(cases, in_bfloat16_the_cpu_keeps_in_float_what_is_faster_there);
+    tcase_add_test(cases, a_recurrent_node_in_bfloat16_keeps_its_tensors_in_float);
     tcase_add_test(cases, what_is_kept_comes_back_as_float);
     tcase_add_test(cases, one_cast_serves_all_views_of_a_value);
     tcase_add_test(cases, small_constants_are_cast_at_once);

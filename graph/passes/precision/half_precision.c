@@ -216,9 +216,12 @@ bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *tabl
     memset(c.half, -1, ((size_t)c.values + 1) * sizeof *c.half);
     int count = g->node_count;
     bool ok = true;
-    for (int n = 0; ok && n < count; n++)
+    for (int n = 0; ok && n < count; n++) {
         if (wants_half(&c, n))
             ok = halve_node(&c, n);
+        else if (g->nodes[n]->op->flags & ZT_OP_BFLOAT_PRODUCTS && c.dtype == ZT_BFLOAT16 && o->fast == ZT_CPU)
+            zt_node_set_int(g, n, "bfloat_products", 1);
+    }
     free(c.half);
     return ok && zt_graph_sort(g, err) &&
            zt_graph_prune(g, o->keep_float, o->keep_count, err); /* casts back that nothing reads go */

@@ -1,7 +1,8 @@
-/* Our own matrix product in every vector width this machine has, against plain loops in double. Every array is exactly
- * as long as the product says, so that a memory checker sees a step beyond. */
+/* Our own matrix product in every vector width this machine has, and with numbers rounded to bfloat16, against plain
+ * loops in double. Every array is exactly as long as the product says, so that a memory checker sees a step beyond. */
 #include "ops/cpu/simd_gemm.h"
 
+#include "base/half.h"
 #include "base/rng.h"
 #include "device/threads.h"
 #include "tests/normal.h"
@@ -70,15 +71,27 @@ static float *run(const struct zt_simd_gemm_kernel *kernel, const struct problem
     return y;
 }
 
-static void expect_right(const struct problem *p, const float *y) {
+enum { KERNELS = 3 };
+
+/* NULL where this machine does not have it. */
+static const struct zt_simd_gemm_kernel *kernel_number(int i) {
+    return i < 2 ? zt_simd_gemm_kernel(i ? 16 : 8) : zt_simd_gemm_bfloat();
+}
+
+/* A factor as the kernel takes it. */
+static double taken(const struct zt_simd_gemm_kernel *kernel, float x) {
+    return (double)(kernel->depths == 2 ? zt_bfloat_to_float(zt_float_to_bfloat(x)) : x);
+}
+
+static void expect_right(const struct zt_simd_gemm_kernel *kernel, const struct problem *p, const float *y) {
     const struct zt_simd_gemm *g = &p->g;
     for (int64_t c = 0; c < g->count; c++)
         for (int64_t i = 0; i < g->m; i++)
             for (int64_t j = 0; j < g->n; j++) {
                 double sum = 0, size = 1;
                 for (int64_t k = 0; k < g->k; k++) {
-                    double x = (double)p->a[c * g->a_step + i * g->a_row + k * g->a_col] *
-                               (double)p->b[c * g->b_step + k * g->b_row + j * g->b_col];
+                    double x = taken(kernel, p->a[c * g->a_step + i * g->a_row + k * g->a_col]) *
+                               taken(kernel, p->b[c * g->b_step + k * g->b_row + j * g->b_col]);
                     sum += x;
                     size += fabs(x);
                 }
@@ -114,12 +127,12 @@ static void expect_same_packed(const struct zt_simd_gemm_kernel *kernel, const s
 }
 
 static void check(const struct problem *p) {
-    for (int vector = 8; vector <= 16; vector += 8) {
-        const struct zt_simd_gemm_kernel *kernel = zt_simd_gemm_kernel(vector);
+    for (int i = 0; i < KERNELS; i++) {
+        const struct zt_simd_gemm_kernel *kernel = kernel_number(i);
         if (!kernel)
             continue;
         float *one = run(kernel, p, 1);
-        expect_right(p, one);
+        expect_right(kernel, p, one);
         for (int threads = 2; threads <= 3; threads++) {
             float *more = run(kernel, p, threads);
             ck_assert_msg(memcmp(one, more, p->y_count * sizeof *one) == 0,
@@ -195,8 +208,8 @@ START_TEST(rows_of_y_may_lie_apart) {
 END_TEST
 
 START_TEST(nan_and_infinity_reach_what_they_meet_and_nothing_else) {
-    for (int vector = 8; vector <= 16; vector += 8) {
-        const struct zt_simd_gemm_kernel *kernel = zt_simd_gemm_kernel(vector);
+    for (int i = 0; i < KERNELS; i++) {
+        const struct zt_simd_gemm_kernel *kernel = kernel_number(i);
         if (!kernel)
             continue;
         struct problem p = make(1, 13, 35, 300, false, false, ROW);
@@ -204,12 +217,12 @@ START_TEST(nan_and_infinity_reach_what_they_meet_and_nothing_else) {
         p.a[4 * 300 + 299] = NAN;
         p.b[10 * 35 + 34] = INFINITY;
         float *y = run(kernel, &p, 2);
-        for (int i = 0; i < 13; i++)
+        for (int row = 0; row < 13; row++)
             for (int j = 0; j < 35; j++) {
-                float x = y[i * 35 + j];
-                ck_assert(!isnan(x) == (i != 4));
-                ck_assert(i == 4 || j == 34 || isfinite(x));
-                ck_assert(i == 4 || j != 34 || x == 0 || isinf(x));
+                float x = y[row * 35 + j];
+                ck_assert(!isnan(x) == (row != 4));
+                ck_assert(row == 4 || j == 34 || isfinite(x));
+                ck_assert(row == 4 || j != 34 || x == 0 || isinf(x));
             }
         free(y);
         destroy(&p);
