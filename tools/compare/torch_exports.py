@@ -5,7 +5,9 @@
 
 Each in a process of its own, so that one that fails or takes too long costs no other. Writes into FOLDER: NAME.EXPORT.onnx for each way, NAME.npz with the samples of all steps, and NAME.json: the configuration,
 and loss and gradient norm of each step in float64, with the largest distance from it of four float32 runs: the samples of
-each batch as they come, and in three other orders, which gives sums another order. `measured`: the seconds of a float32 step and the peak of memory. The ways:
+each batch as they come, and in three other orders, which gives sums another order. The rate of learning is the largest of RATES
+with which that distance stays below STEADY, or the last. `measured`: the seconds of a float32 step and the peak of memory.
+`any_order`: whether float64 gives the same in another order. NAME.gradients.npz has the first step's gradient of every parameter in float64, and float32's relative distance from it. The ways:
 
   dynamo         torch.onnx.export(model.eval(), ..., dynamo=True): what most people write
   torchscript    the same with dynamo=False
@@ -33,7 +35,9 @@ from torch.nn import functional as F
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from networks import BATCH, NETWORKS, SMALL  # noqa: E402
 
-STEPS, RATE, LIMIT_SECONDS = 4, 0.01, 600
+STEPS, RATES, STEADY, MOVES, LIMIT_SECONDS = 4, (1e-2, 1e-3, 1e-4), 1e-3, 8, 600
+FIRST = list(range(BATCH))
+ORDERS = [FIRST, FIRST[::-1], FIRST[1:] + FIRST[:1], FIRST[2:] + FIRST[:2]]  # of the samples of a batch
 PLAIN, ADVISED = ("dynamo", "torchscript"), ("dynamo-train", "torchscript-train")
 
 
@@ -96,10 +100,10 @@ def choose_epsilon(name, inputs, answer):
     return float(f"{np.median([g.square().mean().sqrt().item() for g in gradients]):.1e}")
 
 
-def train(name, dtype, steps, answers, epsilon):
+def train(name, dtype, steps, answers, params):
     """Loss and gradient norm of every step of Adam."""
     model, trained = begin(name, dtype)
-    optimizer = torch.optim.Adam(trained, lr=RATE, eps=epsilon)
+    optimizer = torch.optim.Adam(trained, **params)
     losses, norms = [], []
     for inputs, answer in zip(steps, answers):
         optimizer.zero_grad()
@@ -116,7 +120,7 @@ def resident(key):
     return 1024 * int(next(line.split()[1] for line in lines if line.startswith(key)))
 
 
-def measure(name, steps, answers, epsilon):
+def measure(name, steps, answers, params):
     """Seconds of a float32 step (the median after the first) and the peak of memory above what the libraries hold; in a
     child, whose memory is its own."""
     read, write = os.pipe()
@@ -125,7 +129,7 @@ def measure(name, steps, answers, epsilon):
         pathlib.Path("/proc/self/clear_refs").write_text("5")
         before, seconds = resident("VmRSS"), []
         model, trained = begin(name, torch.float32)
-        optimizer = torch.optim.Adam(trained, lr=RATE, eps=epsilon)
+        optimizer = torch.optim.Adam(trained, **params)
         for inputs, answer in zip(steps, answers):
             start = time.perf_counter()
             optimizer.zero_grad()
@@ -162,30 +166,75 @@ def export(name, way, path):
                       training=modes.TRAINING if training else modes.EVAL, do_constant_folding=not training)
 
 
+def noises(name, steps, answers, params):
+    """Losses and gradient norms in float64, the largest relative distance of float32 runs from each, and whether the order of a
+    batch's samples does not matter."""
+    losses, norms = train(name, torch.float64, steps, answers, params)
+    runs = [train(name, torch.float32, steps, answers, params)]
+    # where samples of a batch meet each other, another order is another problem, which its float64 run tells
+    other, _ = train(name, torch.float64, *reorder(steps, answers, ORDERS[1]), params)
+    free = np.allclose(other, losses, rtol=1e-9)
+    if free:
+        runs += [train(name, torch.float32, *reorder(steps, answers, other), params)
+                 for other in ORDERS[1:]]
+    return (losses, norms, max(np.max(np.abs(run[0] - losses) / np.abs(losses)) for run in runs),
+            max(np.max(np.abs(run[1] - norms) / norms) for run in runs), bool(free))
+
+
+def moved_gradients(name, inputs, answer):
+    """How far the first step's gradients in float64 move, relative to their norms, when every weight moves by some units in the
+    last place of float32: far where the input of a ReLU is that close to 0."""
+    moved = {}
+    for run in range(1 + MOVES):
+        model, trained = begin(name, torch.float64)
+        torch.manual_seed(run)
+        with torch.no_grad():
+            for p in trained if run else []:
+                p.mul_(1 + 2.0 ** -21 * torch.randn_like(p))
+        step(model, trained, inputs, answer, torch.float64)
+        gradients = {key: p.grad for key, p in model.named_parameters() if p.grad is not None}
+        if not run:
+            exact = gradients
+        for key, g in gradients.items():
+            moved[key] = max(moved.get(key, 0), ((g - exact[key]).norm() / exact[key].norm()).item())
+    return moved
+
+
+def write_gradients(name, inputs, answer, path):
+    """The first step's, of every parameter."""
+    found = []
+    for dtype in (torch.float64, torch.float32):
+        model, trained = begin(name, dtype)
+        step(model, trained, inputs, answer, dtype)
+        found.append({key: p.grad.double().numpy() for key, p in model.named_parameters() if p.grad is not None})
+    exact, single = found
+    norms = {key: np.linalg.norm(g) for key, g in exact.items()}
+    np.savez(path, **{f"gradient {key}": g.astype(np.float32) for key, g in exact.items()},
+             **{f"distance {key}": np.linalg.norm(single[key] - exact[key]) / norms[key] for key in exact if norms[key] > 0})
+
+
 def write_expected(name, folder):
     model, inputs = make(name)
     steps = samples(inputs)
     with torch.no_grad():
         answers = targets(model.double()(*[x.double() if x.is_floating_point() else x for x in inputs]))
     epsilon = choose_epsilon(name, steps[0], answers[0])
-    losses, norms = train(name, torch.float64, steps, answers, epsilon)
-    runs, order = [train(name, torch.float32, steps, answers, epsilon)], list(range(BATCH))
-    # where samples of a batch meet each other, another order is another problem, which its float64 run tells
-    other, _ = train(name, torch.float64, *reorder(steps, answers, order[::-1]), epsilon)
-    if np.allclose(other, losses, rtol=1e-9):
-        runs += [train(name, torch.float32, *reorder(steps, answers, other), epsilon)
-                 for other in (order[::-1], order[1:] + order[:1], order[2:] + order[:2])]
+    for rate in RATES:
+        params = {"lr": rate, "eps": epsilon}
+        losses, norms, noise, norm_noise, free = noises(name, steps, answers, params)
+        if max(noise, norm_noise) < STEADY:
+            break
     data = {f"x{i}": np.concatenate([step[i].numpy() for step in steps]) for i in range(len(inputs))}
     file = name.replace("/", "_")
+    write_gradients(name, steps[0], answers[0], folder / f"{file}.gradients.npz")
     np.savez(folder / f"{file}.npz", target=np.concatenate([a.numpy() for a in answers]), **data)
     config = {"train_micro_batch_size_per_gpu": BATCH,
-              "optimizer": {"type": "Adam", "params": {"lr": RATE, "eps": epsilon}},
+              "optimizer": {"type": "Adam", "params": params},
               "ztrain": {"data": {"format": "npz", "path": f"{file}.npz", "shuffle": False}, "steps": STEPS,
                          "loss": {"type": "mse" if answers[0].is_floating_point() else "cross_entropy"}}}
     return {"config": config, "losses": losses.tolist(), "grad_norms": norms.tolist(),
-            "noise": float(f"{max(np.max(np.abs(run[0] - losses) / np.abs(losses)) for run in runs):.1e}"),
-            "norm_noise": float(f"{max(np.max(np.abs(run[1] - norms) / norms) for run in runs):.1e}"),
-            "measured": measure(name, steps, answers, epsilon)}
+            "noise": float(f"{noise:.1e}"), "norm_noise": float(f"{norm_noise:.1e}"), "any_order": free,
+            "measured": measure(name, steps, answers, params)}
 
 
 def make_case(name, folder):
