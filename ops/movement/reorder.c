@@ -21,6 +21,9 @@ void zt_reorder_cpu_release(void *state) {
 /* Activations are cut over the batch; packed weights are not. */
 bool zt_reorder_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_value *x = zt_in(p->graph, p->node, 0);
+    if (zt_dtype_bytes(x->dtype) != sizeof(float) &&
+        !zt_reorder_cpu_supports(p->graph, p->node)) /* 4 bytes go as floats */
+        return zt_node_fail(p->graph, p->node, err, "no kernel reorders %s", zt_dtype_name(x->dtype));
     struct zt_desc from = zt_desc_of(p->in_layout[0], x->dtype, &x->shape);
     struct zt_desc to = zt_desc_of(p->out_layout[0], x->dtype, &x->shape);
     bool packed = from.order == ZT_DESC_VENDOR || to.order == ZT_DESC_VENDOR;

@@ -129,7 +129,9 @@ static void expect_same_packed(const struct zt_simd_gemm_kernel *kernel, const s
 static void check(const struct problem *p) {
     for (int i = 0; i < KERNELS; i++) {
         const struct zt_simd_gemm_kernel *kernel = kernel_number(i);
-        if (!kernel)
+        const bool seen =
+            kernel == zt_simd_gemm_bfloat() && p->bias && p->g.bias_row == 0; /* the same code as in float */
+        if (!kernel || seen)
             continue;
         float *one = run(kernel, p, 1);
         expect_right(kernel, p, one);
