@@ -189,8 +189,8 @@ for swin in ("Swin", "Swinv2", "DonutSwin"):
     image(swin, **WINDOWS)
 for next_ in ("ConvNext", "ConvNextV2"):
     image(next_, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1])
-for residual in ("ResNet", "RegNet", "Bit"):
-    image(residual, 64, embedding_size=16, hidden_sizes=[16, 32, 32, 64], depths=[1, 1, 1, 1])
+for residual, more in (("ResNet", {}), ("RegNet", {}), ("Bit", {"num_groups": 4})):
+    image(residual, 64, embedding_size=16, hidden_sizes=[16, 32, 32, 64], depths=[1, 1, 1, 1], **more)
 image("FocalNet", image_size=32, embed_dim=16, depths=[1, 1], focal_levels=[2, 2], focal_windows=[3, 3])
 image("PoolFormer", 64, depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 24, 32])
 image("MobileNetV1", 64, depth_multiplier=0.25)
