@@ -41,10 +41,10 @@ enum zt_op_flags {
     ZT_OP_SUMS = 1 << 12,         /* `flops` counts additions, no multiply-accumulates (reductions) */
     ZT_OP_PRODUCT = 1 << 13, /* a product of matrices: input 1 is [..., K, N], with the attribute transB [..., N, K] */
     ZT_OP_LISTS = 1 << 14,   /* takes sequences and optionals (list.h), captured ones included; needs `expand` */
-    ZT_OP_BFLOAT_PRODUCTS = 1 << 16, /* with the attribute bfloat_products, which the half pass sets for the CPU,
-                                        products round their factors to bfloat16; tensors stay fp32 */
     ZT_OP_PASSES_HALF = 1 << 15,     /* computes in fp32 whatever the type of its activations, which are the inputs and
                                         outputs that are not in full_in and full_out, and rounds once */
+    ZT_OP_BFLOAT_PRODUCTS = 1 << 16, /* with the attribute bfloat_products, which the half pass sets for the CPU,
+                                        products round their factors to bfloat16; tensors stay fp32 */
 };
 
 /* Options of training and evaluation forms. */
@@ -124,6 +124,10 @@ const struct zt_op *zt_op_next(const struct zt_op_table *table, struct zt_op_cur
 const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *domain, const char *name, int opset);
 /* Whether gradients flow through the op: by its rule, or through the nodes that it is replaced by. */
 bool zt_op_has_gradient(const struct zt_op *op);
+/* Whether a mask over inputs or outputs has number i; its last bit stands for all further ones. */
+static inline bool zt_op_mask_has(unsigned mask, int i) {
+    return mask >> (i < 31 ? i : 31) & 1;
+}
 /* Whether the op only copies: a view with one input and no attributes (Identity). */
 bool zt_op_copies(const struct zt_op *op);
 /* Sets node->op and the graph's table, and checks the numbers of inputs and outputs and the attributes against the row.

@@ -31,6 +31,22 @@ __attribute__((target("avx2"), always_inline)) static inline void join_lanes_8(c
     to[4] = _mm256_permute2f128_ps(from[0], from[4], 0x31);
 }
 
+static inline float word_float(const float *p, int64_t next, int64_t left) {
+    (void)next, (void)left;
+    return *p;
+}
+
+__attribute__((always_inline)) static inline void side_by_side_float(const float *from, int64_t next, int width,
+                                                                     float *to) {
+    (void)next;
+    memcpy(to, from, (size_t)width * sizeof *to);
+}
+
+#define word_16         word_float
+#define side_by_side_16 side_by_side_float
+#define word_8          word_float
+#define side_by_side_8  side_by_side_float
+
 #define VECTOR       16
 #define ROWS         12 /* 24 registers of 32 hold sums */
 #define TARGET       __attribute__((target("avx512f")))
@@ -59,14 +75,21 @@ __attribute__((target("avx2"), always_inline)) static inline void join_lanes_8(c
 
 #define join_lanes_bfloat join_lanes_16
 
-/* Words of two depths, from `next` apart, of at most `count` elements that lie side by side. */
-BFLOAT static inline void join_depths_bfloat(const float *from, int64_t next, int count, float *to) {
+/* The first depth is the low half of a word; 0 beyond the last. */
+static inline float word_bfloat(const float *p, int64_t next, int64_t left) {
+    const uint32_t low = zt_float_to_bfloat(p[0]), high = left > 1 ? zt_float_to_bfloat(p[next]) : 0;
+    return zt_float_of_bits(low | high << 16);
+}
+
+BFLOAT static inline void side_by_side_bfloat(const float *from, int64_t next, int width, float *to) {
     static const uint16_t order[32] = { 0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                         8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 };
-    const __mmask16 used = (__mmask16)(count < 16 ? (1U << count) - 1 : 0xffff);
-    const __m512 low = _mm512_maskz_loadu_ps(used, from), high = _mm512_maskz_loadu_ps(used, from + next);
-    const __m512i apart = (__m512i)_mm512_cvtne2ps_pbh(high, low);
-    _mm512_mask_storeu_epi32(to, used, _mm512_permutexvar_epi16(_mm512_loadu_si512(order), apart));
+    for (int l = 0; l < width; l += 16) {
+        const __mmask16 used = (__mmask16)(width - l < 16 ? (1U << (width - l)) - 1 : 0xffff);
+        const __m512 low = _mm512_maskz_loadu_ps(used, from + l), high = _mm512_maskz_loadu_ps(used, from + next + l);
+        const __m512i apart = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+        _mm512_mask_storeu_epi32(to + l, used, _mm512_permutexvar_epi16(_mm512_loadu_si512(order), apart));
+    }
 }
 
 #define VECTOR       16

@@ -3,53 +3,52 @@
  *     a = Cast(x)    b = LayerNormalization(a, scale, bias)    y = Cast(b)       =>      y = LayerNormalization(x, ..)
  *
  * The kernels compute in fp32 for every input type and round once, as before. The casts and their fp32 tensors
- * disappear, among them tensors saved for the backward phase. The CPU is excluded, as its kernels are written for fp32.
+ * disappear, among them tensors saved for the backward phase. On the CPU the half pass does this (ZT_OP_PASSES_HALF).
  *
  * Views may stand between the casts and the node. The table lists the rows between products and elementwise nodes,
- * which the half pass handles: norms, pools, losses, and ops that move elements. */
+ * which the half pass handles: norms, pools, losses, and ops that move elements. What stays fp32 is in full_in and
+ * full_out of a row. */
 #include "graph/passes/fusion/fuse.h"
 #include "ops/fusion/kernels.h"
 
 #include <string.h>
 
-enum { FIRST = 1, SECOND = 2, ALL = ~0 };
 struct span {
     const char *op_type, *domain;
-    unsigned ins, outs; /* a bit each: inputs and outputs that are activations */
 };
 static const struct span spans[] = {
-    { "LayerNormalization", "", FIRST, FIRST },
-    { "RMSNormalization", "", FIRST, FIRST },
-    { "InstanceNormalization", "", FIRST, FIRST },
-    { "GroupNormalization", "", FIRST, FIRST },
-    { "NormStats", "ztrain", FIRST, 0 },
-    { "NormGrad", "ztrain", FIRST | SECOND, FIRST },
-    { "BatchNormalization", "", FIRST, FIRST },
-    { "BatchNormTrain", "ztrain", FIRST, FIRST },
-    { "BatchNormSync", "ztrain", FIRST, FIRST },
-    { "BatchNormGrad", "ztrain", FIRST | SECOND, FIRST },
-    { "BatchNormFixedGrad", "ztrain", FIRST | SECOND, FIRST },
-    { "BatchNormSyncGrad", "ztrain", FIRST | SECOND, FIRST },
-    { "MaxPool", "", FIRST, FIRST },
-    { "MaxPoolTrain", "ztrain", FIRST, FIRST },
-    { "MaxPoolGrad", "ztrain", FIRST, FIRST },
-    { "AveragePool", "", FIRST, FIRST },
-    { "AveragePoolGrad", "ztrain", FIRST, FIRST },
-    { "GlobalAveragePool", "", FIRST, FIRST },
-    { "DropoutTrain", "ztrain", FIRST, FIRST },
-    { "Concat", "", ALL, FIRST },
-    { "Split", "", FIRST, ALL },
-    { "Slice", "", FIRST, FIRST },
-    { "SliceGrad", "ztrain", FIRST, FIRST },
-    { "CrossEntropy", "ztrain", FIRST, 0 },
-    { "CrossEntropyGrad", "ztrain", SECOND, FIRST },
+    { "LayerNormalization", "" },
+    { "RMSNormalization", "" },
+    { "InstanceNormalization", "" },
+    { "GroupNormalization", "" },
+    { "NormStats", "ztrain" },
+    { "NormGrad", "ztrain" },
+    { "BatchNormalization", "" },
+    { "BatchNormTrain", "ztrain" },
+    { "BatchNormSync", "ztrain" },
+    { "BatchNormGrad", "ztrain" },
+    { "BatchNormFixedGrad", "ztrain" },
+    { "BatchNormSyncGrad", "ztrain" },
+    { "MaxPool", "" },
+    { "MaxPoolTrain", "ztrain" },
+    { "MaxPoolGrad", "ztrain" },
+    { "AveragePool", "" },
+    { "AveragePoolGrad", "ztrain" },
+    { "GlobalAveragePool", "" },
+    { "DropoutTrain", "ztrain" },
+    { "Concat", "" },
+    { "Split", "" },
+    { "Slice", "" },
+    { "SliceGrad", "ztrain" },
+    { "CrossEntropy", "ztrain" },
+    { "CrossEntropyGrad", "ztrain" },
 };
 
-static const struct span *span_of(const struct zt_node *n) {
+static bool is_span(const struct zt_node *n) {
     for (const struct span *s = spans; s < spans + sizeof spans / sizeof *spans; s++)
         if (strcmp(n->op_type, s->op_type) == 0 && strcmp(n->domain, s->domain) == 0)
-            return s;
-    return NULL;
+            return true;
+    return false;
 }
 
 /* Whether a node is a cast from a half type to float, or `back` to one. */
@@ -98,34 +97,40 @@ static int only_reader(const struct zt_graph *g, int node, int out) {
                : -1;
 }
 
-/* The last bit is that of all inputs or outputs from its number on. */
-static bool is_among(unsigned mask, int i) {
-    return mask >> (i < 31 ? i : 31) & 1;
+/* Whether input i of a node is an activation. */
+static bool takes_half(const struct zt_graph *g, int node, int i) {
+    const struct zt_value *v = zt_in(g, node, i);
+    return v && v->dtype == ZT_FLOAT && !zt_op_mask_has(g->nodes[node]->op->full_in, i);
 }
 
-static bool stands_between(const struct zt_graph *g, int node, const struct span *s) {
+/* Whether output i is. A first output that nothing reads counts. */
+static bool gives_half(const struct zt_graph *g, int node, int i) {
+    const struct zt_value *v = zt_out(g, node, i);
+    return (v ? v->dtype == ZT_FLOAT : i == 0) && !zt_op_mask_has(g->nodes[node]->op->full_out, i);
+}
+
+static bool stands_between(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
     bool between = true;
     for (int i = 0; between && i < n->out_count; i++)
-        between = !is_among(s->outs, i) || only_reader(g, node, i) >= 0;
+        between = !gives_half(g, node, i) || only_reader(g, node, i) >= 0;
     for (int i = 0; between && i < n->in_count; i++)
-        between = !is_among(s->ins, i) || was_half(g, node, n->in[i]);
+        between = !takes_half(g, node, i) || was_half(g, node, n->in[i]);
     return between;
 }
 
 static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     (void)table;
     const struct zt_node n = *g->nodes[node];
-    const struct span *s = span_of(&n);
-    if (!s || !stands_between(g, node, s))
+    if (!is_span(&n) || !stands_between(g, node))
         return false;
     int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
     int *out = zt_arena_copy(g->arena, n.out, (size_t)n.out_count * sizeof *out);
     for (int i = 0; i < n.in_count; i++)
-        if (is_among(s->ins, i) && (in[i] = half_of(g, node, n.in[i], err)) < 0)
+        if (takes_half(g, node, i) && (in[i] = half_of(g, node, n.in[i], err)) < 0)
             return false;
     for (int i = 0; i < n.out_count; i++) {
-        if (!is_among(s->outs, i))
+        if (!gives_half(g, node, i))
             continue;
         const int reader = only_reader(g, node, i);
         out[i] = g->nodes[reader]->out[0];
@@ -134,7 +139,7 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     g->nodes[node]->dead = true;
     const int made = zt_graph_copy_node(g, node, node, in, out);
     for (int i = 0; i < n.in_count; i++)
-        if (is_among(s->ins, i))
+        if (in[i] != n.in[i])
             zt_fuse_drop(g, n.in[i]);
     return zt_op_infer(g, made, err);
 }

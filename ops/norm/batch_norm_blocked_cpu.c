@@ -72,29 +72,26 @@ static struct zt_row_map map_of(const struct job *j, int64_t plane, int of_x, in
 }
 
 /* Whether input i is as large as the one that is normalised, input x. */
-static bool is_activation(int x, int i) {
-    return i <= x || i == LAST;
+static bool is_activation(const struct zt_graph *g, int node, int x, int i) {
+    return zt_in(g, node, i) && zt_shape_equal(&zt_in(g, node, i)->shape, &zt_in(g, node, x)->shape);
 }
 
-static bool supports(const struct zt_graph *g, int node, int x, bool activation) {
+static bool supports(const struct zt_graph *g, int node, int x) {
     struct zt_batch_norm norm;
     struct zt_err err = { 0 };
-    const enum zt_dtype dtype = zt_in(g, node, x)->dtype;
-    for (int i = 0; i < g->nodes[node]->in_count; i++) {
-        const struct zt_value *v = zt_in(g, node, i);
-        const bool large = is_activation(x, i) && !(activation && i == LAST);
-        if (v && v->dtype != (large && dtype == ZT_BFLOAT16 ? ZT_BFLOAT16 : ZT_FLOAT))
+    const enum zt_dtype dtype = zt_in(g, node, x)->dtype == ZT_BFLOAT16 ? ZT_BFLOAT16 : ZT_FLOAT;
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
+        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != (is_activation(g, node, x, i) ? dtype : ZT_FLOAT))
             return false;
-    }
     return zt_in(g, node, x)->shape.rank > 2 && zt_batch_norm_read_to(g, node, x, STATISTICS_END, &norm, &err) &&
            norm.n > 0 && norm.channels > 0 && norm.spatial > 0;
 }
 
 bool zt_batch_norm_blocked_supports(const struct zt_graph *g, int node) {
-    return supports(g, node, 0, false);
+    return supports(g, node, 0);
 }
 bool zt_batch_norm_grad_blocked_supports(const struct zt_graph *g, int node) {
-    return g->nodes[node]->in_count == 5 && supports(g, node, 1, false);
+    return g->nodes[node]->in_count == 5 && supports(g, node, 1);
 }
 
 static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
@@ -106,7 +103,7 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     const enum zt_dtype dtype = zt_in(g, p->node, x)->dtype;
     const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[x], dtype, &zt_in(g, p->node, x)->shape);
     for (int i = 0; i < n->in_count; i++)
-        p->in_layout[i] = is_activation(x, i) ? layout : NULL;
+        p->in_layout[i] = is_activation(g, p->node, x, i) ? layout : NULL;
     p->out_layout[0] = layout;
     if (x && n->out_count > DZ)
         p->out_layout[DZ] = layout;
@@ -237,10 +234,10 @@ static void gradient_relu_plane(void *arg, int64_t plane) {
 }
 
 bool zt_batch_norm_relu_cpu_supports(const struct zt_graph *g, int node) {
-    return supports(g, node, 0, false);
+    return supports(g, node, 0);
 }
 bool zt_batch_norm_relu_grad_cpu_supports(const struct zt_graph *g, int node) {
-    return supports(g, node, 1, false);
+    return supports(g, node, 1);
 }
 bool zt_batch_norm_relu_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return prepare(p, 0, err);
@@ -293,10 +290,10 @@ static bool keeps_zero(const struct zt_node *n) {
 }
 
 bool zt_batch_norm_activation_cpu_supports(const struct zt_graph *g, int node) {
-    return supports(g, node, 0, true) && keeps_zero(g->nodes[node]);
+    return supports(g, node, 0) && keeps_zero(g->nodes[node]);
 }
 bool zt_batch_norm_activation_grad_cpu_supports(const struct zt_graph *g, int node) {
-    return supports(g, node, 1, true) && keeps_zero(g->nodes[node]);
+    return supports(g, node, 1) && keeps_zero(g->nodes[node]);
 }
 
 static bool activation_prepare(struct zt_prepare *p, int x, struct zt_err *err) {
@@ -313,7 +310,6 @@ bool zt_batch_norm_activation_cpu_prepare(struct zt_prepare *p, struct zt_err *e
 bool zt_batch_norm_activation_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     if (!activation_prepare(p, 1, err))
         return false;
-    p->in_layout[LAST] = NULL; /* b */
     p->workspace_bytes += (size_t)(2 * wide(p->state)) * sizeof(float);
     return true;
 }

@@ -108,17 +108,13 @@ static int half_of(struct casts *c, int v, int at) {
     return c->half[v] = seen < 0 ? -1 : add_view(c, view, seen, at);
 }
 
-static bool stays_full(unsigned mask, int i) {
-    return mask >> (i < 31 ? i : 31) & 1;
-}
-
 /* Converts a node to the half type. Its float outputs are produced by casts; readers in half precision use the uncast
  * values (c->half). */
 static bool halve_node(struct casts *c, int n) {
     struct zt_graph *g = c->g;
     for (int i = 0; i < g->nodes[n]->in_count; i++) {
         int v = g->nodes[n]->in[i];
-        if (v < 0 || v >= c->values || g->values[v]->dtype != ZT_FLOAT || stays_full(g->nodes[n]->op->full_in, i))
+        if (v < 0 || v >= c->values || g->values[v]->dtype != ZT_FLOAT || zt_op_mask_has(g->nodes[n]->op->full_in, i))
             continue;
         const int half = half_of(c, v, n);
         if (half < 0)
@@ -127,7 +123,7 @@ static bool halve_node(struct casts *c, int n) {
     }
     for (int i = 0; i < g->nodes[n]->out_count; i++) {
         int v = g->nodes[n]->out[i];
-        if (v < 0 || g->values[v]->dtype != ZT_FLOAT || stays_full(g->nodes[n]->op->full_out, i))
+        if (v < 0 || g->values[v]->dtype != ZT_FLOAT || zt_op_mask_has(g->nodes[n]->op->full_out, i))
             continue;
         struct zt_shape shape = g->values[v]->shape;
         int half = zt_graph_add_value(g, NULL, c->dtype, &shape);
@@ -192,7 +188,7 @@ static bool passes_half(const struct casts *c, int n) {
         return false;
     for (int i = 0; i < node->in_count; i++) {
         const int v = node->in[i];
-        if (v < 0 || c->g->values[v]->dtype != ZT_FLOAT || stays_full(node->op->full_in, i) ||
+        if (v < 0 || c->g->values[v]->dtype != ZT_FLOAT || zt_op_mask_has(node->op->full_in, i) ||
             zt_value_is_constant(c->g->values[v]))
             continue;
         if (v >= c->values || c->half[v] < 0)
