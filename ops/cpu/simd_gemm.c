@@ -2,7 +2,8 @@
  *
  *     many products      a thread computes a whole product
  *     else               b is divided into blocks of depth 4096 and BLOCK floats at most. All threads pack the panels
- * of 16 columns of a block, then they compute units of y. A packed b is one block
+ * of 16 columns of a block, then they compute units of y. A packed b is one block. Where one unit has all rows of y,
+ * it reads each panel of b once: it packs the panel into the first cache and multiplies it there
  *
  * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
  * where there are too few rows, fewer columns; one each where there are at most FEW_TILES, whose packing would count.
@@ -18,7 +19,8 @@ enum {
     MANY = 8,                        /* from so many products on a thread computes whole ones */
     UNITS = 2,                       /* wanted for each of several threads */
     LEAST_TILES = 4,                 /* of a unit, down and across */
-    MOST_ROWS = 96,                  /* of a unit: 96 KiB of a, packed */
+    LEAST_PANELS = 4,                /* times LEAST_TILES across where every unit packs all of a */
+    MOST_ROWS = 264,                 /* of a unit: 264 KiB of a, packed; half of a second cache of 512 KiB */
     MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
     BLOCK = 1 << 20,                 /* floats of a block of b */
     FEW_TILES = 4,                   /* up to this height b is read about once, so it is not packed */
@@ -28,6 +30,7 @@ static const double small_flops = 100000; /* below it one thread */
 struct cut {
     bool whole;               /* a product is one thread's */
     bool direct;              /* only an unfinished panel of b is packed */
+    bool once;                /* a unit has all rows of y, and packs the panels of b as it gets to them */
     int threads;              /* for products, or for the units of one */
     int64_t depth, cols;      /* of a block of b */
     int64_t down, across;     /* units of a block of y */
@@ -63,6 +66,20 @@ static int64_t units_of(int64_t tiles, int64_t wanted) {
     return n;
 }
 
+static void cut_units(struct cut *c, const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g) {
+    int64_t tiles = parts(g->m, kernel->rows), panels = c->cols / kernel->cols;
+    int64_t wanted = c->threads > 1 && tiles > FEW_TILES ? (int64_t)UNITS * c->threads : c->threads;
+    int64_t across = c->whole ? 1 : units_of(panels / LEAST_PANELS, wanted);
+    if (!g->packed && !c->direct && tiles * kernel->rows <= MOST_ROWS && (c->whole || across >= c->threads)) {
+        c->once = true;
+        c->down = 1;
+        c->across = across;
+        return;
+    }
+    c->down = most(units_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
+    c->across = units_of(panels, wanted / c->down);
+}
+
 static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {
     struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
     if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
@@ -72,12 +89,13 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
     c.cols = round_up(g->n, kernel->cols);
     if (!g->packed)
         c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
-    int64_t tiles = parts(g->m, kernel->rows);
-    int64_t wanted = c.threads > 1 && tiles > FEW_TILES ? (int64_t)UNITS * c.threads : c.threads;
-    c.down = most(units_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
-    c.across = units_of(c.cols / kernel->cols, wanted / c.down);
-    c.a_elems = round_up(least(tiles * kernel->rows, MOST_ROWS) * words(kernel, least(g->k, ZT_GEMM_DEPTH)), 16);
-    c.b_elems = g->packed ? 0 : words(kernel, c.depth) * (c.direct ? kernel->cols : c.cols);
+    cut_units(&c, kernel, g);
+    const int64_t slice = words(kernel, least(g->k, ZT_GEMM_DEPTH));
+    c.a_elems = round_up(least(parts(g->m, kernel->rows) * kernel->rows, MOST_ROWS) * slice, 16);
+    if (c.once)
+        c.a_elems += slice * kernel->cols;
+    else if (!g->packed)
+        c.b_elems = words(kernel, c.depth) * (c.direct ? kernel->cols : c.cols);
     return c;
 }
 
@@ -128,6 +146,17 @@ static void pack_panel(void *arg, int64_t panel) {
     }
 }
 
+/* As panel_at() where a unit packs the panels, after its rows of a. */
+static const float *pack_once(const struct job *job, int64_t panel, int64_t k, float *packed) {
+    const struct zt_simd_gemm *g = job->g;
+    const int cols = job->kernel->cols;
+    const int64_t depth = least(job->depth - k, ZT_GEMM_DEPTH), rest = least(job->cols - panel * cols, cols);
+    const float *from = job->at.b + (job->k + k) * g->b_row + (job->j + panel * cols) * g->b_col;
+    float *to = packed + round_up(parts(g->m, job->kernel->rows) * job->kernel->rows * words(job->kernel, depth), 16);
+    job->kernel->pack_cols(from, g->b_col, g->b_row, (int)rest, depth, to);
+    return to;
+}
+
 /* The members that are common to all tiles of a unit at depth k of the block, `depth` deep. */
 static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k, int64_t depth) {
     const struct zt_simd_gemm *g = job->g;
@@ -157,7 +186,9 @@ static void multiply_depth(const struct job *job, const struct unit *u, int64_t 
     kernel->pack_rows(a, g->a_row, g->a_col, u->rows, depth, packed);
     for (int64_t j = u->col; j < u->end; j += kernel->cols) {
         struct zt_simd_gemm_tile t = common;
-        t.b = panel_at(job, j / kernel->cols, k, &t.b_row);
+        t.b_row = kernel->cols;
+        t.b =
+            job->cut->once ? pack_once(job, j / kernel->cols, k, packed) : panel_at(job, j / kernel->cols, k, &t.b_row);
         t.cols = (int)least(u->end - j, kernel->cols);
         for (int64_t r = 0; r < u->rows; r += kernel->rows) {
             t.a = packed + r * t.depth;
@@ -194,7 +225,7 @@ static void multiply(struct job job, int threads) {
         for (job.k = 0; job.k < g->k; job.k += cut->depth) {
             job.depth = least(g->k - job.k, cut->depth);
             int64_t panels = parts(job.cols, job.kernel->cols);
-            if (!g->packed)
+            if (!g->packed && !cut->once)
                 zt_parallel_for(threads, panels, pack_panel, &job);
             zt_parallel_for(threads, cut->down * cut->across, multiply_unit, &job);
         }
