@@ -85,12 +85,17 @@ const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *ar
     return w;
 }
 
-static int64_t tile_elems(const struct zt_winograd_gradient *w, int64_t vectors) {
-    return zt_align_floats(ELEMENTS * w->unit * vectors * w->kernels->vector);
+/* From an element of the tiles of x to the next, and of dy. */
+static int64_t x_step(const struct zt_winograd_gradient *w) {
+    return zt_winograd_step(w->unit, w->channel_vectors * w->kernels->vector);
+}
+
+static int64_t dy_step(const struct zt_winograd_gradient *w) {
+    return zt_winograd_step(w->unit, w->result_vectors * w->kernels->vector);
 }
 
 static int64_t thread_elems(const struct zt_winograd_gradient *w) {
-    return tile_elems(w, w->channel_vectors) + tile_elems(w, w->result_vectors);
+    return ELEMENTS * (x_step(w) + dy_step(w));
 }
 
 size_t zt_winograd_gradient_bytes(const struct zt_winograd_gradient *w, int threads) {
@@ -108,7 +113,7 @@ struct job {
 /* Element (1, 1) of a transformed gradient is a quarter of the sum of its results. */
 static void add_bias(const struct zt_winograd_gradient *w, int64_t tiles, const float *dy, float *sums) {
     const int64_t row = w->result_vectors * w->kernels->vector;
-    const float *from = dy + 5 * w->unit * row;
+    const float *from = dy + 5 * dy_step(w);
     for (int64_t t = 0; t < tiles; t++, from += row)
         for (int64_t i = 0; i < row; i++)
             sums[i] += 4 * from[i];
@@ -120,8 +125,8 @@ static void add_products(const struct zt_winograd_gradient *w, int64_t tiles, co
     for (int64_t e = 0; e < ELEMENTS; e++)
         for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
             w->kernels->product(
-                &(struct zt_winograd_product){ .a = x + e * w->unit * depth,
-                                               .b = dy + e * w->unit * row + o * lanes,
+                &(struct zt_winograd_product){ .a = x + e * x_step(w),
+                                               .b = dy + e * dy_step(w) + o * lanes,
                                                .m = sums + e * w->channels * row + o * lanes,
                                                .a_row = 1,
                                                .a_step = depth,
@@ -136,7 +141,6 @@ static void add_products(const struct zt_winograd_gradient *w, int64_t tiles, co
 static void do_unit(const struct job *job, int64_t unit, float *own, float *sums) {
     const struct zt_winograd_gradient *w = job->w;
     const struct zt_winograd_tiles *t = &w->tiles;
-    const int64_t lanes = w->kernels->vector, depth = w->channel_vectors * lanes, row = w->result_vectors * lanes;
     const int64_t first = unit * w->unit, tiles = zt_min_int(w->unit, t->all - first);
     const struct zt_winograd_source x = { .tiles = t,
                                           .planes = &job->data->x_planes,
@@ -155,9 +159,9 @@ static void do_unit(const struct job *job, int64_t unit, float *own, float *sums
                                            .vector = w->kernels->vector,
                                            .size = { t->out[0], t->out[1] },
                                            .vectors = w->result_vectors };
-    float *results = own + tile_elems(w, w->channel_vectors);
-    zt_winograd_transform(&x, zt_winograd_tile_of(t, first), tiles, own, w->unit * depth);
-    zt_winograd_transform(&dy, zt_winograd_tile_of(t, first), tiles, results, w->unit * row);
+    float *results = own + ELEMENTS * x_step(w);
+    zt_winograd_transform(&x, zt_winograd_tile_of(t, first), tiles, own, x_step(w));
+    zt_winograd_transform(&dy, zt_winograd_tile_of(t, first), tiles, results, dy_step(w));
     if (job->data->dw)
         add_products(w, tiles, own, results, sums);
     if (job->data->db)

@@ -1,5 +1,6 @@
 #include "ops/cpu/winograd/tiles.h"
 
+#include "base/align.h"
 #include "ops/kernel/tile.h"
 
 struct zt_winograd_tile zt_winograd_tile_of(const struct zt_winograd_tiles *t, int64_t index) {
@@ -25,9 +26,13 @@ static void transform(const struct zt_winograd_source *s, const struct zt_winogr
                                              (int)zt_min_int(s->square, s->size[1] - column) } };
     const bool whole = part.first[0] + part.first[1] == 0 && part.end[0] + part.end[1] == 2 * s->square;
     const int64_t corner = t->sample * p->sample + (row * s->size[1] + column) * p->pixel;
-    for (int64_t g = 0; g < s->vectors; g++, to += s->vector)
-        s->run(s->data + corner + zt_planes_channel(p, g * s->vector), s->size[1] * p->pixel, p->pixel,
-               whole ? NULL : &part, to, step);
+    const int64_t row_step = s->size[1] * p->pixel;
+    for (int64_t g = 0; g < s->vectors; g++, to += s->vector) {
+        const float *from = s->data + corner + zt_planes_channel(p, g * s->vector);
+        for (int i = 0; i < ZT_WINOGRAD_RESULTS; i++) /* what the tile below adds */
+            __builtin_prefetch(from + (s->square + i) * row_step + ZT_WINOGRAD_RESULTS * p->pixel);
+        s->run(from, row_step, p->pixel, whole ? NULL : &part, to, step);
+    }
 }
 
 void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile tile, int64_t count, float *to,
@@ -44,6 +49,11 @@ const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct 
     struct zt_planes planes;
     zt_planes_of(layout, shape, &planes);
     return planes.vector % zt_winograd_kernels()->vector == 0 ? layout : zt_layout_vector(arena, NULL, dtype, shape);
+}
+
+int64_t zt_winograd_step(int64_t unit, int64_t tile) {
+    enum { LINE = 16 };
+    return zt_align_floats(unit * tile) + LINE;
 }
 
 int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors) {

@@ -52,5 +52,8 @@ static inline double zt_winograd_share_of(double direct, double work) {
 
 /* Tiles of a unit of work with so many vectors of channels, whose transforms stay in the second cache. */
 int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors);
+/* Floats from an element of a unit's tiles to the next, with so many floats of it in a tile. Adjacent elements are in
+ * different sets of the first cache: a tile writes or reads all 16 at once. */
+int64_t zt_winograd_step(int64_t unit, int64_t tile);
 
 #endif

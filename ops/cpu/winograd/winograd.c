@@ -83,12 +83,17 @@ static int64_t weight_elems(const struct zt_winograd *w) {
     return ELEMENTS * w->depth_vectors * w->result_vectors * w->kernels->vector * w->kernels->vector;
 }
 
-static int64_t tile_elems(const struct zt_winograd *w) {
-    return zt_align_floats(ELEMENTS * w->unit * w->depth_vectors * w->kernels->vector);
+/* From an element of the tiles to the next, and of the products. */
+static int64_t tile_step(const struct zt_winograd *w) {
+    return zt_winograd_step(w->unit, w->depth_vectors * w->kernels->vector);
+}
+
+static int64_t product_step(const struct zt_winograd *w) {
+    return zt_winograd_step(w->unit, (int64_t)w->kernels->panel * w->kernels->vector);
 }
 
 static int64_t thread_elems(const struct zt_winograd *w) {
-    return tile_elems(w) + zt_align_floats(ELEMENTS * w->unit * w->kernels->panel * w->kernels->vector);
+    return ELEMENTS * (tile_step(w) + product_step(w));
 }
 
 size_t zt_winograd_bytes(const struct zt_winograd *w, int threads) {
@@ -148,7 +153,9 @@ static void find_results(const struct zt_winograd_tiles *tiles, const struct zt_
     for (int i = 0; i < 4; i++) {
         const int64_t row = t->row * ZT_WINOGRAD_RESULTS + i / ZT_WINOGRAD_RESULTS;
         const int64_t column = t->column * ZT_WINOGRAD_RESULTS + i % ZT_WINOGRAD_RESULTS;
-        y[i] = row < tiles->out[0] && column < tiles->out[1] ? plane + (row * tiles->out[1] + column) * p->pixel : NULL;
+        float *at = plane + (row * tiles->out[1] + column) * p->pixel;
+        y[i] = row < tiles->out[0] && column < tiles->out[1] ? at : NULL;
+        __builtin_prefetch(at + ZT_WINOGRAD_RESULTS * tiles->out[1] * p->pixel, 1); /* the tile's below */
     }
 }
 
@@ -173,10 +180,10 @@ static void do_panel(const struct job *job, int64_t first_tile, int64_t tiles, i
     const struct zt_winograd *w = job->w;
     const int64_t lanes = w->kernels->vector, depth = w->depth_vectors * lanes;
     const int vectors = vectors_of_panel(w, first);
-    const int64_t row = vectors * lanes, step = w->unit * row;
-    float *products = own + tile_elems(w);
+    const int64_t row = vectors * lanes, step = product_step(w);
+    float *products = own + ELEMENTS * tile_step(w);
     for (int64_t e = 0; e < ELEMENTS; e++)
-        w->kernels->product(&(struct zt_winograd_product){ .a = own + e * w->unit * depth,
+        w->kernels->product(&(struct zt_winograd_product){ .a = own + e * tile_step(w),
                                                            .b = panel_weights(job, first) + e * depth * row,
                                                            .m = products + e * step,
                                                            .a_row = depth,
@@ -197,7 +204,6 @@ static void do_unit(void *arg, int64_t unit) {
     const struct job *job = arg;
     const struct zt_winograd *w = job->w;
     const int64_t first = unit * w->unit, tiles = zt_min_int(w->unit, w->tiles.all - first);
-    const int64_t depth = w->depth_vectors * w->kernels->vector;
     float *own = job->threads + zt_parallel_thread() * thread_elems(w);
     const struct zt_winograd_source source = { .tiles = &w->tiles,
                                                .planes = &job->data->x_planes,
@@ -208,7 +214,7 @@ static void do_unit(void *arg, int64_t unit) {
                                                .size = { w->tiles.in[0], w->tiles.in[1] },
                                                .pad = { w->tiles.pad[0], w->tiles.pad[1] },
                                                .vectors = w->depth_vectors };
-    zt_winograd_transform(&source, zt_winograd_tile_of(&w->tiles, first), tiles, own, w->unit * depth);
+    zt_winograd_transform(&source, zt_winograd_tile_of(&w->tiles, first), tiles, own, tile_step(w));
     for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
         do_panel(job, first, tiles, o, own);
 }
