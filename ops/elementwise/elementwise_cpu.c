@@ -1,8 +1,8 @@
 #include "ops/elementwise/elementwise_cpu.h"
 
 #include "device/threads.h"
+#include "ops/kernel/element_blocks.h"
 #include "ops/kernel/layout.h"
-#include "ops/kernel/merge_axes.h"
 #include "ops/kernel/shape.h"
 #include "ops/elementwise/simd_typed.h"
 
@@ -147,37 +147,28 @@ bool zt_elementwise_supports(const struct zt_graph *g, int node) {
 
 /* ---- the walk ---- */
 
-/* The merged axes of all tensors. The last one is the innermost, where steps are 0 or 1. */
-struct walk {
-    int axes;
-    int64_t dim[ZT_MAX_RANK], step[2][ZT_MAX_RANK];
-};
-
 struct plan {
     zt_typed_function *typed; /* else `op` with its numbers */
     enum zt_simd_op op;
     float number[2];
-    int inputs;        /* of the loop */
-    bool folding;      /* all inputs, two at a time */
-    int64_t elements;  /* of the output, padding of blocked layouts included */
-    int folds;         /* how often the loop runs: 1, or for folding ops the inputs after the first */
-    struct walk *walk; /* by fold */
+    int inputs;           /* of the loop */
+    bool folding;         /* all inputs, two at a time */
+    int64_t elements;     /* of the output, padding of blocked layouts included */
+    int folds;            /* how often the loop runs: 1, or for folding ops the inputs after the first */
+    struct zt_walk *walk; /* by fold, with merged axes: steps along the last one are 0 or 1 */
 };
 
-static void plan_flat(struct walk *walk, int64_t elements) {
-    walk->axes = 1;
-    walk->dim[0] = elements;
-    walk->step[0][0] = walk->step[1][0] = 1;
+static void plan_broadcast(struct zt_walk *walk, const struct zt_shape *y, const struct zt_shape *a,
+                           const struct zt_shape *b) {
+    zt_walk_start(walk, y, 2);
+    zt_walk_strides(walk, 0, a);
+    zt_walk_strides(walk, 1, b);
+    zt_walk_merge(walk);
 }
 
-static void plan_broadcast(struct walk *walk, const struct zt_shape *y, const struct zt_shape *a,
-                           const struct zt_shape *b) {
-    memcpy(walk->dim, y->dim, (size_t)y->rank * sizeof *walk->dim);
-    zt_broadcast_steps(y, a, walk->step[0]);
-    zt_broadcast_steps(y, b, walk->step[1]);
-    walk->axes = zt_merge_axes(y->rank, walk->dim, 2, (int64_t *[]){ walk->step[0], walk->step[1] });
-    if (walk->axes == 0)
-        plan_flat(walk, 1);
+static void plan_flat(struct zt_walk *walk, int64_t elements) {
+    const struct zt_shape all = { .rank = 1, .dim = { elements } };
+    plan_broadcast(walk, &all, &all, &all);
 }
 
 static const unsigned reordered = 1u << ZT_FLOAT | 1u << ZT_BFLOAT16; /* types that Reorder nodes take */
@@ -229,7 +220,7 @@ bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
         plan->inputs = simd_ops[plan->op].inputs;
     plan->folding = folds(plan->op);
     plan->folds = plan->folding ? given - 1 : 1;
-    plan->walk = ZT_NEW_N(p->graph->arena, struct walk, plan->folds);
+    plan->walk = ZT_NEW_N(p->graph->arena, struct zt_walk, plan->folds);
     const int inputs = plan->folding ? given : plan->inputs;
     const struct zt_value *out = zt_out(p->graph, p->node, 0);
     const struct zt_shape *y = &out->shape;
@@ -248,7 +239,7 @@ bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
 /* One pass of the loop over tensors of any type that floats hold. */
 struct job {
     const struct plan *plan;
-    const struct walk *walk;
+    const struct zt_walk *walk;
     const struct zt_view *in[2], *out;
     float scale; /* of the result, 1 but for Mean */
 };
@@ -263,35 +254,31 @@ static const float *as_floats(const struct zt_view *v, int64_t offset, int step,
     return to;
 }
 
-static void run_typed(const struct job *job, const int64_t *offset, int64_t at, int64_t n) {
-    const struct walk *walk = job->walk;
+static void run_typed(const struct job *job, const struct zt_walk *w, int64_t at) {
     const struct zt_view *a = job->in[0], *b = job->in[1];
-    const struct zt_typed_span span = { .a = zt_element(a->data, zt_dtype_bytes(a->dtype), offset[0]),
-                                        .b = zt_element(b->data, zt_dtype_bytes(b->dtype), offset[1]),
+    const struct zt_typed_span span = { .a = zt_element(a->data, zt_dtype_bytes(a->dtype), w->offset[0]),
+                                        .b = zt_element(b->data, zt_dtype_bytes(b->dtype), w->offset[1]),
                                         .y = zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at),
-                                        .n = n,
-                                        .a_step = walk->step[0][walk->axes - 1] != 0,
-                                        .b_step = walk->step[1][walk->axes - 1] != 0 };
+                                        .n = w->count,
+                                        .a_step = w->stride[0] != 0,
+                                        .b_step = w->stride[1] != 0 };
     job->plan->typed(&span);
 }
 
-static void run_span(const struct job *job, const int64_t *offset, int64_t at, int64_t n) {
+static void run_span(const struct job *job, const struct zt_walk *w, int64_t at) {
     const struct plan *plan = job->plan;
-    const struct walk *walk = job->walk;
-    const int last = walk->axes - 1;
     if (plan->typed) {
-        run_typed(job, offset, at, n);
+        run_typed(job, w, at);
         return;
     }
+    const int64_t n = w->count;
     const bool direct = job->out->dtype == ZT_FLOAT;
     float block[3][BLOCK];
-    struct zt_simd_span span = { .a_step = walk->step[0][last] != 0,
-                                 .b_step = walk->step[1][last] != 0,
-                                 .n = n,
-                                 .u = plan->number[0],
-                                 .v = plan->number[1] };
-    span.a = as_floats(job->in[0], offset[0], span.a_step, n, block[0]);
-    span.b = as_floats(job->in[1], offset[1], span.b_step, n, block[1]);
+    struct zt_simd_span span = {
+        .a_step = w->stride[0] != 0, .b_step = w->stride[1] != 0, .n = n, .u = plan->number[0], .v = plan->number[1]
+    };
+    span.a = as_floats(job->in[0], w->offset[0], span.a_step, n, block[0]);
+    span.b = as_floats(job->in[1], w->offset[1], span.b_step, n, block[1]);
     span.y = direct ? (float *)job->out->data + at : block[2];
     zt_simd_functions()[plan->op](&span);
     for (int64_t i = 0; job->scale != 1 && i < n; i++)
@@ -303,21 +290,14 @@ static void run_span(const struct job *job, const int64_t *offset, int64_t at, i
 /* Elements [unit * UNIT, ...) in spans along the innermost axis. */
 static void run_unit(void *arg, int64_t unit) {
     const struct job *job = arg;
-    const struct walk *walk = job->walk;
-    const int last = walk->axes - 1;
     const bool direct = job->plan->typed ||
                         (job->out->dtype == ZT_FLOAT && job->in[0]->dtype == ZT_FLOAT && job->in[1]->dtype == ZT_FLOAT);
-    int64_t at = unit * UNIT, end = at + UNIT < job->plan->elements ? at + UNIT : job->plan->elements;
-    while (at < end) {
-        int64_t rest = at, offset[2] = { 0, 0 }, inside = at % walk->dim[last];
-        int64_t n = walk->dim[last] - inside < end - at ? walk->dim[last] - inside : end - at;
-        for (int k = last; k >= 0; rest /= walk->dim[k--])
-            for (int i = 0; i < 2; i++)
-                offset[i] += rest % walk->dim[k] * walk->step[i][k];
-        n = direct || n < BLOCK ? n : BLOCK;
-        run_span(job, offset, at, n);
-        at += n;
-    }
+    struct zt_walk w = *job->walk;
+    int64_t at = unit * UNIT;
+    w.limit = direct ? UNIT : BLOCK;
+    zt_walk_part(&w, at, job->plan->elements - at < UNIT ? job->plan->elements - at : UNIT);
+    for (; zt_walk_next(&w); at += w.count)
+        run_span(job, &w, at);
 }
 
 bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err) {

@@ -1,5 +1,7 @@
 #include "ops/kernel/element_blocks.h"
 
+#include "ops/kernel/merge_axes.h"
+
 #include <string.h>
 
 /* One loop per type, with a case of its own for stride 1, which the compiler vectorizes. Macros, as TYPE is a type and
@@ -147,6 +149,17 @@ void zt_walk_strides(struct zt_walk *w, int tensor, const struct zt_shape *of) {
     zt_shape_strides(of, stride);
     for (int i = of->rank - 1, k = w->shape.rank - 1; i >= 0 && k >= 0; i--, k--)
         w->step[tensor][k] = of->dim[i] == 1 ? 0 : stride[i];
+}
+
+void zt_walk_merge(struct zt_walk *w) {
+    int64_t *step[4];
+    for (int t = 0; t < w->tensors; t++)
+        step[t] = w->step[t];
+    w->shape.rank = zt_merge_axes(w->shape.rank, w->shape.dim, w->tensors, step);
+    if (w->shape.rank > 0)
+        return;
+    w->shape.rank = 1;
+    w->shape.dim[0] = 1;
 }
 
 void zt_walk_part(struct zt_walk *w, int64_t first, int64_t count) {

@@ -39,6 +39,9 @@ struct zt_walk {
 };
 void zt_walk_start(struct zt_walk *w, const struct zt_shape *shape, int tensors);
 void zt_walk_strides(struct zt_walk *w, int tensor, const struct zt_shape *of); /* numpy broadcasting, right-aligned */
+/* After the strides: merges axes, so that the last one is as long as it can be; its strides are 0 or those of a
+ * tensor's last axis with more than one element. */
+void zt_walk_merge(struct zt_walk *w);
 void zt_walk_part(struct zt_walk *w, int64_t first, int64_t count); /* only elements first .. first + count - 1 */
 bool zt_walk_next(struct zt_walk *w);
 

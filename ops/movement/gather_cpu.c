@@ -15,6 +15,7 @@ enum {
     INDICES = 1 << 12, /* that a thread reads at a time */
     BYTES = 1 << 16,   /* of rows that a thread copies at a time */
     ZEROS = 1 << 16,   /* floats that a thread clears at a time */
+    ADDED = 1 << 12,   /* elements that a thread adds at a time, at least */
     COLUMNS = 16,      /* a line of the cache */
     AHEAD = 4,         /* rows fetched ahead */
 };
@@ -27,6 +28,7 @@ struct job {
     size_t bytes;            /* of a row */
     int64_t rows;            /* a block */
     int64_t columns, blocks; /* of columns */
+    int64_t places;          /* of the outer axes that a thread adds to at a time */
     float *dx;
     const float *dy;
 };
@@ -101,8 +103,9 @@ static void copy_rows(const struct job *job, int64_t first, int64_t end, const c
 static void copy_block(void *arg, int64_t block) {
     const struct job *job = arg;
     const int64_t end = zt_min_int((block + 1) * job->rows, job->outer * job->count);
-    for (int64_t row = block * job->rows; row < end;) {
-        const int64_t o = row / job->count, first = row % job->count, n = zt_min_int(job->count - first, end - row);
+    int64_t row = block * job->rows, o = row / job->count, first = row % job->count;
+    for (; row < end; o++, first = 0) {
+        const int64_t n = zt_min_int(job->count - first, end - row);
         copy_rows(job, first, first + n, zt_element(job->call->in[0].data, job->bytes, o * job->size),
                   zt_element(job->call->out[0].data, job->bytes, o * job->count));
         row += n;
@@ -134,11 +137,8 @@ static void clear_block(void *arg, int64_t block) {
     memset(job->dx + first, 0, (size_t)zt_min_int(ZEROS, count - first) * sizeof *job->dx);
 }
 
-/* A block of columns at one place of the outer axes. */
-static void add_block(void *arg, int64_t block) {
-    const struct job *job = arg;
-    const int64_t o = block / job->blocks, first = block % job->blocks * job->columns;
-    const int64_t width = zt_min_int(job->columns, job->inner - first);
+/* Columns [first, first + width) at place o of the outer axes. */
+static void add_columns(const struct job *job, int64_t o, int64_t first, int64_t width) {
     float *dx = job->dx + o * job->size * job->inner + first;
     const float *dy = job->dy + o * job->count * job->inner + first;
     for (int64_t k = 0; k < job->count; k++) {
@@ -149,6 +149,15 @@ static void add_block(void *arg, int64_t block) {
         for (int64_t e = 0; e < width; e++)
             to[e] += from[e];
     }
+}
+
+/* A block of columns at some places of the outer axes. */
+static void add_block(void *arg, int64_t block) {
+    const struct job *job = arg;
+    const int64_t o = block / job->blocks * job->places, first = block % job->blocks * job->columns;
+    const int64_t width = zt_min_int(job->columns, job->inner - first), end = zt_min_int(o + job->places, job->outer);
+    for (int64_t k = o; k < end; k++)
+        add_columns(job, k, first, width);
 }
 
 bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
@@ -164,6 +173,7 @@ bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const int threads = zt_threads_worth(call->threads, (double)added);
     job.columns = zt_max_int(1, zt_ceil_div(zt_ceil_div(job.inner, threads), COLUMNS)) * COLUMNS;
     job.blocks = zt_ceil_div(job.inner, job.columns);
-    zt_parallel_for(threads, job.outer * job.blocks, add_block, &job);
+    job.places = zt_max_int(1, ADDED / (job.count * zt_min_int(job.columns, job.inner)));
+    zt_parallel_for(threads, zt_ceil_div(job.outer, job.places) * job.blocks, add_block, &job);
     return true;
 }
