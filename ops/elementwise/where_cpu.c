@@ -19,38 +19,44 @@ bool zt_where_cpu_supports(const struct zt_graph *g, int node) {
     return zt_dtype_bytes(zt_in(g, node, 1)->dtype) == 4 && y->rank > 0 && zt_shape_count(y) > 0;
 }
 
+/* Elements whose places in memory follow each other, or are one. */
+struct span {
+    const uint8_t *condition;
+    const uint32_t *yes, *no;
+    uint32_t *to;
+    int64_t n;
+};
+
 /* Inlined with known steps, 0 or 1. */
-static inline __attribute__((always_inline)) void choose(const uint8_t *condition, const uint32_t *yes, int yes_step,
-                                                         const uint32_t *no, int no_step, int64_t n, uint32_t *to) {
-    for (int64_t k = 0; k < n; k++) {
-        const uint32_t mask = condition[k] ? UINT32_MAX : 0;
-        to[k] = (yes[k * yes_step] & mask) | (no[k * no_step] & ~mask);
+static inline __attribute__((always_inline)) void choose(struct span s, int yes_step, int no_step) {
+    for (int64_t k = 0; k < s.n; k++) {
+        const uint32_t mask = s.condition[k] ? UINT32_MAX : 0;
+        s.to[k] = (s.yes[k * yes_step] & mask) | (s.no[k * no_step] & ~mask);
     }
 }
 
-static void take(const uint32_t *from, int64_t step, int64_t n, uint32_t *to) {
+static void take(const struct span *s, const uint32_t *from, int64_t step) {
     if (step)
-        memcpy(to, from, (size_t)n * sizeof *to);
+        memcpy(s->to, from, (size_t)s->n * sizeof *s->to);
     else
-        for (int64_t k = 0; k < n; k++)
-            to[k] = *from;
+        for (int64_t k = 0; k < s->n; k++)
+            s->to[k] = *from;
 }
 
 static void choice_span(const struct choice *c, const struct zt_walk *w, uint32_t *to) {
-    const uint8_t *condition = (const uint8_t *)c->call->in[0].data + w->offset[0];
-    const uint32_t *yes = (const uint32_t *)c->call->in[1].data + w->offset[1];
-    const uint32_t *no = (const uint32_t *)c->call->in[2].data + w->offset[2];
-    const int64_t n = w->count;
+    const struct span s = { (const uint8_t *)c->call->in[0].data + w->offset[0],
+                            (const uint32_t *)c->call->in[1].data + w->offset[1],
+                            (const uint32_t *)c->call->in[2].data + w->offset[2], to, w->count };
     if (!w->stride[0])
-        take(*condition ? yes : no, *condition ? w->stride[1] : w->stride[2], n, to);
+        take(&s, *s.condition ? s.yes : s.no, *s.condition ? w->stride[1] : w->stride[2]);
     else if (w->stride[1] && w->stride[2])
-        choose(condition, yes, 1, no, 1, n, to);
+        choose(s, 1, 1);
     else if (w->stride[1])
-        choose(condition, yes, 1, no, 0, n, to);
+        choose(s, 1, 0);
     else if (w->stride[2])
-        choose(condition, yes, 0, no, 1, n, to);
+        choose(s, 0, 1);
     else
-        choose(condition, yes, 0, no, 0, n, to);
+        choose(s, 0, 0);
 }
 
 static void choice_block(void *arg, int64_t block) {
