@@ -31,6 +31,8 @@ RATE, LEARNED_RATE = 0.05, 0.0005  # scales are small numbers: faster they turn 
 MARGIN = 1 + 2 ** -20
 POINTS = 0.005  # of accuracy between onnxruntime and the last evaluation
 LARGEST = {"int8": 127, "uint8": 127, "int4": 7, "uint4": 7, "int16": 32767, "uint16": 32767}  # from the middle, of a symmetric range
+RANGES = {**RANGES, "int16": (-32768, 32767), "uint16": (0, 65535)}
+quantize.RANGES.update(RANGES)
 
 
 def session_of(model):
@@ -38,8 +40,6 @@ def session_of(model):
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-RANGES = {**RANGES, "int16": (-32768, 32767), "uint16": (0, 65535)}
-quantize.RANGES.update(RANGES)
 
 
 # ---- the reference ----
