@@ -35,6 +35,7 @@ struct cut {
     int64_t depth, cols;      /* of a block of b */
     int64_t down, across;     /* units of a block of y */
     int64_t a_elems, b_elems; /* of packed memory */
+    int64_t panel;            /* once: where a unit's panel of b begins, behind its rows of a */
 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -91,7 +92,7 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
         c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
     cut_units(&c, kernel, g);
     const int64_t slice = words(kernel, least(g->k, ZT_GEMM_DEPTH));
-    c.a_elems = round_up(least(parts(g->m, kernel->rows) * kernel->rows, MOST_ROWS) * slice, 16);
+    c.panel = c.a_elems = round_up(least(parts(g->m, kernel->rows) * kernel->rows, MOST_ROWS) * slice, 16);
     if (c.once)
         c.a_elems += slice * kernel->cols;
     else if (!g->packed)
@@ -132,29 +133,22 @@ static const float *panel_at(const struct job *job, int64_t panel, int64_t k, in
            panel * cols * words(job->kernel, least(job->depth - k, ZT_GEMM_DEPTH));
 }
 
-static void pack_panel(void *arg, int64_t panel) {
-    const struct job *job = arg;
-    const struct zt_simd_gemm *g = job->g;
-    int cols = job->kernel->cols;
-    int64_t rest = least(job->cols - panel * cols, cols), row;
-    if (job->cut->direct && rest == cols)
-        return;
-    for (int64_t k = 0; k < job->depth; k += ZT_GEMM_DEPTH) {
-        const float *from = job->at.b + (job->k + k) * g->b_row + (job->j + panel * cols) * g->b_col;
-        float *to = (float *)panel_at(job, panel, k, &row); /* in packed_b */
-        job->kernel->pack_cols(from, g->b_col, g->b_row, (int)rest, least(job->depth - k, ZT_GEMM_DEPTH), to);
-    }
-}
-
-/* As panel_at() where a unit packs the panels, after its rows of a. */
-static const float *pack_once(const struct job *job, int64_t panel, int64_t k, float *packed) {
+/* Packs a panel of the block at its depth k. */
+static void pack_slice(const struct job *job, int64_t panel, int64_t k, float *to) {
     const struct zt_simd_gemm *g = job->g;
     const int cols = job->kernel->cols;
-    const int64_t depth = least(job->depth - k, ZT_GEMM_DEPTH), rest = least(job->cols - panel * cols, cols);
     const float *from = job->at.b + (job->k + k) * g->b_row + (job->j + panel * cols) * g->b_col;
-    float *to = packed + round_up(parts(g->m, job->kernel->rows) * job->kernel->rows * words(job->kernel, depth), 16);
-    job->kernel->pack_cols(from, g->b_col, g->b_row, (int)rest, depth, to);
-    return to;
+    job->kernel->pack_cols(from, g->b_col, g->b_row, (int)least(job->cols - panel * cols, cols),
+                           least(job->depth - k, ZT_GEMM_DEPTH), to);
+}
+
+static void pack_panel(void *arg, int64_t panel) {
+    const struct job *job = arg;
+    int64_t row;
+    if (job->cut->direct && (panel + 1) * job->kernel->cols <= job->cols)
+        return;
+    for (int64_t k = 0; k < job->depth; k += ZT_GEMM_DEPTH)
+        pack_slice(job, panel, k, (float *)panel_at(job, panel, k, &row)); /* in packed_b */
 }
 
 /* The members that are common to all tiles of a unit at depth k of the block, `depth` deep. */
@@ -186,9 +180,13 @@ static void multiply_depth(const struct job *job, const struct unit *u, int64_t 
     kernel->pack_rows(a, g->a_row, g->a_col, u->rows, depth, packed);
     for (int64_t j = u->col; j < u->end; j += kernel->cols) {
         struct zt_simd_gemm_tile t = common;
-        t.b_row = kernel->cols;
-        t.b =
-            job->cut->once ? pack_once(job, j / kernel->cols, k, packed) : panel_at(job, j / kernel->cols, k, &t.b_row);
+        if (job->cut->once) {
+            pack_slice(job, j / kernel->cols, k, packed + job->cut->panel);
+            t.b = packed + job->cut->panel;
+            t.b_row = kernel->cols;
+        } else {
+            t.b = panel_at(job, j / kernel->cols, k, &t.b_row);
+        }
         t.cols = (int)least(u->end - j, kernel->cols);
         for (int64_t r = 0; r < u->rows; r += kernel->rows) {
             t.a = packed + r * t.depth;

@@ -9,6 +9,7 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
+#if defined(__x86_64__)
 /* The numbers of the bits that are set in 0 to 255, a byte each from the lowest bit on: macros, so that the compiler
  * makes the table. */
 #define ONE(m, bit)  ((uint64_t)((m) >> (bit)&1) * (bit) << 8 * __builtin_popcount((m) & ((1 << (bit)) - 1)))
@@ -16,7 +17,6 @@
 #define ORDERS_4(m)  ORDER(m), ORDER((m) + 1), ORDER((m) + 2), ORDER((m) + 3)
 #define ORDERS_16(m) ORDERS_4(m), ORDERS_4((m) + 4), ORDERS_4((m) + 8), ORDERS_4((m) + 12)
 #define ORDERS_64(m) ORDERS_16(m), ORDERS_16((m) + 16), ORDERS_16((m) + 32), ORDERS_16((m) + 48)
-#if defined(__x86_64__)
 static const uint64_t orders[256] = { ORDERS_64(0), ORDERS_64(64), ORDERS_64(128), ORDERS_64(192) };
 #endif
 

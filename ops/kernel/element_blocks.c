@@ -1,6 +1,7 @@
 #include "ops/kernel/element_blocks.h"
 
 #include "ops/kernel/merge_axes.h"
+#include "ops/kernel/shape.h"
 
 #include <string.h>
 
@@ -145,10 +146,7 @@ void zt_walk_start(struct zt_walk *w, const struct zt_shape *shape, int tensors)
 }
 
 void zt_walk_strides(struct zt_walk *w, int tensor, const struct zt_shape *of) {
-    int64_t stride[ZT_MAX_RANK];
-    zt_shape_strides(of, stride);
-    for (int i = of->rank - 1, k = w->shape.rank - 1; i >= 0 && k >= 0; i--, k--)
-        w->step[tensor][k] = of->dim[i] == 1 ? 0 : stride[i];
+    zt_broadcast_steps(&w->shape, of, w->step[tensor]);
 }
 
 void zt_walk_merge(struct zt_walk *w) {

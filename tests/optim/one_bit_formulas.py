@@ -24,6 +24,11 @@ CASES = {
 }
 
 
+def norm(x):
+    """Of a vector, rounded once: numpy's sums differ in their last digits by processor, and the table is compared exactly."""
+    return math.sqrt(math.fsum(x ** 2))
+
+
 class Compressed:
     """The error-compensated all-reduce of one vector of `count` elements."""
 
@@ -40,7 +45,7 @@ class Compressed:
     @staticmethod
     def signs(x):
         sign = numpy.where(x >= 0, 1.0, -1.0)
-        scale = numpy.linalg.norm(x) / math.sqrt(len(x))
+        scale = norm(x) / math.sqrt(len(x))
         return scale * sign
 
     def mean(self, vectors):
@@ -61,7 +66,7 @@ class Compressed:
 
 
 def norm_of(grads):
-    return math.sqrt(sum((g ** 2).sum() for g in grads.values()))
+    return math.sqrt(math.fsum(math.fsum(g ** 2) for g in grads.values()))
 
 
 class Optimizer:
@@ -193,7 +198,7 @@ class OneBitLamb(Optimizer):
                 self.m[r][k] = self.b1 * self.m[r][k] + (1 - self.b1) * mean[k]
                 self.v[r][k] = self.b2 * self.v[r][k] + (1 - self.b2) * mean[k] ** 2
             u = self.direction(0, k)
-            norms = numpy.linalg.norm(self.p[0][k]), numpy.linalg.norm(u)
+            norms = norm(self.p[0][k]), norm(u)
             ratio = 1.0
             if norms[0] and norms[1]:
                 ratio = min(max(norms[0] / norms[1], self.o["min_coeff"]), self.o["max_coeff"])
@@ -206,7 +211,7 @@ class OneBitLamb(Optimizer):
 
     def freeze(self):
         """DeepSpeed's common magnitude is the mean over tensors of their own."""
-        own = {k: numpy.linalg.norm(self.m[0][k]) / math.sqrt(self.m[0][k].size) for k in self.names}
+        own = {k: norm(self.m[0][k]) / math.sqrt(self.m[0][k].size) for k in self.names}
         self.scaling = {k: sum(own.values()) / len(own) / own[k] for k in self.names}
         self.fresh = {k: self.v[0][k].copy() for k in self.names}
 
@@ -228,7 +233,7 @@ class OneBitLamb(Optimizer):
         u = self.direction(0, k)
         factor = (root / (numpy.sqrt(self.fresh[k]) + self.eps)).max()
         if self.decay > 0:
-            share = min(1.0, numpy.linalg.norm(self.m[0][k] / root) / numpy.linalg.norm(u))
+            share = min(1.0, norm(self.m[0][k] / root) / norm(u))
             factor = factor * share + 1 - share
         factor = min(max(factor, self.o["factor_min"]), self.o["factor_max"])
         last, most = self.factor[k], self.o["factor_threshold"]
