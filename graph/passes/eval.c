@@ -10,19 +10,29 @@ struct zt_eval {
     struct zt_arena *arena;
     const struct zt_random *random;
     int threads;
-    bool results_alone;
+    bool borrows_arena, results_alone;
 };
 
-struct zt_eval *zt_eval_create(struct zt_graph *g, const struct zt_random *random, int threads) {
+static struct zt_eval *create(const struct zt_eval *from) {
     struct zt_eval *eval = zt_malloc(sizeof *eval);
-    *eval = (struct zt_eval){ g, zt_arena_create(), random, threads, false };
+    *eval = *from;
     return eval;
+}
+
+struct zt_eval *zt_eval_create(struct zt_graph *g, const struct zt_random *random, int threads) {
+    return create(&(struct zt_eval){ .g = g, .arena = zt_arena_create(), .random = random, .threads = threads });
+}
+
+struct zt_eval *zt_eval_create_within(struct zt_graph *g, const struct zt_random *random, int threads) {
+    return create(
+        &(struct zt_eval){ .g = g, .arena = g->arena, .random = random, .threads = threads, .borrows_arena = true });
 }
 
 void zt_eval_destroy(struct zt_eval *eval) {
     if (!eval)
         return;
-    zt_arena_destroy(eval->arena);
+    if (!eval->borrows_arena)
+        zt_arena_destroy(eval->arena);
     free(eval);
 }
 
@@ -65,18 +75,50 @@ static void fill_views(const struct zt_graph *g, const int *ids, int count, stru
     }
 }
 
+/* Prepares the reference kernel; the caller frees p->in_layout, and the state with release(). */
+static bool prepare(struct zt_graph *g, int node, int threads, struct zt_prepare *p, struct zt_err *err) {
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_kernel *kernel = &n->op->kernel[ZT_REF];
+    const struct zt_layout **layouts = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *layouts);
+    *p = (struct zt_prepare){
+        .graph = g, .node = node, .threads = threads, .in_layout = layouts, .out_layout = layouts + n->in_count
+    };
+    return !kernel->prepare || kernel->prepare(p, err);
+}
+
+static void release(struct zt_prepare *p) {
+    const struct zt_kernel *kernel = &p->graph->nodes[p->node]->op->kernel[ZT_REF];
+    if (kernel->release)
+        kernel->release(p->state);
+    free(p->in_layout);
+}
+
+static bool add_node_bytes(struct zt_graph *g, int node, int threads, size_t *bytes, struct zt_err *err) {
+    struct zt_prepare p;
+    const bool good = prepare(g, node, threads, &p, err);
+    for (int i = 0; i < g->nodes[node]->out_count; i++)
+        *bytes += zt_out(g, node, i) ? zt_arena_object((size_t)zt_value_bytes(zt_out(g, node, i))) : 0;
+    *bytes += p.workspace_bytes ? zt_arena_object(p.workspace_bytes) : 0;
+    release(&p);
+    return good;
+}
+
+bool zt_eval_bytes(struct zt_graph *g, int threads, size_t *bytes, struct zt_err *err) {
+    *bytes = 0;
+    for (int n = 0; n < g->node_count; n++)
+        if (!zt_op_expands(g, n) && !add_node_bytes(g, n, threads, bytes, err))
+            return false;
+    return true;
+}
+
 bool zt_eval_node(struct zt_graph *g, int node, struct zt_arena *arena, const struct zt_random *random, int threads,
                   struct zt_err *err) {
-    const struct zt_kernel *kernel = &g->nodes[node]->op->kernel[ZT_REF];
     if (!zt_op_infer(g, node, err) || !allocate_outputs(g, node, arena, err))
         return false;
     struct zt_node *n = g->nodes[node];
-    const struct zt_layout **layouts = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *layouts);
     struct zt_view *views = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *views);
-    struct zt_prepare p = {
-        .graph = g, .node = node, .threads = threads, .in_layout = layouts, .out_layout = layouts + n->in_count
-    };
-    bool ok = !kernel->prepare || kernel->prepare(&p, err);
+    struct zt_prepare p;
+    bool ok = prepare(g, node, threads, &p, err);
     if (ok) {
         fill_views(g, n->in, n->in_count, views);
         fill_views(g, n->out, n->out_count, views + n->in_count);
@@ -90,12 +132,10 @@ bool zt_eval_node(struct zt_graph *g, int node, struct zt_arena *arena, const st
                                 .workspace = p.workspace_bytes ? zt_arena_alloc(arena, p.workspace_bytes) : NULL,
                                 .threads = threads,
                                 .random = random };
-        ok = kernel->run(&call, err);
+        ok = n->op->kernel[ZT_REF].run(&call, err);
     }
-    if (kernel->release)
-        kernel->release(p.state);
+    release(&p);
     free(views);
-    free(layouts);
     return ok;
 }
 

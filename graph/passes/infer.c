@@ -85,13 +85,16 @@ static bool is_sized(struct zt_graph *g, int n) {
     return !g->nodes[n]->op->bound || zt_op_infer(g, n, &unknown);
 }
 
-static bool infer_bounds(void *inference, struct zt_graph *g, int first, bool less, struct zt_err *err) {
-    struct inference *f = inference, trial = {
-        .g = g, .folding = zt_folding_begin(f->folding.node_limit), .trial = true, .less = less
-    };
+bool zt_pass_infer_bounds(struct zt_graph *g, int first, bool less, size_t fold_limit, struct zt_err *err) {
+    struct inference trial = { .g = g, .folding = zt_folding_begin(fold_limit), .trial = true, .less = less };
     const bool good = infer_nodes(&trial, first, g->node_count, err);
     zt_folding_finish(&trial.folding);
     return good;
+}
+
+static bool infer_bounds(void *inference, struct zt_graph *g, int first, bool less, struct zt_err *err) {
+    const struct inference *f = inference;
+    return zt_pass_infer_bounds(g, first, less, f->folding.node_limit, err);
 }
 
 /* The bounds of the sizes in a trial, else the node as part of an EagerRun. */

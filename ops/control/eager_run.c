@@ -4,10 +4,11 @@
  *     ztrain.EagerRunGrad(x.., dy..) -> dx..         body(x) once more, then what autograd makes of it for these sizes
  *
  * The body is a graph whose inputs are the node's and whose outputs have the shapes that are planned; between them
- * sizes change from step to step. It runs on the reference kernels, and what it computes is freed when the node has
- * run: this memory is not part of the plan. */
+ * sizes change from step to step. It runs on the reference kernels. What it computes lies in the node's workspace,
+ * which is planned for the largest sizes that there can be. */
 #include "graph/passes/eval.h"
 #include "graph/passes/grad.h"
+#include "graph/passes/infer.h"
 #include "ops/kernel/shape.h"
 
 #include <limits.h>
@@ -48,10 +49,65 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return check_inputs(g, node, body_of(g->nodes[node]), err);
 }
 
+/* ---- gradient of the body ---- */
+
+/* Appends the backward nodes for the sizes of the body `g` of node n, whose gradients dy have the ids dy[..] in g;
+ * grads: by wanted input. */
+static bool build_back(struct zt_graph *g, const struct zt_node *n, const int *dy, int *grads, struct zt_err *err) {
+    int given_count, wanted_count;
+    const int64_t *given = zt_attr_ints(n, "given", &given_count);
+    const int64_t *wanted = zt_attr_ints(n, "wanted", &wanted_count);
+    struct zt_cotangent *from = ZT_NEW_N(g->arena, struct zt_cotangent, given_count + 1);
+    int *of = ZT_NEW_N(g->arena, int, wanted_count + 1);
+    for (int k = 0; k < given_count; k++)
+        from[k] = (struct zt_cotangent){ g->outputs[given[k]], dy[k] };
+    for (int k = 0; k < wanted_count; k++)
+        of[k] = g->inputs[wanted[k]];
+    return zt_grad_build(g, g->table, &(struct zt_grad_request){ from, given_count, of, wanted_count }, grads, err);
+}
+
+/* The gradients that a node is given, as inputs of its body. */
+static int *add_given(struct zt_graph *g, const struct zt_node *n) {
+    int count;
+    const int64_t *given = zt_attr_ints(n, "given", &count);
+    int *dy = ZT_NEW_N(g->arena, int, count + 1);
+    for (int k = 0; k < count; k++) {
+        const struct zt_value *y = g->values[g->outputs[given[k]]];
+        dy[k] = zt_graph_add_value(g, "gradient", y->dtype, &y->shape);
+        g->values[dy[k]]->origin = ZT_FROM_INPUT;
+    }
+    return dy;
+}
+
+/* ---- memory ---- */
+
+/* Infers the body, and what its gradient needs, for the largest sizes. */
+static bool bound_body(struct zt_prepare *p, struct zt_graph *g, struct zt_err *err) {
+    enum { FOLD = 1 << 20 };
+    const struct zt_node *n = p->graph->nodes[p->node];
+    if (!zt_graph_index(g, err) || !zt_pass_infer_bounds(g, 0, false, FOLD, err))
+        return false;
+    if (!zt_node_attr(n, "given"))
+        return true;
+    const int forward = g->node_count;
+    int *grads = ZT_NEW_N(g->arena, int, n->out_count + 1);
+    return build_back(g, n, add_given(g, n), grads, err) && zt_pass_infer_bounds(g, forward, false, FOLD, err);
+}
+
+static bool prepare(struct zt_prepare *p, struct zt_err *err) {
+    struct zt_graph *g = zt_graph_clone(body_of(p->graph->nodes[p->node]));
+    size_t *bytes = p->state = zt_calloc(1, sizeof *bytes);
+    const bool good = bound_body(p, g, err) && zt_eval_bytes(g, p->threads, bytes, err);
+    p->workspace_bytes = *bytes += zt_arena_bytes(g->arena);
+    zt_graph_destroy(g);
+    return good;
+}
+
 /* ---- running ---- */
 
-/* A copy of the body with its inputs; free with finish(). */
+/* A copy of the body with its inputs, in the workspace; free with finish(). */
 struct running {
+    struct zt_arena *arena;
     struct zt_graph *g;
     struct zt_eval *eval;
     int forward; /* nodes of the forward run */
@@ -60,14 +116,17 @@ struct running {
 static void finish(struct running *r) {
     zt_eval_destroy(r->eval);
     zt_graph_destroy(r->g);
+    zt_arena_destroy(r->arena);
 }
 
 /* Runs the body; its outputs must have the shapes that are planned. */
 static bool start(const struct zt_call *call, struct running *r, struct zt_err *err) {
     const struct zt_graph *body = body_of(call->node);
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
-    *r = (struct running){ .g = zt_graph_clone(body) };
-    r->eval = zt_eval_create(r->g, call->random, call->threads);
+    *r = (struct running){ .arena = zt_arena_create() };
+    zt_arena_lend(r->arena, call->workspace, *(const size_t *)call->state);
+    r->g = zt_graph_clone_in(r->arena, body);
+    r->eval = zt_eval_create_within(r->g, call->random, call->threads);
     for (int i = 0; i < body->input_count; i++)
         zt_eval_feed(r->eval, r->g->inputs[i],
                      &(struct zt_tensor){ call->in[i].dtype, call->in[i].shape, call->in[i].data });
@@ -100,26 +159,12 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     return good;
 }
 
-/* Appends the backward nodes for the sizes of this run, and runs them; grads: by wanted input. */
+/* Appends the backward nodes for the sizes of this run, and runs them. */
 static bool differentiate(const struct zt_call *call, struct running *r, int *grads, struct zt_err *err) {
-    int given_count, wanted_count;
-    const int64_t *given = zt_attr_ints(call->node, "given", &given_count);
-    const int64_t *wanted = zt_attr_ints(call->node, "wanted", &wanted_count);
-    const int inputs = r->g->input_count;
-    struct zt_cotangent *from = ZT_NEW_N(r->g->arena, struct zt_cotangent, given_count + 1);
-    int *of = ZT_NEW_N(r->g->arena, int, wanted_count + 1);
-    for (int k = 0; k < given_count; k++) {
-        const struct zt_view *dy = &call->in[inputs + k];
-        const int id = zt_graph_add_value(r->g, "gradient", dy->dtype, &dy->shape);
-        r->g->values[id]->origin = ZT_FROM_INPUT;
-        r->g->values[id]->data = dy->data;
-        from[k] = (struct zt_cotangent){ r->g->outputs[given[k]], id };
-    }
-    for (int k = 0; k < wanted_count; k++)
-        of[k] = r->g->inputs[wanted[k]];
-    return zt_grad_build(r->g, r->g->table, &(struct zt_grad_request){ from, given_count, of, wanted_count }, grads,
-                         err) &&
-           zt_eval_run(r->eval, r->forward, r->g->node_count, err);
+    const int *dy = add_given(r->g, call->node);
+    for (int k = 0; k < call->in_count - r->g->input_count; k++)
+        r->g->values[dy[k]]->data = call->in[r->g->input_count + k].data;
+    return build_back(r->g, call->node, dy, grads, err) && zt_eval_run(r->eval, r->forward, r->g->node_count, err);
 }
 
 /* What no path leads to for these data has the gradient 0. */
@@ -190,7 +235,7 @@ const struct zt_op zt_op_eager_run = {
     .infer = run_infer,
     .grad = run_grad,
     .flops = flops,
-    .kernel = { [ZT_REF] = { .run = run } },
+    .kernel = { [ZT_REF] = { .prepare = prepare, .run = run, .release = free } },
 };
 const struct zt_op zt_op_eager_run_grad = {
     .name = "EagerRunGrad",
@@ -201,5 +246,5 @@ const struct zt_op zt_op_eager_run_grad = {
     .attrs = grad_attrs,
     .infer = grad_infer,
     .flops = flops,
-    .kernel = { [ZT_REF] = { .run = run_back } },
+    .kernel = { [ZT_REF] = { .prepare = prepare, .run = run_back, .release = free } },
 };

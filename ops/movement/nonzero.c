@@ -4,6 +4,7 @@
 
 #include "ops/kernel/order.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool need_data(const struct zt_graph *g, int node, int in, struct zt_err *err) {
@@ -127,19 +128,21 @@ static bool compress_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-/* dx = dy scattered to the indices where the condition holds */
+/* dx = dy scattered to the indices where the condition holds: everywhere, for the bound of a condition that is unknown
+ */
 static bool compress_grad(struct zt_grad *b, int node, struct zt_err *err) {
     const struct zt_value *condition = zt_in(zt_grad_graph(b), node, 1);
     struct zt_shape x = *zt_grad_in_shape(b, node, 0);
     struct slices l;
-    if (!slices_of(zt_grad_graph(b), node, &x, &l, err) || !need_data(zt_grad_graph(b), node, 1, err))
+    if (!slices_of(zt_grad_graph(b), node, &x, &l, err))
         return false;
     int64_t count = 0, given = zt_shape_count(&condition->shape);
-    int64_t *chosen = ZT_NEW_N(zt_grad_graph(b)->arena, int64_t, given + 1);
+    int64_t *chosen = zt_calloc((size_t)given, sizeof *chosen);
     for (int64_t i = 0; i < given; i++)
-        if (((const uint8_t *)condition->data)[i])
+        if (!condition->data || ((const uint8_t *)condition->data)[i])
             chosen[count++] = i;
     int indices = zt_emit_ints(b, chosen, (int)count), dx;
+    free(chosen);
     int in[2] = { zt_grad_out(b, node, 0), indices };
     struct zt_attr attrs[] = {
         { .name = "axis", .type = ZT_ATTR_INT, .i = l.axis < 0 ? 0 : l.axis },

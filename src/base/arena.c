@@ -16,6 +16,7 @@ enum { ALIGNMENT = 64, CHUNK_BYTES = 64 << 10 };
 struct chunk {
     struct chunk *next;
     size_t size, used; /* bytes of `data` */
+    bool lent;
     _Alignas(ALIGNMENT) unsigned char data[];
 };
 
@@ -81,17 +82,34 @@ void zt_arena_destroy(struct zt_arena *arena) {
         return;
     for (struct chunk *c = arena->first, *next; c; c = next) {
         next = c->next;
-        free(c);
+        if (!c->lent)
+            free(c);
     }
     free(arena);
+}
+
+void zt_arena_lend(struct zt_arena *arena, void *memory, size_t bytes) {
+    if (bytes < sizeof(struct chunk))
+        return;
+    arena->first = memory;
+    *arena->first = (struct chunk){ .size = bytes - sizeof(struct chunk), .lent = true };
+}
+
+size_t zt_arena_object(size_t bytes) {
+    return bytes ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
+}
+
+size_t zt_arena_bytes(const struct zt_arena *arena) {
+    size_t bytes = sizeof(struct chunk);
+    for (const struct chunk *c = arena->first; c; c = c->next)
+        bytes += c->used;
+    return bytes;
 }
 
 void *zt_arena_alloc(struct zt_arena *arena, size_t bytes) {
     if (bytes > SIZE_MAX / 2)
         out_of_memory(bytes);
-    size_t need = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (need == 0)
-        need = ALIGNMENT;
+    const size_t need = zt_arena_object(bytes);
     struct chunk *c = arena->first;
     if (!c || c->size - c->used < need) {
         size_t size = need > CHUNK_BYTES / 4 ? need : CHUNK_BYTES;

@@ -24,6 +24,11 @@ char *zt_arena_strndup(struct zt_arena *arena, const char *text, size_t length);
 char *zt_arena_printf(struct zt_arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 char *zt_arena_vprintf(struct zt_arena *arena, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 void *zt_arena_copy(struct zt_arena *arena, const void *from, size_t bytes);
+/* Lends an empty arena its first memory, aligned to 64; what does not fit is allocated. */
+void zt_arena_lend(struct zt_arena *arena, void *memory, size_t bytes);
+/* What an object of `bytes` bytes takes of an arena, and the lent memory in which all objects of an arena have room. */
+size_t zt_arena_object(size_t bytes);
+size_t zt_arena_bytes(const struct zt_arena *arena);
 
 #define ZT_NEW(arena, type)          ((type *)zt_arena_alloc((arena), sizeof(type)))
 #define ZT_NEW_N(arena, type, count) ((type *)zt_arena_alloc((arena), sizeof(type) * (size_t)(count)))

@@ -4,12 +4,14 @@
     check_data_sizes.py ZTRAIN
 
 Each is trained by SGD, one sample a step, and followed by hand: `ztrain grad`, which knows the sizes, gives each step's
-gradients, and the loss is this script's. Losses and final weights must agree, with one thread and with three. A model in
-which a size that depends on data reaches the loss, or a node that cannot be inside, is refused by the name of the node.
+gradients, and the loss is this script's. Losses and final weights must agree, with one thread and with three. Where all
+elements are chosen, a run of a large image takes about the memory that the plan says. A model in which a size that depends on data reaches the loss, or a node that cannot be inside, is refused by the name of the node.
 Needs numpy and onnx; exit status 77 (skipped) without them.
 """
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,10 +27,10 @@ except ImportError as missing:
 STEPS, RATE = 6, 0.05
 
 
-def model(nodes, tensors, shape=(1, 1)):
+def model(nodes, tensors, shape=(1, 1), size=8):
     graph = helper.make_graph(
         [helper.make_node(op, i, o, name=o[0] + "_node", **a) for op, i, o, a in nodes], "sizes",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 8, 8])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, size, size])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
         [numpy_helper.from_array(np.asarray(v), k) for k, v in tensors.items()])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
@@ -70,8 +72,8 @@ def detection(rng):
     return model(nodes, tensors)
 
 
-def chosen(rng):
-    """The mean over the positive features, and a Compress whose length is read back by Shape."""
+def chosen(rng, above=0, size=8):
+    """The mean over the features above a number, and a Compress whose length is read back by Shape."""
     nodes = BACKBONE + [
         ("Greater", ["f", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}),
         ("Transpose", ["at"], ["places"], {}), ("GatherND", ["f", "places"], ["values"], {}),
@@ -80,7 +82,7 @@ def chosen(rng):
         ("Cast", ["length"], ["number"], {"to": TensorProto.FLOAT}), ("ReduceSum", ["again"], ["sum"], {"keepdims": 0}),
         ("ReduceMean", ["values"], ["first"], {"keepdims": 0}), ("Div", ["sum", "number"], ["second"], {}),
         ("Add", ["first", "second"], ["mean"], {})] + TO_ROW
-    return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1])})
+    return model(nodes, base(rng) | {"nothing": np.float32(above), "all": np.array([-1])}, size=size)
 
 
 def refused(rng):
@@ -155,6 +157,26 @@ def check(ztrain, name, made, folder):
     print(f"{name}: {len(trained)} tensors, losses {losses[0]:.4f} to {losses[-1]:.4f}")
 
 
+def check_memory(ztrain, folder):
+    """The largest sizes there can be take at most 1.1 times what is planned, and more than half of it."""
+    size, rng = 1024, np.random.default_rng(3)
+    onnx.save(chosen(rng, above=-1e9, size=size), folder / "model.onnx")
+    save(folder / "data.npz", x=rng.standard_normal((2, 1, size, size)).astype(np.float32), target=np.ones((2, 1), np.float32))
+    settings = config()
+    del settings["ztrain"]["freeze"]
+    (folder / "config.json").write_text(json.dumps(settings))
+    files = ["--model", folder / "model.onnx", "--config", folder / "config.json"]
+    _, said = run([ztrain, "plan", *files])
+    planned = re.search(r"host memory: ([0-9.]+) (MB|GB) for all ranks", said)
+    planned = float(planned[1]) * {"MB": 1e6, "GB": 1e9}[planned[2]]
+    process = subprocess.Popen([ztrain, "train", *files, "--output", folder / "large", "--quiet"], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    assert status == 0
+    taken = used.ru_maxrss * 1024
+    assert planned / 2 < taken <= 1.1 * planned, (taken, planned)
+    print(f"the largest sizes: {taken / 1e6:.0f} MB of {planned / 1e6:.0f} MB planned")
+
+
 def main():
     ztrain = pathlib.Path(sys.argv[1]).resolve()
     rng = np.random.default_rng(2)
@@ -162,6 +184,7 @@ def main():
         folder = pathlib.Path(folder)
         check(ztrain, "detection", detection(rng), folder)
         check(ztrain, "chosen", chosen(rng), folder)
+        check_memory(ztrain, folder)
         (folder / "config.json").write_text(json.dumps(config()))
         for what, made, words in refused(rng):
             onnx.save(made, folder / "model.onnx")
