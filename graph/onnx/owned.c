@@ -46,15 +46,6 @@ bool zt_onnx_is_owned(const struct zt_onnx_writer *w, int node, int in) {
     return false;
 }
 
-/* Whether the input is to read a pair of quantization, which write_pairs.c lets it name. */
-static bool reads_pair(const struct zt_onnx_writer *w, const struct zt_onnx_own *own) {
-    for (int p = 0; p < w->changes->pair_count; p++)
-        for (int i = 0; i < w->changes->pairs[p].reader_count; i++)
-            if (w->changes->pairs[p].readers[i].node == own->node && w->changes->pairs[p].readers[i].in == own->in)
-                return true;
-    return false;
-}
-
 static void insert_one(struct zt_onnx_writer *w, const struct zt_onnx_own *own) {
     const int at = zt_map_get(&w->payload_by_name, own->name, -1);
     const void *data = at >= 0 ? w->changes->payloads[at].data : zt_onnx_raw(w->arena, &own->tensor, &(size_t){ 0 });
@@ -70,7 +61,7 @@ bool zt_onnx_edit_owned(struct zt_onnx_writer *w) {
         if (!zt_map_get(&written, own->name, 0))
             insert_one(w, own);
         zt_map_put(&written, own->name, 1);
-        if (!reads_pair(w, own))
+        if (!zt_onnx_reads_pair(w, w->nodes.at[own->node], own->in))
             zt_onnx_read_instead(w, w->nodes.at[own->node], own->in, own->name);
     }
     zt_map_finish(&written);

@@ -43,18 +43,28 @@ static void insert_cast(struct zt_onnx_writer *w, const char *from, const char *
     zt_text_finish(&node);
 }
 
-/* Lets a node read the Casts of its inputs. cast[i] becomes the name of the Cast of payload i where one is needed. */
-static void read_casts(struct zt_onnx_writer *w, int node, const struct zt_map *taken, const char **cast) {
+static bool is_half(const struct zt_onnx_writer *w, int payload) {
+    return payload >= 0 && w->changes->payloads[payload].half != ZT_UNDEFINED;
+}
+
+/* The name of the Cast of a payload, which is inserted in the end. */
+static const char *cast_of(struct zt_onnx_writer *w, const struct zt_map *taken, int payload) {
+    if (!w->cast[payload])
+        w->cast[payload] = cast_name(w, taken, w->changes->payloads[payload].name);
+    return w->cast[payload];
+}
+
+/* Lets a node read the Casts of its inputs. What reads a pair of quantization does not: the pair reads the Cast. */
+static void read_casts(struct zt_onnx_writer *w, int node, const struct zt_map *taken) {
     struct zt_wire_field field;
     int in = 0;
     for (size_t at = 0; zt_onnx_find_field(w->scan, node, ZT_NODE_INPUT, &at, &field); in++) {
-        const char *name = zt_onnx_text_of(w, &field);
-        const int i = zt_map_get(&w->payload_by_name, name, -1);
+        const int i = zt_map_get(&w->payload_by_name, zt_onnx_text_of(w, &field), -1);
         struct zt_text input = { 0 };
-        if (i < 0 || !w->changes->payloads[i].half || zt_onnx_is_owned(w, node, in))
+        if (!is_half(w, i) || zt_onnx_is_owned(w, node, in) || zt_onnx_reads_pair(w, node, in))
             continue;
-        cast[i] = cast[i] ? cast[i] : cast_name(w, taken, name);
-        zt_onnx_put_text(&input, ZT_NODE_INPUT, cast[i], strlen(cast[i]));
+        const char *cast = cast_of(w, taken, i);
+        zt_onnx_put_text(&input, ZT_NODE_INPUT, cast, strlen(cast));
         zt_onnx_insert(w, node, field.at, field.end, &input);
     }
 }
@@ -68,7 +78,7 @@ static void retype_info(struct zt_onnx_writer *w, int message) {
     const int i = name ? zt_map_get(&w->payload_by_name, name, -1) : -1;
     struct zt_wire_field field = { .data = m->at, .end = m->end };
     struct zt_text type = { 0 };
-    if (i < 0 || !w->changes->payloads[i].half)
+    if (!is_half(w, i))
         return;
     for (size_t k = 0; k < sizeof path / sizeof *path; k++) {
         size_t at = field.data, end = field.end;
@@ -84,24 +94,29 @@ static void retype_info(struct zt_onnx_writer *w, int message) {
 }
 
 bool zt_onnx_edit_halves(struct zt_onnx_writer *w) {
-    const char **cast = ZT_NEW_N(w->arena, const char *, w->changes->payload_count + 1);
     struct zt_map taken = { 0 };
     bool any = false;
     for (int i = 0; i < w->changes->payload_count; i++)
-        any |= w->changes->payloads[i].half != ZT_UNDEFINED;
+        any |= is_half(w, i);
     if (!any)
         return true;
+    w->cast = ZT_NEW_N(w->arena, const char *, w->changes->payload_count + 1);
     zt_onnx_names_taken(w, &taken);
     for (int i = 0; i < w->scan->messages.count; i++) {
         const struct zt_onnx_message *m = &w->scan->messages.at[i];
         if (m->type == &onnx__node_proto__descriptor && stays(w, i) && !is_cast(w, i))
-            read_casts(w, i, &taken, cast);
+            read_casts(w, i, &taken);
         else if (m->parent == w->graph && (m->field == ZT_GRAPH_INPUT || m->field == ZT_GRAPH_VALUE_INFO))
             retype_info(w, i);
     }
+    for (int i = 0; i < w->changes->pair_count; i++) {
+        const int payload = zt_map_get(&w->payload_by_name, w->changes->pairs[i].value, -1);
+        if (is_half(w, payload))
+            cast_of(w, &taken, payload);
+    }
     for (int i = 0; i < w->changes->payload_count; i++)
-        if (cast[i])
-            insert_cast(w, w->changes->payloads[i].name, cast[i]);
+        if (w->cast[i])
+            insert_cast(w, w->changes->payloads[i].name, w->cast[i]);
     zt_map_finish(&taken);
     return true;
 }

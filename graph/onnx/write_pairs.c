@@ -50,6 +50,22 @@ static const char *insert_numbers(struct names *n, const struct zt_onnx_pair *pa
     return name;
 }
 
+bool zt_onnx_reads_pair(const struct zt_onnx_writer *w, int node, int in) {
+    for (int p = 0; p < w->changes->pair_count; p++)
+        for (int i = 0; i < w->changes->pairs[p].reader_count; i++) {
+            const struct zt_onnx_reader *r = &w->changes->pairs[p].readers[i];
+            if (r->node >= 0 && r->node < w->nodes.count && w->nodes.at[r->node] == node && r->in == in)
+                return true;
+        }
+    return false;
+}
+
+/* A value, or its Cast where it is written in 16 bits. */
+static const char *in_float(const struct zt_onnx_writer *w, const char *value) {
+    const int i = zt_map_get(&w->payload_by_name, value, -1);
+    return i >= 0 && w->cast && w->cast[i] ? w->cast[i] : value;
+}
+
 static bool edit_pair(struct names *n, const struct zt_onnx_pair *pair) {
     struct zt_onnx_writer *w = n->w;
     int first = -1;
@@ -67,7 +83,8 @@ static bool edit_pair(struct names *n, const struct zt_onnx_pair *pair) {
     const char *quantized = free_name(n, pair->value, "quantized");
     const char *dequantized = free_name(n, pair->value, "dequantized");
     const int before = w->nodes.at[first];
-    insert_node(w, before, "QuantizeLinear", (const char *const[]){ pair->value, scale, zero }, quantized, pair->axis);
+    insert_node(w, before, "QuantizeLinear", (const char *const[]){ in_float(w, pair->value), scale, zero }, quantized,
+                pair->axis);
     insert_node(w, before, "DequantizeLinear", (const char *const[]){ quantized, scale, zero }, dequantized,
                 pair->axis);
     for (int i = 0; i < pair->reader_count; i++)

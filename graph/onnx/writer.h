@@ -26,7 +26,8 @@ struct zt_onnx_writer {
     int graph, last_initializer; /* messages; -1: none */
     ZT_VEC(int) nodes;           /* message of each node of the graph */
     struct zt_map payload_by_name, alias_by_name;
-    bool too_large; /* payloads of initializers go to the external file */
+    const char **cast; /* by payload: the name of its Cast to float; NULL: there is none */
+    bool too_large;    /* payloads of initializers go to the external file */
     char *data_name;
     ZT_VEC(struct zt_onnx_stretch) stretches;
     uint64_t data_size;
@@ -60,6 +61,9 @@ void zt_onnx_names_taken(const struct zt_onnx_writer *w, struct zt_map *taken);
 
 /* Whether the node message reads an initializer of zt_onnx_own() at input `in`. */
 bool zt_onnx_is_owned(const struct zt_onnx_writer *w, int node, int in);
+
+/* Whether the node message is to read a pair of quantization at input `in`. */
+bool zt_onnx_reads_pair(const struct zt_onnx_writer *w, int node, int in);
 
 /* The edits of initializers that the file lacks, of those of 16 bits, and of pairs of quantization. */
 bool zt_onnx_edit_owned(struct zt_onnx_writer *w);

@@ -93,9 +93,6 @@ static void qat(struct zt_reading *r) {
         return;
     if (given(r, Q "match") && !given(r, Q "match")->first)
         FAIL(Q "match", "needs at least one pattern of names: [\"*\"]");
-    if (on(r, "fp16.enabled") || on(r, "bf16.enabled"))
-        FAIL(key, "excludes %s: inserted quantization computes in fp32",
-             on(r, "fp16.enabled") ? "fp16.enabled" : "bf16.enabled");
     if (there(r, "ztrain.lora"))
         FAIL(key, "excludes ztrain.lora, whose adapters are not in the weights that are quantized");
     if (activations && says(r, "ztrain.parallel.mode", "dp"))

@@ -6,7 +6,8 @@
 A network of two products is trained with inserted quantization of weights (ranges of each step, or learned scales) and activations (moving
 ranges), in several types, per tensor and per axis, symmetric and not: losses, weights, learned scales and the ranges that the written model
 has are those of numpy. The convnet of models/ learns the digits with int8 weights and activations: onnxruntime's accuracy of the written
-model is that of the evaluation; the same bits at 1 and 2 threads, after resuming, and over ddp and ZeRO."""
+model is that of the evaluation; the same bits at 1 and 2 threads, after resuming, and over ddp and ZeRO. In fp16 and bf16 a step is near
+numpy's, and both written models run."""
 import json
 import pathlib
 import re
@@ -102,13 +103,13 @@ def step(p, moving, x, target, c):
     return loss, {"w1": dw1, "w2": dw2, "b1": da.sum(0), "w1.scale": ds1, "w2.scale": ds2}
 
 
-def train(values, x, target, c):
+def train(values, x, target, c, steps=STEPS):
     p, losses, moving = {name: v.astype(np.float64) for name, v in values.items()}, [], (Moving(), Moving())
     if c["learn"]:
         along = 0 if c["per"] == "axis" else None
         p.update({f"{w}.scale": numbers_of(p[w].min(along), p[w].max(along), c["weights"], True)[0] for w in ("w1", "w2")})
     half = SAMPLES // 2
-    for k in range(STEPS):
+    for k in range(steps):
         rows = slice(half * (k % 2), half * (k % 2) + half)
         loss, g = step(p, moving, x[rows], target[rows], c)
         losses.append(loss)
@@ -146,8 +147,8 @@ def name_of(c):
             f"{c['activations'] or 'no'} activations{', symmetric' if c['activations_symmetric'] else ''}")
 
 
-def against_numpy(program, folder, c, device):
-    name = name_of(c)
+def small(folder, c):
+    """A network and data in a new folder: weights, inputs, targets, and what starts a run."""
     random = np.random.default_rng(11)
     values = {"w1": random.standard_normal((INPUTS, HIDDEN)), "w2": random.standard_normal((HIDDEN, OUTPUTS)) + 0.3, "b1": random.standard_normal(HIDDEN)}
     values = {k: v.astype(np.float32) for k, v in values.items()}
@@ -156,7 +157,46 @@ def against_numpy(program, folder, c, device):
     folder.mkdir()
     np.savez(folder / "data.npz", x=x, target=target)
     save(folder / "m.onnx", values)
-    start = ["train", "--model", folder / "m.onnx", "--config", config(folder / "c.json", folder / "data.npz", c), *device]
+    return values, x, target, ["train", "--model", folder / "m.onnx", "--config", config(folder / "c.json", folder / "data.npz", c)]
+
+
+def in_16_bits(program, folder, c, half, device):
+    """One step, in which values are rounded to 16 bits and some get another code. Ranges and codes are computed in fp32."""
+    name, near = f"{half}, {name_of(c)}", {"fp16": 2e-3, "bf16": 2e-2}[half]
+    values, x, target, start = small(folder, c)
+    scale = ["--set", "fp16.loss_scale=64"] if half == "fp16" else []
+    out = folder / "run"
+    run(program, *start, *device, "--steps", 1, "--set", f"{half}.enabled=true", *scale, "--set", "zero_optimization.stage3_gather_16bit_weights_on_model_save=true", "--output", out)
+    losses, wants, moving = train(values, x.astype(np.float64), target.astype(np.float64), c, 1)
+    check(np.allclose(losses_of(out), losses, rtol=near), f"{name}: the loss {losses_of(out)} is near numpy's {losses}")
+    written, halves = initializers(out / "model.onnx"), initializers(out / "model.16bit.onnx")
+    for tensor in ("w1", "w2", "b1"):
+        off, moved = np.abs(written[tensor] - wants[tensor]).max(), np.abs(wants[tensor] - values[tensor]).max()
+        check(off <= 10 * near * moved and moved > 0, f"{name}: {tensor} within {off:.1e} after it moved by {moved:.1e}")
+        check(halves[tensor].itemsize == 2 and np.abs(halves[tensor].astype(np.float32) - written[tensor]).max() <= np.abs(written[tensor]).max() * 2.0**-8,
+              f"{name}: {tensor} is written in 16 bits")
+    along = 0 if c["per"] == "axis" else None
+    for tensor in ("w1", "w2") if c["learn"] else ():
+        first = numbers_of(values[tensor].min(along), values[tensor].max(along), c["weights"], True)[0]
+        want = wants[tensor + ".scale"]
+        check(np.abs(written[tensor + ".scale"] - want).max() <= 10 * near * np.abs(want - first).max() > 0, f"{name}: the scale of {tensor} learns as numpy's")
+    for tensor, weight in (("w1", written["w1"]), ("w2", written["w2"])) if not c["learn"] else ():
+        scale, _ = numbers_of(weight.min(along), weight.max(along), c["weights"], c["weights_symmetric"])
+        check(np.allclose(written[tensor + ".scale"], scale, rtol=1e-6), f"{name}: {tensor} is written with the scale of its range")
+    for tensor, average in zip(("x", "h"), moving) if c["activations"] else ():
+        scale, _ = numbers_of(*average.range(), c["activations"], c["activations_symmetric"])
+        check(np.isclose(written[tensor + ".scale"], scale, rtol=2 * near), f"{name}: {tensor} is written with scale {written[tensor + '.scale']:.6g} of its range")
+    for file in ("model.onnx", "model.16bit.onnx"):
+        onnx.checker.check_model(onnx.load(out / file), full_check=True)
+    if onnxruntime:
+        y, rounded = (session_of(out / file, exact=True).run(None, {"x": x})[0] for file in ("model.onnx", "model.16bit.onnx"))
+        check(np.abs(y - rounded).max() <= 0.03 * np.abs(y).max(), f"{name}: onnxruntime runs both models, {np.abs(y - rounded).max():.1e} apart")
+
+
+def against_numpy(program, folder, c, device):
+    name = name_of(c)
+    values, x, target, start = small(folder, c)
+    start += device
     hashes = [re.findall(r"weights: (\w+)", run(program, *start, "--threads", n, "--output", folder / f"run-{n}")) for n in (1, 2)]
     check(hashes[0] and hashes[0] == hashes[1], f"{name}: the same weights at 1 and 2 threads")
     losses, wants, moving = train(values, x.astype(np.float64), target.astype(np.float64), c)
@@ -210,9 +250,9 @@ def hash_of(program, *words):
     return re.findall(r"weights: (\w+)", run(program, *words))
 
 
-def accuracy(model, root):
+def accuracy(model, root, exact=False):
     raw = np.fromfile(root / "models/digits/test_batch.bin", np.uint8).reshape(-1, 3073)
-    session = session_of(model)
+    session = session_of(model, exact)
     scores = session.run(None, {"image": (raw[:, 1:].reshape(-1, 3, 32, 32) / 255).astype(np.float32)})[0]
     return (scores.argmax(1) == raw[:, 0]).mean()
 
@@ -240,6 +280,19 @@ def learns_digits(program, folder, root):
         check(abs(theirs - ours) <= POINTS, f"digits: onnxruntime's accuracy {theirs:.4f} is the last evaluation's {ours:.4f}")
     same = run_evaluate(program, model, start)
     check(abs(same - ours) < 1e-6, f"digits: ztrain evaluate of the written model: {same:.4f}, the last evaluation {ours:.4f}")
+
+
+def learns_digits_in_fp16(program, folder, root):
+    """From DeepSpeed's first scale, whose overflows skip steps."""
+    start = [*digits(program, folder, root), "--set", "fp16.enabled=true", "--set", "zero_optimization.stage3_gather_16bit_weights_on_model_save=true"]
+    whole = hash_of(program, *start, "--output", folder / "half", "--threads", 2)
+    ours = evaluations(folder / "half")[-1]
+    check(ours > 0.94, f"digits: accuracy {ours:.4f} with int8 in fp16")
+    hash_of(program, *start, "--output", folder / "half-again", "--epochs", 1, "--threads", 1)
+    check(hash_of(program, *start, "--output", folder / "half-again", "--resume", "--threads", 1) == whole, "digits: fp16 has the same weights on one thread, after resuming")
+    for file in ("model.onnx", "model.16bit.onnx") if onnxruntime else ():
+        theirs = accuracy(folder / "half" / file, root, exact=True)
+        check(abs(theirs - ours) <= POINTS, f"digits: onnxruntime's accuracy {theirs:.4f} of {file} is the last evaluation's {ours:.4f}")
 
 
 def run_evaluate(program, model, start):
@@ -272,7 +325,7 @@ def refusals(program, folder, root):
     for sets, says in (
             (["ztrain.qat.weights=int7"], "ztrain.qat.weights"), (["ztrain.qat.activations=fp8"], "ztrain.qat.activations"),
             (['ztrain.qat.match=["nothing"]'], "matches no MatMul, Gemm or Conv"), (["ztrain.qat.match=[]"], "ztrain.qat.match"),
-            (["bf16.enabled=true"], "excludes bf16.enabled"), (["fp16.enabled=true"], "excludes fp16.enabled"), (["ztrain.parallel.mode=dp"], 'excludes ztrain.parallel.mode "dp"'),
+            (["ztrain.parallel.mode=dp"], 'excludes ztrain.parallel.mode "dp"'),
             (["ztrain.qat.momentum=1"], "ztrain.qat.momentum"), (["ztrain.qat.per=block"], "ztrain.qat.per"), (['ztrain.lora.match=["*"]'], "excludes ztrain.lora"),
             (["ztrain.qat.scales=learn", "ztrain.qat.weights_symmetric=false"], "zero points are not learned"), (["ztrain.qat.weights=int4"], "opset 21"),
             (["ztrain.qat.weights=none", "ztrain.qat.activations=none", "ztrain.qat.per=tensor"], "needs ztrain.qat.weights")):
@@ -358,10 +411,14 @@ def main():
             program = place / program.name
         for i, c in enumerate(cases()):
             against_numpy(program, folder / f"case-{i}", c, device)
+        for i, c in enumerate(cases()[k] for k in (0, 2, 4, 5)):
+            for half in ("fp16", "bf16"):
+                in_16_bits(program, folder / f"{half}-{i}", c, half, device)
         if module:
             two_ranks_on_device(program, folder, folder / "case-0")
         else:
             learns_digits(program, folder, root)
+            learns_digits_in_fp16(program, folder, root)
             layouts(program, folder, root)
             matches(program, folder, root)
             forms_of_weights(program, folder)
