@@ -35,6 +35,21 @@ test_needs=(
     'libclang-rt-14-dev|ls /usr/lib/llvm-*/lib/clang/*/lib/linux/*asan*'
 )
 
+aarch64_needs=( # of tools/test --full
+    'gcc-aarch64-linux-gnu|aarch64-linux-gnu-gcc --version'
+    'qemu-user|qemu-aarch64 --version'
+    'libprotobuf-c-dev:arm64|has_arm64 libprotobuf-c'
+    'libcjson-dev:arm64|has_arm64 libcjson'
+    'libssl-dev:arm64|has_arm64 libcrypto'
+    'libzip-dev:arm64|has_arm64 libzip'
+    'libjpeg62-turbo-dev:arm64|has_arm64 libjpeg'
+    'libpng-dev:arm64|has_arm64 libpng'
+    'liburing-dev:arm64|has_arm64 liburing'
+    'check:arm64|has_arm64 check'
+)
+
+has_arm64() { PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig pkg-config --exists "$1"; }
+
 has_header() { echo "#include <$1>" | "${2:-gcc}" -E -x c - ; }
 
 milliseconds() { date +%s%3N; }
@@ -54,11 +69,12 @@ missing() {
     echo "${found[*]}"
 }
 
-# install_packages LOG PACKAGE...: with apt-get, as root or through sudo; otherwise says what to run
+# install_packages LOG PACKAGE...: with apt-get, as root or through sudo; otherwise says what to run. Packages of arm64 end in :arm64
 install_packages() {
     local log=$1 as_root=() line
     shift
     line="apt-get update && apt-get install -y --no-install-recommends $*"
+    [[ "$*" != *:arm64* ]] || line="dpkg --add-architecture arm64 && $line"
     if ! command -v apt-get > /dev/null; then
         echo "missing: $* (Debian's names; there is no apt-get here)" >&2
         return 1
