@@ -75,7 +75,7 @@ static void fill_views(const struct zt_graph *g, const int *ids, int count, stru
     }
 }
 
-/* Prepares the reference kernel; the caller frees p->in_layout, and the state with release(). */
+/* Prepares the reference kernel. release() frees what this took, also where it failed. */
 static bool prepare(struct zt_graph *g, int node, int threads, struct zt_prepare *p, struct zt_err *err) {
     const struct zt_node *n = g->nodes[node];
     const struct zt_kernel *kernel = &n->op->kernel[ZT_REF];
