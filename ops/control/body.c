@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { FOLD = 1 << 20 };
-
 /* Tensors in what the subgraphs capture, an upper bound of the inputs that they become. */
 static int captured_tensors(const struct zt_expansion *x) {
     const struct zt_node *n = x->g->nodes[x->node];
@@ -84,7 +82,7 @@ int *zt_body_open(struct zt_body *b, const char *name, const int *in) {
 }
 
 bool zt_body_infer(struct zt_body *b) {
-    return zt_pass_infer(b->g, FOLD, b->why);
+    return zt_pass_infer(b->g, ZT_BODY_FOLD, b->why);
 }
 
 static bool check_nodes(const struct zt_body *b) {

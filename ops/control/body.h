@@ -5,6 +5,9 @@
 
 #include "graph/passes/lower.h"
 
+/* Bytes that folding a node of a body may make. */
+enum { ZT_BODY_FOLD = 1 << 20 };
+
 /* A graph while it is built. */
 struct zt_body {
     struct zt_expansion *x;

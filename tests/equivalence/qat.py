@@ -160,6 +160,20 @@ def small(folder, c):
     return values, x, target, ["train", "--model", folder / "m.onnx", "--config", config(folder / "c.json", folder / "data.npz", c)]
 
 
+def check_written_numbers(name, written, moving, c, near):
+    """Scales and zero points in the model. near: how far the ends of an activation's range may be from numpy's."""
+    along = 0 if c["per"] == "axis" else None
+    for tensor in ("w1", "w2") if not c["learn"] else ():
+        scale, zero = numbers_of(written[tensor].min(along), written[tensor].max(along), c["weights"], c["weights_symmetric"])
+        check(np.allclose(written[tensor + ".scale"], scale, rtol=1e-6) and np.all(written[tensor + ".zero_point"].astype(float) == zero),
+              f"{name}: {tensor} is written with the scale of its range")
+    for tensor, average in zip(("x", "h"), moving) if c["activations"] else ():
+        scale, zero = numbers_of(*average.range(), c["activations"], c["activations_symmetric"])
+        off = c["activations"].endswith("16") or (near > 1e-4 and not c["activations_symmetric"])
+        check(np.isclose(written[tensor + ".scale"], scale, rtol=near) and abs(float(written[tensor + ".zero_point"]) - zero) <= off,
+              f"{name}: {tensor} is written with scale {written[tensor + '.scale']:.6g} of its moving range, numpy has {scale:.6g}")
+
+
 def in_16_bits(program, folder, c, half, device):
     """One step, in which values are rounded to 16 bits and some get another code. Ranges and codes are computed in fp32."""
     name, near = f"{half}, {name_of(c)}", {"fp16": 2e-3, "bf16": 2e-2}[half]
@@ -180,12 +194,7 @@ def in_16_bits(program, folder, c, half, device):
         first = numbers_of(values[tensor].min(along), values[tensor].max(along), c["weights"], True)[0]
         want = wants[tensor + ".scale"]
         check(np.abs(written[tensor + ".scale"] - want).max() <= 10 * near * np.abs(want - first).max() > 0, f"{name}: the scale of {tensor} learns as numpy's")
-    for tensor, weight in (("w1", written["w1"]), ("w2", written["w2"])) if not c["learn"] else ():
-        scale, _ = numbers_of(weight.min(along), weight.max(along), c["weights"], c["weights_symmetric"])
-        check(np.allclose(written[tensor + ".scale"], scale, rtol=1e-6), f"{name}: {tensor} is written with the scale of its range")
-    for tensor, average in zip(("x", "h"), moving) if c["activations"] else ():
-        scale, _ = numbers_of(*average.range(), c["activations"], c["activations_symmetric"])
-        check(np.isclose(written[tensor + ".scale"], scale, rtol=2 * near), f"{name}: {tensor} is written with scale {written[tensor + '.scale']:.6g} of its range")
+    check_written_numbers(name, written, moving, c, 2 * near)
     for file in ("model.onnx", "model.16bit.onnx"):
         onnx.checker.check_model(onnx.load(out / file), full_check=True)
     if onnxruntime:
@@ -208,15 +217,7 @@ def against_numpy(program, folder, c, device):
     for tensor in ("w1", "w2", "b1", *(["w1.scale", "w2.scale"] if c["learn"] else [])):
         off, moved = np.abs(written[tensor] - wants[tensor]).max(), np.abs(wants[tensor] - values.get(tensor, 0)).max()
         check(off <= 2e-6 + 1e-3 * moved and moved > 0, f"{name}: {tensor} within {off:.1e} after it moved by {moved:.1e}")
-    along = 0 if c["per"] == "axis" else None
-    for tensor in ("w1", "w2") if not c["learn"] else ():
-        scale, zero = numbers_of(written[tensor].min(along), written[tensor].max(along), c["weights"], c["weights_symmetric"])
-        check(np.allclose(written[tensor + ".scale"], scale, rtol=1e-6) and np.all(written[tensor + ".zero_point"].astype(float) == zero),
-              f"{name}: {tensor} is written with the scale of its range")
-    for tensor, average in zip(("x", "h"), moving) if c["activations"] else ():
-        scale, zero = numbers_of(*average.range(), c["activations"], c["activations_symmetric"])
-        check(np.isclose(written[tensor + ".scale"], scale, rtol=1e-4) and abs(float(written[tensor + ".zero_point"]) - zero) <= (c["activations"].endswith("16")),
-              f"{name}: {tensor} is written with scale {written[tensor + '.scale']:.6g} of its moving range, numpy has {scale:.6g}")
+    check_written_numbers(name, written, moving, c, 1e-4)
     if onnxruntime and c["weights"] in ("int8", "uint8"):
         run(program, "predict", "--model", model, "--inputs", folder / "x.npz", "--output", folder / "p") if not np.savez(folder / "x.npz", x=x) else None
         session = session_of(model, exact=True)
