@@ -316,6 +316,44 @@ START_TEST(a_table_of_sinusoids_is_doubted) {
 }
 END_TEST
 
+/* Contents, and the doubt: `marked` as a parameter, and not. */
+struct table {
+    const char *name, *bare, *marked;
+    struct zt_shape shape;
+    float element[16];
+};
+
+static const struct table tables[] = {
+    { "anchors", "whole numbers", "whole numbers", { 2, { 2, 3 } }, { 10, 13, 16, 30, 33, 23 } },
+    { "edges", "whole numbers", "whole numbers", { 4, { 1, 1, 3, 3 } }, { 1, 0, -1, 2, 0, -2, 1, 0, -1 } },
+    { "window", "the same read backwards", "the same read backwards", { 1, { 5 } }, { 0, .5F, 1, .5F, 0 } },
+    { "around zero", "evenly spaced numbers", "the same read backwards", { 1, { 4 } }, { -1.5F, -.5F, .5F, 1.5F } },
+    { "centres", "evenly spaced numbers", "", { 1, { 4 } }, { .1F, .2F, .3F, .4F } },
+    { "grid", "evenly spaced numbers", "", { 2, { 4, 2 } }, { .1F, 0, .1F, .2F, .1F, .4F, .1F, .6F } },
+    { "frequencies", "powers of one number", "", { 1, { 4 } }, { .9F, .09F, .009F, .0009F } },
+    { "mask", "a mask", "", { 2, { 3, 3 } }, { 1, 0, 0, 1, 1, 0, 1, 1, 1 } },
+    { "forget gate", "", "", { 2, { 1, 8 } }, { 0, 0, 0, 0, 1, 1, 0, 0 } },
+    { "constant", "", "", { 1, { 4 } }, { .5F, .5F, .5F, .5F } },
+    { "repeated rows", "", "", { 2, { 4, 3 } }, { .1F, .4F, .2F, .1F, .4F, .2F, .1F, .4F, .2F, .1F, .4F, .2F } },
+    { "almost even", "", "", { 1, { 4 } }, { .1F, .2F, .3F, .4001F } },
+    { "almost the same", "", "", { 1, { 5 } }, { .1F, .7F, 1, .7F, .1001F } },
+    { "signs", "", "", { 1, { 4 } }, { .9F, -.09F, .009F, -.0009F } },
+    { "few", "", "", { 1, { 3 } }, { 1, 2, 3 } },
+};
+
+START_TEST(contents_that_nobody_trains_are_doubted) {
+    const struct table *t = &tables[_i];
+    struct file f;
+    begin(&f, NULL);
+    use(&f, "weight", (struct zt_shape){ 1, { 1 } }, &one);
+    const struct zt_value *v = use(&f, t->name, t->shape, t->element);
+    ck_assert_str_eq(doubt_of(&f, v), t->bare);
+    const char *marked = zt_trainable_table(v, true);
+    ck_assert_str_eq(marked ? marked : "", t->marked);
+    zt_graph_destroy(f.g);
+}
+END_TEST
+
 START_TEST(zeros_added_to_the_output_are_doubted_where_nothing_marks_them) {
     static const float zeros[3];
     const struct zt_shape wide = { 2, { 1, 3 } };
@@ -403,6 +441,7 @@ int main(void) {
     tcase_add_test(cases, equal_elements_without_a_sign_of_repetition_stay_apart);
     tcase_add_test(cases, arithmetic_before_a_lookup_is_its_indices_own);
     tcase_add_test(cases, a_table_of_sinusoids_is_doubted);
+    tcase_add_loop_test(cases, contents_that_nobody_trains_are_doubted, 0, (int)(sizeof tables / sizeof *tables));
     tcase_add_test(cases, zeros_added_to_the_output_are_doubted_where_nothing_marks_them);
     tcase_add_test(cases, zeros_joined_with_parameters_are_doubted);
     tcase_add_test(cases, an_embedding_and_its_head_are_copies_and_other_equal_tensors_are_not);

@@ -164,6 +164,25 @@ class Sinusoids(nn.Module):
         return self.head(F.gelu(self.fc(x + self.positions)).mean(1))
 
 
+class Tables(nn.Module):
+    """Buffers that somebody wrote down or computed: a window, frequencies, a filter that finds edges, a mask, centres."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.head = nn.Linear(8, 8), nn.Linear(5, 6)
+        self.register_buffer("window", torch.hann_window(8))
+        self.register_buffer("frequencies", 1.7 ** torch.arange(6))
+        self.register_buffer("edges", torch.tensor([[[[1.0, 0, -1], [2, 0, -2], [1, 0, -1]]]]))
+        self.register_buffer("mask", torch.ones(8, 8).tril())
+        self.register_buffer("centres", torch.linspace(-1.3, 2, 5))
+
+    def forward(self, x):
+        waves = (self.inner(x * self.window)[..., None] * self.frequencies).sin()
+        mixed = (waves @ waves.transpose(1, 2)) * self.mask
+        edges = F.conv2d(mixed[:, None], self.edges).mean((1, 2))
+        return self.head(torch.exp(-(edges[..., None] - self.centres) ** 2).mean(1))
+
+
 class Normalized(nn.Module):
     """A normalization behind a convolution, and another that nothing can be folded into."""
 
@@ -265,6 +284,7 @@ small("class_token", ClassToken, lambda: rows(5, 8))
 small("layer_scale", LayerScale, lambda: rows(8))
 small("output_bias", OutputBias, lambda: rows(8))
 small("sinusoids", Sinusoids, lambda: rows(6, 8))
+small("tables", Tables, lambda: rows(8))
 small("normalized", Normalized, lambda: rows(3, 6, 6))
 small("merged", Merged, lambda: rows(8), fresh=True)
 small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)

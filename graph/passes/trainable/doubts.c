@@ -3,36 +3,10 @@
 #include "graph/ir/op.h"
 #include "graph/passes/trainable/trainable.h"
 
-#include <math.h>
 #include <string.h>
 
 static double number(const struct zt_value *v, int64_t i) {
     return zt_load_double(v->dtype, v->data, i);
-}
-
-/* ---- sinusoids ---- */
-
-enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4 };
-
-/* Whether sin^2 + cos^2 = 1 for every pair of columns: `apart` columns apart, the first of each pair `step` after the
- * first of the one before. */
-static bool is_on_circles(const struct zt_value *v, int64_t rows, int64_t columns, int64_t apart, int64_t step) {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < columns / 2; k++) {
-            const double s = number(v, r * columns + k * step), c = number(v, r * columns + k * step + apart);
-            if (!(fabs(s * s + c * c - 1) < 1e-2))
-                return false;
-        }
-    return true;
-}
-
-/* Position codes: row 0 is the code of position 0, sines 0 and cosines 1. */
-static bool is_sinusoids(const struct zt_value *v) {
-    const int64_t columns = v->shape.rank >= 2 ? v->shape.dim[v->shape.rank - 1] : 0;
-    const int64_t rows = columns ? zt_shape_count(&v->shape) / columns : 0;
-    if (rows < FEWEST_ROWS || columns < FEWEST_COLUMNS || columns % 2 || number(v, 0) != 0)
-        return false;
-    return is_on_circles(v, rows, columns, columns / 2, 1) || is_on_circles(v, rows, columns, 1, 2);
 }
 
 static bool is_zeros(const struct zt_value *v) {
@@ -97,8 +71,9 @@ static bool is_input_scale(const struct zt_graph *g, const struct zt_value *v) {
 const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, bool marked) {
     if (!v->data || !v->trainable)
         return NULL;
-    if (is_sinusoids(v))
-        return "a table of sinusoids";
+    const char *table = zt_trainable_table(v, marked);
+    if (table)
+        return table;
     if (!marked && is_output_shift(g, v))
         return "zeros added to the output";
     if (!marked && is_joined_zeros(g, v))

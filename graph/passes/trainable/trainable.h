@@ -77,9 +77,15 @@ int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, s
 /* Number of trainable initializers that both a Gather and a matrix product read: embeddings tied to an output layer. */
 int zt_trainable_shared(const struct zt_graph *g);
 
-/* The reason why a trainable initializer may be no parameter; NULL: no doubt. For files that do not list parameters: a
- * table of sinusoids, zeros added to the output or concatenated with parameters, numbers that scale an input. `marked`:
- * the file marks the initializer as a PARAMETER. */
+/* What contents show that somebody computed them or wrote them down, as buffers are; NULL: nothing. They are what
+ * neither training nor a random start gives: sinusoids, whole numbers, a window or filter that is the same read
+ * backwards, and where the file does not mark the initializer as a PARAMETER, masks, evenly spaced numbers, powers of a
+ * number. */
+const char *zt_trainable_table(const struct zt_value *v, bool marked);
+
+/* The reason why a trainable initializer may be no parameter; NULL: no doubt. For files that do not list parameters:
+ * its contents (above), zeros added to the output or concatenated with parameters, numbers that scale an input.
+ * `marked`: the file marks the initializer as a PARAMETER. */
 const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, bool marked);
 
 #endif

@@ -1,0 +1,149 @@
+/* Contents that training or a random start never gives: a table that somebody wrote down or computed. Every question
+ * ends at the first element that says no. */
+#include "graph/ir/op.h"
+#include "graph/passes/trainable/trainable.h"
+
+#include <math.h>
+
+enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4 };
+
+static const double rounding = 1e-5; /* of float32 over some operations, relative */
+
+static double number(const struct zt_value *v, int64_t i) {
+    return zt_load_double(v->dtype, v->data, i);
+}
+
+/* Whether sin^2 + cos^2 = 1 for every pair of columns: `apart` columns apart, the first of each pair `step` after the
+ * first of the one before. */
+static bool is_on_circles(const struct zt_value *v, int64_t rows, int64_t columns, int64_t apart, int64_t step) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < columns / 2; k++) {
+            const double s = number(v, r * columns + k * step), c = number(v, r * columns + k * step + apart);
+            if (!(fabs(s * s + c * c - 1) < 1e-2))
+                return false;
+        }
+    return true;
+}
+
+/* Position codes: row 0 is the code of position 0, sines 0 and cosines 1. */
+static bool is_sinusoids(const struct zt_value *v, int64_t count) {
+    const int64_t columns = v->shape.rank >= 2 ? v->shape.dim[v->shape.rank - 1] : 0;
+    const int64_t rows = columns ? count / columns : 0;
+    if (rows < FEWEST_ROWS || columns < FEWEST_COLUMNS || columns % 2 || number(v, 0) != 0)
+        return false;
+    return is_on_circles(v, rows, columns, columns / 2, 1) || is_on_circles(v, rows, columns, 1, 2);
+}
+
+/* The number of different values, 3 for more. */
+static int kinds(const struct zt_value *v, int64_t count) {
+    double seen[2] = { 0 };
+    int found = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double x = number(v, i);
+        if ((found > 0 && x == seen[0]) || (found > 1 && x == seen[1]))
+            continue;
+        if (found == 2)
+            return 3;
+        seen[found++] = x;
+    }
+    return found;
+}
+
+static bool is_whole_numbers(const struct zt_value *v, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (number(v, i) != floor(number(v, i)) || isinf(number(v, i)))
+            return false;
+    return true;
+}
+
+/* What hides elements of a matrix: of two values one is 0, and some row has both. One or two rows may be biases: those
+ * of an LSTM start from zeros and ones. */
+static bool is_mask(const struct zt_value *v, int64_t count) {
+    const int64_t columns = v->shape.dim[v->shape.rank - 1];
+    bool zero = false, both = false;
+    for (int64_t i = 0; i < count; i++) {
+        zero = zero || number(v, i) == 0;
+        both = both || (i % columns > 0 && number(v, i) != number(v, i - 1));
+    }
+    return zero && both && count > 2 * columns;
+}
+
+/* The distance of three neighbours from a line through the outer ones, and how far these are apart. */
+static bool is_line(double a, double b, double c) {
+    return fabs(a - 2 * b + c) <= rounding * (fabs(a) + fabs(c));
+}
+
+/* Whether every line along the axis is evenly spaced, and one of them not constant: numbers in steps, coordinates of a
+ * grid. `apart`: elements between neighbours. */
+static bool is_even_along(const struct zt_value *v, int64_t count, int64_t length, int64_t apart) {
+    bool steps = false;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t place = i / apart % length;
+        if (place < 2)
+            continue;
+        const double a = number(v, i - 2 * apart), b = number(v, i - apart), c = number(v, i);
+        if (!is_line(a, b, c))
+            return false;
+        steps = steps || fabs(c - a) > 100 * rounding * (fabs(a) + fabs(c));
+    }
+    return steps;
+}
+
+static bool is_evenly_spaced(const struct zt_value *v, int64_t count) {
+    int64_t apart = 1;
+    for (int axis = v->shape.rank - 1; axis >= 0; axis--) {
+        const int64_t length = v->shape.dim[axis];
+        if (length >= FEWEST && is_even_along(v, count, length, apart))
+            return true;
+        apart *= length;
+    }
+    return false;
+}
+
+/* Frequencies, rates of decay: each is the one before times a factor other than 1. */
+static bool is_geometric(const struct zt_value *v, int64_t count) {
+    if (count < FEWEST || v->shape.dim[v->shape.rank - 1] != count)
+        return false;
+    for (int64_t i = 2; i < count; i++) {
+        const double a = number(v, i - 2), b = number(v, i - 1), c = number(v, i);
+        if (!(a * b > 0) || !(fabs(a * c - b * b) <= rounding * b * b))
+            return false;
+    }
+    return fabs(number(v, 1) - number(v, 0)) > 100 * rounding * fabs(number(v, 0));
+}
+
+/* Windows, filters that blur or find edges, coordinates around 0: along the last axes that have more than one element,
+ * two at most, the contents read backwards are the same, or the same times -1. */
+static bool is_mirrored(const struct zt_value *v, int64_t count) {
+    int64_t plane = 1;
+    for (int axis = v->shape.rank - 1, axes = 0; axis >= 0 && axes < 2; axis--) {
+        plane *= v->shape.dim[axis];
+        axes += v->shape.dim[axis] > 1;
+    }
+    bool same = true, opposite = true;
+    for (int64_t i = 0; i < count && (same || opposite); i++) {
+        const double x = number(v, i), y = number(v, i / plane * plane + plane - 1 - i % plane);
+        same = same && x == y;
+        opposite = opposite && x == -y;
+    }
+    return plane >= FEWEST && (same || opposite);
+}
+
+const char *zt_trainable_table(const struct zt_value *v, bool marked) {
+    const int64_t count = zt_shape_count(&v->shape);
+    const int different = count < FEWEST ? 0 : kinds(v, count);
+    if (different < 2)
+        return NULL;
+    if (different == 2) /* identities, too */
+        return !marked && is_mask(v, count) ? "a mask" : NULL;
+    if (is_sinusoids(v, count))
+        return "a table of sinusoids";
+    if (is_whole_numbers(v, count))
+        return "whole numbers";
+    /* where marked, decays and state spaces start so */
+    if (!marked && is_evenly_spaced(v, count))
+        return "evenly spaced numbers";
+    if (!marked && is_geometric(v, count))
+        return "powers of one number";
+    return is_mirrored(v, count) ? "the same read backwards" : NULL;
+}
