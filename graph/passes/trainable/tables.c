@@ -7,7 +7,7 @@
 
 enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4 };
 
-static const double rounding = 1e-5; /* of float32 over some operations, relative */
+static const double rounding = 1e-5; /* of float32 over some operations, relative to the numbers */
 
 static double number(const struct zt_value *v, int64_t i) {
     return zt_load_double(v->dtype, v->data, i);
@@ -112,21 +112,43 @@ static bool is_geometric(const struct zt_value *v, int64_t count) {
     return fabs(number(v, 1) - number(v, 0)) > 100 * rounding * fabs(number(v, 0));
 }
 
-/* Windows, filters that blur or find edges, coordinates around 0: along the last axes that have more than one element,
- * two at most, the contents read backwards are the same, or the same times -1. */
-static bool is_mirrored(const struct zt_value *v, int64_t count) {
+/* Whether a line, or its opposite, is the same read backwards: from its last element, or `around` its first. *varies:
+ * set where it is not constant. */
+static bool is_mirrored(const struct zt_value *v, int64_t from, int64_t length, bool around, bool *varies) {
+    bool same = true, opposite = true;
+    double most = 0;
+    for (int64_t i = 0; i < length; i++)
+        most = fmax(most, fabs(number(v, from + i)));
+    for (int64_t i = around; i < length && (same || opposite); i++) {
+        const double x = number(v, from + i), y = number(v, from + length - 1 + around - i);
+        same = same && fabs(x - y) <= rounding * most;
+        opposite = opposite && fabs(x + y) <= rounding * most;
+        *varies = *varies || fabs(x - number(v, from)) > rounding * most;
+    }
+    return same || opposite;
+}
+
+/* Windows, cosine transforms, filters that blur or find edges, coordinates around 0. A line is a row, or a plane of the
+ * last two axes that have more than one element. */
+static bool is_all_mirrored(const struct zt_value *v, int64_t count, int64_t length, bool around) {
+    bool varies = false;
+    if (length < (around ? 2 * FEWEST : FEWEST))
+        return false;
+    for (int64_t i = 0; i < count; i += length)
+        if (!is_mirrored(v, i, length, around, &varies))
+            return false;
+    return varies;
+}
+
+static bool has_mirrored_lines(const struct zt_value *v, int64_t count) {
+    const int64_t row = v->shape.dim[v->shape.rank - 1];
     int64_t plane = 1;
     for (int axis = v->shape.rank - 1, axes = 0; axis >= 0 && axes < 2; axis--) {
         plane *= v->shape.dim[axis];
         axes += v->shape.dim[axis] > 1;
     }
-    bool same = true, opposite = true;
-    for (int64_t i = 0; i < count && (same || opposite); i++) {
-        const double x = number(v, i), y = number(v, i / plane * plane + plane - 1 - i % plane);
-        same = same && x == y;
-        opposite = opposite && x == -y;
-    }
-    return plane >= FEWEST && (same || opposite);
+    return is_all_mirrored(v, count, row, false) || is_all_mirrored(v, count, row, true) ||
+           is_all_mirrored(v, count, plane, false);
 }
 
 const char *zt_trainable_table(const struct zt_value *v, bool marked) {
@@ -145,5 +167,5 @@ const char *zt_trainable_table(const struct zt_value *v, bool marked) {
         return "evenly spaced numbers";
     if (!marked && is_geometric(v, count))
         return "powers of one number";
-    return is_mirrored(v, count) ? "the same read backwards" : NULL;
+    return has_mirrored_lines(v, count) ? "the same read backwards" : NULL;
 }
