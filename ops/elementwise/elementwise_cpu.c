@@ -4,6 +4,7 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/layout.h"
 #include "ops/kernel/shape.h"
+#include "ops/kernel/tile.h"
 #include "ops/elementwise/simd_typed.h"
 
 #include <math.h>
@@ -244,7 +245,7 @@ struct job {
     float scale; /* of the result, 1 but for Mean */
 };
 
-enum { BLOCK = 512 }; /* elements that are converted at a time */
+enum { BLOCK = 512, SHORT_ROW = 64 }; /* elements that are converted at a time */
 
 /* `n` elements (one with step 0) as floats: in place, or converted into `to`. */
 static const float *as_floats(const struct zt_view *v, int64_t offset, int step, int64_t n, float *to) {
@@ -265,26 +266,27 @@ static void run_typed(const struct job *job, const struct zt_walk *w, int64_t at
     job->plan->typed(&span);
 }
 
-static void run_span(const struct job *job, const struct zt_walk *w, int64_t at) {
+/* The loop over n elements, which become elements `at` on of the output; the steps of a and b are 0 or 1. */
+static void run_loop(const struct job *job, struct zt_simd_span span, int64_t at) {
     const struct plan *plan = job->plan;
-    if (plan->typed) {
-        run_typed(job, w, at);
-        return;
-    }
-    const int64_t n = w->count;
     const bool direct = job->out->dtype == ZT_FLOAT;
-    float block[3][BLOCK];
-    struct zt_simd_span span = {
-        .a_step = w->stride[0] != 0, .b_step = w->stride[1] != 0, .n = n, .u = plan->number[0], .v = plan->number[1]
-    };
-    span.a = as_floats(job->in[0], w->offset[0], span.a_step, n, block[0]);
-    span.b = as_floats(job->in[1], w->offset[1], span.b_step, n, block[1]);
-    span.y = direct ? (float *)job->out->data + at : block[2];
+    float block[BLOCK];
+    span.u = plan->number[0];
+    span.v = plan->number[1];
+    span.y = direct ? (float *)job->out->data + at : block;
     zt_simd_functions()[plan->op](&span);
-    for (int64_t i = 0; job->scale != 1 && i < n; i++)
+    for (int64_t i = 0; job->scale != 1 && i < span.n; i++)
         span.y[i] *= job->scale;
     if (!direct)
-        zt_simd_store(job->out->dtype, block[2], n, zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at));
+        zt_simd_store(job->out->dtype, block, span.n, zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at));
+}
+
+static void run_span(const struct job *job, const struct zt_walk *w, int64_t at) {
+    float block[2][BLOCK];
+    struct zt_simd_span span = { .a_step = w->stride[0] != 0, .b_step = w->stride[1] != 0, .n = w->count };
+    span.a = as_floats(job->in[0], w->offset[0], span.a_step, span.n, block[0]);
+    span.b = as_floats(job->in[1], w->offset[1], span.b_step, span.n, block[1]);
+    run_loop(job, span, at);
 }
 
 /* Elements [unit * UNIT, ...) in spans along the innermost axis. */
@@ -297,7 +299,61 @@ static void run_unit(void *arg, int64_t unit) {
     w.limit = direct ? UNIT : BLOCK;
     zt_walk_part(&w, at, job->plan->elements - at < UNIT ? job->plan->elements - at : UNIT);
     for (; zt_walk_next(&w); at += w.count)
-        run_span(job, &w, at);
+        if (job->plan->typed)
+            run_typed(job, &w, at);
+        else
+            run_span(job, &w, at);
+}
+
+/* ---- short rows: several at once ---- */
+
+/* Whether the innermost axis is so short that starting the loop would take longer than the loop. */
+static bool has_short_rows(const struct plan *plan, const struct zt_walk *w) {
+    return !plan->typed && w->shape.rank > 1 && w->shape.dim[w->shape.rank - 1] <= SHORT_ROW;
+}
+
+/* Rows of an input, `row` elements apart, of elements `step` apart (0 or 1). */
+struct rows {
+    int64_t offset, count, row, columns;
+    int step;
+};
+
+/* The rows as floats without gaps. */
+static void copy_rows(const struct zt_view *v, const struct rows *r, float *to) {
+    float one[BLOCK];
+    const bool together = r->step && r->row == r->columns;
+    const int64_t times = together ? 1 : r->count, columns = together ? r->count * r->columns : r->columns;
+    const float *from = one;
+    for (int64_t i = 0; i < times; i++) {
+        if (i == 0 || r->row)
+            from = as_floats(v, r->offset + i * r->row, r->step, columns, one);
+        for (int64_t k = 0; k < columns; k++)
+            to[i * columns + k] = from[k * r->step];
+    }
+}
+
+static void run_rows(void *arg, int64_t unit) {
+    const struct job *job = arg;
+    struct zt_walk w = *job->walk; /* over rows */
+    const int last = --w.shape.rank;
+    const int64_t columns = w.shape.dim[last], rows = job->plan->elements / columns, share = UNIT / columns;
+    float block[2][BLOCK];
+    struct zt_simd_span span = { .a = block[0], .b = block[1], .a_step = 1, .b_step = 1 };
+    int64_t at = unit * share * columns;
+    w.limit = BLOCK / columns;
+    zt_walk_part(&w, unit * share, zt_min_int(share, rows - unit * share));
+    while (zt_walk_next(&w)) {
+        if (span.n + w.count * columns > BLOCK) {
+            run_loop(job, span, at);
+            at += span.n;
+            span.n = 0;
+        }
+        for (int t = 0; t < 2; t++)
+            copy_rows(job->in[t], &(struct rows){ w.offset[t], w.count, w.stride[t], columns, w.step[t][last] != 0 },
+                      block[t] + span.n);
+        span.n += w.count * columns;
+    }
+    run_loop(job, span, at);
 }
 
 bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err) {
@@ -312,7 +368,12 @@ bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err) {
                            .scale = 1 };
         if (plan->op == ZT_SIMD_mean && i == plan->folds - 1)
             job.scale = 1 / (float)(plan->folds + 1);
-        zt_parallel_for(call->threads, (plan->elements + UNIT - 1) / UNIT, run_unit, &job);
+        const struct zt_shape *walked = &job.walk->shape;
+        const int64_t columns = walked->dim[walked->rank - 1];
+        if (has_short_rows(plan, job.walk))
+            zt_parallel_for(call->threads, zt_ceil_div(plan->elements / columns, UNIT / columns), run_rows, &job);
+        else
+            zt_parallel_for(call->threads, zt_ceil_div(plan->elements, UNIT), run_unit, &job);
     }
     return true;
 }

@@ -73,30 +73,41 @@ struct job {
 
 /* ---- places ---- */
 
-/* The products of the axes' taps, but for those outside. */
-static void join_taps(const struct zt_sampler *s, const struct zt_sample_taps *taps, struct place *to) {
-    int64_t all = 1;
-    for (int a = 0; a < s->axes; a++)
-        all *= taps[a].count;
-    to->count = 0;
-    for (int64_t i = 0; i < all; i++) {
-        int64_t rest = i, pixel = 0;
-        double weight = 1, slope[AXES] = { 1, 1, 1 };
-        bool inside = true;
-        for (int a = s->axes - 1; a >= 0; rest /= taps[a--].count) {
-            int64_t k = rest % taps[a].count;
-            inside &= taps[a].offset[k] >= 0;
-            pixel += taps[a].offset[k];
-            weight *= taps[a].weight[k];
-            for (int b = 0; b < s->axes; b++)
-                slope[b] *= a == b ? taps[a].slope[k] : taps[a].weight[k];
+/* A product of taps, one of each axis so far. */
+struct product {
+    int64_t pixel;
+    double weight, slope[AXES];
+};
+
+/* Multiplies every product by every tap of axis `a` that is inside; returns how many there are. */
+static int multiply_taps(const struct zt_sample_taps *taps, int a, const struct product *from, int count,
+                         struct product *to) {
+    int made = 0;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < taps->count; k++) {
+            if (taps->offset[k] < 0)
+                continue;
+            struct product *p = &to[made++];
+            p->pixel = from[i].pixel + taps->offset[k];
+            p->weight = from[i].weight * taps->weight[k];
+            for (int b = 0; b < AXES; b++)
+                p->slope[b] = from[i].slope[b] * (a == b ? taps->slope[k] : taps->weight[k]);
         }
-        if (!inside)
-            continue;
-        to->pixel[to->count] = (int32_t)pixel;
+    return made;
+}
+
+static void join_taps(const struct zt_sampler *s, const struct zt_sample_taps *taps, struct place *to) {
+    struct product list[2][MOST] = { { { 0, 1, { 1, 1, 1 } } } };
+    int count = 1;
+    for (int a = 0; a < s->axes; a++)
+        count = multiply_taps(&taps[a], a, list[a % 2], count, list[(a + 1) % 2]);
+    const struct product *p = list[s->axes % 2];
+    to->count = count;
+    for (int i = 0; i < count; i++) {
+        to->pixel[i] = (int32_t)p[i].pixel;
+        to->weight[i] = (float)p[i].weight;
         for (int b = 0; b < s->axes; b++)
-            to->slope[b][to->count] = (float)slope[b];
-        to->weight[to->count++] = (float)weight;
+            to->slope[b][i] = (float)p[i].slope[b];
     }
 }
 
