@@ -92,8 +92,6 @@ static void qat(struct zt_reading *r) {
         return;
     if (given(r, Q "match") && !given(r, Q "match")->first)
         FAIL(Q "match", "needs at least one pattern of names: [\"*\"]");
-    if (activations && says(r, "ztrain.parallel.mode", "dp"))
-        FAIL(Q "activations", "excludes ztrain.parallel.mode \"dp\", wants \"ddp\"");
     if (weights && says(r, Q "scales", "learn") && !on(r, Q "weights_symmetric"))
         FAIL(Q "weights_symmetric", "false excludes ztrain.qat.scales \"learn\": zero points are not learned");
 #undef Q

@@ -20,7 +20,7 @@ import lora
 import qat
 import quantize
 from lora import safetensors
-from qat import MOMENTUM, Moving, cases, check_written_numbers, hash_of, name_of, numbers_of, onnxruntime, session_of, small, step
+from qat import Moving, cases, check_written_numbers, hash_of, name_of, numbers_of, onnxruntime, session_of, small, step
 from quantize import check, initializers, losses_of, run
 
 RANK, ALPHA, RATES = 2, 3, (0.005, 0.0005)  # fixed and learned scales, as in qat.py
@@ -244,6 +244,9 @@ def layouts(program, folder, start):
             zero = hash_of(program, *start, *kind, "--output", folder / f"zero{stage}-{name}", "--ranks", 2, "--set", f"zero_optimization.stage={stage}",
                            "--set", "zero_optimization.stage3_param_persistence_threshold=0")
             check(ddp and zero == ddp, f"{name}: ZeRO {stage} has the weights and ranges of ddp")
+    run(program, *start, "--output", folder / "dp", "--ranks", 2, "--set", "ztrain.parallel.mode=dp")
+    losses = [losses_of(folder / out) for out in ("ddp-fp32", "dp")]
+    check(len(losses[0]) >= 8 and np.allclose(losses[0][:8], losses[1][:8], rtol=1e-5), f"dp has the losses of ddp: {losses}")
     alone = hash_of(program, *start, "--output", folder / "alone")
     check(hash_of(program, *start, "--output", folder / "recomputed", "--set", 'ztrain.recompute=["*"]') == alone, "recomputation changes no bit")
     run(program, *start, "--output", folder / "stages", "--ranks", 2, "--set", "pipeline.stages=2")
