@@ -254,6 +254,24 @@ def layouts(program, folder, start):
     check(a.keys() == b.keys() and all(a[k].tobytes() == b[k].tobytes() for k in a), "two pipeline stages write the model of one")
 
 
+def restored(program, folder, root):
+    """Weights that an exporter rearranged: adapters belong to the parameters, pairs to the file's initializers."""
+    start = ["train", "--model", root / "models/gpt.onnx", "--config", root / "configs/gpt.json", "--device", "cpu", "--set", "ztrain.checkpoint.every_epochs=0"]
+    for one in ('lora.match=["*"]', "lora.rank=4", "qat.weights=int8", "qat.activations=int8", "qat.scales=learn"):
+        start += ["--set", "ztrain." + one]
+    run(program, *start, "--steps", 4, "--output", folder / "gpt")
+    run(program, *start, *APART, "--steps", 4, "--output", folder / "gpt-apart")
+    again = ["--weights-only", "--load", folder / "gpt-apart" / "adapter_model.safetensors", "--steps", 0, "--epochs", 0]
+    run(program, *start, *again, "--output", folder / "gpt-again")
+    run(program, *start, "--steps", 4, "--ranks", 2, "--set", "pipeline.stages=2", "--set", "ztrain.parallel.communicator=thread", "--output", folder / "gpt-stages")
+    whole = initializers(folder / "gpt" / "model.onnx")
+    for out, what in (("gpt-again", "the adapters' file gives the model"), ("gpt-stages", "two stages write the model of one")):
+        other = initializers(folder / out / "model.onnx")
+        check(other.keys() == whole.keys() and all(other[n].tobytes() == whole[n].tobytes() for n in whole), f"gpt: {what}")
+    scales = {n for n in whole if n.startswith("val_") and n.endswith(".scale")}
+    check(len(scales) == 9, f"gpt: eight weights with adapters and the output layer are quantized: {sorted(scales)}")
+
+
 def dropout(program, folder):
     c = {**cases()[0], "learn": False}
     values, x, target, start = small(folder, c)
@@ -290,6 +308,7 @@ def main():
         if not module:
             forms(program, folder)
             layouts(program, folder, adapts_digits(program, folder, root))
+            restored(program, folder, root)
             dropout(program, folder / "dropout")
     print(f"{quantize.checks - len(quantize.failures)} of {quantize.checks} hold")
     return 1 if quantize.failures else 0
