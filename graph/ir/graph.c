@@ -181,6 +181,7 @@ int zt_graph_copy_node(struct zt_graph *g, int node, int at, const int *in, cons
     made->phase = like.phase;
     made->stage = like.stage;
     made->backend = like.backend;
+    made->full = n.full;
     return id;
 }
 

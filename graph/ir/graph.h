@@ -133,6 +133,7 @@ struct zt_node {
     int file_index; /* index among the file's nodes (of the call, for lowered nodes); -1: created by a pass */
     int64_t place;  /* sort key, see zt_graph_sort */
     bool dead;      /* zt_graph_sort removes the node */
+    bool full;      /* computes in fp32 where others compute in a half type */
     int backend;    /* enum zt_backend, set by zt_pass_assign */
     const char *torch_namespace; /* PyTorch's namespace metadata: ": Net/layer: Linear/linear: aten"; NULL: none */
     const char *torch_fx_node;   /* PyTorch's metadata of the traced call, with its arguments; NULL: none */

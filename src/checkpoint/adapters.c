@@ -3,6 +3,8 @@
 #include "base/file.h"
 #include "checkpoint/format.h"
 #include "graph/passes/precision/to_float.h"
+#include "plan/job/lora.h"
+#include "plan/job/qat.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,44 +46,16 @@ static const float *factor(const struct zt_adapter *a, const struct zt_collected
     return trained ? trained : a->initial[k];
 }
 
-/* w[rows][columns] += s left[rows][rank] right[rank][columns], where strides select A and B or their transposes. */
-struct product {
-    int64_t rows, columns, rank;
-    const float *left, *right;
-    int64_t left_row, left_rank, right_rank, right_column; /* strides */
-    double scale;
-};
-
-static void add_product(const struct product *p, const float *w, float *to, double *row) {
-    for (int64_t i = 0; i < p->rows; i++) {
-        for (int64_t k = 0; k < p->columns; k++)
-            row[k] = 0;
-        for (int64_t r = 0; r < p->rank; r++) {
-            const double x = (double)p->left[i * p->left_row + r * p->left_rank];
-            const float *right = p->right + r * p->right_rank;
-            for (int64_t k = 0; k < p->columns; k++)
-                row[k] += x * (double)right[k * p->right_column];
-        }
-        for (int64_t k = 0; k < p->columns; k++)
-            to[i * p->columns + k] = (float)((double)w[i * p->columns + k] + p->scale * row[k]);
-    }
-}
-
 static const float *merge(const struct zt_job *job, struct zt_graph *g, const struct zt_adapter *a,
                           const struct zt_collected *weights, int64_t *elements) {
-    const int64_t rank = a->shape[0].dim[0], out = a->shape[1].dim[0], in = zt_shape_count(&a->shape[0]) / rank;
-    const float *A = factor(a, weights, 0), *B = factor(a, weights, 1), *w = find(weights, a->weight);
-    const struct product plain = { out, in, rank, B, A, rank, 1, in, 1, a->scale },
-                         transposed = { in, out, rank, A, B, 1, in, 1, rank, a->scale };
+    const float *const factors[2] = { factor(a, weights, 0), factor(a, weights, 1) };
+    const float *w = find(weights, a->weight);
     if (!w) {
         const struct zt_tensor stored = initial_of(job, g, a->weight);
         w = zt_to_float(g->arena, &stored);
     }
-    float *to = ZT_NEW_N(g->arena, float, out *in + 1);
-    double *row = ZT_NEW_N(g->arena, double, (in > out ? in : out) + 1);
-    add_product(a->transposed ? &transposed : &plain, w, to, row);
-    *elements = out * in;
-    return to;
+    *elements = a->shape[1].dim[0] * (zt_shape_count(&a->shape[0]) / a->shape[0].dim[0]);
+    return zt_job_merge(g->arena, a, w, factors);
 }
 
 static bool is_weight(const struct zt_job *job, const char *name) {
@@ -123,6 +97,9 @@ static struct zt_shape shape_of(const struct zt_job *job, const struct zt_graph 
     const int id = zt_graph_find(g, name);
     if (a)
         return a->shape[strcmp(a->name[1], name) == 0];
+    for (int i = 0; i < job->pair_count; i++)
+        if (strcmp(job->pairs[i].store, name) == 0)
+            return zt_qat_store_shape(&job->pairs[i]);
     return id >= 0 ? g->values[id]->shape : (struct zt_shape){ 1, { elements } };
 }
 

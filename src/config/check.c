@@ -85,7 +85,6 @@ static void qat(struct zt_reading *r) {
     static const char *const how[] = { Q "match", Q "per", Q "weights_symmetric", Q "activations_symmetric",
                                        Q "momentum" };
     const bool weights = !says(r, Q "weights", "none"), activations = !says(r, Q "activations", "none");
-    const char *key = weights ? Q "weights" : Q "activations";
     for (size_t i = 0; i < sizeof how / sizeof *how && !weights && !activations; i++)
         if (given(r, how[i]))
             FAIL(how[i], "needs ztrain.qat.weights or ztrain.qat.activations");
@@ -93,10 +92,6 @@ static void qat(struct zt_reading *r) {
         return;
     if (given(r, Q "match") && !given(r, Q "match")->first)
         FAIL(Q "match", "needs at least one pattern of names: [\"*\"]");
-    if (there(r, "ztrain.lora"))
-        FAIL(key, "excludes ztrain.lora, whose adapters are not in the weights that are quantized");
-    if (activations && says(r, "ztrain.parallel.mode", "dp"))
-        FAIL(Q "activations", "excludes ztrain.parallel.mode \"dp\", wants \"ddp\"");
     if (weights && says(r, Q "scales", "learn") && !on(r, Q "weights_symmetric"))
         FAIL(Q "weights_symmetric", "false excludes ztrain.qat.scales \"learn\": zero points are not learned");
 #undef Q

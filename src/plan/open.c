@@ -72,8 +72,10 @@ static bool open_all(struct zt_session *s, const struct zt_options *options, enu
     if (!zt_session_open(s, options, weights, !(data & ZT_DATA_TRAIN), err))
         return false;
     int before = err->count;
-    if (!(data & ZT_DATA_TRAIN)) /* what is evaluated is the file */
+    if (!(data & ZT_DATA_TRAIN)) { /* what is evaluated is the file */
         s->config->qat.weights = s->config->qat.activations = ZT_QAT_NONE;
+        s->config->lora.match.count = 0;
+    }
     s->job = zt_job_create(s->config, s->model, err);
     if (!s->job) /* errors about config entries name the config, all others the model */
         return zt_err_within(err, before, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);

@@ -10,7 +10,7 @@ int zt_low_rank_emit(struct zt_low_rank *l, const struct zt_low_rank_node *spec)
         if (spec->in[i] < 0)
             return -1;
     const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    const char *name = zt_arena_printf(g->arena, "%s.%s", g->nodes[l->node]->name, spec->part);
+    const char *name = zt_arena_printf(g->arena, "%s.%s", l->name, spec->part);
     const int node = zt_graph_add_node(
         g, &(struct zt_node_spec){ name, spec->op_type, "", ZT_OPSET, spec->in, spec->in_count, &out, 1 });
     g->nodes[node]->place = g->nodes[l->node]->place;
@@ -73,6 +73,7 @@ static bool adapt_reader(struct zt_low_rank *l, const struct zt_adapter *a, cons
     const struct zt_node *n = l->g->nodes[r->node];
     const struct zt_low_rank_row *row = n->op->low_rank;
     l->node = r->node;
+    l->name = n->name;
     l->in = r->in;
     l->scale = a->scale; /* rows change it */
     l->x = drop(l, n->in[r->in == 0], a->dropout);
@@ -167,17 +168,71 @@ static int adapt(struct zt_low_rank *l, const struct zt_adapter *a, const struct
     return count;
 }
 
+/* ---- the changed weight itself ---- */
+
+/* The first node that reads a value; -1: none. */
+static int first_reader(const struct zt_graph *g, int value) {
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n]->in_count && !g->nodes[n]->dead; i++)
+            if (g->nodes[n]->in[i] == value)
+                return n;
+    return -1;
+}
+
+/* A tensor of windows as a matrix [out, rest]. */
+static int flat(struct zt_low_rank *l, int value, const char *part) {
+    return l->g->values[value]->shape.rank == 2
+               ? value
+               : zt_low_rank_emit(l, &(struct zt_low_rank_node){ part, "Flatten", &value, 1, NULL, 0 });
+}
+
+static int add_sum(struct zt_low_rank *l, const struct zt_adapter *a, int weight, const int *ab) {
+    const struct zt_shape shape = l->g->values[weight]->shape;
+    const struct zt_attr attrs[] = { { .name = "alpha", .type = ZT_ATTR_FLOAT, .f = (float)a->scale },
+                                     { .name = "transA", .type = ZT_ATTR_INT, .i = a->transposed },
+                                     { .name = "transB", .type = ZT_ATTR_INT, .i = a->transposed } };
+    const int A = flat(l, ab[0], "lora_A"), B = flat(l, ab[1], "lora_B"), w = flat(l, weight, "lora_weight");
+    const int in[3] = { a->transposed ? A : B, a->transposed ? B : A, w };
+    const int sum = zt_low_rank_emit(l, &(struct zt_low_rank_node){ "lora", "Gemm", in, 3, attrs, 3 });
+    if (shape.rank == 2 || sum < 0)
+        return sum;
+    const int back[2] = { sum, zt_graph_add_ints(l->g, NULL, shape.dim, shape.rank) };
+    return zt_low_rank_emit(l, &(struct zt_low_rank_node){ "lora_shape", "Reshape", back, 2, NULL, 0 });
+}
+
+/* All nodes read the sum instead of the weight; returns their number, -1 on failure. */
+static int form(struct zt_low_rank *l, const struct zt_adapter *a, int weight, const int *ab) {
+    struct zt_graph *g = l->g;
+    const int before = g->node_count;
+    int count = 0;
+    l->node = first_reader(g, weight);
+    l->name = a->weight;
+    const int sum = add_sum(l, a, weight, ab);
+    for (int n = before; n < g->node_count; n++)
+        g->nodes[n]->full = true;
+    for (int n = 0; n < before && sum >= 0; n++)
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] == weight) {
+                g->nodes[n]->in[i] = sum;
+                count++;
+            }
+    return sum < 0 ? -1 : count;
+}
+
 bool zt_pass_low_rank(struct zt_graph *g, const struct zt_op_table *table, const struct zt_adapter *a, int *count,
                       struct zt_err *err) {
-    struct zt_weight_readers readers;
+    struct zt_weight_readers readers = { 0 };
     struct zt_low_rank l = { .g = g, .table = table, .err = err };
     const int weight = zt_graph_find(g, a->weight);
-    zt_weight_readers_find(g, weight, &readers);
+    if (a->formed)
+        readers.count = first_reader(g, weight) >= 0;
+    else
+        zt_weight_readers_find(g, weight, &readers);
     *count = 0;
     if (!readers.count)
         return true;
     const int ab[2] = { add_factor(g, a, 0), add_factor(g, a, 1) };
     const struct zt_weight_seen seen = { .value = weight, .windows = g->values[weight]->shape.rank > 2 };
-    *count = adapt(&l, a, &seen, ab);
+    *count = a->formed ? form(&l, a, weight, ab) : adapt(&l, a, &seen, ab);
     return *count >= 0 && zt_graph_sort(g, err);
 }

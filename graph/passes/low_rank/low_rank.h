@@ -10,6 +10,10 @@
  * that the node sums over. For a convolution A is [rank, in / group, kernel ...] and B is [out, rank, 1 ...]: the
  * change of its weight is the product of B and A as matrices [out, rank] and [rank, rest].
  *
+ * Where nodes need the changed weight itself, as those that quantize it, it is formed, and all nodes read it:
+ *
+ *     B, A, W ---- Gemm -- W + s B A
+ *
  * A node may read the weight transposed, so its row is given the factors P Q of the matrix that the node reads.
  *
  * Readers may stand in the bodies of If, Loop and Scan and in functions. Lowering has written most of them out before
@@ -29,6 +33,7 @@ struct zt_adapter {
     const float *initial[2];  /* contents of A and B */
     bool train[2];            /* A and B train */
     bool transposed;          /* the weight is stored as [in, out]: its change is the transpose of s B A */
+    bool formed;              /* W + s B A is formed, in fp32; excludes dropout */
     double scale;             /* s */
     double dropout;           /* probability; 0: none */
 };
@@ -69,10 +74,10 @@ struct zt_weight_seen {
 /* zt_weight_readers_find() for such a value. */
 void zt_weight_readers_of(struct zt_graph *g, const struct zt_weight_seen *seen, struct zt_weight_readers *to);
 
-/* Adds the adapter's A and B as initializers, and the second path at every reader of the weight. In a loop that runs as
- * a loop A and B are values from outside, which all iterations read, so that their gradients are sums over iterations.
- * The graph must be inferred and all values on the path float; new nodes are inferred. *readers: nodes with a second
- * path; with 0 the graph is as it was. A dropout in such a loop is an error. */
+/* Adds the adapter's A and B as initializers, and the second path at every reader of the weight, or W + s B A. In a
+ * loop that runs as a loop A and B are values from outside, which all iterations read, so that their gradients are sums
+ * over iterations. The graph must be inferred and all values on the path float; new nodes are inferred. *readers: nodes
+ * with a second path, or that read W + s B A; with 0 the graph is as it was. A dropout in such a loop is an error. */
 bool zt_pass_low_rank(struct zt_graph *g, const struct zt_op_table *table, const struct zt_adapter *adapter,
                       int *readers, struct zt_err *err);
 
@@ -83,10 +88,11 @@ struct zt_low_rank {
     struct zt_graph *g;
     const struct zt_op_table *table;
     struct zt_err *err;
-    int node, in; /* the adapted node, and its input that is the weight */
-    int x;        /* value of the other input, or its Dropout */
-    int p, q;     /* the change of the matrix that the node reads is s P Q; for convolutions B and A */
-    double scale; /* s */
+    int node, in;     /* the adapted node, and its input that is the weight */
+    const char *name; /* of the adapted node, or of a weight that is formed: new nodes have it in front */
+    int x;            /* value of the other input, or its Dropout */
+    int p, q;         /* the change of the matrix that the node reads is s P Q; for convolutions B and A */
+    double scale;     /* s */
 };
 
 /* A node that runs one graph for each of several iterations. Input i of the node from first_shared() on is read by all

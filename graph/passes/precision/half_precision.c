@@ -200,7 +200,7 @@ static bool passes_half(const struct casts *c, int n) {
 
 static bool wants_half(const struct casts *c, int n) {
     const struct zt_node *node = c->g->nodes[n];
-    if (node->dead)
+    if (node->dead || node->full)
         return false;
     return node->op->flags & ZT_OP_HALF ? constants_fit(c, n) && !stays_float(c, n) : passes_half(c, n);
 }

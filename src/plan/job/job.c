@@ -323,8 +323,8 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
         !zt_job_infer(job, g, source, request->rows, err))
         return false;
     zt_job_freeze(job, g);
-    if (!zt_job_to_float(job, training_graph, &root, err) || !zt_job_adapt(job, training_graph, err) ||
-        !zt_job_quantize(job, g, request->training, err))
+    if (!zt_job_to_float(job, training_graph, &root, err) || !zt_job_quantize(job, g, request->training, err) ||
+        !zt_job_adapt(job, training_graph, err)) /* a weight that is quantized is changed before */
         return false;
     if (request->weighted && job->loss)
         training_graph->row_weight =

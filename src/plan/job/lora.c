@@ -227,6 +227,43 @@ bool zt_job_adapt(const struct zt_job *job, struct zt_training_graph *training_g
     return true;
 }
 
+/* ---- merging ---- */
+
+/* w[rows][columns] += s left[rows][rank] right[rank][columns], where strides select A and B or their transposes. */
+struct product {
+    int64_t rows, columns, rank;
+    const float *left, *right;
+    int64_t left_row, left_rank, right_rank, right_column; /* strides */
+    double scale;
+};
+
+static void add_product(const struct product *p, const float *w, float *to, double *row) {
+    for (int64_t i = 0; i < p->rows; i++) {
+        for (int64_t k = 0; k < p->columns; k++)
+            row[k] = 0;
+        for (int64_t r = 0; r < p->rank; r++) {
+            const double x = (double)p->left[i * p->left_row + r * p->left_rank];
+            const float *right = p->right + r * p->right_rank;
+            for (int64_t k = 0; k < p->columns; k++)
+                row[k] += x * (double)right[k * p->right_column];
+        }
+        for (int64_t k = 0; k < p->columns; k++)
+            to[i * p->columns + k] = (float)((double)w[i * p->columns + k] + p->scale * row[k]);
+    }
+}
+
+float *zt_job_merge(struct zt_arena *arena, const struct zt_adapter *a, const float *weight,
+                    const float *const factors[2]) {
+    const int64_t rank = a->shape[0].dim[0], out = a->shape[1].dim[0], in = zt_shape_count(&a->shape[0]) / rank;
+    const float *A = factors[0], *B = factors[1];
+    const struct product plain = { out, in, rank, B, A, rank, 1, in, 1, a->scale },
+                         transposed = { in, out, rank, A, B, 1, in, 1, rank, a->scale };
+    float *to = ZT_NEW_N(arena, float, out *in + 1);
+    double *row = ZT_NEW_N(arena, double, (in > out ? in : out) + 1);
+    add_product(a->transposed ? &transposed : &plain, weight, to, row);
+    return to;
+}
+
 /* ---- lines for users ---- */
 
 /* The name with '*' for every number. */

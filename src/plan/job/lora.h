@@ -20,6 +20,10 @@ bool zt_job_find_adapters(struct zt_job *job, struct zt_graph *g, struct zt_err 
 void zt_job_freeze(const struct zt_job *job, struct zt_graph *g);
 /* Adds the adapters to a graph in float. */
 bool zt_job_adapt(const struct zt_job *job, struct zt_training_graph *training_graph, struct zt_err *err);
+/* W + s B A in an arena, for a stored weight W and the contents of A and B, computed in double precision and rounded to
+ * float. */
+float *zt_job_merge(struct zt_arena *arena, const struct zt_adapter *adapter, const float *weight,
+                    const float *const factors[2]);
 /* Adds one line per group of weights whose names differ in numbers alone, and one for each weight left out. */
 void zt_job_list_adapters(const struct zt_job *job, struct zt_texts *lines, struct zt_arena *arena);
 

@@ -4,14 +4,16 @@
 #include "graph/passes/fake_quantize.h"
 #include "ops/kernel/shape.h"
 #include "ops/quantize/launch_range.h"
+#include "plan/job/lora.h"
 
 #include <string.h>
 
 /* ---- what a pair is ---- */
 
+/* ztrain.lora's list of parameters that train besides the adapters is no list of scales. */
 static bool is_frozen(const struct zt_config *c, const char *name) {
     return zt_glob_any(c->freeze.at, c->freeze.count, name) ||
-           (c->trainable.count && !zt_glob_any(c->trainable.at, c->trainable.count, name));
+           (c->trainable.count && !c->lora.match.count && !zt_glob_any(c->trainable.at, c->trainable.count, name));
 }
 
 bool zt_qat_learns(const struct zt_job *job, const struct zt_qat_pair *p) {
@@ -125,6 +127,23 @@ static void find_nodes(struct inserter *s) {
             s->node_of[s->g->nodes[n]->file_index] = n;
 }
 
+static bool is_zero(const float *x, int64_t count) {
+    int64_t i = 0;
+    while (i < count && x[i] == 0)
+        i++;
+    return i == count;
+}
+
+/* The contents of a weight before training, with its adapter. B is zero but where it was loaded. */
+static const float *first_contents(const struct inserter *s, const struct zt_value *w) {
+    for (int i = 0; i < s->job->adapter_count && w->data; i++) {
+        const struct zt_adapter *a = &s->job->adapters[i];
+        if (a->formed && strcmp(a->weight, w->name) == 0 && !is_zero(a->initial[1], zt_shape_count(&a->shape[1])))
+            return zt_job_merge(s->g->arena, a, w->data, a->initial);
+    }
+    return w->data;
+}
+
 /* A learned scale starts at that of the weight's range. */
 static const float *first_scale(const struct inserter *s, const struct zt_qat_pair *p, int value) {
     const struct zt_qat_source from = zt_qat_source_of(s->g, value, p->axis);
@@ -134,8 +153,9 @@ static const float *first_scale(const struct inserter *s, const struct zt_qat_pa
     const int64_t count = axis < 0 ? 1 : w->shape.dim[axis];
     struct zt_qat_numbers to = { .scales = ZT_NEW_N(s->g->arena, float, count + 1),
                                  .zeros = ZT_NEW_N(s->g->arena, float, count + 1) };
-    if (w->data)
-        numbers_along(&rule, &w->shape, axis, w->data, &to);
+    const float *weight = first_contents(s, w);
+    if (weight)
+        numbers_along(&rule, &w->shape, axis, weight, &to);
     return to.scales;
 }
 

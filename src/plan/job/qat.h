@@ -47,8 +47,9 @@ struct zt_qat_source {
 struct zt_qat_source zt_qat_source_of(const struct zt_graph *g, int value, int axis);
 
 /* Finds job->pairs in the model's graph. `g` is the graph after zt_job_find_parameters(): nodes that it does not have
- * do not lead to the loss. Patterns that select nothing, and a model whose opset lacks the nodes, are errors. */
-bool zt_job_find_pairs(struct zt_job *job, const struct zt_graph *g, struct zt_err *err);
+ * do not lead to the loss. Adapters of weights in pairs, found before, are marked as formed. Patterns that select
+ * nothing, a model whose opset lacks the nodes, and a formed adapter with dropout are errors. */
+bool zt_job_find_pairs(struct zt_job *job, struct zt_graph *g, struct zt_err *err);
 /* Quantizes in a graph in float. */
 bool zt_job_quantize(const struct zt_job *job, struct zt_graph *g, bool training, struct zt_err *err);
 

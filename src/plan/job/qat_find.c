@@ -184,6 +184,33 @@ static void find(struct finder *f) {
     }
 }
 
+/* ---- adapters ---- */
+
+static bool is_quantized(const struct finder *f, const struct zt_node *n) {
+    for (int p = 0; p < f->pairs.count; p++)
+        for (int i = 0; i < f->pairs.at[p].reader_count && f->pairs.at[p].initializer; i++)
+            if (f->pairs.at[p].readers[i].node == n->file_index)
+                return true;
+    return false;
+}
+
+/* A weight with an adapter is quantized after its change. */
+static void form_adapted(struct finder *f, struct zt_graph *g) {
+    for (int k = 0; k < f->job->adapter_count; k++) {
+        struct zt_adapter *a = &f->job->adapters[k];
+        struct zt_weight_readers readers;
+        zt_weight_readers_find(g, zt_graph_find(g, a->weight), &readers);
+        for (int i = 0; i < readers.count && !a->formed; i++)
+            a->formed = !readers.at[i].inside && is_quantized(f, readers.at[i].of);
+        if (a->formed && a->dropout > 0)
+            zt_fail(
+                f->err, ZT_EXIT_CONFIG,
+                "ztrain.lora.dropout: %g excludes ztrain.qat.weights, which quantizes \"%s\" with its adapter: what "
+                "enters the adapter alone cannot be dropped",
+                a->dropout, a->weight);
+    }
+}
+
 /* ---- errors ---- */
 
 static void check_patterns(const struct finder *f) {
@@ -253,7 +280,7 @@ static void keep(struct finder *f) {
     zt_map_finish(&f->names);
 }
 
-bool zt_job_find_pairs(struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
+bool zt_job_find_pairs(struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
     const struct zt_qat_config *c = &job->config->qat;
     struct finder f = { .job = job, .err = err };
     const int before = err->count;
@@ -269,6 +296,7 @@ bool zt_job_find_pairs(struct zt_job *job, const struct zt_graph *g, struct zt_e
     if (check_opset(&f)) {
         find(&f);
         check_patterns(&f);
+        form_adapted(&f, g);
     }
     keep(&f);
     return err->count == before;
