@@ -66,6 +66,7 @@ static bool open_rank(struct zt_training *t, struct zt_err *err) {
                                               .world = w->world,
                                               .folder = t->request->folder,
                                               .from = t->request->from,
+                                              .unfound = t->request->unfound,
                                               .steps = t->steps,
                                               .epochs = t->epochs };
     t->checkpoints = zt_checkpoints_open(&options, &t->first, err);
@@ -113,6 +114,8 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
         if (!zt_forecast_open(&t->forecast, s, t->plan, w->device, t->request->folder, err) || !write_config(t, err) ||
             !zt_checkpoints_begin(t->checkpoints, err) || !(t->console = zt_console_create(&options, err)))
             return false;
+    } else if (!zt_checkpoints_begin(t->checkpoints, err)) {
+        return false;
     }
     zt_hash_remove(t->request->folder, w->rank, s->config->ranks);
     return zt_training_observe(t, err) &&

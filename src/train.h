@@ -7,9 +7,10 @@
 struct zt_stop;
 
 struct zt_train_request {
-    const char *folder;   /* output folder of the run */
-    const char *from;     /* checkpoint to resume from; NULL: train from the initial weights */
-    struct zt_stop *stop; /* signals that ask to stop or save */
+    const char *folder;           /* output folder of the run */
+    const char *from;             /* checkpoint to resume from; NULL: train from the initial weights */
+    const struct zt_err *unfound; /* why a run that resumes has no `from` on this host; NULL: others */
+    struct zt_stop *stop;         /* signals that ask to stop or save */
 };
 
 /* Trains the model of the session and writes the files of the run into the folder. If a signal stops the run, returns

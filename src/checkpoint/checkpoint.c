@@ -74,11 +74,15 @@ static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
         if (c->head[f].length > ZT_STORED_TEXT_MAX)
             return zt_fail(err, ZT_EXIT_MODEL, "a checkpoint cannot hold %d tensors", c->files[f].count);
         int64_t checksums = zt_checksum_count(&c->files[f]);
-        c->manifest.file_bytes[f] = c->files[f].bytes;
-        c->manifest.crc[f] = c->crc[f] = ZT_NEW_N(c->arena, uint32_t, checksums + 1);
-        c->manifest.tensor_crc[f] = c->crc[f] + zt_block_count(c->files[f].bytes);
-        c->manifest.tensors[f] = c->files[f].count;
+        c->manifest.file[f].bytes = c->files[f].bytes;
+        c->manifest.file[f].crc = c->crc[f] = ZT_NEW_N(c->arena, uint32_t, checksums + 1);
+        c->manifest.file[f].tensor_crc = c->crc[f] + zt_block_count(c->files[f].bytes);
+        c->manifest.file[f].tensors = c->files[f].count;
         most = checksums > most ? checksums : most;
+    }
+    if (c->storage.parts) {
+        c->manifest.part_count = c->o.world->size;
+        c->manifest.parts = ZT_NEW_N(c->arena, struct zt_part_sums, c->manifest.part_count);
     }
     c->peer_crc = ZT_NEW_N(c->arena, uint32_t, most + 1);
     if (c->o.rank->device_memory) {
@@ -104,7 +108,8 @@ struct zt_checkpoints *zt_checkpoints_open(const struct zt_checkpoints_options *
     c->folder = (struct zt_checkpoint_folder){ zt_path_join(options->folder, ZT_CHECKPOINTS),
                                                tag_of(c->arena, &options->plan->job->config->checkpoint) };
     c->saved = -1;
-    if (lay_out(c, err) && (!options->from || zt_checkpoint_load(c, err))) {
+    if (zt_storage_open(&c->storage, options, c->arena, err) && lay_out(c, err) &&
+        (!(options->from || options->unfound) || zt_checkpoint_load(c, err))) {
         *first_step = c->manifest.step;
         return c;
     }
@@ -113,7 +118,7 @@ struct zt_checkpoints *zt_checkpoints_open(const struct zt_checkpoints_options *
 }
 
 bool zt_checkpoints_begin(struct zt_checkpoints *c, struct zt_err *err) {
-    if (c->o.world->rank != 0)
+    if (!zt_storage_leads(&c->storage))
         return true;
     if (c->o.session->options->overwrite)
         return zt_checkpoint_clear(&c->folder, err);
@@ -131,6 +136,10 @@ void zt_checkpoints_close(struct zt_checkpoints *c) {
         zt_text_finish(&c->head[f]);
     for (int apart = 0; apart < 2; apart++)
         zt_text_finish(&c->rank_heads[apart]);
+    zt_text_finish(&c->head[ZT_PART_FILE]);
+    for (int i = 0; i < c->manifest.part_count; i++)
+        free(c->manifest.parts[i].sums.crc);
+    zt_storage_close(&c->storage);
     free(c->folder.path);
     zt_arena_destroy(c->arena);
     free(c);
@@ -181,7 +190,7 @@ bool zt_checkpoints_step(struct zt_checkpoints *c, const struct zt_step_end *end
     if (!due || step == c->saved || !zt_checkpoint_save(c, step, end->console, err))
         return !due || step == c->saved;
     c->saved = step;
-    if (c->o.world->rank != 0)
+    if (!zt_storage_leads(&c->storage))
         return true;
     return (!better || zt_checkpoint_point(&c->folder, "best", step, err)) &&
            zt_checkpoint_prune(&c->folder, step, config->keep, c->manifest.best_metric ? c->manifest.best_step : -1,

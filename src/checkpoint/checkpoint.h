@@ -17,9 +17,10 @@ struct zt_checkpoints_options {
     const struct zt_rank_plan *plan;
     struct zt_rank *rank;
     struct zt_comm *world;
-    const char *folder; /* of the run */
-    const char *from;   /* checkpoint to resume from; NULL: none */
-    int64_t steps;      /* number of steps of the run */
+    const char *folder;           /* of the run */
+    const char *from;             /* checkpoint to resume from; NULL: none */
+    const struct zt_err *unfound; /* why a run that resumes has no `from` on this host; NULL: others */
+    int64_t steps;                /* number of steps of the run */
     struct zt_epochs epochs;
 };
 
@@ -27,9 +28,10 @@ struct zt_checkpoints_options {
  * error for a checkpoint that does not fit model, data or configuration. */
 struct zt_checkpoints *zt_checkpoints_open(const struct zt_checkpoints_options *options, int64_t *first_step,
                                            struct zt_err *err);
-/* On rank 0, takes over the folder: with --overwrite removes the checkpoints of the earlier run; if the run resumes
- * from a checkpoint of this folder, that one becomes the latest. Must be called before the first step and after all
- * ranks have opened what they need, so that a run that cannot start changes nothing. Does nothing on other ranks. */
+/* On the first rank of each folder (storage.h), takes over the folder: with --overwrite removes the checkpoints of the
+ * earlier run; if the run resumes from a checkpoint of this folder, that one becomes the latest. Must be called before
+ * the first step and after all ranks have opened what they need, so that a run that cannot start changes nothing. Does
+ * nothing on other ranks. */
 bool zt_checkpoints_begin(struct zt_checkpoints *c, struct zt_err *err);
 /* On rank 0, prints the checkpoint that the run resumes from, and the config keys that have changed since. */
 void zt_checkpoints_report(const struct zt_checkpoints *c, const struct zt_log *log);

@@ -5,9 +5,9 @@
  *     .tmp-step-48/     a checkpoint that is being written, or was when the program was killed
  *     .old-step-12/     a checkpoint that is being removed
  *
- * Only rank 0 changes the folder. At any moment at which the program may be killed, `latest` names a complete
- * checkpoint: files are flushed to disk before the rename, the rename before `latest` changes, and the old checkpoint
- * is removed afterwards. */
+ * Only one rank changes the folder (storage.h). At any moment at which the program may be killed, `latest` names a
+ * complete checkpoint: files are flushed to disk before the rename, the rename before `latest` changes, and the old
+ * checkpoint is removed afterwards. */
 #ifndef ZT_CHECKPOINT_FOLDER_H
 #define ZT_CHECKPOINT_FOLDER_H
 

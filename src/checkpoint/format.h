@@ -6,6 +6,10 @@
  *     ranks.safetensors        1-bit optimizers on several ranks: the states of each rank (rank_states.h)
  *     manifest.json            position of the run, its inputs, a checksum for every block of the other files
  *
+ * Where every host has storage of its own and none has the whole state (storage.h), each rank has a file instead:
+ *
+ *     part-R-of-N.safetensors  slices of the tensors of these files (parts.h), and the same manifest.json on every host
+ *
  * The bytes are a function of the state of the run alone, independent of ranks, ZeRO stage, pipeline and threads, but
  * for ranks.safetensors. Numbers are little-endian fp32. The reader treats files as hostile: sizes are checked against
  * the file in 64 bits before anything is allocated. */
@@ -80,6 +84,23 @@ struct zt_recorded_key {
 bool zt_stored_check(const struct zt_stored_file *file, const struct zt_file_map *map, const uint32_t *crc,
                      int64_t first, int64_t last, struct zt_err *err);
 
+/* Size and checksums of a file. */
+struct zt_file_sums {
+    int64_t bytes;
+    uint32_t *crc;        /* CRC-32C by block */
+    uint32_t *tensor_crc; /* by tensor */
+    int tensors;          /* number of these; 0: an older checkpoint without them */
+};
+
+/* The file of a rank. */
+struct zt_part_sums {
+    const char *host; /* of the rank that wrote it */
+    struct zt_file_sums sums;
+};
+enum { ZT_PART_NAME = 64 }; /* room for the name of a part */
+/* Writes the name of the part of rank `rank` of `count`. */
+void zt_part_name(char to[ZT_PART_NAME], int rank, int count);
+
 struct zt_manifest {
     int64_t step;         /* steps done, including skipped ones */
     int64_t epoch, batch; /* of the next step; batch: index in the epoch */
@@ -100,12 +121,11 @@ struct zt_manifest {
     const char *client_state; /* JSON object of the user, carried along; NULL: none */
     struct zt_recorded_key *keys;
     int key_count;
-    int files; /* that the checkpoint has: 2, or 3 with ranks.safetensors */
-    int64_t file_bytes[ZT_STORED_FILES];
-    uint32_t *crc[ZT_STORED_FILES];        /* CRC-32C by block */
-    uint32_t *tensor_crc[ZT_STORED_FILES]; /* by tensor */
-    int tensors[ZT_STORED_FILES];          /* number of these; 0: an older checkpoint without them */
-    uint32_t own_crc;                      /* checksum of the manifest without its last line; set by reading */
+    int files; /* that the checkpoint has: 2, or 3 with ranks.safetensors; 0: parts */
+    struct zt_file_sums file[ZT_STORED_FILES];
+    struct zt_part_sums *parts; /* by rank */
+    int part_count;
+    uint32_t own_crc; /* checksum of the manifest without its last line; set by reading */
 };
 
 /* Appends the manifest with its own checksum as text. */

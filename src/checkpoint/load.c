@@ -1,7 +1,8 @@
 /* Loading: every rank reads the manifest, checks its share of the blocks, and reads the slices that it holds from the
- * mapped files. */
+ * mapped files. The ranks report what is wrong as one. */
 #include "checkpoint/load.h"
 
+#include "checkpoint/loading.h"
 #include "checkpoint/rank_states.h"
 #include "checkpoint/record.h"
 #include "optim/one_bit/trust.h"
@@ -13,17 +14,19 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct loading {
-    struct zt_checkpoints *c;
-    struct zt_file_map map[ZT_STORED_FILES];
-    struct zt_manifest manifest;
-    struct zt_stored_file rank_states; /* those of the file that this run takes over; else empty */
-    struct zt_err *err;
-};
-
-static bool read_manifest(struct loading *l) {
+static bool read_manifest(struct zt_loading *l) {
     struct zt_checkpoints *c = l->c;
     int before = l->err->count;
+    if (!c->o.from) {
+        *l->err = *c->o.unfound;
+        if (!c->storage.several)
+            return false;
+        zt_err_within(l->err, 0, "rank %d on %s", c->o.world->rank, c->storage.host[c->o.world->rank]);
+        return zt_hint(l->err,
+                       "with checkpoint.use_node_local_storage every host reads what it saved: bring the "
+                       "checkpoints of this host back to that folder, or copy those of all hosts together into "
+                       "one on every host");
+    }
     return zt_manifest_load(&l->manifest, c->o.from, c->arena, l->err) &&
            zt_record_make(c->o.session, c->arena, &c->manifest, l->err) &&
            (zt_record_fits(c->o.session, &l->manifest, &c->manifest, l->err) ||
@@ -31,7 +34,7 @@ static bool read_manifest(struct loading *l) {
 }
 
 /* Reports the tensor that differs from those of the run. There is one, or another program wrote the file. */
-static bool compare_tensors(struct loading *l, int f) {
+static bool compare_tensors(struct zt_loading *l, int f) {
     const struct zt_stored_file *wanted = &l->c->files[f];
     struct zt_stored_file found;
     char a[ZT_SHAPE_TEXT], b[ZT_SHAPE_TEXT];
@@ -52,24 +55,25 @@ static bool compare_tensors(struct loading *l, int f) {
     return zt_fail(l->err, ZT_EXIT_DATA, "the header does not have the format of this program");
 }
 
-static bool hint_damage(struct loading *l) {
+bool zt_load_hint_damage(struct zt_loading *l) {
     return zt_hint(l->err, "`ztrain verify %s` lists all damage; --resume accepts an earlier checkpoint", l->c->o.from);
 }
 
-static bool has_layout(const struct loading *l, int f, const struct zt_stored_file *file, const struct zt_text *head) {
+static bool has_layout(const struct zt_loading *l, int f, const struct zt_stored_file *file,
+                       const struct zt_text *head) {
     return l->map[f].size == (size_t)file->bytes && memcmp(l->map[f].data, head->at, head->length) == 0;
 }
 
-static bool check_blocks(struct loading *l, int f, const struct zt_stored_file *file) {
-    const struct zt_comm *world = l->c->o.world;
+static bool check_blocks(struct zt_loading *l, int f, const struct zt_stored_file *file) {
+    const struct zt_comm *here = l->c->storage.here;
     int64_t blocks = zt_block_count(file->bytes);
-    return zt_stored_check(file, &l->map[f], l->manifest.crc[f], blocks * world->rank / world->size,
-                           blocks * (world->rank + 1) / world->size, l->err) ||
-           hint_damage(l);
+    return zt_stored_check(file, &l->map[f], l->manifest.file[f].crc, blocks * here->rank / here->size,
+                           blocks * (here->rank + 1) / here->size, l->err) ||
+           zt_load_hint_damage(l);
 }
 
 /* The states of ranks are taken over where there are as many ranks. */
-static bool check_rank_states(struct loading *l) {
+static bool check_rank_states(struct zt_loading *l) {
     const struct zt_checkpoints *c = l->c;
     struct zt_stored_file found;
     for (int apart = 0; apart < 2; apart++)
@@ -79,44 +83,110 @@ static bool check_rank_states(struct loading *l) {
            check_blocks(l, ZT_RANKS_FILE, &found);
 }
 
-static bool check_file(struct loading *l, int f) {
+static bool check_file(struct zt_loading *l, int f) {
     const struct zt_checkpoints *c = l->c;
-    if (l->map[f].size != (size_t)l->manifest.file_bytes[f])
+    if (l->map[f].size != (size_t)l->manifest.file[f].bytes)
         return zt_fail(l->err, ZT_EXIT_DATA, "%zu bytes, the manifest says %lld", l->map[f].size,
-                       (long long)l->manifest.file_bytes[f]) ||
-               hint_damage(l);
+                       (long long)l->manifest.file[f].bytes) ||
+               zt_load_hint_damage(l);
     if (f == ZT_RANKS_FILE)
         return check_rank_states(l);
     return has_layout(l, f, &c->files[f], &c->head[f]) ? check_blocks(l, f, &c->files[f]) : compare_tensors(l, f);
 }
 
-static bool open_file(struct loading *l, int f) {
+static bool open_file(struct zt_loading *l, int f) {
     char *path = zt_path_join(l->c->o.from, zt_stored_names[f]);
     int before = l->err->count;
     bool ok = zt_file_map(&l->map[f], path, ZT_EXIT_DATA, l->err) &&
               (check_file(l, f) || zt_err_within(l->err, before, "%s", path));
+    if (ok)
+        zt_sources_add(&l->sources, f, false, &(struct zt_extent){ 0, (int64_t)l->map[f].size, l->map[f].data });
     free(path);
     return ok;
 }
 
-/* Checks that all ranks succeeded and loaded the same checkpoint. */
-static bool agree(struct loading *l) {
-    struct zt_comm *world = l->c->o.world;
-    double sum = l->manifest.own_crc;
-    if (!world->api->sum(world, &sum, 1, l->err))
-        return false;
-    return sum == (double)l->manifest.own_crc * world->size ||
-           zt_fail(l->err, ZT_EXIT_DATA, "%s: the ranks found different checkpoints", l->c->o.from);
+static bool open_whole(struct zt_loading *l) {
+    for (int f = 0; f < l->manifest.files && f < l->c->manifest.files; f++)
+        if (!open_file(l, f))
+            return false;
+    zt_sources_sort(&l->sources);
+    l->has_rank_states = l->manifest.files > ZT_RANKS_FILE;
+    return true;
 }
 
-static bool take(struct loading *l, void *to, int f, int64_t at, int64_t bytes) {
+static bool open_all(struct zt_loading *l) {
+    const struct zt_checkpoints *c = l->c;
+    if (!(l->manifest.part_count ? zt_load_open_parts(l) : open_whole(l)))
+        return false;
+    if (l->manifest.step <= c->o.steps)
+        return true;
+    zt_fail(l->err, ZT_EXIT_CONFIG, "%s: step %lld, but the run ends at step %lld", c->o.from,
+            (long long)l->manifest.step, (long long)c->o.steps);
+    return zt_hint(l->err, "raise --steps or --epochs");
+}
+
+struct found {
+    int64_t step;
+    uint32_t crc, unused;
+};
+
+static bool differ(struct zt_loading *l, const struct found *own, const struct found *first) {
+    const struct zt_checkpoints *c = l->c;
+    const struct zt_checkpoint_storage *s = &c->storage;
+    if (!s->several)
+        return zt_fail(l->err, ZT_EXIT_DATA, "%s: the ranks found different checkpoints", c->o.from);
+    const char *here = s->host[c->o.world->rank];
+    if (own->step == first->step)
+        zt_fail(l->err, ZT_EXIT_DATA, "%s: rank %d on %s has another checkpoint of this step than rank 0 on %s",
+                c->o.from, c->o.world->rank, here, s->host[0]);
+    else
+        zt_fail(l->err, ZT_EXIT_DATA,
+                "%s: rank %d on %s has the checkpoint of step %lld, rank 0 on %s that of step %lld", c->o.from,
+                c->o.world->rank, here, (long long)own->step, s->host[0], (long long)first->step);
+    return zt_hint(l->err,
+                   "--resume CHECKPOINT takes one that all hosts have, or copy the folders of one checkpoint of "
+                   "all hosts together");
+}
+
+/* Checks that all ranks have the same checkpoint. Collective. */
+static bool same_everywhere(struct zt_loading *l) {
+    struct zt_comm *world = l->c->o.world;
+    struct found *all = zt_calloc((size_t)world->size, sizeof *all), *own = &all[world->rank];
+    own->step = l->manifest.step;
+    own->crc = l->manifest.own_crc;
+    bool ok = zt_comm_exchange(world, all, sizeof *all, l->err);
+    if (ok)
+        ok = zt_storage_agree(world, own->crc == all[0].crc || differ(l, own, &all[0]), l->err);
+    free(all);
+    return ok;
+}
+
+/* Copies bytes of a file to the rank's memory on the device, or on the host. */
+static bool take_to(struct zt_loading *l, void *to, int f, int64_t at, int64_t bytes, bool on_host) {
     const struct zt_device *device = l->c->o.rank->device;
-    return bytes == 0 ||
-           device->api->to_device((struct zt_device *)device, to, l->map[f].data + at, (size_t)bytes, l->err);
+    while (bytes > 0) {
+        int64_t some = bytes;
+        const unsigned char *from = zt_sources_at(&l->sources, f, at, &some);
+        if (!from)
+            return zt_fail(l->err, ZT_EXIT_DATA, "%s: byte %lld of %s is missing", l->c->o.from, (long long)at,
+                           zt_stored_names[f]);
+        if (on_host)
+            memcpy(to, from, (size_t)some);
+        else if (!device->api->to_device((struct zt_device *)device, to, from, (size_t)some, l->err))
+            return false;
+        to = (char *)to + some;
+        at += some;
+        bytes -= some;
+    }
+    return true;
+}
+
+static bool take(struct zt_loading *l, void *to, int f, int64_t at, int64_t bytes) {
+    return take_to(l, to, f, at, bytes, false);
 }
 
 /* Reads the parameters of one range that this rank holds. */
-static bool take_range(struct loading *l, const struct zt_range *range) {
+static bool take_range(struct zt_loading *l, const struct zt_range *range) {
     const struct zt_rank_plan *p = l->c->o.plan;
     const struct zt_stored_file *file = &l->c->files[ZT_WEIGHTS_FILE];
     for (int t = 0; t < p->flat->tensor_count; t++) {
@@ -134,7 +204,7 @@ static bool take_range(struct loading *l, const struct zt_range *range) {
 }
 
 /* Reads the state of the loss scale, if the earlier run had one. The config gives its parameters. */
-static void take_scale(struct loading *l) {
+static void take_scale(struct zt_loading *l) {
     struct zt_scaling *s = &l->c->o.rank->scaling;
     const struct zt_manifest *m = &l->manifest;
     if (!s->dynamic || m->scale == 0)
@@ -145,17 +215,13 @@ static void take_scale(struct loading *l) {
 }
 
 /* Reads a part of a piece, which is on the device or, if it is offloaded, in host memory. */
-static bool take_part(struct loading *l, const struct zt_piece *piece, void *to, int f, int64_t at) {
-    const int64_t bytes = piece->count * (int64_t)sizeof(float);
-    if (!piece->on_host)
-        return take(l, to, f, at, bytes);
-    memcpy(to, l->map[f].data + at, (size_t)bytes);
-    return true;
+static bool take_part(struct zt_loading *l, const struct zt_piece *piece, void *to, int f, int64_t at) {
+    return take_to(l, to, f, at, piece->count * (int64_t)sizeof(float), piece->on_host);
 }
 
 /* Reads the optimizer states of a piece, and its parameters if they are offloaded or have a master copy. */
 static bool take_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
-    struct loading *l = with;
+    struct zt_loading *l = with;
     const struct zt_checkpoints *c = l->c;
     const struct zt_rank_plan *p = c->o.plan;
     const int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float);
@@ -173,7 +239,7 @@ static bool take_piece(void *with, const struct zt_piece *piece, struct zt_err *
     return true;
 }
 
-static bool take_trust(struct loading *l) {
+static bool take_trust(struct zt_loading *l) {
     const struct zt_rank_plan *p = l->c->o.plan;
     const struct zt_rank *r = l->c->o.rank;
     bool ok = true;
@@ -186,7 +252,7 @@ static bool take_trust(struct loading *l) {
 }
 
 /* After weights and states of rank 0, which these replace. */
-static bool take_rank_states(struct loading *l) {
+static bool take_rank_states(struct zt_loading *l) {
     const struct zt_rank_plan *p = l->c->o.plan;
     const int count = l->rank_states.count / p->grid.data;
     bool ok = true;
@@ -194,12 +260,12 @@ static bool take_rank_states(struct loading *l) {
         const struct zt_stored_tensor *from = &l->rank_states.tensors[p->grid.data_rank * count + i];
         ok = take(l, zt_rank_states_at(l->c->o.rank, i), ZT_RANKS_FILE, from->at, from->bytes);
     }
-    if (!count && (l->manifest.files > ZT_RANKS_FILE || zt_rank_states_exist(p)))
+    if (!count && (l->has_rank_states || zt_rank_states_exist(p)))
         l->c->restarted = "the checkpoint is of another number of ranks";
     return ok;
 }
 
-static bool take_over(struct loading *l) {
+static bool take_over(struct zt_loading *l) {
     struct zt_checkpoints *c = l->c;
     const struct zt_rank_plan *p = c->o.plan;
     struct zt_rank *r = c->o.rank;
@@ -234,7 +300,7 @@ static bool is_own(const struct zt_checkpoints *c, int64_t step) {
     return same;
 }
 
-static void take_counters(struct loading *l) {
+static void take_counters(struct zt_loading *l) {
     struct zt_checkpoints *c = l->c;
     c->loaded = l->manifest;
     c->recorded = true;
@@ -247,19 +313,27 @@ static void take_counters(struct loading *l) {
     c->saved = is_own(c, l->manifest.step) ? l->manifest.step : -1;
 }
 
+/* With several folders, the checkpoint is this run's own where it is in all of them. Collective. */
+static bool own_everywhere(struct zt_checkpoints *c, struct zt_err *err) {
+    double others = c->saved < 0;
+    if (!c->storage.several)
+        return true;
+    bool ok = c->o.world->api->sum(c->o.world, &others, 1, err);
+    c->saved = others > 0 ? -1 : c->saved;
+    return ok;
+}
+
 bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err) {
-    struct loading l = { .c = c, .err = err };
-    bool ok = read_manifest(&l);
-    for (int f = 0; ok && f < l.manifest.files && f < c->manifest.files; f++)
-        ok = open_file(&l, f);
-    if (ok && l.manifest.step > c->o.steps)
-        ok = zt_fail(err, ZT_EXIT_CONFIG, "%s: step %lld, but the run ends at step %lld", c->o.from,
-                     (long long)l.manifest.step, (long long)c->o.steps) ||
-             zt_hint(err, "raise --steps or --epochs");
-    ok = ok && agree(&l) && take_over(&l);
+    struct zt_loading l = { .c = c, .err = err };
+    struct zt_comm *world = c->o.world;
+    bool ok = zt_storage_agree(world, read_manifest(&l), err) && same_everywhere(&l) &&
+              zt_storage_agree(world, open_all(&l), err) && take_over(&l);
     for (int f = 0; f < ZT_STORED_FILES; f++)
         ok = zt_file_close(&l.map[f], ok, err);
-    if (ok)
-        take_counters(&l);
-    return ok;
+    ok = zt_load_close_parts(&l, ok);
+    zt_sources_finish(&l.sources);
+    if (!ok)
+        return false;
+    take_counters(&l);
+    return own_everywhere(c, err);
 }

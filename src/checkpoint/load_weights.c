@@ -57,11 +57,11 @@ static void add_source(struct zt_weights *w, const char *name, const struct zt_t
 
 static bool read_tensors(struct zt_weights *w, const struct zt_manifest *manifest, struct zt_err *err) {
     struct zt_stored_file file;
-    if (manifest && (int64_t)w->map.size != manifest->file_bytes[0])
+    if (manifest && (int64_t)w->map.size != manifest->file[0].bytes)
         return zt_fail(err, ZT_EXIT_DATA, "%zu bytes, the manifest says %lld", w->map.size,
-                       (long long)manifest->file_bytes[0]);
+                       (long long)manifest->file[0].bytes);
     if (!zt_stored_read(&file, &w->map, w->arena, err) ||
-        (manifest && !zt_stored_check(&file, &w->map, manifest->crc[0], 0, zt_block_count(file.bytes), err)))
+        (manifest && !zt_stored_check(&file, &w->map, manifest->file[0].crc, 0, zt_block_count(file.bytes), err)))
         return false;
     for (int i = 0; i < file.count; i++) {
         const struct zt_tensor tensor = { ZT_FLOAT, file.tensors[i].shape, w->map.data + file.tensors[i].at };
@@ -81,7 +81,13 @@ static bool open_checkpoint(struct zt_weights *w, const char *path, struct zt_er
     struct zt_manifest manifest;
     char *folder = zt_checkpoint_find(path, err);
     bool ok = folder && zt_manifest_load(&manifest, folder, w->arena, err);
-    if (ok) {
+    if (ok && manifest.part_count) {
+        ok = zt_fail(err, ZT_EXIT_DATA, "%s: a checkpoint in parts of %d ranks, whose weights alone cannot be loaded",
+                     folder, manifest.part_count) ||
+             zt_hint(err,
+                     "--resume in one folder that has all parts, without checkpoint.use_node_local_storage, saves "
+                     "whole checkpoints");
+    } else if (ok) {
         char *file = zt_path_join(folder, zt_stored_names[0]);
         ok = open_tensors(w, file, &manifest, err);
         free(file);

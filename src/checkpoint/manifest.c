@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1 };
+/* VERSION_PARTS: with parts, which older programs would not look for. */
+enum { VERSION = 1, VERSION_PARTS = 2 };
 
 /* The last line, and its digits. */
 #define LAST_LINE "  \"crc32c\": \"%08x\"\n}\n"
@@ -21,16 +22,34 @@ static void add_checksums(const uint32_t *crc, int64_t count, struct zt_text *to
     zt_text_add(to, count ? "]" : "[]");
 }
 
-static void add_blocks(const struct zt_manifest *m, int file, struct zt_text *to) {
-    int64_t count = zt_block_count(m->file_bytes[file]);
-    zt_text_add(to, "    {\"name\": \"%s\", \"bytes\": %lld, \"block_bytes\": %d, \"crc32c\": ", zt_stored_names[file],
-                (long long)m->file_bytes[file], ZT_BLOCK_BYTES);
-    add_checksums(m->crc[file], count, to);
-    if (m->tensors[file]) {
-        zt_text_add(to, ", \"tensor_crc32c\": ");
-        add_checksums(m->tensor_crc[file], m->tensors[file], to);
+/* `host`: of a part; NULL: none. */
+static void add_file(const struct zt_file_sums *sums, const char *name, const char *host, struct zt_text *to) {
+    zt_text_add(to, "    {\"name\": \"%s\"", name);
+    if (host) {
+        zt_text_add(to, ", \"host\": ");
+        zt_stored_quote(to, host);
     }
-    zt_text_add(to, "}%s\n", file + 1 < m->files ? "," : "");
+    zt_text_add(to, ", \"bytes\": %lld, \"block_bytes\": %d, \"crc32c\": ", (long long)sums->bytes, ZT_BLOCK_BYTES);
+    add_checksums(sums->crc, zt_block_count(sums->bytes), to);
+    if (sums->tensors) {
+        zt_text_add(to, ", \"tensor_crc32c\": ");
+        add_checksums(sums->tensor_crc, sums->tensors, to);
+    }
+    zt_text_add(to, "}");
+}
+
+static void add_files(const struct zt_manifest *m, struct zt_text *to) {
+    char name[ZT_PART_NAME];
+    for (int f = 0; f < m->files; f++) {
+        zt_text_add(to, f ? ",\n" : "");
+        add_file(&m->file[f], zt_stored_names[f], NULL, to);
+    }
+    for (int i = 0; i < m->part_count; i++) {
+        zt_part_name(name, i, m->part_count);
+        zt_text_add(to, i ? ",\n" : "");
+        add_file(&m->parts[i].sums, name, m->parts[i].host, to);
+    }
+    zt_text_add(to, "\n");
 }
 
 /* Without a best value yet, "best" is null. */
@@ -46,7 +65,8 @@ static void add_schedule(const struct zt_lr_state *s, struct zt_text *to) {
 
 void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
     to->length = 0;
-    zt_text_add(to, "{\n  \"format\": \"ztrain checkpoint\",\n  \"version\": %d,\n", VERSION);
+    zt_text_add(to, "{\n  \"format\": \"ztrain checkpoint\",\n  \"version\": %d,\n",
+                m->part_count ? VERSION_PARTS : VERSION);
     zt_text_add(to, "  \"step\": %lld,\n  \"epoch\": %lld,\n  \"batch\": %lld,\n  \"updates\": %lld,\n",
                 (long long)m->step, (long long)m->epoch, (long long)m->batch, (long long)m->updates);
     zt_text_add(to, "  \"samples\": %lld,\n  \"seed\": \"%llu\",\n  \"model\": \"%08x\",\n  \"optimizer\": ",
@@ -71,8 +91,7 @@ void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
         zt_text_add(to, ": %s", m->keys[i].value);
     }
     zt_text_add(to, "\n  },\n  \"files\": [\n");
-    for (int f = 0; f < m->files; f++)
-        add_blocks(m, f, to);
+    add_files(m, to);
     zt_text_add(to, "  ],\n");
     zt_text_add(to, LAST_LINE, zt_crc32c(0, to->at, to->length));
 }
@@ -110,31 +129,67 @@ static bool read_checksums(const cJSON *list, const char *name, uint32_t *to, st
 }
 
 /* Older checkpoints have no checksums of tensors. */
-static bool read_tensor_checksums(struct zt_manifest *m, const cJSON *item, int file, struct zt_arena *arena,
+static bool read_tensor_checksums(struct zt_file_sums *to, const cJSON *item, const char *name, struct zt_arena *arena,
                                   struct zt_err *err) {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "tensor_crc32c");
     if (list && !cJSON_IsArray(list))
-        return zt_fail(err, ZT_EXIT_DATA, "%s: \"tensor_crc32c\" is no list", zt_stored_names[file]);
-    m->tensors[file] = cJSON_GetArraySize(list);
-    m->tensor_crc[file] = ZT_NEW_N(arena, uint32_t, m->tensors[file] + 1);
-    return read_checksums(list, zt_stored_names[file], m->tensor_crc[file], err);
+        return zt_fail(err, ZT_EXIT_DATA, "%s: \"tensor_crc32c\" is no list", name);
+    to->tensors = cJSON_GetArraySize(list);
+    to->tensor_crc = ZT_NEW_N(arena, uint32_t, to->tensors + 1);
+    return read_checksums(list, name, to->tensor_crc, err);
 }
 
-static bool read_blocks(struct zt_manifest *m, const cJSON *item, int file, struct zt_arena *arena,
-                        struct zt_err *err) {
+static bool read_file(struct zt_file_sums *to, const cJSON *item, const char *wanted, struct zt_arena *arena,
+                      struct zt_err *err) {
     const char *name = text_of(item, "name");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "crc32c");
     int64_t block = 0;
-    if (!name || strcmp(name, zt_stored_names[file]) != 0)
-        return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %s", zt_stored_names[file]);
-    if (!member(item, "bytes", &m->file_bytes[file], err) || !member(item, "block_bytes", &block, err))
-        return zt_err_within(err, 0, "%s", name);
-    int64_t count = zt_block_count(m->file_bytes[file]);
+    if (!name || strcmp(name, wanted) != 0)
+        return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %s", wanted);
+    if (!member(item, "bytes", &to->bytes, err) || !member(item, "block_bytes", &block, err))
+        return zt_err_within(err, 0, "%s", wanted);
+    int64_t count = zt_block_count(to->bytes);
     if (block != ZT_BLOCK_BYTES || !cJSON_IsArray(list) || cJSON_GetArraySize(list) != count)
-        return zt_fail(err, ZT_EXIT_DATA, "%s: the list of checksums does not fit its %lld bytes", name,
-                       (long long)m->file_bytes[file]);
-    m->crc[file] = ZT_NEW_N(arena, uint32_t, count + 1);
-    return read_checksums(list, name, m->crc[file], err) && read_tensor_checksums(m, item, file, arena, err);
+        return zt_fail(err, ZT_EXIT_DATA, "%s: the list of checksums does not fit its %lld bytes", wanted,
+                       (long long)to->bytes);
+    to->crc = ZT_NEW_N(arena, uint32_t, count + 1);
+    return read_checksums(list, wanted, to->crc, err) && read_tensor_checksums(to, item, wanted, arena, err);
+}
+
+static bool read_whole_files(struct zt_manifest *m, const cJSON *files, struct zt_arena *arena, struct zt_err *err) {
+    const cJSON *item;
+    int at = 0;
+    m->files = cJSON_IsArray(files) ? cJSON_GetArraySize(files) : 0;
+    if (m->files < ZT_STORED_FILES - 1 || m->files > ZT_STORED_FILES)
+        return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %d or %d files", ZT_STORED_FILES - 1,
+                       ZT_STORED_FILES);
+    cJSON_ArrayForEach(item, files) {
+        if (!read_file(&m->file[at], item, zt_stored_names[at], arena, err))
+            return false;
+        at++;
+    }
+    return true;
+}
+
+static bool read_parts(struct zt_manifest *m, const cJSON *files, struct zt_arena *arena, struct zt_err *err) {
+    const cJSON *item;
+    char name[ZT_PART_NAME];
+    int at = 0;
+    m->part_count = cJSON_IsArray(files) ? cJSON_GetArraySize(files) : 0;
+    if (!m->part_count)
+        return zt_fail(err, ZT_EXIT_DATA, "\"files\" names no part");
+    m->parts = ZT_NEW_N(arena, struct zt_part_sums, m->part_count);
+    cJSON_ArrayForEach(item, files) {
+        const char *host = text_of(item, "host");
+        zt_part_name(name, at, m->part_count);
+        if (!host)
+            return zt_fail(err, ZT_EXIT_DATA, "%s: \"host\" is missing", name);
+        m->parts[at].host = zt_arena_strdup(arena, host);
+        if (!read_file(&m->parts[at].sums, item, name, arena, err))
+            return false;
+        at++;
+    }
+    return true;
 }
 
 static bool read_best(struct zt_manifest *m, const cJSON *best, struct zt_arena *arena, struct zt_err *err) {
@@ -224,15 +279,15 @@ static bool read_seed(struct zt_manifest *m, const char *text, struct zt_err *er
 
 static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena *arena, struct zt_err *err) {
     const char *format = text_of(root, "format"), *optimizer = text_of(root, "optimizer");
-    const cJSON *files = cJSON_GetObjectItemCaseSensitive(root, "files"), *item;
+    const cJSON *files = cJSON_GetObjectItemCaseSensitive(root, "files");
     int64_t version = 0;
-    int at = 0;
     if (!format || strcmp(format, "ztrain checkpoint") != 0)
         return zt_fail(err, ZT_EXIT_DATA, "not the manifest of a ztrain checkpoint");
     if (!member(root, "version", &version, err))
         return false;
-    if (version != VERSION)
-        return zt_fail(err, ZT_EXIT_DATA, "format version %lld, this program supports %d", (long long)version, VERSION);
+    if (version != VERSION && version != VERSION_PARTS)
+        return zt_fail(err, ZT_EXIT_DATA, "format version %lld, this program supports up to %d", (long long)version,
+                       VERSION_PARTS);
     if (!member(root, "step", &m->step, err) || !member(root, "epoch", &m->epoch, err) ||
         !member(root, "batch", &m->batch, err) || !member(root, "updates", &m->updates, err) ||
         !member(root, "samples", &m->samples, err) || !read_seed(m, text_of(root, "seed"), err))
@@ -244,11 +299,8 @@ static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena 
     if (!optimizer)
         return zt_fail(err, ZT_EXIT_DATA, "\"optimizer\" is missing");
     m->optimizer = zt_arena_strdup(arena, optimizer);
-    m->files = cJSON_IsArray(files) ? cJSON_GetArraySize(files) : 0;
-    if (m->files < ZT_STORED_FILES - 1 || m->files > ZT_STORED_FILES)
-        return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %d or %d files", ZT_STORED_FILES - 1,
-                       ZT_STORED_FILES);
-    cJSON_ArrayForEach(item, files) if (!read_blocks(m, item, at++, arena, err)) return false;
+    if (!(version == VERSION ? read_whole_files : read_parts)(m, files, arena, err))
+        return false;
     return read_scale(m, cJSON_GetObjectItemCaseSensitive(root, "loss_scale"), err) &&
            read_schedule(m, cJSON_GetObjectItemCaseSensitive(root, "schedule"), err) &&
            read_best(m, cJSON_GetObjectItemCaseSensitive(root, "best"), arena, err) &&

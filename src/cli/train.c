@@ -71,18 +71,25 @@ static void leave_to_others(const struct zt_session *s, struct zt_err *err) {
         err->count = 0;
 }
 
-/* With several processes, only one checks, creates and locks the folder, because the others would find its files. */
+/* With several processes, only one checks, creates and locks the folder, because the others would find its files.
+ * Other hosts with storage of their own follow (checkpoint/storage.h). */
 static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, const char *folder, struct zt_err *err) {
     struct zt_session s;
     struct zt_folder_lock *lock = NULL;
     struct zt_weights *weights = NULL;
+    struct zt_err unfound = { 0 };
     char *from = NULL;
     bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) &&
               (!o->load || (weights = zt_weights_load(&s, o->load, err)) != NULL);
     if (ok && s.launched.rank == 0)
         ok = take_folder(o, folder, &lock, err);
-    ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL);
-    const struct zt_train_request request = { folder, from, stop };
+    if (ok && o->resume) {
+        /* hosts with storage of their own tell each other first which one lacks the checkpoint */
+        const bool waits = s.processes && s.config->checkpoint.node_local;
+        from = resume_from(o, folder, waits ? &unfound : err);
+        ok = from || waits;
+    }
+    const struct zt_train_request request = { folder, from, unfound.count ? &unfound : NULL, stop };
     ok = ok && zt_train(&s, &request, err);
     free(from);
     if (!ok && s.processes && !o->supervisor)

@@ -229,7 +229,7 @@ struct zt_checkpoint_config {
     const char *best; /* "loss", "accuracy": the checkpoint with the best evaluation stays as well; "": none does */
     const char *tag;  /* name of a checkpoint; ends in "{step}", which stands for the step */
     const char *client_state; /* JSON object that is carried along; NULL: none given */
-    bool node_local;          /* every host keeps its own: only where all ranks are on one (run/preflight.c) */
+    bool node_local;          /* every host keeps what its ranks have (checkpoint/storage.h) */
 };
 
 /* Values from the command line that override the file; zero or NULL where not given. */

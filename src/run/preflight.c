@@ -127,22 +127,6 @@ static void fill_cores(struct card *card, const struct zt_session *s) {
     sched_getaffinity(0, sizeof card->cores, &card->cores);
 }
 
-static bool other_host(const void *cards, int rank) {
-    const struct card *c = cards;
-    return memcmp(c[rank].host, c[0].host, sizeof c[0].host) != 0;
-}
-
-/* Ranks write a checkpoint together, each its slices: no host has the whole of it alone. */
-static bool check_storage(const struct zt_session *s, const struct zt_comm *world, const struct card *cards,
-                          struct zt_err *err) {
-    char ranks[128];
-    return !s->config->checkpoint.node_local || !list_ranks(world->size, other_host, cards, ranks, sizeof ranks) ||
-           disagree(world, ZT_EXIT_CONFIG, "checkpoint.use_node_local_storage is for one host: the host", ranks,
-                    "all ranks write one checkpoint together, which without this key goes to a folder that all hosts "
-                    "share",
-                    err);
-}
-
 bool zt_preflight_start(struct zt_session *s, struct zt_comm *world, struct zt_err *err) {
     struct card *cards = zt_calloc((size_t)world->size, sizeof *cards), *own = &cards[world->rank];
     snprintf(own->version, sizeof own->version, "%s", ZT_VERSION);
@@ -150,7 +134,7 @@ bool zt_preflight_start(struct zt_session *s, struct zt_comm *world, struct zt_e
     own->model = zt_onnx_checksum(s->model);
     fill_cores(own, s);
     bool ok = hash_config(s->config, &own->config, err) && zt_comm_exchange(world, cards, sizeof *cards, err) &&
-              check_cards(world, cards, err) && check_storage(s, world, cards, err);
+              check_cards(world, cards, err);
     if (ok)
         bind_rank(s, cards, world->size, world->rank);
     free(cards);

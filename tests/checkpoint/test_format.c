@@ -92,7 +92,7 @@ START_TEST(a_damaged_block_is_named_with_its_tensors) {
 }
 END_TEST
 
-static void make_manifest(struct zt_text *to) {
+static void make_manifest(bool parts, struct zt_text *to) {
     static uint32_t crc[2][3] = { { 1, 0xffffffff, 0x12345678 }, { 7 } }, tensors[2] = { 11, 0xfedcba98 };
     static struct zt_recorded_key keys[] = { { "optimizer.params.lr", "0.001" }, { "ztrain.tie", "[[\"a\",\"b\"]]" } };
     struct zt_manifest m = { .step = 24,
@@ -120,11 +120,14 @@ static void make_manifest(struct zt_text *to) {
                              .keys = keys,
                              .key_count = 2,
                              .files = 2,
-                             .file_bytes = { 2 * ZT_BLOCK_BYTES + 1, 8 },
-                             .crc = { crc[0], crc[1] },
-                             .tensor_crc = { tensors, tensors },
-                             .tensors = { 2, 1 },
+                             .file = { { 2 * ZT_BLOCK_BYTES + 1, crc[0], tensors, 2 }, { 8, crc[1], tensors, 1 } },
                              .client_state = "{\"epochs\":[1,2.5],\"note\":\"x\"}" };
+    struct zt_part_sums both[] = { { "near", m.file[0] }, { "a \"far\" one", m.file[1] } };
+    if (parts) {
+        m.files = 0;
+        m.part_count = 2;
+        m.parts = both;
+    }
     zt_manifest_write(&m, to);
 }
 
@@ -133,15 +136,16 @@ START_TEST(a_manifest_reads_as_it_was_written) {
     struct zt_manifest m;
     struct zt_text text = { 0 }, again = { 0 };
     struct zt_arena *arena = zt_arena_create();
-    make_manifest(&text);
+    make_manifest(false, &text);
     ck_assert_msg(zt_manifest_read(&m, text.at, text.length, arena, &err), "%s", err.text[0]);
     ck_assert_int_eq(m.step, 24);
     ck_assert(m.observes && m.lr_state.lr == 0.1 / 3 && m.lr_state.has_best && m.lr_state.best == 1.0 / 7 &&
               m.lr_state.epoch_loss == 12.3 && m.lr_state.epoch_samples == 96 && m.lr_state.bad_epochs == 2 &&
               m.lr_state.cooldown == 1);
     ck_assert_uint_eq(m.seed, UINT64_C(9007199254740993)); /* more than a JSON number holds */
-    ck_assert_uint_eq(m.crc[0][1], 0xffffffff);
-    ck_assert(m.tensors[0] == 2 && m.tensor_crc[0][1] == 0xfedcba98 && m.tensors[1] == 1 && m.tensor_crc[1][0] == 11);
+    ck_assert_uint_eq(m.file[0].crc[1], 0xffffffff);
+    ck_assert(m.file[0].tensors == 2 && m.file[0].tensor_crc[1] == 0xfedcba98 && m.file[1].tensors == 1 &&
+              m.file[1].tensor_crc[0] == 11);
     ck_assert_str_eq(m.client_state, "{\"epochs\":[1,2.5],\"note\":\"x\"}");
     ck_assert_str_eq(m.keys[1].value, "[[\"a\",\"b\"]]");
     ck_assert(m.best_value == 0.1);
@@ -154,10 +158,28 @@ START_TEST(a_manifest_reads_as_it_was_written) {
 }
 END_TEST
 
+START_TEST(a_manifest_names_the_parts_of_ranks_and_their_hosts) {
+    struct zt_err err = { 0 };
+    struct zt_manifest m;
+    struct zt_text text = { 0 }, again = { 0 };
+    struct zt_arena *arena = zt_arena_create();
+    make_manifest(true, &text);
+    ck_assert_msg(zt_manifest_read(&m, text.at, text.length, arena, &err), "%s", err.text[0]);
+    ck_assert(m.files == 0 && m.part_count == 2 && m.parts[1].sums.bytes == 8 && m.parts[1].sums.crc[0] == 7);
+    ck_assert_str_eq(m.parts[1].host, "a \"far\" one");
+    ck_assert(strstr(text.at, "\"version\": 2,") && strstr(text.at, "\"part-1-of-2.safetensors\""));
+    zt_manifest_write(&m, &again);
+    ck_assert_str_eq(text.at, again.at);
+    zt_arena_destroy(arena);
+    zt_text_finish(&text);
+    zt_text_finish(&again);
+}
+END_TEST
+
 START_TEST(a_manifest_with_any_other_bit_is_refused) {
     struct zt_text text = { 0 };
     struct zt_arena *arena = zt_arena_create();
-    make_manifest(&text);
+    make_manifest(false, &text);
     for (size_t i = 0; i < text.length; i++) {
         struct zt_err err = { 0 };
         struct zt_manifest m;
@@ -207,13 +229,23 @@ static void fuzz(const struct zt_text *seed, size_t size, uint64_t key) {
 START_TEST(mutated_files_are_read_or_refused) {
     struct zt_stored_tensor tensors[4];
     struct zt_stored_file file;
-    struct zt_text tensor_file = { 0 }, manifest = { 0 };
+    struct zt_text tensor_file = { 0 }, slices = { 0 };
     size_t size = make_file(&file, tensors, &tensor_file);
     fuzz(&tensor_file, size, 1);
-    make_manifest(&manifest);
-    fuzz(&manifest, (size_t)(strstr(manifest.at, "  \"crc32c\": \"") - manifest.at), 2);
+    for (int parts = 0; parts < 2; parts++) {
+        struct zt_text manifest = { 0 };
+        make_manifest(parts, &manifest);
+        fuzz(&manifest, (size_t)(strstr(manifest.at, "  \"crc32c\": \"") - manifest.at), 2);
+        zt_text_finish(&manifest);
+    }
+    file = (struct zt_stored_file){ (struct zt_stored_tensor[]){ { .name = "weights/a[b/[0:0]", .shape = { 1, { 0 } } },
+                                                                 { .name = "ranks-copy/rank.1.ema[12:24]" } },
+                                    .count = 2 };
+    zt_stored_layout(&file, &slices);
+    zt_text_add_bytes(&slices, "four", 4);
+    fuzz(&slices, slices.length, 3);
     zt_text_finish(&tensor_file);
-    zt_text_finish(&manifest);
+    zt_text_finish(&slices);
 }
 END_TEST
 
@@ -222,6 +254,7 @@ int main(void) {
     tcase_add_test(cases, a_tensor_file_reads_as_it_was_written);
     tcase_add_test(cases, a_damaged_block_is_named_with_its_tensors);
     tcase_add_test(cases, a_manifest_reads_as_it_was_written);
+    tcase_add_test(cases, a_manifest_names_the_parts_of_ranks_and_their_hosts);
     tcase_add_test(cases, a_manifest_with_any_other_bit_is_refused);
     tcase_add_test(cases, mutated_files_are_read_or_refused);
     return run_suite("checkpoint format", cases, CK_FORK);

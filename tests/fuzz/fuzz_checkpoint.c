@@ -2,11 +2,22 @@
 // readers promise, written and read again. tests/checkpoint/test_format.c runs the same entry on mutated files in every
 // build.
 #include "base/crc.h"
-#include "checkpoint/format.h"
+#include "checkpoint/parts.h"
 #include "fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static void read_slice(const char *text, struct zt_arena *arena) {
+    struct zt_part_slice slice, again;
+    const char *name, *same;
+    if (!zt_part_parse(text, arena, &slice, &name))
+        return;
+    fuzz_promise(slice.file >= 0 && slice.file < ZT_STORED_FILES && slice.first >= 0 && slice.first < slice.end);
+    fuzz_promise(zt_part_parse(zt_part_slice_name(arena, &slice, name), arena, &again, &same));
+    fuzz_promise(strcmp(name, same) == 0 && slice.file == again.file && slice.copy == again.copy &&
+                 slice.first == again.first && slice.end == again.end);
+}
 
 static void read_tensors(const uint8_t *data, size_t size) {
     struct zt_err err = { 0 };
@@ -19,6 +30,7 @@ static void read_tensors(const uint8_t *data, size_t size) {
             fuzz_promise(file.tensors[i].at == end);
             fuzz_promise(file.tensors[i].bytes == 4 * zt_shape_count(&file.tensors[i].shape));
             end += file.tensors[i].bytes;
+            read_slice(file.tensors[i].name, arena);
         }
         fuzz_promise(end == (int64_t)size);
     }
@@ -40,8 +52,11 @@ static void read_manifest(const uint8_t *data, size_t size) {
         zt_manifest_write(&first, &text);
         fuzz_promise(zt_manifest_read(&second, text.at, text.length, arena, &err));
         fuzz_promise(second.step == first.step && second.seed == first.seed && second.key_count == first.key_count);
+        fuzz_promise(second.part_count == first.part_count && !first.files == !!first.part_count);
+        for (int i = 0; i < first.part_count; i++)
+            fuzz_promise(second.parts[i].sums.bytes == first.parts[i].sums.bytes);
         for (int f = 0; f < ZT_STORED_FILES; f++)
-            fuzz_promise(second.file_bytes[f] == first.file_bytes[f]);
+            fuzz_promise(second.file[f].bytes == first.file[f].bytes);
     }
     zt_text_finish(&text);
     zt_arena_destroy(arena);

@@ -133,9 +133,9 @@ const struct zt_meaning zt_meanings_zero[] = {
     { "checkpoint.load_universal", "Loads checkpoints of another layout.",
       "Every checkpoint loads into every layout." },
     { "checkpoint.use_node_local_storage", "Every host keeps what its ranks save in storage of its own.",
-      "Only where all ranks are on one host, which has the whole checkpoint then: a run on several hosts is refused, "
-      "as "
-      "its ranks write one checkpoint together." },
+      "On several hosts each has an output folder of its own at this path: with a whole checkpoint where its ranks "
+      "have the whole state (ZeRO stage 0), otherwise with the parts of its ranks, from which the same layout resumes. "
+      "The folders of all hosts, copied together, load into every layout. Model and metrics are on rank 0's host." },
     { "checkpoint.parallel_write", "Distribution of writing over ranks." },
     { "checkpoint.parallel_write.pipeline_stage", "Distributes the files of a stage over data-parallel ranks." },
     { "checkpoint.checkpoint_serialization", "Selects a form of Python's serialization." },

@@ -1,0 +1,110 @@
+#include "checkpoint/storage.h"
+
+#include "base/file.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/rank_states.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool zt_storage_fail(const struct zt_comm *world, struct zt_err *err, const char *fmt, ...) {
+    char text[ZT_ERR_TEXT];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return zt_fail(err, world->rank == 0 ? ZT_EXIT_DATA : ZT_EXIT_RANK, "%s", text);
+}
+
+bool zt_storage_agree(struct zt_comm *world, bool ok, struct zt_err *err) {
+    int32_t *failed = zt_calloc((size_t)world->size, sizeof *failed);
+    int first = 0;
+    failed[world->rank] = !ok;
+    const bool exchanged = zt_comm_exchange(world, failed, sizeof *failed, ok ? err : &(struct zt_err){ 0 });
+    while (exchanged && first < world->size && !failed[first])
+        first++;
+    free(failed);
+    if (!exchanged || first == world->size)
+        return ok && exchanged;
+    if (first != world->rank) {
+        err->count = 0;
+        zt_fail(err, ZT_EXIT_RANK, "rank %d: it cannot load the checkpoint", first);
+    }
+    return false;
+}
+
+/* Protects an existing run of this host, as the command does for the folder of rank 0. */
+static bool take_folder(struct zt_checkpoint_storage *s, const struct zt_checkpoints_options *o, struct zt_err *err) {
+    const struct zt_options *options = o->session->options;
+    const char *host = s->host[o->world->rank];
+    if (!zt_file_make_folder(o->folder, err) || !(s->lock = zt_folder_lock(o->folder, err))) {
+        zt_err_within(err, 0, "%s", host);
+        return zt_hint(err,
+                       "with checkpoint.use_node_local_storage every host has a folder of its own at this path; a "
+                       "folder that the hosts share needs no such key");
+    }
+    char *path = zt_path_join(o->folder, ZT_CHECKPOINTS);
+    bool there = !options->overwrite && !options->resume && zt_file_exists(path);
+    free(path);
+    if (!there)
+        return true;
+    zt_fail(err, ZT_EXIT_DATA, "%s: %s: the folder already holds a run (" ZT_CHECKPOINTS ")", host, o->folder);
+    return zt_hint(err, "choose another --output, or --resume to continue the run, or --overwrite to replace it");
+}
+
+/* Whether every host has ranks of all stages. */
+static bool has_all_stages(const struct zt_checkpoint_storage *s, const struct zt_grid *grid) {
+    for (int i = 0; i < grid->world; i++)
+        for (int stage = 0; s->first[i] == i && stage < grid->stages; stage++) {
+            bool found = false;
+            for (int d = 0; d < grid->data; d++)
+                found |= s->first[zt_grid_rank(grid, stage, d)] == i;
+            if (!found)
+                return false;
+        }
+    return true;
+}
+
+static void count_peers(struct zt_checkpoint_storage *s, const struct zt_grid *grid) {
+    s->peers = s->index = 0;
+    for (int d = 0; d < grid->data; d++) {
+        const int rank = zt_grid_rank(grid, grid->stage, d);
+        if (s->first[rank] != s->first[grid->rank])
+            continue;
+        s->index += rank < grid->rank;
+        s->peers++;
+    }
+}
+
+bool zt_storage_open(struct zt_checkpoint_storage *s, const struct zt_checkpoints_options *o, struct zt_arena *arena,
+                     struct zt_err *err) {
+    const struct zt_rank_plan *p = o->plan;
+    const int size = o->world->size, me = o->world->rank;
+    *s = (struct zt_checkpoint_storage){ .here = o->world, .peers = p->grid.data, .index = p->grid.data_rank };
+    if (!p->job->config->checkpoint.node_local || !o->session->processes)
+        return true;
+    s->host = ZT_NEW_N(arena, zt_host_name, size);
+    s->first = ZT_NEW_N(arena, int, size);
+    gethostname(s->host[me], sizeof *s->host - 1);
+    if (!zt_comm_exchange(o->world, s->host, sizeof *s->host, err))
+        return false;
+    for (int i = 0; i < size; i++) {
+        while (memcmp(s->host[s->first[i]], s->host[i], sizeof *s->host) != 0)
+            s->first[i]++;
+        s->several |= s->first[i] != 0;
+    }
+    if (!s->several)
+        return true;
+    s->parts = p->sharding->optimizer || zt_rank_states_exist(p) || !has_all_stages(s, &p->grid);
+    count_peers(s, &p->grid);
+    s->here = o->world->api->split(o->world, s->first[me], err);
+    return s->here && (me == 0 || s->first[me] != me || take_folder(s, o, err));
+}
+
+void zt_storage_close(struct zt_checkpoint_storage *s) {
+    if (s->several && s->here)
+        s->here->api->destroy(s->here);
+    zt_folder_unlock(s->lock);
+}
