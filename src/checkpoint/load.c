@@ -55,10 +55,6 @@ static bool compare_tensors(struct zt_loading *l, int f) {
     return zt_fail(l->err, ZT_EXIT_DATA, "the header does not have the format of this program");
 }
 
-bool zt_load_hint_damage(struct zt_loading *l) {
-    return zt_hint(l->err, "`ztrain verify %s` lists all damage; --resume accepts an earlier checkpoint", l->c->o.from);
-}
-
 static bool has_layout(const struct zt_loading *l, int f, const struct zt_stored_file *file,
                        const struct zt_text *head) {
     return l->map[f].size == (size_t)file->bytes && memcmp(l->map[f].data, head->at, head->length) == 0;

@@ -17,7 +17,9 @@ struct zt_loading {
 };
 
 /* The hint of an error about damage. Returns false. */
-bool zt_load_hint_damage(struct zt_loading *l);
+static inline bool zt_load_hint_damage(const struct zt_loading *l) {
+    return zt_hint(l->err, "`ztrain verify %s` lists all damage; --resume accepts an earlier checkpoint", l->c->o.from);
+}
 /* Opens and checks the parts in the folder, and that this rank finds there what it needs. */
 bool zt_load_open_parts(struct zt_loading *l);
 /* Closes them. `ok`: the outcome so far, which is returned. */
