@@ -97,8 +97,9 @@ static int multiply_taps(const struct zt_sample_taps *taps, int a, const struct 
 }
 
 static void join_taps(const struct zt_sampler *s, const struct zt_sample_taps *taps, struct place *to) {
-    struct product list[2][MOST] = { { { 0, 1, { 1, 1, 1 } } } };
+    struct product list[2][MOST];
     int count = 1;
+    list[0][0] = (struct product){ 0, 1, { 1, 1, 1 } };
     for (int a = 0; a < s->axes; a++)
         count = multiply_taps(&taps[a], a, list[a % 2], count, list[(a + 1) % 2]);
     const struct product *p = list[s->axes % 2];

@@ -5,9 +5,8 @@
 static void add_pieces(struct zt_flat *f, int t, int rank, int64_t *packed) {
     const struct zt_flat_tensor *tensor = &f->tensors[t];
     int64_t first = zt_slice_first(f, tensor->bucket, rank), last = zt_slice_first(f, tensor->bucket, rank + 1);
-    int64_t from = tensor->offset > first ? tensor->offset : first;
-    int64_t to = tensor->offset + tensor->count < last ? tensor->offset + tensor->count : last;
-    if (from >= to)
+    int64_t from = first, to = last;
+    if (!zt_flat_cut(tensor, &from, &to))
         return;
     f->persistent_pieces[f->persistent_piece_count++] =
         (struct zt_persistent_piece){ .rank = rank,

@@ -89,6 +89,13 @@ void zt_flat_give_to_first(struct zt_flat *f);
  * optimizer updates; the copies are refreshed after every update. */
 void zt_flat_persistent(struct zt_arena *arena, struct zt_flat *flat, int64_t most_elems, int64_t most_together);
 
+/* Cuts first..last-1, elements of the flat, to those of a tensor. Returns whether there are any. */
+static inline bool zt_flat_cut(const struct zt_flat_tensor *t, int64_t *first, int64_t *last) {
+    *first = t->offset > *first ? t->offset : *first;
+    *last = t->offset + t->count < *last ? t->offset + t->count : *last;
+    return *first < *last;
+}
+
 /* Flat offset of the slice of bucket b that rank r owns. */
 static inline int64_t zt_slice_first(const struct zt_flat *f, int b, int r) {
     return f->bound[b * (f->ranks + 1) + r];

@@ -3,6 +3,7 @@
 #include "checkpoint/load.h"
 
 #include "checkpoint/loading.h"
+#include "checkpoint/parts.h"
 #include "checkpoint/rank_states.h"
 #include "checkpoint/record.h"
 #include "optim/one_bit/trust.h"
@@ -110,17 +111,6 @@ static bool open_whole(struct zt_loading *l) {
     return true;
 }
 
-static bool open_all(struct zt_loading *l) {
-    const struct zt_checkpoints *c = l->c;
-    if (!(l->manifest.part_count ? zt_load_open_parts(l) : open_whole(l)))
-        return false;
-    if (l->manifest.step <= c->o.steps)
-        return true;
-    zt_fail(l->err, ZT_EXIT_CONFIG, "%s: step %lld, but the run ends at step %lld", c->o.from,
-            (long long)l->manifest.step, (long long)c->o.steps);
-    return zt_hint(l->err, "raise --steps or --epochs");
-}
-
 struct found {
     int64_t step;
     uint32_t crc, unused;
@@ -157,22 +147,47 @@ static bool same_everywhere(struct zt_loading *l) {
     return ok;
 }
 
-/* Copies bytes of a file to the rank's memory on the device, or on the host. */
+/* ---- what this rank has of it ---- */
+
+/* The parts that are in the folder lack element `at` bytes behind the beginning of a file. */
+static bool fail_missing(const struct zt_loading *l, int f, int64_t at) {
+    const struct zt_checkpoints *c = l->c;
+    const struct zt_stored_file *file = f == ZT_RANKS_FILE ? &l->rank_states : &c->files[f];
+    const char *host = c->storage.host ? c->storage.host[c->o.world->rank] : NULL;
+    char have[256], lacks[256];
+    int t = 0;
+    while (at >= file->tensors[t].at + file->tensors[t].bytes)
+        t++;
+    zt_parts_list(c->o.from, &l->manifest, true, have, sizeof have);
+    zt_parts_list(c->o.from, &l->manifest, false, lacks, sizeof lacks);
+    zt_fail(l->err, ZT_EXIT_DATA,
+            "%s: rank %d%s%s lacks \"%.100s\" of %s from element %lld on: of the parts of %d ranks, the folder has %s "
+            "and lacks %s",
+            c->o.from, c->o.world->rank, host ? " on " : "", host ? host : "", file->tensors[t].name,
+            zt_stored_names[f], (long long)(at - file->tensors[t].at) / (long long)sizeof(float),
+            l->manifest.part_count, have, lacks);
+    return zt_hint(l->err,
+                   "resume the same ranks on the same hosts, or copy the folders of this checkpoint of all hosts "
+                   "together into one on every host: then any layout can load it");
+}
+
+static bool copy(const struct zt_loading *l, void *to, const void *from, int64_t bytes, bool on_host) {
+    struct zt_device *device = l->c->o.rank->device;
+    if (!on_host)
+        return device->api->to_device(device, to, from, (size_t)bytes, l->err);
+    memcpy(to, from, (size_t)bytes);
+    return true;
+}
+
+/* Copies bytes of a file to the rank's memory on the device, or on the host; or looks whether they are there. */
 static bool take_to(struct zt_loading *l, void *to, int f, int64_t at, int64_t bytes, bool on_host) {
-    const struct zt_device *device = l->c->o.rank->device;
-    while (bytes > 0) {
-        int64_t some = bytes;
-        const unsigned char *from = zt_sources_at(&l->sources, f, at, &some);
+    for (int64_t done = 0, some; done < bytes; done += some) {
+        some = bytes - done;
+        const unsigned char *from = zt_sources_at(&l->sources, f, at + done, &some);
         if (!from)
-            return zt_fail(l->err, ZT_EXIT_DATA, "%s: byte %lld of %s is missing", l->c->o.from, (long long)at,
-                           zt_stored_names[f]);
-        if (on_host)
-            memcpy(to, from, (size_t)some);
-        else if (!device->api->to_device((struct zt_device *)device, to, from, (size_t)some, l->err))
+            return fail_missing(l, f, at + done);
+        if (!l->looks && !copy(l, (char *)to + done, from, some, on_host))
             return false;
-        to = (char *)to + some;
-        at += some;
-        bytes -= some;
     }
     return true;
 }
@@ -187,11 +202,11 @@ static bool take_range(struct zt_loading *l, const struct zt_range *range) {
     const struct zt_stored_file *file = &l->c->files[ZT_WEIGHTS_FILE];
     for (int t = 0; t < p->flat->tensor_count; t++) {
         const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
-        int64_t first = tensor->offset > range->first ? tensor->offset : range->first,
-                end = tensor->offset + tensor->count, last = end < range->last ? end : range->last;
+        int64_t first = range->first, last = range->last;
+        if (!zt_flat_cut(tensor, &first, &last))
+            continue;
         float *to = l->c->o.rank->shard + range->param_at + (first - range->first);
-        if (first < last &&
-            !take(l, to, ZT_WEIGHTS_FILE,
+        if (!take(l, to, ZT_WEIGHTS_FILE,
                   file->tensors[p->param_model[t]].at + (first - tensor->offset) * (int64_t)sizeof(float),
                   (last - first) * (int64_t)sizeof(float)))
             return false;
@@ -261,8 +276,20 @@ static bool take_rank_states(struct zt_loading *l) {
     return ok;
 }
 
-static bool take_over(struct zt_loading *l) {
-    struct zt_checkpoints *c = l->c;
+/* The states, and offloaded parameters, which stream through memory where they are taken. */
+static bool take_pieces(struct zt_loading *l) {
+    const struct zt_rank *r = l->c->o.rank;
+    if (!l->looks)
+        return zt_rank_each_piece(l->c->o.rank, ZT_WRITES_ALL, take_piece, l, l->err);
+    for (int i = 0; i < r->piece_count; i++)
+        if (!take_piece(l, &r->pieces[i], l->err))
+            return false;
+    return true;
+}
+
+/* Everything of the files that this rank has. */
+static bool take_all(struct zt_loading *l) {
+    const struct zt_checkpoints *c = l->c;
     const struct zt_rank_plan *p = c->o.plan;
     struct zt_rank *r = c->o.rank;
     for (int i = 0; i < r->held_count && p->offload.parameters == ZT_HOME_DEVICE; i++)
@@ -274,12 +301,33 @@ static bool take_over(struct zt_loading *l) {
         if (!take(l, zt_rank_at(r, NULL, &place, NULL), ZT_WEIGHTS_FILE, from->at, from->bytes))
             return false;
     }
-    if (!zt_rank_each_piece(r, ZT_WRITES_ALL, take_piece, l, l->err) || !take_trust(l) || !take_rank_states(l) ||
-        !zt_rank_shards_changed(r, l->err))
+    return take_pieces(l) && take_trust(l) && take_rank_states(l);
+}
+
+static bool open_all(struct zt_loading *l) {
+    const struct zt_checkpoints *c = l->c;
+    if (!(l->manifest.part_count ? zt_load_open_parts(l) : open_whole(l)))
+        return false;
+    l->looks = true;
+    const bool there = take_all(l);
+    l->looks = false;
+    if (!there)
+        return false;
+    if (l->manifest.step <= c->o.steps)
+        return true;
+    zt_fail(l->err, ZT_EXIT_CONFIG, "%s: step %lld, but the run ends at step %lld", c->o.from,
+            (long long)l->manifest.step, (long long)c->o.steps);
+    return zt_hint(l->err, "raise --steps or --epochs");
+}
+
+static bool take_over(struct zt_loading *l) {
+    struct zt_checkpoints *c = l->c;
+    struct zt_rank *r = c->o.rank;
+    if (!take_all(l) || !zt_rank_shards_changed(r, l->err))
         return false;
     r->updates = l->manifest.updates;
     take_scale(l);
-    if (l->manifest.observes && zt_lr_observes(p->job->config))
+    if (l->manifest.observes && zt_lr_observes(c->o.plan->job->config))
         r->lr_state = l->manifest.lr_state;
     r->lr_state.updates = r->updates;
     r->derived_for = NULL;

@@ -1,13 +1,10 @@
-/* Loading of a checkpoint in parts (parts.h): from the parts that are in the folder, which need not be all. */
+/* The parts of a checkpoint (parts.h) that are in the folder, which need not be all. */
 #include "checkpoint/loading.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/rank_states.h"
-#include "run/rank/blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- opening ---- */
 
 struct opening {
     struct zt_loading *l;
@@ -79,96 +76,6 @@ static bool open_part(struct opening *o, int i) {
     return ok;
 }
 
-/* ---- what this rank needs ---- */
-
-static bool fail(const struct zt_loading *l, int f, const struct zt_stored_tensor *tensor, int64_t first) {
-    const struct zt_checkpoints *c = l->c;
-    const char *host = c->storage.host ? c->storage.host[c->o.world->rank] : NULL;
-    char have[256], lacks[256];
-    zt_parts_list(c->o.from, &l->manifest, true, have, sizeof have);
-    zt_parts_list(c->o.from, &l->manifest, false, lacks, sizeof lacks);
-    zt_fail(l->err, ZT_EXIT_DATA,
-            "%s: rank %d%s%s lacks \"%.100s\" of %s from element %lld on: of the parts of %d ranks, the folder has %s "
-            "and lacks %s",
-            c->o.from, c->o.world->rank, host ? " on " : "", host ? host : "", tensor->name, zt_stored_names[f],
-            (long long)first, l->manifest.part_count, have, lacks);
-    return zt_hint(l->err,
-                   "resume the same ranks on the same hosts, or copy the folders of this checkpoint of all hosts "
-                   "together into one on every host: then any layout can load it");
-}
-
-/* Whether elements first..end-1 of a tensor are there. */
-static bool covers(const struct zt_loading *l, int f, const struct zt_stored_tensor *tensor, int64_t first,
-                   int64_t end) {
-    const int64_t one = sizeof(float);
-    while (first < end) {
-        int64_t bytes = (end - first) * one;
-        if (!zt_sources_at(&l->sources, f, tensor->at + first * one, &bytes))
-            return fail(l, f, tensor, first);
-        first += bytes / one;
-    }
-    return true;
-}
-
-static bool covers_whole(const struct zt_loading *l, int f, const struct zt_stored_tensor *tensor) {
-    return covers(l, f, tensor, 0, tensor->bytes / (int64_t)sizeof(float));
-}
-
-/* Elements first..last-1 of the flat parameters. */
-static bool covers_flat(const struct zt_loading *l, int64_t first, int64_t last) {
-    const struct zt_rank_plan *p = l->c->o.plan;
-    const struct zt_stored_file *file = &l->c->files[ZT_WEIGHTS_FILE];
-    for (int t = 0; t < p->flat->tensor_count; t++) {
-        const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
-        const int64_t begin = tensor->offset > first ? tensor->offset : first, stop = tensor->offset + tensor->count,
-                      end = stop < last ? stop : last;
-        if (begin < end && !covers(l, ZT_WEIGHTS_FILE, &file->tensors[p->param_model[t]], begin - tensor->offset,
-                                   end - tensor->offset))
-            return false;
-    }
-    return true;
-}
-
-static bool covers_states(const struct zt_loading *l) {
-    const struct zt_rank_plan *p = l->c->o.plan;
-    const struct zt_rank *r = l->c->o.rank;
-    const struct zt_stored_file *file = &l->c->files[ZT_OPTIMIZER_FILE];
-    for (int i = 0; i < r->piece_count; i++) {
-        const struct zt_piece *piece = &r->pieces[i];
-        const int param = p->param_model[piece->tensor];
-        const int64_t first = piece->first - p->flat->tensors[piece->tensor].offset;
-        if (r->offload &&
-            !covers(l, ZT_WEIGHTS_FILE, &l->c->files[ZT_WEIGHTS_FILE].tensors[param], first, first + piece->count))
-            return false;
-        for (int s = 0; s < p->optimizer_states; s++)
-            if (!covers(l, ZT_OPTIMIZER_FILE, &file->tensors[s * p->model_params + param], first, first + piece->count))
-                return false;
-    }
-    for (int t = 0; r->trust && t < p->flat->tensor_count; t++)
-        if (!covers_whole(l, ZT_OPTIMIZER_FILE,
-                          &file->tensors[p->optimizer_states * p->model_params + p->param_model[t]]))
-            return false;
-    return true;
-}
-
-static bool covers_all(const struct zt_loading *l) {
-    const struct zt_rank_plan *p = l->c->o.plan;
-    const struct zt_rank *r = l->c->o.rank;
-    for (int i = 0; i < r->held_count && p->offload.parameters == ZT_HOME_DEVICE; i++)
-        if (!covers_flat(l, r->held[i].first, r->held[i].last))
-            return false;
-    for (int i = 0; i < p->statistic_total; i++)
-        if (!covers_whole(l, ZT_WEIGHTS_FILE, &l->c->files[ZT_WEIGHTS_FILE].tensors[p->statistic_model[i]]))
-            return false;
-    const int count = l->rank_states.count / p->grid.data;
-    for (int i = p->grid.data_rank * count; i < (p->grid.data_rank + 1) * count; i++)
-        if (!covers_whole(l, ZT_RANKS_FILE, &l->rank_states.tensors[i]))
-            return false;
-    return covers_states(l);
-}
-
-/* ---- */
-
 bool zt_load_open_parts(struct zt_loading *l) {
     struct opening o = { .l = l, .files = { &l->c->files[ZT_WEIGHTS_FILE], &l->c->files[ZT_OPTIMIZER_FILE] } };
     bool ok = true;
@@ -182,7 +89,7 @@ bool zt_load_open_parts(struct zt_loading *l) {
     for (int f = 0; f < ZT_STORED_FILES; f++)
         zt_map_finish(&o.names[f]);
     zt_sources_sort(&l->sources);
-    return ok && covers_all(l);
+    return ok;
 }
 
 bool zt_load_close_parts(struct zt_loading *l, bool ok) {

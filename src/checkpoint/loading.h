@@ -13,6 +13,7 @@ struct zt_loading {
     struct zt_manifest manifest;
     struct zt_stored_file rank_states; /* those of the file that this run takes over; else empty */
     bool has_rank_states;              /* the checkpoint has the file */
+    bool looks;                        /* for what is missing: nothing is taken over yet */
     struct zt_err *err;
 };
 
@@ -20,7 +21,7 @@ struct zt_loading {
 static inline bool zt_load_hint_damage(const struct zt_loading *l) {
     return zt_hint(l->err, "`ztrain verify %s` lists all damage; --resume accepts an earlier checkpoint", l->c->o.from);
 }
-/* Opens and checks the parts in the folder, and that this rank finds there what it needs. */
+/* Opens and checks the parts in the folder. */
 bool zt_load_open_parts(struct zt_loading *l);
 /* Closes them. `ok`: the outcome so far, which is returned. */
 bool zt_load_close_parts(struct zt_loading *l, bool ok);

@@ -68,10 +68,9 @@ static void add_held(struct making *m, int owner, int64_t first, int64_t last, c
     const struct zt_rank_plan *p = m->c->o.plan;
     for (int t = 0; t < p->flat->tensor_count; t++) {
         const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
-        const int64_t begin = tensor->offset > first ? tensor->offset : first, stop = tensor->offset + tensor->count,
-                      end = stop < last ? stop : last;
         const int param = p->param_model[t];
-        if (begin < end)
+        int64_t begin = first, end = last;
+        if (zt_flat_cut(tensor, &begin, &end))
             add(m, choose(m->c, param, owner, !p->sharding->parameters),
                 &(struct zt_part_slice){ .file = ZT_WEIGHTS_FILE,
                                          .tensor = param,
@@ -167,7 +166,6 @@ int zt_part_find(const struct zt_part *part, int file, int tensor, int64_t eleme
 /* ---- the parts of all ranks ---- */
 
 struct card {
-    zt_host_name host;
     int64_t bytes;
     int32_t tensors, unused;
 };
@@ -175,7 +173,6 @@ struct card {
 bool zt_parts_gather(struct zt_checkpoints *c, struct zt_err *err) {
     struct zt_comm *world = c->o.world;
     struct card *cards = zt_calloc((size_t)world->size, sizeof *cards), *own = &cards[world->rank];
-    memcpy(own->host, c->storage.host[world->rank], sizeof own->host);
     own->bytes = c->files[ZT_PART_FILE].bytes;
     own->tensors = c->files[ZT_PART_FILE].count;
     bool ok = zt_comm_exchange(world, cards, sizeof *cards, err);

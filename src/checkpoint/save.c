@@ -317,9 +317,9 @@ static bool compare_hosts(struct writer *w) {
     bool ok = zt_comm_exchange(c->o.world, sums, sizeof *sums, w->err);
     for (int i = 1; ok && i < c->o.world->size; i++)
         if (s->first[i] == i && sums[i] != sums[0])
-            ok = zt_storage_fail(c->o.world, w->err,
-                                 "the weights or states of rank %d on %s differ from those of rank 0 on %s", i,
-                                 s->host[i], s->host[0]);
+            ok = zt_fail(
+                w->err, c->o.world->rank == 0 ? ZT_EXIT_DATA : ZT_EXIT_RANK, /* all ranks know, rank 0 says it */
+                "the weights or states of rank %d on %s differ from those of rank 0 on %s", i, s->host[i], s->host[0]);
     free(sums);
     return ok;
 }

@@ -4,18 +4,28 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/rank_states.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-bool zt_storage_fail(const struct zt_comm *world, struct zt_err *err, const char *fmt, ...) {
-    char text[ZT_ERR_TEXT];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    return zt_fail(err, world->rank == 0 ? ZT_EXIT_DATA : ZT_EXIT_RANK, "%s", text);
+bool zt_storage_check(const struct zt_options *o, const char *folder, struct zt_err *err) {
+    static const char *const marks[] = { "metrics.jsonl", "model.onnx", ZT_CHECKPOINTS };
+    for (size_t i = 0; !o->overwrite && !o->resume && i < sizeof marks / sizeof *marks; i++) {
+        char *path = zt_path_join(folder, marks[i]);
+        bool there = zt_file_exists(path);
+        free(path);
+        if (there) {
+            zt_fail(err, ZT_EXIT_DATA, "%s: the folder already holds a run (%s)", folder, marks[i]);
+            return zt_hint(err,
+                           "choose another --output, or --resume to continue the run, or --overwrite to replace it");
+        }
+    }
+    return true;
+}
+
+bool zt_storage_take(const struct zt_options *o, const char *folder, struct zt_folder_lock **lock, struct zt_err *err) {
+    return zt_file_make_folder(folder, err) && (*lock = zt_folder_lock(folder, err)) &&
+           zt_storage_check(o, folder, err);
 }
 
 bool zt_storage_agree(struct zt_comm *world, bool ok, struct zt_err *err) {
@@ -35,23 +45,15 @@ bool zt_storage_agree(struct zt_comm *world, bool ok, struct zt_err *err) {
     return false;
 }
 
-/* Protects an existing run of this host, as the command does for the folder of rank 0. */
 static bool take_folder(struct zt_checkpoint_storage *s, const struct zt_checkpoints_options *o, struct zt_err *err) {
-    const struct zt_options *options = o->session->options;
-    const char *host = s->host[o->world->rank];
-    if (!zt_file_make_folder(o->folder, err) || !(s->lock = zt_folder_lock(o->folder, err))) {
-        zt_err_within(err, 0, "%s", host);
-        return zt_hint(err,
-                       "with checkpoint.use_node_local_storage every host has a folder of its own at this path; a "
-                       "folder that the hosts share needs no such key");
-    }
-    char *path = zt_path_join(o->folder, ZT_CHECKPOINTS);
-    bool there = !options->overwrite && !options->resume && zt_file_exists(path);
-    free(path);
-    if (!there)
+    if (zt_storage_take(o->session->options, o->folder, &s->lock, err))
         return true;
-    zt_fail(err, ZT_EXIT_DATA, "%s: %s: the folder already holds a run (" ZT_CHECKPOINTS ")", host, o->folder);
-    return zt_hint(err, "choose another --output, or --resume to continue the run, or --overwrite to replace it");
+    zt_err_within(err, 0, "%s", s->host[o->world->rank]);
+    if (!s->lock)
+        zt_hint(err,
+                "with checkpoint.use_node_local_storage every host has a folder of its own at this path; a folder that "
+                "the hosts share needs no such key");
+    return false;
 }
 
 /* Whether every host has ranks of all stages. */

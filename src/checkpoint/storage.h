@@ -36,8 +36,11 @@ static inline bool zt_storage_leads(const struct zt_checkpoint_storage *s) {
  * printed once. Collective. */
 bool zt_storage_agree(struct zt_comm *world, bool ok, struct zt_err *err);
 
-/* The error of a check whose outcome all ranks know: it is printed once, by rank 0. */
-bool zt_storage_fail(const struct zt_comm *world, struct zt_err *err, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Protects a run from being overwritten by accident: it is an error if the folder has one, and neither --resume nor
+ * --overwrite is given. */
+bool zt_storage_check(const struct zt_options *options, const char *folder, struct zt_err *err);
+/* Makes the output folder of a run, locks it and checks it. If this fails, nothing in it has changed. */
+bool zt_storage_take(const struct zt_options *options, const char *folder, struct zt_folder_lock **lock,
+                     struct zt_err *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/folder_lock.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/load_weights.h"
+#include "checkpoint/storage.h"
 #include "cli/autotune.h"
 #include "cli/launch.h"
 #include "plan/open.h"
@@ -27,32 +28,15 @@ static char *output_folder(const struct zt_options *o) {
     return to;
 }
 
-/* Protects an existing run from being overwritten by accident. */
-static bool check_folder(const struct zt_options *o, const char *folder, struct zt_err *err) {
-    static const char *const marks[] = { "metrics.jsonl", "model.onnx", ZT_CHECKPOINTS };
-    for (size_t i = 0; !o->overwrite && !o->resume && i < sizeof marks / sizeof *marks; i++) {
-        char *path = zt_path_join(folder, marks[i]);
-        bool there = zt_file_exists(path);
-        free(path);
-        if (there) {
-            zt_fail(err, ZT_EXIT_DATA, "%s: the folder already holds a run (%s)", folder, marks[i]);
-            return zt_hint(err,
-                           "choose another --output, or --resume to continue the run, or --overwrite to replace it");
-        }
-    }
-    return true;
-}
-
 /* Takes over the folder. If this fails, nothing in the folder has changed. */
 static bool take_folder(const struct zt_options *o, const char *folder, struct zt_folder_lock **lock,
                         struct zt_err *err) {
-    if (!zt_file_make_folder(folder, err) || !(*lock = zt_folder_lock(folder, err)))
-        return false;
-    const char *why = zt_folder_unlockable(*lock);
+    const bool taken = zt_storage_take(o, folder, lock, err);
+    const char *why = *lock ? zt_folder_unlockable(*lock) : NULL;
     if (why)
         zt_say(&o->log, ZT_LOG_WARNING,
                "%s: its file system does not support locks (%s): do not start a second run in it", folder, why);
-    return check_folder(o, folder, err);
+    return taken;
 }
 
 /* Returns the checkpoint of --resume. The caller frees with free(). */
@@ -123,7 +107,7 @@ bool zt_cli_train(const struct zt_options *options, struct zt_err *err) {
     char *folder = output_folder(options);
     bool tunes, ok = zt_autotune_wanted(options, &tunes, err);
     if (ok && tunes)
-        ok = check_folder(options, folder, err) && tune_and_train(options, folder, err);
+        ok = zt_storage_check(options, folder, err) && tune_and_train(options, folder, err);
     else
         ok = ok && launch_or_train(options, folder, err);
     free(folder);

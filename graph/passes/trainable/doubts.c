@@ -5,14 +5,10 @@
 
 #include <string.h>
 
-static double number(const struct zt_value *v, int64_t i) {
-    return zt_load_double(v->dtype, v->data, i);
-}
-
 static bool is_zeros(const struct zt_value *v) {
     const int64_t count = zt_shape_count(&v->shape);
     for (int64_t i = 0; i < count; i++)
-        if (number(v, i) != 0)
+        if (zt_load_double(v->dtype, v->data, i) != 0)
             return false;
     return true;
 }

@@ -271,13 +271,11 @@ static bool place_held(struct zt_rank *r, struct zt_err *err) {
             const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
             if (tensor->offset >= r->held[i].last)
                 break;
-            int64_t first = tensor->offset > r->held[i].first ? tensor->offset : r->held[i].first;
-            int64_t last =
-                tensor->offset + tensor->count < r->held[i].last ? tensor->offset + tensor->count : r->held[i].last;
-            const char *from = (const char *)p->param_initial[t] + (first - tensor->offset) * (int64_t)sizeof(float);
-            const size_t bytes = first < last ? (size_t)(last - first) * sizeof(float) : 0;
-            if (!bytes)
+            int64_t first = r->held[i].first, last = r->held[i].last;
+            if (!zt_flat_cut(tensor, &first, &last))
                 continue;
+            const char *from = (const char *)p->param_initial[t] + (first - tensor->offset) * (int64_t)sizeof(float);
+            const size_t bytes = (size_t)(last - first) * sizeof(float);
             if (!api->to_device(r->device, r->shard + r->held[i].param_at + (first - r->held[i].first), from, bytes,
                                 err))
                 return false;

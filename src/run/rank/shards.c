@@ -210,8 +210,8 @@ static bool place_slice(struct zt_rank *r, int64_t first, int64_t last, char *to
     float some[SOME];
     for (int t = 0; t < f->tensor_count; t++) {
         const struct zt_flat_tensor *tensor = &f->tensors[t];
-        const int64_t end = tensor->offset + tensor->count < last ? tensor->offset + tensor->count : last;
-        for (int64_t at = tensor->offset > first ? tensor->offset : first, next; at < end; at = next) {
+        int64_t at = first, end = last, next;
+        for (zt_flat_cut(tensor, &at, &end); at < end; at = next) {
             next = at + SOME < end ? at + SOME : end;
             convert(r->plan, t, at - tensor->offset, next - tensor->offset, some);
             if (!r->device->api->to_device(r->device, to + (at - first) * (int64_t)sizeof(float), some,
