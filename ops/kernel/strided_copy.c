@@ -1,6 +1,7 @@
 /* Axes of one element are dropped, and adjacent axes along which both sides are contiguous are merged. The remaining
  * copy consists of rows along the last axis. Where the source of a row is strided, but contiguous along another axis,
- * both axes are walked in tiles, so that both sides are read and written in whole cache lines (transposes). */
+ * both axes are walked in tiles of a cache line's elements (transposes). Those of 4 and 2 bytes are turned in a buffer:
+ * every line of either side is touched once, also where lines a power of two apart share a set of the cache. */
 #include "ops/kernel/strided_copy.h"
 
 #include "ops/kernel/element_blocks.h"
@@ -11,7 +12,7 @@
 
 #include <string.h>
 
-enum { TILE = 16, BLOCK = 1 << 14 }; /* elements a thread takes at a time at least */
+enum { LINE = 64, BLOCK = 1 << 14 }; /* bytes of a cache line; elements a thread takes at a time at least */
 
 struct copy {
     size_t bytes;
@@ -19,10 +20,18 @@ struct copy {
     const char *from;
     int outer; /* axes before those of a unit of work */
     int64_t dim[ZT_MAX_RANK], to_step[ZT_MAX_RANK], from_step[ZT_MAX_RANK];
-    int64_t n, to_row, from_row;      /* a row */
-    int64_t across, tiles, to_across; /* tiles: the other axis, along which the source is contiguous; else 1 */
+    int64_t n, to_row, from_row; /* a row */
+    int64_t across, to_across;   /* tiles: the other axis, along which the source is contiguous; else 1 */
+    int64_t side, tiles;         /* of a tile, and how many across */
     int64_t units, each;
 };
+
+/* Vectors must be registers, not an array, at every optimisation level. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 8")
+#endif
 
 /* LOOP(type) for an unsigned type of the elements' size. These are macros, as the loops are written once for all types.
  */
@@ -63,32 +72,117 @@ static void copy_row(const struct copy *c, void *to, const void *from) {
         BY_SIZE(ROW);
 }
 
-#define TILES(type)                                                                                                    \
+typedef uint32_t four __attribute__((vector_size(16)));
+typedef uint16_t eight __attribute__((vector_size(16)));
+
+static inline four load_4(const uint32_t *from) {
+    four v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+/* to[i][k] = from[k][i] of 4 x 4 elements. */
+static inline void turn_4(const uint32_t *from, int64_t from_row, uint32_t *to, int64_t to_row) {
+    const four a = load_4(from), b = load_4(from + from_row);
+    const four c = load_4(from + 2 * from_row), d = load_4(from + 3 * from_row);
+    const four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    const four rows[4] = { __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5),
+                           __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
+                           __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5),
+                           __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7) };
+    UNROLLED for (int i = 0; i < 4; i++) memcpy(to + i * to_row, &rows[i], sizeof rows[i]);
+}
+
+/* The same of 8 x 8: rows k and k + 4 are interleaved, three times. */
+static inline void turn_8(const uint16_t *from, int64_t from_row, uint16_t *to, int64_t to_row) {
+    eight v[8], next[8];
+    UNROLLED for (int k = 0; k < 8; k++) memcpy(&v[k], from + k * from_row, sizeof v[k]);
+    UNROLLED for (int turn = 0; turn < 3; turn++) {
+        UNROLLED for (int k = 0; k < 4; k++) {
+            next[2 * k] = __builtin_shufflevector(v[k], v[k + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+            next[2 * k + 1] = __builtin_shufflevector(v[k], v[k + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+        }
+        UNROLLED for (int k = 0; k < 8; k++) v[k] = next[k];
+    }
+    UNROLLED for (int i = 0; i < 8; i++) memcpy(to + i * to_row, &v[i], sizeof v[i]);
+}
+
+/* `rows` rows of n elements, into a buffer whose rows are a cache line; inlined where these are known. */
+#define TURN(type, width)                                                                                              \
+    do {                                                                                                               \
+        enum { WIDE = LINE / sizeof(type) };                                                                           \
+        const type *f = from;                                                                                          \
+        type *t = to;                                                                                                  \
+        const int64_t whole = rows / width * width, wide = n / width * width;                                          \
+        for (int64_t k = 0; k < wide; k += width)                                                                      \
+            for (int64_t i = 0; i < whole; i += width)                                                                 \
+                turn_##width(f + k * from_row + i, from_row, t + i * WIDE + k, WIDE);                                  \
+        for (int64_t k = 0; k < n; k++)                                                                                \
+            for (int64_t i = k < wide ? whole : 0; i < rows; i++)                                                      \
+                t[i * WIDE + k] = f[k * from_row + i];                                                                 \
+    } while (0)
+
+static inline void turn(size_t bytes, const void *from, int64_t from_row, int64_t rows, int64_t n, void *to) {
+    if (bytes == 4)
+        TURN(uint32_t, 4);
+    else
+        TURN(uint16_t, 8);
+}
+
+/* Through a buffer, where the lines of a tile lie together. */
+static inline void copy_tile(const struct copy *c, char *to, const char *from, int64_t rows, int64_t n) {
+    _Alignas(LINE) char turned[LINE * LINE / 2];
+    const int64_t bytes = (int64_t)c->bytes;
+    turn(c->bytes, from, c->from_row, rows, n, turned);
+    for (int64_t row = 0; row < rows; row++)
+        memcpy(to + row * c->to_across * bytes, turned + row * LINE, (size_t)(n * bytes));
+}
+
+/* `rows` adjacent rows, in tiles. */
+static void copy_turned(const struct copy *c, char *to, const char *from, int64_t rows) {
+    const int64_t bytes = (int64_t)c->bytes, side = c->side, step = c->from_row * bytes;
+    for (int64_t i = 0; i < c->n; i += side) {
+        const int64_t left = c->n - i;
+        for (int64_t k = i + side; k < i + 2 * side && k < c->n;
+             k++) /* processors do not fetch what lies pages apart */
+            __builtin_prefetch(from + k * step);
+        if (left >= side && rows == side)
+            copy_tile(c, to + i * bytes, from + i * step, side, side);
+        else
+            copy_tile(c, to + i * bytes, from + i * step, rows, left < side ? left : side);
+    }
+}
+
+#define ELEMENTS(type)                                                                                                 \
     do {                                                                                                               \
         type *t = to;                                                                                                  \
         const type *f = from;                                                                                          \
-        for (int64_t i = 0; i < c->n; i += TILE) {                                                                     \
-            const int64_t end = i + TILE < c->n ? i + TILE : c->n;                                                     \
+        for (int64_t i = 0; i < c->n; i += c->side) {                                                                  \
+            const int64_t end = i + c->side < c->n ? i + c->side : c->n;                                               \
             for (int64_t row = 0; row < rows; row++)                                                                   \
                 for (int64_t k = i; k < end; k++)                                                                      \
                     t[row * c->to_across + k * c->to_row] = f[k * c->from_row + row];                                  \
         }                                                                                                              \
     } while (0)
 
-static void copy_tile(const struct copy *c, void *to, const void *from, int64_t rows) {
-    BY_SIZE(TILES);
+static void copy_rows(const struct copy *c, void *to, const void *from, int64_t rows) {
+    if ((c->bytes == 4 || c->bytes == 2) && c->to_row == 1 && c->n >= 8 && rows >= 4)
+        copy_turned(c, to, from, rows);
+    else
+        BY_SIZE(ELEMENTS);
 }
 
 static void copy_unit(const struct copy *c, int64_t unit) {
-    const int64_t first = unit % c->tiles * TILE, left = c->across - first;
+    const int64_t first = unit % c->tiles * c->side, left = c->across - first;
     int64_t rest = unit / c->tiles, t = 0, f = 0;
     for (int k = c->outer - 1; k >= 0; rest /= c->dim[k--]) {
         t += rest % c->dim[k] * c->to_step[k];
         f += rest % c->dim[k] * c->from_step[k];
     }
     if (c->across > 1)
-        copy_tile(c, zt_element(c->to, c->bytes, t + first * c->to_across), zt_element(c->from, c->bytes, f + first),
-                  left < TILE ? left : TILE);
+        copy_rows(c, zt_element(c->to, c->bytes, t + first * c->to_across), zt_element(c->from, c->bytes, f + first),
+                  left < c->side ? left : c->side);
     else
         copy_row(c, zt_element(c->to, c->bytes, t), zt_element(c->from, c->bytes, f));
 }
@@ -144,11 +238,12 @@ void zt_strided_copy_run(int threads, size_t bytes, const struct zt_strided_copy
         c.to_across = c.to_step[other];
         remove_axis(&c, other);
     }
-    c.tiles = (c.across + TILE - 1) / TILE;
+    c.side = bytes == 2 ? LINE / 2 : LINE / 4;
+    c.tiles = (c.across + c.side - 1) / c.side;
     c.units = c.tiles;
     for (int k = 0; k < c.outer; k++)
         c.units *= c.dim[k];
-    const int64_t work = c.n * (c.across > TILE ? TILE : c.across);
+    const int64_t work = c.n * (c.across > c.side ? c.side : c.across);
     c.each = work < BLOCK ? BLOCK / work : 1;
     zt_parallel_for(zt_threads_worth(threads, (double)c.units * (double)work), (c.units + c.each - 1) / c.each,
                     copy_block, &c);
