@@ -1,7 +1,8 @@
 /* Axes of one element are dropped, and adjacent axes along which both sides are contiguous are merged. The remaining
  * copy consists of rows along the last axis. Where the source of a row is strided, but contiguous along another axis,
  * both axes are walked in tiles of a cache line's elements (transposes). Those of 4 and 2 bytes are turned in a buffer:
- * every line of either side is touched once, also where lines a power of two apart share a set of the cache. */
+ * every line of either side is touched once, also where lines a power of two apart share a set of the cache. Short rows
+ * are copied many at a time. */
 #include "ops/kernel/strided_copy.h"
 
 #include "ops/kernel/element_blocks.h"
@@ -12,7 +13,12 @@
 
 #include <string.h>
 
-enum { LINE = 64, BLOCK = 1 << 14 }; /* bytes of a cache line; elements a thread takes at a time at least */
+enum {
+    LINE = 64,       /* bytes of a cache line */
+    SHORT = 8,       /* elements of a row */
+    TOGETHER = 256,  /* short rows */
+    BLOCK = 1 << 14, /* elements a thread takes at a time at least */
+};
 
 struct copy {
     size_t bytes;
@@ -20,9 +26,9 @@ struct copy {
     const char *from;
     int outer; /* axes before those of a unit of work */
     int64_t dim[ZT_MAX_RANK], to_step[ZT_MAX_RANK], from_step[ZT_MAX_RANK];
-    int64_t n, to_row, from_row; /* a row */
-    int64_t across, to_across;   /* tiles: the other axis, along which the source is contiguous; else 1 */
-    int64_t side, tiles;         /* of a tile, and how many across */
+    int64_t n, to_row, from_row;            /* a row */
+    int64_t across, to_across, from_across; /* rows that are copied together: of tiles, or short ones; else 1 */
+    int64_t side, tiles;                    /* at most so many at a time, and how many times */
     int64_t units, each;
 };
 
@@ -154,43 +160,62 @@ static void copy_turned(const struct copy *c, char *to, const char *from, int64_
     }
 }
 
+/* With the longer of the two loops inside. */
 #define ELEMENTS(type)                                                                                                 \
     do {                                                                                                               \
         type *t = to;                                                                                                  \
         const type *f = from;                                                                                          \
-        for (int64_t i = 0; i < c->n; i += c->side) {                                                                  \
+        for (int64_t k = 0; k < c->n && rows > c->n; k++)                                                              \
+            for (int64_t row = 0; row < rows; row++)                                                                   \
+                t[row * c->to_across + k * c->to_row] = f[k * c->from_row + row * c->from_across];                     \
+        for (int64_t i = 0; i < c->n && rows <= c->n; i += c->side) {                                                  \
             const int64_t end = i + c->side < c->n ? i + c->side : c->n;                                               \
             for (int64_t row = 0; row < rows; row++)                                                                   \
                 for (int64_t k = i; k < end; k++)                                                                      \
-                    t[row * c->to_across + k * c->to_row] = f[k * c->from_row + row];                                  \
+                    t[row * c->to_across + k * c->to_row] = f[k * c->from_row + row * c->from_across];                 \
         }                                                                                                              \
     } while (0)
 
 static void copy_rows(const struct copy *c, void *to, const void *from, int64_t rows) {
-    if ((c->bytes == 4 || c->bytes == 2) && c->to_row == 1 && c->n >= 8 && rows >= 4)
+    const bool turned = (c->bytes == 4 || c->bytes == 2) && c->to_row == 1 && c->from_across == 1;
+    if (turned && c->n >= 8 && rows >= 4)
         copy_turned(c, to, from, rows);
     else
         BY_SIZE(ELEMENTS);
 }
 
-static void copy_unit(const struct copy *c, int64_t unit) {
-    const int64_t first = unit % c->tiles * c->side, left = c->across - first;
-    int64_t rest = unit / c->tiles, t = 0, f = 0;
-    for (int k = c->outer - 1; k >= 0; rest /= c->dim[k--]) {
-        t += rest % c->dim[k] * c->to_step[k];
-        f += rest % c->dim[k] * c->from_step[k];
-    }
+/* Of the rows at t and f, those of one tile. */
+static void copy_unit(const struct copy *c, int64_t tile, int64_t t, int64_t f) {
+    const int64_t first = tile * c->side, left = c->across - first;
+    void *to = zt_element(c->to, c->bytes, t + first * c->to_across);
+    const void *from = zt_element(c->from, c->bytes, f + first * c->from_across);
     if (c->across > 1)
-        copy_rows(c, zt_element(c->to, c->bytes, t + first * c->to_across), zt_element(c->from, c->bytes, f + first),
-                  left < c->side ? left : c->side);
+        copy_rows(c, to, from, left < c->side ? left : c->side);
     else
-        copy_row(c, zt_element(c->to, c->bytes, t), zt_element(c->from, c->bytes, f));
+        copy_row(c, to, from);
 }
 
 static void copy_block(void *arg, int64_t block) {
     const struct copy *c = arg;
-    for (int64_t unit = block * c->each; unit < (block + 1) * c->each && unit < c->units; unit++)
-        copy_unit(c, unit);
+    int64_t unit = block * c->each, tile = unit % c->tiles, rest = unit / c->tiles, t = 0, f = 0, index[ZT_MAX_RANK];
+    for (int k = c->outer - 1; k >= 0; rest /= c->dim[k--]) {
+        index[k] = rest % c->dim[k];
+        t += index[k] * c->to_step[k];
+        f += index[k] * c->from_step[k];
+    }
+    for (; unit < (block + 1) * c->each && unit < c->units; unit++) {
+        copy_unit(c, tile, t, f);
+        tile = tile + 1 < c->tiles ? tile + 1 : 0;
+        for (int k = c->outer - 1; k >= 0 && tile == 0; k--) { /* the next place */
+            t += c->to_step[k];
+            f += c->from_step[k];
+            if (++index[k] < c->dim[k])
+                break;
+            t -= c->dim[k] * c->to_step[k];
+            f -= c->dim[k] * c->from_step[k];
+            index[k] = 0;
+        }
+    }
 }
 
 /* Takes axis `k` out of the outer ones. */
@@ -202,12 +227,20 @@ static void remove_axis(struct copy *c, int k) {
     c->outer--;
 }
 
-/* The axis to walk in tiles with the rows, -1: none. */
+/* The axis to walk with the rows, -1: none. */
 static int other_axis(const struct copy *c) {
     for (int k = c->outer - 1; k >= 0 && c->from_row != 1 && c->from_row != 0; k--)
         if (c->from_step[k] == 1 && c->dim[k] >= 4)
             return k;
-    return -1;
+    return c->n < SHORT ? c->outer - 1 : -1;
+}
+
+/* Makes it the axis across. */
+static void walk_across(struct copy *c, int k) {
+    c->across = c->dim[k];
+    c->to_across = c->to_step[k];
+    c->from_across = c->from_step[k];
+    remove_axis(c, k);
 }
 
 void zt_strided_copy_run(int threads, size_t bytes, const struct zt_strided_copy *copy, void *to, const void *from) {
@@ -233,12 +266,9 @@ void zt_strided_copy_run(int threads, size_t bytes, const struct zt_strided_copy
         remove_axis(&c, last);
     }
     const int other = other_axis(&c);
-    if (other >= 0) {
-        c.across = c.dim[other];
-        c.to_across = c.to_step[other];
-        remove_axis(&c, other);
-    }
-    c.side = bytes == 2 ? LINE / 2 : LINE / 4;
+    if (other >= 0)
+        walk_across(&c, other);
+    c.side = c.n < SHORT ? TOGETHER : bytes == 2 ? LINE / 2 : LINE / 4;
     c.tiles = (c.across + c.side - 1) / c.side;
     c.units = c.tiles;
     for (int k = 0; k < c.outer; k++)
