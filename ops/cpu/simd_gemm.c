@@ -3,7 +3,8 @@
  *     many products      a thread computes a whole product
  *     else               b is divided into blocks of depth 4096 and BLOCK floats at most. All threads pack the panels
  * of 16 columns of a block, then they compute units of y. A packed b is one block. Where one unit has all rows of y,
- * it reads each panel of b once: it packs the panel into the first cache and multiplies it there
+ * it reads each panel of b once: it packs the panel into the first cache and multiplies it there. Products of little
+ * depth, gradients of weights at small batches, go along the rows of y
  *
  * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
  * where there are too few rows, fewer columns; one each where there are at most FEW_TILES, whose packing would count.
@@ -23,6 +24,7 @@ enum {
     MOST_ROWS = 264,                 /* of a unit: 264 KiB of a, packed; half of a second cache of 512 KiB */
     MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
     BLOCK = 1 << 20,                 /* floats of a block of b */
+    SHALLOW = 32,                    /* up to this depth, y is most of the memory: whole rows of it are written */
     FEW_TILES = 4,                   /* up to this height b is read about once, so it is not packed */
 };
 static const double small_flops = 100000; /* below it one thread */
@@ -71,7 +73,8 @@ static void cut_units(struct cut *c, const struct zt_simd_gemm_kernel *kernel, c
     int64_t tiles = parts(g->m, kernel->rows), panels = c->cols / kernel->cols;
     int64_t wanted = c->threads > 1 && tiles > FEW_TILES ? (int64_t)UNITS * c->threads : c->threads;
     int64_t across = c->whole ? 1 : units_of(panels / LEAST_PANELS, wanted);
-    if (!g->packed && !c->direct && tiles * kernel->rows <= MOST_ROWS && (c->whole || across >= c->threads)) {
+    if (!g->packed && !c->direct && g->k > SHALLOW && tiles * kernel->rows <= MOST_ROWS &&
+        (c->whole || across >= c->threads)) {
         c->once = true;
         c->down = 1;
         c->across = across;
@@ -170,31 +173,63 @@ struct unit {
     int64_t row, rows, col, end;
 };
 
+/* A unit at one depth of the block. */
+struct slice {
+    const struct job *job;
+    const struct unit *unit;
+    struct zt_simd_gemm_tile common;
+    const float *packed; /* its rows of a */
+};
+
+/* The tile at row r of the unit and column j of the block, of the panel of b at `panel`. */
+static void multiply_tile(const struct slice *s, int64_t r, int64_t j, const float *panel, int64_t panel_row) {
+    const struct zt_simd_gemm *g = s->job->g;
+    const struct zt_simd_gemm_kernel *kernel = s->job->kernel;
+    const int64_t row = s->unit->row + r, col = s->job->j + j;
+    struct zt_simd_gemm_tile t = s->common;
+    t.a = s->packed + r * t.depth;
+    t.b = panel;
+    t.b_row = panel_row;
+    t.rows = (int)least(s->unit->rows - r, kernel->rows);
+    t.cols = (int)least(s->unit->end - j, kernel->cols);
+    t.y = s->job->at.y + row * g->y_row + col;
+    t.bias = t.bias ? t.bias + row * g->bias_row + col * g->bias_col : NULL;
+    kernel->tile(&t);
+}
+
+/* Along the rows of y. */
+static void multiply_shallow(const struct slice *s, int64_t k) {
+    const struct unit *u = s->unit;
+    const struct zt_simd_gemm_kernel *kernel = s->job->kernel;
+    int64_t panel_row;
+    for (int64_t r = 0; r < u->rows; r += kernel->rows)
+        for (int64_t j = u->col; j < u->end; j += kernel->cols) {
+            const float *panel = panel_at(s->job, j / kernel->cols, k, &panel_row);
+            multiply_tile(s, r, j, panel, panel_row);
+        }
+}
+
 /* The products of a unit at depth k of the block. */
 static void multiply_depth(const struct job *job, const struct unit *u, int64_t k, float *packed) {
     const struct zt_simd_gemm *g = job->g;
     const struct zt_simd_gemm_kernel *kernel = job->kernel;
     const int64_t depth = least(job->depth - k, ZT_GEMM_DEPTH);
-    struct zt_simd_gemm_tile common = tile_at(job, k, depth);
+    const struct slice slice = { job, u, tile_at(job, k, depth), packed };
     const float *a = job->at.a + u->row * g->a_row + (job->k + k) * g->a_col;
     kernel->pack_rows(a, g->a_row, g->a_col, u->rows, depth, packed);
+    if (g->k <= SHALLOW) {
+        multiply_shallow(&slice, k);
+        return;
+    }
     for (int64_t j = u->col; j < u->end; j += kernel->cols) {
-        struct zt_simd_gemm_tile t = common;
-        if (job->cut->once) {
+        const float *panel = packed + job->cut->panel;
+        int64_t panel_row = kernel->cols;
+        if (job->cut->once)
             pack_slice(job, j / kernel->cols, k, packed + job->cut->panel);
-            t.b = packed + job->cut->panel;
-            t.b_row = kernel->cols;
-        } else {
-            t.b = panel_at(job, j / kernel->cols, k, &t.b_row);
-        }
-        t.cols = (int)least(u->end - j, kernel->cols);
-        for (int64_t r = 0; r < u->rows; r += kernel->rows) {
-            t.a = packed + r * t.depth;
-            t.rows = (int)least(u->rows - r, kernel->rows);
-            t.y = job->at.y + (u->row + r) * g->y_row + job->j + j;
-            t.bias = common.bias ? common.bias + (u->row + r) * g->bias_row + (job->j + j) * g->bias_col : NULL;
-            kernel->tile(&t);
-        }
+        else
+            panel = panel_at(job, j / kernel->cols, k, &panel_row);
+        for (int64_t r = 0; r < u->rows; r += kernel->rows)
+            multiply_tile(&slice, r, j, panel, panel_row);
     }
 }
 
