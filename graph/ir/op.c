@@ -48,6 +48,12 @@ static bool fail_missing(const struct zt_op_table *table, const struct zt_graph 
         if (strcmp(row->name, n->op_type) == 0 && strcmp(row->domain ? row->domain : "", n->domain) == 0)
             return zt_node_fail(g, node, err, "operator %s.%s is not supported in opset %d", domain, n->op_type,
                                 n->opset);
+    if (strncmp(domain, "com.microsoft", 13) == 0)
+        return zt_node_fail(
+            g, node, err,
+            "operator %s.%s of onnxruntime is not supported: optimizers that fuse or quantize nodes write "
+            "it, so train the file as it was exported",
+            domain, n->op_type);
     return zt_node_fail(g, node, err, "operator %s.%s is not supported (`ztrain ops` lists the supported ones)", domain,
                         n->op_type);
 }

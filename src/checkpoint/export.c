@@ -209,7 +209,7 @@ static bool write_trained(const struct zt_session *s, const char *folder, const 
     struct zt_onnx_inference *nodes = zt_malloc(((size_t)g->node_count + 1) * sizeof *nodes);
     struct zt_onnx_changes changes = { .inference_nodes = nodes };
     changes.inference_node_count = s->config->export_train ? 0 : list_training_nodes(g, nodes);
-    zt_pass_split_aliases(g, &zt_ops);
+    zt_pass_split_aliases(g, &zt_ops, s->model);
     const char **aliases = NULL;
     changes.alias_count = zt_trainable_aliases(s->model, g, &aliases);
     changes.aliases = aliases;

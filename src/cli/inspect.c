@@ -127,11 +127,6 @@ static void mark_held_up(struct inspection *s) {
     free(value);
 }
 
-static bool is_held_tensor(const struct zt_node *node) {
-    const struct zt_attr *a = node->in_count == 0 && node->attr_count == 1 ? &node->attr[0] : NULL;
-    return a && a->type == ZT_ATTR_TENSOR && zt_dtype_in(a->tensor.dtype, ZT_ANY_FLOAT) && a->tensor.shape.rank > 0;
-}
-
 static void resolve_nodes(struct inspection *s) {
     for (int n = 0; n < s->g->node_count; n++) {
         zt_op_resolve(&zt_ops, s->g, n,
@@ -139,7 +134,7 @@ static void resolve_nodes(struct inspection *s) {
                       : is_needed(s, s->g->nodes[n]) ? &s->problems
                                                      : &s->notes);
         count_use(s, s->g->nodes[n]);
-        s->constants += is_held_tensor(s->g->nodes[n]);
+        s->constants += zt_trainable_is_held(s->g->nodes[n]);
     }
     mark_held_up(s);
     if (s->uses.count)
@@ -343,7 +338,7 @@ static void look_at_parameters(struct inspection *s) {
     zt_graph_destroy(s->g);
     s->g = zt_graph_clone(s->model->graph);
     struct zt_err known = { 0 };
-    zt_pass_split_aliases(s->g, &zt_ops);
+    zt_pass_split_aliases(s->g, &zt_ops, s->model);
     zt_pass_lower(s->g, &zt_ops, &known);
     for (int n = 0; n < s->g->node_count; n++)
         zt_op_resolve(&zt_ops, s->g, n, &known);

@@ -44,7 +44,7 @@ static bool rewrite(const struct zt_onnx *model, struct zt_arena *arena, const c
     struct zt_onnx_inference *nodes = ZT_NEW_N(arena, struct zt_onnx_inference, model->graph->node_count);
     struct zt_onnx_changes changes = { .payloads = payloads, .inference_nodes = nodes };
     changes.inference_node_count = training_nodes(model->graph, nodes);
-    zt_pass_split_aliases(model->graph, &zt_test_rows);
+    zt_pass_split_aliases(model->graph, &zt_test_rows, model);
     const char **aliases;
     changes.alias_count = zt_trainable_aliases(model, model->graph, &aliases);
     changes.aliases = aliases;

@@ -53,7 +53,7 @@ static void compare_verdicts(const char *folder) {
     struct zt_graph *g = model->graph;
     cJSON *expected = read_json(folder, "expected.json");
     int found = 0;
-    zt_pass_split_aliases(g, &zt_test_rows);
+    zt_pass_split_aliases(g, &zt_test_rows, model);
     zt_test_resolve(g);
     zt_pass_trainable(g, model, loss_of(g, folder));
     for (int i = 0; i < g->value_count; i++) {
@@ -145,7 +145,8 @@ START_TEST(pytorchs_marks_decide_where_the_graph_has_its_signature) {
 }
 END_TEST
 
-START_TEST(an_identity_of_an_initializer_becomes_an_initializer) {
+START_TEST(an_identity_of_torchscripts_becomes_an_initializer) {
+    const struct zt_onnx model = { .producer = "pytorch 2.15.0" };
     struct zt_graph *g = zt_graph_create("by hand");
     int weight = add_initializer(g, "n1.weight", 6, 0, ones);
     int copy = add_op(g, "Identity", weight, -1, "n2.weight"), again = add_op(g, "Identity", copy, -1, "n3.weight");
@@ -153,7 +154,7 @@ START_TEST(an_identity_of_an_initializer_becomes_an_initializer) {
     int sum = add_op(g, "Add", copy, again, "sum"), after = add_op(g, "Identity", sum, -1, "after");
     g->outputs = (int[]){ add_op(g, "Add", flat, after, "loss") };
     g->output_count = 1;
-    zt_pass_split_aliases(g, &zt_test_rows);
+    zt_pass_split_aliases(g, &zt_test_rows, &model);
     ck_assert_int_eq(g->values[copy]->origin, ZT_FROM_INITIALIZER);
     ck_assert_int_eq(g->values[again]->origin, ZT_FROM_INITIALIZER);
     ck_assert_str_eq(g->values[again]->name, "n3.weight");
@@ -161,6 +162,23 @@ START_TEST(an_identity_of_an_initializer_becomes_an_initializer) {
     ck_assert_int_eq(g->values[flat]->origin, ZT_FROM_NODE);
     ck_assert_int_eq(g->values[after]->origin, ZT_FROM_NODE);
     ck_assert_int_eq(g->node_count, 4);
+    zt_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(an_identity_of_others_is_the_initializer_itself) {
+    const struct zt_onnx model = { .producer = "" };
+    struct zt_graph *g = zt_graph_create("by hand");
+    int weight = add_initializer(g, "weight", 6, 0, ones);
+    int copy = add_op(g, "Identity", weight, -1, "auto.cast.0"), again = add_op(g, "Identity", copy, -1, "auto.cast.1");
+    int sum = add_op(g, "Add", copy, again, "sum");
+    g->outputs = (int[]){ sum };
+    g->output_count = 1;
+    zt_pass_split_aliases(g, &zt_test_rows, &model);
+    ck_assert_int_eq(g->values[copy]->origin, ZT_FROM_NODE);
+    const struct zt_node *n = g->nodes[g->values[sum]->producer];
+    ck_assert_int_eq(n->in[0], weight);
+    ck_assert_int_eq(n->in[1], weight);
     zt_graph_destroy(g);
 }
 END_TEST
@@ -277,7 +295,8 @@ int main(void) {
     tcase_add_test(cases, every_reference_case_gets_its_verdicts);
     tcase_add_test(cases, scalars_and_what_no_gradient_reaches_are_constants);
     tcase_add_test(cases, pytorchs_marks_decide_where_the_graph_has_its_signature);
-    tcase_add_test(cases, an_identity_of_an_initializer_becomes_an_initializer);
+    tcase_add_test(cases, an_identity_of_torchscripts_becomes_an_initializer);
+    tcase_add_test(cases, an_identity_of_others_is_the_initializer_itself);
     tcase_add_test(cases, copies_and_transposes_of_a_weight_are_found);
     tcase_add_test(cases, parameters_that_no_initializer_holds_are_named);
     tcase_add_test(cases, folded_normalizations_of_the_reference_cases_are_found_and_no_others);

@@ -292,7 +292,7 @@ END_TEST
 static const char *doubt_of(struct file *f, const struct zt_value *v) {
     judge(f);
     ck_assert(v->trainable);
-    const char *doubt = zt_trainable_doubt(f->g, v, f->model.torch_signature != NULL);
+    const char *doubt = zt_trainable_doubt(f->g, v, &f->model);
     return doubt ? doubt : "";
 }
 
@@ -303,7 +303,7 @@ START_TEST(a_table_of_sinusoids_is_doubted) {
         for (int c = 0; c < COLUMNS; c++) {
             const double angle = r * pow(0.1, c % 4);
             table[r * COLUMNS + c] = (float)(c < COLUMNS / 2 ? sin(angle) : cos(angle));
-            noise[r * COLUMNS + c] = (float)sin(7.0 * r + 3.0 * c * c);
+            noise[r * COLUMNS + c] = (float)sin(7.0 * r * r + 3.0 * c * c);
         }
     noise[0] = 0;
     struct file f;
@@ -346,6 +346,24 @@ static const struct table tables[] = {
     { "centres", "evenly spaced numbers", "", { 1, { 4 } }, { .1F, .2F, .3F, .4F } },
     { "grid", "evenly spaced numbers", "", { 2, { 4, 2 } }, { .1F, 0, .1F, .2F, .1F, .4F, .1F, .6F } },
     { "frequencies", "powers of one number", "", { 1, { 4 } }, { .9F, .09F, .009F, .0009F } },
+    { "rotary cosines",
+      "sines or cosines in steps",
+      "sines or cosines in steps",
+      { 2, { 8, 2 } },
+      { 1, 1, 0.5403023F, 0.9950042F, -0.4161468F, 0.9800666F, -0.9899925F, 0.9553365F, -0.6536436F, 0.921061F,
+        0.2836622F, 0.8775826F, 0.9601703F, 0.8253356F, 0.7539023F, 0.7648422F } },
+    { "part of a Fourier transform",
+      "sines or cosines in steps",
+      "sines or cosines in steps",
+      { 2, { 2, 8 } },
+      { 0.4605305F, 0.2276302F, -0.1117808F, -0.3988883F, -0.4993516F, -0.3661627F, -0.06164216F, 0.2717214F,
+        0.5986896F, -0.1453151F, -0.649157F, -0.08013481F, 0.6213265F, 0.2959192F, -0.5185548F, -0.4760114F } },
+    { "almost cosines",
+      "",
+      "",
+      { 2, { 8, 2 } },
+      { 1, 1, 0.5403023F, 0.9950042F, -0.4161468F, 0.9800666F, -0.9899925F, 0.9553365F, -0.6536436F, 0.931061F,
+        0.2836622F, 0.8775826F, 0.9601703F, 0.8253356F, 0.7539023F, 0.7648422F } },
     { "mask", "a mask", "", { 2, { 3, 3 } }, { 1, 0, 0, 1, 1, 0, 1, 1, 1 } },
     { "forget gate", "", "", { 2, { 1, 8 } }, { 0, 0, 0, 0, 1, 1, 0, 0 } },
     { "constant", "", "", { 1, { 4 } }, { .5F, .5F, .5F, .5F } },

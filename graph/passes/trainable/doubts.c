@@ -1,17 +1,10 @@
 /* Buffers and fixed tables that look like parameters. PyTorch's TorchScript exporter and other frameworks' do not tell
  * them apart, and dynamo marks a parameter with requires_grad=False as any other. */
 #include "graph/ir/op.h"
+#include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/trainable.h"
 
 #include <string.h>
-
-static bool is_zeros(const struct zt_value *v) {
-    const int64_t count = zt_shape_count(&v->shape);
-    for (int64_t i = 0; i < count; i++)
-        if (zt_load_double(v->dtype, v->data, i) != 0)
-            return false;
-    return true;
-}
 
 /* ---- zeros behind the last product ---- */
 
@@ -28,7 +21,7 @@ static bool is_output_shift(const struct zt_graph *g, const struct zt_value *v) 
         return false;
     for (int i = 0; i < g->output_count; i++)
         if (g->outputs[i] == g->nodes[reader]->out[0])
-            return is_zeros(v);
+            return zt_constant_is_all(v, 0);
     return false;
 }
 
@@ -43,7 +36,7 @@ static bool is_joined_zeros(const struct zt_graph *g, const struct zt_value *v) 
     for (int i = 0; i < n->in_count; i++)
         if (n->in[i] < 0 || g->values[n->in[i]]->origin != ZT_FROM_INITIALIZER)
             return false;
-    return is_zeros(v);
+    return zt_constant_is_all(v, 0);
 }
 
 /* ---- what scales an input ---- */
@@ -52,27 +45,92 @@ static bool is_input(const struct zt_graph *g, int value) {
     return value >= 0 && g->values[value]->origin == ZT_FROM_INPUT;
 }
 
-/* (input - mean) / std, before anything else is computed. */
-static bool is_input_scale(const struct zt_graph *g, const struct zt_value *v) {
-    int reader = -1;
-    if (zt_graph_users(g, v->id, &reader) != 1 || !(is_op(g->nodes[reader], "Sub") || is_op(g->nodes[reader], "Div")) ||
-        g->nodes[reader]->in[1] != v->id)
-        return false;
-    const int other = g->nodes[reader]->in[0];
-    const struct zt_node *before =
-        other >= 0 && g->values[other]->producer >= 0 ? g->nodes[g->values[other]->producer] : NULL;
-    return is_input(g, other) || (before && is_op(before, "Sub") && is_input(g, before->in[0]));
+/* Whether the value is an input, or an input and a number that is added, subtracted or multiplied. */
+static bool is_scaled_input(const struct zt_graph *g, int value) {
+    const int producer = value >= 0 ? g->values[value]->producer : -1;
+    const struct zt_node *n = producer >= 0 ? g->nodes[producer] : NULL;
+    return is_input(g, value) || (n && (is_op(n, "Sub") || is_op(n, "Mul")) && is_input(g, n->in[0]));
 }
 
-const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, bool marked) {
+/* (input - mean) / std, or in other writers' files input * factor + offset, before anything else is computed. */
+static bool is_input_scale(const struct zt_graph *g, const struct zt_value *v, enum zt_writer writer) {
+    int reader = -1;
+    if (zt_graph_users(g, v->id, &reader) != 1)
+        return false;
+    const struct zt_node *n = g->nodes[reader];
+    const bool factor = writer != ZT_WRITER_TORCHSCRIPT && (is_op(n, "Mul") || is_op(n, "Add"));
+    return (factor || is_op(n, "Sub") || is_op(n, "Div")) && n->in[1] == v->id && is_scaled_input(g, n->in[0]);
+}
+
+/* ---- names ---- */
+
+bool zt_trainable_is_computed(const struct zt_onnx *model, const char *name) {
+    static const char *const operations[] = { "truediv:0", "l2_normalize:0", "Exp:0",      "Sqrt:0",
+                                              "Rsqrt:0",   "Square:0",       "Softplus:0", "Sigmoid:0",
+                                              "Tanh:0",    "Softmax:0",      "div:0" };
+    const char *part = zt_writer_of(model) == ZT_WRITER_TENSORFLOW ? strrchr(name, '/') : NULL;
+    for (size_t i = 0; part && i < sizeof operations / sizeof *operations; i++)
+        if (strcmp(part + 1, operations[i]) == 0)
+            return true;
+    return false;
+}
+
+/* ---- what the file shares or adds ---- */
+
+/* One number everywhere, or zeros and ones: as Keras starts biases and scales. */
+static bool is_start(const struct zt_value *v) {
+    const int64_t count = zt_shape_count(&v->shape);
+    bool bits = true;
+    for (int64_t i = 0; i < count && bits; i++) {
+        const double x = zt_load_double(v->dtype, v->data, i);
+        bits = x == 0 || x == 1;
+    }
+    return count > 1 && (bits || zt_constant_is_all(v, zt_load_double(v->dtype, v->data, 0)));
+}
+
+/* tf2onnx merges equal constants: the first values of several layers become one. */
+static bool is_shared_start(const struct zt_graph *g, const struct zt_value *v) {
+    return v->shape.rank > 0 && zt_graph_users(g, v->id, NULL) > 1 && is_start(v);
+}
+
+/* The B of an LSTM that has no bias. */
+static bool is_added_bias(const struct zt_graph *g, const struct zt_value *v) {
+    int reader = -1;
+    return zt_constant_is_all(v, 0) && zt_graph_users(g, v->id, &reader) == 1 && is_op(g->nodes[reader], "LSTM") &&
+           g->nodes[reader]->in_count > 3 && g->nodes[reader]->in[3] == v->id;
+}
+
+static const char *tensorflow_doubt(const struct zt_graph *g, const struct zt_value *v, const struct zt_onnx *model) {
+    if (zt_trainable_is_computed(model, v->name))
+        return "computed from variables by the exporter";
+    if (is_shared_start(g, v))
+        return "one for several layers whose variables were equal";
+    return is_added_bias(g, v) ? "zeros, as of an LSTM without bias" : NULL;
+}
+
+/* The reason of a file that bears no marks. */
+static const char *doubt_of(const struct zt_graph *g, const struct zt_value *v, const struct zt_onnx *model) {
+    const enum zt_writer writer = zt_writer_of(model);
+    const char *own = writer == ZT_WRITER_TENSORFLOW ? tensorflow_doubt(g, v, model) : NULL;
+    if (own)
+        return own;
+    if (is_output_shift(g, v))
+        return "zeros added to the output";
+    if (is_joined_zeros(g, v))
+        return "zeros joined with parameters";
+    if (is_input_scale(g, v, writer))
+        return "scales an input";
+    if (zt_writer_names_parameter(writer, v->name))
+        return NULL;
+    if (zt_constant_is_window_sum(g, v))
+        return "one number in every place of a kernel";
+    return zt_constant_is_number(g, v) ? "one number" : NULL;
+}
+
+const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, const struct zt_onnx *model) {
+    const enum zt_writer writer = zt_writer_of(model);
     if (!v->data || !v->trainable)
         return NULL;
-    const char *table = zt_trainable_table(v, marked);
-    if (table)
-        return table;
-    if (!marked && is_output_shift(g, v))
-        return "zeros added to the output";
-    if (!marked && is_joined_zeros(g, v))
-        return "zeros joined with parameters";
-    return !marked && is_input_scale(g, v) ? "scales an input" : NULL;
+    const char *table = zt_trainable_table(v, writer == ZT_WRITER_DYNAMO);
+    return table || writer == ZT_WRITER_DYNAMO ? table : doubt_of(g, v, model);
 }

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4, LONGEST = 4096 };
+enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4, LONGEST = 4096, FEWEST_EQUATIONS = 5 };
 
 static const double rounding = 1e-5; /* of float32 over some operations, relative to the numbers */
 
@@ -32,6 +32,63 @@ static bool is_sinusoids(const struct zt_value *v, int64_t count) {
     if (rows < FEWEST_ROWS || columns < FEWEST_COLUMNS || columns % 2 || number(v, 0) != 0)
         return false;
     return is_on_circles(v, rows, columns, columns / 2, 1) || is_on_circles(v, rows, columns, 1, 2);
+}
+
+/* A line of numbers, `apart` elements from each other. */
+struct line {
+    const struct zt_value *v;
+    int64_t from, apart, length;
+};
+
+static double at(const struct line *l, int64_t i) {
+    return number(l->v, l->from + i * l->apart);
+}
+
+/* Whether s(i) = A cos(f i + p), for which s(i + 1) + s(i - 1) = 2 cos(f) s(i). *varies: set where it is not constant.
+ */
+static bool is_wave(const struct line *l, bool *varies) {
+    int64_t largest = 1;
+    double most = 0;
+    for (int64_t i = 0; i < l->length; i++) {
+        most = fmax(most, fabs(at(l, i)));
+        if (i > 0 && i < l->length - 1 && fabs(at(l, i)) > fabs(at(l, largest)))
+            largest = i;
+    }
+    const double middle = at(l, largest);
+    const double twice_cosine = middle != 0 ? (at(l, largest + 1) + at(l, largest - 1)) / middle : 0;
+    *varies = false;
+    for (int64_t i = 1; i < l->length - 1; i++) {
+        if (!(fabs(at(l, i + 1) + at(l, i - 1) - twice_cosine * at(l, i)) <= 1e-3 * most))
+            return false;
+        *varies = *varies || fabs(at(l, i) - at(l, 0)) > 1e-2 * most;
+    }
+    return fabs(twice_cosine) <= 2.001;
+}
+
+/* Whether all lines along an axis are waves, so many that it is no chance: a line of four random numbers is one in a
+ * thousand times. Rotary cosines or sines alone, the matrices of Fourier transforms. */
+static bool is_waves_along(const struct zt_value *v, int64_t count, int64_t length, int64_t apart) {
+    int64_t equations = 0;
+    if (length < FEWEST || length > LONGEST)
+        return false;
+    for (int64_t i = 0; i < count / length; i++) {
+        const struct line line = { v, i / apart * apart * length + i % apart, apart, length };
+        bool varies;
+        if (!is_wave(&line, &varies))
+            return false;
+        equations += varies ? length - 3 : 0;
+    }
+    return equations >= FEWEST_EQUATIONS;
+}
+
+static bool is_waves(const struct zt_value *v, int64_t count) {
+    int64_t apart = 1;
+    for (int axis = v->shape.rank - 1; axis >= 0; axis--) {
+        if (is_waves_along(v, count, v->shape.dim[axis], apart))
+            return true;
+        apart *= v->shape.dim[axis];
+    }
+    return false;
 }
 
 /* The number of different values, 3 for more. */
@@ -167,5 +224,7 @@ const char *zt_trainable_table(const struct zt_value *v, bool marked) {
         return "evenly spaced numbers";
     if (!marked && is_geometric(v, count))
         return "powers of one number";
-    return has_mirrored_lines(v, count) ? "the same read backwards" : NULL;
+    if (has_mirrored_lines(v, count))
+        return "the same read backwards";
+    return is_waves(v, count) ? "sines or cosines in steps" : NULL;
 }

@@ -6,11 +6,14 @@
  * leaves has lost its mark). What was computed from a PARAMETER is another tensor (graph/passes/trainable/derived.h),
  *     3. in a file of PyTorch's TorchScript exporter: its name is one of the module's state, whatever its rank, since
  * constants are Constant nodes there; or it is numbered by the exporter ("onnx::MatMul_7") and has a dimension,
- *     4. elsewhere: it has a dimension. Scalars are epsilons, scales, exponents.
+ *     4. elsewhere: it has a dimension, or tf2onnx's name of a variable. Scalars are epsilons, scales, exponents,
+ *     5. without a mark: neither its name nor its contents nor its reader says that it is a constant
+ * (graph/passes/trainable/constants.h).
  *
  * A scale of quantization trains where the config asks for it (ztrain.qat.scales). */
 #include "graph/passes/trainable/trainable.h"
 
+#include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/torch.h"
 
 #include "graph/ir/op.h"
@@ -90,7 +93,7 @@ static const char *why_unreached(const struct zt_graph *g, const struct path *p)
 /* The exporter, as far as verdicts depend on it. */
 struct exporter {
     const struct zt_map *listed; /* of the signature; NULL: the graph has none */
-    bool script;                 /* TorchScript's */
+    enum zt_writer writer;
 };
 
 static bool is_folded_parameter(const struct zt_graph *g, const struct zt_value *v, const struct zt_map *listed,
@@ -105,7 +108,7 @@ static bool is_folded_parameter(const struct zt_graph *g, const struct zt_value 
     return f.parameter && !f.operation_count;
 }
 
-/* Points 2 to 4. */
+/* Points 2 to 5. */
 static bool is_parameter(const struct zt_graph *g, const struct zt_value *v, const struct exporter *by,
                          const char **why) {
     if (by->listed && v->torch_kind) {
@@ -114,10 +117,14 @@ static bool is_parameter(const struct zt_graph *g, const struct zt_value *v, con
     }
     if (by->listed && v->torch_folded_from)
         return is_folded_parameter(g, v, by->listed, why);
-    const bool named = by->script && zt_torch_is_state_name(v->name);
-    *why = v->shape.rank > 0 ? "float with a gradient and a dimension"
-           : named           ? "named as a parameter: this exporter keeps constants in Constant nodes"
-                             : "a scalar: epsilon, scale or exponent";
+    *why = zt_constant_reason(g, v, by->writer);
+    if (*why)
+        return false;
+    const bool named = zt_writer_names_parameter(by->writer, v->name);
+    *why = v->shape.rank > 0                             ? "float with a gradient and a dimension"
+           : named && by->writer == ZT_WRITER_TENSORFLOW ? "named as a variable"
+           : named ? "named as a parameter: this exporter keeps constants in Constant nodes"
+                   : "a scalar: epsilon, scale or exponent";
     return v->shape.rank > 0 || named;
 }
 
@@ -155,7 +162,7 @@ void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss
     struct zt_map listed = { 0 };
     struct path *paths = walk(g, loss);
     const bool has_signature = model && model->torch_signature;
-    const struct exporter by = { .listed = has_signature ? &listed : NULL, .script = zt_torch_is_script(model) };
+    const struct exporter by = { .listed = has_signature ? &listed : NULL, .writer = zt_writer_of(model) };
     if (has_signature)
         zt_torch_read_signature(g->arena, model->torch_signature, &listed);
     for (int i = 0; i < g->value_count; i++)
@@ -171,20 +178,44 @@ static bool is_copy(const struct zt_op *op, const struct zt_node *n) {
     return op && zt_op_copies(op) && n->in_count == 1 && n->out_count == 1 && n->in[0] >= 0 && n->out[0] >= 0;
 }
 
-void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table) {
+/* Makes the output of the copy an initializer of its own. */
+static void split(struct zt_graph *g, struct zt_node *n) {
+    zt_value_copy(g->values[n->out[0]], g->values[n->in[0]]);
+    g->values[n->out[0]]->producer = -1;
+    n->dead = true;
+}
+
+/* Makes the readers of copies read what was copied. */
+static void read_through(struct zt_graph *g, const int *copied) {
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i]->in_count; k++)
+            if (g->nodes[i]->in[k] >= 0)
+                g->nodes[i]->in[k] = copied[g->nodes[i]->in[k]];
+}
+
+void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, const struct zt_onnx *model) {
+    const bool script = zt_torch_is_script(model);
+    int *copied = zt_malloc(((size_t)g->value_count + 1) * sizeof *copied);
     bool any = false;
+    for (int i = 0; i < g->value_count; i++)
+        copied[i] = i;
     for (int i = 0; i < g->node_count; i++) {
         struct zt_node *n = g->nodes[i];
         if (n->dead || !is_copy(zt_op_find(table, n->domain, n->op_type, n->opset), n) ||
-            g->values[n->in[0]]->origin != ZT_FROM_INITIALIZER)
+            g->values[copied[n->in[0]]]->origin != ZT_FROM_INITIALIZER)
             continue;
-        zt_value_copy(g->values[n->out[0]], g->values[n->in[0]]);
-        g->values[n->out[0]]->producer = -1;
-        n->dead = any = true;
+        if (script)
+            split(g, n);
+        else
+            copied[n->out[0]] = copied[n->in[0]];
+        any = true;
     }
     struct zt_err none = { 0 };
-    if (any)
+    if (any && script)
         zt_graph_sort(g, &none); /* a graph stays sorted when nodes go and nothing new is read */
+    else if (any)
+        read_through(g, copied);
+    free(copied);
 }
 
 int zt_trainable_aliases(const struct zt_onnx *model, const struct zt_graph *g, const char ***names) {

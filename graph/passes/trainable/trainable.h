@@ -12,11 +12,15 @@ struct zt_op_table;
  */
 void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss);
 
-/* Turns the output of each Identity of an initializer into an initializer of the same contents and of its own. An
- * Identity is recognised by its row: ZT_OP_VIEW, at most one input, no attributes. The pass must run on the file's
- * whole graph, before rows are resolved and unneeded nodes are dropped: a copy that the loss does not need must not
- * change with its source. */
-void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table);
+/* PyTorch's TorchScript exporter stores one of several equal tensors and makes the others by Identity: in its files the
+ * output of each Identity of an initializer becomes an initializer of the same contents and of its own. Elsewhere an
+ * Identity is what it says, and its readers read the initializer. An Identity is recognised by its row: ZT_OP_VIEW, at
+ * most one input, no attributes. The pass must run on the file's whole graph, before rows are resolved and unneeded
+ * nodes are dropped: a copy that the loss does not need must not change with its source. */
+void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, const struct zt_onnx *model);
+
+/* tf2onnx gives an LSTM its one bias twice, the second time as zeros: these stay. Runs before zt_pass_trainable(). */
+void zt_pass_keep_one_bias(struct zt_graph *g, const struct zt_onnx *model);
 
 /* Undoes what torch's dynamo exporter does to parameters of equal contents, which it merges into one initializer, and
  * to biases of zeros, which it removes: each gets an initializer of its own again, in the model's graph and in what is
@@ -83,9 +87,16 @@ int zt_trainable_shared(const struct zt_graph *g);
  * number. */
 const char *zt_trainable_table(const struct zt_value *v, bool marked);
 
-/* The reason why a trainable initializer may be no parameter; NULL: no doubt. For files that do not list parameters:
- * its contents (above), zeros added to the output or concatenated with parameters, numbers that scale an input.
- * `marked`: the file marks the initializer as a PARAMETER. */
-const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, bool marked);
+/* Whether a node holds a float tensor with a dimension, as a Constant does: some exporters put weights there, where
+ * they do not train. */
+bool zt_trainable_is_held(const struct zt_node *node);
+
+/* Whether tf2onnx named the initializer by the operation with which it computed it from variables. */
+bool zt_trainable_is_computed(const struct zt_onnx *model, const char *name);
+
+/* The reason why a trainable initializer may be no parameter; NULL: no doubt. Its contents (above), and where the file
+ * does not list parameters: zeros added to the output or concatenated with parameters, numbers that scale an input, one
+ * number that is no part of a layer, what the exporter computed. `model` identifies the exporter; NULL: unknown. */
+const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, const struct zt_onnx *model);
 
 #endif

@@ -191,15 +191,24 @@ static bool is_numbered_scalar(const struct findings *f, const struct zt_value *
            strncmp(v->name, "onnx::", 6) == 0 && zt_graph_users(f->g, v->id, NULL) > 0;
 }
 
+/* Whether a scalar is what tf2onnx computed from a variable. */
+static bool is_computed_scalar(const struct findings *f, const struct zt_value *v) {
+    return !v->trainable && v->may_train && v->shape.rank == 0 && zt_trainable_is_computed(f->job->model, v->name) &&
+           zt_graph_users(f->g, v->id, NULL) > 0;
+}
+
 static void find_doubts(struct findings *f) {
-    struct names doubts = { 0 }, guesses = { 0 }, scalars = { 0 };
+    struct names doubts = { 0 }, guesses = { 0 }, scalars = { 0 }, computed = { 0 };
     for (int i = 0; i < f->g->value_count; i++) {
         const struct zt_value *v = f->g->values[i];
         if (v->origin == ZT_FROM_INITIALIZER && is_numbered_scalar(f, v))
             zt_vec_push(&scalars, v->name);
+        if (v->origin == ZT_FROM_INITIALIZER && is_computed_scalar(f, v))
+            zt_vec_push(&computed, v->name);
         if (v->origin != ZT_FROM_INITIALIZER || !v->trainable)
             continue;
-        const char *why = zt_trainable_doubt(f->g, v, f->job->model->torch_signature != NULL);
+        const bool asked = zt_job_is_asked_for(f->job->config, v->name);
+        const char *why = asked ? NULL : zt_trainable_doubt(f->g, v, f->job->model);
         if (why)
             zt_vec_push(&doubts, zt_arena_printf(f->job->arena, "%s (%s)", v->name, why));
         else if (is_numbered_guess(f, v))
@@ -217,6 +226,45 @@ static void find_doubts(struct findings *f) {
              "%s: a scalar created by the exporter, possibly computed from a parameter, and fixed; "
              "do_constant_folding=False keeps the parameter",
              listed(f, &scalars));
+    if (computed.count)
+        find(f, true, "%s: a scalar computed from variables by the exporter, and fixed; ztrain.trainable trains it",
+             listed(f, &computed));
+}
+
+/* ---- what the file does not train as it was built ---- */
+
+/* Finds weights that a tool has quantized: integers have no gradient. */
+static void find_integers(struct findings *f) {
+    static const char *const readers[] = { "DequantizeLinear", "MatMulInteger", "ConvInteger",
+                                           "QLinearMatMul",    "QLinearConv",   NULL };
+    struct names integers = { 0 };
+    for (int i = 0; i < f->g->value_count; i++) {
+        const struct zt_value *v = f->g->values[i];
+        int reader = -1;
+        if (v->origin == ZT_FROM_INITIALIZER && v->shape.rank > 1 && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT) &&
+            zt_graph_users(f->g, i, &reader) > 0 && is_op(f->g->nodes[reader], readers))
+            zt_vec_push(&integers, v->name);
+    }
+    if (integers.count)
+        find(f, true, "%s: stored as integers, and fixed; train the file that was quantized, with ztrain.qat",
+             listed(f, &integers));
+}
+
+/* Finds Dropout that is off in the file: training drops what its ratio says. */
+static void find_dropout(struct findings *f) {
+    const struct zt_graph *g = f->job->model->graph;
+    struct names names = { 0 };
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_node *node = g->nodes[n];
+        const struct zt_value *ratio = zt_in(g, n, 1), *on = zt_in(g, n, 2);
+        const bool drops = !ratio || !ratio->data || zt_load_double(ratio->dtype, ratio->data, 0) != 0;
+        if (node->domain[0] || strcmp(node->op_type, "Dropout") != 0 || !drops ||
+            (on && (!on->data || *(const bool *)on->data)))
+            continue;
+        zt_vec_push(&names, node->name);
+    }
+    if (names.count)
+        find(f, false, "%s: Dropout that was exported for inference; training drops", listed(f, &names));
 }
 
 /* ---- restored parameters ---- */
@@ -257,6 +305,8 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_split(&f);
     find_folds(&f);
     find_doubts(&f);
+    find_integers(&f);
+    find_dropout(&f);
     find_undone(&f);
     find_moved(&f);
     zt_map_finish(&f.listed);

@@ -32,7 +32,8 @@
  * initializers; *root is the id of the logits. */
 static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct zt_err *err) {
     struct zt_graph *g = zt_graph_clone(job->model->graph);
-    zt_pass_split_aliases(g, &zt_ops);
+    zt_pass_split_aliases(g, &zt_ops, job->model);
+    zt_pass_keep_one_bias(g, job->model);
     *root = zt_graph_find(g, job->logits);
     if (!zt_pass_lower(g, &zt_ops, err) || !zt_pass_resolve(g, &zt_ops, root, 1, err)) {
         zt_graph_destroy(g);
@@ -230,11 +231,16 @@ static bool prune_or_cast(const struct zt_job *job, enum zt_backend fast, struct
     return ok;
 }
 
-static bool check_params(const struct zt_training_graph *training_graph, struct zt_err *err) {
-    return training_graph->param_count > 0 ||
-           zt_fail(err, ZT_EXIT_MODEL,
-                   "nothing to train: \"%s\" depends on no trained parameter (`ztrain inspect` shows why)",
-                   training_graph->graph->values[training_graph->loss]->name);
+static bool check_params(const struct zt_job *job, const struct zt_training_graph *training_graph, struct zt_err *err) {
+    if (training_graph->param_count > 0)
+        return true;
+    bool held = false;
+    for (int n = 0; n < job->model->graph->node_count; n++)
+        held = held || zt_trainable_is_held(job->model->graph->nodes[n]);
+    return zt_fail(err, ZT_EXIT_MODEL,
+                   "nothing to train: \"%s\" depends on no trained parameter (`ztrain inspect` shows why)%s",
+                   training_graph->graph->values[training_graph->loss]->name,
+                   held ? "; Constant nodes hold float tensors: what is to be trained must be an initializer" : "");
 }
 
 /* Whether the config leaves the training of a parameter to the model. */
@@ -356,7 +362,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
     if (request->fast == ZT_CPU && !fuse(job, ZT_FUSE_FORWARD_CPU, &options, training_graph, err))
         return false;
     list_params(job, training_graph);
-    if (!check_params(training_graph, err))
+    if (!check_params(job, training_graph, err))
         return false;
     if (request->training && (!add_gradients(training_graph, err) ||
                               (!job->config->zero.ignore_unused && !check_unused(job->config, training_graph, err))))

@@ -287,7 +287,7 @@ bool zt_job_find_pairs(struct zt_job *job, struct zt_graph *g, struct zt_err *er
     if (!c->weights && !c->activations)
         return true;
     f.g = zt_graph_clone(job->model->graph);
-    zt_pass_split_aliases(f.g, &zt_ops);
+    zt_pass_split_aliases(f.g, &zt_ops, job->model);
     if (job->model->torch_signature)
         zt_torch_read_signature(job->arena, job->model->torch_signature, &f.listed);
     f.fits = ZT_NEW_N(job->arena, bool, c->match.count + 1);

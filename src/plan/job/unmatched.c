@@ -4,6 +4,8 @@
 #include "base/text.h"
 #include "plan/job/qat.h"
 
+#include <string.h>
+
 static bool fits_adapter(const struct zt_job *job, const char *glob) {
     for (int i = 0; i < job->adapter_count; i++)
         if (zt_glob(glob, job->adapters[i].name[0]) || zt_glob(glob, job->adapters[i].name[1]))
@@ -34,7 +36,7 @@ static bool fits_node(const struct zt_job *job, const struct zt_graph *g, const 
 }
 
 static void check(struct zt_job *job, const char *key, const char *glob, bool fits, const char *what) {
-    if (!fits)
+    if (!fits && strcmp(glob, "*") != 0) /* the default; a model without initializers is refused */
         job->unmatched.at[job->unmatched.count++] =
             zt_arena_printf(job->arena, "ztrain.%s: no %s of the model matches \"%s\"", key, what, glob);
 }

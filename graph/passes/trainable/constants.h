@@ -1,0 +1,34 @@
+/* Constants that exporters store as initializers. ONNX does not mark them; their names, contents and readers tell.
+ * Internal to the pass. */
+#ifndef ZT_GRAPH_PASSES_TRAINABLE_CONSTANTS_H
+#define ZT_GRAPH_PASSES_TRAINABLE_CONSTANTS_H
+
+#include "graph/ir/graph.h"
+#include "graph/onnx/onnx.h"
+
+/* Who wrote the file, as far as names depend on it. */
+enum zt_writer {
+    ZT_WRITER_DYNAMO,      /* lists the parameters */
+    ZT_WRITER_TORCHSCRIPT, /* parameters have names of the module's state */
+    ZT_WRITER_TENSORFLOW,  /* tf2onnx: variables end in ReadVariableOp, or in what was done to them */
+    ZT_WRITER_OTHER
+};
+enum zt_writer zt_writer_of(const struct zt_onnx *model); /* NULL: other */
+
+/* Whether the name is that of a parameter, so that even a scalar trains. */
+bool zt_writer_names_parameter(enum zt_writer writer, const char *name);
+
+/* Why an initializer is certainly none of the parameters, though a gradient reaches it; NULL: it may be one. `v` bears
+ * no mark. */
+const char *zt_constant_reason(const struct zt_graph *g, const struct zt_value *v, enum zt_writer writer);
+
+/* Whether it holds one number that is neither a bias nor another part of a layer: an epsilon, a factor, an exponent. */
+bool zt_constant_is_number(const struct zt_graph *g, const struct zt_value *v);
+
+/* Whether it is the kernel of a convolution with one number, not 0, in every place: a sum or mean over a window. */
+bool zt_constant_is_window_sum(const struct zt_graph *g, const struct zt_value *v);
+
+/* Whether all elements are `x`. False without weights. */
+bool zt_constant_is_all(const struct zt_value *v, double x);
+
+#endif
