@@ -4,6 +4,7 @@
 #define ROWS(ROW)                                                                                                      \
     ROW(array_feature_extractor)                                                                                       \
     ROW(binarizer)                                                                                                     \
+    ROW(scaler)                                                                                                        \
     ROW(tf_idf_vectorizer)                                                                                             \
     ROW(tree_ensemble)
 

@@ -23,7 +23,7 @@ import onnx.reference
 import onnxruntime
 from onnx import numpy_helper
 
-HEADER = '<ir_version: 10, opset_import: ["": 18, "my": 1, "other": 2, "ai.onnx.preview": 1]>\n'
+HEADER = '<ir_version: 10, opset_import: ["": 18, "my": 1, "other": 2, "ai.onnx.preview": 1, "ai.onnx.ml": 3]>\n'
 OTHER = 'opset_import: ["": 18, "my": 1, "other": 2]'
 
 # name: (text, {input: shape}, {initializer: shape}); numbers are made from the names. A fourth entry is the same for a reference
@@ -52,6 +52,16 @@ MODELS = {
         {"x": (2, 3)}, {"w": (3, 3)}, """
         m (double[2,3] x) => (double[2,3] y, double[2,2] z) { y = MatMul(x, w)  parts = Constant<value = int64[2] {1, 2}>()
           left, z = Split<axis = 1>(x, parts) }"""),
+    "Scaler of a column each": ("""
+        m (double[2,3] x) => (double[2,3] y) { s = ai.onnx.ml.Scaler<offset = [0.5, -1.0, 0.25], scale = [2.0, 0.5, -4.0]>(x)
+          d = Cast<to = 11>(s)  y = Tanh(d) }""", {"x": (2, 3)}, {}, """
+        m (double[2,3] x) => (double[2,3] y) { o = Constant<value = double[3] {0.5, -1.0, 0.25}>()
+          c = Constant<value = double[3] {2.0, 0.5, -4.0}>()  d = Sub(x, o)  s = Mul(d, c)  y = Tanh(s) }"""),
+    "Scaler of integers by one number": ("""
+        m (double[2,3] x) => (double[2,3] y) { i = Cast<to = 7>(x)  s = ai.onnx.ml.Scaler<offset = [1.5]>(i)  d = Cast<to = 11>(s)
+          y = Mul(d, x) }""", {"x": (2, 3)}, {}, """
+        m (double[2,3] x) => (double[2,3] y) { i = Cast<to = 7>(x)  f = Cast<to = 11>(i)  o = Constant<value = double {1.5}>()
+          s = Sub(f, o)  y = Mul(s, x) }"""),
     "function that hands out its inputs": ("""
         m (double[2,3] x) => (double[2,3] y) { a, b, c = my.f(x, w)  d = Add(a, b)  y = Mul(d, c) }
         <domain: "my", %s> f (x, w) => (x, y, y) { y = Mul(x, w) }""", {"x": (2, 3)}, {"w": (2, 3)}),
@@ -219,6 +229,9 @@ PREDICTED = {
 
 # What must be refused, with words of the message. `train`: only training refuses it.
 REFUSED = {
+    "Scaler with too many numbers": ("""
+        m (double[2] x) => (float[2] y) { y = ai.onnx.ml.Scaler<offset = [1.0, 2.0, 3.0]>(x) }""",
+        ["\"offset\" has 3 numbers, which do not fit the last axis"]),
     "a function that calls itself": ("""
         m (double[2] x) => (double[2] y) { y = my.f(x) }
         <domain: "my", %s> f (x) => (y) { y = my.f(x) }""", ["function my.f calls itself"]),
