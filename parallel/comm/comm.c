@@ -126,6 +126,11 @@ bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_er
     return ok;
 }
 
+void zt_comm_find_together(struct zt_comm *c) {
+    struct zt_err ignored = { 0 };
+    c->api->barrier(c, &ignored);
+}
+
 bool zt_comm_core_each(int ranks) {
     return sysconf(_SC_NPROCESSORS_ONLN) >= ranks;
 }

@@ -173,6 +173,9 @@ void zt_comm_unshare_nothing(struct zt_comm *c, void *memory);
 /* Exchanges one item per rank: on return items[r] is the item of rank r, `bytes` bytes each (a multiple of 4). Each
  * rank fills its own item before the call. */
 bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_err *err);
+/* Waits until every rank has found the error that all of them find and rank 0 says. Rank 0 would keep silent if the end
+ * of another rank reached it first, as what repeats that rank's error. */
+void zt_comm_find_together(struct zt_comm *c);
 /* Whether this host has a core for each of `ranks` ranks. */
 bool zt_comm_core_each(int ranks);
 /* Number of pauses (zt_comm_pause) to spin before sleeping, about 100 us; 0 if the `ranks` ranks of this host outnumber

@@ -50,13 +50,14 @@ static bool other_model(const void *cards, int rank) {
 }
 
 /* Reports the same error on every rank; ranks other than 0 only repeat it. */
-static bool disagree(const struct zt_comm *world, enum zt_exit code, const char *what, const char *ranks,
-                     const char *hint, struct zt_err *err) {
+static bool disagree(struct zt_comm *world, enum zt_exit code, const char *what, const char *ranks, const char *hint,
+                     struct zt_err *err) {
+    zt_comm_find_together(world);
     zt_fail(err, world->rank == 0 ? code : ZT_EXIT_RANK, "%s of %s differs from that of rank 0", what, ranks);
     return zt_hint(err, "%s", hint);
 }
 
-static bool check_cards(const struct zt_comm *world, const struct card *cards, struct zt_err *err) {
+static bool check_cards(struct zt_comm *world, const struct card *cards, struct zt_err *err) {
     char ranks[128];
     if (list_ranks(world->size, other_version, cards, ranks, sizeof ranks))
         return disagree(world, ZT_EXIT_CONFIG, "the version of ztrain", ranks,
@@ -260,11 +261,14 @@ bool zt_preflight_memory(const struct zt_rank_plan *plan, struct zt_comm *world,
     gethostname(own->host, sizeof own->host - 1);
     own->need = zt_rank_plan_need(plan, plan->grid.data_rank);
     own->memory = zt_host_memory(&zt_memory_files);
-    bool ok = zt_comm_exchange(world, cards, sizeof *cards, err);
+    const bool exchanged = zt_comm_exchange(world, cards, sizeof *cards, err);
+    bool ok = exchanged;
     for (int i = 0; ok && i < world->size; i++) {
         const struct memory_card host = card_of_host(cards, world->size, i);
         ok = zt_host_need_fits(&host.need, &host.memory, "training", err);
     }
+    if (exchanged && !ok)
+        zt_comm_find_together(world);
     if (!ok && world->rank != 0)
         err->code = ZT_EXIT_RANK; /* only rank 0 reports it */
     free(cards);

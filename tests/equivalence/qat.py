@@ -411,13 +411,13 @@ def matches(program, folder, root):
 
 
 def save_shared(path, values):
-    """w read as it is, transposed, and as a copy that trains apart; an activation that two nodes read."""
+    """w read as it is, transposed, and as a copy that trains apart, as in TorchScript's files; an activation that two nodes read."""
     nodes = [helper.make_node("Identity", ["w"], ["copy"]), helper.make_node("Transpose", ["w"], ["wt"], perm=[1, 0]), helper.make_node("MatMul", ["x", "w"], ["a"]),
              helper.make_node("Gemm", ["x", "copy"], ["b"], transB=1), helper.make_node("MatMul", ["x", "wt"], ["c"]), helper.make_node("Gemm", ["w", "x"], ["d"], transB=1),
              helper.make_node("Transpose", ["d"], ["e"], perm=[1, 0]), helper.make_node("Sum", ["a", "b", "c", "e"], ["y"])]
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", INPUTS])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", INPUTS])], [numpy_helper.from_array(v, name) for name, v in values.items()])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    onnx.save(helper.make_model(graph, producer_name="pytorch", opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
 
 
 def forms_of_weights(program, folder):

@@ -23,7 +23,7 @@ import onnx.reference
 import onnxruntime
 from onnx import numpy_helper
 
-HEADER = '<ir_version: 10, opset_import: ["": 18, "my": 1, "other": 2, "ai.onnx.preview": 1, "ai.onnx.ml": 3]>\n'
+HEADER = '<ir_version: 10, opset_import: ["": 18, "my": 1, "other": 2, "ai.onnx.preview": 1, "ai.onnx.ml": 3, "com.microsoft": 1]>\n'
 OTHER = 'opset_import: ["": 18, "my": 1, "other": 2]'
 
 # name: (text, {input: shape}, {initializer: shape}); numbers are made from the names. A fourth entry is the same for a reference
@@ -62,6 +62,11 @@ MODELS = {
           y = Mul(d, x) }""", {"x": (2, 3)}, {}, """
         m (double[2,3] x) => (double[2,3] y) { i = Cast<to = 7>(x)  f = Cast<to = 11>(i)  o = Constant<value = double {1.5}>()
           s = Sub(f, o)  y = Mul(s, x) }"""),
+    "Range of com.microsoft": ("""
+        m (double[2,3] x) => (double[2,3] y) { s = Shape(x)  i = Constant<value_int = 1>()  n = Gather(s, i)  o = Constant<value_int = 0>()
+          r = com.microsoft.Range(o, n)  d = Cast<to = 11>(r)  f = Constant<value = double {0.5}>()  e = Constant<value = double {2.0}>()
+          h = com.microsoft.Range(f, e, f)  t = Add(d, h)  y = Mul(x, t) }""", {"x": (2, 3)}, {}, """
+        m (double[2,3] x) => (double[2,3] y) { t = Constant<value = double[3] {0.5, 2.0, 3.5}>()  y = Mul(x, t) }"""),
     "function that hands out its inputs": ("""
         m (double[2,3] x) => (double[2,3] y) { a, b, c = my.f(x, w)  d = Add(a, b)  y = Mul(d, c) }
         <domain: "my", %s> f (x, w) => (x, y, y) { y = Mul(x, w) }""", {"x": (2, 3)}, {"w": (2, 3)}),

@@ -111,8 +111,9 @@ static const char *tensorflow_doubt(const struct zt_graph *g, const struct zt_va
 /* The reason of a file that bears no marks. */
 static const char *doubt_of(const struct zt_graph *g, const struct zt_value *v, const struct zt_onnx *model) {
     const enum zt_writer writer = zt_writer_of(model);
+    const bool named = zt_writer_names_parameter(writer, v->name);
     const char *own = writer == ZT_WRITER_TENSORFLOW ? tensorflow_doubt(g, v, model) : NULL;
-    if (own)
+    if (own || (named && writer == ZT_WRITER_TENSORFLOW))
         return own;
     if (is_output_shift(g, v))
         return "zeros added to the output";
@@ -120,7 +121,7 @@ static const char *doubt_of(const struct zt_graph *g, const struct zt_value *v, 
         return "zeros joined with parameters";
     if (is_input_scale(g, v, writer))
         return "scales an input";
-    if (zt_writer_names_parameter(writer, v->name))
+    if (named) /* PyTorch's buffers have names like its parameters */
         return NULL;
     if (zt_constant_is_window_sum(g, v))
         return "one number in every place of a kernel";
