@@ -126,9 +126,10 @@ bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_er
     return ok;
 }
 
-void zt_comm_find_together(struct zt_comm *c) {
+enum zt_exit zt_comm_found_by_all(struct zt_comm *c, enum zt_exit code) {
     struct zt_err ignored = { 0 };
     c->api->barrier(c, &ignored);
+    return c->rank == 0 ? code : ZT_EXIT_RANK;
 }
 
 bool zt_comm_core_each(int ranks) {

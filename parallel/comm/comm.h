@@ -173,9 +173,10 @@ void zt_comm_unshare_nothing(struct zt_comm *c, void *memory);
 /* Exchanges one item per rank: on return items[r] is the item of rank r, `bytes` bytes each (a multiple of 4). Each
  * rank fills its own item before the call. */
 bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_err *err);
-/* Waits until every rank has found the error that all of them find and rank 0 says. Rank 0 would keep silent if the end
- * of another rank reached it first, as what repeats that rank's error. */
-void zt_comm_find_together(struct zt_comm *c);
+/* The code of an error that every rank finds and rank 0 says: `code` there, ZT_EXIT_RANK elsewhere. Waits until all
+ * have found it: rank 0 would keep silent if the end of another rank reached it first, as what repeats that rank's
+ * error. */
+enum zt_exit zt_comm_found_by_all(struct zt_comm *c, enum zt_exit code);
 /* Whether this host has a core for each of `ranks` ranks. */
 bool zt_comm_core_each(int ranks);
 /* Number of pauses (zt_comm_pause) to spin before sleeping, about 100 us; 0 if the `ranks` ranks of this host outnumber

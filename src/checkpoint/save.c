@@ -314,15 +314,12 @@ static bool compare_hosts(struct writer *w) {
     uint32_t *sums = zt_calloc((size_t)c->o.world->size, sizeof *sums), *own = &sums[c->o.world->rank];
     for (int f = 0; f < c->manifest.files; f++)
         *own = zt_crc32c(*own, c->crc[f], (size_t)zt_checksum_count(&c->files[f]) * sizeof *c->crc[f]);
-    const bool exchanged = zt_comm_exchange(c->o.world, sums, sizeof *sums, w->err);
-    bool ok = exchanged;
+    bool ok = zt_comm_exchange(c->o.world, sums, sizeof *sums, w->err);
     for (int i = 1; ok && i < c->o.world->size; i++)
         if (s->first[i] == i && sums[i] != sums[0])
-            ok = zt_fail(
-                w->err, c->o.world->rank == 0 ? ZT_EXIT_DATA : ZT_EXIT_RANK, /* all ranks know, rank 0 says it */
-                "the weights or states of rank %d on %s differ from those of rank 0 on %s", i, s->host[i], s->host[0]);
-    if (exchanged && !ok)
-        zt_comm_find_together(c->o.world);
+            ok = zt_fail(w->err, zt_comm_found_by_all(c->o.world, ZT_EXIT_DATA),
+                         "the weights or states of rank %d on %s differ from those of rank 0 on %s", i, s->host[i],
+                         s->host[0]);
     free(sums);
     return ok;
 }

@@ -49,11 +49,10 @@ static bool other_model(const void *cards, int rank) {
     return c[rank].model != c[0].model;
 }
 
-/* Reports the same error on every rank; ranks other than 0 only repeat it. */
+/* Reports the same error on every rank. */
 static bool disagree(struct zt_comm *world, enum zt_exit code, const char *what, const char *ranks, const char *hint,
                      struct zt_err *err) {
-    zt_comm_find_together(world);
-    zt_fail(err, world->rank == 0 ? code : ZT_EXIT_RANK, "%s of %s differs from that of rank 0", what, ranks);
+    zt_fail(err, zt_comm_found_by_all(world, code), "%s of %s differs from that of rank 0", what, ranks);
     return zt_hint(err, "%s", hint);
 }
 
@@ -268,9 +267,7 @@ bool zt_preflight_memory(const struct zt_rank_plan *plan, struct zt_comm *world,
         ok = zt_host_need_fits(&host.need, &host.memory, "training", err);
     }
     if (exchanged && !ok)
-        zt_comm_find_together(world);
-    if (!ok && world->rank != 0)
-        err->code = ZT_EXIT_RANK; /* only rank 0 reports it */
+        err->code = zt_comm_found_by_all(world, err->code);
     free(cards);
     return ok;
 }

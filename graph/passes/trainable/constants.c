@@ -5,7 +5,6 @@
 #include "graph/passes/trainable/trainable.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const double beyond = 1e6; /* no weight is as large: bounds, what masks add */
@@ -29,12 +28,6 @@ static bool starts(const char *name, const char *with) {
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* Whether `name` is `with` and digits. */
-static bool is_numbered(const char *name, const char *with) {
-    const char *digits = name + strlen(with);
-    return starts(name, with) && digits[0] && !digits[strspn(digits, "0123456789")];
-}
-
 /* The last part of a TensorFlow name, "scope/part_2:0", is one of its own for constants. */
 static bool is_tensorflow_constant(const char *name) {
     static const char *const parts[] = { "Const", "x", "y", "zeros", "ones" };
@@ -46,7 +39,7 @@ static bool is_tensorflow_constant(const char *name) {
         if (starts(part, parts[i]) && (!behind[0] || behind[0] == ':'))
             return true;
     }
-    return is_numbered(name, "p2__") || starts(name, "cst_") || strstr(name, "_recip:");
+    return zt_torch_is_numbered(name, "p2__") || starts(name, "cst_") || strstr(name, "_recip:");
 }
 
 /* "/layer/Constant_2_output_0": the output of a node, which onnxruntime's optimizer turned into an initializer. */
@@ -60,7 +53,7 @@ static bool is_torchscript_constant(const char *name) {
 }
 
 static bool is_paddle_constant(const char *name) {
-    return starts(name, "p2o.pd_op.full") || starts(name, "helper.constant.") || is_numbered(name, "const.");
+    return starts(name, "p2o.pd_op.full") || starts(name, "helper.constant.") || zt_torch_is_numbered(name, "const.");
 }
 
 static bool is_named_constant(enum zt_writer writer, const char *name) {
@@ -71,16 +64,21 @@ static bool is_named_constant(enum zt_writer writer, const char *name) {
 
 /* ---- contents ---- */
 
-static double number(const struct zt_value *v, int64_t i) {
-    return zt_load_double(v->dtype, v->data, i);
-}
-
 bool zt_constant_is_all(const struct zt_value *v, double x) {
     const int64_t count = zt_shape_count(&v->shape);
     for (int64_t i = 0; v->data && i < count; i++)
-        if (number(v, i) != x)
+        if (zt_constant_at(v, i) != x)
             return false;
     return v->data && count > 0;
+}
+
+bool zt_constant_is_uniform(const struct zt_value *v) {
+    const size_t bytes = zt_dtype_bytes(v->dtype);
+    const int64_t count = zt_shape_count(&v->shape);
+    for (int64_t i = 1; i < count; i++)
+        if (memcmp((const char *)v->data + (size_t)i * bytes, v->data, bytes) != 0)
+            return false;
+    return true;
 }
 
 /* Nothing but infinities, NaN and zeros: what is added to hide places. A weight with one such number among others is a
@@ -89,9 +87,9 @@ static bool is_infinite(const struct zt_value *v) {
     const int64_t count = zt_shape_count(&v->shape);
     bool found = false;
     for (int64_t i = 0; i < count; i++) {
-        if (isfinite(number(v, i)) && number(v, i) != 0)
+        if (isfinite(zt_constant_at(v, i)) && zt_constant_at(v, i) != 0)
             return false;
-        found = found || !isfinite(number(v, i));
+        found = found || !isfinite(zt_constant_at(v, i));
     }
     return found;
 }
@@ -99,7 +97,7 @@ static bool is_infinite(const struct zt_value *v) {
 static bool is_beyond(const struct zt_value *v) {
     const int64_t count = zt_shape_count(&v->shape);
     for (int64_t i = 0; i < count; i++)
-        if (!(fabs(number(v, i)) >= beyond))
+        if (!(fabs(zt_constant_at(v, i)) >= beyond))
             return false;
     return count > 0;
 }
@@ -177,7 +175,8 @@ bool zt_constant_is_number(const struct zt_graph *g, const struct zt_value *v) {
 
 /* tf2onnx's name for what it computed from constants alone, and of shifts of normalizations; biases keep theirs. */
 static bool is_folded_number(const struct zt_graph *g, const struct zt_value *v) {
-    return zt_constant_is_number(g, v) || (zt_shape_count(&v->shape) == 1 && is_numbered(v->name, "const_fold_opt__"));
+    return zt_constant_is_number(g, v) ||
+           (zt_shape_count(&v->shape) == 1 && zt_torch_is_numbered(v->name, "const_fold_opt__"));
 }
 
 /* The values [off, on] of OneHot. */
@@ -195,7 +194,7 @@ static bool is_zero_state(const struct zt_graph *g, const struct zt_value *v) {
 }
 
 bool zt_constant_is_window_sum(const struct zt_graph *g, const struct zt_value *v) {
-    if (v->shape.rank < 3 || !v->data || number(v, 0) == 0 || !zt_constant_is_all(v, number(v, 0)))
+    if (v->shape.rank < 3 || !v->data || zt_constant_at(v, 0) == 0 || !zt_constant_is_uniform(v))
         return false;
     const struct zt_node *n = reader_of(g, v->id);
     return n && is_product(n) && place_of(n, v->id) == 1;

@@ -28,7 +28,14 @@ bool zt_constant_is_number(const struct zt_graph *g, const struct zt_value *v);
 /* Whether it is the kernel of a convolution with one number, not 0, in every place: a sum or mean over a window. */
 bool zt_constant_is_window_sum(const struct zt_graph *g, const struct zt_value *v);
 
+/* Element i of an initializer whose weights are there. */
+static inline double zt_constant_at(const struct zt_value *v, int64_t i) {
+    return zt_load_double(v->dtype, v->data, i);
+}
+
 /* Whether all elements are `x`. False without weights. */
 bool zt_constant_is_all(const struct zt_value *v, double x);
+/* Whether all elements have the same bits, of weights that are there. */
+bool zt_constant_is_uniform(const struct zt_value *v);
 
 #endif

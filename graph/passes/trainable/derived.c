@@ -3,6 +3,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "graph/ir/op.h"
+#include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/torch.h"
 
 #include <float.h>
@@ -157,14 +158,6 @@ struct search {
 /* Relative rounding of a type. */
 static double unit_of(enum zt_dtype dtype) {
     return dtype == ZT_DOUBLE ? DBL_EPSILON : dtype == ZT_FLOAT ? FLT_EPSILON : dtype == ZT_FLOAT16 ? 0x1p-10 : 0x1p-7;
-}
-
-static bool is_uniform(const struct zt_value *v) {
-    const int64_t count = zt_shape_count(&v->shape);
-    for (int64_t i = 1; i < count; i++)
-        if (zt_load_double(v->dtype, v->data, i) != zt_load_double(v->dtype, v->data, 0))
-            return false;
-    return true;
 }
 
 /* Whether the steps lead from the numbers `from` to those of `v`, but for `slack` roundings: of the result, and of
@@ -343,7 +336,7 @@ static bool find_numbered(struct search *s, const struct zt_value *v, struct zt_
     for (int i = 0; i < s->g->value_count; i++) {
         const struct zt_value *p = s->g->values[i];
         if (p->origin != ZT_FROM_INITIALIZER || !p->trainable || !p->data || p->dtype != v->dtype ||
-            !zt_torch_is_state_name(p->name) || !zt_shape_equal(&p->shape, &v->shape) || is_uniform(p))
+            !zt_torch_is_state_name(p->name) || !zt_shape_equal(&p->shape, &v->shape) || zt_constant_is_uniform(p))
             continue;
         struct zt_derived found = { .name = v->name, .parameter = p->name };
         for (size_t k = 0; k < sizeof tried / sizeof *tried; k++) {

@@ -82,10 +82,10 @@ static bool is_start(const struct zt_value *v) {
     const int64_t count = zt_shape_count(&v->shape);
     bool bits = true;
     for (int64_t i = 0; i < count && bits; i++) {
-        const double x = zt_load_double(v->dtype, v->data, i);
+        const double x = zt_constant_at(v, i);
         bits = x == 0 || x == 1;
     }
-    return count > 1 && (bits || zt_constant_is_all(v, zt_load_double(v->dtype, v->data, 0)));
+    return count > 1 && (bits || zt_constant_is_uniform(v));
 }
 
 /* tf2onnx merges equal constants: the first values of several layers become one. */

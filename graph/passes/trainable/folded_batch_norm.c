@@ -6,6 +6,7 @@
  *     tf2onnx             .../batchnorm/sub:0            TensorFlow's name for the shift
  *
  * A layer whose weight alone was computed (weight norm) keeps the name of its bias, and a frozen module keeps none. */
+#include "graph/passes/trainable/torch.h"
 #include "graph/passes/trainable/trainable.h"
 
 #include "base/map.h"
@@ -34,11 +35,9 @@ static bool is_dynamo(const struct zt_value *weight, const struct zt_value *bias
 /* "onnx::Conv_124" of a Conv. */
 static bool is_numbered(const char *name, const char *op_type) {
     static const char start[] = "onnx::";
-    size_t first = sizeof start - 1, length = strlen(op_type);
-    if (strncmp(name, start, first) != 0 || strncmp(name + first, op_type, length) != 0 || name[first + length] != '_')
-        return false;
-    const char *digits = name + first + length + 1;
-    return digits[0] && !digits[strspn(digits, "0123456789")];
+    const size_t length = strlen(op_type);
+    return strncmp(name, start, sizeof start - 1) == 0 && strncmp(name + sizeof start - 1, op_type, length) == 0 &&
+           zt_torch_is_numbered(name + sizeof start - 1 + length, "_");
 }
 
 static bool is_torchscript(const struct zt_node *n, const struct zt_value *weight, const struct zt_value *bias) {

@@ -15,7 +15,7 @@ static bool has_one_bias(const struct zt_value *v) {
         return false;
     const int64_t columns = v->shape.dim[1];
     for (int64_t i = 0; i < zt_shape_count(&v->shape); i++)
-        if (i % columns >= columns / 2 && zt_load_double(v->dtype, v->data, i) != 0)
+        if (i % columns >= columns / 2 && zt_constant_at(v, i) != 0)
             return false;
     return true;
 }

@@ -2,6 +2,7 @@
  * depend on their order, so tensors that may be equal meet in a sort by it, and only those are compared. */
 #include "graph/passes/trainable/trainable.h"
 
+#include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/torch.h"
 
 #include "base/map.h"
@@ -18,13 +19,6 @@ struct candidate {
 
 static const unsigned char *element(const struct zt_value *v, int64_t i) {
     return (const unsigned char *)v->data + (size_t)i * zt_dtype_bytes(v->dtype);
-}
-
-static bool is_uniform(const struct zt_value *v, int64_t count) {
-    for (int64_t i = 1; i < count; i++)
-        if (memcmp(element(v, i), element(v, 0), zt_dtype_bytes(v->dtype)) != 0)
-            return false;
-    return true;
 }
 
 static uint64_t unordered_hash(const struct zt_value *v, int64_t count) {
@@ -119,7 +113,7 @@ int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pair
     for (int i = 0; i < g->value_count; i++) {
         const struct zt_value *v = g->values[i];
         int64_t count = zt_shape_count(&v->shape);
-        if (v->trainable && v->data && v->shape.rank >= 2 && !is_uniform(v, count))
+        if (v->trainable && v->data && v->shape.rank >= 2 && !zt_constant_is_uniform(v))
             zt_vec_push(&found, (struct candidate){ i, unordered_hash(v, count) });
     }
     if (found.count)
@@ -241,7 +235,7 @@ static bool find_original(const struct zt_graph *g, const struct role *roles, co
     for (int a = 0; a < g->value_count; a++) {
         const struct zt_value *v = g->values[a];
         if (a != b && !copied[a] && may_be_tied(v) && may_be_copy(v, &roles[a], g->values[b], &roles[b], apart) &&
-            match(g, a, b, pair) && !is_uniform(v, zt_shape_count(&v->shape))) {
+            match(g, a, b, pair) && !zt_constant_is_uniform(v)) {
             pair->apart = apart;
             return true;
         }

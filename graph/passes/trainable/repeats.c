@@ -1,6 +1,7 @@
 #include "graph/passes/trainable/repeats.h"
 
 #include "graph/ir/op.h"
+#include "graph/passes/trainable/constants.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,14 +68,6 @@ static int64_t number_vectors(const char *all, const struct vectors *s, size_t b
     return count;
 }
 
-static bool is_uniform(const struct zt_value *v) {
-    const size_t bytes = zt_dtype_bytes(v->dtype);
-    for (int64_t i = 1; i < zt_shape_count(&v->shape); i++)
-        if (memcmp((const char *)v->data + (size_t)i * bytes, v->data, bytes) != 0)
-            return false;
-    return true;
-}
-
 static void keep(struct zt_arena *arena, const struct zt_value *v, const struct vectors *s, struct zt_derived *d) {
     const size_t bytes = (size_t)s->dim * zt_dtype_bytes(v->dtype);
     char *made = zt_arena_alloc(arena, (size_t)s->different * bytes + 1);
@@ -91,7 +84,7 @@ enum zt_repeats zt_derived_repeats(struct zt_arena *arena, const struct zt_value
     int64_t fewest = elements, *index = NULL;
     if (!v->data || elements < 2)
         return ZT_REPEATS_NOTHING;
-    if (is_uniform(v))
+    if (zt_constant_is_uniform(v))
         return ZT_REPEATS_PERHAPS;
     index = zt_malloc((size_t)elements * sizeof *index);
     for (int axis = 0; axis < v->shape.rank; axis++) {

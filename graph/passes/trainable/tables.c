@@ -1,24 +1,22 @@
 /* Contents that training or a random start never gives: a table that somebody wrote down or computed. Every question
  * ends at the first element that says no. */
 #include "graph/ir/op.h"
+#include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/trainable.h"
 
 #include <math.h>
 
-enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4, LONGEST = 4096, FEWEST_EQUATIONS = 5 };
+enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4, LONGEST = 4096, FEWEST_EQUATIONS = 5, START = 8 };
 
 static const double rounding = 1e-5; /* of float32 over some operations, relative to the numbers */
-
-static double number(const struct zt_value *v, int64_t i) {
-    return zt_load_double(v->dtype, v->data, i);
-}
 
 /* Whether sin^2 + cos^2 = 1 for every pair of columns: `apart` columns apart, the first of each pair `step` after the
  * first of the one before. */
 static bool is_on_circles(const struct zt_value *v, int64_t rows, int64_t columns, int64_t apart, int64_t step) {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < columns / 2; k++) {
-            const double s = number(v, r * columns + k * step), c = number(v, r * columns + k * step + apart);
+            const double s = zt_constant_at(v, r * columns + k * step),
+                         c = zt_constant_at(v, r * columns + k * step + apart);
             if (!(fabs(s * s + c * c - 1) < 1e-2))
                 return false;
         }
@@ -29,7 +27,7 @@ static bool is_on_circles(const struct zt_value *v, int64_t rows, int64_t column
 static bool is_sinusoids(const struct zt_value *v, int64_t count) {
     const int64_t columns = v->shape.rank >= 2 ? v->shape.dim[v->shape.rank - 1] : 0;
     const int64_t rows = columns ? count / columns : 0;
-    if (rows < FEWEST_ROWS || columns < FEWEST_COLUMNS || columns % 2 || number(v, 0) != 0)
+    if (rows < FEWEST_ROWS || columns < FEWEST_COLUMNS || columns % 2 || zt_constant_at(v, 0) != 0)
         return false;
     return is_on_circles(v, rows, columns, columns / 2, 1) || is_on_circles(v, rows, columns, 1, 2);
 }
@@ -41,7 +39,7 @@ struct line {
 };
 
 static double at(const struct line *l, int64_t i) {
-    return number(l->v, l->from + i * l->apart);
+    return zt_constant_at(l->v, l->from + i * l->apart);
 }
 
 /* Whether s(i) = A cos(f i + p), for which s(i + 1) + s(i - 1) = 2 cos(f) s(i). *varies: set where it is not constant.
@@ -65,11 +63,13 @@ static bool is_wave(const struct line *l, bool *varies) {
     return fabs(twice_cosine) <= 2.001;
 }
 
-/* Whether all lines along an axis are waves, so many that it is no chance: a line of four random numbers is one in a
- * thousand times. Rotary cosines or sines alone, the matrices of Fourier transforms. */
+/* Whether all lines along an axis are waves, so many that it is no chance, as one of a line of four random numbers is.
+ * Rotary cosines or sines alone, the matrices of Fourier transforms. */
 static bool is_waves_along(const struct zt_value *v, int64_t count, int64_t length, int64_t apart) {
+    const struct line start = { v, 0, apart, length < START ? length : START };
     int64_t equations = 0;
-    if (length < FEWEST || length > LONGEST)
+    bool any;
+    if (length < FEWEST || length > LONGEST || !is_wave(&start, &any)) /* a whole line may lie in as many pages */
         return false;
     for (int64_t i = 0; i < count / length; i++) {
         const struct line line = { v, i / apart * apart * length + i % apart, apart, length };
@@ -96,7 +96,7 @@ static int kinds(const struct zt_value *v, int64_t count) {
     double seen[2] = { 0 };
     int found = 0;
     for (int64_t i = 0; i < count; i++) {
-        const double x = number(v, i);
+        const double x = zt_constant_at(v, i);
         if ((found > 0 && x == seen[0]) || (found > 1 && x == seen[1]))
             continue;
         if (found == 2)
@@ -108,7 +108,7 @@ static int kinds(const struct zt_value *v, int64_t count) {
 
 static bool is_whole_numbers(const struct zt_value *v, int64_t count) {
     for (int64_t i = 0; i < count; i++)
-        if (number(v, i) != floor(number(v, i)) || isinf(number(v, i)))
+        if (zt_constant_at(v, i) != floor(zt_constant_at(v, i)) || isinf(zt_constant_at(v, i)))
             return false;
     return true;
 }
@@ -119,8 +119,8 @@ static bool is_mask(const struct zt_value *v, int64_t count) {
     const int64_t columns = v->shape.dim[v->shape.rank - 1];
     bool zero = false, both = false;
     for (int64_t i = 0; i < count; i++) {
-        zero = zero || number(v, i) == 0;
-        both = both || (i % columns > 0 && number(v, i) != number(v, i - 1));
+        zero = zero || zt_constant_at(v, i) == 0;
+        both = both || (i % columns > 0 && zt_constant_at(v, i) != zt_constant_at(v, i - 1));
     }
     return zero && both && count > 2 * columns;
 }
@@ -137,7 +137,7 @@ static bool is_even_along(const struct zt_value *v, int64_t count, int64_t lengt
     for (int64_t i = 2 * apart; i < count; i++) {
         if (i / apart % length == 0)
             i += 2 * apart;
-        const double a = number(v, i - 2 * apart), b = number(v, i - apart), c = number(v, i);
+        const double a = zt_constant_at(v, i - 2 * apart), b = zt_constant_at(v, i - apart), c = zt_constant_at(v, i);
         if (!is_line(a, b, c))
             return false;
         steps = steps || fabs(c - a) > 100 * rounding * (fabs(a) + fabs(c));
@@ -161,11 +161,11 @@ static bool is_geometric(const struct zt_value *v, int64_t count) {
     if (count < FEWEST || v->shape.dim[v->shape.rank - 1] != count)
         return false;
     for (int64_t i = 2; i < count; i++) {
-        const double a = number(v, i - 2), b = number(v, i - 1), c = number(v, i);
+        const double a = zt_constant_at(v, i - 2), b = zt_constant_at(v, i - 1), c = zt_constant_at(v, i);
         if (!(a * b > 0) || !(fabs(a * c - b * b) <= rounding * b * b))
             return false;
     }
-    return fabs(number(v, 1) - number(v, 0)) > 100 * rounding * fabs(number(v, 0));
+    return fabs(zt_constant_at(v, 1) - zt_constant_at(v, 0)) > 100 * rounding * fabs(zt_constant_at(v, 0));
 }
 
 /* Whether a line, or its opposite, is the same read backwards: from its last element, or `around` its first. *varies:
@@ -174,12 +174,12 @@ static bool is_mirrored(const struct zt_value *v, int64_t from, int64_t length, 
     bool same = true, opposite = true;
     double most = 0;
     for (int64_t i = 0; i < length; i++)
-        most = fmax(most, fabs(number(v, from + i)));
+        most = fmax(most, fabs(zt_constant_at(v, from + i)));
     for (int64_t i = around; i < length && (same || opposite); i++) {
-        const double x = number(v, from + i), y = number(v, from + length - 1 + around - i);
+        const double x = zt_constant_at(v, from + i), y = zt_constant_at(v, from + length - 1 + around - i);
         same = same && fabs(x - y) <= rounding * most;
         opposite = opposite && fabs(x + y) <= rounding * most;
-        *varies = *varies || fabs(x - number(v, from)) > rounding * most;
+        *varies = *varies || fabs(x - zt_constant_at(v, from)) > rounding * most;
     }
     return same || opposite;
 }

@@ -204,6 +204,11 @@ bool zt_torch_is_script(const struct zt_onnx *model) {
     return model && strncmp(model->producer, "pytorch", 7) == 0 && !model->torch_signature;
 }
 
+bool zt_torch_is_numbered(const char *name, const char *with) {
+    const size_t length = strlen(with);
+    return strncmp(name, with, length) == 0 && name[length] && !name[length + strspn(name + length, "0123456789")];
+}
+
 bool zt_torch_is_state_name(const char *name) {
     bool letters = false;
     for (const char *at = name; *at; at++) {

@@ -49,6 +49,8 @@ struct zt_torch_folding {
 void zt_torch_read_folding(struct zt_arena *arena, const struct zt_value *v, const struct zt_map *listed,
                            struct zt_torch_folding *to);
 
+/* Whether `name` is `with` and a number. */
+bool zt_torch_is_numbered(const char *name, const char *with);
 /* Whether a file without a signature comes from the TorchScript exporter. */
 bool zt_torch_is_script(const struct zt_onnx *model);
 /* Whether a name can be a state name such as "encoder.0.weight", and not a numbered value ("onnx::Mul_19", "val_3",

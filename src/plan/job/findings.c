@@ -185,25 +185,28 @@ static bool is_numbered_guess(const struct findings *f, const struct zt_value *v
     return true;
 }
 
+static bool is_fixed_scalar(const struct findings *f, const struct zt_value *v) {
+    return v->origin == ZT_FROM_INITIALIZER && !v->trainable && v->may_train && v->shape.rank == 0 &&
+           zt_graph_users(f->g, v->id, NULL) > 0;
+}
+
 /* Whether a scalar is numbered by TorchScript: it comes from a constant, or like 1 + eps from a lost parameter. */
 static bool is_numbered_scalar(const struct findings *f, const struct zt_value *v) {
-    return zt_torch_is_script(f->job->model) && !v->trainable && v->may_train && v->shape.rank == 0 &&
-           strncmp(v->name, "onnx::", 6) == 0 && zt_graph_users(f->g, v->id, NULL) > 0;
+    return zt_torch_is_script(f->job->model) && strncmp(v->name, "onnx::", 6) == 0 && is_fixed_scalar(f, v);
 }
 
 /* Whether a scalar is what tf2onnx computed from a variable. */
 static bool is_computed_scalar(const struct findings *f, const struct zt_value *v) {
-    return !v->trainable && v->may_train && v->shape.rank == 0 && zt_trainable_is_computed(f->job->model, v->name) &&
-           zt_graph_users(f->g, v->id, NULL) > 0;
+    return zt_trainable_is_computed(f->job->model, v->name) && is_fixed_scalar(f, v);
 }
 
 static void find_doubts(struct findings *f) {
     struct names doubts = { 0 }, guesses = { 0 }, scalars = { 0 }, computed = { 0 };
     for (int i = 0; i < f->g->value_count; i++) {
         const struct zt_value *v = f->g->values[i];
-        if (v->origin == ZT_FROM_INITIALIZER && is_numbered_scalar(f, v))
+        if (is_numbered_scalar(f, v))
             zt_vec_push(&scalars, v->name);
-        if (v->origin == ZT_FROM_INITIALIZER && is_computed_scalar(f, v))
+        if (is_computed_scalar(f, v))
             zt_vec_push(&computed, v->name);
         if (v->origin != ZT_FROM_INITIALIZER || !v->trainable)
             continue;
@@ -256,12 +259,14 @@ static void find_dropout(struct findings *f) {
     struct names names = { 0 };
     for (int n = 0; n < g->node_count; n++) {
         const struct zt_node *node = g->nodes[n];
-        const struct zt_value *ratio = zt_in(g, n, 1), *on = zt_in(g, n, 2);
-        const bool drops = !ratio || !ratio->data || zt_load_double(ratio->dtype, ratio->data, 0) != 0;
-        if (node->domain[0] || strcmp(node->op_type, "Dropout") != 0 || !drops ||
-            (on && (!on->data || *(const bool *)on->data)))
+        if (node->domain[0] || strcmp(node->op_type, "Dropout") != 0)
             continue;
-        zt_vec_push(&names, node->name);
+        const struct zt_value *ratio = zt_in(g, n, 1), *on = zt_in(g, n, 2); /* from opset 12 on */
+        const bool known = ratio && ratio->data, off = !on || (on->data && !*(const bool *)on->data);
+        const double drops =
+            known ? zt_load_double(ratio->dtype, ratio->data, 0) : (double)zt_attr_float(node, "ratio", .5F);
+        if (off && drops != 0)
+            zt_vec_push(&names, node->name);
     }
     if (names.count)
         find(f, false, "%s: Dropout that was exported for inference; training drops", listed(f, &names));
