@@ -121,11 +121,11 @@ static void read_band(const struct job *job, int64_t sample, int64_t top, float 
 /* A row of the pool's results, for groups from `group` on. */
 static void do_row(const struct job *job, struct zt_few_channels_row r, int64_t group, int64_t windows) {
     const struct zt_few_channels *s = job->s;
-    const int64_t groups = zt_min_int(s->kernels->groups, s->groups - group);
+    const int64_t groups = zt_min_int(ZT_FEW_CHANNELS_GROUPS, s->groups - group);
     r.w = job->weights + group * s->taps * s->kernels->vector;
     r.bias = job->bias + group * s->kernels->vector;
     for (int64_t x = 0, count; x < windows; x += count) {
-        count = zt_min_int(windows - x, ZT_FEW_CHANNELS_WINDOWS);
+        count = zt_min_int(windows - x, s->kernels->windows[groups - 1]);
         s->kernels->run[groups - 1][count - 1](&r);
         r.x += 2 * count * r.column;
         r.p += count * r.pixel;
@@ -142,7 +142,7 @@ static void do_band(void *arg, int64_t unit) {
     float *copy = job->copies + zt_parallel_thread() * copy_elems(s);
     read_band(job, sample, 2 * first * w->stride[0], copy);
     for (int64_t y = first; y < zt_min_int(first + s->pool_rows, s->c.pool.out[0]); y++)
-        for (int64_t g = 0; g < s->groups; g += s->kernels->groups) {
+        for (int64_t g = 0; g < s->groups; g += ZT_FEW_CHANNELS_GROUPS) {
             const int64_t at = sample * p->sample + zt_planes_channel(p, g * vector) + y * s->c.pool.out[1] * p->pixel;
             const struct zt_few_channels_row r = { .x = copy + 2 * (y - first) * w->stride[0] * s->columns,
                                                    .column = w->stride[1],

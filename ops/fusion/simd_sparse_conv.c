@@ -20,6 +20,7 @@
 static const uint64_t orders[256] = { ORDERS_64(0), ORDERS_64(64), ORDERS_64(128), ORDERS_64(192) };
 #endif
 
+#define AHEAD 32 /* windows that are fetched before they are read */
 #define FUSED_ONLY
 #define BODY "ops/fusion/simd_sparse_conv.inc"
 #include "ops/cpu/simd_targets.inc"

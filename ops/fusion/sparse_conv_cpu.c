@@ -6,9 +6,11 @@
  * and a band of dx is made in the same order and added to dx. pixel is a vector, or all channels where they are fewer.
  * The sums of a unit, and the weights, are
  *
- *     [output channel][group][kernel row][kernel column][pixel], kernel rows filled up to whole vectors
+ *     [group][output channel][kernel row][kernel column][pixel], kernel rows filled up to whole vectors
  *
- * and, for db, [output channel]. The pieces are added in order.
+ * and, for db, [output channel]. The pieces are added in order. Of a band, the places of some output channels are
+ * listed first: by channel for dw, whose sums stay in registers, and by pixel for dx, which stays there. Then these
+ * channels take one group after another, whose x, or whose weights, stay in the first cache.
  *
  * workspace: [ sums of each piece | weights | of each thread: band of x | band of dx | places ] */
 #include "ops/fusion/sparse_conv_cpu.h"
@@ -23,8 +25,9 @@
 #include <string.h>
 
 /* A band holds at least so many windows, where there are as many, and so many bytes of x: less would load and store
- * sums too often, more would leave the second cache. */
-enum { FEWEST_WINDOWS = 96, BAND_BYTES = 1 << 18, MOST_POSITIONS = 256 };
+ * sums too often, more would leave the second cache. The output channels that are listed at once are a vector, or so
+ * many that their places take LIST_BYTES and their weights in one group GROUP_BYTES, which the first cache holds. */
+enum { FEWEST_WINDOWS = 96, BAND_BYTES = 1 << 18, LIST_BYTES = 1 << 17, GROUP_BYTES = 24 << 10, MOST_POSITIONS = 256 };
 
 struct zt_sparse_conv {
     const struct zt_sparse_kernels *kernels;
@@ -33,6 +36,7 @@ struct zt_sparse_conv {
     int64_t columns, row;           /* of a padded row: pixels, floats */
     int64_t samples, pool_rows;     /* of a whole band: one of them is all or one */
     int64_t rows;                   /* of x in a whole band and sample */
+    int64_t listed;                 /* output channels, whole vectors of them, whose places are listed at once */
     int64_t pieces, weight_elems;   /* of the batch; of the weights in the order above */
 };
 
@@ -67,6 +71,23 @@ static void set_band(struct zt_sparse_conv *s) {
         s->samples++;
 }
 
+/* Places of a channel, with the vector that is written beyond them, in whole cache lines. */
+static int64_t list_elems(const struct zt_sparse_conv *s) {
+    return (s->samples * s->pool_rows * s->c.pool.out[1] + 2 * s->kernels->vector - 1) / 16 * 16 + 16;
+}
+
+/* Floats of the weights of an output channel and a group. */
+static int64_t kernel_elems(const struct zt_sparse_conv *s) {
+    return s->c.conv.window.kernel[0] * s->vectors * s->kernels->vector;
+}
+
+static int64_t listed_at_once(const struct zt_sparse_conv *s) {
+    const int64_t vector = s->kernels->vector;
+    const int64_t lists = LIST_BYTES / (list_elems(s) * (int64_t)(sizeof(float) + sizeof(int32_t)));
+    const int64_t most = zt_min_int(lists, GROUP_BYTES / (kernel_elems(s) * (int64_t)sizeof(float)));
+    return zt_min_int(zt_max_int(most / vector, 1), zt_ceil_div(s->c.conv.m, vector)) * vector;
+}
+
 static bool takes(const struct zt_sparse_kernels *kernels, const struct zt_conv_pool *c) {
     const struct zt_window *w = &c->conv.window;
     return kernels && w->axes == 2 && c->conv.groups == 1 && w->dilation[1] == 1 && w->kernel[1] <= ZT_SPARSE_VECTORS &&
@@ -90,7 +111,8 @@ const struct zt_sparse_conv *zt_sparse_conv_make(struct zt_arena *arena, const s
     s->columns = (w->out[1] - 1) * w->stride[1] + w->kernel[1];
     s->row = s->columns * s->pixel;
     set_band(s);
-    s->weight_elems = c->conv.m * s->groups * w->kernel[0] * s->vectors * kernels->vector;
+    s->listed = listed_at_once(s);
+    s->weight_elems = c->conv.m * s->groups * kernel_elems(s);
     s->pieces = zt_min_int(c->conv.n, zt_min_int(zt_conv_pieces(&c->conv), ZT_BATCH_BLOCKS));
     return copy_elems(s) > INT32_MAX ? NULL : s; /* places are 32-bit */
 }
@@ -100,16 +122,17 @@ int zt_sparse_conv_vector(const struct zt_sparse_conv *s) {
 }
 
 static int64_t sum_elems(const struct zt_sparse_conv *s) {
-    return zt_align_floats(s->weight_elems + s->c.conv.m);
+    return zt_align_floats(s->weight_elems + zt_ceil_div(s->c.conv.m, s->kernels->vector) * s->kernels->vector);
 }
 
-/* Places of a channel, with the vector that is written beyond them, in whole cache lines. */
-static int64_t list_elems(const struct zt_sparse_conv *s) {
-    return (s->samples * s->pool_rows * s->c.pool.out[1] + 2 * s->kernels->vector - 1) / 16 * 16 + 16;
+/* Elements of all lists, and of their pixels: a window has an entry of each channel at most. */
+static int64_t all_lists(const struct zt_sparse_conv *s) {
+    return s->listed * list_elems(s);
 }
 
 static size_t thread_bytes(const struct zt_sparse_conv *s) {
-    return (size_t)(2 * copy_elems(s) + list_elems(s) * (2 * s->kernels->vector + 1)) * sizeof(float);
+    const int64_t words = 2 * copy_elems(s) + list_elems(s) + 6 * all_lists(s);
+    return (size_t)words * sizeof(float) + (size_t)zt_align_64(s->listed * (int64_t)(2 * sizeof(int64_t)));
 }
 
 size_t zt_sparse_conv_bytes(const struct zt_sparse_conv *s, int threads) {
@@ -127,8 +150,7 @@ struct job {
 
 /* The element of the order above that is input channel c of kernel row k at its column 0, of output channel m. */
 static int64_t weight_at(const struct zt_sparse_conv *s, int64_t m, int64_t c, int64_t k) {
-    return ((m * s->groups + c / s->pixel) * s->c.conv.window.kernel[0] + k) * s->vectors * s->kernels->vector +
-           c % s->pixel;
+    return (c / s->pixel * s->c.conv.m + m) * kernel_elems(s) + k * s->vectors * s->kernels->vector + c % s->pixel;
 }
 
 static void order_weight(void *arg, int64_t m) {
@@ -136,7 +158,8 @@ static void order_weight(void *arg, int64_t m) {
     const struct zt_sparse_conv *s = job->s;
     const int64_t *kernel = s->c.conv.window.kernel;
     const float *from = job->d->w + m * s->c.conv.c * s->c.conv.window.kernel_elems;
-    memset(job->weights + weight_at(s, m, 0, 0), 0, (size_t)(s->weight_elems / s->c.conv.m) * sizeof(float));
+    for (int64_t g = 0; g < s->groups; g++)
+        memset(job->weights + weight_at(s, m, g * s->pixel, 0), 0, (size_t)kernel_elems(s) * sizeof(float));
     for (int64_t c = 0; c < s->c.conv.c; c++)
         for (int64_t i = 0; i < kernel[0]; i++)
             for (int64_t j = 0; j < kernel[1]; j++)
@@ -161,9 +184,12 @@ static void finish_weight(void *arg, int64_t m) {
 struct band {
     int64_t sample, samples, pool_row, pool_rows; /* the first, and how many */
     int64_t top;                                  /* first row of the padded x */
+    int64_t written;                              /* rows of dx, of these samples */
     float *x, *dx;
     int32_t *first;
-    struct zt_sparse_lists lists;
+    struct zt_sparse_lists lists; /* of the output channels that are listed, whole vectors of them */
+    struct zt_sparse_sorted sorted;
+    int64_t *offset; /* of each vector of these channels, from the first one's results */
 };
 
 /* A row of the copy and its counterpart in x or dx. */
@@ -173,28 +199,29 @@ struct row {
     int64_t channels, count;       /* of the group; pixels */
 };
 
-/* False where the row is padding. */
-static bool find_row(const struct zt_sparse_conv *s, const struct band *b, int64_t index, float *copy, struct row *to) {
+/* Row y of x in the copy of a group and a sample of the band; no pixels where the band has none of it. */
+static struct row find_row(const struct zt_sparse_conv *s, const struct band *b, int64_t group, int64_t n, int64_t y,
+                           float *copy) {
     const struct zt_window *w = &s->c.conv.window;
-    const int64_t i = index % s->rows, n = index / s->rows % s->samples, g = index / s->rows / s->samples;
-    const int64_t y = b->top + i - w->pad[0], left = zt_min_int(w->pad[1], s->columns);
-    *to = (struct row){ .copy = copy + index * s->row + left * s->pixel,
-                        .channel = g * s->pixel,
-                        .sample = b->sample + n,
-                        .from = y * w->in[1],
-                        .channels = zt_min_int(s->pixel, s->c.conv.c - g * s->pixel),
-                        .count = zt_min_int(w->in[1], s->columns - left) };
-    return y >= 0 && y < w->in[0] && n < b->samples;
+    const int64_t i = y + w->pad[0] - b->top, left = zt_min_int(w->pad[1], s->columns);
+    const bool within = i >= 0 && i < s->rows;
+    return (struct row){ .copy =
+                             within ? copy + ((group * s->samples + n) * s->rows + i) * s->row + left * s->pixel : NULL,
+                         .channel = group * s->pixel,
+                         .sample = b->sample + n,
+                         .from = y * w->in[1],
+                         .channels = zt_min_int(s->pixel, s->c.conv.c - group * s->pixel),
+                         .count = within ? zt_min_int(w->in[1], s->columns - left) : 0 };
 }
 
-/* Whether the channels of a row lie side by side. */
-static bool is_together(const struct zt_planes *p, const struct row *r) {
-    return r->channel % p->vector + r->channels <= p->vector;
+/* Whether the pixels of a row lie as in the copy. */
+static bool is_alike(const struct zt_planes *p, const struct row *r, int64_t pixel) {
+    return r->channel % p->vector + r->channels <= p->vector && r->channels == pixel && p->pixel == pixel;
 }
 
 static void read_row(const struct zt_planes *p, const struct row *r, int64_t pixel, const float *x) {
     x += r->sample * p->sample + r->from * p->pixel;
-    if (is_together(p, r) && r->channels == pixel && p->pixel == pixel) {
+    if (is_alike(p, r, pixel)) {
         memcpy(r->copy, x + zt_planes_channel(p, r->channel), (size_t)(r->count * pixel) * sizeof *x);
         return;
     }
@@ -207,7 +234,7 @@ static void read_row(const struct zt_planes *p, const struct row *r, int64_t pix
 
 static void add_row(const struct zt_planes *p, const struct row *r, int64_t pixel, float *dx) {
     dx += r->sample * p->sample + r->from * p->pixel;
-    if (is_together(p, r) && r->channels == pixel && p->pixel == pixel) {
+    if (is_alike(p, r, pixel)) {
         dx += zt_planes_channel(p, r->channel);
         for (int64_t i = 0; i < r->count * pixel; i++)
             dx[i] += r->copy[i];
@@ -220,21 +247,59 @@ static void add_row(const struct zt_planes *p, const struct row *r, int64_t pixe
     }
 }
 
-static void read_band(const struct job *job, const struct band *b) {
-    const struct zt_sparse_conv *s = job->s;
-    struct row r;
-    memset(b->x, 0, (size_t)copy_elems(s) * sizeof *b->x);
-    for (int64_t i = 0; i < s->groups * s->samples * s->rows; i++)
-        if (find_row(s, b, i, b->x, &r))
-            read_row(&job->d->x_planes, &r, s->pixel, job->d->x);
+/* A row of `width` pixels; those that the band has not are 0. */
+static void write_row(const struct zt_planes *p, const struct row *r, int64_t pixel, int64_t width, float *dx) {
+    dx += r->sample * p->sample + r->from * p->pixel;
+    if (is_alike(p, r, pixel)) {
+        dx += zt_planes_channel(p, r->channel);
+        if (r->count > 0)
+            memcpy(dx, r->copy, (size_t)(r->count * pixel) * sizeof *dx);
+        memset(dx + r->count * pixel, 0, (size_t)((width - r->count) * pixel) * sizeof *dx);
+        return;
+    }
+    for (int64_t c = 0; c < r->channels; c++) {
+        float *to = dx + zt_planes_channel(p, r->channel + c);
+        for (int64_t i = 0; i < width; i++)
+            to[i * p->pixel] = i < r->count ? r->copy[i * pixel + c] : 0;
+    }
 }
 
-static void add_band(const struct job *job, const struct band *b) {
+/* Rows of x from `from` up to `end` that the band reads. */
+static int64_t first_row(const struct zt_sparse_conv *s, const struct band *b) {
+    return zt_max_int(0, b->top - s->c.conv.window.pad[0]);
+}
+static int64_t end_row(const struct zt_sparse_conv *s, const struct band *b) {
+    const struct zt_window *w = &s->c.conv.window;
+    return zt_max_int(0, zt_min_int(w->in[0], b->top + s->rows - w->pad[0]));
+}
+
+static void read_band(const struct job *job, const struct band *b) {
     const struct zt_sparse_conv *s = job->s;
-    struct row r;
-    for (int64_t i = 0; i < s->groups * s->samples * s->rows; i++)
-        if (find_row(s, b, i, b->dx, &r))
-            add_row(&job->d->x_planes, &r, s->pixel, job->d->dx);
+    memset(b->x, 0, (size_t)copy_elems(s) * sizeof *b->x);
+    for (int64_t g = 0; g < s->groups; g++)
+        for (int64_t n = 0; n < b->samples; n++)
+            for (int64_t y = first_row(s, b); y < end_row(s, b); y++) {
+                const struct row r = find_row(s, b, g, n, y, b->x);
+                read_row(&job->d->x_planes, &r, s->pixel, job->d->x);
+            }
+}
+
+/* Adds to the rows of dx that are written, and writes those up to the end of the band, or of x. */
+static void write_band(const struct job *job, struct band *b) {
+    const struct zt_sparse_conv *s = job->s;
+    const struct zt_planes *p = &job->d->x_planes;
+    const int64_t width = s->c.conv.window.in[1], rows = s->c.conv.window.in[0];
+    const int64_t end = b->pool_row + b->pool_rows < s->c.pool.out[0] ? end_row(s, b) : rows;
+    for (int64_t g = 0; g < s->groups; g++)
+        for (int64_t n = 0; n < b->samples; n++)
+            for (int64_t y = zt_min_int(b->written, first_row(s, b)); y < end; y++) {
+                const struct row r = find_row(s, b, g, n, y, b->dx);
+                if (y < b->written)
+                    add_row(p, &r, s->pixel, job->d->dx);
+                else
+                    write_row(p, &r, s->pixel, width, job->d->dx);
+            }
+    b->written = zt_max_int(b->written, end);
 }
 
 /* ---- places ---- */
@@ -250,24 +315,48 @@ static void find_first(const struct zt_sparse_conv *s, const struct band *b, int
     }
 }
 
-/* Fills the lists of a vector of output channels, from `channel` on. */
-static void find_places(const struct job *job, struct band *b, int64_t channel) {
-    const struct zt_sparse_conv *s = job->s;
+/* The windows of the band's sample `n`, and the results of `channel` and those beside it. */
+static struct zt_sparse_windows windows_of(const struct zt_sparse_conv *s, const struct band *b, int64_t n,
+                                           int64_t pixel) {
     const struct zt_window *w = &s->c.conv.window, *pool = &s->c.pool;
+    find_first(s, b, n);
+    return (struct zt_sparse_windows){ .first = b->first,
+                                       .count = b->pool_rows * pool->out[1],
+                                       .pixel = pixel,
+                                       .positions = (int32_t)pool->kernel_elems,
+                                       .columns = (int32_t)pool->kernel[1],
+                                       .row = (int32_t)(w->stride[0] * s->row),
+                                       .column = (int32_t)(w->stride[1] * s->pixel) };
+}
+static struct zt_sparse_pooled results_of(const struct job *job, const struct band *b, int64_t n, int64_t channel) {
     const struct zt_planes *p = &job->d->p_planes;
-    const struct zt_sparse_windows windows = { .first = b->first,
-                                               .count = b->pool_rows * pool->out[1],
-                                               .pixel = p->pixel,
-                                               .columns = (int32_t)pool->kernel[1],
-                                               .row = (int32_t)(w->stride[0] * s->row),
-                                               .column = (int32_t)(w->stride[1] * s->pixel) };
-    memset(b->lists.count, 0, sizeof b->lists.count);
+    const int64_t o =
+        (b->sample + n) * p->sample + zt_planes_channel(p, channel) + b->pool_row * job->s->c.pool.out[1] * p->pixel;
+    return (struct zt_sparse_pooled){ job->d->dp + o, job->d->p + o, job->d->position + o };
+}
+
+/* Lists the places of `count` output channels, from `channel` on. */
+static void find_places(const struct job *job, struct band *b, int64_t channel, int64_t count) {
+    const struct zt_sparse_conv *s = job->s;
+    const struct zt_planes *p = &job->d->p_planes;
+    const struct zt_sparse_channels channels = { b->offset, count, (int32_t)kernel_elems(s) };
+    const struct zt_sparse_lists *lists = &b->lists;
+    memset(lists->count, 0, (size_t)s->listed * sizeof *lists->count);
+    b->sorted.count = b->sorted.entries = 0;
+    for (int64_t m = 0; m < count; m += s->kernels->vector)
+        b->offset[m / s->kernels->vector] = zt_planes_channel(p, channel + m) - zt_planes_channel(p, channel);
     for (int64_t n = 0; n < b->samples; n++) {
-        const int64_t o =
-            (b->sample + n) * p->sample + zt_planes_channel(p, channel) + b->pool_row * pool->out[1] * p->pixel;
-        find_first(s, b, n);
-        s->kernels->find(&windows, &(struct zt_sparse_pooled){ job->d->dp + o, job->d->p + o, job->d->position + o },
-                         &b->lists);
+        const struct zt_sparse_windows windows = windows_of(s, b, n, p->pixel);
+        for (int64_t m = 0; m < count; m += s->kernels->vector) {
+            struct zt_sparse_lists to = { lists->at + m * lists->most, lists->value + m * lists->most, lists->most,
+                                          lists->count + m, lists->sum + m };
+            const struct zt_sparse_pooled from = results_of(job, b, n, channel + m);
+            s->kernels->find(&windows, &from, &to);
+        }
+        if (job->d->dx) {
+            const struct zt_sparse_pooled from = results_of(job, b, n, channel);
+            s->kernels->sort(&windows, &from, &channels, &b->sorted);
+        }
     }
 }
 
@@ -280,63 +369,60 @@ static int64_t rows_at_once(const struct zt_sparse_conv *s, int64_t from) {
     return zt_min_int(fit, s->c.conv.window.kernel[0] - from);
 }
 
-/* Gradients of the weights of output channel m, and dx, from its places in one group of input channels. */
-static void channel_group(const struct job *job, const struct band *b, const struct zt_sparse_places *places,
-                          int64_t at, int64_t group, float *sums) {
-    const struct zt_sparse_conv *s = job->s;
-    const int64_t plane = group * s->samples * s->rows * s->row;
+/* What the channel `m` of those listed adds to its weight gradients in one group of input channels. */
+static void add_weight(const struct zt_sparse_conv *s, const struct band *b, int64_t m, const float *x, float *sums) {
+    const struct zt_sparse_places places = { .at = b->lists.at + m * b->lists.most,
+                                             .value = b->lists.value + m * b->lists.most,
+                                             .count = b->lists.count[m],
+                                             .row = s->c.conv.window.dilation[0] * s->row };
     for (int64_t k = 0, rows; k < s->c.conv.window.kernel[0]; k += rows) {
         rows = rows_at_once(s, k);
-        const int64_t weight = at + k * s->vectors * s->kernels->vector;
-        const int64_t from = plane + k * places->row;
-        if (job->d->dw)
-            s->kernels->weight[rows - 1][s->vectors - 1](places, b->x + from, sums + weight);
-        if (job->d->dx)
-            s->kernels->data[rows - 1][s->vectors - 1](places, job->weights + weight, b->dx + from);
+        s->kernels->weight[rows - 1][s->vectors - 1](&places, x + k * places.row,
+                                                     sums + k * s->vectors * s->kernels->vector);
     }
 }
 
-/* In parts side by side, which wait for no addition. */
-static float sum_of(const float *value, int64_t count) {
-    float part[16] = { 0 }, sum = 0;
-    int64_t i = 0;
-    for (; i + 16 <= count; i += 16)
-        for (int l = 0; l < 16; l++)
-            part[l] += value[i + l];
-    for (; i < count; i++)
-        sum += value[i];
-    for (int l = 0; l < 16; l++)
-        sum += part[l];
-    return sum;
+/* What all channels that are listed add to dx of one group; `weights` of the first of them. */
+static void add_data(const struct zt_sparse_conv *s, const struct band *b, const float *weights, float *dx) {
+    const struct zt_sparse_pixels pixels = { .at = b->sorted.at,
+                                             .end = b->sorted.end,
+                                             .count = b->sorted.count,
+                                             .weight = b->sorted.weight,
+                                             .value = b->sorted.value,
+                                             .row = s->c.conv.window.dilation[0] * s->row };
+    for (int64_t k = 0, rows; k < s->c.conv.window.kernel[0]; k += rows) {
+        rows = rows_at_once(s, k);
+        s->kernels->data[rows - 1][s->vectors - 1](&pixels, weights + k * s->vectors * s->kernels->vector,
+                                                   dx + k * pixels.row);
+    }
 }
 
-static void channel(const struct job *job, const struct band *b, const struct zt_sparse_places *places, int64_t m,
-                    float *sums) {
+/* Gradients of the listed output channels, `count` of them from `channel` on, and one group of input channels. */
+static void do_group(const struct job *job, const struct band *b, int64_t channel, int64_t count, int64_t group,
+                     float *sums) {
     const struct zt_sparse_conv *s = job->s;
-    for (int64_t g = 0; g < s->groups; g++)
-        channel_group(job, b, places, weight_at(s, m, g * s->pixel, 0), g, sums);
-    sums[s->weight_elems + m] += sum_of(places->value, places->count);
+    const int64_t plane = group * s->samples * s->rows * s->row, weight = weight_at(s, channel, group * s->pixel, 0);
+    for (int64_t m = 0; job->d->dw && m < count; m++)
+        add_weight(s, b, m, b->x + plane, sums + weight + m * kernel_elems(s));
+    if (job->d->dx)
+        add_data(s, b, job->weights + weight, b->dx + plane);
 }
 
 static void do_band(const struct job *job, struct band *b, float *sums) {
     const struct zt_sparse_conv *s = job->s;
-    const int vector = s->kernels->vector;
     if (job->d->dw)
         read_band(job, b);
     if (job->d->dx)
         memset(b->dx, 0, (size_t)copy_elems(s) * sizeof *b->dx);
-    for (int64_t m = 0; m < s->c.conv.m; m++) {
-        const int64_t list = m % vector;
-        if (list == 0)
-            find_places(job, b, m);
-        const struct zt_sparse_places places = { .at = b->lists.at + list * b->lists.most,
-                                                 .value = b->lists.value + list * b->lists.most,
-                                                 .count = b->lists.count[list],
-                                                 .row = s->c.conv.window.dilation[0] * s->row };
-        channel(job, b, &places, m, sums);
+    for (int64_t m = 0, count; m < s->c.conv.m; m += count) {
+        count = zt_min_int(s->listed, s->c.conv.m - m);
+        b->lists.sum = sums + s->weight_elems + m;
+        find_places(job, b, m, count);
+        for (int64_t g = 0; g < s->groups; g++)
+            do_group(job, b, m, count, g, sums);
     }
     if (job->d->dx)
-        add_band(job, b);
+        write_band(job, b);
 }
 
 static void do_piece(void *arg, int64_t piece) {
@@ -349,14 +435,21 @@ static void do_piece(void *arg, int64_t piece) {
     struct band b = { .x = (float *)own };
     b.dx = b.x + copy_elems(s);
     b.lists = (struct zt_sparse_lists){ .value = b.dx + copy_elems(s), .most = list_elems(s) };
-    b.lists.at = (int32_t *)(b.lists.value + b.lists.most * s->kernels->vector);
-    b.first = b.lists.at + b.lists.most * s->kernels->vector;
+    b.lists.at = (int32_t *)(b.lists.value + all_lists(s));
+    b.sorted = (struct zt_sparse_sorted){ .value = (float *)b.lists.at + all_lists(s) };
+    b.sorted.weight = (int32_t *)(b.sorted.value + all_lists(s));
+    b.sorted.at = b.sorted.weight + all_lists(s);
+    b.sorted.end = b.sorted.at + all_lists(s);
+    b.first = b.sorted.end + all_lists(s);
+    b.lists.count = (int64_t *)(b.first + list_elems(s));
+    b.offset = b.lists.count + s->listed;
     memset(sums, 0, (size_t)sum_elems(s) * sizeof *sums);
-    if (job->d->dx)
+    if (job->d->dx && s->c.conv.c % job->d->x_planes.vector != 0) /* there are channels of no row */
         memset(job->d->dx + first * job->d->x_planes.sample, 0,
                (size_t)((end - first) * job->d->x_planes.sample) * sizeof(float));
     for (b.sample = first; b.sample < end; b.sample += b.samples) {
         b.samples = zt_min_int(s->samples, end - b.sample);
+        b.written = 0;
         for (b.pool_row = 0; b.pool_row < pool->out[0]; b.pool_row += b.pool_rows) {
             b.pool_rows = zt_min_int(s->pool_rows, pool->out[0] - b.pool_row);
             b.top = zt_max_int(0, b.pool_row * pool->stride[0] - pool->pad[0]) * w->stride[0];

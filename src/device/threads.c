@@ -5,6 +5,7 @@
 
 #include <omp.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -59,6 +60,62 @@ bool zt_parallel_start(int threads, struct zt_err *err) {
     return true;
 }
 
+/* ---- blocks ---- */
+
+enum {
+    MOST_SHARES = 64, /* more threads have some of them in common */
+    TAKEN = 8,        /* part of what is left that a thread takes at once */
+};
+
+/* Units that are still to be taken: the first in the low half, the end in the high half. A cache line. */
+struct share {
+    _Alignas(64) _Atomic uint64_t units;
+};
+
+static uint64_t share_of(uint64_t from, uint64_t end) {
+    return end << 32 | from;
+}
+static uint64_t first_of(uint64_t share) {
+    return share & UINT32_MAX;
+}
+static uint64_t left_in(uint64_t share) {
+    return (share >> 32) - first_of(share);
+}
+
+/* Takes units `taken` of a share, from its front or its back; false where none is left. */
+static bool take(struct share *s, bool front, uint64_t *taken) {
+    uint64_t share = atomic_load_explicit(&s->units, memory_order_relaxed), rest;
+    do {
+        const uint64_t count = (left_in(share) + TAKEN - 1) / TAKEN, first = first_of(share), end = share >> 32;
+        if (count == 0)
+            return false;
+        *taken = front ? share_of(first, first + count) : share_of(end - count, end);
+        rest = front ? share_of(first + count, end) : share_of(first, end - count);
+    } while (
+        !atomic_compare_exchange_weak_explicit(&s->units, &share, rest, memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+static uint64_t left(const struct share *s) {
+    return left_in(atomic_load_explicit(&s->units, memory_order_relaxed));
+}
+
+/* `own` while something is left of it, then the share that has most left; NULL where nothing is. */
+static struct share *next_share(struct share *shares, int count, struct share *own) {
+    uint64_t most = left(own);
+    if (most > 0)
+        return own;
+    struct share *best = NULL;
+    for (int i = 0; i < count; i++) {
+        const uint64_t other = left(&shares[i]);
+        if (other > most) {
+            best = &shares[i];
+            most = other;
+        }
+    }
+    return best;
+}
+
 void zt_parallel_for(int threads, int64_t blocks, void (*body)(void *arg, int64_t block), void *arg) {
     if (threads > blocks)
         threads = (int)blocks;
@@ -67,12 +124,20 @@ void zt_parallel_for(int threads, int64_t blocks, void (*body)(void *arg, int64_
             body(arg, i);
         return;
     }
+    const int64_t unit = blocks / UINT32_MAX + 1, units = (blocks + unit - 1) / unit; /* unit: blocks of one */
+    const int count = threads < MOST_SHARES ? threads : MOST_SHARES;
+    struct share shares[MOST_SHARES];
+    for (int i = 0; i < count; i++)
+        atomic_init(&shares[i].units, share_of((uint64_t)(units * i / count), (uint64_t)(units * (i + 1) / count)));
 #pragma omp parallel num_threads(threads)
     {
         flush_denormals();
-        int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
-        for (int64_t i = blocks * me / team; i < blocks * (me + 1) / team; i++)
-            body(arg, i);
+        struct share *own = &shares[omp_get_thread_num() * count / threads], *from;
+        uint64_t taken = 0;
+        while ((from = next_share(shares, count, own)))
+            if (take(from, from == own, &taken))
+                for (int64_t i = (int64_t)first_of(taken) * unit; i < (int64_t)(taken >> 32) * unit && i < blocks; i++)
+                    body(arg, i);
     }
 }
 

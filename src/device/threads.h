@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 /* Calls body(arg, block) for every block in 0..blocks-1 on at most `threads` threads and returns when all have ended.
- * Each thread gets a contiguous range of blocks; the ranges have equal sizes. Several rank threads may call it at once;
- * `body` must not. */
+ * Each thread begins with a contiguous range of blocks, all of equal sizes, so that it finds in its caches what it
+ * wrote in the call before; one that has ended takes blocks of the thread that has most left. Several rank threads may
+ * call it at once; `body` must not. */
 void zt_parallel_for(int threads, int64_t blocks, void (*body)(void *arg, int64_t block), void *arg);
 
 /* Returns the index of the calling thread in its team, 0..threads-1, for scratch memory per thread. */

@@ -48,6 +48,11 @@ const struct zt_case zt_cases_conv_pool[] = {
     { "ConvReluPoolGrad",
       "float[1,40,66,70] float[16,40,1,1] float[1,16,33,35] uint8[1,16,33,35]:0..3 float[1,16,33,35]",
       .attrs = POOL_2X2("[33,35]"), .domain = "ztrain", .outs = 3 },
+    { "ConvReluPoolGrad", "float[1,48,64,70] float[8,48,3,3] float[1,8,32,35] uint8[1,8,32,35]:0..3 float[1,8,32,35]",
+      .attrs = "pads=[1,1,1,1] " POOL_2X2("[32,35]"), .domain = "ztrain", .outs = 3 }, /* bands share rows */
+    { "ConvReluPoolGrad",
+      "float[2,68,70,66] float[20,68,1,1] float[2,20,14,13] uint8[2,20,14,13]:0..3 float[2,20,14,13]",
+      .attrs = POOL("[2,2]", "[5,5]", "[0,0]", "[14,13]"), .domain = "ztrain", .outs = 3 }, /* rows of no band */
     { "ConvReluPoolGrad", "float[40,16,4,4] float[16,16,3,3] float[40,16,1,1] uint8[40,16,1,1]:0..3 float[40,16,1,1]",
       .attrs = POOL_2X2("[1,1]"), .domain = "ztrain", .outs = 3 },
     { "ConvReluPoolGrad", "float[1,3,6,20] float[4,3,2,9] float[1,4,2,6] uint8[1,4,2,6]:0..3 float[1,4,2,6]",
