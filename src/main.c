@@ -3,6 +3,7 @@
 #include "checkpoint/format.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "device/threads.h"
 #include "ops/cpu/isa.h"
 #include "session/options.h"
 #include "parallel/comm/comm.h"
@@ -89,15 +90,18 @@ static void (*const early[])(void) __attribute__((section(".preinit_array"), use
 /* Threads that wait for work should spin briefly and then sleep. libgomp's default of 300,000 iterations takes the core
  * from other threads. With a hundred, threads sleep between the kernels of small networks, and waking a thread takes
  * longer than most of these kernels. To measure it, run models/vit.onnx on two threads with GOMP_SPINCOUNT=N and
- * compare the median step. libgomp reads the variable when it is loaded, before main, so the program sets the variable
- * and executes itself again. */
-static void restart_with_short_spin(char **argv) {
+ * compare the median step. */
+static bool set_short_spin(void) {
     static const char spin_count[] = "3000";
+    return !getenv("GOMP_SPINCOUNT") && !getenv("OMP_WAIT_POLICY") && setenv("GOMP_SPINCOUNT", spin_count, 1) == 0;
+}
+
+/* libgomp reads its variables when it is loaded, before main, so the program sets them and executes itself again. */
+static void restart_with_own_threads(char **argv) {
     char self[4096];
-    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
-        return;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length <= 0 || length >= (ssize_t)sizeof self - 1 || setenv("GOMP_SPINCOUNT", spin_count, 1) != 0)
+    const bool unbound = zt_parallel_unbind(), spins = set_short_spin();
+    ssize_t length = unbound || spins ? readlink("/proc/self/exe", self, sizeof self - 1) : 0;
+    if (length <= 0 || length >= (ssize_t)sizeof self - 1)
         return;
     self[length] = 0;
     execv(self, argv); /* returns only on failure; libgomp's default applies then */
@@ -130,7 +134,7 @@ int main(int argc, char **argv) {
     struct zt_supervisor_channel *supervisor = NULL;
     zt_malloc_begin();
     zt_stored_begin();
-    restart_with_short_spin(argv);
+    restart_with_own_threads(argv);
     bool ok = zt_isa_check(&err) && zt_supervisor_channel_open(&supervisor, &err) && run(argc, argv, supervisor, &err);
     int code = ok ? ZT_EXIT_OK : (int)err.code;
     if (supervisor && !ok) { /* the supervisor prints the error and ends what MPI still waits for */

@@ -241,7 +241,7 @@ bool zt_arrays_open(struct zt_arrays *a, const struct zt_options *options, bool 
     *a = (struct zt_arrays){ .options = options, .split_aliases = split_aliases, .arena = zt_arena_create() };
     if (!open_model(a, err) || !open_source(a, err))
         return false;
-    int threads = options->over.threads ? options->over.threads : zt_parallel_cores();
+    int threads = options->over.threads ? options->over.threads : zt_parallel_default(1);
     a->random.seed = options->over.seed >= 0 ? (uint64_t)options->over.seed : 0;
     a->eval = zt_eval_create(a->graph, &a->random, threads);
     zt_parallel_enter();

@@ -145,7 +145,48 @@ int zt_parallel_thread(void) {
     return omp_get_thread_num();
 }
 
+static void allow_all_places(void) {
+    enum { MOST = CPU_SETSIZE };
+    static int processors[MOST];
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int place = 0; place < omp_get_num_places(); place++) {
+        const int count = omp_get_place_num_procs(place);
+        if (count > MOST)
+            return;
+        omp_get_place_proc_ids(place, processors);
+        for (int i = 0; i < count; i++)
+            if (processors[i] >= 0 && processors[i] < CPU_SETSIZE)
+                CPU_SET(processors[i], &set);
+    }
+    if (CPU_COUNT(&set) > 0)
+        sched_setaffinity(0, sizeof set, &set);
+}
+
+bool zt_parallel_unbind(void) {
+    static const char *const variables[] = { "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY" };
+    bool set = false;
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        set |= getenv(variables[i]) != NULL;
+    if (!set || omp_get_proc_bind() == omp_proc_bind_false)
+        return false;
+    allow_all_places();
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        unsetenv(variables[i]);
+    return true;
+}
+
 int zt_parallel_cores(void) {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+int zt_parallel_default(int ranks) {
+    enum { MOST = 4096 }; /* as of --threads; OpenMP says itself what it cannot read */
+    const char *wanted = getenv("OMP_NUM_THREADS");
+    const long count = wanted ? strtol(wanted, NULL, 10) : 0;
+    if (count > 0 && count <= MOST)
+        return (int)count;
+    const int each = zt_parallel_cores() / (ranks > 1 ? ranks : 1);
+    return each > 0 ? each : 1;
 }

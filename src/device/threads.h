@@ -30,4 +30,14 @@ bool zt_parallel_start(int threads, struct zt_err *err);
 /* Returns the number of cores available to the process. */
 int zt_parallel_cores(void);
 
+/* Returns the threads of a rank where nothing else says it: OMP_NUM_THREADS (its first number), else its part of the
+ * cores, at least 1. `ranks`: how many share the host. */
+int zt_parallel_default(int ranks);
+
+/* Where the environment makes OpenMP bind each thread to a place (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), it
+ * binds the first thread of every rank to the same one, and the threads that read data with them. Takes the variables
+ * from the environment, lets the calling thread run on the processors of all places, and returns true: OpenMP is bound
+ * until the program executes itself again. To be called before other threads start. */
+bool zt_parallel_unbind(void);
+
 #endif

@@ -118,8 +118,7 @@ void zt_session_finish(struct zt_session *s) {
 }
 
 int zt_session_threads(const struct zt_session *s) {
-    int cores = zt_parallel_cores(), each = s->sharers > 1 ? cores / s->sharers : cores;
-    return s->config->threads > 0 ? s->config->threads : each > 0 ? each : 1;
+    return s->config->threads > 0 ? s->config->threads : zt_parallel_default(s->sharers);
 }
 
 /* The device name, "auto" if nothing determines it. Some config keys are not supported on a GPU. */

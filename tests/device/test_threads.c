@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "device/threads.h"
 
+#include <omp.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,9 +57,26 @@ START_TEST(a_thread_that_has_ended_takes_blocks_of_one_that_has_not) {
 }
 END_TEST
 
+START_TEST(openmp_binds_no_thread_and_its_number_of_threads_is_the_default) {
+    const bool bound = getenv("OMP_PROC_BIND") != NULL;
+    ck_assert(zt_parallel_unbind() == bound);
+    ck_assert_ptr_null(getenv("OMP_PROC_BIND"));
+    ck_assert_int_eq(zt_parallel_cores(), omp_get_num_procs());
+    unsetenv("OMP_NUM_THREADS");
+    ck_assert_int_eq(zt_parallel_default(1), zt_parallel_cores());
+    ck_assert_int_eq(zt_parallel_default(1 << 20), 1);
+    setenv("OMP_NUM_THREADS", "3,2", 1);
+    ck_assert_int_eq(zt_parallel_default(1), 3);
+    ck_assert_int_eq(zt_parallel_default(2), 3);
+    setenv("OMP_NUM_THREADS", "many", 1);
+    ck_assert_int_eq(zt_parallel_default(1), zt_parallel_cores());
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("threads");
     tcase_add_test(cases, every_block_runs_once);
     tcase_add_test(cases, a_thread_that_has_ended_takes_blocks_of_one_that_has_not);
+    tcase_add_test(cases, openmp_binds_no_thread_and_its_number_of_threads_is_the_default);
     return run_suite("threads", cases, CK_NOFORK);
 }
