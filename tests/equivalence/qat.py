@@ -36,11 +36,11 @@ RANGES = {**RANGES, "int16": (-32768, 32767), "uint16": (0, 65535)}
 quantize.RANGES.update(RANGES)
 
 
-def session_of(model, exact=False):
-    """exact: on a processor with AVX2 but no VNNI, onnxruntime's int8 kernels add pairs of products in 16 bits, which saturates, unless an
+def session_of(model):
+    """On a processor with AVX2 but no VNNI, onnxruntime's int8 kernels add pairs of products in 16 bits, which saturates, unless an
     option forbids it"""
     options, flags = onnxruntime.SessionOptions(), pathlib.Path("/proc/cpuinfo").read_text()
-    if exact and "avx2" in flags and "vnni" not in flags:
+    if "avx2" in flags and "vnni" not in flags:
         options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
@@ -211,7 +211,7 @@ def in_16_bits(program, folder, c, half, device):
     for file in ("model.onnx", "model.16bit.onnx"):
         onnx.checker.check_model(onnx.load(out / file), full_check=True)
     if onnxruntime:
-        y, rounded = (session_of(out / file, exact=True).run(None, {"x": x})[0] for file in ("model.onnx", "model.16bit.onnx"))
+        y, rounded = (session_of(out / file).run(None, {"x": x})[0] for file in ("model.onnx", "model.16bit.onnx"))
         check(np.abs(y - rounded).max() <= 0.03 * np.abs(y).max(), f"{name}: onnxruntime runs both models, {np.abs(y - rounded).max():.1e} apart")
 
 
@@ -233,7 +233,7 @@ def against_numpy(program, folder, c, device):
     check_written_numbers(name, written, moving, c, 1e-4)
     if onnxruntime and c["weights"] in ("int8", "uint8"):
         run(program, "predict", "--model", model, "--inputs", folder / "x.npz", "--output", folder / "p") if not np.savez(folder / "x.npz", x=x) else None
-        session = session_of(model, exact=True)
+        session = session_of(model)
         y, here = session.run(None, {"x": x})[0], np.load(folder / "p" / "outputs.npz")["y"]
         check(np.abs(y - here).max() <= 0.02 * np.abs(here).max(), f"{name}: onnxruntime's int8 kernels agree within {np.abs(y - here).max():.1e}")
 
@@ -301,9 +301,9 @@ def hash_of(program, *words):
     return re.findall(r"weights: (\w+)", run(program, *words))
 
 
-def accuracy(model, root, exact=False):
+def accuracy(model, root):
     raw = np.fromfile(root / "models/digits/test_batch.bin", np.uint8).reshape(-1, 3073)
-    session = session_of(model, exact)
+    session = session_of(model)
     scores = session.run(None, {"image": (raw[:, 1:].reshape(-1, 3, 32, 32) / 255).astype(np.float32)})[0]
     return (scores.argmax(1) == raw[:, 0]).mean()
 
@@ -345,7 +345,7 @@ def learns_digits_in_fp16(program, folder, root):
     hash_of(program, *start, "--output", folder / "half-again", "--epochs", 1, "--threads", 1)
     check(hash_of(program, *start, "--output", folder / "half-again", "--resume", "--threads", 1) == whole, "digits: fp16 has the same weights on one thread, after resuming")
     for file in ("model.onnx", "model.16bit.onnx") if onnxruntime else ():
-        theirs = accuracy(folder / "half" / file, root, exact=True)
+        theirs = accuracy(folder / "half" / file, root)
         check(abs(theirs - ours) <= POINTS, f"digits: onnxruntime's accuracy {theirs:.4f} of {file} is the last evaluation's {ours:.4f}")
 
 
@@ -438,7 +438,7 @@ def forms_of_weights(program, folder):
             check(np.allclose(pairs[name], np.abs(weight).max(along) / 127 * MARGIN, rtol=1e-6), f"{name}: the scales are those of the axis")
         run(program, "predict", "--model", out / "model.onnx", "--inputs", folder / "shared.npz", "--output", out / "p")
         if onnxruntime:
-            y = session_of(out / "model.onnx", exact=True).run(None, {"x": x})[0]
+            y = session_of(out / "model.onnx").run(None, {"x": x})[0]
             here = np.load(out / "p" / "outputs.npz")["y"]
             check(np.abs(y - here).max() <= 0.02 * np.abs(here).max(), f"onnxruntime agrees within {np.abs(y - here).max():.1e}")
 

@@ -115,7 +115,7 @@ def check_runtime(program, name, folder, model, x, target, c):
     run(program, "predict", "--model", model, "--inputs", folder / "x.npz", "--output", folder / "p")
     here = np.load(folder / "p" / "outputs.npz")["y"]
     if onnxruntime and c["weights"] in ("int8", "uint8"):
-        y = session_of(model, exact=True).run(None, {"x": x})[0]
+        y = session_of(model).run(None, {"x": x})[0]
         check(np.abs(y - here).max() <= 0.02 * np.abs(here).max(), f"{name}: onnxruntime's int8 kernels agree within {np.abs(y - here).max():.1e}")
 
 
@@ -141,7 +141,7 @@ def in_16_bits(program, folder, c, half, device):
     for file in ("model.onnx", "model.16bit.onnx"):
         onnx.checker.check_model(onnx.load(out / file), full_check=True)
     if onnxruntime:
-        y, rounded = (session_of(out / file, exact=True).run(None, {"x": x})[0] for file in ("model.onnx", "model.16bit.onnx"))
+        y, rounded = (session_of(out / file).run(None, {"x": x})[0] for file in ("model.onnx", "model.16bit.onnx"))
         check(np.abs(y - rounded).max() <= 0.03 * np.abs(y).max(), f"{name}: onnxruntime runs both models, {np.abs(y - rounded).max():.1e} apart")
 
 
@@ -200,7 +200,7 @@ def evaluated(folder):
 def of_runtime(model, root):
     """Loss and accuracy of the test digits."""
     raw = np.fromfile(root / "models/digits/test_batch.bin", np.uint8).reshape(-1, 3073)
-    y = session_of(model, exact=True).run(None, {"image": (raw[:, 1:].reshape(-1, 3, 32, 32) / 255).astype(np.float32)})[0].astype(np.float64)
+    y = session_of(model).run(None, {"image": (raw[:, 1:].reshape(-1, 3, 32, 32) / 255).astype(np.float32)})[0].astype(np.float64)
     y -= y.max(1, keepdims=True)
     return -(y[range(len(y)), raw[:, 0]] - np.log(np.exp(y).sum(1))).mean(), (y.argmax(1) == raw[:, 0]).mean()
 
