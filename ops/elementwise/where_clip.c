@@ -76,7 +76,9 @@ const struct zt_op zt_op_where = {
     .kernel = { [ZT_REF] = { .run = where_run }, [ZT_CPU] = ZT_WHERE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };
 
-/* ---- Clip:  y = min(max(x, low), high)    dx = dy where low <= x <= high ---- */
+/* ---- Clip:  y = min(max(x, low), high)    dx = dy where low <= x <= high
+ *
+ *     dhigh = sum of dy where high < max(x, low)    dlow = sum of dy where x < low and not so ---- */
 
 /* Bounds are attributes up to opset 10, scalar inputs after it. */
 struct bounds {
@@ -149,6 +151,27 @@ static bool clip_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return zt_infer_first(g, node, err);
 }
 
+static int sum_where(struct zt_grad *b, int condition, int yes, int no, int like) {
+    return zt_grad_unbroadcast(b, ZT_EMIT(b, "Where", condition, yes, no), like);
+}
+
+static void clip_grad_bounds(struct zt_grad *b, int node) {
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    const int dy = zt_grad_out(b, node, 0), x = n->in[0];
+    const int low = n->in_count > 1 ? n->in[1] : -1, high = n->in_count > 2 ? n->in[2] : -1;
+    const bool wants_low = low >= 0 && zt_grad_wanted(b, node, 1), wants_high = high >= 0 && zt_grad_wanted(b, node, 2);
+    if (!wants_low && !wants_high)
+        return;
+    const int zero = zt_emit_float(b, zt_grad_dtype(b, node), 0);
+    const int below = low >= 0 ? ZT_EMIT(b, "Less", x, low) : -1;
+    const int raised = low >= 0 ? ZT_EMIT(b, "Where", below, low, x) : x;
+    const int above = high >= 0 ? ZT_EMIT(b, "Less", high, raised) : -1;
+    if (wants_high)
+        zt_grad_give(b, node, 2, sum_where(b, above, dy, zero, high));
+    if (wants_low)
+        zt_grad_give(b, node, 1, sum_where(b, below, high >= 0 ? ZT_EMIT(b, "Where", above, zero, dy) : dy, zero, low));
+}
+
 /* ClipGrad reads dy, x and the bounds. */
 static bool clip_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
@@ -158,6 +181,7 @@ static bool clip_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int dx;
     zt_emit_node(b, &(struct zt_emission){ "ClipGrad", "ztrain", in, 4, n }, &dx, 1);
     zt_grad_give(b, node, 0, dx);
+    clip_grad_bounds(b, node);
     return true;
 }
 
@@ -207,7 +231,6 @@ const struct zt_op zt_op_clip = {
     .same_type = 1 << 1 | 1 << 2,
     .infer = clip_infer,
     .grad = clip_grad,
-    .no_grad_in = 1 << 1 | 1 << 2,
     .detail = ZT_ELEMENTWISE_LOOPS(clip, none),
     .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

@@ -110,11 +110,12 @@ static bool fail_auto_pad(const struct zt_graph *g, int node, const char *value,
     return zt_node_fail(g, node, err, "auto_pad = \"%s\", allowed NOTSET, VALID, SAME_UPPER, SAME_LOWER", value);
 }
 
+/* With ceil_mode, as in PyTorch, also a window that is larger than the axis by less than a stride. */
 static int64_t results(const struct zt_window *w, int a, bool ceil_mode) {
-    int64_t room = w->in[a] + w->pad[a] + w->pad_end[a] - span(w, a);
-    if (room < 0)
+    const int64_t room = w->in[a] + w->pad[a] + w->pad_end[a] - span(w, a), more = ceil_mode ? w->stride[a] - 1 : 0;
+    if (room + more < 0)
         return 0;
-    int64_t out = (ceil_mode ? zt_ceil_div(room, w->stride[a]) : room / w->stride[a]) + 1;
+    int64_t out = (room + more) / w->stride[a] + 1;
     return ceil_mode && (out - 1) * w->stride[a] >= w->in[a] + w->pad[a] ? out - 1 : out;
 }
 

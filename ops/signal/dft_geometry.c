@@ -105,10 +105,12 @@ static bool read_frames(const struct zt_graph *g, int node, struct zt_dft *d, st
                         struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     *d = (struct zt_dft){ 0 };
-    if (x->shape.rank != 3)
-        return zt_node_fail(g, node, err, "the signal \"%s\" has rank %d, not 3", x->name, x->shape.rank);
-    if (!read_parts(g, node, &d->in.real, err) || !read_flag(g, node, "onesided", true, &d->onesided, err) ||
-        !read_scalar(g, node, 1, 1, &f->step, err) || !read_frame_length(g, node, x->shape.dim[1], d, err))
+    if (x->shape.rank != 2 && x->shape.rank != 3)
+        return zt_node_fail(g, node, err, "the signal \"%s\" has rank %d, not 2 or 3", x->name, x->shape.rank);
+    d->in.real = x->shape.rank == 2;
+    if ((x->shape.rank == 3 && !read_parts(g, node, &d->in.real, err)) ||
+        !read_flag(g, node, "onesided", true, &d->onesided, err) || !read_scalar(g, node, 1, 1, &f->step, err) ||
+        !read_frame_length(g, node, x->shape.dim[1], d, err))
         return false;
     if (f->step < 1)
         return zt_node_fail(g, node, err, "frames are %lld apart", (long long)f->step);

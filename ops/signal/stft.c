@@ -1,5 +1,5 @@
 /* STFT (opset 17): y[b, f] = DFT over n < N of x[b, f step + n] window[n], for frames f (formulas of the transform:
- * dft_plan.h).
+ * dft_plan.h). PyTorch's exporter writes real signals without the last axis, as [B, T].
  *
  * With G[b, f, n] the gradient of the transform's input (dft_gradient.c):
  *
@@ -52,20 +52,27 @@ static int emit_reshape(struct zt_grad *b, int value, const int64_t *dims, int r
 
 static const int64_t last_two[] = { 0, 2, 1 };
 
-/* dx [B, T, C] from G [B, C, N, F] */
-static int emit_signal_gradient(struct zt_grad *b, const struct zt_dft *d, int g, int window, const struct columns *c) {
+/* dx, of the shape of x, from G [B, C, N, F] */
+static int emit_signal_gradient(struct zt_grad *b, const struct zt_dft *d, int g, int x, int window,
+                                const struct columns *c) {
     if (window >= 0)
         g = ZT_EMIT(b, "Mul", g, emit_reshape(b, window, (int64_t[]){ d->length, 1 }, 2));
     if (g < 0)
         return g;
     const int64_t *dim = zt_grad_graph(b)->values[g]->shape.dim;
     const int folded = emit_reshape(b, g, (int64_t[]){ dim[0], dim[1] * dim[2], dim[3] }, 3);
-    return zt_emit_transpose(b, emit_columns(b, "Col2Im", "", folded, c), last_two, 3);
+    const int dx = zt_emit_transpose(b, emit_columns(b, "Col2Im", "", folded, c), last_two, 3);
+    const bool two = dx >= 0 && zt_grad_graph(b)->values[x]->shape.rank == 2;
+    return two ? zt_emit_reshape_like(b, dx, x) : dx;
 }
 
-/* dwindow [N] from G [B, C, N, F] and x [B, T, C] */
+/* dwindow [N] from G [B, C, N, F] and x [B, T, C] or [B, T] */
 static int emit_window_gradient(struct zt_grad *b, int g, int x, const struct columns *c) {
-    const int frames = emit_columns(b, "Im2Col", "ztrain", zt_emit_transpose(b, x, last_two, 3), c);
+    const struct zt_shape *shape = &zt_grad_graph(b)->values[x]->shape;
+    const int signal = shape->rank == 3 ? x : emit_reshape(b, x, (int64_t[]){ shape->dim[0], shape->dim[1], 1 }, 3);
+    if (signal < 0)
+        return signal;
+    const int frames = emit_columns(b, "Im2Col", "ztrain", zt_emit_transpose(b, signal, last_two, 3), c);
     if (frames < 0)
         return frames;
     const int product = ZT_EMIT(b, "Mul", g, zt_emit_reshape_like(b, frames, g));
@@ -90,7 +97,7 @@ static bool stft_grad(struct zt_grad *b, int node, struct zt_err *err) {
     const int g = zt_emit_transpose(b, each, (const int64_t[]){ 0, 3, 2, 1 }, 4);
     const struct columns columns = columns_of(b, &d, signal, f.step);
     if (g >= 0 && zt_grad_wanted(b, node, 0))
-        zt_grad_give(b, node, 0, emit_signal_gradient(b, &d, g, window, &columns));
+        zt_grad_give(b, node, 0, emit_signal_gradient(b, &d, g, n->in[0], window, &columns));
     if (g >= 0 && zt_grad_wanted(b, node, 2))
         zt_grad_give(b, node, 2, emit_window_gradient(b, g, n->in[0], &columns));
     return true;

@@ -64,7 +64,7 @@ static const struct zt_op transpose = { .name = "Transpose", .domain = "", FLOWS
 static const struct zt_op batch_normalization = {
     .name = "BatchNormalization", .domain = "", FLOWS, .statistic_in = 1 << 3 | 1 << 4
 };
-static const struct zt_op clip = { .name = "Clip", .domain = "", FLOWS, .no_grad_in = 1 << 1 | 1 << 2 };
+static const struct zt_op clip = { .name = "Clip", .domain = "", FLOWS };
 static const struct zt_op expand = { .name = "Expand", .domain = "", FLOWS, .no_grad_in = 1 << 1 };
 static const struct zt_op gather = { .name = "Gather", .domain = "", FLOWS, .no_grad_in = 1 << 1 };
 static const struct zt_op gru = { .name = "GRU", .domain = "", FLOWS, .flops = some_flops, .no_grad_in = 1 << 4 };

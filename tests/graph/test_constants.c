@@ -10,6 +10,7 @@
 #define TENSORFLOW "tf2onnx"
 #define SCRIPT     "pytorch 2.15.0"
 #define NAMED      "named as a constant by the exporter"
+#define SINGULAR   "a singular vector of spectral_norm, a buffer in PyTorch"
 #define NUMBER     "one number: epsilon, factor or exponent"
 
 /* One initializer of a file, read by `op` at input `place`, whose other inputs are products. */
@@ -37,6 +38,8 @@ static const struct one ones[] = {
       "computed from variables by the exporter" },
     { TENSORFLOW, "m/attention/Mul/ReadVariableOp:0", "Mul", 1, { 0 }, { .5F }, "", "" },
     { SCRIPT, "/block/Constant_12_output_0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
+    { SCRIPT, "c.parametrizations.weight.0._u", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, SINGULAR, "" },
+    { SCRIPT, "m.weight_v", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" }, /* of weight_norm */
     { SCRIPT, "/block/Constants_output_0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
     { "", "p2o.pd_op.full.0.0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
     { "", "const.3", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
@@ -50,6 +53,8 @@ static const struct one ones[] = {
     { "", "large", "Add", 1, { 1, { 2 } }, { 1e9F, .5F }, "", "" },
     /* readers */
     { "", "values", "OneHot", 2, { 1, { 2 } }, { 0, 1 }, "the values of a OneHot", "" },
+    { "", "ceiling", "Clip", 2, { 1, { 1 } }, { 6 }, "a bound of a Clip", "" },
+    { SCRIPT, "act.alpha", "Clip", 2, { 0 }, { 6 }, "", "" },
     { "", "state", "LSTM", 5, { 3, { 1, 2, 3 } }, { 0 }, "zeros from which a recurrent node starts", "" },
     { "", "learned state", "LSTM", 5, { 3, { 1, 2, 3 } }, { 0, .1F, 0, 0, 0, 0 }, "", "" },
     { "", "window", "Conv", 1, { 3, { 1, 1, 3 } }, { .5F, .5F, .5F }, "", "one number in every place of a kernel" },

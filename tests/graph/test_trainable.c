@@ -283,6 +283,9 @@ START_TEST(only_what_the_names_prove_counts_as_folded) {
     ck_assert_int_eq(folds_of("other", NULL, "onnx::Conv_7", "onnx::Conv_8", "fc.bias"), 0);
     ck_assert_int_eq(folds_of("pytorch 2", more, "c.weight", "c.weight_bias", NULL), 1);
     ck_assert_int_eq(folds_of("pytorch 2", listed, "c.weight", "c.bias", NULL), 0); /* nothing is gone */
+    const char *variance = "p: PARAMETER target='c.weight'\nb: BUFFER target='n.running_var'\n";
+    ck_assert_int_eq(folds_of("pytorch 2", variance, "c.weight", "c.weight_bias", NULL), 1);
+    ck_assert_int_eq(folds_of("pytorch 2", variance, "c.weight", "c.weight_bias", "n.running_var"), 0); /* kept */
     ck_assert_int_eq(folds_of("pytorch 2", more, "c.weight", "val_4", NULL), 0);
     ck_assert_int_eq(folds_of("pytorch 2", more, "val_3", "val_4", NULL), 0);
     ck_assert_int_eq(folds_of("tf2onnx", NULL, "k", "m/batch_normalization_1/batchnorm/sub:0", NULL), 1);

@@ -52,6 +52,20 @@ static bool is_torchscript_constant(const char *name) {
     return starts(part, "_output_");
 }
 
+static bool ends(const char *name, const char *with) {
+    const size_t length = strlen(name), tail = strlen(with);
+    return length >= tail && strcmp(name + length - tail, with) == 0;
+}
+
+bool zt_trainable_is_singular(const struct zt_graph *g, const struct zt_value *v) {
+    if (v->shape.rank != 1 || (!ends(v->name, "_u") && !ends(v->name, "_v")))
+        return false;
+    if (strstr(v->name, "parametrizations."))
+        return ends(v->name, "._u") || ends(v->name, "._v");
+    const int base = (int)strlen(v->name) - 2;
+    return zt_graph_find(g, zt_arena_printf(g->arena, "%.*s_orig", base, v->name)) >= 0;
+}
+
 static bool is_paddle_constant(const char *name) {
     return starts(name, "p2o.pd_op.full") || starts(name, "helper.constant.") || zt_torch_is_numbered(name, "const.");
 }
@@ -186,6 +200,12 @@ static bool is_one_hot_values(const struct zt_graph *g, const struct zt_value *v
     return n && is_op(n, one_hot) && place_of(n, v->id) == 2;
 }
 
+static bool is_bound_of_clip(const struct zt_graph *g, const struct zt_value *v) {
+    static const char *const clip[] = { "Clip", NULL };
+    const struct zt_node *n = reader_of(g, v->id);
+    return n && is_op(n, clip) && place_of(n, v->id) > 0;
+}
+
 /* Zeros from which a recurrent node starts. */
 static bool is_zero_state(const struct zt_graph *g, const struct zt_value *v) {
     static const char *const recurrent[] = { "LSTM", "GRU", "RNN", NULL };
@@ -208,8 +228,12 @@ const char *zt_constant_reason(const struct zt_graph *g, const struct zt_value *
         return "nothing but infinities, NaN and zeros";
     if (v->data && is_beyond(v))
         return "numbers too large for weights";
+    if (writer == ZT_WRITER_TORCHSCRIPT && zt_trainable_is_singular(g, v))
+        return "a singular vector of spectral_norm, a buffer in PyTorch";
     if (zt_writer_names_parameter(writer, v->name))
         return NULL;
+    if (numbers && is_bound_of_clip(g, v))
+        return "a bound of a Clip";
     if (is_named_constant(writer, v->name))
         return "named as a constant by the exporter";
     if (is_zero_state(g, v))

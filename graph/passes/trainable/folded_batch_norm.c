@@ -1,9 +1,9 @@
 /* BatchNormalization in inference form is a scale and a shift, which exporters multiply into the layer before it. What
  * is left looks like a layer with a bias; only the names tell:
  *
- *     torch, dynamo       conv.weight, conv.weight_bias  listed in the signature without its mark; others are gone
- *     torch, TorchScript  onnx::Conv_7, onnx::Conv_8     weight and bias both, in a file where others kept their names
- *     tf2onnx             .../batchnorm/sub:0            TensorFlow's name for the shift
+ *     torch, dynamo       conv.weight, conv.weight_bias  listed in the signature without its mark; others, or a
+ * variance, are gone torch, TorchScript  onnx::Conv_7, onnx::Conv_8     weight and bias both, in a file where others
+ * kept their names tf2onnx             .../batchnorm/sub:0            TensorFlow's name for the shift
  *
  * A layer whose weight alone was computed (weight norm) keeps the name of its bias, and a frozen module keeps none. */
 #include "graph/passes/trainable/torch.h"
@@ -58,6 +58,23 @@ static bool has_names(const struct zt_graph *g) {
     return false;
 }
 
+/* Whether a normalization's variance, which the module keeps, is in no initializer any more. One without scale and
+ * shift has no parameter that could be missing. */
+static bool has_lost_statistics(const struct zt_onnx *model) {
+    static const char variance[] = "running_var";
+    const size_t tail = sizeof variance - 1;
+    struct zt_torch_state *states;
+    const int count = zt_torch_states(model->graph->arena, model->torch_signature, &states);
+    for (int i = 0; i < count; i++) {
+        const size_t length = strlen(states[i].target);
+        if (states[i].kind == ZT_TORCH_BUFFER && length >= tail &&
+            strcmp(states[i].target + length - tail, variance) == 0 &&
+            zt_graph_find(model->graph, states[i].target) < 0)
+            return true;
+    }
+    return false;
+}
+
 static const char *const ways[] = {
     [ZT_NOT_FOLDED] = NULL,
     [ZT_FOLDED_DYNAMO] = "torch.onnx.export(..., dynamo=True, optimize=False)",
@@ -73,7 +90,9 @@ const char *zt_trainable_unfold(enum zt_trainable_folding by) {
 int zt_trainable_folds(const struct zt_onnx *model, struct zt_trainable_fold **folds) {
     const struct zt_graph *g = model->graph;
     const char **missing, **parameters;
-    int gone = zt_trainable_missing(model, &missing), count = zt_trainable_listed(model, &parameters);
+    int count = zt_trainable_listed(model, &parameters);
+    const bool gone =
+        model->torch_signature && (zt_trainable_missing(model, &missing) > 0 || has_lost_statistics(model));
     bool pytorch = strncmp(model->producer, "pytorch", 7) == 0, names = has_names(g);
     struct zt_map listed = { 0 };
     ZT_VEC(struct zt_trainable_fold) list = { 0 };
@@ -83,7 +102,7 @@ int zt_trainable_folds(const struct zt_onnx *model, struct zt_trainable_fold **f
         const struct zt_node *node = g->nodes[n];
         const struct zt_value *weight = initializer(g, node, 1), *bias = initializer(g, node, 2);
         enum zt_trainable_folding by = ZT_NOT_FOLDED;
-        if (weight && model->torch_signature && gone && is_dynamo(weight, bias, &listed))
+        if (weight && gone && is_dynamo(weight, bias, &listed))
             by = ZT_FOLDED_DYNAMO;
         else if (weight && pytorch && !model->torch_signature && names && is_torchscript(node, weight, bias))
             by = ZT_FOLDED_TORCHSCRIPT;

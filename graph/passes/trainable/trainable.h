@@ -91,6 +91,11 @@ const char *zt_trainable_table(const struct zt_value *v, bool marked);
  * they do not train. */
 bool zt_trainable_is_held(const struct zt_node *node);
 
+/* Whether the name is that of a singular vector of torch.nn.utils.spectral_norm, "conv.weight_u" beside
+ * "conv.weight_orig", or of torch.nn.utils.parametrizations.spectral_norm, "conv.parametrizations.weight.0._u": a
+ * buffer, which PyTorch's training iterates and a file keeps. */
+bool zt_trainable_is_singular(const struct zt_graph *g, const struct zt_value *v);
+
 /* Whether tf2onnx named the initializer by the operation with which it computed it from variables. */
 bool zt_trainable_is_computed(const struct zt_onnx *model, const char *name);
 

@@ -272,6 +272,20 @@ static void find_dropout(struct findings *f) {
         find(f, false, "%s: Dropout that was exported for inference; training drops", listed(f, &names));
 }
 
+/* Finds singular vectors of spectral norms, which PyTorch's training iterates. */
+static void find_singular(struct findings *f) {
+    struct names names = { 0 };
+    for (int i = 0; i < f->g->value_count; i++) {
+        const struct zt_value *v = f->g->values[i];
+        if (v->origin == ZT_FROM_INITIALIZER && !v->trainable && strncmp(f->job->model->producer, "pytorch", 7) == 0 &&
+            zt_trainable_is_singular(f->g, v))
+            zt_vec_push(&names, v->name);
+    }
+    if (names.count)
+        find(f, true, "%s: singular vectors of a spectral norm, which PyTorch iterates in training; fixed here",
+             listed(f, &names));
+}
+
 /* ---- restored parameters ---- */
 
 static void find_undone(struct findings *f) {
@@ -312,6 +326,7 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_doubts(&f);
     find_integers(&f);
     find_dropout(&f);
+    find_singular(&f);
     find_undone(&f);
     find_moved(&f);
     zt_map_finish(&f.listed);

@@ -137,6 +137,9 @@ const struct zt_case zt_cases_elementwise_binary[] = {
     { "SwiGLU", "double[4,300] double[4,300]", .opset = 28 },
     { "Clip", "float[3,40] float(-0.5) float(0.5)", .grad = 1 },
     { "Clip", "float[3,40] - float(0.5)", .grad = 1 },
+    { "Clip", "float[3,40] float[]:-1..-0.5 float[1]:0.5..1", .grad = 7 },
+    { "Clip", "float[3,40] float[1]:-1..0", .grad = 3 },
+    { "Clip", "float[3,4] float[]:1..2 float[]:-2..-1", .grad = 7 }, /* the upper bound wins */
     { "Clip", "float[3,40]", .grad = 1 },
     { "Clip", "float[3,40]", .attrs = "min=-0.5 max=0.25", .opset = 6, .grad = 1 },
     { "Clip", "int64[3,4] int64(2) int64(5)" },

@@ -67,6 +67,15 @@ const struct zt_case zt_cases_pool[] = {
     { "LpPool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] strides=[2,2]", .grad = 1 },
     { "LpPool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] p=1", .grad = 1 },
     { "LpPool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] p=3 pads=[1,1,1,1]", .grad = 1 },
+    /* a window larger than the plane, by less than a stride */
+    { "MaxPool", "float[2,9,2,5]", .attrs = "kernel_shape=[3,2] strides=[2,2] ceil_mode=1", .grad = 1 },
+    { "MaxPoolTrain", "float[2,9,2,2]", .attrs = "kernel_shape=[3,3] strides=[2,2] ceil_mode=1", .domain = "ztrain",
+      .outs = 2, .grad = 1 },
+    { "MaxPool", "float[2,3,2,5]", .attrs = "kernel_shape=[3,2] strides=[2,2] ceil_mode=1", .outs = 2 },
+    { "AveragePool", "float[2,17,4,5]", .attrs = "kernel_shape=[5,5] strides=[2,2] ceil_mode=1", .grad = 1 },
+    { "AveragePool", "float[2,3,1,5]",
+      .attrs = "kernel_shape=[4,5] strides=[2,2] pads=[1,0,1,0] count_include_pad=1 ceil_mode=1", .grad = 1 },
+    { "LpPool", "float[2,3,2,5]", .attrs = "kernel_shape=[3,2] strides=[2,2] ceil_mode=1", .grad = 1 },
     /* a place along an axis may need 64 bits */
     { "MaxPool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] strides=[1000000000,2]", .outs = 2 },
     { "MaxPoolTrain", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] strides=[1000000000,2]", .domain = "ztrain",

@@ -74,6 +74,8 @@ const struct zt_case zt_cases_signal[] = {
     { "STFT", "float[1,20,2] int64(4) - int64(6)", .attrs = "onesided=0", .grad = 1 },
     { "STFT", "float[3,12,1] int64(1)", .grad = 1 },                     /* one frame, of the whole signal */
     { "STFT", "float[1,12,1] int64(100) float[5]", .grad = 1 | 1 << 2 }, /* a step beyond the end */
+    { "STFT", "float[2,61] int64(7) float[13]", .grad = 1 | 1 << 2 },    /* as PyTorch exports */
+    { "STFT", "float[3,40] int64(5) - int64(8)", .attrs = "onesided=0", .grad = 1 },
     { "STFT", "float[1,5,1] int64(1) float[1]", .grad = 1 | 1 << 2 },
     { "STFT", "float[0,12,1] int64(3) float[4]", .grad = 1 },
     { "STFT", "float[3,700,1] int64(37) float[74]" },
