@@ -119,6 +119,15 @@ static bool is_known(const struct zt_value *v) {
     return zt_value_is_constant(v) && (settled || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT));
 }
 
+/* The contents of a value that is a constant, also of one that a node behind this one writes, which is not inferred
+ * yet: both trials found the same. NULL: it is none. */
+static const void *known_contents(const struct enclosing *e, int value) {
+    const struct zt_value *v = e->g->values[value], *tried = e->most->values[value];
+    if (is_known(v))
+        return v->data;
+    return v->producer >= e->first && !e->varies[value] && is_known(tried) ? tried->data : NULL;
+}
+
 /* The copy of a value that an enclosed node reads or writes; from outside it is a constant or an input. */
 static int copied(struct enclosing *e, struct zt_graph *to, int value, bool written, int *in) {
     struct zt_value *v = e->g->values[value];
@@ -132,9 +141,10 @@ static int copied(struct enclosing *e, struct zt_graph *to, int value, bool writ
         zt_graph_add_value(to, v->name, written ? ZT_UNDEFINED : v->dtype, written ? NULL : &v->shape);
     if (written)
         return id;
-    to->values[id]->origin = is_known(v) ? ZT_FROM_CONSTANT : ZT_FROM_INPUT;
-    to->values[id]->data = is_known(v) ? v->data : NULL;
-    if (!is_known(v)) {
+    const void *contents = known_contents(e, value);
+    to->values[id]->origin = contents ? ZT_FROM_CONSTANT : ZT_FROM_INPUT;
+    to->values[id]->data = contents ? zt_arena_copy(to->arena, contents, (size_t)zt_value_bytes(v)) : NULL;
+    if (!contents) {
         in[to->input_count] = value;
         to->inputs[to->input_count++] = id;
     }

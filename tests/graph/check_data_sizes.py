@@ -86,6 +86,17 @@ def chosen(rng, above=0, size=8):
     return model(nodes, base(rng) | {"nothing": np.float32(above), "all": np.array([-1])}, size=size)
 
 
+def behind(rng):
+    """A number that is written, and reshaped, behind the node whose size depends on data."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}),
+        ("Transpose", ["at"], ["places"], {}), ("GatherND", ["f", "places"], ["values"], {}),
+        ("Constant", [], ["axis"], {"value": numpy_helper.from_array(np.array(0))}),
+        ("Constant", [], ["one"], {"value": numpy_helper.from_array(np.array([1]))}),
+        ("Reshape", ["axis", "one"], ["axes"], {}), ("ReduceMean", ["values", "axes"], ["mean"], {"keepdims": 0})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0)})
+
+
 def refused(rng):
     """(what, the model, words of the message)"""
     start = BACKBONE + [("Greater", ["f", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}),
@@ -185,6 +196,7 @@ def main():
         folder = pathlib.Path(folder)
         check(ztrain, "detection", detection(rng), folder)
         check(ztrain, "chosen", chosen(rng), folder)
+        check(ztrain, "behind", behind(rng), folder)
         if "--sanitized" not in sys.argv:
             check_memory(ztrain, folder)
         (folder / "config.json").write_text(json.dumps(config()))

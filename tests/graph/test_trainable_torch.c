@@ -91,6 +91,7 @@ START_TEST(only_elements_picked_and_placed_are_the_parameter) {
     ck_assert(folds("val_3", "['val_1', 'mix']"));
     ck_assert(folds("permute_2", "['mix', 'val_0']"));
     ck_assert(folds("cat", "['t', 'mix']"));
+    ck_assert(folds("val_9", "['getitem_1', 'val_8', 'mix', 'permute']"));
     ck_assert(folds("expand", "['view_default_1', 'arange', 'mix', 'x']"));
     ck_assert(!folds("exp", "['mix']"));
     ck_assert(!folds("sub_12", "['mix', 'scalar_tensor_default']"));
@@ -142,12 +143,15 @@ START_TEST(what_was_computed_of_one_parameter_is_found) {
 END_TEST
 
 START_TEST(what_numbers_or_names_do_not_prove_is_not_undone) {
+    const float offset[3] = { 1.25F, 1.5F, 1.875F };
     ck_assert(!derive_folded("sub", "['mix']", true, mix, ""));            /* nothing was computed */
     ck_assert(!derive_folded("exp", "['mix']", true, rest, ""));           /* that is not exp */
     ck_assert(!derive_folded("sub", "['mix']", false, rest, ""));          /* the constant is not known */
     ck_assert(!derive_folded("mul", "['g', 'v']", false, mix, ""));        /* two are lost */
     ck_assert(!derive_folded("exp", "['select', 'mix']", false, mix, "")); /* elements may be missing */
-    ck_assert(!derive_folded("special_erf", "['mix']", false, mix, ""));   /* no inverse */
+    ck_assert(derive_folded("add", "['val_0', 'mix']", false, offset, "mix + 1"));
+    ck_assert(!derive_folded("add", "['flip', 'val_0', 'mix']", false, offset, "")); /* of mix itself */
+    ck_assert(!derive_folded("special_erf", "['mix']", false, mix, ""));             /* no inverse */
     const float beyond[3] = { -1, 0.5F, 2 };
     ck_assert(!derive_folded("exp", "['mix']", false, beyond, "")); /* no exponent gives -1 */
 }

@@ -283,7 +283,7 @@ static bool find_folded(struct search *s, const struct zt_value *v, struct zt_de
         return false;
     if (chain(d, f.operations, f.operation_count))
         d->made = invert(s, d, v);
-    else if (f.operation_count == 1 && strcmp(f.operations[0], "add") == 0)
+    else if (f.operation_count == 1 && !f.moved && strcmp(f.operations[0], "add") == 0) /* else w + w.flip() */
         d->made = offset_by_one(s, d, v);
     else
         return false;

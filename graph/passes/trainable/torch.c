@@ -113,7 +113,7 @@ static const char *const on_buckets[] = { "abs", "div", "log", "minimum", "mul",
 /* Names that say nothing: numbered intermediates and tensors that hold no parameter. */
 static const char *const silent[] = { "val",      "arange",          "zeros",      "ones",      "full",      "empty",
                                       "eye",      "scalar_tensor",   "zeros_like", "ones_like", "full_like", "to",
-                                      "_to_copy", "lift_fresh_copy", NULL };
+                                      "_to_copy", "lift_fresh_copy", "getitem",    NULL };
 
 static bool is_one_of(const char *const *list, const char *name) {
     while (*list && strcmp(*list, name) != 0)
