@@ -1,9 +1,9 @@
 /* TopK: the k largest (or smallest) elements along an axis, in order; of equal elements the first. dx is dvalues at the
  * indices, 0 elsewhere.
  *
- * Elements are totally ordered by (value, index). The output of indices is a sorted list, into which elements are
- * inserted that come before its last one. Without this output, k passes find each element that follows the last result,
- * which needs no memory. */
+ * Elements are totally ordered by (value, index). The output of indices is a sorted list, into which elements that come
+ * before its last one are inserted, at the place that bisection finds. Without this output, k passes find each element
+ * that follows the last result, which needs no memory. */
 #include "device/threads.h"
 #include "ops/reduce/launch_axis_slices.h"
 #include "ops/reduce/kernels.h"
@@ -52,21 +52,29 @@ struct top {
     int sign;
 };
 
-/* The k best of the slice that begins at `from`, into places[i * inner]. */
+/* Whether element i of the slice that begins at `from` comes before the one at place `at` of the list. */
+static bool comes_before(const struct top *t, int64_t from, int64_t i, const int64_t *places, int64_t at) {
+    const int64_t other = places[at * t->inner];
+    return t->sign * zt_order_elements(t->x->dtype, t->x->data, from + i * t->inner, from + other * t->inner) > 0;
+}
+
+/* The k best of the slice that begins at `from`, into places[i * inner]. An element goes behind its equals. */
 static void insert_places(const struct top *t, int64_t from, int64_t *places) {
-    const struct zt_view *x = t->x;
     for (int64_t i = 0, have = 0; i < t->size && t->k; i++) {
-        int64_t at = have;
-        while (at > 0 && t->sign * zt_order_elements(x->dtype, x->data, from + i * t->inner,
-                                                     from + places[(at - 1) * t->inner] * t->inner) >
-                             0)
-            at--;
-        if (at == t->k)
+        if (have == t->k && !comes_before(t, from, i, places, have - 1))
             continue;
+        int64_t low = 0, high = have;
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            if (comes_before(t, from, i, places, middle))
+                high = middle;
+            else
+                low = middle + 1;
+        }
         have += have < t->k;
-        for (int64_t e = have - 1; e > at; e--)
+        for (int64_t e = have - 1; e > low; e--)
             places[e * t->inner] = places[(e - 1) * t->inner];
-        places[at * t->inner] = i;
+        places[low * t->inner] = i;
     }
 }
 

@@ -248,6 +248,7 @@ const struct zt_case zt_cases_movement[] = {
     { "TopK", "float[3,9] int64{4}", .outs = 2, .grad = 1 },
     { "TopK", "float[9,3] int64{2}", .attrs = "axis=0 largest=0", .outs = 2, .grad = 1 },
     { "TopK", "int32[20]:0..3 int64{20}", .outs = 2 },
+    { "TopK", "float[2,65,3]:0..4 int64{65}", .attrs = "axis=1", .outs = 2, .grad = 1 },
     { "TopK", "float{1,nan,3,nan,-inf,3,inf,-1} int64{8}", .outs = 2 },
     { "TopK", "float{1,nan,3,nan,-inf,3,inf,-1} int64{8}", .attrs = "largest=0", .outs = 2 },
     { "TopK", "bfloat16[2,300,2] int64{3}", .attrs = "axis=1", .outs = 2 },
