@@ -302,11 +302,12 @@ static const char *doubt_of(struct file *f, const struct zt_value *v) {
 
 START_TEST(a_table_of_sinusoids_is_doubted) {
     enum { ROWS = 6, COLUMNS = 8 };
-    float table[ROWS * COLUMNS], noise[ROWS * COLUMNS];
+    float table[ROWS * COLUMNS], shifted[ROWS * COLUMNS], noise[ROWS * COLUMNS];
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < COLUMNS; c++) {
             const double angle = r * pow(0.1, c % 4);
             table[r * COLUMNS + c] = (float)(c < COLUMNS / 2 ? sin(angle) : cos(angle));
+            shifted[r * COLUMNS + c] = 0.14F * table[r * COLUMNS + c] - 0.08F;
             noise[r * COLUMNS + c] = (float)sin(7.0 * r * r + 3.0 * c * c);
         }
     noise[0] = 0;
@@ -314,7 +315,9 @@ START_TEST(a_table_of_sinusoids_is_doubted) {
     begin(&f, NULL);
     const struct zt_value *positions = use(&f, "positions", (struct zt_shape){ 2, { ROWS, COLUMNS } }, table);
     const struct zt_value *learned = use(&f, "learned", (struct zt_shape){ 2, { ROWS, COLUMNS } }, noise);
+    const struct zt_value *moved = use(&f, "shifted and scaled", (struct zt_shape){ 2, { ROWS, COLUMNS } }, shifted);
     ck_assert_str_eq(doubt_of(&f, positions), "a table of sinusoids");
+    ck_assert_str_eq(doubt_of(&f, moved), "a table of sinusoids");
     ck_assert_str_eq(doubt_of(&f, learned), "");
     zt_graph_destroy(f.g);
 }

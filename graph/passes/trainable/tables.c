@@ -10,24 +10,29 @@ enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4, LONGEST = 4096, FEWEST_E
 
 static const double rounding = 1e-5; /* of float32 over some operations, relative to the numbers */
 
-/* Whether sin^2 + cos^2 = 1 for every pair of columns: `apart` columns apart, the first of each pair `step` after the
- * first of the one before. */
+/* Position codes: row 0 is the code of position 0, sines 0 and cosines 1. The whole table may be shifted and scaled.
+ * Sines and cosines are `apart` columns apart, the first of each pair `step` after the first of the one before, and on
+ * a circle.
+ */
 static bool is_on_circles(const struct zt_value *v, int64_t rows, int64_t columns, int64_t apart, int64_t step) {
+    const double shift = zt_constant_at(v, 0), scale = zt_constant_at(v, apart) - shift;
+    if (!(fabs(scale) > rounding))
+        return false;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < columns / 2; k++) {
-            const double s = zt_constant_at(v, r * columns + k * step),
-                         c = zt_constant_at(v, r * columns + k * step + apart);
-            if (!(fabs(s * s + c * c - 1) < 1e-2))
+            const int64_t at = r * columns + k * step;
+            const double s = (zt_constant_at(v, at) - shift) / scale,
+                         c = (zt_constant_at(v, at + apart) - shift) / scale;
+            if (!(fabs(s * s + c * c - 1) < 1e-2) || (r == 0 && !(fabs(s) < 1e-2)))
                 return false;
         }
     return true;
 }
 
-/* Position codes: row 0 is the code of position 0, sines 0 and cosines 1. */
 static bool is_sinusoids(const struct zt_value *v, int64_t count) {
     const int64_t columns = v->shape.rank >= 2 ? v->shape.dim[v->shape.rank - 1] : 0;
     const int64_t rows = columns ? count / columns : 0;
-    if (rows < FEWEST_ROWS || columns < FEWEST_COLUMNS || columns % 2 || zt_constant_at(v, 0) != 0)
+    if (rows < FEWEST_ROWS || columns < FEWEST_COLUMNS || columns % 2)
         return false;
     return is_on_circles(v, rows, columns, columns / 2, 1) || is_on_circles(v, rows, columns, 1, 2);
 }
