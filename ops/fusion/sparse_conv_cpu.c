@@ -114,7 +114,8 @@ const struct zt_sparse_conv *zt_sparse_conv_make(struct zt_arena *arena, const s
     s->listed = listed_at_once(s);
     s->weight_elems = c->conv.m * s->groups * kernel_elems(s);
     s->pieces = zt_min_int(c->conv.n, zt_min_int(zt_conv_pieces(&c->conv), ZT_BATCH_BLOCKS));
-    return copy_elems(s) > INT32_MAX ? NULL : s; /* places are 32-bit */
+    const int64_t longest = zt_max_int(s->listed * list_elems(s), s->listed * kernel_elems(s));
+    return zt_max_int(copy_elems(s), longest) > INT32_MAX ? NULL : s; /* places and entries are 32-bit */
 }
 
 int zt_sparse_conv_vector(const struct zt_sparse_conv *s) {
