@@ -120,12 +120,13 @@ static bool is_known(const struct zt_value *v) {
 }
 
 /* The contents of a value that is a constant, also of one that a node behind this one writes, which is not inferred
- * yet: both trials found the same. NULL: it is none. */
+ * yet: both trials found the same, of which this is a copy. NULL: it is none. */
 static const void *known_contents(const struct enclosing *e, int value) {
     const struct zt_value *v = e->g->values[value], *tried = e->most->values[value];
     if (is_known(v))
         return v->data;
-    return v->producer >= e->first && !e->varies[value] && is_known(tried) ? tried->data : NULL;
+    const bool same = v->producer >= e->first && !e->varies[value] && is_known(tried);
+    return same ? zt_arena_copy(e->g->arena, tried->data, (size_t)zt_value_bytes(tried)) : NULL;
 }
 
 /* The copy of a value that an enclosed node reads or writes; from outside it is a constant or an input. */
@@ -143,7 +144,7 @@ static int copied(struct enclosing *e, struct zt_graph *to, int value, bool writ
         return id;
     const void *contents = known_contents(e, value);
     to->values[id]->origin = contents ? ZT_FROM_CONSTANT : ZT_FROM_INPUT;
-    to->values[id]->data = contents ? zt_arena_copy(to->arena, contents, (size_t)zt_value_bytes(v)) : NULL;
+    to->values[id]->data = contents;
     if (!contents) {
         in[to->input_count] = value;
         to->inputs[to->input_count++] = id;

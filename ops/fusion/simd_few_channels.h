@@ -22,7 +22,7 @@ typedef void zt_few_channels_row_run(const struct zt_few_channels_row *r);
 
 enum { ZT_FEW_CHANNELS_GROUPS = 2, ZT_FEW_CHANNELS_WINDOWS = 3 };
 struct zt_few_channels_kernels {
-    int vector;
+    int vector;                          /* floats */
     int windows[ZT_FEW_CHANNELS_GROUPS]; /* the most that a function of so many groups takes */
     zt_few_channels_row_run *run[ZT_FEW_CHANNELS_GROUPS][ZT_FEW_CHANNELS_WINDOWS]; /* [groups - 1][windows - 1] */
 };

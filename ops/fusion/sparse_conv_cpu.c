@@ -265,7 +265,7 @@ static void write_row(const struct zt_planes *p, const struct row *r, int64_t pi
     }
 }
 
-/* Rows of x from `from` up to `end` that the band reads. */
+/* The first row of x that the band reads, and the one behind the last. */
 static int64_t first_row(const struct zt_sparse_conv *s, const struct band *b) {
     return zt_max_int(0, b->top - s->c.conv.window.pad[0]);
 }
@@ -316,7 +316,7 @@ static void find_first(const struct zt_sparse_conv *s, const struct band *b, int
     }
 }
 
-/* The windows of the band's sample `n`, and the results of `channel` and those beside it. */
+/* The windows of the band's sample `n`; `pixel`: elements from the results of one to those of the next. */
 static struct zt_sparse_windows windows_of(const struct zt_sparse_conv *s, const struct band *b, int64_t n,
                                            int64_t pixel) {
     const struct zt_window *w = &s->c.conv.window, *pool = &s->c.pool;
@@ -329,6 +329,7 @@ static struct zt_sparse_windows windows_of(const struct zt_sparse_conv *s, const
                                        .row = (int32_t)(w->stride[0] * s->row),
                                        .column = (int32_t)(w->stride[1] * s->pixel) };
 }
+/* The results of `channel` and those beside it. */
 static struct zt_sparse_pooled results_of(const struct job *job, const struct band *b, int64_t n, int64_t channel) {
     const struct zt_planes *p = &job->d->p_planes;
     const int64_t o =
@@ -336,7 +337,7 @@ static struct zt_sparse_pooled results_of(const struct job *job, const struct ba
     return (struct zt_sparse_pooled){ job->d->dp + o, job->d->p + o, job->d->position + o };
 }
 
-/* Lists the places of `count` output channels, from `channel` on. */
+/* Lists the places of `count` output channels, from `channel` on, in the orders that are wanted. */
 static void find_places(const struct job *job, struct band *b, int64_t channel, int64_t count) {
     const struct zt_sparse_conv *s = job->s;
     const struct zt_planes *p = &job->d->p_planes;
@@ -348,7 +349,7 @@ static void find_places(const struct job *job, struct band *b, int64_t channel, 
         b->offset[m / s->kernels->vector] = zt_planes_channel(p, channel + m) - zt_planes_channel(p, channel);
     for (int64_t n = 0; n < b->samples; n++) {
         const struct zt_sparse_windows windows = windows_of(s, b, n, p->pixel);
-        for (int64_t m = 0; m < count; m += s->kernels->vector) {
+        for (int64_t m = 0; (job->d->dw || job->d->db) && m < count; m += s->kernels->vector) {
             struct zt_sparse_lists to = { lists->at + m * lists->most, lists->value + m * lists->most, lists->most,
                                           lists->count + m, lists->sum + m };
             const struct zt_sparse_pooled from = results_of(job, b, n, channel + m);

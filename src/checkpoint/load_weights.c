@@ -1,5 +1,6 @@
 #include "checkpoint/load_weights.h"
 
+#include "base/text.h"
 #include "base/vec.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/format.h"
@@ -109,16 +110,11 @@ static bool open_model(struct zt_weights *w, const char *path, struct zt_err *er
     return true;
 }
 
-static bool ends(const char *text, const char *with) {
-    const size_t length = strlen(text), tail = strlen(with);
-    return length >= tail && strcmp(text + length - tail, with) == 0;
-}
-
 static bool open_source(struct zt_weights *w, const char *path, struct zt_err *err) {
     struct stat st;
     const char *name = zt_path_name(path);
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && strcmp(name, "latest") != 0 && strcmp(name, "best") != 0)
-        return ends(path, ".safetensors") ? open_tensors(w, path, NULL, err) : open_model(w, path, err);
+        return zt_text_ends(path, ".safetensors") ? open_tensors(w, path, NULL, err) : open_model(w, path, err);
     return open_checkpoint(w, path, err);
 }
 

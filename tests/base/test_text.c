@@ -128,6 +128,13 @@ START_TEST(bytes_are_told_in_the_unit_that_fits) {
 }
 END_TEST
 
+START_TEST(a_text_ends_with_itself_and_with_nothing) {
+    ck_assert(zt_text_ends("bn.running_var", "running_var"));
+    ck_assert(zt_text_ends("w_u", "w_u") && zt_text_ends("w_u", "") && zt_text_ends("", ""));
+    ck_assert(!zt_text_ends("_u", "w_u") && !zt_text_ends("w_u", "_v") && !zt_text_ends("w_u.x", "w_u"));
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("text");
     tcase_add_test(cases, patterns_match_as_defined);
@@ -137,5 +144,6 @@ int main(void) {
     tcase_add_test(cases, of_a_long_text_the_end_is_kept);
     tcase_add_test(cases, a_number_is_digits_alone_and_fits);
     tcase_add_test(cases, bytes_are_told_in_the_unit_that_fits);
+    tcase_add_test(cases, a_text_ends_with_itself_and_with_nothing);
     return run_suite("text", cases, CK_FORK);
 }

@@ -1,5 +1,6 @@
 #include "graph/passes/trainable/constants.h"
 
+#include "base/text.h"
 #include "graph/ir/op.h"
 #include "graph/passes/trainable/torch.h"
 #include "graph/passes/trainable/trainable.h"
@@ -52,16 +53,11 @@ static bool is_torchscript_constant(const char *name) {
     return starts(part, "_output_");
 }
 
-static bool ends(const char *name, const char *with) {
-    const size_t length = strlen(name), tail = strlen(with);
-    return length >= tail && strcmp(name + length - tail, with) == 0;
-}
-
 bool zt_trainable_is_singular(const struct zt_graph *g, const struct zt_value *v) {
-    if (v->shape.rank != 1 || (!ends(v->name, "_u") && !ends(v->name, "_v")))
+    if (v->shape.rank != 1 || (!zt_text_ends(v->name, "_u") && !zt_text_ends(v->name, "_v")))
         return false;
     if (strstr(v->name, "parametrizations."))
-        return ends(v->name, "._u") || ends(v->name, "._v");
+        return zt_text_ends(v->name, "._u") || zt_text_ends(v->name, "._v");
     const int base = (int)strlen(v->name) - 2;
     return zt_graph_find(g, zt_arena_printf(g->arena, "%.*s_orig", base, v->name)) >= 0;
 }

@@ -1,15 +1,16 @@
 /* BatchNormalization in inference form is a scale and a shift, which exporters multiply into the layer before it. What
  * is left looks like a layer with a bias; only the names tell:
  *
- *     torch, dynamo       conv.weight, conv.weight_bias  listed in the signature without its mark; others, or a
- * variance, are gone torch, TorchScript  onnx::Conv_7, onnx::Conv_8     weight and bias both, in a file where others
- * kept their names tf2onnx             .../batchnorm/sub:0            TensorFlow's name for the shift
+ *     torch, dynamo       conv.weight, conv.weight_bias  listed in the signature without its mark; others are gone
+ *     torch, TorchScript  onnx::Conv_7, onnx::Conv_8     weight and bias both, in a file where others kept their names
+ *     tf2onnx             .../batchnorm/sub:0            TensorFlow's name for the shift
  *
  * A layer whose weight alone was computed (weight norm) keeps the name of its bias, and a frozen module keeps none. */
 #include "graph/passes/trainable/torch.h"
 #include "graph/passes/trainable/trainable.h"
 
 #include "base/map.h"
+#include "base/text.h"
 #include "base/vec.h"
 
 #include <string.h>
@@ -61,17 +62,12 @@ static bool has_names(const struct zt_graph *g) {
 /* Whether a normalization's variance, which the module keeps, is in no initializer any more. One without scale and
  * shift has no parameter that could be missing. */
 static bool has_lost_statistics(const struct zt_onnx *model) {
-    static const char variance[] = "running_var";
-    const size_t tail = sizeof variance - 1;
     struct zt_torch_state *states;
     const int count = zt_torch_states(model->graph->arena, model->torch_signature, &states);
-    for (int i = 0; i < count; i++) {
-        const size_t length = strlen(states[i].target);
-        if (states[i].kind == ZT_TORCH_BUFFER && length >= tail &&
-            strcmp(states[i].target + length - tail, variance) == 0 &&
+    for (int i = 0; i < count; i++)
+        if (states[i].kind == ZT_TORCH_BUFFER && zt_text_ends(states[i].target, "running_var") &&
             zt_graph_find(model->graph, states[i].target) < 0)
             return true;
-    }
     return false;
 }
 

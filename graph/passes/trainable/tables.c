@@ -11,9 +11,7 @@ enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4, LONGEST = 4096, FEWEST_E
 static const double rounding = 1e-5; /* of float32 over some operations, relative to the numbers */
 
 /* Position codes: row 0 is the code of position 0, sines 0 and cosines 1. The whole table may be shifted and scaled.
- * Sines and cosines are `apart` columns apart, the first of each pair `step` after the first of the one before, and on
- * a circle.
- */
+ * Sines and cosines are `apart` columns apart, the first of each pair `step` after the first of the one before. */
 static bool is_on_circles(const struct zt_value *v, int64_t rows, int64_t columns, int64_t apart, int64_t step) {
     const double shift = zt_constant_at(v, 0), scale = zt_constant_at(v, apart) - shift;
     if (!(fabs(scale) > rounding))

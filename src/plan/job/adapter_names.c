@@ -43,6 +43,6 @@ const char *zt_module_of(struct zt_arena *arena, const struct zt_value *v, const
         strncmp(name, "onnx::", 6) == 0 && reader->name[0] == '/' ? module_of_path(arena, reader->name) : "";
     if (module[0])
         return module;
-    const bool ends = length > tail && strcmp(name + length - tail, end) == 0;
+    const bool ends = length > tail && zt_text_ends(name, end);
     return zt_arena_printf(arena, "%.*s", (int)(length - (ends ? tail : 0)), name);
 }
