@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Names of loops marked ZT_CLONES must be unique in the program, though they are static: clang gives their resolvers external linkage.
+"""Names of loops marked ZT_CLONES or ZT_FMA_CLONES must be unique in the program, though they are static: clang gives their resolvers external linkage.
 
     tests/clones.py ROOT
     tests/clones.py --self-test
@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-MARKED = re.compile(r"ZT_CLONES\s+static\s+[\w\s*]*?\b(\w+)\s*\(")
+MARKED = re.compile(r"ZT_(?:FMA_)?CLONES\s+static\s+[\w\s*]*?\b(\w+)\s*\(")
 
 
 def repeated(texts):
@@ -23,7 +23,7 @@ def repeated(texts):
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
-        one = "ZT_CLONES static void run_a(struct x *c,\n  int n) {"
+        one = "ZT_FMA_CLONES static void run_a(struct x *c,\n  int n) {"
         assert repeated({"a.c": one, "b.c": "ZT_CLONES static double *run_b(int n) {"}) == []
         assert repeated({"a.c": one, "b.c": one}) == ["run_a: a.c, b.c"]
         return 0

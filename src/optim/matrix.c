@@ -18,7 +18,7 @@ static inline void sum_products(const struct zt_matrix_product *p, int64_t i, in
             sum[e] = fmaf(p->a[i * p->a_row + k * p->a_col], p->b[k * p->b_row + (j + e) * p->b_col], sum[e]);
 }
 
-ZT_CLONES static void plain_multiply(const struct zt_matrix_ops *ops, const struct zt_matrix_product *p) {
+ZT_FMA_CLONES static void plain_multiply(const struct zt_matrix_ops *ops, const struct zt_matrix_product *p) {
     (void)ops;
     for (int64_t at = 0, count; at < p->m * p->n; at += count) {
         const int64_t i = at / p->n, j = at % p->n, left = p->n - j;
