@@ -4,7 +4,8 @@
  *     else               b is divided into blocks of depth 4096 and BLOCK floats at most. All threads pack the panels
  * of 16 columns of a block, then they compute units of y. A packed b is one block. Where one unit has all rows of y,
  * it reads each panel of b once: it packs the panel into the first cache and multiplies it there. Products of little
- * depth, gradients of weights at small batches, go along the rows of y
+ * depth, gradients of weights at small batches, go along the rows of y. What a unit packs next is fetched into the
+ * second cache beside the products
  *
  * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
  * where there are too few rows, fewer columns; one each where there are at most FEW_TILES, whose packing would count.
@@ -21,11 +22,14 @@ enum {
     UNITS = 2,                       /* wanted for each of several threads */
     LEAST_TILES = 4,                 /* of a unit, down and across */
     LEAST_PANELS = 4,                /* times LEAST_TILES across where every unit packs all of a */
-    MOST_ROWS = 264,                 /* of a unit: 264 KiB of a, packed; half of a second cache of 512 KiB */
+    MOST_ROWS = 132,                 /* of a unit: 132 KiB of packed a and as much to come, in 512 KiB of cache */
+    ONCE_ROWS = 264,                 /* of a unit that reads b once */
     MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
     BLOCK = 1 << 20,                 /* floats of a block of b */
     SHALLOW = 32,                    /* up to this depth, y is most of the memory: whole rows of it are written */
     FEW_TILES = 4,                   /* up to this height b is read about once, so it is not packed */
+    PACKED = 4,                      /* panels of b that a thread packs at once, where all pack */
+    LINE = 16,                       /* floats of a cache line */
 };
 static const double small_flops = 100000; /* below it one thread */
 
@@ -73,7 +77,7 @@ static void cut_units(struct cut *c, const struct zt_simd_gemm_kernel *kernel, c
     int64_t tiles = parts(g->m, kernel->rows), panels = c->cols / kernel->cols;
     int64_t wanted = c->threads > 1 && tiles > FEW_TILES ? (int64_t)UNITS * c->threads : c->threads;
     int64_t across = c->whole ? 1 : units_of(panels / LEAST_PANELS, wanted);
-    if (!g->packed && !c->direct && g->k > SHALLOW && tiles * kernel->rows <= MOST_ROWS &&
+    if (!g->packed && !c->direct && g->k > SHALLOW && tiles * kernel->rows <= ONCE_ROWS &&
         (c->whole || across >= c->threads)) {
         c->once = true;
         c->down = 1;
@@ -95,7 +99,8 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
         c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
     cut_units(&c, kernel, g);
     const int64_t slice = words(kernel, least(g->k, ZT_GEMM_DEPTH));
-    c.panel = c.a_elems = round_up(least(parts(g->m, kernel->rows) * kernel->rows, MOST_ROWS) * slice, 16);
+    c.panel = c.a_elems =
+        round_up(least(parts(g->m, kernel->rows) * kernel->rows, c.once ? ONCE_ROWS : MOST_ROWS) * slice, 16);
     if (c.once)
         c.a_elems += slice * kernel->cols;
     else if (!g->packed)
@@ -136,22 +141,34 @@ static const float *panel_at(const struct job *job, int64_t panel, int64_t k, in
            panel * cols * words(job->kernel, least(job->depth - k, ZT_GEMM_DEPTH));
 }
 
-/* Packs a panel of the block at its depth k. */
-static void pack_slice(const struct job *job, int64_t panel, int64_t k, float *to) {
+/* Where the panel of the block at its depth k lies in b. */
+static const float *source_of(const struct job *job, int64_t panel, int64_t k) {
+    const struct zt_simd_gemm *g = job->g;
+    return job->at.b + (job->k + k) * g->b_row + (job->j + panel * job->kernel->cols) * g->b_col;
+}
+
+/* Packs `panels` panels of the block at its depth k. */
+static void pack_slice(const struct job *job, int64_t panel, int64_t panels, int64_t k, float *to) {
     const struct zt_simd_gemm *g = job->g;
     const int cols = job->kernel->cols;
-    const float *from = job->at.b + (job->k + k) * g->b_row + (job->j + panel * cols) * g->b_col;
-    job->kernel->pack_cols(from, g->b_col, g->b_row, (int)least(job->cols - panel * cols, cols),
+    job->kernel->pack_cols(source_of(job, panel, k), g->b_col, g->b_row, least(job->cols - panel * cols, panels * cols),
                            least(job->depth - k, ZT_GEMM_DEPTH), to);
 }
 
-static void pack_panel(void *arg, int64_t panel) {
+/* PACKED panels. */
+static void pack_panels(void *arg, int64_t i) {
     const struct job *job = arg;
+    const int64_t all = parts(job->cols, job->kernel->cols);
+    const int64_t first = job->cut->direct ? job->cols / job->kernel->cols : i * PACKED;
+    const int64_t end = least(first + PACKED, all);
     int64_t row;
-    if (job->cut->direct && (panel + 1) * job->kernel->cols <= job->cols)
-        return;
-    for (int64_t k = 0; k < job->depth; k += ZT_GEMM_DEPTH)
-        pack_slice(job, panel, k, (float *)panel_at(job, panel, k, &row)); /* in packed_b */
+    for (int64_t k = 0; k < job->depth && first < end; k += ZT_GEMM_DEPTH)
+        pack_slice(job, first, end - first, k, (float *)panel_at(job, first, k, &row)); /* in packed_b */
+}
+
+static void pack_all(const struct job *job, int threads) {
+    const int64_t panels = parts(job->cols, job->kernel->cols);
+    zt_parallel_for(threads, job->cut->direct ? 1 : parts(panels, PACKED), pack_panels, (void *)job);
 }
 
 /* The members that are common to all tiles of a unit at depth k of the block, `depth` deep. */
@@ -209,6 +226,62 @@ static void multiply_shallow(const struct slice *s, int64_t k) {
         }
 }
 
+/* Memory that is fetched into the second cache beside the products: lines of `rows` rows that are `step` apart, the
+ * first line of every row, then the second, and so on. */
+struct ahead {
+    const float *at; /* NULL: nothing */
+    int64_t step, rows;
+    int64_t row;  /* the next line's */
+    int64_t each; /* lines that are fetched beside a tile */
+};
+
+/* `count` rows or columns of a matrix, `step` apart, at `depth` words that are `next` apart, beside `tiles` tiles. */
+static struct ahead ahead_of(const float *from, int64_t step, int64_t next, int64_t count, int64_t depth,
+                             int64_t tiles) {
+    const bool deep = next == 1; /* adjacent words of the depth */
+    struct ahead a = { .at = from, .step = deep ? step : next, .rows = deep ? count : depth };
+    a.at += LINE - 1; /* a row's first line came with what lies before it where it is not the row's own */
+    a.each = parts(a.rows * parts(deep ? depth : count, LINE), tiles);
+    return a;
+}
+
+static void fetch(struct ahead *a) {
+    for (int64_t i = 0; a->at && i < a->each; i++) {
+        __builtin_prefetch(a->at, 0, 2);
+        a->at += a->step;
+        if (++a->row == a->rows) {
+            a->row = 0;
+            a->at += LINE - a->rows * a->step;
+        }
+    }
+}
+
+/* Where a unit packs the panels of b: the next panel, or the first of the next depth. */
+static struct ahead next_panel(const struct slice *s, int64_t j, int64_t k, int64_t tiles) {
+    const struct job *job = s->job;
+    const struct zt_simd_gemm *g = job->g;
+    const int cols = job->kernel->cols;
+    const bool last = j + cols >= s->unit->end;
+    const int64_t at = last ? k + ZT_GEMM_DEPTH : k;
+    if (at >= job->depth || !job->cut->once)
+        return (struct ahead){ .at = NULL };
+    return ahead_of(source_of(job, (last ? s->unit->col : j + cols) / cols, at), g->b_col, g->b_row, cols,
+                    least(job->depth - at, ZT_GEMM_DEPTH), tiles);
+}
+
+/* Elsewhere: the unit's rows of a at the next depth, or those of the rows that follow. */
+static struct ahead next_rows(const struct slice *s, int64_t k, int64_t tiles) {
+    const struct job *job = s->job;
+    const struct zt_simd_gemm *g = job->g;
+    const bool last = k + ZT_GEMM_DEPTH >= job->depth;
+    const int64_t row = last ? s->unit->row + s->unit->rows : s->unit->row;
+    const int64_t at = job->k + (last ? 0 : k + ZT_GEMM_DEPTH), rows = least(s->unit->rows, g->m - row);
+    if (job->cut->once || rows <= 0)
+        return (struct ahead){ .at = NULL };
+    return ahead_of(job->at.a + row * g->a_row + at * g->a_col, g->a_row, g->a_col, rows,
+                    least(job->k + job->depth - at, ZT_GEMM_DEPTH), tiles);
+}
+
 /* The products of a unit at depth k of the block. */
 static void multiply_depth(const struct job *job, const struct unit *u, int64_t k, float *packed) {
     const struct zt_simd_gemm *g = job->g;
@@ -221,15 +294,21 @@ static void multiply_depth(const struct job *job, const struct unit *u, int64_t 
         multiply_shallow(&slice, k);
         return;
     }
+    const int64_t tiles = parts(u->rows, kernel->rows);
+    struct ahead rows = next_rows(&slice, k, tiles * parts(u->end - u->col, kernel->cols));
     for (int64_t j = u->col; j < u->end; j += kernel->cols) {
         const float *panel = packed + job->cut->panel;
         int64_t panel_row = kernel->cols;
         if (job->cut->once)
-            pack_slice(job, j / kernel->cols, k, packed + job->cut->panel);
+            pack_slice(job, j / kernel->cols, 1, k, packed + job->cut->panel);
         else
             panel = panel_at(job, j / kernel->cols, k, &panel_row);
-        for (int64_t r = 0; r < u->rows; r += kernel->rows)
+        struct ahead cols = next_panel(&slice, j, k, tiles);
+        for (int64_t r = 0; r < u->rows; r += kernel->rows) {
+            fetch(&cols);
+            fetch(&rows);
             multiply_tile(&slice, r, j, panel, panel_row);
+        }
     }
 }
 
@@ -257,9 +336,8 @@ static void multiply(struct job job, int threads) {
         job.cols = least(g->n - job.j, cut->cols);
         for (job.k = 0; job.k < g->k; job.k += cut->depth) {
             job.depth = least(g->k - job.k, cut->depth);
-            int64_t panels = parts(job.cols, job.kernel->cols);
             if (!g->packed && !cut->once)
-                zt_parallel_for(threads, panels, pack_panel, &job);
+                pack_all(&job, threads);
             zt_parallel_for(threads, cut->down * cut->across, multiply_unit, &job);
         }
     }
@@ -273,7 +351,7 @@ void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt
                        float *to, int threads) {
     struct cut cut = { .depth = g->k };
     struct job job = { .kernel = kernel, .g = g, .cut = &cut, .at.b = b, .packed_b = to, .depth = g->k, .cols = g->n };
-    zt_parallel_for(threads, parts(g->n, kernel->cols), pack_panel, &job);
+    pack_all(&job, threads);
 }
 
 static struct job product(const struct job *first, int64_t i) {

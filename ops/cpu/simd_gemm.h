@@ -42,9 +42,9 @@ struct zt_simd_gemm_tile {
 struct zt_simd_gemm_kernel {
     int rows, cols;
     int depths; /* in a packed word of 32 bits: 1 float, or 2 of bfloat16 */
-    /* to[k][l] = from[l * step + k * next] for l < count, 0 up to `rows` (`cols`); rows: any number, panel by panel */
+    /* to[k][l] = from[l * step + k * next] for l < count, any number, panel by panel; 0 up to `rows` (`cols`) */
     void (*pack_rows)(const float *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
-    void (*pack_cols)(const float *from, int64_t step, int64_t next, int count, int64_t depth, float *to);
+    void (*pack_cols)(const float *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
     void (*tile)(const struct zt_simd_gemm_tile *t);
 };
 
