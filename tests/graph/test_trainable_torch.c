@@ -469,6 +469,57 @@ START_TEST(axes_of_a_copy_may_be_exchanged) {
 }
 END_TEST
 
+/* ---- parts of one parameter ---- */
+
+START_TEST(parts_of_a_parameter_are_found_where_the_exporter_made_one) {
+    enum { ROWS = 6, COLUMNS = 5 };
+    static float w[ROWS][COLUMNS], part[ROWS][COLUMNS], rolled[ROWS][COLUMNS], twice[ROWS][COLUMNS],
+        chance[ROWS][COLUMNS];
+    const struct zt_shape shape = { 2, { ROWS, COLUMNS } };
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLUMNS; j++) {
+            w[i][j] = sinf((float)(1 + i * COLUMNS + j));
+            part[i][j] = sinf((float)(1 + (i + 4) * COLUMNS + j)); /* two rows of w, and others */
+            rolled[(i + 2) % ROWS][j] = w[i][j];
+            twice[i][j] = cosf((float)(1 + i % 5 * COLUMNS + j)); /* the first row again */
+            chance[i][j] = cosf((float)(200 + i * COLUMNS + j));
+        }
+    chance[1][1] = w[2][2], chance[3][0] = w[5][4], chance[5][4] = w[0][0]; /* without their neighbours */
+    const struct {
+        const char *name;
+        const void *data;
+        bool found;
+    } rows[] = { { "onnx::MatMul_7", part, true },
+                 { "onnx::MatMul_7", rolled, true },
+                 { "onnx::MatMul_7", w, false }, /* a copy */
+                 { "onnx::MatMul_7", chance, false },
+                 { "other", rolled, false } }; /* two parameters that started alike */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct file f;
+        struct zt_trainable_overlap *list;
+        begin(&f, NULL);
+        const struct zt_value *a = use(&f, "w", shape, w), *b = use(&f, rows[i].name, shape, rows[i].data);
+        judge(&f);
+        ck_assert_int_eq(zt_trainable_overlaps(&f.model, f.g, &list), rows[i].found);
+        if (rows[i].found)
+            ck_assert(list->a + list->b == a->id + b->id && list->a != list->b);
+        zt_graph_destroy(f.g);
+    }
+    for (int folded = 0; folded < 2; folded++) {
+        struct file f;
+        struct zt_trainable_overlap *list;
+        begin(&f, NULL);
+        use(&f, "w", shape, w);
+        const struct zt_value *v = use(&f, folded ? "onnx::MatMul_7" : "A_log", shape, twice);
+        judge(&f);
+        ck_assert_int_eq(zt_trainable_overlaps(&f.model, f.g, &list), folded);
+        if (folded)
+            ck_assert(list->a == v->id && list->b == v->id);
+        zt_graph_destroy(f.g);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("trainable_torch");
     tcase_add_test(cases, torchscript_names_tell_scalars_that_are_parameters);
@@ -488,5 +539,6 @@ int main(void) {
     tcase_add_test(cases, zeros_joined_with_parameters_are_doubted);
     tcase_add_test(cases, an_embedding_and_its_head_are_copies_and_other_equal_tensors_are_not);
     tcase_add_test(cases, axes_of_a_copy_may_be_exchanged);
+    tcase_add_test(cases, parts_of_a_parameter_are_found_where_the_exporter_made_one);
     return run_cases("trainable_torch", cases);
 }

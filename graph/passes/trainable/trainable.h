@@ -78,6 +78,14 @@ bool zt_trainable_find_perm(const struct zt_value *a, const struct zt_value *b, 
  * sorted by b, each b once. */
 int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, struct zt_trainable_pair **pairs);
 
+/* Trainable initializers of PyTorch's exporters an eighth of whose sampled elements stands in another one, too, or once
+ * more in the same (a == b), without being a copy of the whole: parts of one parameter that train separately. One of
+ * the two was made by the exporter. Each pair once. Returns the count; the list is in the graph's arena. */
+struct zt_trainable_overlap {
+    int a, b; /* value ids: a's elements stand in b */
+};
+int zt_trainable_overlaps(const struct zt_onnx *model, const struct zt_graph *g, struct zt_trainable_overlap **list);
+
 /* Number of trainable initializers that both a Gather and a matrix product read: embeddings tied to an output layer. */
 int zt_trainable_shared(const struct zt_graph *g);
 

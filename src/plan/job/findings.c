@@ -185,6 +185,29 @@ static bool is_numbered_guess(const struct findings *f, const struct zt_value *v
     return true;
 }
 
+/* Whether a tensor is reported elsewhere for what its name tells. */
+static bool is_told(const struct findings *f, const struct zt_value *v) {
+    return is_numbered_guess(f, v) || (v->torch_folded_from && zt_derived_apart(f->job->arena, v, &f->listed));
+}
+
+/* Finds parts of one parameter, by their contents. */
+static void find_overlaps(struct findings *f) {
+    struct zt_trainable_overlap *overlaps;
+    struct names parts = { 0 };
+    const int count = zt_trainable_overlaps(f->job->model, f->g, &overlaps);
+    for (int i = 0; i < count; i++) {
+        const struct zt_value *a = f->g->values[overlaps[i].a], *b = f->g->values[overlaps[i].b];
+        if (!is_told(f, a) && !is_told(f, b))
+            zt_vec_push(&parts, a == b ? a->name : zt_arena_printf(f->job->arena, "%s (in %s)", a->name, b->name));
+    }
+    if (parts.count)
+        find(f, true,
+             "%s: elements of one parameter that the exporter stored several times, which train separately; %s keeps "
+             "the parameter",
+             listed(f, &parts),
+             f->job->model->torch_signature ? "torch.onnx.export(..., optimize=False)" : "do_constant_folding=False");
+}
+
 static bool is_fixed_scalar(const struct findings *f, const struct zt_value *v) {
     return v->origin == ZT_FROM_INITIALIZER && !v->trainable && v->may_train && v->shape.rank == 0 &&
            zt_graph_users(f->g, v->id, NULL) > 0;
@@ -329,5 +352,6 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_singular(&f);
     find_undone(&f);
     find_moved(&f);
+    find_overlaps(&f);
     zt_map_finish(&f.listed);
 }
