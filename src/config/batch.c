@@ -16,7 +16,7 @@ struct batch {
     struct zt_json_node *node[KEYS];
     int64_t value[KEYS]; /* 0: not yet known */
     bool given[KEYS];
-    char from[KEYS][64];
+    char from[KEYS][ZT_JSON_ORIGIN];
     int64_t n; /* data-parallel ranks */
 };
 
@@ -42,7 +42,8 @@ static void derive(struct batch *b) {
         settle(b, TRAIN, v[TRAIN], "derived");
 }
 
-/* The product of the given sizes and the data-parallel ranks; the batch must be a multiple of it. 0: it overflows. */
+/* The product of the given sizes and the data-parallel ranks; the batch must be a multiple of it, and equal where both
+ * are given. 0: it overflows. */
 static int64_t unit(const struct batch *b) {
     int64_t product = b->n;
     for (int key = MICRO; key < KEYS; key++)
@@ -64,7 +65,7 @@ static void suggest(struct zt_reading *r, const struct batch *b) {
     struct zt_text text = { 0 };
     int64_t step = unit(b), train = b->value[TRAIN], share = train / b->n;
     if (step > 0) {
-        int64_t near = train / step * step;
+        const int64_t near = b->given[MICRO] && b->given[ACCUMULATION] ? 0 : train / step * step;
         zt_text_add(&text, "%s %lld", keys[TRAIN], (long long)(near ? near : step));
     }
     for (int key = MICRO; key < KEYS && train % b->n == 0; key++) {
@@ -88,6 +89,16 @@ static void report(struct zt_reading *r, const struct batch *b) {
     int at = TRAIN;
     while (at < KEYS - 1 && !b->node[at])
         at++;
+    for (int key = MICRO; key < KEYS; key++)
+        if (b->node[TRAIN] && !b->given[key] &&
+            b->value[key] == 0) { /* less than one sample, or one micro-batch, a rank */
+            const int other = MICRO + ACCUMULATION - key;
+            zt_key_fail(r, b->node[TRAIN], "%lld (%s) is less than %s %lld (%s) x %lld data-parallel rank%s",
+                        (long long)b->value[TRAIN], b->from[TRAIN], keys[other], (long long)b->value[other],
+                        b->from[other], (long long)b->n, b->n == 1 ? "" : "s");
+            suggest(r, b);
+            return;
+        }
     /* The message begins with the key of the node, so that the batch is not named again. */
     zt_key_fail(r, b->node[at] ? b->node[at] : r->root,
                 "%s%s%lld (%s) is not %s %lld (%s) x %s %lld (%s) x %lld data-parallel rank%s",

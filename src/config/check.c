@@ -108,6 +108,14 @@ static void tag(struct zt_reading *r) {
              "\"%s\" is no name of at most 32 characters that ends in {step}: \"global_step{step}\"", text);
 }
 
+/* What a static loss scale does not read may have any value, as in DeepSpeed 0.19.8. */
+static void dynamic_scale(struct zt_reading *r) {
+    static const char *const keys[] = { "fp16.loss_scale_window", "fp16.min_loss_scale" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (given(r, keys[i]) && number(r, "fp16.loss_scale") == 0 && number(r, keys[i]) < 1)
+            FAIL(keys[i], "%g, allowed >= 1 with the dynamic loss scale", number(r, keys[i]));
+}
+
 static void precision(struct zt_reading *r) {
     bool half = on(r, "fp16.enabled") || on(r, "bf16.enabled");
     if (on(r, "fp16.enabled") && on(r, "bf16.enabled"))
@@ -125,6 +133,7 @@ static void precision(struct zt_reading *r) {
     if (on(r, "fp16.enabled") && optimizer && optimizer->dynamic_scale && number(r, "fp16.loss_scale") > 0)
         FAIL("fp16.loss_scale", "%g: %s needs the dynamic loss scale, 0", number(r, "fp16.loss_scale"),
              optimizer->name);
+    dynamic_scale(r);
 }
 
 /* Lists the settings of a section as without effect where its `enabled` is off. */

@@ -45,7 +45,7 @@ static void widen_offload(struct zt_reading *r, struct zt_json_node *node) {
 static void rename_node(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     struct zt_json_node *today = zt_json_node_child(node->parent, row->now);
     bool widens = row->type == ZT_KEY_BOOL && strncmp(row->now, "offload_", 8) == 0;
-    char origin[64];
+    char origin[ZT_JSON_ORIGIN];
     if (node->kind == ZT_JSON_NODE_NULL)
         return;
     if (widens && !zt_value_check(r, node, row)) {

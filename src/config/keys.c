@@ -125,7 +125,7 @@ static void join(struct zt_reading *r, int index) {
     struct zt_json_node *a = r->node[index];
     int other = row_of(r, r->table->row[index]->same);
     struct zt_json_node *b = r->node[other];
-    char value[64], origin[64];
+    char value[64], origin[ZT_JSON_ORIGIN];
     r->node[index] = NULL;
     if (a->automatic)
         return;

@@ -25,7 +25,7 @@ static bool same_value(const struct zt_json_node *a, const struct zt_json_node *
 
 /* Reports two values of one layer that differ. */
 static void compare(struct zt_reading *r, const struct zt_json_node *old, const struct zt_json_node *top) {
-    char path[256], value[64], origin[64];
+    char path[256], value[64], origin[ZT_JSON_ORIGIN];
     if (!same_value(old, top))
         zt_key_fail(r, top, "differs from %s (%s, %s); they mean the same", zt_json_node_path(old, path, sizeof path),
                     zt_json_node_show(old, value, sizeof value), zt_json_node_origin(old, origin));
@@ -36,7 +36,7 @@ static void drop_former_params(struct zt_reading *r, struct zt_json_node *old, c
     const struct zt_json_node *was = zt_json_node_child(old, "type"), *now = zt_json_node_child(top, "type");
     struct zt_json_node *params = zt_json_node_child(old, "params");
     bool typed = strcmp(old->key, "optimizer") == 0 || strcmp(old->key, "scheduler") == 0;
-    char origin[64];
+    char origin[ZT_JSON_ORIGIN];
     if (!typed || old->parent != r->root || zt_json_node_layer(top) == zt_json_node_layer(old) || !params)
         return;
     if (!was || !now || was->kind != ZT_JSON_NODE_TEXT || now->kind != ZT_JSON_NODE_TEXT ||

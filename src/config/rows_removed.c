@@ -5,7 +5,7 @@
 #define GONE "DeepSpeed removed "
 
 static const struct zt_key_choice apex_levels[] = {
-    { .name = "O0" }, { .name = "O1" }, { .name = "O2" }, { .name = "O3" }, { 0 },
+    { .name = "O0" }, { .name = "O1" }, { .name = "O2" }, { .name = "O3" }, { .name = "auto" }, { 0 },
 };
 static const struct zt_key_choice attentions[] = { { .name = "bidirectional" }, { .name = "unidirectional" }, { 0 } };
 #define NO_SPARSE ZT_KEY_REJECT, .why = GONE "sparse attention"

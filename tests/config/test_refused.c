@@ -164,6 +164,7 @@ START_TEST(conflicts_and_missing_companions_are_named) {
         { "\"tensorboard\": {\"job_name\": \"a/./b\"}, \"csv_monitor\": {\"job_name\": \"a//b\"}", "a/./b|a//b", 2 },
         { "\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": \"true\"}", "fp16.enabled|bf16.enabled|choose one",
           1 },
+        { "\"nebula\": {\"enabled\": true}", "nebula.enabled: true is refused: DeepSpeed removed Nebula", 1 },
         { "\"amp\": {\"enabled\": true}, " ZERO("\"stage\": 1"),
           "amp excludes zero_optimization.stage 1|use bf16 or fp16", 2 },
         { "\"amp\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}", "amp excludes bf16.enabled", 2 },
@@ -342,11 +343,15 @@ START_TEST(the_batch_error_shows_four_numbers_and_ways_out) {
     refuse("{\n\"train_batch_size\": 64,\n\"train_micro_batch_size_per_gpu\": 16,\n\"gradient_accumulation_steps\": 2}",
            ":2:1: train_batch_size: 64 (line 2)|train_micro_batch_size_per_gpu 16 (line 3)|gradient_accumulation_steps "
            "2 (line 4)|"
-           "1 data-parallel rank|train_batch_size 64, or train_micro_batch_size_per_gpu 32, or "
+           "1 data-parallel rank|train_batch_size 32, or train_micro_batch_size_per_gpu 32, or "
            "gradient_accumulation_steps 4",
            1);
     struct zt_config_overrides over = no_overrides();
     over.ranks = 2;
+    refuse(
+        "{\n\"train_batch_size\": 4, \"gradient_accumulation_steps\": 8}",
+        ":2:1: train_batch_size: 4 (line 2) is less than gradient_accumulation_steps 8 (line 2) x 1 data-parallel rank",
+        1);
     refuse_with("{\"train_batch_size\": 30, \"train_micro_batch_size_per_gpu\": 4}", &over,
                 "30 (line 1)|(derived)|2 data-parallel ranks|"
                 "train_batch_size 24|train_micro_batch_size_per_gpu 3",

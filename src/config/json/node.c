@@ -131,10 +131,10 @@ char *zt_json_node_origin(const struct zt_json_node *node, char *to) {
     const char *slash = node->source ? strrchr(node->source->file, '/') : NULL;
     const char *name = slash ? slash + 1 : node->source ? node->source->file : "";
     if (!node->source)
-        snprintf(to, 64, "%s", node->option);
+        snprintf(to, ZT_JSON_ORIGIN, "%s", node->option);
     else if (node->source->several)
-        snprintf(to, 64, "%.40s line %d", name, node->line);
+        snprintf(to, ZT_JSON_ORIGIN, "%.255s line %d", name, node->line);
     else
-        snprintf(to, 64, "line %d", node->line);
+        snprintf(to, ZT_JSON_ORIGIN, "line %d", node->line);
     return to;
 }

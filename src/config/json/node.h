@@ -62,7 +62,8 @@ void zt_json_node_keep_spelling(struct zt_json_node *node, struct zt_arena *aren
 char *zt_json_node_path(const struct zt_json_node *node, char *to, size_t room);
 /* The value as JSON, cut where it is long, into `to` of `room` bytes. */
 char *zt_json_node_show(const struct zt_json_node *node, char *to, size_t room);
-/* The origin of a value, "line 3", "ds.json line 3" or "--set key.path", into `to` (at least 64 bytes). */
+enum { ZT_JSON_ORIGIN = 288 }; /* a file name and a line */
+/* The origin of a value, "line 3", "ds.json line 3" or "--set key.path", into `to` (ZT_JSON_ORIGIN bytes). */
 char *zt_json_node_origin(const struct zt_json_node *node, char *to);
 
 #endif
