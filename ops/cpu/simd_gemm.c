@@ -235,10 +235,10 @@ struct ahead {
     int64_t each; /* lines that are fetched beside a tile */
 };
 
-/* `count` rows or columns of a matrix, `step` apart, at `depth` words that are `next` apart, beside `tiles` tiles. */
+/* `count` rows or columns of a matrix, `step` apart, at `depth` places that are `next` apart, beside `tiles` tiles. */
 static struct ahead ahead_of(const float *from, int64_t step, int64_t next, int64_t count, int64_t depth,
                              int64_t tiles) {
-    const bool deep = next == 1; /* adjacent words of the depth */
+    const bool deep = next == 1; /* places of the depth are adjacent */
     struct ahead a = { .at = from, .step = deep ? step : next, .rows = deep ? count : depth };
     a.at += LINE - 1; /* a row's first line came with what lies before it where it is not the row's own */
     a.each = parts(a.rows * parts(deep ? depth : count, LINE), tiles);

@@ -85,20 +85,27 @@ static void suggest(struct zt_reading *r, const struct batch *b) {
     zt_text_finish(&text);
 }
 
+/* A batch of which no sample, or no micro-batch, is left for a rank: the size that is derived from it is 0. */
+static bool report_too_small(struct zt_reading *r, const struct batch *b) {
+    for (int key = MICRO; key < KEYS; key++) {
+        const int other = MICRO + ACCUMULATION - key;
+        if (b->given[key] || b->value[key] != 0 || !b->node[TRAIN])
+            continue;
+        zt_key_fail(r, b->node[TRAIN], "%lld (%s) is less than %s %lld (%s) x %lld data-parallel rank%s",
+                    (long long)b->value[TRAIN], b->from[TRAIN], keys[other], (long long)b->value[other], b->from[other],
+                    (long long)b->n, b->n == 1 ? "" : "s");
+        suggest(r, b);
+        return true;
+    }
+    return false;
+}
+
 static void report(struct zt_reading *r, const struct batch *b) {
     int at = TRAIN;
     while (at < KEYS - 1 && !b->node[at])
         at++;
-    for (int key = MICRO; key < KEYS; key++)
-        if (b->node[TRAIN] && !b->given[key] &&
-            b->value[key] == 0) { /* less than one sample, or one micro-batch, a rank */
-            const int other = MICRO + ACCUMULATION - key;
-            zt_key_fail(r, b->node[TRAIN], "%lld (%s) is less than %s %lld (%s) x %lld data-parallel rank%s",
-                        (long long)b->value[TRAIN], b->from[TRAIN], keys[other], (long long)b->value[other],
-                        b->from[other], (long long)b->n, b->n == 1 ? "" : "s");
-            suggest(r, b);
-            return;
-        }
+    if (report_too_small(r, b))
+        return;
     /* The message begins with the key of the node, so that the batch is not named again. */
     zt_key_fail(r, b->node[at] ? b->node[at] : r->root,
                 "%s%s%lld (%s) is not %s %lld (%s) x %s %lld (%s) x %lld data-parallel rank%s",

@@ -363,7 +363,6 @@ static void add(struct search *s, struct zt_derived d) {
 int zt_derived_find(const struct zt_onnx *model, const struct zt_graph *g, struct zt_arena *arena,
                     struct zt_derived **list) {
     struct search s = { .g = g, .arena = arena };
-    const bool script = zt_torch_is_script(model);
     if (model->torch_signature)
         zt_torch_read_signature(arena, model->torch_signature, &s.listed);
     for (int i = 0; i < g->value_count; i++) {
@@ -371,9 +370,9 @@ int zt_derived_find(const struct zt_onnx *model, const struct zt_graph *g, struc
         struct zt_derived d;
         if (v->origin != ZT_FROM_INITIALIZER || !v->data || !v->may_train || !zt_shape_count(&v->shape))
             continue;
-        if (script ? strncmp(v->name, "onnx::", 6) == 0 && find_numbered(&s, v, &d)
-                   : model->torch_signature && v->torch_folded_from &&
-                         (v->trainable ? find_repeated(&s, v, &d) : find_folded(&s, v, &d)))
+        if (zt_torch_is_made(model, v) ? find_numbered(&s, v, &d)
+                                       : model->torch_signature && v->torch_folded_from &&
+                                             (v->trainable ? find_repeated(&s, v, &d) : find_folded(&s, v, &d)))
             add(&s, d);
     }
     const int count = s.found.count;

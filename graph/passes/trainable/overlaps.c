@@ -6,7 +6,6 @@
 #include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/torch.h"
 
-#include "base/map.h"
 #include "base/vec.h"
 
 #include <math.h>
@@ -67,13 +66,12 @@ static bool is_round(const struct zt_value *v, int64_t i) {
 }
 
 static bool is_folded(const struct zt_onnx *model, const struct zt_value *v) {
-    return zt_torch_is_script(model) ? strncmp(v->name, "onnx::", 6) == 0 : v->torch_folded_from != NULL;
+    return zt_torch_is_made(model, v) || (!zt_torch_is_script(model) && v->torch_folded_from);
 }
 
 static void add_tensor(struct search *s, const struct zt_onnx *model, const struct zt_value *v) {
     struct tensor t = { .value = v, .count = zt_shape_count(&v->shape), .folded = is_folded(model, v) };
-    for (int64_t k = v->shape.rank - 1, all = 1; k >= 0; all *= v->shape.dim[k--])
-        t.step[k] = all;
+    zt_shape_strides(&v->shape, t.step);
     const int wanted = t.count < SAMPLES ? (int)t.count : SAMPLES, index = s->tensors.count;
     for (int i = 0; i < wanted; i++) {
         const int64_t at = t.count * i / wanted;
@@ -160,10 +158,8 @@ static void read_tensor(struct search *s, int b) {
 
 /* Copies of the whole are zt_trainable_pairs(). */
 static bool is_whole(const struct zt_value *a, const struct zt_value *b) {
-    int64_t perm[ZT_MAX_RANK];
-    return a != b && zt_shape_count(&a->shape) == zt_shape_count(&b->shape) &&
-           ((zt_shape_equal(&a->shape, &b->shape) && zt_trainable_same(a, b, NULL)) ||
-            zt_trainable_find_perm(a, b, perm));
+    int64_t perm[ZT_TIE_RANK];
+    return a != b && (zt_trainable_same(a, b, NULL) || zt_trainable_find_perm(a, b, perm));
 }
 
 /* Some of the samples are enough: their neighbours agree. */
@@ -184,14 +180,22 @@ static bool may_overlap(const struct zt_value *v) {
            zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && zt_shape_count(&v->shape) >= LEAST;
 }
 
+static bool has_folded(const struct zt_onnx *model, const struct zt_graph *g) {
+    for (int i = 0; i < g->value_count; i++)
+        if (may_overlap(g->values[i]) && is_folded(model, g->values[i]))
+            return true;
+    return false;
+}
+
 int zt_trainable_overlaps(const struct zt_onnx *model, const struct zt_graph *g, struct zt_trainable_overlap **list) {
-    struct search s = { .slots = zt_malloc(sizeof(int) << FILTER), .filter = zt_calloc((1 << FILTER) / 64, 8) };
     ZT_VEC(struct zt_trainable_overlap) found = { 0 };
-    bool folded = false;
+    if (!has_folded(model, g)) {
+        *list = NULL;
+        return 0;
+    }
+    struct search s = { .slots = zt_malloc(sizeof(int) << FILTER), .filter = zt_calloc((1 << FILTER) / 64, 8) };
     memset(s.slots, 0xff, sizeof(int) << FILTER);
     for (int i = 0; i < g->value_count; i++)
-        folded = folded || (may_overlap(g->values[i]) && is_folded(model, g->values[i]));
-    for (int i = 0; folded && i < g->value_count; i++)
         if (may_overlap(g->values[i]))
             add_tensor(&s, model, g->values[i]);
     for (int b = 0; b < s.tensors.count; b++) {

@@ -173,7 +173,7 @@ static void mark_makers(const struct zt_onnx *model, const struct zt_graph *g, s
         zt_torch_read_signature(g->arena, model->torch_signature, &listed);
     for (int v = 0; v < g->value_count; v++) {
         struct zt_torch_folding f;
-        roles[v].numbered = zt_torch_is_script(model) && strncmp(g->values[v]->name, "onnx::", 6) == 0;
+        roles[v].numbered = zt_torch_is_made(model, g->values[v]);
         if (!model->torch_signature || !g->values[v]->torch_folded_from)
             continue;
         zt_torch_read_folding(g->arena, g->values[v], &listed, &f);

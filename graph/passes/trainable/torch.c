@@ -204,6 +204,10 @@ bool zt_torch_is_script(const struct zt_onnx *model) {
     return model && strncmp(model->producer, "pytorch", 7) == 0 && !model->torch_signature;
 }
 
+bool zt_torch_is_made(const struct zt_onnx *model, const struct zt_value *v) {
+    return zt_torch_is_script(model) && strncmp(v->name, "onnx::", 6) == 0;
+}
+
 bool zt_torch_is_numbered(const char *name, const char *with) {
     const size_t length = strlen(with);
     return strncmp(name, with, length) == 0 && name[length] && !name[length + strspn(name + length, "0123456789")];

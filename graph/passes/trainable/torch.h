@@ -53,6 +53,8 @@ void zt_torch_read_folding(struct zt_arena *arena, const struct zt_value *v, con
 bool zt_torch_is_numbered(const char *name, const char *with);
 /* Whether a file without a signature comes from the TorchScript exporter. */
 bool zt_torch_is_script(const struct zt_onnx *model);
+/* Whether that exporter made the value of others: "onnx::MatMul_7". */
+bool zt_torch_is_made(const struct zt_onnx *model, const struct zt_value *v);
 /* Whether a name can be a state name such as "encoder.0.weight", and not a numbered value ("onnx::Mul_19", "val_3",
  * "12") or the path of a node ("/fc/Constant_output_0"). */
 bool zt_torch_is_state_name(const char *name);

@@ -19,6 +19,7 @@ struct findings {
     struct zt_job *job;
     const struct zt_graph *g;
     struct zt_map listed; /* names in PyTorch's signature */
+    struct zt_map apart;  /* tensors that are told to hold elements several times */
     struct zt_trainable_fold *folds;
     int fold_count;
 };
@@ -89,9 +90,10 @@ static void find_moved(struct findings *f) {
             continue;
         zt_torch_read_folding(f->g->arena, v, &f->listed, &folding);
         const char *repeats = zt_derived_apart(f->job->arena, v, &f->listed);
-        if (repeats)
+        if (repeats) {
+            zt_map_put(&f->apart, v->name, 1);
             zt_vec_push(&apart, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, repeats));
-        else if (folding.buffer)
+        } else if (folding.buffer)
             zt_vec_push(&mixed, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, folding.buffer));
         else if (!folding.moved || folding.indexed)
             zt_vec_push(&guessed, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, folding.parameter));
@@ -173,8 +175,7 @@ static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
 /* Whether a tensor is a guess: TorchScript numbers everything it computes from parameters. Folded normalizations are
  * listed separately. */
 static bool is_numbered_guess(const struct findings *f, const struct zt_value *v) {
-    if (!zt_torch_is_script(f->job->model) || zt_job_is_asked_for(f->job->config, v->name) ||
-        strncmp(v->name, "onnx::", 6) != 0 || is_rearranged(f, v))
+    if (!zt_torch_is_made(f->job->model, v) || zt_job_is_asked_for(f->job->config, v->name) || is_rearranged(f, v))
         return false;
     for (int i = 0; i < f->fold_count; i++) {
         const struct zt_trainable_fold *fold = &f->folds[i];
@@ -187,10 +188,10 @@ static bool is_numbered_guess(const struct findings *f, const struct zt_value *v
 
 /* Whether a tensor is reported elsewhere for what its name tells. */
 static bool is_told(const struct findings *f, const struct zt_value *v) {
-    return is_numbered_guess(f, v) || (v->torch_folded_from && zt_derived_apart(f->job->arena, v, &f->listed));
+    return is_numbered_guess(f, v) || zt_map_get(&f->apart, v->name, 0);
 }
 
-/* Finds parts of one parameter, by their contents. */
+/* Finds parts of one parameter, by their contents; after find_moved(). */
 static void find_overlaps(struct findings *f) {
     struct zt_trainable_overlap *overlaps;
     struct names parts = { 0 };
@@ -215,7 +216,7 @@ static bool is_fixed_scalar(const struct findings *f, const struct zt_value *v) 
 
 /* Whether a scalar is numbered by TorchScript: it comes from a constant, or like 1 + eps from a lost parameter. */
 static bool is_numbered_scalar(const struct findings *f, const struct zt_value *v) {
-    return zt_torch_is_script(f->job->model) && strncmp(v->name, "onnx::", 6) == 0 && is_fixed_scalar(f, v);
+    return zt_torch_is_made(f->job->model, v) && is_fixed_scalar(f, v);
 }
 
 /* Whether a scalar is what tf2onnx computed from a variable. */
@@ -354,4 +355,5 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_moved(&f);
     find_overlaps(&f);
     zt_map_finish(&f.listed);
+    zt_map_finish(&f.apart);
 }
