@@ -49,6 +49,7 @@
     ROW(batch_norm_relu_cuda)                                                                                          \
     ROW(batch_norm_relu_grad_cuda)                                                                                     \
     ROW(batch_norm_statistics)                                                                                         \
+    ROW(conv_add)                                                                                                      \
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \
     ROW(half_propagation)                                                                                              \

@@ -37,7 +37,9 @@ struct zt_conv_directions {
     enum zt_conv_direction direction;
     int of[3]; /* x, w, y */
 };
-/* The directions of the rows above and of ztrain.ConvActivation; NULL for other nodes. */
+/* The input of ztrain.ConvAdd and ConvGradInputAdd that is added to the result; 2 is a bias. */
+enum { ZT_CONV_ADDED = 3 };
+/* The directions of the rows above and of those that fusions make of them; NULL for other nodes. */
 const struct zt_conv_directions *zt_conv_directions(const struct zt_node *n);
 
 /* The reference kernels (conv_ref.c). bias and db may be NULL. */

@@ -10,8 +10,7 @@
 #include "ops/conv/kernels.h"
 #include "ops/kernel/tile.h"
 
-#include "graph/passes/fusion/fuse.h"
-
+#include "base/clones.h"
 #include "device/threads.h"
 
 #include <stdlib.h>
@@ -56,13 +55,19 @@ static bool read_node(const struct zt_graph *g, int node, struct conv_node *to, 
     return to->directions->read(g, node, &to->conv, err);
 }
 
+/* The tensor that is added to the result; NULL: none. */
+static const struct zt_value *added_of(const struct conv_node *n) {
+    return n->g->nodes[n->index]->in_count > ZT_CONV_ADDED ? zt_in(n->g, n->index, ZT_CONV_ADDED) : NULL;
+}
+
 /* Samples of a block. */
 static int64_t block_of(const struct conv_node *n) {
     const struct zt_conv *c = &n->conv;
     if (n->directions->direction == ZT_CONV_TO_W)
         return zt_batch_block_of(c->n, zt_min_int(zt_conv_pieces(c), ZT_BATCH_BLOCKS), 1);
-    return activation_of(n->g, n->index) ? zt_batch_block_for_cache(c->n, zt_conv_result_bytes(c))
-                                         : zt_batch_block_of(c->n, ZT_BATCH_BLOCKS, 1);
+    return activation_of(n->g, n->index) || added_of(n)
+               ? zt_batch_block_for_cache(c->n, zt_conv_result_bytes(c, n->directions->direction))
+               : zt_batch_block_of(c->n, ZT_BATCH_BLOCKS, 1);
 }
 
 static bool has_bias(const struct conv_node *n) {
@@ -100,6 +105,8 @@ static bool supports(const struct zt_graph *g, int node) {
     for (int a = 0; a < w->axes; a++) /* output_padding may leave more of x unread than any convolution does */
         if (w->pad[a] < 0 || w->in[a] + w->pad[a] - (w->kernel[a] - 1) * w->dilation[a] - 1 >= w->out[a] * w->stride[a])
             return false;
+    if (added_of(&n))
+        return zt_in(g, node, 0)->dtype == ZT_FLOAT && n.conv.groups == 1;
     return zt_in(g, node, 0)->dtype == ZT_FLOAT || (safe_in_half(w) && exists(&n));
 }
 
@@ -288,6 +295,36 @@ static bool run_group(const struct zt_call *call, int from) {
     return true;
 }
 
+/* ---- a tensor that is added to x or y ---- */
+
+static void lay_added(struct zt_prepare *p) {
+    if (p->graph->nodes[p->node]->in_count > ZT_CONV_ADDED)
+        p->in_layout[ZT_CONV_ADDED] = p->out_layout[0];
+}
+
+static const float *added_at(const struct zt_call *call) {
+    return call->in_count > ZT_CONV_ADDED ? call->in[ZT_CONV_ADDED].data : NULL;
+}
+
+/* The first sample of a block, and how many it has. */
+static int64_t samples_of(const struct conv_state *s, int64_t block, int64_t *first) {
+    *first = block * s->samples;
+    return zt_min_int(s->samples, s->planes.samples - *first);
+}
+
+ZT_CLONES static void add_to_convolution(const float *restrict from, int64_t count, float *restrict to) {
+    for (int64_t i = 0; i < count; i++)
+        to[i] += from[i];
+}
+
+static void add_block(void *arg, int64_t block, void *const *data) {
+    const struct zt_call *call = arg;
+    const struct conv_state *s = call->state;
+    int64_t first, samples = samples_of(s, block, &first);
+    add_to_convolution(added_at(call) + first * s->planes.sample, samples * s->planes.sample,
+                       data[s->directions->direction == ZT_CONV_TO_X ? ZT_CONV_X : ZT_CONV_Y]);
+}
+
 /* ---- to y: forwards ---- */
 
 /* Clears the unused channels of the last block of channels of `samples` samples. */
@@ -311,8 +348,7 @@ static void activate_block(void *arg, int64_t block, void *const *data) {
     const struct conv_state *s = call->state;
     const struct zt_planes *planes = &s->planes;
     const enum zt_dtype dtype = call->out[0].dtype;
-    const int64_t first = block * s->samples, rest = planes->samples - first,
-                  samples = rest < s->samples ? rest : s->samples;
+    int64_t first, samples = samples_of(s, block, &first);
     char *y = (char *)call->out[0].data + (size_t)(first * planes->sample) * zt_dtype_bytes(dtype);
     zt_activation_run(&s->activation, dtype, samples * planes->sample, data[ZT_CONV_Y], y);
     if (!s->activation.keeps_zero && is_padded(planes))
@@ -333,6 +369,7 @@ static bool run_winograd(const struct zt_call *call, int from) {
     const struct zt_winograd_data planes = { .x = data[from],
                                              .w = data[ZT_CONV_W],
                                              .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                             .added = added_at(call),
                                              .y = made_at(call),
                                              .x_planes = s->from,
                                              .y_planes = s->planes,
@@ -363,6 +400,7 @@ static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     }
     if (g->nodes[p->node]->out_count > 1)
         p->out_layout[1] = p->out_layout[0];
+    lay_added(p);
     return true;
 }
 
@@ -376,7 +414,9 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     place_data(call, s->directions, data);
     data[ZT_CONV_Y] = made_at(call);
     const struct zt_batch_block_work work = { .instead = s->direct.run ? direct_block : NULL,
-                                              .after = s->activation.run ? activate_block : NULL,
+                                              .after = s->activation.run ? activate_block
+                                                       : added_at(call)  ? add_block
+                                                                         : NULL,
                                               .arg = (void *)call };
     return zt_batch_blocks_run(&s->blocks, call->threads, data, call->workspace, &work, err);
 }
@@ -388,14 +428,15 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     struct conv_node n;
     if (!read_node(g, p->node, &n, err))
         return false;
-    if (take_group(p, &n) || take_winograd(p, &n))
-        return true;
-    struct conv_state *s = make(p, &n, err);
-    if (!s)
-        return false;
-    zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
-    if (g->nodes[p->node]->in_count > 2)
-        p->in_layout[2] = NULL;
+    if (!take_group(p, &n) && !take_winograd(p, &n)) {
+        struct conv_state *s = make(p, &n, err);
+        if (!s)
+            return false;
+        zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
+        if (g->nodes[p->node]->in_count > 2)
+            p->in_layout[2] = NULL;
+    }
+    lay_added(p);
     return true;
 }
 
@@ -443,8 +484,10 @@ static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
     struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };
-    const struct zt_batch_block_work work = { .after = job.bias ? bias_block : NULL, .arg = &job };
-    return zt_batch_blocks_run(&s->blocks, call->threads, data, call->workspace, &work, err);
+    const struct zt_batch_block_work bias = { .after = job.bias ? bias_block : NULL, .arg = &job };
+    const struct zt_batch_block_work add = { .after = add_block, .arg = (void *)call };
+    const struct zt_batch_block_work *work = added_at(call) ? &add : &bias;
+    return zt_batch_blocks_run(&s->blocks, call->threads, data, call->workspace, work, err);
 }
 
 /* ---- to w: workspace [ partial sums | scratch ] ---- */
@@ -501,53 +544,6 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     const struct zt_conv_gradients gradients = { call->out[0].data, weights.db, call->accumulate };
     return zt_batch_blocks_run(&s->blocks, call->threads, data, scratch, NULL, err) &&
            zt_conv_partial_sum(partial, parts, scratch, &gradients, call->threads, err);
-}
-
-/* ---- time and type ---- */
-
-/* The share of the convolution's work that its algorithm does. */
-static double share_of(const struct zt_conv *c, enum zt_conv_direction direction) {
-    struct zt_winograd_wish wish = { .backward = direction == ZT_CONV_TO_X };
-    if (!zt_conv_winograd(c, &wish.conv))
-        return 1;
-    if (direction == ZT_CONV_TO_W)
-        return zt_winograd_gradient_share(&wish.conv);
-    wish.rows = wish.backward ? wish.conv.in[0] : wish.conv.out[0];
-    wish.columns = wish.backward ? wish.conv.in[1] : wish.conv.out[1];
-    return zt_winograd_share(&wish);
-}
-
-double zt_conv_cpu_share(const struct zt_graph *g, int node) {
-    const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
-    struct zt_conv c;
-    struct zt_err err = { 0 };
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT && d->read(g, node, &c, &err) ? share_of(&c, d->direction) : 1;
-}
-
-/* Whether it may be computed with the ReLU and the max pool behind it (ops/fusion/conv_pool.h), which in fp32 takes a
- * fraction of the products. */
-static bool is_before_pool(const struct zt_graph *g, int node) {
-    if (zt_conv_directions(g->nodes[node])->direction != ZT_CONV_TO_Y) {
-        const int relu = zt_fuse_producer(g, node, 1, "ReluGrad", false);
-        return relu >= 0 && zt_fuse_producer(g, relu, 0, "MaxPoolGrad", false) >= 0;
-    }
-    const int relu = zt_fuse_reader(g, g->nodes[node]->out[0], 0, "Relu");
-    return relu >= 0 && (zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPoolTrain") >= 0 ||
-                         zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPool") >= 0);
-}
-
-/* Weight gradients of depthwise kernels above 3 x 3, for which oneDNN 2.6 takes many times as long in bfloat16. */
-static bool is_slow_in_half(const struct zt_graph *g, int node) {
-    const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
-    struct zt_conv c;
-    struct zt_err err = { 0 };
-    if (d->direction != ZT_CONV_TO_W || !d->read(g, node, &c, &err) || c.groups != c.c)
-        return false;
-    return zt_max_int(c.window.kernel[0], c.window.axes > 1 ? c.window.kernel[1] : 1) > 3;
-}
-
-bool zt_conv_cpu_prefers_float(const struct zt_graph *g, int node) {
-    return zt_cpu_lacks_bf16(g, node) || is_before_pool(g, node) || is_slow_in_half(g, node);
 }
 
 /* ---- rows ---- */

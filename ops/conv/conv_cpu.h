@@ -20,8 +20,8 @@ bool zt_conv_types(const struct zt_graph *g, int node);
 struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, bool bias);
 /* The convolution for Winograd's filtering; false where that does not fit. */
 bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to);
-/* Bytes of a sample of y in a blocked layout. */
-size_t zt_conv_result_bytes(const struct zt_conv *c);
+/* Bytes of a sample of the result, y or x, in a blocked layout. */
+size_t zt_conv_result_bytes(const struct zt_conv *c, enum zt_conv_direction direction);
 /* The layout that the primitive of the blocks wants in `slot`, for a graph value of this shape. */
 const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape);

@@ -135,7 +135,9 @@ static const struct {
 } ops[] = {
     { "Conv", { zt_conv_read, ZT_CONV_TO_Y, { 0, 1, ZT_CONV_OUT } } },
     { "ConvActivation", { zt_conv_read, ZT_CONV_TO_Y, { 0, 1, ZT_CONV_OUT } } },
+    { "ConvAdd", { zt_conv_read, ZT_CONV_TO_Y, { 0, 1, ZT_CONV_OUT } } },
     { "ConvGradInput", { zt_conv_grad_input_read, ZT_CONV_TO_X, { ZT_CONV_OUT, 0, 1 } } },
+    { "ConvGradInputAdd", { zt_conv_grad_input_read, ZT_CONV_TO_X, { ZT_CONV_OUT, 0, 1 } } },
     { "ConvGradWeight", { zt_conv_grad_weight_read, ZT_CONV_TO_W, { 0, ZT_CONV_OUT, 1 } } },
     { "ConvRelu", { zt_conv_read, ZT_CONV_TO_Y, { 0, 1, ZT_CONV_OUT } } },
     { "ConvTranspose", { zt_conv_transpose_read, ZT_CONV_TO_X, { ZT_CONV_OUT, 1, 0 } } },

@@ -17,8 +17,8 @@ ZT_FUNCTION_BODY(zt_im2col_function_body);
 /* Of all rows below (struct zt_kernel). */
 double zt_conv_cpu_share(const struct zt_graph *g, int node);
 bool zt_conv_cpu_prefers_float(const struct zt_graph *g, int node);
-ZT_CPU_KERNEL(zt_conv_cpu) /* Conv(x, w[, b]) -> y; ztrain.ConvRelu, the same with max(y, 0); ztrain.ConvActivation */
-ZT_CPU_KERNEL(zt_conv_grad_input_cpu)            /* ztrain.ConvGradInput(w, dy) -> dx */
+ZT_CPU_KERNEL(zt_conv_cpu)                       /* Conv(x, w[, b]) -> y; ztrain.ConvRelu, ConvActivation, ConvAdd */
+ZT_CPU_KERNEL(zt_conv_grad_input_cpu)            /* ztrain.ConvGradInput(w, dy) -> dx; ConvGradInputAdd */
 ZT_CPU_KERNEL(zt_conv_grad_weight_cpu)           /* ztrain.ConvGradWeight(x, dy) -> dw[, db] */
 ZT_CPU_KERNEL(zt_conv_transpose_cpu)             /* ConvTranspose(y, w[, b]) -> x */
 ZT_CPU_KERNEL(zt_conv_transpose_grad_input_cpu)  /* ztrain.ConvTransposeGradInput(w, dx) -> dy */

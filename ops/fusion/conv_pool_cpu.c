@@ -176,7 +176,7 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_layout *blocked = zt_layout_vector(g->arena, NULL, ZT_FLOAT, &y->shape);
     spec.kind = ZT_DNNL_CONV;
     spec.slot[ZT_CONV_Y] = in_order_of(blocked, spec.slot[ZT_CONV_Y]);
-    s->samples = zt_batch_block_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv));
+    s->samples = zt_batch_block_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv, ZT_CONV_TO_Y));
     const struct zt_batch_cut cut = zt_conv_cut(&c.conv, s->samples);
     if (!zt_batch_blocks_make(&s->main, &spec, &cut, p->threads, err)) {
         release(s);
@@ -320,7 +320,7 @@ bool zt_conv_pool_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct state *s = zt_calloc(1, sizeof *s);
     const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[3], ZT_FLOAT, &y->shape);
     int64_t least = zt_batch_block_of(c.conv.n, zt_conv_pieces(&c.conv), 1);
-    s->samples = zt_batch_block_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv));
+    s->samples = zt_batch_block_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv, ZT_CONV_TO_Y));
     s->samples = s->samples > least ? s->samples : least;
     if (!make_backward(p, s, &c, layout, err)) {
         release(s);

@@ -4,6 +4,8 @@
 #define ROWS(ROW)                                                                                                      \
     ROW(batch_norm_activation)                                                                                         \
     ROW(batch_norm_activation_grad)                                                                                    \
+    ROW(conv_add)                                                                                                      \
+    ROW(conv_grad_input_add)                                                                                           \
     ROW(conv_relu)                                                                                                     \
     ROW(conv_relu_pool)                                                                                                \
     ROW(conv_relu_pool_grad)                                                                                           \

@@ -29,9 +29,10 @@ struct zt_winograd_product {
 struct zt_winograd_part {
     int first[2], end[2];
 };
-/* What becomes of the 2 x 2 results: + bias (a vector), then max(, 0) if relu; NaN stays. */
+/* What becomes of the 2 x 2 results: + bias (a vector), + added (at the same places as y; NULL, as before a pool:
+ * none), then max(, 0) if relu; NaN stays. */
 struct zt_winograd_finish {
-    const float *bias;
+    const float *bias, *added;
     int relu;
 };
 
@@ -46,8 +47,8 @@ struct zt_winograd_kernels {
     void (*gradient)(const float *dy, int64_t row, int64_t pixel, const struct zt_winograd_part *part, float *v,
                      int64_t step);
     void (*product)(const struct zt_winograd_product *p);
-    /* The results in the order of rows to y[0..3]; NULL: not wanted. */
-    void (*output)(const float *m, int64_t step, const struct zt_winograd_finish *f, float *const *y);
+    /* The results in the order of rows to y + at[0..3]; below 0: not wanted. */
+    void (*output)(const float *m, int64_t step, const struct zt_winograd_finish *f, float *y, const int64_t *at);
     /* The maximum of the results, or the first NaN, and its index 0..3. */
     void (*pool)(const float *m, int64_t step, const struct zt_winograd_finish *f, float *p, uint8_t *position);
     /* A3' m A3 of a vector of kernels to g[9][vector]. */

@@ -21,17 +21,23 @@ void zt_winograd_next(const struct zt_winograd_tiles *t, struct zt_winograd_tile
 static void transform(const struct zt_winograd_source *s, const struct zt_winograd_tile *t, float *to, int64_t step) {
     const struct zt_planes *p = s->planes;
     const int64_t row = t->row * ZT_WINOGRAD_RESULTS - s->pad[0], column = t->column * ZT_WINOGRAD_RESULTS - s->pad[1];
-    const struct zt_winograd_part part = { { (int)zt_max_int(0, -row), (int)zt_max_int(0, -column) },
-                                           { (int)zt_min_int(s->square, s->size[0] - row),
-                                             (int)zt_min_int(s->square, s->size[1] - column) } };
-    const bool whole = part.first[0] + part.first[1] == 0 && part.end[0] + part.end[1] == 2 * s->square;
+    const struct zt_winograd_part inside = { { (int)zt_max_int(0, -row), (int)zt_max_int(0, -column) },
+                                             { (int)zt_min_int(s->square, s->size[0] - row),
+                                               (int)zt_min_int(s->square, s->size[1] - column) } };
+    const bool whole = inside.first[0] + inside.first[1] == 0 && inside.end[0] + inside.end[1] == 2 * s->square;
     const int64_t corner = t->sample * p->sample + (row * s->size[1] + column) * p->pixel;
     const int64_t row_step = s->size[1] * p->pixel;
-    for (int64_t g = 0; g < s->vectors; g++, to += s->vector) {
-        const float *from = s->data + corner + zt_planes_channel(p, g * s->vector);
+    const int64_t in_group = p->vector / s->vector;
+    const float *group = s->data + corner;
+    for (int64_t g = 0, part = 0; g < s->vectors; g++, to += s->vector) {
+        const float *from = group + part * s->vector;
         for (int i = 0; i < ZT_WINOGRAD_RESULTS; i++) /* what the tile below adds */
             __builtin_prefetch(from + (s->square + i) * row_step + ZT_WINOGRAD_RESULTS * p->pixel);
-        s->run(from, row_step, p->pixel, whole ? NULL : &part, to, step);
+        s->run(from, row_step, p->pixel, whole ? NULL : &inside, to, step);
+        if (++part == in_group) {
+            part = 0;
+            group += p->group;
+        }
     }
 }
 

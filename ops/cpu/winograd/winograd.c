@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { ELEMENTS = ZT_WINOGRAD_ELEMENTS, TAPS = 9 };
+enum { ELEMENTS = ZT_WINOGRAD_ELEMENTS, TAPS = 9, MOST_PANEL = 4 }; /* MOST_PANEL: of any kernels */
 
 struct zt_winograd {
     const struct zt_winograd_kernels *kernels;
@@ -147,32 +147,45 @@ static void transform_weights(void *arg, int64_t vector) {
 
 /* ---- results ---- */
 
-/* The places of a tile's results in a plane of y; NULL beyond the last row and column. */
+/* The places of a tile's results in their plane; -1 beyond the last row and column. */
 static void find_results(const struct zt_winograd_tiles *tiles, const struct zt_planes *p,
-                         const struct zt_winograd_tile *t, float *plane, float **y) {
+                         const struct zt_winograd_tile *t, int64_t *at) {
     for (int i = 0; i < 4; i++) {
         const int64_t row = t->row * ZT_WINOGRAD_RESULTS + i / ZT_WINOGRAD_RESULTS;
         const int64_t column = t->column * ZT_WINOGRAD_RESULTS + i % ZT_WINOGRAD_RESULTS;
-        float *at = plane + (row * tiles->out[1] + column) * p->pixel;
-        y[i] = row < tiles->out[0] && column < tiles->out[1] ? at : NULL;
-        __builtin_prefetch(at + ZT_WINOGRAD_RESULTS * tiles->out[1] * p->pixel, 1); /* the tile's below */
+        const bool inside = row < tiles->out[0] && column < tiles->out[1];
+        at[i] = inside ? (row * tiles->out[1] + column) * p->pixel : -1;
     }
 }
 
-static void give_vector(const struct job *job, const struct zt_winograd_tile *t, int64_t vector, const float *m,
-                        int64_t step) {
+/* Fetches what the tile below writes, and reads of the tensor that is added. */
+static void fetch_below(const struct zt_winograd_data *d, const struct zt_winograd_tiles *tiles, int64_t plane,
+                        const int64_t *at) {
+    const int64_t below = plane + ZT_WINOGRAD_RESULTS * tiles->out[1] * d->y_planes.pixel;
+    for (int i = 0; i < 4 && at[i] >= 0; i++) {
+        __builtin_prefetch(d->y + below + at[i], 1);
+        if (d->added)
+            __builtin_prefetch(d->added + below + at[i]);
+    }
+}
+
+/* m: the products of a vector of channels, whose plane begins at `channel` in a sample. */
+static void give_vector(const struct job *job, const struct zt_winograd_tile *t, int64_t channel,
+                        const struct zt_winograd_finish *finish, const float *m, int64_t step) {
     const struct zt_winograd *w = job->w;
     const struct zt_winograd_data *d = job->data;
     const struct zt_planes *p = &d->y_planes;
-    const struct zt_winograd_finish finish = { job->bias + vector * w->kernels->vector, d->relu };
-    const int64_t plane = t->sample * p->sample + zt_planes_channel(p, vector * w->kernels->vector);
+    const int64_t plane = t->sample * p->sample + channel;
     if (d->position) {
         const int64_t at = plane + (t->row * w->tiles.tiles[1] + t->column) * p->pixel;
-        w->kernels->pool(m, step, &finish, d->y + at, d->position + at);
+        w->kernels->pool(m, step, finish, d->y + at, d->position + at);
     } else {
-        float *y[4];
-        find_results(&w->tiles, p, t, d->y + plane, y);
-        w->kernels->output(m, step, &finish, y);
+        struct zt_winograd_finish here = *finish;
+        int64_t at[4];
+        here.added = d->added ? d->added + plane : NULL;
+        find_results(&w->tiles, p, t, at);
+        fetch_below(d, &w->tiles, plane, at);
+        w->kernels->output(m, step, &here, d->y + plane, at);
     }
 }
 
@@ -193,11 +206,16 @@ static void do_panel(const struct job *job, int64_t first_tile, int64_t tiles, i
                                                            .rows = tiles,
                                                            .depth = depth,
                                                            .vectors = vectors });
-    struct zt_winograd_tile t = zt_winograd_tile_of(&w->tiles, first_tile);
-    for (int64_t i = 0; i < tiles; i++, zt_winograd_next(&w->tiles, &t)) {
-        for (int o = 0; o < vectors; o++)
-            give_vector(job, &t, first + o, products + i * row + o * lanes, step);
+    struct zt_winograd_finish finish[MOST_PANEL];
+    int64_t channel[MOST_PANEL];
+    for (int o = 0; o < vectors; o++) {
+        finish[o] = (struct zt_winograd_finish){ .bias = job->bias + (first + o) * lanes, .relu = job->data->relu };
+        channel[o] = zt_planes_channel(&job->data->y_planes, (first + o) * lanes);
     }
+    struct zt_winograd_tile t = zt_winograd_tile_of(&w->tiles, first_tile);
+    for (int64_t i = 0; i < tiles; i++, zt_winograd_next(&w->tiles, &t))
+        for (int o = 0; o < vectors; o++)
+            give_vector(job, &t, channel[o], &finish[o], products + i * row + o * lanes, step);
 }
 
 static void do_unit(void *arg, int64_t unit) {

@@ -277,9 +277,21 @@ START_TEST(a_step_agrees_with_the_reference_kernels) {
 }
 END_TEST
 
+/* What the net has not: x plus a convolution of it. */
+static void fuse_sum(int *counts) {
+    struct net n = { .g = zt_graph_create("sum") };
+    const int x = add_leaf(&n, "image", ZT_FLOAT, (struct zt_shape){ 4, { 2, 3, SIDE, SIDE } }, ZT_FROM_INPUT);
+    const int w = add_param(&n, "w", (struct zt_shape){ 4, { 3, 3, 1, 1 } });
+    const int y = add_node(&n, "Add", "", x, add_node(&n, "Conv", "", x, w, -1), -1);
+    OK(zt_graph_index(n.g, &err) && zt_pass_resolve(n.g, &zt_ops, &y, 1, &err) && zt_pass_infer(n.g, 1 << 20, &err));
+    OK(zt_pass_fuse(n.g, &zt_ops, &(struct zt_fuse_options){ &all, 1u << ZT_CPU, NULL, counts }, &err));
+    zt_graph_destroy(n.g);
+}
+
 START_TEST(fusion_changes_nothing_beyond_rounding) {
     int counts[64] = { 0 };
     struct net fused = make(batches[_i], ZT_CPU, 2, true, counts), plain = make(batches[_i], ZT_CPU, 2, false, NULL);
+    fuse_sum(counts);
     for (int i = 0; zt_patterns[i]; i++)
         ck_assert_msg(counts[i] > 0 || !(zt_patterns[i]->when >> ZT_CPU & 1), "pattern \"%s\" was not found",
                       zt_patterns[i]->name);

@@ -1,5 +1,12 @@
-/* A convolution as oneDNN sees it: whether oneDNN takes it, its specification, its layouts (conv_cpu.h). */
+/* What the CPU kernels of a convolution are chosen by: whether oneDNN takes it, its specification and layouts
+ * (conv_cpu.h), the work that Winograd's filtering leaves of it, and whether it is faster in float. */
 #include "ops/conv/conv_cpu.h"
+#include "ops/conv/kernels.h"
+#include "ops/cpu/winograd/gradient.h"
+#include "ops/cpu/winograd/winograd.h"
+#include "ops/kernel/tile.h"
+
+#include "graph/passes/fusion/fuse.h"
 
 #include <string.h>
 
@@ -85,12 +92,61 @@ bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to) {
     return true;
 }
 
-size_t zt_conv_result_bytes(const struct zt_conv *c) {
-    return (size_t)((c->m + 15) / 16 * 16 * c->window.out_elems) * sizeof(float);
+size_t zt_conv_result_bytes(const struct zt_conv *c, enum zt_conv_direction direction) {
+    const bool to_x = direction == ZT_CONV_TO_X;
+    const int64_t channels = to_x ? c->c : c->m, places = to_x ? c->window.in_elems : c->window.out_elems;
+    return (size_t)((channels + 15) / 16 * 16 * places) * sizeof(float);
 }
 
 const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape) {
     struct zt_desc d = zt_dnnl_slot(blocks->whole, slot);
     return zt_desc_layout(arena, &d, shape);
+}
+
+/* ---- time and type ---- */
+
+/* The share of the convolution's work that its algorithm does. */
+static double share_of(const struct zt_conv *c, enum zt_conv_direction direction) {
+    struct zt_winograd_wish wish = { .backward = direction == ZT_CONV_TO_X };
+    if (!zt_conv_winograd(c, &wish.conv))
+        return 1;
+    if (direction == ZT_CONV_TO_W)
+        return zt_winograd_gradient_share(&wish.conv);
+    wish.rows = wish.backward ? wish.conv.in[0] : wish.conv.out[0];
+    wish.columns = wish.backward ? wish.conv.in[1] : wish.conv.out[1];
+    return zt_winograd_share(&wish);
+}
+
+double zt_conv_cpu_share(const struct zt_graph *g, int node) {
+    const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
+    struct zt_conv c;
+    struct zt_err err = { 0 };
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT && d->read(g, node, &c, &err) ? share_of(&c, d->direction) : 1;
+}
+
+/* Whether it may be computed with the ReLU and the max pool behind it (ops/fusion/conv_pool.h), which in fp32 takes a
+ * fraction of the products. */
+static bool is_before_pool(const struct zt_graph *g, int node) {
+    if (zt_conv_directions(g->nodes[node])->direction != ZT_CONV_TO_Y) {
+        const int relu = zt_fuse_producer(g, node, 1, "ReluGrad", false);
+        return relu >= 0 && zt_fuse_producer(g, relu, 0, "MaxPoolGrad", false) >= 0;
+    }
+    const int relu = zt_fuse_reader(g, g->nodes[node]->out[0], 0, "Relu");
+    return relu >= 0 && (zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPoolTrain") >= 0 ||
+                         zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPool") >= 0);
+}
+
+/* Weight gradients of depthwise kernels above 3 x 3, for which oneDNN 2.6 takes many times as long in bfloat16. */
+static bool is_slow_in_half(const struct zt_graph *g, int node) {
+    const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
+    struct zt_conv c;
+    struct zt_err err = { 0 };
+    if (d->direction != ZT_CONV_TO_W || !d->read(g, node, &c, &err) || c.groups != c.c)
+        return false;
+    return zt_max_int(c.window.kernel[0], c.window.axes > 1 ? c.window.kernel[1] : 1) > 3;
+}
+
+bool zt_conv_cpu_prefers_float(const struct zt_graph *g, int node) {
+    return zt_cpu_lacks_bf16(g, node) || is_before_pool(g, node) || is_slow_in_half(g, node);
 }
