@@ -14,10 +14,10 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOUND = {
-    'activations-dynamo18': {'conv_activation': 13, 'gelu': 1, 'softplus': 1, 'swish': 1},
-    'activations-dynamo23': {'conv_activation': 13, 'softplus': 1, 'swish': 1},
-    'activations-torchscript14': {'conv_activation': 13, 'gelu': 1, 'mish': 1, 'swish': 1},
-    'activations-torchscript17': {'conv_activation': 13, 'gelu': 1, 'mish': 1, 'swish': 1},
+    'activations-dynamo18': {'conv_activation': 13, 'conv_add': 2, 'gelu': 1, 'softplus': 1, 'swish': 1},
+    'activations-dynamo23': {'conv_activation': 13, 'conv_add': 2, 'softplus': 1, 'swish': 1},
+    'activations-torchscript14': {'conv_activation': 13, 'conv_add': 2, 'gelu': 1, 'mish': 1, 'swish': 1},
+    'activations-torchscript17': {'conv_activation': 13, 'conv_add': 2, 'gelu': 1, 'mish': 1, 'swish': 1},
     'encoder-dynamo18': {'attention': 1, 'gelu': 1, 'gemm': 3},
     'encoder-dynamo23': {'gemm': 3},
     'encoder-torchscript14': {'attention': 1, 'gelu': 1, 'gemm': 3, 'layer_norm': 3},
@@ -34,10 +34,10 @@ FOUND = {
     'masks-dynamo23': {'gemm': 1},
     'masks-torchscript14': {'attention': 4, 'gemm': 1},
     'masks-torchscript17': {'attention': 4, 'gemm': 1},
-    'images-dynamo18': {'conv_activation': 1, 'gelu': 2, 'group_norm': 1, 'softplus': 1, 'swish': 2},
-    'images-dynamo23': {'conv_activation': 1, 'softplus': 1, 'swish': 2},
-    'images-torchscript14': {'conv_activation': 1, 'gelu': 2, 'group_norm': 1, 'mish': 1, 'swish': 2},
-    'images-torchscript17': {'conv_activation': 1, 'gelu': 2, 'group_norm': 1, 'mish': 1, 'swish': 2},
+    'images-dynamo18': {'conv_activation': 1, 'conv_add': 1, 'gelu': 2, 'group_norm': 1, 'softplus': 1, 'swish': 2},
+    'images-dynamo23': {'conv_activation': 1, 'conv_add': 1, 'softplus': 1, 'swish': 2},
+    'images-torchscript14': {'conv_activation': 1, 'conv_add': 1, 'gelu': 2, 'group_norm': 1, 'mish': 1, 'swish': 2},
+    'images-torchscript17': {'conv_activation': 1, 'conv_add': 1, 'gelu': 2, 'group_norm': 1, 'mish': 1, 'swish': 2},
     'loss-dynamo18': {'log_softmax': 1, 'softmax_loss': 2},
     'loss-dynamo23': {'log_softmax': 1, 'softmax_loss': 2},
     'loss-torchscript14': {'log_softmax': 1, 'softmax_loss': 1},
@@ -90,7 +90,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         fast = has_fast_conv(sys.argv[1])
         for name in sorted(files & FOUND.keys()):
-            wanted = {pattern: count for pattern, count in FOUND[name].items() if fast or pattern != 'conv_activation'}
+            wanted = {pattern: count for pattern, count in FOUND[name].items() if fast or pattern not in ('conv_activation', 'conv_add')}
             problems.append(check(sys.argv[1], name, wanted, pathlib.Path(folder)))
     problems = [problem for problem in problems if problem]
     print('\n'.join(problems) or f'{len(FOUND)} models: every pattern found, losses agree')
