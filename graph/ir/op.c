@@ -25,7 +25,7 @@ const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *doma
 }
 
 bool zt_op_copies(const struct zt_op *op) {
-    return op->flags & ZT_OP_VIEW && op->max_in == 1 && !op->attrs;
+    return op->flags & ZT_OP_VIEW && op->max_in == 1 && !op->attrs && op->grad;
 }
 
 bool zt_op_has_gradient(const struct zt_op *op) {

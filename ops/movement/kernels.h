@@ -7,6 +7,7 @@
 #include "ops/kernel/onnx_body.h"
 
 /* ONNX function bodies: *_onnx.c */
+ZT_FUNCTION_BODY(zt_detach_function_body);
 ZT_FUNCTION_BODY(zt_gather_grad_function_body);
 ZT_FUNCTION_BODY(zt_gather_elements_grad_function_body);
 ZT_FUNCTION_BODY(zt_gather_nd_grad_function_body);

@@ -5,6 +5,13 @@
 
 #include <string.h>
 
+ZT_FUNCTION_BODY(zt_detach_function_body) {
+    (void)g, (void)node, (void)err;
+    zt_function_body_names(b, "x -> y");
+    zt_function_body_add(b, "y = Identity(x)");
+    return true;
+}
+
 /* ---- gathers ---- */
 
 ZT_FUNCTION_BODY(zt_gather_grad_function_body) {

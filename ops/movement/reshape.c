@@ -113,6 +113,17 @@ ZT_MOVES_DESCRIBE(view, false)
 
 VIEW_ROW(flatten, "Flatten", 1, 0, 1, 1, 0, with_axis, flatten_infer)
 VIEW_ROW_WITH(identity, "Identity", 1, 0, 1, 1, 0, NULL, zt_infer_first, ZT_OP_LISTS, zt_sequence_identity)
+/* ztrain.Detach(x) -> x, where gradients stop. */
+const struct zt_op zt_op_detach = {
+    .name = "Detach",
+    .domain = "ztrain",
+    .since = 1,
+    ZT_ONE_OUT(1, 1),
+    .flags = ZT_OP_VIEW,
+    .infer = zt_infer_first,
+    .body = zt_detach_function_body,
+    .kernel = { [ZT_REF] = { .run = zt_run_copy }, [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, view_describe) },
+};
 VIEW_ROW(reshape, "Reshape", 5, 0, 2, 2, 1 << 1, with_allow_zero, reshape_infer)
 VIEW_ROW(squeeze_1, "Squeeze", 1, 12, 1, 1, 0, with_axes, squeeze_infer)
 VIEW_ROW(squeeze, "Squeeze", 13, 0, 1, 2, 0, NULL, squeeze_infer)

@@ -7,6 +7,7 @@
     ROW(concat)                                                                                                        \
     ROW(constant)                                                                                                      \
     ROW(constant_of_shape)                                                                                             \
+    ROW(detach)                                                                                                        \
     ROW(depth_to_space)                                                                                                \
     ROW(expand)                                                                                                        \
     ROW(eye_like)                                                                                                      \

@@ -338,6 +338,7 @@ static void look_at_parameters(struct inspection *s) {
     zt_graph_destroy(s->g);
     s->g = zt_graph_clone(s->model->graph);
     struct zt_err known = { 0 };
+    zt_pass_detach(s->g, s->model);
     zt_pass_split_aliases(s->g, &zt_ops, s->model);
     zt_pass_lower(s->g, &zt_ops, &known);
     for (int n = 0; n < s->g->node_count; n++)

@@ -263,6 +263,31 @@ class EqualBuffer(nn.Module):
         return self.head(torch.tanh(self.norm(self.first(x))) * self.scale + self.offset)
 
 
+class Detached(nn.Module):
+    """What passes no gradient: a straight-through rounding, a target, a parameter that another place trains."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.scale, self.head = nn.Linear(8, 8), nn.Parameter(torch.rand(8) + 0.5), nn.Linear(8, 6)
+
+    def forward(self, x):
+        h = torch.tanh(self.fc(x)) * self.scale
+        rounded = h + (torch.round(4 * h) / 4 - h).detach()
+        return self.head(rounded * torch.sigmoid(h.detach()) + h * self.scale.detach())
+
+
+class DetachedFactor(nn.Module):
+    """The same where the exporter makes several nodes of the call that reads it."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.head = nn.Linear(8, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        h = torch.tanh(self.fc(x))
+        return self.head(torch.addcmul(h, torch.sigmoid(h), h.detach()))
+
+
 def small(name, kind, *inputs, fresh=False, ways=None):
     def make():
         return kind(), tuple(f() for f in inputs)
@@ -291,3 +316,5 @@ small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)
 small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)
 small("copies", Copies, lambda: rows(5, 8), fresh=True)
 small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))
+small("detached", Detached, lambda: rows(8), ways=("dynamo", "dynamo-train"))
+small("detached_factor", DetachedFactor, lambda: rows(8), ways=("dynamo", "dynamo-train"))

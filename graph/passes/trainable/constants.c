@@ -15,6 +15,8 @@ enum zt_writer zt_writer_of(const struct zt_onnx *model) {
         return ZT_WRITER_DYNAMO;
     if (zt_torch_is_script(model))
         return ZT_WRITER_TORCHSCRIPT;
+    if (model && strncmp(model->producer, "jax2onnx", 8) == 0)
+        return ZT_WRITER_JAX;
     return model && strncmp(model->producer, "tf2onnx", 7) == 0 ? ZT_WRITER_TENSORFLOW : ZT_WRITER_OTHER;
 }
 
@@ -66,7 +68,14 @@ static bool is_paddle_constant(const char *name) {
     return starts(name, "p2o.pd_op.full") || starts(name, "helper.constant.") || zt_torch_is_numbered(name, "const.");
 }
 
+/* The scale and bias that a normalization lacks. */
+static bool is_jax_constant(const char *name) {
+    return zt_torch_is_numbered(name, "scale_c_") || zt_torch_is_numbered(name, "bias_c_");
+}
+
 static bool is_named_constant(enum zt_writer writer, const char *name) {
+    if (writer == ZT_WRITER_JAX)
+        return is_jax_constant(name);
     return writer == ZT_WRITER_TENSORFLOW
                ? is_tensorflow_constant(name)
                : is_torchscript_constant(name) || (writer == ZT_WRITER_OTHER && is_paddle_constant(name));

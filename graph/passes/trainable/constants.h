@@ -11,6 +11,7 @@ enum zt_writer {
     ZT_WRITER_DYNAMO,      /* lists the parameters */
     ZT_WRITER_TORCHSCRIPT, /* parameters have names of the module's state */
     ZT_WRITER_TENSORFLOW,  /* tf2onnx: variables end in ReadVariableOp, or in what was done to them */
+    ZT_WRITER_JAX,         /* jax2onnx: values that it makes up are called by what they are for */
     ZT_WRITER_OTHER
 };
 enum zt_writer zt_writer_of(const struct zt_onnx *model); /* NULL: other */

@@ -19,6 +19,13 @@ void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss
  * nodes are dropped: a copy that the loss does not need must not change with its source. */
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, const struct zt_onnx *model);
 
+/* Where PyTorch's dynamo exporter or jax2onnx left a trace of detach() or stop_gradient(), values are read through
+ * ztrain.Detach, which has no gradient (detached.c). Runs on the file's whole graph, before the other passes. */
+void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model);
+/* Traced calls that read something detached at a place that is not known: gradients flow there. Returns the count;
+ * names are in the graph's arena. */
+int zt_trainable_flows(const struct zt_onnx *model, const char ***names);
+
 /* tf2onnx gives an LSTM its one bias twice, the second time as zeros: these stay. Runs before zt_pass_trainable(). */
 void zt_pass_keep_one_bias(struct zt_graph *g, const struct zt_onnx *model);
 

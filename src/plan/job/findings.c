@@ -310,6 +310,35 @@ static void find_singular(struct findings *f) {
              listed(f, &names));
 }
 
+/* Finds embeddings with max_norm, whose rows PyTorch shortens as it reads them. */
+static void find_renormed(struct findings *f) {
+    const struct zt_graph *g = f->job->model->graph;
+    for (int n = 0; n < g->node_count; n++)
+        if (g->nodes[n]->torch_fx_node && strstr(g->nodes[n]->torch_fx_node, "aten.embedding_renorm")) {
+            find(f, true,
+                 "max_norm of an embedding: PyTorch shortens the rows that a step reads, which is not done here");
+            return;
+        }
+}
+
+/* Finds where gradients stop, and where they should. */
+static void find_detached(struct findings *f) {
+    const char **lost;
+    struct names stopped = { 0 }, flows = { 0 };
+    const int count = zt_trainable_flows(f->job->model, &lost);
+    for (int n = 0; n < f->g->node_count; n++)
+        if (strcmp(f->g->nodes[n]->op_type, "Detach") == 0 && strcmp(f->g->nodes[n]->domain, "ztrain") == 0)
+            zt_vec_push(&stopped, f->g->nodes[n]->name);
+    for (int i = 0; i < count; i++)
+        zt_vec_push(&flows, lost[i]);
+    if (stopped.count)
+        find(f, false, "%s: no gradient passes, as the network was written", listed(f, &stopped));
+    if (flows.count)
+        find(f, true,
+             "%s: reads something detached, whose gradient flows here; torch.onnx.export(..., optimize=False) keeps it",
+             listed(f, &flows));
+}
+
 /* ---- restored parameters ---- */
 
 static void find_undone(struct findings *f) {
@@ -351,6 +380,8 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_integers(&f);
     find_dropout(&f);
     find_singular(&f);
+    find_renormed(&f);
+    find_detached(&f);
     find_undone(&f);
     find_moved(&f);
     find_overlaps(&f);

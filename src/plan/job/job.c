@@ -32,6 +32,7 @@
  * initializers; *root is the id of the logits. */
 static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct zt_err *err) {
     struct zt_graph *g = zt_graph_clone(job->model->graph);
+    zt_pass_detach(g, job->model);
     zt_pass_split_aliases(g, &zt_ops, job->model);
     zt_pass_keep_one_bias(g, job->model);
     *root = zt_graph_find(g, job->logits);

@@ -1,0 +1,150 @@
+/* Where gradients stop. PyTorch's detach() and JAX's stop_gradient() compute nothing, and only some exporters leave a
+ * trace of them:
+ *
+ *     torch, dynamo, optimize=False    Identity, traced as aten.detach
+ *     torch, dynamo, optimized         the Identity is gone, but the traced call of what read it still names it:
+ *                                          Mul(tanh, tanh)    mul(%tanh, %detach)
+ *                                      that argument is the input in its place where the call has an argument for each
+ *                                      input of the node, and the others are what the node reads
+ *     jax2onnx                         Identity, whose output is called stop_out_N
+ *
+ * Such an input is read through ztrain.Detach, which has no gradient. */
+#include "graph/passes/trainable/constants.h"
+#include "graph/passes/trainable/torch.h"
+#include "graph/passes/trainable/trainable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARGUMENTS = 16 }; /* of one call; more are not looked at */
+
+/* A traced call: "%mul : [num_users=1] = call_function[target=...](args = (%tanh, %detach), kwargs = {})". */
+struct call {
+    const char *name, *argument[ARGUMENTS];
+    int count;
+};
+
+static bool is_detach(const char *name) {
+    return strcmp(name, "detach") == 0 || zt_torch_is_numbered(name, "detach_");
+}
+
+static bool read_call(struct zt_arena *arena, const struct zt_node *n, struct call *to) {
+    const char *at = n->torch_fx_node, *name;
+    *to = (struct call){ .name = at ? zt_torch_next_argument(arena, &at) : NULL };
+    at = to->name ? strstr(at, "](args") : NULL;
+    while (at && to->count < ARGUMENTS && (name = zt_torch_next_argument(arena, &at)))
+        to->argument[to->count++] = name;
+    return to->name != NULL;
+}
+
+struct search {
+    struct zt_graph *g;
+    struct call *calls;     /* of each node; name NULL: none is known */
+    struct zt_map made;     /* names of calls that are nodes */
+    struct zt_map restored; /* names of calls of which a node reads what is detached at a known place */
+};
+
+static void search_finish(struct search *s) {
+    zt_map_finish(&s->made);
+    zt_map_finish(&s->restored);
+}
+
+/* Whether argument k of the call is a detach() that the exporter removed. */
+static bool is_removed(const struct search *s, const struct call *c, int k) {
+    return is_detach(c->argument[k]) && !zt_map_get(&s->made, c->argument[k], 0);
+}
+
+/* Whether the node is the call itself: each input is made by the call that the argument in its place names, where that
+ * is a node. */
+static bool is_whole(const struct search *s, const struct zt_node *n, const struct call *c) {
+    if (c->count != n->in_count)
+        return false;
+    for (int k = 0; k < c->count; k++) {
+        const int from = n->in[k] >= 0 ? s->g->values[n->in[k]]->producer : -1;
+        const char *maker = from >= 0 && from < s->g->node_count ? s->calls[from].name : NULL;
+        if (zt_map_get(&s->made, c->argument[k], 0) && (!maker || strcmp(maker, c->argument[k]) != 0))
+            return false;
+    }
+    return true;
+}
+
+/* Whether input k of node i is what was detached. */
+static bool is_detached(const struct search *s, int i, int k) {
+    const struct call *c = &s->calls[i];
+    return k < c->count && is_removed(s, c, k) && is_whole(s, s->g->nodes[i], c) && s->g->nodes[i]->in[k] >= 0;
+}
+
+static void search_begin(struct search *s, struct zt_graph *g) {
+    *s = (struct search){ .g = g, .calls = ZT_NEW_N(g->arena, struct call, g->node_count) };
+    for (int i = 0; i < g->node_count; i++)
+        if (!g->nodes[i]->dead && read_call(g->arena, g->nodes[i], &s->calls[i]))
+            zt_map_put(&s->made, s->calls[i].name, 1);
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < s->calls[i].count; k++)
+            if (is_detached(s, i, k))
+                zt_map_put(&s->restored, s->calls[i].name, 1);
+}
+
+/* ---- what is restored ---- */
+
+/* Makes input `in` of the node read its value through ztrain.Detach. */
+static void detach(struct zt_graph *g, struct zt_node *n, int in) {
+    const char *name = zt_arena_printf(g->arena, "%s.detach", n->name);
+    int out = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s.%d", name, in), ZT_UNDEFINED, NULL);
+    const int node =
+        zt_graph_add_node(g, &(struct zt_node_spec){ name, "Detach", "ztrain", 1, &n->in[in], 1, &out, 1 });
+    g->nodes[node]->place = n->place;
+    n->in[in] = out;
+}
+
+/* Whether the node is a detach() or stop_gradient() that the exporter kept. */
+static bool stops(const struct zt_graph *g, const struct zt_node *n, enum zt_writer writer) {
+    if (n->domain[0] || strcmp(n->op_type, "Identity") != 0 || n->in_count != 1 || n->in[0] < 0)
+        return false;
+    if (writer == ZT_WRITER_JAX)
+        return zt_torch_is_numbered(g->values[n->out[0]]->name, "stop_out_");
+    return n->torch_fx_node && strstr(n->torch_fx_node, "target=torch.ops.aten.detach.");
+}
+
+void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model) {
+    const enum zt_writer writer = zt_writer_of(model);
+    const int nodes = g->node_count;
+    struct zt_err none = { 0 };
+    struct search s;
+    if (writer != ZT_WRITER_DYNAMO && writer != ZT_WRITER_JAX)
+        return;
+    search_begin(&s, g);
+    for (int i = 0; i < nodes; i++) {
+        if (!g->nodes[i]->dead && stops(g, g->nodes[i], writer))
+            detach(g, g->nodes[i], 0);
+        for (int k = 0; k < s.calls[i].count; k++)
+            if (is_detached(&s, i, k))
+                detach(g, g->nodes[i], k);
+    }
+    if (g->node_count > nodes)
+        zt_graph_sort(g, &none); /* a graph stays sorted where a value is read through one more node */
+    search_finish(&s);
+}
+
+/* ---- what is lost ---- */
+
+int zt_trainable_flows(const struct zt_onnx *model, const char ***names) {
+    struct zt_graph *g = model->graph;
+    struct search s;
+    int count = 0;
+    *names = ZT_NEW_N(g->arena, const char *, g->node_count);
+    if (zt_writer_of(model) != ZT_WRITER_DYNAMO)
+        return 0;
+    search_begin(&s, g);
+    for (int i = 0; i < g->node_count; i++) {
+        bool removed = false;
+        for (int k = 0; k < s.calls[i].count; k++)
+            removed = removed || is_removed(&s, &s.calls[i], k);
+        if (removed && !zt_map_get(&s.restored, s.calls[i].name, 0)) {
+            zt_map_put(&s.restored, s.calls[i].name, 1); /* once is enough */
+            (*names)[count++] = s.calls[i].name;
+        }
+    }
+    search_finish(&s);
+    return count;
+}
