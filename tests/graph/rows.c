@@ -51,6 +51,8 @@ static const struct zt_op matmul = { .name = "MatMul", .domain = "", FLOWS, .flo
 static const struct zt_op maximum = { .name = "Max", .domain = "", FLOWS };
 static const struct zt_op max_pool = { .name = "MaxPool", .domain = "", FLOWS };
 static const struct zt_op multiply = { .name = "Mul", .domain = "", FLOWS };
+static const struct zt_op negative = { .name = "Neg", .domain = "", FLOWS };
+static const struct zt_op parametric_relu = { .name = "PRelu", .domain = "", FLOWS };
 static const struct zt_op power = { .name = "Pow", .domain = "", FLOWS };
 static const struct zt_op relu = { .name = "Relu", .domain = "", FLOWS };
 static const struct zt_op sigmoid = { .name = "Sigmoid", .domain = "", FLOWS };
@@ -106,6 +108,8 @@ static const struct zt_op *const rows[] = {
     &maximum,
     &max_pool,
     &multiply,
+    &negative,
+    &parametric_relu,
     &power,
     &relu,
     &sigmoid,

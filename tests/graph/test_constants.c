@@ -44,7 +44,15 @@ static const struct one ones[] = {
     { "", "p2o.pd_op.full.0.0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
     { "", "const.3", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
     { "", "const_3", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
+    { "", "eager_tmp_0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
+    { "", "eager_tmp", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
     { "skl2onnx", "Ge_Gemmcst1", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
+    { "skl2onnx", "Mu_Mulcst", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
+    { "skl2onnx", "transform_matrix", "MatMul", 1, { 2, { 3, 2 } }, { .1F, .2F, .4F, .3F, .6F, .7F }, NAMED, "" },
+    { "skl2onnx", "coefficient", "MatMul", 1, { 2, { 3, 2 } }, { .1F, .2F, .4F, .3F, .6F, .7F }, "", "" },
+    { "jax2onnx", "scale_c_0", "Mul", 1, { 1, { 3 } }, { 1, 1, 1 }, NAMED, "" },
+    { "jax2onnx", "bias_vec_0", "Add", 1, { 1, { 3 } }, { 0 }, "", "" },
+    { "jax2onnx", "reduce_window_sum_kernel_3", "Conv", 1, { 3, { 1, 1, 3 } }, { 1, 1, 1 }, NAMED, "" },
     /* contents */
     { SCRIPT, "m.mask", "Add", 1, { 1, { 3 } }, { 0, -INFINITY, 0 }, "nothing but infinities, NaN and zeros", "" },
     { "", "undefined", "Add", 1, { 1, { 2 } }, { NAN, NAN }, "nothing but infinities, NaN and zeros", "" },
@@ -55,6 +63,7 @@ static const struct one ones[] = {
     { "", "values", "OneHot", 2, { 1, { 2 } }, { 0, 1 }, "the values of a OneHot", "" },
     { "", "ceiling", "Clip", 2, { 1, { 1 } }, { 6 }, "a bound of a Clip", "" },
     { SCRIPT, "act.alpha", "Clip", 2, { 0 }, { 6 }, "", "" },
+    { "", "slope", "PRelu", 1, { 0 }, { .3F }, "", "" },
     { "", "state", "LSTM", 5, { 3, { 1, 2, 3 } }, { 0 }, "zeros from which a recurrent node starts", "" },
     { "", "learned state", "LSTM", 5, { 3, { 1, 2, 3 } }, { 0, .1F, 0, 0, 0, 0 }, "", "" },
     { "", "window", "Conv", 1, { 3, { 1, 1, 3 } }, { .5F, .5F, .5F }, "", "one number in every place of a kernel" },
@@ -135,9 +144,98 @@ START_TEST(an_lstm_of_tf2onnx_trains_one_bias) {
 }
 END_TEST
 
+/* ---- statistics of normalizations, as plain operators ---- */
+
+static int initial(struct zt_graph *g, const char *name, struct zt_shape shape, const float *element) {
+    const int v = zt_graph_add_value(g, name, ZT_FLOAT, &shape);
+    g->values[v]->origin = ZT_FROM_INITIALIZER;
+    g->values[v]->data = element;
+    return v;
+}
+
+static int op(struct zt_graph *g, const char *type, int a, int b) {
+    const int y = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    zt_graph_add_node(g, &(struct zt_node_spec){ type, type, "", 17, (int[]){ a, b }, b < 0 ? 1 : 2, &y, 1 });
+    return y;
+}
+
+static void expect_why(const struct zt_graph *g, int value, const char *why) {
+    ck_assert_int_eq(g->values[value]->trainable, !why);
+    if (why)
+        ck_assert_str_eq(g->values[value]->why, why);
+}
+
+/* (x - mean) / sqrt(variance + epsilon) scale, and x f - mean f with f = scale / sqrt(variance + epsilon). */
+START_TEST(statistics_of_normalizations_are_fixed) {
+    static const float some[3] = { .1F, .2F, .4F }, signs[3] = { .1F, -.2F, .4F }, epsilon = 1e-3F, unity = 1;
+    const struct zt_shape vector = { 1, { 3 } }, scalar = { 0 };
+    for (int way = 0; way < 3; way++) {
+        struct zt_graph *g = zt_graph_create("by hand");
+        const int x = product(g, "x"), mean = initial(g, "mean", vector, signs),
+                  scale = initial(g, "scale", vector, some);
+        const int variance = initial(g, "variance", vector, way == 2 ? signs : some);
+        const int added = op(g, "Add", variance, initial(g, "epsilon", scalar, &epsilon));
+        const int root = op(g, "Sqrt", added, -1);
+        int y;
+        if (way == 1) {
+            const int f = op(g, "Mul", op(g, "Div", initial(g, "1", scalar, &unity), root), scale);
+            y = op(g, "Add", op(g, "Mul", x, f), op(g, "Mul", op(g, "Neg", mean, -1), f));
+        } else {
+            y = op(g, "Mul", op(g, "Div", op(g, "Sub", x, mean), root), scale);
+        }
+        zt_test_resolve(g);
+        zt_pass_trainable(g, NULL, y);
+        expect_why(g, mean, way == 2 ? NULL : "mean of a normalization"); /* no variance is negative */
+        expect_why(g, variance, way == 2 ? NULL : "variance of a normalization");
+        expect_why(g, scale, NULL);
+        zt_graph_destroy(g);
+    }
+}
+END_TEST
+
+/* Weights that are subtracted or whose root is taken of more than themselves. */
+START_TEST(what_only_looks_like_a_statistic_trains) {
+    static const float some[3] = { .1F, .2F, .4F }, epsilon = 1e-3F;
+    const struct zt_shape vector = { 1, { 3 } };
+    struct zt_graph *g = zt_graph_create("by hand");
+    const int x = product(g, "x"), a = initial(g, "a", vector, some), b = initial(g, "b", vector, some);
+    const int c = initial(g, "c", vector, some), number = initial(g, "epsilon", (struct zt_shape){ 0 }, &epsilon);
+    const int root = op(g, "Sqrt", op(g, "Add", op(g, "Mul", a, x), number), -1);
+    int y = op(g, "Div", op(g, "Sub", x, b), root);
+    y = op(g, "Mul", op(g, "Sub", y, c), op(g, "Sqrt", op(g, "Add", x, c), -1));
+    zt_test_resolve(g);
+    zt_pass_trainable(g, NULL, y);
+    expect_why(g, a, NULL);
+    expect_why(g, b, NULL);
+    expect_why(g, c, NULL);
+    zt_graph_destroy(g);
+}
+END_TEST
+
+/* ---- where gradients stop ---- */
+
+START_TEST(a_stop_gradient_of_jax2onnx_passes_none) {
+    for (int jax = 0; jax < 2; jax++) {
+        struct zt_graph *g = zt_graph_create("by hand");
+        const struct zt_onnx model = { .graph = g, .producer = jax ? "jax2onnx" : "another" };
+        const int x = product(g, "x"), stopped = zt_graph_add_value(g, "stop_out_4", ZT_UNDEFINED, NULL);
+        zt_graph_add_node(g, &(struct zt_node_spec){ "stop", "Identity", "", 17, &x, 1, &stopped, 1 });
+        zt_pass_detach(g, &model);
+        const int read = g->nodes[g->values[stopped]->producer]->in[0];
+        ck_assert_int_eq(read != x, jax);
+        if (jax)
+            ck_assert_str_eq(g->nodes[g->values[read]->producer]->op_type, "Detach");
+        zt_graph_destroy(g);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("constants");
     tcase_add_test(cases, an_lstm_of_tf2onnx_trains_one_bias);
+    tcase_add_test(cases, statistics_of_normalizations_are_fixed);
+    tcase_add_test(cases, what_only_looks_like_a_statistic_trains);
+    tcase_add_test(cases, a_stop_gradient_of_jax2onnx_passes_none);
     tcase_add_loop_test(cases, what_no_file_marks_is_told_by_name_contents_and_reader, 0,
                         (int)(sizeof ones / sizeof *ones));
     return run_suite("constants among initializers", cases, CK_NOFORK);

@@ -353,6 +353,7 @@ static const struct table tables[] = {
     { "centres", "evenly spaced numbers", "", { 1, { 4 } }, { .1F, .2F, .3F, .4F } },
     { "grid", "evenly spaced numbers", "", { 2, { 4, 2 } }, { .1F, 0, .1F, .2F, .1F, .4F, .1F, .6F } },
     { "frequencies", "powers of one number", "", { 1, { 4 } }, { .9F, .09F, .009F, .0009F } },
+    { "slopes of heads", "powers of one number", "", { 3, { 4, 1, 1 } }, { .5F, .25F, .125F, .0625F } },
     { "rotary cosines",
       "sines or cosines in steps",
       "sines or cosines in steps",

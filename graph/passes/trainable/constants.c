@@ -17,6 +17,8 @@ enum zt_writer zt_writer_of(const struct zt_onnx *model) {
         return ZT_WRITER_TORCHSCRIPT;
     if (model && strncmp(model->producer, "jax2onnx", 8) == 0)
         return ZT_WRITER_JAX;
+    if (model && strncmp(model->producer, "skl2onnx", 8) == 0)
+        return ZT_WRITER_SKLEARN;
     return model && strncmp(model->producer, "tf2onnx", 7) == 0 ? ZT_WRITER_TENSORFLOW : ZT_WRITER_OTHER;
 }
 
@@ -64,18 +66,36 @@ bool zt_trainable_is_singular(const struct zt_graph *g, const struct zt_value *v
     return zt_graph_find(g, zt_arena_printf(g->arena, "%.*s_orig", base, v->name)) >= 0;
 }
 
-static bool is_paddle_constant(const char *name) {
-    return starts(name, "p2o.pd_op.full") || starts(name, "helper.constant.") || zt_torch_is_numbered(name, "const.");
+bool zt_trainable_is_no_parameter(const char *name) {
+    return zt_torch_is_numbered(name, "eager_tmp_");
 }
 
-/* The scale and bias that a normalization lacks. */
+static bool is_paddle_constant(const char *name) {
+    return starts(name, "p2o.pd_op.full") || starts(name, "helper.constant.") || zt_torch_is_numbered(name, "const.") ||
+           zt_trainable_is_no_parameter(name);
+}
+
+/* The scale and bias that a normalization lacks, the ones of a sum over windows. */
 static bool is_jax_constant(const char *name) {
-    return zt_torch_is_numbered(name, "scale_c_") || zt_torch_is_numbered(name, "bias_c_");
+    return zt_torch_is_numbered(name, "scale_c_") || zt_torch_is_numbered(name, "bias_c_") ||
+           zt_torch_is_numbered(name, "reduce_window_sum_kernel_");
+}
+
+/* What scalers, a principal component analysis and quantiles have learned before. */
+static bool is_sklearn_constant(const char *name) {
+    static const char *const names[] = { "Ad_Addcst", "Di_Divcst",        "Mu_Mulcst", "Su_Subcst",
+                                         "mean",      "transform_matrix", "quantiles", "references" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (starts(name, names[i]))
+            return true;
+    return false;
 }
 
 static bool is_named_constant(enum zt_writer writer, const char *name) {
     if (writer == ZT_WRITER_JAX)
         return is_jax_constant(name);
+    if (writer == ZT_WRITER_SKLEARN)
+        return is_sklearn_constant(name);
     return writer == ZT_WRITER_TENSORFLOW
                ? is_tensorflow_constant(name)
                : is_torchscript_constant(name) || (writer == ZT_WRITER_OTHER && is_paddle_constant(name));
@@ -192,6 +212,12 @@ bool zt_constant_is_number(const struct zt_graph *g, const struct zt_value *v) {
     return zt_shape_count(&v->shape) == 1 && !is_part_of_layer(g, v->id);
 }
 
+bool zt_constant_is_slope(const struct zt_graph *g, const struct zt_value *v) {
+    static const char *const slopes[] = { "PRelu", NULL };
+    const struct zt_node *n = v->shape.rank == 0 ? reader_of(g, v->id) : NULL;
+    return n && is_op(n, slopes) && place_of(n, v->id) == 1;
+}
+
 /* tf2onnx's name for what it computed from constants alone, and of shifts of normalizations; biases keep theirs. */
 static bool is_folded_number(const struct zt_graph *g, const struct zt_value *v) {
     return zt_constant_is_number(g, v) ||
@@ -243,6 +269,9 @@ const char *zt_constant_reason(const struct zt_graph *g, const struct zt_value *
         return "named as a constant by the exporter";
     if (is_zero_state(g, v))
         return "zeros from which a recurrent node starts";
+    const char *statistic = zt_trainable_statistic(g, v);
+    if (statistic)
+        return statistic;
     return writer == ZT_WRITER_TENSORFLOW && numbers && is_folded_number(g, v)
                ? "one number: epsilon, factor or exponent"
                : NULL;

@@ -12,6 +12,7 @@ enum zt_writer {
     ZT_WRITER_TORCHSCRIPT, /* parameters have names of the module's state */
     ZT_WRITER_TENSORFLOW,  /* tf2onnx: variables end in ReadVariableOp, or in what was done to them */
     ZT_WRITER_JAX,         /* jax2onnx: values that it makes up are called by what they are for */
+    ZT_WRITER_SKLEARN,     /* skl2onnx: constants are called by their reader, or by what was learned before */
     ZT_WRITER_OTHER
 };
 enum zt_writer zt_writer_of(const struct zt_onnx *model); /* NULL: other */
@@ -25,6 +26,9 @@ const char *zt_constant_reason(const struct zt_graph *g, const struct zt_value *
 
 /* Whether it holds one number that is neither a bias nor another part of a layer: an epsilon, a factor, an exponent. */
 bool zt_constant_is_number(const struct zt_graph *g, const struct zt_value *v);
+
+/* Whether it is a scalar that a PRelu multiplies by. */
+bool zt_constant_is_slope(const struct zt_graph *g, const struct zt_value *v);
 
 /* Whether it is the kernel of a convolution with one number, not 0, in every place: a sum or mean over a window. */
 bool zt_constant_is_window_sum(const struct zt_graph *g, const struct zt_value *v);

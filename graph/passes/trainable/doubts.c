@@ -45,11 +45,21 @@ static bool is_input(const struct zt_graph *g, int value) {
     return value >= 0 && g->values[value]->origin == ZT_FROM_INPUT;
 }
 
+static const struct zt_node *producer_of(const struct zt_graph *g, int value) {
+    const int producer = value >= 0 ? g->values[value]->producer : -1;
+    return producer >= 0 ? g->nodes[producer] : NULL;
+}
+
+/* The same of what is cast from an input. */
+static bool is_cast_input(const struct zt_graph *g, int value) {
+    const struct zt_node *n = producer_of(g, value);
+    return is_input(g, value) || (n && is_op(n, "Cast") && is_input(g, n->in[0]));
+}
+
 /* Whether the value is an input, or an input and a number that is added, subtracted or multiplied. */
 static bool is_scaled_input(const struct zt_graph *g, int value) {
-    const int producer = value >= 0 ? g->values[value]->producer : -1;
-    const struct zt_node *n = producer >= 0 ? g->nodes[producer] : NULL;
-    return is_input(g, value) || (n && (is_op(n, "Sub") || is_op(n, "Mul")) && is_input(g, n->in[0]));
+    const struct zt_node *n = producer_of(g, value);
+    return is_cast_input(g, value) || (n && (is_op(n, "Sub") || is_op(n, "Mul")) && is_cast_input(g, n->in[0]));
 }
 
 /* (input - mean) / std, or in other writers' files input * factor + offset, before anything else is computed. */
@@ -119,6 +129,9 @@ static const char *doubt_of(const struct zt_graph *g, const struct zt_value *v, 
         return "zeros added to the output";
     if (is_joined_zeros(g, v))
         return "zeros joined with parameters";
+    const char *statistic = zt_trainable_statistic(g, v); /* TorchScript's has the name of a parameter */
+    if (statistic)
+        return statistic;
     if (is_input_scale(g, v, writer))
         return "scales an input";
     if (named) /* PyTorch's buffers have names like its parameters */

@@ -159,9 +159,12 @@ static bool is_evenly_spaced(const struct zt_value *v, int64_t count) {
     return false;
 }
 
-/* Frequencies, rates of decay: each is the one before times a factor other than 1. */
+/* Frequencies, rates of decay, slopes of heads: in one line, each is the one before times a factor other than 1. */
 static bool is_geometric(const struct zt_value *v, int64_t count) {
-    if (count < FEWEST || v->shape.dim[v->shape.rank - 1] != count)
+    bool line = false;
+    for (int axis = 0; axis < v->shape.rank; axis++)
+        line = line || v->shape.dim[axis] == count;
+    if (count < FEWEST || !line)
         return false;
     for (int64_t i = 2; i < count; i++) {
         const double a = zt_constant_at(v, i - 2), b = zt_constant_at(v, i - 1), c = zt_constant_at(v, i);

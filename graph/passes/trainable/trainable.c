@@ -6,7 +6,8 @@
  * leaves has lost its mark). What was computed from a PARAMETER is another tensor (graph/passes/trainable/derived.h),
  *     3. in a file of PyTorch's TorchScript exporter: its name is one of the module's state, whatever its rank, since
  * constants are Constant nodes there; or it is numbered by the exporter ("onnx::MatMul_7") and has a dimension,
- *     4. elsewhere: it has a dimension, or tf2onnx's name of a variable. Scalars are epsilons, scales, exponents,
+ *     4. elsewhere: it has a dimension, tf2onnx's name of a variable, or is the slope of a PRelu. Other scalars are
+ * epsilons, scales, exponents,
  *     5. without a mark: neither its name nor its contents nor its reader says that it is a constant
  * (graph/passes/trainable/constants.h).
  *
@@ -44,13 +45,35 @@ static bool is_integer(const struct zt_value *v) {
     return v->dtype != ZT_UNDEFINED && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT);
 }
 
+static bool is_output(const struct zt_graph *g, int value) {
+    for (int i = 0; i < g->output_count; i++)
+        if (g->outputs[i] == value)
+            return true;
+    return false;
+}
+
+/* For each input of a node whether its subgraphs, where they capture it, read it; the caller frees. NULL: all do. */
+static bool *read_inputs(const struct zt_node *n) {
+    if (!n->captured)
+        return NULL;
+    bool *reads = zt_malloc((size_t)n->in_count * sizeof *reads);
+    int in = n->in_count - n->captured;
+    memset(reads, true, (size_t)n->in_count * sizeof *reads);
+    for (int i = 0; i < n->attr_count; i++) {
+        const struct zt_graph *body = n->attr[i].graph;
+        for (int k = 0; body && k < body->captured_count && in < n->in_count; k++, in++)
+            reads[in] = zt_graph_users(body, body->captured[k], NULL) > 0 || is_output(body, body->captured[k]);
+    }
+    return reads;
+}
+
 static void walk_node(const struct zt_graph *g, int node, struct path *paths) {
     const struct zt_node *n = g->nodes[node];
-    bool reached = false;
+    bool *reads = read_inputs(n), reached = false;
     for (int i = 0; i < n->out_count; i++)
         reached |= n->out[i] >= 0 && paths[n->out[i]].through >= 0 && !is_integer(g->values[n->out[i]]);
     for (int i = 0; i < n->in_count; i++) {
-        if (n->in[i] < 0)
+        if (n->in[i] < 0 || (reads && !reads[i]))
             continue;
         struct path *p = &paths[n->in[i]];
         if (reached && has_gradient(n->op) && !stops_gradient(n, i))
@@ -59,6 +82,7 @@ static void walk_node(const struct zt_graph *g, int node, struct path *paths) {
         p->stopped = stops_gradient(n, i);
         p->scale |= n->op && i < 32 && n->op->scale_in >> i & 1;
     }
+    free(reads);
 }
 
 /* From the loss (or the graph's outputs) back over the nodes; a root counts as reached through a node that does not
@@ -120,12 +144,13 @@ static bool is_parameter(const struct zt_graph *g, const struct zt_value *v, con
     *why = zt_constant_reason(g, v, by->writer);
     if (*why)
         return false;
-    const bool named = zt_writer_names_parameter(by->writer, v->name);
+    const bool named = zt_writer_names_parameter(by->writer, v->name), slope = zt_constant_is_slope(g, v);
     *why = v->shape.rank > 0                             ? "float with a gradient and a dimension"
            : named && by->writer == ZT_WRITER_TENSORFLOW ? "named as a variable"
            : named ? "named as a parameter: this exporter keeps constants in Constant nodes"
+           : slope ? "the slope of a PRelu"
                    : "a scalar: epsilon, scale or exponent";
-    return v->shape.rank > 0 || named;
+    return v->shape.rank > 0 || named || slope;
 }
 
 /* Whether an initializer without path to the loss is a parameter. Masks, too, are float tensors behind which gradients

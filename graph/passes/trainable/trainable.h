@@ -96,6 +96,9 @@ int zt_trainable_overlaps(const struct zt_onnx *model, const struct zt_graph *g,
 /* Number of trainable initializers that both a Gather and a matrix product read: embeddings tied to an output layer. */
 int zt_trainable_shared(const struct zt_graph *g);
 
+/* "mean of a normalization" or "variance ...", where plain operators show an initializer to be one; NULL: none. */
+const char *zt_trainable_statistic(const struct zt_graph *g, const struct zt_value *v);
+
 /* What contents show that somebody computed them or wrote them down, as buffers are; NULL: nothing. They are what
  * neither training nor a random start gives: sinusoids, whole numbers, a window or filter that is the same read
  * backwards, and where the file does not mark the initializer as a PARAMETER, masks, evenly spaced numbers, powers of a
@@ -110,6 +113,9 @@ bool zt_trainable_is_held(const struct zt_node *node);
  * "conv.weight_orig", or of torch.nn.utils.parametrizations.spectral_norm, "conv.parametrizations.weight.0._u": a
  * buffer, which PyTorch's training iterates and a file keeps. */
 bool zt_trainable_is_singular(const struct zt_graph *g, const struct zt_value *v);
+
+/* Whether the name is Paddle's for a tensor that is no parameter: a buffer, or computed from parameters. */
+bool zt_trainable_is_no_parameter(const char *name);
 
 /* Whether tf2onnx named the initializer by the operation with which it computed it from variables. */
 bool zt_trainable_is_computed(const struct zt_onnx *model, const char *name);

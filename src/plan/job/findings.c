@@ -260,6 +260,28 @@ static void find_doubts(struct findings *f) {
 
 /* ---- what the file does not train as it was built ---- */
 
+/* Finds statistics of normalizations that were written as plain operators, and what Paddle does not train. */
+static void find_statistics(struct findings *f) {
+    struct names statistics = { 0 }, others = { 0 };
+    for (int i = 0; i < f->g->value_count; i++) {
+        const struct zt_value *v = f->g->values[i];
+        int reader = -1;
+        if (v->origin != ZT_FROM_INITIALIZER || v->trainable || !v->may_train || v->torch_kind)
+            continue;
+        if (zt_trainable_statistic(f->g, v))
+            zt_vec_push(&statistics, v->name);
+        else if (zt_trainable_is_no_parameter(v->name) && zt_graph_users(f->g, i, &reader) > 0 &&
+                 f->g->nodes[reader]->op && f->g->nodes[reader]->op->flops)
+            zt_vec_push(&others, v->name);
+    }
+    if (statistics.count)
+        find(f, true, "%s: statistics of a normalization that was written for inference, and fixed",
+             listed(f, &statistics));
+    if (others.count)
+        find(f, true, "%s: computed from parameters by the exporter, and fixed; ztrain.trainable trains it",
+             listed(f, &others));
+}
+
 /* Finds weights that a tool has quantized: integers have no gradient. */
 static void find_integers(struct findings *f) {
     static const char *const readers[] = { "DequantizeLinear", "MatMulInteger", "ConvInteger",
@@ -377,6 +399,7 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_split(&f);
     find_folds(&f);
     find_doubts(&f);
+    find_statistics(&f);
     find_integers(&f);
     find_dropout(&f);
     find_singular(&f);

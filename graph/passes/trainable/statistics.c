@@ -1,0 +1,106 @@
+/* Statistics of normalizations that a file computes by plain operators, as Keras on JAX and TensorFlow write
+ * BatchNormalization and Normalization:
+ *
+ *     (x - mean) / sqrt(variance + epsilon)      x f - mean f, f = scale / sqrt(variance + epsilon)
+ *
+ * A variance is read for its square root alone, a mean is subtracted beside a factor made of such a root. */
+#include "graph/ir/op.h"
+#include "graph/passes/trainable/constants.h"
+#include "graph/passes/trainable/trainable.h"
+
+#include <string.h>
+
+enum { MOST_NODES = 8 }; /* between a variance and what is multiplied by it */
+
+static bool is_op(const struct zt_node *n, const char *const *types) {
+    for (; n && !n->domain[0] && *types; types++)
+        if (strcmp(n->op_type, *types) == 0)
+            return true;
+    return false;
+}
+
+/* The only node that reads *value, behind nodes that only move it, which *value becomes the input of; NULL: none or
+ * several. */
+static const struct zt_node *reader_behind(const struct zt_graph *g, int *value) {
+    static const char *const moves[] = { "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "Expand", NULL };
+    for (int steps = 0; steps < MOST_NODES; steps++) {
+        int reader = -1;
+        if (zt_graph_users(g, *value, &reader) != 1)
+            return NULL;
+        const struct zt_node *n = g->nodes[reader];
+        if (!is_op(n, moves) || n->in[0] != *value)
+            return n;
+        *value = n->out[0];
+    }
+    return NULL;
+}
+
+static const struct zt_node *producer_of(const struct zt_graph *g, int value) {
+    return value >= 0 && g->values[value]->producer >= 0 ? g->nodes[g->values[value]->producer] : NULL;
+}
+
+static bool is_negative(const struct zt_value *v) {
+    const int64_t count = zt_shape_count(&v->shape);
+    for (int64_t i = 0; i < count; i++)
+        if (!(zt_constant_at(v, i) >= 0))
+            return true;
+    return false;
+}
+
+static bool is_one_number(const struct zt_graph *g, int value) {
+    return value >= 0 && g->values[value]->shape.rank >= 0 && zt_shape_count(&g->values[value]->shape) == 1;
+}
+
+static bool is_variance(const struct zt_graph *g, const struct zt_value *v) {
+    static const char *const add[] = { "Add", NULL }, *const root[] = { "Sqrt", NULL };
+    int value = v->id;
+    if (v->origin != ZT_FROM_INITIALIZER || v->shape.rank == 0 || !v->data || is_negative(v))
+        return false;
+    const struct zt_node *n = reader_behind(g, &value);
+    if (is_op(n, add) && n->in_count == 2 && is_one_number(g, n->in[n->in[0] == value])) {
+        value = n->out[0];
+        n = reader_behind(g, &value);
+    }
+    return is_op(n, root);
+}
+
+/* Whether a value is made of a variance within `depth` nodes, and of nothing that a step computes. */
+static bool is_of_variance(const struct zt_graph *g, int value, int depth) {
+    static const char *const parts[] = { "Reshape", "Squeeze",    "Unsqueeze", "Identity", "Cast", "Expand", "Add",
+                                         "Sqrt",    "Reciprocal", "Div",       "Mul",      "Max",  NULL };
+    const struct zt_node *n = producer_of(g, value);
+    if (value >= 0 && is_variance(g, g->values[value]))
+        return true;
+    for (int i = 0; depth > 0 && is_op(n, parts) && i < n->in_count; i++)
+        if (is_of_variance(g, n->in[i], depth - 1))
+            return true;
+    return false;
+}
+
+/* Whether the node multiplies or divides `value` by something made of a variance. */
+static bool is_scaled(const struct zt_graph *g, const struct zt_node *n, int value) {
+    static const char *const factors[] = { "Mul", "Div", NULL };
+    return is_op(n, factors) && n->in_count == 2 && (n->in[0] == value || strcmp(n->op_type, "Mul") == 0) &&
+           is_of_variance(g, n->in[n->in[0] == value], MOST_NODES);
+}
+
+static bool is_mean(const struct zt_graph *g, const struct zt_value *v) {
+    static const char *const negative[] = { "Neg", NULL }, *const minus[] = { "Sub", NULL };
+    int value = v->id;
+    if (v->origin != ZT_FROM_INITIALIZER || v->shape.rank == 0)
+        return false;
+    const struct zt_node *n = reader_behind(g, &value);
+    if (is_op(n, negative) || (is_op(n, minus) && n->in[1] == value)) {
+        value = n->out[0];
+        return is_scaled(g, reader_behind(g, &value), value);
+    }
+    if (!n || !is_scaled(g, n, value))
+        return false;
+    value = n->out[0];
+    n = reader_behind(g, &value);
+    return is_op(n, minus) && n->in[1] == value;
+}
+
+const char *zt_trainable_statistic(const struct zt_graph *g, const struct zt_value *v) {
+    return is_variance(g, v) ? "variance of a normalization" : is_mean(g, v) ? "mean of a normalization" : NULL;
+}
