@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trains what PyTorch exported for four steps, beside losses and gradient norms that PyTorch had in float64.
+"""Trains what PyTorch and JAX exported for four steps, beside losses and gradient norms that these had in float64.
 
     tests/exported/check.py ZTRAIN [FOLDER]     this folder by default
 
-FOLDER holds what tools/compare/torch_exports.py writes, or a folder of it a network, as `tools/zoo --fixtures` made this one. Every file
-is right (losses within 1e-5, or within 4 times PyTorch's own float32 noise), or told (off, with a warning before the first
-step), else wrong. Where a case says what it must be and which words the start must contain, it must. Prints a line a file
-and exits 1 where one is wrong.
+FOLDER holds what tools/compare/torch_exports.py writes, or a folder of it a network, as `tools/zoo --fixtures` and
+tools/compare/jax_exports.py made this one. Every file is right (losses within 1e-5, or within 4 times PyTorch's own float32
+noise), or told (off, with a warning before the first step), else wrong. Where a case says what it must be and which words
+the start must contain, it must. Prints a line a file and exits 1 where one is wrong.
 """
 import json
 import pathlib

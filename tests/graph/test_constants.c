@@ -37,6 +37,17 @@ static const struct one ones[] = {
       "",
       "computed from variables by the exporter" },
     { TENSORFLOW, "m/attention/Mul/ReadVariableOp:0", "Mul", 1, { 0 }, { .5F }, "", "" },
+    { TENSORFLOW,
+      "m/w/mul_1:0",
+      "Mul",
+      1,
+      { 1, { 3 } },
+      { .1F, .2F, .4F },
+      "",
+      "computed from variables by the exporter" },
+    { TENSORFLOW, "m/norm/batchnorm/mul:0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
+    { TENSORFLOW, "m/w/multiplier:0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
+    { TENSORFLOW, "m/norm/add_1:0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
     { SCRIPT, "/block/Constant_12_output_0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
     { SCRIPT, "c.parametrizations.weight.0._u", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, SINGULAR, "" },
     { SCRIPT, "m.weight_v", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" }, /* of weight_norm */
@@ -193,6 +204,19 @@ START_TEST(statistics_of_normalizations_are_fixed) {
 }
 END_TEST
 
+/* A root without a small number beside it is no variance's. */
+START_TEST(a_root_that_nothing_keeps_from_zero_is_learned) {
+    static const float some[3] = { .1F, .2F, .4F };
+    struct zt_graph *g = zt_graph_create("by hand");
+    const int v = initial(g, "v", (struct zt_shape){ 1, { 3 } }, some);
+    const int y = op(g, "Div", product(g, "x"), op(g, "Sqrt", v, -1));
+    zt_test_resolve(g);
+    zt_pass_trainable(g, NULL, y);
+    expect_why(g, v, NULL);
+    zt_graph_destroy(g);
+}
+END_TEST
+
 /* Weights that are subtracted or whose root is taken of more than themselves. */
 START_TEST(what_only_looks_like_a_statistic_trains) {
     static const float some[3] = { .1F, .2F, .4F }, epsilon = 1e-3F;
@@ -209,6 +233,39 @@ START_TEST(what_only_looks_like_a_statistic_trains) {
     expect_why(g, b, NULL);
     expect_why(g, c, NULL);
     zt_graph_destroy(g);
+}
+END_TEST
+
+/* ---- one parameter, written several times ---- */
+
+START_TEST(copies_of_jax2onnx_are_found) {
+    static const float some[4] = { .1F, .2F, .4F, .3F };
+    static const struct {
+        const char *a, *b;
+        struct zt_shape of_a, of_b;
+        int found;
+        bool apart;
+    } cases[] = {
+        { "const_5", "const_8", { 3, { 1, 1, 4 } }, { 2, { 1, 4 } }, 1, false },
+        { "kernel_oih_0", "kernel_oih_1", { 3, { 2, 2, 1 } }, { 3, { 2, 2, 1 } }, 1, false },
+        { "const_0", "const_2", { 2, { 2, 2 } }, { 2, { 2, 2 } }, 1, true }, /* copies of a layer */
+        { "const_0", "const_2", { 2, { 4, 1 } }, { 2, { 2, 2 } }, 0, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zt_graph *g = zt_graph_create("by hand");
+        const struct zt_onnx model = { .graph = g, .producer = "jax2onnx" };
+        struct zt_trainable_pair *pairs;
+        const int a = initial(g, cases[i].a, cases[i].of_a, some), b = initial(g, cases[i].b, cases[i].of_b, some);
+        const int y = op(g, "Mul", op(g, "Mul", product(g, "x"), a), b);
+        zt_test_resolve(g);
+        zt_pass_trainable(g, &model, y);
+        ck_assert_int_eq(zt_trainable_copies(&model, g, &pairs), cases[i].found);
+        if (cases[i].found) {
+            ck_assert(pairs[0].a == a && pairs[0].b == b && !pairs[0].transposed);
+            ck_assert_int_eq(pairs[0].apart, cases[i].apart);
+        }
+        zt_graph_destroy(g);
+    }
 }
 END_TEST
 
@@ -235,6 +292,8 @@ int main(void) {
     tcase_add_test(cases, an_lstm_of_tf2onnx_trains_one_bias);
     tcase_add_test(cases, statistics_of_normalizations_are_fixed);
     tcase_add_test(cases, what_only_looks_like_a_statistic_trains);
+    tcase_add_test(cases, a_root_that_nothing_keeps_from_zero_is_learned);
+    tcase_add_test(cases, copies_of_jax2onnx_are_found);
     tcase_add_test(cases, a_stop_gradient_of_jax2onnx_passes_none);
     tcase_add_loop_test(cases, what_no_file_marks_is_told_by_name_contents_and_reader, 0,
                         (int)(sizeof ones / sizeof *ones));

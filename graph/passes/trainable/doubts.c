@@ -74,15 +74,35 @@ static bool is_input_scale(const struct zt_graph *g, const struct zt_value *v, e
 
 /* ---- names ---- */
 
-bool zt_trainable_is_computed(const struct zt_onnx *model, const char *name) {
-    static const char *const operations[] = { "truediv:0", "l2_normalize:0", "Exp:0",      "Sqrt:0",
-                                              "Rsqrt:0",   "Square:0",       "Softplus:0", "Sigmoid:0",
-                                              "Tanh:0",    "Softmax:0",      "div:0" };
-    const char *part = zt_writer_of(model) == ZT_WRITER_TENSORFLOW ? strrchr(name, '/') : NULL;
-    for (size_t i = 0; part && i < sizeof operations / sizeof *operations; i++)
-        if (strcmp(part + 1, operations[i]) == 0)
+/* Whether the last part of a TensorFlow name, "scope/part_2:0", is one of `parts`. */
+static bool ends_in(const char *name, const char *const *parts) {
+    const char *part = strrchr(name, '/');
+    for (; part && *parts; parts++) {
+        const size_t length = strlen(*parts);
+        const char *behind = part + 1 + length;
+        if (strncmp(part + 1, *parts, length) != 0)
+            continue;
+        if (behind[0] == '_' && strspn(behind + 1, "0123456789"))
+            behind += 1 + strspn(behind + 1, "0123456789");
+        if (behind[0] == ':')
             return true;
+    }
     return false;
+}
+
+/* Scalars are constants as often: only what no constant would be. The scale and shift of a folded normalization are
+ * told elsewhere. What only moves elements, "Reshape", is no operation here. */
+bool zt_trainable_is_computed(const struct zt_onnx *model, const struct zt_value *v) {
+    static const char *const any[] = { "truediv",  "l2_normalize", "Exp",  "Sqrt",    "Rsqrt", "Square",
+                                       "Softplus", "Sigmoid",      "Tanh", "Softmax", "div",   NULL };
+    static const char *const of_tensors[] = { "mul",     "Mul",     "sub", "Sub",  "Pow",    "pow",     "MatMul",
+                                              "Relu",    "Abs",     "Sin", "Cos",  "Log",    "Select",  "SelectV2",
+                                              "Maximum", "Minimum", "Sum", "Mean", "Cumsum", "RealDiv", NULL };
+    static const char *const of_matrices[] = { "add", "Add", "BiasAdd", "MatrixBandPart", NULL };
+    if (zt_writer_of(model) != ZT_WRITER_TENSORFLOW || strstr(v->name, "/batchnorm/"))
+        return false;
+    return ends_in(v->name, any) || (v->shape.rank > 0 && ends_in(v->name, of_tensors)) ||
+           (v->shape.rank > 1 && ends_in(v->name, of_matrices));
 }
 
 /* ---- what the file shares or adds ---- */
@@ -111,7 +131,7 @@ static bool is_added_bias(const struct zt_graph *g, const struct zt_value *v) {
 }
 
 static const char *tensorflow_doubt(const struct zt_graph *g, const struct zt_value *v, const struct zt_onnx *model) {
-    if (zt_trainable_is_computed(model, v->name))
+    if (zt_trainable_is_computed(model, v))
         return "computed from variables by the exporter";
     if (is_shared_start(g, v))
         return "one for several layers whose variables were equal";

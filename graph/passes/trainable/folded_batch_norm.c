@@ -76,7 +76,8 @@ static const char *const ways[] = {
     [ZT_FOLDED_DYNAMO] = "torch.onnx.export(..., dynamo=True, optimize=False)",
     [ZT_FOLDED_TORCHSCRIPT] =
         "torch.onnx.export(..., dynamo=False, do_constant_folding=False), or training=torch.onnx.TrainingMode.TRAINING",
-    [ZT_FOLDED_TENSORFLOW] = "tf2onnx of a function that calls model(x, training=True)",
+    [ZT_FOLDED_TENSORFLOW] =
+        "tf2onnx of a function that calls model(x, training=True), whose file has statistics of the batch alone",
 };
 
 const char *zt_trainable_unfold(enum zt_trainable_folding by) {

@@ -66,6 +66,8 @@ static bool is_round(const struct zt_value *v, int64_t i) {
 }
 
 static bool is_folded(const struct zt_onnx *model, const struct zt_value *v) {
+    if (zt_writer_of(model) == ZT_WRITER_TENSORFLOW)
+        return !zt_writer_names_parameter(ZT_WRITER_TENSORFLOW, v->name);
     return zt_torch_is_made(model, v) || (!zt_torch_is_script(model) && v->torch_folded_from);
 }
 

@@ -97,13 +97,29 @@ bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, const
     return a->data && b->data && a->dtype == b->dtype && (perm ? is_permuted(a, b, perm) : is_equal(a, b));
 }
 
-/* Fills *pair where the two hold the same, in some order of axes. */
+static int without_ones(const struct zt_shape *shape, int64_t *dims) {
+    int count = 0;
+    for (int k = 0; k < shape->rank; k++)
+        if (shape->dim[k] != 1)
+            dims[count++] = shape->dim[k];
+    return count;
+}
+
+bool zt_trainable_is_reshaped(const struct zt_value *a, const struct zt_value *b) {
+    int64_t x[ZT_MAX_RANK], y[ZT_MAX_RANK];
+    const int count = without_ones(&a->shape, x);
+    return a->data && b->data && a->dtype == b->dtype && count == without_ones(&b->shape, y) &&
+           memcmp(x, y, (size_t)count * sizeof *x) == 0 &&
+           memcmp(a->data, b->data, (size_t)zt_shape_count(&a->shape) * zt_dtype_bytes(a->dtype)) == 0;
+}
+
+/* Fills *pair where the two hold the same, in some order of axes or with other axes of one element. */
 static bool match(const struct zt_graph *g, int a, int b, struct zt_trainable_pair *pair) {
     *pair = (struct zt_trainable_pair){ .a = a, .b = b };
     const struct zt_value *x = g->values[a], *y = g->values[b];
     if (!x->data || !y->data || x->dtype != y->dtype || zt_shape_count(&x->shape) != zt_shape_count(&y->shape))
         return false;
-    pair->transposed = !is_equal(x, y);
+    pair->transposed = !is_equal(x, y) && !zt_trainable_is_reshaped(x, y);
     return !pair->transposed || zt_trainable_find_perm(x, y, pair->perm);
 }
 
@@ -143,6 +159,8 @@ static bool is_op(const struct zt_node *n, const char *op_type) {
 struct role {
     bool embedding, weight; /* read by Gather, by a product */
     bool numbered;          /* TorchScript made it of some parameter */
+    bool jax;               /* the file is jax2onnx's, */
+    bool given;             /* which read the tensor as it is in the module */
     const char *of;         /* dynamo made it of this parameter */
     const char *product; /* a product that reads it: TorchScript names a node after its module, "/layers.0/fc/MatMul" */
 };
@@ -168,12 +186,15 @@ static void mark_readers(const struct zt_graph *g, struct role *roles) {
 }
 
 static void mark_makers(const struct zt_onnx *model, const struct zt_graph *g, struct role *roles) {
+    const bool jax = zt_writer_of(model) == ZT_WRITER_JAX;
     struct zt_map listed = { 0 };
     if (model->torch_signature)
         zt_torch_read_signature(g->arena, model->torch_signature, &listed);
     for (int v = 0; v < g->value_count; v++) {
         struct zt_torch_folding f;
         roles[v].numbered = zt_torch_is_made(model, g->values[v]);
+        roles[v].jax = jax;
+        roles[v].given = jax && zt_torch_is_numbered(g->values[v]->name, "const_");
         if (!model->torch_signature || !g->values[v]->torch_folded_from)
             continue;
         zt_torch_read_folding(g->arena, g->values[v], &listed, &f);
@@ -212,8 +233,18 @@ static bool are_apart(const struct role *a, const struct role *b) {
     }
 }
 
+/* jax2onnx reads a parameter that is used several times once, but writes what it makes of it each time: kernels in
+ * another order of axes, the same in several shapes. */
+static bool is_jax_copy(const struct zt_value *a, const struct role *of_a, const struct zt_value *b,
+                        const struct role *of_b, bool apart) {
+    const bool both_given = of_a->given && of_b->given && zt_shape_equal(&a->shape, &b->shape);
+    return a->id < b->id && both_given == apart;
+}
+
 static bool may_be_copy(const struct zt_value *a, const struct role *of_a, const struct zt_value *b,
                         const struct role *of_b, bool apart) {
+    if (of_a->jax)
+        return is_jax_copy(a, of_a, b, of_b, apart);
     if (apart)
         return of_a->numbered && of_b->numbered && a->id < b->id && are_apart(of_a, of_b);
     if (of_b->of && strcmp(of_b->of, a->name) == 0)
@@ -223,8 +254,8 @@ static bool may_be_copy(const struct zt_value *a, const struct role *of_a, const
     return of_a->embedding && of_b->weight && a->shape.rank == 2 && b->shape.rank == 2;
 }
 
-static bool may_be_tied(const struct zt_value *v) {
-    return v->origin == ZT_FROM_INITIALIZER && v->trainable && v->data && v->shape.rank >= 2 &&
+static bool may_be_tied(const struct zt_value *v, const struct role *role) {
+    return v->origin == ZT_FROM_INITIALIZER && v->trainable && v->data && v->shape.rank >= (role->jax ? 1 : 2) &&
            v->shape.rank <= ZT_TIE_RANK;
 }
 
@@ -234,8 +265,9 @@ static bool find_original(const struct zt_graph *g, const struct role *roles, co
                           struct zt_trainable_pair *pair) {
     for (int a = 0; a < g->value_count; a++) {
         const struct zt_value *v = g->values[a];
-        if (a != b && !copied[a] && may_be_tied(v) && may_be_copy(v, &roles[a], g->values[b], &roles[b], apart) &&
-            match(g, a, b, pair) && !zt_constant_is_uniform(v)) {
+        if (a != b && !copied[a] && may_be_tied(v, &roles[a]) &&
+            may_be_copy(v, &roles[a], g->values[b], &roles[b], apart) && match(g, a, b, pair) &&
+            !zt_constant_is_uniform(v)) {
             pair->apart = apart;
             return true;
         }
@@ -251,7 +283,8 @@ int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, s
     mark_makers(model, g, roles);
     for (int b = 0; b < g->value_count; b++) {
         struct zt_trainable_pair pair;
-        if (!may_be_tied(g->values[b]) || (!roles[b].of && !roles[b].numbered && !roles[b].weight))
+        if (!may_be_tied(g->values[b], &roles[b]) ||
+            (!roles[b].of && !roles[b].numbered && !roles[b].weight && !roles[b].jax))
             continue;
         copied[b] = find_original(g, roles, copied, b, false, &pair);
         if (copied[b] || find_original(g, roles, copied, b, true, &pair))

@@ -3,7 +3,8 @@
  *
  *     (x - mean) / sqrt(variance + epsilon)      x f - mean f, f = scale / sqrt(variance + epsilon)
  *
- * A variance is read for its square root alone, a mean is subtracted beside a factor made of such a root. */
+ * A variance is read for its square root alone, behind which or before which a small number keeps a divisor from 0; a
+ * mean is subtracted beside a factor made of such a root. */
 #include "graph/ir/op.h"
 #include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/trainable.h"
@@ -51,17 +52,26 @@ static bool is_one_number(const struct zt_graph *g, int value) {
     return value >= 0 && g->values[value]->shape.rank >= 0 && zt_shape_count(&g->values[value]->shape) == 1;
 }
 
+/* Whether the node adds one number to `value` or bounds it by one. */
+static bool is_kept_from_zero(const struct zt_graph *g, const struct zt_node *n, int value) {
+    static const char *const bounds[] = { "Add", "Max", NULL };
+    return is_op(n, bounds) && n->in_count == 2 && is_one_number(g, n->in[n->in[0] == value]);
+}
+
 static bool is_variance(const struct zt_graph *g, const struct zt_value *v) {
-    static const char *const add[] = { "Add", NULL }, *const root[] = { "Sqrt", NULL };
+    static const char *const root[] = { "Sqrt", NULL };
     int value = v->id;
     if (v->origin != ZT_FROM_INITIALIZER || v->shape.rank == 0 || !v->data || is_negative(v))
         return false;
     const struct zt_node *n = reader_behind(g, &value);
-    if (is_op(n, add) && n->in_count == 2 && is_one_number(g, n->in[n->in[0] == value])) {
+    if (is_kept_from_zero(g, n, value)) {
         value = n->out[0];
-        n = reader_behind(g, &value);
+        return is_op(reader_behind(g, &value), root);
     }
-    return is_op(n, root);
+    if (!is_op(n, root))
+        return false;
+    value = n->out[0];
+    return is_kept_from_zero(g, reader_behind(g, &value), value);
 }
 
 /* Whether a value is made of a variance within `depth` nodes, and of nothing that a step computes. */

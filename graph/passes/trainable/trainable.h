@@ -66,7 +66,7 @@ struct zt_trainable_pair {
     int a, b;                  /* value ids, a < b */
     bool transposed;           /* axis k of b is axis perm[k] of a; false: a equals b */
     int64_t perm[ZT_TIE_RANK]; /* set if transposed */
-    bool apart; /* read by products of different modules: equal by chance, as copies of a layer are, or really tied */
+    bool apart; /* of different modules: equal by chance, as copies of a layer are, or really tied */
 };
 /* Returns the count; the list is in the graph's arena. Three equal initializers x, y, z give the pairs (x, y), (y, z).
  */
@@ -75,6 +75,8 @@ int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pair
 /* Whether two initializers of one dtype have equal contents, b as it is or (perm not NULL) transposed. False if weights
  * are absent. */
 bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, const int64_t *perm);
+/* Whether b is a in another shape, which has more or fewer axes of one element. */
+bool zt_trainable_is_reshaped(const struct zt_value *a, const struct zt_value *b);
 /* Finds a permutation of axes, other than the identity, that makes b from a. False if there is none or weights are
  * absent. */
 bool zt_trainable_find_perm(const struct zt_value *a, const struct zt_value *b, int64_t *perm);
@@ -85,7 +87,7 @@ bool zt_trainable_find_perm(const struct zt_value *a, const struct zt_value *b, 
  * sorted by b, each b once. */
 int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, struct zt_trainable_pair **pairs);
 
-/* Trainable initializers of PyTorch's exporters an eighth of whose sampled elements stands in another one, too, or once
+/* Trainable initializers of PyTorch's exporters and tf2onnx an eighth of whose sampled elements stands in another one, too, or once
  * more in the same (a == b), without being a copy of the whole: parts of one parameter that train separately. One of
  * the two was made by the exporter. Each pair once. Returns the count; the list is in the graph's arena. */
 struct zt_trainable_overlap {
@@ -118,7 +120,7 @@ bool zt_trainable_is_singular(const struct zt_graph *g, const struct zt_value *v
 bool zt_trainable_is_no_parameter(const char *name);
 
 /* Whether tf2onnx named the initializer by the operation with which it computed it from variables. */
-bool zt_trainable_is_computed(const struct zt_onnx *model, const char *name);
+bool zt_trainable_is_computed(const struct zt_onnx *model, const struct zt_value *v);
 
 /* The reason why a trainable initializer may be no parameter; NULL: no doubt. Its contents (above), and where the file
  * does not list parameters: zeros added to the output or concatenated with parameters, numbers that scale an input, one

@@ -201,11 +201,13 @@ static void find_overlaps(struct findings *f) {
         if (!is_told(f, a) && !is_told(f, b))
             zt_vec_push(&parts, a == b ? a->name : zt_arena_printf(f->job->arena, "%s (in %s)", a->name, b->name));
     }
-    if (parts.count)
-        find(f, true,
-             "%s: elements of one parameter that the exporter stored several times, which train separately; %s keeps "
-             "the parameter",
-             listed(f, &parts),
+    if (!parts.count)
+        return;
+    const char *several = "elements of one parameter that the exporter stored several times, which train separately";
+    if (strncmp(f->job->model->producer, "tf2onnx", 7) == 0)
+        find(f, true, "%s: %s", listed(f, &parts), several);
+    else
+        find(f, true, "%s: %s; %s keeps the parameter", listed(f, &parts), several,
              f->job->model->torch_signature ? "torch.onnx.export(..., optimize=False)" : "do_constant_folding=False");
 }
 
@@ -221,7 +223,7 @@ static bool is_numbered_scalar(const struct findings *f, const struct zt_value *
 
 /* Whether a scalar is what tf2onnx computed from a variable. */
 static bool is_computed_scalar(const struct findings *f, const struct zt_value *v) {
-    return zt_trainable_is_computed(f->job->model, v->name) && is_fixed_scalar(f, v);
+    return zt_trainable_is_computed(f->job->model, v) && is_fixed_scalar(f, v);
 }
 
 static void find_doubts(struct findings *f) {
@@ -318,6 +320,34 @@ static void find_dropout(struct findings *f) {
         find(f, false, "%s: Dropout that was exported for inference; training drops", listed(f, &names));
 }
 
+/* Whether a product with trained weights has a bias, its own or of the Add behind it. *counts: it has such weights. */
+static bool has_bias(const struct zt_graph *g, const struct zt_node *n, bool *counts) {
+    static const char *const products[] = { "MatMul", "Gemm", "Conv", NULL };
+    int reader = -1;
+    *counts = is_op(n, products) && n->in[1] >= 0 && g->values[n->in[1]]->trainable;
+    if (!*counts || (n->in_count > 2 && n->in[2] >= 0))
+        return *counts;
+    if (zt_graph_users(g, n->out[0], &reader) != 1 || strcmp(g->nodes[reader]->op_type, "Add") != 0)
+        return false;
+    const int *in = g->nodes[reader]->in;
+    return g->values[in[0]]->trainable || g->values[in[1]]->trainable;
+}
+
+/* Finds networks of tf2onnx without any bias: it removes those of zeros, as a new network has. */
+static void find_no_bias(struct findings *f) {
+    int products = 0, biases = 0;
+    for (int n = 0; n < f->g->node_count; n++) {
+        bool counts;
+        biases += has_bias(f->g, f->g->nodes[n], &counts);
+        products += counts;
+    }
+    if (products && !biases && strncmp(f->job->model->producer, "tf2onnx", 7) == 0)
+        find(f, true,
+             "no layer has a bias: tf2onnx removes biases of zeros and scales of ones, as a new network has them; "
+             "export "
+             "trained weights, or start them a little off");
+}
+
 /* Finds singular vectors of spectral norms, which PyTorch's training iterates. */
 static void find_singular(struct findings *f) {
     struct names names = { 0 };
@@ -402,6 +432,7 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_statistics(&f);
     find_integers(&f);
     find_dropout(&f);
+    find_no_bias(&f);
     find_singular(&f);
     find_renormed(&f);
     find_detached(&f);
