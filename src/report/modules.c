@@ -106,9 +106,19 @@ static int follow(struct zt_modules *m, const char *text, bool classes) {
     return at;
 }
 
-/* Returns the module of the node called `name`. */
+/* The node of the file that makes the value, or else reads it first; -1: neither. */
+static int node_at(const struct zt_modules *m, const char *value) {
+    const int v = zt_graph_find(m->graph, value), maker = v >= 0 ? m->graph->values[v]->producer : -1;
+    return maker >= 0 || v < 0 ? maker : m->reader[v];
+}
+
+/* Returns the module of the node called `name`; that of what it moves, where layouts add one. */
 static int module_of(struct zt_modules *m, const char *name) {
-    const int n = zt_map_get(&m->by_node, name, -1);
+    static const char moved[] = "reorder of ";
+    const bool moves = strncmp(name, moved, strlen(moved)) == 0;
+    const int n = moves ? node_at(m, name + strlen(moved)) : zt_map_get(&m->by_node, name, -1);
+    if (moves)
+        return n >= 0 ? module_of(m, m->graph->nodes[n]->name) : 0;
     const char *torch = n >= 0 ? m->graph->nodes[n]->torch_namespace : NULL;
     return torch ? follow(m, torch, true) : follow(m, name, false);
 }

@@ -473,6 +473,31 @@ class Flops(Case):
         for s in stages:
             self.assertEqual((s["pipeline stages"], s["micro-batches per step"], s["params of model = params per GPU * mp_size"]), (2, 2, PARAMS))
 
+    def test_fused_nodes_count_in_the_module_of_their_product(self):
+        """A convolution with the ReLU and the pool behind it, and a Linear on three axes, which becomes a Gemm between two Reshapes."""
+        rng = np.random.default_rng(3)
+        tensors = {"k": rng.standard_normal((4, 2, 3, 3)), "w": rng.standard_normal((9, 9)), "b": rng.standard_normal(9), "h": rng.standard_normal((CLASSES, 36))}
+        shapes = {"apart": [0, 4, 9], "rows": [0, 36]}
+        nodes = [helper.make_node("Conv", ["x", "k"], ["c"], "/features/features.0/Conv", pads=[1, 1, 1, 1]),
+                 helper.make_node("Relu", ["c"], ["r"], "/features/features.1/Relu"),
+                 helper.make_node("MaxPool", ["r"], ["p"], "/features/features.2/MaxPool", kernel_shape=[2, 2], strides=[2, 2]),
+                 helper.make_node("Reshape", ["p", "apart"], ["a"], "/Reshape"),
+                 helper.make_node("Transpose", ["w"], ["t"], "/block/fc/Transpose"),
+                 helper.make_node("MatMul", ["a", "t"], ["m"], "/block/fc/MatMul"),
+                 helper.make_node("Add", ["m", "b"], ["s"], "/block/fc/Add"),
+                 helper.make_node("Tanh", ["s"], ["u"], "/block/act/Tanh"),
+                 helper.make_node("Reshape", ["u", "rows"], ["f"], "/Reshape_1"),
+                 helper.make_node("Gemm", ["f", "h"], ["y"], "/head/Gemm", transB=1)]
+        held = [numpy_helper.from_array(v.astype(np.float32), k) for k, v in tensors.items()] + [numpy_helper.from_array(np.array(v), k) for k, v in shapes.items()]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2, 6, 6])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", CLASSES])], held)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.folder / "m.onnx")
+        text, _ = self.profile()
+        self.assertNotIn("reorder of", text)
+        for module, macs in (("0", 4 * 2 * 9 * 36), ("fc", 4 * 9 * 9), ("head", CLASSES * 36)):
+            found = re.search(rf"\({module}\): \S+  .*?% Params, ([\d.]+) ([KMG]?)MACs", text)
+            self.near(float(found[1]) * UNITS[found[2]], ROWS * macs)
+
     def test_depth_top_detail_and_file(self):
         said = self.train({"flops_profiler": {"enabled": True, "module_depth": 0, "top_modules": 2, "detailed": False, "output_file": "deep/f.txt"}})
         text = (self.folder / "deep/f.txt").read_text()

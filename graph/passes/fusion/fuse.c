@@ -108,8 +108,9 @@ int zt_fuse_reshape(struct zt_graph *g, const struct zt_op_table *table, int nod
 bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const struct zt_fused_node *with,
                      struct zt_err *err) {
     struct zt_node *from = g->nodes[old];
+    const char *name = with->like->name ? with->like->name : from->name;
     int node = zt_fuse_add(g, from,
-                           &(struct zt_node_spec){ from->name, with->op_type, "ztrain", 1, with->in, with->in_count,
+                           &(struct zt_node_spec){ name, with->op_type, "ztrain", 1, with->in, with->in_count,
                                                    with->out ? with->out : from->out,
                                                    with->out ? with->out_count : from->out_count });
     struct zt_node *n = g->nodes[node];
@@ -123,7 +124,7 @@ bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int ol
 }
 
 struct zt_node zt_fuse_attrs_without(struct zt_graph *g, const struct zt_node *like, const char *name) {
-    struct zt_node to = { .attr = ZT_NEW_N(g->arena, struct zt_attr, like->attr_count + 1) };
+    struct zt_node to = { .name = like->name, .attr = ZT_NEW_N(g->arena, struct zt_attr, like->attr_count + 1) };
     for (int i = 0; i < like->attr_count; i++)
         if (strcmp(like->attr[i].name, name) != 0)
             to.attr[to.attr_count++] = like->attr[i];

@@ -45,13 +45,13 @@ struct zt_fused_node {
     int in_count;
     const int *out; /* NULL: the outputs of the replaced node */
     int out_count;
-    const struct zt_node *like; /* its attributes are used */
+    const struct zt_node *like; /* its name and attributes are used; without a name, that of the replaced node */
 };
 /* Replaces node `old`, which is marked dead. */
 bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const struct zt_fused_node *with,
                      struct zt_err *err);
 
-/* A node without a name that has the attributes of `like` except `name`. */
+/* A node that has the name of `like` and its attributes except `name`. */
 struct zt_node zt_fuse_attrs_without(struct zt_graph *g, const struct zt_node *like, const char *name);
 
 /* Inputs and outputs of one step of a fused kernel. */

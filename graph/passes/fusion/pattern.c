@@ -300,10 +300,21 @@ static int add_node(struct zt_match *m, const char *name, const char *op_type, c
     return node;
 }
 
+/* The name of what replaces the group: that of the last product in it, which a user looks for, else the root's. */
+static const char *name_of(const struct zt_match *m) {
+    int product = -1;
+    for (int i = 0; i < m->node_count; i++) {
+        const struct zt_op *op = m->g->nodes[m->node[i]]->op;
+        if (op && op->flops && !(op->flags & ZT_OP_SUMS) && m->node[i] > product)
+            product = m->node[i];
+    }
+    return m->g->nodes[product >= 0 ? product : m->root]->name;
+}
+
 int zt_match_replace(struct zt_match *m, const char *op_type, const int *in, int in_count) {
     for (int i = 0; i < m->node_count; i++)
         m->g->nodes[m->node[i]]->dead = true;
-    return add_node(m, m->g->nodes[m->root]->name, op_type, in, in_count, zt_match_result(m));
+    return add_node(m, name_of(m), op_type, in, in_count, zt_match_result(m));
 }
 
 static bool all_constant(const struct zt_graph *g, int node) {
@@ -319,7 +330,7 @@ int zt_match_before(struct zt_match *m, const struct zt_op_table *table, const s
                     struct zt_err *err) {
     struct zt_graph *g = m->g;
     int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    int node = add_node(m, g->values[out]->name, spec->op_type, spec->in, spec->in_count, out);
+    int node = add_node(m, name_of(m), spec->op_type, spec->in, spec->in_count, out);
     if (spec->list)
         zt_node_set_ints(g, node, spec->list->attr, spec->list->at, spec->list->count);
     if (spec->flag)
