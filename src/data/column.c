@@ -133,13 +133,14 @@ static bool check_signs(const struct zt_column *column, const struct zt_values *
 
 static bool check_range(const struct zt_column *column, const struct zt_want *want, const struct zt_values *v,
                         struct zt_err *err) {
-    int64_t width = zt_shape_count(&column->shape);
+    const int64_t width = zt_shape_count(&column->shape), count = want->below > 0 ? want->below : want->indexed;
+    const int64_t least = want->below > 0 ? 0 : -count;
     for (int64_t i = 0; i < v->rows * width; i++) {
         int64_t value = zt_load_int(v->dtype, v->at, i);
-        if ((value < 0 || value >= want->below) && value != want->except)
+        if ((value < least || value >= count) && (want->below <= 0 || value != want->except))
             return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %lld is out of range, wants 0..%lld",
                            v->file, column->name, (long long)(v->first + i / width), (long long)value,
-                           (long long)want->below - 1);
+                           (long long)count - 1);
     }
     return true;
 }
@@ -148,14 +149,18 @@ static bool is_whole(enum zt_dtype dtype) {
     return zt_dtype_in(dtype, ZT_ANY_INT | ZT_BIT(ZT_BOOL));
 }
 
+static bool has_range(const struct zt_want *want, enum zt_dtype have) {
+    return is_whole(have) && (want->below > 0 || want->indexed > 0);
+}
+
 bool zt_column_needs_check(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have) {
-    return sign_matters(have, column->dtype) || (is_whole(have) && want->below > 0);
+    return sign_matters(have, column->dtype) || has_range(want, have);
 }
 
 bool zt_column_check(const struct zt_column *column, const struct zt_want *want, const struct zt_values *v,
                      struct zt_err *err) {
     return (!sign_matters(v->dtype, column->dtype) || check_signs(column, v, err)) &&
-           (!is_whole(v->dtype) || want->below <= 0 || check_range(column, want, v, err));
+           (!has_range(want, v->dtype) || check_range(column, want, v, err));
 }
 
 void zt_column_copy(const struct zt_column *column, const struct zt_values *v, void *to) {

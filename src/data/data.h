@@ -36,8 +36,9 @@ struct zt_want {
     enum zt_dtype dtype;   /* ZT_UNDEFINED: that of the source */
     struct zt_shape shape; /* of one sample; a dimension of -1 fits any size, rank -1 any shape */
     bool image;            /* an image input; formats of images feed it whatever its name */
-    int64_t below;  /* integers must lie in 0..below-1 unless equal to `except`; 0: unchecked (synthetic: 0 or 1) */
-    int64_t except; /* ignore_index */
+    int64_t below;   /* integers must lie in 0..below-1 unless equal to `except`; 0: unchecked (synthetic: 0 or 1) */
+    int64_t except;  /* ignore_index */
+    int64_t indexed; /* integers are indices of an axis of so many elements, -indexed..indexed-1; 0: unchecked */
     enum zt_want_use use;
     /* Integer targets: floats of the shape `classes` are accepted as well, unconverted apart from their width: the
      * probabilities of the classes. */

@@ -148,7 +148,7 @@ static bool accept_want(struct zt_source *source, int i, const struct zt_want *w
     struct tokens *t = source->state;
     const struct zt_shape shape = { 1, { t->length } };
     find_role(want, &t->role[i]);
-    t->below[i] = want->below;
+    t->below[i] = want->below > 0 ? want->below : want->indexed;
     if (t->role[i] == NEXT_TOKENS && strcmp(want->name, "target") != 0)
         return zt_fail(err, ZT_EXIT_DATA, "%s: no column named \"%s\" (tokens has inputs and: target)", path,
                        want->name);
@@ -220,8 +220,13 @@ static bool read_tokens(const struct zt_source *source, int column, int64_t inde
     for (int64_t i = 0; i < t->length; i++) {
         const int64_t token = token_at(part, from + i);
         if (!fits(source, column, token))
-            return zt_fail(err, ZT_EXIT_DATA, "%s: token %lld: value %lld does not fit column \"%s\"", part->path,
-                           (long long)(from + i), (long long)token, source->column[column].name);
+            return t->below[column] > 0
+                       ? zt_fail(err, ZT_EXIT_DATA,
+                                 "%s: column \"%s\", token %lld: value %lld is out of range, wants 0..%lld", part->path,
+                                 source->column[column].name, (long long)(from + i), (long long)token,
+                                 (long long)t->below[column] - 1)
+                       : zt_fail(err, ZT_EXIT_DATA, "%s: token %lld: value %lld does not fit column \"%s\"", part->path,
+                                 (long long)(from + i), (long long)token, source->column[column].name);
         zt_store_int(source->column[column].dtype, to, i, token);
     }
     return true;

@@ -137,6 +137,17 @@ class Tokens(test_jobs.Job):
         self.write("stream/train.bin", struct.pack("<4H", *self.stream[:4]))
         self.train({"data": {"format": "tokens", "path": "stream"}}, code=4, says=["too few tokens for one sample of 4"])
 
+    def test_tokens_that_the_table_lacks_are_told_of_the_data(self):
+        self.write("t.bin", struct.pack("<49H", *self.stream[:6], 7, *self.stream[7:]))
+        self.write("c.json", json.dumps({"train_batch_size": 6, "ztrain": {"steps": 4, "data": {"format": "tokens", "path": "t.bin", "shuffle": False}}}).encode())
+        done = self.run_ztrain("--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "run", "--overwrite", code=4)
+        self.assertIn('t.bin: column "ids", token 6: value 7 is out of range, wants 0..6', done.stderr)
+        for row, value in ((2, 9), (1, -8)):  # as indices of Gather, -7..-1 count from the end
+            ids = [0] * 16
+            ids[4 * row + 3] = value
+            self.write("d.npz", npz({"ids": ([4, 4], ids, INT64), "target": ([4, 4], [0] * 16, INT64)}))
+            self.train(code=4, says=["d.npz", f'column "ids", row {row}: value {value} is out of range, wants 0..6'])
+
 
 def png(width, height, grey):
     def chunk(name, data):

@@ -124,6 +124,20 @@ START_TEST(an_ignored_target_may_lie_outside_the_range) {
 }
 END_TEST
 
+START_TEST(indices_may_count_from_the_end) {
+    struct zt_err err = { 0 };
+    struct zt_want want = { .name = "v", .dtype = ZT_INT64, .indexed = 3 };
+    struct zt_source *source = open_array(ZT_INT64, (int64_t[]){ 0, -3, 2 }, 3, want, &err);
+    ck_assert_msg(source != NULL, "%s", err.text[0]);
+    zt_source_close(source);
+    ck_assert_ptr_null(open_array(ZT_INT64, (int64_t[]){ 0, 1, 3 }, 3, want, &err));
+    MENTIONS(&err, "row 2", "value 3", "0..2");
+    err = (struct zt_err){ 0 };
+    ck_assert_ptr_null(open_array(ZT_INT64, (int64_t[]){ 0, -4, 2 }, 3, want, &err));
+    MENTIONS(&err, "row 1", "-4");
+}
+END_TEST
+
 START_TEST(columns_of_different_length_are_named_with_both_counts) {
     float x[5] = { 0 };
     struct zt_npz_array arrays[] = { { "a", ZT_FLOAT, { 1, { 5 } }, x, 20 }, { "b", ZT_FLOAT, { 1, { 4 } }, x, 16 } };
@@ -418,6 +432,7 @@ int main(void) {
     tcase_add_test(cases, numbers_are_converted_within_their_kind);
     tcase_add_test(cases, conversions_that_could_change_a_value_are_refused);
     tcase_add_test(cases, an_ignored_target_may_lie_outside_the_range);
+    tcase_add_test(cases, indices_may_count_from_the_end);
     tcase_add_test(cases, columns_of_different_length_are_named_with_both_counts);
     tcase_add_test(cases, every_problem_of_a_file_is_reported_at_once);
     tcase_add_test(cases, digits_in_cifar10_layout_are_read);

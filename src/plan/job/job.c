@@ -57,6 +57,28 @@ static bool *find_used(const struct zt_graph *g) {
     return used;
 }
 
+/* The elements of the shortest axis that an input holds indices of, which Gathers read as they are or behind nodes that
+ * copy them; 0: none. */
+static int64_t indexed_by(const struct zt_graph *g, int input) {
+    bool *copies = zt_calloc((size_t)g->value_count + 1, sizeof *copies);
+    int64_t least = 0;
+    copies[input] = true;
+    for (int i = 0; i < g->node_count; i++) {
+        const struct zt_node *n = g->nodes[i];
+        if (n->in_count > 0 && n->in[0] >= 0 && copies[n->in[0]] && n->op->flags & (ZT_OP_VIEW | ZT_OP_CAST))
+            copies[n->out[0]] = true;
+        if (n->in_count < 2 || n->in[0] < 0 || n->in[1] < 0 || !copies[n->in[1]] || n->domain[0] ||
+            strcmp(n->op_type, "Gather") != 0)
+            continue;
+        const struct zt_shape *table = &g->values[n->in[0]]->shape;
+        const int64_t axis = zt_attr_int(n, "axis", 0), at = axis < 0 ? axis + table->rank : axis;
+        const int64_t rows = at >= 0 && at < table->rank ? table->dim[at] : 0;
+        least = rows > 0 && (least == 0 || rows < least) ? rows : least;
+    }
+    free(copies);
+    return least;
+}
+
 static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool *used, struct zt_err *err) {
     int most = ZT_COLUMNS - 1 - (job->weight != NULL); /* columns left by target and weight */
     for (int i = 0; i < g->input_count; i++) {
@@ -74,6 +96,7 @@ static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool
             if (v->shape.dim[0] > 0 && !job->fixed_batch)
                 job->fixed_batch = v->shape.dim[0];
         }
+        want.indexed = zt_dtype_in(v->dtype, ZT_ANY_INT) ? indexed_by(g, v->id) : 0;
         want.image = v->shape.rank == 4 && zt_dtype_in(v->dtype, ZT_ANY_FLOAT);
         job->names[job->want_count] = want.name;
         job->wants[job->want_count++] = want;
