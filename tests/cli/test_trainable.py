@@ -108,8 +108,27 @@ class Ties(test_jobs.Job):
             self.assertEqual(w["a"], w["d"])
             self.assertEqual(w["a"], [w["c"][c * 2 + r] for r in range(2) for c in range(3)])
 
+    def test_a_vector_in_two_shapes_trains_as_one(self):
+        nodes = [node("Mul", ["x", "v"], ["h"]), node("Tanh", ["h"], ["t"]), node("Mul", ["t", "row"], ["k"]), node("MatMul", ["k", "a"], ["scores"])]
+        self.write("m.onnx", model(nodes, [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+                                   [tensor([2], [0.5, -0.25], FLOAT, "v"), tensor([1, 2], [0.5, -0.25], FLOAT, "row"), tensor([2, 3], W, FLOAT, "a")]))
+        for group in [["v", "row"], ["row", "v"]]:
+            self.train({"tie": [group]}, says=["8 in 2 tensors"])
+            w = initializers((self.folder / "run/model.onnx").read_bytes())
+            self.assertNotEqual(w["v"][1], [0.5, -0.25])
+            self.assertEqual(w["v"][1], w["row"][1])
+
     def test_a_tie_of_nothing_that_trains_is_refused(self):
         self.train({"tie": [["d", "d"]], "loss": {"logits": "scores"}}, code=2, says=["ztrain.tie[0]"])
+
+
+class Untranslated(test_jobs.Job):
+    def test_an_operator_of_tensorflow_is_told_as_what_it_is(self):
+        for producer in ["tf2onnx", "another"]:
+            self.write("m.onnx", model([node("MatMul", ["x", "w"], ["h"]), node("Erfc", ["h"], ["scores"])], [value_info("x", ["n", 2])],
+                                       [value_info("scores", ["n", 3])], [tensor([2, 3], W, FLOAT, "w")], producer=producer))
+            said = self.train(code=3, says=["operator ai.onnx.Erfc is not supported"])
+            self.assertEqual("tf2onnx leaves operators of TensorFlow" in said, producer == "tf2onnx")
 
 
 class Copies(test_jobs.Job):

@@ -28,6 +28,17 @@
 
 /* ---- from the file's graph to a bound, inferred one ---- */
 
+/* Hints where tf2onnx left an operator of TensorFlow in the file, which onnxruntime does not run either. */
+static void hint_translation(const struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
+    for (int n = 0; n < g->node_count && strncmp(job->model->producer, "tf2onnx", 7) == 0; n++)
+        if (!g->nodes[n]->dead && !g->nodes[n]->op && !g->nodes[n]->domain[0]) {
+            zt_hint(err,
+                    "tf2onnx leaves operators of TensorFlow that it cannot translate; exact GELU (Erfc) has a "
+                    "translation with approximate=True");
+            return;
+        }
+}
+
 /* Returns the part of the model's graph that `job->logits` depends on, with resolved operators and classified
  * initializers; *root is the id of the logits. */
 static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct zt_err *err) {
@@ -37,6 +48,7 @@ static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct
     zt_pass_keep_one_bias(g, job->model);
     *root = zt_graph_find(g, job->logits);
     if (!zt_pass_lower(g, &zt_ops, err) || !zt_pass_resolve(g, &zt_ops, root, 1, err)) {
+        hint_translation(job, g, err);
         zt_graph_destroy(g);
         return NULL;
     }
