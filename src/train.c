@@ -40,10 +40,11 @@ static bool make_plan(struct zt_training *t, struct zt_err *err) {
                                        .folder = t->request->folder };
     t->plan = zt_rank_plan_create(s->job, &options, err);
     if (!t->plan)
-        return zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
+        return zt_session_locate(s, err, 0);
     const int before = err->count;
     return (!s->processes || zt_preflight_plan(t->plan, t->worker.world, err)) &&
-           (zt_preflight_memory(t->plan, t->worker.world, err) || zt_err_within(err, before, "%s", s->options->config));
+           (zt_preflight_memory(t->plan, t->worker.world, err) ||
+            zt_config_locate(s->config, s->options->config, err, before));
 }
 
 static struct zt_rank *create_rank(struct zt_training *t, struct zt_err *err) {
@@ -200,11 +201,10 @@ static void finish_rank(struct zt_training *t) {
 static bool check_schedule(const struct zt_session *s, struct zt_err *err) {
     if (!zt_lr_wants_accuracy(s->config) || (s->eval_source && s->config->accuracy))
         return true;
-    return zt_fail(
-        err, ZT_EXIT_CONFIG,
-        "%s: scheduler.params.mode: \"max\" follows the accuracy of evaluations: it needs evaluation data and "
-        "ztrain.metrics [\"accuracy\"]",
-        s->options->config);
+    zt_fail(err, ZT_EXIT_CONFIG,
+            "scheduler.params.mode: \"max\" follows the accuracy of evaluations: it needs evaluation data and "
+            "ztrain.metrics [\"accuracy\"]");
+    return zt_config_locate(s->config, s->options->config, err, err->count - 1);
 }
 
 bool zt_train(struct zt_session *s, const struct zt_train_request *request, struct zt_err *err) {

@@ -135,10 +135,12 @@ static bool is_default(const struct zt_key_table *table, const char *key, const 
 
 /* A key that the program of the checkpoint did not have fits where it has its default. */
 static bool key_fits(const struct zt_session *s, const char *key, const char *was, const char *is, struct zt_err *err) {
+    char origin[ZT_CONFIG_ORIGIN];
     if (strcmp(was ? was : "", is ? is : "") == 0 || (!was && is && is_default(s->config->table, key, is)))
         return true;
-    return zt_fail(err, ZT_EXIT_CONFIG, "%s is %s in %s; the run of the checkpoint had %s", key, is ? is : "absent",
-                   s->options->config, was ? was : "none");
+    zt_fail(err, ZT_EXIT_CONFIG, "%s is %s in %s; the run of the checkpoint had %s", key, is ? is : "absent",
+            zt_config_origin(s->config, s->options->config, key, origin), was ? was : "none");
+    return zt_hint(err, "--load CHECKPOINT --weights-only starts another run from the weights of the checkpoint");
 }
 
 /* A key that the program of the checkpoint did not have is unchanged where it has its default. */

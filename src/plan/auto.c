@@ -178,9 +178,9 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
         try_stages(&q, stages);
     bool ok = true;
     if (!q.tried.count)
-        ok = zt_fail(err, ZT_EXIT_CONFIG,
-                     "%s: ztrain.plan \"auto\": train_batch_size %lld cannot be divided among %d ranks",
-                     s->options->config, (long long)s->config->train_batch, s->config->ranks);
+        ok =
+            zt_fail(err, ZT_EXIT_CONFIG, "ztrain.plan \"auto\": train_batch_size %lld cannot be divided among %d ranks",
+                    (long long)s->config->train_batch, s->config->ranks);
     if (ok) {
         struct zt_text why = { 0 };
         qsort(q.tried.at, (size_t)q.tried.count, sizeof *q.tried.at, better_first);
@@ -191,11 +191,11 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
             set(s->config, &q.tried.at[0], q.limit);
             zt_offload_note_chosen(s->config);
         } else
-            ok = zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.plan \"auto\": none of %d plans is possible; the first: %s",
-                         s->options->config, q.tried.count, q.tried.at[0].why);
+            ok = zt_fail(err, ZT_EXIT_CONFIG, "ztrain.plan \"auto\": none of %d plans is possible; the first: %s",
+                         q.tried.count, q.tried.at[0].why);
     }
     zt_vec_finish(&q.tried);
-    return ok;
+    return ok || zt_config_locate(s->config, s->options->config, err, err->count - 1);
 }
 
 /* ---- candidates for autotuning ---- */

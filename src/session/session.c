@@ -35,8 +35,9 @@ static bool check_meeting(struct zt_session *s, struct zt_err *err) {
         if (!asked || c->ranks == 1)
             return true;
         zt_fail(err, ZT_EXIT_CONFIG,
-                "ztrain.parallel.communicator \"tcp\" needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which are "
+                "ztrain.parallel.communicator: \"tcp\" needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which are "
                 "not set");
+        zt_config_locate(c, s->options->config, err, err->count - 1);
         return zt_hint(err, "use --ranks %d without communicator \"tcp\" to start ranks over MPI", c->ranks);
     }
     if (strcmp(wanted, "mpi") == 0 ||
@@ -57,11 +58,19 @@ static bool wants_gpus(const struct zt_session *s) {
     return strcmp(communicator, "nccl") == 0 || (zt_session_meets(s) && strcmp(communicator, "tcp") != 0);
 }
 
+static bool check_cluster(const struct zt_session *s, struct zt_err *err) {
+    if (!s->config->cluster[0] || zt_machine_find(s->config->cluster, err))
+        return true;
+    zt_err_within(err, 0, "ztrain.cluster");
+    return zt_config_locate(s->config, s->options->config, err, 0);
+}
+
 static bool check_communicator(struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
     if (strcmp(c->parallel.communicator, "nccl") == 0 && strcmp(c->device, "cpu") == 0) {
-        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator \"nccl\" needs GPUs, but the device is \"%s\"",
+        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator: \"nccl\" needs GPUs, but the device is \"%s\"",
                 c->device);
+        zt_config_locate(c, s->options->config, err, err->count - 1);
         return zt_hint(err, "use --device cuda, or communicator \"auto\"");
     }
     if (c->recompute.on_host && strcmp(c->device, "cpu") != 0 && wants_gpus(s))
@@ -84,6 +93,12 @@ struct zt_config *zt_session_config(const struct zt_texts *paths, const struct z
     return zt_config_read(paths, over, &zt_session_types, err);
 }
 
+bool zt_session_locate(const struct zt_session *s, struct zt_err *err, int first) {
+    if (err->code != ZT_EXIT_CONFIG)
+        return zt_err_within(err, first, "%s", s->options->model);
+    return zt_config_locate(s->config, s->options->config, err, first);
+}
+
 bool zt_session_threaded(const struct zt_config *c) {
     return strcmp(c->parallel.mode, "dp") == 0 || strcmp(c->parallel.communicator, "thread") == 0;
 }
@@ -103,7 +118,7 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
     struct zt_config_overrides over = options->over;
     over.evaluates = evaluates;
     if (!find_world(s, &over, err) || !(s->config = zt_session_config(&options->configs, &over, err)) ||
-        !check_communicator(s, err))
+        !check_communicator(s, err) || !check_cluster(s, err))
         return false;
     s->sharers = s->processes ? s->launched.local_size : s->config->ranks;
     if (!(s->model = zt_onnx_read(options->model, weights, err)))
@@ -149,7 +164,7 @@ bool zt_session_machine(const struct zt_session *s, const struct zt_device *devi
     }
     const struct zt_machine *row = zt_machine_find(name, err);
     if (!row)
-        return zt_err_within(err, 0, "%s: ztrain.cluster", s->options->config);
+        return false;
     *machine = *row;
     return true;
 }

@@ -6,6 +6,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -21,16 +22,42 @@ class Globs(test_jobs.Job):
     def test_globs_that_match_nothing_are_named(self):
         for key, value in [("trainable", ["*", "weihgt*"]), ("freeze", ["encodr.*"]), ("recompute", ["laier*"]),
                            ("param_groups", [{"match": "*.bais", "lr": 0.1}])]:
-            name = "param_groups[].match" if key == "param_groups" else key
+            name = "param_groups[0].match" if key == "param_groups" else f"{key}[{len(value) - 1}]"
             glob = value[-1]["match"] if key == "param_groups" else value[-1]
             done = self.train({key: value})
-            self.assertRegex(done.stderr, rf"ztrain: warning: .*c.json: ztrain.{key}.*matches \"" + glob.replace("*", r"\*"))
-            self.train({key: value}, "--strict", code=2, says=["c.json: ztrain." + name, glob])
+            self.assertRegex(done.stderr, rf"ztrain: warning: .*c.json:1:\d+: ztrain.{key}.*matches \"" + glob.replace("*", r"\*"))
+            self.train({key: value}, "--strict", code=2, says=["c.json:1:", f": ztrain.{name}: ", glob])
 
     def test_globs_that_match_are_not(self):
         done = self.train({"trainable": ["*"], "freeze": ["b"], "recompute": ["prod*"],
                            "param_groups": [{"match": "w", "lr": 0.1}]}, "--strict")
         self.assertNotIn("warning", done.stderr)
+
+
+class Origins(test_jobs.Job):
+    """Problems that model or machine reveal name the file or the option that the key came from."""
+
+    def test_the_file_that_gives_the_key_is_named(self):
+        for block, says in [({"cluster": "here"}, 'ztrain.cluster: cluster "here" is not known'),
+                            ({"memory_limit": "512B"}, "ztrain.memory_limit: 512 B per rank, but"),
+                            ({"trainable": ["nope"]}, 'ztrain.trainable[0]: the model has no initializer "nope"'),
+                            ({"tie": [["w", "nope"]]}, 'ztrain.tie[0][1]: the model has no initializer "nope"'),
+                            ({"fuse": ["nope"]}, 'ztrain.fuse[0]: no pattern is called "nope"'),
+                            ({"loss": {"type": "cross_entropy", "logits": "nope"}}, "ztrain.loss.logits: the model has no output"),
+                            ({"loss": {"type": "cross_entropy", "class_weights": [1, 2]}}, "ztrain.loss.class_weights: 2 numbers"),
+                            ({"data": {"augment": {"horizontal_flip": 0.5}}}, 'ztrain.data.augment: format "npz"')]:
+            over = json.dumps({"ztrain": block}, indent=1)
+            key = says.split(":")[0].split("[")[0].split(".")[-1]
+            line = next(i for i, text in enumerate(over.splitlines(), 1) if f'"{key}"' in text)
+            line += says.split(":")[0].count("[")  # an item of a list stands on a line of its own
+            line += says.startswith("ztrain.tie")
+            self.write("over.json", over.encode())
+            done = self.train({}, "--config", self.folder / "over.json", code=2, says=[says])
+            self.assertRegex(done, rf"error: [^\n]*/over\.json:{line}:\d+: " + re.escape(says))
+
+    def test_an_option_that_gives_the_key_is_named(self):
+        self.train({}, "--set", "ztrain.cluster=here", code=2, says=['error: --set ztrain.cluster: cluster "here" is not known'])
+        self.train({}, "--set", 'ztrain.trainable=["nope"]', code=2, says=["error: --set ztrain.trainable[0]: the model has no"])
 
 
 class Data(test_jobs.Job):
@@ -139,13 +166,13 @@ class Padding(test_jobs.Job):
         self.follow([1], {"*shared.weight": 1})
 
     def test_what_does_not_fit_is_refused_by_name(self):
-        self.train({"padding_idx": {"*nothing*": 1}}, code=2, says=["c.json: ztrain.padding_idx", "*nothing*", "are: model.shared.weight"])
+        self.train({"padding_idx": {"*nothing*": 1}}, code=2, says=["c.json:1:", ": ztrain.padding_idx.*nothing*: matches no initializer", "are: model.shared.weight"])
         for row in [5, -6]:
             self.train({"padding_idx": {"*shared*": row}}, code=2, says=[f"row {row} is outside", "5 rows"])
         self.train({"padding_idx": {"*": 1.5}}, code=2, says=["ztrain.padding_idx.*: wants an integer"])
         self.write("m.onnx", test_jobs.linear(out="scores"))
         self.data()
-        self.train({"padding_idx": {"w": 0}}, code=2, says=['"w"', "no Gather along axis 0 reads"])
+        self.train({"padding_idx": {"w": 0}}, code=2, says=["padding_idx.w: ", '"w"', "no Gather along axis 0 reads"])
 
 
 class Export(test_jobs.Job):
