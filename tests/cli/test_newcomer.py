@@ -59,6 +59,11 @@ class Origins(test_jobs.Job):
         self.train({}, "--set", "ztrain.cluster=here", code=2, says=['error: --set ztrain.cluster: cluster "here" is not known'])
         self.train({}, "--set", 'ztrain.trainable=["nope"]', code=2, says=["error: --set ztrain.trainable[0]: the model has no"])
 
+    def test_missing_data_are_told_with_the_ways_to_give_them(self):
+        done = self.train({"data": {}}, code=2, says=["c.json:1:", ": ztrain.data: missing, wants a format and a path"])
+        for words in ["--data FORMAT:PATH", "--config", '{"ztrain": {"data": {"format": FORMAT, "path": PATH}}}', "npz, synthetic, cifar10"]:
+            self.assertIn(words, done.split("hint: ")[1])
+
 
 class Data(test_jobs.Job):
     def test_a_batch_larger_than_the_data_is_told(self):
