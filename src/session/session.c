@@ -71,7 +71,7 @@ static bool check_communicator(struct zt_session *s, struct zt_err *err) {
         zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator: \"nccl\" needs GPUs, but the device is \"%s\"",
                 c->device);
         zt_config_locate(c, s->options->config, err, err->count - 1);
-        return zt_hint(err, "use --device cuda, or communicator \"auto\"");
+        return zt_hint(err, "use communicator \"auto\", or --device cuda where there are GPUs");
     }
     if (c->recompute.on_host && strcmp(c->device, "cpu") != 0 && wants_gpus(s))
         return zt_fail(err, ZT_EXIT_CONFIG,
@@ -177,5 +177,7 @@ struct zt_device *zt_session_device(struct zt_session *s, int rank, struct zt_er
     struct zt_device *device = zt_device_open(device_name(s, why), local, zt_session_threads(s), why, err);
     if (device)
         device->tf32 = s->config->tf32;
+    else if (strcmp(s->config->parallel.communicator, "nccl") == 0) /* the CPU alone is no way out */
+        zt_hint(err, "ztrain.parallel.communicator \"nccl\" needs GPUs; with \"auto\" the run can use the CPU");
     return device;
 }

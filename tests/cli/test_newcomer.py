@@ -64,6 +64,10 @@ class Origins(test_jobs.Job):
         for words in ["--data FORMAT:PATH", "--config", '{"ztrain": {"data": {"format": FORMAT, "path": PATH}}}', "npz, synthetic, cifar10"]:
             self.assertIn(words, done.split("hint: ")[1])
 
+    def test_communicator_nccl_without_gpus_is_not_told_to_use_the_cpu(self):
+        says = self.train({"parallel": {"communicator": "nccl"}}, "--device", "cpu", code=2, says=["c.json:1:", "needs GPUs"])
+        self.assertIn('hint: use communicator "auto"', says)
+
 
 class Data(test_jobs.Job):
     def test_a_batch_larger_than_the_data_is_told(self):
