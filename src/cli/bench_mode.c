@@ -86,6 +86,7 @@ void zt_bench_overlay(const struct zt_bench *bench, const struct zt_bench_row *r
     snprintf(batch, ZT_BENCH_WORD, "train_batch_size=%lld", (long long)row->batch);
     if (row->batch > 0)
         set[count++] = batch;
+    set[count++] = "autotuning.enabled=false";        /* a combination is measured as it is */
     set[count++] = "ztrain.checkpoint.every_steps=0"; /* runs are only timed and need no checkpoints */
     set[count++] = "ztrain.checkpoint.every_epochs=0";
     options->over.set = set;
