@@ -97,8 +97,11 @@ static void say_progress(const struct zt_bench_progress *p, int64_t steps) {
 static void say_done(const struct zt_bench_progress *p, const struct zt_log *log) {
     if (p->terminal)
         fputs("\r\033[K", stderr);
-    zt_say(log, ZT_LOG_INFO, "[%d/%d] %s, %d ranks, batch %lld%s%s", p->run, p->runs, p->row->mode->name, p->row->ranks,
-           (long long)p->row->batch, p->row->reason[0] ? ": " : "", p->row->reason);
+    char batch[32] = ""; /* unknown where the config was refused */
+    if (p->row->batch > 0)
+        snprintf(batch, sizeof batch, ", batch %lld", (long long)p->row->batch);
+    zt_say(log, ZT_LOG_INFO, "[%d/%d] %s, %d ranks%s%s%s", p->run, p->runs, p->row->mode->name, p->row->ranks, batch,
+           p->row->reason[0] ? ": " : "", p->row->reason);
 }
 
 /* Repeats are the outer loop, so that temporary load of the machine does not affect one combination alone. */
