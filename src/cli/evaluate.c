@@ -35,8 +35,6 @@ static bool evaluate(struct zt_session *s, struct zt_err *err) {
         zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.data.eval_path: there are no evaluation data", s->options->config);
         return zt_hint(err, "set ztrain.data.eval_path, or use --data FORMAT:PATH");
     }
-    if (s->config->ranks > 1)
-        return zt_fail(err, ZT_EXIT_CONFIG, "evaluate runs on one rank, not on %d", s->config->ranks);
     zt_parallel_enter();
     struct zt_device *device = zt_session_device(s, 0, err);
     if (!device)

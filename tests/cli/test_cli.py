@@ -134,6 +134,7 @@ class Options(Case):
     def test_an_option_of_another_command_is_refused(self):
         self.refused("ops", "--model", "m", says=["--model", "ztrain ops"])
         self.refused("predict", "--set", "a=1", says=["--set", "ztrain predict"])
+        self.refused("evaluate", "--ranks", "1", says=["option --ranks is not accepted by `ztrain evaluate`", "hint: "])
 
     def test_there_are_long_options_only(self):
         self.refused("-m", "x", says=["unknown option -m", "hint: "])

@@ -248,6 +248,15 @@ class Evaluate(test_jobs.Job):
         done = self.run_ztrain(*words, "--data", f"npz:{self.folder / 'e.npz'}")
         self.assertEqual(json.loads(done.stdout)["samples"], 5)
 
+    def test_a_config_for_several_ranks_is_evaluated_on_one(self):
+        words = ["evaluate", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--data", f"npz:{self.folder / 'd.npz'}"]
+        self.train()
+        wanted = self.run_ztrain(*words).stdout
+        config = json.loads((self.folder / "c.json").read_text())
+        config.update(train_micro_batch_size_per_gpu=3, gradient_accumulation_steps=1, train_batch_size=6, pipeline={"stages": 2})
+        self.write("c.json", json.dumps(config).encode())
+        self.assertEqual(self.run_ztrain(*words).stdout, wanted)
+
 
 class Predict(test_jobs.Job):
     def test_one_array_is_the_one_input(self):
