@@ -69,6 +69,20 @@ class Origins(test_jobs.Job):
         self.assertIn('hint: use communicator "auto"', says)
 
 
+class Folders(test_jobs.Job):
+    def test_a_run_that_does_not_begin_leaves_no_folder(self):
+        self.train({"checkpoint": {"every_steps": 1}})
+        words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--threads=1"]
+        (self.folder / "there").mkdir()
+        before = sorted(self.folder.iterdir())
+        for to in ["new", "new/er/run", "there", "there/new/"]:
+            for resume, code, says in [([], 4, "has left no checkpoint"), ([self.folder / "nope"], 4, "nope: no such folder"),
+                                       ([self.folder / "run", "--seed", "7"], 2, "ztrain.seed is 7 in --seed; the run of the checkpoint had 0")]:
+                self.refused(*words, "--output", f"{self.folder}/{to}", "--resume", *resume, code=code, says=[says])
+                self.assertEqual(sorted(self.folder.iterdir()), before)
+                self.assertEqual(list((self.folder / "there").iterdir()), [])
+
+
 class Data(test_jobs.Job):
     def test_a_batch_larger_than_the_data_is_told(self):
         done = self.train(train_batch_size=64, says=["ztrain: warning", "train_batch_size 64", "12 samples"])
