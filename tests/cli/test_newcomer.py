@@ -308,6 +308,20 @@ class Keys(test_jobs.Job):
             text = self.train({key: 1} if block == "ztrain" else {}, code=2, says=["unknown key"], **config)
             self.assertIn(f"did you mean {wanted}?", text)
 
+    def test_keys_in_the_wrong_object_name_the_right_one(self):
+        for key, wanted in [("optimizer.momentum", "params.momentum"), ("epochs", "ztrain.epochs"), ("ztrain.eval_path", "data.eval_path"),
+                            ("checkpoint.every_steps", "ztrain.checkpoint.every_steps"), ("pipeline.num_stages", "stages"),
+                            ("wandb.entity", "team"), ("ztrain.lora.r", "rank"), ("ztrain.lr", "optimizer.params.lr")]:
+            self.train({}, "--set", f"{key}=1", code=2, says=[f"--set {key}: unknown key, did you mean {wanted}?"])
+        self.train({}, "--set", "scheduler.params.warmup_min=1", code=2, scheduler={"type": "WarmupLR"}, says=["did you mean warmup_min_lr?"])
+        for key in ["optimizer.enabled", "zzz"]:  # several objects have the first, none the second
+            text = self.train({}, "--set", f"{key}=1", code=2, says=["unknown key"])
+            self.assertNotIn("did you mean", text)
+
+    def test_values_name_the_nearest(self):
+        self.train({}, "--device", "gpu", code=2, says=['unknown "gpu", did you mean "cuda"?'])
+        self.train({"checkpoint": {"best": "f1"}}, code=2, says=['hint: known are: loss, accuracy, ""\n'])
+
 
 class Underway(test_jobs.Job):
     """The run has begun: its error is the last that is said."""
