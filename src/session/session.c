@@ -114,12 +114,15 @@ bool zt_session_alone(const struct zt_session *s, struct zt_err *err) {
 
 bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
                      bool evaluates, struct zt_err *err) {
-    *s = (struct zt_session){ .options = options, .opened = zt_now() };
+    *s = (struct zt_session){ .own = *options, .opened = zt_now() };
+    s->options = &s->own;
     struct zt_config_overrides over = options->over;
     over.evaluates = evaluates;
     if (!find_world(s, &over, err) || !(s->config = zt_session_config(&options->configs, &over, err)) ||
         !check_communicator(s, err) || !check_cluster(s, err))
         return false;
+    if (options->log.level == ZT_LOG_INFO) /* --quiet and --verbose are above the config */
+        s->own.log.level = (enum zt_log_level)s->config->log_level;
     s->sharers = s->processes ? s->launched.local_size : s->config->ranks;
     if (!(s->model = zt_onnx_read(options->model, weights, err)))
         return false;

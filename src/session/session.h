@@ -13,7 +13,8 @@ struct zt_source;
 
 /* The members are opened in order. Ranks borrow all of them. */
 struct zt_session {
-    const struct zt_options *options;
+    const struct zt_options *options; /* `own` */
+    struct zt_options own;            /* those of the command, with the config's log_level */
     struct zt_config *config;
     struct zt_onnx *model;
     struct zt_launched launched; /* the launcher of this process */

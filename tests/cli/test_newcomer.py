@@ -323,6 +323,21 @@ class Keys(test_jobs.Job):
         self.train({"checkpoint": {"best": "f1"}}, code=2, says=['hint: known are: loss, accuracy, ""\n'])
 
 
+class LogLevel(test_jobs.Job):
+    def test_it_chooses_what_is_printed(self):
+        counts = {level: len(self.train(log_level=level).stderr.splitlines()) for level in ["debug", "info", "warning", "error", "critical"]}
+        self.assertGreater(counts["debug"], counts["info"])
+        self.assertGreater(counts["info"], counts["warning"])
+        self.assertEqual([counts[level] for level in ["warning", "error", "critical"]], [1, 1, 1])  # weights: HASH
+        self.assertIn("ztrain: warning: ", self.train({"freeze": ["zz"]}, log_level="warning").stderr)
+        self.assertNotIn("ztrain: warning: ", self.train({"freeze": ["zz"]}, log_level="error").stderr)
+
+    def test_options_are_above_it(self):
+        self.assertEqual(self.train({}, "--quiet", log_level="debug").stderr, self.train({}, "--quiet").stderr)
+        verbose = [len(self.train({}, "--verbose", **config).stderr.splitlines()) for config in [{}, {"log_level": "error"}]]
+        self.assertEqual(verbose[0], verbose[1])
+
+
 class Underway(test_jobs.Job):
     """The run has begun: its error is the last that is said."""
 
