@@ -1,6 +1,7 @@
 #include "session/session.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "config/table.h"
 #include "data/data.h"
 #include "device/libraries.h"
@@ -99,6 +100,22 @@ bool zt_session_locate(const struct zt_session *s, struct zt_err *err, int first
     return zt_config_locate(s->config, s->options->config, err, first);
 }
 
+void zt_session_hint_model(const char *path, struct zt_err *err) {
+    static const char zip[] = { 'P', 'K', 3, 4 }; /* of torch.save() */
+    struct zt_err ignored = { 0 };
+    struct zt_file_map map;
+    if (err->code != ZT_EXIT_MODEL || !zt_file_map(&map, path, ZT_EXIT_MODEL, &ignored))
+        return;
+    if (map.size > sizeof zip && memcmp(map.data, zip, sizeof zip) == 0)
+        zt_hint(err,
+                "this is a zip archive, as torch.save() writes it: --model and --load take what torch.onnx.export() "
+                "writes, and --load what safetensors.torch.save_file() writes");
+    else if (map.size > 9 && map.data[8] == '{' && !map.data[7])
+        zt_hint(err,
+                "a file of safetensors has weights alone: it goes behind --load, and its name ends in .safetensors");
+    zt_file_unmap(&map);
+}
+
 bool zt_session_threaded(const struct zt_config *c) {
     return strcmp(c->parallel.mode, "dp") == 0 || strcmp(c->parallel.communicator, "thread") == 0;
 }
@@ -124,8 +141,10 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
     if (options->log.level == ZT_LOG_INFO) /* --quiet and --verbose are above the config */
         s->own.log.level = (enum zt_log_level)s->config->log_level;
     s->sharers = s->processes ? s->launched.local_size : s->config->ranks;
-    if (!(s->model = zt_onnx_read(options->model, weights, err)))
+    if (!(s->model = zt_onnx_read(options->model, weights, err))) {
+        zt_session_hint_model(options->model, err);
         return false;
+    }
     zt_pass_split_merged(s->model);
     return s->config->allow_future_opset || zt_onnx_check_opset(s->model, err);
 }

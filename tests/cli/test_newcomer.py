@@ -70,6 +70,13 @@ class Origins(test_jobs.Job):
 
 
 class Folders(test_jobs.Job):
+    def test_a_run_without_checkpoints_is_told_how_to_start_anew(self):
+        self.train({"checkpoint": {"every_epochs": 0}})
+        words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "run", "--threads=1"]
+        self.refused(*words, code=4, says=["already holds a run", "--resume", "--overwrite"])
+        self.refused(*words, "--resume", code=4, says=["has left no checkpoint; --overwrite starts it from the beginning"])
+        self.run_ztrain(*words, "--overwrite")
+
     def test_a_run_that_does_not_begin_leaves_no_folder(self):
         self.train({"checkpoint": {"every_steps": 1}})
         words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--threads=1"]
@@ -336,6 +343,30 @@ class LogLevel(test_jobs.Job):
         self.assertEqual(self.train({}, "--quiet", log_level="debug").stderr, self.train({}, "--quiet").stderr)
         verbose = [len(self.train({}, "--verbose", **config).stderr.splitlines()) for config in [{}, {"log_level": "error"}]]
         self.assertEqual(verbose[0], verbose[1])
+
+
+class FilesOfOthers(test_jobs.Job):
+    """What somebody has who comes from PyTorch or DeepSpeed."""
+
+    def test_a_file_of_torch_save_is_no_model(self):
+        words = ["--config", self.folder / "c.json", "--output", self.folder / "out", "--threads=1"]
+        self.train()
+        self.write("pytorch_model.bin", npz({"x": ([1], [1.0])}))  # a zip archive too
+        self.refused("--model", self.folder / "pytorch_model.bin", *words, code=3, says=["pytorch_model.bin", "hint: ", "torch.onnx.export()"])
+        self.refused("--model", self.folder / "m.onnx", *words, "--load", self.folder / "pytorch_model.bin", "--weights-only", code=3,
+                     says=["pytorch_model.bin", "hint: ", "safetensors.torch.save_file()"])
+        stored = (self.folder / "run/checkpoints/step-4/weights.safetensors").read_bytes()
+        self.write("w.safetensors", stored)
+        self.refused("--model", self.folder / "w.safetensors", *words, code=3, says=["hint: ", "--load"])
+
+    def test_a_checkpoint_of_deepspeed_is_named(self):
+        self.train()
+        words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "out", "--resume"]
+        self.write("ds/latest", b"global_step10")
+        self.write("ds/global_step10/mp_rank_00_model_states.pt", b"PK")
+        for path, says in [("ds", 'ds/latest: does not name a checkpoint: "global_step10" has no manifest.json'),
+                           ("ds/global_step10", "not a checkpoint: it has no manifest.json")]:
+            self.refused(*words, self.folder / path, code=4, says=[says, "hint: this is a checkpoint of DeepSpeed", "zero_to_fp32.py"])
 
 
 class Underway(test_jobs.Job):
