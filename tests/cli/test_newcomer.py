@@ -368,6 +368,27 @@ class FilesOfOthers(test_jobs.Job):
                            ("ds/global_step10", "not a checkpoint: it has no manifest.json")]:
             self.refused(*words, self.folder / path, code=4, says=[says, "hint: this is a checkpoint of DeepSpeed", "zero_to_fp32.py"])
 
+    def test_the_name_of_the_targets_is_hinted_at(self):
+        self.data(target=None, labels=([N], test_jobs.CLASSES, INT64))
+        self.train(code=4, says=['no array named "target" (it has: x, labels)', "hint: ztrain.loss.target names", "--set ztrain.loss.target=NAME"])
+        self.train({}, "--set", "ztrain.loss.target=labels")
+        self.data(x=None)
+        self.assertNotIn("loss.target", self.train(code=4, says=['no array named "x"']))
+
+    def test_channels_that_are_last_are_told_apart_from_other_orders(self):
+        self.write("m.onnx", model([node("GlobalAveragePool", ["x"], ["h"]), node("Flatten", ["h"], ["f"]), node("MatMul", ["f", "w"], ["y"], "last")],
+                                   [value_info("x", ["n", 2, 4, 5])], [value_info("y", ["n", 3])], [tensor([2, 3], test_jobs.W, FLOAT, "w")]))
+        for shape, hint in [([N, 4, 5, 2], "array.transpose(0, 3, 1, 2)"), ([N, 40], "array.reshape()"), ([N, 5, 4, 2], "array.reshape()")]:
+            self.data(x=(shape, [0.0] * 40 * N))
+            self.train(code=4, says=["wants [2, 4, 5]", "hint: ", hint])
+
+    def test_packed_mnist_files_are_found(self):
+        self.write("m.onnx", model([node("Flatten", ["x"], ["f"]), node("MatMul", ["f", "w"], ["y"], "last")], [value_info("x", ["n", 1, 2, 1])],
+                                   [value_info("y", ["n", 3])], [tensor([2, 3], test_jobs.W, FLOAT, "w")]))
+        self.write("mnist/train-images-idx3-ubyte.gz", b"")
+        text = self.train({"data": {"format": "mnist", "path": "mnist"}}, code=4, says=["No such file"])
+        self.assertRegex(text, "hint: unpack the file beside it: gunzip .*/mnist/train-images-idx3-ubyte.gz")
+
 
 class Underway(test_jobs.Job):
     """The run has begun: its error is the last that is said."""
