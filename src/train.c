@@ -112,7 +112,8 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
         zt_rank_offload_say(t->rank, &s->options->log);
         zt_rank_warn(t->rank, &s->options->log);
         zt_kernel_times_warn(&t->times);
-        if (!zt_forecast_open(&t->forecast, s, t->plan, w->device, t->request->folder, err) || !write_config(t, err) ||
+        if (!zt_observers_prepare(s->config, t->request->folder, err) ||
+            !zt_forecast_open(&t->forecast, s, t->plan, w->device, t->request->folder, err) || !write_config(t, err) ||
             !zt_checkpoints_begin(t->checkpoints, err) || !(t->console = zt_console_create(&options, err)))
             return false;
     } else if (!zt_checkpoints_begin(t->checkpoints, err)) {
