@@ -24,7 +24,9 @@
 #include "run/stop/stop.h"
 #include "train_steps.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- plan, allocate, open ---- */
 
@@ -138,6 +140,14 @@ static void say_waiting(const struct zt_training *t) {
                100 * zt_loader_waited(t->loader) / t->step_seconds, t->step_seconds);
 }
 
+static void say_stopped(const struct zt_training *t) {
+    if (t->worker.rank != 0)
+        return;
+    zt_console_clear(t->console);
+    zt_say(&t->session->options->log, ZT_LOG_INFO, "Stopped by SIG%s after saving a checkpoint; --resume continues",
+           sigabbrev_np(t->stopped));
+}
+
 /* Writes model.onnx and prints the last line, also with --quiet. */
 static bool write_model(struct zt_training *t, const struct zt_collected *weights, struct zt_err *err) {
     const struct zt_session *s = t->session;
@@ -181,6 +191,8 @@ static bool train_rank(struct zt_worker *w, struct zt_err *err) {
         say_waiting(t);
     }
     zt_stop_arm(stop, false);
+    if (ok && t->stopped)
+        say_stopped(t);
     if (ok)
         zt_worker_print_counts(w);
     return ok && (t->stopped || finish_run(t, err));
