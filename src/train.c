@@ -24,7 +24,6 @@
 #include "run/stop/stop.h"
 #include "train_steps.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 

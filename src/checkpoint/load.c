@@ -88,7 +88,9 @@ static bool check_file(struct zt_loading *l, int f) {
                zt_load_hint_damage(l);
     if (f == ZT_RANKS_FILE)
         return check_rank_states(l);
-    return has_layout(l, f, &c->files[f], &c->head[f]) ? check_blocks(l, f, &c->files[f]) : compare_tensors(l, f);
+    if (has_layout(l, f, &c->files[f], &c->head[f]))
+        return check_blocks(l, f, &c->files[f]);
+    return compare_tensors(l, f) || zt_record_hint_tensors(c->o.session, &l->manifest, &c->manifest, l->err);
 }
 
 static bool open_file(struct zt_loading *l, int f) {

@@ -26,6 +26,7 @@ class Globs(test_jobs.Job):
             glob = value[-1]["match"] if key == "param_groups" else value[-1]
             done = self.train({key: value})
             self.assertRegex(done.stderr, rf"ztrain: warning: .*c.json:1:\d+: ztrain.{key}.*matches \"" + glob.replace("*", r"\*"))
+            self.assertEqual(done.stderr.count(glob), 1)  # told once
             self.train({key: value}, "--strict", code=2, says=["c.json:1:", f": ztrain.{name}: ", glob])
 
     def test_globs_that_match_are_not(self):
@@ -88,6 +89,17 @@ class Folders(test_jobs.Job):
                 self.refused(*words, "--output", f"{self.folder}/{to}", "--resume", *resume, code=code, says=[says])
                 self.assertEqual(sorted(self.folder.iterdir()), before)
                 self.assertEqual(list((self.folder / "there").iterdir()), [])
+
+
+class Resumed(test_jobs.Job):
+    def test_a_key_that_changes_the_tensors_is_hinted_at(self):
+        self.train({"checkpoint": {"every_steps": 1}})
+        words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "other", "--threads=1",
+                 "--resume", self.folder / "run"]
+        for key, value, was in [("ztrain.freeze", '["w"]', "[]"), ("ztrain.ema", "0.9", "0"), ("ztrain.qat.activations", '"uint8"', 'none'),
+                                ("ztrain.trainable", '["b"]', '["*"]')]:
+            self.refused(*words, "--set", f"{key}={value}", code=4,
+                         says=[f"hint: {key} is {value} in --set {key}; the run of the checkpoint had {was}. --load CHECKPOINT --weights-only"])
 
 
 class Data(test_jobs.Job):
