@@ -139,14 +139,14 @@ static int better_first(const void *a, const void *b) {
 
 static void explain(const struct search *q, struct zt_text *to) {
     char limit[32], bytes[32];
-    zt_text_add(to, "plan auto: %d candidates%s%s, fastest first\n", q->tried.count,
+    zt_text_add(to, "plan auto: %d candidate%s%s%s, fastest first\n", q->tried.count, zt_plural(q->tried.count),
                 q->limit ? ", memory limit per rank " : "", q->limit ? zt_format_bytes(limit, (double)q->limit) : "");
     if (q->offload.stage)
         zt_text_add(to, "  left out: ZeRO stages below %d, which exclude %s.device \"%s\"\n", q->offload.stage,
                     q->offload.object, q->offload.device);
     for (int i = 0; i < q->tried.count && i < SHOWN; i++) {
         const struct zt_auto_candidate *k = &q->tried.at[i];
-        zt_text_add(to, "  %d stages, zero %d, micro-batch %lld x %lld: ", k->stages, k->zero,
+        zt_text_add(to, "  %d stage%s, zero %d, micro-batch %lld x %lld: ", k->stages, zt_plural(k->stages), k->zero,
                     (long long)k->micro_batch, (long long)k->accumulation);
         if (k->fits)
             zt_text_add(to, "%.3f ms per step, %s per rank%s\n", 1e3 * k->seconds,
