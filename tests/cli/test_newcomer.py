@@ -96,10 +96,13 @@ class Resumed(test_jobs.Job):
         self.train({"checkpoint": {"every_steps": 1}})
         words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "other", "--threads=1",
                  "--resume", self.folder / "run"]
-        for key, value, was in [("ztrain.freeze", '["w"]', "[]"), ("ztrain.ema", "0.9", "0"), ("ztrain.qat.activations", '"uint8"', 'none'),
-                                ("ztrain.trainable", '["b"]', '["*"]')]:
+        for key, value, was, tensor in [("ztrain.freeze", '["w"]', "[]", '"w" does not belong to this run'),
+                                        ("ztrain.freeze", '["b"]', "[]", '"b" does not belong to this run'),
+                                        ("ztrain.ema", "0.9", "0", '"w.ema" is missing'),
+                                        ("ztrain.qat.activations", '"uint8"', "none", '"x.range" is missing'),
+                                        ("ztrain.trainable", '["b"]', '["*"]', '"w" does not belong to this run')]:
             self.refused(*words, "--set", f"{key}={value}", code=4,
-                         says=[f"hint: {key} is {value} in --set {key}; the run of the checkpoint had {was}. --load CHECKPOINT --weights-only"])
+                         says=[f"tensor {tensor}", f"hint: {key} is {value} in --set {key}; the run of the checkpoint had {was}. --load CHECKPOINT --weights-only"])
 
 
 class Data(test_jobs.Job):
