@@ -15,9 +15,10 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
     struct zt_rank_options options = { .eval_source = s->eval_source, .device = device, .threads = device->threads };
     struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, err);
     zt_report_findings(s);
-    if (plan)
-        zt_report_notes(s, &plan->evaluation);
-    struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, NULL, err) : NULL;
+    if (!plan)
+        return zt_session_locate(s, err, 0);
+    zt_report_notes(s, &plan->evaluation);
+    struct zt_rank *rank = zt_rank_create(plan, device, comm, comm, NULL, err);
     struct zt_loader *loader = NULL;
     if (rank)
         zt_rank_say_data(rank, &s->options->log);

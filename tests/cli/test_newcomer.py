@@ -293,6 +293,12 @@ class Evaluate(test_jobs.Job):
         self.write("c.json", json.dumps(config).encode())
         self.assertEqual(self.run_ztrain(*words).stdout, wanted)
 
+    def test_what_cannot_be_planned_names_the_file(self):
+        self.train()
+        words = ["evaluate", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--data", f"npz:{self.folder / 'd.npz'}"]
+        self.refused(*words, "--set", 'ztrain.freeze=["*"]', code=3, says=["m.onnx: nothing to train"])
+        self.refused(*words, "--set", "ztrain.memory_limit=64B", code=2, says=["error: --set ztrain.memory_limit: 64 B per rank"])
+
 
 class Predict(test_jobs.Job):
     def test_one_array_is_the_one_input(self):
