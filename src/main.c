@@ -16,9 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RUNS_CONFIG                                                                                                    \
-    (ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_RANKS | ZT_TAKES_SEED |              \
-     ZT_TAKES_THREADS | ZT_TAKES_CONTROL | ZT_TAKES_JSON)
+#define ON_ONE_RANK                                                                                                    \
+    (ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_SEED | ZT_TAKES_THREADS |            \
+     ZT_TAKES_CONTROL | ZT_TAKES_JSON)
+#define RUNS_CONFIG (ON_ONE_RANK | ZT_TAKES_RANKS)
 #define TRAINS                                                                                                         \
     (RUNS_CONFIG | ZT_TAKES_HOSTS | ZT_TAKES_LENGTH | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE | ZT_TAKES_RESUME |         \
      ZT_TAKES_STRICT | ZT_TAKES_PROFILE | ZT_TAKES_LOAD)
@@ -33,7 +34,7 @@ static const struct zt_command_row commands[] = {
       AND_CONFIG, zt_cli_plan, zt_help_plan },
     { "inspect", "inputs, outputs, parameters and operators of a model", ZT_TAKES_MODEL | ZT_TAKES_CONTROL,
       ZT_TAKES_MODEL, zt_cli_inspect, zt_help_inspect },
-    { "evaluate", "loss and metrics on the evaluation data", RUNS_CONFIG, AND_CONFIG, zt_cli_evaluate,
+    { "evaluate", "loss and metrics on the evaluation data", ON_ONE_RANK, AND_CONFIG, zt_cli_evaluate,
       zt_help_evaluate },
     { "predict", "run a model forward on whole arrays", EAGERLY, ON_ARRAYS, zt_cli_predict, zt_help_predict },
     { "grad", "vector-Jacobian product on whole arrays", EAGERLY | ZT_TAKES_EMIT, ON_ARRAYS, zt_cli_grad,

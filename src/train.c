@@ -25,6 +25,7 @@
 #include "train_steps.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- plan, allocate, open ---- */
 
@@ -40,10 +41,11 @@ static bool make_plan(struct zt_training *t, struct zt_err *err) {
                                        .folder = t->request->folder };
     t->plan = zt_rank_plan_create(s->job, &options, err);
     if (!t->plan)
-        return zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
+        return zt_session_locate(s, err, 0);
     const int before = err->count;
     return (!s->processes || zt_preflight_plan(t->plan, t->worker.world, err)) &&
-           (zt_preflight_memory(t->plan, t->worker.world, err) || zt_err_within(err, before, "%s", s->options->config));
+           (zt_preflight_memory(t->plan, t->worker.world, err) ||
+            zt_config_locate(s->config, s->options->config, err, before));
 }
 
 static struct zt_rank *create_rank(struct zt_training *t, struct zt_err *err) {
@@ -111,7 +113,8 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
         zt_rank_offload_say(t->rank, &s->options->log);
         zt_rank_warn(t->rank, &s->options->log);
         zt_kernel_times_warn(&t->times);
-        if (!zt_forecast_open(&t->forecast, s, t->plan, w->device, t->request->folder, err) || !write_config(t, err) ||
+        if (!zt_observers_prepare(s->config, t->request->folder, err) ||
+            !zt_forecast_open(&t->forecast, s, t->plan, w->device, t->request->folder, err) || !write_config(t, err) ||
             !zt_checkpoints_begin(t->checkpoints, err) || !(t->console = zt_console_create(&options, err)))
             return false;
     } else if (!zt_checkpoints_begin(t->checkpoints, err)) {
@@ -134,6 +137,14 @@ static void say_waiting(const struct zt_training *t) {
     if (t->worker.rank == 0 && t->loader && t->step_seconds > 0)
         zt_say(&t->session->options->log, ZT_LOG_DEBUG, "data: the steps waited %.3f %% of their %.3f s for input",
                100 * zt_loader_waited(t->loader) / t->step_seconds, t->step_seconds);
+}
+
+static void say_stopped(const struct zt_training *t) {
+    if (t->worker.rank != 0)
+        return;
+    zt_console_clear(t->console);
+    zt_say(&t->session->options->log, ZT_LOG_INFO, "Stopped by SIG%s after saving a checkpoint; --resume continues",
+           sigabbrev_np(t->stopped));
 }
 
 /* Writes model.onnx and prints the last line, also with --quiet. */
@@ -179,6 +190,8 @@ static bool train_rank(struct zt_worker *w, struct zt_err *err) {
         say_waiting(t);
     }
     zt_stop_arm(stop, false);
+    if (ok && t->stopped)
+        say_stopped(t);
     if (ok)
         zt_worker_print_counts(w);
     return ok && (t->stopped || finish_run(t, err));
@@ -200,11 +213,10 @@ static void finish_rank(struct zt_training *t) {
 static bool check_schedule(const struct zt_session *s, struct zt_err *err) {
     if (!zt_lr_wants_accuracy(s->config) || (s->eval_source && s->config->accuracy))
         return true;
-    return zt_fail(
-        err, ZT_EXIT_CONFIG,
-        "%s: scheduler.params.mode: \"max\" follows the accuracy of evaluations: it needs evaluation data and "
-        "ztrain.metrics [\"accuracy\"]",
-        s->options->config);
+    zt_fail(err, ZT_EXIT_CONFIG,
+            "scheduler.params.mode: \"max\" follows the accuracy of evaluations: it needs evaluation data and "
+            "ztrain.metrics [\"accuracy\"]");
+    return zt_config_locate(s->config, s->options->config, err, err->count - 1);
 }
 
 bool zt_train(struct zt_session *s, const struct zt_train_request *request, struct zt_err *err) {

@@ -23,7 +23,7 @@ SHOWS = {"ddp": r"^ddp, 2 ranks", "dp": r"^dp, 2 ranks", "zero1": r"^zero1, 2 ra
          "pipeline_gpipe": r"schedule gpipe, 4 slots", "pipeline_1f1b": r"schedule 1f1b, 2 slots",
          "pipeline_zero2": r"^zero2, 4 ranks = 2 stages x 2 data-parallel", "accumulation": r"8 per micro-batch x 4 micro-batches x 2 ranks",
          "uneven_batch": r"^last step of an epoch: 41 samples", "hosts": r"^zero1, 2 ranks", "one_bit_adam": r"^OneBitAdam: updates before 13 reduce gradients",
-         "auto": r"^plan auto: \d+ candidates"}
+         "auto": r"^plan auto: \d+ candidates?"}
 
 
 def command_of(path):

@@ -56,6 +56,17 @@ bool zt_hint(struct zt_err *err, const char *fmt, ...) {
     return false;
 }
 
+void zt_err_prepend(struct zt_err *err, int index, const char *prefix) {
+    char old[ZT_ERR_TEXT];
+    memcpy(old, err->text[index], sizeof old);
+    size_t n = strlen(prefix), room = ZT_ERR_TEXT - 1 - n, m = strlen(old);
+    if (m > room)
+        m = room;
+    memcpy(err->text[index], prefix, n);
+    memcpy(err->text[index] + n, old, m);
+    err->text[index][n + m] = 0;
+}
+
 bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) {
     char prefix[ZT_ERR_TEXT];
     va_list ap;
@@ -64,16 +75,8 @@ bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) {
     va_end(ap);
     size_t length = strlen(prefix);
     memcpy(prefix + (length < sizeof prefix - 3 ? length : sizeof prefix - 3), ": ", 3);
-    for (int i = first; i < err->count && i < ZT_ERR_LINES; i++) {
-        char old[ZT_ERR_TEXT];
-        memcpy(old, err->text[i], sizeof old);
-        size_t n = strlen(prefix), room = ZT_ERR_TEXT - 1 - n, m = strlen(old);
-        if (m > room)
-            m = room;
-        memcpy(err->text[i], prefix, n);
-        memcpy(err->text[i] + n, old, m);
-        err->text[i][n + m] = 0;
-    }
+    for (int i = first; i < err->count && i < ZT_ERR_LINES; i++)
+        zt_err_prepend(err, i, prefix);
     return false;
 }
 

@@ -43,6 +43,9 @@ bool zt_hint(struct zt_err *err, const char *fmt, ...) __attribute__((format(pri
 /* Prepends "prefix: " to every problem from index `first` on (0: all). Returns false. */
 bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* Prepends `prefix` to problem `index`, which is one of the first ZT_ERR_LINES. */
+void zt_err_prepend(struct zt_err *err, int index, const char *prefix);
+
 /* The prefix of every line with an error. */
 #define ZT_ERR_MARK "ztrain: error: "
 /* Prints ZT_ERR_MARK "TEXT" and "hint: TEXT" lines: at most ten problems and those in `rest`, then the count of those

@@ -125,7 +125,7 @@ bool zt_file_out_open(struct zt_file_out *out, const char *path, struct zt_err *
     out->stream = create_new(out->temporary, length);
     if (out->stream)
         return true;
-    zt_fail(err, ZT_EXIT_DATA, "%s: %s", out->temporary, strerror(errno));
+    zt_fail(err, ZT_EXIT_DATA, "%s: cannot be created: %s", path, strerror(errno));
     out->temporary[0] = 0; /* the existing file is not ours */
     zt_file_out_abort(out);
     return false;

@@ -32,6 +32,10 @@ int zt_glob(const char *pattern, const char *text);
 /* Whether `text` matches at least one of the patterns. */
 int zt_glob_any(const char *const *patterns, int count, const char *text);
 
+/* The ending of a noun behind the number `count`. */
+static inline const char *zt_plural(int64_t count) {
+    return count == 1 ? "" : "s";
+}
 /* Formats bytes as "1.5 MB" (1 MB = 10^6 bytes) into `to`, which has at least 32 bytes; returns `to`. */
 char *zt_format_bytes(char *to, double bytes);
 

@@ -273,6 +273,24 @@ bool zt_checkpoint_clear(const struct zt_checkpoint_folder *f, struct zt_err *er
 
 /* ---- finding ---- */
 
+/* Hints at what ztrain takes of a checkpoint of DeepSpeed. */
+static bool hint_deepspeed(const char *folder, struct zt_err *err) {
+    return has(folder, "mp_rank_00_model_states.pt") &&
+           !zt_hint(err,
+                    "this is a checkpoint of DeepSpeed; its zero_to_fp32.py with --safe_serialization writes a file "
+                    "for --load FILE --weights-only");
+}
+
+/* Reports that the file `path` names `name`, which is the folder `to` (NULL: no name of a folder). */
+static void fail_follow(const char *path, const char *name, const char *to, struct zt_err *err) {
+    zt_fail(err, ZT_EXIT_DATA, "%s: does not name a checkpoint: %s%s%s", path, to ? "\"" : "", to ? name : "no name",
+            !to                  ? ""
+            : zt_file_exists(to) ? "\" has no " ZT_MANIFEST
+                                 : "\" does not exist");
+    if (!to || !hint_deepspeed(to, err))
+        zt_hint(err, "--resume accepts an earlier checkpoint");
+}
+
 /* Returns the checkpoint that the file `path` (`latest` or `best`) names. */
 static char *follow(const char *folder, const char *path, struct zt_err *err) {
     struct zt_file_map map;
@@ -284,7 +302,7 @@ static char *follow(const char *folder, const char *path, struct zt_err *err) {
         bool ok = zt_file_close(&map, true, err), plain = name[0] && name[0] != '.' && !strchr(name, '/');
         to = ok && plain ? zt_path_join(folder, name) : NULL;
         if (ok && (!plain || !has(to, ZT_MANIFEST))) {
-            zt_fail(err, ZT_EXIT_DATA, "%s: does not name a checkpoint", path);
+            fail_follow(path, name, to, err);
             free(to);
             to = NULL;
         }
@@ -307,7 +325,7 @@ static char *follow_file(const char *path, struct zt_err *err) {
 char *zt_checkpoint_latest(const char *run_folder, struct zt_err *err) {
     char *folder = zt_path_join(run_folder, ZT_CHECKPOINTS), *to = follow_latest(folder, err);
     if (!to && !has(folder, "latest"))
-        zt_hint(err, "the run in %s has left no checkpoint; without --resume it starts from the beginning", run_folder);
+        zt_hint(err, "the run in %s has left no checkpoint; --overwrite starts it from the beginning", run_folder);
     free(folder);
     return to;
 }
@@ -324,5 +342,6 @@ char *zt_checkpoint_find(const char *path, struct zt_err *err) {
         return follow_file(path, err);
     zt_fail(err, ZT_EXIT_DATA, "%s: %s", path,
             zt_file_exists(path) ? "not a checkpoint: it has no " ZT_MANIFEST "" : "no such folder");
+    hint_deepspeed(path, err);
     return NULL;
 }

@@ -34,6 +34,13 @@ static bool read_manifest(struct zt_loading *l) {
             zt_err_within(l->err, before, "%s", c->o.from));
 }
 
+static bool has_tensor(const struct zt_stored_file *file, const char *name) {
+    for (int i = 0; i < file->count; i++)
+        if (strcmp(file->tensors[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 /* Reports the tensor that differs from those of the run. There is one, or another program wrote the file. */
 static bool compare_tensors(struct zt_loading *l, int f) {
     const struct zt_stored_file *wanted = &l->c->files[f];
@@ -44,7 +51,7 @@ static bool compare_tensors(struct zt_loading *l, int f) {
     for (int i = 0; i < wanted->count || i < found.count; i++) {
         const struct zt_stored_tensor *have = i < found.count ? &found.tensors[i] : NULL,
                                       *want = i < wanted->count ? &wanted->tensors[i] : NULL;
-        if (!want)
+        if (!want || (have && strcmp(have->name, want->name) != 0 && has_tensor(&found, want->name)))
             return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.200s\" does not belong to this run", have->name);
         if (!have || strcmp(have->name, want->name) != 0)
             return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.150s\" is missing%s%.150s", want->name,
@@ -88,7 +95,9 @@ static bool check_file(struct zt_loading *l, int f) {
                zt_load_hint_damage(l);
     if (f == ZT_RANKS_FILE)
         return check_rank_states(l);
-    return has_layout(l, f, &c->files[f], &c->head[f]) ? check_blocks(l, f, &c->files[f]) : compare_tensors(l, f);
+    if (has_layout(l, f, &c->files[f], &c->head[f]))
+        return check_blocks(l, f, &c->files[f]);
+    return compare_tensors(l, f) || zt_record_hint_tensors(c->o.session, &l->manifest, &c->manifest, l->err);
 }
 
 static bool open_file(struct zt_loading *l, int f) {

@@ -98,8 +98,10 @@ static bool open_checkpoint(struct zt_weights *w, const char *path, struct zt_er
 }
 
 static bool open_model(struct zt_weights *w, const char *path, struct zt_err *err) {
-    if (!(w->model = zt_onnx_read(path, ZT_WEIGHTS_MAPPED, err)))
+    if (!(w->model = zt_onnx_read(path, ZT_WEIGHTS_MAPPED, err))) {
+        zt_session_hint_model(path, err);
         return false;
+    }
     zt_pass_split_merged(w->model);
     for (int i = 0; i < w->model->graph->value_count; i++) {
         const struct zt_value *v = w->model->graph->values[i];

@@ -60,6 +60,10 @@ static const char *const fixed[] = {
     "ztrain.dataloader", "optimizer.params.freeze_step", "optimizer.params.var_freeze_step"
 };
 
+/* Keys that determine which tensors a checkpoint has. */
+static const char *const of_tensors[] = { "ztrain.trainable", "ztrain.freeze", "ztrain.ema",
+                                          "ztrain.tie*",      "ztrain.lora.*", "ztrain.qat.*" };
+
 struct recorder {
     struct zt_arena *arena;
     struct zt_manifest *to;
@@ -135,10 +139,12 @@ static bool is_default(const struct zt_key_table *table, const char *key, const 
 
 /* A key that the program of the checkpoint did not have fits where it has its default. */
 static bool key_fits(const struct zt_session *s, const char *key, const char *was, const char *is, struct zt_err *err) {
+    char origin[ZT_CONFIG_ORIGIN];
     if (strcmp(was ? was : "", is ? is : "") == 0 || (!was && is && is_default(s->config->table, key, is)))
         return true;
-    return zt_fail(err, ZT_EXIT_CONFIG, "%s is %s in %s; the run of the checkpoint had %s", key, is ? is : "absent",
-                   s->options->config, was ? was : "none");
+    zt_fail(err, ZT_EXIT_CONFIG, "%s is %s in %s; the run of the checkpoint had %s", key, is ? is : "absent",
+            zt_config_origin(s->config, s->options->config, key, origin), was ? was : "none");
+    return zt_hint(err, "--load CHECKPOINT --weights-only starts another run from the weights of the checkpoint");
 }
 
 /* A key that the program of the checkpoint did not have is unchanged where it has its default. */
@@ -173,4 +179,20 @@ bool zt_record_fits(const struct zt_session *s, const struct zt_manifest *stored
         if (!key_fits(s, fixed[i], value_of(stored, fixed[i]), value_of(now, fixed[i]), err))
             return false;
     return true;
+}
+
+bool zt_record_hint_tensors(const struct zt_session *s, const struct zt_manifest *stored, const struct zt_manifest *now,
+                            struct zt_err *err) {
+    char origin[ZT_CONFIG_ORIGIN];
+    for (int i = 0; i < now->key_count; i++) {
+        const char *key = now->keys[i].key, *is = now->keys[i].value, *was = value_of(stored, key);
+        if (!zt_glob_any(of_tensors, sizeof of_tensors / sizeof *of_tensors, key) ||
+            (was ? strcmp(was, is) == 0 : is_default(s->config->table, key, is)))
+            continue;
+        return zt_hint(err,
+                       "%s is %s in %s; the run of the checkpoint had %s. --load CHECKPOINT --weights-only starts "
+                       "another run from its weights",
+                       key, is, zt_config_origin(s->config, s->options->config, key, origin), was ? was : "none");
+    }
+    return false;
 }

@@ -17,4 +17,8 @@ bool zt_record_fits(const struct zt_session *session, const struct zt_manifest *
 void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest *now, const struct zt_key_table *table,
                       const struct zt_log *log);
 
+/* Hints at the key by which the two runs have different tensors, if there is one. Returns false. */
+bool zt_record_hint_tensors(const struct zt_session *session, const struct zt_manifest *stored,
+                            const struct zt_manifest *now, struct zt_err *err);
+
 #endif

@@ -46,7 +46,6 @@ static void add_candidate(struct zt_bench *b, const struct zt_auto_candidate *k,
     char text[ZT_BENCH_WORD];
     snprintf(mode.name, sizeof mode.name, "z%d_gas%lld_tmbspg%lld", k->zero, (long long)k->accumulation,
              (long long)k->micro_batch);
-    set_key(&mode, "autotuning.enabled=false");
     set_key(&mode, "ztrain.plan=fixed");
     snprintf(text, sizeof text, "pipeline.stages=%d", k->stages);
     set_key(&mode, text);
@@ -81,7 +80,7 @@ static bool list_rows(struct search *q, struct zt_err *err) {
     struct zt_session s;
     struct zt_auto_list list = { 0 };
     struct zt_bench *b = &q->bench;
-    struct zt_bench_mode untuned = { .name = "untuned", .set = { "autotuning.enabled=false" } };
+    struct zt_bench_mode untuned = { .name = "untuned" };
     bool ok = zt_open(&s, q->options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) &&
               zt_session_alone(&s, err) && zt_auto_candidates(&s, &list, err);
     size_t most = (size_t)list.count + 1 + VARIANTS;
@@ -318,7 +317,7 @@ static void take_choice(const struct search *q, struct zt_tuned *to) {
         snprintf(to->texts[added++], sizeof *to->texts, "train_batch_size=%lld", (long long)row->batch);
     while (q->options->argv[words])
         words++;
-    to->set = zt_calloc((size_t)(count + added), sizeof *to->set);
+    to->set = zt_calloc((size_t)(count + added) + 1, sizeof *to->set);
     to->argv = zt_calloc((size_t)(words + 2 * added) + 1, sizeof *to->argv);
     for (int i = 0; i < words; i++)
         to->argv[i] = q->options->argv[i];

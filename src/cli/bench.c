@@ -90,15 +90,19 @@ static bool make_rows(struct zt_bench *b, struct zt_err *err) {
 /* ---- the command ---- */
 
 static void say_progress(const struct zt_bench_progress *p, int64_t steps) {
-    fprintf(stderr, "\r[%d/%d] %s, %d ranks, batch %lld: step %lld/%lld\033[K", p->run, p->runs, p->row->mode->name,
-            p->row->ranks, (long long)p->row->batch, (long long)steps, (long long)p->bench->steps);
+    fprintf(stderr, "\r[%d/%d] %s, %d rank%s, batch %lld: step %lld/%lld\033[K", p->run, p->runs, p->row->mode->name,
+            p->row->ranks, zt_plural(p->row->ranks), (long long)p->row->batch, (long long)steps,
+            (long long)p->bench->steps);
 }
 
 static void say_done(const struct zt_bench_progress *p, const struct zt_log *log) {
     if (p->terminal)
         fputs("\r\033[K", stderr);
-    zt_say(log, ZT_LOG_INFO, "[%d/%d] %s, %d ranks, batch %lld%s%s", p->run, p->runs, p->row->mode->name, p->row->ranks,
-           (long long)p->row->batch, p->row->reason[0] ? ": " : "", p->row->reason);
+    char batch[32] = ""; /* unknown where the config was refused */
+    if (p->row->batch > 0)
+        snprintf(batch, sizeof batch, ", batch %lld", (long long)p->row->batch);
+    zt_say(log, ZT_LOG_INFO, "[%d/%d] %s, %d rank%s%s%s%s", p->run, p->runs, p->row->mode->name, p->row->ranks,
+           zt_plural(p->row->ranks), batch, p->row->reason[0] ? ": " : "", p->row->reason);
 }
 
 /* Repeats are the outer loop, so that temporary load of the machine does not affect one combination alone. */

@@ -11,7 +11,7 @@
 
 /* The settings of a name in --modes: ddp, dp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN], a pipeline of S stages.
  */
-enum { ZT_BENCH_SETS = 7, ZT_BENCH_WORD = 96 };
+enum { ZT_BENCH_SETS = 6, ZT_BENCH_WORD = 96 };
 struct zt_bench_mode {
     char name[ZT_BENCH_WORD];
     char set[ZT_BENCH_SETS][ZT_BENCH_WORD]; /* "key.path=value"; "" after the last one */
@@ -86,7 +86,11 @@ bool zt_bench_plot(const struct zt_bench *bench, const char *folder, struct zt_t
  * the assignments. */
 void zt_bench_overlay(const struct zt_bench *bench, const struct zt_bench_row *row, struct zt_options *options,
                       const char **set, char *batch);
-enum { ZT_BENCH_EXTRA_SETS = ZT_BENCH_SETS + 3 }; /* number of assignments of an overlay */
+enum { ZT_BENCH_EXTRA_SETS = ZT_BENCH_SETS + 4 }; /* number of assignments of an overlay */
+
+/* Stores an error of the combination as its reason. A key that the mode or the batch size sets is named without the
+ * --set with which it is passed on. */
+void zt_bench_refuse(struct zt_bench_row *row, const char *error);
 
 /* Plans the combination. If it is not possible, row->reason says why. */
 void zt_bench_predict(const struct zt_bench *bench, struct zt_bench_row *row);

@@ -86,10 +86,25 @@ void zt_bench_overlay(const struct zt_bench *bench, const struct zt_bench_row *r
     snprintf(batch, ZT_BENCH_WORD, "train_batch_size=%lld", (long long)row->batch);
     if (row->batch > 0)
         set[count++] = batch;
+    set[count++] = "autotuning.enabled=false";        /* a combination is measured as it is */
     set[count++] = "ztrain.checkpoint.every_steps=0"; /* runs are only timed and need no checkpoints */
     set[count++] = "ztrain.checkpoint.every_epochs=0";
     options->over.set = set;
     options->over.set_count = count;
     options->over.ranks = row->ranks;
     options->over.steps = bench->steps;
+}
+
+static bool sets_key(const char *assignment, const char *error) {
+    size_t n = strcspn(assignment, "=");
+    return n && strncmp(assignment, error, n) == 0 && (error[n] == ':' || error[n] == '[');
+}
+
+void zt_bench_refuse(struct zt_bench_row *row, const char *error) {
+    static const char option[] = "--set ";
+    const char *key = strncmp(error, option, strlen(option)) == 0 ? error + strlen(option) : error;
+    bool own = sets_key("train_batch_size=", key) && row->batch > 0;
+    for (int i = 0; i < ZT_BENCH_SETS && row->mode->set[i][0]; i++)
+        own = own || sets_key(row->mode->set[i], key);
+    snprintf(row->reason, sizeof row->reason, "%.*s", ZT_ERR_TEXT - 1, own ? key : error);
 }

@@ -153,7 +153,7 @@ static void read_log(struct zt_bench_row *row, const char *path, int status) {
         line[strcspn(line, "\n")] = 0;
         take_weights(row, line);
         if (status && !row->reason[0] && strncmp(line, ZT_ERR_MARK, strlen(ZT_ERR_MARK)) == 0)
-            snprintf(row->reason, sizeof row->reason, "%.*s", ZT_ERR_TEXT - 1, line + strlen(ZT_ERR_MARK));
+            zt_bench_refuse(row, line + strlen(ZT_ERR_MARK));
     }
     if (file)
         fclose(file);

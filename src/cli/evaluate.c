@@ -15,9 +15,10 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
     struct zt_rank_options options = { .eval_source = s->eval_source, .device = device, .threads = device->threads };
     struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, err);
     zt_report_findings(s);
-    if (plan)
-        zt_report_notes(s, &plan->evaluation);
-    struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, NULL, err) : NULL;
+    if (!plan)
+        return zt_session_locate(s, err, 0);
+    zt_report_notes(s, &plan->evaluation);
+    struct zt_rank *rank = zt_rank_create(plan, device, comm, comm, NULL, err);
     struct zt_loader *loader = NULL;
     if (rank)
         zt_rank_say_data(rank, &s->options->log);
@@ -35,8 +36,6 @@ static bool evaluate(struct zt_session *s, struct zt_err *err) {
         zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.data.eval_path: there are no evaluation data", s->options->config);
         return zt_hint(err, "set ztrain.data.eval_path, or use --data FORMAT:PATH");
     }
-    if (s->config->ranks > 1)
-        return zt_fail(err, ZT_EXIT_CONFIG, "evaluate runs on one rank, not on %d", s->config->ranks);
     zt_parallel_enter();
     struct zt_device *device = zt_session_device(s, 0, err);
     if (!device)

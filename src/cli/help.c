@@ -31,7 +31,8 @@ const char zt_help_inspect[] =
 const char zt_help_evaluate[] =
     "usage: ztrain evaluate --model M.onnx --config C.json [OPTIONS]\n"
     "\n"
-    "Prints loss and metrics of the evaluation data.\n";
+    "Prints loss and metrics of the evaluation data. It runs on one rank, whatever number of ranks and stages\n"
+    "the configuration is for.\n";
 
 const char zt_help_predict[] =
     "usage: ztrain predict --model M.onnx --inputs SRC --output DIR [OPTIONS]\n"

@@ -46,7 +46,7 @@ static bool check_memory(const struct zt_session *s, const struct zt_plan *plan,
     zt_say(&s->options->log, ZT_LOG_INFO, "host memory: %s for all ranks of the plan; this host has %s (%s)",
            zt_format_bytes(text[0], (double)zt_host_need_total(&sum)), zt_format_bytes(text[1], (double)memory.bytes),
            memory.source);
-    return ok || zt_err_within(err, 0, "%s", s->options->config);
+    return ok || zt_config_locate(s->config, s->options->config, err, 0);
 }
 
 static bool make(struct zt_session *s, struct zt_err *err) {
@@ -63,8 +63,7 @@ static bool make(struct zt_session *s, struct zt_err *err) {
     if (known)
         zt_report_findings(s);
     struct zt_plan *plan = known ? zt_plan_create(s->job, &o, err) : NULL;
-    bool ok = plan || (known && zt_err_within(err, 0, "%s",
-                                              err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model));
+    bool ok = plan || (known && zt_session_locate(s, err, 0));
     ok = ok && write(plan, s->options, err) && (elsewhere || check_memory(s, plan, err));
     ok = zt_mapped_all_intact(err) && ok;
     zt_plan_destroy(plan);

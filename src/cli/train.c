@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Returns the output folder: --output, or runs/<model name>. The caller frees with free(). */
 static char *output_folder(const struct zt_options *o) {
@@ -26,6 +27,30 @@ static char *output_folder(const struct zt_options *o) {
     memcpy(to + 5, name, n);
     to[n + 5] = 0;
     return to;
+}
+
+/* The number of folders at the end of the path that do not exist. */
+static int count_missing(const char *path) {
+    char *at = zt_strdup(path), *slash = at;
+    int count = 0;
+    for (; slash && at[0] && !zt_file_exists(at); count++) {
+        slash = strrchr(at, '/');
+        if (slash)
+            *slash = 0;
+    }
+    free(at);
+    return count;
+}
+
+/* Removes the `count` last folders of the path if they are empty: they were created for a run that did not begin. */
+static void remove_empty(const char *path, int count) {
+    char *at = zt_strdup(path), *slash = at;
+    for (; slash && count-- && rmdir(at) == 0;) {
+        slash = strrchr(at, '/');
+        if (slash)
+            *slash = 0;
+    }
+    free(at);
 }
 
 /* Takes over the folder. If this fails, nothing in the folder has changed. */
@@ -63,6 +88,7 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     struct zt_weights *weights = NULL;
     struct zt_err unfound = { 0 };
     char *from = NULL;
+    const int missing = count_missing(folder);
     bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) &&
               (!o->load || (weights = zt_weights_load(&s, o->load, err)) != NULL);
     if (ok && s.launched.rank == 0)
@@ -81,6 +107,8 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     zt_open_finish(&s);
     zt_weights_close(weights);
     zt_folder_unlock(lock);
+    if (!ok)
+        remove_empty(folder, missing);
     return ok;
 }
 

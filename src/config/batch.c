@@ -173,12 +173,23 @@ static void finish(struct zt_reading *r, struct batch *b) {
                     (long long)config->micro_batch);
 }
 
+/* Evaluation reads micro-batches alone. The other sizes are for the ranks that train. */
+static void keep_micro_batch(struct batch *b) {
+    for (int key = 0; key < KEYS && b->given[MICRO]; key++)
+        if (key != MICRO) {
+            b->given[key] = false;
+            b->value[key] = 0;
+        }
+}
+
 void zt_config_batch(struct zt_reading *r, const struct zt_config_overrides *over) {
     struct zt_config *config = r->config;
     struct batch b = { 0 };
     if (over->ranks < 0)
         zt_fail(r->err, ZT_EXIT_CONFIG, "--ranks: %d, allowed >= 1", over->ranks);
     config->ranks = over->ranks > 0 ? over->ranks : 1;
+    if (over->evaluates) /* on one rank */
+        config->parallel.stages = config->parallel.tensor = 1;
     b.n = data_parallel(r);
     config->data_parallel = (int)b.n;
     bool elastic = zt_keys_truth(r, "elasticity.enabled"); /* would set all three */
@@ -189,6 +200,8 @@ void zt_config_batch(struct zt_reading *r, const struct zt_config_overrides *ove
     if (!b.node[TRAIN] && !b.node[MICRO])
         zt_texts_add(r->arena, &config->notes, "no batch size is given: %s is 8, the default of Hugging Face's Trainer",
                      keys[MICRO]);
+    if (over->evaluates)
+        keep_micro_batch(&b);
     config->tuning.fixes_train = b.given[TRAIN];
     config->tuning.fixes_micro = b.given[MICRO];
     config->tuning.fixes_accumulation = b.given[ACCUMULATION];

@@ -97,6 +97,7 @@ struct zt_config *zt_config_read(const struct zt_texts *paths, const struct zt_c
         resolve(&r, over ? over : &none);
     zt_problems_report(&r);
     zt_map_finish(&r.by_key);
+    config->root = r.root;
     if (err->count == before)
         return config;
     zt_config_destroy(config);

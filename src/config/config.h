@@ -17,6 +17,7 @@
 
 struct zt_key_catalog; /* config/table.h */
 struct zt_key_table;
+struct zt_json_node; /* config/json/node.h */
 
 /* A list of texts or numbers; in the config, owned by its arena. */
 struct zt_texts {
@@ -248,6 +249,7 @@ struct zt_config_overrides {
 struct zt_config {
     struct zt_arena *arena;
     const struct zt_key_table *table; /* the keys that it was read with (config/table.h) */
+    const struct zt_json_node *root;  /* the values as they were given */
 
     /* resolved: train_batch = micro_batch * accumulation * data_parallel */
     int64_t train_batch, micro_batch, accumulation;
@@ -327,6 +329,15 @@ struct zt_config {
 struct zt_config *zt_config_read(const struct zt_texts *paths, const struct zt_config_overrides *over,
                                  const struct zt_key_catalog *catalog, struct zt_err *err);
 void zt_config_destroy(struct zt_config *config);
+
+enum { ZT_CONFIG_ORIGIN = 288 }; /* a file name, a line and a column */
+/* Writes to `to` where the key was given with whose path `message` begins: "FILE:LINE:COLUMN", "--set key.path",
+ * "--seed". `files` if it was not given, or if the message begins with another word. Returns `to`. */
+const char *zt_config_origin(const struct zt_config *config, const char *files, const char *message,
+                             char to[ZT_CONFIG_ORIGIN]);
+/* Prepends its origin to every problem of `err` from index `first` on, in the form of the problems of
+ * zt_config_read(). Returns false. */
+bool zt_config_locate(const struct zt_config *config, const char *files, struct zt_err *err, int first);
 
 /* Sets zero.overlap_comm for the current stages: off with pipeline stages, else the value in the file; without one, on
  * at ZeRO stage 3. */

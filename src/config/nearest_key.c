@@ -12,6 +12,7 @@ static int farthest(const char *name) {
 const char *zt_key_nearest_choice(const struct zt_key_row *row, const char *name) {
     const char *nearest = NULL;
     int least = farthest(name) + 1;
+    name = strcasecmp(name, "gpu") == 0 ? "cuda" : name; /* not "cpu" */
     for (const struct zt_key_choice *c = row->choices; c->name; c++) {
         int d = zt_edit_distance(c->name, name);
         if (c->status != ZT_KEY_REJECT && d < least) {
@@ -60,6 +61,9 @@ static const char *synonym_of(const char *name) {
         { "lr_scheduler_type", "scheduler" },
         { "optim", "optimizer" },
         { "use_bf16", "bf16" },
+        { "num_stages", "stages" },
+        { "entity", "team" },
+        { "r", "rank" },
     };
     for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
         if (strcasecmp(synonyms[i].other, name) == 0)
@@ -96,11 +100,48 @@ static const char *key_called(const struct zt_key_table *table, const char *pare
     return elsewhere;
 }
 
+/* Whether a row belongs to an item of a list or to an object with free names. */
+static bool is_repeated(const struct zt_key_row *row) {
+    return strstr(row->key, "[]") || strchr(row->key, '*');
+}
+
+/* The key with the last part `name` below the object `parent`, else the only one elsewhere. */
+static const char *key_elsewhere(const struct zt_key_table *table, const char *parent, const char *name) {
+    const char *found = NULL;
+    const size_t length = strlen(parent);
+    int count = 0;
+    for (int i = 0; i < table->count; i++) {
+        const struct zt_key_row *row = table->row[i];
+        if (!is_offered(table, i) || is_repeated(row) || strcmp(leaf_of(row), name) != 0)
+            continue;
+        if (length && strncmp(row->key, parent, length) == 0 && row->key[length] == '.')
+            return row->key;
+        found = row->key;
+        count++;
+    }
+    return count == 1 ? found : NULL;
+}
+
+/* The only key of the object `parent` that `name` is the beginning of. */
+static const char *key_beginning(const struct zt_key_table *table, const char *parent, const char *name) {
+    enum { SHORTEST = 4 };
+    const char *found = NULL;
+    const size_t length = strlen(name);
+    int count = 0;
+    for (int i = 0; length >= SHORTEST && i < table->count; i++)
+        if (is_offered(table, i) && is_member(table, i, parent) && strncmp(leaf_of(table->row[i]), name, length) == 0) {
+            found = table->row[i]->key;
+            count++;
+        }
+    return count == 1 ? found : NULL;
+}
+
 const char *zt_key_nearest(const struct zt_key_table *table, const char *parent, const char *name) {
     const char *nearest = NULL, *synonym = synonym_of(name);
     int least = farthest(name) + 1;
-    if (synonym)
-        return key_called(table, parent, synonym);
+    const char *called = synonym ? key_called(table, parent, synonym) : NULL;
+    if (called)
+        return called;
     for (int i = 0; i < table->count; i++) {
         if (!is_offered(table, i) || !is_member(table, i, parent))
             continue;
@@ -110,5 +151,6 @@ const char *zt_key_nearest(const struct zt_key_table *table, const char *parent,
             nearest = table->row[i]->key;
         }
     }
-    return nearest;
+    nearest = nearest ? nearest : key_beginning(table, parent, name);
+    return nearest ? nearest : key_elsewhere(table, parent, name);
 }

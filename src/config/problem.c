@@ -1,5 +1,8 @@
-/* The problems of a configuration: collected while its values are checked, and reported in the order of its lines. */
+/* The problems of a configuration: collected while its values are checked, and reported in the order of its lines.
+ * Problems that model or data reveal later are located by the key with which their text begins. */
 #include "config/read.h"
+
+#include "base/show.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -71,6 +74,67 @@ void zt_problems_report(struct zt_reading *r) {
     r->err->keeps_all = false;
     r->err->count += r->problem_count - r->problems.count;
     zt_vec_finish(&r->problems);
+}
+
+/* ---- problems found after the files were read ---- */
+
+/* The child of `node` whose name `text` begins with, the longest where names hold dots; *end: the text behind it. */
+static const struct zt_json_node *child_named(const struct zt_json_node *node, const char *text, const char **end) {
+    const struct zt_json_node *found = NULL;
+    size_t longest = 0;
+    char index[16];
+    for (const struct zt_json_node *child = node->first; child; child = child->next) {
+        const char *name = child->key;
+        if (!name) {
+            snprintf(index, sizeof index, "[%d]", child->index);
+            name = index;
+        }
+        size_t n = strlen(name);
+        if (n <= longest || strncmp(text, name, n) != 0 || (text[n] && !strchr(".[: ", text[n])))
+            continue;
+        found = child;
+        longest = n;
+    }
+    *end = text + longest;
+    return found;
+}
+
+/* The value whose path `message` begins with, or the list that lacks the item. NULL: it was not given. */
+static const struct zt_json_node *value_of(const struct zt_config *config, const char *message) {
+    const struct zt_json_node *node = config->root, *child;
+    const char *rest = message, *end;
+    while ((child = child_named(node, rest + (*rest == '.'), &end))) {
+        node = child;
+        rest = end;
+    }
+    bool whole = node != config->root && *rest != '.';
+    return whole && (node->source || strncmp(node->option, "--", 2) == 0) ? node : NULL;
+}
+
+const char *zt_config_origin(const struct zt_config *config, const char *files, const char *message,
+                             char to[ZT_CONFIG_ORIGIN]) {
+    const struct zt_json_node *node = value_of(config, message);
+    if (node && node->source)
+        snprintf(to, ZT_CONFIG_ORIGIN, "%.255s:%d:%d", node->source->file, node->line, node->column);
+    else
+        snprintf(to, ZT_CONFIG_ORIGIN, "%s", node ? node->option : files);
+    return to;
+}
+
+bool zt_config_locate(const struct zt_config *config, const char *files, struct zt_err *err, int first) {
+    for (int i = first; i < err->count && i < ZT_ERR_LINES; i++) {
+        char origin[ZT_CONFIG_ORIGIN], shown[ZT_CONFIG_ORIGIN], prefix[ZT_CONFIG_ORIGIN + 2];
+        const char *text = err->text[i];
+        zt_show(shown, sizeof shown, zt_config_origin(config, files, text, origin));
+        const char *space = strncmp(shown, "--", 2) == 0 ? strchr(shown, ' ') : NULL;
+        size_t n = space ? strlen(space + 1) : 0;
+        if (n && strncmp(text, space + 1, n) == 0 && text[n] != '.') /* "--set key.path" need not say the key twice */
+            snprintf(prefix, sizeof prefix, "%.*s ", (int)(space - shown), shown);
+        else
+            snprintf(prefix, sizeof prefix, "%s: ", shown);
+        zt_err_prepend(err, i, prefix);
+    }
+    return false;
 }
 
 void zt_texts_add(struct zt_arena *arena, struct zt_texts *texts, const char *fmt, ...) {

@@ -175,7 +175,7 @@ void zt_key_list_choices(const struct zt_key_row *row, struct zt_text *to) {
     const char *comma = "";
     for (const struct zt_key_choice *c = row->choices; c->name; c++)
         if (!c->means && (c->status == ZT_KEY_WORKS || c->status == ZT_KEY_ACCEPT)) {
-            zt_text_add(to, "%s%s", comma, c->name);
+            zt_text_add(to, "%s%s", comma, c->name[0] ? c->name : "\"\"");
             comma = ", ";
         }
 }

@@ -59,6 +59,23 @@ static struct zt_want as_probabilities(const struct zt_want *want) {
     return to;
 }
 
+/* Pictures whose channels are the last axis, where the model has them first. */
+static bool is_channels_last(const struct zt_shape *have, const struct zt_shape *want) {
+    return have->rank == 3 && want->rank == 3 && have->dim[2] == want->dim[0] && have->dim[0] == want->dim[1] &&
+           have->dim[1] == want->dim[2];
+}
+
+/* Hints how samples of the right number of elements get the right shape. */
+static bool hint_shape(const struct zt_shape *have, const struct zt_shape *want, struct zt_err *err) {
+    if (!zt_shape_known(want) || zt_shape_count(have) != zt_shape_count(want))
+        return false;
+    if (is_channels_last(have, want))
+        return zt_hint(err, "the channels are the last axis; array.transpose(0, 3, 1, 2) puts them first");
+    return zt_hint(err,
+                   "this is the shape of one sample, without the first axis; array.reshape() changes it where the "
+                   "order of the elements is the same");
+}
+
 bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum zt_dtype have,
                       const struct zt_shape *sample, const char *file, struct zt_err *err) {
     if (want->probabilities && zt_dtype_in(have, ZT_ANY_FLOAT) && fits(sample, &want->classes)) {
@@ -85,10 +102,7 @@ bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum
     if (!fits(sample, &want->shape) && !(want->ones && fits_but_for_ones(sample, &want->shape, &as))) {
         zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, wants %s", file, want->name,
                 zt_shape_text(sample, found), zt_shape_text(&want->shape, wanted));
-        return zt_shape_known(&want->shape) && zt_shape_count(sample) == zt_shape_count(&want->shape) &&
-               zt_hint(err,
-                       "this is the shape of one sample, without the first axis; array.reshape() changes it where the "
-                       "order of the elements is the same");
+        return hint_shape(sample, &want->shape, err);
     }
     int64_t bytes;
     if (__builtin_mul_overflow(zt_shape_count(sample), (int64_t)zt_dtype_bytes(to), &bytes))

@@ -36,11 +36,20 @@ static const struct zt_format *find_format(const char *name) {
     return NULL;
 }
 
+/* Reports a format that does not exist, or NULL: none is given. */
 static bool unknown_format(const char *name, struct zt_err *err) {
     struct zt_text list = { 0 };
     for (int i = 0; formats[i]; i++)
         zt_text_add(&list, "%s%s", i ? ", " : "", formats[i]->type.name);
-    zt_fail(err, ZT_EXIT_CONFIG, "ztrain.data.format: \"%s\", allowed: %s", name, list.at);
+    if (name) {
+        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.data.format: \"%s\", allowed: %s", name, list.at);
+    } else {
+        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.data: missing, wants a format and a path");
+        zt_hint(err,
+                "use --data FORMAT:PATH, or add a second --config FILE with {\"ztrain\": {\"data\": {\"format\": "
+                "FORMAT, \"path\": PATH}}}; the formats are %s",
+                list.at);
+    }
     zt_text_finish(&list);
     return false;
 }
@@ -66,10 +75,8 @@ struct zt_source *zt_source_open(const struct zt_config *config, bool eval, cons
     const char *name = config->data.format;
     const struct zt_format *format = name ? find_format(name) : NULL;
     if (!format) {
-        if (name)
+        if (name || !eval)
             unknown_format(name, err);
-        else if (!eval)
-            zt_fail(err, ZT_EXIT_CONFIG, "ztrain.data: missing, wants a format and a path");
         return NULL;
     }
     if (want_count > ZT_COLUMNS) {

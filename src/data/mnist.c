@@ -83,13 +83,24 @@ static char *image_path(const char *path) {
     return zt_path_join(path, "train-images-idx3-ubyte");
 }
 
+static bool map_file(struct zt_file_map *map, const char *path, struct zt_err *err) {
+    if (zt_file_map(map, path, ZT_EXIT_DATA, err))
+        return true;
+    struct zt_text packed = { 0 };
+    zt_text_add(&packed, "%s.gz", path);
+    if (!zt_file_exists(path) && zt_file_exists(packed.at))
+        zt_hint(err, "unpack the file beside it: gunzip %s", packed.at);
+    zt_text_finish(&packed);
+    return false;
+}
+
 static bool map_labels(struct zt_byte_part *part, struct zt_err *err) {
     char *path = label_path(part->path);
     if (!path) {
         zt_fail(err, ZT_EXIT_DATA, "%s: no \"images\" in the file's name, by which its labels are found", part->path);
         return zt_hint(err, "name the files like train-images-idx3-ubyte and train-labels-idx1-ubyte");
     }
-    if (!zt_file_map(&part->label_map, path, ZT_EXIT_DATA, err)) {
+    if (!map_file(&part->label_map, path, err)) {
         free(path);
         return false;
     }
@@ -99,7 +110,7 @@ static bool map_labels(struct zt_byte_part *part, struct zt_err *err) {
 
 static bool open_files(struct zt_source *source, const char *path, struct zt_err *err) {
     struct zt_byte_part part = { .path = image_path(path), .label_stride = 1 };
-    if (!zt_file_map(&part.map, part.path, ZT_EXIT_DATA, err)) {
+    if (!map_file(&part.map, part.path, err)) {
         free(part.path);
         return false;
     }

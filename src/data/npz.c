@@ -270,19 +270,21 @@ static bool missing(const struct archive *a, const char *name, struct zt_err *er
 bool zt_npz_read_named(const char *path, const char *const *names, int name_count, struct zt_npz *out,
                        enum zt_exit code, struct zt_err *err) {
     struct archive a;
+    const char *lacks = NULL;
     bool ok = true;
     *out = (struct zt_npz){ 0 };
     if (!archive_open(&a, path, code, err))
         return false;
     for (int i = 0; i < name_count; i++)
         if (find_entry(&a, names[i]) < 0)
-            ok = missing(&a, names[i], err);
+            ok = missing(&a, lacks = names[i], err);
     out->at = zt_calloc((size_t)name_count + 1, sizeof *out->at);
     for (int i = 0; i < name_count && ok; i++)
         ok = read_array(&a, (zip_uint64_t)find_entry(&a, names[i]), &out->at[out->count++], err);
     ok = archive_close(&a, ok, err);
     if (!ok)
         zt_npz_finish(out);
+    out->missing = lacks;
     return ok;
 }
 

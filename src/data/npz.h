@@ -20,6 +20,7 @@ struct zt_npz_array {
 struct zt_npz {
     int count;
     struct zt_npz_array *at;
+    const char *missing; /* the last name that the file lacks (zt_npz_read_named); NULL: none */
 };
 
 /* Reads every array of a file; entries whose name does not end in .npy are skipped. Errors name file and array and have

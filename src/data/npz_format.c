@@ -72,6 +72,9 @@ static bool npz_open(struct zt_source *source, const struct zt_config *config, c
     struct zt_npz *npz = source->state = zt_calloc(1, sizeof *npz);
     if (zt_npz_read_named(path, names, want_count, npz, ZT_EXIT_DATA, err) && npz_take(source, npz, wants, path, err))
         return true;
+    for (int i = 0; i < want_count; i++)
+        if (npz->missing == wants[i].name && wants[i].use == ZT_WANT_TARGET)
+            zt_hint(err, "ztrain.loss.target names the array of the targets: --set ztrain.loss.target=NAME");
     npz_close(source);
     return false;
 }

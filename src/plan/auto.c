@@ -139,14 +139,14 @@ static int better_first(const void *a, const void *b) {
 
 static void explain(const struct search *q, struct zt_text *to) {
     char limit[32], bytes[32];
-    zt_text_add(to, "plan auto: %d candidates%s%s, fastest first\n", q->tried.count,
+    zt_text_add(to, "plan auto: %d candidate%s%s%s, fastest first\n", q->tried.count, zt_plural(q->tried.count),
                 q->limit ? ", memory limit per rank " : "", q->limit ? zt_format_bytes(limit, (double)q->limit) : "");
     if (q->offload.stage)
         zt_text_add(to, "  left out: ZeRO stages below %d, which exclude %s.device \"%s\"\n", q->offload.stage,
                     q->offload.object, q->offload.device);
     for (int i = 0; i < q->tried.count && i < SHOWN; i++) {
         const struct zt_auto_candidate *k = &q->tried.at[i];
-        zt_text_add(to, "  %d stages, zero %d, micro-batch %lld x %lld: ", k->stages, k->zero,
+        zt_text_add(to, "  %d stage%s, zero %d, micro-batch %lld x %lld: ", k->stages, zt_plural(k->stages), k->zero,
                     (long long)k->micro_batch, (long long)k->accumulation);
         if (k->fits)
             zt_text_add(to, "%.3f ms per step, %s per rank%s\n", 1e3 * k->seconds,
@@ -178,9 +178,9 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
         try_stages(&q, stages);
     bool ok = true;
     if (!q.tried.count)
-        ok = zt_fail(err, ZT_EXIT_CONFIG,
-                     "%s: ztrain.plan \"auto\": train_batch_size %lld cannot be divided among %d ranks",
-                     s->options->config, (long long)s->config->train_batch, s->config->ranks);
+        ok =
+            zt_fail(err, ZT_EXIT_CONFIG, "ztrain.plan \"auto\": train_batch_size %lld cannot be divided among %d ranks",
+                    (long long)s->config->train_batch, s->config->ranks);
     if (ok) {
         struct zt_text why = { 0 };
         qsort(q.tried.at, (size_t)q.tried.count, sizeof *q.tried.at, better_first);
@@ -191,11 +191,11 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
             set(s->config, &q.tried.at[0], q.limit);
             zt_offload_note_chosen(s->config);
         } else
-            ok = zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.plan \"auto\": none of %d plans is possible; the first: %s",
-                         s->options->config, q.tried.count, q.tried.at[0].why);
+            ok = zt_fail(err, ZT_EXIT_CONFIG, "ztrain.plan \"auto\": none of %d plans is possible; the first: %s",
+                         q.tried.count, q.tried.at[0].why);
     }
     zt_vec_finish(&q.tried);
-    return ok;
+    return ok || zt_config_locate(s->config, s->options->config, err, err->count - 1);
 }
 
 /* ---- candidates for autotuning ---- */

@@ -13,10 +13,15 @@ static bool open_there(struct zt_session *s, unsigned data, struct zt_err *err) 
     return !err->count;
 }
 
+/* Opens the data. Problems of the configuration name the origin of their key. */
+static bool open_located(struct zt_session *s, unsigned data, struct zt_err *err) {
+    return open_there(s, data, err) || (err->code == ZT_EXIT_CONFIG && zt_session_locate(s, err, 0));
+}
+
 static bool open_data(struct zt_session *s, unsigned data, struct zt_err *err) {
     struct zt_err missing = { 0 };
     if (!(data & ZT_DATA_IF_THERE))
-        return open_there(s, data, err);
+        return open_located(s, data, err);
     if (open_there(s, data, &missing))
         return true;
     if (missing.code == ZT_EXIT_RUN) { /* the data exist, but memory is missing */
@@ -41,10 +46,13 @@ static bool check_findings(const struct zt_session *s, struct zt_err *err) {
 
 /* Reports a config entry that model or data do not have: a warning, or with --strict an error. */
 static bool doubt(const struct zt_session *s, const char *text, struct zt_err *err) {
+    struct zt_err found = { 0 };
+    zt_fail(s->options->strict ? err : &found, ZT_EXIT_CONFIG, "%s", text);
     if (s->options->strict)
-        return zt_fail(err, ZT_EXIT_CONFIG, "%s: %s", s->options->config, text);
+        return zt_config_locate(s->config, s->options->config, err, err->count - 1);
+    zt_config_locate(s->config, s->options->config, &found, 0);
     if (s->launched.rank == 0)
-        zt_say(&s->options->log, ZT_LOG_WARNING, "%s: %s", s->options->config, text);
+        zt_say(&s->options->log, ZT_LOG_WARNING, "%s", found.text[0]);
     return true;
 }
 
@@ -77,8 +85,8 @@ static bool open_all(struct zt_session *s, const struct zt_options *options, enu
         s->config->lora.match.count = 0;
     }
     s->job = zt_job_create(s->config, s->model, err);
-    if (!s->job) /* errors about config entries name the config, all others the model */
-        return zt_err_within(err, before, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
+    if (!s->job)
+        return zt_session_locate(s, err, before);
     return check_findings(s, err) && check_globs(s, err) && open_data(s, data, err) && check_batch(s, err) &&
            (!s->config->plan_auto || !(data & ZT_DATA_TRAIN) || zt_auto_choose(s, err));
 }

@@ -85,7 +85,15 @@ static struct zt_recompute recompute_of(const struct planner *q) {
     return how;
 }
 
-/* Adds a note for every glob of ztrain.recompute that matches no node. */
+static bool is_in_model(const struct zt_graph *g, const char *glob) {
+    for (int n = 0; n < g->node_count; n++)
+        if (zt_glob(glob, g->nodes[n]->name))
+            return true;
+    return false;
+}
+
+/* Adds a note for every glob of ztrain.recompute that matches nodes of the model, but none that is left. The others are
+ * reported with the model (plan/job/unmatched.h). */
 static void note_idle_names(const struct planner *q, struct zt_training_graph *training_graph) {
     const struct zt_texts *names = &q->plan->job->config->recompute.names;
     struct zt_arena *arena = training_graph->graph->arena;
@@ -93,7 +101,8 @@ static void note_idle_names(const struct planner *q, struct zt_training_graph *t
     if (training_graph->note_count)
         memcpy(notes, training_graph->notes, (size_t)training_graph->note_count * sizeof *notes);
     for (int i = 0; i < names->count; i++)
-        if (!zt_recompute_fits(training_graph->graph, names->at[i]))
+        if (!zt_recompute_fits(training_graph->graph, names->at[i]) &&
+            is_in_model(q->plan->job->model->graph, names->at[i]))
             notes[training_graph->note_count++] =
                 zt_arena_printf(arena, "ztrain.recompute: \"%s\" matches no node that runs separately", names->at[i]);
     training_graph->notes = notes;

@@ -6,9 +6,11 @@
 #include "base/text.h"
 #include "report/csv_files.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct zt_monitors {
     struct zt_event_file *events; /* NULL: off */
@@ -85,6 +87,20 @@ static bool open_csv(struct zt_monitors *m, const struct zt_config *config, cons
         return false;
     m->csv = zt_csv_files_create(m->csv_folder, how, start->samples);
     return true;
+}
+
+static bool prepare(const struct zt_monitor_config *m, const char *run, struct zt_err *err) {
+    char *folder = folder_of(m, run, err);
+    bool ok = folder && (access(folder, W_OK) == 0 ||
+                         zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", folder, strerror(errno)));
+    free(folder);
+    return ok;
+}
+
+bool zt_monitors_prepare(const struct zt_config *config, const char *folder, struct zt_err *err) {
+    const bool csv = config->csv.enabled || config->wandb || config->comet;
+    return (!config->tensorboard.enabled || prepare(&config->tensorboard, folder, err)) &&
+           (!csv || prepare(&config->csv, folder, err));
 }
 
 struct zt_monitors *zt_monitors_create(const struct zt_config *config, const char *folder, int64_t samples,

@@ -12,6 +12,8 @@
 
 struct zt_monitors;
 
+/* Creates the folders of the monitors that are on, and checks that they can be written. */
+bool zt_monitors_prepare(const struct zt_config *config, const char *folder, struct zt_err *err);
 /* Opens the files. `folder`: the run's output folder; `samples`: those before the first step; `resumed`: whether the
  * run continues a checkpoint. Returns an object without files if the config asks for none, NULL with an error. */
 struct zt_monitors *zt_monitors_create(const struct zt_config *config, const char *folder, int64_t samples,

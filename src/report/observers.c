@@ -6,6 +6,8 @@
 #include "report/wall_clock.h"
 #include "run/histogram.h"
 
+#include <dirent.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -43,14 +45,26 @@ static void say_notes(const struct zt_observers *o) {
                "the run");
 }
 
-/* Removes what an earlier run left in the folder. */
+/* Removes the CSV files of Train/Samples (csv_files.h). */
+static void remove_csv(const char *folder) {
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (fnmatch("Train_Samples_*.csv", entry->d_name, 0) == 0)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
+/* Removes what the run that is replaced left in the folder and this run may not write. */
 static void remove_old(const char *folder) {
-    static const char *const names[] = { "trace.json", "flops.txt" };
+    static const char *const names[] = { "trace.json",       "flops.txt",   "profile.tsv",
+                                         "model.16bit.onnx", "report.html", "model.16bit.onnx.data" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = zt_path_join(folder, names[i]);
         unlink(path);
         free(path);
     }
+    remove_csv(folder);
 }
 
 /* Warns if the step that a key asks for (from 1) is not a step of this run. */
@@ -72,12 +86,14 @@ static void warn(const struct zt_observers *o) {
 
 static bool open_files(struct zt_observers *o, struct zt_err *err) {
     const int64_t resumed = o->o.resumed ? o->o.first : -1;
-    if (!o->o.resumed)
+    if (o->o.session->options->overwrite)
         remove_old(o->o.folder);
-    if (!zt_profiler_open(&o->profiler, err))
-        return false;
     o->monitors = zt_monitors_create(config_of(o), o->o.folder, o->samples, o->o.resumed, err);
     return o->monitors && zt_memory_file_open(&o->memory, o->o.folder, o->o.plan, resumed, err);
+}
+
+bool zt_observers_prepare(const struct zt_config *config, const char *folder, struct zt_err *err) {
+    return zt_profiler_prepare(config, err) && zt_monitors_prepare(config, folder, err);
 }
 
 bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options *options, struct zt_err *err) {

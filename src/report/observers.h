@@ -37,6 +37,9 @@ struct zt_observers {
     int64_t samples; /* trained so far */
 };
 
+/* Creates the folders that the config names for records, `folder` being that of the run. Called by rank 0 before
+ * anything of an earlier run is removed, so that a run that cannot write leaves it whole. */
+bool zt_observers_prepare(const struct zt_config *config, const char *folder, struct zt_err *err);
 /* Opens the files and prints what belongs to the start of a run. */
 bool zt_observers_open(struct zt_observers *to, const struct zt_observers_options *options, struct zt_err *err);
 /* Called before step `step` (from 0) begins. Collective. */

@@ -26,10 +26,10 @@ static bool is_due(const struct zt_profiler *p, enum zt_profile what, int64_t st
     return !p->done[what] && due_from(p, what) >= 0 && step >= due_from(p, what);
 }
 
-bool zt_profiler_open(const struct zt_profiler *p, struct zt_err *err) {
-    if (!p->config->flops.enabled || !p->config->flops.output_file[0])
+bool zt_profiler_prepare(const struct zt_config *config, struct zt_err *err) {
+    if (!config->flops.enabled || !config->flops.output_file[0])
         return true;
-    char *folder = zt_path_folder(p->config->flops.output_file);
+    char *folder = zt_path_folder(config->flops.output_file);
     bool ok = zt_file_make_folder(folder, err);
     free(folder);
     return ok;

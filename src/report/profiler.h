@@ -24,7 +24,7 @@ struct zt_profiler {
 };
 
 /* Creates the folder of flops_profiler.output_file. */
-bool zt_profiler_open(const struct zt_profiler *p, struct zt_err *err);
+bool zt_profiler_prepare(const struct zt_config *config, struct zt_err *err);
 /* Whether the nodes of step `step` (from 0) are timed. */
 bool zt_profiler_times(const struct zt_profiler *p, int64_t step);
 /* Whether a run of `steps` steps reaches the step in which segments are timed. */

@@ -93,14 +93,15 @@ static void report_optimizer(const struct zt_session *s, const struct zt_rank_pl
 
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     const struct zt_config *c = s->config;
+    const int threads = zt_session_threads(s);
     char text[256];
-    snprintf(text, sizeof text, "%lld samples = %lld per micro-batch x %lld x %d ranks; %lld steps",
+    snprintf(text, sizeof text, "%lld samples = %lld per micro-batch x %lld x %d rank%s; %lld step%s",
              (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
-             (long long)steps);
+             zt_plural(c->data_parallel), (long long)steps, zt_plural(steps));
     row(s, "batch", text);
     report_optimizer(s, plan);
-    snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,
-             zt_session_threads(s),
+    snprintf(text, sizeof text, "%s, %d rank%s x %d thread%s, %s%s, %d stage%s", plan->sharding->name, c->ranks,
+             zt_plural(c->ranks), threads, zt_plural(threads),
              c->ranks == 1         ? "one process"
              : zt_session_meets(s) ? "processes over TCP"
              : s->processes        ? "processes over MPI"
@@ -108,7 +109,7 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
              c->fp16.enabled ? ", fp16"
              : c->bf16       ? ", bf16"
                              : ", fp32",
-             c->parallel.stages);
+             c->parallel.stages, zt_plural(c->parallel.stages));
     row(s, "parallel", text);
     if (s->cores[0])
         row(s, "cores", s->cores);

@@ -126,8 +126,8 @@ void zt_forecast_report(const struct zt_forecast *f, const struct zt_session *s)
     double median = median_step(f), predicted = f->plan->timeline.seconds;
     struct zt_rank_bytes bytes = zt_plan_bytes(f->plan, 0, 0);
     zt_say(&s->options->log, ZT_LOG_INFO,
-           "Plan: predicted step %.3f ms, median of %d steps %.3f ms (%+.0f %%) | planned %s a rank, process %s%s",
-           1e3 * predicted, f->count, 1e3 * median, 100 * (predicted / median - 1),
+           "Plan: predicted step %.3f ms, median of %d step%s %.3f ms (%+.0f %%) | planned %s a rank, process %s%s",
+           1e3 * predicted, f->count, zt_plural(f->count), 1e3 * median, 100 * (predicted / median - 1),
            zt_format_bytes(planned, (double)zt_rank_bytes_total(&bytes)),
            zt_format_bytes(there, (double)zt_process_memory_of(getpid()).now),
            s->processes || s->config->ranks == 1 ? "" : " of all ranks");

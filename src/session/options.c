@@ -101,50 +101,119 @@ static void consider(const char *candidate, const char *wrong, const char **best
     }
 }
 
-/* Options of the launchers of DeepSpeed and PyTorch. Scripts give them, and the other spellings with '-' or '_'. */
-static const char *launcher_hint(const char *name) {
-    static const struct {
-        const char *name, *hint;
-    } known[] = {
-        { "deepspeed_config", "use --config FILE" },
-        { "deepspeed", "ztrain always reads DeepSpeed's JSON: use --config FILE" },
-        { "num_gpus", "use --ranks N" },
-        { "num_nodes", "list the hosts in --hostfile FILE, or start the ranks with srun or mpirun" },
-        { "nproc_per_node", "use --ranks N" },
-        { "nnodes", "list the hosts in --hostfile FILE, or start the ranks with srun or mpirun" },
-        { "node_rank", "list the hosts in --hostfile FILE, or start the ranks with srun or mpirun" },
-        { "local_rank", "ranks read LOCAL_RANK, which torchrun sets; --ranks N starts ranks on this host" },
-        { "master_addr", "set MASTER_ADDR, or use --ranks N or --hostfile FILE, which need no address" },
-        { "master_port", "set MASTER_PORT, or use --ranks N or --hostfile FILE, which need no port" },
-        { "launcher", "use --ranks N or --hostfile FILE, or start the ranks with srun or mpirun" },
-        { "launcher_args", "start the ranks with srun or mpirun, which take these arguments" },
-        { "autotuning", "set \"ztrain\": {\"plan\": \"auto\"}: --set ztrain.plan=auto" },
-        { "bind_cores_to_rank", "ranks are bound to cores already; --threads N sets the threads of each" },
-        { "no_local_rank", "leave it out" },
-        { "per_device_train_batch_size", "use --set train_micro_batch_size_per_gpu=N" },
-        { "gradient_accumulation_steps", "use --set gradient_accumulation_steps=N" },
-        { "learning_rate", "use --set optimizer.params.lr=X" },
-        { "num_train_epochs", "use --epochs N" },
-        { "max_steps", "use --steps N" },
-        { "output_dir", "use --output DIR" },
-    };
+/* Options that other programs have, and what to give here. Both spellings, with '-' and with '_', are in use. */
+struct foreign {
+    const char *name, *hint;
+};
+
+#define HOSTS "list the hosts in --hostfile FILE, or start the ranks with srun or mpirun"
+#define NONE  "leave it out: "
+/* The launchers of DeepSpeed and PyTorch. */
+static const struct foreign of_launchers[] = {
+    { "deepspeed_config", "use --config FILE" },
+    { "deepspeed", "ztrain always reads DeepSpeed's JSON: use --config FILE" },
+    { "num_gpus", "use --ranks N" },
+    { "num_nodes", HOSTS },
+    { "nproc_per_node", "use --ranks N" },
+    { "standalone", "use --ranks N" },
+    { "nnodes", HOSTS },
+    { "node_rank", HOSTS },
+    { "rdzv_endpoint", HOSTS },
+    { "rdzv_backend", HOSTS },
+    { "rdzv_id", HOSTS },
+    { "local_rank", "ranks read LOCAL_RANK, which torchrun sets; --ranks N starts ranks on this host" },
+    { "master_addr", "set MASTER_ADDR, or use --ranks N or --hostfile FILE, which need no address" },
+    { "master_port", "set MASTER_PORT, or use --ranks N or --hostfile FILE, which need no port" },
+    { "launcher", "use --ranks N or --hostfile FILE, or start the ranks with srun or mpirun" },
+    { "launcher_args", "start the ranks with srun or mpirun, which take these arguments" },
+    { "autotuning", "use --set autotuning.enabled=true" },
+    { "bind_cores_to_rank", "ranks are bound to cores already; --threads N sets the threads of each" },
+    { "bind_core_list", "ranks are bound to cores already; --threads N sets the threads of each" },
+    { "module", NONE "ztrain is the program that trains, and runs no script" },
+    { "no_python", NONE "ztrain is the program that trains, and runs no script" },
+    { "no_local_rank", NONE "ztrain is the program that trains, and runs no script" },
+    { "force_multi", "use --hostfile FILE, also for one host" },
+    { "no_ssh", HOSTS },
+    { "no_ssh_check", HOSTS },
+    { "ssh_port", "state the port in the configuration of ssh" },
+    { "enable_each_rank_log", NONE "rank 0 prints the lines of the run, and errors name their rank" },
+    { "elastic_training", NONE "a run keeps its number of ranks, and --resume continues it with another one" },
+    { "max_restarts", NONE "--resume continues a run that ended" },
+};
+/* Hugging Face's TrainingArguments, and what training scripts call the same. */
+static const struct foreign of_scripts[] = {
+    { "model_name_or_path", "use --model FILE, which is an ONNX file" },
+    { "train_file", "use --data FORMAT:PATH" },
+    { "dataset_name", "use --data FORMAT:PATH" },
+    { "data_path", "use --data FORMAT:PATH" },
+    { "validation_file", "use --set ztrain.data.eval_path=PATH" },
+    { "output_dir", "use --output DIR" },
+    { "overwrite_output_dir", "use --overwrite" },
+    { "resume_from_checkpoint", "use --resume [CHECKPOINT]" },
+    { "num_train_epochs", "use --epochs N" },
+    { "max_steps", "use --steps N" },
+    { "per_device_train_batch_size", "use --set train_micro_batch_size_per_gpu=N" },
+    { "per_device_eval_batch_size", NONE "evaluation uses train_micro_batch_size_per_gpu" },
+    { "gradient_accumulation_steps", "use --set gradient_accumulation_steps=N" },
+    { "gradient_checkpointing", "use --set activation_checkpointing.enabled=true" },
+    { "optim", "use --set optimizer.type=NAME" },
+    { "learning_rate", "use --set optimizer.params.lr=X" },
+    { "lr", "use --set optimizer.params.lr=X" },
+    { "weight_decay", "use --set optimizer.params.weight_decay=X" },
+    { "adam_beta1", "use --set optimizer.params.betas=[B1,B2]" },
+    { "adam_beta2", "use --set optimizer.params.betas=[B1,B2]" },
+    { "adam_epsilon", "use --set optimizer.params.eps=X" },
+    { "max_grad_norm", "use --set gradient_clipping=X" },
+    { "lr_scheduler_type", "use --set scheduler.type=NAME" },
+    { "warmup_steps", "use --set scheduler.params.warmup_num_steps=N, with a scheduler.type that has it" },
+    { "label_smoothing_factor", "use --set ztrain.loss.label_smoothing=X" },
+    { "bf16", "use --set bf16.enabled=true" },
+    { "fp16", "use --set fp16.enabled=true" },
+    { "tf32", "use --set ztrain.tf32=true" },
+    { "use_cpu", "use --device cpu" },
+    { "no_cuda", "use --device cpu" },
+    { "dataloader_drop_last", "use --set dataloader_drop_last=true" },
+    { "logging_steps", "use --set steps_per_print=N" },
+    { "report_to", "use --set tensorboard.enabled=true or --set csv_monitor.enabled=true" },
+    { "save_steps", "use --set ztrain.checkpoint.every_steps=N" },
+    { "save_total_limit", "use --set ztrain.checkpoint.keep=N" },
+    { "metric_for_best_model", "use --set ztrain.checkpoint.best=NAME" },
+    { "load_best_model_at_end", NONE "ztrain.checkpoint.best keeps the best checkpoint" },
+    { "do_train", NONE "ztrain trains" },
+    { "do_eval", NONE "a run evaluates where ztrain.data.eval_path names data" },
+};
+#undef NONE
+#undef HOSTS
+
+static const char *foreign_hint(const struct foreign *list, size_t count, const char *name) {
     char spelled[64];
     snprintf(spelled, sizeof spelled, "%s", name);
     for (char *c = spelled; *c; c++)
         if (*c == '-')
             *c = '_';
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i].name, spelled) == 0)
-            return known[i].hint;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].name, spelled) == 0)
+            return list[i].hint;
     return NULL;
 }
 
+/* Reports an option of another program; false: none that is known has it. */
+static bool is_foreign(const struct parser *p, const char *name) {
+    const char *launcher = foreign_hint(of_launchers, sizeof of_launchers / sizeof *of_launchers, name);
+    const char *script = foreign_hint(of_scripts, sizeof of_scripts / sizeof *of_scripts, name);
+    if (!(p->o->command->takes & ZT_TAKES_SET) || (!launcher && !script))
+        return false;
+    zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option --%s, which belongs to %s", name,
+            launcher ? "another launcher" : "training scripts");
+    zt_hint(p->err, "%s", launcher ? launcher : script);
+    return true;
+}
+
 static bool fail_unknown_option(const struct parser *p, const char *name) {
-    const char *best = NULL, *instead = launcher_hint(name);
+    const char *best = NULL;
     int distance = INT_MAX;
-    if (instead)
-        return zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option --%s, which belongs to another launcher", name) ||
-               zt_hint(p->err, "%s", instead);
+    if (is_foreign(p, name))
+        return false;
     zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option --%s", name);
     for (int i = 0; i < ROWS; i++)
         if (rows[i].bit & p->o->command->takes)
@@ -278,7 +347,8 @@ static bool parse_arguments(struct parser *p) {
                 return false;
         } else if (argument[0] == '-' && argument[1]) {
             zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option %s", argument);
-            return zt_hint(p->err, "options are long, for example `--model FILE`");
+            return zt_hint(p->err, strcmp(argument, "-h") == 0 ? "did you mean --help?"
+                                                               : "options are long, for example `--model FILE`");
         } else if (p->o->command->repeats_operand) {
             zt_vec_push(&p->runs, argument);
             p->operand_count = 1;

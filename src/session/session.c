@@ -1,6 +1,7 @@
 #include "session/session.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "config/table.h"
 #include "data/data.h"
 #include "device/libraries.h"
@@ -35,8 +36,9 @@ static bool check_meeting(struct zt_session *s, struct zt_err *err) {
         if (!asked || c->ranks == 1)
             return true;
         zt_fail(err, ZT_EXIT_CONFIG,
-                "ztrain.parallel.communicator \"tcp\" needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which are "
+                "ztrain.parallel.communicator: \"tcp\" needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which are "
                 "not set");
+        zt_config_locate(c, s->options->config, err, err->count - 1);
         return zt_hint(err, "use --ranks %d without communicator \"tcp\" to start ranks over MPI", c->ranks);
     }
     if (strcmp(wanted, "mpi") == 0 ||
@@ -57,12 +59,20 @@ static bool wants_gpus(const struct zt_session *s) {
     return strcmp(communicator, "nccl") == 0 || (zt_session_meets(s) && strcmp(communicator, "tcp") != 0);
 }
 
+static bool check_cluster(const struct zt_session *s, struct zt_err *err) {
+    if (!s->config->cluster[0] || zt_machine_find(s->config->cluster, err))
+        return true;
+    zt_err_within(err, 0, "ztrain.cluster");
+    return zt_config_locate(s->config, s->options->config, err, 0);
+}
+
 static bool check_communicator(struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
     if (strcmp(c->parallel.communicator, "nccl") == 0 && strcmp(c->device, "cpu") == 0) {
-        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator \"nccl\" needs GPUs, but the device is \"%s\"",
+        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator: \"nccl\" needs GPUs, but the device is \"%s\"",
                 c->device);
-        return zt_hint(err, "use --device cuda, or communicator \"auto\"");
+        zt_config_locate(c, s->options->config, err, err->count - 1);
+        return zt_hint(err, "use communicator \"auto\", or --device cuda where there are GPUs");
     }
     if (c->recompute.on_host && strcmp(c->device, "cpu") != 0 && wants_gpus(s))
         return zt_fail(err, ZT_EXIT_CONFIG,
@@ -84,6 +94,28 @@ struct zt_config *zt_session_config(const struct zt_texts *paths, const struct z
     return zt_config_read(paths, over, &zt_session_types, err);
 }
 
+bool zt_session_locate(const struct zt_session *s, struct zt_err *err, int first) {
+    if (err->code != ZT_EXIT_CONFIG)
+        return zt_err_within(err, first, "%s", s->options->model);
+    return zt_config_locate(s->config, s->options->config, err, first);
+}
+
+void zt_session_hint_model(const char *path, struct zt_err *err) {
+    static const char zip[] = { 'P', 'K', 3, 4 }; /* of torch.save() */
+    struct zt_err ignored = { 0 };
+    struct zt_file_map map;
+    if (err->code != ZT_EXIT_MODEL || !zt_file_map(&map, path, ZT_EXIT_MODEL, &ignored))
+        return;
+    if (map.size > sizeof zip && memcmp(map.data, zip, sizeof zip) == 0)
+        zt_hint(err,
+                "this is a zip archive, as torch.save() writes it: --model and --load take what torch.onnx.export() "
+                "writes, and --load what safetensors.torch.save_file() writes");
+    else if (map.size > 9 && map.data[8] == '{' && !map.data[7])
+        zt_hint(err,
+                "a file of safetensors has weights alone: it goes behind --load, and its name ends in .safetensors");
+    zt_file_unmap(&map);
+}
+
 bool zt_session_threaded(const struct zt_config *c) {
     return strcmp(c->parallel.mode, "dp") == 0 || strcmp(c->parallel.communicator, "thread") == 0;
 }
@@ -99,15 +131,20 @@ bool zt_session_alone(const struct zt_session *s, struct zt_err *err) {
 
 bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
                      bool evaluates, struct zt_err *err) {
-    *s = (struct zt_session){ .options = options, .opened = zt_now() };
+    *s = (struct zt_session){ .own = *options, .opened = zt_now() };
+    s->options = &s->own;
     struct zt_config_overrides over = options->over;
     over.evaluates = evaluates;
     if (!find_world(s, &over, err) || !(s->config = zt_session_config(&options->configs, &over, err)) ||
-        !check_communicator(s, err))
+        !check_communicator(s, err) || !check_cluster(s, err))
         return false;
+    if (options->log.level == ZT_LOG_INFO) /* --quiet and --verbose are above the config */
+        s->own.log.level = (enum zt_log_level)s->config->log_level;
     s->sharers = s->processes ? s->launched.local_size : s->config->ranks;
-    if (!(s->model = zt_onnx_read(options->model, weights, err)))
+    if (!(s->model = zt_onnx_read(options->model, weights, err))) {
+        zt_session_hint_model(options->model, err);
         return false;
+    }
     zt_pass_split_merged(s->model);
     return s->config->allow_future_opset || zt_onnx_check_opset(s->model, err);
 }
@@ -149,7 +186,7 @@ bool zt_session_machine(const struct zt_session *s, const struct zt_device *devi
     }
     const struct zt_machine *row = zt_machine_find(name, err);
     if (!row)
-        return zt_err_within(err, 0, "%s: ztrain.cluster", s->options->config);
+        return false;
     *machine = *row;
     return true;
 }
@@ -162,5 +199,7 @@ struct zt_device *zt_session_device(struct zt_session *s, int rank, struct zt_er
     struct zt_device *device = zt_device_open(device_name(s, why), local, zt_session_threads(s), why, err);
     if (device)
         device->tf32 = s->config->tf32;
+    else if (strcmp(s->config->parallel.communicator, "nccl") == 0) /* the CPU alone is no way out */
+        zt_hint(err, "ztrain.parallel.communicator \"nccl\" needs GPUs; with \"auto\" the run can use the CPU");
     return device;
 }

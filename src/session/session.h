@@ -13,7 +13,8 @@ struct zt_source;
 
 /* The members are opened in order. Ranks borrow all of them. */
 struct zt_session {
-    const struct zt_options *options;
+    const struct zt_options *options; /* `own` */
+    struct zt_options own;            /* those of the command, with the config's log_level */
     struct zt_config *config;
     struct zt_onnx *model;
     struct zt_launched launched; /* the launcher of this process */
@@ -40,6 +41,11 @@ extern const struct zt_key_catalog zt_session_types;
 /* Reads a configuration with zt_session_types (zt_config_read). */
 struct zt_config *zt_session_config(const struct zt_texts *paths, const struct zt_config_overrides *over,
                                     struct zt_err *err);
+/* Prepends to every problem from index `first` on the file it is about: problems of the configuration get the origin of
+ * their key (zt_config_locate), all others the model. Returns false. */
+bool zt_session_locate(const struct zt_session *s, struct zt_err *err, int first);
+/* Hints at what to do with a file that was given as a model and is a file of PyTorch or safetensors. */
+void zt_session_hint_model(const char *path, struct zt_err *err);
 /* Whether the config runs all ranks as threads of one process. */
 bool zt_session_threaded(const struct zt_config *config);
 /* Whether the ranks are processes that connect through MASTER_ADDR and MASTER_PORT (torchrun) instead of MPI. */

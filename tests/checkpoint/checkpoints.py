@@ -254,10 +254,11 @@ def refusals(args, tmp, rng):
         check(b.run("other", *resume, *options, status=status) and says in b.says and b.says.count("error") == 1,
               f"refusals: {says}")
     check(b.run("none", "--steps", "8", "--resume", status=4) and "latest" in b.says, "refusals: a run that left no checkpoint")
-    check("has left no checkpoint" in b.says, "refusals: and the hint says so")
+    check("has left no checkpoint; --overwrite starts it" in b.says, "refusals: and the hint says so")
     (b.folder / "broken/checkpoints").mkdir(parents=True)
     (b.folder / "broken/checkpoints/latest").write_text("step-04\n")
-    check(b.run("broken", "--steps", "8", "--resume", status=4) and "does not name a checkpoint" in b.says and "hint" not in b.says,
+    check(b.run("broken", "--steps", "8", "--resume", status=4) and 'does not name a checkpoint: "step-04" does not exist' in b.says
+          and "hint: --resume accepts an earlier checkpoint" in b.says and "has left no" not in b.says,
           "refusals: a damaged pointer is not taken for a run without checkpoints")
     check(b.run("none", "--steps", "8", "--resume", b.folder / "nowhere", status=4) and "nowhere" in b.says, "refusals: no such folder")
     check(b.run("run", "--steps", "4", status=4) and "--resume" in b.says, "refusals: a folder that holds a run")

@@ -49,6 +49,11 @@ def signals(args, tmp, rng):
         check(process.returncode == 128 + number and not says, f"signals: {name}, {number.name}: exit {process.returncode}, nothing said: {says!r}")
         check(step == sum("eval" not in row for row in b.rows(name)) and b.verify(out).returncode == 0 and not (out / "model.onnx").exists(),
               f"signals: {name}, {number.name}: the last step is saved, and there is no model")
+    with b.started("told") as process:
+        wait_for(lambda: lines(b.folder / "told/metrics.jsonl") > 3)
+        process.terminate()
+        last = process.communicate(timeout=60)[1].decode().splitlines()[-1]
+    check(last == "Stopped by SIGTERM after saving a checkpoint; --resume continues", f"signals: without --quiet the end is told: {last}")
 
 
 def has_blocked(process, number):

@@ -36,21 +36,26 @@ class Autotune(test_jobs.Job):
         return {r.split("|")[0].strip(): (float(r.split("|")[1]), r.split("|")[3].strip()) for r in rows}
 
     def test_the_run_trains_with_what_was_fastest(self):
-        self.tune(train_micro_batch_size_per_gpu="auto", max_train_micro_batch_size_per_gpu=16)
+        says = self.tune(train_micro_batch_size_per_gpu="auto", max_train_micro_batch_size_per_gpu=16)
         rows = self.summary()
         self.assertEqual(set(rows), {"untuned", "z0_gas1_tmbspg16", "z0_gas1_tmbspg4"})
         chosen = next(name for name, (_, result) in rows.items() if result == "chosen")
         self.assertGreaterEqual(rows[chosen][0], rows["untuned"][0])
         resolved = json.loads((self.folder / "run" / "config.resolved.json").read_text())
         micro = 8 if chosen == "untuned" else int(chosen.split("tmbspg")[1])
-        self.assertEqual((resolved["train_micro_batch_size_per_gpu"], resolved["autotuning"]["enabled"]), (micro, False))
+        self.assertEqual((resolved["train_micro_batch_size_per_gpu"], resolved["autotuning"]["enabled"]), (micro, True))
+        self.assertNotIn("autotuning is off", says)
         best = json.loads((self.folder / "run" / "autotuning_results" / "ds_config_optimal.json").read_text())
-        self.assertEqual((best["train_batch_size"], best["ztrain"]["steps"]), (micro, 4))
+        self.assertEqual((best["train_batch_size"], best["ztrain"]["steps"], best["autotuning"]["enabled"]), (micro, 4, False))
         for name in rows:
             metrics = json.loads((self.folder / "run" / "autotuning_results" / name / "metrics.json").read_text())
             self.assertEqual(set(metrics), {"throughput", "latency"})
             self.assertTrue((self.folder / "run" / "autotuning_exps" / f"{name}.json").exists())
         self.assertEqual(len((self.folder / "run" / "metrics.jsonl").read_text().splitlines()), 4)
+        again = self.run_ztrain("--model", self.folder / "m.onnx", "--config", self.folder / "run" / "config.resolved.json", "--output",
+                                self.folder / "again", "--threads=1").stderr
+        self.assertEqual(again.splitlines()[-1], says.splitlines()[-1])  # the choice is numbers there, which are not searched
+        self.assertEqual([p.name for p in (self.folder / "again" / "autotuning_exps").iterdir()], ["untuned.json"])
 
     def test_a_given_batch_stays(self):
         self.tune("--ranks", "2", train_batch_size=16, metric="latency", tuner_num_trials=5)

@@ -111,6 +111,7 @@ START_TEST(a_run_saves_nothing_and_the_mode_wins) {
                                           "zero_optimization.stage=1",
                                           "ztrain.parallel.schedule=1f1b",
                                           "train_batch_size=64",
+                                          "autotuning.enabled=false",
                                           "ztrain.checkpoint.every_steps=0",
                                           "ztrain.checkpoint.every_epochs=0" };
     ck_assert_int_eq(laid.over.set_count, (int)(sizeof wanted / sizeof *wanted));

@@ -102,11 +102,14 @@ class Bench(test_cli.Case):
         self.assertEqual(list(root.iter("figure")), [])
 
     def test_a_combination_that_is_refused_is_a_row_with_the_reason(self):
-        self.bench(modes="ddp,pp2-nosuch,pp3", ranks="2")
+        said = self.bench(modes="ddp,pp2-nosuch,pp3", ranks="2").stderr
         rows = self.rows()
         self.assertEqual(rows[0]["reason"], "")
         self.assertIn("nosuch", rows[1]["reason"])
-        self.assertIn("3 stages", rows[2]["reason"])
+        self.assertEqual(rows[2]["reason"], "pipeline.stages: 3 stages need as many ranks, found 2")
+        self.assertIn("pp3, 2 ranks: pipeline.stages: 3 stages", said)
+        self.bench("--overwrite", "--set", "ztrain.loss.label_smoothing=2", modes="ddp", ranks="1")
+        self.assertTrue(self.rows()[0]["reason"].startswith("--set ztrain.loss.label_smoothing: "), self.rows())
         self.assertEqual((rows[1]["median_ms"], rows[1]["weights"]), ("", ""))
 
     def test_a_run_that_fails_is_a_row_with_its_error(self):

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -83,6 +84,31 @@ class Options(Case):
         self.refused("predict", "--modle", "m", says=["unknown option --modle", "hint: did you mean --model?"])
         self.refused("predict", "--modle=m", says=["unknown option --modle", "hint: did you mean --model?"])
 
+    def test_options_of_other_programs_name_what_does_it_here(self):
+        for option, owner, hint in [("--module", "another launcher", "runs no script"), ("--no_python", "another launcher", "runs no script"),
+                                    ("--force_multi", "another launcher", "--hostfile FILE"), ("--num-gpus=2", "another launcher", "--ranks N"),
+                                    ("--enable_each_rank_log", "another launcher", "rank 0"),
+                                    ("--autotuning", "another launcher", "--set autotuning.enabled=true"),
+                                    ("--learning_rate=1", "training scripts", "--set optimizer.params.lr=X"),
+                                    ("--output_dir", "training scripts", "--output DIR"), ("--max-steps", "training scripts", "--steps N"),
+                                    ("--num_train_epochs", "training scripts", "--epochs N"),
+                                    ("--resume_from_checkpoint", "training scripts", "--resume [CHECKPOINT]"),
+                                    ("--bf16", "training scripts", "--set bf16.enabled=true"),
+                                    ("--fp16", "training scripts", "--set fp16.enabled=true")]:
+            self.refused("--model", "m", option, "x", says=[f"unknown option {option.split('=')[0]}, which belongs to {owner}\nhint: ", hint])
+        self.refused("inspect", "--bf16", says=["unknown option --bf16\nhint: `ztrain inspect --help`"])  # has no --set
+
+    def test_keys_that_hints_name_are_keys(self):
+        """A --set of a hint is not refused as an unknown key."""
+        source = (pathlib.Path(__file__).parents[2] / "src/session/options.c").read_text()
+        keys = set(re.findall(r'"[^"\n]*use --set ([\w.]+)=', source)) | set(re.findall(r"or --set ([\w.]+)=", source))
+        self.assertGreater(len(keys), 15)
+        config = self.write("c.json", json.dumps({"optimizer": {"type": "AdamW"}, "scheduler": {"type": "WarmupLR"}}).encode())
+        for key in keys:
+            done = subprocess.run([ZTRAIN, "--model", "m", "--config", config, "--set", f"{key}=null"], capture_output=True, text=True, timeout=60)
+            self.assertNotIn("unknown key", done.stderr)
+        self.refused("--model", "m", "--config", config, "--set", "no.such=null", says=["unknown key"])
+
     def test_a_missing_value_names_the_option(self):
         self.refused("--model", says=["--model"])
         self.refused("--model", "--config", "c", says=["--model"])
@@ -108,9 +134,12 @@ class Options(Case):
     def test_an_option_of_another_command_is_refused(self):
         self.refused("ops", "--model", "m", says=["--model", "ztrain ops"])
         self.refused("predict", "--set", "a=1", says=["--set", "ztrain predict"])
+        self.refused("evaluate", "--ranks", "1", says=["option --ranks is not accepted by `ztrain evaluate`", "hint: "])
 
     def test_there_are_long_options_only(self):
         self.refused("-m", "x", says=["unknown option -m", "hint: "])
+        self.refused("-h", says=["unknown option -h", "hint: did you mean --help?"])
+        self.refused("plan", "-h", says=["unknown option -h", "hint: did you mean --help?"])
         self.refused("train", "model.onnx", says=['"model.onnx"', "hint: "])
 
     def test_quiet_and_verbose_exclude_each_other(self):

@@ -143,6 +143,8 @@ class Bash(Case):
         (self.folder / "a b").mkdir()
         (self.folder / "model.onnx").touch()
         self.assertEqual(self.complete("ztrain", "--model", "mod"), ["model.onnx"])
+        self.assertEqual(self.complete("ztrain", "--load", "mod"), ["model.onnx"])
+        self.assertEqual(self.complete("ztrain", "--load", "a"), ["a", "b"])
         self.assertEqual(self.complete("ztrain", "--output", ""), ["a", "b"])
         self.assertEqual(self.complete("ztrain", "verify", "a"), ["a", "b"])
         self.assertEqual(self.complete("ztrain", "diff", "mod"), [])
@@ -174,6 +176,13 @@ class OtherShells(Case):
                 self.assertIn(command, text)
                 for option in options:
                     self.assertRegex(text, mark.format(option))
+
+    def test_words_are_offered_for_choices_alone(self):
+        """What stands for a file in help is no word to complete."""
+        for shell, words in [("bash", r'-W "([^"$]*)"'), ("zsh", r":\(([^)]*)\)'"), ("fish", r"-f -a '([^'(]*)'")]:
+            offered = " ".join(re.findall(words, page("--completions", shell))).split()
+            self.assertIn("cuda", offered)
+            self.assertEqual([word for word in offered if word.isupper()], [], shell)
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh_reads_it(self):

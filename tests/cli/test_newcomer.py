@@ -6,6 +6,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -21,16 +22,87 @@ class Globs(test_jobs.Job):
     def test_globs_that_match_nothing_are_named(self):
         for key, value in [("trainable", ["*", "weihgt*"]), ("freeze", ["encodr.*"]), ("recompute", ["laier*"]),
                            ("param_groups", [{"match": "*.bais", "lr": 0.1}])]:
-            name = "param_groups[].match" if key == "param_groups" else key
+            name = "param_groups[0].match" if key == "param_groups" else f"{key}[{len(value) - 1}]"
             glob = value[-1]["match"] if key == "param_groups" else value[-1]
             done = self.train({key: value})
-            self.assertRegex(done.stderr, rf"ztrain: warning: .*c.json: ztrain.{key}.*matches \"" + glob.replace("*", r"\*"))
-            self.train({key: value}, "--strict", code=2, says=["c.json: ztrain." + name, glob])
+            self.assertRegex(done.stderr, rf"ztrain: warning: .*c.json:1:\d+: ztrain.{key}.*matches \"" + glob.replace("*", r"\*"))
+            self.assertEqual(done.stderr.count(glob), 1)  # told once
+            self.train({key: value}, "--strict", code=2, says=["c.json:1:", f": ztrain.{name}: ", glob])
 
     def test_globs_that_match_are_not(self):
         done = self.train({"trainable": ["*"], "freeze": ["b"], "recompute": ["prod*"],
                            "param_groups": [{"match": "w", "lr": 0.1}]}, "--strict")
         self.assertNotIn("warning", done.stderr)
+
+
+class Origins(test_jobs.Job):
+    """Problems that model or machine reveal name the file or the option that the key came from."""
+
+    def test_the_file_that_gives_the_key_is_named(self):
+        for block, says in [({"cluster": "here"}, 'ztrain.cluster: cluster "here" is not known'),
+                            ({"memory_limit": "512B"}, "ztrain.memory_limit: 512 B per rank, but"),
+                            ({"trainable": ["nope"]}, 'ztrain.trainable[0]: the model has no initializer "nope"'),
+                            ({"tie": [["w", "nope"]]}, 'ztrain.tie[0][1]: the model has no initializer "nope"'),
+                            ({"fuse": ["nope"]}, 'ztrain.fuse[0]: no pattern is called "nope"'),
+                            ({"loss": {"type": "cross_entropy", "logits": "nope"}}, "ztrain.loss.logits: the model has no output"),
+                            ({"loss": {"type": "cross_entropy", "class_weights": [1, 2]}}, "ztrain.loss.class_weights: 2 numbers"),
+                            ({"data": {"augment": {"horizontal_flip": 0.5}}}, 'ztrain.data.augment: format "npz"')]:
+            over = json.dumps({"ztrain": block}, indent=1)
+            key = says.split(":")[0].split("[")[0].split(".")[-1]
+            line = next(i for i, text in enumerate(over.splitlines(), 1) if f'"{key}"' in text)
+            line += says.split(":")[0].count("[")  # an item of a list stands on a line of its own
+            line += says.startswith("ztrain.tie")
+            self.write("over.json", over.encode())
+            done = self.train({}, "--config", self.folder / "over.json", code=2, says=[says])
+            self.assertRegex(done, rf"error: [^\n]*/over\.json:{line}:\d+: " + re.escape(says))
+
+    def test_an_option_that_gives_the_key_is_named(self):
+        self.train({}, "--set", "ztrain.cluster=here", code=2, says=['error: --set ztrain.cluster: cluster "here" is not known'])
+        self.train({}, "--set", 'ztrain.trainable=["nope"]', code=2, says=["error: --set ztrain.trainable[0]: the model has no"])
+
+    def test_missing_data_are_told_with_the_ways_to_give_them(self):
+        done = self.train({"data": {}}, code=2, says=["c.json:1:", ": ztrain.data: missing, wants a format and a path"])
+        for words in ["--data FORMAT:PATH", "--config", '{"ztrain": {"data": {"format": FORMAT, "path": PATH}}}', "npz, synthetic, cifar10"]:
+            self.assertIn(words, done.split("hint: ")[1])
+
+    def test_communicator_nccl_without_gpus_is_not_told_to_use_the_cpu(self):
+        says = self.train({"parallel": {"communicator": "nccl"}}, "--device", "cpu", code=2, says=["c.json:1:", "needs GPUs"])
+        self.assertIn('hint: use communicator "auto"', says)
+
+
+class Folders(test_jobs.Job):
+    def test_a_run_without_checkpoints_is_told_how_to_start_anew(self):
+        self.train({"checkpoint": {"every_epochs": 0}})
+        words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "run", "--threads=1"]
+        self.refused(*words, code=4, says=["already holds a run", "--resume", "--overwrite"])
+        self.refused(*words, "--resume", code=4, says=["has left no checkpoint; --overwrite starts it from the beginning"])
+        self.run_ztrain(*words, "--overwrite")
+
+    def test_a_run_that_does_not_begin_leaves_no_folder(self):
+        self.train({"checkpoint": {"every_steps": 1}})
+        words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--threads=1"]
+        (self.folder / "there").mkdir()
+        before = sorted(self.folder.iterdir())
+        for to in ["new", "new/er/run", "there", "there/new/"]:
+            for resume, code, says in [([], 4, "has left no checkpoint"), ([self.folder / "nope"], 4, "nope: no such folder"),
+                                       ([self.folder / "run", "--seed", "7"], 2, "ztrain.seed is 7 in --seed; the run of the checkpoint had 0")]:
+                self.refused(*words, "--output", f"{self.folder}/{to}", "--resume", *resume, code=code, says=[says])
+                self.assertEqual(sorted(self.folder.iterdir()), before)
+                self.assertEqual(list((self.folder / "there").iterdir()), [])
+
+
+class Resumed(test_jobs.Job):
+    def test_a_key_that_changes_the_tensors_is_hinted_at(self):
+        self.train({"checkpoint": {"every_steps": 1}})
+        words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "other", "--threads=1",
+                 "--resume", self.folder / "run"]
+        for key, value, was, tensor in [("ztrain.freeze", '["w"]', "[]", '"w" does not belong to this run'),
+                                        ("ztrain.freeze", '["b"]', "[]", '"b" does not belong to this run'),
+                                        ("ztrain.ema", "0.9", "0", '"w.ema" is missing'),
+                                        ("ztrain.qat.activations", '"uint8"', "none", '"x.range" is missing'),
+                                        ("ztrain.trainable", '["b"]', '["*"]', '"w" does not belong to this run')]:
+            self.refused(*words, "--set", f"{key}={value}", code=4,
+                         says=[f"tensor {tensor}", f"hint: {key} is {value} in --set {key}; the run of the checkpoint had {was}. --load CHECKPOINT --weights-only"])
 
 
 class Data(test_jobs.Job):
@@ -139,13 +211,13 @@ class Padding(test_jobs.Job):
         self.follow([1], {"*shared.weight": 1})
 
     def test_what_does_not_fit_is_refused_by_name(self):
-        self.train({"padding_idx": {"*nothing*": 1}}, code=2, says=["c.json: ztrain.padding_idx", "*nothing*", "are: model.shared.weight"])
+        self.train({"padding_idx": {"*nothing*": 1}}, code=2, says=["c.json:1:", ": ztrain.padding_idx.*nothing*: matches no initializer", "are: model.shared.weight"])
         for row in [5, -6]:
             self.train({"padding_idx": {"*shared*": row}}, code=2, says=[f"row {row} is outside", "5 rows"])
         self.train({"padding_idx": {"*": 1.5}}, code=2, says=["ztrain.padding_idx.*: wants an integer"])
         self.write("m.onnx", test_jobs.linear(out="scores"))
         self.data()
-        self.train({"padding_idx": {"w": 0}}, code=2, says=['"w"', "no Gather along axis 0 reads"])
+        self.train({"padding_idx": {"w": 0}}, code=2, says=["padding_idx.w: ", '"w"', "no Gather along axis 0 reads"])
 
 
 class Export(test_jobs.Job):
@@ -212,6 +284,21 @@ class Evaluate(test_jobs.Job):
         done = self.run_ztrain(*words, "--data", f"npz:{self.folder / 'e.npz'}")
         self.assertEqual(json.loads(done.stdout)["samples"], 5)
 
+    def test_a_config_for_several_ranks_is_evaluated_on_one(self):
+        words = ["evaluate", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--data", f"npz:{self.folder / 'd.npz'}"]
+        self.train()
+        wanted = self.run_ztrain(*words).stdout
+        config = json.loads((self.folder / "c.json").read_text())
+        config.update(train_micro_batch_size_per_gpu=3, gradient_accumulation_steps=1, train_batch_size=6, pipeline={"stages": 2})
+        self.write("c.json", json.dumps(config).encode())
+        self.assertEqual(self.run_ztrain(*words).stdout, wanted)
+
+    def test_what_cannot_be_planned_names_the_file(self):
+        self.train()
+        words = ["evaluate", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--data", f"npz:{self.folder / 'd.npz'}"]
+        self.refused(*words, "--set", 'ztrain.freeze=["*"]', code=3, says=["m.onnx: nothing to train"])
+        self.refused(*words, "--set", "ztrain.memory_limit=64B", code=2, says=["error: --set ztrain.memory_limit: 64 B per rank"])
+
 
 class Predict(test_jobs.Job):
     def test_one_array_is_the_one_input(self):
@@ -248,6 +335,80 @@ class Keys(test_jobs.Job):
                 config[key] = 1
             text = self.train({key: 1} if block == "ztrain" else {}, code=2, says=["unknown key"], **config)
             self.assertIn(f"did you mean {wanted}?", text)
+
+    def test_keys_in_the_wrong_object_name_the_right_one(self):
+        for key, wanted in [("optimizer.momentum", "params.momentum"), ("epochs", "ztrain.epochs"), ("ztrain.eval_path", "data.eval_path"),
+                            ("checkpoint.every_steps", "ztrain.checkpoint.every_steps"), ("pipeline.num_stages", "stages"),
+                            ("wandb.entity", "team"), ("ztrain.lora.r", "rank"), ("ztrain.lr", "optimizer.params.lr")]:
+            self.train({}, "--set", f"{key}=1", code=2, says=[f"--set {key}: unknown key, did you mean {wanted}?"])
+        self.train({}, "--set", "scheduler.params.warmup_min=1", code=2, scheduler={"type": "WarmupLR"}, says=["did you mean warmup_min_lr?"])
+        for key in ["optimizer.enabled", "zzz"]:  # several objects have the first, none the second
+            text = self.train({}, "--set", f"{key}=1", code=2, says=["unknown key"])
+            self.assertNotIn("did you mean", text)
+
+    def test_values_name_the_nearest(self):
+        self.train({}, "--device", "gpu", code=2, says=['unknown "gpu", did you mean "cuda"?'])
+        self.train({"checkpoint": {"best": "f1"}}, code=2, says=['hint: known are: loss, accuracy, ""\n'])
+
+
+class LogLevel(test_jobs.Job):
+    def test_it_chooses_what_is_printed(self):
+        counts = {level: len(self.train(log_level=level).stderr.splitlines()) for level in ["debug", "info", "warning", "error", "critical"]}
+        self.assertGreater(counts["debug"], counts["info"])
+        self.assertGreater(counts["info"], counts["warning"])
+        self.assertEqual([counts[level] for level in ["warning", "error", "critical"]], [1, 1, 1])  # weights: HASH
+        self.assertIn("ztrain: warning: ", self.train({"freeze": ["zz"]}, log_level="warning").stderr)
+        self.assertNotIn("ztrain: warning: ", self.train({"freeze": ["zz"]}, log_level="error").stderr)
+
+    def test_options_are_above_it(self):
+        self.assertEqual(self.train({}, "--quiet", log_level="debug").stderr, self.train({}, "--quiet").stderr)
+        verbose = [len(self.train({}, "--verbose", **config).stderr.splitlines()) for config in [{}, {"log_level": "error"}]]
+        self.assertEqual(verbose[0], verbose[1])
+
+
+class FilesOfOthers(test_jobs.Job):
+    """What somebody has who comes from PyTorch or DeepSpeed."""
+
+    def test_a_file_of_torch_save_is_no_model(self):
+        words = ["--config", self.folder / "c.json", "--output", self.folder / "out", "--threads=1"]
+        self.train()
+        self.write("pytorch_model.bin", npz({"x": ([1], [1.0])}))  # a zip archive too
+        self.refused("--model", self.folder / "pytorch_model.bin", *words, code=3, says=["pytorch_model.bin", "hint: ", "torch.onnx.export()"])
+        self.refused("--model", self.folder / "m.onnx", *words, "--load", self.folder / "pytorch_model.bin", "--weights-only", code=3,
+                     says=["pytorch_model.bin", "hint: ", "safetensors.torch.save_file()"])
+        stored = (self.folder / "run/checkpoints/step-4/weights.safetensors").read_bytes()
+        self.write("w.safetensors", stored)
+        self.refused("--model", self.folder / "w.safetensors", *words, code=3, says=["hint: ", "--load"])
+
+    def test_a_checkpoint_of_deepspeed_is_named(self):
+        self.train()
+        words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "out", "--resume"]
+        self.write("ds/latest", b"global_step10")
+        self.write("ds/global_step10/mp_rank_00_model_states.pt", b"PK")
+        for path, says in [("ds", 'ds/latest: does not name a checkpoint: "global_step10" has no manifest.json'),
+                           ("ds/global_step10", "not a checkpoint: it has no manifest.json")]:
+            self.refused(*words, self.folder / path, code=4, says=[says, "hint: this is a checkpoint of DeepSpeed", "zero_to_fp32.py"])
+
+    def test_the_name_of_the_targets_is_hinted_at(self):
+        self.data(target=None, labels=([N], test_jobs.CLASSES, INT64))
+        self.train(code=4, says=['no array named "target" (it has: x, labels)', "hint: ztrain.loss.target names", "--set ztrain.loss.target=NAME"])
+        self.train({}, "--set", "ztrain.loss.target=labels")
+        self.data(x=None)
+        self.assertNotIn("loss.target", self.train(code=4, says=['no array named "x"']))
+
+    def test_channels_that_are_last_are_told_apart_from_other_orders(self):
+        self.write("m.onnx", model([node("GlobalAveragePool", ["x"], ["h"]), node("Flatten", ["h"], ["f"]), node("MatMul", ["f", "w"], ["y"], "last")],
+                                   [value_info("x", ["n", 2, 4, 5])], [value_info("y", ["n", 3])], [tensor([2, 3], test_jobs.W, FLOAT, "w")]))
+        for shape, hint in [([N, 4, 5, 2], "array.transpose(0, 3, 1, 2)"), ([N, 40], "array.reshape()"), ([N, 5, 4, 2], "array.reshape()")]:
+            self.data(x=(shape, [0.0] * 40 * N))
+            self.train(code=4, says=["wants [2, 4, 5]", "hint: ", hint])
+
+    def test_packed_mnist_files_are_found(self):
+        self.write("m.onnx", model([node("Flatten", ["x"], ["f"]), node("MatMul", ["f", "w"], ["y"], "last")], [value_info("x", ["n", 1, 2, 1])],
+                                   [value_info("y", ["n", 3])], [tensor([2, 3], test_jobs.W, FLOAT, "w")]))
+        self.write("mnist/train-images-idx3-ubyte.gz", b"")
+        text = self.train({"data": {"format": "mnist", "path": "mnist"}}, code=4, says=["No such file"])
+        self.assertRegex(text, "hint: unpack the file beside it: gunzip .*/mnist/train-images-idx3-ubyte.gz")
 
 
 class Underway(test_jobs.Job):

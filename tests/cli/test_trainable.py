@@ -52,6 +52,11 @@ class Names(test_jobs.Job):
             self.train({"trainable": names})
             self.assertFalse(self.moved("temperature"))
 
+    def test_an_empty_list_matches_nothing(self):
+        self.make("temperature")
+        for block in [{"trainable": []}, {"freeze": ["*"]}]:
+            self.train(block, code=3, says=['m.onnx: nothing to train: "loss" depends on no trained parameter'])
+
     def test_a_name_that_cannot_be_trained_is_refused_with_the_reason(self):
         self.make("t", "pytorch", node("BatchNormalization", ["n", "b", "b", "mean", "var"], ["m"], "norm"),
                   node("Reshape", ["m", "shape"], ["scores"], "last"))

@@ -195,6 +195,47 @@ START_TEST(the_command_line_is_above_all_files) {
 }
 END_TEST
 
+static void problem(struct zt_err *err, const struct zt_config *c, const char *text, const char *wanted) {
+    *err = (struct zt_err){ 0 };
+    zt_fail(err, ZT_EXIT_CONFIG, "%s", text);
+    zt_config_locate(c, "FILES", err, 0);
+    const char *found = strstr(err->text[0], wanted);
+    bool whole = found && (found == err->text[0] || found[-1] == '/') && strlen(found) == strlen(wanted);
+    ck_assert_msg(whole, "%s\nwants %s", err->text[0], wanted);
+}
+
+START_TEST(later_problems_name_the_origin_of_their_key) {
+    const char *const texts[] = {
+        "{\"ztrain\": {\"cluster\": \"x\",\n \"freeze\": [\"a\"], \"padding_idx\": {\"*.a\": 1}}}",
+        "{\"ztrain\": {\"seed\": 5,\n  \"cluster\": \"y\", \"padding_idx\": {\"*.a.b\": 2}}}"
+    };
+    static const char *const set[] = { "ztrain.tie=[[\"c\", \"d\"]]", "ztrain.loss={\"logits\": \"z\"}" };
+    struct zt_config_overrides over = no_overrides();
+    struct result got;
+    over.set = set;
+    over.set_count = 2;
+    over.seed = 7;
+    read_files(&got, texts, 2, &over);
+    ck_assert_msg(got.config != NULL, "%s", got.text);
+    static const char *const cases[][2] = {
+        { "ztrain.cluster: wrong", "b.json:2:3: ztrain.cluster: wrong" }, /* the file that has the last word */
+        { "ztrain.freeze[0]: wrong", "a.json:2:13: ztrain.freeze[0]: wrong" },
+        { "ztrain.freeze[1]: wrong", "a.json:2:2: ztrain.freeze[1]: wrong" }, /* the list has no such item */
+        { "ztrain.padding_idx.*.a.b: wrong", "b.json:2:35: ztrain.padding_idx.*.a.b: wrong" },
+        { "ztrain.cluster \"y\" is wrong", "b.json:2:3: ztrain.cluster \"y\" is wrong" },
+        { "ztrain.tie[0][1]: wrong", "--set ztrain.tie[0][1]: wrong" },
+        { "ztrain.loss.logits: wrong", "--set ztrain.loss: ztrain.loss.logits: wrong" },
+        { "ztrain.seed: wrong", "--seed: ztrain.seed: wrong" },
+        { "ztrain.memory_limit: wrong", "FILES: ztrain.memory_limit: wrong" }, /* not given */
+        { "optimizer.type: wrong", "FILES: optimizer.type: wrong" },           /* a default */
+        { "a rank needs more", "FILES: a rank needs more" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        problem(&got.err, got.config, cases[i][0], cases[i][1]);
+    zt_config_destroy(got.config);
+}
+END_TEST
+
 int main(void) {
     const TTest *const cases[] = { later_files_win_key_by_key,
                                    another_optimizer_takes_no_parameters_of_the_former,
@@ -205,6 +246,7 @@ int main(void) {
                                    messages_keep_the_users_spelling,
                                    comments_are_ignored_with_a_note,
                                    no_object_swallows_a_typo,
-                                   the_command_line_is_above_all_files };
+                                   the_command_line_is_above_all_files,
+                                   later_problems_name_the_origin_of_their_key };
     return run_cases("config overlay", cases, sizeof cases / sizeof cases[0]);
 }

@@ -106,7 +106,7 @@ class Plans(Case):
         weights = 4 * self.elements(all_kept)
         for found, expected in zip(moved, ((1 + ADAM) * weights, (1 + ADAM) * weights, weights, 0)):
             self.near(found, expected)
-        micro_batches = int(re.search(r"per micro-batch x (\d+) micro-batches", all_kept)[1])
+        micro_batches = int(re.search(r"per micro-batch x (\d+) micro-batch(?:es)?", all_kept)[1])
         self.assertAlmostEqual(ms, 1e3 * ((1 + ADAM + micro_batches) * weights / read + (1 + ADAM) * weights / written), delta=0.001)
         one, _, _, _, _ = self.transfers(self.plan(*self.states(), *self.weights(buffer_count=1), *sets(zero_optimization__stage3_max_reuse_distance=0)))
         self.near(one[2], weights)
@@ -135,7 +135,7 @@ class Runs(Case):
         self.assertRegex(long[2], rf"buffers of [^;]*; {re.escape(engine)}, ")
         if "O_DIRECT" not in long[2] or long[0] == short[0]:
             self.skipTest("the file system does not count transfers")
-        micro_batches = int(re.search(r"per micro-batch x (\d+) micro-batches", plan)[1])
+        micro_batches = int(re.search(r"per micro-batch x (\d+) micro-batch(?:es)?", plan)[1])
         for found, expected in ((long[0] - short[0]) / 8, moved[0] + micro_batches * (moved[2] + moved[3])), ((long[1] - short[1]) / 8, moved[1]):
             self.assertTrue(0.95 < found / expected < 1.15, f"{found} bytes a step, {expected} planned")  # slices are rounded up to blocks of the disk
 

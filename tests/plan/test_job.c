@@ -79,7 +79,7 @@ END_TEST
 
 START_TEST(a_fusion_pattern_that_is_not_there_is_named_with_those_that_are) {
     refuse(tiny_mlp(), "'ztrain': {'fuse': ['conv_*', 'gelo']}", ZT_EXIT_CONFIG,
-           "ztrain.fuse: no pattern is called \"gelo\"", "gelu, ");
+           "ztrain.fuse[1]: no pattern is called \"gelo\"", "gelu, ");
 }
 END_TEST
 

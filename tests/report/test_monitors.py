@@ -587,6 +587,35 @@ class Trace(Case):
         self.assertFalse((self.folder / "run" / "trace.json").exists())
 
 
+class Overwrite(Case):
+    def test_nothing_of_the_old_run_stays(self):
+        half = {"bf16": {"enabled": True}, "zero_optimization": {"stage3_gather_16bit_weights_on_model_save": True}}
+        self.train({"csv_monitor": {"enabled": True}}, half, options=["--profile"])
+        (self.folder / "run/report.html").write_text("old")
+        (self.folder / "run/notes.txt").write_text("not ours")
+        old = {path.name for path in (self.folder / "run").iterdir()}
+        for name in ["profile.tsv", "model.16bit.onnx", "Train_Samples_lr.csv"]:
+            self.assertIn(name, old)
+        self.train(options=["--overwrite"])
+        self.train(out="fresh")
+        left = {path.name for path in (self.folder / "run").iterdir()} - {path.name for path in (self.folder / "fresh").iterdir()}
+        self.assertEqual(left, {"notes.txt"})
+
+    def test_a_run_that_cannot_write_leaves_the_old_one(self):
+        self.train()
+        files = lambda: {path: path.read_bytes() for path in (self.folder / "run").rglob("*") if path.is_file()}
+        before = files()
+        self.assertTrue(any(path.name == "latest" for path in before))
+        (self.folder / "file").write_text("")
+        for config in [{"tensorboard": {"enabled": True, "output_path": "file/x"}}, {"csv_monitor": {"enabled": True, "output_path": "file/x"}},
+                       {"flops_profiler": {"enabled": True, "output_file": "file/x/y"}}]:
+            for out, options in [("run", ["--overwrite"]), ("new", [])]:
+                said = self.train(config, out=out, options=options, code=4)
+                self.assertIn("cannot create the folder", said)
+            self.assertEqual(files(), before)
+            self.assertFalse((self.folder / "new").exists())
+
+
 def main():
     global ZTRAIN, DEVICE
     ZTRAIN = str(pathlib.Path(sys.argv.pop(1)).resolve())

@@ -12,7 +12,8 @@ static enum values values_of(const char *argument) {
     } known[] = {
         { "FILE", FILES },           { "SRC", FILES },          { "DIR", FOLDERS },
         { "[CHECKPOINT]", FOLDERS }, { "RUN", FOLDERS },        { "RUN_A", FOLDERS },
-        { "RUN_B", FOLDERS },        { "CHECKPOINT", FOLDERS }, { "[COMMAND]", COMMANDS },
+        { "RUN_B", FOLDERS },        { "CHECKPOINT", FOLDERS }, { "CHECKPOINT|FILE", FILES },
+        { "[COMMAND]", COMMANDS },
     };
     for (size_t i = 0; argument && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, argument) == 0)

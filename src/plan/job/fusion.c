@@ -52,8 +52,8 @@ bool zt_fusion_read(const struct zt_config *config, struct zt_arena *arena, stru
         for (int p = 0; zt_patterns[p]; p++)
             if (is_first_of_name(p))
                 zt_text_add(&names, "%s%s", p ? ", " : "", zt_patterns[p]->name);
-        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.fuse: no pattern is called \"%s\" (there are: %s)", config->fuse.at[i],
-                names.at);
+        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.fuse[%d]: no pattern is called \"%s\" (there are: %s)", i,
+                config->fuse.at[i], names.at);
         zt_text_finish(&names);
     }
     return !err->count;

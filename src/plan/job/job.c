@@ -281,8 +281,7 @@ static bool check_params(const struct zt_job *job, const struct zt_training_grap
 
 /* Whether the config leaves the training of a parameter to the model. */
 static bool is_wanted(const struct zt_config *c, const char *name) {
-    return !zt_glob_any(c->freeze.at, c->freeze.count, name) &&
-           (!c->trainable.count || zt_glob_any(c->trainable.at, c->trainable.count, name));
+    return !zt_glob_any(c->freeze.at, c->freeze.count, name) && zt_glob_any(c->trainable.at, c->trainable.count, name);
 }
 
 /* zero_optimization.ignore_unused_parameters false: every parameter must have a gradient. */

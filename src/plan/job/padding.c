@@ -20,13 +20,12 @@ static bool mark_table(struct zt_graph *g, const struct zt_value *v, const struc
                        struct zt_err *err) {
     const int64_t rows = v->shape.rank > 0 ? v->shape.dim[0] : 0, row = p->row < 0 ? p->row + rows : p->row;
     if (row < 0 || row >= rows)
-        return zt_fail(err, ZT_EXIT_CONFIG,
-                       "ztrain.padding_idx: \"%s\": row %lld is outside \"%s\", which has %lld rows", p->match,
-                       (long long)p->row, v->name, (long long)rows);
+        return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.padding_idx.%s: row %lld is outside \"%s\", which has %lld rows",
+                       p->match, (long long)p->row, v->name, (long long)rows);
     if (mark_readers(g, v->id, row))
         return true;
-    zt_fail(err, ZT_EXIT_CONFIG, "ztrain.padding_idx: \"%s\" matches \"%s\", which no Gather along axis 0 reads",
-            p->match, v->name);
+    zt_fail(err, ZT_EXIT_CONFIG, "ztrain.padding_idx.%s: matches \"%s\", which no Gather along axis 0 reads", p->match,
+            v->name);
     return zt_hint(err, "only embeddings have a padding row: the pattern must match embeddings only");
 }
 
@@ -54,7 +53,7 @@ bool zt_job_mark_paddings(const struct zt_job *job, struct zt_graph *g, struct z
                 any = true;
             }
         if (!any) {
-            zt_fail(err, ZT_EXIT_CONFIG, "ztrain.padding_idx: no initializer of the model matches \"%s\"", p->match);
+            zt_fail(err, ZT_EXIT_CONFIG, "ztrain.padding_idx.%s: matches no initializer of the model", p->match);
             hint_tables(g, err);
         }
     }

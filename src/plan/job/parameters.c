@@ -35,7 +35,7 @@ static void choose(const struct zt_config *c, struct zt_value *v) {
         return;
     if (zt_glob_any(c->freeze.at, c->freeze.count, v->name))
         v->why = "frozen by ztrain.freeze";
-    else if (c->trainable.count && !zt_glob_any(c->trainable.at, c->trainable.count, v->name))
+    else if (!zt_glob_any(c->trainable.at, c->trainable.count, v->name))
         v->why = "not in ztrain.trainable";
     else
         return;

@@ -13,7 +13,7 @@
 /* ztrain.lora's list of parameters that train besides the adapters is no list of scales. */
 static bool is_frozen(const struct zt_config *c, const char *name) {
     return zt_glob_any(c->freeze.at, c->freeze.count, name) ||
-           (c->trainable.count && !c->lora.match.count && !zt_glob_any(c->trainable.at, c->trainable.count, name));
+           (!c->lora.match.count && !zt_glob_any(c->trainable.at, c->trainable.count, name));
 }
 
 bool zt_qat_learns(const struct zt_job *job, const struct zt_qat_pair *p) {

@@ -35,6 +35,7 @@ static bool fits_node(const struct zt_job *job, const struct zt_graph *g, const 
     return false;
 }
 
+/* `key`: the path of the glob below "ztrain". */
 static void check(struct zt_job *job, const char *key, const char *glob, bool fits, const char *what) {
     if (!fits && strcmp(glob, "*") != 0) /* the default; a model without initializers is refused */
         job->unmatched.at[job->unmatched.count++] =
@@ -55,9 +56,9 @@ void zt_job_find_unmatched(struct zt_job *job, const struct zt_graph *g) {
     job->unmatched = (struct zt_texts){ ZT_NEW_N(job->arena, const char *, most + 1), 0 };
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
         for (int i = 0; i < lists[l].globs->count; i++)
-            check(job, lists[l].key, lists[l].globs->at[i], lists[l].fits(job, g, lists[l].globs->at[i]),
-                  lists[l].what);
+            check(job, zt_arena_printf(job->arena, "%s[%d]", lists[l].key, i), lists[l].globs->at[i],
+                  lists[l].fits(job, g, lists[l].globs->at[i]), lists[l].what);
     for (int i = 0; i < c->group_count; i++)
-        check(job, "param_groups[].match", c->groups[i].match, fits_initializer(job, g, c->groups[i].match),
-              "initializer");
+        check(job, zt_arena_printf(job->arena, "param_groups[%d].match", i), c->groups[i].match,
+              fits_initializer(job, g, c->groups[i].match), "initializer");
 }

@@ -574,12 +574,12 @@ void zt_rank_offload_say(const struct zt_rank *r, const struct zt_log *log) {
     for (int g = 0; o && g < r->sub_group_count; g++)
         away += is_away(r, g);
     if (o && on_gpu(r))
-        zt_say(log, ZT_LOG_INFO, "  %-15s the host updates %d sub-groups through buffers of %s, %d at a time",
-               "offload", away, zt_format_bytes(t[0], (double)(o->buffers_block.bytes + o->gradients.bytes)),
-               depth_of(r));
+        zt_say(log, ZT_LOG_INFO, "  %-15s the host updates %d sub-group%s through buffers of %s, %d at a time",
+               "offload", away, zt_plural(away),
+               zt_format_bytes(t[0], (double)(o->buffers_block.bytes + o->gradients.bytes)), depth_of(r));
     if (o && o->aio)
-        zt_say(log, ZT_LOG_INFO, "  %-15s %s in %s, in %d sub-groups through buffers of %s; %s, %s", "offload",
-               zt_format_bytes(t[0], filed_bytes(r)), zt_swap_folder_path(o->folder), away,
+        zt_say(log, ZT_LOG_INFO, "  %-15s %s in %s, in %d sub-group%s through buffers of %s; %s, %s", "offload",
+               zt_format_bytes(t[0], filed_bytes(r)), zt_swap_folder_path(o->folder), away, zt_plural(away),
                zt_format_bytes(t[1], (double)o->buffers_block.bytes), zt_aio_name(o->aio),
                (o->state_arrays ? o->states : o->params).direct ? "O_DIRECT" : "through the page cache");
 }
