@@ -105,21 +105,16 @@ static bool is_repeated(const struct zt_key_row *row) {
     return strstr(row->key, "[]") || strchr(row->key, '*');
 }
 
-/* The key with the last part `name` below the object `parent`, else the only one elsewhere. */
-static const char *key_elsewhere(const struct zt_key_table *table, const char *parent, const char *name) {
-    const char *found = NULL;
+/* The key with the last part `name` in an object of the object `parent`; NULL: none. */
+static const char *key_inside(const struct zt_key_table *table, const char *parent, const char *name) {
     const size_t length = strlen(parent);
-    int count = 0;
-    for (int i = 0; i < table->count; i++) {
+    for (int i = 0; length && i < table->count; i++) {
         const struct zt_key_row *row = table->row[i];
-        if (!is_offered(table, i) || is_repeated(row) || strcmp(leaf_of(row), name) != 0)
-            continue;
-        if (length && strncmp(row->key, parent, length) == 0 && row->key[length] == '.')
+        if (is_offered(table, i) && !is_repeated(row) && strcmp(leaf_of(row), name) == 0 &&
+            strncmp(row->key, parent, length) == 0 && row->key[length] == '.')
             return row->key;
-        found = row->key;
-        count++;
     }
-    return count == 1 ? found : NULL;
+    return NULL;
 }
 
 /* The only key of the object `parent` that `name` is the beginning of. */
@@ -152,5 +147,5 @@ const char *zt_key_nearest(const struct zt_key_table *table, const char *parent,
         }
     }
     nearest = nearest ? nearest : key_beginning(table, parent, name);
-    return nearest ? nearest : key_elsewhere(table, parent, name);
+    return nearest ? nearest : key_inside(table, parent, name);
 }

@@ -66,7 +66,7 @@ struct zt_trainable_pair {
     int a, b;                  /* value ids, a < b */
     bool transposed;           /* axis k of b is axis perm[k] of a; false: a equals b */
     int64_t perm[ZT_TIE_RANK]; /* set if transposed */
-    bool apart; /* of different modules: equal by chance, as copies of a layer are, or really tied */
+    bool apart;                /* of different modules: equal by chance, as copies of a layer are, or really tied */
 };
 /* Returns the count; the list is in the graph's arena. Three equal initializers x, y, z give the pairs (x, y), (y, z).
  */
@@ -87,9 +87,10 @@ bool zt_trainable_find_perm(const struct zt_value *a, const struct zt_value *b, 
  * sorted by b, each b once. */
 int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, struct zt_trainable_pair **pairs);
 
-/* Trainable initializers of PyTorch's exporters and tf2onnx an eighth of whose sampled elements stands in another one, too, or once
- * more in the same (a == b), without being a copy of the whole: parts of one parameter that train separately. One of
- * the two was made by the exporter. Each pair once. Returns the count; the list is in the graph's arena. */
+/* Trainable initializers of PyTorch's exporters and tf2onnx an eighth of whose sampled elements stands in another one,
+ * too, or once more in the same (a == b), without being a copy of the whole: parts of one parameter that train
+ * separately. One of the two was made by the exporter. Each pair once. Returns the count; the list is in the graph's
+ * arena. */
 struct zt_trainable_overlap {
     int a, b; /* value ids: a's elements stand in b */
 };
