@@ -122,7 +122,7 @@ const struct zt_meaning zt_meanings_zero[] = {
     { "pipeline.grad_partitioned", "Distributes transfers of gradients over model-parallel ranks." },
     { "pipeline.use_reentrant", "Selects PyTorch's form of recomputation." },
     { "aio", "Reading and writing of files for offload." },
-    { "aio.block_size", "Bytes of a request." },
+    { "aio.block_size", "Bytes of a request, rounded up to a multiple of 4,096." },
     { "aio.queue_depth", "Requests of a thread in flight." },
     { "aio.intra_op_parallelism", "Threads of a transfer." },
     { "aio.single_submit", "Submits requests one by one.", "DeepSpeed takes the text \"false\" for true." },
