@@ -88,7 +88,6 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     struct zt_weights *weights = NULL;
     struct zt_err unfound = { 0 };
     char *from = NULL;
-    const int missing = count_missing(folder);
     bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) &&
               (!o->load || (weights = zt_weights_load(&s, o->load, err)) != NULL);
     if (ok && s.launched.rank == 0)
@@ -107,8 +106,6 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     zt_open_finish(&s);
     zt_weights_close(weights);
     zt_folder_unlock(lock);
-    if (!ok)
-        remove_empty(folder, missing);
     return ok;
 }
 
@@ -131,13 +128,24 @@ static bool tune_and_train(const struct zt_options *o, const char *folder, struc
     return ok;
 }
 
+/* Whether this process removes the folder of a run that did not begin. A rank that fails while rank 0 creates and locks
+ * the folder must not, and rank 0 may have been killed: the supervisor does when all ranks have ended, and rank 0 where
+ * a foreign launcher started the ranks. */
+static bool clears_folder(const struct zt_options *o) {
+    struct zt_launched found;
+    return !o->supervisor && zt_launched_find(&found, &(struct zt_err){ 0 }) && found.rank == 0;
+}
+
 bool zt_cli_train(const struct zt_options *options, struct zt_err *err) {
     char *folder = output_folder(options);
+    const int missing = count_missing(folder);
     bool tunes, ok = zt_autotune_wanted(options, &tunes, err);
     if (ok && tunes)
         ok = zt_storage_check(options, folder, err) && tune_and_train(options, folder, err);
     else
         ok = ok && launch_or_train(options, folder, err);
+    if (!ok && clears_folder(options))
+        remove_empty(folder, missing);
     free(folder);
     return ok;
 }

@@ -92,6 +92,8 @@ def left_behind(scratch, mark, shared_before):
     left = [f"process {p}" for p in processes(mark)]
     left += [f"/dev/shm/{n}" for n in set(os.listdir("/dev/shm")) - shared_before]
     left += [str(p) for p in (scratch / "tmp").rglob("*")]
+    if (scratch / "run").exists() and not any((scratch / "run").iterdir()):
+        left.append("the empty folder of the run")
     # an unfinished checkpoint stays hidden until the next one is saved
     left += [str(p) for p in (scratch / "run").rglob("*.tmp-*") if not p.name.startswith(".")] if (scratch / "run").exists() else []
     return left
