@@ -359,6 +359,25 @@ int zt_graph_users(const struct zt_graph *g, int value, int *node) {
     return users;
 }
 
+bool *zt_graph_read(const struct zt_graph *g) {
+    bool *read = zt_calloc((size_t)g->value_count + 1, sizeof *read);
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; !g->nodes[n]->dead && i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                read[g->nodes[n]->in[i]] = true;
+    return read;
+}
+
+bool zt_graph_is_output(const struct zt_graph *g, int value) {
+    for (int i = 0; i < g->output_count; i++)
+        if (g->outputs[i] == value)
+            return true;
+    for (int i = 0; i < g->write_back_count; i++)
+        if (g->write_backs[i].value == value)
+            return true;
+    return false;
+}
+
 /* A heap of node indices with the smallest (phase, place) first. */
 struct heap {
     const struct zt_graph *g;

@@ -234,6 +234,10 @@ bool zt_graph_sort(struct zt_graph *g, struct zt_err *err);
  * marked dead since the last zt_graph_index() or zt_graph_sort() are taken into account; changed inputs of older nodes
  * are not. */
 int zt_graph_users(const struct zt_graph *g, int value, int *node);
+/* For each value whether a live node reads it. The caller frees. */
+bool *zt_graph_read(const struct zt_graph *g);
+/* Whether the value is an output of the graph or is written back: a pass must then preserve it. */
+bool zt_graph_is_output(const struct zt_graph *g, int value);
 /* Removes every node on which no root depends, and sorts. Write-backs are roots too. */
 bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct zt_err *err);
 

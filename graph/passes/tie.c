@@ -2,27 +2,17 @@
 
 #include "graph/ir/op.h"
 
-/* The transpose of `value` in front of node `reader`; -1 on failure. */
-static int add_transpose(struct zt_graph *g, const struct zt_op_table *table, int value, const int64_t *perm,
-                         int reader, struct zt_err *err) {
+/* Adds a node that makes of `value` one with its axes permuted, or without `perm` with another shape. Returns its
+ * output; -1 on failure. */
+static int add_view(struct zt_graph *g, const struct zt_op_table *table, int value, const int64_t *perm,
+                    const struct zt_shape *shape, struct zt_err *err) {
+    const int in[2] = { value, perm ? -1 : zt_graph_add_ints(g, NULL, shape->dim, shape->rank) };
     int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    const char *name = zt_arena_printf(g->arena, "transpose of %s", g->values[value]->name);
-    int64_t place = g->nodes[reader]->place;
-    int node = zt_graph_add_node(g, &(struct zt_node_spec){ name, "Transpose", "", ZT_OPSET, &value, 1, &out, 1 });
-    g->nodes[node]->place = place;
-    zt_node_set_ints(g, node, "perm", perm, g->values[value]->shape.rank);
-    return zt_op_resolve(table, g, node, err) ? out : -1;
-}
-
-/* The same in another shape. */
-static int add_reshape(struct zt_graph *g, const struct zt_op_table *table, int value, const struct zt_shape *shape,
-                       int reader, struct zt_err *err) {
-    const int in[2] = { value, zt_graph_add_ints(g, NULL, shape->dim, shape->rank) };
-    int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    const char *name = zt_arena_printf(g->arena, "reshape of %s", g->values[value]->name);
-    int64_t place = g->nodes[reader]->place;
-    int node = zt_graph_add_node(g, &(struct zt_node_spec){ name, "Reshape", "", ZT_OPSET, in, 2, &out, 1 });
-    g->nodes[node]->place = place;
+    const char *name = zt_arena_printf(g->arena, "%s of %s", perm ? "transpose" : "reshape", g->values[value]->name);
+    const struct zt_node_spec spec = { name, perm ? "Transpose" : "Reshape", "", ZT_OPSET, in, perm ? 1 : 2, &out, 1 };
+    int node = zt_graph_add_node(g, &spec);
+    if (perm)
+        zt_node_set_ints(g, node, "perm", perm, g->values[value]->shape.rank);
     return zt_op_resolve(table, g, node, err) ? out : -1;
 }
 
@@ -34,10 +24,12 @@ bool zt_pass_tie(struct zt_graph *g, const struct zt_op_table *table, int from, 
         for (int i = 0; i < g->nodes[n]->in_count; i++) {
             if (g->nodes[n]->in[i] != from)
                 continue;
-            if (instead < 0)
-                instead = perm ? add_transpose(g, table, to, perm, n, err) : add_reshape(g, table, to, &shape, n, err);
-            if (instead < 0)
-                return false;
+            if (instead < 0) {
+                instead = add_view(g, table, to, perm, &shape, err);
+                if (instead < 0)
+                    return false;
+                g->nodes[g->values[instead]->producer]->place = g->nodes[n]->place;
+            }
             g->nodes[n]->in[i] = instead;
         }
     g->values[from]->trainable = g->values[from]->may_train = false;

@@ -32,7 +32,7 @@ static int swap_behind(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
     const int y = n->out[ZT_Y];
     int reader;
-    return y >= 0 && zt_graph_users(g, y, &reader) == 1 && !zt_fuse_is_output(g, y) &&
+    return y >= 0 && zt_graph_users(g, y, &reader) == 1 && !zt_graph_is_output(g, y) &&
                    g->nodes[reader]->phase == n->phase && g->nodes[reader]->stage == n->stage && swaps_heads(g, reader)
                ? reader
                : -1;

@@ -467,8 +467,8 @@ static void bias_block(void *arg, int64_t block, void *const *data) {
     const struct bias_job *job = arg;
     const struct zt_planes *planes = &job->state->planes;
     enum zt_dtype dtype = zt_dnnl_slot(job->state->blocks.whole, ZT_CONV_X).dtype;
-    int64_t rest = planes->samples - block * job->state->samples;
-    for (int64_t n = 0; n < (rest < job->state->samples ? rest : job->state->samples); n++)
+    int64_t first, samples = samples_of(job->state, block, &first);
+    for (int64_t n = 0; n < samples; n++)
         for (int64_t g = 0; g < planes->groups; g++)
             add_bias(dtype, planes, job->bias, g,
                      (char *)data[ZT_CONV_X] +

@@ -129,7 +129,7 @@ static bool fuse(struct zt_graph *g, const struct zt_op_table *table, int node, 
     const int z = conv.out[0];
     g->nodes[from]->dead = g->nodes[node]->dead = true;
     read_result(g, table, &f, err);
-    const bool is_read = zt_graph_users(g, z, NULL) > 0 || zt_fuse_is_output(g, z);
+    const bool is_read = zt_graph_users(g, z, NULL) > 0 || zt_graph_is_output(g, z);
     const int made = zt_fuse_add(g, &f,
                                  &(struct zt_node_spec){ f.name, "ConvActivation", "ztrain", 1, conv.in, conv.in_count,
                                                          (const int[]){ f.out[0], z }, is_read ? 2 : 1 });

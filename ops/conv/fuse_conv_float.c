@@ -13,7 +13,7 @@ extern const struct zt_op zt_op_conv_grad_weight, zt_op_conv_transpose_grad_weig
 /* The Cast to float that alone reads the value, -1: none. */
 static int cast_of(const struct zt_graph *g, int value, const struct zt_node *beside) {
     int node;
-    if (zt_graph_users(g, value, &node) != 1 || zt_fuse_is_output(g, value))
+    if (zt_graph_users(g, value, &node) != 1 || zt_graph_is_output(g, value))
         return -1;
     const struct zt_node *n = g->nodes[node];
     const bool cast = n->domain[0] == 0 && strcmp(n->op_type, "Cast") == 0 && zt_out(g, node, 0)->dtype == ZT_FLOAT;

@@ -90,7 +90,7 @@ static int half_of(struct zt_graph *g, int node, int value, struct zt_err *err) 
 static int only_reader(const struct zt_graph *g, int node, int out) {
     const struct zt_node *n = g->nodes[node];
     int reader = -1;
-    return n->out[out] >= 0 && zt_graph_users(g, n->out[out], &reader) == 1 && !zt_fuse_is_output(g, n->out[out]) &&
+    return n->out[out] >= 0 && zt_graph_users(g, n->out[out], &reader) == 1 && !zt_graph_is_output(g, n->out[out]) &&
                    g->nodes[reader]->stage == n->stage && g->nodes[reader]->phase == n->phase &&
                    is_cast(g, reader, true)
                ? reader

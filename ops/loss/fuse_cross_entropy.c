@@ -44,7 +44,7 @@ static int loss_of(const struct zt_graph *g, int node) {
     const struct zt_node *loss = from >= 0 ? g->nodes[from] : NULL;
     if (!loss || loss->dead || loss->op != &zt_op_cross_entropy || loss->stage != grad->stage || in_of(loss, 0) < 0 ||
         loss->out[0] < 0 || loss->out_count < 2 || loss->out[1] != lse || !zt_fuse_read_only_by(g, lse, &node, 1) ||
-        zt_fuse_is_output(g, lse))
+        zt_graph_is_output(g, lse))
         return -1;
     bool alike = told_alike(loss, grad);
     for (int i = 0; i < 4; i++)

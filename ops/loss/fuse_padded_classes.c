@@ -87,14 +87,14 @@ static bool find_readers(const struct zt_graph *g, struct place *p, int dy) {
             return false;
         p->reader[p->readers++] = n;
     }
-    return p->readers > 0 && !zt_fuse_is_output(g, dy);
+    return p->readers > 0 && !zt_graph_is_output(g, dy);
 }
 
 /* The gradient of the logits as products read it: a matrix. */
 static int matrix_of(const struct zt_graph *g, int dy) {
     int reader;
     const bool viewed = zt_graph_users(g, dy, &reader) == 1 && zt_op_is_view(g->nodes[reader]) &&
-                        !zt_fuse_is_output(g, dy) && zt_out(g, reader, 0)->shape.rank == 2;
+                        !zt_graph_is_output(g, dy) && zt_out(g, reader, 0)->shape.rank == 2;
     return viewed ? g->nodes[reader]->out[0] : dy;
 }
 
@@ -170,7 +170,7 @@ static bool weights(const struct rewrite *r, int node, int dy) {
     const bool transposed = r->p->transposed >= 0;
     int reader, out = n.out[0];
     g->nodes[node]->dead = true;
-    if (transposed && zt_graph_users(g, n.out[0], &reader) == 1 && !zt_fuse_is_output(g, n.out[0]) &&
+    if (transposed && zt_graph_users(g, n.out[0], &reader) == 1 && !zt_graph_is_output(g, n.out[0]) &&
         exchanges_axes(g, reader)) {
         out = g->nodes[reader]->out[0];
         g->nodes[reader]->dead = true;

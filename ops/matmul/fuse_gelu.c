@@ -178,7 +178,7 @@ static bool fuse_linear(struct zt_graph *g, const struct zt_op_table *table, int
     const struct zt_shape shape = zt_out(g, l.product, 0)->shape;
     g->nodes[node]->dead = g->nodes[l.product]->dead = true;
     zt_linear_kill(g, &l.from);
-    const bool is_read = zt_graph_users(g, z, NULL) > 0 || zt_fuse_is_output(g, z);
+    const bool is_read = zt_graph_users(g, z, NULL) > 0 || zt_graph_is_output(g, z);
     const int out[2] = { zt_linear_reshaped(g, table, node, y, &shape, err),
                          is_read ? zt_linear_reshaped(g, table, node, z, &shape, err) : -1 };
     return !err->count &&

@@ -78,7 +78,7 @@ static bool merge(const struct rewrite *r, int node) {
     if (own_transpose(g, node, 0) >= 0)
         g->nodes[from]->dead = true;
     g->nodes[node]->dead = true;
-    if (same && !zt_fuse_is_output(g, y))
+    if (same && !zt_graph_is_output(g, y))
         replace_reads(g, y, x, r->err);
     else if (same)
         return settle(r, add(r, &n, "Identity", &x, 1, y));

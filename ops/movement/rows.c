@@ -7,8 +7,8 @@
     ROW(concat)                                                                                                        \
     ROW(constant)                                                                                                      \
     ROW(constant_of_shape)                                                                                             \
-    ROW(detach)                                                                                                        \
     ROW(depth_to_space)                                                                                                \
+    ROW(detach)                                                                                                        \
     ROW(expand)                                                                                                        \
     ROW(eye_like)                                                                                                      \
     ROW(flatten)                                                                                                       \

@@ -294,7 +294,7 @@ static void print_range(struct zt_text *to, const struct zt_schedule *schedule, 
 }
 
 void zt_schedule_print(struct zt_text *to, const struct zt_schedule *schedule) {
-    zt_text_add(to, "%d slot%s:", schedule->slots, schedule->slots == 1 ? "" : "s");
+    zt_text_add(to, "%d slot%s:", schedule->slots, zt_plural(schedule->slots));
     if (schedule->count <= SHOWN_WHOLE) {
         print_range(to, schedule, 0, schedule->count);
         return;

@@ -167,13 +167,6 @@ static bool exports_halves(const struct zt_config *c) {
     return c->zero.half_export && (c->bf16 || c->fp16.enabled);
 }
 
-static bool is_output(const struct zt_graph *g, int value) {
-    int i = 0;
-    while (i < g->output_count && g->outputs[i] != value)
-        i++;
-    return i < g->output_count;
-}
-
 static bool is_statistic(const struct zt_job *job, const char *name) {
     int i = 0;
     while (i < job->statistic_count && strcmp(job->statistics[i], name) != 0)
@@ -190,7 +183,7 @@ static void narrow_payloads(const struct zt_session *s, struct zt_graph *g, stru
     for (int i = 0; i < changes->payload_count; i++) {
         const int id = zt_graph_find(g, payloads[i].name);
         const struct zt_value *v = g->values[id];
-        if (v->dtype != ZT_FLOAT || v->origin != ZT_FROM_INITIALIZER || is_output(g, id) ||
+        if (v->dtype != ZT_FLOAT || v->origin != ZT_FROM_INITIALIZER || zt_graph_is_output(g, id) ||
             is_statistic(s->job, v->name) || zt_onnx_adds(s->model, v->name))
             continue;
         const int64_t count = zt_shape_count(&v->shape);

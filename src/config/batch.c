@@ -93,7 +93,7 @@ static bool report_too_small(struct zt_reading *r, const struct batch *b) {
             continue;
         zt_key_fail(r, b->node[TRAIN], "%lld (%s) is less than %s %lld (%s) x %lld data-parallel rank%s",
                     (long long)b->value[TRAIN], b->from[TRAIN], keys[other], (long long)b->value[other], b->from[other],
-                    (long long)b->n, b->n == 1 ? "" : "s");
+                    (long long)b->n, zt_plural(b->n));
         suggest(r, b);
         return true;
     }
@@ -111,7 +111,7 @@ static void report(struct zt_reading *r, const struct batch *b) {
                 "%s%s%lld (%s) is not %s %lld (%s) x %s %lld (%s) x %lld data-parallel rank%s",
                 at == TRAIN ? "" : keys[TRAIN], at == TRAIN ? "" : " ", (long long)b->value[TRAIN], b->from[TRAIN],
                 keys[MICRO], (long long)b->value[MICRO], b->from[MICRO], keys[ACCUMULATION],
-                (long long)b->value[ACCUMULATION], b->from[ACCUMULATION], (long long)b->n, b->n == 1 ? "" : "s");
+                (long long)b->value[ACCUMULATION], b->from[ACCUMULATION], (long long)b->n, zt_plural(b->n));
     suggest(r, b);
 }
 
@@ -156,11 +156,10 @@ static void finish(struct zt_reading *r, struct batch *b) {
     config->train_batch = b->value[TRAIN];
     config->micro_batch = b->value[MICRO];
     config->accumulation = b->value[ACCUMULATION];
-    config->batch_source =
-        zt_arena_printf(r->arena, "%s %lld (%s) = %s %lld (%s) x %s %lld (%s) x %lld data-parallel rank%s", keys[TRAIN],
-                        (long long)b->value[TRAIN], b->from[TRAIN], keys[MICRO], (long long)b->value[MICRO],
-                        b->from[MICRO], keys[ACCUMULATION], (long long)b->value[ACCUMULATION], b->from[ACCUMULATION],
-                        (long long)b->n, b->n == 1 ? "" : "s");
+    config->batch_source = zt_arena_printf(
+        r->arena, "%s %lld (%s) = %s %lld (%s) x %s %lld (%s) x %lld data-parallel rank%s", keys[TRAIN],
+        (long long)b->value[TRAIN], b->from[TRAIN], keys[MICRO], (long long)b->value[MICRO], b->from[MICRO],
+        keys[ACCUMULATION], (long long)b->value[ACCUMULATION], b->from[ACCUMULATION], (long long)b->n, zt_plural(b->n));
     for (int key = 0; key < KEYS; key++)
         if (b->node[key] && b->node[key]->automatic) {
             b->node[key]->automatic = false; /* listed here, with its own rule */

@@ -20,22 +20,12 @@ const struct zt_attr_spec zt_fused_attrs[15] = {
     { 0 },
 };
 
-bool zt_fuse_is_output(const struct zt_graph *g, int value) {
-    for (int i = 0; i < g->output_count; i++)
-        if (g->outputs[i] == value)
-            return true;
-    for (int i = 0; i < g->write_back_count; i++)
-        if (g->write_backs[i].value == value)
-            return true;
-    return false;
-}
-
 bool zt_fuse_read_only_by(const struct zt_graph *g, int value, const int *nodes, int count) {
     int reads = 0;
     for (int k = 0; k < count; k++)
         for (int i = 0; i < g->nodes[nodes[k]]->in_count; i++)
             reads += g->nodes[nodes[k]]->in[i] == value;
-    return reads == zt_graph_users(g, value, NULL) && !zt_fuse_is_output(g, value);
+    return reads == zt_graph_users(g, value, NULL) && !zt_graph_is_output(g, value);
 }
 
 int zt_fuse_reader(const struct zt_graph *g, int value, int in, const char *op_type) {
@@ -56,14 +46,14 @@ int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_
     const struct zt_node *p = from >= 0 ? g->nodes[from] : NULL;
     if (!p || p->dead || (op_type && strcmp(p->op_type, op_type) != 0) || p->phase != n->phase || p->stage != n->stage)
         return -1;
-    return !alone || (zt_graph_users(g, value, NULL) == 1 && !zt_fuse_is_output(g, value)) ? from : -1;
+    return !alone || (zt_graph_users(g, value, NULL) == 1 && !zt_graph_is_output(g, value)) ? from : -1;
 }
 
 static bool is_read(const struct zt_graph *g, int node) {
     bool read = false;
     for (int i = 0; i < g->nodes[node]->out_count; i++) {
         const int value = g->nodes[node]->out[i];
-        read |= value >= 0 && (zt_graph_users(g, value, NULL) > 0 || zt_fuse_is_output(g, value));
+        read |= value >= 0 && (zt_graph_users(g, value, NULL) > 0 || zt_graph_is_output(g, value));
     }
     return read;
 }

@@ -11,9 +11,6 @@
 /* Attributes that a fused node inherits from the node that it replaces. They were checked by that node's row. */
 extern const struct zt_attr_spec zt_fused_attrs[15];
 
-/* Whether the value is a graph output or is written back; fusion must then preserve it. */
-bool zt_fuse_is_output(const struct zt_graph *g, int value);
-
 /* Whether all readers of the value are among `nodes` and the value is no output. */
 bool zt_fuse_read_only_by(const struct zt_graph *g, int value, const int *nodes, int count);
 

@@ -22,6 +22,10 @@ enum zt_writer zt_writer_of(const struct zt_onnx *model) {
     return model && strncmp(model->producer, "tf2onnx", 7) == 0 ? ZT_WRITER_TENSORFLOW : ZT_WRITER_OTHER;
 }
 
+bool zt_trainable_is_tensorflow(const struct zt_onnx *model) {
+    return zt_writer_of(model) == ZT_WRITER_TENSORFLOW;
+}
+
 /* ---- names ---- */
 
 bool zt_writer_names_parameter(enum zt_writer writer, const char *name) {

@@ -19,10 +19,7 @@ static bool is_output_shift(const struct zt_graph *g, const struct zt_value *v) 
     if (v->shape.rank < 2 || v->shape.dim[v->shape.rank - 1] != count || zt_graph_users(g, v->id, &reader) != 1 ||
         !is_op(g->nodes[reader], "Add"))
         return false;
-    for (int i = 0; i < g->output_count; i++)
-        if (g->outputs[i] == g->nodes[reader]->out[0])
-            return zt_constant_is_all(v, 0);
-    return false;
+    return zt_graph_is_output(g, g->nodes[reader]->out[0]) && zt_constant_is_all(v, 0);
 }
 
 /* ---- zeros among parameters ---- */

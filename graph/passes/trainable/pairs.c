@@ -88,21 +88,18 @@ bool zt_trainable_find_perm(const struct zt_value *a, const struct zt_value *b, 
     return false;
 }
 
-static bool is_equal(const struct zt_value *a, const struct zt_value *b) {
-    size_t bytes = (size_t)zt_shape_count(&a->shape) * zt_dtype_bytes(a->dtype);
-    return zt_shape_equal(&a->shape, &b->shape) && memcmp(a->data, b->data, bytes) == 0;
-}
-
-bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, const int64_t *perm) {
-    return a->data && b->data && a->dtype == b->dtype && (perm ? is_permuted(a, b, perm) : is_equal(a, b));
-}
-
 static int without_ones(const struct zt_shape *shape, int64_t *dims) {
     int count = 0;
     for (int k = 0; k < shape->rank; k++)
         if (shape->dim[k] != 1)
             dims[count++] = shape->dim[k];
     return count;
+}
+
+bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, const int64_t *perm) {
+    if (!perm)
+        return zt_shape_equal(&a->shape, &b->shape) && zt_trainable_is_reshaped(a, b);
+    return a->data && b->data && a->dtype == b->dtype && is_permuted(a, b, perm);
 }
 
 bool zt_trainable_is_reshaped(const struct zt_value *a, const struct zt_value *b) {
@@ -119,7 +116,7 @@ static bool match(const struct zt_graph *g, int a, int b, struct zt_trainable_pa
     const struct zt_value *x = g->values[a], *y = g->values[b];
     if (!x->data || !y->data || x->dtype != y->dtype || zt_shape_count(&x->shape) != zt_shape_count(&y->shape))
         return false;
-    pair->transposed = !is_equal(x, y) && !zt_trainable_is_reshaped(x, y);
+    pair->transposed = !zt_trainable_is_reshaped(x, y);
     return !pair->transposed || zt_trainable_find_perm(x, y, pair->perm);
 }
 

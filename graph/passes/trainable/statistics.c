@@ -58,10 +58,11 @@ static bool is_kept_from_zero(const struct zt_graph *g, const struct zt_node *n,
     return is_op(n, bounds) && n->in_count == 2 && is_one_number(g, n->in[n->in[0] == value]);
 }
 
-static bool is_variance(const struct zt_graph *g, const struct zt_value *v) {
+/* Whether the value's readers are those of a variance. */
+static bool is_rooted(const struct zt_graph *g, const struct zt_value *v) {
     static const char *const root[] = { "Sqrt", NULL };
     int value = v->id;
-    if (v->origin != ZT_FROM_INITIALIZER || v->shape.rank == 0 || !v->data || is_negative(v))
+    if (v->origin != ZT_FROM_INITIALIZER || v->shape.rank == 0)
         return false;
     const struct zt_node *n = reader_behind(g, &value);
     if (is_kept_from_zero(g, n, value)) {
@@ -74,24 +75,28 @@ static bool is_variance(const struct zt_graph *g, const struct zt_value *v) {
     return is_kept_from_zero(g, reader_behind(g, &value), value);
 }
 
-/* Whether a value is made of a variance within `depth` nodes, and of nothing that a step computes. */
-static bool is_of_variance(const struct zt_graph *g, int value, int depth) {
+static bool is_variance(const struct zt_graph *g, const struct zt_value *v) {
+    return is_rooted(g, v) && v->data && !is_negative(v); /* contents last: they are read from the file */
+}
+
+/* The value with a variance's readers of which `value` is made within `depth` nodes; -1: none. */
+static int variance_of(const struct zt_graph *g, int value, int depth) {
     static const char *const parts[] = { "Reshape", "Squeeze",    "Unsqueeze", "Identity", "Cast", "Expand", "Add",
                                          "Sqrt",    "Reciprocal", "Div",       "Mul",      "Max",  NULL };
     const struct zt_node *n = producer_of(g, value);
-    if (value >= 0 && is_variance(g, g->values[value]))
-        return true;
-    for (int i = 0; depth > 0 && is_op(n, parts) && i < n->in_count; i++)
-        if (is_of_variance(g, n->in[i], depth - 1))
-            return true;
-    return false;
+    int found = value >= 0 && is_rooted(g, g->values[value]) ? value : -1;
+    for (int i = 0; found < 0 && depth > 0 && is_op(n, parts) && n->in_count <= 2 && i < n->in_count; i++)
+        found = variance_of(g, n->in[i], depth - 1);
+    return found;
 }
 
 /* Whether the node multiplies or divides `value` by something made of a variance. */
 static bool is_scaled(const struct zt_graph *g, const struct zt_node *n, int value) {
     static const char *const factors[] = { "Mul", "Div", NULL };
-    return is_op(n, factors) && n->in_count == 2 && (n->in[0] == value || strcmp(n->op_type, "Mul") == 0) &&
-           is_of_variance(g, n->in[n->in[0] == value], MOST_NODES);
+    if (!is_op(n, factors) || n->in_count != 2 || (n->in[0] != value && strcmp(n->op_type, "Mul") != 0))
+        return false;
+    const int variance = variance_of(g, n->in[n->in[0] == value], MOST_NODES);
+    return variance >= 0 && is_variance(g, g->values[variance]);
 }
 
 static bool is_mean(const struct zt_graph *g, const struct zt_value *v) {

@@ -45,13 +45,6 @@ static bool is_integer(const struct zt_value *v) {
     return v->dtype != ZT_UNDEFINED && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT);
 }
 
-static bool is_output(const struct zt_graph *g, int value) {
-    for (int i = 0; i < g->output_count; i++)
-        if (g->outputs[i] == value)
-            return true;
-    return false;
-}
-
 /* For each input of a node whether its subgraphs, where they capture it, read it; the caller frees. NULL: all do. */
 static bool *read_inputs(const struct zt_node *n) {
     if (!n->captured)
@@ -61,8 +54,12 @@ static bool *read_inputs(const struct zt_node *n) {
     memset(reads, true, (size_t)n->in_count * sizeof *reads);
     for (int i = 0; i < n->attr_count; i++) {
         const struct zt_graph *body = n->attr[i].graph;
+        bool *read = body ? zt_graph_read(body) : NULL;
+        for (int k = 0; body && k < body->output_count; k++)
+            read[body->outputs[k]] = true;
         for (int k = 0; body && k < body->captured_count && in < n->in_count; k++, in++)
-            reads[in] = zt_graph_users(body, body->captured[k], NULL) > 0 || is_output(body, body->captured[k]);
+            reads[in] = read[body->captured[k]];
+        free(read);
     }
     return reads;
 }

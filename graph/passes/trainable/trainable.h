@@ -75,7 +75,7 @@ int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pair
 /* Whether two initializers of one dtype have equal contents, b as it is or (perm not NULL) transposed. False if weights
  * are absent. */
 bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, const int64_t *perm);
-/* Whether b is a in another shape, which has more or fewer axes of one element. */
+/* The same of b as it is or in another shape, which has more or fewer axes of one element. */
 bool zt_trainable_is_reshaped(const struct zt_value *a, const struct zt_value *b);
 /* Finds a permutation of axes, other than the identity, that makes b from a. False if there is none or weights are
  * absent. */
@@ -119,6 +119,9 @@ bool zt_trainable_is_singular(const struct zt_graph *g, const struct zt_value *v
 
 /* Whether the name is Paddle's for a tensor that is no parameter: a buffer, or computed from parameters. */
 bool zt_trainable_is_no_parameter(const char *name);
+
+/* Whether tf2onnx wrote the file. */
+bool zt_trainable_is_tensorflow(const struct zt_onnx *model);
 
 /* Whether tf2onnx named the initializer by the operation with which it computed it from variables. */
 bool zt_trainable_is_computed(const struct zt_onnx *model, const struct zt_value *v);

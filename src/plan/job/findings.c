@@ -204,7 +204,7 @@ static void find_overlaps(struct findings *f) {
     if (!parts.count)
         return;
     const char *several = "elements of one parameter that the exporter stored several times, which train separately";
-    if (strncmp(f->job->model->producer, "tf2onnx", 7) == 0)
+    if (zt_trainable_is_tensorflow(f->job->model))
         find(f, true, "%s: %s", listed(f, &parts), several);
     else
         find(f, true, "%s: %s; %s keeps the parameter", listed(f, &parts), several,
@@ -336,16 +336,15 @@ static bool has_bias(const struct zt_graph *g, const struct zt_node *n, bool *co
 /* Finds networks of tf2onnx without any bias: it removes those of zeros, as a new network has. */
 static void find_no_bias(struct findings *f) {
     int products = 0, biases = 0;
-    for (int n = 0; n < f->g->node_count; n++) {
+    for (int n = 0; n < f->g->node_count && zt_trainable_is_tensorflow(f->job->model); n++) {
         bool counts;
         biases += has_bias(f->g, f->g->nodes[n], &counts);
         products += counts;
     }
-    if (products && !biases && strncmp(f->job->model->producer, "tf2onnx", 7) == 0)
+    if (products && !biases)
         find(f, true,
              "no layer has a bias: tf2onnx removes biases of zeros and scales of ones, as a new network has them; "
-             "export "
-             "trained weights, or start them a little off");
+             "export trained weights, or start them a little off");
 }
 
 /* Finds singular vectors of spectral norms, which PyTorch's training iterates. */

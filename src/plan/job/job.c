@@ -30,7 +30,7 @@
 
 /* Hints where tf2onnx left an operator of TensorFlow in the file, which onnxruntime does not run either. */
 static void hint_translation(const struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
-    for (int n = 0; n < g->node_count && strncmp(job->model->producer, "tf2onnx", 7) == 0; n++)
+    for (int n = 0; n < g->node_count && zt_trainable_is_tensorflow(job->model); n++)
         if (!g->nodes[n]->dead && !g->nodes[n]->op && !g->nodes[n]->domain[0]) {
             zt_hint(err,
                     "tf2onnx leaves operators of TensorFlow that it cannot translate; exact GELU (Erfc) has a "
@@ -58,16 +58,6 @@ static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct
 }
 
 /* ---- required data columns ---- */
-
-/* Returns for each value whether a node reads it. The caller frees with free(). */
-static bool *find_used(const struct zt_graph *g) {
-    bool *used = zt_calloc((size_t)g->value_count + 1, sizeof *used);
-    for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; i < g->nodes[n]->in_count; i++)
-            if (g->nodes[n]->in[i] >= 0)
-                used[g->nodes[n]->in[i]] = true;
-    return used;
-}
 
 /* The elements of the shortest axis that an input holds indices of, which Gathers read as they are or behind nodes that
  * copy them; 0: none. */
@@ -176,7 +166,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
         ok = zt_job_mark_paddings(job, g, err);
     }
     if (ok) {
-        bool *used = find_used(g);
+        bool *used = zt_graph_read(g);
         zt_job_find_floats(job, g, used, root);
         ok = want_inputs(job, g, used, err);
         free(used);
@@ -220,7 +210,7 @@ static void list_params(const struct zt_job *job, struct zt_training_graph *trai
     training_graph->params = ZT_NEW_N(g->arena, int, g->value_count + 1);
     training_graph->grads = ZT_NEW_N(g->arena, int, g->value_count + 1);
     training_graph->statistics = ZT_NEW_N(g->arena, int, job->statistic_count + 1);
-    bool *used = find_used(g);
+    bool *used = zt_graph_read(g);
     training_graph->home = ZT_NEW_N(g->arena, int, g->value_count + 1);
     for (int v = 0; v < g->value_count; v++) {
         if (!g->values[v]->trainable || !used[v])

@@ -29,13 +29,12 @@ static bool is_transposed(const struct zt_shape *a, const struct zt_shape *b) {
 static bool fit(const struct zt_graph *g, int a, int b, const int place[2], struct zt_tie *to, struct zt_err *err) {
     const struct zt_value *x = g->values[a], *y = g->values[b];
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
-    bool same = zt_shape_equal(&x->shape, &y->shape) || zt_trainable_is_reshaped(x, y);
+    const bool equal = zt_trainable_is_reshaped(x, y), same = equal || zt_shape_equal(&x->shape, &y->shape);
     bool transposed = is_transposed(&x->shape, &y->shape);
     if (x->dtype != y->dtype)
         return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.tie[%d][%d]: \"%s\" is of type %s, \"%s\" of type %s", place[0],
                        place[1], y->name, zt_dtype_name(y->dtype), x->name, zt_dtype_name(x->dtype));
-    const bool equal = same && (zt_trainable_same(x, y, NULL) || zt_trainable_is_reshaped(x, y)),
-               permuted = !equal && zt_trainable_find_perm(x, y, to->perm);
+    const bool permuted = !equal && zt_trainable_find_perm(x, y, to->perm);
     if (!same && !transposed && !permuted)
         return zt_fail(err, ZT_EXIT_CONFIG,
                        "ztrain.tie[%d][%d]: \"%s\" %s has neither the shape of \"%s\" %s nor its transpose", place[0],
@@ -85,7 +84,7 @@ static void add_copies(struct zt_job *job, const struct zt_graph *g, const struc
         }
         if (first) {
             const struct zt_value *root = g->values[zt_graph_find(g, first->to)];
-            tie.transposed = !zt_trainable_same(root, b, NULL) && !zt_trainable_is_reshaped(root, b);
+            tie.transposed = !zt_trainable_is_reshaped(root, b);
             if (tie.transposed && !zt_trainable_find_perm(root, b, tie.perm))
                 continue; /* its contents are not used because of ztrain.tie */
         }
