@@ -17,9 +17,13 @@
 #include <sys/mman.h>
 
 enum { BLOCKS = 16 };
+static const size_t room = (size_t)1 << 30; /* of address space */
 
+/* All blocks lie in one range of addresses, so that one call changes who may read and write them. */
 struct far {
     struct zt_device base;
+    char *range;
+    size_t used; /* bytes at the start of the range that have been given to blocks */
     struct {
         char *at;
         size_t bytes;
@@ -31,10 +35,8 @@ static struct far *far_of(const struct zt_device *device) {
 }
 
 static void set_access(const struct zt_device *device, int access) {
-    for (int i = 0; i < BLOCKS; i++)
-        if (far_of(device)->block[i].at &&
-            mprotect(far_of(device)->block[i].at, far_of(device)->block[i].bytes, access) != 0)
-            abort();
+    if (far_of(device)->used && mprotect(far_of(device)->range, far_of(device)->used, access) != 0)
+        abort();
 }
 
 static bool is_far(const struct zt_device *device, const void *data) {
@@ -48,26 +50,46 @@ static bool is_far(const struct zt_device *device, const void *data) {
 
 /* ---- the device ---- */
 
+/* The first address behind `at` where `bytes` are free. */
+static char *first_free(const struct far *d, char *at, size_t bytes) {
+    for (int i = 0; i < BLOCKS; i++)
+        if (d->block[i].at && at < d->block[i].at + d->block[i].bytes && d->block[i].at < at + bytes)
+            return first_free(d, d->block[i].at + d->block[i].bytes, bytes);
+    return at;
+}
+
 static void *far_allocate(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err) {
-    size_t room = (bytes / 4096 + 1) * 4096;
-    char *at = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct far *d = far_of(device);
+    const size_t wanted = (bytes / 4096 + 1) * 4096;
+    char *at = first_free(d, d->range, wanted);
+    const size_t end = (size_t)(at - d->range) + wanted;
     int i = 0;
-    while (i < BLOCKS && far_of(device)->block[i].at)
+    while (i < BLOCKS && d->block[i].at)
         i++;
-    if (at == MAP_FAILED || i == BLOCKS) {
+    if (end > room || i == BLOCKS) {
         zt_fail(err, ZT_EXIT_RUN, "no room for %s", what);
         return NULL;
     }
-    far_of(device)->block[i].at = at;
-    far_of(device)->block[i].bytes = room;
+    d->block[i].at = at;
+    d->block[i].bytes = wanted;
+    d->used = end > d->used ? end : d->used;
     return at;
+}
+
+/* Maps zeros that nobody may read, at `at` if it is not NULL. */
+static char *map_zeros(char *at, size_t bytes) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0);
+    char *got = mmap(at, bytes, PROT_NONE, flags, -1, 0);
+    if (got == MAP_FAILED)
+        abort();
+    return got;
 }
 
 static void far_free(struct zt_device *device, void *memory, size_t bytes) {
     (void)bytes;
     for (int i = 0; i < BLOCKS; i++)
         if (memory && far_of(device)->block[i].at == memory) {
-            munmap(memory, far_of(device)->block[i].bytes);
+            map_zeros(memory, far_of(device)->block[i].bytes);
             far_of(device)->block[i].at = NULL;
         }
 }
@@ -133,6 +155,7 @@ static void far_event_destroy(struct zt_device *device, struct zt_event *event) 
 }
 
 static void far_destroy(struct zt_device *device) {
+    munmap(far_of(device)->range, room);
     free(device);
 }
 
@@ -457,5 +480,6 @@ static const struct zt_device_api api = {
 struct zt_device *far_device_create(void) {
     struct far *d = zt_calloc(1, sizeof *d);
     d->base = (struct zt_device){ .api = &api, .threads = 1, .module = &module };
+    d->range = map_zeros(NULL, room);
     return &d->base;
 }
