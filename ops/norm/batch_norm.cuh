@@ -37,9 +37,11 @@ static __device__ inline float masked_by(float dy, float y) {
 }
 
 /* Of rows [n, channels] that n->parts blocks share (batch_norm_rows.cu). */
+extern "C" {
 int launch_batch_norm_rows(cudaStream_t stream, const struct zt_launch_batch_norm *n,
                            const struct zt_launch_batch_norm_tensors *t, float *workspace);
 int launch_batch_norm_rows_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
                                 const struct zt_launch_batch_norm_grad *g, float *workspace);
+}
 
 #endif

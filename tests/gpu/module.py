@@ -4,8 +4,8 @@
     tests/gpu/module.py links MODULE                        every undefined symbol is one of the libraries it names, it names no others
                                                             than allowed, and it exports its table alone
     tests/gpu/module.py kernels NVCC 'ARGUMENT ...' FILE.cu ...  every kernel of the files is an entry in its PTX
-    tests/gpu/module.py embeds MODULE FILE.cu ...           the module carries device code that has every kernel of the files: machine code
-                                                            for 9.0, PTX of 8.0 for what is older and of 9.0 for what is newer
+    tests/gpu/module.py embeds MODULE UNITS FILE.cu ...     the module carries device code of so many units that has every kernel of the files:
+                                                            machine code for 9.0, PTX of 8.0 for what is older and of 9.0 for what is newer
     tests/gpu/module.py refuses ZTRAIN MODEL CONFIG         without a GPU `--device cuda` exits 1 and says why, and leaves no model behind;
                                                             skipped (77) where there is one
     tests/gpu/module.py trains ZTRAIN MODULE CASE [SEGMENTS [OPTION ...]]
@@ -111,13 +111,13 @@ def device_code(module):
     return found
 
 
-def embeds_ptx(module, *sources):
-    return embeds(module, *sources, wanted={("compute", 90)})
+def embeds_ptx(module, units, *sources):
+    return embeds(module, units, *sources, wanted={("compute", 90)})
 
 
-def embeds(module, *sources, wanted=frozenset([("compute", 80), ("sm", 90), ("compute", 90)])):
+def embeds(module, units, *sources, wanted=frozenset([("compute", 80), ("sm", 90), ("compute", 90)])):
     found = device_code(module)
-    problems = [] if len(found) == len(sources) else [f"has device code of {len(found)} files, wants {len(sources)}"]
+    problems = [] if len(found) == int(units) else [f"has device code of {len(found)} files, wants {units}"]
     problems += [f"has device code for {sorted(pieces)}, wants {sorted(wanted)}" for pieces in found if pieces != wanted]
     registered = pathlib.Path(module).read_bytes()
     names = [name for source in sources for name in names_in(source)]
