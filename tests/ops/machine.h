@@ -16,6 +16,7 @@ struct options {
     bool last;   /* inputs of rank 3 to 5 come channels last; on the host floats alone */
     int blocked; /* these come in blocks of so many channels, on the host; 0: they do not */
     bool mixed;  /* but every second of them */
+    bool small;  /* check leaves cases of training sizes out */
     bool views;  /* nodes whose output holds its input's bytes share its memory and need no run */
     struct zt_device *device;
 };

@@ -5,8 +5,8 @@
  * `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module in FOLDER; exit
  * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last,
  * with --mixed every second one plain; --blocked N, on the host: in blocks of N channels; --rows: matrices come with
- * filled rows; --fp16: the cases of bfloat16 alone, in float16. --from N: the first N cases of those asked for are left
- * out (a line of a failure begins "FAIL N").
+ * filled rows; --fp16: the cases of bfloat16 alone, in float16. --small: check leaves sizes of training out. --from N:
+ * the first N cases of those asked for are left out (a line of a failure begins "FAIL N").
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
@@ -324,7 +324,7 @@ static bool takes(enum mode mode, const struct options *o, const struct zt_case_
         return false;
     return mode == GRAD       ? c->grad && !f->training && !c->rounded
            : mode == BACKWARD ? c->grad && !f->training
-           : mode == CHECK    ? c->checked || !f->training
+           : mode == CHECK    ? (c->checked && !o->small) || !f->training
                               : true;
 }
 
@@ -417,6 +417,7 @@ static bool take_flag(struct options *o, const char *word) {
                        : strcmp(word, "--last") == 0  ? &o->last
                        : strcmp(word, "--rows") == 0  ? &o->rows
                        : strcmp(word, "--mixed") == 0 ? &o->mixed
+                       : strcmp(word, "--small") == 0 ? &o->small
                                                       : NULL;
     if (flag)
         *flag = true;
@@ -466,7 +467,7 @@ int main(int argc, char **argv) {
             "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
             "[--only PATTERN] [--threads N] [--module FOLDER] [--from N] [--json [--ask]] [--bf16] [--fp16] [--tf32] "
             "[--last|--blocked N "
-            "[--mixed]] [--rows]\n");
+            "[--mixed]] [--rows] [--small]\n");
         return 2;
     }
     o.views = mode == BENCH;
