@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mapped.h"
+#include "run/overflow.h"
 #include "run/swap_average.h"
 #include "run/rank_data.h"
 #include "run/step.h"
@@ -38,8 +39,15 @@ static bool files_intact(struct zt_training *t, double now, struct zt_err *err) 
     return zt_mapped_all_intact(err);
 }
 
+/* --verbose names what made a step overflow. */
+static bool names_overflow(const struct zt_training *t) {
+    const struct zt_config *c = t->session->config;
+    return t->session->options->log.level == ZT_LOG_DEBUG && (c->fp16.enabled || c->skip_non_finite);
+}
+
 static bool report_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, double seconds,
                         struct zt_err *err) {
+    struct zt_overflow overflow;
     struct zt_metrics_row row = { .step = step + 1,
                                   .epoch = r->epoch,
                                   .samples = r->samples,
@@ -51,6 +59,11 @@ static bool report_step(struct zt_training *t, int64_t step, const struct zt_ste
                                   .scaling = r->scaling,
                                   .seconds = seconds,
                                   .skipped = !r->finite };
+    if (row.skipped && names_overflow(t)) {
+        if (!zt_rank_overflow(t->rank, &overflow, err))
+            return false;
+        row.overflow = &overflow;
+    }
     return (!t->console || zt_console_step(t->console, &row, r->batch, err)) &&
            zt_observers_step(&t->observers, step, &row, err);
 }
@@ -142,8 +155,9 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
 
 /* Whether the latest step begun must end before the next one begins. */
 static bool must_end(const struct zt_training *t, int64_t step) {
-    return !zt_rank_runs_ahead(t->rank) || step == t->first || step + 1 == t->steps || zt_rank_asked(t->rank) ||
-           zt_checkpoints_due(t->checkpoints, step + 1) || zt_observers_wait(&t->observers, step) ||
+    return !zt_rank_runs_ahead(t->rank) || names_overflow(t) || step == t->first || step + 1 == t->steps ||
+           zt_rank_asked(t->rank) || zt_checkpoints_due(t->checkpoints, step + 1) ||
+           zt_observers_wait(&t->observers, step) ||
            ((t->session->eval_source || zt_lr_observes(t->session->config)) && ends_epoch(t, step));
 }
 

@@ -1,6 +1,7 @@
 #include "report/deepspeed_lines.h"
 
 #include "optim/types/types.h"
+#include "run/overflow.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -54,14 +55,19 @@ void zt_deepspeed_say_step(const struct zt_log *log, const struct zt_config *con
 
 static void say_overflow(const struct zt_log *log, const struct zt_metrics_row *row) {
     const struct zt_scaling *s = &row->scaling;
-    char more[160] = "";
+    const struct zt_overflow *o = row->overflow;
+    char more[160] = "", first[sizeof o->tensor + 60] = "";
     if (s->event == ZT_SCALE_HALVED)
         snprintf(more, sizeof more, " Attempted loss scale: %.0f, reducing to %.0f", floor(row->loss_scale),
                  floor(s->scale));
     else if (s->event == ZT_SCALE_HELD)
         snprintf(more, sizeof more, " Attempted loss scale: %.0f, but hysteresis is %lld. Reducing hysteresis to %lld",
                  floor(row->loss_scale), (long long)s->hysteresis + 1, (long long)s->hysteresis);
-    zt_say(log, ZT_LOG_INFO, "[deepspeed] OVERFLOW! Rank 0 Skipping step.%s", more);
+    if (o && !o->tensor[0])
+        snprintf(first, sizeof first, " | the loss; all gradients are finite");
+    else if (o)
+        snprintf(first, sizeof first, " | first: gradient of \"%s\", rank %d", o->tensor, o->rank);
+    zt_say(log, ZT_LOG_INFO, "[deepspeed] OVERFLOW! Rank 0 Skipping step.%s%s", more, first);
 }
 
 void zt_deepspeed_say_scaling(const struct zt_log *log, const struct zt_metrics_row *row) {

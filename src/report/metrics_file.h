@@ -18,6 +18,7 @@ struct zt_metrics_row {
     struct zt_rate next;       /* of the step after this one */
     struct zt_scaling scaling; /* state after the step */
     bool skipped;
+    const struct zt_overflow *overflow; /* of a skipped step; NULL: not looked for */
 };
 
 /* Opens metrics.jsonl in `folder`. resumed: rows after this step are removed; -1: the file is new. */

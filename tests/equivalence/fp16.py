@@ -79,6 +79,19 @@ def dynamic(run):
     return rows
 
 
+def first_overflow(run):
+    """--verbose appends the gradient that the backward pass reaches first, and a rank that owns a part of it which is not finite."""
+    for what, words, ranks, rank in [("one rank", [], 1, 0), ("two ranks", HALVES, 2, 1), ("zero3", [*HALVES, "zero_optimization.stage=3"], 2, 1),
+                                     ("two stages", ["pipeline.stages=2", *HALVES, "gradient_accumulation_steps=2"], 2, 1)]:
+        _, plain, model = run(*words, ranks=ranks, steps=4)
+        _, lines, same = run(*words, ranks=ranks, steps=4, more=["--verbose"])
+        wanted = [f'{line} | first: gradient of "intercepts2", rank {rank}' for line in plain]
+        check(len(plain) == 2 and lines == wanted and model == same, f"{what}: --verbose names the first gradient that overflows: {lines}")
+    _, lines, _ = run("fp16.loss_scale=60000", "optimizer.params.lr=1", more=["--verbose"])
+    check(bool(lines) and all(' | first: gradient of "' in line and "intercepts2" not in line for line in lines),
+          f"where the last bias stays finite, it is another: {lines[:1]}")
+
+
 def minimum(run):
     run("fp16.initial_scale_power=17", "fp16.min_loss_scale=65536", "fp16.hysteresis=1", status=1)
     check("loss scale already at minimum (65536)" in run.says and "at step 2: " in run.says and "hint: use bf16" in run.says,
@@ -131,6 +144,7 @@ def on_device(run, program, module, case, folder):
         check(close(there, rows, 5e-3), f"{what}: losses of the CPU")
         check([(r["loss_scale"], r["skipped"], r["lr"]) for r in there] == [(r["loss_scale"], r["skipped"], r["lr"]) for r in rows] and said == lines,
               f"{what}: scales, skips and lines of the CPU")
+    first_overflow(device)
     device("fp16.initial_scale_power=17", "fp16.min_loss_scale=65536", "fp16.hysteresis=1", status=1)
     check("loss scale already at minimum (65536)" in device.says, "an overflow at the minimum ends the run")
     resumed(device)
@@ -148,6 +162,7 @@ def main():
         else:
             static(run)
             dynamic(run)
+            first_overflow(run)
             minimum(run)
             layouts(run)
             resumed(run)
