@@ -107,9 +107,11 @@ static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_r
     return zt_checkpoints_step(t->checkpoints, &end, err);
 }
 
-/* Measures the machine after the first step of this run. */
+/* Measures memory and the machine after the first step of this run. */
 static bool measure(struct zt_training *t, struct zt_err *err) {
     struct zt_worker *w = &t->worker;
+    if (!zt_forecast_memory(&t->forecast, t->first + 1, w->device, w->world, err))
+        return false;
     if (t->steps > t->first + 2 && !t->stopped) {
         zt_training_phase(t, "measuring the machine");
         if (!zt_forecast_measure(&t->forecast, t->session, w->device, w->world, t->rank, err))

@@ -14,10 +14,11 @@
 static void print_head(const struct zt_plan *plan, FILE *to) {
     const struct zt_config *c = plan->job->config;
     const struct zt_rank_plan *p = plan->stage[0];
+    char mode[120];
     fprintf(to, "plan %016llx\n%s", (unsigned long long)plan->hash, plan->job->chosen ? plan->job->chosen : "");
-    fprintf(to, "%s, %d rank%s = %d stage%s x %d data-parallel rank%s, on %s\n", p->sharding->name, plan->grid.world,
-            zt_plural(plan->grid.world), plan->grid.stages, zt_plural(plan->grid.stages), plan->grid.data,
-            zt_plural(plan->grid.data), plan->machine.name);
+    fprintf(to, "%s, %d rank%s = %d stage%s x %d data-parallel rank%s, on %s\n",
+            zt_rank_plan_mode(p, mode, sizeof mode), plan->grid.world, zt_plural(plan->grid.world), plan->grid.stages,
+            zt_plural(plan->grid.stages), plan->grid.data, zt_plural(plan->grid.data), plan->machine.name);
     fprintf(to, "step: %lld samples = %lld per micro-batch x %lld micro-batch%s x %d rank%s\n",
             (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation,
             c->accumulation == 1 ? "" : "es", plan->grid.data, zt_plural(plan->grid.data));

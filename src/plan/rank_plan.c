@@ -437,3 +437,12 @@ void zt_rank_plan_destroy(struct zt_rank_plan *p) {
             zt_program_destroy(sets[s]->at[i]);
     zt_arena_destroy(p->arena);
 }
+
+char *zt_rank_plan_mode(const struct zt_rank_plan *plan, char *to, size_t size) {
+    const int stage = plan->job->config->zero.stage;
+    if (stage > 0 && plan->sharding == zt_sharding_of(0))
+        snprintf(to, size, "%s (ZeRO %d divides nothing over one data-parallel rank)", plan->sharding->name, stage);
+    else
+        snprintf(to, size, "%s", plan->sharding->name);
+    return to;
+}

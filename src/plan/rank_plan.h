@@ -134,5 +134,7 @@ struct zt_rank_options {
 struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *options,
                                          struct zt_err *err);
 void zt_rank_plan_destroy(struct zt_rank_plan *plan);
+/* Writes what ranks divide: "zero2", or that the config's stage divides nothing. Returns `to`. */
+char *zt_rank_plan_mode(const struct zt_rank_plan *plan, char *to, size_t size);
 
 #endif

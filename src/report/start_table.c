@@ -94,14 +94,14 @@ static void report_optimizer(const struct zt_session *s, const struct zt_rank_pl
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     const struct zt_config *c = s->config;
     const int threads = zt_session_threads(s);
-    char text[256];
+    char text[256], mode[120];
     snprintf(text, sizeof text, "%lld samples = %lld per micro-batch x %lld x %d rank%s; %lld step%s",
              (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
              zt_plural(c->data_parallel), (long long)steps, zt_plural(steps));
     row(s, "batch", text);
     report_optimizer(s, plan);
-    snprintf(text, sizeof text, "%s, %d rank%s x %d thread%s, %s%s, %d stage%s", plan->sharding->name, c->ranks,
-             zt_plural(c->ranks), threads, zt_plural(threads),
+    snprintf(text, sizeof text, "%s, %d rank%s x %d thread%s, %s%s, %d stage%s",
+             zt_rank_plan_mode(plan, mode, sizeof mode), c->ranks, zt_plural(c->ranks), threads, zt_plural(threads),
              c->ranks == 1         ? "one process"
              : zt_session_meets(s) ? "processes over TCP"
              : s->processes        ? "processes over MPI"

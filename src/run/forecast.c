@@ -69,7 +69,7 @@ bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, stru
     const bool files = has_files(s->config);
     if (s->config->cluster[0] || (device->module && !files))
         return true;
-    return (device->module || zt_measure(world, device->threads, &machine, err)) &&
+    return (device->module || zt_measure(world, device->threads, s->config->parallel.stages > 1, &machine, err)) &&
            (!files || measure_files(rank, world, &machine, err)) &&
            (!f->plan || (zt_plan_predict(f->plan, &machine, NULL, err) && write_plan(f->plan, f->folder, err)));
 }
@@ -117,6 +117,26 @@ void zt_forecast_step(struct zt_forecast *f, int64_t step, int64_t samples, doub
     if (step < COLD_STEPS || f->count == MOST_STEPS)
         return;
     f->seconds[f->count++] = seconds;
+}
+
+bool zt_forecast_memory(const struct zt_forecast *f, int64_t step, const struct zt_device *device,
+                        struct zt_comm *world, struct zt_err *err) {
+    char peak[32], there[32], planned[32];
+    double *of_rank = zt_calloc((size_t)world->size, sizeof *of_rank), most = 0;
+    of_rank[world->rank] = (double)zt_process_memory_of(getpid()).peak;
+    const bool ok = world->api->sum(world, of_rank, world->size, err);
+    for (int i = 0; i < world->size; i++)
+        most = of_rank[i] > most ? of_rank[i] : most;
+    free(of_rank);
+    if (!ok || !f->plan)
+        return ok;
+    const struct zt_rank_bytes bytes = zt_plan_bytes(f->plan, 0, 0);
+    zt_say(&f->session->options->log, ZT_LOG_INFO,
+           "Memory after step %lld: peak of a process %s%s%s; planned %s a rank", (long long)step,
+           zt_format_bytes(peak, most), device->module ? ", on the device " : "",
+           device->module ? zt_format_bytes(there, (double)device->allocated) : "",
+           zt_format_bytes(planned, (double)zt_rank_bytes_total(&bytes)));
+    return true;
 }
 
 void zt_forecast_report(const struct zt_forecast *f, const struct zt_session *s) {

@@ -32,6 +32,10 @@ bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank *run, int ste
                        struct zt_err *err);
 /* Records the duration of step `step` (from 0) with `samples` samples. */
 void zt_forecast_step(struct zt_forecast *f, int64_t step, int64_t samples, double seconds);
+/* Prints one line after the first step of a run, `step` (from 1): the largest peak of a rank's process so far, the
+ * blocks on a device, and what is planned of these. Collective over `world`. */
+bool zt_forecast_memory(const struct zt_forecast *f, int64_t step, const struct zt_device *device,
+                        struct zt_comm *world, struct zt_err *err);
 /* Prints one line: predicted and measured step time and memory. */
 void zt_forecast_report(const struct zt_forecast *f, const struct zt_session *s);
 void zt_forecast_finish(struct zt_forecast *f);

@@ -172,7 +172,7 @@ static bool measure_sends(struct zt_comm *world, struct zt_machine *m, void *dat
 }
 
 /* Large transfers give the rate, small ones the time per message, of which half an all_reduce takes n - 1. */
-static bool measure_links(struct zt_comm *world, struct zt_machine *m, struct zt_err *err) {
+static bool measure_links(struct zt_comm *world, bool sends, struct zt_machine *m, struct zt_err *err) {
     enum { LARGE = 1 << 18, SMALL = 64 };
     int64_t *bound = zt_malloc(((size_t)world->size + 1) * sizeof *bound);
     size_t room = LARGE * sizeof(float);
@@ -194,7 +194,8 @@ static bool measure_links(struct zt_comm *world, struct zt_machine *m, struct zt
     }
     if (data)
         world->api->unshare(world, data);
-    ok = ok && measure_sends(world, m, data, (const int64_t[]){ (int64_t)room, SMALL * (int64_t)sizeof *data }, err);
+    const int64_t lengths[] = { (int64_t)room, SMALL * (int64_t)sizeof *data };
+    ok = ok && (!sends || measure_sends(world, m, data, lengths, err));
     zt_block_destroy(data, room);
     free(bound);
     double bytes = (double)LARGE * sizeof *data * (world->size - 1) / world->size, large = took[0] - took[1];
@@ -220,13 +221,13 @@ static bool agree(struct zt_comm *world, struct zt_machine *m, struct zt_err *er
     return true;
 }
 
-bool zt_measure(struct zt_comm *world, int threads, struct zt_machine *m, struct zt_err *err) {
+bool zt_measure(struct zt_comm *world, int threads, bool sends, struct zt_machine *m, struct zt_err *err) {
     *m = zt_machine_nominal(threads);
     m->name = "this host, measured";
     m->efficiency = BACKWARD_SHARE;
     struct zt_device *device = zt_device_host_create(threads);
     bool ok = (world->size == 1 || world->api->barrier(world, err)) && measure_kernels(threads, device, m, err) &&
-              (world->size == 1 || (measure_links(world, m, err) && agree(world, m, err)));
+              (world->size == 1 || (measure_links(world, sends, m, err) && agree(world, m, err)));
     device->api->destroy(device);
     return ok;
 }
