@@ -8,8 +8,8 @@
 #include "parallel/comm/comm.h"
 #include "parallel/partition/machine.h"
 
-/* Measures this machine. Collective over `world`. `threads`: compute threads of each rank. `sends`: messages between two
- * ranks too, which pipelines alone have; each takes memory that is new to the process. */
+/* Measures this machine. Collective over `world`. `threads`: compute threads of each rank. `sends`: messages between
+ * two ranks too, which pipelines alone have; each takes memory that is new to the process. */
 bool zt_measure(struct zt_comm *world, int threads, bool sends, struct zt_machine *machine, struct zt_err *err);
 
 #endif
