@@ -9,6 +9,7 @@ enum {
     QUIT_MS = 2000,      /* for ranks to quit by themselves */
     TERMINATE_MS = 3000, /* for mpirun to end the rest */
     KILL_MS = 1500,
+    CAUSE_MS = 4000, /* for mpirun, whose ranks have ended, to say how: on a busy host it is slow */
 };
 
 static bool all_answered(const struct zt_parent *p) {
@@ -40,7 +41,8 @@ void zt_parent_end(struct zt_parent *p) {
     zt_parent_tell(p, ZT_CONTROL_QUIT, NULL, 0);
     if (!p->stop_at_once)
         zt_parent_take_until(p, QUIT_MS, zt_parent_nobody_left);
-    if (!zt_parent_nobody_left(p)) {
+    const bool left = !zt_parent_nobody_left(p);
+    if (left) {
         /* mpirun wakes a stopped rank before it kills it: one that has not come yet shall not begin with MPI, whose
          * files in shared memory it may leave behind */
         close(p->listener);
@@ -50,5 +52,5 @@ void zt_parent_end(struct zt_parent *p) {
         zt_parent_take_until(p, TERMINATE_MS, zt_parent_nobody_left);
         zt_mpirun_kill(&p->mpirun, SIGKILL);
     }
-    zt_parent_take_until(p, KILL_MS, zt_parent_is_over);
+    zt_parent_take_until(p, left || p->stop_at_once ? KILL_MS : CAUSE_MS, zt_parent_is_over);
 }

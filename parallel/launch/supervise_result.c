@@ -107,13 +107,16 @@ static void last_line(const struct zt_rank_seen *r, char *to, size_t room) {
     zt_control_clean(to, room);
 }
 
-/* The first line of words that mpirun said itself; "" where there is none. */
-static void mpirun_line(const struct zt_parent *p, char *to, size_t room) {
+/* The first paragraph that mpirun said itself; "" where there is none. */
+static void mpirun_words(const struct zt_parent *p, char *to, size_t room) {
+    size_t length = 0;
     to[0] = 0;
-    for (const char *at = p->mpirun.said; *at && !to[0];) {
-        size_t n = strcspn(at, "\n");
+    for (const char *at = p->mpirun.said; *at && length + 1 < room;) {
+        const size_t n = strcspn(at, "\n");
         if (strspn(at, "- ") < n)
-            snprintf(to, room, "%.*s", (int)n, at);
+            length += (size_t)snprintf(to + length, room - length, "%s%.*s", length ? " " : "", (int)n, at);
+        else if (length)
+            break;
         at += at[n] ? n + 1 : n;
     }
     zt_control_clean(to, room);
@@ -123,7 +126,7 @@ static void mpirun_line(const struct zt_parent *p, char *to, size_t room) {
 static bool report_mpi(const struct zt_parent *p, struct zt_err *err) {
     char line[200];
     err->place[0] = 0;
-    mpirun_line(p, line, sizeof line);
+    mpirun_words(p, line, sizeof line);
     zt_fail(err, ZT_EXIT_RANK, "MPI does not start: rank 0 to %d have been in MPI_Init for twenty seconds",
             p->job->ranks - 1);
     return line[0] ? zt_hint(err, "MPI said: %s", line) : false;
@@ -156,14 +159,14 @@ static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err)
     if (rank > 0 && line[0])
         return zt_hint(err, "its last output: %s", line);
     if (number == 0 && status < 0)
-        mpirun_line(p, line, sizeof line);
+        mpirun_words(p, line, sizeof line);
     return number == 0 && status < 0 && line[0] ? zt_hint(err, "MPI said: %s", line) : false;
 }
 
 /* mpirun ended before all ranks were there. */
 static bool report_start(const struct zt_parent *p, struct zt_err *err) {
     char line[200];
-    mpirun_line(p, line, sizeof line);
+    mpirun_words(p, line, sizeof line);
     return zt_fail(err, ZT_EXIT_RUN, "mpirun ended with status %d when %d of %d ranks had started%s%s",
                    WIFEXITED(p->mpirun.status) ? WEXITSTATUS(p->mpirun.status) : 128 + WTERMSIG(p->mpirun.status),
                    p->job->ranks - zt_parent_count(p, ZT_RANK_ABSENT), p->job->ranks, line[0] ? ": " : "", line);

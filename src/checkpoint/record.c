@@ -28,7 +28,6 @@ static const char *const left_out[] = {
     "aio*",
     "pipeline*",
     "checkpoint*",
-    "communication_data_type",
     "dataloader_*",
     "ztrain.data.path",
     "ztrain.data.eval_path",

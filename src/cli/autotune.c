@@ -262,10 +262,12 @@ static bool write_summary(const struct search *q, struct zt_err *err) {
     struct zt_file_out out;
     if (!zt_file_out_open_in(&out, q->results, "summary.txt", err))
         return false;
+    const char *untried = q->trials >= q->how.trials ? "not tried: autotuning.tuner_num_trials is reached"
+                                                     : "not tried: autotuning.tuner_early_stopping is reached";
     fprintf(out.stream, "%-40s | samples/s    | ms per step  | result\n", "experiment");
     for (int i = 0; i < q->bench.row_count; i++) {
         const struct zt_bench_row *row = &q->bench.rows[i];
-        const char *result = row->reason[0] ? row->reason : i == q->best ? "chosen" : row->count ? "" : "not tried";
+        const char *result = row->reason[0] ? row->reason : i == q->best ? "chosen" : row->count ? "" : untried;
         fprintf(out.stream, "%-40s | %12.1f | %12.3f | %s\n", row->mode->name, row->count ? row->rate : 0,
                 row->count ? 1e3 * row->median : 0, result);
     }

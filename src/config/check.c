@@ -456,10 +456,13 @@ void zt_config_conflicts(struct zt_reading *r) {
         rules[i](r);
 }
 
-/* Rates whose "auto" is the optimizer's rate; without an optimizer the row's own number stays. */
+/* Rates whose "auto" is the optimizer's rate. Without an optimizer the row's own number stays, and so it does for the
+ * optimizer's other rates where it has none. */
 static void rates_from_optimizer(struct zt_reading *r) {
+    const bool has_rate = given(r, "optimizer.params.lr");
     for (int i = 0; i < r->table->count && r->table->chosen[ZT_KEY_OPTIMIZER]; i++)
-        if (r->table->row[i]->auto_is_lr && r->node[i] && r->node[i]->automatic) {
+        if (r->table->row[i]->auto_is_lr && r->node[i] && r->node[i]->automatic &&
+            (has_rate || strncmp(r->table->row[i]->key, "optimizer.", strlen("optimizer.")) != 0)) {
             r->node[i]->number = r->config->optimizer.lr;
             zt_value_store(r, r->node[i], r->table->row[i]);
         }

@@ -52,6 +52,12 @@ static void rename_node(struct zt_reading *r, struct zt_json_node *node, const s
         zt_json_node_remove(node);
         return;
     }
+    if (today && today->kind != ZT_JSON_NODE_NULL && strcmp(row->now, "bf16") == 0) { /* as DeepSpeed reads it */
+        zt_texts_add(r->arena, &r->config->notes, "%s is not read, because %s is given (%s)", row->key, row->now,
+                     zt_json_node_origin(today, origin));
+        zt_json_node_remove(node);
+        return;
+    }
     if (today && today->kind != ZT_JSON_NODE_NULL) {
         zt_key_fail(r, node, "the old name of %s, which is also given (%s)", row->now,
                     zt_json_node_origin(today, origin));

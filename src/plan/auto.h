@@ -13,7 +13,7 @@ struct zt_auto_candidate {
     double seconds; /* of a step */
     int64_t bytes;  /* of the rank with the most */
     int recomputed; /* recomputed segments of all stages */
-    char why[160];  /* the reason why it is not possible */
+    char why[240];  /* the reason why it is not possible */
 };
 struct zt_auto_list {
     struct zt_auto_candidate *at;

@@ -138,6 +138,12 @@ static const struct foreign of_launchers[] = {
     { "ssh_port", "state the port in the configuration of ssh" },
     { "enable_each_rank_log", NONE "rank 0 prints the lines of the run, and errors name their rank" },
     { "elastic_training", NONE "a run keeps its number of ranks, and --resume continues it with another one" },
+    { "min_elastic_nodes", NONE "a run keeps its number of ranks, and --resume continues it with another one" },
+    { "max_elastic_nodes", NONE "a run keeps its number of ranks, and --resume continues it with another one" },
+    { "venv_script", NONE "ztrain needs no Python: set its environment before it starts" },
+    { "save_pid", NONE "ranks end with the command that started them" },
+    { "log_level", "use --quiet, --verbose or --set log_level=LEVEL" },
+    { "gpus", "use --ranks N, or --hostfile FILE with --include HOST:0,1; CUDA_VISIBLE_DEVICES selects GPUs" },
     { "max_restarts", NONE "--resume continues a run that ended" },
 };
 /* Hugging Face's TrainingArguments, and what training scripts call the same. */

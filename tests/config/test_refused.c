@@ -219,7 +219,6 @@ START_TEST(conflicts_and_missing_companions_are_named) {
         { "\"dataloader_drop_last\": false, \"ztrain\": {\"data\": {\"drop_last\": true}}", "dataloader_drop_last", 1 },
         { ZERO("\"prefetch_bucket_size\": 1, \"stage3_prefetch_bucket_size\": 1"),
           "old name of stage3_prefetch_bucket_size", 1 },
-        { "\"bfloat16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}", "bfloat16: the old name of bf16", 1 },
         { ZERO("\"stage\": 1, \"cpu_offload\": true, \"offload_optimizer\": {\"device\": \"cpu\"}"),
           "old name of offload_optimizer", 0 },
         { ZERO("\"legacy_stage1\": true"), "legacy_stage1", 1 },

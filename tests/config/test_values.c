@@ -184,6 +184,15 @@ START_TEST(deprecated_names_are_converted_with_a_note) {
 }
 END_TEST
 
+/* As DeepSpeed reads it. */
+START_TEST(an_old_name_of_bf16_beside_it_is_not_read) {
+    struct zt_config *c = CONFIG("\"bfloat16\": {\"enabled\": true}, \"bf16\": {\"enabled\": false}");
+    ck_assert(!c->bf16);
+    ck_assert(mentions(&c->notes, "bfloat16 is not read, because bf16 is given"));
+    zt_config_destroy(c);
+}
+END_TEST
+
 START_TEST(keys_without_effect_are_listed_with_the_reason) {
     struct zt_config *c = CONFIG(
         "\"sparse_attention\": false, \"pipeline\": {\"micro_batch_size\": 0},"
@@ -569,6 +578,7 @@ int main(void) {
                                    numbers_booleans_and_null_have_several_spellings,
                                    types_of_gradients_are_stored_and_their_division_works_in_16_bits,
                                    deprecated_names_are_converted_with_a_note,
+                                   an_old_name_of_bf16_beside_it_is_not_read,
                                    keys_without_effect_are_listed_with_the_reason,
                                    offload_is_read,
                                    offload_does_not_bind_a_plan_that_is_chosen_later,
