@@ -369,6 +369,18 @@ class Lines(Case):
         self.assertRegex(said, r"(?m)^DeepSpeedEngine configuration:\n  train_batch_size \.+ 8$")
         self.assertRegex(said, r"(?m)^  gradient_clipping \.+ 0 \(default\)$")
 
+    def test_a_new_run_prints_step_0_with_the_rate_of_the_first_step(self):
+        schedule = {"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.001, "warmup_max_lr": 0.01, "warmup_num_steps": 4, "warmup_type": "linear"}}}
+        lines = lambda said: re.findall(r"(?m)^step=(\d+), skipped=0, lr=\[(\S+)\], mom=\[\[0\.9, 0\.999\]\]$", said)
+        said = self.train(schedule)
+        self.assertEqual([int(step) for step, _ in lines(said)], [0, 2, 4, 6])
+        self.assertLess(said.index("step=0,"), said.index("Epoch: 0 "))
+        rows = self.rows()
+        for step, rate in lines(said)[:-1]:
+            self.assertAlmostEqual(float(rate), rows[int(step)]["lr"], places=12)
+        self.assertEqual([int(step) for step, _ in lines(self.train(schedule, {"ztrain": {"steps": 8}}, options=["--resume"]))], [8])
+        self.assertEqual(lines(self.train(schedule, {"log_level": "warning"}, out="quiet")), [])
+
     def test_steps_per_print_of_null_prints_the_first_step_alone(self):
         said = self.train({"steps_per_print": None})
         self.assertEqual(len(re.findall(r"(?m)^Epoch: ", said)), 1)
