@@ -1,4 +1,5 @@
 #include "report/console.h"
+#include "report/deepspeed_lines.h"
 #include "report/progress_bar.h"
 
 #include "base/file.h"
@@ -169,6 +170,56 @@ START_TEST(the_deepspeed_line_has_an_entry_a_group) {
 }
 END_TEST
 
+static double printed_rate;
+
+static void say_a_rate(void) {
+    struct zt_metrics_row row = first;
+    struct zt_text text = { 0 };
+    row.next.lr = printed_rate;
+    zt_deepspeed_say_step(&talk, &config, &row, 0, &text);
+    zt_text_finish(&text);
+}
+
+/* Expected: Python's repr(). */
+START_TEST(the_deepspeed_line_has_numbers_as_python_prints_them) {
+    static const struct {
+        double value;
+        const char *text;
+    } rows[] = { { 0, "0.0" },
+                 { 1, "1.0" },
+                 { 10, "10.0" },
+                 { 100, "100.0" },
+                 { 123456, "123456.0" },
+                 { 1234.5, "1234.5" },
+                 { 0.1, "0.1" },
+                 { 0.1 + 0.2, "0.30000000000000004" },
+                 { 1. / 3, "0.3333333333333333" },
+                 { 0.001, "0.001" },
+                 { 0.0001, "0.0001" },
+                 { 0.00012, "0.00012" },
+                 { 0.00010000000000000002, "0.00010000000000000002" },
+                 { 0.00009, "9e-05" },
+                 { 1e-5, "1e-05" },
+                 { 1.5e-5, "1.5e-05" },
+                 { 6.25e-125, "6.25e-125" },
+                 { 5e-324, "5e-324" },
+                 { 1e15, "1000000000000000.0" },
+                 { 9007199254740992, "9007199254740992.0" },
+                 { 9999999999999998, "9999999999999998.0" },
+                 { 1e16, "1e+16" },
+                 { 1.25e16, "1.25e+16" },
+                 { 1e22, "1e+22" },
+                 { -0.5, "-0.5" },
+                 { INFINITY, "inf" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char expected[80];
+        printed_rate = rows[i].value;
+        snprintf(expected, sizeof expected, "step=1, skipped=0, lr=[%s], mom=[[0.85, 0.99]]\n", rows[i].text);
+        ck_assert_str_eq(said_by(say_a_rate), expected);
+    }
+}
+END_TEST
+
 START_TEST(quiet_says_nothing) {
     options.quiet = true;
     ck_assert_str_eq(said_by(run_four_steps), "");
@@ -311,6 +362,7 @@ int main(void) {
     tcase_add_test(c, lines_come_after_the_first_step_and_at_multiples);
     tcase_add_test(c, the_deepspeed_line_is_ahead_of_the_metrics);
     tcase_add_test(c, the_deepspeed_line_has_an_entry_a_group);
+    tcase_add_test(c, the_deepspeed_line_has_numbers_as_python_prints_them);
     tcase_add_test(c, quiet_says_nothing);
     tcase_add_test(c, json_lines_are_objects);
     tcase_add_test(c, steps_per_print_of_zero_prints_the_first_step_alone);
