@@ -515,6 +515,7 @@ class Flops(Case):
         text = (self.folder / "deep/f.txt").read_text()
         self.assertIn("Flops profile: deep/f.txt", said)
         self.assertNotIn("Profile Summary", said)
+        self.assertEqual(len(re.findall(r"(?m)^time \(ms\) \| fwd: ", said)), STEPS)  # wall_clock_breakdown is on
         self.assertFalse((self.folder / "run/flops.txt").exists())
         self.assertEqual(re.findall(r"(?m)^depth (\d+):$", text), ["0"])
         self.assertNotIn("Detailed Profile", text)
