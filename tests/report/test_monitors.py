@@ -476,6 +476,24 @@ class Flops(Case):
         near(rows["flops of the step per GPU, counted on the graph"], 2 * (forward + rows["bwd flops per GPU, counted on the graph"]))
         self.assertLessEqual(2 * (rows["fwd latency"] + rows["bwd latency"]) + rows["step latency"], 1.01 * rows["iter latency"])
 
+    def test_the_recomputed_part_of_the_forward_pass_is_counted_on_the_graph(self):
+        factor = lambda rows: {float(m[1]) - int(base) for label in rows for base, m in ((b, re.match(rf"{start} = ([\d.]+) \* fwd flops", label))
+                               for b, start in ((2, "bwd FLOPS per GPU"), (3, r"fwd\+bwd FLOPS per GPU"), (3, "FLOPS per GPU"))) if m}
+        again = lambda rows, plain: (rows["bwd flops per GPU, counted on the graph"] - plain["bwd flops per GPU, counted on the graph"]) / rows["fwd flops per GPU"]
+        _, [plain] = self.profile()
+        self.assertEqual(factor(plain), {0})
+        for number, config in enumerate(({"activation_checkpointing": {"enabled": True, "number_checkpoints": 2}}, {"ztrain": {"recompute": ["*Relu*", "*Conv*"]}})):
+            text, [rows] = self.profile(config, out=f"r{number}")
+            [r] = {round(value, 9) for value in factor(rows)}
+            self.assertTrue(0 < r <= 1, r)
+            self.assertAlmostEqual(r, again(rows, plain), delta=0.02)
+            for digits in re.findall(r"= [23]\.(\d+) \* fwd flops", text):
+                self.assertLessEqual(len(digits.lstrip("0")), 4)
+            resolved = json.loads((self.folder / f"r{number}/config.resolved.json").read_text())
+            self.assertEqual(resolved["flops_profiler"]["recompute_fwd_factor"], "auto")
+        _, [rows] = self.profile({"activation_checkpointing": {"enabled": True, "number_checkpoints": 2}, "flops_profiler": {"recompute_fwd_factor": 0}}, out="given")
+        self.assertEqual(factor(rows), {0})
+
     def test_stages_of_a_pipeline_are_counted_apart(self):
         text, stages = self.profile(THREADS, {"pipeline": {"stages": 2}, "gradient_accumulation_steps": 2}, options=["--ranks", "2"])
         self.assertEqual(len(stages), 2)
