@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "report/tags.h"
-#include "report/wall_clock.h"
 #include "run/histogram.h"
 
 #include <dirent.h>
@@ -170,7 +169,7 @@ static void say_step(struct zt_observers *o, const struct zt_step_timers *timers
     if ((c->wall_clock_breakdown && timers->count) || c->memory_breakdown)
         zt_console_clear(o->o.console);
     if (c->wall_clock_breakdown && timers->count)
-        zt_wall_clock_say(c, timers, step + 1, micro_batches, log_of(o));
+        zt_wall_clock_say(&o->interval, c, timers, step + 1, micro_batches, log_of(o));
     if (c->memory_breakdown)
         zt_memory_say("Engine after step", o->o.device, log_of(o));
 }

@@ -319,6 +319,18 @@ class Lines(Case):
                  GLOBAL, ["pipe_send_output", "pipe_send_grad", "pipe_recv_input", "pipe_recv_grad"], ["train_batch"]]
         self.assertEqual([list(line) for line in lines], names * (STEPS // 2))
 
+    def test_the_lines_of_a_pipeline_are_means_over_the_steps_since_the_last(self):
+        for every, steps in ((3, [(0, 3), (3, 6)]), (4, [(0, 4)])):
+            lines = self.timed(THREADS, {"pipeline": {"stages": 2}, "steps_per_print": every, "csv_monitor": {"enabled": True}}, out=f"p{every}", options=["--ranks", "2"])
+            for name, column in (("fwd", "forward"), ("bwd", "backward"), ("bwd_allreduce", "backward_allreduce"), ("step", "step")):
+                values = [float(value) for _, value in self.table(f"p{every}/Train_Samples_elapsed_time_ms_{column}.csv")[1:]]
+                self.assertEqual(len(values), STEPS)
+                for line, (a, b) in zip(lines[1::4], steps, strict=True):
+                    self.assertAlmostEqual(line[name], sum(values[a:b]) / (b - a), delta=0.006)
+            seconds = [1e3 * row["seconds"] for row in self.rows(f"p{every}")]
+            for line, (a, b) in zip(lines[3::4], steps, strict=True):
+                self.assertLessEqual(line["train_batch"], sum(seconds[a:b]) / (b - a) + 0.02)
+
     def test_the_times_are_those_of_the_monitors_and_fit_into_the_step(self):
         lines = self.timed({"csv_monitor": {"enabled": True}})[1::2]
         for name, column in (("fwd", "forward"), ("bwd", "backward"), ("bwd_inner", "backward_inner"), ("bwd_allreduce", "backward_allreduce"), ("step", "step")):
