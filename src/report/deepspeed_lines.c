@@ -57,6 +57,13 @@ void zt_deepspeed_say_step(const struct zt_log *log, const struct zt_config *con
     zt_say(log, ZT_LOG_INFO, "%s", text->at);
 }
 
+void zt_deepspeed_say_interval(const struct zt_log *log, const struct zt_metrics_row *row,
+                               const struct zt_deepspeed_interval *interval) {
+    const double rate = interval->seconds > 0 ? (double)interval->samples / interval->seconds : 0;
+    zt_say(log, ZT_LOG_INFO, "steps: %lld loss: %0.4f iter time (s): %0.3f samples/sec: %0.3f", (long long)row->step,
+           row->loss, interval->seconds / (double)interval->steps, rate);
+}
+
 static void say_overflow(const struct zt_log *log, const struct zt_metrics_row *row) {
     const struct zt_scaling *s = &row->scaling;
     const struct zt_overflow *o = row->overflow;

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "report/start_table.h"
 #include "report/tags.h"
 #include "run/histogram.h"
 
@@ -113,6 +114,8 @@ bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options
     if (!open_files(o, err))
         return false;
     say_notes(o);
+    if (config_of(o)->parallel.stages > 1)
+        zt_report_stages(options->stages, log_of(o));
     warn(o);
     if (config_of(o)->dump_state)
         zt_config_say(config_of(o), log_of(o));

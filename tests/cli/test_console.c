@@ -220,6 +220,39 @@ START_TEST(the_deepspeed_line_has_numbers_as_python_prints_them) {
 }
 END_TEST
 
+static void run_uneven_steps(void) {
+    struct zt_err err = { 0 };
+    struct zt_console *m = zt_console_create(&options, &err);
+    ck_assert_ptr_nonnull(m);
+    for (int i = 0; i < 4; i++) {
+        struct zt_metrics_row row = first;
+        row.step = i + 1;
+        row.seconds = 0.25 * (i + 1);
+        row.samples = i < 3 ? 256 : 128;
+        row.loss = 1.0 / (i + 1);
+        ck_assert(zt_console_step(m, &row, i, &err));
+    }
+    ck_assert(zt_console_finish(m, &err));
+}
+
+START_TEST(a_pipeline_has_means_over_the_steps_since_the_last_line) {
+    config.parallel.stages = 2;
+    ck_assert_str_eq(said_by(run_uneven_steps),
+                     "Epoch: 0 | Batch: 0/196 | Loss: 1.0000 | lr 1.0e-03 | 1024 samples/s\n"
+                     "Epoch: 0 | Batch: 1/196 | Loss: 0.5000 | lr 1.0e-03 | 512 samples/s\n"
+                     "step=2, skipped=0, lr=[0.002], mom=[[0.85, 0.99]]\n"
+                     "steps: 2 loss: 0.5000 iter time (s): 0.375 samples/sec: 682.667\n"
+                     "Epoch: 0 | Batch: 3/196 | Loss: 0.2500 | lr 1.0e-03 | 219 samples/s\n"
+                     "step=4, skipped=0, lr=[0.002], mom=[[0.85, 0.99]]\n"
+                     "steps: 4 loss: 0.2500 iter time (s): 0.875 samples/sec: 219.429\n");
+    config.parallel.stages = 1;
+    ck_assert_ptr_null(strstr(said_by(run_uneven_steps), "iter time"));
+    config.parallel.stages = 2;
+    options.quiet = true;
+    ck_assert_str_eq(said_by(run_uneven_steps), "");
+}
+END_TEST
+
 START_TEST(quiet_says_nothing) {
     options.quiet = true;
     ck_assert_str_eq(said_by(run_four_steps), "");
@@ -363,6 +396,7 @@ int main(void) {
     tcase_add_test(c, the_deepspeed_line_is_ahead_of_the_metrics);
     tcase_add_test(c, the_deepspeed_line_has_an_entry_a_group);
     tcase_add_test(c, the_deepspeed_line_has_numbers_as_python_prints_them);
+    tcase_add_test(c, a_pipeline_has_means_over_the_steps_since_the_last_line);
     tcase_add_test(c, quiet_says_nothing);
     tcase_add_test(c, json_lines_are_objects);
     tcase_add_test(c, steps_per_print_of_zero_prints_the_first_step_alone);

@@ -331,6 +331,40 @@ class Lines(Case):
             for line, (a, b) in zip(lines[3::4], steps, strict=True):
                 self.assertLessEqual(line["train_batch"], sum(seconds[a:b]) / (b - a) + 0.02)
 
+    def test_a_pipeline_prints_its_stages_and_its_intervals(self):
+        replicas = {"pipeline": {"stages": 2}, "gradient_accumulation_steps": 2}
+        said = self.train(THREADS, replicas, out="p", options=["--ranks", "4"])
+        millions = lambda count: f"{count} ({count / 1e6:.3f}M)"
+        stages = [(0, 0, PARAMS - CLASSES * 145), (1, 0, PARAMS - CLASSES * 145), (2, 1, CLASSES * 145), (3, 1, CLASSES * 145)]
+        lines = [f"RANK={rank} STAGE={stage} LAYERS=1 [{stage}, {stage + 1}) STAGE_PARAMS={millions(params)} TOTAL_PARAMS={millions(PARAMS)} "
+                 f"UNIQUE_PARAMS={millions(PARAMS)}" for rank, stage, params in stages]
+        self.assertEqual([line for line in said.splitlines() if "STAGE=" in line], lines)
+        self.assertEqual(re.findall(r"(?m)^micro_batches=.*$", said), [f"micro_batches=2 micro_batch_size={ROWS}"])
+        rows = self.rows("p")
+        found = re.findall(r"(?m)^steps: (\d+) loss: (\d+\.\d{4}) iter time \(s\): (\d+\.\d{3}) samples/sec: (\d+\.\d{3})$", said)
+        self.assertEqual([int(step) for step, *_ in found], [2, 4, 6])
+        for step, loss, seconds, rate in found:
+            pair = rows[int(step) - 2:int(step)]
+            took = sum(row["seconds"] for row in pair)
+            self.assertAlmostEqual(float(loss), pair[1]["loss"], delta=5.1e-5)
+            self.assertAlmostEqual(float(seconds), took / 2, delta=5.1e-4)
+            self.assertAlmostEqual(float(rate) * took / sum(row["samples"] for row in pair), 1, delta=1e-3)
+        quiet = self.train(THREADS, replicas, out="q", options=["--ranks", "4", "--quiet"])
+        self.assertNotRegex(quiet, r"STAGE=|micro_batches=|iter time")
+        self.assertNotRegex(self.train(out="one"), r"STAGE=|micro_batches=|iter time")
+
+    def test_tied_parameters_of_two_stages_are_unique_once(self):
+        """y = x E E^T: both stages read E."""
+        table = numpy_helper.from_array(np.full((72, CLASSES), 0.01, np.float32), "e")
+        nodes = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "e"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
+                 helper.make_node("Transpose", ["e"], ["t"]), helper.make_node("MatMul", ["r", "t"], ["y"])]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, 6, 6])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 72])], [table])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.folder / "m.onnx")
+        count = 72 * CLASSES
+        said = self.train(THREADS, {"pipeline": {"stages": 2}}, options=["--ranks", "2"])
+        self.assertEqual(re.findall(r"STAGE_PARAMS=(\d+) .* TOTAL_PARAMS=(\d+) .* UNIQUE_PARAMS=(\d+) ", said), [(f"{count}", f"{2 * count}", f"{count}")] * 2)
+
     def test_the_times_are_those_of_the_monitors_and_fit_into_the_step(self):
         lines = self.timed({"csv_monitor": {"enabled": True}})[1::2]
         for name, column in (("fwd", "forward"), ("bwd", "backward"), ("bwd_inner", "backward_inner"), ("bwd_allreduce", "backward_allreduce"), ("step", "step")):
