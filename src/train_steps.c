@@ -166,6 +166,8 @@ static bool must_end(const struct zt_training *t, int64_t step) {
 bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
     double before = zt_now();
     int64_t ended = t->first;
+    if (t->first == 0)
+        zt_console_begin(t->console);
     for (int64_t step = t->first; step < t->steps && !t->stopped; step++) {
         zt_training_phase(t, "stepping");
         zt_rank_status_begin(&t->worker.status, step + 1, in_ns(before));

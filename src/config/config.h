@@ -191,7 +191,7 @@ struct zt_flops_config { /* flops_profiler */
     int64_t step;                  /* profile_step, from 1; 0 means 1 */
     int module_depth, top_modules; /* depth -1: the deepest */
     const char *output_file;       /* "": flops.txt of the run's output folder, and the console */
-    double recompute_fwd_factor;
+    double recompute_fwd_factor;   /* -1: as counted on the graph */
 };
 
 struct zt_trace_config {  /* ztrain.monitor.trace_*: trace.json */

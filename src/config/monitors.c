@@ -28,6 +28,11 @@ void zt_config_derive_monitors(struct zt_reading *r) {
     const struct zt_json_node *print = zt_json_node_find(r->root, "steps_per_print");
     if (print && print->kind == ZT_JSON_NODE_NULL)
         r->config->steps_per_print = 0;
+    const struct zt_json_node *breakdown = zt_keys_node(r, "wall_clock_breakdown");
+    if (breakdown && !breakdown->automatic && !r->config->wall_clock_breakdown && r->config->flops.enabled)
+        zt_texts_add(r->arena, &r->config->notes,
+                     "wall_clock_breakdown false has no effect: flops_profiler turns it on, as in DeepSpeed");
+    r->config->wall_clock_breakdown |= r->config->flops.enabled;
     if (r->config->histogram_steps > 0 && !r->config->tensorboard.enabled)
         zt_texts_add(r->arena, &r->config->notes,
                      "ztrain.monitor.histogram_steps has no effect: it needs tensorboard.enabled");

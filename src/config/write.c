@@ -104,6 +104,11 @@ static int64_t whole(const struct zt_key_row *row, const void *at) {
     return row->size == sizeof(int) ? *(const int *)at : *(const int64_t *)at;
 }
 
+/* Whether `value` of a number that keeps "auto" means "auto". */
+static bool means_auto(const struct zt_key_row *row, double value) {
+    return row->keeps_auto && value == atof(row->automatic ? row->automatic : row->def);
+}
+
 static void write_value(FILE *to, const struct zt_config *config, const struct zt_key_row *row) {
     const void *at = zt_key_stored(config, row);
     const char *text;
@@ -112,7 +117,7 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
         fputs(*(const bool *)at ? "true" : "false", to);
         break;
     case ZT_KEY_INT:
-        if (row->keeps_auto && whole(row, at) == atoi(row->automatic ? row->automatic : row->def))
+        if (means_auto(row, (double)whole(row, at)))
             fputs("\"auto\"", to);
         else
             fprintf(to, "%lld", (long long)whole(row, at));
@@ -125,7 +130,10 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
         break;
     case ZT_KEY_NUMBER:
     case ZT_KEY_FIRST:
-        write_number(to, *(const double *)at);
+        if (means_auto(row, *(const double *)at))
+            fputs("\"auto\"", to);
+        else
+            write_number(to, *(const double *)at);
         break;
     case ZT_KEY_PAIR:
         write_numbers(to, at, 2);

@@ -19,6 +19,7 @@ struct zt_console {
     bool bar, colour, bar_shown;   /* bar: the terminal can redraw a line */
     double drawn;                  /* time of the last drawing, from zt_now() */
     double line_seconds;           /* seconds since the last console line */
+    struct zt_deepspeed_interval interval;
     double run_seconds;
     int64_t line_samples, run_steps, skipped;
     struct zt_text text; /* the current row or line; reused, so that a step allocates nothing */
@@ -91,16 +92,8 @@ static void say_line(struct zt_console *c, const struct zt_metrics_row *row, int
     c->line_seconds = 0;
 }
 
-static void talk(struct zt_console *c, const struct zt_metrics_row *row, int64_t batch) {
-    int64_t every = c->o.config->steps_per_print;
-    bool multiple = every > 0 && row->step % every == 0;
-    c->line_samples += row->samples;
-    c->line_seconds += row->seconds;
-    c->run_seconds += row->seconds;
-    c->run_steps++;
-    c->skipped += row->skipped;
-    if (!may_talk(c))
-        return;
+/* `multiple`: the step is a multiple of steps_per_print. */
+static void say(struct zt_console *c, const struct zt_metrics_row *row, int64_t batch, bool multiple) {
     if (row->skipped)
         zt_console_clear(c);
     zt_deepspeed_say_scaling(c->o.log, row);
@@ -112,6 +105,25 @@ static void talk(struct zt_console *c, const struct zt_metrics_row *row, int64_t
         say_line(c, row, batch);
     if (multiple)
         zt_deepspeed_say_step(c->o.log, c->o.config, row, c->skipped, fresh(c));
+    if (multiple && c->o.config->parallel.stages > 1)
+        zt_deepspeed_say_interval(c->o.log, row, &c->interval);
+}
+
+static void talk(struct zt_console *c, const struct zt_metrics_row *row, int64_t batch) {
+    int64_t every = c->o.config->steps_per_print;
+    bool multiple = every > 0 && row->step % every == 0;
+    c->line_samples += row->samples;
+    c->line_seconds += row->seconds;
+    c->run_seconds += row->seconds;
+    c->run_steps++;
+    c->skipped += row->skipped;
+    c->interval.samples += row->samples;
+    c->interval.seconds += row->seconds;
+    c->interval.steps++;
+    if (may_talk(c))
+        say(c, row, batch, multiple);
+    if (multiple)
+        c->interval = (struct zt_deepspeed_interval){ 0 };
 }
 
 struct zt_console *zt_console_create(const struct zt_console_options *options, struct zt_err *err) {
@@ -128,6 +140,14 @@ struct zt_console *zt_console_create(const struct zt_console_options *options, s
         return c;
     zt_console_finish(c, err);
     return NULL;
+}
+
+void zt_console_begin(struct zt_console *c) {
+    if (!c || !may_talk(c) || c->bar || c->o.config->steps_per_print <= 0)
+        return;
+    const struct zt_lr_state state = zt_lr_state_of(c->o.config);
+    const struct zt_metrics_row row = { .next = zt_rate_at(c->o.config, &state, 0) };
+    zt_deepspeed_say_step(c->o.log, c->o.config, &row, 0, fresh(c));
 }
 
 bool zt_console_step(struct zt_console *c, const struct zt_metrics_row *row, int64_t batch, struct zt_err *err) {

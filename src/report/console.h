@@ -25,6 +25,9 @@ struct zt_console;
 
 /* Opens metrics.jsonl and the console output. Returns NULL with an error if the file cannot be written. */
 struct zt_console *zt_console_create(const struct zt_console_options *options, struct zt_err *err);
+/* Prints DeepSpeed's line of step 0, which has the rates of the first step, where the lines of later steps are printed.
+ * Called before the first step of a run that does not resume. Accepts NULL. */
+void zt_console_begin(struct zt_console *c);
 /* Writes and flushes a row and prints the console line or the bar if it is due. `batch`: index of the step in its
  * epoch, from 0. */
 bool zt_console_step(struct zt_console *c, const struct zt_metrics_row *row, int64_t batch, struct zt_err *err);

@@ -8,14 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Appends the shortest decimal that reads back to the same double, as Python prints it. */
+/* Appends the shortest decimal that reads back to the same double, in the form of Python's repr(): 10.0, 0.0001, 1e-05,
+ * 1e+16. The exponent form is that of numbers below 1e-4 and from 1e16 on. */
 static void add_shortest(struct zt_text *to, double value) {
     char text[40];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
+    int decimals = 0; /* digits behind the first one */
+    snprintf(text, sizeof text, "%.0e", value);
+    while (isfinite(value) && strtod(text, NULL) != value && decimals < 16)
+        snprintf(text, sizeof text, "%.*e", ++decimals, value);
+    const char *e = strchr(text, 'e');
+    const int exponent = e ? atoi(e + 1) : 0;
+    if (e && exponent >= -4 && exponent < 16)
+        snprintf(text, sizeof text, "%.*f", decimals > exponent ? decimals - exponent : 0, value);
     zt_text_add(to, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
 }
 
@@ -51,6 +55,13 @@ void zt_deepspeed_say_step(const struct zt_log *log, const struct zt_config *con
     }
     zt_text_add(text, "]");
     zt_say(log, ZT_LOG_INFO, "%s", text->at);
+}
+
+void zt_deepspeed_say_interval(const struct zt_log *log, const struct zt_metrics_row *row,
+                               const struct zt_deepspeed_interval *interval) {
+    const double rate = interval->seconds > 0 ? (double)interval->samples / interval->seconds : 0;
+    zt_say(log, ZT_LOG_INFO, "steps: %lld loss: %0.4f iter time (s): %0.3f samples/sec: %0.3f", (long long)row->step,
+           row->loss, interval->seconds / (double)interval->steps, rate);
 }
 
 static void say_overflow(const struct zt_log *log, const struct zt_metrics_row *row) {

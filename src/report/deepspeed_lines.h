@@ -10,6 +10,15 @@
  * `skipped`: skipped steps of the whole run. `text`: empty; the line is composed in it. */
 void zt_deepspeed_say_step(const struct zt_log *log, const struct zt_config *config, const struct zt_metrics_row *row,
                            int64_t skipped, struct zt_text *text);
+/* The steps since the last line of an interval. */
+struct zt_deepspeed_interval {
+    int64_t steps, samples;
+    double seconds;
+};
+/* Prints the line of a pipeline: the loss of the step, and means of time and throughput over the steps of `interval`.
+ */
+void zt_deepspeed_say_interval(const struct zt_log *log, const struct zt_metrics_row *row,
+                               const struct zt_deepspeed_interval *interval);
 /* Prints the overflow line of a skipped step, with what overflowed first where that is known (run/overflow.h), and the
  * line of a hysteresis that consecutive_hysteresis restores. */
 void zt_deepspeed_say_scaling(const struct zt_log *log, const struct zt_metrics_row *row);

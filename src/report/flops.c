@@ -167,28 +167,45 @@ static void write_forward(const struct stage *s, FILE *to) {
     fputc('\n', to);
 }
 
-/* DeepSpeed takes the backward phase as (2 + r) times the forward phase; r: recompute_fwd_factor. */
+/* recompute_fwd_factor; where the config does not give it, the part of the forward phase's FLOPs that the backward
+ * phase of this stage computes again. */
+static double recompute_factor(const struct stage *s) {
+    const double given = s->report->plan->job->config->flops.recompute_fwd_factor;
+    if (given >= 0)
+        return given;
+    return s->forward_flops > 0 ? s->plan->train.at[0]->recomputed.flops / s->forward_flops : 0;
+}
+
+/* `base` + r with at most 4 significant digits of r. */
+static double printed_factor(int base, double r) {
+    char text[32];
+    snprintf(text, sizeof text, "%.4g", r);
+    return base + strtod(text, NULL);
+}
+
+/* DeepSpeed takes the backward phase as (2 + r) times the forward phase. */
 static void write_backward(const struct stage *s, FILE *to) {
-    const double r = s->report->plan->job->config->flops.recompute_fwd_factor, forward = s->forward_flops;
-    const double seconds = s->latency.backward;
+    const double r = recompute_factor(s), forward = s->forward_flops, seconds = s->latency.backward;
     char label[160];
     duration_row(to, "bwd latency:", seconds);
-    snprintf(label, sizeof label, "bwd FLOPS per GPU = %.15g * fwd flops per GPU / bwd latency:", 2 + r);
+    snprintf(label, sizeof label, "bwd FLOPS per GPU = %.10g * fwd flops per GPU / bwd latency:", printed_factor(2, r));
     flops_row(to, label, per_second((2 + r) * forward, seconds), "FLOPS");
-    snprintf(label, sizeof label, "fwd+bwd FLOPS per GPU = %.15g * fwd flops per GPU / (fwd+bwd latency):", 3 + r);
+    snprintf(label, sizeof label,
+             "fwd+bwd FLOPS per GPU = %.10g * fwd flops per GPU / (fwd+bwd latency):", printed_factor(3, r));
     flops_row(to, label, per_second((3 + r) * forward, s->latency.forward + seconds), "FLOPS");
     fputc('\n', to);
 }
 
 static void write_step(const struct stage *s, FILE *to) {
-    const double r = s->report->plan->job->config->flops.recompute_fwd_factor, iter = s->latency.iter;
+    const double r = recompute_factor(s), iter = s->latency.iter;
     const int micro_batches = s->plan->full.micro_batches;
     char label[160], times[40] = "", text[32];
     if (micro_batches > 1)
         snprintf(times, sizeof times, " * %d micro-batches", micro_batches);
     duration_row(to, "step latency:", s->latency.step);
     duration_row(to, "iter latency:", iter);
-    snprintf(label, sizeof label, "FLOPS per GPU = %.15g * fwd flops per GPU%s / iter latency:", 3 + r, times);
+    snprintf(label, sizeof label, "FLOPS per GPU = %.10g * fwd flops per GPU%s / iter latency:", printed_factor(3, r),
+             times);
     flops_row(to, label, per_second((3 + r) * s->forward_flops * micro_batches, iter), "FLOPS");
     snprintf(text, sizeof text, "%.2f", per_second((double)s->report->samples, iter));
     row(to, "samples/second:", text);

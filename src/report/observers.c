@@ -2,8 +2,8 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "report/start_table.h"
 #include "report/tags.h"
-#include "report/wall_clock.h"
 #include "run/histogram.h"
 
 #include <dirent.h>
@@ -114,6 +114,8 @@ bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options
     if (!open_files(o, err))
         return false;
     say_notes(o);
+    if (config_of(o)->parallel.stages > 1)
+        zt_report_stages(options->stages, log_of(o));
     warn(o);
     if (config_of(o)->dump_state)
         zt_config_say(config_of(o), log_of(o));
@@ -170,7 +172,7 @@ static void say_step(struct zt_observers *o, const struct zt_step_timers *timers
     if ((c->wall_clock_breakdown && timers->count) || c->memory_breakdown)
         zt_console_clear(o->o.console);
     if (c->wall_clock_breakdown && timers->count)
-        zt_wall_clock_say(c, timers, step + 1, micro_batches, log_of(o));
+        zt_wall_clock_say(&o->interval, c, timers, step + 1, micro_batches, log_of(o));
     if (c->memory_breakdown)
         zt_memory_say("Engine after step", o->o.device, log_of(o));
 }

@@ -10,6 +10,7 @@
 #include "report/profiler.h"
 #include "report/monitors.h"
 #include "report/step_trace.h"
+#include "report/wall_clock.h"
 #include "run/rank/rank.h"
 #include "run/timers/timers.h"
 #include "session/session.h"
@@ -34,7 +35,8 @@ struct zt_observers {
     struct zt_memory_file memory; /* rank 0 */
     struct zt_step_trace trace;
     struct zt_profiler profiler;
-    int64_t samples; /* trained so far */
+    struct zt_wall_clock_interval interval; /* rank 0 */
+    int64_t samples;                        /* trained so far */
 };
 
 /* Creates the folders that the config names for records, `folder` being that of the run. Called by rank 0 before

@@ -218,3 +218,41 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
     row(s, "start-up", text);
 }
+
+/* ---- the stages of a pipeline ---- */
+
+/* Returns the trained elements of a stage; `own`: without copies of parameters of other stages. */
+static int64_t count_params(const struct zt_flat *flat, bool own) {
+    int64_t count = 0;
+    for (int t = 0; t < (own ? flat->own_tensors : flat->tensor_count); t++)
+        count += flat->tensors[t].count;
+    return count;
+}
+
+/* Returns the first layer that starts in stage `stage`. */
+static int first_layer(const struct zt_stage_bounds *bounds, int stage) {
+    return bounds[stage].layer + (bounds[stage].nodes > 0);
+}
+
+void zt_report_stages(const struct zt_plan *plan, const struct zt_log *log) {
+    const struct zt_grid *grid = &plan->grid;
+    const struct zt_stage_bounds *bounds = plan->stage[0]->stage_bounds;
+    const int lines = grid->world > ZT_STAGES_RANKS ? 1 : grid->data; /* of a stage */
+    int64_t total = 0, unique = 0;
+    for (int s = 0; s < grid->stages; s++) {
+        total += count_params(plan->stage[s]->flat, false);
+        unique += count_params(plan->stage[s]->flat, true);
+    }
+    zt_say(log, ZT_LOG_INFO, "micro_batches=%d micro_batch_size=%lld", plan->stage[0]->full.micro_batches,
+           (long long)plan->stage[0]->full.rows);
+    for (int s = 0; s < grid->stages; s++) {
+        const int64_t params = count_params(plan->stage[s]->flat, false);
+        const int first = first_layer(bounds, s), end = first_layer(bounds, s + 1);
+        for (int i = 0; i < lines; i++)
+            zt_say(log, ZT_LOG_INFO,
+                   "RANK=%d STAGE=%d LAYERS=%d [%d, %d) STAGE_PARAMS=%lld (%0.3fM) TOTAL_PARAMS=%lld (%0.3fM) "
+                   "UNIQUE_PARAMS=%lld (%0.3fM)",
+                   zt_grid_rank(grid, s, i), s, end - first, first, end, (long long)params, 1e-6 * (double)params,
+                   (long long)total, 1e-6 * (double)total, (long long)unique, 1e-6 * (double)unique);
+    }
+}

@@ -66,6 +66,37 @@ struct zt_wall_clock zt_wall_clock_of(const struct zt_step_timers *t, int micro_
     return w;
 }
 
+/* ---- intervals ---- */
+
+/* Adds `weight` times the times of `w`. */
+static void add(struct zt_wall_clock *to, const struct zt_wall_clock *w, double weight) {
+    to->load += weight * w->load;
+    to->forward += weight * w->forward;
+    to->backward += weight * w->backward;
+    to->backward_inner += weight * w->backward_inner;
+    to->backward_reduce += weight * w->backward_reduce;
+    to->step += weight * w->step;
+    to->gradients += weight * w->gradients;
+    to->update += weight * w->update;
+    to->gather += weight * w->gather;
+    to->derive += weight * w->derive;
+    to->send_act += weight * w->send_act;
+    to->send_grad += weight * w->send_grad;
+    to->recv_act += weight * w->recv_act;
+    to->recv_grad += weight * w->recv_grad;
+    to->seconds += weight * w->seconds;
+    for (int i = 0; i < ZT_TIMER_SWAPS; i++) {
+        to->swaps[i].seconds += weight * w->swaps[i].seconds;
+        to->swaps[i].count += w->swaps[i].count;
+    }
+}
+
+static struct zt_wall_clock mean_of(const struct zt_wall_clock_interval *interval) {
+    struct zt_wall_clock mean = { 0 };
+    add(&mean, &interval->sum, 1. / interval->steps);
+    return mean;
+}
+
 /* ---- lines ---- */
 
 static void say(const struct field *fields, int count, const struct zt_log *log) {
@@ -151,14 +182,22 @@ static void say_pipeline(const struct zt_wall_clock *w, const struct zt_log *log
     SAY({ "train_batch", w->seconds });
 }
 
-void zt_wall_clock_say(const struct zt_config *config, const struct zt_step_timers *timers, int64_t step,
-                       int micro_batches, const struct zt_log *log) {
+static void say_interval(struct zt_wall_clock_interval *interval, const struct zt_config *config,
+                         const struct zt_log *log) {
+    const struct zt_wall_clock mean = mean_of(interval);
+    say_optimizer(config, &mean, log);
+    say_pipeline(&mean, log);
+    *interval = (struct zt_wall_clock_interval){ 0 };
+}
+
+void zt_wall_clock_say(struct zt_wall_clock_interval *interval, const struct zt_config *config,
+                       const struct zt_step_timers *timers, int64_t step, int micro_batches, const struct zt_log *log) {
     const struct zt_wall_clock whole = zt_wall_clock_of(timers, -1, micro_batches);
     if (config->parallel.stages > 1) {
-        if (config->steps_per_print > 0 && step % config->steps_per_print == 0) {
-            say_optimizer(config, &whole, log);
-            say_pipeline(&whole, log);
-        }
+        add(&interval->sum, &whole, 1);
+        interval->steps++;
+        if (config->steps_per_print > 0 && step % config->steps_per_print == 0)
+            say_interval(interval, config, log);
         return;
     }
     for (int m = 0; m < micro_batches; m++) {

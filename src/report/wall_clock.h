@@ -24,9 +24,16 @@ struct zt_wall_clock {
  * the step and to the last micro-batch of `micro_batches`. */
 struct zt_wall_clock zt_wall_clock_of(const struct zt_step_timers *timers, int micro_batch, int micro_batches);
 
+/* The steps of a pipeline since its lines were printed. Zeroed at first. */
+struct zt_wall_clock_interval {
+    struct zt_wall_clock sum;
+    int steps;
+};
+
 /* Prints the lines of optimizer step `step` (from 1) with `micro_batches` micro-batches of this rank: the optimizer's
- * timers, a line per micro-batch, a line for the step. Pipelines print theirs every steps_per_print steps. */
-void zt_wall_clock_say(const struct zt_config *config, const struct zt_step_timers *timers, int64_t step,
-                       int micro_batches, const struct zt_log *log);
+ * timers, a line per micro-batch, a line for the step. Pipelines print theirs every steps_per_print steps: means over
+ * the steps of `interval`, which are those since the last printed ones. */
+void zt_wall_clock_say(struct zt_wall_clock_interval *interval, const struct zt_config *config,
+                       const struct zt_step_timers *timers, int64_t step, int micro_batches, const struct zt_log *log);
 
 #endif

@@ -1,4 +1,5 @@
 #include "report/console.h"
+#include "report/deepspeed_lines.h"
 #include "report/progress_bar.h"
 
 #include "base/file.h"
@@ -77,6 +78,7 @@ static void run_four_steps(void) {
     struct zt_err err = { 0 };
     struct zt_console *m = zt_console_create(&options, &err);
     ck_assert_ptr_nonnull(m);
+    zt_console_begin(m);
     for (int i = 0; i < 4; i++) {
         struct zt_metrics_row row = first;
         row.step = i + 1;
@@ -138,6 +140,7 @@ END_TEST
 
 START_TEST(lines_come_after_the_first_step_and_at_multiples) {
     ck_assert_str_eq(said_by(run_four_steps),
+                     "step=0, skipped=0, lr=[0.001], mom=[[0.9, 0.999]]\n"
                      "Epoch: 0 | Batch: 0/196 | Loss: 2.3026 | lr 1.0e-03 | 8192 samples/s\n"
                      "Epoch: 0 | Batch: 1/196 | Loss: 2.3026 | lr 1.0e-03 | 8192 samples/s\n"
                      "step=2, skipped=0, lr=[0.002], mom=[[0.85, 0.99]]\n"
@@ -167,6 +170,89 @@ START_TEST(the_deepspeed_line_has_an_entry_a_group) {
 }
 END_TEST
 
+static double printed_rate;
+
+static void say_a_rate(void) {
+    struct zt_metrics_row row = first;
+    struct zt_text text = { 0 };
+    row.next.lr = printed_rate;
+    zt_deepspeed_say_step(&talk, &config, &row, 0, &text);
+    zt_text_finish(&text);
+}
+
+/* Expected: Python's repr(). */
+START_TEST(the_deepspeed_line_has_numbers_as_python_prints_them) {
+    static const struct {
+        double value;
+        const char *text;
+    } rows[] = { { 0, "0.0" },
+                 { 1, "1.0" },
+                 { 10, "10.0" },
+                 { 100, "100.0" },
+                 { 123456, "123456.0" },
+                 { 1234.5, "1234.5" },
+                 { 0.1, "0.1" },
+                 { 0.1 + 0.2, "0.30000000000000004" },
+                 { 1. / 3, "0.3333333333333333" },
+                 { 0.001, "0.001" },
+                 { 0.0001, "0.0001" },
+                 { 0.00012, "0.00012" },
+                 { 0.00010000000000000002, "0.00010000000000000002" },
+                 { 0.00009, "9e-05" },
+                 { 1e-5, "1e-05" },
+                 { 1.5e-5, "1.5e-05" },
+                 { 6.25e-125, "6.25e-125" },
+                 { 5e-324, "5e-324" },
+                 { 1e15, "1000000000000000.0" },
+                 { 9007199254740992, "9007199254740992.0" },
+                 { 9999999999999998, "9999999999999998.0" },
+                 { 1e16, "1e+16" },
+                 { 1.25e16, "1.25e+16" },
+                 { 1e22, "1e+22" },
+                 { -0.5, "-0.5" },
+                 { INFINITY, "inf" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char expected[80];
+        printed_rate = rows[i].value;
+        snprintf(expected, sizeof expected, "step=1, skipped=0, lr=[%s], mom=[[0.85, 0.99]]\n", rows[i].text);
+        ck_assert_str_eq(said_by(say_a_rate), expected);
+    }
+}
+END_TEST
+
+static void run_uneven_steps(void) {
+    struct zt_err err = { 0 };
+    struct zt_console *m = zt_console_create(&options, &err);
+    ck_assert_ptr_nonnull(m);
+    for (int i = 0; i < 4; i++) {
+        struct zt_metrics_row row = first;
+        row.step = i + 1;
+        row.seconds = 0.25 * (i + 1);
+        row.samples = i < 3 ? 256 : 128;
+        row.loss = 1.0 / (i + 1);
+        ck_assert(zt_console_step(m, &row, i, &err));
+    }
+    ck_assert(zt_console_finish(m, &err));
+}
+
+START_TEST(a_pipeline_has_means_over_the_steps_since_the_last_line) {
+    config.parallel.stages = 2;
+    ck_assert_str_eq(said_by(run_uneven_steps),
+                     "Epoch: 0 | Batch: 0/196 | Loss: 1.0000 | lr 1.0e-03 | 1024 samples/s\n"
+                     "Epoch: 0 | Batch: 1/196 | Loss: 0.5000 | lr 1.0e-03 | 512 samples/s\n"
+                     "step=2, skipped=0, lr=[0.002], mom=[[0.85, 0.99]]\n"
+                     "steps: 2 loss: 0.5000 iter time (s): 0.375 samples/sec: 682.667\n"
+                     "Epoch: 0 | Batch: 3/196 | Loss: 0.2500 | lr 1.0e-03 | 219 samples/s\n"
+                     "step=4, skipped=0, lr=[0.002], mom=[[0.85, 0.99]]\n"
+                     "steps: 4 loss: 0.2500 iter time (s): 0.875 samples/sec: 219.429\n");
+    config.parallel.stages = 1;
+    ck_assert_ptr_null(strstr(said_by(run_uneven_steps), "iter time"));
+    config.parallel.stages = 2;
+    options.quiet = true;
+    ck_assert_str_eq(said_by(run_uneven_steps), "");
+}
+END_TEST
+
 START_TEST(quiet_says_nothing) {
     options.quiet = true;
     ck_assert_str_eq(said_by(run_four_steps), "");
@@ -188,6 +274,7 @@ START_TEST(steps_per_print_of_zero_prints_the_first_step_alone) {
     const char *text = said_by(run_four_steps);
     ck_assert_ptr_nonnull(strstr(text, "Batch: 0/196"));
     ck_assert_ptr_null(strstr(text, "Batch: 3/196"));
+    ck_assert_ptr_null(strstr(text, "step="));
 }
 END_TEST
 
@@ -244,6 +331,7 @@ START_TEST(a_terminal_gets_a_bar) {
     ck_assert_ptr_nonnull(strstr(text, "100% | loss 2.3026 | lr 1.0e-03 | 8192 samples/s | 0:00:00 left"));
     ck_assert_ptr_nonnull(strstr(text, "Evaluation: "));
     ck_assert_ptr_null(strstr(text, "Batch:"));
+    ck_assert_ptr_null(strstr(text, "step="));
 }
 END_TEST
 
@@ -307,6 +395,8 @@ int main(void) {
     tcase_add_test(c, lines_come_after_the_first_step_and_at_multiples);
     tcase_add_test(c, the_deepspeed_line_is_ahead_of_the_metrics);
     tcase_add_test(c, the_deepspeed_line_has_an_entry_a_group);
+    tcase_add_test(c, the_deepspeed_line_has_numbers_as_python_prints_them);
+    tcase_add_test(c, a_pipeline_has_means_over_the_steps_since_the_last_line);
     tcase_add_test(c, quiet_says_nothing);
     tcase_add_test(c, json_lines_are_objects);
     tcase_add_test(c, steps_per_print_of_zero_prints_the_first_step_alone);

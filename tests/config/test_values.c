@@ -291,6 +291,29 @@ START_TEST(data_types_have_torchs_names_too) {
 }
 END_TEST
 
+/* As DeepSpeed's engine does: wall_clock_breakdown |= flops_profiler.enabled. */
+START_TEST(the_flops_profiler_turns_the_timers_on) {
+    static const struct {
+        const char *text;
+        bool on, noted;
+    } rows[] = { { "\"flops_profiler\": {\"enabled\": true}", true, false },
+                 { "\"flops_profiler\": {\"enabled\": true}, \"wall_clock_breakdown\": \"auto\"", true, false },
+                 { "\"flops_profiler\": {\"enabled\": true}, \"wall_clock_breakdown\": true", true, false },
+                 { "\"flops_profiler\": {\"enabled\": true}, \"wall_clock_breakdown\": false", true, true },
+                 { "\"flops_profiler\": {\"enabled\": true}, \"wall_clock_breakdown\": null", true, false },
+                 { "\"flops_profiler\": {\"enabled\": false}, \"wall_clock_breakdown\": false", false, false },
+                 { "\"flops_profiler\": {\"profile_step\": 3}", false, false } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[300];
+        snprintf(text, sizeof text, "{" BATCH ", " ADAM ", %s}", rows[i].text);
+        struct zt_config *c = accept(text);
+        ck_assert(c->wall_clock_breakdown == rows[i].on);
+        ck_assert(mentions(&c->notes, "wall_clock_breakdown false has no effect") == rows[i].noted);
+        zt_config_destroy(c);
+    }
+}
+END_TEST
+
 START_TEST(unused_parameters_have_an_old_name) {
     struct zt_config *c = CONFIG("\"zero_optimization\": {\"stage\": 2, \"find_unused_parameters\": false}");
     ck_assert(!c->zero.ignore_unused);
@@ -585,6 +608,7 @@ int main(void) {
                                    the_loss_scale_of_fp16_is_read,
                                    numbers_in_quotes_are_numbers,
                                    data_types_have_torchs_names_too,
+                                   the_flops_profiler_turns_the_timers_on,
                                    unused_parameters_have_an_old_name,
                                    monitors_are_read,
                                    overlap_follows_the_stages_that_are_chosen_later,

@@ -319,6 +319,52 @@ class Lines(Case):
                  GLOBAL, ["pipe_send_output", "pipe_send_grad", "pipe_recv_input", "pipe_recv_grad"], ["train_batch"]]
         self.assertEqual([list(line) for line in lines], names * (STEPS // 2))
 
+    def test_the_lines_of_a_pipeline_are_means_over_the_steps_since_the_last(self):
+        for every, steps in ((3, [(0, 3), (3, 6)]), (4, [(0, 4)])):
+            lines = self.timed(THREADS, {"pipeline": {"stages": 2}, "steps_per_print": every, "csv_monitor": {"enabled": True}}, out=f"p{every}", options=["--ranks", "2"])
+            for name, column in (("fwd", "forward"), ("bwd", "backward"), ("bwd_allreduce", "backward_allreduce"), ("step", "step")):
+                values = [float(value) for _, value in self.table(f"p{every}/Train_Samples_elapsed_time_ms_{column}.csv")[1:]]
+                self.assertEqual(len(values), STEPS)
+                for line, (a, b) in zip(lines[1::4], steps, strict=True):
+                    self.assertAlmostEqual(line[name], sum(values[a:b]) / (b - a), delta=0.006)
+            seconds = [1e3 * row["seconds"] for row in self.rows(f"p{every}")]
+            for line, (a, b) in zip(lines[3::4], steps, strict=True):
+                self.assertLessEqual(line["train_batch"], sum(seconds[a:b]) / (b - a) + 0.02)
+
+    def test_a_pipeline_prints_its_stages_and_its_intervals(self):
+        replicas = {"pipeline": {"stages": 2}, "gradient_accumulation_steps": 2}
+        said = self.train(THREADS, replicas, out="p", options=["--ranks", "4"])
+        millions = lambda count: f"{count} ({count / 1e6:.3f}M)"
+        stages = [(0, 0, PARAMS - CLASSES * 145), (1, 0, PARAMS - CLASSES * 145), (2, 1, CLASSES * 145), (3, 1, CLASSES * 145)]
+        lines = [f"RANK={rank} STAGE={stage} LAYERS=1 [{stage}, {stage + 1}) STAGE_PARAMS={millions(params)} TOTAL_PARAMS={millions(PARAMS)} "
+                 f"UNIQUE_PARAMS={millions(PARAMS)}" for rank, stage, params in stages]
+        self.assertEqual([line for line in said.splitlines() if "STAGE=" in line], lines)
+        self.assertEqual(re.findall(r"(?m)^micro_batches=.*$", said), [f"micro_batches=2 micro_batch_size={ROWS}"])
+        rows = self.rows("p")
+        found = re.findall(r"(?m)^steps: (\d+) loss: (\d+\.\d{4}) iter time \(s\): (\d+\.\d{3}) samples/sec: (\d+\.\d{3})$", said)
+        self.assertEqual([int(step) for step, *_ in found], [2, 4, 6])
+        for step, loss, seconds, rate in found:
+            pair = rows[int(step) - 2:int(step)]
+            took = sum(row["seconds"] for row in pair)
+            self.assertAlmostEqual(float(loss), pair[1]["loss"], delta=5.1e-5)
+            self.assertAlmostEqual(float(seconds), took / 2, delta=5.1e-4)
+            self.assertAlmostEqual(float(rate) * took / sum(row["samples"] for row in pair), 1, delta=1e-3)
+        quiet = self.train(THREADS, replicas, out="q", options=["--ranks", "4", "--quiet"])
+        self.assertNotRegex(quiet, r"STAGE=|micro_batches=|iter time")
+        self.assertNotRegex(self.train(out="one"), r"STAGE=|micro_batches=|iter time")
+
+    def test_tied_parameters_of_two_stages_are_unique_once(self):
+        """y = x E E^T: both stages read E."""
+        table = numpy_helper.from_array(np.full((72, CLASSES), 0.01, np.float32), "e")
+        nodes = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "e"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
+                 helper.make_node("Transpose", ["e"], ["t"]), helper.make_node("MatMul", ["r", "t"], ["y"])]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, 6, 6])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 72])], [table])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.folder / "m.onnx")
+        count = 72 * CLASSES
+        said = self.train(THREADS, {"pipeline": {"stages": 2}}, options=["--ranks", "2"])
+        self.assertEqual(re.findall(r"STAGE_PARAMS=(\d+) .* TOTAL_PARAMS=(\d+) .* UNIQUE_PARAMS=(\d+) ", said), [(f"{count}", f"{2 * count}", f"{count}")] * 2)
+
     def test_the_times_are_those_of_the_monitors_and_fit_into_the_step(self):
         lines = self.timed({"csv_monitor": {"enabled": True}})[1::2]
         for name, column in (("fwd", "forward"), ("bwd", "backward"), ("bwd_inner", "backward_inner"), ("bwd_allreduce", "backward_allreduce"), ("step", "step")):
@@ -368,6 +414,18 @@ class Lines(Case):
         said = self.train({"dump_state": True})
         self.assertRegex(said, r"(?m)^DeepSpeedEngine configuration:\n  train_batch_size \.+ 8$")
         self.assertRegex(said, r"(?m)^  gradient_clipping \.+ 0 \(default\)$")
+
+    def test_a_new_run_prints_step_0_with_the_rate_of_the_first_step(self):
+        schedule = {"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.001, "warmup_max_lr": 0.01, "warmup_num_steps": 4, "warmup_type": "linear"}}}
+        lines = lambda said: re.findall(r"(?m)^step=(\d+), skipped=0, lr=\[(\S+)\], mom=\[\[0\.9, 0\.999\]\]$", said)
+        said = self.train(schedule)
+        self.assertEqual([int(step) for step, _ in lines(said)], [0, 2, 4, 6])
+        self.assertLess(said.index("step=0,"), said.index("Epoch: 0 "))
+        rows = self.rows()
+        for step, rate in lines(said)[:-1]:
+            self.assertAlmostEqual(float(rate), rows[int(step)]["lr"], places=12)
+        self.assertEqual([int(step) for step, _ in lines(self.train(schedule, {"ztrain": {"steps": 8}}, options=["--resume"]))], [8])
+        self.assertEqual(lines(self.train(schedule, {"log_level": "warning"}, out="quiet")), [])
 
     def test_steps_per_print_of_null_prints_the_first_step_alone(self):
         said = self.train({"steps_per_print": None})
@@ -464,6 +522,24 @@ class Flops(Case):
         near(rows["flops of the step per GPU, counted on the graph"], 2 * (forward + rows["bwd flops per GPU, counted on the graph"]))
         self.assertLessEqual(2 * (rows["fwd latency"] + rows["bwd latency"]) + rows["step latency"], 1.01 * rows["iter latency"])
 
+    def test_the_recomputed_part_of_the_forward_pass_is_counted_on_the_graph(self):
+        factor = lambda rows: {float(m[1]) - int(base) for label in rows for base, m in ((b, re.match(rf"{start} = ([\d.]+) \* fwd flops", label))
+                               for b, start in ((2, "bwd FLOPS per GPU"), (3, r"fwd\+bwd FLOPS per GPU"), (3, "FLOPS per GPU"))) if m}
+        again = lambda rows, plain: (rows["bwd flops per GPU, counted on the graph"] - plain["bwd flops per GPU, counted on the graph"]) / rows["fwd flops per GPU"]
+        _, [plain] = self.profile()
+        self.assertEqual(factor(plain), {0})
+        for number, config in enumerate(({"activation_checkpointing": {"enabled": True, "number_checkpoints": 2}}, {"ztrain": {"recompute": ["*Relu*", "*Conv*"]}})):
+            text, [rows] = self.profile(config, out=f"r{number}")
+            [r] = {round(value, 9) for value in factor(rows)}
+            self.assertTrue(0 < r <= 1, r)
+            self.assertAlmostEqual(r, again(rows, plain), delta=0.02)
+            for digits in re.findall(r"= [23]\.(\d+) \* fwd flops", text):
+                self.assertLessEqual(len(digits.lstrip("0")), 4)
+            resolved = json.loads((self.folder / f"r{number}/config.resolved.json").read_text())
+            self.assertEqual(resolved["flops_profiler"]["recompute_fwd_factor"], "auto")
+        _, [rows] = self.profile({"activation_checkpointing": {"enabled": True, "number_checkpoints": 2}, "flops_profiler": {"recompute_fwd_factor": 0}}, out="given")
+        self.assertEqual(factor(rows), {0})
+
     def test_stages_of_a_pipeline_are_counted_apart(self):
         text, stages = self.profile(THREADS, {"pipeline": {"stages": 2}, "gradient_accumulation_steps": 2}, options=["--ranks", "2"])
         self.assertEqual(len(stages), 2)
@@ -503,6 +579,7 @@ class Flops(Case):
         text = (self.folder / "deep/f.txt").read_text()
         self.assertIn("Flops profile: deep/f.txt", said)
         self.assertNotIn("Profile Summary", said)
+        self.assertEqual(len(re.findall(r"(?m)^time \(ms\) \| fwd: ", said)), STEPS)  # wall_clock_breakdown is on
         self.assertFalse((self.folder / "run/flops.txt").exists())
         self.assertEqual(re.findall(r"(?m)^depth (\d+):$", text), ["0"])
         self.assertNotIn("Detailed Profile", text)
