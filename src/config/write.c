@@ -124,7 +124,7 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
             fputs("null", to);
         break;
     case ZT_KEY_NUMBER:
-    case ZT_KEY_FIRST:
+    case ZT_KEY_EQUALS:
         write_number(to, *(const double *)at);
         break;
     case ZT_KEY_PAIR:
