@@ -228,12 +228,13 @@ void zt_keys_note(struct zt_reading *r) {
         char value[96], path[256];
         if (!node)
             continue;
+        const bool unlisted = node->automatic && !node->rule;
         zt_json_node_show(node, value, sizeof value);
         zt_json_node_path(node, path, sizeof path);
-        if (node->automatic && row->keeps_auto)
+        if (unlisted && row->keeps_auto)
             zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: known with the model)", path,
                          row->rule ? row->rule : "default");
-        else if (node->automatic)
+        else if (unlisted)
             zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: %s)", path,
                          node->kind == ZT_JSON_NODE_NULL ? "none" : value, row->rule ? row->rule : "default");
         if (row->status == ZT_KEY_ACCEPT && !node->ignored && node->kind != ZT_JSON_NODE_OBJECT)

@@ -365,9 +365,24 @@ class Lines(Case):
                 self.assertGreaterEqual(most, max(was, value))
 
     def test_dump_state_lists_the_configuration(self):
-        said = self.train({"dump_state": True})
-        self.assertRegex(said, r"(?m)^DeepSpeedEngine configuration:\n  train_batch_size \.+ 8$")
-        self.assertRegex(said, r"(?m)^  gradient_clipping \.+ 0 \(default\)$")
+        said = self.train({"dump_state": True, "gradient_clipping": "auto", "gradient_accumulation_steps": "auto", "steps_per_print": None,
+                           "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": "auto", "warmup_max_lr": [0.01]}},
+                           "zero_optimization": {"stage": "auto"}, "ztrain": {"freeze": ["b*"], "memory_limit": None}},
+                          options=["--steps", "4", "--set", "ztrain.parallel.communicator=thread"])
+        table = re.search(r"(?m)^DeepSpeedEngine configuration:\n((?:  [\w.]+ .*\n)+)", said)[1]
+        rows = dict(re.fullmatch(r"  ([\w.]+) \.* ?(.*)", line).groups() for line in table.splitlines() if line)
+        self.assertGreater(len(rows), 60)
+        for key, row in rows.items():
+            self.assertRegex(row, r"\((c\.json:1|default|derived|auto: .+|--[a-z]+)\)$", key)
+        for key, row in (("train_batch_size", "8 (derived)"), ("train_micro_batch_size_per_gpu", "8 (c.json:1)"),
+                         ("gradient_accumulation_steps", "1 (auto: default)"), ("gradient_clipping", "1 (auto: Hugging Face's default)"),
+                         ("steps_per_print", "0 (c.json:1)"), ("optimizer.type", "AdamW (c.json:1)"), ("optimizer.params.lr", "0.01 (c.json:1)"),
+                         ("optimizer.params.betas", "[0.9, 0.999] (default)"), ("scheduler.params.warmup_max_lr", "0.01 (c.json:1)"),
+                         ("scheduler.params.total_num_steps", "4 (auto: the optimizer steps of the run)"),
+                         ("ztrain.steps", "4 (--steps)"), ("ztrain.epochs", "10 (default)"), ("ztrain.freeze", '["b*"] (c.json:1)'),
+                         ("ztrain.trainable", '["*"] (default)'), ("ztrain.memory_limit", "null (default)"), ("ztrain.tie", "[] (default)"),
+                         ("ztrain.metrics", '["accuracy"] (derived)'), ("ztrain.parallel.communicator", "thread (--set)")):
+            self.assertEqual(rows[key], row, key)
 
     def test_steps_per_print_of_null_prints_the_first_step_alone(self):
         said = self.train({"steps_per_print": None})
