@@ -5,10 +5,12 @@ memory_breakdown, the profile of FLOPs against numbers counted by hand, the trac
     test_monitors.py ZTRAIN [MODULE.so] [TEST ...]    with the CUDA module MODULE.so: on its devices
 """
 import csv
+import itertools
 import json
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -383,6 +385,27 @@ class Lines(Case):
                          ("ztrain.trainable", '["*"] (default)'), ("ztrain.memory_limit", "null (default)"), ("ztrain.tie", "[] (default)"),
                          ("ztrain.metrics", '["accuracy"] (derived)'), ("ztrain.parallel.communicator", "thread (--set)")):
             self.assertEqual(rows[key], row, key)
+
+    def test_comms_logger_prints_its_table_after_sigusr1_and_at_the_end(self):
+        self.train(THREADS, {"comms_logger": {"enabled": True}, "train_micro_batch_size_per_gpu": 4, "ztrain": {"steps": 1}}, options=["--ranks", "2"], out="short")
+        config = json.loads((self.folder / "c.json").read_text())
+        config["ztrain"]["steps"] = 10 ** 9
+        (self.folder / "c.json").write_text(json.dumps(config))
+        with subprocess.Popen([ZTRAIN, "--model", "m.onnx", "--config", "c.json", "--output", "run", "--threads", "2", "--device", DEVICE, "--ranks", "2"],
+                              cwd=self.folder, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL) as run:
+            self.addCleanup(run.kill)
+            next(line for line in run.stderr if line.startswith("Epoch: "))
+            counts = []
+            for number in signal.SIGUSR1, signal.SIGTERM:
+                run.send_signal(number)
+                next(line for line in run.stderr if line.startswith("Comm. Op"))
+                rows = itertools.takewhile(lambda line: re.fullmatch(r"[a-z_]+\n| {20}\d.*\n", line), run.stderr)
+                counts.append(sum(int(row.split()[2]) for row in rows if row.startswith(" ")))
+            rest = run.stderr.read()
+            self.assertEqual(run.wait(60), 128 + signal.SIGTERM)
+            self.assertNotIn("Comm. Op", rest)
+            self.assertGreater(counts[0], 0)
+            self.assertGreater(counts[1], counts[0])
 
     def test_steps_per_print_of_null_prints_the_first_step_alone(self):
         said = self.train({"steps_per_print": None})
