@@ -85,6 +85,12 @@ static bool ends_epoch(const struct zt_training *t, int64_t step) {
     return zt_epochs_ended(&t->epochs, step + 1) > zt_epochs_ended(&t->epochs, step);
 }
 
+/* SIGUSR1 prints the counts of comms_logger so far; a signal that stops the run prints them at its end. */
+static void print_counts(struct zt_training *t) {
+    zt_console_clear(t->console);
+    zt_worker_print_counts(&t->worker);
+}
+
 /* Runs what follows step `step` (from 1): evaluation at the end of an epoch, a checkpoint if one is due. */
 static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, struct zt_err *err) {
     struct zt_eval_result result;
@@ -104,6 +110,8 @@ static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_r
         if (!zt_observers_sync(&t->observers, err))
             return false;
     }
+    if (end.asked && !r->stop)
+        print_counts(t);
     return zt_checkpoints_step(t->checkpoints, &end, err);
 }
 

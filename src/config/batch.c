@@ -162,7 +162,7 @@ static void finish(struct zt_reading *r, struct batch *b) {
         keys[ACCUMULATION], (long long)b->value[ACCUMULATION], b->from[ACCUMULATION], (long long)b->n, zt_plural(b->n));
     for (int key = 0; key < KEYS; key++)
         if (b->node[key] && b->node[key]->automatic) {
-            b->node[key]->automatic = false; /* listed here, with its own rule */
+            b->node[key]->rule = zt_arena_strdup(r->arena, b->from[key] + sizeof "auto: " - 1);
             zt_texts_add(r->arena, &config->resolved_auto, "%s = %lld (%s)", keys[key], (long long)b->value[key],
                          b->from[key]);
         }

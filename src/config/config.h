@@ -248,8 +248,9 @@ struct zt_config_overrides {
 
 struct zt_config {
     struct zt_arena *arena;
-    const struct zt_key_table *table; /* the keys that it was read with (config/table.h) */
-    const struct zt_json_node *root;  /* the values as they were given */
+    const struct zt_key_table *table;        /* the keys that it was read with (config/table.h) */
+    const struct zt_json_node *root;         /* the values as they were given */
+    const struct zt_json_node *const *given; /* by row of `table`; NULL: not given */
 
     /* resolved: train_batch = micro_batch * accumulation * data_parallel */
     int64_t train_batch, micro_batch, accumulation;
@@ -348,7 +349,8 @@ void zt_config_write(const struct zt_config *config, FILE *to);
 /* The same as text of *bytes bytes; free with free(). NULL with an error where there is no memory for it. */
 char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err);
 
-/* Prints every key that works with its value, and whether it is the default, as DeepSpeed prints its configuration. */
+/* Prints every key that works with its value and, in parentheses, the origin of the value: "ds.json:12", "--set",
+ * "auto: RULE", "default", or "derived" from other keys. The form is that of DeepSpeed's configuration. */
 void zt_config_say(const struct zt_config *config, const struct zt_log *log);
 
 #endif

@@ -2,6 +2,7 @@
 #include "config/keys.h"
 #include "config/nearest_key.h"
 
+#include "base/text.h"
 #include "config/value.h"
 
 #include <stdio.h>
@@ -142,6 +143,37 @@ static void join(struct zt_reading *r, int index) {
     zt_value_store(r, a, r->table->row[other]);
 }
 
+/* Checks the length of a list with a value per parameter group, and that its values are equal. The groups are the
+ * optimizer's own, then those of ztrain.param_groups. */
+static void check_group_list(struct zt_reading *r, const struct zt_json_node *list) {
+    const int groups = 1 + r->config->group_count;
+    const bool momentum = strstr(list->key, "_mom") != NULL;
+    int found = 0;
+    bool equal = true;
+    char value[64];
+    for (const struct zt_json_node *item = list->first; item; item = item->next) {
+        equal &= item->number == list->first->number;
+        found++;
+    }
+    if (found != 1 && found != groups)
+        zt_key_fail(r, list,
+                    "expected %d value%s, one per parameter group: the optimizer's and those of ztrain.param_groups "
+                    "(%d); found %d",
+                    groups, zt_plural(groups), r->config->group_count, found);
+    else if (!equal)
+        zt_key_fail(r, list, "%s: values that differ between parameter groups are not supported%s",
+                    zt_json_node_show(list, value, sizeof value),
+                    momentum ? "" : "; ztrain.param_groups[].lr sets the learning rate of a group");
+}
+
+static void check_group_lists(struct zt_reading *r) {
+    const struct zt_json_node *groups = zt_json_node_find(r->root, "ztrain.param_groups");
+    const bool wrong = groups && groups->kind != ZT_JSON_NODE_NULL && !zt_keys_node(r, "ztrain.param_groups");
+    for (int i = 0; i < r->table->count && !wrong; i++)
+        if (r->table->row[i]->type == ZT_KEY_EQUALS && r->node[i] && r->node[i]->kind == ZT_JSON_NODE_LIST)
+            check_group_list(r, r->node[i]);
+}
+
 void zt_keys_read(struct zt_reading *r) {
     const struct zt_key_table *t = r->table;
     for (enum zt_key_kind kind = 0; kind < ZT_KEY_KINDS; kind++)
@@ -156,6 +188,7 @@ void zt_keys_read(struct zt_reading *r) {
     for (int i = 0; i < r->table->count; i++)
         if (r->table->row[i]->same && r->node[i])
             join(r, i);
+    check_group_lists(r);
 }
 
 bool zt_keys_checkpointing(const struct zt_reading *r) {
@@ -195,12 +228,13 @@ void zt_keys_note(struct zt_reading *r) {
         char value[96], path[256];
         if (!node)
             continue;
+        const bool unlisted = node->automatic && !node->rule;
         zt_json_node_show(node, value, sizeof value);
         zt_json_node_path(node, path, sizeof path);
-        if (node->automatic && row->keeps_auto)
+        if (unlisted && row->keeps_auto)
             zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: known with the model)", path,
                          row->rule ? row->rule : "default");
-        else if (node->automatic)
+        else if (unlisted)
             zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: %s)", path,
                          node->kind == ZT_JSON_NODE_NULL ? "none" : value, row->rule ? row->rule : "default");
         if (row->status == ZT_KEY_ACCEPT && !node->ignored && node->kind != ZT_JSON_NODE_OBJECT)

@@ -20,7 +20,7 @@ enum zt_key_type {
     ZT_KEY_BOOL,    /* true, false, or the texts true/false, yes/no, on/off, 1/0 -> bool */
     ZT_KEY_INT,     /* an integral number, 2e8 too -> int or int64_t, by `size` */
     ZT_KEY_NUMBER,  /* -> double */
-    ZT_KEY_FIRST,   /* a number, or a list of numbers whose first is kept -> double */
+    ZT_KEY_EQUALS,  /* a number, or a list of equal numbers, one per parameter group -> double */
     ZT_KEY_PAIR,    /* [a, b] -> two doubles in a row */
     ZT_KEY_NUMBERS, /* list of numbers -> struct zt_numbers */
     ZT_KEY_TEXT,    /* -> const char * */

@@ -90,7 +90,7 @@ static bool check_numbers(struct zt_reading *r, struct zt_json_node *node, const
     return check_list(r, node, row, "a list of numbers", check_number);
 }
 
-static bool check_first(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
+static bool check_equals(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     if (is_number(r, node))
         return in_range(r, node, row);
     if (!check_list(r, node, row, "a number or a list of numbers", check_number))
@@ -340,7 +340,7 @@ static const struct {
     [ZT_KEY_BOOL] = { check_bool, store_bool, true },
     [ZT_KEY_INT] = { check_int, store_int, true },
     [ZT_KEY_NUMBER] = { check_number, store_number, true },
-    [ZT_KEY_FIRST] = { check_first, store_number, true },
+    [ZT_KEY_EQUALS] = { check_equals, store_number, true },
     [ZT_KEY_PAIR] = { check_pair, store_pair, true },
     [ZT_KEY_NUMBERS] = { check_numbers, store_numbers, false },
     [ZT_KEY_TEXT] = { check_text, store_text, false },
@@ -375,7 +375,7 @@ static void from_text(struct zt_reading *r, struct zt_json_node *node, const str
         break;
     case ZT_KEY_INT:
     case ZT_KEY_NUMBER:
-    case ZT_KEY_FIRST:
+    case ZT_KEY_EQUALS:
         number_from(node, text);
         break;
     case ZT_KEY_PAIR:

@@ -2,6 +2,7 @@
  * same configuration. */
 #include "config/config.h"
 #include "base/file.h"
+#include "config/json/node.h"
 #include "config/offload.h"
 #include "config/table.h"
 
@@ -129,7 +130,7 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
             fputs("null", to);
         break;
     case ZT_KEY_NUMBER:
-    case ZT_KEY_FIRST:
+    case ZT_KEY_EQUALS:
         if (means_auto(row, *(const double *)at))
             fputs("\"auto\"", to);
         else
@@ -267,20 +268,96 @@ static char *value_text(const struct zt_config *config, const struct zt_key_row 
     return text;
 }
 
+/* ---- dump_state ---- */
+
+/* Whether `value`, a row's value as JSON, is no value: null or empty. */
+static bool is_empty(const char *value) {
+    static const char *const empty[] = { "null", "[]", "{}", "\"\"" };
+    bool found = false;
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+        found |= strcmp(value, empty[i]) == 0;
+    return found;
+}
+
+/* Whether `value`, a row's value as JSON, is the text `def`, or a list of that text alone. */
+static bool is_text(const char *value, const char *def) {
+    const size_t n = strlen(def), open = strspn(value, "[\"");
+    return strncmp(value + open, def, n) == 0 && strspn(value + open + n, "\"]") == strlen(value + open + n);
+}
+
+static bool is_default(const struct zt_config *config, const struct zt_key_row *row, const char *value) {
+    const void *at = zt_key_stored(config, row);
+    const double *pair = at;
+    const char *second = row->def ? strchr(row->def, ' ') : NULL;
+    const double number = row->def ? strtod(row->def, NULL) : 0;
+    switch (row->type) {
+    case ZT_KEY_BOOL:
+        return *(const bool *)at == (row->def && strcmp(row->def, "true") == 0);
+    case ZT_KEY_INT:
+        return (double)whole(row, at) == number;
+    case ZT_KEY_NUMBER:
+    case ZT_KEY_EQUALS:
+        return *pair == number;
+    case ZT_KEY_PAIR:
+        return second && pair[0] == number && pair[1] == strtod(second, NULL);
+    default:
+        return row->def ? is_text(value, row->def) : is_empty(value);
+    }
+}
+
+/* Whether a row has the value that was given: the plan may choose another one, and some keys exclude it. */
+static bool is_kept(const struct zt_config *config, const struct zt_key_row *row, const struct zt_json_node *given,
+                    const char *value) {
+    const void *at = zt_key_stored(config, row);
+    if (given->kind == ZT_JSON_NODE_BOOL && row->type == ZT_KEY_BOOL)
+        return *(const bool *)at == given->truth;
+    if (given->kind == ZT_JSON_NODE_NUMBER && row->type == ZT_KEY_INT)
+        return whole(row, at) == given->integer;
+    if (given->kind == ZT_JSON_NODE_NUMBER && row->type == ZT_KEY_NUMBER)
+        return *(const double *)at == given->number;
+    return given->kind != ZT_JSON_NODE_TEXT || !row->choices || is_text(value, given->text);
+}
+
+/* "ds.json:12", "--set" */
+static void place_of(const struct zt_json_node *given, char *to) {
+    const char *file = given->source ? given->source->file : "", *slash = strrchr(file, '/');
+    const bool option = !given->source && strncmp(given->option, "--", 2) == 0;
+    if (given->source)
+        snprintf(to, ZT_JSON_ORIGIN, "%.255s:%d", slash ? slash + 1 : file, given->line);
+    else /* "--set key.path" need not say the key twice */
+        snprintf(to, ZT_JSON_ORIGIN, "%.*s", (int)strcspn(given->option, option ? " " : ""), given->option);
+}
+
+/* The origin of the value of row i, which is `value` as JSON, into `to` (ZT_JSON_ORIGIN bytes). */
+static const char *origin_of(const struct zt_config *config, int i, const char *value, char *to) {
+    const struct zt_key_row *row = config->table->row[i];
+    const struct zt_json_node *given = config->given[i];
+    const char *rule = row->rule ? row->rule : "default";
+    if (given && given->automatic)
+        snprintf(to, ZT_JSON_ORIGIN, "auto: %.200s", given->rule ? given->rule : rule);
+    else if ((!given || given->kind == ZT_JSON_NODE_NULL) && is_default(config, row, value))
+        snprintf(to, ZT_JSON_ORIGIN, "default");
+    else if (!given || !is_kept(config, row, given, value))
+        snprintf(to, ZT_JSON_ORIGIN, "derived");
+    else
+        place_of(given, to);
+    return to;
+}
+
 void zt_config_say(const struct zt_config *config, const struct zt_log *log) {
     static const char dots[] = ".............................";
     zt_say(log, ZT_LOG_INFO, "DeepSpeedEngine configuration:");
     for (int i = 0; i < config->table->count; i++) {
         const struct zt_key_row *row = config->table->row[i];
-        char *value = is_written(config, i) ? value_text(config, row) : NULL;
+        char *value = is_written(config, i) ? value_text(config, row) : NULL, origin[ZT_JSON_ORIGIN];
         size_t length = strlen(row->key) < sizeof dots ? strlen(row->key) : sizeof dots - 1;
         if (!value)
             continue;
+        origin_of(config, i, value, origin);
         const bool text = value[0] == '"' && value[strlen(value) - 1] == '"';
         if (text)
             value[strlen(value) - 1] = 0;
-        zt_say(log, ZT_LOG_INFO, "  %s %s %s%s", row->key, dots + length, text ? value + 1 : value,
-               zt_key_is_default(config->table, row->key, text ? value + 1 : value) ? " (default)" : "");
+        zt_say(log, ZT_LOG_INFO, "  %s %s %s (%s)", row->key, dots + length, text ? value + 1 : value, origin);
         free(value);
     }
 }

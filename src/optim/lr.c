@@ -34,8 +34,8 @@ static const struct zt_key_choice warmups[] = { { .name = "linear" }, { .name = 
 
 /* "auto" of warmup_max_lr is the optimizer's lr; 0.001 is the default of DeepSpeed 0.16.5. */
 #define WARMUP_RATES                                                                                                   \
-    { .key = SCHEDULER "warmup_min_lr", FIRST, FROM(0), DEF("0"), RULE(warmup, min_lr) }, {                            \
-        .key = SCHEDULER "warmup_max_lr", FIRST, FROM(0), DEF("0.001"), AUTO("0.001", "optimizer.params.lr"),          \
+    { .key = SCHEDULER "warmup_min_lr", EQUALS, FROM(0), DEF("0"), RULE(warmup, min_lr) }, {                           \
+        .key = SCHEDULER "warmup_max_lr", EQUALS, FROM(0), DEF("0.001"), AUTO("0.001", "optimizer.params.lr"),         \
         .auto_is_lr = true, RULE(warmup, max_lr)                                                                       \
     }
 /* The rules take max(2, n), so 0, Hugging Face's default, is as good as 1 (DeepSpeed 0.16.5 allows it). */
@@ -108,7 +108,7 @@ struct range_test {
 };
 
 static const struct zt_key_row range_test_keys[] = {
-    { .key = SCHEDULER "lr_range_test_min_lr", FIRST, POSITIVE, DEF("1e-3"), RULE(range_test, min_lr) },
+    { .key = SCHEDULER "lr_range_test_min_lr", EQUALS, POSITIVE, DEF("1e-3"), RULE(range_test, min_lr) },
     { .key = SCHEDULER "lr_range_test_step_size", INT(1), DEF("2000"), RULE(range_test, step_size) },
     { .key = SCHEDULER "lr_range_test_step_rate", NUMBER, FROM(0), DEF("1"), RULE(range_test, step_rate) },
     { .key = SCHEDULER "lr_range_test_staircase", BOOL, DEF("false"), RULE(range_test, staircase) },
@@ -135,13 +135,13 @@ struct one_cycle {
 
 static const struct zt_key_row one_cycle_keys[] = {
     { .key = SCHEDULER "cycle_min_lr",
-      FIRST,
+      EQUALS,
       FROM(0),
       .needed = true,
       AUTO("0", "least rate"),
       RULE(one_cycle, min_lr) },
     { .key = SCHEDULER "cycle_max_lr",
-      FIRST,
+      EQUALS,
       FROM(0),
       .needed = true,
       AUTO("0", "optimizer.params.lr"),
@@ -163,8 +163,8 @@ static const struct zt_key_row one_cycle_keys[] = {
       RULE(one_cycle, second_stair_count) },
     { .key = SCHEDULER "decay_step_size", INT(0), DEF("0"), RULE(one_cycle, decay_step_size) },
     { .key = SCHEDULER "cycle_momentum", BOOL, DEF("true"), RULE(one_cycle, momentum) },
-    { .key = SCHEDULER "cycle_min_mom", FIRST, BELOW_ONE, DEF("0.8"), RULE(one_cycle, min_mom) },
-    { .key = SCHEDULER "cycle_max_mom", FIRST, BELOW_ONE, DEF("0.9"), RULE(one_cycle, max_mom) },
+    { .key = SCHEDULER "cycle_min_mom", EQUALS, BELOW_ONE, DEF("0.8"), RULE(one_cycle, min_mom) },
+    { .key = SCHEDULER "cycle_max_mom", EQUALS, BELOW_ONE, DEF("0.9"), RULE(one_cycle, max_mom) },
     { .key = SCHEDULER "decay_mom_rate", NUMBER, FROM(0), DEF("0"), RULE(one_cycle, decay_mom_rate) },
     LAST_ITERATION,
     { 0 },
@@ -265,7 +265,7 @@ static const struct zt_key_row plateau_keys[] = {
     { .key = SCHEDULER "threshold", NUMBER, FROM(0), DEF("1e-4"), RULE(plateau, threshold) },
     { .key = SCHEDULER "threshold_mode", INDEX(threshold_modes), DEF("rel"), RULE(plateau, absolute) },
     { .key = SCHEDULER "cooldown", INT(0), DEF("0"), RULE(plateau, cooldown) },
-    { .key = SCHEDULER "min_lr", FIRST, FROM(0), DEF("0"), RULE(plateau, min_lr) },
+    { .key = SCHEDULER "min_lr", EQUALS, FROM(0), DEF("0"), RULE(plateau, min_lr) },
     { .key = SCHEDULER "eps", NUMBER, FROM(0), DEF("1e-8"), RULE(plateau, eps) },
     ROWS_TORCH,
     { 0 },

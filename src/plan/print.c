@@ -7,6 +7,7 @@
 #include "plan/kernel_paths.h"
 #include "plan/rank_print.h"
 
+#include "base/show.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -110,6 +111,40 @@ static void print_prediction(const struct zt_plan *plan, FILE *to) {
             zt_plan_flops(plan), zt_plan_flops(plan) / seconds / plan->grid.world);
 }
 
+enum { SHOWN_TENSORS = 8 };
+
+static double bytes_of(const struct zt_boundary_tensors *tensors) {
+    double bytes = 0;
+    for (int i = 0; i < tensors->count; i++)
+        bytes += (double)tensors->at[i].bytes;
+    return bytes;
+}
+
+/* Prints the tensors that a stage receives from the stage before it, and the size of the gradients that go back. The
+ * receiver knows them by their names in the model; the sender may have a copy in another layout. */
+static void print_cut(const struct zt_program *p, FILE *to) {
+    const struct zt_boundary_tensors *sent = &p->recv_act, *back = &p->send_grad;
+    char text[2][32], name[ZT_ERR_TEXT], shape[ZT_SHAPE_TEXT];
+    fprintf(to, "stage %d to %d: %d tensor%s, %s; back: %d gradient%s, %s\n", p->stage - 1, p->stage, sent->count,
+            zt_plural(sent->count), zt_format_bytes(text[0], bytes_of(sent)), back->count, zt_plural(back->count),
+            zt_format_bytes(text[1], bytes_of(back)));
+    for (int i = 0; i < sent->count && i < SHOWN_TENSORS; i++) {
+        const struct zt_value *v = p->training_graph.graph->values[sent->at[i].value];
+        fprintf(to, "  %s: %s %s, %s\n", zt_show(name, sizeof name, v->name), zt_dtype_name(v->dtype),
+                zt_shape_text(&v->shape, shape), zt_format_bytes(text[0], (double)sent->at[i].bytes));
+    }
+    if (sent->count > SHOWN_TENSORS)
+        fprintf(to, "  and %d more\n", sent->count - SHOWN_TENSORS);
+}
+
+static void print_cuts(const struct zt_plan *plan, FILE *to) {
+    if (plan->grid.stages > 1 && plan->stage[0]->train.count)
+        fputs("\nsent between stages per micro-batch\n", to);
+    for (int s = 1; s < plan->grid.stages; s++)
+        if (plan->stage[s]->train.count)
+            print_cut(plan->stage[s]->train.at[0], to);
+}
+
 static void print_machine(const struct zt_machine *m, FILE *to) {
     fprintf(to,
             "\ncost model of a rank on %s: products %.4g, convolutions %.4g, half products %.4g, other %.4g, "
@@ -143,6 +178,7 @@ void zt_plan_print(const struct zt_plan *plan, FILE *to) {
     print_head(plan, to);
     print_bytes(plan, to);
     print_prediction(plan, to);
+    print_cuts(plan, to);
     zt_plan_print_files(plan, to);
     zt_compressed_print(plan->stage[0], to);
     print_machine(&plan->machine, to);

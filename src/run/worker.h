@@ -32,7 +32,7 @@ struct zt_worker {
 /* Runs `held` workers, each in its own thread, and waits for them. On failure returns false with the error of the rank
  * where the failure began. The caller calls zt_worker_finish() for every worker in any case. */
 bool zt_workers_run(struct zt_worker *const *workers, int held, struct zt_err *err);
-/* Prints the counts of comms_logger on rank 0, if it is on. */
+/* Prints the counts of comms_logger so far on rank 0, if it is on. */
 void zt_worker_print_counts(const struct zt_worker *w);
 /* Closes communicators and device. */
 void zt_worker_finish(struct zt_worker *w);

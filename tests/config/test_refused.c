@@ -21,6 +21,7 @@ static void refuse_all(const struct refusal *cases, size_t count) {
 #define SCHED(type, ...)  "\"scheduler\": {\"type\": \"" type "\", \"params\": {" __VA_ARGS__ "}}"
 #define ZERO(...)         "\"zero_optimization\": {" __VA_ARGS__ "}"
 #define ZTRAIN(...)       "\"ztrain\": {" __VA_ARGS__ "}"
+#define TWO_GROUPS        ZTRAIN("\"param_groups\": [{\"match\": \"*.bias\"}]")
 
 START_TEST(unknown_keys_offer_the_nearest) {
     static const struct refusal cases[] = {
@@ -112,6 +113,16 @@ START_TEST(types_and_ranges_are_checked) {
         { SCHED("WarmupLR", "\"warmup_type\": \"cubic\""), "unknown \"cubic\"|linear, log", 1 },
         { SCHED("WarmupLR", "\"warmup_min_lr\": []"), "empty list", 1 },
         { SCHED("WarmupLR", "\"warmup_min_lr\": [0, \"a\"]"), "warmup_min_lr[1]: wants a number", 1 },
+        { SCHED("WarmupLR", "\"warmup_min_lr\": [0, 0]"),
+          "warmup_min_lr: expected 1 value, one per parameter group: the optimizer's and those of ztrain.param_groups "
+          "(0); found 2",
+          1 },
+        { SCHED("WarmupLR", "\"warmup_max_lr\": [1, 1, 1]") ", " TWO_GROUPS, "warmup_max_lr: expected 2 values|found 3",
+          1 },
+        { SCHED("WarmupLR", "\"warmup_max_lr\": [1, 0.5]") ", " TWO_GROUPS,
+          "warmup_max_lr: [1, 0.5]: values that differ|ztrain.param_groups[].lr sets the learning rate of a group", 1 },
+        { SCHED("OneCycle", "\"cycle_min_lr\": 0, \"cycle_max_lr\": 1, \"cycle_min_mom\": [0.8, 0.7]") ", " TWO_GROUPS,
+          "cycle_min_mom: [0.8, 0.7]: values that differ between parameter groups are not supported", 1 },
         { "\"log_level\": \"loud\"", "unknown \"loud\"", 1 },
         { ZTRAIN("\"steps\": -5"), "ztrain.steps: -5, allowed >= 0", 1 },
         { ZTRAIN("\"loss\": {\"type\": \"cross_entrpy\"}"), "unknown \"cross_entrpy\", did you mean \"cross_entropy\"?",

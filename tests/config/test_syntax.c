@@ -130,7 +130,7 @@ static const char rich[] =
     "{\n" BATCH
     ", // c\n\"gradient_clipping\": 1.5e0, \"train_micro_batch_size_per_gpu\": \"auto\",\n"
     "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-3, \"betas\": [0.9, 0.99],}},\n"
-    "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": [0, 1], \"warmup_num_steps\": 5}},\n"
+    "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": [0, 0], \"warmup_num_steps\": 5}},\n"
     "\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": false, \"max_live_parameters\": 1e9},\n"
     "\"bf16\": {\"enabled\": \"false\"}, \"pipeline\": {\"stages\": 1}, \"sparse_attention\": false, # d\n"
     "\"ztrain\": {\"data\": {\"format\": \"npz\", \"path\": \"a\\u00e4\", \"normalize\": {\"mean\": [0.5], \"std\": "

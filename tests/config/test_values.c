@@ -75,8 +75,9 @@ END_TEST
 START_TEST(schedulers_read_their_own_parameters) {
     struct zt_config *c =
         CONFIG(ADAM
-               ", \"scheduler\": {\"type\": \"warmuplr\", \"params\": {\"warmup_min_lr\": [0.1, 0.2], "
-               "\"warmup_type\": \"linear\", \"warmup_max_lr\": 0.5}}");
+               ", \"scheduler\": {\"type\": \"warmuplr\", \"params\": {\"warmup_min_lr\": [0.1, 0.1], "
+               "\"warmup_type\": \"linear\", \"warmup_max_lr\": [0.5]}}, \"ztrain\": {\"param_groups\": [{\"match\": "
+               "\"*\"}]}");
     ck_assert_str_eq(c->scheduler.type, "WarmupLR");
     ck_assert(param(c, "scheduler.params.warmup_min_lr") == 0.1 && param(c, "scheduler.params.warmup_max_lr") == 0.5 &&
               !param(c, "scheduler.params.warmup_type"));
@@ -558,7 +559,7 @@ START_TEST(a_written_config_reads_back_to_the_same) {
         "{\"train_batch_size\": 6, \"gradient_accumulation_steps\": 3, \"gradient_clipping\": 0.1, \"log_level\": "
         "\"ERROR\","
         "\"optimizer\": {\"type\": \"lamb\", \"params\": {\"lr\": 0.1234567890123456789, \"betas\": [0.1, 0.7]}},"
-        "\"scheduler\": {\"type\": \"onecycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": [0.3, 1]}}}",
+        "\"scheduler\": {\"type\": \"onecycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": [0.3]}}}",
         "{" BATCH
         ", \"bf16\": {\"enabled\": true}, \"optimizer\": {\"type\": \"Adagrad\"}, \"seed\": 3, \"zero_optimization\": "
         "{\"stage\": 3,"

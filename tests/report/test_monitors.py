@@ -5,10 +5,12 @@ memory_breakdown, the profile of FLOPs against numbers counted by hand, the trac
     test_monitors.py ZTRAIN [MODULE.so] [TEST ...]    with the CUDA module MODULE.so: on its devices
 """
 import csv
+import itertools
 import json
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -411,9 +413,45 @@ class Lines(Case):
                 self.assertGreaterEqual(most, max(was, value))
 
     def test_dump_state_lists_the_configuration(self):
-        said = self.train({"dump_state": True})
-        self.assertRegex(said, r"(?m)^DeepSpeedEngine configuration:\n  train_batch_size \.+ 8$")
-        self.assertRegex(said, r"(?m)^  gradient_clipping \.+ 0 \(default\)$")
+        said = self.train({"dump_state": True, "gradient_clipping": "auto", "gradient_accumulation_steps": "auto", "steps_per_print": None,
+                           "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": "auto", "warmup_max_lr": [0.01]}},
+                           "zero_optimization": {"stage": "auto"}, "ztrain": {"freeze": ["b*"], "memory_limit": None}},
+                          options=["--steps", "4", "--set", "ztrain.parallel.communicator=thread"])
+        table = re.search(r"(?m)^DeepSpeedEngine configuration:\n((?:  [\w.]+ .*\n)+)", said)[1]
+        rows = dict(re.fullmatch(r"  ([\w.]+) \.* ?(.*)", line).groups() for line in table.splitlines() if line)
+        self.assertGreater(len(rows), 60)
+        for key, row in rows.items():
+            self.assertRegex(row, r"\((c\.json:1|default|derived|auto: .+|--[a-z]+)\)$", key)
+        for key, row in (("train_batch_size", "8 (derived)"), ("train_micro_batch_size_per_gpu", "8 (c.json:1)"),
+                         ("gradient_accumulation_steps", "1 (auto: default)"), ("gradient_clipping", "1 (auto: Hugging Face's default)"),
+                         ("steps_per_print", "0 (c.json:1)"), ("optimizer.type", "AdamW (c.json:1)"), ("optimizer.params.lr", "0.01 (c.json:1)"),
+                         ("optimizer.params.betas", "[0.9, 0.999] (default)"), ("scheduler.params.warmup_max_lr", "0.01 (c.json:1)"),
+                         ("scheduler.params.total_num_steps", "4 (auto: the optimizer steps of the run)"),
+                         ("ztrain.steps", "4 (--steps)"), ("ztrain.epochs", "10 (default)"), ("ztrain.freeze", '["b*"] (c.json:1)'),
+                         ("ztrain.trainable", '["*"] (default)'), ("ztrain.memory_limit", "null (default)"), ("ztrain.tie", "[] (default)"),
+                         ("ztrain.metrics", '["accuracy"] (derived)'), ("ztrain.parallel.communicator", "thread (--set)")):
+            self.assertEqual(rows[key], row, key)
+
+    def test_comms_logger_prints_its_table_after_sigusr1_and_at_the_end(self):
+        self.train(THREADS, {"comms_logger": {"enabled": True}, "train_micro_batch_size_per_gpu": 4, "ztrain": {"steps": 1}}, options=["--ranks", "2"], out="short")
+        config = json.loads((self.folder / "c.json").read_text())
+        config["ztrain"]["steps"] = 10 ** 9
+        (self.folder / "c.json").write_text(json.dumps(config))
+        with subprocess.Popen([ZTRAIN, "--model", "m.onnx", "--config", "c.json", "--output", "run", "--threads", "2", "--device", DEVICE, "--ranks", "2"],
+                              cwd=self.folder, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL) as run:
+            self.addCleanup(run.kill)
+            next(line for line in run.stderr if line.startswith("Epoch: "))
+            counts = []
+            for number in signal.SIGUSR1, signal.SIGTERM:
+                run.send_signal(number)
+                next(line for line in run.stderr if line.startswith("Comm. Op"))
+                rows = itertools.takewhile(lambda line: re.fullmatch(r"[a-z_]+\n| {20}\d.*\n", line), run.stderr)
+                counts.append(sum(int(row.split()[2]) for row in rows if row.startswith(" ")))
+            rest = run.stderr.read()
+            self.assertEqual(run.wait(60), 128 + signal.SIGTERM)
+            self.assertNotIn("Comm. Op", rest)
+            self.assertGreater(counts[0], 0)
+            self.assertGreater(counts[1], counts[0])
 
     def test_a_new_run_prints_step_0_with_the_rate_of_the_first_step(self):
         schedule = {"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.001, "warmup_max_lr": 0.01, "warmup_num_steps": 4, "warmup_type": "linear"}}}
