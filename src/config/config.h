@@ -44,6 +44,7 @@ struct zt_optimizer_config {
 struct zt_scheduler_config {
     const char *type;        /* canonical spelling, NULL: constant optimizer.lr */
     int64_t total_num_steps; /* 0: the run's own number (was "auto") */
+    bool counts_run;         /* which it has been set to */
     void *params;
 };
 

@@ -108,8 +108,10 @@ bool zt_open_length(struct zt_session *s, struct zt_epochs *epochs, int64_t *ste
     *epochs = sampler.epochs;
     *steps = c->steps > 0 ? c->steps : zt_epochs_steps(epochs, c->epochs);
     zt_sampler_finish(&sampler);
-    if (c->scheduler.total_num_steps == 0) /* "auto" in the config */
+    if (c->scheduler.total_num_steps == 0) { /* "auto" in the config */
         c->scheduler.total_num_steps = *steps;
+        c->scheduler.counts_run = true;
+    }
     return true;
 }
 

@@ -162,19 +162,22 @@ static int64_t largest_bucket(const struct zt_flat *flat) {
  * and keep at most a hundredth of the rank's elements persistent, or none if that is less than a block. */
 static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
     const struct zt_zero_config *c = &p->job->config->zero;
-    double h = (double)hidden_size(training_graph);
+    const double h = (double)(p->hidden = hidden_size(training_graph));
     p->traffic = (struct zt_traffic){ .overlap = c->overlap_comm,
                                       .prefetch = c->prefetch_bucket_size,
                                       .max_live = c->max_live_parameters,
                                       .reuse_distance = c->max_reuse_distance };
+    p->largest_bucket = largest_bucket(p->flat);
     if (c->prefetch_bucket_size < 0)
-        p->traffic.prefetch = lesser((int64_t)(0.9 * h * h), largest_bucket(p->flat));
+        p->traffic.prefetch = lesser((int64_t)(0.9 * h * h), p->largest_bucket);
     int64_t each = c->param_persistence_threshold, together = c->model_persistence_threshold;
     if (each < 0) {
         int64_t hundredth = p->flat->count / p->flat->ranks / 100;
         each = (int64_t)(10 * h);
         together = lesser(together, hundredth < ZT_SLICE_BLOCK ? 0 : hundredth);
     }
+    p->persistent_each = each;
+    p->persistent_together = together;
     if (p->sharding->parameters)
         zt_flat_persistent(p->arena, p->flat, each, together);
 }

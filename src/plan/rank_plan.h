@@ -52,6 +52,9 @@ struct zt_rank_plan {
     struct zt_grid grid;
     const struct zt_sharding *sharding;
     struct zt_traffic traffic;
+    /* What "auto" became, in elements: the hidden size, the largest bucket, and the most that every rank holds whole of
+     * one parameter and in all. */
+    int64_t hidden, largest_bucket, persistent_each, persistent_together;
     struct zt_stage_bounds *stage_bounds; /* bounds of the stages, the same for all programs */
     struct zt_flat *flat;
     struct zt_frozen_layout *frozen;        /* frozen weights that the data-parallel ranks share out; NULL: none */

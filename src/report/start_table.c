@@ -183,6 +183,32 @@ static void list_paths(const struct zt_session *s, const struct zt_rank_plan *pl
     zt_text_finish(&paths);
 }
 
+/* What the rules of "auto" gave that needed the model or the data, behind the rules that were listed. */
+static void list_known(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const struct zt_config *c = s->config;
+    const char *title = c->resolved_auto.count ? "" : "auto";
+    char text[200];
+    if (c->scheduler.counts_run) {
+        snprintf(text, sizeof text, "the run has %lld optimizer steps", (long long)c->scheduler.total_num_steps);
+        row(s, title, text);
+        title = "";
+    }
+    if (plan->sharding->parameters && c->zero.prefetch_bucket_size < 0) {
+        snprintf(text, sizeof text, "stage3_prefetch_bucket_size is %lld: hidden size %lld, largest bucket %lld",
+                 (long long)plan->traffic.prefetch, (long long)plan->hidden, (long long)plan->largest_bucket);
+        row(s, title, text);
+        title = "";
+    }
+    if (plan->sharding->parameters && c->zero.param_persistence_threshold < 0) {
+        snprintf(
+            text, sizeof text,
+            "stage3_param_persistence_threshold is %lld: hidden size %lld; %lld elements in all, which is 1 %% of a "
+            "rank's",
+            (long long)plan->persistent_each, (long long)plan->hidden, (long long)plan->persistent_together);
+        row(s, title, text);
+    }
+}
+
 void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, const struct zt_device *device,
                      int64_t steps) {
     struct zt_text slow = { 0 };
@@ -212,6 +238,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     list_texts(s, "no effect", &s->config->without_effect);
     list_texts(s, s->config->without_effect.count ? "" : "no effect", &plan->offload.without_effect);
     list_texts(s, "auto", &s->config->resolved_auto);
+    list_known(s, plan);
     if (plan->offload.note)
         row(s, "offload", plan->offload.note);
     zt_report_notes(s, &plan->train);

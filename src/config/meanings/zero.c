@@ -22,9 +22,13 @@ const struct zt_meaning zt_meanings_zero[] = {
     { "zero_optimization.sub_group_size",
       "Elements that the optimizer updates at a time where its states are offloaded." },
     { "zero_optimization.stage3_prefetch_bucket_size", "Elements that are gathered before they are used, at stage 3.",
-      "DeepSpeed has the default 5e7, which is a whole model of ordinary size." },
+      "DeepSpeed has the default 5e7, which is a whole model of ordinary size. \"auto\" is at most the largest "
+      "bucket." },
     { "zero_optimization.stage3_param_persistence_threshold",
-      "Parameters of at most this many elements stay gathered at stage 3.", "DeepSpeed has the default 1e5." },
+      "Parameters of at most this many elements stay gathered at stage 3.",
+      "DeepSpeed has the default 1e5. Of \"auto\" they are at most 1 % of a rank's elements in all, so that stage 3 "
+      "saves memory in "
+      "small models too." },
     { "zero_optimization.stage3_model_persistence_threshold",
       "Largest number of elements of all parameters that stay gathered.", "DeepSpeed has the default 2^63 - 1." },
     { "zero_optimization.stage3_max_live_parameters", "Largest number of gathered elements at a time." },
