@@ -1,6 +1,6 @@
 /* Runs the op cases:
  *
- *     run_ops check|grad|backward|bench|support|list [--backend ref|cpu] [--family PATTERN] [--only PATTERN] ...
+ *     run_ops check|grad|backward|bench|support|list [--backend ref|cpu] [--family PATTERN,...] [--only PATTERN] ...
  *
  * `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module in FOLDER; exit
  * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last,
@@ -318,8 +318,20 @@ static bool is_laid_out(enum mode mode, const struct options *o, const struct zt
            (!o->rows || inputs_of_rank(c->in, 2, 2) > 0);
 }
 
+/* `patterns`: separated by commas. */
+static bool is_one_of(const char *patterns, const char *name) {
+    char pattern[64];
+    for (size_t n; *patterns; patterns += patterns[n] ? n + 1 : n) {
+        n = strcspn(patterns, ",");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)n, patterns);
+        if (zt_glob(pattern, name))
+            return true;
+    }
+    return false;
+}
+
 static bool takes(enum mode mode, const struct options *o, const struct zt_case_family *f, const struct zt_case *c) {
-    if (!zt_glob(o->family, f->name) || !zt_glob(o->only, c->op) ||
+    if (!is_one_of(o->family, f->name) || !zt_glob(o->only, c->op) ||
         (o->fp16 && !(c->in && strstr(c->in, "bfloat16"))) || !is_laid_out(mode, o, c))
         return false;
     return mode == GRAD       ? c->grad && !f->training && !c->rounded
