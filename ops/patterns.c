@@ -1,12 +1,12 @@
-/* Fusion patterns in the order in which they are tried; a row is written in a fuse_*.c, which holds its kernel where it
- * has one of its own. */
+/* Fusion patterns in the order in which they are tried. The file of a pattern defines its row, and its fused operator
+ * if it has one of its own. */
 #include "ops/table.h"
 
 #include <stddef.h>
 
-/* Those of the forward graph: softmax before what stands on it; attention_heads before transpose, which would move its
- * Transposes, and before attention_packed, which takes what it made; transpose before conv_bias, whose nodes it brings
- * together; gemm after what looks for MatMul. */
+/* Patterns of the forward graph. softmax comes before the patterns that contain a Softmax; attention_heads comes before
+ * transpose, which would move its Transposes, and before attention_packed, which matches its nodes; transpose comes
+ * before conv_bias, whose nodes it makes adjacent; gemm comes after the patterns that match MatMul. */
 #define FORWARD(ROW)                                                                                                   \
     ROW(gelu)                                                                                                          \
     ROW(hard_swish)                                                                                                    \
@@ -26,9 +26,10 @@
     ROW(conv_bias)                                                                                                     \
     ROW(gemm)                                                                                                          \
     ROW(slices)
-/* Those of the training graph: conv_relu_pool takes what the two before it made, half_propagation clears the way for
- * CUDA's, and once more where bias_grad took away what read in float; linear_bias before linear_add and linear_relu,
- * which take what it made; fused_elementwise takes what is left. Four of CUDA have the names of the CPU's. */
+/* Patterns of the training graph. conv_relu_pool and conv_relu_pool_grad match nodes of conv_relu and pool_relu_grad.
+ * half_propagation removes the casts that would hide matches of the other CUDA patterns; it is tried again after
+ * bias_grad, which removes readers in fp32. linear_bias comes before linear_add and linear_relu, which match its nodes;
+ * fused_elementwise takes the remaining nodes. Four CUDA patterns have the names of CPU patterns. */
 #define TRAINING(ROW)                                                                                                  \
     ROW(norm_swish)                                                                                                    \
     ROW(batch_norm_activation)                                                                                         \

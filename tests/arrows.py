@@ -97,7 +97,7 @@ VENDORS = [
     ("oneDNN", ["dnnl*", "oneapi/*"], ["ops/cpu/dnnl.*", "ops/*_cpu.c"]),
     ("MPI", ["mpi.h"], ["parallel/comm/mpi/*"]),
     ("NCCL", ["nccl.h"], ["parallel/comm/nccl.c"]),
-    ("liburing", ["liburing*"], ["src/data/*", "parallel/offload*"]),
+    ("liburing", ["liburing*"], ["parallel/offload/*"]),
     ("Check", ["check.h"], []),
 ]
 

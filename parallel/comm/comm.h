@@ -103,7 +103,7 @@ bool zt_comm_thread_create(int size, struct zt_comm *comms[], struct zt_err *err
 /* Ranks as processes that mpirun, srun or ztrain's parent has started: MPI_COMM_WORLD. Collective. Initialises MPI if
  * necessary, which is slow, so a single rank should not use it. All calls must come from one thread of the process.
  * Ranks of one host exchange data through a shared-memory window; other ranks exchange messages. abort reaches every
- * rank that waits in a call. A killed rank cannot abort: its peers wait until the launcher ends them.
+ * rank that waits in a call. A killed rank cannot abort: the other ranks wait until the launcher ends them.
  * ZT_MPI_MESSAGES_ONLY uses messages between all ranks, with the same results.
  *
  * Destroying the world, after all its splits, is collective unless it was aborted. zt_comm_mpi_finalize() must be

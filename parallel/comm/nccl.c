@@ -115,7 +115,7 @@ static void pause_shortly(void) {
 
 enum { POLLS = 1000 }; /* without a sleep in between */
 
-/* Waits for the end of a call in progress. The host communicator reports lost peers meanwhile. */
+/* Waits for the end of a call in progress. The host communicator reports lost ranks meanwhile. */
 static bool settle_within(struct nccl_comm *c, ncclResult_t result, int seconds, const char *doing,
                           struct zt_err *err) {
     double began = zt_now();

@@ -6,7 +6,7 @@
  *     all_gather       slice r starts at rank r and goes once around
  *
  * A slice travels in pieces, so that no message is large and the next piece leaves while the last one is added. Every
- * rank sends and receives as much as in a pairwise exchange, but with two peers only. The sums are added in another
+ * rank sends and receives as much as in a pairwise exchange, but with two ranks only. The sums are added in another
  * order than rank order: bits differ from those of the pairwise rows, and with the number of ranks. */
 #include "base/arena.h"
 #include "parallel/comm/comm.h"

@@ -18,7 +18,7 @@ struct zt_rounds;
 
 struct zt_rounds_kind {
     const char *name;
-    bool same_for_all; /* all peers receive the same bytes */
+    bool same_for_all; /* all ranks receive the same bytes */
     /* Number of rounds, at least 1; the same on every rank. */
     int64_t (*count)(const struct zt_rounds *op);
     /* Bytes that rank `from` gives rank `to` in `round`, at most op->room. Both ranks compute the same number. */
@@ -39,8 +39,8 @@ struct zt_rounds {
     size_t bytes;         /* the whole of `data` */
     int root;             /* broadcast, else 0 */
     const struct zt_shared_block
-        *block;  /* the shared block that holds `data` and that peers read directly; NULL: none */
-    size_t room; /* maximum bytes for one peer in one round, a multiple of 64; set by the transport */
+        *block;  /* the shared block that holds `data` and that other ranks read directly; NULL: none */
+    size_t room; /* maximum bytes for one rank in one round, a multiple of 64; set by the transport */
 };
 
 /* Initialises t->row for the first round, except `block` and `rounds`, which the transport sets. */

@@ -1,6 +1,6 @@
 /* Communicator for data in device memory that the host cannot access, over a communicator of host memory.
  *
- *     start   copies the data that peers need to the host, waits for the copy, starts the host transfer
+ *     start   copies the data that other ranks need to the host, waits for the copy, starts the host transfer
  *     wait    waits for the host transfer, queues the copy of the received data to the device
  *
  * A stage is the host copy of a range of device memory while transfers of the range are in progress. An all-gather that
@@ -115,7 +115,7 @@ static struct moving *take_moving(struct staged_comm *c) {
     return c->moving = m;
 }
 
-/* Copies the data that peers read to the stage: all data of a reduce-scatter, the own slice of an all-gather. */
+/* Copies the data that other ranks read to the stage: all data of a reduce-scatter, the own slice of an all-gather. */
 static bool bring(struct staged_comm *c, const struct zt_transfer *t, struct stage *s, struct zt_err *err) {
     bool gathers = t->kind == ZT_ALL_GATHER;
     size_t first = gathers ? offset(t, c->base.rank) : 0;

@@ -2,15 +2,15 @@
  * use it.
  *
  * A group is one communicator, shared by its ranks. A family is a group and all groups split from it; one failure ends
- * all of them. In a collective a rank reads the buffers of its peers directly:
+ * all of them. In a collective a rank reads the buffers of the other ranks directly:
  *
  *     open     post {function, bytes, pointer}, wait for all ranks; fails on abort, a missing rank or unequal posts
- *     work     copy or add the peers' data
+ *     work     copy or add the other ranks' data
  *     close    wait until all ranks have finished reading; cannot fail
  *
  * Either all ranks pass `open` or none does (barrier.h): a complete barrier counts even if an abort comes at the same
- * time. So every rank reaches `close`, and no rank returns a buffer to its caller while a peer reads it, even if a
- * third rank aborts. */
+ * time. So every rank reaches `close`, and no rank returns a buffer to its caller while another rank reads it, even if
+ * a third one aborts. */
 #include "base/arena.h"
 #include "parallel/comm/comm.h"
 #include "parallel/comm/barrier.h"
@@ -207,7 +207,7 @@ static void drop_all(struct thread_comm *c) {
     c->queue.first = NULL;
 }
 
-/* Advances the first transfer by one phase. False: it must wait for peers, or it failed (an error was added). */
+/* Advances the first transfer by one phase. False: it must wait for other ranks, or it failed (an error was added). */
 static bool advance(struct thread_comm *c, struct zt_err *err) {
     struct group *g = c->group;
     struct zt_transfer *t = c->queue.first;
@@ -305,7 +305,7 @@ static bool thread_broadcast(struct zt_comm *base, void *data, size_t bytes, int
     return true;
 }
 
-/* A rank writes a piece of the result after all ranks have read that piece; peers then read the next piece. */
+/* A rank writes a piece of the result after all ranks have read that piece; the others then read the next. */
 static bool thread_sum(struct zt_comm *base, double *values, int count, struct zt_err *err) {
     struct thread_comm *c = down(base);
     struct post post = { .function = "sum", .bytes = (size_t)count * sizeof *values };

@@ -42,7 +42,7 @@ struct zt_bench_row {
     double *seconds; /* seconds of the full steps after the warm-up */
     int count, room;
     int repeats;            /* number of completed repeats */
-    int64_t measured_bytes; /* largest resident memory of all rank processes, divided by the ranks */
+    int64_t measured_bytes; /* largest process memory of all ranks together, divided by the ranks */
     double loss;            /* loss of the last step */
     char weights[24];       /* hash of the trained tensors */
     bool unsteady;          /* repeats gave different hashes */

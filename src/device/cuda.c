@@ -1,6 +1,6 @@
 /* The CUDA device: memory, copies and one stream. All work is queued on the stream in order, except batches, which are
- * copied on a separate stream, and NCCL collectives. Only zt_cuda_synchronize waits (and cudaFree, at the end). Part of
- * ztrain-cuda.so. */
+ * copied on a separate stream, and NCCL collectives. Only cuda_synchronize and cuda_wait wait for the device (and
+ * cudaFree, at the end). Part of ztrain-cuda.so. */
 #include "device/cuda.h"
 
 #include "base/arena.h"

@@ -6,7 +6,7 @@
 #include "plan/rank_plan.h"
 #include "report/append_file.h"
 
-/* memory.jsonl has rows {"step": 1, "memory": BYTES}: the resident memory of rank 0's process after a step. On a device
+/* memory.jsonl has rows {"step": 1, "memory": BYTES}: the memory of rank 0's process after a step. On a device
  * with its own memory {"step": 1, "memory": BYTES, "device": BYTES} adds the rank's blocks there. A row is written if
  * the memory has changed by more than 1 %. It is read once per second, and less often while it does not change, because
  * reading takes time from the process. */

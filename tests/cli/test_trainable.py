@@ -48,7 +48,7 @@ class Names(test_jobs.Job):
             self.train({"trainable": names})
             self.assertTrue(self.moved("temperature"))
             self.assertEqual(self.moved("w"), "*" in names)
-        for names in [["*"], ["temp*", "w"]]:  # a glob chooses among what the verdicts train
+        for names in [["*"], ["temp*", "w"]]:  # a glob chooses among what the rules train
             self.train({"trainable": names})
             self.assertFalse(self.moved("temperature"))
 

@@ -14,7 +14,7 @@ models/gpt.onnx comes from here. What matters when the file is to be trained, no
                     below before the export, or export trained weights.
   val_N             The exporter transposes weights of MatMul and names them val_N; the file says which parameters they
                     were, and they train as such. A tied embedding of 8,192 elements or fewer comes out as two tensors,
-                    which are tied again (docs/models.md says what else is lost, and how to say it again).
+                    which are tied again (docs/models.md says what else is lost, and how to keep it).
 
 Afterwards `ztrain inspect --model FILE` says which tensors will be trained, and why the others will not.
 """

@@ -111,7 +111,7 @@ static const char *why_unreached(const struct zt_graph *g, const struct path *p)
     return zt_arena_printf(g->arena, "no differentiable path from %s (%s) to the loss", n->name, n->op_type);
 }
 
-/* The exporter, as far as verdicts depend on it. */
+/* The exporter, as far as it decides whether a tensor trains. */
 struct exporter {
     const struct zt_map *listed; /* of the signature; NULL: the graph has none */
     enum zt_writer writer;

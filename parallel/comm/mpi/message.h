@@ -14,8 +14,8 @@ struct zt_message_group;
 
 /* Collective over MPI_COMM_WORLD. */
 struct zt_messages *zt_messages_create(void);
-/* Collective over the same ranks, except with `leave` (after an abort): then buffers that peers may still use are not
- * freed. NULL is harmless. */
+/* Collective over the same ranks, except with `leave` (after an abort): then buffers that other ranks may still use are
+ * not freed. NULL is harmless. */
 void zt_messages_destroy(struct zt_messages *m, bool leave);
 
 /* Notifies all other ranks of the world. Only the first call has an effect. */

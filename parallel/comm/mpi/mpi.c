@@ -159,7 +159,7 @@ static struct zt_rounds rounds_of(struct mpi_comm *c, const struct zt_transfer *
 /* The phases of a round. */
 enum phase { TO_GIVE, TO_TAKE, TO_LEAVE };
 
-/* One step of the first transfer. False: it must wait for peers, or it failed (an error was added). */
+/* One step of the first transfer. False: it must wait for other ranks, or it failed (an error was added). */
 static bool advance(struct family *f, struct zt_err *err) {
     struct zt_transfer *t = f->queue.first;
     if (!t)
@@ -183,7 +183,7 @@ static bool advance(struct family *f, struct zt_err *err) {
         t->row.phase = ok && op.block ? TO_LEAVE : TO_GIVE;
         if (ok && (op.block || ++t->row.round < t->row.rounds))
             return true;
-    } else if (!zt_window_group_idle(c->near)) { /* peers still read it */
+    } else if (!zt_window_group_idle(c->near)) { /* other ranks still read it */
         return false;
     }
     f->queue.first = t->row.next;

@@ -1,6 +1,7 @@
 /* Shared memory blocks: memory of a rank that the other ranks of its host read directly, so that collectives need no
- * copy into a window. The block is backed by an anonymous file that the peers map through /proc/PID/fd. The kernel
- * frees it with the last mapping, so a failing rank does not invalidate its peers' mappings and leaves no file behind.
+ * copy into a window. The block is backed by an anonymous file that the other ranks map through /proc/PID/fd. The
+ * kernel frees it with the last mapping, so a failing rank does not invalidate the others' mappings and leaves no file
+ * behind.
  */
 #ifndef ZT_PARALLEL_COMM_MPI_SHARED_BLOCK_H
 #define ZT_PARALLEL_COMM_MPI_SHARED_BLOCK_H
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The data that peers need to map a block; the caller exchanges them. */
+/* The data that other ranks need to map a block; the caller exchanges them. */
 struct zt_block_card {
     int64_t pid, fd; /* fd -1: the block could not be shared */
     int64_t bytes;
@@ -32,7 +33,7 @@ struct zt_shared_block *zt_shared_block_create(void *memory, size_t bytes, struc
 bool zt_shared_block_open(struct zt_shared_block *b, const struct zt_block_card *cards, int rank, int ranks);
 /* Clears the block. Must be called after all ranks have opened it. */
 void zt_shared_block_begin(struct zt_shared_block *b);
-/* Unmaps the peers' blocks; `memory` stays mapped. */
+/* Unmaps the other ranks' blocks; `memory` stays mapped. */
 void zt_shared_block_destroy(struct zt_shared_block *b);
 
 /* The block in the list that contains memory[0..bytes); NULL: none. */

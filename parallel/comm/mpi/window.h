@@ -5,11 +5,11 @@
  *                          one record per communicator: rounds posted and rounds consumed
  *                          staging buffer, two halves
  *
- * In round k a rank writes its bytes to half k % 2 of its own staging buffer and posts the round; the peers read them
- * there and record that they consumed the round. A half is written again in round k + 2, after every peer has consumed
- * round k, so the other ranks can prepare the next round while the slowest one still reads. Data in a shared block
- * (shared_block.h) are read directly, in a single round, and must stay until every peer has consumed them. Ranks never
- * read each other's private memory, so a failed rank may free its buffers at once. All functions return without
+ * In round k a rank writes its bytes to half k % 2 of its own staging buffer and posts the round; the others read them
+ * there and record that they consumed the round. A half is written again in round k + 2, after every other rank has
+ * consumed round k, so the other ranks can prepare the next round while the slowest one still reads. Data in a shared
+ * block (shared_block.h) are read directly, in a single round, and must stay until all ranks have consumed them. Ranks
+ * never read each other's private memory, so a failed rank may free its buffers at once. All functions return without
  * waiting, except zt_window_rest(). */
 #ifndef ZT_PARALLEL_COMM_MPI_WINDOW_H
 #define ZT_PARALLEL_COMM_MPI_WINDOW_H
@@ -23,8 +23,8 @@ struct zt_window_group;
 /* Collective over MPI_COMM_WORLD, in which the caller is `world_rank` of `world_size`. Either all ranks get a window,
  * or all get an error. */
 struct zt_window *zt_window_create(int world_rank, int world_size, struct zt_err *err);
-/* Collective over the same ranks, except with `leave` (after an abort): then memory that peers may still use is freed
- * only when the process ends. NULL is harmless. */
+/* Collective over the same ranks, except with `leave` (after an abort): then memory that other ranks may still use is
+ * freed only when the process ends. NULL is harmless. */
 void zt_window_destroy(struct zt_window *w, bool leave);
 
 /* Whether world rank `r` is on this host. */
@@ -48,11 +48,11 @@ void zt_window_ring(struct zt_window *w, int r);
 struct zt_window_group *zt_window_group_create(struct zt_window *w, const int *world, int rank, int size, int context,
                                                struct zt_err *err);
 void zt_window_group_destroy(struct zt_window_group *g);
-/* Whether all peers have consumed all rounds of this rank. Required before the group is destroyed, except after an
- * abort. */
+/* Whether the other ranks have consumed all rounds of this rank. Required before the group is destroyed, except after
+ * an abort. */
 bool zt_window_group_idle(const struct zt_window_group *g);
 
-/* Maximum bytes for one peer in one round. */
+/* Maximum bytes for one rank in one round. */
 size_t zt_window_room(const struct zt_window_group *g, const struct zt_rounds *op);
 /* Writes and posts `round`; false: not possible yet. */
 bool zt_window_begin(struct zt_window_group *g, const struct zt_rounds *op, int64_t round);

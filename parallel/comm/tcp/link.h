@@ -3,7 +3,7 @@
  *
  * A connection that closes without a LEAVES frame means a lost rank. Every rank forwards the first failure that it
  * learns of, since the rank that reported it may end before its other messages are sent; afterwards it sends no other
- * frames. Peers are authenticated (rendezvous.h); lengths and kinds are checked all the same, and memory for a frame
+ * frames. Ranks are authenticated (rendezvous.h); lengths and kinds are checked all the same, and memory for a frame
  * grows with the received bytes, not with the length in its head. */
 #ifndef ZT_PARALLEL_COMM_TCP_LINK_H
 #define ZT_PARALLEL_COMM_TCP_LINK_H
@@ -43,7 +43,7 @@ struct zt_links;
 /* Takes over fds[0..size), connected sockets by rank; that of `rank` is -1. */
 struct zt_links *zt_links_create(const int *fds, int rank, int size);
 /* Closes the connections. `well`: sends the remaining frames and LEAVES first; false (after a failure): waits a short
- * time so that peers receive the failure. NULL is harmless. */
+ * time so that the other ranks receive the failure. NULL is harmless. */
 void zt_links_destroy(struct zt_links *l, bool well);
 
 /* Queues a copy of the data and sends as much as possible without waiting. */

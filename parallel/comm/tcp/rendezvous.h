@@ -11,8 +11,9 @@
  *
  * Ranks listen only at the addresses that are needed. An incoming connection has one second for the handshake, which
  * reads two records of fixed size. At most 128 connections are pending: when another one arrives, the one with the
- * fewest received bytes, the oldest among equals, is closed. A rank whose connection was closed connects again. Peers
- * that do not prove the secret have no effect except on the error message when ranks are missing in the end. */
+ * fewest received bytes, the oldest among equals, is closed. A rank whose connection was closed connects again.
+ * Processes that do not prove the secret have no effect except on the error message when ranks are missing in the end.
+ */
 #ifndef ZT_PARALLEL_COMM_TCP_RENDEZVOUS_H
 #define ZT_PARALLEL_COMM_TCP_RENDEZVOUS_H
 
