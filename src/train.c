@@ -6,23 +6,16 @@
  * and writes files. */
 #include "train.h"
 
-#include "base/file.h"
 #include "checkpoint/export.h"
-#include "parallel/launch/supervisor_channel.h"
 #include "plan/open.h"
 #include "report/creation.h"
-#include "report/start_table.h"
 #include "run/swap_average.h"
 #include "run/rank/captured.h"
 #include "run/collect.h"
-#include "run/rank/device_memory.h"
-#include "run/hashes/hashes.h"
-#include "run/rank/node_hashes.h"
-#include "run/rank/offload.h"
 #include "run/rank_data.h"
 #include "run/preflight.h"
 #include "run/stop/stop.h"
-#include "train_steps.h"
+#include "train_report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,77 +68,7 @@ static bool open_rank(struct zt_training *t, struct zt_err *err) {
     return t->checkpoints && zt_rank_loader(t->rank, true, t->first, t->steps, &t->loader, err);
 }
 
-static bool write_config(struct zt_training *t, struct zt_err *err) {
-    struct zt_file_out out;
-    if (!zt_file_out_open_in(&out, t->request->folder, "config.resolved.json", err))
-        return false;
-    zt_config_write(t->session->config, out.stream);
-    return zt_file_out_commit(&out, err);
-}
-
-/* Opens the output of rank 0 and of each rank. A barrier ensures that all ranks have opened what they need before any
- * rank runs a step or writes to the folder. */
-static bool open_report(struct zt_training *t, struct zt_err *err) {
-    const struct zt_session *s = t->session;
-    struct zt_worker *w = &t->worker;
-    t->times = (struct zt_kernel_times){ .session = s,
-                                         .forecast = &t->forecast,
-                                         .plan = t->plan,
-                                         .rank = t->rank,
-                                         .device = w->device,
-                                         .world = w->world,
-                                         .steps = t->steps - t->first };
-    if (!w->world->api->barrier(w->world, err))
-        return false;
-    if (w->rank == 0) {
-        struct zt_console_options options = { .config = s->config,
-                                              .log = &s->options->log,
-                                              .folder = t->request->folder,
-                                              .steps_total = t->steps,
-                                              .batches_per_epoch = zt_epochs_batches(&t->epochs),
-                                              .resumed = t->request->from ? t->first : -1,
-                                              .skipped = t->first - zt_rank_updates(t->rank),
-                                              .columns = zt_supervisor_channel_columns(s->options->supervisor),
-                                              .quiet = s->options->quiet };
-        zt_report_start(s, t->plan, w->device, t->steps);
-        zt_checkpoints_report(t->checkpoints, &s->options->log);
-        zt_rank_say_data(t->rank, &s->options->log);
-        zt_rank_offload_say(t->rank, &s->options->log);
-        zt_rank_warn(t->rank, &s->options->log);
-        zt_kernel_times_warn(&t->times);
-        if (!zt_observers_prepare(s->config, t->request->folder, err) ||
-            !zt_forecast_open(&t->forecast, s, t->plan, w->device, t->request->folder, err) || !write_config(t, err) ||
-            !zt_checkpoints_begin(t->checkpoints, err) || !(t->console = zt_console_create(&options, err)))
-            return false;
-    } else if (!zt_checkpoints_begin(t->checkpoints, err)) {
-        return false;
-    }
-    zt_hash_remove(t->request->folder, w->rank, s->config->ranks);
-    return zt_training_observe(t, err) &&
-           (!s->config->hashes || zt_rank_hashes_create(t->rank, t->request->folder, err));
-}
-
 /* ---- collect, write ---- */
-
-static void say_graphs(const struct zt_training *t) {
-    char text[ZT_ERR_TEXT];
-    if (t->worker.rank == 0 && zt_rank_graphs_text(t->rank, text))
-        zt_say(&t->session->options->log, ZT_LOG_DEBUG, "captured segments: %s", text);
-}
-
-static void say_waiting(const struct zt_training *t) {
-    if (t->worker.rank == 0 && t->loader && t->step_seconds > 0)
-        zt_say(&t->session->options->log, ZT_LOG_DEBUG, "data: the steps waited %.3f %% of their %.3f s for input",
-               100 * zt_loader_waited(t->loader) / t->step_seconds, t->step_seconds);
-}
-
-static void say_stopped(const struct zt_training *t) {
-    if (t->worker.rank != 0)
-        return;
-    zt_console_clear(t->console);
-    zt_say(&t->session->options->log, ZT_LOG_INFO, "Stopped by SIG%s after saving a checkpoint; --resume continues",
-           sigabbrev_np(t->stopped));
-}
 
 /* Writes model.onnx and prints the last line, also with --quiet. */
 static bool write_model(struct zt_training *t, const struct zt_collected *weights, struct zt_err *err) {
@@ -182,16 +105,16 @@ static bool finish_run(struct zt_training *t, struct zt_err *err) {
 static bool train_rank(struct zt_worker *w, struct zt_err *err) {
     struct zt_training *t = (struct zt_training *)w;
     struct zt_stop *stop = w->first_here ? t->request->stop : NULL;
-    bool ok = make_plan(t, err) && open_rank(t, err) && open_report(t, err);
+    bool ok = make_plan(t, err) && open_rank(t, err) && zt_training_open_report(t, err);
     zt_stop_arm(stop, ok);
     ok = ok && zt_training_steps(t, err);
-    if (ok) {
-        say_graphs(t);
-        say_waiting(t);
+    if (ok && w->rank == 0) {
+        zt_rank_graphs_say(t->rank, &t->session->options->log);
+        zt_rank_say_waited(t->loader, t->step_seconds, &t->session->options->log);
     }
     zt_stop_arm(stop, false);
     if (ok && t->stopped)
-        say_stopped(t);
+        zt_console_stopped(t->console, t->stopped);
     if (ok)
         zt_worker_print_counts(w);
     return ok && (t->stopped || finish_run(t, err));

@@ -15,21 +15,6 @@ void zt_training_phase(struct zt_training *t, const char *name) {
     zt_rank_status_phase(&t->worker.status, name);
 }
 
-bool zt_training_observe(struct zt_training *t, struct zt_err *err) {
-    const struct zt_observers_options options = { .session = t->session,
-                                                  .plan = t->plan,
-                                                  .rank = t->rank,
-                                                  .device = t->worker.device,
-                                                  .world = t->worker.world,
-                                                  .console = t->console,
-                                                  .stages = t->forecast.plan,
-                                                  .folder = t->request->folder,
-                                                  .first = t->first,
-                                                  .steps = t->steps,
-                                                  .resumed = t->request->from != NULL };
-    return zt_observers_open(&t->observers, &options, err);
-}
-
 /* Checks whether mapped files have changed, because each step reads constants from the mapped model: immediately after
  * a failed page read, otherwise once per second. */
 static bool files_intact(struct zt_training *t, double now, struct zt_err *err) {

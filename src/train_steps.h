@@ -33,8 +33,6 @@ struct zt_training {
 
 /* Sets the name of the current phase, for messages about ranks that hang. */
 void zt_training_phase(struct zt_training *t, const char *name);
-/* Opens the observers, after the console and the forecast. Collective. */
-bool zt_training_observe(struct zt_training *t, struct zt_err *err);
 /* Runs all remaining steps, or until a signal stops the run (t->stopped). */
 bool zt_training_steps(struct zt_training *t, struct zt_err *err);
 

@@ -49,7 +49,8 @@ ROOMS = [
     ("offload", "parallel/offload/**"),
     *((room, f"ops/{room}/**") for room in ["kernel", "cpu", "cuda", *FAMILIES, "fusion"]), ("ops", "ops/*"),
     ("session", "src/session/**"), ("plan", "src/plan/**"), ("run", "src/run/**"), ("report", "src/report/**"),
-    ("checkpoint", "src/checkpoint/**"), ("train", "src/train*.[ch]"), ("cli", "src/cli/**"), ("main", "src/*"), ("tests", "tests/**"),
+    ("checkpoint", "src/checkpoint/**"), ("train", "src/train*.[ch]"), ("cli", "src/cli/**"), ("main", "src/*"),
+    ("main", "src/module/**"), ("tests", "tests/**"),
 ]
 
 LOW = ["base", "dtype"]
@@ -103,7 +104,7 @@ VENDORS = [
 
 # Rows by their symbols, and the source of the table that must list them.
 TABLES = [("zt_op_*", "ops/*/rows.c"), ("zt_*_rows", "ops/table.c"), ("zt_pattern_*", "ops/patterns.c"),
-          ("zt_optimizer_cuda_*", "src/module_cuda.c"), ("zt_optimizer_*", "src/optim/types/types.c"), ("zt_format_*", "src/data/data.c")]
+          ("zt_optimizer_cuda_*", "src/module/module_cuda.c"), ("zt_optimizer_*", "src/optim/types/types.c"), ("zt_format_*", "src/data/data.c")]
 
 LARGEST = 40  # files in a folder
 DATA = ["tests/ops/exported", "tests/reference/*", "tests/fuzz/seeds*", "tests/fuzz/found*"]  # folders of test data

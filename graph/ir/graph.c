@@ -197,6 +197,16 @@ void zt_graph_add_write_back(struct zt_graph *g, int initializer, int value) {
     g->values[initializer]->statistic = true;
 }
 
+bool zt_node_is(const struct zt_node *node, const char *op_type) {
+    return node && !node->domain[0] && strcmp(node->op_type, op_type) == 0;
+}
+
+bool zt_node_is_any(const struct zt_node *node, const char *const *op_types) {
+    while (*op_types && !zt_node_is(node, *op_types))
+        op_types++;
+    return *op_types != NULL;
+}
+
 /* ---- attributes ---- */
 
 const struct zt_attr *zt_node_attr(const struct zt_node *node, const char *name) {

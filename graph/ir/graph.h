@@ -241,6 +241,11 @@ bool zt_graph_is_output(const struct zt_graph *g, int value);
 /* Removes every node on which no root depends, and sorts. Write-backs are roots too. */
 bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct zt_err *err);
 
+/* Whether the node is the operator of the standard domain (ai.onnx) with this name. NULL is none. */
+bool zt_node_is(const struct zt_node *node, const char *op_type);
+/* Whether it is one of a list of such operators, which ends with NULL. */
+bool zt_node_is_any(const struct zt_node *node, const char *const *op_types);
+
 /* Attributes. zt_op_resolve() has checked their types. */
 const struct zt_attr *zt_node_attr(const struct zt_node *node, const char *name); /* NULL: none */
 int64_t zt_attr_int(const struct zt_node *node, const char *name, int64_t otherwise);

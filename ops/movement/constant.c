@@ -35,7 +35,7 @@ static bool constant_of(const struct zt_node *node, struct zt_tensor *t) {
 }
 
 bool zt_constant_tensor(const struct zt_node *node, struct zt_tensor *t) {
-    return strcmp(node->op_type, "Constant") == 0 && !node->domain[0] && constant_of(node, t);
+    return zt_node_is(node, "Constant") && constant_of(node, t);
 }
 
 static bool constant_infer(struct zt_graph *g, int node, struct zt_err *err) {

@@ -7,7 +7,6 @@
 #include "graph/passes/fusion/fuse.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Fewer parts are left as they are: their gradients cost little. */
 enum { LEAST_PARTS = 8 };
@@ -33,9 +32,8 @@ static bool read_number(const struct zt_graph *g, int node, int in, int64_t othe
 static bool read_part(const struct zt_graph *g, int node, int *axis, struct part *to) {
     const struct zt_node *n = g->nodes[node];
     int64_t start, step, along;
-    if (n->dead || strcmp(n->op_type, "Slice") != 0 || n->domain[0] || n->in_count < 3 ||
-        !read_number(g, node, 1, 0, &start) || !read_number(g, node, 3, 0, &along) ||
-        !read_number(g, node, 4, 1, &step) || step != 1)
+    if (n->dead || !zt_node_is(n, "Slice") || n->in_count < 3 || !read_number(g, node, 1, 0, &start) ||
+        !read_number(g, node, 3, 0, &along) || !read_number(g, node, 4, 1, &step) || step != 1)
         return false;
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     *axis = (int)(along < 0 ? along + x->rank : along);

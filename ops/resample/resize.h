@@ -39,12 +39,12 @@ struct zt_resize_map {
     void *block;
     size_t bytes;
 };
-/* From input to result. Free with zt_resize_map_destroy. */
-bool zt_resize_map_create(const struct zt_resize *r, int axis, struct zt_resize_map *to, struct zt_err *err);
+/* From input to result. Free with zt_resize_map_finish. */
+bool zt_resize_map_init(const struct zt_resize *r, int axis, struct zt_resize_map *to, struct zt_err *err);
 /* Its transpose, from result to input. */
 bool zt_resize_map_transpose(const struct zt_resize_map *m, int64_t from, int64_t to_size, struct zt_resize_map *to,
                              struct zt_err *err);
-void zt_resize_map_destroy(struct zt_resize_map *m);
+void zt_resize_map_finish(struct zt_resize_map *m);
 
 /* The kernels: forward and ztrain.ResizeGrad. */
 bool zt_resize_prepare(struct zt_prepare *p, struct zt_err *err);

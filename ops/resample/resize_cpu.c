@@ -66,14 +66,14 @@ void zt_resize_grad_cpu_release(void *state) {
 static bool make_map(const struct zt_resize *r, int axis, bool transposed, struct zt_resize_map *to,
                      struct zt_err *err) {
     struct zt_resize_map forward;
-    if (!zt_resize_map_create(r, axis, &forward, err))
+    if (!zt_resize_map_init(r, axis, &forward, err))
         return false;
     if (!transposed) {
         *to = forward;
         return true;
     }
     bool ok = zt_resize_map_transpose(&forward, r->y.dim[axis], r->x.dim[axis], to, err);
-    zt_resize_map_destroy(&forward);
+    zt_resize_map_finish(&forward);
     return ok;
 }
 
@@ -110,7 +110,7 @@ static bool make_maps(struct resize_state *s, const struct zt_resize *r, bool tr
     for (int a = 0; ok && a < s->axes; a++)
         at = keep_map(&maps[a], s->to[a], at, &s->map[a]);
     for (int a = 0; a < s->axes; a++)
-        zt_resize_map_destroy(&maps[a]);
+        zt_resize_map_finish(&maps[a]);
     return ok;
 }
 

@@ -41,11 +41,11 @@ static bool make_map(const struct zt_resize *r, int axis, bool transposed, struc
                      struct zt_err *err) {
     struct zt_resize_map forward;
     if (!transposed)
-        return zt_resize_map_create(r, axis, to, err);
-    if (!zt_resize_map_create(r, axis, &forward, err))
+        return zt_resize_map_init(r, axis, to, err);
+    if (!zt_resize_map_init(r, axis, &forward, err))
         return false;
     bool made = zt_resize_map_transpose(&forward, r->y.dim[axis], r->x.dim[axis], to, err);
-    zt_resize_map_destroy(&forward);
+    zt_resize_map_finish(&forward);
     return made;
 }
 
@@ -115,7 +115,7 @@ static bool prepare(struct zt_prepare *p, bool transposed, struct zt_err *err) {
     s->launch.fill = transposed ? 0 : (float)r.extrapolation;
     bool made = make_axes(&r, axis, transposed, &s->launch, &maps, err) && upload(s, &maps, err);
     for (int k = 0; k < s->launch.rank; k++)
-        zt_resize_map_destroy(&maps.of[k]);
+        zt_resize_map_finish(&maps.of[k]);
     if (made)
         p->state = s;
     else

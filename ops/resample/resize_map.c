@@ -31,7 +31,7 @@ static bool map_alloc(int64_t size, int64_t entries, struct zt_resize_map *to, s
     return true;
 }
 
-void zt_resize_map_destroy(struct zt_resize_map *m) {
+void zt_resize_map_finish(struct zt_resize_map *m) {
     zt_block_destroy(m->block, m->bytes);
     *m = (struct zt_resize_map){ 0 };
 }
@@ -85,7 +85,7 @@ static int64_t weights_at(const struct zt_resize *r, const struct span *s, doubl
     return count;
 }
 
-bool zt_resize_map_create(const struct zt_resize *r, int axis, struct zt_resize_map *to, struct zt_err *err) {
+bool zt_resize_map_init(const struct zt_resize *r, int axis, struct zt_resize_map *to, struct zt_err *err) {
     int64_t size = r->x.dim[axis], out = r->y.dim[axis], at = 0, entries;
     struct span span = r->mode == ZT_NEAREST ? (struct span){ .count = 1 } : span_of(r, axis);
     if (__builtin_mul_overflow(out, span.count, &entries))

@@ -23,7 +23,7 @@ struct plan {
 void zt_resize_release(void *state) {
     struct plan *p = state;
     for (int k = 0; p && k < ZT_MAX_RANK; k++)
-        zt_resize_map_destroy(&p->map[k]);
+        zt_resize_map_finish(&p->map[k]);
     free(p);
 }
 
@@ -31,10 +31,10 @@ static bool make_map(const struct zt_resize *r, int axis, bool transposed, struc
                      struct zt_err *err) {
     struct zt_resize_map forward;
     if (!transposed)
-        return zt_resize_map_create(r, axis, to, err);
-    bool ok = zt_resize_map_create(r, axis, &forward, err) &&
+        return zt_resize_map_init(r, axis, to, err);
+    bool ok = zt_resize_map_init(r, axis, &forward, err) &&
               zt_resize_map_transpose(&forward, r->y.dim[axis], r->x.dim[axis], to, err);
-    zt_resize_map_destroy(&forward);
+    zt_resize_map_finish(&forward);
     return ok;
 }
 

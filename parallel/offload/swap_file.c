@@ -126,8 +126,8 @@ static int create(const struct zt_swap_folder *folder, const char *name, bool *d
     return openat(folder->rank_file, name, flags, 0600);
 }
 
-bool zt_swap_file_create(struct zt_swap_file *file, struct zt_swap_folder *folder, const char *name, int64_t bytes,
-                         struct zt_err *err) {
+bool zt_swap_file_init(struct zt_swap_file *file, struct zt_swap_folder *folder, const char *name, int64_t bytes,
+                       struct zt_err *err) {
     char t[32];
     *file = (struct zt_swap_file){ .path = zt_path_join(folder->path, name) };
     file->file = create(folder, name, &file->direct);
@@ -140,7 +140,7 @@ bool zt_swap_file_create(struct zt_swap_file *file, struct zt_swap_folder *folde
                                  zt_format_bytes(t, (double)bytes), strerror(errno));
 }
 
-void zt_swap_file_close(struct zt_swap_file *file) {
+void zt_swap_file_finish(struct zt_swap_file *file) {
     if (file->path && file->file >= 0)
         close(file->file);
     free(file->path);

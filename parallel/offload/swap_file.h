@@ -31,10 +31,10 @@ struct zt_swap_file {
     bool direct; /* transfers bypass the page cache and must be aligned (ZT_AIO_ALIGN) */
 };
 /* Creates a file of `bytes` zeros. The space is reserved, so that writing cannot fill the disk later; an error says how
- * much is needed and free. Close with zt_swap_file_close(). */
-bool zt_swap_file_create(struct zt_swap_file *file, struct zt_swap_folder *folder, const char *name, int64_t bytes,
-                         struct zt_err *err);
+ * much is needed and free. Close with zt_swap_file_finish(). */
+bool zt_swap_file_init(struct zt_swap_file *file, struct zt_swap_folder *folder, const char *name, int64_t bytes,
+                       struct zt_err *err);
 /* Closes the file; the folder removes it. Accepts a file that was never created, with `file` -1 or all zero. */
-void zt_swap_file_close(struct zt_swap_file *file);
+void zt_swap_file_finish(struct zt_swap_file *file);
 
 #endif

@@ -225,18 +225,13 @@ static bool search(struct search *q, struct zt_err *err) {
 static bool write_config(const struct search *q, const struct zt_bench_row *row, const char *folder, const char *name,
                          struct zt_err *err) {
     struct zt_options options;
-    struct zt_file_out out;
     char batch[ZT_BENCH_WORD];
     const char **set = zt_calloc((size_t)(q->options->over.set_count + ZT_BENCH_EXTRA_SETS), sizeof *set);
     zt_bench_overlay(&q->bench, row, &options, set, batch);
     options.over.set_count -= 2; /* the checkpoints of the config */
     options.over.steps = q->options->over.steps;
     struct zt_config *config = zt_session_config(&options.configs, &options.over, err);
-    bool ok = config && zt_file_out_open_in(&out, folder, name, err);
-    if (ok) {
-        zt_config_write(config, out.stream);
-        ok = zt_file_out_commit(&out, err);
-    }
+    bool ok = config && zt_config_write_in(config, folder, name, err);
     zt_config_destroy(config);
     free(set);
     return ok;

@@ -107,7 +107,7 @@ static bool open_file(struct tuning *t, const char *path, struct zt_err *err) {
     char run[32];
     snprintf(run, sizeof run, "tune-%ld", (long)getpid());
     struct zt_swap_folder *folder = zt_swap_folder_open(&(struct zt_swap_place){ path, run, 0 }, err);
-    bool ok = folder && zt_swap_file_create(&t->file, folder, "tune.swp", (int64_t)PARTS * PART_BYTES, err);
+    bool ok = folder && zt_swap_file_init(&t->file, folder, "tune.swp", (int64_t)PARTS * PART_BYTES, err);
     zt_swap_folder_close(folder);
     return ok;
 }
@@ -145,7 +145,7 @@ bool zt_cli_tune_nvme(const struct zt_options *options, struct zt_err *err) {
         zt_say(t.log, ZT_LOG_INFO, "measured with %s", t.name);
         print_best(&best, &fastest);
     }
-    zt_swap_file_close(&t.file);
+    zt_swap_file_finish(&t.file);
     zt_block_destroy(t.block, t.block_bytes);
     return ok;
 }

@@ -244,6 +244,14 @@ void zt_config_write(const struct zt_config *config, FILE *to) {
     fputc('\n', to);
 }
 
+bool zt_config_write_in(const struct zt_config *config, const char *folder, const char *name, struct zt_err *err) {
+    struct zt_file_out out;
+    if (!zt_file_out_open_in(&out, folder, name, err))
+        return false;
+    zt_config_write(config, out.stream);
+    return zt_file_out_commit(&out, err);
+}
+
 char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err) {
     char *text = NULL;
     FILE *to = open_memstream(&text, bytes);

@@ -27,7 +27,7 @@ struct byte_images {
     float value[MOST_CHANNELS][ZT_LEVELS]; /* a pixel, normalised */
 };
 
-void zt_byte_images_create(struct zt_source *source, const char *format, int channels, int height, int width) {
+void zt_byte_images_init(struct zt_source *source, const char *format, int channels, int height, int width) {
     struct byte_images *b = source->state = zt_calloc(1, sizeof *b);
     b->format = format;
     b->shape = (struct zt_shape){ 3, { channels, height, width } };
@@ -83,7 +83,7 @@ static bool add_folder(struct zt_source *source, const struct zt_byte_records *r
 
 bool zt_byte_images_add_records(struct zt_source *source, const struct zt_byte_records *r, const char *path,
                                 struct zt_err *err) {
-    zt_byte_images_create(source, source->format->type.name, r->channels, r->height, r->width);
+    zt_byte_images_init(source, source->format->type.name, r->channels, r->height, r->width);
     return zt_file_is_folder(path) ? add_folder(source, r, path, err) : add_file(source, r, zt_strdup(path), err);
 }
 
@@ -215,7 +215,7 @@ bool zt_byte_images_picture(const struct zt_source *source, int column, int64_t 
     (void)column;
     const struct byte_images *b = source->state;
     const unsigned char *from = stored_at(source, true, index);
-    if (!zt_picture_create(to, (int)b->shape.dim[0], (int)b->shape.dim[1], (int)b->shape.dim[2], err))
+    if (!zt_picture_init(to, (int)b->shape.dim[0], (int)b->shape.dim[1], (int)b->shape.dim[2], err))
         return false;
     for (size_t i = 0; i < (size_t)zt_shape_count(&b->shape); i++)
         to->at[i] = (float)from[i] / 255.0f;

@@ -23,7 +23,7 @@ struct zt_byte_records {
 };
 
 /* Makes the empty state of a source of images of this shape. `format` is for messages. */
-void zt_byte_images_create(struct zt_source *source, const char *format, int channels, int height, int width);
+void zt_byte_images_init(struct zt_source *source, const char *format, int channels, int height, int width);
 /* Adds a part, which the state then owns, whatever the result. Sets part->map before parts are added; errors name the
  * file. */
 bool zt_byte_images_add(struct zt_source *source, const struct zt_byte_part *part, struct zt_err *err);

@@ -253,7 +253,7 @@ bool zt_column_sample_shape(const char *name, const struct zt_shape *array, stru
 
 bool zt_column_picture(const struct zt_column *column, const void *sample, struct zt_picture *to, struct zt_err *err) {
     const int64_t *dim = column->shape.dim;
-    if (!zt_picture_create(to, (int)dim[0], (int)dim[1], (int)dim[2], err))
+    if (!zt_picture_init(to, (int)dim[0], (int)dim[1], (int)dim[2], err))
         return false;
     for (int64_t i = 0; i < zt_shape_count(&column->shape); i++)
         to->at[i] = (float)zt_load_double(column->dtype, sample, i);

@@ -119,7 +119,7 @@ static bool open_files(struct zt_source *source, const char *path, struct zt_err
     part.samples = ok ? big_endian(part.map.data + 4) : 0;
     part.image = part.map.data + IMAGE_HEADER;
     part.image_stride = (size_t)height * width;
-    zt_byte_images_create(source, "mnist", 1, (int)height, (int)width);
+    zt_byte_images_init(source, "mnist", 1, (int)height, (int)width);
     ok = ok && map_labels(&part, err) && check_labels(&part.label_map, part.label_path, part.samples, err);
     part.label = part.label_path ? part.label_map.data + LABEL_HEADER : NULL;
     ok = zt_byte_images_add(source, &part, err) && ok;

@@ -185,6 +185,13 @@ void zt_console_checkpoint(struct zt_console *c, int64_t step, const char *path,
                zt_format_bytes(size, (double)bytes));
 }
 
+void zt_console_stopped(struct zt_console *c, int number) {
+    zt_console_clear(c);
+    if (c)
+        zt_say(c->o.log, ZT_LOG_INFO, "Stopped by SIG%s after saving a checkpoint; --resume continues",
+               sigabbrev_np(number));
+}
+
 bool zt_console_sync(struct zt_console *c, struct zt_err *err) {
     return !c || zt_append_file_flush(&c->metrics, true, err);
 }

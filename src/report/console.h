@@ -37,6 +37,8 @@ bool zt_console_eval(struct zt_console *c, int64_t step, int64_t epoch, double l
                      struct zt_err *err);
 /* Prints one console line about a saved checkpoint of `bytes` bytes. `path`: its folder. Accepts NULL. */
 void zt_console_checkpoint(struct zt_console *c, int64_t step, const char *path, int64_t bytes);
+/* Prints that signal `number` has stopped the run. Accepts NULL. */
+void zt_console_stopped(struct zt_console *c, int number);
 /* Flushes metrics.jsonl to disk. Accepts NULL. */
 bool zt_console_sync(struct zt_console *c, struct zt_err *err);
 /* Removes the bar from the terminal so that a line can be printed; the next step shows it again. Accepts NULL. */

@@ -400,7 +400,7 @@ static void write_stage(const struct zt_flops_report *report, int at, FILE *to) 
                        .latency = report->latency[at] };
     if (!s.plan->train.count)
         return;
-    zt_modules_create(&s.modules, plan->job->model);
+    zt_modules_init(&s.modules, plan->job->model);
     count(&s);
     if (plan->grid.stages > 1)
         fprintf(to, "Stage %d of %d\n\n", at, plan->grid.stages);
@@ -414,7 +414,7 @@ static void write_stage(const struct zt_flops_report *report, int at, FILE *to) 
         write_detailed(&s, to);
     write_ops(&s, to);
     zt_vec_finish(&s.ops);
-    zt_modules_destroy(&s.modules);
+    zt_modules_finish(&s.modules);
 }
 
 char *zt_flops_text(const struct zt_flops_report *report, struct zt_err *err) {

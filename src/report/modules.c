@@ -21,7 +21,7 @@ static int add_module(struct zt_modules *m, const struct zt_module *module) {
     return m->count - 1;
 }
 
-void zt_modules_create(struct zt_modules *m, const struct zt_onnx *model) {
+void zt_modules_init(struct zt_modules *m, const struct zt_onnx *model) {
     *m = (struct zt_modules){ .arena = zt_arena_create(), .graph = model->graph };
     for (int n = 0; n < m->graph->node_count; n++)
         zt_map_put(&m->by_node, m->graph->nodes[n]->name, n);
@@ -34,7 +34,7 @@ void zt_modules_create(struct zt_modules *m, const struct zt_onnx *model) {
     add_module(m, &(struct zt_module){ .name = "", .class = "model", .parent = -1 });
 }
 
-void zt_modules_destroy(struct zt_modules *m) {
+void zt_modules_finish(struct zt_modules *m) {
     zt_map_finish(&m->by_path);
     zt_map_finish(&m->by_node);
     free(m->reader);

@@ -32,8 +32,8 @@ struct zt_modules {
     int *reader;                    /* by value: the first node that reads it; -1: none */
 };
 
-void zt_modules_create(struct zt_modules *to, const struct zt_onnx *model);
-void zt_modules_destroy(struct zt_modules *modules);
+void zt_modules_init(struct zt_modules *to, const struct zt_onnx *model);
+void zt_modules_finish(struct zt_modules *modules);
 /* Adds to the module of a node of the training graph, and to its parents. */
 void zt_modules_add(struct zt_modules *modules, const char *node, const struct zt_module *numbers);
 /* Adds the elements of a parameter to the module of the first node that reads it. */

@@ -44,3 +44,9 @@ void zt_rank_say_data(const struct zt_rank *r, const struct zt_log *log) {
     else
         zt_say(log, ZT_LOG_DEBUG, "micro-batches are read by %d thread%s", count, count > 1 ? "s" : "");
 }
+
+void zt_rank_say_waited(const struct zt_loader *loader, double seconds, const struct zt_log *log) {
+    if (loader && seconds > 0)
+        zt_say(log, ZT_LOG_DEBUG, "data: the steps waited %.3f %% of their %.3f s for input",
+               100 * zt_loader_waited(loader) / seconds, seconds);
+}

@@ -12,5 +12,8 @@ bool zt_rank_loader(struct zt_rank *rank, bool training, int64_t first, int64_t 
                     struct zt_err *err);
 /* Prints the number of reading threads, which data are in device memory, and why others are not. */
 void zt_rank_say_data(const struct zt_rank *rank, const struct zt_log *log);
+/* Prints, with --verbose, which part of the `seconds` of all steps waited for the loader; nothing without a loader or
+ * without steps. */
+void zt_rank_say_waited(const struct zt_loader *loader, double seconds, const struct zt_log *log);
 
 #endif

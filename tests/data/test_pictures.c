@@ -30,7 +30,7 @@ struct image_bytes {
 static struct zt_picture pixels(int channels, int height, int width) {
     struct zt_picture p;
     struct zt_err err = { 0 };
-    ck_assert(zt_picture_create(&p, channels, height, width, &err));
+    ck_assert(zt_picture_init(&p, channels, height, width, &err));
     for (int i = 0; i < channels * height * width; i++)
         p.at[i] = (float)((i * 37 + 11) % 251 / 250.0);
     return p;

@@ -269,6 +269,18 @@ START_TEST(attributes_are_set_once_and_read_with_their_default) {
 }
 END_TEST
 
+START_TEST(a_node_is_a_standard_operator_only_in_the_standard_domain) {
+    static const char *const products[] = { "Gemm", "MatMul", NULL }, *const none[] = { NULL };
+    const int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 2)), y = NET(g, "MatMul", "y", x, x);
+    const int z = zt_graph_add_value(g, "z", ZT_FLOAT, SHAPE(2, 2));
+    zt_graph_add_node(g, &(struct zt_node_spec){ "other", "MatMul", "com.microsoft", 1, &y, 1, &z, 1 });
+    ck_assert(zt_node_is(g->nodes[0], "MatMul") && zt_node_is_any(g->nodes[0], products));
+    ck_assert(!zt_node_is(g->nodes[0], "Mat") && !zt_node_is_any(g->nodes[0], none));
+    ck_assert(!zt_node_is(g->nodes[1], "MatMul") && !zt_node_is_any(g->nodes[1], products));
+    ck_assert(!zt_node_is(NULL, "MatMul") && !zt_node_is_any(NULL, products));
+}
+END_TEST
+
 START_TEST(constants_on_odd_addresses_are_moved_where_nodes_read_them) {
     unsigned char *raw = zt_arena_alloc(g->arena, 64);
     int64_t two[2] = { 5, 6 };
@@ -301,6 +313,7 @@ int main(void) {
     tcase_add_test(cases, a_graph_without_nodes_is_in_order);
     tcase_add_test(cases, a_clone_says_the_same_and_changes_alone);
     tcase_add_test(cases, attributes_are_set_once_and_read_with_their_default);
+    tcase_add_test(cases, a_node_is_a_standard_operator_only_in_the_standard_domain);
     tcase_add_test(cases, constants_on_odd_addresses_are_moved_where_nodes_read_them);
     return run_suite("graph", cases, CK_FORK);
 }

@@ -186,14 +186,14 @@ START_TEST(a_file_begins_as_zeros_and_the_folders_go) {
     struct zt_swap_file file;
     char buffer[4096], *run = below("ztrain-run");
     ck_assert_msg(f && g, "%s", err.text[0]);
-    ck_assert_msg(zt_swap_file_create(&file, f, "a.swp", 1 << 20, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_swap_file_init(&file, f, "a.swp", 1 << 20, &err), "%s", err.text[0]);
     int plain = open(file.path, O_RDONLY);
     ck_assert_int_eq(lseek(plain, 0, SEEK_END), 1 << 20);
     ck_assert_int_eq(pread(plain, buffer, sizeof buffer, 500000), sizeof buffer);
     for (size_t i = 0; i < sizeof buffer; i++)
         ck_assert_int_eq(buffer[i], 0);
     close(plain);
-    zt_swap_file_close(&file);
+    zt_swap_file_finish(&file);
     zt_swap_folder_close(f);
     ck_assert_int_eq(access(run, F_OK), 0); /* the other rank's is in it */
     zt_swap_folder_close(g);
@@ -209,8 +209,8 @@ START_TEST(what_a_killed_run_has_left_is_removed) {
     struct zt_swap_file file;
     ck_assert_msg(f != NULL, "%s", err.text[0]);
     ck_assert_int_ne(access(left, F_OK), 0);
-    ck_assert_msg(zt_swap_file_create(&file, f, "optimizer.swp", 4096, &err), "%s", err.text[0]);
-    zt_swap_file_close(&file);
+    ck_assert_msg(zt_swap_file_init(&file, f, "optimizer.swp", 4096, &err), "%s", err.text[0]);
+    zt_swap_file_finish(&file);
     zt_swap_folder_close(f);
     free(rank);
     free(left);
@@ -251,9 +251,9 @@ END_TEST
 START_TEST(a_disk_without_space_is_told_with_both_sizes) {
     struct zt_swap_folder *f = open_rank(0);
     struct zt_swap_file file;
-    ck_assert(!zt_swap_file_create(&file, f, "a.swp", (int64_t)1 << 60, &err));
+    ck_assert(!zt_swap_file_init(&file, f, "a.swp", (int64_t)1 << 60, &err));
     ck_assert_msg(strstr(err.text[0], "needs 1153 PB") && strstr(err.text[0], "free"), "%s", err.text[0]);
-    zt_swap_file_close(&file);
+    zt_swap_file_finish(&file);
     zt_swap_folder_close(f);
 }
 END_TEST
@@ -263,9 +263,9 @@ START_TEST(a_limit_of_file_sizes_is_an_error) {
     struct zt_swap_file file;
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 4096, 4096 });
-    ck_assert(!zt_swap_file_create(&file, f, "a.swp", 1 << 20, &err));
+    ck_assert(!zt_swap_file_init(&file, f, "a.swp", 1 << 20, &err));
     ck_assert_msg(strstr(err.text[0], "cannot reserve 1.0 MB: File too large"), "%s", err.text[0]);
-    zt_swap_file_close(&file);
+    zt_swap_file_finish(&file);
     zt_swap_folder_close(f);
 }
 END_TEST

@@ -68,15 +68,16 @@ static bool is_number(const struct zt_graph *g, int value, double wanted) {
     return fabs(have - wanted) <= step * fabs(wanted);
 }
 
-static bool is_op(const struct zt_node *n, const char *op, int length) {
-    return n->op && !n->op->domain[0] && is_text(op, length, n->op->name);
+/* Whether the node is the standard operator that a word of a term names. */
+static bool is_named(const struct zt_node *n, const char *word, int length) {
+    return is_text(word, length, n->op_type) && zt_node_is(n, n->op_type);
 }
 
 /* A Dropout in its training or evaluation form: only the former drops, where its ratio is not 0. */
 static bool drops_nothing(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
     double ratio = (double)zt_attr_float(n, "ratio", 0.5F);
-    if (is_op(n, "Dropout", 7))
+    if (zt_node_is(n, "Dropout"))
         return n->in_count <= 2;
     return n->op && strcmp(n->op->name, "DropoutTrain") == 0 &&
            (n->in_count < 2 || zt_pattern_constant(g, n->in[1], &ratio)) && ratio == 0;
@@ -84,8 +85,8 @@ static bool drops_nothing(const struct zt_graph *g, int node) {
 
 static bool does_nothing(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
-    return is_op(n, "Identity", 8) || (is_op(n, "Cast", 4) && zt_in(g, node, 0)->dtype == zt_out(g, node, 0)->dtype) ||
-           drops_nothing(g, node);
+    return zt_node_is(n, "Identity") ||
+           (zt_node_is(n, "Cast") && zt_in(g, node, 0)->dtype == zt_out(g, node, 0)->dtype) || drops_nothing(g, node);
 }
 
 static bool is_inside(const struct zt_match *m, int node) {
@@ -156,7 +157,7 @@ static bool bind(struct zt_match *m, const char *text, int length, int value, bo
 }
 
 static bool commutes(const struct zt_node *n) {
-    return n->in_count == 2 && (is_op(n, "Add", 3) || is_op(n, "Mul", 3) || is_op(n, "Max", 3));
+    return n->in_count == 2 && (zt_node_is(n, "Add") || zt_node_is(n, "Mul") || zt_node_is(n, "Max"));
 }
 
 /* The inputs of `node` have to fit the arguments that start at `p`, in this order or the other. */
@@ -182,7 +183,7 @@ static bool solve_inputs(struct zt_match *m, int node, const char *p, bool swapp
 
 static bool solve_node(struct zt_match *m, int node, const char *op, int length, const struct goal *next) {
     const struct zt_node *n = m->g->nodes[node];
-    if (!is_op(n, op, length))
+    if (!is_named(n, op, length))
         return false;
     const char *args = op + length + 1;
     struct zt_match before = *m;
@@ -245,7 +246,7 @@ bool zt_pattern_find(struct zt_graph *g, int node, const char *term, struct zt_m
     const struct zt_node *n = g->nodes[node];
     term = skip_space(term);
     int length = word_length(term);
-    if (n->dead || !is_op(n, term, length) || n->out[0] < 0)
+    if (n->dead || !is_named(n, term, length) || n->out[0] < 0)
         return false;
     *to = (struct zt_match){ .g = g, .root = node, .node = { node }, .node_count = 1 };
     return solve_node(to, node, term, length, NULL);
@@ -353,7 +354,7 @@ int zt_match_reshape(struct zt_match *m, const struct zt_op_table *table, int va
     const struct zt_node *from = v->origin == ZT_FROM_NODE && v->producer >= 0 ? m->g->nodes[v->producer] : NULL;
     if (zt_shape_equal(&v->shape, shape))
         return value;
-    if (from && (is_op(from, "Reshape", 7) || is_op(from, "Unsqueeze", 9)) &&
+    if ((zt_node_is(from, "Reshape") || zt_node_is(from, "Unsqueeze")) &&
         zt_shape_equal(&m->g->values[from->in[0]]->shape, shape))
         return from->in[0];
     int in[2] = { value, zt_graph_add_ints(m->g, NULL, shape->dim, shape->rank) };

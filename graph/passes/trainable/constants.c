@@ -147,13 +147,6 @@ static bool is_beyond(const struct zt_value *v) {
 
 /* ---- readers ---- */
 
-static bool is_op(const struct zt_node *n, const char *const *types) {
-    for (; n->op && !n->op->domain[0] && *types; types++)
-        if (strcmp(n->op_type, *types) == 0)
-            return true;
-    return false;
-}
-
 static bool is_product(const struct zt_node *n) {
     return n->op && n->op->flops && !(n->op->flags & ZT_OP_SUMS);
 }
@@ -180,7 +173,7 @@ static bool comes_from_product(const struct zt_graph *g, int value) {
         const struct zt_node *n = g->nodes[g->values[value]->producer];
         if (is_product(n))
             return true;
-        if (!is_op(n, moves) || n->in_count == 0)
+        if (!zt_node_is_any(n, moves) || n->in_count == 0)
             return false;
         value = n->in[0];
     }
@@ -200,13 +193,13 @@ static bool is_part_of_layer(const struct zt_graph *g, int value) {
                                           NULL };
     static const char *const sums[] = { "Add", "Sum", NULL };
     const struct zt_node *n = reader_of(g, value);
-    for (int steps = 0; n && is_op(n, moves) && n->in[0] == value && steps < g->node_count; steps++) {
+    for (int steps = 0; zt_node_is_any(n, moves) && n->in[0] == value && steps < g->node_count; steps++) {
         value = n->out[0];
         n = reader_of(g, value);
     }
-    if (!n || is_product(n) || is_op(n, layers))
+    if (!n || is_product(n) || zt_node_is_any(n, layers))
         return true;
-    for (int i = 0; is_op(n, sums) && i < n->in_count; i++)
+    for (int i = 0; zt_node_is_any(n, sums) && i < n->in_count; i++)
         if (n->in[i] != value && comes_from_product(g, n->in[i]))
             return true;
     return false;
@@ -217,9 +210,8 @@ bool zt_constant_is_number(const struct zt_graph *g, const struct zt_value *v) {
 }
 
 bool zt_constant_is_slope(const struct zt_graph *g, const struct zt_value *v) {
-    static const char *const slopes[] = { "PRelu", NULL };
     const struct zt_node *n = v->shape.rank == 0 ? reader_of(g, v->id) : NULL;
-    return n && is_op(n, slopes) && place_of(n, v->id) == 1;
+    return zt_node_is(n, "PRelu") && place_of(n, v->id) == 1;
 }
 
 /* tf2onnx's name for what it computed from constants alone, and of shifts of normalizations; biases keep theirs. */
@@ -230,22 +222,20 @@ static bool is_folded_number(const struct zt_graph *g, const struct zt_value *v)
 
 /* The values [off, on] of OneHot. */
 static bool is_one_hot_values(const struct zt_graph *g, const struct zt_value *v) {
-    static const char *const one_hot[] = { "OneHot", NULL };
     const struct zt_node *n = zt_shape_count(&v->shape) == 2 ? reader_of(g, v->id) : NULL;
-    return n && is_op(n, one_hot) && place_of(n, v->id) == 2;
+    return zt_node_is(n, "OneHot") && place_of(n, v->id) == 2;
 }
 
 static bool is_bound_of_clip(const struct zt_graph *g, const struct zt_value *v) {
-    static const char *const clip[] = { "Clip", NULL };
     const struct zt_node *n = reader_of(g, v->id);
-    return n && is_op(n, clip) && place_of(n, v->id) > 0;
+    return zt_node_is(n, "Clip") && place_of(n, v->id) > 0;
 }
 
 /* Zeros from which a recurrent node starts. */
 static bool is_zero_state(const struct zt_graph *g, const struct zt_value *v) {
     static const char *const recurrent[] = { "LSTM", "GRU", "RNN", NULL };
     const struct zt_node *n = zt_constant_is_all(v, 0) ? reader_of(g, v->id) : NULL;
-    return n && is_op(n, recurrent) && place_of(n, v->id) >= 5;
+    return zt_node_is_any(n, recurrent) && place_of(n, v->id) >= 5;
 }
 
 bool zt_constant_is_window_sum(const struct zt_graph *g, const struct zt_value *v) {

@@ -99,7 +99,7 @@ static void detach(struct zt_graph *g, struct zt_node *n, int in) {
 
 /* Whether the node is a detach() or stop_gradient() that the exporter kept. */
 static bool stops(const struct zt_graph *g, const struct zt_node *n, enum zt_writer writer) {
-    if (n->domain[0] || strcmp(n->op_type, "Identity") != 0 || n->in_count != 1 || n->in[0] < 0)
+    if (!zt_node_is(n, "Identity") || n->in_count != 1 || n->in[0] < 0)
         return false;
     if (writer == ZT_WRITER_JAX)
         return zt_torch_is_numbered(g->values[n->out[0]]->name, "stop_out_");

@@ -8,16 +8,12 @@
 
 /* ---- zeros behind the last product ---- */
 
-static bool is_op(const struct zt_node *n, const char *op_type) {
-    return n->op && !n->op->domain[0] && strcmp(n->op_type, op_type) == 0;
-}
-
 /* A bias has one axis; a buffer that masks or shifts the output has leading ones, and nothing but zeros. */
 static bool is_output_shift(const struct zt_graph *g, const struct zt_value *v) {
     int reader = -1;
     const int64_t count = zt_shape_count(&v->shape);
     if (v->shape.rank < 2 || v->shape.dim[v->shape.rank - 1] != count || zt_graph_users(g, v->id, &reader) != 1 ||
-        !is_op(g->nodes[reader], "Add"))
+        !zt_node_is(g->nodes[reader], "Add"))
         return false;
     return zt_graph_is_output(g, g->nodes[reader]->out[0]) && zt_constant_is_all(v, 0);
 }
@@ -27,7 +23,7 @@ static bool is_output_shift(const struct zt_graph *g, const struct zt_value *v) 
 /* Zeros that are joined with other initializers alone: the keys' bias of an attention that has none. */
 static bool is_joined_zeros(const struct zt_graph *g, const struct zt_value *v) {
     int reader = -1;
-    if (zt_graph_users(g, v->id, &reader) != 1 || !is_op(g->nodes[reader], "Concat"))
+    if (zt_graph_users(g, v->id, &reader) != 1 || !zt_node_is(g->nodes[reader], "Concat"))
         return false;
     const struct zt_node *n = g->nodes[reader];
     for (int i = 0; i < n->in_count; i++)
@@ -50,13 +46,13 @@ static const struct zt_node *producer_of(const struct zt_graph *g, int value) {
 /* The same of what is cast from an input. */
 static bool is_cast_input(const struct zt_graph *g, int value) {
     const struct zt_node *n = producer_of(g, value);
-    return is_input(g, value) || (n && is_op(n, "Cast") && is_input(g, n->in[0]));
+    return is_input(g, value) || (zt_node_is(n, "Cast") && is_input(g, n->in[0]));
 }
 
 /* Whether the value is an input, or an input and a number that is added, subtracted or multiplied. */
 static bool is_scaled_input(const struct zt_graph *g, int value) {
     const struct zt_node *n = producer_of(g, value);
-    return is_cast_input(g, value) || (n && (is_op(n, "Sub") || is_op(n, "Mul")) && is_cast_input(g, n->in[0]));
+    return is_cast_input(g, value) || ((zt_node_is(n, "Sub") || zt_node_is(n, "Mul")) && is_cast_input(g, n->in[0]));
 }
 
 /* (input - mean) / std, or in other writers' files input * factor + offset, before anything else is computed. */
@@ -65,8 +61,9 @@ static bool is_input_scale(const struct zt_graph *g, const struct zt_value *v, e
     if (zt_graph_users(g, v->id, &reader) != 1)
         return false;
     const struct zt_node *n = g->nodes[reader];
-    const bool factor = writer != ZT_WRITER_TORCHSCRIPT && (is_op(n, "Mul") || is_op(n, "Add"));
-    return (factor || is_op(n, "Sub") || is_op(n, "Div")) && n->in[1] == v->id && is_scaled_input(g, n->in[0]);
+    const bool factor = writer != ZT_WRITER_TORCHSCRIPT && (zt_node_is(n, "Mul") || zt_node_is(n, "Add"));
+    return (factor || zt_node_is(n, "Sub") || zt_node_is(n, "Div")) && n->in[1] == v->id &&
+           is_scaled_input(g, n->in[0]);
 }
 
 /* ---- names ---- */
@@ -123,7 +120,7 @@ static bool is_shared_start(const struct zt_graph *g, const struct zt_value *v) 
 /* The B of an LSTM that has no bias. */
 static bool is_added_bias(const struct zt_graph *g, const struct zt_value *v) {
     int reader = -1;
-    return zt_constant_is_all(v, 0) && zt_graph_users(g, v->id, &reader) == 1 && is_op(g->nodes[reader], "LSTM") &&
+    return zt_constant_is_all(v, 0) && zt_graph_users(g, v->id, &reader) == 1 && zt_node_is(g->nodes[reader], "LSTM") &&
            g->nodes[reader]->in_count > 3 && g->nodes[reader]->in[3] == v->id;
 }
 

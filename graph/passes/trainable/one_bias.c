@@ -4,8 +4,6 @@
 #include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/trainable.h"
 
-#include <string.h>
-
 enum { IN_B = 3 };
 
 /* Whether B [directions, 2 columns] of a node has zeros behind the first half of each row, and others before. */
@@ -43,7 +41,7 @@ void zt_pass_keep_one_bias(struct zt_graph *g, const struct zt_onnx *model) {
     bool any = false;
     for (int i = 0; i < count; i++) {
         struct zt_node *n = g->nodes[i];
-        const bool lstm = !n->domain[0] && strcmp(n->op_type, "LSTM") == 0;
+        const bool lstm = zt_node_is(n, "LSTM");
         if (!lstm || n->in_count <= IN_B || n->in[IN_B] < 0 || !has_one_bias(g->values[n->in[IN_B]]))
             continue;
         n->in[IN_B] = first_half(g, n->in[IN_B], n->place);

@@ -148,10 +148,6 @@ int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pair
 
 /* ---- copies that are tied by default ---- */
 
-static bool is_op(const struct zt_node *n, const char *op_type) {
-    return !n->domain[0] && strcmp(n->op_type, op_type) == 0;
-}
-
 /* What is known of a value beside its contents. */
 struct role {
     bool embedding, weight; /* read by Gather, by a product */
@@ -165,18 +161,18 @@ struct role {
 /* The value behind a Transpose. */
 static int behind_transpose(const struct zt_graph *g, int value) {
     const int from = value >= 0 ? g->values[value]->producer : -1;
-    return from >= 0 && is_op(g->nodes[from], "Transpose") ? g->nodes[from]->in[0] : value;
+    return from >= 0 && zt_node_is(g->nodes[from], "Transpose") ? g->nodes[from]->in[0] : value;
 }
 
 static void mark_readers(const struct zt_graph *g, struct role *roles) {
     for (int n = 0; n < g->node_count; n++) {
         const struct zt_node *node = g->nodes[n];
-        if (is_op(node, "Gather") && node->in[0] >= 0)
+        if (zt_node_is(node, "Gather") && node->in[0] >= 0)
             roles[node->in[0]].embedding = true;
-        for (int i = 0; (is_op(node, "MatMul") || is_op(node, "Gemm")) && i < node->in_count && i < 2; i++)
+        for (int i = 0; (zt_node_is(node, "MatMul") || zt_node_is(node, "Gemm")) && i < node->in_count && i < 2; i++)
             if (node->in[i] >= 0)
                 roles[behind_transpose(g, node->in[i])].weight = true;
-        for (int i = 0; is_op(node, "MatMul") && i < node->in_count; i++)
+        for (int i = 0; zt_node_is(node, "MatMul") && i < node->in_count; i++)
             if (node->in[i] >= 0)
                 roles[node->in[i]].product = node->name;
     }

@@ -9,16 +9,7 @@
 #include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/trainable.h"
 
-#include <string.h>
-
 enum { MOST_NODES = 8 }; /* between a variance and what is multiplied by it */
-
-static bool is_op(const struct zt_node *n, const char *const *types) {
-    for (; n && !n->domain[0] && *types; types++)
-        if (strcmp(n->op_type, *types) == 0)
-            return true;
-    return false;
-}
 
 /* The only node that reads *value, behind nodes that only move it, which *value becomes the input of; NULL: none or
  * several. */
@@ -29,7 +20,7 @@ static const struct zt_node *reader_behind(const struct zt_graph *g, int *value)
         if (zt_graph_users(g, *value, &reader) != 1)
             return NULL;
         const struct zt_node *n = g->nodes[reader];
-        if (!is_op(n, moves) || n->in[0] != *value)
+        if (!zt_node_is_any(n, moves) || n->in[0] != *value)
             return n;
         *value = n->out[0];
     }
@@ -55,21 +46,20 @@ static bool is_one_number(const struct zt_graph *g, int value) {
 /* Whether the node adds one number to `value` or bounds it by one. */
 static bool is_kept_from_zero(const struct zt_graph *g, const struct zt_node *n, int value) {
     static const char *const bounds[] = { "Add", "Max", NULL };
-    return is_op(n, bounds) && n->in_count == 2 && is_one_number(g, n->in[n->in[0] == value]);
+    return zt_node_is_any(n, bounds) && n->in_count == 2 && is_one_number(g, n->in[n->in[0] == value]);
 }
 
 /* Whether the value's readers are those of a variance. */
 static bool is_rooted(const struct zt_graph *g, const struct zt_value *v) {
-    static const char *const root[] = { "Sqrt", NULL };
     int value = v->id;
     if (v->origin != ZT_FROM_INITIALIZER || v->shape.rank == 0)
         return false;
     const struct zt_node *n = reader_behind(g, &value);
     if (is_kept_from_zero(g, n, value)) {
         value = n->out[0];
-        return is_op(reader_behind(g, &value), root);
+        return zt_node_is(reader_behind(g, &value), "Sqrt");
     }
-    if (!is_op(n, root))
+    if (!zt_node_is(n, "Sqrt"))
         return false;
     value = n->out[0];
     return is_kept_from_zero(g, reader_behind(g, &value), value);
@@ -85,27 +75,26 @@ static int variance_of(const struct zt_graph *g, int value, int depth) {
                                          "Sqrt",    "Reciprocal", "Div",       "Mul",      "Max",  NULL };
     const struct zt_node *n = producer_of(g, value);
     int found = value >= 0 && is_rooted(g, g->values[value]) ? value : -1;
-    for (int i = 0; found < 0 && depth > 0 && is_op(n, parts) && n->in_count <= 2 && i < n->in_count; i++)
+    for (int i = 0; found < 0 && depth > 0 && zt_node_is_any(n, parts) && n->in_count <= 2 && i < n->in_count; i++)
         found = variance_of(g, n->in[i], depth - 1);
     return found;
 }
 
 /* Whether the node multiplies or divides `value` by something made of a variance. */
 static bool is_scaled(const struct zt_graph *g, const struct zt_node *n, int value) {
-    static const char *const factors[] = { "Mul", "Div", NULL };
-    if (!is_op(n, factors) || n->in_count != 2 || (n->in[0] != value && strcmp(n->op_type, "Mul") != 0))
+    const bool divides = zt_node_is(n, "Div");
+    if ((!divides && !zt_node_is(n, "Mul")) || n->in_count != 2 || (divides && n->in[0] != value))
         return false;
     const int variance = variance_of(g, n->in[n->in[0] == value], MOST_NODES);
     return variance >= 0 && is_variance(g, g->values[variance]);
 }
 
 static bool is_mean(const struct zt_graph *g, const struct zt_value *v) {
-    static const char *const negative[] = { "Neg", NULL }, *const minus[] = { "Sub", NULL };
     int value = v->id;
     if (v->origin != ZT_FROM_INITIALIZER || v->shape.rank == 0)
         return false;
     const struct zt_node *n = reader_behind(g, &value);
-    if (is_op(n, negative) || (is_op(n, minus) && n->in[1] == value)) {
+    if (zt_node_is(n, "Neg") || (zt_node_is(n, "Sub") && n->in[1] == value)) {
         value = n->out[0];
         return is_scaled(g, reader_behind(g, &value), value);
     }
@@ -113,7 +102,7 @@ static bool is_mean(const struct zt_graph *g, const struct zt_value *v) {
         return false;
     value = n->out[0];
     n = reader_behind(g, &value);
-    return is_op(n, minus) && n->in[1] == value;
+    return zt_node_is(n, "Sub") && n->in[1] == value;
 }
 
 const char *zt_trainable_statistic(const struct zt_graph *g, const struct zt_value *v) {

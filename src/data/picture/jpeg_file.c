@@ -84,7 +84,7 @@ static bool decode(struct decoder *d, const unsigned char *bytes, size_t size, s
         return zt_fail(err, ZT_EXIT_DATA, "is a broken JPEG file: %s", d->why);
     start(d, bytes, size);
     const int channels = choose_channels(d);
-    if (!zt_picture_create_levels(to, channels, d->info.image_height, d->info.image_width, err))
+    if (!zt_picture_init_levels(to, channels, d->info.image_height, d->info.image_width, err))
         return false;
     if (d->info.out_color_space == JCS_CMYK && !(d->row = malloc(4 * (size_t)to->width)))
         return zt_fail(err, ZT_EXIT_RUN, "no memory for a row of %d pixels", to->width);

@@ -14,13 +14,13 @@ static bool no_memory(const struct zt_picture *p, struct zt_err *err) {
     return zt_fail(err, ZT_EXIT_RUN, "data: no memory for a picture of %d x %d pixels", p->width, p->height);
 }
 
-bool zt_picture_create(struct zt_picture *p, int channels, int height, int width, struct zt_err *err) {
+bool zt_picture_init(struct zt_picture *p, int channels, int height, int width, struct zt_err *err) {
     *p = (struct zt_picture){ .channels = channels, .height = height, .width = width };
     p->at = malloc((size_t)channels * zt_picture_plane(p) * sizeof *p->at);
     return p->at || no_memory(p, err);
 }
 
-bool zt_picture_create_levels(struct zt_picture *p, int channels, uint32_t height, uint32_t width, struct zt_err *err) {
+bool zt_picture_init_levels(struct zt_picture *p, int channels, uint32_t height, uint32_t width, struct zt_err *err) {
     if (height < 1 || width < 1 || height > ZT_PICTURE_SIDE || width > ZT_PICTURE_SIDE ||
         (uint64_t)height * width > ZT_PICTURE_PIXELS)
         return zt_fail(err, ZT_EXIT_DATA, "has %u x %u pixels, wants at most %d in all", (unsigned)width,
@@ -52,7 +52,7 @@ bool zt_picture_set_channels(struct zt_picture *p, int channels, struct zt_err *
     struct zt_picture to;
     if (p->channels == channels)
         return true;
-    if (!zt_picture_create_levels(&to, channels, (uint32_t)p->height, (uint32_t)p->width, err))
+    if (!zt_picture_init_levels(&to, channels, (uint32_t)p->height, (uint32_t)p->width, err))
         return false;
     for (size_t i = 0; i < zt_picture_plane(p); i++)
         if (channels == 1)
@@ -93,8 +93,8 @@ bool zt_picture_crop(struct zt_picture *p, struct zt_box box, struct zt_err *err
     struct zt_picture part;
     if (box.top == 0 && box.left == 0 && box.height == p->height && box.width == p->width)
         return true;
-    if (p->levels ? !zt_picture_create_levels(&part, p->channels, (uint32_t)box.height, (uint32_t)box.width, err)
-                  : !zt_picture_create(&part, p->channels, box.height, box.width, err))
+    if (p->levels ? !zt_picture_init_levels(&part, p->channels, (uint32_t)box.height, (uint32_t)box.width, err)
+                  : !zt_picture_init(&part, p->channels, box.height, box.width, err))
         return false;
     if (p->levels)
         crop_sheet(p, p->levels, (size_t)p->channels, box, part.levels);
@@ -224,7 +224,7 @@ bool zt_picture_resize(struct zt_picture *p, int height, int width, const struct
     struct filter f[2];
     if (p->at && height == p->height && width == p->width)
         return zt_picture_crop(p, *box, err);
-    if (!zt_picture_create(&to, p->channels, box->height, box->width, err))
+    if (!zt_picture_init(&to, p->channels, box->height, box->width, err))
         return false;
     float *row = zt_malloc((size_t)p->width * (size_t)step * sizeof *row);
     fill_filter(&f[0], p->height, height, box->top, box->height);

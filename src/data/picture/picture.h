@@ -27,9 +27,9 @@ struct zt_box {
 /* Makes a picture of floats, or of levels, whose pixels are not set. False with an error where memory is missing (exit
  * code 1). The sides of a picture of levels come from a file: beyond the bounds above they are an error (exit code 4).
  */
-bool zt_picture_create(struct zt_picture *picture, int channels, int height, int width, struct zt_err *err);
-bool zt_picture_create_levels(struct zt_picture *picture, int channels, uint32_t height, uint32_t width,
-                              struct zt_err *err);
+bool zt_picture_init(struct zt_picture *picture, int channels, int height, int width, struct zt_err *err);
+bool zt_picture_init_levels(struct zt_picture *picture, int channels, uint32_t height, uint32_t width,
+                            struct zt_err *err);
 void zt_picture_finish(struct zt_picture *picture);
 size_t zt_picture_plane(const struct zt_picture *picture); /* pixels of a plane */
 

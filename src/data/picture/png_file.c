@@ -63,7 +63,7 @@ static bool decode(struct decoder *d, struct zt_picture *to, struct zt_err *err)
     png_read_info(d->png, d->info);
     const uint32_t height = png_get_image_height(d->png, d->info), width = png_get_image_width(d->png, d->info);
     set_levels(d);
-    if (!zt_picture_create_levels(to, png_get_channels(d->png, d->info), height, width, err))
+    if (!zt_picture_init_levels(to, png_get_channels(d->png, d->info), height, width, err))
         return false;
     d->rows = malloc(height * sizeof *d->rows);
     if (!d->rows || png_get_rowbytes(d->png, d->info) != (size_t)to->width * (size_t)to->channels)

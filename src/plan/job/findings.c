@@ -49,12 +49,6 @@ static const char *listed(const struct findings *f, struct names *names) {
     return all;
 }
 
-static bool is_op(const struct zt_node *n, const char *const *op_types) {
-    while (*op_types && strcmp(n->op_type, *op_types) != 0)
-        op_types++;
-    return *op_types != NULL;
-}
-
 /* ---- tensors folded by torch's dynamo exporter ---- */
 
 /* Finds tensors computed from parameters that the file does not contain. */
@@ -169,7 +163,7 @@ static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
     if (zt_graph_users(f->g, v->id, &reader) == 0)
         return true;
     const struct zt_node *n = f->g->nodes[reader];
-    return is_op(n, recurrent) || (is_op(n, products) && v->shape.rank == 2);
+    return zt_node_is_any(n, recurrent) || (zt_node_is_any(n, products) && v->shape.rank == 2);
 }
 
 /* Whether a tensor is a guess: TorchScript numbers everything it computes from parameters. Folded normalizations are
@@ -293,7 +287,7 @@ static void find_integers(struct findings *f) {
         const struct zt_value *v = f->g->values[i];
         int reader = -1;
         if (v->origin == ZT_FROM_INITIALIZER && v->shape.rank > 1 && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT) &&
-            zt_graph_users(f->g, i, &reader) > 0 && is_op(f->g->nodes[reader], readers))
+            zt_graph_users(f->g, i, &reader) > 0 && zt_node_is_any(f->g->nodes[reader], readers))
             zt_vec_push(&integers, v->name);
     }
     if (integers.count)
@@ -307,7 +301,7 @@ static void find_dropout(struct findings *f) {
     struct names names = { 0 };
     for (int n = 0; n < g->node_count; n++) {
         const struct zt_node *node = g->nodes[n];
-        if (node->domain[0] || strcmp(node->op_type, "Dropout") != 0)
+        if (!zt_node_is(node, "Dropout"))
             continue;
         const struct zt_value *ratio = zt_in(g, n, 1), *on = zt_in(g, n, 2); /* from opset 12 on */
         const bool known = ratio && ratio->data, off = !on || (on->data && !*(const bool *)on->data);
@@ -324,10 +318,10 @@ static void find_dropout(struct findings *f) {
 static bool has_bias(const struct zt_graph *g, const struct zt_node *n, bool *counts) {
     static const char *const products[] = { "MatMul", "Gemm", "Conv", NULL };
     int reader = -1;
-    *counts = is_op(n, products) && n->in[1] >= 0 && g->values[n->in[1]]->trainable;
+    *counts = zt_node_is_any(n, products) && n->in[1] >= 0 && g->values[n->in[1]]->trainable;
     if (!*counts || (n->in_count > 2 && n->in[2] >= 0))
         return *counts;
-    if (zt_graph_users(g, n->out[0], &reader) != 1 || strcmp(g->nodes[reader]->op_type, "Add") != 0)
+    if (zt_graph_users(g, n->out[0], &reader) != 1 || !zt_node_is(g->nodes[reader], "Add"))
         return false;
     const int *in = g->nodes[reader]->in;
     return g->values[in[0]]->trainable || g->values[in[1]]->trainable;

@@ -32,8 +32,9 @@ static const struct zt_node *producer_of(const struct zt_graph *g, int value) {
     return made ? g->nodes[v->producer] : NULL;
 }
 
-static bool is_op(const struct zt_node *n, const char *op_type) {
-    return n && !n->domain[0] && strcmp(n->op_type, op_type) == 0 && n->in_count > 0 && n->in[0] >= 0;
+/* Whether the node only rearranges its input. */
+static bool is_move(const struct zt_node *n) {
+    return (zt_node_is(n, "Transpose") || zt_node_is(n, "Identity")) && n->in_count > 0 && n->in[0] >= 0;
 }
 
 /* The axis of the input that is axis `axis` of the output; -1: the attribute does not say. */
@@ -48,7 +49,7 @@ struct zt_qat_source zt_qat_source_of(const struct zt_graph *g, int value, int a
     const struct zt_node *chain[MOST_HOPS];
     int hops = 0;
     const struct zt_node *n;
-    while ((n = producer_of(g, value)) && hops < MOST_HOPS && (is_op(n, "Transpose") || is_op(n, "Identity"))) {
+    while ((n = producer_of(g, value)) && hops < MOST_HOPS && is_move(n)) {
         chain[hops++] = n;
         value = n->in[0];
     }
@@ -56,7 +57,8 @@ struct zt_qat_source zt_qat_source_of(const struct zt_graph *g, int value, int a
     if (v->origin != ZT_FROM_INITIALIZER)
         return (struct zt_qat_source){ -1, -1 };
     for (int i = 0; i < hops && axis >= 0; i++)
-        axis = is_op(chain[i], "Transpose") && axis < v->shape.rank ? axis_before(chain[i], v->shape.rank, axis) : axis;
+        axis = zt_node_is(chain[i], "Transpose") && axis < v->shape.rank ? axis_before(chain[i], v->shape.rank, axis)
+                                                                         : axis;
     return (struct zt_qat_source){ value, axis };
 }
 
@@ -83,7 +85,7 @@ static int weight_in(const struct finder *f, const struct zt_node *n) {
 
 static bool is_product(const struct zt_node *n) {
     return n->in_count >= 2 && n->in[0] >= 0 && n->in[1] >= 0 &&
-           (is_op(n, "MatMul") || is_op(n, "Gemm") || is_op(n, "Conv"));
+           (zt_node_is(n, "MatMul") || zt_node_is(n, "Gemm") || zt_node_is(n, "Conv"));
 }
 
 static bool selects(const struct finder *f, const char *pattern, const struct zt_node *n, const struct zt_value *w) {
@@ -94,7 +96,7 @@ static bool selects(const struct finder *f, const char *pattern, const struct zt
 /* Why a node cannot be quantized; NULL: it can. */
 static const char *obstacle(const struct finder *f, const struct zt_node *n, const struct zt_value *w) {
     for (int i = 0; i < 2; i++)
-        if (is_op(producer_of(f->g, n->in[i]), "DequantizeLinear"))
+        if (zt_node_is(producer_of(f->g, n->in[i]), "DequantizeLinear"))
             return "is quantized in the file";
     if (!w)
         return "has not one operand that is an initializer";

@@ -184,15 +184,13 @@ static const struct recording *recording_of(const struct zt_rank_graphs *g, bool
     return &g->of[tail][!g->of[tail][0].made];
 }
 
-const char *zt_rank_graphs_text(const struct zt_rank *r, char text[ZT_ERR_TEXT]) {
+void zt_rank_graphs_say(const struct zt_rank *r, const struct zt_log *log) {
     const struct zt_rank_graphs *g = r->graphs;
-    if (!g)
-        return NULL;
-    if (g->off)
-        snprintf(text, ZT_ERR_TEXT, "none: %.*s", ZT_ERR_TEXT - 8, g->why);
-    else
-        snprintf(text, ZT_ERR_TEXT, "%d in a full step, %d in the last of an epoch; %zu and %zu launches",
-                 recording_of(g, false)->list.count, recording_of(g, true)->list.count,
-                 recording_of(g, false)->launches, recording_of(g, true)->launches);
-    return text;
+    if (g && g->off)
+        zt_say(log, ZT_LOG_DEBUG, "captured segments: none: %s", g->why);
+    else if (g)
+        zt_say(log, ZT_LOG_DEBUG,
+               "captured segments: %d in a full step, %d in the last of an epoch; %zu and %zu launches",
+               recording_of(g, false)->list.count, recording_of(g, true)->list.count, recording_of(g, false)->launches,
+               recording_of(g, true)->launches);
 }

@@ -3,6 +3,7 @@
 #ifndef ZT_RUN_RANK_CAPTURED_H
 #define ZT_RUN_RANK_CAPTURED_H
 
+#include "base/log.h"
 #include "run/rank/blocks.h"
 
 /* An action, queued on the device by run(r, this). It queues the same work in all steps of one shape. */
@@ -32,8 +33,7 @@ bool zt_rank_flush(struct zt_rank *r, struct zt_err *err);
 /* Whether a capture is active (device.h): only actions may use the device. */
 bool zt_rank_capturing(const struct zt_rank *r);
 
-/* Writes a description of the captured segments to `text` (captured.c); returns NULL if the device does not support
- * capture. */
-const char *zt_rank_graphs_text(const struct zt_rank *rank, char text[ZT_ERR_TEXT]);
+/* Prints what has been captured, with --verbose; nothing if the device does not support capture. */
+void zt_rank_graphs_say(const struct zt_rank *rank, const struct zt_log *log);
 
 #endif

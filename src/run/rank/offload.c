@@ -182,9 +182,9 @@ static bool open_files(struct zt_rank *r, struct zt_err *err) {
     if (!o->state_arrays && !params)
         return true;
     return zt_file_make_folder(place.path, err) && (o->folder = zt_swap_folder_open(&place, err)) &&
-           zt_swap_file_create(&o->params, o->folder, "parameters.swp", elems * (int64_t)sizeof(float), err) &&
-           zt_swap_file_create(&o->states, o->folder, "optimizer.swp",
-                               o->states_total * o->state_arrays * (int64_t)sizeof(float), err) &&
+           zt_swap_file_init(&o->params, o->folder, "parameters.swp", elems * (int64_t)sizeof(float), err) &&
+           zt_swap_file_init(&o->states, o->folder, "optimizer.swp",
+                             o->states_total * o->state_arrays * (int64_t)sizeof(float), err) &&
            (o->aio = zt_aio_create(&options, NULL, err));
 }
 
@@ -297,8 +297,8 @@ void zt_rank_offload_destroy(struct zt_rank *r) {
     struct block *const blocks[] = { &o->buffers_block, &o->shard,       &o->matrices,
                                      &o->masters,       &o->host_states, &o->gradients };
     zt_aio_destroy(o->aio);
-    zt_swap_file_close(&o->params);
-    zt_swap_file_close(&o->states);
+    zt_swap_file_finish(&o->params);
+    zt_swap_file_finish(&o->states);
     zt_swap_folder_close(o->folder);
     for (int i = 0; i < depth_of(r) && o->brought; i++) {
         if (o->brought[i])

@@ -356,7 +356,7 @@ START_TEST(heads_of_frames_that_cannot_be_are_refused) {
 END_TEST
 
 int main(void) {
-    TCase *test = tcase_create("meet");
+    TCase *test = tcase_create("rendezvous");
     tcase_set_timeout(test, 60);
     tcase_add_test(test, who_says_hello_first_is_no_rank_without_the_secret);
     tcase_add_test(test, another_secret_is_named_on_both_sides);
@@ -373,5 +373,5 @@ int main(void) {
     tcase_add_test(test, a_rank_of_another_world_or_a_second_of_one_is_refused_and_disturbs_nobody);
     tcase_add_test(test, strangers_at_the_port_change_nothing);
     tcase_add_test(test, an_answer_that_is_no_rank_0s_is_refused);
-    return run_suite("meet", test, CK_FORK);
+    return run_suite("rendezvous", test, CK_FORK);
 }

@@ -79,9 +79,9 @@ START_TEST(a_static_scale_and_none_stay) {
 END_TEST
 
 int main(void) {
-    TCase *cases = tcase_create("scale");
+    TCase *cases = tcase_create("loss_scale");
     tcase_add_test(cases, the_scale_is_deepspeeds_at_every_step);
     tcase_add_test(cases, the_log_of_a_long_run_repeats_after_1002_steps);
     tcase_add_test(cases, a_static_scale_and_none_stay);
-    return test_run("scale", cases);
+    return test_run("loss_scale", cases);
 }

@@ -86,10 +86,10 @@ START_TEST(a_process_that_is_gone_has_none) {
 END_TEST
 
 int main(void) {
-    TCase *cases = tcase_create("resident");
+    TCase *cases = tcase_create("process_memory");
     tcase_add_test(cases, touched_memory_counts_until_it_is_given_back);
     tcase_add_test(cases, pages_of_a_file_are_given_back_and_read_again);
     tcase_add_test(cases, what_a_peer_holds_does_not_count);
     tcase_add_test(cases, a_process_that_is_gone_has_none);
-    return run_suite("resident", cases, CK_FORK);
+    return run_suite("process_memory", cases, CK_FORK);
 }
