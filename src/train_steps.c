@@ -24,10 +24,15 @@ static bool files_intact(struct zt_training *t, double now, struct zt_err *err) 
     return zt_mapped_all_intact(err);
 }
 
-/* --verbose names what made a step overflow. */
-static bool names_overflow(const struct zt_training *t) {
+/* --verbose on any rank names what made a step overflow. */
+static bool agree_on_overflow(struct zt_training *t, struct zt_err *err) {
     const struct zt_config *c = t->session->config;
-    return t->session->options->log.level == ZT_LOG_DEBUG && (c->fp16.enabled || c->skip_non_finite);
+    double wants = t->session->options->log.level == ZT_LOG_DEBUG;
+    if (!c->fp16.enabled && !c->skip_non_finite)
+        return true;
+    const bool ok = t->worker.world->api->sum(t->worker.world, &wants, 1, err);
+    t->names_overflow = wants > 0;
+    return ok;
 }
 
 static bool report_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, double seconds,
@@ -44,7 +49,7 @@ static bool report_step(struct zt_training *t, int64_t step, const struct zt_ste
                                   .scaling = r->scaling,
                                   .seconds = seconds,
                                   .skipped = !r->finite };
-    if (row.skipped && names_overflow(t)) {
+    if (row.skipped && t->names_overflow) {
         if (!zt_rank_overflow(t->rank, &overflow, err))
             return false;
         row.overflow = &overflow;
@@ -150,7 +155,7 @@ static bool finish_step(struct zt_training *t, int64_t step, double *before, str
 
 /* Whether the latest step begun must end before the next one begins. */
 static bool must_end(const struct zt_training *t, int64_t step) {
-    return !zt_rank_runs_ahead(t->rank) || names_overflow(t) || step == t->first || step + 1 == t->steps ||
+    return !zt_rank_runs_ahead(t->rank) || t->names_overflow || step == t->first || step + 1 == t->steps ||
            zt_rank_asked(t->rank) || zt_checkpoints_due(t->checkpoints, step + 1) ||
            zt_observers_wait(&t->observers, step) ||
            ((t->session->eval_source || zt_lr_observes(t->session->config)) && ends_epoch(t, step));
@@ -159,6 +164,8 @@ static bool must_end(const struct zt_training *t, int64_t step) {
 bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
     double before = zt_now();
     int64_t ended = t->first;
+    if (!agree_on_overflow(t, err))
+        return false;
     if (t->first == 0)
         zt_console_begin(t->console);
     for (int64_t step = t->first; step < t->steps && !t->stopped; step++) {

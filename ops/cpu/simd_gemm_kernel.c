@@ -14,7 +14,7 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-/* Sanitizers leave sums out of registers, which takes 20 times as long; what is packed and what is given is checked. */
+/* Not for sanitizers, whose checks keep the sums out of registers; packing and what is given are checked. */
 #define UNCHECKED __attribute__((no_sanitize("address"), no_sanitize("undefined")))
 
 /* Lane l of to[4 i] is lane i of from[4 l]. */

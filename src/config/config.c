@@ -69,16 +69,6 @@ static void open_table(struct zt_reading *r, const struct zt_key_catalog *catalo
     }
 }
 
-/* The values that were given, by row: a null too, which may be no default. */
-static void keep_given(struct zt_reading *r) {
-    for (int i = 0; i < r->table->count; i++) {
-        struct zt_json_node *node = zt_json_node_find(r->root, r->table->row[i]->key);
-        if (!r->node[i] && node && node->kind == ZT_JSON_NODE_NULL)
-            r->node[i] = node;
-    }
-    r->config->given = (const struct zt_json_node *const *)r->node;
-}
-
 static void resolve(struct zt_reading *r, const struct zt_config_overrides *over) {
     zt_config_lay_options(r, over);
     zt_config_add_defaults(r, !over->evaluates);
@@ -92,7 +82,7 @@ static void resolve(struct zt_reading *r, const struct zt_config_overrides *over
             zt_config_note_defaults(r);
         zt_keys_note(r);
     }
-    keep_given(r);
+    r->config->given = (const struct zt_json_node *const *)r->node;
 }
 
 struct zt_config *zt_config_read(const struct zt_texts *paths, const struct zt_config_overrides *over,

@@ -251,7 +251,7 @@ struct zt_config {
     struct zt_arena *arena;
     const struct zt_key_table *table;        /* the keys that it was read with (config/table.h) */
     const struct zt_json_node *root;         /* the values as they were given */
-    const struct zt_json_node *const *given; /* by row of `table`; NULL: not given */
+    const struct zt_json_node *const *given; /* by row of `table`; NULL: not given, or null */
 
     /* resolved: train_batch = micro_batch * accumulation * data_parallel */
     int64_t train_batch, micro_batch, accumulation;

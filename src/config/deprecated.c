@@ -52,7 +52,7 @@ static void rename_node(struct zt_reading *r, struct zt_json_node *node, const s
         zt_json_node_remove(node);
         return;
     }
-    if (today && today->kind != ZT_JSON_NODE_NULL && strcmp(row->now, "bf16") == 0) { /* as DeepSpeed reads it */
+    if (today && today->kind != ZT_JSON_NODE_NULL && row->now_wins) {
         zt_texts_add(r->arena, &r->config->notes, "%s is not read, because %s is given (%s)", row->key, row->now,
                      zt_json_node_origin(today, origin));
         zt_json_node_remove(node);

@@ -118,7 +118,7 @@ static const struct zt_key_row rows[] = {
     { .key = "bf16.opt_level", TEXT, ACCEPT("a key of apex; " SCRIPT) },
     { .key = "bf16.bf16_master_weights_and_grads", BOOL, DEF("false"), REJECT("master weights are fp32") },
     { .key = "bf16.bf16_optimizer_states", BOOL, DEF("false"), REJECT("optimizer states are fp32") },
-    { .key = "bfloat16", OBJECT, .now = "bf16" },
+    { .key = "bfloat16", OBJECT, .now = "bf16", .now_wins = true },
     { .key = "torch_autocast", OBJECT, ACCEPT("torch_autocast is off") },
     { .key = "torch_autocast.enabled", BOOL, DEF("false"), REJECT("use bf16") },
     { .key = "torch_autocast.dtype", TEXT, ACCEPTED },

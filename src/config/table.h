@@ -80,6 +80,7 @@ struct zt_key_row {
     bool auto_is_lr;    /* "auto" becomes optimizer.params.lr where there is an optimizer */
     const char *always; /* the only value, by the reason `why`: another one has no effect, and a note says so */
     const char *now;    /* deprecated: the current name in the same object, with the same meaning */
+    bool now_wins;      /* deprecated: not read beside the current name; else both are an error */
     const char *same;   /* another key with the same meaning; either may be given */
     enum zt_key_place in;
     size_t at, size; /* offset and size in that struct; size 0: not stored */

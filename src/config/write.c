@@ -339,7 +339,7 @@ static void place_of(const struct zt_json_node *given, char *to) {
 /* The origin of the value of row i, which is `value` as JSON, into `to` (ZT_JSON_ORIGIN bytes). */
 static const char *origin_of(const struct zt_config *config, int i, const char *value, char *to) {
     const struct zt_key_row *row = config->table->row[i];
-    const struct zt_json_node *given = config->given[i];
+    const struct zt_json_node *given = config->given[i] ? config->given[i] : zt_json_node_find(config->root, row->key);
     const char *rule = row->rule ? row->rule : "default";
     if (given && given->automatic)
         snprintf(to, ZT_JSON_ORIGIN, "auto: %.200s", given->rule ? given->rule : rule);

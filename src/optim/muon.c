@@ -298,22 +298,13 @@ static double momentum_of(const struct zt_optimizer_config *config) {
 
 static const struct zt_key_choice methods[] = { { .name = "gram" }, { .name = "standard" }, { 0 } };
 
+#define RATE(field, text)                                                                                              \
+    .key = OPTIMIZER #field, NUMBER, FROM(0), DEF(text), AUTO(text, OPTIMIZER "lr"), .auto_is_lr = true,               \
+    OWN(struct params, field)
 static const struct zt_key_row keys[] = {
     ROW_LR("0.02"),
-    { .key = OPTIMIZER "muon_lr",
-      NUMBER,
-      FROM(0),
-      DEF("0.02"),
-      AUTO("0.02", OPTIMIZER "lr"),
-      .auto_is_lr = true,
-      OWN(struct params, muon_lr) },
-    { .key = OPTIMIZER "adam_lr",
-      NUMBER,
-      FROM(0),
-      DEF("3e-4"),
-      AUTO("3e-4", OPTIMIZER "lr"),
-      .auto_is_lr = true,
-      OWN(struct params, adam_lr) },
+    { RATE(muon_lr, "0.02") },
+    { RATE(adam_lr, "3e-4") },
     { .key = OPTIMIZER "momentum", NUMBER, BELOW_ONE, DEF("0.95"), OWN(struct params, momentum) },
     { .key = OPTIMIZER "betas", .type = ZT_KEY_PAIR, BELOW_ONE, DEF("0.9 0.95"), AT(optimizer.beta1) },
     { .key = OPTIMIZER "eps", NUMBER, FROM(0), DEF("1e-10"), OWN(struct params, eps) },

@@ -186,10 +186,9 @@ static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph 
 
 /* The keys of stage 3 that keep small parameters whole do so with frozen weights too, in what persistent parameters
  * leave of their sum. */
-static void limit_frozen(const struct zt_rank_plan *p, const struct zt_training_graph *training_graph,
-                         const int *values, int count, struct small *to) {
+static void limit_frozen(const struct zt_rank_plan *p, const struct zt_graph *g, const int *values, int count,
+                         struct small *to) {
     const struct zt_zero_config *c = &p->job->config->zero;
-    const struct zt_graph *g = training_graph->graph;
     *to = (struct small){ c->param_persistence_threshold, c->model_persistence_threshold - p->flat->persistent };
     if (to->each >= 0)
         return;
@@ -197,7 +196,7 @@ static void limit_frozen(const struct zt_rank_plan *p, const struct zt_training_
     for (int i = 0; i < count; i++)
         elems += zt_shape_count(&g->values[values[i]]->shape);
     const int64_t hundredth = elems / p->grid.data / 100;
-    to->each = 10 * hidden_size(training_graph);
+    to->each = 10 * p->hidden;
     to->together = lesser(to->together, hundredth < ZT_SLICE_BLOCK ? 0 : hundredth);
 }
 
@@ -220,7 +219,7 @@ static void lay_out_frozen(struct zt_rank_plan *p, const struct zt_training_grap
     int *values = ZT_NEW_N(p->arena, int, g->value_count + 1);
     int count = zt_frozen_weights_read(training_graph, p->grid.stage, values);
     struct small small;
-    limit_frozen(p, training_graph, values, count, &small);
+    limit_frozen(p, g, values, count, &small);
     count = leave_small(g, small, values, count);
     if (!count)
         return;

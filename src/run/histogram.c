@@ -84,21 +84,18 @@ struct which {
     double factor; /* of the values */
 };
 
-/* Weights that the host updates are in its memory; gradients come from the device, where there is one. */
+/* Weights that the host updates are in its memory. */
 static bool count_piece(void *with, const struct zt_piece *p, struct zt_err *err) {
     struct counting *c = with;
     const struct zt_rank *r = c->r;
     const size_t bytes = (size_t)p->count * sizeof *c->chunk;
     if (r->owned[p->range].rank != r->plan->grid.data_rank)
         return true;
+    if (c->which->gradient ? !zt_piece_fetch_gradient(r, p, c->chunk, err)
+                           : !p->on_host && !zt_rank_fetch(r, c->chunk, p->param, bytes, err))
+        return false;
     if (p->on_host && !c->which->gradient)
         memcpy(c->chunk, p->param, bytes);
-    else if (!zt_rank_fetch(r, c->chunk,
-                            !c->which->gradient ? p->param
-                            : p->on_host        ? p->device_grad
-                                                : p->grad,
-                            bytes, err))
-        return false;
     count_chunk(c, p->count, c->which->factor);
     return true;
 }

@@ -9,7 +9,7 @@
 /* Whether the piece has an element that is not finite; `chunk`: ZT_PIECE elements on the host. */
 static bool look(const struct zt_rank *r, const struct zt_piece *p, float *chunk, bool *finite, struct zt_err *err) {
     *finite = true;
-    if (!zt_rank_fetch(r, chunk, p->on_host ? p->device_grad : p->grad, (size_t)p->count * sizeof *chunk, err))
+    if (!zt_piece_fetch_gradient(r, p, chunk, err))
         return false;
     for (int64_t i = 0; *finite && i < p->count; i++)
         *finite = isfinite(chunk[i]);

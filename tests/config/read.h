@@ -78,6 +78,15 @@ static inline struct zt_config *accept(const char *text) {
     ck_assert_msg(got.config != NULL, "refused: %s\n%s", text, got.text);
     return got.config;
 }
+#define CONFIG(...) accept("{" BATCH ", " __VA_ARGS__ "}")
+
+/* The same with a command line. */
+static inline struct zt_config *with(const char *text, const struct zt_config_overrides *over) {
+    struct result got;
+    read_bytes(&got, text, strlen(text), over);
+    ck_assert_msg(got.config != NULL, "%s", got.text);
+    return got.config;
+}
 
 /* Reads `text`, which must be refused with all of `words` (separated by '|') and exactly `count` problems (0: any). */
 static inline void refuse_with(const char *text, const struct zt_config_overrides *over, const char *words, int count) {

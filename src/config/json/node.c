@@ -30,8 +30,8 @@ struct zt_json_node *zt_json_node_child(const struct zt_json_node *parent, const
     return NULL;
 }
 
-struct zt_json_node *zt_json_node_find(struct zt_json_node *root, const char *path) {
-    struct zt_json_node *at = root;
+struct zt_json_node *zt_json_node_find(const struct zt_json_node *root, const char *path) {
+    struct zt_json_node *at = (struct zt_json_node *)root; /* like strchr */
     while (at && *path) {
         char key[128];
         size_t n = strcspn(path, ".");

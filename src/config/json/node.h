@@ -52,7 +52,8 @@ struct zt_json_node *zt_json_node_create(struct zt_arena *arena, enum zt_json_no
 struct zt_json_node *zt_json_node_beside(struct zt_arena *arena, enum zt_json_node_kind kind, const char *key,
                                          const struct zt_json_node *of);
 struct zt_json_node *zt_json_node_child(const struct zt_json_node *parent, const char *key);
-struct zt_json_node *zt_json_node_find(struct zt_json_node *root, const char *path); /* "a.b.c"; NULL: not there */
+struct zt_json_node *zt_json_node_find(const struct zt_json_node *root,
+                                       const char *path); /* "a.b.c"; NULL: not there */
 void zt_json_node_append(struct zt_json_node *parent, struct zt_json_node *child);
 void zt_json_node_remove(struct zt_json_node *child);
 /* The layer of the source; command-line options are above all files. */

@@ -48,6 +48,11 @@ bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t b
     return r->device->api->to_host(r->device, to, from, bytes, err) && r->device->api->synchronize(r->device, err);
 }
 
+bool zt_piece_fetch_gradient(const struct zt_rank *r, const struct zt_piece *piece, float *to, struct zt_err *err) {
+    const float *from = piece->on_host ? piece->device_grad : piece->grad;
+    return zt_rank_fetch(r, to, from, (size_t)piece->count * sizeof *to, err);
+}
+
 bool zt_rank_copy_all(struct zt_rank *r, const struct zt_copy *copies, int count, struct zt_err *err) {
     if (r->device_memory)
         return r->device->module->copy_all(r->device, copies, count, err);

@@ -162,6 +162,8 @@ void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const stru
 float *zt_piece_average(const struct zt_rank *r, const struct zt_piece *piece);
 /* Copies from the rank's memory to the host and waits for the copy. */
 bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err);
+/* Copies the gradient of a piece, which comes from the device where there is one, to the host. */
+bool zt_piece_fetch_gradient(const struct zt_rank *r, const struct zt_piece *piece, float *to, struct zt_err *err);
 /* Performs non-overlapping copies within the rank's memory. */
 bool zt_rank_copy_all(struct zt_rank *r, const struct zt_copy *copies, int count, struct zt_err *err);
 /* to[i] += from[i] in the rank's memory */

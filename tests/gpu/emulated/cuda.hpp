@@ -62,8 +62,8 @@ template <class Do> struct emulated_call_of final : emulated_call {
     }
 };
 
-/* Where a stack goes on, as the compiler's own setjmp keeps it: a quarter of the time of the library's, in which the
- * emulation would spend most of its own. What jumps is called, and takes all registers: noipa. */
+/* Where a stack goes on, as the compiler's own setjmp keeps it, which is quicker than the library's. What jumps is
+ * called, and takes all registers: noipa. */
 typedef void *emulated_place[5];
 
 struct emulated_stack {
