@@ -309,6 +309,7 @@ struct zt_config {
     int64_t steps_per_print; /* default 10; 0 (null): never */
     int log_level;           /* enum zt_log_level */
     bool wall_clock_breakdown, memory_breakdown, dump_state;
+    bool throughput; /* timers.throughput.enabled; default true */
     struct zt_monitor_config tensorboard, csv;
     bool wandb, comet;       /* services: CSV files take their place */
     int64_t histogram_steps; /* histograms of weights and gradients after so many steps; 0: none */

@@ -64,6 +64,37 @@ void zt_deepspeed_say_interval(const struct zt_log *log, const struct zt_metrics
            row->loss, interval->seconds / (double)interval->steps, rate);
 }
 
+/* DeepSpeed's timer starts after so many steps. */
+enum { UNTIMED_STEPS = 2 };
+
+void zt_deepspeed_count(struct zt_deepspeed_throughput *t, const struct zt_metrics_row *row) {
+    t->micro_batches += row->micro_batches;
+    if (t->steps++ < UNTIMED_STEPS)
+        return;
+    t->samples += row->samples;
+    t->seconds += row->seconds;
+}
+
+static void add_gigabytes(struct zt_text *to, const char *name, size_t bytes) {
+    zt_text_add(to, ", %s=", name);
+    add_shortest(to, round(100 * (double)bytes / (1024. * 1024 * 1024)) / 100);
+    zt_text_add(to, "GB");
+}
+
+void zt_deepspeed_say_throughput(const struct zt_log *log, const struct zt_deepspeed_throughput *t,
+                                 const struct zt_metrics_row *row, struct zt_text *text) {
+    if (t->steps <= UNTIMED_STEPS)
+        return;
+    zt_text_add(text, "epoch=%lld/micro_step=%lld/global_step=%lld, RunningAvgSamplesPerSec=", (long long)row->epoch,
+                (long long)t->micro_batches, (long long)row->step);
+    add_shortest(text, (double)t->samples / t->seconds);
+    zt_text_add(text, ", CurrSamplesPerSec=");
+    add_shortest(text, (double)row->samples / row->seconds);
+    add_gigabytes(text, "MemAllocated", row->allocated);
+    add_gigabytes(text, "MaxMemAllocated", row->peak);
+    zt_say(log, ZT_LOG_INFO, "%s", text->at);
+}
+
 static void say_overflow(const struct zt_log *log, const struct zt_metrics_row *row) {
     const struct zt_scaling *s = &row->scaling;
     const struct zt_overflow *o = row->overflow;

@@ -353,7 +353,7 @@ class Lines(Case):
             self.assertAlmostEqual(float(rate) * took / sum(row["samples"] for row in pair), 1, delta=1e-3)
         quiet = self.train(THREADS, replicas, out="q", options=["--ranks", "4", "--quiet"])
         self.assertNotRegex(quiet, r"STAGE=|micro_batches=|iter time")
-        self.assertNotRegex(self.train(out="one"), r"STAGE=|micro_batches=|iter time")
+        self.assertNotRegex(self.train({"timers": {"throughput": {"enabled": False}}}, out="one"), r"STAGE=|micro_batches=|iter time|RunningAvg")
 
     def test_tied_parameters_of_two_stages_are_unique_once(self):
         """y = x E E^T: both stages read E."""
@@ -391,8 +391,11 @@ class Lines(Case):
 
     def test_memory_lines_of_memory_breakdown(self):
         tags = lambda *configs, **options: [tag for tag, _, _ in self.memory_lines(*configs, **options)]
-        self.assertEqual(tags({"memory_breakdown": True}), STATES + ["Engine after step"] * STEPS)
-        self.assertEqual(tags({"memory_breakdown": True, "zero_optimization": {"stage": 2}}, out="z"), ZERO[2] + ["Engine after step"] * STEPS)
+        micro_batch = [f"Engine {when} {phase}" for phase in ("forward", "backward") for when in ("before", "after")]
+        step = [*micro_batch, "Engine before step", "Engine after step"]
+        self.assertEqual(tags({"memory_breakdown": True}), STATES + step * STEPS)
+        self.assertEqual(tags({"memory_breakdown": True, "zero_optimization": {"stage": 2}, "gradient_accumulation_steps": 2}, out="z"),
+                         ZERO[2] + (micro_batch + step) * STEPS)
         self.assertEqual(tags(out="off"), [])
 
     def test_memory_lines_of_zero_are_the_blocks_of_rank_0(self):
@@ -459,6 +462,9 @@ class Lines(Case):
         said = self.train(schedule)
         self.assertEqual([int(step) for step, _ in lines(said)], [0, 2, 4, 6])
         self.assertLess(said.index("step=0,"), said.index("Epoch: 0 "))
+        throughput = re.compile(r"(?m)^epoch=0/micro_step=(\d+)/global_step=(\d+), RunningAvgSamplesPerSec=\d+\.\d+, CurrSamplesPerSec=\d+\.\d+, "
+                                r"MemAllocated=0\.\d+GB, MaxMemAllocated=0\.\d+GB$")
+        self.assertEqual(throughput.findall(said), [("4", "4"), ("6", "6")])
         rows = self.rows()
         for step, rate in lines(said)[:-1]:
             self.assertAlmostEqual(float(rate), rows[int(step)]["lr"], places=12)

@@ -150,6 +150,8 @@ struct zt_rank {
     struct zt_rank_tracing *tracing; /* non_finite_nodes.h; NULL: off */
     struct zt_rank_times *times;     /* times.h; NULL: off */
     struct zt_timers *timers;        /* run/timers/timers.h, borrowed; NULL: off */
+    /* Told the points of the steps, borrowed; NULL: none. */
+    const struct zt_rank_progress *progress;
 };
 
 /* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`. */

@@ -417,6 +417,10 @@ void zt_rank_watch(struct zt_rank *r, struct zt_stop *stop) {
     r->stop = stop;
 }
 
+void zt_rank_follow(struct zt_rank *r, const struct zt_rank_progress *progress) {
+    r->progress = progress;
+}
+
 void zt_rank_use_timers(struct zt_rank *r, struct zt_timers *timers) {
     r->timers = timers;
 }
