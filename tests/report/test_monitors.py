@@ -341,6 +341,7 @@ class Lines(Case):
         lines = [f"RANK={rank} STAGE={stage} LAYERS=1 [{stage}, {stage + 1}) STAGE_PARAMS={millions(params)} TOTAL_PARAMS={millions(PARAMS)} "
                  f"UNIQUE_PARAMS={millions(PARAMS)}" for rank, stage, params in stages]
         self.assertEqual([line for line in said.splitlines() if "STAGE=" in line], lines)
+        self.assertIn("stage=0 layers=1\n     0: /features/features.0/Conv\nstage=1 layers=1\n     1: /head/Gemm\nmicro_batches=", said)
         self.assertEqual(re.findall(r"(?m)^micro_batches=.*$", said), [f"micro_batches=2 micro_batch_size={ROWS}"])
         rows = self.rows("p")
         found = re.findall(r"(?m)^steps: (\d+) loss: (\d+\.\d{4}) iter time \(s\): (\d+\.\d{3}) samples/sec: (\d+\.\d{3})$", said)
@@ -352,7 +353,7 @@ class Lines(Case):
             self.assertAlmostEqual(float(seconds), took / 2, delta=5.1e-4)
             self.assertAlmostEqual(float(rate) * took / sum(row["samples"] for row in pair), 1, delta=1e-3)
         quiet = self.train(THREADS, replicas, out="q", options=["--ranks", "4", "--quiet"])
-        self.assertNotRegex(quiet, r"STAGE=|micro_batches=|iter time")
+        self.assertNotRegex(quiet, r"STAGE=|stage=|micro_batches=|iter time")
         self.assertNotRegex(self.train({"timers": {"throughput": {"enabled": False}}}, out="one"), r"STAGE=|micro_batches=|iter time|RunningAvg")
 
     def test_tied_parameters_of_two_stages_are_unique_once(self):
