@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "config/value.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,11 +144,11 @@ static void join(struct zt_reading *r, int index) {
     zt_value_store(r, a, r->table->row[other]);
 }
 
-/* Checks the length of a list with a value per parameter group, and that its values are equal. The groups are the
- * optimizer's own, then those of ztrain.param_groups. */
-static void check_group_list(struct zt_reading *r, const struct zt_json_node *list) {
+/* Checks the length of a list with a value per parameter group and, for ZT_KEY_EQUALS, that its values are equal. The
+ * groups are the optimizer's own, which has the parameters that no other group matches, then those of
+ * ztrain.param_groups. */
+static void check_group_list(struct zt_reading *r, const struct zt_json_node *list, bool equals) {
     const int groups = 1 + r->config->group_count;
-    const bool momentum = strstr(list->key, "_mom") != NULL;
     int found = 0;
     bool equal = true;
     char value[64];
@@ -160,18 +161,28 @@ static void check_group_list(struct zt_reading *r, const struct zt_json_node *li
                     "expected %d value%s, one per parameter group: the optimizer's and those of ztrain.param_groups "
                     "(%d); found %d",
                     groups, zt_plural(groups), r->config->group_count, found);
-    else if (!equal)
-        zt_key_fail(r, list, "%s: values that differ between parameter groups are not supported%s",
-                    zt_json_node_show(list, value, sizeof value),
-                    momentum ? "" : "; ztrain.param_groups[].lr sets the learning rate of a group");
+    else if (equals && !equal)
+        zt_key_fail(r, list, "%s: values that differ between parameter groups are not supported",
+                    zt_json_node_show(list, value, sizeof value));
 }
 
 static void check_group_lists(struct zt_reading *r) {
     const struct zt_json_node *groups = zt_json_node_find(r->root, "ztrain.param_groups");
     const bool wrong = groups && groups->kind != ZT_JSON_NODE_NULL && !zt_keys_node(r, "ztrain.param_groups");
-    for (int i = 0; i < r->table->count && !wrong; i++)
-        if (r->table->row[i]->type == ZT_KEY_EQUALS && r->node[i] && r->node[i]->kind == ZT_JSON_NODE_LIST)
-            check_group_list(r, r->node[i]);
+    const struct zt_json_node *by_group = NULL;
+    for (int i = 0; i < r->table->count && !wrong; i++) {
+        const enum zt_key_type type = r->table->row[i]->type;
+        const struct zt_json_node *list = r->node[i];
+        if ((type != ZT_KEY_EQUALS && type != ZT_KEY_EACH) || !list || list->kind != ZT_JSON_NODE_LIST)
+            continue;
+        check_group_list(r, list, type == ZT_KEY_EQUALS);
+        by_group = type == ZT_KEY_EACH && list->first && list->first->next ? list : by_group;
+    }
+    for (int i = 0; by_group && i < r->config->group_count; i++)
+        if (!isnan(r->config->groups[i].lr))
+            zt_texts_add(r->arena, &r->config->notes,
+                         "ztrain.param_groups[%d].lr has no effect: scheduler.params.%s gives each group its own value",
+                         i, by_group->key);
 }
 
 void zt_keys_read(struct zt_reading *r) {

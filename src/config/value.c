@@ -90,7 +90,7 @@ static bool check_numbers(struct zt_reading *r, struct zt_json_node *node, const
     return check_list(r, node, row, "a list of numbers", check_number);
 }
 
-static bool check_equals(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
+static bool check_each(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     if (is_number(r, node))
         return in_range(r, node, row);
     if (!check_list(r, node, row, "a number or a list of numbers", check_number))
@@ -249,6 +249,18 @@ static void store_numbers(struct zt_reading *r, void *to, const struct zt_json_n
         numbers->at[numbers->count++] = item->number;
 }
 
+/* A number is a list of one. */
+static void store_each(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
+    struct zt_numbers *numbers = to;
+    if (node->kind == ZT_JSON_NODE_LIST) {
+        store_numbers(r, to, node, row);
+        return;
+    }
+    numbers->count = 1;
+    numbers->at = ZT_NEW(r->arena, double);
+    numbers->at[0] = node->number;
+}
+
 static void store_text(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
     (void)r, (void)row;
     *(const char **)to = node->text;
@@ -340,7 +352,8 @@ static const struct {
     [ZT_KEY_BOOL] = { check_bool, store_bool, true },
     [ZT_KEY_INT] = { check_int, store_int, true },
     [ZT_KEY_NUMBER] = { check_number, store_number, true },
-    [ZT_KEY_EQUALS] = { check_equals, store_number, true },
+    [ZT_KEY_EQUALS] = { check_each, store_number, true },
+    [ZT_KEY_EACH] = { check_each, store_each, true },
     [ZT_KEY_PAIR] = { check_pair, store_pair, true },
     [ZT_KEY_NUMBERS] = { check_numbers, store_numbers, false },
     [ZT_KEY_TEXT] = { check_text, store_text, false },
@@ -376,6 +389,7 @@ static void from_text(struct zt_reading *r, struct zt_json_node *node, const str
     case ZT_KEY_INT:
     case ZT_KEY_NUMBER:
     case ZT_KEY_EQUALS:
+    case ZT_KEY_EACH:
         number_from(node, text);
         break;
     case ZT_KEY_PAIR:

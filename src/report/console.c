@@ -150,7 +150,7 @@ void zt_console_begin(struct zt_console *c) {
     if (!c || !may_talk(c) || c->bar || c->o.config->steps_per_print <= 0)
         return;
     const struct zt_lr_state state = zt_lr_state_of(c->o.config);
-    const struct zt_metrics_row row = { .next = zt_rate_at(c->o.config, &state, 0) };
+    const struct zt_metrics_row row = { .next = zt_rate_at(c->o.config, &state, 0, 0) };
     zt_deepspeed_say_step(c->o.log, c->o.config, &row, 0, fresh(c));
 }
 

@@ -34,7 +34,7 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     zt_rank_one_bit_begin(r);
     struct zt_step_result *result = &r->begun[r->begun_count++];
     *result = (struct zt_step_result){ .samples = shape.samples, .epoch = place.epoch, .batch = place.batch };
-    result->lr = zt_rate_at(p->job->config, &r->lr_state, r->updates).lr;
+    result->lr = zt_rate_at(p->job->config, &r->lr_state, 0, r->updates).lr;
     zt_timers_begin(r->timers, step);
     if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, kind, err)))
         return false;
@@ -49,7 +49,7 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     result->loss = r->loss / (double)shape.samples;
     result->grad_norm = r->norm;
     result->finite = r->finite;
-    result->next = zt_rate_at(p->job->config, &r->lr_state, r->updates);
+    result->next = zt_rate_at(p->job->config, &r->lr_state, 0, r->updates);
     result->loss_scale = r->scaling.scale;
     if (!r->stepping)
         zt_scaling_step(&r->scaling, !r->finite);

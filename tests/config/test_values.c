@@ -432,6 +432,20 @@ START_TEST(a_written_config_reads_back_to_the_same) {
 }
 END_TEST
 
+START_TEST(a_schedule_may_give_each_parameter_group_its_rate) {
+    struct zt_config *c = CONFIG(
+        "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": [1, 0.5]}}, \"ztrain\": "
+        "{\"param_groups\": [{\"match\": \"*.bias\", \"lr\": 0.1}]}");
+    char *text = written(c);
+    ck_assert_ptr_nonnull(strstr(text, "\"warmup_max_lr\": [1, 0.5]"));
+    ck_assert_ptr_nonnull(strstr(text, "\"warmup_min_lr\": 0,"));
+    ck_assert(
+        mentions(&c->notes, "ztrain.param_groups[0].lr has no effect: scheduler.params.warmup_max_lr gives each"));
+    free(text);
+    zt_config_destroy(c);
+}
+END_TEST
+
 int main(void) {
     const TTest *const cases[] = { an_almost_empty_config_has_every_default,
                                    each_optimizer_has_its_own_defaults,
@@ -451,6 +465,7 @@ int main(void) {
                                    paths_in_the_file_are_relative_to_its_folder,
                                    parameter_groups_keep_what_they_do_not_set,
                                    the_batch_follows_the_table,
-                                   a_written_config_reads_back_to_the_same };
+                                   a_written_config_reads_back_to_the_same,
+                                   a_schedule_may_give_each_parameter_group_its_rate };
     return run_cases("config values", cases, sizeof cases / sizeof cases[0]);
 }

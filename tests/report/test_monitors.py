@@ -458,8 +458,15 @@ class Lines(Case):
             self.assertGreater(counts[1], counts[0])
 
     def test_a_new_run_prints_step_0_with_the_rate_of_the_first_step(self):
-        schedule = {"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.001, "warmup_max_lr": 0.01, "warmup_num_steps": 4, "warmup_type": "linear"}}}
-        lines = lambda said: re.findall(r"(?m)^step=(\d+), skipped=0, lr=\[(\S+)\], mom=\[\[0\.9, 0\.999\]\]$", said)
+        schedule = {"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": [0.001, 0.002], "warmup_max_lr": [0.01, 0.02], "warmup_num_steps": 4,
+                                                                 "warmup_type": "linear"}},
+                    "ztrain": {"param_groups": [{"match": "*.bias"}]}}
+
+        def lines(said):
+            found = re.findall(r"(?m)^step=(\d+), skipped=0, lr=\[(\S+), (\S+)\], mom=\[\[0\.9, 0\.999\], \[0\.9, 0\.999\]\]$", said)
+            self.assertEqual([2 * float(rate) for _, rate, _ in found], [float(rate) for *_, rate in found])
+            return [(step, rate) for step, rate, _ in found]
+
         said = self.train(schedule)
         self.assertEqual([int(step) for step, _ in lines(said)], [0, 2, 4, 6])
         self.assertLess(said.index("step=0,"), said.index("Epoch: 0 "))

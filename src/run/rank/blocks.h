@@ -133,6 +133,7 @@ struct zt_rank {
     struct zt_trust *trust;               /* by tensor, in the optimizer block; NULL: the optimizer has none */
     struct zt_trust_norms *trust_norms;   /* by piece */
     double *tensor_lr, *tensor_decay;     /* by tensor: learning rate factor; weight decay */
+    int *tensor_group;                    /* by tensor: the group of its rates (optim/optim.h) */
     const struct zt_optimizer *row;
     struct zt_random random;
     struct zt_group group; /* the data-parallel group, for kernels that reduce over it */
