@@ -108,6 +108,8 @@ START_TEST(types_and_ranges_are_checked) {
         { PARAMS("AdamX", "\"lr\": 1"), "optimizer.type: unknown \"AdamX\", did you mean \"Adam\"?|known are", 1 },
         { "\"optimizer\": {\"params\": {}}", "optimizer: needs type", 1 },
         { "\"scheduler\": {}", "scheduler: needs type", 1 },
+        { "\"fp16\": \"false\"", "fp16: wants an object, found a text|\"fp16.enabled\" switches it on and off", 1 },
+        { "\"tensorboard\": true", "tensorboard: wants an object|\"tensorboard.enabled\" switches it on and off", 1 },
         { "\"optimizer\": {\"type\": 5}", "wants a text", 1 },
         { SCHED("WarmupXLR", ""), "unknown \"WarmupXLR\", did you mean \"WarmupLR\"?", 1 },
         { SCHED("WarmupLR", "\"warmup_type\": \"cubic\""), "unknown \"cubic\"|linear, log", 1 },

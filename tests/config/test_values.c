@@ -136,6 +136,22 @@ START_TEST(numbers_booleans_and_null_have_several_spellings) {
 }
 END_TEST
 
+START_TEST(texts_that_mean_false_are_false) {
+    struct zt_config *c = CONFIG(
+        "\"wall_clock_breakdown\": \"False\", \"prescale_gradients\": \"no\", \"memory_breakdown\": \"true\", "
+        "\"sparse_attention\": \"false\", \"zero_optimization\": {\"stage\": 1, \"overlap_comm\": \"F\"}, "
+        "\"fp16\": {\"enabled\": \"false\"}, \"ztrain\": {\"tf32\": \"off\"}");
+    ck_assert(!c->wall_clock_breakdown && !c->prescale_gradients && c->memory_breakdown && !c->zero.overlap_comm &&
+              !c->fp16.enabled && !c->tf32);
+    ck_assert(
+        mentions(&c->notes, "wall_clock_breakdown: the text \"False\" is read as false; DeepSpeed takes it for true"));
+    ck_assert(mentions(&c->notes, "prescale_gradients: the text \"no\""));
+    ck_assert(!mentions(&c->notes, "memory_breakdown:") && !mentions(&c->notes, "overlap_comm:") &&
+              !mentions(&c->notes, "fp16") && !mentions(&c->notes, "tf32:"));
+    zt_config_destroy(c);
+}
+END_TEST
+
 START_TEST(types_of_gradients_are_stored_and_their_division_works_in_16_bits) {
     struct zt_config *c = CONFIG(
         "\"communication_data_type\": \"fp16\", \"gradient_allreduce_op\": \"mean\", "
@@ -452,6 +468,7 @@ int main(void) {
                                    schedulers_read_their_own_parameters,
                                    auto_is_resolved_and_listed,
                                    numbers_booleans_and_null_have_several_spellings,
+                                   texts_that_mean_false_are_false,
                                    types_of_gradients_are_stored_and_their_division_works_in_16_bits,
                                    deprecated_names_are_converted_with_a_note,
                                    an_old_name_of_bf16_beside_it_is_not_read,
