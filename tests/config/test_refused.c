@@ -108,6 +108,14 @@ START_TEST(types_and_ranges_are_checked) {
         { PARAMS("AdamX", "\"lr\": 1"), "optimizer.type: unknown \"AdamX\", did you mean \"Adam\"?|known are", 1 },
         { "\"optimizer\": {\"params\": {}}", "optimizer: needs type", 1 },
         { "\"scheduler\": {}", "scheduler: needs type", 1 },
+        { "\"gradient_clipping\": [0, 1]",
+          "gradient_clipping: wants a number, found a list|autotuning.enabled tries the values of a list in turn", 1 },
+        { "\"gradient_clipping\": [0, -1, \"auto\"], \"autotuning\": {\"enabled\": true}",
+          "gradient_clipping[1]: -1, allowed|gradient_clipping[2]: \"auto\" is no value to try", 2 },
+        { "\"gradient_clipping\": [0, 1, 2, 3, 4, 5, 6, 7, 8], \"zero_optimization\": {\"reduce_bucket_size\": [1, 2, "
+          "3, 4, "
+          "5, 6, 7, 8]}, \"autotuning\": {\"enabled\": true}",
+          "autotuning tries at most 4 lists of values with 64 combinations", 1 },
         { "\"fp16\": \"false\"", "fp16: wants an object, found a text|\"fp16.enabled\" switches it on and off", 1 },
         { "\"tensorboard\": true", "tensorboard: wants an object|\"tensorboard.enabled\" switches it on and off", 1 },
         { "\"optimizer\": {\"type\": 5}", "wants a text", 1 },

@@ -152,6 +152,23 @@ START_TEST(texts_that_mean_false_are_false) {
 }
 END_TEST
 
+START_TEST(lists_are_axes_of_autotuning) {
+    struct zt_config *c = CONFIG(
+        "\"gradient_clipping\": [0.5, 1], \"zero_optimization\": {\"stage\": 1, \"overlap_comm\": [\"no\", true]}, "
+        "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"betas\": [0.5, 0.75]}}, \"autotuning\": {\"enabled\": "
+        "\"true\"}");
+    const struct zt_tuning_config *t = &c->tuning;
+    ck_assert(c->gradient_clipping == 0.5 && !c->zero.overlap_comm && c->optimizer.beta2 == 0.75 && t->axis_count == 2);
+    ck_assert_str_eq(t->axes[0].key, "gradient_clipping");
+    ck_assert_str_eq(t->axes[0].values.at[1], "1");
+    ck_assert_str_eq(t->axes[1].values.at[0], "false");
+    ck_assert_str_eq(t->axes[1].values.at[1], "true");
+    ck_assert(
+        mentions(&c->notes, "gradient_clipping: autotuning tries 2 values; the config as it is has the first, 0.5"));
+    zt_config_destroy(c);
+}
+END_TEST
+
 START_TEST(types_of_gradients_are_stored_and_their_division_works_in_16_bits) {
     struct zt_config *c = CONFIG(
         "\"communication_data_type\": \"fp16\", \"gradient_allreduce_op\": \"mean\", "
@@ -469,6 +486,7 @@ int main(void) {
                                    auto_is_resolved_and_listed,
                                    numbers_booleans_and_null_have_several_spellings,
                                    texts_that_mean_false_are_false,
+                                   lists_are_axes_of_autotuning,
                                    types_of_gradients_are_stored_and_their_division_works_in_16_bits,
                                    deprecated_names_are_converted_with_a_note,
                                    an_old_name_of_bf16_beside_it_is_not_read,
