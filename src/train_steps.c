@@ -37,6 +37,7 @@ static bool agree_on_overflow(struct zt_training *t, struct zt_err *err) {
 
 static bool report_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, double seconds,
                         struct zt_err *err) {
+    const struct zt_device *device = t->worker.device;
     struct zt_overflow overflow;
     struct zt_metrics_row row = { .step = step + 1,
                                   .epoch = r->epoch,
@@ -48,6 +49,9 @@ static bool report_step(struct zt_training *t, int64_t step, const struct zt_ste
                                   .loss_scale = r->loss_scale,
                                   .scaling = r->scaling,
                                   .seconds = seconds,
+                                  .micro_batches = zt_rank_shape(t->plan, step).micro_batches,
+                                  .allocated = device->allocated,
+                                  .peak = device->peak,
                                   .skipped = !r->finite };
     if (row.skipped && t->names_overflow) {
         if (!zt_rank_overflow(t->rank, &overflow, err))

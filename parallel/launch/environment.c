@@ -3,19 +3,22 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* A launcher's variables; the third and fourth may be missing. `step`: also wanted, since Slurm sets the others for
+/* A launcher's variables; those of this host may be missing. `other_size`: the name of another launcher for
+ * local_size. `step`: also wanted, since Slurm sets the others for
  * every process of a batch script, ranks or not. */
 struct row {
-    const char *launcher, *rank, *size, *local_rank, *local_size, *step;
+    const char *launcher, *rank, *size, *local_rank, *local_size, *other_size, *step;
 };
 
 static const struct row rows[] = {
     { "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL },
-    { "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL },
-    { "srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_STEP_ID" },
+      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL },
+    { "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL },
+    { "srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, NULL, "SLURM_STEP_ID" },
 };
-static const struct row torchrun = { "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL };
+/* the deepspeed launcher sets LOCAL_SIZE */
+static const struct row torchrun = { "torchrun",         "RANK",       "WORLD_SIZE", "LOCAL_RANK",
+                                     "LOCAL_WORLD_SIZE", "LOCAL_SIZE", NULL };
 
 /* The number a variable holds; `otherwise` where it is not set. Anything but decimal digits is an error. */
 static bool read_number(const char *name, int otherwise, int *to, struct zt_err *err) {
@@ -31,6 +34,27 @@ static bool read_number(const char *name, int otherwise, int *to, struct zt_err 
     return true;
 }
 
+/* Whether `number` of `name` is below `limit` of `limit_name`; a limit of 0 is unknown. */
+static bool is_below(const char *name, int number, const char *limit_name, int limit, struct zt_err *err) {
+    return limit == 0 || number < limit ||
+           zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%d, but %s=%d", name, number, limit_name, limit);
+}
+
+/* Ranks are numbered from 0 in the world and on their host. A world of one rank may have any LOCAL_RANK, which is the
+ * number of its GPU. */
+static bool fits(const struct row *row, const struct zt_launched *l, struct zt_err *err) {
+    const char *local_size = row->other_size && !getenv(row->local_size) ? row->other_size : row->local_size;
+    if (!is_below(row->rank, l->rank, row->size, l->size, err))
+        return false;
+    if (l->size == 1)
+        return true;
+    if (l->local_size > l->size)
+        return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%d, but %s=%d", local_size, l->local_size, row->size,
+                       l->size);
+    return is_below(row->local_rank, l->local_rank, local_size, l->local_size, err) &&
+           is_below(row->local_rank, l->local_rank, row->size, l->size, err);
+}
+
 /* *there: whether the launcher started this process as one of several ranks. */
 static bool read_row(const struct row *row, struct zt_launched *to, bool *there, struct zt_err *err) {
     *there = getenv(row->rank) && getenv(row->size) && (!row->step || getenv(row->step));
@@ -39,11 +63,11 @@ static bool read_row(const struct row *row, struct zt_launched *to, bool *there,
     to->launcher = row->launcher;
     if (!read_number(row->rank, 0, &to->rank, err) || !read_number(row->size, 1, &to->size, err) ||
         !read_number(row->local_rank, -1, &to->local_rank, err) ||
-        !read_number(row->local_size, 0, &to->local_size, err))
+        !read_number(row->other_size, 0, &to->local_size, err) ||
+        !read_number(row->local_size, to->local_size, &to->local_size, err))
         return false;
     *there = to->size > 1;
-    return to->rank < to->size ||
-           zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%d, but %s=%d", row->rank, to->rank, row->size, to->size);
+    return fits(row, to, err);
 }
 
 /* torchrun sets RANK and WORLD_SIZE together; without MASTER_ variables they may have another meaning. */

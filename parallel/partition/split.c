@@ -416,6 +416,16 @@ bool zt_split_apply(struct zt_graph *g, int stages, const struct zt_stage_bounds
     return alike && hold_copies(g, stages, err);
 }
 
+const char **zt_split_layers(const struct zt_graph *g, struct zt_arena *arena) {
+    struct layers l = find_layers(g);
+    const char **names = ZT_NEW_N(arena, const char *, l.count + 1);
+    for (int n = 0, layer = 0; n < g->node_count; n++)
+        if (l.starts[n])
+            names[layer++] = g->nodes[n]->name && g->nodes[n]->name[0] ? g->nodes[n]->name : g->nodes[n]->op_type;
+    free_layers(&l);
+    return names;
+}
+
 bool zt_split_loss(struct zt_graph *g, int64_t rows, const int *inputs, int input_count, struct zt_err *err) {
     bool *of_loss = zt_calloc((size_t)g->value_count + 1, sizeof *of_loss), ok = true;
     for (int i = 0; i < input_count; i++)

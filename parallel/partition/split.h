@@ -34,6 +34,10 @@ bool zt_split_choose(const struct zt_graph *g, const char *method, int stages, s
  * and if two uses of one running statistic are on different stages. */
 bool zt_split_apply(struct zt_graph *g, int stages, const struct zt_stage_bounds *bounds, struct zt_err *err);
 
+/* Returns the names of the layers in order, allocated in `arena`: the name of the node that starts the layer, or its
+ * operator if it has no name. All nodes are forward nodes. */
+const char **zt_split_layers(const struct zt_graph *g, struct zt_arena *arena);
+
 /* Mode dp: stage 1 is the loss, the nodes that depend on `inputs` (target and weights); stage 0 is the model. Stage 1
  * must not read parameters. Values that it reads from stage 0 must have the batch, `rows`, as their first axis, so that
  * each replica computes its rows. */

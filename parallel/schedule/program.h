@@ -19,6 +19,7 @@ struct zt_training_graph {
     struct zt_graph *graph;
     int64_t rows;                   /* samples of the micro-batch */
     struct zt_stage_bounds *bounds; /* [stages + 1] stage bounds (split.h) */
+    const char **layers;            /* their names (split.h); NULL: one stage */
     bool training;                  /* has a backward phase; false: evaluation */
     int *columns;                   /* input values in the order of the data columns */
     int column_count;

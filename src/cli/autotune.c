@@ -23,6 +23,18 @@ struct search {
     int best, trials, without_gain; /* best: the row; 0: the untuned config */
 };
 
+/* A layout with one combination of the values of the axes (struct zt_tuning_axis). */
+struct layout {
+    struct zt_auto_candidate k; /* micro_batch 0: the combination is not possible */
+    int combination, data;      /* data: data-parallel ranks */
+    int order;                  /* of the list */
+};
+struct layouts {
+    ZT_VEC(struct layout) list;
+    int64_t untuned_batch;
+    uint64_t seed;
+};
+
 /* ---- what is tried ---- */
 
 static void set_key(struct zt_bench_mode *mode, const char *text) {
@@ -40,12 +52,75 @@ static struct zt_bench_row *add_row(struct zt_bench *b, const struct zt_bench_mo
     return &b->rows[b->row_count++];
 }
 
+/* ---- axes ---- */
+
+static int combinations(const struct zt_tuning_config *t) {
+    int count = 1;
+    for (int i = 0; i < t->axis_count; i++)
+        count *= t->axes[i].values.count;
+    return count;
+}
+
+/* The last axis changes fastest. Combination 0 is the config as it is. */
+static const char *value_of(const struct zt_tuning_config *t, int axis, int combination) {
+    for (int i = t->axis_count - 1; i > axis; i--)
+        combination /= t->axes[i].values.count;
+    return t->axes[axis].values.at[combination % t->axes[axis].values.count];
+}
+
+static void set_axes(const struct zt_tuning_config *t, struct zt_bench_mode *mode, int combination) {
+    char text[ZT_BENCH_WORD];
+    for (int i = 0; i < t->axis_count; i++) {
+        snprintf(text, sizeof text, "%s=%s", t->axes[i].key, value_of(t, i, combination));
+        set_key(mode, text);
+    }
+}
+
+/* Whether the name of a layout has the value already. */
+static bool is_named(const char *key) {
+    return strcmp(key, "train_micro_batch_size_per_gpu") == 0 || strcmp(key, "gradient_accumulation_steps") == 0 ||
+           strcmp(key, "zero_optimization.stage") == 0;
+}
+
+/* Appends the values as DeepSpeed's autotuner does: reduce_bucket_size 5e8 is rbs5.0e+08, overlap_comm true is ocT. */
+static void name_axes(const struct zt_tuning_config *t, struct zt_text *to, int combination, bool all) {
+    for (int i = 0; i < t->axis_count; i++) {
+        const char *key = t->axes[i].key, *value = value_of(t, i, combination), *dot = strrchr(key, '.');
+        if (is_named(key) && !all)
+            continue;
+        zt_text_add(to, "_");
+        for (const char *c = dot ? dot + 1 : key; *c; c += strcspn(c, "_"), c += *c == '_')
+            zt_text_add(to, "%c", *c);
+        if (strtod(value, NULL) > 9000)
+            zt_text_add(to, "%.1e", strtod(value, NULL));
+        else if (value[0] == 't' || value[0] == 'f')
+            zt_text_add(to, "%c", value[0] - 'a' + 'A');
+        else
+            zt_text_add(to, "%.*s", (int)strcspn(value + (value[0] == '"'), "\""), value + (value[0] == '"'));
+    }
+}
+
+/* ---- layouts ---- */
+
 /* The names are those of DeepSpeed's autotuner: z<stage>_gas<accumulation>_tmbspg<micro-batch>. */
-static void add_candidate(struct zt_bench *b, const struct zt_auto_candidate *k, int64_t data) {
+static void name_layout(const struct search *q, const struct layout *l, struct zt_bench_mode *mode) {
+    const struct zt_auto_candidate *k = &l->k;
+    struct zt_text name = { 0 };
+    if (k->micro_batch)
+        zt_text_add(&name, "z%d_gas%lld_tmbspg%lld", k->zero, (long long)k->accumulation, (long long)k->micro_batch);
+    else
+        zt_text_add(&name, "config");
+    name_axes(&q->how, &name, l->combination, !k->micro_batch);
+    snprintf(mode->name, sizeof mode->name, "%.*s", ZT_BENCH_WORD - 1, name.at);
+    zt_text_finish(&name);
+}
+
+static void add_layout(struct search *q, const struct layout *l) {
+    const struct zt_auto_candidate *k = &l->k;
     struct zt_bench_mode mode = { 0 };
     char text[ZT_BENCH_WORD];
-    snprintf(mode.name, sizeof mode.name, "z%d_gas%lld_tmbspg%lld", k->zero, (long long)k->accumulation,
-             (long long)k->micro_batch);
+    name_layout(q, l, &mode);
+    set_axes(&q->how, &mode, l->combination);
     set_key(&mode, "ztrain.plan=fixed");
     snprintf(text, sizeof text, "pipeline.stages=%d", k->stages);
     set_key(&mode, text);
@@ -55,7 +130,7 @@ static void add_candidate(struct zt_bench *b, const struct zt_auto_candidate *k,
     set_key(&mode, text);
     snprintf(text, sizeof text, "zero_optimization.stage=%d", k->zero);
     set_key(&mode, text);
-    struct zt_bench_row *row = add_row(b, &mode, k->micro_batch * k->accumulation * data);
+    struct zt_bench_row *row = add_row(&q->bench, &mode, k->micro_batch * k->accumulation * l->data);
     snprintf(row->reason, sizeof row->reason, "%s", k->why);
     row->planned_seconds = k->seconds;
 }
@@ -65,36 +140,89 @@ static bool is_untuned(const struct zt_auto_candidate *k, const struct zt_config
 }
 
 /* A random order, by the seed of the run. */
-static void shuffle(struct zt_auto_list *list, uint64_t seed) {
-    struct zt_rng rng = zt_rng_start(zt_rng_key(seed, 0, 0x74756e65, 0), 0);
-    for (int i = list->count - 1; i > 0; i--) {
+static void shuffle(struct layouts *l) {
+    struct zt_rng rng = zt_rng_start(zt_rng_key(l->seed, 0, 0x74756e65, 0), 0);
+    for (int i = l->list.count - 1; i > 0; i--) {
         int k = (int)zt_rng_below(&rng, (uint64_t)i + 1);
-        struct zt_auto_candidate swapped = list->at[i];
-        list->at[i] = list->at[k];
-        list->at[k] = swapped;
+        struct layout swapped = l->list.at[i];
+        l->list.at[i] = l->list.at[k];
+        l->list.at[k] = swapped;
     }
+}
+
+/* Those that fit, most samples a second first. */
+static int better_first(const void *a, const void *b) {
+    const struct layout *x = a, *y = b;
+    if (x->k.fits != y->k.fits)
+        return x->k.fits ? -1 : 1;
+    const double first = x->k.seconds / (double)(x->k.micro_batch * x->k.accumulation * x->data);
+    const double second = y->k.seconds / (double)(y->k.micro_batch * y->k.accumulation * y->data);
+    return first < second ? -1 : first > second ? 1 : x->order - y->order;
+}
+
+/* Lists the layouts of a session's config. That of the config as it is has a row of its own. */
+static bool list_session(struct zt_session *s, int combination, struct layouts *to, struct zt_err *err) {
+    struct zt_auto_list list = { 0 };
+    const bool ok = zt_session_alone(s, err) && zt_auto_candidates(s, &list, err);
+    if (ok && combination == 0) {
+        to->untuned_batch = s->config->train_batch;
+        to->seed = (uint64_t)s->config->seed;
+    }
+    for (int i = 0; i < list.count; i++)
+        if (combination > 0 || !is_untuned(&list.at[i], s->config))
+            zt_vec_push(&to->list,
+                        ((struct layout){ list.at[i], combination, s->config->data_parallel, to->list.count }));
+    zt_vec_finish(&list);
+    return ok;
+}
+
+static bool list_combination(struct search *q, int combination, struct layouts *to, struct zt_err *err) {
+    struct zt_session s;
+    struct zt_options options = *q->options;
+    struct zt_bench_mode axes = { 0 };
+    struct zt_err own = { 0 };
+    const char **set = zt_calloc((size_t)(options.over.set_count + ZT_BENCH_SETS), sizeof *set);
+    for (int i = 0; i < options.over.set_count; i++)
+        set[i] = options.over.set[i];
+    set_axes(&q->how, &axes, combination);
+    for (int i = 0; axes.set[i][0]; i++)
+        set[options.over.set_count++] = axes.set[i];
+    options.over.set = set;
+    const bool ok = zt_open(&s, &options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL, &own) &&
+                    list_session(&s, combination, to, &own);
+    if (!ok && combination == 0)
+        *err = own;
+    if (!ok && combination > 0) {
+        struct layout refused = { .combination = combination, .order = to->list.count };
+        snprintf(refused.k.why, sizeof refused.k.why, "%.*s", (int)sizeof refused.k.why - 1, own.text[0]);
+        zt_vec_push(&to->list, refused);
+    }
+    zt_open_finish(&s);
+    free(set);
+    return ok || combination > 0;
 }
 
 /* The untuned config is row 0. */
 static bool list_rows(struct search *q, struct zt_err *err) {
-    struct zt_session s;
-    struct zt_auto_list list = { 0 };
+    struct layouts layouts = { 0 };
     struct zt_bench *b = &q->bench;
     struct zt_bench_mode untuned = { .name = "untuned" };
-    bool ok = zt_open(&s, q->options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) &&
-              zt_session_alone(&s, err) && zt_auto_candidates(&s, &list, err);
-    size_t most = (size_t)list.count + 1 + VARIANTS;
+    bool ok = true;
+    for (int i = 0; ok && i < combinations(&q->how); i++)
+        ok = list_combination(q, i, &layouts, err);
+    const size_t most = (size_t)layouts.list.count + 1 + VARIANTS;
     b->modes = zt_calloc(most, sizeof *b->modes);
     b->rows = zt_calloc(most, sizeof *b->rows);
-    if (ok)
-        add_row(b, &untuned, s.config->train_batch);
+    if (ok && layouts.list.count)
+        qsort(layouts.list.at, (size_t)layouts.list.count, sizeof *layouts.list.at, better_first);
     if (ok && q->how.tuner == ZT_TUNING_RANDOM)
-        shuffle(&list, (uint64_t)s.config->seed);
-    for (int i = 0; ok && i < list.count; i++)
-        if (!is_untuned(&list.at[i], s.config))
-            add_candidate(b, &list.at[i], s.config->data_parallel);
-    zt_vec_finish(&list);
-    zt_open_finish(&s);
+        shuffle(&layouts);
+    set_axes(&q->how, &untuned, 0);
+    if (ok)
+        add_row(b, &untuned, layouts.untuned_batch);
+    for (int i = 0; ok && i < layouts.list.count; i++)
+        add_layout(q, &layouts.list.at[i]);
+    zt_vec_finish(&layouts.list);
     return ok;
 }
 
@@ -162,7 +290,15 @@ static bool is_over(const struct search *q) {
     return q->trials >= q->how.trials || (q->how.early_stopping && q->without_gain >= q->how.early_stopping);
 }
 
-/* fast: false. Communication of the best layout. */
+static bool is_axis(const struct search *q, const char *assignment) {
+    const size_t n = strcspn(assignment, "=");
+    for (int i = 0; i < q->how.axis_count; i++)
+        if (strncmp(q->how.axes[i].key, assignment, n) == 0 && !q->how.axes[i].key[n])
+            return true;
+    return false;
+}
+
+/* fast: false. Communication of the best layout, in what the axes leave open. */
 static bool try_variants(struct search *q, struct zt_err *err) {
     static const char *const variants[VARIANTS / 2][2] = {
         { "overlap", "zero_optimization.overlap_comm=true" },
@@ -176,6 +312,8 @@ static bool try_variants(struct search *q, struct zt_err *err) {
         return true;
     for (int i = 0; ok && i < VARIANTS / 2; i++) {
         struct zt_bench_mode mode = *base.mode;
+        if (is_axis(q, variants[i][1]))
+            continue;
         snprintf(mode.name, sizeof mode.name, "%.60s_%s", base.mode->name, variants[i][0]);
         set_key(&mode, variants[i][1]);
         add_row(&q->bench, &mode, base.batch);

@@ -11,7 +11,7 @@
 
 /* The settings of a name in --modes: ddp, dp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN], a pipeline of S stages.
  */
-enum { ZT_BENCH_SETS = 6, ZT_BENCH_WORD = 96 };
+enum { ZT_BENCH_SETS = 11, ZT_BENCH_WORD = 96 };
 struct zt_bench_mode {
     char name[ZT_BENCH_WORD];
     char set[ZT_BENCH_SETS][ZT_BENCH_WORD]; /* "key.path=value"; "" after the last one */

@@ -209,14 +209,22 @@ struct zt_recompute_config {
     bool profile;          /* the times of the segments are printed */
 };
 
+/* A key that the config gives as a list of values. */
+struct zt_tuning_axis {
+    const char *key;
+    struct zt_texts values; /* as JSON; the first is that of the config as it is */
+};
+enum { ZT_TUNING_AXES = 4 };
 struct zt_tuning_config { /* autotuning */
     bool enabled, fast, overwrite;
     int metric, tuner;              /* enum zt_tuning_metric, zt_tuning_tuner */
     int64_t first_step, last_step;  /* steps of a trial that count: after the first, to the last */
     int64_t early_stopping, trials; /* 0: no early stop */
     int64_t max_train_batch, min_train_batch;
-    int64_t max_micro_batch, min_micro_batch, counts;               /* micro-batch sizes that are tried */
-    const char *results, *experiments;                              /* folders; NULL: below the output folder */
+    int64_t max_micro_batch, min_micro_batch, counts; /* micro-batch sizes that are tried */
+    const char *results, *experiments;                /* folders; NULL: below the output folder */
+    struct zt_tuning_axis axes[ZT_TUNING_AXES];
+    int axis_count;
     bool fixes_train, fixes_micro, fixes_accumulation, fixes_stage; /* the config gives the value as a number */
 };
 enum zt_tuning_metric { ZT_TUNING_THROUGHPUT, ZT_TUNING_LATENCY, ZT_TUNING_FLOPS };
@@ -309,6 +317,7 @@ struct zt_config {
     int64_t steps_per_print; /* default 10; 0 (null): never */
     int log_level;           /* enum zt_log_level */
     bool wall_clock_breakdown, memory_breakdown, dump_state;
+    bool throughput; /* timers.throughput.enabled; default true */
     struct zt_monitor_config tensorboard, csv;
     bool wandb, comet;       /* services: CSV files take their place */
     int64_t histogram_steps; /* histograms of weights and gradients after so many steps; 0: none */

@@ -3,8 +3,10 @@
 #include "config/nearest_key.h"
 
 #include "base/text.h"
+#include "config/json/node_text.h"
 #include "config/value.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +71,82 @@ static void report_unknown(struct zt_reading *r, const struct zt_json_node *node
         zt_key_fail(r, node, "unknown key%s%s%s", ask, nearest ? nearest : "", mark);
 }
 
+/* ---- axes of autotuning ---- */
+
+enum { COMBINATIONS = 64 };
+
+/* Whether a list in the place of this row's value may be an axis: a key of DeepSpeed with one value that works. As in
+ * DeepSpeed the optimizer has none. */
+static bool may_be_axis(const struct zt_key_row *row) {
+    static const char *const without[] = { "ztrain.", "autotuning.", "optimizer.", "scheduler." };
+    const enum zt_key_type type = row->type;
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
+        if (strncmp(row->key, without[i], strlen(without[i])) == 0)
+            return false;
+    return row->status == ZT_KEY_WORKS && row->size &&
+           (type == ZT_KEY_BOOL || type == ZT_KEY_INT || type == ZT_KEY_NUMBER || type == ZT_KEY_CHOICE ||
+            type == ZT_KEY_INDEX);
+}
+
+static bool tunes(const struct zt_reading *r) {
+    const struct zt_json_node *enabled = zt_json_node_find(r->root, "autotuning.enabled");
+    return enabled && zt_value_truth(enabled) == 1;
+}
+
+/* Checks each value, and lists it as JSON. */
+static bool list_values(struct zt_reading *r, const struct zt_json_node *list, const struct zt_key_row *row,
+                        struct zt_texts *to) {
+    bool ok = true;
+    for (struct zt_json_node *item = list->first; item; item = item->next) {
+        struct zt_text text = { 0 };
+        if (!zt_value_check(r, item, row)) {
+            ok = false;
+            continue;
+        }
+        if (item->automatic)
+            ok = zt_key_fail(r, item, "\"auto\" is no value to try");
+        zt_json_node_add_text(item, &text);
+        zt_texts_add(r->arena, to, "%s", text.at);
+        zt_text_finish(&text);
+    }
+    return ok;
+}
+
+static void become_first(struct zt_json_node *list) {
+    const struct zt_json_node *first = list->first;
+    list->kind = first->kind;
+    list->truth = first->truth;
+    list->number = first->number;
+    list->whole = first->whole;
+    list->integer = first->integer;
+    list->text = first->text;
+    list->first = NULL;
+}
+
+/* With autotuning.enabled a list becomes its first value, and its values an axis of config->tuning; else, and for other
+ * values, nothing happens. False with an error. */
+static bool take_axis(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
+    struct zt_tuning_config *tuning = &r->config->tuning;
+    struct zt_tuning_axis axis = { .key = row->key };
+    int combinations = 1;
+    if (node->kind != ZT_JSON_NODE_LIST || !node->first || !may_be_axis(row) || !tunes(r))
+        return true;
+    if (!list_values(r, node, row, &axis.values))
+        return false;
+    for (int i = 0; i < tuning->axis_count; i++)
+        combinations *= tuning->axes[i].values.count;
+    if (tuning->axis_count == ZT_TUNING_AXES || combinations * axis.values.count > COMBINATIONS)
+        return zt_key_fail(r, node, "autotuning tries at most %d lists of values with %d combinations", ZT_TUNING_AXES,
+                           COMBINATIONS);
+    tuning->axes[tuning->axis_count++] = axis;
+    zt_texts_add(r->arena, &r->config->notes, "%s: autotuning tries %d values; the config as it is has the first, %s",
+                 row->key, axis.values.count, axis.values.at[0]);
+    become_first(node);
+    return true;
+}
+
+/* ---- values ---- */
+
 static void read_members(struct zt_reading *r, struct zt_json_node *object, const char *key, enum zt_key_type type,
                          bool many);
 
@@ -76,8 +154,13 @@ static void read_members(struct zt_reading *r, struct zt_json_node *object, cons
 static void read_value(struct zt_reading *r, struct zt_json_node *node, int index, bool many) {
     const struct zt_key_row *row = r->table->row[index];
     char key[160];
-    if (node->kind == ZT_JSON_NODE_NULL || !zt_value_check(r, node, row))
+    if (node->kind == ZT_JSON_NODE_NULL || (!many && !take_axis(r, node, row)))
         return;
+    if (!zt_value_check(r, node, row)) {
+        if (node->kind == ZT_JSON_NODE_LIST && !many && may_be_axis(row))
+            zt_key_hint(r, "autotuning.enabled tries the values of a list in turn");
+        return;
+    }
     if (!many) {
         r->node[index] = node;
         zt_value_store(r, node, row);
@@ -143,11 +226,11 @@ static void join(struct zt_reading *r, int index) {
     zt_value_store(r, a, r->table->row[other]);
 }
 
-/* Checks the length of a list with a value per parameter group, and that its values are equal. The groups are the
- * optimizer's own, then those of ztrain.param_groups. */
-static void check_group_list(struct zt_reading *r, const struct zt_json_node *list) {
+/* Checks the length of a list with a value per parameter group and, for ZT_KEY_EQUALS, that its values are equal. The
+ * groups are the optimizer's own, which has the parameters that no other group matches, then those of
+ * ztrain.param_groups. */
+static void check_group_list(struct zt_reading *r, const struct zt_json_node *list, bool equals) {
     const int groups = 1 + r->config->group_count;
-    const bool momentum = strstr(list->key, "_mom") != NULL;
     int found = 0;
     bool equal = true;
     char value[64];
@@ -160,18 +243,28 @@ static void check_group_list(struct zt_reading *r, const struct zt_json_node *li
                     "expected %d value%s, one per parameter group: the optimizer's and those of ztrain.param_groups "
                     "(%d); found %d",
                     groups, zt_plural(groups), r->config->group_count, found);
-    else if (!equal)
-        zt_key_fail(r, list, "%s: values that differ between parameter groups are not supported%s",
-                    zt_json_node_show(list, value, sizeof value),
-                    momentum ? "" : "; ztrain.param_groups[].lr sets the learning rate of a group");
+    else if (equals && !equal)
+        zt_key_fail(r, list, "%s: values that differ between parameter groups are not supported",
+                    zt_json_node_show(list, value, sizeof value));
 }
 
 static void check_group_lists(struct zt_reading *r) {
     const struct zt_json_node *groups = zt_json_node_find(r->root, "ztrain.param_groups");
     const bool wrong = groups && groups->kind != ZT_JSON_NODE_NULL && !zt_keys_node(r, "ztrain.param_groups");
-    for (int i = 0; i < r->table->count && !wrong; i++)
-        if (r->table->row[i]->type == ZT_KEY_EQUALS && r->node[i] && r->node[i]->kind == ZT_JSON_NODE_LIST)
-            check_group_list(r, r->node[i]);
+    const struct zt_json_node *by_group = NULL;
+    for (int i = 0; i < r->table->count && !wrong; i++) {
+        const enum zt_key_type type = r->table->row[i]->type;
+        const struct zt_json_node *list = r->node[i];
+        if ((type != ZT_KEY_EQUALS && type != ZT_KEY_EACH) || !list || list->kind != ZT_JSON_NODE_LIST)
+            continue;
+        check_group_list(r, list, type == ZT_KEY_EQUALS);
+        by_group = type == ZT_KEY_EACH && list->first && list->first->next ? list : by_group;
+    }
+    for (int i = 0; by_group && i < r->config->group_count; i++)
+        if (!isnan(r->config->groups[i].lr))
+            zt_texts_add(r->arena, &r->config->notes,
+                         "ztrain.param_groups[%d].lr has no effect: scheduler.params.%s gives each group its own value",
+                         i, by_group->key);
 }
 
 void zt_keys_read(struct zt_reading *r) {

@@ -21,6 +21,7 @@ enum zt_key_type {
     ZT_KEY_INT,     /* an integral number, 2e8 too -> int or int64_t, by `size` */
     ZT_KEY_NUMBER,  /* -> double */
     ZT_KEY_EQUALS,  /* a number, or a list of equal numbers, one per parameter group -> double */
+    ZT_KEY_EACH,    /* a number, or a list of numbers, one per parameter group -> struct zt_numbers */
     ZT_KEY_PAIR,    /* [a, b] -> two doubles in a row */
     ZT_KEY_NUMBERS, /* list of numbers -> struct zt_numbers */
     ZT_KEY_TEXT,    /* -> const char * */

@@ -23,23 +23,38 @@ static bool wrong_type(struct zt_reading *r, const struct zt_json_node *node, co
                        zt_json_node_show(node, value, sizeof value));
 }
 
+/* Whether DeepSpeed reads the key without pydantic. It then keeps a text as it is, and every text is true. */
+static bool keeps_texts(const struct zt_key_row *row) {
+    static const char *const converted[] = { "ztrain.",
+                                             "zero_optimization.",
+                                             "fp16.",
+                                             "bf16.",
+                                             "tensorboard.",
+                                             "csv_monitor.",
+                                             "wandb.",
+                                             "comet.",
+                                             "comms_logger.",
+                                             "timers.throughput.",
+                                             "tensor_parallel.",
+                                             "compile.",
+                                             "hybrid_engine." };
+    for (size_t i = 0; i < sizeof converted / sizeof *converted; i++)
+        if (strncmp(row->key, converted[i], strlen(converted[i])) == 0)
+            return false;
+    return true;
+}
+
 static bool check_bool(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
-    static const struct {
-        const char *text;
-        bool truth;
-    } words[] = { { "true", true }, { "false", false }, { "yes", true }, { "no", false },
-                  { "on", true },   { "off", false },   { "1", true },   { "0", false } };
-    (void)row;
-    if (node->kind == ZT_JSON_NODE_NUMBER && (node->number == 0 || node->number == 1)) {
-        node->truth = node->number == 1;
-        node->kind = ZT_JSON_NODE_BOOL;
-    }
-    for (size_t i = 0; node->kind == ZT_JSON_NODE_TEXT && i < sizeof words / sizeof words[0]; i++)
-        if (strcasecmp(node->text, words[i].text) == 0) {
-            node->truth = words[i].truth;
-            node->kind = ZT_JSON_NODE_BOOL;
-        }
-    return node->kind == ZT_JSON_NODE_BOOL || wrong_type(r, node, "true or false");
+    const int truth = zt_value_truth(node);
+    char path[256];
+    if (truth < 0)
+        return wrong_type(r, node, "true or false");
+    if (node->kind == ZT_JSON_NODE_TEXT && !truth && node->source && keeps_texts(row))
+        zt_texts_add(r->arena, &r->config->notes, "%s: the text \"%s\" is read as false; DeepSpeed takes it for true",
+                     zt_json_node_path(node, path, sizeof path), node->text);
+    node->kind = ZT_JSON_NODE_BOOL;
+    node->truth = truth;
+    return true;
 }
 
 static bool in_range(struct zt_reading *r, const struct zt_json_node *node, const struct zt_key_row *row) {
@@ -90,7 +105,7 @@ static bool check_numbers(struct zt_reading *r, struct zt_json_node *node, const
     return check_list(r, node, row, "a list of numbers", check_number);
 }
 
-static bool check_equals(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
+static bool check_each(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     if (is_number(r, node))
         return in_range(r, node, row);
     if (!check_list(r, node, row, "a number or a list of numbers", check_number))
@@ -194,8 +209,14 @@ static bool check_any(struct zt_reading *r, struct zt_json_node *node, const str
 }
 
 static bool check_object(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
-    (void)row;
-    return node->kind == ZT_JSON_NODE_OBJECT || wrong_type(r, node, "an object");
+    char key[96];
+    if (node->kind == ZT_JSON_NODE_OBJECT)
+        return true;
+    wrong_type(r, node, "an object");
+    snprintf(key, sizeof key, "%s.enabled", row->key);
+    if (zt_map_get(&r->by_key, key, -1) >= 0)
+        zt_key_hint(r, "\"%s\" switches it on and off", key);
+    return false;
 }
 
 static bool check_objects(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
@@ -247,6 +268,18 @@ static void store_numbers(struct zt_reading *r, void *to, const struct zt_json_n
     numbers->at = ZT_NEW_N(r->arena, double, length(node));
     for (const struct zt_json_node *item = node->first; item; item = item->next)
         numbers->at[numbers->count++] = item->number;
+}
+
+/* A number is a list of one. */
+static void store_each(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
+    struct zt_numbers *numbers = to;
+    if (node->kind == ZT_JSON_NODE_LIST) {
+        store_numbers(r, to, node, row);
+        return;
+    }
+    numbers->count = 1;
+    numbers->at = ZT_NEW(r->arena, double);
+    numbers->at[0] = node->number;
 }
 
 static void store_text(struct zt_reading *r, void *to, const struct zt_json_node *node, const struct zt_key_row *row) {
@@ -340,7 +373,8 @@ static const struct {
     [ZT_KEY_BOOL] = { check_bool, store_bool, true },
     [ZT_KEY_INT] = { check_int, store_int, true },
     [ZT_KEY_NUMBER] = { check_number, store_number, true },
-    [ZT_KEY_EQUALS] = { check_equals, store_number, true },
+    [ZT_KEY_EQUALS] = { check_each, store_number, true },
+    [ZT_KEY_EACH] = { check_each, store_each, true },
     [ZT_KEY_PAIR] = { check_pair, store_pair, true },
     [ZT_KEY_NUMBERS] = { check_numbers, store_numbers, false },
     [ZT_KEY_TEXT] = { check_text, store_text, false },
@@ -376,6 +410,7 @@ static void from_text(struct zt_reading *r, struct zt_json_node *node, const str
     case ZT_KEY_INT:
     case ZT_KEY_NUMBER:
     case ZT_KEY_EQUALS:
+    case ZT_KEY_EACH:
         number_from(node, text);
         break;
     case ZT_KEY_PAIR:
@@ -399,8 +434,19 @@ static void from_text(struct zt_reading *r, struct zt_json_node *node, const str
     }
 }
 
+int zt_value_truth(const struct zt_json_node *node) {
+    static const char *const words[2][6] = { { "false", "f", "no", "n", "off", "0" },
+                                             { "true", "t", "yes", "y", "on", "1" } };
+    for (int i = 0; i < 12 && node->kind == ZT_JSON_NODE_TEXT; i++)
+        if (strcasecmp(node->text, words[i / 6][i % 6]) == 0)
+            return i / 6;
+    if (node->kind == ZT_JSON_NODE_NUMBER && (node->number == 0 || node->number == 1))
+        return node->number == 1;
+    return node->kind == ZT_JSON_NODE_BOOL ? node->truth : -1;
+}
+
 bool zt_value_check(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
-    if (row->false_is_off && node->kind == ZT_JSON_NODE_BOOL && !node->truth) {
+    if (row->false_is_off && zt_value_truth(node) == 0) {
         node->kind = ZT_JSON_NODE_OBJECT;
         return true;
     }
@@ -447,8 +493,7 @@ static bool switched_on(const struct zt_json_node *node, bool *has_switch) {
     for (const struct zt_json_node *child = node->first; child; child = child->next) {
         if (child->key && strcmp(child->key, "enabled") == 0) {
             *has_switch = true;
-            on |= !(child->kind == ZT_JSON_NODE_NULL || (child->kind == ZT_JSON_NODE_BOOL && !child->truth) ||
-                    (child->kind == ZT_JSON_NODE_TEXT && strcasecmp(child->text, "false") == 0));
+            on |= child->kind != ZT_JSON_NODE_NULL && zt_value_truth(child) != 0;
         }
         on |= switched_on(child, has_switch);
     }

@@ -7,6 +7,8 @@
 /* Checks type and range. Replaces "auto", texts that mean booleans, and other spellings by the value itself. False with
  * an error. */
 bool zt_value_check(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row);
+/* The boolean that a boolean, a number or a text in pydantic's words means: 1 or 0; -1: none. */
+int zt_value_truth(const struct zt_json_node *node);
 /* Store a checked value, the value that a text of the table means, or the row's default. Keys without a place store
  * nothing. */
 void zt_value_store(struct zt_reading *r, const struct zt_json_node *node, const struct zt_key_row *row);

@@ -139,6 +139,12 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
     case ZT_KEY_PAIR:
         write_numbers(to, at, 2);
         break;
+    case ZT_KEY_EACH:
+        if (((const struct zt_numbers *)at)->count == 1) {
+            write_number(to, ((const struct zt_numbers *)at)->at[0]);
+            break;
+        } /* else a list */
+        /* fall through */
     case ZT_KEY_NUMBERS:
         write_numbers(to, ((const struct zt_numbers *)at)->at, ((const struct zt_numbers *)at)->count);
         break;
@@ -306,6 +312,8 @@ static bool is_default(const struct zt_config *config, const struct zt_key_row *
     case ZT_KEY_NUMBER:
     case ZT_KEY_EQUALS:
         return *pair == number;
+    case ZT_KEY_EACH:
+        return ((const struct zt_numbers *)at)->count == 1 && ((const struct zt_numbers *)at)->at[0] == number;
     case ZT_KEY_PAIR:
         return second && pair[0] == number && pair[1] == strtod(second, NULL);
     default:

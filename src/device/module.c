@@ -105,7 +105,7 @@ static bool device_number(int local, int *to, struct zt_err *err) {
     errno = 0;
     long number = strtol(text, &end, 10);
     if (*end || errno || number < 0 || number > INT_MAX)
-        return zt_fail(err, ZT_EXIT_RUN, "LOCAL_RANK = \"%s\", wants the number of a CUDA device from 0 on", text);
+        return zt_fail(err, ZT_EXIT_CONFIG, "LOCAL_RANK = \"%s\", wants the number of a CUDA device from 0 on", text);
     *to = (int)number;
     return true;
 }

@@ -22,10 +22,16 @@
         .keeps_auto = true, AT(scheduler.total_num_steps)                                                              \
     }
 
+/* The value of a parameter group: a list has one for each, a number is that of all. */
+static double of_group(const struct zt_numbers *values, int group) {
+    return values->at[values->count > 1 ? group : 0];
+}
+
 /* ---- warm-up ---- */
 
 struct warmup {
-    double min_lr, max_lr, min_ratio, cos_min_ratio;
+    struct zt_numbers min_lr, max_lr;
+    double min_ratio, cos_min_ratio;
     int64_t num_steps;
     bool log; /* warmup_type log, else linear */
 };
@@ -34,8 +40,8 @@ static const struct zt_key_choice warmups[] = { { .name = "linear" }, { .name = 
 
 /* "auto" of warmup_max_lr is the optimizer's lr; 0.001 is the default of DeepSpeed 0.16.5. */
 #define WARMUP_RATES                                                                                                   \
-    { .key = SCHEDULER "warmup_min_lr", EQUALS, FROM(0), DEF("0"), RULE(warmup, min_lr) }, {                           \
-        .key = SCHEDULER "warmup_max_lr", EQUALS, FROM(0), DEF("0.001"), AUTO("0.001", "optimizer.params.lr"),         \
+    { .key = SCHEDULER "warmup_min_lr", EACH, FROM(0), DEF("0"), RULE(warmup, min_lr) }, {                             \
+        .key = SCHEDULER "warmup_max_lr", EACH, FROM(0), DEF("0.001"), AUTO("0.001", "optimizer.params.lr"),           \
         .auto_is_lr = true, RULE(warmup, max_lr)                                                                       \
     }
 /* The rules take max(2, n), so 0, Hugging Face's default, is as good as 1 (DeepSpeed 0.16.5 allows it). */
@@ -65,13 +71,15 @@ static double warmup_steps(const struct warmup *w) {
     return w->num_steps < 2 ? 2 : (double)w->num_steps;
 }
 
-static double warmup_span(const struct warmup *w, double part) {
-    return w->min_lr + (w->max_lr - w->min_lr) * part;
+static double warmup_span(const struct warmup *w, int group, double part) {
+    const double min = of_group(&w->min_lr, group), max = of_group(&w->max_lr, group);
+    return min + (max - min) * part;
 }
 
 static void warmup_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
     const struct warmup *w = s->params;
-    rate->lr = update == 0 ? w->min_lr : warmup_span(w, warmup_part(w, (double)(update - 1), warmup_steps(w)));
+    const double part = update == 0 ? 0 : warmup_part(w, (double)(update - 1), warmup_steps(w));
+    rate->lr = warmup_span(w, rate->group, part);
 }
 
 /* Down to warmup_min_lr, not to 0. */
@@ -81,7 +89,7 @@ static void warmup_decay_rate(const struct zt_scheduler_config *s, int64_t updat
     if (i < steps)
         warmup_rate(s, update, rate);
     else
-        rate->lr = warmup_span(w, fmax(0, (t - i) / fmax(1, t - steps)));
+        rate->lr = warmup_span(w, rate->group, fmax(0, (t - i) / fmax(1, t - steps)));
 }
 
 /* Scales the optimizer's own rate. Past total_num_steps it stays at its end (0.16.5 swings back up). */
@@ -102,13 +110,14 @@ static void warmup_cosine_rate(const struct zt_scheduler_config *s, int64_t upda
 /* ---- range test ---- */
 
 struct range_test {
-    double min_lr, step_rate;
+    struct zt_numbers min_lr;
+    double step_rate;
     int64_t step_size;
     bool staircase;
 };
 
 static const struct zt_key_row range_test_keys[] = {
-    { .key = SCHEDULER "lr_range_test_min_lr", EQUALS, POSITIVE, DEF("1e-3"), RULE(range_test, min_lr) },
+    { .key = SCHEDULER "lr_range_test_min_lr", EACH, POSITIVE, DEF("1e-3"), RULE(range_test, min_lr) },
     { .key = SCHEDULER "lr_range_test_step_size", INT(1), DEF("2000"), RULE(range_test, step_size) },
     { .key = SCHEDULER "lr_range_test_step_rate", NUMBER, FROM(0), DEF("1"), RULE(range_test, step_rate) },
     { .key = SCHEDULER "lr_range_test_staircase", BOOL, DEF("false"), RULE(range_test, staircase) },
@@ -121,13 +130,14 @@ static void range_test_rate(const struct zt_scheduler_config *s, int64_t update,
     double k = (double)update / (double)c->step_size;
     if (c->staircase)
         k = floor(k);
-    rate->lr = c->min_lr * (1 + c->step_rate * k);
+    rate->lr = of_group(&c->min_lr, rate->group) * (1 + c->step_rate * k);
 }
 
 /* ---- one cycle ---- */
 
 struct one_cycle {
-    double min_lr, max_lr, decay_lr_rate, min_mom, max_mom, decay_mom_rate;
+    struct zt_numbers min_lr, max_lr, min_mom, max_mom;
+    double decay_lr_rate, decay_mom_rate;
     int64_t first_step_size, second_step_size;                      /* second 0: as first */
     int64_t first_stair_count, second_stair_count, decay_step_size; /* second below 0: as first */
     bool momentum;
@@ -135,13 +145,13 @@ struct one_cycle {
 
 static const struct zt_key_row one_cycle_keys[] = {
     { .key = SCHEDULER "cycle_min_lr",
-      EQUALS,
+      EACH,
       FROM(0),
       .needed = true,
       AUTO("0", "least rate"),
       RULE(one_cycle, min_lr) },
     { .key = SCHEDULER "cycle_max_lr",
-      EQUALS,
+      EACH,
       FROM(0),
       .needed = true,
       AUTO("0", "optimizer.params.lr"),
@@ -163,8 +173,8 @@ static const struct zt_key_row one_cycle_keys[] = {
       RULE(one_cycle, second_stair_count) },
     { .key = SCHEDULER "decay_step_size", INT(0), DEF("0"), RULE(one_cycle, decay_step_size) },
     { .key = SCHEDULER "cycle_momentum", BOOL, DEF("true"), RULE(one_cycle, momentum) },
-    { .key = SCHEDULER "cycle_min_mom", EQUALS, BELOW_ONE, DEF("0.8"), RULE(one_cycle, min_mom) },
-    { .key = SCHEDULER "cycle_max_mom", EQUALS, BELOW_ONE, DEF("0.9"), RULE(one_cycle, max_mom) },
+    { .key = SCHEDULER "cycle_min_mom", EACH, BELOW_ONE, DEF("0.8"), RULE(one_cycle, min_mom) },
+    { .key = SCHEDULER "cycle_max_mom", EACH, BELOW_ONE, DEF("0.9"), RULE(one_cycle, max_mom) },
     { .key = SCHEDULER "decay_mom_rate", NUMBER, FROM(0), DEF("0"), RULE(one_cycle, decay_mom_rate) },
     LAST_ITERATION,
     { 0 },
@@ -188,12 +198,14 @@ static void one_cycle_rate(const struct zt_scheduler_config *s, int64_t update, 
         height = update <= first ? ramp(update, first, up) : ramp(-past, second, down);
     else if (c->decay_step_size > 0)
         decay = (double)past / (double)c->decay_step_size;
-    rate->lr = (c->min_lr + (c->max_lr - c->min_lr) * height) / (1 + c->decay_lr_rate * decay);
+    const double min_lr = of_group(&c->min_lr, rate->group), max_lr = of_group(&c->max_lr, rate->group);
+    rate->lr = (min_lr + (max_lr - min_lr) * height) / (1 + c->decay_lr_rate * decay);
     if (!c->momentum)
         return;
-    rate->beta1 = (c->max_mom - (c->max_mom - c->min_mom) * height) * (1 + c->decay_mom_rate * decay);
+    const double min_mom = of_group(&c->min_mom, rate->group), max_mom = of_group(&c->max_mom, rate->group);
+    rate->beta1 = (max_mom - (max_mom - min_mom) * height) * (1 + c->decay_mom_rate * decay);
     if (update == 0)
-        rate->beta1 = c->min_mom;
+        rate->beta1 = min_mom;
     rate->beta2 = 0.99;
 }
 
@@ -336,9 +348,18 @@ static const struct zt_lr_rule *rule_of(const struct zt_config *config) {
     return config->scheduler.type ? zt_lr_rule_find(config->scheduler.type) : NULL;
 }
 
-struct zt_rate zt_rate_at(const struct zt_config *config, const struct zt_lr_state *state, int64_t update) {
+bool zt_lr_by_group(const struct zt_config *config) {
+    const struct zt_lr_rule *rule = rule_of(config);
+    for (const struct zt_key_row *row = rule ? rule->type.keys : NULL; row && row->key; row++)
+        if (row->type == ZT_KEY_EACH &&
+            ((const struct zt_numbers *)((const char *)config->scheduler.params + row->at))->count > 1)
+            return true;
+    return false;
+}
+
+struct zt_rate zt_rate_at(const struct zt_config *config, const struct zt_lr_state *state, int group, int64_t update) {
     const struct zt_optimizer_config *o = &config->optimizer;
-    struct zt_rate rate = { .lr = o->lr, .beta1 = o->beta1, .beta2 = o->beta2 };
+    struct zt_rate rate = { .lr = o->lr, .beta1 = o->beta1, .beta2 = o->beta2, .group = group, .update = update };
     const struct zt_lr_rule *rule = rule_of(config);
     if (rule && rule->observe)
         rate.lr = state->lr;

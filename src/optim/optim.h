@@ -88,9 +88,11 @@ struct zt_optimizer {
     const struct zt_one_bit *one_bit;         /* how the ranks of a 1-bit optimizer share an update. NULL for others */
 };
 
-/* The rates of one update. Only OneCycle changes the betas. */
+/* The rates of one update for a parameter group. Only OneCycle changes the betas. */
 struct zt_rate {
     double lr, beta1, beta2;
+    int group;      /* 0: the optimizer's own; i: ztrain.param_groups[i - 1] */
+    int64_t update; /* from 0 on */
 };
 /* What a rule that follows a value (ReduceLROnPlateau) has seen. A checkpoint has it. */
 struct zt_lr_state {
@@ -106,8 +108,8 @@ struct zt_lr_state {
 };
 struct zt_lr_rule {
     struct zt_key_owner type; /* name and config keys */
-    /* The rates of applied update `update`, from 0 on. On entry `rate` has the optimizer's own values. NULL where the
-     * rate is that of the state. */
+    /* The rates of applied update `update`, from 0 on. On entry `rate` has the optimizer's own values and the group.
+     * NULL where the rate is that of the state. */
     void (*rate)(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate);
     /* Rules that follow a value: takes the next one. NULL for others. */
     void (*observe)(const struct zt_scheduler_config *s, struct zt_lr_state *state, double value);
@@ -115,9 +117,13 @@ struct zt_lr_rule {
 const struct zt_lr_rule *zt_lr_rule_find(const char *type);
 /* The types of all rules for the catalog of the configuration; ends with NULL. */
 extern const struct zt_key_owner *const zt_lr_rule_types[];
-/* The rates of update `update`; scheduler.type NULL gives the optimizer's own. `state`: that of the run, read only by
- * rules that follow a value. The caller has replaced a total_num_steps of 0 by the run's number of steps. */
-struct zt_rate zt_rate_at(const struct zt_config *config, const struct zt_lr_state *state, int64_t update);
+/* The rates of update `update` for a group; scheduler.type NULL gives the optimizer's own. `state`: that of the run,
+ * read only by rules that follow a value. The caller has replaced a total_num_steps of 0 by the run's number of steps.
+ * Without zt_lr_by_group() all groups have the rates of group 0, which param_groups[].lr scales. */
+struct zt_rate zt_rate_at(const struct zt_config *config, const struct zt_lr_state *state, int group, int64_t update);
+/* Whether the rule has lists of values by group. As in DeepSpeed it then gives each group its rates, and
+ * param_groups[].lr has no effect. */
+bool zt_lr_by_group(const struct zt_config *config);
 
 /* The state at the start of a run. */
 struct zt_lr_state zt_lr_state_of(const struct zt_config *config);

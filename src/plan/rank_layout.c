@@ -104,6 +104,10 @@ static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_training_
     list_model(p, training_graph, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
     p->stage_bounds =
         zt_arena_copy(p->arena, training_graph->bounds, ((size_t)p->grid.stages + 1) * sizeof *p->stage_bounds);
+    const int layers = training_graph->layers ? p->stage_bounds[p->grid.stages].layer : 0;
+    p->layers = layers ? ZT_NEW_N(p->arena, const char *, layers) : NULL;
+    for (int i = 0; i < layers; i++)
+        p->layers[i] = zt_arena_strdup(p->arena, training_graph->layers[i]);
     p->statistic_total = zt_program_statistics(training_graph, p->grid.stage, indices);
     list_model(p, training_graph, false, p->statistic_model = ZT_NEW_N(p->arena, int, p->statistic_total + 1));
     p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);

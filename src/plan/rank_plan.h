@@ -56,6 +56,7 @@ struct zt_rank_plan {
      * one parameter and in all. */
     int64_t hidden, largest_bucket, persistent_each, persistent_together;
     struct zt_stage_bounds *stage_bounds; /* bounds of the stages, the same for all programs */
+    const char **layers;                  /* names of the layers in the bounds; NULL: one stage */
     struct zt_flat *flat;
     struct zt_frozen_layout *frozen;        /* frozen weights that the data-parallel ranks share out; NULL: none */
     struct zt_frozen_source *frozen_source; /* by tensor of it */

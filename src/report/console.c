@@ -20,6 +20,7 @@ struct zt_console {
     double drawn;                  /* time of the last drawing, from zt_now() */
     double line_seconds;           /* seconds since the last console line */
     struct zt_deepspeed_interval interval;
+    struct zt_deepspeed_throughput throughput;
     double run_seconds;
     int64_t line_samples, run_steps, skipped;
     struct zt_text text; /* the current row or line; reused, so that a step allocates nothing */
@@ -107,6 +108,8 @@ static void say(struct zt_console *c, const struct zt_metrics_row *row, int64_t 
         zt_deepspeed_say_step(c->o.log, c->o.config, row, c->skipped, fresh(c));
     if (multiple && c->o.config->parallel.stages > 1)
         zt_deepspeed_say_interval(c->o.log, row, &c->interval);
+    else if (multiple && c->o.config->throughput)
+        zt_deepspeed_say_throughput(c->o.log, &c->throughput, row, fresh(c));
 }
 
 static void talk(struct zt_console *c, const struct zt_metrics_row *row, int64_t batch) {
@@ -120,6 +123,7 @@ static void talk(struct zt_console *c, const struct zt_metrics_row *row, int64_t
     c->interval.samples += row->samples;
     c->interval.seconds += row->seconds;
     c->interval.steps++;
+    zt_deepspeed_count(&c->throughput, row);
     if (may_talk(c))
         say(c, row, batch, multiple);
     if (multiple)
@@ -146,7 +150,7 @@ void zt_console_begin(struct zt_console *c) {
     if (!c || !may_talk(c) || c->bar || c->o.config->steps_per_print <= 0)
         return;
     const struct zt_lr_state state = zt_lr_state_of(c->o.config);
-    const struct zt_metrics_row row = { .next = zt_rate_at(c->o.config, &state, 0) };
+    const struct zt_metrics_row row = { .next = zt_rate_at(c->o.config, &state, 0, 0) };
     zt_deepspeed_say_step(c->o.log, c->o.config, &row, 0, fresh(c));
 }
 

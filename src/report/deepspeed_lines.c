@@ -38,20 +38,30 @@ static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *o
     zt_text_add(to, "]");
 }
 
+/* The rates of a group beside `next`, which are those of group 0. A group with its own learning rate keeps its ratio to
+ * the optimizer's. */
+static struct zt_rate rate_of(const struct zt_config *config, const struct zt_rate *next, int group) {
+    struct zt_rate rate = *next;
+    const double lr = group > 0 ? config->groups[group - 1].lr : NAN;
+    if (zt_lr_by_group(config))
+        return zt_rate_at(config, NULL, group, next->update);
+    if (!isnan(lr) && config->optimizer.lr > 0)
+        rate.lr *= lr / config->optimizer.lr;
+    return rate;
+}
+
 void zt_deepspeed_say_step(const struct zt_log *log, const struct zt_config *config, const struct zt_metrics_row *row,
                            int64_t skipped, struct zt_text *text) {
     zt_text_add(text, "step=%lld, skipped=%lld, lr=[", (long long)row->step, (long long)skipped);
-    const double next = row->next.lr;
-    add_shortest(text, next);
-    for (int i = 0; i < config->group_count; i++) {
-        double lr = config->groups[i].lr; /* a group with its own learning rate keeps its ratio to the optimizer's */
-        zt_text_add(text, ", ");
-        add_shortest(text, isnan(lr) || config->optimizer.lr <= 0 ? next : next * (lr / config->optimizer.lr));
+    for (int i = 0; i <= config->group_count; i++) {
+        zt_text_add(text, i ? ", " : "");
+        add_shortest(text, rate_of(config, &row->next, i).lr);
     }
     zt_text_add(text, "], mom=[");
     for (int i = 0; i <= config->group_count; i++) {
+        const struct zt_rate rate = rate_of(config, &row->next, i);
         zt_text_add(text, i ? ", " : "");
-        add_momentum(text, &config->optimizer, &row->next);
+        add_momentum(text, &config->optimizer, &rate);
     }
     zt_text_add(text, "]");
     zt_say(log, ZT_LOG_INFO, "%s", text->at);
@@ -62,6 +72,37 @@ void zt_deepspeed_say_interval(const struct zt_log *log, const struct zt_metrics
     const double rate = interval->seconds > 0 ? (double)interval->samples / interval->seconds : 0;
     zt_say(log, ZT_LOG_INFO, "steps: %lld loss: %0.4f iter time (s): %0.3f samples/sec: %0.3f", (long long)row->step,
            row->loss, interval->seconds / (double)interval->steps, rate);
+}
+
+/* DeepSpeed's timer starts after so many steps. */
+enum { UNTIMED_STEPS = 2 };
+
+void zt_deepspeed_count(struct zt_deepspeed_throughput *t, const struct zt_metrics_row *row) {
+    t->micro_batches += row->micro_batches;
+    if (t->steps++ < UNTIMED_STEPS)
+        return;
+    t->samples += row->samples;
+    t->seconds += row->seconds;
+}
+
+static void add_gigabytes(struct zt_text *to, const char *name, size_t bytes) {
+    zt_text_add(to, ", %s=", name);
+    add_shortest(to, round(100 * (double)bytes / (1024. * 1024 * 1024)) / 100);
+    zt_text_add(to, "GB");
+}
+
+void zt_deepspeed_say_throughput(const struct zt_log *log, const struct zt_deepspeed_throughput *t,
+                                 const struct zt_metrics_row *row, struct zt_text *text) {
+    if (t->steps <= UNTIMED_STEPS)
+        return;
+    zt_text_add(text, "epoch=%lld/micro_step=%lld/global_step=%lld, RunningAvgSamplesPerSec=", (long long)row->epoch,
+                (long long)t->micro_batches, (long long)row->step);
+    add_shortest(text, (double)t->samples / t->seconds);
+    zt_text_add(text, ", CurrSamplesPerSec=");
+    add_shortest(text, (double)row->samples / row->seconds);
+    add_gigabytes(text, "MemAllocated", row->allocated);
+    add_gigabytes(text, "MaxMemAllocated", row->peak);
+    zt_say(log, ZT_LOG_INFO, "%s", text->at);
 }
 
 static void say_overflow(const struct zt_log *log, const struct zt_metrics_row *row) {

@@ -19,6 +19,17 @@ struct zt_deepspeed_interval {
  */
 void zt_deepspeed_say_interval(const struct zt_log *log, const struct zt_metrics_row *row,
                                const struct zt_deepspeed_interval *interval);
+/* The steps of this process. */
+struct zt_deepspeed_throughput {
+    int64_t steps, micro_batches;
+    int64_t samples; /* without the first two steps, like the seconds */
+    double seconds;
+};
+/* Counts a step. */
+void zt_deepspeed_count(struct zt_deepspeed_throughput *to, const struct zt_metrics_row *row);
+/* Prints the throughput line, from the third step of the process on. `text`: empty; the line is composed in it. */
+void zt_deepspeed_say_throughput(const struct zt_log *log, const struct zt_deepspeed_throughput *throughput,
+                                 const struct zt_metrics_row *row, struct zt_text *text);
 /* Prints the overflow line of a skipped step, with what overflowed first where that is known (run/overflow.h), and the
  * line of a hysteresis that consecutive_hysteresis restores. */
 void zt_deepspeed_say_scaling(const struct zt_log *log, const struct zt_metrics_row *row);

@@ -17,6 +17,8 @@ struct zt_metrics_row {
     double loss, lr, grad_norm, loss_scale, seconds;
     struct zt_rate next;       /* of the step after this one */
     struct zt_scaling scaling; /* state after the step */
+    int micro_batches;         /* of a rank */
+    size_t allocated, peak;    /* bytes of the rank's blocks: now; most (struct zt_device) */
     bool skipped;
     const struct zt_overflow *overflow; /* of a skipped step; NULL: not looked for */
 };

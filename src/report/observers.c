@@ -96,6 +96,18 @@ bool zt_observers_prepare(const struct zt_config *config, const char *folder, st
     return zt_profiler_prepare(config, err) && zt_monitors_prepare(config, folder, err);
 }
 
+/* Prints the memory lines of a point of a step. */
+static void say_memory(void *with, enum zt_rank_point point) {
+    static const char *const tags[] = {
+        [ZT_RANK_BEFORE_FORWARD] = "Engine before forward",   [ZT_RANK_AFTER_FORWARD] = "Engine after forward",
+        [ZT_RANK_BEFORE_BACKWARD] = "Engine before backward", [ZT_RANK_AFTER_BACKWARD] = "Engine after backward",
+        [ZT_RANK_BEFORE_STEP] = "Engine before step",
+    };
+    struct zt_observers *o = with;
+    zt_console_clear(o->o.console);
+    zt_memory_say(tags[point], o->o.device, log_of(o));
+}
+
 bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options *options, struct zt_err *err) {
     *o = (struct zt_observers){ .o = *options, .samples = samples_of(options->plan, options->first) };
     o->timers = zt_timers_create(options->device);
@@ -114,6 +126,9 @@ bool zt_observers_open(struct zt_observers *o, const struct zt_observers_options
     if (!open_files(o, err))
         return false;
     say_notes(o);
+    o->progress = (struct zt_rank_progress){ say_memory, o };
+    if (config_of(o)->memory_breakdown)
+        zt_rank_follow(options->rank, &o->progress);
     if (config_of(o)->parallel.stages > 1)
         zt_report_stages(options->stages, log_of(o));
     warn(o);
@@ -148,7 +163,7 @@ static bool draws_histograms(const struct zt_observers *o, int64_t step) {
 }
 
 bool zt_observers_wait(const struct zt_observers *o, int64_t step) {
-    return zt_timers_on(o->timers) || draws_histograms(o, step);
+    return zt_timers_on(o->timers) || draws_histograms(o, step) || config_of(o)->memory_breakdown;
 }
 
 static void take_histogram(const struct zt_histogram_sink *sink, int stage, int tensor, bool gradient,

@@ -36,6 +36,7 @@ struct zt_observers {
     struct zt_step_trace trace;
     struct zt_profiler profiler;
     struct zt_wall_clock_interval interval; /* rank 0 */
+    struct zt_rank_progress progress;       /* rank 0: prints the memory lines within a step */
     int64_t samples;                        /* trained so far */
 };
 

@@ -261,6 +261,13 @@ static int first_layer(const struct zt_stage_bounds *bounds, int stage) {
     return bounds[stage].layer + (bounds[stage].nodes > 0);
 }
 
+static void list_layers(const struct zt_rank_plan *plan, int stage, const struct zt_log *log) {
+    const int first = first_layer(plan->stage_bounds, stage), end = first_layer(plan->stage_bounds, stage + 1);
+    zt_say(log, ZT_LOG_INFO, "stage=%d layers=%d", stage, end - first);
+    for (int i = first; i < end; i++)
+        zt_say(log, ZT_LOG_INFO, "    %2d: %s", i, plan->layers[i]);
+}
+
 void zt_report_stages(const struct zt_plan *plan, const struct zt_log *log) {
     const struct zt_grid *grid = &plan->grid;
     const struct zt_stage_bounds *bounds = plan->stage[0]->stage_bounds;
@@ -269,6 +276,7 @@ void zt_report_stages(const struct zt_plan *plan, const struct zt_log *log) {
     for (int s = 0; s < grid->stages; s++) {
         total += count_params(plan->stage[s]->flat, false);
         unique += count_params(plan->stage[s]->flat, true);
+        list_layers(plan->stage[0], s, log);
     }
     zt_say(log, ZT_LOG_INFO, "micro_batches=%d micro_batch_size=%lld", plan->stage[0]->full.micro_batches,
            (long long)plan->stage[0]->full.rows);

@@ -13,10 +13,12 @@
  * exchange. */
 struct card {
     char version[32], host[64];
-    uint64_t config;
+    uint64_t config, place; /* place: hash of what ranks with different local ranks have in common */
     cpu_set_t cores;
     uint32_t model;
-    int32_t threads; /* requested; 0: as many as its share of the cores */
+    int32_t threads;    /* requested; 0: as many as its share of the cores */
+    int32_t local_rank; /* -1: unknown */
+    int32_t unused;
 };
 
 /* Writes the ranks for which `differs` is true: "ranks 2, 3". Returns false if there are none. */
@@ -49,6 +51,31 @@ static bool other_model(const void *cards, int rank) {
     return c[rank].model != c[0].model;
 }
 
+/* Containers may have one host name, but have networks of their own. Ranks that see different devices may all have
+ * local rank 0. */
+static uint64_t hash_place(const char *host) {
+    const char *devices = getenv("CUDA_VISIBLE_DEVICES");
+    char network[64] = "";
+    uint64_t hash = zt_hash(ZT_HASH_START, host, strlen(host));
+    if (readlink("/proc/self/ns/net", network, sizeof network - 1) > 0)
+        hash = zt_hash(hash, network, strlen(network));
+    return devices ? zt_hash(hash, devices, strlen(devices)) : hash;
+}
+
+static bool check_local_ranks(struct zt_comm *world, const struct card *cards, struct zt_err *err) {
+    for (int a = 0; a < world->size; a++)
+        for (int b = a + 1; b < world->size; b++) {
+            if (cards[a].local_rank < 0 || cards[a].local_rank != cards[b].local_rank ||
+                cards[a].place != cards[b].place)
+                continue;
+            zt_fail(err, zt_comm_found_by_all(world, ZT_EXIT_CONFIG),
+                    "ranks %d and %d of host \"%s\" both have local rank %d", a, b, cards[a].host, cards[a].local_rank);
+            return zt_hint(
+                err, "the ranks of a host need LOCAL_RANK 0, 1, 2, ..., unless each has its own CUDA_VISIBLE_DEVICES");
+        }
+    return true;
+}
+
 /* Reports the same error on every rank. */
 static bool disagree(struct zt_comm *world, enum zt_exit code, const char *what, const char *ranks, const char *hint,
                      struct zt_err *err) {
@@ -67,7 +94,7 @@ static bool check_cards(struct zt_comm *world, const struct card *cards, struct 
     if (list_ranks(world->size, other_config, cards, ranks, sizeof ranks))
         return disagree(world, ZT_EXIT_CONFIG, "the configuration", ranks,
                         "all ranks need the same config file, command line and data paths", err);
-    return true;
+    return check_local_ranks(world, cards, err);
 }
 
 static bool hash_config(const struct zt_config *config, uint64_t *hash, struct zt_err *err) {
@@ -131,6 +158,8 @@ bool zt_preflight_start(struct zt_session *s, struct zt_comm *world, struct zt_e
     struct card *cards = zt_calloc((size_t)world->size, sizeof *cards), *own = &cards[world->rank];
     snprintf(own->version, sizeof own->version, "%s", ZT_VERSION);
     gethostname(own->host, sizeof own->host - 1);
+    own->place = hash_place(own->host);
+    own->local_rank = s->launched.local_rank;
     own->model = zt_onnx_checksum(s->model);
     fill_cores(own, s);
     bool ok = hash_config(s->config, &own->config, err) && zt_comm_exchange(world, cards, sizeof *cards, err) &&

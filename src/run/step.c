@@ -8,6 +8,17 @@
 #include "run/rank/times.h"
 #include "run/timers/timers.h"
 
+/* An instruction begins or has ended. */
+static void tell(const struct zt_rank *r, enum zt_instruction_op op, bool ended) {
+    const struct zt_rank_progress *p = r->progress;
+    if (p && op == ZT_DO_FORWARD)
+        p->at(p->with, ended ? ZT_RANK_AFTER_FORWARD : ZT_RANK_BEFORE_FORWARD);
+    if (p && op == ZT_DO_BACKWARD)
+        p->at(p->with, ended ? ZT_RANK_AFTER_BACKWARD : ZT_RANK_BEFORE_BACKWARD);
+    if (p && op == ZT_DO_CLIP && !ended)
+        p->at(p->with, ZT_RANK_BEFORE_STEP);
+}
+
 bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     struct zt_epoch_place place = zt_epochs_at(&p->epochs, step);
@@ -23,20 +34,22 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     zt_rank_one_bit_begin(r);
     struct zt_step_result *result = &r->begun[r->begun_count++];
     *result = (struct zt_step_result){ .samples = shape.samples, .epoch = place.epoch, .batch = place.batch };
-    result->lr = zt_rate_at(p->job->config, &r->lr_state, r->updates).lr;
+    result->lr = zt_rate_at(p->job->config, &r->lr_state, 0, r->updates).lr;
     zt_timers_begin(r->timers, step);
     if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, kind, err)))
         return false;
     struct zt_instruction_context context = { loader, p->source, &shape, true };
     for (int i = 0; i < schedule->count; i++) {
+        tell(r, schedule->at[i].op, false);
         if (!zt_rank_instruct(r, &context, &schedule->at[i], err))
             return false;
         zt_timers_next(r->timers, (int)schedule->at[i].op, schedule->at[i].micro_batch);
+        tell(r, schedule->at[i].op, true);
     }
     result->loss = r->loss / (double)shape.samples;
     result->grad_norm = r->norm;
     result->finite = r->finite;
-    result->next = zt_rate_at(p->job->config, &r->lr_state, r->updates);
+    result->next = zt_rate_at(p->job->config, &r->lr_state, 0, r->updates);
     result->loss_scale = r->scaling.scale;
     if (!r->stepping)
         zt_scaling_step(&r->scaling, !r->finite);

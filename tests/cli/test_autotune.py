@@ -69,6 +69,18 @@ class Autotune(test_jobs.Job):
         self.tune("--ranks", "2", train_micro_batch_size_per_gpu=4, gradient_accumulation_steps=2, zero_optimization={"stage": 1})
         self.assertEqual(set(self.summary()), {"untuned"})
 
+    def test_lists_of_the_config_are_tried_in_all_combinations(self):
+        says = self.tune(train_micro_batch_size_per_gpu=[4, 8], zero_optimization={"reduce_bucket_size": [1000, 20000]}, tuner_num_trials=9,
+                         train_batch_size="auto")
+        rows = self.summary()
+        self.assertEqual(set(rows), {"untuned", "z0_gas1_tmbspg4_rbs2.0e+04", "z0_gas1_tmbspg8_rbs1000", "z0_gas1_tmbspg8_rbs2.0e+04"})
+        self.assertTrue(all(rate > 0 for rate, _ in rows.values()), rows)
+        chosen = next(name for name, (_, result) in rows.items() if result == "chosen")
+        resolved = json.loads((self.folder / "run" / "config.resolved.json").read_text())
+        self.assertEqual((resolved["train_micro_batch_size_per_gpu"], resolved["zero_optimization"]["reduce_bucket_size"]),
+                         (8 if "spg8" in chosen else 4, 20000 if "rbs2" in chosen else 1000))
+        self.assertNotIn("autotuning tries", says)
+
     def test_offload_stays_in_every_trial(self):
         nvme = {"device": "nvme", "nvme_path": str(self.folder / "nvme")}
         adam = {"type": "Adam", "params": {"lr": 0.01}}

@@ -123,6 +123,8 @@ static inline double param(const struct zt_config *c, const char *key) {
         return *(const bool *)at;
     case ZT_KEY_INT:
         return (double)*(const int64_t *)at;
+    case ZT_KEY_EACH:
+        return ((const struct zt_numbers *)at)->at[0];
     default:
         return *(const double *)at;
     }

@@ -81,6 +81,7 @@ START_TEST(stored_rows_have_the_size_of_their_type) {
         { ZT_KEY_NUMBER, sizeof(double), 0 },
         { ZT_KEY_EQUALS, sizeof(double), 0 },
         { ZT_KEY_PAIR, sizeof(double), 0 },
+        { ZT_KEY_EACH, sizeof(struct zt_numbers), 0 },
         { ZT_KEY_NUMBERS, sizeof(struct zt_numbers), 0 },
         { ZT_KEY_TEXT, sizeof(char *), 0 },
         { ZT_KEY_PATH, sizeof(char *), 0 },

@@ -136,6 +136,39 @@ START_TEST(numbers_booleans_and_null_have_several_spellings) {
 }
 END_TEST
 
+START_TEST(texts_that_mean_false_are_false) {
+    struct zt_config *c = CONFIG(
+        "\"wall_clock_breakdown\": \"False\", \"prescale_gradients\": \"no\", \"memory_breakdown\": \"true\", "
+        "\"sparse_attention\": \"false\", \"zero_optimization\": {\"stage\": 1, \"overlap_comm\": \"F\"}, "
+        "\"fp16\": {\"enabled\": \"false\"}, \"ztrain\": {\"tf32\": \"off\"}");
+    ck_assert(!c->wall_clock_breakdown && !c->prescale_gradients && c->memory_breakdown && !c->zero.overlap_comm &&
+              !c->fp16.enabled && !c->tf32);
+    ck_assert(
+        mentions(&c->notes, "wall_clock_breakdown: the text \"False\" is read as false; DeepSpeed takes it for true"));
+    ck_assert(mentions(&c->notes, "prescale_gradients: the text \"no\""));
+    ck_assert(!mentions(&c->notes, "memory_breakdown:") && !mentions(&c->notes, "overlap_comm:") &&
+              !mentions(&c->notes, "fp16") && !mentions(&c->notes, "tf32:"));
+    zt_config_destroy(c);
+}
+END_TEST
+
+START_TEST(lists_are_axes_of_autotuning) {
+    struct zt_config *c = CONFIG(
+        "\"gradient_clipping\": [0.5, 1], \"zero_optimization\": {\"stage\": 1, \"overlap_comm\": [\"no\", true]}, "
+        "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"betas\": [0.5, 0.75]}}, \"autotuning\": {\"enabled\": "
+        "\"true\"}");
+    const struct zt_tuning_config *t = &c->tuning;
+    ck_assert(c->gradient_clipping == 0.5 && !c->zero.overlap_comm && c->optimizer.beta2 == 0.75 && t->axis_count == 2);
+    ck_assert_str_eq(t->axes[0].key, "gradient_clipping");
+    ck_assert_str_eq(t->axes[0].values.at[1], "1");
+    ck_assert_str_eq(t->axes[1].values.at[0], "false");
+    ck_assert_str_eq(t->axes[1].values.at[1], "true");
+    ck_assert(
+        mentions(&c->notes, "gradient_clipping: autotuning tries 2 values; the config as it is has the first, 0.5"));
+    zt_config_destroy(c);
+}
+END_TEST
+
 START_TEST(types_of_gradients_are_stored_and_their_division_works_in_16_bits) {
     struct zt_config *c = CONFIG(
         "\"communication_data_type\": \"fp16\", \"gradient_allreduce_op\": \"mean\", "
@@ -432,12 +465,28 @@ START_TEST(a_written_config_reads_back_to_the_same) {
 }
 END_TEST
 
+START_TEST(a_schedule_may_give_each_parameter_group_its_rate) {
+    struct zt_config *c = CONFIG(
+        "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": [1, 0.5]}}, \"ztrain\": "
+        "{\"param_groups\": [{\"match\": \"*.bias\", \"lr\": 0.1}]}");
+    char *text = written(c);
+    ck_assert_ptr_nonnull(strstr(text, "\"warmup_max_lr\": [1, 0.5]"));
+    ck_assert_ptr_nonnull(strstr(text, "\"warmup_min_lr\": 0,"));
+    ck_assert(
+        mentions(&c->notes, "ztrain.param_groups[0].lr has no effect: scheduler.params.warmup_max_lr gives each"));
+    free(text);
+    zt_config_destroy(c);
+}
+END_TEST
+
 int main(void) {
     const TTest *const cases[] = { an_almost_empty_config_has_every_default,
                                    each_optimizer_has_its_own_defaults,
                                    schedulers_read_their_own_parameters,
                                    auto_is_resolved_and_listed,
                                    numbers_booleans_and_null_have_several_spellings,
+                                   texts_that_mean_false_are_false,
+                                   lists_are_axes_of_autotuning,
                                    types_of_gradients_are_stored_and_their_division_works_in_16_bits,
                                    deprecated_names_are_converted_with_a_note,
                                    an_old_name_of_bf16_beside_it_is_not_read,
@@ -451,6 +500,7 @@ int main(void) {
                                    paths_in_the_file_are_relative_to_its_folder,
                                    parameter_groups_keep_what_they_do_not_set,
                                    the_batch_follows_the_table,
-                                   a_written_config_reads_back_to_the_same };
+                                   a_written_config_reads_back_to_the_same,
+                                   a_schedule_may_give_each_parameter_group_its_rate };
     return run_cases("config values", cases, sizeof cases / sizeof cases[0]);
 }

@@ -49,8 +49,8 @@ START_TEST(a_local_rank_that_is_no_number_is_refused) {
         struct zt_err err = { 0 };
         setenv("LOCAL_RANK", wrong[i], 1);
         ck_assert_ptr_null(zt_device_open("cuda", -1, 1, NULL, &err));
-        expect(&err, ZT_EXIT_RUN, "LOCAL_RANK = ");
-        expect(&err, ZT_EXIT_RUN, wrong[i]);
+        expect(&err, ZT_EXIT_CONFIG, "LOCAL_RANK = ");
+        expect(&err, ZT_EXIT_CONFIG, wrong[i]);
     }
     unsetenv("LOCAL_RANK");
 }

@@ -243,11 +243,11 @@ class Meeting(Case):
             one.bind(("127.0.0.1", 0))
             return one.getsockname()[1]
 
-    def begin(self, *commands, secrets=None):
-        """A rank for each of them; `secrets`: a secret for each."""
+    def begin(self, *commands, secrets=None, local=None):
+        """A rank for each of them; `secrets`: a secret for each; `local`: the LOCAL_RANK of all."""
         port, size, started = str(self.port()), str(len(commands)), []
         for rank, words in enumerate(commands):
-            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": size, "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": size,
+            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": size, "LOCAL_RANK": str(rank) if local is None else local, "LOCAL_WORLD_SIZE": size,
                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **({"ZTRAIN_SECRET": secrets[rank]} if secrets else {})}
             started.append(subprocess.Popen(list(map(str, words)), env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
             self.addCleanup(end, started[-1])
@@ -283,7 +283,7 @@ class Meeting(Case):
         self.assertRegex(self.one_error(said), r"RANK=1: rank 0 at MASTER_ADDR=127.0.0.1, MASTER_PORT=\d+ has another secret")
         self.assertIn("hint: give all ranks of the job the same random text: ZTRAIN_SECRET=", said)
         again = subprocess.run(ranks[1].args, capture_output=True, text=True, timeout=60,
-                               env={**self.env_of(ranks[0], "ZTRAIN_SECRET"), "RANK": "1", "ZTRAIN_SECRET": "a secret of this job"})
+                               env={**self.env_of(ranks[0], "ZTRAIN_SECRET"), "RANK": "1", "LOCAL_RANK": "1", "ZTRAIN_SECRET": "a secret of this job"})
         self.assertEqual([again.returncode, again.stderr], [0, ""])
         self.assertEqual(self.hash_of(ranks[0].communicate(timeout=60)[1]), self.as_threads())
 
@@ -339,6 +339,10 @@ class Meeting(Case):
         said = [rank.communicate(timeout=60)[1] for rank in ranks]
         self.assertEqual([rank.returncode for rank in ranks], [2, 5], said)
         self.assertIn("the configuration of rank 1 differs from that of rank 0", self.one_error("".join(said)))
+        ranks = self.begin(self.words(*self.TCP), self.words(*self.TCP), local="0")
+        said = [rank.communicate(timeout=60)[1] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [2, 5], said)
+        self.assertRegex(self.one_error("".join(said)), 'ranks 0 and 1 of host ".*" both have local rank 0')
 
     def test_storage_of_each_host_changes_nothing_on_one(self):
         """of several: test_node_local.py"""

@@ -34,13 +34,13 @@ static int follow(const char *name) {
             rates = cJSON_GetObjectItem(entry, "lr");
         int update = 0;
         cJSON_ArrayForEach(wanted, rates) {
-            check_near(zt_rate_at(config, NULL, update).lr, wanted->valuedouble, "lr", schedule, update);
+            check_near(zt_rate_at(config, NULL, 0, update).lr, wanted->valuedouble, "lr", schedule, update);
             update++;
         }
         ck_assert_int_eq(update, 200);
         update = 0;
         cJSON_ArrayForEach(wanted, cJSON_GetObjectItem(entry, "betas")) {
-            struct zt_rate rate = zt_rate_at(config, NULL, update);
+            struct zt_rate rate = zt_rate_at(config, NULL, 0, update);
             check_near(rate.beta1, cJSON_GetArrayItem(wanted, 0)->valuedouble, "beta1", schedule, update);
             check_near(rate.beta2, cJSON_GetArrayItem(wanted, 1)->valuedouble, "beta2", schedule, update++);
         }
@@ -77,8 +77,8 @@ START_TEST(a_plateau_lowers_the_rate) {
             zt_lr_add_step(&trained, value->valuedouble + 0.25, 6);
             zt_lr_add_step(&trained, value->valuedouble - 0.75, 2);
             zt_lr_end_epoch(config, &trained, NULL);
-            check_near(zt_rate_at(config, &evaluated, epoch).lr, wanted->valuedouble, "lr", schedule, epoch);
-            check_near(zt_rate_at(config, &trained, epoch).lr, wanted->valuedouble, "lr", schedule, epoch);
+            check_near(zt_rate_at(config, &evaluated, 0, epoch).lr, wanted->valuedouble, "lr", schedule, epoch);
+            check_near(zt_rate_at(config, &trained, 0, epoch).lr, wanted->valuedouble, "lr", schedule, epoch);
             epoch++;
             ck_assert(changed == (evaluated.lr != before));
             value = value->next;
@@ -106,7 +106,7 @@ END_TEST
 START_TEST(without_a_scheduler_the_optimizers_own_rate_holds) {
     struct zt_config config = { .optimizer = { .lr = 0.25, .beta1 = 0.5, .beta2 = 0.75 } };
     for (int update = 0; update < 1000; update += 333) {
-        struct zt_rate rate = zt_rate_at(&config, NULL, update);
+        struct zt_rate rate = zt_rate_at(&config, NULL, 0, update);
         ck_assert(rate.lr == 0.25 && rate.beta1 == 0.5 && rate.beta2 == 0.75);
     }
 }
@@ -122,9 +122,9 @@ END_TEST
 START_TEST(warmup_runs_one_update_late) {
     struct zt_config *config =
         config_of("\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": 1e-5}}");
-    ck_assert(zt_rate_at(config, NULL, 0).lr == 0 && zt_rate_at(config, NULL, 1).lr == 0);
-    check_near(zt_rate_at(config, NULL, 2).lr, 1e-5 * log(2) / log(1000), "lr", 0, 2);
-    check_near(zt_rate_at(config, NULL, 1001).lr, 1e-5, "lr", 0, 1001);
+    ck_assert(zt_rate_at(config, NULL, 0, 0).lr == 0 && zt_rate_at(config, NULL, 0, 1).lr == 0);
+    check_near(zt_rate_at(config, NULL, 0, 2).lr, 1e-5 * log(2) / log(1000), "lr", 0, 2);
+    check_near(zt_rate_at(config, NULL, 0, 1001).lr, 1e-5, "lr", 0, 1001);
     zt_config_destroy(config);
 }
 END_TEST
@@ -134,7 +134,7 @@ static double falling_height(const char *more) {
         "\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0, \"cycle_max_lr\": 1, "
         "\"cycle_first_step_size\": 10, \"cycle_first_stair_count\": 5%s}}",
         more);
-    double height = zt_rate_at(config, NULL, 11).lr; /* nine of ten updates above the end: stair 4 of 5 */
+    double height = zt_rate_at(config, NULL, 0, 11).lr; /* nine of ten updates above the end: stair 4 of 5 */
     zt_config_destroy(config);
     return height;
 }
@@ -144,6 +144,52 @@ START_TEST(falling_stairs_are_those_of_the_rise_unless_they_are_given) {
     check_near(falling_height(", \"cycle_second_stair_count\": \"auto\""), 0.8, "lr", 1, 11);
     check_near(falling_height(", \"cycle_second_stair_count\": 0"), 0.9, "lr", 2, 11);
     check_near(falling_height(", \"cycle_second_stair_count\": 2"), 0.5, "lr", 3, 11);
+}
+END_TEST
+
+static struct zt_config *scheduled(const char *const rule[3], const char *value) {
+    char params[256];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(params, sizeof params, rule[1], value);
+#pragma GCC diagnostic pop
+    return config_of(
+        "\"optimizer\": {\"type\": \"Adam\"}, \"scheduler\": {\"type\": \"%s\", \"params\": {%s}}, "
+        "\"ztrain\": {\"param_groups\": [{\"match\": \"*.bias\"}, {\"match\": \"head.*\"}]}",
+        rule[0], params);
+}
+
+/* A list has the values of the groups' own schedules; numbers beside it are those of all groups. */
+START_TEST(a_list_gives_each_group_its_rates) {
+    static const char *const rules[][3] = {
+        { "WarmupLR", "\"warmup_min_lr\": %s, \"warmup_max_lr\": 1, \"warmup_num_steps\": 8",
+          "[0.25, 0, 0.5]|0.25|0|0.5" },
+        { "WarmupDecayLR", "\"warmup_max_lr\": %s, \"warmup_num_steps\": 8, \"total_num_steps\": 20",
+          "[1, 2, 3]|1|2|3" },
+        { "LRRangeTest", "\"lr_range_test_min_lr\": %s, \"lr_range_test_step_size\": 3",
+          "[0.1, 0.2, 0.3]|0.1|0.2|0.3" },
+        { "OneCycle", "\"cycle_min_lr\": 0, \"cycle_max_lr\": %s, \"cycle_first_step_size\": 7, \"decay_step_size\": 2",
+          "[1, 2, 3]|1|2|3" },
+        { "OneCycle", "\"cycle_min_lr\": 0, \"cycle_max_lr\": 1, \"cycle_min_mom\": %s, \"cycle_first_step_size\": 7",
+          "[0.5, 0.6, 0.7]|0.5|0.6|0.7" },
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        char values[64], *rest = NULL;
+        snprintf(values, sizeof values, "%s", rules[i][2]);
+        struct zt_config *list = scheduled(rules[i], strtok_r(values, "|", &rest));
+        ck_assert(zt_lr_by_group(list));
+        for (int group = 0; group < 3; group++) {
+            struct zt_config *one = scheduled(rules[i], strtok_r(NULL, "|", &rest));
+            ck_assert(!zt_lr_by_group(one));
+            for (int update = 0; update < 25; update++) {
+                const struct zt_rate found = zt_rate_at(list, NULL, group, update);
+                const struct zt_rate wanted = zt_rate_at(one, NULL, group, update);
+                ck_assert(found.lr == wanted.lr && found.beta1 == wanted.beta1 && found.beta2 == wanted.beta2);
+            }
+            zt_config_destroy(one);
+        }
+        zt_config_destroy(list);
+    }
 }
 END_TEST
 
@@ -157,5 +203,6 @@ int main(void) {
     tcase_add_test(cases, rules_are_found_whatever_the_case);
     tcase_add_test(cases, warmup_runs_one_update_late);
     tcase_add_test(cases, falling_stairs_are_those_of_the_rise_unless_they_are_given);
+    tcase_add_test(cases, a_list_gives_each_group_its_rates);
     return test_run("lr", cases);
 }

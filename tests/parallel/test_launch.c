@@ -23,6 +23,8 @@ static const char *const names[] = { "OMPI_COMM_WORLD_RANK",
                                      "RANK",
                                      "WORLD_SIZE",
                                      "LOCAL_RANK",
+                                     "LOCAL_WORLD_SIZE",
+                                     "LOCAL_SIZE",
                                      "MASTER_ADDR",
                                      "MASTER_PORT" };
 
@@ -75,6 +77,10 @@ START_TEST(variables_that_cannot_be_are_refused) {
     ck_assert(!find("OMPI_COMM_WORLD_RANK=-1 OMPI_COMM_WORLD_SIZE=4", &l, &err));
     ck_assert(!find("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4x", &l, &err));
     ck_assert(!find("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=99999999999", &l, &err));
+    ck_assert(
+        !find("OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=2 "
+              "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+              &l, &err));
 }
 END_TEST
 
@@ -86,8 +92,10 @@ START_TEST(ranks_of_torchrun_meet_where_its_variables_say) {
     ck_assert(strcmp(l.launcher, "torchrun") == 0 && l.rank == 1 && l.size == 4 && l.local_rank == 0);
     ck_assert(zt_launched_meeting(&l, &m, &err));
     ck_assert(strcmp(m.address, "host-a") == 0 && m.port == 29500 && m.rank == 1 && m.size == 4);
+    ck_assert(find("WORLD_SIZE=4 RANK=3 LOCAL_RANK=1 LOCAL_SIZE=2", &l, &err) && l.local_size == 2);
     ck_assert(find("WORLD_SIZE=1 RANK=0", &l, &err) && !l.launcher);
-    ck_assert(find("WORLD_SIZE=4", &l, &err) && !l.launcher); /* may be anybody's */
+    ck_assert(find("WORLD_SIZE=1 RANK=0 LOCAL_RANK=3", &l, &err)); /* the number of its GPU */
+    ck_assert(find("WORLD_SIZE=4", &l, &err) && !l.launcher);      /* may be anybody's */
 }
 END_TEST
 
@@ -99,6 +107,11 @@ START_TEST(a_meeting_that_cannot_be_names_the_variable) {
         { "WORLD_SIZE=2 RANK=one", "RANK=one is not a whole number" },
         { "WORLD_SIZE=2 RANK=2", "RANK=2, but WORLD_SIZE=2" },
         { "WORLD_SIZE=2 RANK=0 LOCAL_RANK=-1", "LOCAL_RANK=-1 is not a whole number" },
+        { "WORLD_SIZE=2 RANK=0 LOCAL_RANK=zero", "LOCAL_RANK=zero is not a whole number" },
+        { "WORLD_SIZE=2 RANK=0 LOCAL_RANK=2", "LOCAL_RANK=2, but WORLD_SIZE=2" },
+        { "WORLD_SIZE=4 RANK=3 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2", "LOCAL_RANK=2, but LOCAL_WORLD_SIZE=2" },
+        { "WORLD_SIZE=4 RANK=3 LOCAL_RANK=2 LOCAL_SIZE=2", "LOCAL_RANK=2, but LOCAL_SIZE=2" },
+        { "WORLD_SIZE=2 RANK=0 LOCAL_WORLD_SIZE=4", "LOCAL_WORLD_SIZE=4, but WORLD_SIZE=2" },
         { "WORLD_SIZE=2 MASTER_PORT=29500", "WORLD_SIZE=2, but RANK is not set" },
         { "RANK=0 MASTER_ADDR=a", "RANK=0, but WORLD_SIZE is not set" },
         { "WORLD_SIZE=2 RANK=0 MASTER_PORT=29500", "MASTER_ADDR is not set" },

@@ -26,7 +26,10 @@ static const struct zt_metrics_row first = { .step = 1,
                                              .next = { .lr = 0.002, .beta1 = 0.85, .beta2 = 0.99 },
                                              .grad_norm = 1.73,
                                              .loss_scale = 1,
-                                             .seconds = 0.03125 };
+                                             .seconds = 0.03125,
+                                             .micro_batches = 2,
+                                             .allocated = 64 << 20,
+                                             .peak = (size_t)3 << 30 };
 
 static void set_up(void) {
     snprintf(folder, sizeof folder, "%s", "ztrain-monitor-XXXXXX"); /* below the current folder */
@@ -253,6 +256,20 @@ START_TEST(a_pipeline_has_means_over_the_steps_since_the_last_line) {
 }
 END_TEST
 
+/* The first two steps do not count, and DeepSpeed's engine of a pipeline does not print the line. */
+START_TEST(the_throughput_line_averages_from_the_third_step_on) {
+    config.throughput = true;
+    const char *said = said_by(run_uneven_steps);
+    ck_assert_ptr_nonnull(strstr(said,
+                                 "step=4, skipped=0, lr=[0.002], mom=[[0.85, 0.99]]\n"
+                                 "epoch=0/micro_step=8/global_step=4, RunningAvgSamplesPerSec=219.42857142857142, "
+                                 "CurrSamplesPerSec=128.0, MemAllocated=0.06GB, MaxMemAllocated=3.0GB\n"));
+    ck_assert_ptr_null(strstr(said, "global_step=2"));
+    config.parallel.stages = 2;
+    ck_assert_ptr_null(strstr(said_by(run_uneven_steps), "global_step="));
+}
+END_TEST
+
 START_TEST(quiet_says_nothing) {
     options.quiet = true;
     ck_assert_str_eq(said_by(run_four_steps), "");
@@ -397,6 +414,7 @@ int main(void) {
     tcase_add_test(c, the_deepspeed_line_has_an_entry_a_group);
     tcase_add_test(c, the_deepspeed_line_has_numbers_as_python_prints_them);
     tcase_add_test(c, a_pipeline_has_means_over_the_steps_since_the_last_line);
+    tcase_add_test(c, the_throughput_line_averages_from_the_third_step_on);
     tcase_add_test(c, quiet_says_nothing);
     tcase_add_test(c, json_lines_are_objects);
     tcase_add_test(c, steps_per_print_of_zero_prints_the_first_step_alone);

@@ -341,6 +341,7 @@ class Lines(Case):
         lines = [f"RANK={rank} STAGE={stage} LAYERS=1 [{stage}, {stage + 1}) STAGE_PARAMS={millions(params)} TOTAL_PARAMS={millions(PARAMS)} "
                  f"UNIQUE_PARAMS={millions(PARAMS)}" for rank, stage, params in stages]
         self.assertEqual([line for line in said.splitlines() if "STAGE=" in line], lines)
+        self.assertIn("stage=0 layers=1\n     0: /features/features.0/Conv\nstage=1 layers=1\n     1: /head/Gemm\nmicro_batches=", said)
         self.assertEqual(re.findall(r"(?m)^micro_batches=.*$", said), [f"micro_batches=2 micro_batch_size={ROWS}"])
         rows = self.rows("p")
         found = re.findall(r"(?m)^steps: (\d+) loss: (\d+\.\d{4}) iter time \(s\): (\d+\.\d{3}) samples/sec: (\d+\.\d{3})$", said)
@@ -352,8 +353,8 @@ class Lines(Case):
             self.assertAlmostEqual(float(seconds), took / 2, delta=5.1e-4)
             self.assertAlmostEqual(float(rate) * took / sum(row["samples"] for row in pair), 1, delta=1e-3)
         quiet = self.train(THREADS, replicas, out="q", options=["--ranks", "4", "--quiet"])
-        self.assertNotRegex(quiet, r"STAGE=|micro_batches=|iter time")
-        self.assertNotRegex(self.train(out="one"), r"STAGE=|micro_batches=|iter time")
+        self.assertNotRegex(quiet, r"STAGE=|stage=|micro_batches=|iter time")
+        self.assertNotRegex(self.train({"timers": {"throughput": {"enabled": False}}}, out="one"), r"STAGE=|micro_batches=|iter time|RunningAvg")
 
     def test_tied_parameters_of_two_stages_are_unique_once(self):
         """y = x E E^T: both stages read E."""
@@ -391,8 +392,11 @@ class Lines(Case):
 
     def test_memory_lines_of_memory_breakdown(self):
         tags = lambda *configs, **options: [tag for tag, _, _ in self.memory_lines(*configs, **options)]
-        self.assertEqual(tags({"memory_breakdown": True}), STATES + ["Engine after step"] * STEPS)
-        self.assertEqual(tags({"memory_breakdown": True, "zero_optimization": {"stage": 2}}, out="z"), ZERO[2] + ["Engine after step"] * STEPS)
+        micro_batch = [f"Engine {when} {phase}" for phase in ("forward", "backward") for when in ("before", "after")]
+        step = [*micro_batch, "Engine before step", "Engine after step"]
+        self.assertEqual(tags({"memory_breakdown": True}), STATES + step * STEPS)
+        self.assertEqual(tags({"memory_breakdown": True, "zero_optimization": {"stage": 2}, "gradient_accumulation_steps": 2}, out="z"),
+                         ZERO[2] + (micro_batch + step) * STEPS)
         self.assertEqual(tags(out="off"), [])
 
     def test_memory_lines_of_zero_are_the_blocks_of_rank_0(self):
@@ -454,11 +458,21 @@ class Lines(Case):
             self.assertGreater(counts[1], counts[0])
 
     def test_a_new_run_prints_step_0_with_the_rate_of_the_first_step(self):
-        schedule = {"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.001, "warmup_max_lr": 0.01, "warmup_num_steps": 4, "warmup_type": "linear"}}}
-        lines = lambda said: re.findall(r"(?m)^step=(\d+), skipped=0, lr=\[(\S+)\], mom=\[\[0\.9, 0\.999\]\]$", said)
+        schedule = {"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": [0.001, 0.002], "warmup_max_lr": [0.01, 0.02], "warmup_num_steps": 4,
+                                                                 "warmup_type": "linear"}},
+                    "ztrain": {"param_groups": [{"match": "*.bias"}]}}
+
+        def lines(said):
+            found = re.findall(r"(?m)^step=(\d+), skipped=0, lr=\[(\S+), (\S+)\], mom=\[\[0\.9, 0\.999\], \[0\.9, 0\.999\]\]$", said)
+            self.assertEqual([2 * float(rate) for _, rate, _ in found], [float(rate) for *_, rate in found])
+            return [(step, rate) for step, rate, _ in found]
+
         said = self.train(schedule)
         self.assertEqual([int(step) for step, _ in lines(said)], [0, 2, 4, 6])
         self.assertLess(said.index("step=0,"), said.index("Epoch: 0 "))
+        throughput = re.compile(r"(?m)^epoch=0/micro_step=(\d+)/global_step=(\d+), RunningAvgSamplesPerSec=\d+\.\d+, CurrSamplesPerSec=\d+\.\d+, "
+                                r"MemAllocated=0\.\d+GB, MaxMemAllocated=0\.\d+GB$")
+        self.assertEqual(throughput.findall(said), [("4", "4"), ("6", "6")])
         rows = self.rows()
         for step, rate in lines(said)[:-1]:
             self.assertAlmostEqual(float(rate), rows[int(step)]["lr"], places=12)

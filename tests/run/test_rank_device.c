@@ -99,10 +99,21 @@ START_TEST(gradients_accumulate_away_from_the_host_too) {
 }
 END_TEST
 
+START_TEST(groups_have_the_rates_of_a_list_away_from_the_host_too) {
+    const char *const set[] = { ADAMW,
+                                "scheduler={\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.001, "
+                                "\"cycle_max_lr\": [0.01, 0.05], \"cycle_min_mom\": [0.8, 0.5], "
+                                "\"cycle_first_step_size\": 3}}",
+                                "ztrain.param_groups=[{\"match\": \"intercepts*\", \"weight_decay\": 0}]" };
+    compare("mlp-wine-sklearn", set, 3);
+}
+END_TEST
+
 int main(void) {
     zt_parallel_enter();
     TCase *test = tcase_create("away");
     tcase_add_loop_test(test, a_rank_away_from_the_host_trains_as_on_it, 0, CASES);
     tcase_add_loop_test(test, gradients_accumulate_away_from_the_host_too, 0, 3);
+    tcase_add_test(test, groups_have_the_rates_of_a_list_away_from_the_host_too);
     return run_suite("rank_device", test, CK_NOFORK);
 }

@@ -202,6 +202,20 @@ START_TEST(a_step_that_is_not_finite_leaves_the_weights_alone) {
 }
 END_TEST
 
+/* The rates of the groups are the same constants in both: 0.1, and 0.05 for what the group matches. */
+START_TEST(a_schedule_gives_each_parameter_group_its_own_rates) {
+    static const char lists[] =
+        "'train_batch_size': 8, 'optimizer': {'type': 'Adam', 'params': {'lr': 7}}, 'scheduler': {'type': 'WarmupLR', "
+        "'params': {'warmup_min_lr': [0.1, 0.05], 'warmup_max_lr': [0.1, 0.05]}}, "
+        "'ztrain': {'param_groups': [{'match': '*.bias', 'lr': 3}]}";
+    static const char constant[] =
+        "'train_batch_size': 8, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.1}}, "
+        "'ztrain': {'param_groups': [{'match': '*.bias', 'lr': 0.05}]}";
+    struct tiny_run run = train_plainly(lists, 1, 3, NULL), same = train_plainly(constant, 1, 3, NULL);
+    ck_assert(run.ok && same.ok && run.hash == same.hash);
+}
+END_TEST
+
 static bool fail_at_13(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err) {
     if (index == 13)
         return zt_fail(err, ZT_EXIT_DATA, "row 13 cannot be read");
@@ -275,6 +289,7 @@ int main(void) {
     tcase_add_test(cases, steps_are_cut_as_the_loader_cuts_them);
     tcase_add_test(cases, every_part_and_node_of_a_step_is_timed);
     tcase_add_test(cases, a_step_that_is_not_finite_leaves_the_weights_alone);
+    tcase_add_test(cases, a_schedule_gives_each_parameter_group_its_own_rates);
     tcase_add_test(cases, a_rank_that_fails_ends_all_with_its_reason);
     tcase_add_test(cases, a_device_without_room_names_the_block_and_keeps_none);
     return run_suite("rank_run", cases, CK_NOFORK);

@@ -42,7 +42,7 @@ const struct zt_meaning zt_meanings_tools[] = {
       "DeepSpeed has the default 0." },
     { "timers", "Timers of DeepSpeed." },
     { "timers.throughput", "The timer of samples a second." },
-    { "timers.throughput.enabled", "Measures samples a second." },
+    { "timers.throughput.enabled", "Prints the throughput line every steps_per_print steps." },
     { "timers.throughput.synchronized", "Synchronizes the device at each step." },
     { "autotuning", "Search for the fastest layout by measured trials." },
     { "autotuning.enabled", "Turns the search on." },

@@ -381,6 +381,8 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
           zt_split_choose(g, job->config->parallel.partition, request->stages, training_graph->bounds, err)) ||
         !zt_split_apply(g, request->stages, training_graph->bounds, err))
         return false;
+    if (request->stages > 1)
+        training_graph->layers = zt_split_layers(g, g->arena);
     if (request->split_loss && !split_loss(job, request, training_graph, err))
         return false;
     /* after the stages, which are not to depend on the back end */

@@ -11,6 +11,14 @@
 union zt_coefficients zt_rank_coefficients(const struct zt_rank *r, const struct zt_update *u, int tensor) {
     struct zt_update one = *u;
     union zt_coefficients c;
+    const int group = r->tensor_group[tensor];
+    if (group > 0) {
+        const struct zt_rate rate = zt_rate_at(r->plan->job->config, &r->lr_state, group, u->step - 1);
+        one.lr = rate.lr;
+        one.beta1 = rate.beta1;
+        one.beta2 = rate.beta2;
+        one.lr_sum = zt_rank_lr_sum(r, group, u->step);
+    }
     one.lr *= r->tensor_lr[tensor];
     one.lr_sum *= r->tensor_lr[tensor];
     one.weight_decay = r->tensor_decay[tensor];
@@ -150,7 +158,7 @@ double zt_rank_squares(const struct zt_rank *r) {
     return r->sharing.reduced || !isfinite(squares) ? squares : own * ranks * ranks;
 }
 
-double zt_rank_lr_sum(const struct zt_rank *r, int64_t update) {
+double zt_rank_lr_sum(const struct zt_rank *r, int group, int64_t update) {
     const struct zt_config *c = r->plan->job->config;
     const struct zt_lr_state *past = &r->lr_state;
     double sum = 0;
@@ -162,7 +170,7 @@ double zt_rank_lr_sum(const struct zt_rank *r, int64_t update) {
         u = past->updates + 1;
     }
     for (; u <= update; u++)
-        sum += zt_rate_at(c, past, u - 1).lr;
+        sum += zt_rate_at(c, past, group, u - 1).lr;
     return sum;
 }
 

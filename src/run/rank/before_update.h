@@ -31,10 +31,10 @@ void zt_rank_one_bit_begin(struct zt_rank *r);
  * this rank's gradient, which is finite where those of all ranks are; a rank's gradient counts `ranks` times, since it
  * is a part of the mean. */
 double zt_rank_squares(const struct zt_rank *r);
-/* The sum of learning rates that update `update` (from 1 on) reads. Of a rule that follows a value, the rates of
- * earlier updates are those that zt_rank_lr_applied() has counted: once after every update, in order, before the rate
- * changes. */
-double zt_rank_lr_sum(const struct zt_rank *r, int64_t update);
+/* The sum of a group's learning rates (optim.h) that update `update` (from 1 on) reads. Of a rule that follows a value,
+ * the rates of earlier updates are those that zt_rank_lr_applied() has counted: once after every update, in order,
+ * before the rate changes. */
+double zt_rank_lr_sum(const struct zt_rank *r, int group, int64_t update);
 void zt_rank_lr_applied(struct zt_rank *r, double lr);
 /* Averages the packed gradients over ranks, in a step whose r->sharing says so; else does nothing. Collective. */
 bool zt_rank_one_bit_average(struct zt_rank *r, struct zt_err *err);

@@ -133,6 +133,7 @@ struct zt_rank {
     struct zt_trust *trust;               /* by tensor, in the optimizer block; NULL: the optimizer has none */
     struct zt_trust_norms *trust_norms;   /* by piece */
     double *tensor_lr, *tensor_decay;     /* by tensor: learning rate factor; weight decay */
+    int *tensor_group;                    /* by tensor: the group of its rates (optim/optim.h) */
     const struct zt_optimizer *row;
     struct zt_random random;
     struct zt_group group; /* the data-parallel group, for kernels that reduce over it */
@@ -150,6 +151,8 @@ struct zt_rank {
     struct zt_rank_tracing *tracing; /* non_finite_nodes.h; NULL: off */
     struct zt_rank_times *times;     /* times.h; NULL: off */
     struct zt_timers *timers;        /* run/timers/timers.h, borrowed; NULL: off */
+    /* Told the points of the steps, borrowed; NULL: none. */
+    const struct zt_rank_progress *progress;
 };
 
 /* Returns the program of chunk `chunk` for a micro-batch of a step of `shape`. */

@@ -49,6 +49,7 @@ struct zt_rank_stepping {
     bool stale;                            /* the rates of the table are not valid any more */
     int64_t begun, ended;                  /* steps */
     double *group_lr, *group_decay;        /* by group: learning rate factor; weight decay */
+    int *group_rate;                       /* by group: that of zt_rate_at() */
     struct zt_matrix *group_matrix;        /* by group: the shape of its matrices */
 };
 
@@ -61,8 +62,9 @@ static bool tell(struct zt_rank *r, void *to, const void *from, size_t bytes, st
 static bool is_in_group(const struct zt_rank *r, int t, int g) {
     const struct zt_rank_stepping *s = r->stepping;
     const struct zt_matrix *a = &s->group_matrix[g], *b = &r->plan->matrices[t];
-    return s->group_lr[g] == r->tensor_lr[t] && s->group_decay[g] == r->tensor_decay[t] && a->rows == b->rows &&
-           a->columns == b->columns && a->inputs_first == b->inputs_first;
+    return s->group_lr[g] == r->tensor_lr[t] && s->group_decay[g] == r->tensor_decay[t] &&
+           s->group_rate[g] == r->tensor_group[t] && a->rows == b->rows && a->columns == b->columns &&
+           a->inputs_first == b->inputs_first;
 }
 
 /* Returns the group of tensor t. Tensors with the same learning rate and weight decay are a group, and matrices of one
@@ -76,6 +78,7 @@ static int group_of(struct zt_rank *r, int t) {
         s->group_matrix[g] = r->plan->matrices[t];
         s->group_lr[g] = r->tensor_lr[t];
         s->group_decay[g] = r->tensor_decay[t];
+        s->group_rate[g] = r->tensor_group[t];
         s->call.groups++;
     }
     return g;
@@ -173,6 +176,7 @@ bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err) {
     s->first = -1;
     s->group_lr = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
     s->group_decay = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
+    s->group_rate = ZT_NEW_N(r->arena, int, r->plan->flat->tensor_count + 1);
     s->group_matrix = ZT_NEW_N(r->arena, struct zt_matrix, r->plan->flat->tensor_count + 1);
     s->call.trust = r->trust;
     s->call.tensor_count = r->plan->flat->tensor_count;
@@ -205,9 +209,8 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     const struct zt_config *c = r->plan->job->config;
     for (int64_t i = 0; i < ROWS; i++) {
-        const struct zt_rate rate = zt_rate_at(c, &r->lr_state, first + i);
-        const double lr_sum = zt_rank_lr_sum(r, first + i + 1);
         for (int g = 0; g < s->call.groups; g++) {
+            const struct zt_rate rate = zt_rate_at(c, &r->lr_state, s->group_rate[g], first + i);
             struct zt_update u = { .config = &c->optimizer,
                                    .lr = rate.lr * s->group_lr[g],
                                    .weight_decay = s->group_decay[g],
@@ -216,7 +219,7 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
                                    .step = first + i + 1,
                                    .matrix = s->group_matrix[g],
                                    .grad_scale = 1,
-                                   .lr_sum = lr_sum * s->group_lr[g],
+                                   .lr_sum = zt_rank_lr_sum(r, s->group_rate[g], first + i + 1) * s->group_lr[g],
                                    .ranks = r->data->size };
             r->row->prepare(&u, &s->table[i * s->call.groups + g]);
         }
@@ -439,8 +442,8 @@ bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, str
     result->finite = state->finite;
     result->loss_scale = state->scaled;
     result->scaling = r->scaling = state->scaling;
-    result->lr = zt_rate_at(r->plan->job->config, &r->lr_state, state->updates).lr;
-    result->next = zt_rate_at(r->plan->job->config, &r->lr_state, state->updates + state->finite);
+    result->lr = zt_rate_at(r->plan->job->config, &r->lr_state, 0, state->updates).lr;
+    result->next = zt_rate_at(r->plan->job->config, &r->lr_state, 0, state->updates + state->finite);
     r->updates = state->updates + state->finite + (s->begun - s->ended);
     return true;
 }

@@ -316,12 +316,15 @@ static bool start_averages(struct zt_rank *r, struct zt_err *err) {
     return !r->plan->averages || zt_rank_each_piece(r, ZT_READS_ALL | ZT_WRITES_STATES, start_average, r, err);
 }
 
-/* param_groups: the last group whose pattern matches is used. */
+/* param_groups: the last group whose pattern matches is used. Where the schedule gives each group its own rates, a
+ * group's `lr` does not apply. */
 static void make_groups(struct zt_rank *r) {
     const struct zt_config *c = r->plan->job->config;
     const struct zt_flat *flat = r->plan->flat;
     r->tensor_lr = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
     r->tensor_decay = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
+    r->tensor_group = ZT_NEW_N(r->arena, int, flat->tensor_count + 1);
+    const bool by_group = zt_lr_by_group(c);
     for (int t = 0; t < flat->tensor_count; t++) {
         double lr = c->optimizer.lr;
         if (r->row && r->row->rate)
@@ -330,12 +333,13 @@ static void make_groups(struct zt_rank *r) {
         for (int i = 0; i < c->group_count; i++) {
             if (!zt_glob(c->groups[i].match, flat->tensors[t].name))
                 continue;
+            r->tensor_group[t] = by_group ? i + 1 : 0;
             if (!isnan(c->groups[i].lr))
                 lr = c->groups[i].lr;
             if (!isnan(c->groups[i].weight_decay))
                 r->tensor_decay[t] = c->groups[i].weight_decay;
         }
-        r->tensor_lr[t] = c->optimizer.lr > 0 ? lr / c->optimizer.lr : 1;
+        r->tensor_lr[t] = c->optimizer.lr > 0 && r->tensor_group[t] == 0 ? lr / c->optimizer.lr : 1;
     }
 }
 
@@ -415,6 +419,10 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
 
 void zt_rank_watch(struct zt_rank *r, struct zt_stop *stop) {
     r->stop = stop;
+}
+
+void zt_rank_follow(struct zt_rank *r, const struct zt_rank_progress *progress) {
+    r->progress = progress;
 }
 
 void zt_rank_use_timers(struct zt_rank *r, struct zt_timers *timers) {

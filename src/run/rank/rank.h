@@ -16,7 +16,19 @@ struct zt_timers;
 
 /* Points in the creation of a rank, in this order. ZT_RANK_LACKS_STATES: all but the optimizer's block is allocated.
  */
-enum zt_rank_point { ZT_RANK_BEGINS, ZT_RANK_HAS_PARAMETERS, ZT_RANK_LACKS_STATES, ZT_RANK_HAS_STATES, ZT_RANK_READY };
+enum zt_rank_point {
+    ZT_RANK_BEGINS,
+    ZT_RANK_HAS_PARAMETERS,
+    ZT_RANK_LACKS_STATES,
+    ZT_RANK_HAS_STATES,
+    ZT_RANK_READY,
+    /* Points in a step: around the phases of each micro-batch, and before norm and optimizer. */
+    ZT_RANK_BEFORE_FORWARD,
+    ZT_RANK_AFTER_FORWARD,
+    ZT_RANK_BEFORE_BACKWARD,
+    ZT_RANK_AFTER_BACKWARD,
+    ZT_RANK_BEFORE_STEP
+};
 /* `at` is called with `with` at each of the points. */
 struct zt_rank_progress {
     void (*at)(void *with, enum zt_rank_point point);
@@ -36,6 +48,9 @@ void zt_rank_watch(struct zt_rank *rank, struct zt_stop *stop);
 
 /* The following steps use `timers`, which are borrowed. */
 void zt_rank_use_timers(struct zt_rank *rank, struct zt_timers *timers);
+
+/* In the following steps `progress`, which is borrowed, is told the points of a step. */
+void zt_rank_follow(struct zt_rank *rank, const struct zt_rank_progress *progress);
 
 /* Returns the number of optimizer updates since the model file. */
 int64_t zt_rank_updates(const struct zt_rank *rank);

@@ -185,7 +185,7 @@ static bool update_matrices(struct update *u, struct zt_err *err) {
 /* Update number `number`, counted from 0. */
 static bool update_on_host(struct zt_rank *r, int64_t number, double grad_scale, struct zt_err *err) {
     const struct zt_config *c = r->plan->job->config;
-    struct zt_rate rate = zt_rate_at(c, &r->lr_state, number);
+    struct zt_rate rate = zt_rate_at(c, &r->lr_state, 0, number);
     struct update u = { .r = r,
                         .base = { .config = &c->optimizer,
                                   .lr = rate.lr,
@@ -193,7 +193,7 @@ static bool update_on_host(struct zt_rank *r, int64_t number, double grad_scale,
                                   .beta2 = rate.beta2,
                                   .step = number + 1,
                                   .grad_scale = grad_scale,
-                                  .lr_sum = zt_rank_lr_sum(r, number + 1),
+                                  .lr_sum = zt_rank_lr_sum(r, 0, number + 1),
                                   .ranks = r->data->size } };
     if (r->row->one_bit && !zt_rank_one_bit_prepare(r, &u.base, err))
         return false;
