@@ -68,8 +68,9 @@ int zt_tie_runs(struct zt_arena *arena, const struct zt_grid *grid, const struct
         const struct zt_tie_pair *p = &ties->pairs[i];
         for (int h = 0; h < grid->data; h++)
             for (int c = 0; c < grid->data; c++)
-                if ((ties->sharding->optimizer || h == c) && ((grid->stage == p->home_stage && grid->data_rank == h) ||
-                                                              (grid->stage == p->copy_stage && grid->data_rank == c)))
+                if ((zt_sharding_splits_update(ties->sharding) || h == c) &&
+                    ((grid->stage == p->home_stage && grid->data_rank == h) ||
+                     (grid->stage == p->copy_stage && grid->data_rank == c)))
                     pair_ranks(&m, p, h, c);
     }
     int count = m.runs.count;

@@ -55,7 +55,7 @@ static void add_pieces(struct making *m, int state) {
         const int param = p->param_model[piece->tensor];
         const int owner = zt_rank_states_exist(p) ? 0 : r->owned[piece->range].rank;
         const int64_t first = piece->first - p->flat->tensors[piece->tensor].offset;
-        add(m, choose(m->c, param, owner, !p->sharding->optimizer),
+        add(m, choose(m->c, param, owner, !zt_sharding_splits_update(p->sharding)),
             &(struct zt_part_slice){ .file = state < 0 ? ZT_WEIGHTS_FILE : ZT_OPTIMIZER_FILE,
                                      .tensor = state < 0 ? param : state * p->model_params + param,
                                      .first = first,
@@ -71,7 +71,7 @@ static void add_held(struct making *m, int owner, int64_t first, int64_t last, c
         const int param = p->param_model[t];
         int64_t begin = first, end = last;
         if (zt_flat_cut(tensor, &begin, &end))
-            add(m, choose(m->c, param, owner, !p->sharding->parameters),
+            add(m, choose(m->c, param, owner, !zt_sharding_gathers_for_use(p->sharding)),
                 &(struct zt_part_slice){ .file = ZT_WEIGHTS_FILE,
                                          .tensor = param,
                                          .first = begin - tensor->offset,
@@ -90,10 +90,11 @@ static void add_all_held(struct making *m) {
     for (int b = 0; b < flat->bucket_count; b++)
         for (int r = 0; r < flat->ranks; r++) {
             const int64_t first = zt_slice_first(flat, b, r);
-            const bool own = r == p->grid.data_rank, updates = b < flat->own_buckets && (own || !sharding->optimizer);
-            if (!updates && (own || !sharding->parameters))
+            const bool own = r == p->grid.data_rank, holds = own || !zt_sharding_gathers_for_use(sharding),
+                       updates = b < flat->own_buckets && (own || !zt_sharding_splits_update(sharding));
+            if (holds && !updates)
                 add_held(m, r, first, zt_slice_first(flat, b, r + 1),
-                         m->c->o.rank->shard + (sharding->parameters ? zt_shard_offset(flat, b, r) : first));
+                         m->c->o.rank->shard + zt_collectives_param_at(flat, sharding, b, r));
         }
 }
 

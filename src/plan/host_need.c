@@ -33,7 +33,7 @@ static int64_t elements(const struct zt_rank_plan *p, bool all) {
 
 /* Whether the weights are written from where they lie (run/collect.c): in host memory, and whole. */
 static bool exports_in_place(const struct zt_rank_plan *p) {
-    return !p->device_memory && p->offload.parameters == ZT_HOME_DEVICE && !p->sharding->parameters;
+    return !p->device_memory && p->offload.parameters == ZT_HOME_DEVICE && !zt_sharding_gathers_for_use(p->sharding);
 }
 
 struct zt_host_need zt_rank_plan_need(const struct zt_rank_plan *p, int data_rank) {

@@ -101,5 +101,5 @@ double zt_plan_matrix_flops(const struct zt_rank_plan *plan) {
         const struct zt_matrix_optimizer *optimizer = zt_optimizer_find(config->type)->matrix;
         flops += optimizer->flops(optimizer->method(config), &plan->matrices[t]);
     }
-    return plan->sharding->optimizer ? flops / plan->flat->ranks : flops;
+    return zt_sharding_splits_update(plan->sharding) ? flops / plan->flat->ranks : flops;
 }

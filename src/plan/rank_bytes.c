@@ -16,8 +16,8 @@ static void widen(int64_t *to, int64_t value) {
         *to = value;
 }
 
-static int64_t held(const struct zt_rank_plan *p, bool sharded, int data_rank) {
-    return (sharded ? p->flat->owned[data_rank] : p->flat->count) * (int64_t)sizeof(float);
+static int64_t gradient_bytes(const struct zt_rank_plan *p, int data_rank) {
+    return zt_collectives_held_gradients(p->flat, p->sharding, data_rank) * (int64_t)sizeof(float);
 }
 
 /* Units of 4 bytes of the frozen weights that a rank holds of those shared out. */
@@ -26,7 +26,7 @@ static int64_t frozen_held(const struct zt_rank_plan *p, int data_rank) {
 }
 
 int64_t zt_rank_plan_stepped(const struct zt_rank_plan *p, int data_rank) {
-    return p->sharding->optimizer ? zt_flat_stepped_by(p->flat, data_rank) : zt_flat_stepped(p->flat);
+    return zt_collectives_updated(p->flat, p->sharding, data_rank);
 }
 
 /* Divides the optimizer states among the device's memory, host memory and files. Buffers of files are in the memory of
@@ -73,9 +73,10 @@ static void divide_parameters(const struct zt_rank_plan *p, int data_rank, struc
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_rank) {
     bool training = p->gradient_bytes > 0;
     struct zt_rank_bytes bytes = {
-        .parameters = held(p, p->sharding->parameters, data_rank) + frozen_held(p, data_rank) * (int64_t)sizeof(float) +
+        .parameters = (zt_collectives_held_params(p->flat, p->sharding, data_rank) + frozen_held(p, data_rank)) *
+                          (int64_t)sizeof(float) +
                       p->statistic_bytes + p->derived_bytes + p->frozen_bytes,
-        .gradients = training ? held(p, p->sharding->gradients, data_rank) : 0,
+        .gradients = training ? gradient_bytes(p, data_rank) : 0,
         .activations = p->activation_bytes - (data_rank == 0 ? 0 : p->loss_activation_bytes),
         .workspace = p->workspace_bytes,
     };
@@ -159,9 +160,8 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
     p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
     p->averages = training && c->ema > 0;
     p->optimizer_states += p->averages;
-    p->shard_elems = p->offload.parameters == ZT_HOME_DEVICE
-                         ? held(p, p->sharding->parameters, me) / (int64_t)sizeof(float)
-                         : zt_offload_kept(&p->offload, p->flat->owned[me]);
+    p->shard_elems = p->offload.parameters == ZT_HOME_DEVICE ? zt_collectives_held_params(p->flat, p->sharding, me)
+                                                             : zt_offload_kept(&p->offload, p->flat->owned[me]);
     const bool beside = p->offload.beside_gpu && p->offload.parameters != ZT_HOME_DEVICE;
     p->frozen_shard_bytes = zt_align_64(frozen_held(p, me) * (int64_t)sizeof(float));
     p->parameter_bytes = p->statistic_bytes + (beside ? 0 : p->shard_elems * (int64_t)sizeof(float));
@@ -171,7 +171,7 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
     p->frozen_bytes = frozen_bytes(p);
     if (training) {
         zt_offload_fit(&p->offload, c, p->arena, p->flat->bucket_count, largest_slice(p->flat, me));
-        p->gradient_bytes = held(p, p->sharding->gradients, me);
+        p->gradient_bytes = gradient_bytes(p, me);
         p->optimizer_bytes = zt_offload_resident(&p->offload, zt_rank_plan_stepped(p, me)) * (int64_t)sizeof(float) *
                              p->optimizer_states;
         if (optimizer->one_bit)

@@ -41,7 +41,7 @@ void zt_rank_plan_stir_config(struct zt_rank_plan *p, const struct zt_config *c)
     const struct zt_step_shape *shapes[2] = { &p->full, &p->tail };
     stir_int(hash, p->grid.world);
     stir_int(hash, p->grid.stages);
-    stir_text(hash, p->sharding->name);
+    stir_text(hash, zt_sharding_name(p->sharding));
     stir_text(hash, c->parallel.schedule);
     stir_int(hash, c->zero.reduce_bucket_size);
     stir_int(hash, c->memory_limit);

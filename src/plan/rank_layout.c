@@ -26,8 +26,7 @@ static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_tra
                                               .copy = v->copy_of != NULL };
     }
     struct zt_flat *flat = zt_flat_make(arena, tensors, count, p->grid.data, p->job->config->zero.reduce_bucket_size);
-    if (p->sharding->first_owns)
-        zt_flat_give_to_first(flat);
+    zt_collectives_assign(flat, p->sharding);
     return flat;
 }
 
@@ -178,7 +177,7 @@ static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph 
     }
     p->persistent_each = each;
     p->persistent_together = together;
-    if (p->sharding->parameters)
+    if (zt_sharding_gathers_for_use(p->sharding))
         zt_flat_persistent(p->arena, p->flat, each, together);
 }
 
@@ -243,6 +242,6 @@ static void lay_out_frozen(struct zt_rank_plan *p, const struct zt_training_grap
 void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
     lay_out_parameters(p, training_graph);
     plan_traffic(p, training_graph);
-    if (p->sharding->parameters && p->grid.data > 1)
+    if (zt_sharding_gathers_for_use(p->sharding) && p->grid.data > 1)
         lay_out_frozen(p, training_graph);
 }

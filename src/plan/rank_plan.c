@@ -372,7 +372,7 @@ static void refuse(const struct zt_rank_plan *p, const struct zt_config *c, stru
     struct zt_text help = { 0 };
     if (c->micro_batch > 1)
         zt_text_add(&help, "a smaller train_micro_batch_size_per_gpu (now %lld); ", (long long)c->micro_batch);
-    if (p->grid.data > 1 && !p->sharding->parameters)
+    if (p->grid.data > 1 && !zt_sharding_gathers_for_use(p->sharding))
         zt_text_add(&help, "zero_optimization.stage %d to 3; ", c->zero.stage + 1);
     if (c->recompute.names.count || c->recompute.enabled || c->recompute.layers)
         zt_text_add(&help, "no explicit recomputation, so that the limit selects nodes; ");
@@ -440,9 +440,10 @@ void zt_rank_plan_destroy(struct zt_rank_plan *p) {
 
 char *zt_rank_plan_mode(const struct zt_rank_plan *plan, char *to, size_t size) {
     const int stage = plan->job->config->zero.stage;
-    if (stage > 0 && plan->sharding == zt_sharding_of(0))
-        snprintf(to, size, "%s (ZeRO %d divides nothing over one data-parallel rank)", plan->sharding->name, stage);
+    const struct zt_sharding *ddp = zt_sharding_of(0);
+    if (plan->sharding == ddp && zt_sharding_of(stage) != ddp)
+        snprintf(to, size, "%s (ZeRO %d divides nothing over one data-parallel rank)", zt_sharding_name(ddp), stage);
     else
-        snprintf(to, size, "%s", plan->sharding->name);
+        snprintf(to, size, "%s", zt_sharding_name(plan->sharding));
     return to;
 }

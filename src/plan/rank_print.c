@@ -185,7 +185,7 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
     zt_text_finish(&schedule);
     print_loss(to, plan);
     print_data(to, plan);
-    if (plan->sharding->parameters)
+    if (zt_sharding_gathers_for_use(plan->sharding))
         fprintf(to, "prefetch %lld elements, at most %lld gathered, reuse within %lld; persistent on each rank %lld\n",
                 (long long)plan->traffic.prefetch, (long long)plan->traffic.max_live,
                 (long long)plan->traffic.reuse_distance, (long long)plan->flat->persistent);

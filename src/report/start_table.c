@@ -193,13 +193,14 @@ static void list_known(const struct zt_session *s, const struct zt_rank_plan *pl
         row(s, title, text);
         title = "";
     }
-    if (plan->sharding->parameters && c->zero.prefetch_bucket_size < 0) {
+    const bool gathers = zt_sharding_gathers_for_use(plan->sharding);
+    if (gathers && c->zero.prefetch_bucket_size < 0) {
         snprintf(text, sizeof text, "stage3_prefetch_bucket_size is %lld: hidden size %lld, largest bucket %lld",
                  (long long)plan->traffic.prefetch, (long long)plan->hidden, (long long)plan->largest_bucket);
         row(s, title, text);
         title = "";
     }
-    if (plan->sharding->parameters && c->zero.param_persistence_threshold < 0) {
+    if (gathers && c->zero.param_persistence_threshold < 0) {
         snprintf(
             text, sizeof text,
             "stage3_param_persistence_threshold is %lld: hidden size %lld; %lld elements in all, which is 1 %% of a "

@@ -31,8 +31,7 @@ static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
     if (!own_parameters(r, to, err))
         return false;
-    bool whole = !r->plan->sharding->parameters; /* if not sharded, this rank has all parameters; in a small model one
-                                                    rank may own everything */
+    bool whole = !zt_sharding_gathers_for_use(r->plan->sharding); /* a small model may lie whole in one rank's shard */
     for (int b = 0; !whole && b < flat->bucket_count; b++)
         if (!r->data->api->all_gather(r->data, to + flat->bucket[b], r->bound + b * (flat->ranks + 1), sizeof(float),
                                       err))
@@ -43,8 +42,8 @@ static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
 /* The flat parameters where this rank has all of them in one piece of host memory; else NULL. They need no copy, which
  * would be the peak of the process. */
 static const float *in_place(const struct zt_rank *r) {
-    const bool here =
-        !r->device->module && r->plan->offload.parameters == ZT_HOME_DEVICE && !r->plan->sharding->parameters;
+    const bool here = !r->device->module && r->plan->offload.parameters == ZT_HOME_DEVICE &&
+                      !zt_sharding_gathers_for_use(r->plan->sharding);
     const bool whole = r->held_count == 1 && r->held[0].first == 0 && r->held[0].last == r->plan->flat->count;
     return here && whole ? r->shard + r->held[0].param_at : NULL;
 }

@@ -203,7 +203,8 @@ static uint64_t hash_slices(uint64_t hash, const struct zt_flat *f) {
 
 static struct plan_card card_of(const struct zt_rank_plan *plan) {
     struct plan_card card = { .stage = plan->grid.stage };
-    card.common = zt_hash(ZT_HASH_START, plan->sharding->name, strlen(plan->sharding->name));
+    const char *sharding = zt_sharding_name(plan->sharding);
+    card.common = zt_hash(ZT_HASH_START, sharding, strlen(sharding));
     card.common =
         zt_hash(card.common, plan->stage_bounds, ((size_t)plan->grid.stages + 1) * sizeof *plan->stage_bounds);
     card.stage_hash = hash_slices(ZT_HASH_START, plan->flat);

@@ -71,21 +71,21 @@ static void check_ranges(const struct zt_flat *f) {
             int64_t shard = 0, all = 0;
             for (int i = 0; i < count; i++) {
                 ck_assert_int_lt(at[i].first, at[i].last);
-                ck_assert(!s->optimizer || at[i].rank == r);
-                ck_assert_int_eq(at[i].state_at, s->optimizer ? shard : at[i].first);
-                ck_assert_int_eq(at[i].grad_at, s->gradients ? shard : at[i].first);
-                ck_assert_int_eq(at[i].param_at, s->parameters ? shard : at[i].first);
+                ck_assert(!zt_sharding_splits_update(s) || at[i].rank == r);
+                ck_assert_int_eq(at[i].state_at, zt_sharding_splits_update(s) ? shard : at[i].first);
+                ck_assert_int_eq(at[i].grad_at, zt_sharding_reduces_in_place(s) ? at[i].first : shard);
+                ck_assert_int_eq(at[i].param_at, zt_sharding_gathers_for_use(s) ? shard : at[i].first);
                 shard += at[i].rank == r ? at[i].last - at[i].first : 0;
                 mine += at[i].rank == r ? at[i].last - at[i].first : 0;
                 all += at[i].last - at[i].first;
             }
             ck_assert_int_eq(shard, f->owned[r]);
-            ck_assert_int_eq(all, s->optimizer ? f->owned[r] : f->count);
+            ck_assert_int_eq(all, zt_sharding_splits_update(s) ? f->owned[r] : f->count);
             int64_t held = 0;
             count = zt_collectives_held(f, s, r, at);
             for (int i = 0; i < count; i++)
                 held += at[i].last - at[i].first;
-            ck_assert_int_eq(held, s->parameters ? f->owned[r] : f->count);
+            ck_assert_int_eq(held, zt_sharding_gathers_for_use(s) ? f->owned[r] : f->count);
         }
         ck_assert_int_eq(mine, f->count);
     }

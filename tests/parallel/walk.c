@@ -92,7 +92,7 @@ static void put_gradient(const struct walk *w, const struct zt_command *c) {
     const struct zt_flat_tensor *t = &w->flat->tensors[c->tensor];
     if (c->kind == ZT_ADD_GRAD)
         expect_value(w, ZT_BACKWARD, c->value);
-    ck_assert_int_eq(c->at.in, w->sharding->gradients ? ZT_ACTIVATIONS : ZT_GRADIENTS);
+    ck_assert_int_eq(c->at.in, zt_sharding_reduces_in_place(w->sharding) ? ZT_GRADIENTS : ZT_ACTIVATIONS);
     if (c->at.in == ZT_ACTIVATIONS)
         write_name(w, c->at.offset, t->count * 4, gradient_name(w, c->tensor));
     else

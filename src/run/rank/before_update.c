@@ -56,7 +56,7 @@ static bool is_split(struct zt_rank *r, struct zt_rank_matrix *m) {
         m->bound[k] = at < 0 ? 0 : at > t->count ? t->count : at;
         owners += k > 0 && m->bound[k] > m->bound[k - 1];
     }
-    return r->plan->sharding->optimizer && owners > 1;
+    return zt_sharding_splits_update(r->plan->sharding) && owners > 1;
 }
 
 static struct zt_rank_matrix matrix_of(struct zt_rank *r, int tensor) {

@@ -105,13 +105,12 @@ static bool allocate(struct zt_rank *r, const struct zt_rank_progress *progress,
     return true;
 }
 
-/* Collectives use whole gradients, and whole parameters if the optimizer is sharded (parallel/schedule/collectives.c).
- */
+/* Shares the blocks in which collectives run in place. */
 static bool share(struct zt_rank *r, struct zt_err *err) {
     const struct zt_comm_api *api = r->data->api;
     const struct zt_sharding *s = r->plan->sharding;
     bool here = !r->device->module && r->plan->train.count > 0;
-    bool gathers = here && s->optimizer && !s->parameters, reduces = here && !s->gradients;
+    bool gathers = here && zt_sharding_gathers_after_step(s), reduces = here && zt_sharding_reduces_in_place(s);
     return (!gathers || api->share(r->data, r->parameters, (size_t)r->plan->parameter_bytes, err)) &&
            (!reduces || api->share(r->data, r->gradients, (size_t)r->plan->gradient_bytes, err));
 }
