@@ -33,7 +33,7 @@ void zt_pass_keep_one_bias(struct zt_graph *g, const struct zt_onnx *model);
  * to biases of zeros, which it removes: each gets an initializer of its own again, in the model's graph and in what is
  * written. A buffer or a constant that was merged with a parameter gets one too and does not train. The traced call
  * that the exporter keeps for each node says whose the tensor was; tied parameters are one in it and stay one. */
-void zt_pass_split_merged(struct zt_onnx *model);
+void zt_pass_split_merged(struct zt_onnx *model, const struct zt_op_table *table);
 
 /* Parameters that PyTorch's signature lists but the file lacks, both as initializers and as sources of folded ones: the
  * exporter merged them with equal parameters or removed them. Returns the count; names are in the graph's arena. */

@@ -316,9 +316,8 @@ static void find_dropout(struct findings *f) {
 
 /* Whether a product with trained weights has a bias, its own or of the Add behind it. *counts: it has such weights. */
 static bool has_bias(const struct zt_graph *g, const struct zt_node *n, bool *counts) {
-    static const char *const products[] = { "MatMul", "Gemm", "Conv", NULL };
     int reader = -1;
-    *counts = zt_node_is_any(n, products) && n->in[1] >= 0 && g->values[n->in[1]]->trainable;
+    *counts = zt_op_has_channels(n->op) && n->in[1] >= 0 && g->values[n->in[1]]->trainable;
     if (!*counts || (n->in_count > 2 && n->in[2] >= 0))
         return *counts;
     if (zt_graph_users(g, n->out[0], &reader) != 1 || !zt_node_is(g->nodes[reader], "Add"))
