@@ -3,7 +3,10 @@
 #define ZT_PLAN_COMPRESSED_H
 
 #include "base/text.h"
-#include "plan/rank_plan.h"
+
+#include <stdio.h>
+
+struct zt_rank_plan;
 
 /* The first update without reduced gradients, from 1 on; 0: there is none, or only after many million. */
 int64_t zt_compressed_first(const struct zt_rank_plan *plan);

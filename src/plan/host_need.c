@@ -25,9 +25,9 @@ static int64_t least(int64_t a, int64_t b) {
 /* Elements of all tensors of the model, or of those of one stage. */
 static int64_t elements(const struct zt_rank_plan *p, bool all) {
     int64_t sum = 0;
-    for (int i = 0; i < p->model_count; i++)
-        if (all || p->model[i].stage == p->grid.stage)
-            sum += zt_shape_count(&p->model[i].shape);
+    for (int i = 0; i < p->tensors.model_count; i++)
+        if (all || p->tensors.model[i].stage == p->grid.stage)
+            sum += zt_shape_count(&p->tensors.model[i].shape);
     return sum;
 }
 

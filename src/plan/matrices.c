@@ -95,11 +95,11 @@ struct zt_matrix_workspace zt_plan_matrix_workspace(const struct zt_rank_plan *p
 double zt_plan_matrix_flops(const struct zt_rank_plan *plan) {
     const struct zt_optimizer_config *config = &plan->job->config->optimizer;
     double flops = 0;
-    for (int t = 0; t < plan->flat->tensor_count; t++) {
-        if (!plan->matrices[t].rows)
+    for (int t = 0; t < plan->tensors.flat->tensor_count; t++) {
+        if (!plan->tensors.matrices[t].rows)
             continue;
         const struct zt_matrix_optimizer *optimizer = zt_optimizer_find(config->type)->matrix;
-        flops += optimizer->flops(optimizer->method(config), &plan->matrices[t]);
+        flops += optimizer->flops(optimizer->method(config), &plan->tensors.matrices[t]);
     }
-    return zt_sharding_splits_update(plan->sharding) ? flops / plan->flat->ranks : flops;
+    return zt_sharding_splits_update(plan->sharding) ? flops / plan->tensors.flat->ranks : flops;
 }

@@ -61,10 +61,10 @@ static void note_model(struct missing *all, const char *model, const char *confi
     struct zt_rank_options of = { .source = s.source, .eval_source = s.eval_source, .device = device, .threads = 1 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s.job, &of, &err);
     ck_assert_msg(plan != NULL, "%s: %s", model, err.text[0]);
-    for (int i = 0; i < plan->train.count; i++)
-        note_program(all, plan->train.at[i], model);
-    for (int i = 0; i < plan->evaluation.count; i++)
-        note_program(all, plan->evaluation.at[i], model);
+    for (int i = 0; i < plan->programs.train.count; i++)
+        note_program(all, plan->programs.train.at[i], model);
+    for (int i = 0; i < plan->programs.evaluation.count; i++)
+        note_program(all, plan->programs.evaluation.at[i], model);
     zt_rank_plan_destroy(plan);
     device->api->destroy(device);
     zt_open_finish(&s);

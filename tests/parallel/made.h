@@ -2,6 +2,7 @@
 #ifndef ZT_TESTS_PARALLEL_MADE_H
 #define ZT_TESTS_PARALLEL_MADE_H
 
+#include "device/device.h"
 #include "tests/run/tiny.h"
 
 /* A program, and what it was made from. */

@@ -1,4 +1,5 @@
 /* Recomputation changes what is kept, never a bit of what is learnt. */
+#include "device/device.h"
 #include "tests/suite.h"
 #include "tests/run/tiny.h"
 
@@ -52,7 +53,7 @@ static struct cost plan(struct zt_graph *graph, struct layout l, const char *mor
     struct zt_rank_options options = { .source = t.source, .device = device, .threads = 1 };
     struct zt_rank_plan *p = zt_rank_plan_create(t.job, &options, &err);
     ck_assert_msg(p != NULL, "%s", err.text[0]);
-    const struct zt_program *program = p->train.at[0];
+    const struct zt_program *program = p->programs.train.at[0];
     cost.segments = program->recomputed.count;
     for (int i = 0; i < cost.segments; i++)
         cost.nodes += program->recomputed.at[i].nodes;

@@ -65,7 +65,7 @@ static struct counts plan_sample(const char *model, const char *config) {
     struct zt_rank_options of = { .source = s.source, .device = device, .threads = 1 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s.job, &of, &err);
     ck_assert_msg(plan != NULL, "%s: %s", model, err.text[0]);
-    count_nodes(plan->train.at[0], &counts);
+    count_nodes(plan->programs.train.at[0], &counts);
     zt_rank_plan_destroy(plan);
     device->api->destroy(device);
     zt_open_finish(&s);
