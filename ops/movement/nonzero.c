@@ -2,7 +2,7 @@
  * are inferred while running eagerly, or folded. */
 #include "ops/kernel/shape.h"
 
-#include "ops/kernel/order.h"
+#include "ops/kernel/compare.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -183,7 +183,7 @@ static int order_slices(enum zt_dtype dtype, const void *x, const struct slices 
     for (int64_t o = 0; o < l->outer; o++)
         for (int64_t k = 0; k < l->inner; k++) {
             int64_t base = o * l->size * l->inner + k;
-            int order = zt_order_elements(dtype, x, base + i * l->inner, base + j * l->inner);
+            int order = zt_compare_elements(dtype, x, base + i * l->inner, base + j * l->inner);
             if (order)
                 return order;
         }

@@ -2,7 +2,7 @@
  * the backward phase, a parameter's gradient or another stage reads, and training with and without them leaves the same
  * bits. */
 #include "tests/gpu/far_device.h"
-#include "tests/gpu/fused.h"
+#include "tests/gpu/fused_programs.h"
 #include "tests/ops/elementwise/fused_steps.h"
 #include "tests/suite.h"
 

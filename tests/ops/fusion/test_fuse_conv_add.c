@@ -1,6 +1,6 @@
 /* Sums behind convolutions on the CPU, in whole programs: which become part of a convolution or of the gradient of its
  * data, and that weights stay the same to the last bit. */
-#include "tests/parallel/made.h"
+#include "tests/parallel/small_program.h"
 #include "tests/suite.h"
 
 #include <check.h>
@@ -62,8 +62,8 @@ static struct zt_graph *shared(void) {
 /* ---- tests ---- */
 
 static void expect(struct zt_graph *graph, int forward, int backward) {
-    struct made m;
-    made_program(&m, graph, &(struct wish){ .ranks = 1, .stages = 1, .fast = true });
+    struct small_program m;
+    small_program_create(&m, graph, &(struct wish){ .ranks = 1, .stages = 1, .fast = true });
     const struct zt_graph *g = m.program->training_graph.graph;
     int found[2] = { 0 };
     for (int n = 0; n < g->node_count; n++) {
@@ -72,7 +72,7 @@ static void expect(struct zt_graph *graph, int forward, int backward) {
     }
     ck_assert_int_eq(found[0], forward);
     ck_assert_int_eq(found[1], backward);
-    made_finish(&m);
+    small_program_finish(&m);
 }
 
 START_TEST(sums_become_part_of_convolutions) {

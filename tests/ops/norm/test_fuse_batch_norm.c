@@ -2,7 +2,7 @@
  * have ReLU and a residual in them, and that training gives the same losses, and of statistics the same tensors.
  * Without arguments the device is far_device.h's, whose kernels are the reference; with the folder of a CUDA module it
  * is the module's. */
-#include "tests/gpu/fused.h"
+#include "tests/gpu/fused_programs.h"
 #include "tests/suite.h"
 
 #include "device/threads.h"

@@ -1,4 +1,4 @@
-#include "walk.h"
+#include "memory_check.h"
 #include "parallel/schedule/collectives.h"
 
 #include <check.h>
@@ -211,7 +211,7 @@ static void check_derived(struct walk *w) {
     }
 }
 
-void walk_program(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding) {
+void check_program_memory(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding) {
     struct zt_arena *arena = zt_arena_create();
     struct walk w = { .p = p, .g = p->training_graph.graph, .flat = flat, .sharding = sharding, .arena = arena };
     w.block = ZT_NEW_N(arena, int, p->activation_bytes / 4 + 16);
