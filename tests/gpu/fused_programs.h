@@ -17,6 +17,7 @@ struct zt_device *fused_device(void);
 
 /* ---- graphs ---- */
 
+/* Adds the input x [N, 8]; returns its value. */
 int fused_input(struct zt_graph *g);
 /* x w, with w called NAME.weight [in, out]. */
 int fused_product(struct zt_graph *g, const char *name, int x, int64_t in, int64_t out);
