@@ -81,15 +81,30 @@ static void check_ranges(const struct zt_flat *f) {
             }
             ck_assert_int_eq(shard, f->owned[r]);
             ck_assert_int_eq(all, zt_sharding_splits_update(s) ? f->owned[r] : f->count);
+            ck_assert_int_eq(all, zt_collectives_updated(f, s, r));
             int64_t held = 0;
             count = zt_collectives_held(f, s, r, at);
             for (int i = 0; i < count; i++)
                 held += at[i].last - at[i].first;
             ck_assert_int_eq(held, zt_sharding_gathers_for_use(s) ? f->owned[r] : f->count);
+            ck_assert_int_eq(held, zt_collectives_held_params(f, s, r));
+            ck_assert_int_eq(zt_collectives_held_gradients(f, s, r),
+                             zt_sharding_reduces_in_place(s) ? f->count : f->owned[r]);
         }
         ck_assert_int_eq(mine, f->count);
     }
 }
+
+START_TEST(each_stage_shards_one_thing_more) {
+    static const bool split[] = { false, true, true, true }, in_place[] = { true, true, false, false },
+                      after_step[] = { false, true, true, false }, for_use[] = { false, false, false, true };
+    const struct zt_sharding *s = zt_sharding_of(_i);
+    ck_assert_int_eq(zt_sharding_splits_update(s), split[_i]);
+    ck_assert_int_eq(zt_sharding_reduces_in_place(s), in_place[_i]);
+    ck_assert_int_eq(zt_sharding_gathers_after_step(s), after_step[_i]);
+    ck_assert_int_eq(zt_sharding_gathers_for_use(s), for_use[_i]);
+}
+END_TEST
 
 START_TEST(layouts_of_random_tensors_cover_all_and_cut_at_blocks) {
     struct zt_rng rng = zt_rng_start(31, 0);
@@ -146,6 +161,7 @@ END_TEST
 int main(void) {
     TCase *cases = tcase_create("shard");
     tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_loop_test(cases, each_stage_shards_one_thing_more, 0, 4);
     tcase_add_test(cases, layouts_of_random_tensors_cover_all_and_cut_at_blocks);
     tcase_add_test(cases, the_default_bucket_is_the_largest_tensor_or_a_sixteenth_of_the_model);
     tcase_add_test(cases, a_stage_without_parameters_has_an_empty_layout);
