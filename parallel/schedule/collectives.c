@@ -260,7 +260,7 @@ int zt_collectives_after_step(const struct zt_flat *flat, const struct zt_shardi
     return count;
 }
 
-/* What stands at each node: numbers of tensors or buckets, ascending. Position -1 is before the backward phase. */
+/* Lists of tensors or buckets by node, in ascending order. Position -1 is before the backward phase. */
 struct chain {
     int *first, *next; /* by position + 1; by number */
 };
@@ -379,7 +379,7 @@ static void emit_reduce(struct emitter *e, int b, enum zt_command_kind kind) {
                                  .all = !e->in->sharding->optimizer });
 }
 
-/* What began earlier ends here before anything new begins. */
+/* Emits the reductions at a node; those that began earlier end before new ones begin. */
 static void emit_reduces(struct emitter *e, int node) {
     const struct zt_bucket_use *use = e->in->use;
     for (int b = e->reduced.first[node + 1]; b >= 0; b = e->reduced.next[b])

@@ -37,7 +37,7 @@ struct zt_traffic {
                                elements are used in between */
 };
 
-/* How the gradient of a tensor is written to the gradient block. */
+/* The write of a tensor's gradient to the gradient block. */
 struct zt_gradient {
     int value;   /* the gradient, in plain layout; -1: zero */
     int node;    /* the node after which it is complete; -1: before the backward phase */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known while a program is laid out. Arrays are by value unless said otherwise and live in `scratch`. */
+/* State while a program is laid out. Arrays are indexed by value unless noted and live in `scratch`. */
 struct layout {
     struct zt_program *p;
     const struct zt_program_options *o;
@@ -133,7 +133,7 @@ static bool assign(struct zt_program *p, const struct zt_program_options *o, str
     return ok;
 }
 
-/* What others than nodes read is what the stage's graph hands out: no pattern may take it away. */
+/* Fuses nodes. Values that others than nodes read are outputs of the stage's graph, so that no pattern removes them. */
 static bool fuse(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
     struct zt_graph *g = p->training_graph.graph;
     struct read r = read_by_others(p);
@@ -177,7 +177,7 @@ static bool is_constant(const struct layout *l, int value) {
 }
 
 /* A derived node depends on parameters and constants alone: it runs once after an update, not in every micro-batch.
- * Where parameters are gathered for each use there is nothing to keep. Copies of frozen weights, packed or cast, are
+ * If parameters are gathered for each use, none is derived. Copies of frozen weights, packed or cast, are
  * made for each use too: kept, they would take more memory than all that trains. */
 static bool is_derived(const struct layout *l, int n) {
     const struct zt_node *node = l->g->nodes[n];

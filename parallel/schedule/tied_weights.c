@@ -21,7 +21,8 @@ static struct zt_range *ranges_of(const struct maker *m, int stage, int tensor, 
     return to;
 }
 
-/* Where tensor-relative [first, last) of a range lies: elements of the tensor that starts at flat index `start`. */
+/* Clips a range to the tensor that starts at flat index `start`: sets [first, last) relative to the tensor. Returns
+ * whether it is not empty. */
 static bool clip(const struct zt_range *range, int64_t start, int64_t count, int64_t *first, int64_t *last) {
     *first = range->first > start ? range->first - start : 0;
     *last = range->last - start < count ? range->last - start : count;

@@ -18,7 +18,8 @@ struct making {
 
 enum writes { NOTHING, ORIGINAL, COPY };
 
-/* What this rank writes of elements that data rank `owner` updates; `shared`: all ranks of the stage have them. */
+/* Returns whether and how this rank writes elements that data rank `owner` updates; `shared`: all ranks of the stage
+ * have them. */
 static enum writes choose(const struct zt_checkpoints *c, int tensor, int owner, bool shared) {
     const struct zt_rank_plan *p = c->o.plan;
     const struct zt_checkpoint_storage *s = &c->storage;

@@ -200,7 +200,7 @@ static bool write_slices(struct writer *w) {
     return true;
 }
 
-/* What the optimizer remembers of tensors is the same on every rank. */
+/* Writes the state of tensors in the optimizer, which is equal on all ranks. */
 static bool write_trust(struct writer *w) {
     const struct zt_checkpoints *c = w->c;
     const struct zt_rank_plan *p = c->o.plan;

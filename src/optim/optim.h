@@ -92,7 +92,7 @@ struct zt_optimizer {
 struct zt_rate {
     double lr, beta1, beta2;
 };
-/* What a rule that follows a value (ReduceLROnPlateau) has seen. A checkpoint has it. */
+/* State of a rule that follows a value (ReduceLROnPlateau), kept in checkpoints. */
 struct zt_lr_state {
     double lr;          /* of the optimizer since the last value */
     double best;        /* value so far */

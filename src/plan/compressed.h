@@ -1,4 +1,4 @@
-/* What a plan says about the compressed all-reduce of 1-bit optimizers. */
+/* The compressed all-reduce of 1-bit optimizers in a plan. */
 #ifndef ZT_PLAN_COMPRESSED_H
 #define ZT_PLAN_COMPRESSED_H
 

@@ -3,8 +3,8 @@
 #include "base/text.h"
 #include "session/session.h"
 
-/* What a process of a small network takes besides its blocks, and the part of the page cache that stays in use while
- * files are read and written in order: rounded up from runs of the sample models. */
+/* Memory of a process besides its blocks, for a small network, and the part of the page cache in use while files are
+ * read and written sequentially: rounded up from runs of the sample models. */
 enum { PROCESS_BYTES = 64 << 20, CACHE_BYTES = 64 << 20 };
 
 int64_t zt_host_need_total(const struct zt_host_need *n) {

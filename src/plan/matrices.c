@@ -19,7 +19,7 @@ static bool inputs_first(const struct zt_graph *g, int value) {
     return false;
 }
 
-/* What param_groups says about the tensor: use_muon of the last group that matches and has it; -1: nothing. */
+/* Returns use_muon of the last of param_groups that matches the tensor and has the key; -1: none has. */
 static int asked(const struct zt_config *config, const char *name) {
     int use = -1;
     for (int i = 0; i < config->group_count; i++)

@@ -65,7 +65,7 @@ static enum zt_backend fast_of(const struct planner *q) {
     return q->o->device ? (enum zt_backend)q->o->device->api->backend : ZT_CPU;
 }
 
-/* What this rank holds whole gets its contents. */
+/* Sets the contents of the frozen weights that this rank holds whole. */
 static void settle_frozen(const struct zt_rank_plan *p, struct zt_graph *g, bool loss) {
     bool *shared_out = zt_calloc((size_t)g->value_count + 1, sizeof *shared_out);
     int *values =

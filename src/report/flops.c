@@ -220,7 +220,7 @@ static double peak_of(const struct zt_plan *plan) {
     return c->bf16 || c->fp16.enabled ? (m->half_flops > 0 ? m->half_flops : fp32) : fp32;
 }
 
-/* What ztrain counts on the graph, recomputation and fused gradients included. */
+/* Writes the FLOPs counted on the graph, with recomputation and fused gradients. */
 static void write_counted(const struct stage *s, FILE *to) {
     const double micro_batches = s->plan->steps.full.micro_batches;
     const double all = (s->forward_flops + s->backward_flops) * micro_batches;

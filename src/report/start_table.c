@@ -57,7 +57,7 @@ static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to)
         zt_text_add(to, " and %d more", count - 4);
 }
 
-/* Which tensors are updated as matrices, and the rates of these and of the others. */
+/* Adds a row with the number of tensors that are updated as matrices, and the rates of these and of the others. */
 static void report_matrices(const struct zt_session *s, const struct zt_rank_plan *plan) {
     const struct zt_optimizer_config *o = &s->config->optimizer;
     const struct zt_optimizer *optimizer = zt_optimizer_find(o->type);
@@ -183,7 +183,7 @@ static void list_paths(const struct zt_session *s, const struct zt_rank_plan *pl
     zt_text_finish(&paths);
 }
 
-/* What the rules of "auto" gave that needed the model or the data, behind the rules that were listed. */
+/* Adds rows for values of "auto" that depend on the model or the data. */
 static void list_known(const struct zt_session *s, const struct zt_rank_plan *plan) {
     const struct zt_config *c = s->config;
     const char *title = c->resolved_auto.count ? "" : "auto";

@@ -1,6 +1,6 @@
-/* No node of what users train falls back to the host: the programs of every visible case and every sample model,
- * planned for a device of CUDA's back end (far_device.h), in float and in bfloat16. What does is listed with its
- * nodes. */
+/* No node of users' models falls back to the host: the programs of every visible case and every sample model,
+ * planned for a device of CUDA's back end (far_device.h), in float and in bfloat16. Programs that do are listed with
+ * these nodes. */
 #include "tests/gpu/far_device.h"
 #include "tests/gpu/reference_case.h"
 #include "tests/suite.h"

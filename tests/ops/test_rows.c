@@ -1,4 +1,5 @@
-/* What a list of cases cannot say: training forms, ties, padding rows, errors, the same bits at any thread count. */
+/* Tests of rows that a list of cases cannot express: training forms, ties, padding rows, errors, the same bits at any
+ * thread count. */
 #include "ops/loss/loss.h"
 #include "graph/passes/eval.h"
 #include "tests/suite.h"

@@ -1,4 +1,4 @@
-/* Where the values of a program lie, and what is derived. */
+/* Memory locations of the values of a program, and its derived values. */
 #include "small_program.h"
 #include "tests/suite.h"
 #include "memory_check.h"

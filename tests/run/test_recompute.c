@@ -35,7 +35,7 @@ static struct tiny_run train(struct zt_graph *graph, struct layout l, const char
     return tiny_learn(graph, config.text, l.ranks, STEPS, NULL);
 }
 
-/* What rank 0's first training program makes again, and its activations. */
+/* The recomputation of rank 0's first training program, and its activation bytes. */
 struct cost {
     int segments, nodes;
     int64_t bytes;

@@ -1,4 +1,4 @@
-/* Which operands are quantized. */
+/* Selection of the operands that ztrain.qat quantizes. */
 #include "plan/job/qat.h"
 
 #include "base/text.h"

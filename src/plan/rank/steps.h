@@ -5,7 +5,7 @@
 #include "data/epochs.h"
 #include "parallel/schedule/schedule.h"
 
-/* How the samples of one step are divided (data/loader.h, zt_loader_create). */
+/* Division of the samples of one step (data/loader.h, zt_loader_create). */
 struct zt_step_shape {
     int64_t samples;         /* of all ranks; 0: there is no such step */
     int micro_batches;       /* of each rank */

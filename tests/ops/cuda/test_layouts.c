@@ -1,5 +1,5 @@
-/* What the sample models become on a CUDA device in bfloat16, planned over the emulated libraries: tensors lie channels
- * last from convolution to convolution, and change their order at the edges alone. Those are the images, with few
+/* Layouts of the sample models on a CUDA device in bfloat16, planned over the emulated libraries: tensors are channels
+ * last from convolution to convolution and change their layout only at the edges. Those are the images, with few
  * channels, what is flattened for the first dense layer, and its gradient on the way back: the kernels there read one
  * order and write the other, so that nothing is reordered by itself. */
 #include "tests/suite.h"

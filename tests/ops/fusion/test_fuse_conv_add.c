@@ -51,7 +51,7 @@ static struct zt_graph *branches(void) {
     return output(g, NET(g, "Add", "sum", conv(g, "left", h, 6, 1), conv(g, "right", h, 6, 1)));
 }
 
-/* What the convolution makes is read once more, and one number a row is added. */
+/* The output of the convolution has a second reader, and the summand has one number per row. */
 static struct zt_graph *shared(void) {
     struct zt_graph *g = zt_graph_create("shared");
     const int h = conv(g, "first", planes(g), 3, 1), c = conv(g, "second", NET(g, "Tanh", "tanh", h), 6, 1);

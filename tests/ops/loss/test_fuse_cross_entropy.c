@@ -139,7 +139,7 @@ START_TEST(products_around_the_loss_have_filled_rows) {
 }
 END_TEST
 
-/* Which of these a pair has beside what the job makes. */
+/* Additional nodes of a pair of loss and gradient. */
 enum { VIEWS = 1, COMPUTED = 2, KEPT = 4, READ = 8, RETOLD = 16, SCALED = 32 };
 
 static int input(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
@@ -232,7 +232,7 @@ START_TEST(training_gives_the_same_tensors) {
 }
 END_TEST
 
-/* What is added at the end of sums is 0: the bits of the reference stay. */
+/* Filled rows add 0 at the end of sums, so that the bits of the reference stay. */
 START_TEST(filled_rows_train_alike) {
     struct zt_graph *(*const make)(void) = _i ? turned : many;
     for (const struct fused_layout *l = fused_half_layouts; l->ranks; l++)

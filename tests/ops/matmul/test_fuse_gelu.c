@@ -84,7 +84,7 @@ static struct zt_graph *shifted(void) {
     return fused_output(g, gelu(g, "gelu", NET(g, "Add", "add", h, net_param(g, "shift", SHAPE(4, 1)))));
 }
 
-/* What the product makes is read beside its bias. */
+/* The product has another reader besides the addition of its bias. */
 static struct zt_graph *read_early(void) {
     struct zt_graph *g = zt_graph_create("read_early");
     const int z = linear(g, "fc", fused_input(g), 8, 8), product = zt_graph_find(g, "fc.product");

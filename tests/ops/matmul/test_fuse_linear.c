@@ -81,7 +81,7 @@ static struct zt_graph *two(void) {
     return fused_output(g, NET(g, "Tanh", "tanh", s));
 }
 
-/* What is added is stretched, or the product is: no summand of its shape. */
+/* The summand or the product is broadcast, so that their shapes differ. */
 static struct zt_graph *stretched(void) {
     struct zt_graph *g = zt_graph_create("stretched");
     const int64_t apart[] = { -1, 2, 4 }, together[] = { -1, 8 };
