@@ -37,18 +37,18 @@ static const struct zt_sharding rows[] = {
 /* One rank has no gradients or states of others. */
 static const struct zt_sharding streamed = { .name = "zero3", .parameters = true };
 
-static const struct zt_sharding replicas = { .name = "dp", .optimizer = true, .first_owns = true };
+static const struct zt_sharding of_replicas = { .name = "dp", .optimizer = true, .first_owns = true };
 
 const struct zt_sharding *zt_sharding_of(int zero_stage) {
     return &rows[zero_stage];
 }
 
-const struct zt_sharding *zt_sharding_replicas(void) {
-    return &replicas;
-}
-
-const struct zt_sharding *zt_sharding_streamed(void) {
-    return &streamed;
+const struct zt_sharding *zt_sharding_of_run(int zero_stage, int data_ranks, bool replicas, bool offloads_parameters) {
+    if (replicas)
+        return &of_replicas;
+    if (data_ranks > 1)
+        return zt_sharding_of(zero_stage);
+    return offloads_parameters ? &streamed : zt_sharding_of(0);
 }
 
 const char *zt_sharding_name(const struct zt_sharding *s) {

@@ -9,10 +9,11 @@
 /* The data that are sharded over the data-parallel ranks: a row of collectives.c, constant and never freed. Its fields
  * are private; other files ask the questions below. */
 struct zt_sharding;
-/* Returns the row of ZeRO stage 0 (ddp) to 3, of mode dp, and of one rank whose parameters are offloaded. */
+/* Returns the row of ZeRO stage 0 (ddp) to 3 over several ranks. */
 const struct zt_sharding *zt_sharding_of(int zero_stage);
-const struct zt_sharding *zt_sharding_replicas(void);
-const struct zt_sharding *zt_sharding_streamed(void);
+/* Returns the row of a run. replicas: mode dp, on several ranks. One data-parallel rank shards nothing, but gathers its
+ * parameters for use if they are offloaded. */
+const struct zt_sharding *zt_sharding_of_run(int zero_stage, int data_ranks, bool replicas, bool offloads_parameters);
 /* "ddp", "zero1", "zero2", "zero3", "dp"; "zero3" for one rank whose parameters are offloaded. */
 const char *zt_sharding_name(const struct zt_sharding *sharding);
 /* Whether optimizer states are sharded: each rank updates only its own slices. Otherwise every rank updates all. */

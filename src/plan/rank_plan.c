@@ -281,10 +281,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     }
     p->steps.data_ranks = p->grid.data;
     p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
-    p->sharding = p->replicas                               ? zt_sharding_replicas()
-                  : p->grid.data > 1                        ? zt_sharding_of(c->zero.stage)
-                  : p->offload.parameters == ZT_HOME_DEVICE ? zt_sharding_of(0) /* one rank owns everything */
-                                                            : zt_sharding_streamed();
+    p->sharding = zt_sharding_of_run(c->zero.stage, p->grid.data, p->replicas, p->offload.parameters != ZT_HOME_DEVICE);
     if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;

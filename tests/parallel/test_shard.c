@@ -106,6 +106,17 @@ START_TEST(each_stage_shards_one_thing_more) {
 }
 END_TEST
 
+START_TEST(one_rank_shards_nothing_and_gathers_offloaded_parameters) {
+    for (int stage = 0; stage < 4; stage++) {
+        ck_assert_ptr_eq(zt_sharding_of_run(stage, 2, false, false), zt_sharding_of(stage));
+        ck_assert_ptr_eq(zt_sharding_of_run(stage, 1, false, false), zt_sharding_of(0));
+        const struct zt_sharding *offloaded = zt_sharding_of_run(stage, 1, false, true);
+        ck_assert(zt_sharding_gathers_for_use(offloaded) && !zt_sharding_splits_update(offloaded));
+    }
+    ck_assert_str_eq(zt_sharding_name(zt_sharding_of_run(0, 2, true, false)), "dp");
+}
+END_TEST
+
 START_TEST(layouts_of_random_tensors_cover_all_and_cut_at_blocks) {
     struct zt_rng rng = zt_rng_start(31, 0);
     for (int round = 0; round < 400; round++) {
@@ -162,6 +173,7 @@ int main(void) {
     TCase *cases = tcase_create("shard");
     tcase_add_checked_fixture(cases, make, destroy);
     tcase_add_loop_test(cases, each_stage_shards_one_thing_more, 0, 4);
+    tcase_add_test(cases, one_rank_shards_nothing_and_gathers_offloaded_parameters);
     tcase_add_test(cases, layouts_of_random_tensors_cover_all_and_cut_at_blocks);
     tcase_add_test(cases, the_default_bucket_is_the_largest_tensor_or_a_sixteenth_of_the_model);
     tcase_add_test(cases, a_stage_without_parameters_has_an_empty_layout);
