@@ -157,13 +157,12 @@ static void find_folds(struct findings *f) {
 /* Whether a tensor numbered by TorchScript is only rearranged: the transposed weight of a product, or packed weights of
  * a recurrent node. */
 static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
-    static const char *const products[] = { "MatMul", "Gemm", NULL }, *const recurrent[] = { "LSTM", "GRU", "RNN",
-                                                                                             NULL };
+    static const char *const recurrent[] = { "LSTM", "GRU", "RNN", NULL };
     int reader = -1;
     if (zt_graph_users(f->g, v->id, &reader) == 0)
         return true;
     const struct zt_node *n = f->g->nodes[reader];
-    return zt_node_is_any(n, recurrent) || (zt_node_is_any(n, products) && v->shape.rank == 2);
+    return zt_node_is_any(n, recurrent) || (n->op->flags & ZT_OP_PRODUCT && v->shape.rank == 2);
 }
 
 /* Whether a tensor is a guess: TorchScript numbers everything it computes from parameters. Folded normalizations are
