@@ -107,6 +107,9 @@ struct zt_op {
      * input cannot be a weight. Reads attributes alone, so that nodes of a file need not be resolved. NULL: other ops.
      */
     int (*channel_axis)(const struct zt_node *n, int in, int rank);
+    /* Rows that only permute axes: the axis of input 0, of rank `rank`, that is axis `axis` of output 0; -1: the
+     * attributes do not say. Reads attributes alone. NULL: other ops. */
+    int (*axis_before)(const struct zt_node *n, int rank, int axis);
     const struct zt_low_rank_row
         *low_rank;      /* low-rank changes of weights (graph/passes/low_rank/low_rank.h); NULL: none */
     const void *detail; /* kept by the row's family for its kernels; NULL: nothing */

@@ -27,7 +27,7 @@ void zt_lower_counter_finish(struct zt_lower_counter *c) {
 const struct zt_function *zt_lower_called(const struct zt_functions *functions, const struct zt_op_table *table,
                                           const struct zt_node *n) {
     const struct zt_function *f = zt_function_find(functions, n->domain, n->op_type, n->overload);
-    return f && !n->domain[0] && zt_op_find(table, n->domain, n->op_type, n->opset) ? NULL : f;
+    return f && !n->domain[0] && zt_op_of(table, n) ? NULL : f;
 }
 
 static void add_name(struct zt_lower_count *to, const char *name) {

@@ -191,7 +191,7 @@ static bool condition_stays(const struct zt_expansion *x, const struct zt_graph 
     int v = body->outputs[0];
     while (body->values[v]->producer >= 0) {
         const struct zt_node *n = body->nodes[body->values[v]->producer];
-        const struct zt_op *op = zt_op_find(x->g->table, n->domain, n->op_type, n->opset);
+        const struct zt_op *op = zt_op_of(x->g->table, n);
         if (n->in_count != 1 || n->in[0] < 0 || !op || !(op->flags & (ZT_OP_VIEW | ZT_OP_CAST)))
             break;
         v = n->in[0];

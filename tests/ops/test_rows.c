@@ -100,6 +100,19 @@ START_TEST(products_name_the_axis_of_their_output_channels) {
 }
 END_TEST
 
+START_TEST(a_transpose_names_the_axis_that_it_moves) {
+    static const int64_t order[] = { 2, 0, 1 };
+    static struct zt_attr perm = { .name = "perm", .type = ZT_ATTR_INTS, .count = 3, .ints = order };
+    struct zt_node n = { .op_type = "Transpose", .domain = "", .opset = ZT_OPSET, .attr = &perm };
+    const struct zt_op *op = zt_op_of(&zt_ops, &n);
+    ck_assert_int_eq(op->axis_before(&n, 3, 0), 2);
+    n.attr_count = 1;
+    for (int axis = 0; axis < 3; axis++)
+        ck_assert_int_eq(op->axis_before(&n, 3, axis), order[axis]);
+    ck_assert_int_eq(op->axis_before(&n, 4, 0), -1);
+}
+END_TEST
+
 START_TEST(only_indices_of_gather_select_slices) {
     struct zt_op_cursor at = { 0 };
     for (const struct zt_op *row; (row = zt_op_next(&zt_ops, &at));)
@@ -458,6 +471,7 @@ END_TEST
 int main(void) {
     TCase *t = tcase_create("rows");
     tcase_add_test(t, products_name_the_axis_of_their_output_channels);
+    tcase_add_test(t, a_transpose_names_the_axis_that_it_moves);
     tcase_add_test(t, only_indices_of_gather_select_slices);
     tcase_add_test(t, same_upper_pads_the_odd_side_last_and_same_lower_first);
     tcase_add_test(t, a_stretch_and_its_way_back_name_the_same_pairs);

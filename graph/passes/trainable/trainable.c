@@ -223,8 +223,7 @@ void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, 
         copied[i] = i;
     for (int i = 0; i < g->node_count; i++) {
         struct zt_node *n = g->nodes[i];
-        if (n->dead || !is_copy(zt_op_find(table, n->domain, n->op_type, n->opset), n) ||
-            g->values[copied[n->in[0]]]->origin != ZT_FROM_INITIALIZER)
+        if (n->dead || !is_copy(zt_op_of(table, n), n) || g->values[copied[n->in[0]]]->origin != ZT_FROM_INITIALIZER)
             continue;
         if (script)
             split(g, n);

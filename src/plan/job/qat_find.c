@@ -32,17 +32,16 @@ static const struct zt_node *producer_of(const struct zt_graph *g, int value) {
     return made ? g->nodes[v->producer] : NULL;
 }
 
-/* Whether the node only rearranges its input. */
+/* Whether the node only copies its input or permutes its axes. */
 static bool is_move(const struct zt_node *n) {
-    return (zt_node_is(n, "Transpose") || zt_node_is(n, "Identity")) && n->in_count > 0 && n->in[0] >= 0;
+    const struct zt_op *op = zt_op_of(&zt_ops, n);
+    return op && (op->axis_before || zt_op_copies(op)) && n->in_count > 0 && n->in[0] >= 0;
 }
 
-/* The axis of the input that is axis `axis` of the output; -1: the attribute does not say. */
-static int axis_before(const struct zt_node *transpose, int rank, int axis) {
-    const struct zt_attr *perm = zt_node_attr(transpose, "perm");
-    if (!perm)
-        return rank - 1 - axis;
-    return perm->count == rank && perm->ints[axis] >= 0 && perm->ints[axis] < rank ? (int)perm->ints[axis] : -1;
+/* Returns the axis of the input of a move that is axis `axis` of its output; -1: unknown. */
+static int axis_before(const struct zt_node *move, int rank, int axis) {
+    const struct zt_op *op = zt_op_of(&zt_ops, move);
+    return op->axis_before && axis < rank ? op->axis_before(move, rank, axis) : axis;
 }
 
 struct zt_qat_source zt_qat_source_of(const struct zt_graph *g, int value, int axis) {
@@ -57,8 +56,7 @@ struct zt_qat_source zt_qat_source_of(const struct zt_graph *g, int value, int a
     if (v->origin != ZT_FROM_INITIALIZER)
         return (struct zt_qat_source){ -1, -1 };
     for (int i = 0; i < hops && axis >= 0; i++)
-        axis = zt_node_is(chain[i], "Transpose") && axis < v->shape.rank ? axis_before(chain[i], v->shape.rank, axis)
-                                                                         : axis;
+        axis = axis_before(chain[i], v->shape.rank, axis);
     return (struct zt_qat_source){ value, axis };
 }
 
