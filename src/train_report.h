@@ -1,4 +1,4 @@
-/* What a run prints before its first step, and the files that it opens in its folder. */
+/* Output of a run before its first step, and the files that it opens in its folder. */
 #ifndef ZT_TRAIN_REPORT_H
 #define ZT_TRAIN_REPORT_H
 

@@ -49,7 +49,7 @@ static bool report_step(struct zt_training *t, int64_t step, const struct zt_ste
                                   .loss_scale = r->loss_scale,
                                   .scaling = r->scaling,
                                   .seconds = seconds,
-                                  .micro_batches = zt_rank_shape(t->plan, step).micro_batches,
+                                  .micro_batches = zt_rank_shape(&t->plan->steps, step).micro_batches,
                                   .allocated = device->allocated,
                                   .peak = device->peak,
                                   .skipped = !r->finite };

@@ -231,7 +231,7 @@ enum { BODY_LIST = 16, BODY_DEPTH = 64 };
 
 static const char *read_sum(struct reader *r, int depth);
 
-/* What stands behind an operator's name: attributes and inputs. */
+/* Reads attributes and inputs after an operator's name. */
 static void read_call(struct reader *r, struct zt_function_body_node *n, int depth) {
     n->attr = ZT_NEW_N(r->b->arena, struct zt_attr, BODY_LIST);
     if (accept(r, '<')) {

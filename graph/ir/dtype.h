@@ -91,7 +91,7 @@ void zt_store_int(enum zt_dtype dtype, void *data, int64_t index, int64_t value)
 
 /* The format of a type of ZT_ANY_NARROW_FLOAT. */
 struct zt_narrow zt_narrow_format(enum zt_dtype dtype);
-/* How a number becomes a narrow float: attributes of Cast and QuantizeLinear. */
+/* Conversion of a number to a narrow float: attributes of Cast and QuantizeLinear. */
 struct zt_narrow_rule {
     bool saturate;
     enum zt_e8m0_rounding rounding; /* of float8e8m0 */

@@ -173,6 +173,7 @@ struct zt_graph {
     struct zt_readers *readers; /* cache of zt_graph_users; zt_graph_index clears it */
 };
 
+/* Creates an empty graph, never NULL. `name` is copied. Destroy with zt_graph_destroy(). */
 struct zt_graph *zt_graph_create(const char *name);
 /* The same in an arena of the caller. */
 struct zt_graph *zt_graph_create_in(struct zt_arena *arena, const char *name);

@@ -28,6 +28,14 @@ bool zt_op_copies(const struct zt_op *op) {
     return op->flags & ZT_OP_VIEW && op->max_in == 1 && !op->attrs && op->grad;
 }
 
+const struct zt_op *zt_op_of(const struct zt_op_table *table, const struct zt_node *n) {
+    return zt_op_find(table, n->domain, n->op_type, n->opset);
+}
+
+bool zt_op_has_channels(const struct zt_op *op) {
+    return op && op->channel_axis && !(op->flags & ZT_OP_GROUP_CHANNELS);
+}
+
 bool zt_op_has_gradient(const struct zt_op *op) {
     if (op->grad || !op->expand)
         return op->grad != NULL;
@@ -110,7 +118,7 @@ bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node
     /* Our own ops trust their attributes, which our passes wrote: a file may not use them. */
     bool foreign = n->file_index < 0 || strcmp(n->domain, "ztrain") != 0;
     g->table = table;
-    n->op = foreign ? zt_op_find(table, n->domain, n->op_type, n->opset) : NULL;
+    n->op = foreign ? zt_op_of(table, n) : NULL;
     if (!n->op)
         return fail_missing(table, g, node, err);
     if (!check_counts(g, node, err) || !check_attrs(g, node, err))

@@ -45,6 +45,8 @@ enum zt_op_flags {
                                         outputs that are not in full_in and full_out, and rounds once */
     ZT_OP_BFLOAT_PRODUCTS = 1 << 16, /* with the attribute bfloat_products, which the half pass sets for the CPU,
                                         products round their factors to bfloat16; tensors stay fp32 */
+    ZT_OP_GROUP_CHANNELS = 1 << 17,  /* the axis that `channel_axis` names has the channels of one group */
+    ZT_OP_REORDER = 1 << 18,         /* output 0 has the values of input 0 in another memory layout */
 };
 
 /* Options of training and evaluation forms. */
@@ -81,6 +83,8 @@ struct zt_op {
     unsigned type_in;      /* inputs of which only the dtype is read: the second input of CastLike (bitmask) */
     unsigned scale_in;     /* inputs with scales of quantization: their initializers train only on request (bitmask) */
     unsigned statistic_in; /* inputs with running statistics: their initializers are never trained (bitmask) */
+    unsigned slice_in;     /* inputs of indices, each of which selects a slice of input 0 along attribute `axis`
+                              (bitmask) */
     unsigned full_in;      /* inputs that stay fp32 in half precision, bit 31: all further inputs (bitmask) */
     unsigned full_out;     /* outputs that stay fp32 in half precision: statistics, masks, losses (bitmask) */
     unsigned training_in;  /* inputs that request the training form when true: Dropout's training_mode (bitmask) */
@@ -99,6 +103,13 @@ struct zt_op {
      * Needed for rows of our own that gradient rules emit, and for old forms that opset ZT_FUNCTION_BODY_OPSET lacks.
      * NULL: none. */
     bool (*body)(struct zt_function_body *b, const struct zt_graph *g, int node, struct zt_err *err);
+    /* Products with a weight: the axis of input `in`, of rank `rank`, along which the output channels lie; -1: this
+     * input cannot be a weight. Reads attributes alone, so that nodes of a file need not be resolved. NULL: other ops.
+     */
+    int (*channel_axis)(const struct zt_node *n, int in, int rank);
+    /* Rows that only permute axes: the axis of input 0, of rank `rank`, that is axis `axis` of output 0; -1: the
+     * attributes do not say. Reads attributes alone. NULL: other ops. */
+    int (*axis_before)(const struct zt_node *n, int rank, int axis);
     const struct zt_low_rank_row
         *low_rank;      /* low-rank changes of weights (graph/passes/low_rank/low_rank.h); NULL: none */
     const void *detail; /* kept by the row's family for its kernels; NULL: nothing */
@@ -122,6 +133,10 @@ const struct zt_op *zt_op_next(const struct zt_op_table *table, struct zt_op_cur
 
 /* The row for (domain, name, opset); NULL: none. */
 const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *domain, const char *name, int opset);
+/* The row of a node that need not be resolved; NULL: none. */
+const struct zt_op *zt_op_of(const struct zt_op_table *table, const struct zt_node *n);
+/* Whether the row is a product with a weight that has all output channels on one axis: not one for each group. */
+bool zt_op_has_channels(const struct zt_op *op);
 /* Whether gradients flow through the op: by its rule, or through the nodes that it is replaced by. */
 bool zt_op_has_gradient(const struct zt_op *op);
 /* Whether a mask over inputs or outputs has number i; its last bit stands for all further ones. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an attribute of a type holds, and which of its fields are set. */
+/* An attribute type of ONNX: its name, and the type in the graph. */
 struct kind {
     const char *name;
     enum zt_attr_type type;

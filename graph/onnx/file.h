@@ -45,7 +45,7 @@ struct zt_onnx_file {
 /* The metadata keys of PyTorch's InputSpec.kind and of onnxscript's folded_from. */
 extern const char zt_onnx_key_torch_kind[], zt_onnx_key_torch_folded_from[];
 
-/* How ONNX stores an element type. */
+/* ONNX's storage of an element type. */
 struct zt_onnx_storage {
     uint32_t field; /* of the typed data */
     int bits;       /* per element of raw data; 0: no raw form (strings) */

@@ -119,7 +119,8 @@ static void read_dim(struct zt_onnx_scope *s, const Onnx__TensorShapeProto__Dime
     v->dim_param[i] = symbol ? zt_arena_strdup(s->g->arena, dim->dim_param) : NULL;
 }
 
-/* Type and shape as declared. What is neither tensor nor list (graph/ir/list.h) stays undefined, of unknown rank. */
+/* Type and shape as declared. Values that are neither tensor nor list (graph/ir/list.h) stay undefined, with unknown
+ * rank. */
 static bool read_type(struct zt_onnx_scope *s, const Onnx__ValueInfoProto *info, int value) {
     struct zt_value *v = s->g->values[value];
     v->list = zt_onnx_list_type(s->g->arena, info->type);

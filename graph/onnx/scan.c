@@ -71,7 +71,7 @@ bool zt_onnx_find_field(const struct zt_onnx_scan *scan, int index, uint32_t num
 
 /* ---- the scan ---- */
 
-/* What is remembered of a message while the walk is inside it. */
+/* State of the walk for a message that contains its position. */
 struct frame {
     const ProtobufCMessageDescriptor *type;
     size_t end;
@@ -149,7 +149,7 @@ static bool bad_wire(struct walk *w, const struct zt_wire_field *at, const char 
                    f->type->short_name);
 }
 
-/* What unpacking this field takes, besides the messages in it. */
+/* Returns the bytes that unpacking this field takes, without the messages in it. */
 static uint64_t field_memory(const ProtobufCFieldDescriptor *field, const struct zt_wire_field *at) {
     uint64_t bytes = at->wire == ZT_WIRE_BYTES ? at->end - at->data : 0;
     if (!field || wire_of(field->type) == ZT_WIRE_BYTES)

@@ -86,7 +86,7 @@ static uint64_t count_elements(const unsigned char *file, const struct zt_onnx_p
     return ends;
 }
 
-/* Where decoded elements go: `at` counts them. */
+/* Destination of decoded elements; `at` counts them. */
 struct decode {
     const unsigned char *file;
     enum zt_dtype dtype;

@@ -166,7 +166,7 @@ static size_t contents_bytes(const struct zt_tensor *t) {
     return (size_t)zt_packed_bytes((uint64_t)zt_shape_count(&t->shape), zt_dtype_bits(t->dtype));
 }
 
-/* What stands in a TensorProto around its name: `front` before it, `back` behind it and before the contents. */
+/* Encodes the fields of a TensorProto around its name: `front` before it, `back` between it and the contents. */
 static void tensor_heads(const struct zt_tensor *t, struct head *front, struct head *back) {
     *front = *back = (struct head){ .bytes = 0 };
     for (int i = 0; i < t->shape.rank; i++)

@@ -54,7 +54,7 @@ static const char *cast_of(struct zt_onnx_writer *w, const struct zt_map *taken,
     return w->cast[payload];
 }
 
-/* Lets a node read the Casts of its inputs. What reads a pair of quantization does not: the pair reads the Cast. */
+/* Lets a node read the Casts of its inputs. Nodes that read a pair of quantization do not: the pair reads the Cast. */
 static void read_casts(struct zt_onnx_writer *w, int node, const struct zt_map *taken) {
     struct zt_wire_field field;
     int in = 0;

@@ -1,4 +1,4 @@
-/* What the files that edit a trained model (write.c) share. */
+/* Shared by the files that edit a trained model (write.c). */
 #ifndef ZT_GRAPH_ONNX_WRITER_H
 #define ZT_GRAPH_ONNX_WRITER_H
 

@@ -71,7 +71,8 @@ static bool add_between(struct enclosing *e) {
 
 /* ---- what cannot be enclosed ---- */
 
-/* Which values are results of the graph, and which a node reads, or one that is not enclosed. */
+/* Marks the values that are outputs of the graph, that a node reads, and that a node outside of the enclosed ones
+ * reads. */
 static void find_readers(struct enclosing *e) {
     for (int i = 0; i < e->g->output_count; i++)
         e->is_output[e->g->outputs[i]] = true;

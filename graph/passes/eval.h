@@ -14,7 +14,7 @@ struct zt_eval *zt_eval_create(struct zt_graph *g, const struct zt_random *rando
 void zt_eval_destroy(struct zt_eval *eval);
 /* The same with data in the arena of `g`. */
 struct zt_eval *zt_eval_create_within(struct zt_graph *g, const struct zt_random *random, int threads);
-/* What the data of an evaluation of an inferred graph take of an arena, dead nodes included. */
+/* Sets *bytes to the arena memory that the data of an evaluation of an inferred graph take, with dead nodes. */
 bool zt_eval_bytes(struct zt_graph *g, int threads, size_t *bytes, struct zt_err *err);
 /* Keeps only results: the nodes that a Loop's iterations run need not stay in the graph. */
 void zt_eval_results_alone(struct zt_eval *eval);

@@ -1,8 +1,8 @@
-/* Counting what bodies stand for, before anything is written out.
+/* Counts the nodes of expanded bodies before any is expanded.
  *
- * Names of nodes and values begin with the names of the calls around them. What a body takes behind a prefix of p
- * characters is therefore  bytes + names * p, and a call of the name m in it adds  bytes_f + names_f * (p + |m| + 1).
- * Each function is counted once: 60 functions that call each other twice are 2^60 nodes and 60 counts. */
+ * Names of nodes and values begin with the names of the calls around them. A body with a prefix of p characters
+ * therefore takes  bytes + names * p, and a call of the name m in it adds  bytes_f + names_f * (p + |m| + 1). Each
+ * function is counted once: 60 functions that call each other twice are 2^60 nodes and 60 counts. */
 #include "graph/passes/lower_count.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ void zt_lower_counter_finish(struct zt_lower_counter *c) {
 const struct zt_function *zt_lower_called(const struct zt_functions *functions, const struct zt_op_table *table,
                                           const struct zt_node *n) {
     const struct zt_function *f = zt_function_find(functions, n->domain, n->op_type, n->overload);
-    return f && !n->domain[0] && zt_op_find(table, n->domain, n->op_type, n->opset) ? NULL : f;
+    return f && !n->domain[0] && zt_op_of(table, n) ? NULL : f;
 }
 
 static void add_name(struct zt_lower_count *to, const char *name) {

@@ -19,7 +19,7 @@ static int bigger_first(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* What has its place already, lowest offset first. */
+/* Intervals that are placed, lowest offset first. */
 struct placed {
     int64_t offset, end;
     int first, last;

@@ -9,8 +9,8 @@
 
 enum { TRIES = 256, LOOK_BACK = 256, NUMBERS = 64 };
 
-/* What is changed before a node is inferred: number `entry` of its input `in`; or, where `in` is -1, axis `entry` of
- * all its constant tensors, which a node with several states needs at once. */
+/* A change before a node is inferred: of number `entry` of its input `in`; if `in` is -1, of axis `entry` of all its
+ * constant tensors, because a node with several states needs them at once. */
 struct edit {
     const char *node;
     int in, entry;
@@ -155,7 +155,7 @@ static void set_lead(struct rebind *r, int value, int64_t lead) {
 }
 
 /* The axis of a view in which the batch lies that begins at element `start`: one that is the batch and nothing else, at
- * best in the place it had, else the first that holds it. What stands before the batch in that axis goes to *lead. */
+ * best in the place it had, else the first that holds it. *lead becomes the factor before the batch in that axis. */
 static int view_axis(const struct rebind *r, int64_t start, int before, const struct zt_shape *to, int64_t *lead) {
     int64_t at = 1;
     int pure = -1, holds = -1;
@@ -250,7 +250,7 @@ static bool check_output(const struct rebind *r, struct zt_graph *g, int node, c
                         (long long)r->to);
 }
 
-/* Where the axis that follows the batch goes through the node as it is, so does what stands before the batch in it. */
+/* Passes the factor before the batch on to outputs in which the batch axis has the size that it has in the input. */
 static void pass_lead(struct rebind *r, const struct zt_graph *g, int node) {
     const struct zt_value *x = NULL;
     int axis = -1;

@@ -40,6 +40,8 @@ struct zt_attention {
     enum zt_qk qk;
 };
 
+/* Reads a node of any of these rows; shapes of inputs must be known. Errors name the node and the input that does not
+ * fit: shapes, inputs that exclude each other, attributes out of range. */
 bool zt_attention_read(const struct zt_graph *g, int node, struct zt_attention *to, struct zt_err *err);
 /* Fails naming the value's shape and what is wanted. */
 bool zt_attention_shape_fail(const struct zt_graph *g, int node, const struct zt_value *v, const char *wanted,
@@ -55,6 +57,8 @@ extern const struct zt_op zt_op_attention, zt_op_packed_attention;
 bool zt_attention_is_train(const struct zt_op *op);
 bool zt_attention_is_grad(const struct zt_op *op);
 
+/* The reference kernels, for every float dtype, in double; formulas and shapes are at the head of attention.c. The grad
+ * kernels write those of the gradients that are asked for. `prepare` sets the workspace. */
 bool zt_attention_prepare(struct zt_prepare *p, struct zt_err *err);
 bool zt_attention_run(const struct zt_call *call, struct zt_err *err);
 bool zt_attention_grad_prepare(struct zt_prepare *p, struct zt_err *err);

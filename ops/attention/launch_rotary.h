@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* What a node computes (zt_rotary_read of rotary.h). */
+/* The geometry of a node (zt_rotary_read of rotary.h). */
 struct zt_launch_rotary {
     int64_t batch, heads, rows, size, half;
     int64_t batch_step, head_step, row_step; /* strides of x in elements */

@@ -96,8 +96,8 @@ static const int *outputs_of(const struct zt_expansion *x, const struct loop *l)
     return out;
 }
 
-/* What is stacked out of no iterations has the type that the file declares, of the body's output or, without its first
- * axis, of the result; dims that are left open are 0. */
+/* Creates the stacked output of a loop without iterations. Its type is that which the file declares, of the body's
+ * output or, without its first axis, of the result; undeclared dims are 0. */
 static bool stack_nothing(struct zt_expansion *x, const struct zt_value *like, int axis, int to, struct zt_err *err) {
     const struct zt_value *declared = x->g->values[to];
     struct zt_shape shape = { .rank = like->shape.rank < 0 ? declared->shape.rank : like->shape.rank + 1 };
@@ -170,7 +170,7 @@ static bool loop_read(struct zt_expansion *x, struct loop *l, struct zt_err *err
     return check_body(x, "body", l->states + 2, l->states + 1, err);
 }
 
-/* What is known of a value of the body before it is copied: NULL data where it is nothing. */
+/* Returns type, shape and contents of a value of the body before it is copied; data NULL: not known. */
 static struct zt_tensor known_in_body(const struct zt_expansion *x, const struct zt_graph *body, int value) {
     const struct zt_value *v = body->values[value];
     const struct zt_node *n = x->g->nodes[x->node];
@@ -191,7 +191,7 @@ static bool condition_stays(const struct zt_expansion *x, const struct zt_graph 
     int v = body->outputs[0];
     while (body->values[v]->producer >= 0) {
         const struct zt_node *n = body->nodes[body->values[v]->producer];
-        const struct zt_op *op = zt_op_find(x->g->table, n->domain, n->op_type, n->opset);
+        const struct zt_op *op = zt_op_of(x->g->table, n);
         if (n->in_count != 1 || n->in[0] < 0 || !op || !(op->flags & (ZT_OP_VIEW | ZT_OP_CAST)))
             break;
         v = n->in[0];
@@ -201,7 +201,7 @@ static bool condition_stays(const struct zt_expansion *x, const struct zt_graph 
            (known.data && zt_shape_count(&known.shape) == 1 && zt_load_int(known.dtype, known.data, 0));
 }
 
-/* How many iterations it makes where that is known before the first, else -1. */
+/* Returns the number of iterations if it is known before the first, else -1. */
 static bool count_iterations(struct zt_expansion *x, const struct loop *l, int64_t *iterations, struct zt_err *err) {
     const struct zt_node *n = x->g->nodes[x->node];
     int64_t go = 1;

@@ -4,8 +4,8 @@
  *     ztrain.EagerRunGrad(x.., dy..) -> dx..         body(x) once more, then what autograd makes of it for these sizes
  *
  * The body is a graph whose inputs are the node's and whose outputs have the shapes that are planned; between them
- * sizes change from step to step. It runs on the reference kernels. What it computes lies in the node's workspace,
- * which is planned for the largest sizes that there can be. */
+ * sizes change from step to step. It runs on the reference kernels. Its values are in the node's workspace, which is
+ * planned for the largest possible sizes. */
 #include "graph/passes/eval.h"
 #include "graph/passes/grad.h"
 #include "graph/passes/infer.h"
@@ -167,7 +167,7 @@ static bool differentiate(const struct zt_call *call, struct running *r, int *gr
     return build_back(r->g, call->node, dy, grads, err) && zt_eval_run(r->eval, r->forward, r->g->node_count, err);
 }
 
-/* What no path leads to for these data has the gradient 0. */
+/* Runs the backward graph. Inputs without a path for these data have the gradient 0. */
 static bool run_back(const struct zt_call *call, struct zt_err *err) {
     struct running r;
     int *grads = zt_calloc((size_t)call->out_count + 1, sizeof *grads);

@@ -70,7 +70,7 @@ static double grad_flops(const struct zt_graph *g, int node) {
 
 /* ---- kernels ---- */
 
-/* What prepare leaves. */
+/* State of a prepared node. */
 struct branches {
     struct zt_loop_iteration *of[ZT_BRANCHES]; /* prepared to run; of a gradient: back */
     int inputs[ZT_BRANCHES];                   /* captured values of the branch */

@@ -70,7 +70,7 @@ static void open_back(struct back *k, struct zt_arena *arena) {
             k->wanted[k->wanted_count++] = k->g->inputs[1 + i];
 }
 
-/* What no path leads to is no output, but a state, which is zeros. */
+/* Lists the outputs. A gradient without a path is omitted; that of a state is zeros. */
 static void list_results(struct back *k, struct zt_arena *arena) {
     const struct zt_loop_shape *l = &k->l;
     const int first_slice = l->states, first_captured = l->states + l->slices;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a value lies. */
+/* Location of a value. */
 struct spot {
     enum { NOWHERE, CONSTANT, INPUT, LOCAL } in;
     const void *data; /* CONSTANT */

@@ -36,13 +36,13 @@ static void *take(struct room *r, size_t bytes) {
     return from;
 }
 
-/* What prepare leaves. */
+/* State of a prepared node. */
 struct loop {
     struct zt_loop_shape l;
     struct zt_loop_iteration *forward, *backward; /* backward: of a LoopRunGrad, whose forward makes states alone */
 };
 
-/* Where a run has its things. */
+/* State of a run. */
 struct running {
     const struct loop *of;
     const struct zt_call *call;

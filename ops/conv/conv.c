@@ -295,11 +295,23 @@ static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
 #define ON_CPU(id) ZT_IF_DNNL_WITH(id, .share = zt_conv_cpu_share, .prefers_float = zt_conv_cpu_prefers_float)
 #define FORWARD_ROW                                                                                                    \
     .domain = "", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,                                    \
-    .flags = ZT_OP_HALF | ZT_OP_WINDOWS, .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },                     \
-    .same_type = 1 << 1 | 1 << 2
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2
 #define GRAD_ROW                                                                                                       \
     .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .flags = ZT_OP_HALF | ZT_OP_WINDOWS,       \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1
+
+/* Weights are [M, C/G, k...], those of ConvTranspose [C, M/G, k...]. */
+static int conv_channel_axis(const struct zt_node *n, int in, int rank) {
+    (void)n;
+    (void)rank;
+    return in == 1 ? 0 : -1;
+}
+
+static int transpose_channel_axis(const struct zt_node *n, int in, int rank) {
+    (void)n;
+    (void)rank;
+    return in == 1 ? 1 : -1;
+}
 
 /* A [r, C/G, k...] for every group: [G r, C/G, k...]. */
 static int repeat_for_groups(struct zt_low_rank *l, int a, int64_t groups) {
@@ -337,9 +349,11 @@ static const struct zt_low_rank_row conv_low_rank_row = {
 const struct zt_op zt_op_conv = {
     .name = "Conv",
     FORWARD_ROW,
+    .flags = ZT_OP_HALF | ZT_OP_WINDOWS,
     .attrs = conv_attrs,
     .infer = conv_infer,
     .grad = conv_grad,
+    .channel_axis = conv_channel_axis,
     .low_rank = &conv_low_rank_row,
     .flops = conv_flops,
     .kernel = { [ZT_REF] = { .run = conv_ref },
@@ -373,9 +387,11 @@ const struct zt_op zt_op_conv_grad_weight = {
 const struct zt_op zt_op_conv_transpose = {
     .name = "ConvTranspose",
     FORWARD_ROW,
+    .flags = ZT_OP_HALF | ZT_OP_WINDOWS | ZT_OP_GROUP_CHANNELS,
     .attrs = transpose_attrs,
     .infer = transpose_infer,
     .grad = transpose_grad,
+    .channel_axis = transpose_channel_axis,
     .flops = transpose_flops,
     .kernel = { [ZT_REF] = { .run = transpose_ref },
                 [ZT_CPU] = ON_CPU(zt_conv_transpose_cpu),

@@ -1,4 +1,4 @@
-/* What the CPU kernels of a convolution are chosen by: whether oneDNN takes it, its specification and layouts
+/* Criteria by which the CPU kernel of a convolution is chosen: whether oneDNN takes it, its specification and layouts
  * (conv_cpu.h), the work that Winograd's filtering leaves of it, and whether it is faster in float. */
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/kernels.h"

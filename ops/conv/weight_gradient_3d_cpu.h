@@ -15,6 +15,8 @@ const struct zt_layout *zt_conv_weight_gradient_layout(struct zt_arena *arena, c
 /* Workspace bytes of a run. */
 size_t zt_conv_weight_gradient_bytes(const struct zt_conv_weight_gradient *w);
 
+/* Computes dw [M, C, k, k, k], plain, and the bias gradient if `weights` has one, from x and dy in the layout above.
+ * `workspace` has the bytes above, aligned to 64. The bits do not depend on `threads`. */
 void zt_conv_weight_gradient_run(const struct zt_conv_weight_gradient *w, const struct zt_conv_weights *weights,
                                  void *workspace, int threads);
 

@@ -36,7 +36,7 @@ int64_t zt_batch_block_for_cache(int64_t samples, size_t sample_bytes);
  * there are several. */
 int64_t zt_batch_block_of(int64_t total, int64_t pieces, int64_t grain);
 
-/* How tensors are divided: axis[i] of slot i (-1: not divided), which has `total` elements, into blocks of `block`. */
+/* Division of tensors: axis[i] of slot i (-1: not divided), which has `total` elements, into blocks of `block`. */
 struct zt_batch_cut {
     int axis[ZT_DNNL_SLOTS];
     int64_t total, block;

@@ -71,6 +71,7 @@ bool zt_dnnl_failed(const struct zt_dnnl *d, struct zt_err *err);
 /* Whether a run failed for want of memory. */
 bool zt_dnnl_starved(const struct zt_dnnl *d);
 
+/* Bytes of a tensor in this layout, with its padding. */
 size_t zt_desc_bytes(const struct zt_desc *desc);
 /* A description as a layout for the graph, for a tensor of `shape` (the batch may differ from the description's); NULL
  * where plain. */

@@ -46,7 +46,8 @@ static enum zt_isa named(const char *name) {
     return (enum zt_isa)isa;
 }
 
-/* What ZTRAIN_ISA names, ZT_ISAS where it names nothing that there is; without it what the CPU has. */
+/* Returns the instruction set that ZTRAIN_ISA names, ZT_ISAS if there is none of this name; without the variable that
+ * of the CPU. */
 static enum zt_isa asked_of(enum zt_isa cpu) {
     const char *asked = getenv(ZT_ISA_VARIABLE);
     return asked ? named(asked) : cpu;

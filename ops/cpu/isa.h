@@ -1,5 +1,5 @@
-/* Which instructions the kernels of this machine may use. A kernel that exists for several is chosen by this, never by
- * the CPU's flags alone, so that each can be run and compared on one machine. */
+/* The instruction set that the kernels of this machine may use. A kernel that exists for several is chosen by this,
+ * never by the CPU's flags alone, so that each can be run and compared on one machine. */
 #ifndef ZT_OPS_CPU_ISA_H
 #define ZT_OPS_CPU_ISA_H
 

@@ -4,8 +4,8 @@
  *     else               b is divided into blocks of depth 4096 and BLOCK floats at most. All threads pack the panels
  * of 16 columns of a block, then they compute units of y. A packed b is one block. Where one unit has all rows of y,
  * it reads each panel of b once: it packs the panel into the first cache and multiplies it there. Products of little
- * depth, gradients of weights at small batches, go along the rows of y. What a unit packs next is fetched into the
- * second cache beside the products
+ * depth, gradients of weights at small batches, go along the rows of y. The panel that a unit packs next is fetched
+ * into the second cache beside the products.
  *
  * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
  * where there are too few rows, fewer columns; one each where there are at most FEW_TILES, whose packing would count.
@@ -141,7 +141,7 @@ static const float *panel_at(const struct job *job, int64_t panel, int64_t k, in
            panel * cols * words(job->kernel, least(job->depth - k, ZT_GEMM_DEPTH));
 }
 
-/* Where the panel of the block at its depth k lies in b. */
+/* Returns the address in b of a panel of the block at depth k. */
 static const float *source_of(const struct job *job, int64_t panel, int64_t k) {
     const struct zt_simd_gemm *g = job->g;
     return job->at.b + (job->k + k) * g->b_row + (job->j + panel * job->kernel->cols) * g->b_col;
@@ -256,7 +256,7 @@ static void fetch(struct ahead *a) {
     }
 }
 
-/* Where a unit packs the panels of b: the next panel, or the first of the next depth. */
+/* Returns the panel of b that a unit packs next: the following panel, or the first of the next depth. */
 static struct ahead next_panel(const struct slice *s, int64_t j, int64_t k, int64_t tiles) {
     const struct job *job = s->job;
     const struct zt_simd_gemm *g = job->g;

@@ -52,8 +52,8 @@ struct zt_blas;
  * dtype. */
 struct zt_blas *zt_blas_create(struct zt_device *device, const struct zt_blas_spec *spec, struct zt_err *err);
 void zt_blas_destroy(struct zt_blas *blas);
-/* Bytes of workspace of every run, at most ZT_BLAS_WORKSPACE. */
 #define ZT_BLAS_WORKSPACE ((size_t)32 << 20)
+/* Bytes of workspace of every run, at most ZT_BLAS_WORKSPACE. */
 size_t zt_blas_workspace_bytes(const struct zt_blas *blas);
 
 struct zt_blas_data {

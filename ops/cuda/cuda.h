@@ -29,7 +29,7 @@
 /* The types that most kernels take. */
 #define ZT_CUDA_FLOATS (ZT_BIT(ZT_FLOAT) | ZT_ANY_HALF)
 
-/* Which nodes kernels take. */
+/* Conditions of kernels on nodes, for `supports`. */
 bool zt_cuda_any(const struct zt_graph *g, int node);        /* every node, of any type */
 bool zt_cuda_floats(const struct zt_graph *g, int node);     /* all inputs and outputs float, or all of one half type */
 bool zt_cuda_any_floats(const struct zt_graph *g, int node); /* every input and output float or a half type */

@@ -216,7 +216,7 @@ static cudnnBackendDescriptor_t make_reshape(struct zt_dnn *d, const struct zt_d
     return MAKE(d, OPERATION_RESHAPE, list, "describing another shape of a tensor", err);
 }
 
-/* How cuDNN describes a normalisation: `lead` holds `leads` attributes; names[i] is the attribute of operand i. */
+/* cuDNN's description of a normalisation: `lead` holds `leads` attributes; names[i] is the attribute of operand i. */
 struct norm_attributes {
     cudnnBackendDescriptorType_t type;
     const struct zt_dnn_attribute *lead;

@@ -6,7 +6,7 @@
 #include "ops/cuda/launch_strided_copy.h"
 #include "ops/cuda/types.cuh"
 
-/* How an element is stored: unchanged, */
+/* Storage of an element: unchanged, */
 template <class T> struct as_it_is {
     __device__ void operator()(T *to, T x) const {
         *to = x;
@@ -20,7 +20,7 @@ template <class T, class Y> struct as_number {
     }
 };
 
-/* How a copy is divided. across -1: element by element, else in tiles of the last axis and axis `across`. */
+/* Division of a copy. across -1: element by element, else in tiles of the last axis and axis `across`. */
 struct shares {
     int across;
     int64_t count, tiles; /* elements, tiles */
@@ -28,7 +28,7 @@ struct shares {
 
 enum { TILE = 32 }; /* a tile is TILE x TILE elements */
 
-/* Which elements or tiles a thread or a block copies: first, first + step, ... */
+/* The elements or tiles that a thread or block copies: first, first + step, ... */
 struct walk {
     int64_t first, step;
 };

@@ -202,7 +202,7 @@ int zt_launch_deform_taps_grad(cudaStream_t stream, const struct zt_launch_defor
 
 /* ---- dx ---- */
 
-/* What reads a pixel: a tap at a place with its corner's weight. */
+/* A reader of a pixel: a tap at a position, with its corner's weight. */
 struct reader {
     uint32_t tap_place; /* window position and place */
     float weight;

@@ -22,7 +22,7 @@ enum { AXES = 3, CORNERS = 1 << AXES };
 static const int64_t block_bytes = 1 << 19, together_bytes = 1 << 23;
 enum { FEWEST_PLACES = 32 };
 
-/* What a tap reads at a place. */
+/* Pixels and weights that a tap reads at a position. */
 struct tap {
     int32_t pixel[CORNERS]; /* -1: outside */
     float weight[CORNERS];  /* times the mask */

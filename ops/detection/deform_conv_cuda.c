@@ -144,7 +144,7 @@ static struct zt_launch_tensor at_sample(struct zt_launch_tensor t, int64_t elem
     return t;
 }
 
-/* What the kernels of all directions read; `mask`: the input that it is. */
+/* Returns the tensors that the kernels of all directions read; `mask`: number of that input. */
 static struct zt_launch_deform_tensors tensors_of(const struct zt_call *call, int mask) {
     const struct deform *s = call->state;
     return (struct zt_launch_deform_tensors){ .x = zt_in_cuda(call, 0),

@@ -94,7 +94,7 @@ static double mask_at(const struct job *j, int64_t tap, int64_t place) {
     return j->mask ? load(j->mask, (j->n * taps + tap) * w->out_elems + place) : 1;
 }
 
-/* What channel c has at a position; with an axis `moved` its derivative along that axis. */
+/* Returns the interpolated value of channel c at a position; with an axis `moved` its derivative along that axis. */
 static double sample(const struct job *j, const struct zt_deform_position *p, int64_t c, int moved) {
     const struct zt_window *w = &j->d.conv.window;
     const int64_t plane = (j->n * j->d.conv.c + c) * w->in_elems;

@@ -153,7 +153,7 @@ static __device__ void bins_of(const struct zt_roi_axis &a, int64_t bins, int64_
     *end = high < (double)bins ? (high > 0 ? (int64_t)high : 0) : bins;
 }
 
-/* What a bin reads of a pixel of an axis: the sum of its samples' weights. */
+/* Returns the share of a pixel in a bin of an axis: the sum of its samples' weights. */
 static __device__ float share_of(const struct zt_roi_align &r, const struct zt_roi_axis &a, int axis, int64_t bin,
                                  int64_t pixel) {
     int64_t first, end;

@@ -1,5 +1,5 @@
-/* RoiAlign in float on the CPU. What a bin reads is a product of what its rows and its columns read, and the same for
- * all channels: both are listed once a roi.
+/* RoiAlign in float on the CPU. The weights of a bin are products of weights of its rows and of its columns, the same
+ * for all channels: both are listed once per roi.
  *
  *     roi     [ head | rows: first entry of each bin, entries | columns: the same ]      entry: pixel and weight
  *
@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-/* Where an axis has more samples, or all rois together more bytes, the reference kernel runs. */
+/* Limits of samples of an axis and of bytes of all rois; above them the reference kernel runs. */
 static const int64_t most_samples = INT64_C(1) << 24, most_bytes = INT64_C(1) << 40;
 
 struct entry {

@@ -66,7 +66,7 @@ ZT_ROI struct zt_roi_axis zt_roi_axis(const struct zt_roi_align *r, int axis, do
     return to;
 }
 
-/* What an average is divided by. */
+/* The divisor of an average. */
 ZT_ROI double zt_roi_count(const struct zt_roi_axis *h, const struct zt_roi_axis *w) {
     const double count = h->grid * w->grid;
     return count > 1 ? count : 1;
@@ -79,8 +79,8 @@ ZT_ROI double zt_roi_position(const struct zt_roi_align *r, const struct zt_roi_
     return zt_roi_round(r->wide, first + within);
 }
 
-/* How far along the roi sample i of a bin lies, 0..1: its position moves with the start by 1 minus that and with the
- * end by that. */
+/* Returns the position of sample i of a bin along the roi, 0..1: its position moves with the start by 1 minus that and
+ * with the end by that. */
 ZT_ROI double zt_roi_fraction(const struct zt_roi_align *r, const struct zt_roi_axis *a, int axis, int64_t bin,
                               int64_t i) {
     return a->fixed ? 0 : ((double)bin + ((double)i + 0.5) / a->grid) / (double)r->out[axis];

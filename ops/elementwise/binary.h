@@ -14,6 +14,8 @@ struct zt_binary_rule {
     void (*f_int)(int64_t n, bool u, const int64_t *x, const int64_t *z, int64_t *y);
 };
 
+/* Reference kernel: y[i] = f(x[i], z[i]) with x = input 0 and z = input 1 broadcast to the shape of output 0. Uses
+ * f_int, where the rule has it, if both inputs are integers or bool. Returns true. */
 bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule);
 
 /* y = F(a, b) in double. Macros, because the compiler vectorizes a loop only where the expression stands in it. */

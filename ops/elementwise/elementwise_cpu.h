@@ -18,6 +18,9 @@ zt_simd_function *zt_elementwise_loop(const struct zt_node *node, const struct z
 /* The float loop of a node, of enum zt_simd_op (ZT_SIMD_none: it has none), and the numbers u and v of its value. */
 int zt_simd_elementwise(const struct zt_graph *g, int node, float number[2]);
 
+/* The functions of ZT_ELEMENTWISE_CPU (struct zt_kernel). Supported are nodes of a loop (above) with a result of at
+ * least one element and tensors of float, float16, bfloat16 or bool, and those that simd_typed.c lists with their
+ * dtypes; inputs broadcast. `run` does not fail. */
 bool zt_elementwise_supports(const struct zt_graph *g, int node);
 bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err);
 bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err);

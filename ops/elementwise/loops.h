@@ -1,4 +1,4 @@
-/* Which vector loops an elementwise row has. */
+/* The vector loops of an elementwise row. */
 #ifndef ZT_OPS_ELEMENTWISE_LOOPS_H
 #define ZT_OPS_ELEMENTWISE_LOOPS_H
 

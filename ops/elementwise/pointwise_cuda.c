@@ -25,7 +25,7 @@ static enum zt_broadcast_kind broadcast_of(const struct zt_kernel_arguments *a, 
     return alike ? ZT_BROADCAST_ALIKE : one ? ZT_BROADCAST_ONE : ZT_BROADCAST_AXES;
 }
 
-/* How the inputs are broadcast to the output, along axes in the output's order. */
+/* Broadcast of the inputs to the output, along axes in the output's order. */
 static void lay_out(struct zt_prepare *q, struct zt_kernel_source *s, struct zt_kernel_arguments *a) {
     int64_t *step[sizeof a->step / sizeof *a->step];
     const struct zt_shape *y = &zt_out(q->graph, q->node, 0)->shape;

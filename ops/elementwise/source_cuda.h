@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "ops/elementwise/pointwise.h"
 
-/* How an input is broadcast to the output: it has the same elements, it is one number, or it has strides along the
+/* Broadcast of an input to the output: it has the same elements, it is one number, or it has strides along the
  * axes. */
 enum zt_broadcast_kind { ZT_BROADCAST_ALIKE, ZT_BROADCAST_ONE, ZT_BROADCAST_AXES };
 

@@ -80,7 +80,7 @@ static bool activation_ref(const struct zt_call *call, struct zt_err *err) {
            zt_fuse_run(call, f, &(struct zt_fused_call){ y, 1, y, 1 }, err);
 }
 
-/* What the activation was given. */
+/* Recomputes the input of the activation. */
 static void normalise(const struct zt_batch_norm *bn, const struct zt_view *in, const struct zt_view *v) {
     for (int64_t i = 0; i < bn->n * bn->channels * bn->spatial; i++) {
         const int64_t c = i / bn->spatial % bn->channels;

@@ -6,8 +6,8 @@
  * disappear, among them tensors saved for the backward phase. On the CPU the half pass does this (ZT_OP_PASSES_HALF).
  *
  * Views may stand between the casts and the node. The table lists the rows between products and elementwise nodes,
- * which the half pass handles: norms, pools, losses, and ops that move elements. What stays fp32 is in full_in and
- * full_out of a row. */
+ * which the half pass handles: norms, pools, losses, and ops that move elements. full_in and full_out of a row name the
+ * tensors that stay fp32. */
 #include "graph/passes/fusion/fuse.h"
 #include "ops/fusion/kernels.h"
 

@@ -53,7 +53,7 @@ struct zt_sparse_channels {
     int64_t count;
     int32_t weight;
 };
-/* What zt_sparse_pixels reads; a vector more is written beyond the entries. */
+/* Input of zt_sparse_pixels; one vector is written beyond the entries. */
 struct zt_sparse_sorted {
     int32_t *at, *end, *weight;
     float *value;

@@ -371,7 +371,7 @@ static int64_t rows_at_once(const struct zt_sparse_conv *s, int64_t from) {
     return zt_min_int(fit, s->c.conv.window.kernel[0] - from);
 }
 
-/* What the channel `m` of those listed adds to its weight gradients in one group of input channels. */
+/* Adds the contribution of listed channel `m` to its weight gradients in one group of input channels. */
 static void add_weight(const struct zt_sparse_conv *s, const struct band *b, int64_t m, const float *x, float *sums) {
     const struct zt_sparse_places places = { .at = b->lists.at + m * b->lists.most,
                                              .value = b->lists.value + m * b->lists.most,
@@ -384,7 +384,7 @@ static void add_weight(const struct zt_sparse_conv *s, const struct band *b, int
     }
 }
 
-/* What all channels that are listed add to dx of one group; `weights` of the first of them. */
+/* Adds the contributions of all listed channels to dx of one group; `weights` are those of the first channel. */
 static void add_data(const struct zt_sparse_conv *s, const struct band *b, const float *weights, float *dx) {
     const struct zt_sparse_pixels pixels = { .at = b->sorted.at,
                                              .end = b->sorted.end,

@@ -1,6 +1,6 @@
 /* CausalConvWithState and its gradient on CUDA. */
 #include "ops/linear_attention/causal_conv.h"
-#include "ops/linear_attention/given_cuda.h"
+#include "ops/linear_attention/gradient_outputs_cuda.h"
 
 ZT_PREPARE_CUDA(causal_conv, zt_launch_causal_conv)
 static bool causal_conv_run(const struct zt_call *call, struct zt_err *err) {

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* What a node computes (zt_causal_conv_read of causal_conv.h). */
+/* The geometry of a node (zt_causal_conv_read of causal_conv.h). */
 struct zt_launch_causal_conv {
     int64_t batch, channels, length, kernel; /* kernel: at least 1 */
     bool silu;

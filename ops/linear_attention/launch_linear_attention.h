@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* What a node computes (zt_linear_attention_read of linear.h). Heads of q, k, v, y, decay and beta lie side by side in
- * a row of (batch, step). */
+/* The geometry of a node (zt_linear_attention_read of linear.h). Heads of q, k, v, y, decay and beta are adjacent in a
+ * row of (batch, step). */
 struct zt_launch_linear {
     int64_t batch, steps;
     int64_t heads, kv_heads; /* heads: of queries, a multiple of kv_heads */

@@ -25,6 +25,8 @@ static inline int64_t zt_linear_attention_row(const struct zt_launch_linear *l, 
     return ((b * l->steps + t) * heads + h) * size;
 }
 
+/* The reference kernels of LinearAttention and ztrain.LinearAttentionGrad, for every float dtype, in double; formulas
+ * are in linear_attention.c, shapes in launch_linear_attention.h. `prepare` sets the workspace. */
 bool zt_linear_attention_prepare(struct zt_prepare *p, struct zt_err *err);
 bool zt_linear_attention_run(const struct zt_call *call, struct zt_err *err);
 bool zt_linear_attention_grad_prepare(struct zt_prepare *p, struct zt_err *err);

@@ -153,7 +153,7 @@ static __global__ void forward_kernel(struct zt_launch_linear l, struct zt_launc
 
 /* ---- backward: a block takes all strips of a head, one after the other ---- */
 
-/* What a block keeps in the workspace (zt_linear_attention_kept of linear.h, then sums over the strips). */
+/* The workspace of a block (zt_linear_attention_kept of linear.h, then sums over the strips). */
 struct kept {
     float *start, *before, *u, *rest; /* [chunks] and [chunk] states, [steps][COLUMNS] */
     float *dq, *dk, *dg, *dbeta;      /* [steps][group][size], [steps][size] twice, [steps] */

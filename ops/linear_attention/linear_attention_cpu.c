@@ -115,7 +115,7 @@ static void store(const struct strip *w, int out, int64_t offset, int64_t count,
     zt_float_row_store(zt_float_row_out(w->call, out), offset, count, from);
 }
 
-/* Where the numbers lie, or `buffer`, to which they were converted. */
+/* Returns the numbers in place if they are float, else converted in `buffer`. */
 static const float *floats(const struct zt_view *from, int64_t offset, int64_t count, float *buffer) {
     if (from->dtype == ZT_FLOAT)
         return (const float *)from->data + offset;

@@ -1,6 +1,6 @@
 /* LinearAttention and its gradient on CUDA. */
 #include "ops/linear_attention/linear.h"
-#include "ops/linear_attention/given_cuda.h"
+#include "ops/linear_attention/gradient_outputs_cuda.h"
 
 ZT_PREPARE_CUDA(linear_attention, zt_launch_linear)
 static bool linear_attention_run(const struct zt_call *call, struct zt_err *err) {

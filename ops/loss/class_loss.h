@@ -22,6 +22,7 @@ struct zt_class_loss {
     const struct zt_view *x, *target, *row_weight, *class_weight;
 };
 
+/* Reads the attribute `reduction`, by default "mean". Fails on another word than none, sum, mean. */
 bool zt_class_loss_reduction(const struct zt_graph *g, int node, enum zt_reduction *to, struct zt_err *err);
 /* Shapes and attributes; x is input `first`. */
 bool zt_class_loss_shape(const struct zt_graph *g, int node, int first, struct zt_class_loss *to, struct zt_err *err);
@@ -31,6 +32,7 @@ bool zt_class_loss_read(const struct zt_call *call, int first, struct zt_class_l
 
 /* Input i, NULL where it is omitted. */
 const struct zt_view *zt_class_loss_in(const struct zt_call *call, int i);
+/* The class index of a row, in int64. */
 int64_t zt_class_loss_target(const struct zt_class_loss *j, int64_t row);
 /* The weight of a class, 1 without class weights. */
 double zt_class_loss_weight(const struct zt_class_loss *j, int64_t c);
@@ -47,6 +49,8 @@ struct zt_class_slope {
 struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const struct zt_class_loss *j, int64_t row,
                                           double total);
 
+/* Reference kernels of the loss and of its gradient, in double; formulas and shapes are in class_loss.c. They fail on a
+ * target that is no class. */
 bool zt_class_loss_ref(const struct zt_call *call, struct zt_err *err);
 bool zt_class_loss_grad_ref(const struct zt_call *call, struct zt_err *err);
 /* Inputs of the gradient without log sum exp -> dx, loss */

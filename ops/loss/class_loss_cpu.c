@@ -186,7 +186,7 @@ static double hit(const struct job *j, int64_t t, double x, double p, double lse
     return soft - spread - slope->hit;
 }
 
-/* Where the target of a slice lies, -1 where it counts nothing. */
+/* Returns the position of the target of a slice; -1: it does not count. */
 static int64_t target_at(const struct zt_class_loss *loss, int64_t start, int64_t slice,
                          const struct zt_class_slope *slope) {
     return slope->hit != 0 ? start + zt_class_loss_target(loss, slice) * loss->rows.inner : -1;

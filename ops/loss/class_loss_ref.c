@@ -37,7 +37,7 @@ static double row_loss(const struct zt_class_loss *j, int64_t row, double lse) {
     return loss + j->smoothing / (double)l.length * spread;
 }
 
-/* What a row leaves in the second output: its log sum exp (own form) or its log p (the standard's). */
+/* Stores a row of the second output: log sum exp (domain ztrain) or log p (the standard's operators). */
 static void store_row(const struct zt_class_loss *j, const struct zt_view *to, int64_t row, double lse) {
     double block[ZT_ELEMENT_BLOCK];
     if (j->own) {

@@ -4,7 +4,7 @@
  *         =>    dx, loss = CrossEntropyTrain(dloss, x, target, ..)
  *
  * A row's log sum exp goes no further than the kernel, which reads the row again while it is near, and dx lies where
- * x was. What rows weigh in the mean is known from targets and weights alone, so that it needs no second look at x. */
+ * x was. The weights of rows in the mean depend on targets and weights alone, so x is not read again for them. */
 #include "graph/passes/fusion/fuse.h"
 
 #include <string.h>

@@ -6,8 +6,8 @@
  *     dh = Gemm<transB>(dy, Transpose(w))         dy, loss = CrossEntropyTrain<classes = V>(d, y)
  *     dw = Transpose(Gemm<transA>(h, dy))         dh = Gemm(dy, wz)    dw = Slice(Gemm<transA>(dy, h), V)
  *
- * What stands behind the V classes counts nothing in the loss, and its gradient is 0. Without the Transposes where w is
- * [k, V]. */
+ * Columns behind the V classes do not count in the loss, and their gradient is 0. If w is [k, V], there are no
+ * Transposes. */
 #include "graph/passes/fusion/fuse.h"
 #include "ops/kernel/layout.h"
 #include "ops/movement/transpose.h"

@@ -1,4 +1,4 @@
-/* What the losses share. */
+/* Shared by the losses. */
 #ifndef ZT_OPS_LOSS_LOSS_H
 #define ZT_OPS_LOSS_LOSS_H
 

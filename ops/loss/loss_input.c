@@ -1,4 +1,4 @@
-/* What stands at the end of the graph, in front of the loss: an activation that the loss applies itself. */
+/* Removal of an activation at the end of the graph that the loss applies itself. */
 #include "ops/loss/loss.h"
 #include "ops/softmax/softmax.h"
 

@@ -103,7 +103,8 @@ static double greatest(const double *at, int64_t count) {
     return greater(greater(a, b), greater(c, d));
 }
 
-/* Where the greatest magnitude is: among rows from k on, and columns from k on or, of `rows`, in column k. */
+/* Finds the element of the greatest magnitude in rows from k on, and in columns from k on or, with `rows`, in column k.
+ */
 static void find_pivot(const struct elimination *e, int64_t k, int64_t *row, int64_t *col) {
     const int64_t n = e->size;
     double most = -1;

@@ -1,4 +1,4 @@
-/* Which matrices of products have filled rows (zt_layout_row of ops/kernel/layout.h): the logits in half precision that
+/* Matrices of products with filled rows (zt_layout_row of ops/kernel/layout.h): the logits in half precision that
  * a product computes for a cross entropy, and their gradient, which overwrites them. Both have filled rows where one
  * node computes cross entropy and gradient and where products alone read the gradient; every other op reads plain
  * matrices. ops/loss/fuse_padded_classes.c fills the rows of a weight of many classes without a bias before that. */

@@ -34,7 +34,7 @@ static bool fits(const struct zt_match *m) {
     return bias < 0 || (g->values[bias]->shape.rank == 1 && zt_match_along(m, bias, result, y->rank - 1, y->rank));
 }
 
-/* x as rows, -1 where that failed. What an earlier stage makes crosses to this one as it is. */
+/* Returns x as rows; -1: failure. A value of an earlier stage crosses the boundary unchanged. */
 static int rows_of(struct zt_match *m, const struct zt_op_table *table, struct zt_err *err) {
     struct zt_graph *g = m->g;
     const int x = zt_match_value(m, "x"), from = g->values[x]->origin == ZT_FROM_NODE ? g->values[x]->producer : -1;

@@ -128,6 +128,11 @@ static const struct zt_low_rank_row gemm_low_rank_row = {
     .emit = gemm_low_rank,
 };
 
+static int gemm_channel_axis(const struct zt_node *n, int in, int rank) {
+    (void)rank;
+    return in == 1 ? !zt_attr_int(n, "transB", 0) : zt_attr_int(n, "transA", 0) != 0;
+}
+
 const struct zt_op zt_op_gemm = {
     .name = "Gemm",
     .domain = "",
@@ -142,6 +147,7 @@ const struct zt_op zt_op_gemm = {
     .attrs = gemm_attrs,
     .infer = gemm_infer,
     .grad = gemm_grad,
+    .channel_axis = gemm_channel_axis,
     .low_rank = &gemm_low_rank_row,
     .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = gemm_ref },

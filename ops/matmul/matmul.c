@@ -163,6 +163,11 @@ static const struct zt_low_rank_row matmul_low_rank_row = {
     .emit = matmul_low_rank,
 };
 
+static int matmul_channel_axis(const struct zt_node *n, int in, int rank) {
+    (void)n;
+    return in == 1 ? rank - 1 : rank - 2;
+}
+
 const struct zt_op zt_op_matmul = {
     .name = "MatMul",
     .domain = "",
@@ -176,6 +181,7 @@ const struct zt_op zt_op_matmul = {
     .same_type = 1 << 1,
     .infer = matmul_infer,
     .grad = matmul_grad,
+    .channel_axis = matmul_channel_axis,
     .low_rank = &matmul_low_rank_row,
     .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = matmul_ref },

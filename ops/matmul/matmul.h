@@ -48,8 +48,8 @@ struct zt_product {
 };
 void zt_product_run(const struct zt_product *p);
 
-/* Which products the CUDA kernels take: no empty matrix, sides within 32 bits. All tensors float or of one half type;
- * each float or a half type; or input 0 and output 0 such, with a bit an element beside them. */
+/* Whether the CUDA kernels take a product: no empty matrix, sides within 32 bits. Types: all tensors float or of one
+ * half type; each float or a half type; input 0 and output 0 such, with one bit per element beside them. */
 bool zt_matmul_takes_cuda(const struct zt_graph *g, int node);
 bool zt_matmul_takes_cuda_float(const struct zt_graph *g, int node);
 bool zt_matmul_takes_cuda_bits(const struct zt_graph *g, int node);

@@ -186,7 +186,7 @@ static struct product *prepare_as_laid(struct zt_prepare *q, struct zt_err *err)
     return p;
 }
 
-/* Where y is written first or added to behind the product, y is plain. */
+/* Prepares the product. If y is filled before the product or added to after it, its layout is plain. */
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     zt_filled_sides(q);
     q->out_layout[0] = zt_filled_logits(q);

@@ -28,7 +28,7 @@ static bool read_number(const struct zt_graph *g, int node, int in, int64_t othe
     return true;
 }
 
-/* What a Slice along one axis with step 1 takes; false of any other node. */
+/* Reads the part that a Slice along one axis with step 1 selects; false for any other node. */
 static bool read_part(const struct zt_graph *g, int node, int *axis, struct part *to) {
     const struct zt_node *n = g->nodes[node];
     int64_t start, step, along;

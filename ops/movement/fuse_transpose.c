@@ -89,7 +89,7 @@ static bool merge(const struct rewrite *r, int node) {
 
 /* ---- through other nodes ---- */
 
-/* What an input becomes in front of the Transpose. */
+/* The form of an input when the Transpose moves behind the node. */
 enum kind { NO, TRANSPOSED, SCALAR, VECTOR };
 
 static enum kind kind_of(const struct zt_graph *g, int node, int in, const int *perm, int rank) {

@@ -457,8 +457,8 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
                                                         { "shape", ZT_ATTR_INTS, true },
                                                         { 0 } };
 
-/* Last: the fast kernels of the op and of the gradient. */
-#define GATHER_ROWS(id, NAME, SINCE, ATTRS, GRAD_ATTRS, FAST, GRAD_FAST, CUDA, CUDA_GRAD)                              \
+/* SLICES: inputs of indices that select whole slices. Last: the fast kernels of the op and of the gradient. */
+#define GATHER_ROWS(id, NAME, SINCE, SLICES, ATTRS, GRAD_ATTRS, FAST, GRAD_FAST, CUDA, CUDA_GRAD)                      \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -470,6 +470,7 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .infer = id##_infer,                                                                                           \
         .grad = id##_grad,                                                                                             \
         .no_grad_in = 1 << 1,                                                                                          \
+        .slice_in = SLICES,                                                                                            \
         .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
                     [ZT_CPU] = FAST,                                                                                   \
                     [ZT_CUDA] = ZT_CUDA_AS(CUDA, zt_cuda_any, id##_describe) },                                        \
@@ -488,7 +489,8 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
                     [ZT_CUDA] = ZT_CUDA_AS(CUDA_GRAD, zt_cuda_float_data, id##_grad_describe) },                       \
     };
 
-GATHER_ROWS(gather, "Gather", 1, with_axis, with_axis_shape, ZT_GATHER_CPU, ZT_GATHER_GRAD_CPU, gather, gather_grad)
-GATHER_ROWS(gather_elements, "GatherElements", 11, with_axis, with_axis_shape, { 0 }, { 0 }, gather_elements,
+GATHER_ROWS(gather, "Gather", 1, 1 << 1, with_axis, with_axis_shape, ZT_GATHER_CPU, ZT_GATHER_GRAD_CPU, gather,
+            gather_grad)
+GATHER_ROWS(gather_elements, "GatherElements", 11, 0, with_axis, with_axis_shape, { 0 }, { 0 }, gather_elements,
             gather_elements_grad)
-GATHER_ROWS(gather_nd, "GatherND", 11, with_batch, with_batch_shape, { 0 }, { 0 }, gather_tuples, gather_tuples_grad)
+GATHER_ROWS(gather_nd, "GatherND", 11, 0, with_batch, with_batch_shape, { 0 }, { 0 }, gather_tuples, gather_tuples_grad)

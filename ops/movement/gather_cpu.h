@@ -4,6 +4,8 @@
 
 #include "graph/ir/op.h"
 
+/* The functions of ZT_GATHER_CPU and ZT_GATHER_GRAD_CPU (struct zt_kernel). Shapes are those of the rows: data [..., K,
+ * ...], indices of any shape. `run` fails on an index outside the axis. */
 bool zt_gather_cpu_prepare(struct zt_prepare *p, struct zt_err *err);
 bool zt_gather_cpu_run(const struct zt_call *call, struct zt_err *err);
 bool zt_gather_grad_cpu_supports(const struct zt_graph *g, int node);

@@ -1,4 +1,4 @@
-/* What the rows of this family name: ONNX function bodies, CPU kernels and CUDA kernels. */
+/* The functions that the rows of this family name: ONNX function bodies, CPU kernels and CUDA kernels. */
 #ifndef ZT_OPS_MOVEMENT_KERNELS_H
 #define ZT_OPS_MOVEMENT_KERNELS_H
 

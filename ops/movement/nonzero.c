@@ -2,7 +2,7 @@
  * are inferred while running eagerly, or folded. */
 #include "ops/kernel/shape.h"
 
-#include "ops/kernel/order.h"
+#include "ops/kernel/compare.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static bool slices_of(const struct zt_graph *g, int node, const struct zt_shape 
     return true;
 }
 
-/* How many conditions there are, for as many slices or more. */
+/* Returns the number of conditions, for as many slices or more. */
 static bool count_conditions(const struct zt_graph *g, int node, const struct slices *l, int64_t *given,
                              struct zt_err *err) {
     const struct zt_shape *condition = &zt_in(g, node, 1)->shape;
@@ -183,7 +183,7 @@ static int order_slices(enum zt_dtype dtype, const void *x, const struct slices 
     for (int64_t o = 0; o < l->outer; o++)
         for (int64_t k = 0; k < l->inner; k++) {
             int64_t base = o * l->size * l->inner + k;
-            int order = zt_order_elements(dtype, x, base + i * l->inner, base + j * l->inner);
+            int order = zt_compare_elements(dtype, x, base + i * l->inner, base + j * l->inner);
             if (order)
                 return order;
         }
@@ -221,7 +221,8 @@ static bool unique_bound(struct zt_graph *g, int node, bool less, struct zt_err 
            set_kinds(g, node, &l, l.size - (less && l.size > 0));
 }
 
-/* Where slice i, a first of its kind, stands in the result: behind all kinds that sort or appear before it. */
+/* Returns the position in the result of slice i, the first of its kind: behind all kinds that sort or appear before it.
+ */
 static int64_t place_of(const struct zt_view *x, const struct slices *l, int64_t i, bool sorted) {
     int64_t place = 0;
     for (int64_t j = 0; j < l->size; j++)

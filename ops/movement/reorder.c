@@ -63,7 +63,7 @@ const struct zt_op zt_op_reorder = {
     .max_in = 1,
     .min_out = 1,
     .max_out = 1,
-    .flags = ZT_OP_LIGHT,
+    .flags = ZT_OP_LIGHT | ZT_OP_REORDER,
     .infer = zt_infer_first,
     .kernel = { [ZT_REF] = { .run = zt_run_copy },
                 [ZT_CPU] = ZT_IF_DNNL(zt_reorder_cpu),

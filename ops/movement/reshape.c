@@ -85,7 +85,7 @@ static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } 
 static const struct zt_attr_spec with_axes[] = { { "axes", ZT_ATTR_INTS }, { 0 } };
 static const struct zt_attr_spec with_needed_axes[] = { { "axes", ZT_ATTR_INTS, true }, { 0 } };
 
-/* Where memory is not shared the bytes are copied. */
+/* The copy of a view that does not share the memory of its input. */
 #define view_moves zt_strided_copies_whole
 ZT_MOVES_DESCRIBE(view, false)
 

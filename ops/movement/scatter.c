@@ -124,7 +124,7 @@ static int filled(struct zt_grad *b, int like, double value) {
     return ZT_EMIT(b, "Expand", scalar, zt_emit_ints(b, shape.dim, shape.rank));
 }
 
-/* What all reductions have in hand. */
+/* Values of a reduction and its gradient. */
 struct rule {
     const struct pair *pair;
     enum zt_combine how;

@@ -1,4 +1,4 @@
-/* Slice: the elements that a node takes. */
+/* Slice: the elements that a node selects. */
 #ifndef ZT_OPS_MOVEMENT_SLICE_H
 #define ZT_OPS_MOVEMENT_SLICE_H
 
@@ -10,6 +10,8 @@ struct zt_slice_bounds {
     struct zt_shape shape;
 };
 
+/* Reads starts, ends, axes and steps, which must be known (zt_known_ints), clamped as ONNX Slice (opset 13) says.
+ * Errors name the node: lists of different lengths, an axis twice, a step of 0. */
 bool zt_slice_read(const struct zt_graph *g, int node, struct zt_slice_bounds *to, struct zt_err *err);
 
 #endif

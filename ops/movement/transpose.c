@@ -89,6 +89,14 @@ static bool transposes_matrix(const struct zt_node *node) {
     return !perm || (count == 2 && perm[0] == 1 && perm[1] == 0);
 }
 
+static int axis_before_transpose(const struct zt_node *node, int rank, int axis) {
+    int count;
+    const int64_t *perm = zt_attr_ints(node, "perm", &count);
+    if (!perm)
+        return rank - 1 - axis;
+    return count == rank && perm[axis] >= 0 && perm[axis] < rank ? (int)perm[axis] : -1;
+}
+
 static const struct zt_low_rank_row transpose_low_rank_row = { .transposes = transposes_matrix };
 
 const struct zt_op zt_op_transpose = {
@@ -101,6 +109,7 @@ const struct zt_op zt_op_transpose = {
     .attrs = with_perm,
     .infer = transpose_infer,
     .grad = transpose_grad,
+    .axis_before = axis_before_transpose,
     .low_rank = &transpose_low_rank_row,
     .kernel = { [ZT_REF] = { .run = transpose_run },
                 [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, transpose_describe) },

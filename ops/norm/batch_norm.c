@@ -339,7 +339,7 @@ static bool batch_norm_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 extern const struct zt_op zt_op_batch_norm_train, zt_op_batch_norm_sync;
 
-/* The row weights become a sixth input. Who reads what is noted anew when all nodes have their training form. */
+/* Makes the row weights a sixth input. The readers of values are updated when all nodes have their training form. */
 static bool make_sync(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
     struct zt_node *n = g->nodes[node];
     int *in = ZT_NEW_N(g->arena, int, 6);

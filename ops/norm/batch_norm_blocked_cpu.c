@@ -47,7 +47,7 @@ static struct job job_of(const struct zt_call *call) {
     return j;
 }
 
-/* Where a plane of a tensor begins. */
+/* Returns the address of a plane of a tensor. */
 static void *plane_of(const struct norm_state *s, const struct zt_view *v, int64_t plane) {
     int64_t n = plane / s->planes.groups, g = plane % s->planes.groups;
     return zt_element(v->data, s->element, n * s->planes.sample + g * s->planes.group);

@@ -4,6 +4,7 @@
 
 #include "ops/norm/kernels.h"
 
+/* The nodes of zt_batch_norm_cpu and zt_batch_norm_grad_cpu (kernels.h) whose x is in channel blocks. */
 ZT_CPU_KERNEL(zt_batch_norm_blocked)
 ZT_CPU_KERNEL(zt_batch_norm_grad_blocked)
 

@@ -68,7 +68,7 @@ static bool swish_ref(const struct zt_call *call, struct zt_err *err) {
            zt_fuse_run(call, &zt_op_swish, &(struct zt_fused_call){ y, 1, y, 1 }, err);
 }
 
-/* What Swish was given, from the statistics. */
+/* Recomputes the input of Swish from the statistics. */
 static void normalise(const struct zt_norm *n, const struct zt_view *in, const struct zt_view *v) {
     for (int64_t i = 0; i < n->rows * n->length; i++) {
         const int64_t row = i / n->length, entry = row % n->period * n->per_row + i % n->length / n->per_scale;
@@ -154,7 +154,7 @@ static int norm_before(const struct zt_graph *g, int swish) {
     return takes ? norm : -1;
 }
 
-/* What the gradient of the normalisation reads, and nothing else does. */
+/* Finds the nodes whose outputs the gradient of the normalisation alone reads. */
 static bool find_grads(const struct zt_graph *g, struct chain *c) {
     const struct zt_node *norm = g->nodes[c->norm], *swish_grad = g->nodes[c->swish_grad];
     c->norm_grad = zt_fuse_reader(g, swish_grad->out[0], 0, zt_op_norm_grad.name);

@@ -15,10 +15,11 @@ struct zt_norm_plan {
     size_t mean_at, inv_std_at, scratch_at; /* workspace [ statistics that no output asks for | copies | cuDNN's ] */
 };
 
-/* Places of the tensors of NormGrad, BatchNormGrad and BatchNormReluGrad; and whether the node has the inputs and
- * asks for the outputs of cuDNN's operation, and for no gradient of the statistics. */
+/* Places of the tensors of NormGrad, BatchNormGrad and BatchNormReluGrad. */
 extern const struct zt_dnn_place zt_norm_grad_places[ZT_NORM_PLACES];
 #define zt_norm_grad_misfit "the gradients asked for are not those that cuDNN computes together"
+/* Whether the node has the inputs and outputs of cuDNN's operation and no gradients of the statistics; `centred`: the
+ * normalisation subtracts the mean, so that there are a mean and a dbias. False: zt_norm_grad_misfit is the reason. */
 bool zt_norm_grad_fits(const struct zt_prepare *q, bool centred);
 
 /* Sets the dtypes of *n from the places of ZT_NORM_X and ZT_NORM_SCALE, and the node's path. Sets its workspace where

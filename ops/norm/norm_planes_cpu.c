@@ -332,8 +332,8 @@ static void sum_up(void *job, int64_t i) {
     j->s->kernels->sums(&p.planes, tensor(j, &j->call->in[0], &p), tensor(j, &j->call->in[1], &p), &to);
 }
 
-/* What each channel of a row adds to dbias and, from the sum of dy (x - mean), to dscale; and the sums of g = dy scale
- * and of g xh over the row. */
+/* Computes the contributions of each channel of a row to dbias and, from the sum of dy (x - mean), to dscale; and the
+ * sums of g = dy scale and of g xh over the row. */
 static void sum_row(const struct job *j, int64_t row, double inv, double *sum, double *product) {
     const struct zt_norm_planes *s = j->s;
     const int64_t first = first_channel(s, row), at = place_of(s, row), from = sums_of(s, at);

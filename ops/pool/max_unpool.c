@@ -12,7 +12,7 @@
 
 enum { PLANES = 2 }; /* batch and channel */
 
-/* What a pool with these windows made `x` from. */
+/* Computes the shape of the input from which a pool with these windows makes `x`. */
 static bool pooled_shape(const struct zt_graph *g, int node, const struct zt_shape *x, struct zt_shape *to,
                          struct zt_err *err) {
     const struct zt_node *n = g->nodes[node];
@@ -83,7 +83,7 @@ static bool check_indices(const struct zt_call *call, int64_t elems, int64_t cou
     return true;
 }
 
-/* Where element `flat` of a tensor of shape `inner` lies in a larger one. */
+/* Returns the position of element `flat` of a tensor of shape `inner` in a larger tensor. */
 static int64_t place_of(int64_t flat, const struct zt_shape *inner, const int64_t *stride) {
     int64_t at = 0;
     for (int k = inner->rank - 1; k >= 0; k--) {

@@ -197,7 +197,7 @@ bool zt_sum_pool_grad_cpu_supports(const struct zt_graph *g, int node) {
     return fits(g, node, zt_pool_read_grad, &p);
 }
 
-/* How many positions of the windows count, axis by axis. */
+/* Returns the number of positions of the windows that count, axis by axis. */
 static void set_shares(struct pool_state *s, const struct zt_pool *pool) {
     int64_t numbers = 0;
     for (int a = 0; a < ZT_POOL_AXES; a++)

@@ -28,8 +28,8 @@ static bool lies_last(struct zt_prepare *p, bool grad) {
     return p->settled ? zt_layout_is_last(grad ? p->out_layout[0] : p->in_layout[0]) : zt_layout_alike(p, ~0U, ~0U);
 }
 
-/* Where x or dx is channels last, y or dy may be plain. The gradient of a sum, which reads dy alone, may also read a
- * plain dy and write dx channels last. */
+/* Chooses layouts: if x or dx is channels last, y or dy may be plain. The gradient of a sum, which reads dy alone, may
+ * also read a plain dy and write dx channels last. */
 static void transpose(struct zt_prepare *p, struct zt_launch_pool *own, bool grad, bool last) {
     const int inputs = p->graph->nodes[p->node]->in_count;
     if (!zt_launch_pool_can_transpose(own))

@@ -1,4 +1,5 @@
-/* What pooling nodes compute, read from the node (pool.h). Needs no table of rows: the CUDA module has it too. */
+/* The geometry of pooling nodes, read from the node (pool.h). It needs no table of rows, because the CUDA module has it
+ * too. */
 #include "ops/pool/pool.h"
 
 #include "ops/kernel/tile.h"

@@ -14,7 +14,7 @@ static int64_t covered(const struct zt_window *w, int a) {
     return (w->out[a] - 1) * w->stride[a] + (w->kernel[a] - 1) * w->dilation[a] + 1;
 }
 
-/* What is in front and behind of a plane of `in` elements to make it as long as the windows, times sign. */
+/* Returns the pads that extend a plane of `in` elements to the length of the windows, times sign. */
 static const char *pads(struct zt_function_body *b, const struct zt_window *w, const int64_t *front, const int64_t *in,
                         int sign) {
     int64_t list[2 * ZT_MAX_RANK] = { 0 };
@@ -50,7 +50,7 @@ bool zt_sum_pool_grad_function_body(struct zt_function_body *b, const struct zt_
     return true;
 }
 
-/* How many elements of a window count: ones, where they count, summed over windows. */
+/* Returns the number of elements of a window that count: ones, where they count, summed over windows. */
 bool zt_average_pool_grad_function_body(struct zt_function_body *b, const struct zt_graph *g, int node,
                                         struct zt_err *err) {
     struct zt_pool p;

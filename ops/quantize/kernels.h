@@ -28,8 +28,9 @@ ZT_CPU_KERNEL(zt_fake_quantize_grad_cpu)
     KERNEL(range_scale)
 ZT_CUDA_KERNELS_quantize(ZT_CUDA_ID)
 
-    /* Which nodes they take, and their description: a struct zt_launch_quantize. */
+    /* Whether the CUDA kernels take the node. */
     bool zt_quantize_takes_cuda(const struct zt_graph *g, int node);
+/* Fills `to`, a struct zt_launch_quantize, for them. Errors name the node and the input that does not fit. */
 bool zt_quantize_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err);
 
 #endif

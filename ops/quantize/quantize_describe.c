@@ -1,4 +1,4 @@
-/* What the CUDA kernels are told of a node (launch_quantize.h). */
+/* Description of a node for the CUDA kernels (launch_quantize.h). */
 #include "ops/quantize/kernels.h"
 #include "ops/quantize/launch_quantize.h"
 #include "ops/quantize/quantize.h"

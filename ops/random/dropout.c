@@ -185,7 +185,7 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-/* Where nothing is dropped and no mask is wanted the node is a copy to other back ends. */
+/* Without dropping and without a mask the node is a copy on CUDA. */
 #define dropout_moves zt_strided_copies_whole
 ZT_MOVES_DESCRIBE(dropout, false)
 

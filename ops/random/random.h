@@ -5,7 +5,7 @@
 
 #include "graph/ir/op.h"
 
-/* What the node that is called draws, under the name it had in the file. */
+/* Returns the random numbers of the called node, under the name it had in the file. */
 struct zt_drawing zt_drawing_of(const struct zt_call *call, const char *name);
 /* The same under its own name, mixed with its attribute `seed` where it has one. */
 struct zt_drawing zt_drawing_own(const struct zt_call *call);

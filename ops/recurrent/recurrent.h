@@ -60,7 +60,7 @@ struct zt_cell {
     void (*recurrent_grad)(struct zt_time_loop *w);
 };
 
-/* What is said of the cells in ONNX; functions apart. */
+/* The fields of a cell that ONNX determines, without its functions. */
 #define ZT_LSTM_CELL                                                                                                   \
     .gates = 4, .ins = 8, .outs = 3, .extra = 2, .functions = 3, .usual = { "Sigmoid", "Tanh", "Tanh" },               \
     .switch_name = "input_forget"
@@ -82,8 +82,11 @@ struct zt_recurrent {
     struct zt_gate_function function[2][3];
 };
 
+/* Reads a node of any row of the cell; shapes of inputs must be known. Errors name the node: shapes that do not fit,
+ * unknown functions of gates, attributes out of range. */
 bool zt_recurrent_read(const struct zt_cell *cell, const struct zt_graph *g, int node, struct zt_recurrent *to,
                        struct zt_err *err);
+/* The shape of initial_h, initial_c, Y_h and Y_c: [D, N, H], with rows_first [N, D, H]. */
 struct zt_shape zt_recurrent_state_shape(const struct zt_recurrent *r);
 
 /* ---- the time loop ---- */
@@ -130,21 +133,26 @@ void zt_time_loop_recurrent_grad(struct zt_time_loop *w, int first, int count, s
 
 /* ---- rows ---- */
 
+/* `infer` of the forward rows, with Y [S, D, N, H] (rows_first: [N, S, D, H]) and states of zt_recurrent_state_shape(),
+ * and of the gradient rows, whose outputs have the shapes of the inputs X W R B ... Errors are those of
+ * zt_recurrent_read(). */
 bool zt_recurrent_infer(const struct zt_cell *cell, struct zt_graph *g, int node, struct zt_err *err);
 bool zt_recurrent_grad_infer(const struct zt_cell *cell, struct zt_graph *g, int node, struct zt_err *err);
 /* Rules of the node as it is, which emits its training form first, and of that. */
 bool zt_recurrent_grad(const struct zt_cell *cell, struct zt_grad *b, int node, const char *train, const char *grad);
 bool zt_recurrent_train(const struct zt_op *row, struct zt_graph *g, int node, const struct zt_train_options *options,
                         struct zt_err *err);
+/* The reference kernels, in double; `backward`: of the gradient. */
 bool zt_recurrent_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err);
 bool zt_recurrent_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_grad_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
+/* Whether the float kernels of the CPU and the CUDA kernels take the node; the CPU kernels (recurrent_cpu.c). */
 bool zt_recurrent_cpu_supports(const struct zt_cell *cell, const struct zt_graph *g, int node);
 bool zt_recurrent_takes_cuda(const struct zt_cell *cell, const struct zt_graph *g, int node);
 bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err);
 bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
-/* What the gradient is in standard operators (recurrent_onnx.c). */
+/* Writes the gradient in standard operators (recurrent_onnx.c). */
 bool zt_recurrent_grad_function_body(const struct zt_cell *cell, struct zt_function_body *b, const struct zt_graph *g,
                                      int node, struct zt_err *err);
 double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, int node);

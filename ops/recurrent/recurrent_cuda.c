@@ -174,7 +174,7 @@ static const float *in(const struct direction *t, int i, int64_t size) {
 static float *out(const struct direction *t, int i, int64_t size) {
     return view_of(t->call->out, t->call->out_count, i, t->d * size);
 }
-/* Where the gradient of input i goes; NULL where it is not asked for or the input is omitted. */
+/* Returns the address of the gradient of input i; NULL: it is not requested, or the input is omitted. */
 static float *gradient(const struct direction *t, int i, int64_t size) {
     return in(t, i, size) ? out(t, i, size) : NULL;
 }

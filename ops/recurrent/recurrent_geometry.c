@@ -1,4 +1,5 @@
-/* What recurrent nodes compute, read from the node (recurrent.h). Needs no table of rows: the CUDA module has it too.
+/* The geometry of recurrent nodes, read from the node (recurrent.h). It needs no table of rows, because the CUDA module
+ * has it too.
  */
 #include "ops/recurrent/recurrent.h"
 
@@ -54,7 +55,7 @@ static bool read_attributes(const struct zt_graph *g, int node, struct zt_recurr
 
 /* ---- shapes ---- */
 
-/* Where W, R, B, sequence_lens, initial_h, initial_c and P stand. */
+/* Input numbers of W, R, B, sequence_lens, initial_h, initial_c and P. */
 enum { AT_W = 1, AT_R, AT_B, AT_LENGTHS, AT_H, AT_C, AT_P };
 
 static bool check(const struct zt_graph *g, int node, int in, struct zt_shape want, struct zt_err *err) {

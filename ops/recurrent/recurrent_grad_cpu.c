@@ -15,7 +15,7 @@ static int gradient_of(const struct zt_direction *t, int out) {
     return t->r->cell->ins + 1 + t->r->cell->extra + out;
 }
 
-/* Where the gradient of input i goes; NULL where it is not asked for or the input is omitted. */
+/* Returns the address of the gradient of input i; NULL: it is not requested, or the input is omitted. */
 static float *gradient(const struct zt_direction *t, int i, int64_t size) {
     return zt_direction_in(t, i, size) ? zt_direction_out(t, i, size) : NULL;
 }

@@ -222,7 +222,8 @@ static void say_forward(struct direction *w) {
     }
 }
 
-/* Where the gradients of the outputs stand: behind Y and what the training form saved, which is found again here. */
+/* Returns the input number of the first cotangent of the outputs: behind Y and the saved outputs of the training form,
+ * which the body recomputes. */
 static int first_gradient(const struct zt_cell *cell) {
     return cell->ins + 1 + cell->extra;
 }

@@ -260,7 +260,7 @@ static void store_states(const struct zt_time_loop *w, const struct zt_call *cal
     }
 }
 
-/* What the training form keeps, in the order of time. */
+/* Writes the output `saved` of the training form, in the order of time. */
 static void store_saved(const struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     const int64_t h = r->hidden, wide = r->cell->gates * h, places = r->steps * r->rows;

@@ -8,7 +8,7 @@ struct found {
     float value;
     int64_t at; /* -1: no element yet */
 };
-/* Which element a block looks for: the smallest, else the largest; of equal elements the last, else the first. */
+/* The element that a block searches: the smallest, else the largest; of equal elements the last, else the first. */
 struct extreme {
     bool least, last;
 };

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* How a reduction accumulates. `fold` adds n elements x to acc, which is step (0: one number, 1: n of them) wide. */
+/* Accumulation of a reduction. `fold` adds n elements x to acc, which is step (0: one number, 1: n of them) wide. */
 struct rule {
     double start;
     int64_t start_int;

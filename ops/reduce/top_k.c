@@ -11,7 +11,7 @@
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 
-#include "ops/kernel/order.h"
+#include "ops/kernel/compare.h"
 
 #include <string.h>
 
@@ -36,11 +36,11 @@ static int64_t next_best(const struct zt_view *x, int64_t first, int64_t step, i
     int64_t best = -1;
     for (int64_t i = 0; i < count; i++) {
         if (last >= 0) {
-            int order = sign * zt_order_elements(x->dtype, x->data, first + i * step, first + last * step);
+            int order = sign * zt_compare_elements(x->dtype, x->data, first + i * step, first + last * step);
             if (order > 0 || (order == 0 && i <= last))
                 continue;
         }
-        if (best < 0 || sign * zt_order_elements(x->dtype, x->data, first + i * step, first + best * step) > 0)
+        if (best < 0 || sign * zt_compare_elements(x->dtype, x->data, first + i * step, first + best * step) > 0)
             best = i;
     }
     return best;
@@ -55,7 +55,7 @@ struct top {
 /* Whether element i of the slice that begins at `from` comes before the one at place `at` of the list. */
 static bool comes_before(const struct top *t, int64_t from, int64_t i, const int64_t *places, int64_t at) {
     const int64_t other = places[at * t->inner];
-    return t->sign * zt_order_elements(t->x->dtype, t->x->data, from + i * t->inner, from + other * t->inner) > 0;
+    return t->sign * zt_compare_elements(t->x->dtype, t->x->data, from + i * t->inner, from + other * t->inner) > 0;
 }
 
 /* The k best of the slice that begins at `from`, into places[i * inner]. An element goes behind its equals. */

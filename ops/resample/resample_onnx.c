@@ -35,8 +35,8 @@ static void say_lengths(struct zt_function_body *b, const struct zt_resize *r, i
                          (long long)r->y.dim[k]);
 }
 
-/* dx along axis k = dy times the matrix whose rows are what each element, alone, is resized to. What lies outside of a
- * cropped input is constant. */
+/* dx along axis k = dy times a matrix; its row i is the resized unit vector of element i. Elements outside of a cropped
+ * input are constant. */
 ZT_FUNCTION_BODY(zt_resize_grad_function_body) {
     const struct zt_node *n = g->nodes[node];
     struct zt_resize r;

@@ -1,4 +1,5 @@
-/* What resizing nodes compute, read from the node (resize.h). Needs no table of rows: the CUDA module has it too. */
+/* The geometry of resizing nodes, read from the node (resize.h). It needs no table of rows, because the CUDA module has
+ * it too. */
 #include "ops/resample/resize.h"
 
 #include "ops/kernel/shape.h"

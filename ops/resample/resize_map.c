@@ -46,7 +46,7 @@ static double filter(const struct zt_resize *r, double d) {
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-/* What the filter spans: elements b + first .. b + 1 - first. */
+/* The support of the filter: elements b + first .. b + 1 - first. */
 struct span {
     double stretch;
     int64_t first, count;

@@ -1,4 +1,4 @@
-/* What the rows of this family name: no kernels, as none of its nodes runs. */
+/* The rows of this family name no kernels, because its nodes are expanded before a run. */
 #ifndef ZT_OPS_SEQUENCE_KERNELS_H
 #define ZT_OPS_SEQUENCE_KERNELS_H
 

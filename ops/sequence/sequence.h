@@ -1,5 +1,5 @@
 /* Sequences and optionals. No node of this family ever runs: each is replaced as soon as it is reached
- * (graph/passes/lower.h), when the lengths of the sequences that it reads are known. What a node hands out is a list of
+ * (graph/passes/lower.h), when the lengths of the sequences that it reads are known. The output of a node is a list of
  * values of the graph (graph/ir/list.h), so gradients flow through the tensors alone.
  *
  *     s = SequenceConstruct(a, b)       s is the list a, b

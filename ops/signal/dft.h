@@ -15,7 +15,7 @@ bool zt_dft_read(const struct zt_graph *g, int node, struct zt_dft *to, struct z
 bool zt_stft_read(const struct zt_graph *g, int node, struct zt_dft *to, struct zt_err *err);
 /* The axis of a DFT node, 0..rank-2. */
 bool zt_dft_axis(const struct zt_graph *g, int node, int *axis, struct zt_err *err);
-/* How many frames a STFT node has, and how far apart. */
+/* Number of frames of a STFT node, and their distance. */
 struct zt_stft_frames {
     int64_t count, step;
 };

@@ -29,9 +29,9 @@ int zt_dft_emit_sized(struct zt_grad *b, int value, int axis, int64_t size) {
     return ZT_EMIT(b, "Pad", value, zt_emit_ints(b, pads, 2 * shape.rank));
 }
 
-/* What multiplies element k of the side with w[k]: N / w[k] or w[k] / N; without w N or 1 / N. The spectrum's shape is
- * that of the factors but for other axes than `axis`, of length 1, and, so that equal factors are adjacent, the last
- * one. */
+/* Emits the factors of element k on the side with w[k]: N / w[k] or w[k] / N; without w N or 1 / N. The spectrum's
+ * shape is that of the factors but for other axes than `axis`, of length 1, and, so that equal factors are adjacent,
+ * the last one. */
 static int emit_factors(struct zt_grad *b, const struct zt_dft *d, const struct zt_value *dy, int axis) {
     struct zt_graph *g = zt_grad_graph(b);
     const double n = (double)d->length;

@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where slices lie in a tensor, in numbers. Slice s begins at s / count * outer + s % count * inner; its elements are
- * `step` apart, and the imaginary part of an element follows the real one. */
+/* Positions of slices in a tensor, in numbers. Slice s begins at s / count * outer + s % count * inner; its elements
+ * are `step` apart, and the imaginary part of an element follows the real one. */
 struct zt_dft_places {
     int64_t count, outer, inner, step;
     bool real; /* elements are single numbers */

@@ -1,4 +1,4 @@
-/* What the operators that make windows and weights have in common. */
+/* Shared by the operators that make windows and weights. */
 #ifndef ZT_OPS_SIGNAL_WINDOW_H
 #define ZT_OPS_SIGNAL_WINDOW_H
 

@@ -1,4 +1,4 @@
-/* What the rows of this family name: CUDA kernels, of which it has none. */
+/* The rows of this family have no CUDA kernels. */
 #ifndef ZT_OPS_TRAINING_KERNELS_H
 #define ZT_OPS_TRAINING_KERNELS_H
 

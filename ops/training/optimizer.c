@@ -20,7 +20,7 @@
 
 enum { RATE, COUNT, TENSORS, MOST_STATES = 2, MOST_OUTPUTS = 1 << 16 };
 
-/* What the elements of a tensor share. */
+/* Factors of all elements of a tensor. */
 struct factors {
     double rate, alpha, beta, epsilon, norm, post; /* rate: adjusted to the count; post: 1 - norm_coefficient_post */
     bool nesterov;

@@ -136,7 +136,7 @@ bool zt_comm_core_each(int ranks) {
     return sysconf(_SC_NPROCESSORS_ONLN) >= ranks;
 }
 
-/* How long a pause takes is the processor's, so it is timed. */
+/* The duration of a pause depends on the processor, so it is measured. */
 int zt_comm_spins(int ranks) {
     enum { TIMES = 5, PAUSES = 50, MOST = 10000 };
     static const double seconds = 100e-6;

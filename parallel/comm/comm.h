@@ -135,6 +135,7 @@ struct zt_meeting {
     struct zt_secret secret;
 };
 #define ZT_LOST_RANK "lost rank "
+/* Connects the ranks as above. `m` is not kept. */
 struct zt_comm *zt_comm_tcp_create(const struct zt_meeting *m, struct zt_err *err);
 
 /* Wraps `inner`, which it owns from now on: reduce_scatter and all_gather use a ring of messages (ring.c). No message

@@ -60,6 +60,7 @@ ZT_COMPRESSED float zt_compressed_scale(double squares, int64_t count) {
 ZT_COMPRESSED float zt_compressed_signed(float scale, int positive) {
     return positive ? scale : -scale;
 }
+/* The message for or from rank `rank` in a buffer of one message per rank, and the scales at its start. */
 ZT_COMPRESSED unsigned char *zt_compressed_message(const struct zt_compressed_call *c, unsigned char *messages,
                                                    int64_t rank) {
     return messages + rank * c->layout.message_bytes;

@@ -57,7 +57,7 @@ static bool read_file(struct zt_secret *to, const char *path, struct zt_err *err
     return ok;
 }
 
-/* What is left of an environment variable after unsetenv() is the text itself. */
+/* Overwrites the secret before unsetenv(), which leaves the text in memory. */
 static void take_out(char *text) {
     zt_mac_forget(text, strlen(text));
     unsetenv(ZT_SECRET_VARIABLE);

@@ -21,7 +21,8 @@
 enum { ADDRESSES = 8, GOODBYES = 3, ONCE = 1000 };
 static const double beat_s = 1, stood_still_s = 3, silent_s = 10, patience_s = 5;
 
-/* What a rank lets the others know: they are one program and share an endianness. Whole words, as it travels. */
+/* The message by which a rank introduces itself. All ranks run one program and share an endianness. It consists of
+ * whole words. */
 struct card {
     unsigned char key[ZT_MAC]; /* of datagrams to it */
     char host[64];
@@ -96,7 +97,7 @@ static void hear(struct zt_heartbeat *p, double now) {
 
 /* ---- the thread ---- */
 
-/* What this rank waits for ends with the same error; it may be in nothing that waits for ranks. */
+/* Ends the process. Waiting calls end with the same error by themselves, but the rank may be in none of them. */
 static void end_process(const struct zt_heartbeat *p) {
     struct zt_err err = { 0 };
     zt_comm_missed(p->status, &err);

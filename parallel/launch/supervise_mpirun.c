@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What Open MPI should do unless the user's environment says otherwise; other MPIs do not read it. */
+/* Settings of Open MPI, unless the user's environment has others; other MPIs do not read them. */
 static const struct {
     const char *name, *value;
     enum { ALWAYS, ONE_HOST, CROWDED } when; /* CROWDED: where ranks may have to share cores */
@@ -35,7 +35,8 @@ static bool applies(const struct zt_supervise *job, int when) {
     return when == ALWAYS || (when == ONE_HOST ? !job->hosts : crowded);
 }
 
-/* What an mpirun around this process left here would make the new one think it were one of its ranks. */
+/* Removes the variables of an mpirun that started this process, because with them the new mpirun would consider itself
+ * one of its ranks. */
 static void forget_launcher(void) {
     static const char *const prefixes[] = {
         "OMPI_COMM_WORLD_", "OMPI_UNIVERSE", "OMPI_MCA_ess", "OMPI_MCA_orte_", "PMIX_", "PMI_", "ORTE_"

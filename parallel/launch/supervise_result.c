@@ -1,4 +1,4 @@
-/* What happened, as one error: of all that ranks said and did, what came first and says most. */
+/* Reduction of all events of the ranks to one error: the earliest and most specific one. */
 #include "parallel/launch/supervise_watch.h"
 
 #include <signal.h>
@@ -71,8 +71,8 @@ static void say_absent(const struct zt_parent *p, char *to, size_t room) {
         }
 }
 
-/* Where the run was when it lost a rank: that rank's last word on it is up to a second old, those that waited for it
- * have been asked since. */
+/* Describes the position of the run at the loss of a rank. The last status of that rank is up to a second old; the
+ * ranks that waited for it were asked afterwards. */
 static void say_where(const struct zt_parent *p, int rank, char *to, size_t room) {
     const struct zt_control_status *own = &p->ranks[rank].status, *last = own;
     const char *inside = "";

@@ -33,7 +33,7 @@ struct zt_supervisor_channel {
     bool quit;               /* the parent said so */
 };
 
-/* What is added to the eventfd: the thread shall end, or report the launcher's signal. */
+/* Values added to the eventfd: they request the end of the thread, or a report of the launcher's signal. */
 enum wake { WAKE_SIGNAL = 1, WAKE_END = 1 << 16 };
 
 /* The handler's, which is handed nothing else. */

@@ -1,4 +1,4 @@
-/* How a worker of a pool (aio.h) moves bytes between memory and a file: io_uring, with several requests in flight, or
+/* Transfers between memory and a file by a worker of a pool (aio.h): io_uring, with several requests in flight, or
  * pread and pwrite, which need nothing of the kernel. Both move the same bytes. */
 #ifndef ZT_PARALLEL_OFFLOAD_AIO_ENGINE_H
 #define ZT_PARALLEL_OFFLOAD_AIO_ENGINE_H

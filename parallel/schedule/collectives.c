@@ -1,4 +1,5 @@
-/* Where collectives and releases stand among the nodes: the only file with a condition on how ZeRO spreads things.
+/* Positions of collectives and releases among the nodes, and the table of what each ZeRO stage shards. No other file
+ * depends on the stage.
  *
  *     ddp    backward  ... dw2 dw1 REDUCE(b0, all)                 last micro-batch only; every rank holds the sum
  *     dp     backward  ... dw2 dw1 REDUCE(b0)                      as zero1, where rank 0 owns everything
@@ -20,6 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct zt_sharding {
+    const char *name;
+    bool optimizer, gradients, parameters;
+    bool first_owns; /* rank 0 owns everything (zt_flat_give_to_first) */
+};
+
 static const struct zt_sharding rows[] = {
     { .name = "ddp" },
     { .name = "zero1", .optimizer = true },
@@ -30,18 +37,59 @@ static const struct zt_sharding rows[] = {
 /* One rank has no gradients or states of others. */
 static const struct zt_sharding streamed = { .name = "zero3", .parameters = true };
 
-static const struct zt_sharding replicas = { .name = "dp", .optimizer = true, .first_owns = true };
+static const struct zt_sharding of_replicas = { .name = "dp", .optimizer = true, .first_owns = true };
 
 const struct zt_sharding *zt_sharding_of(int zero_stage) {
     return &rows[zero_stage];
 }
 
-const struct zt_sharding *zt_sharding_replicas(void) {
-    return &replicas;
+const struct zt_sharding *zt_sharding_of_run(int zero_stage, int data_ranks, bool replicas, bool offloads_parameters) {
+    if (replicas)
+        return &of_replicas;
+    if (data_ranks > 1)
+        return zt_sharding_of(zero_stage);
+    return offloads_parameters ? &streamed : zt_sharding_of(0);
 }
 
-const struct zt_sharding *zt_sharding_streamed(void) {
-    return &streamed;
+const char *zt_sharding_name(const struct zt_sharding *s) {
+    return s->name;
+}
+
+bool zt_sharding_splits_update(const struct zt_sharding *s) {
+    return s->optimizer;
+}
+
+bool zt_sharding_gathers_for_use(const struct zt_sharding *s) {
+    return s->parameters;
+}
+
+bool zt_sharding_gathers_after_step(const struct zt_sharding *s) {
+    return s->optimizer && !s->parameters;
+}
+
+bool zt_sharding_reduces_in_place(const struct zt_sharding *s) {
+    return !s->gradients;
+}
+
+void zt_collectives_assign(struct zt_flat *flat, const struct zt_sharding *s) {
+    if (s->first_owns)
+        zt_flat_give_to_first(flat);
+}
+
+int64_t zt_collectives_held_params(const struct zt_flat *flat, const struct zt_sharding *s, int rank) {
+    return s->parameters ? flat->owned[rank] : flat->count;
+}
+
+int64_t zt_collectives_held_gradients(const struct zt_flat *flat, const struct zt_sharding *s, int rank) {
+    return s->gradients ? flat->owned[rank] : flat->count;
+}
+
+int64_t zt_collectives_updated(const struct zt_flat *flat, const struct zt_sharding *s, int rank) {
+    return s->optimizer ? zt_flat_stepped_by(flat, rank) : zt_flat_stepped(flat);
+}
+
+int64_t zt_collectives_param_at(const struct zt_flat *flat, const struct zt_sharding *s, int bucket, int rank) {
+    return s->parameters ? zt_shard_offset(flat, bucket, rank) : zt_slice_first(flat, bucket, rank);
 }
 
 static void widen(int *first, int *last, int position) {
@@ -57,7 +105,7 @@ void zt_collectives_uses(const struct zt_program *p, const struct zt_flat *flat,
     int *tensor_of = zt_malloc(((size_t)g->value_count + 1) * sizeof *tensor_of);
     memset(tensor_of, -1, ((size_t)g->value_count + 1) * sizeof *tensor_of);
     for (int b = 0; b < flat->bucket_count; b++)
-        use[b] = (struct zt_bucket_use){ { -1, -1 }, { -1, -1 }, { -1, -1 }, -1, -1, -1 };
+        use[b] = (struct zt_bucket_use){ { -1, -1 }, { -1, -1 }, { -1, -1 }, -1, -1, -1, false };
     for (int t = 0; t < flat->tensor_count; t++)
         if (param_value[t] >= 0)
             tensor_of[param_value[t]] = t;
@@ -147,6 +195,7 @@ static void prefetch(const struct zt_flats *flats, const struct zt_traffic *traf
 static void spread_sums(const struct zt_flat *flat, const struct zt_sharding *sharding, bool overlap, int end,
                         struct zt_bucket_use *use) {
     for (int b = 0; b < flat->bucket_count; b++) {
+        use[b].transient = sharding->gradients && use[b].grad_first >= 0;
         use[b].reduced = overlap ? end : use[b].grad_last;
         for (int other = 0; overlap && sharding->gradients && other < flat->bucket_count; other++)
             if (use[other].grad_last > use[b].grad_last && use[other].grad_last < use[b].reduced)
@@ -180,7 +229,7 @@ int zt_collectives_slices(const struct zt_flat *flat, const struct zt_sharding *
             int64_t in_shard = zt_shard_offset(flat, b, r);
             to[count++] = (struct zt_range){ .first = first,
                                              .last = last,
-                                             .param_at = sharding->parameters ? in_shard : first,
+                                             .param_at = zt_collectives_param_at(flat, sharding, b, r),
                                              .grad_at = sharding->gradients ? in_shard : first,
                                              .state_at = sharding->optimizer ? in_shard : first,
                                              .rank = r };
@@ -204,14 +253,14 @@ int zt_collectives_held(const struct zt_flat *flat, const struct zt_sharding *sh
 int zt_collectives_after_step(const struct zt_flat *flat, const struct zt_sharding *sharding, struct zt_command *to) {
     int count = 0;
     for (int kind = ZT_GATHER; kind <= ZT_GATHERED; kind++)
-        for (int b = 0; sharding->optimizer && !sharding->parameters && b < flat->bucket_count; b++)
+        for (int b = 0; zt_sharding_gathers_after_step(sharding) && b < flat->bucket_count; b++)
             to[count++] = (struct zt_command){ .kind = (enum zt_command_kind)kind,
                                                .bucket = b,
                                                .at = { ZT_PARAMETERS, flat->bucket[b] * (int64_t)sizeof(float) } };
     return count;
 }
 
-/* What stands at each node: numbers of tensors or buckets, ascending. Position -1 is before the backward phase. */
+/* Lists of tensors or buckets by node, in ascending order. Position -1 is before the backward phase. */
 struct chain {
     int *first, *next; /* by position + 1; by number */
 };
@@ -330,7 +379,7 @@ static void emit_reduce(struct emitter *e, int b, enum zt_command_kind kind) {
                                  .all = !e->in->sharding->optimizer });
 }
 
-/* What began earlier ends here before anything new begins. */
+/* Emits the reductions at a node; those that began earlier end before new ones begin. */
 static void emit_reduces(struct emitter *e, int node) {
     const struct zt_bucket_use *use = e->in->use;
     for (int b = e->reduced.first[node + 1]; b >= 0; b = e->reduced.next[b])

@@ -6,16 +6,27 @@
 #include "parallel/partition/shard.h"
 #include "parallel/schedule/program.h"
 
-/* Which data are sharded over the data-parallel ranks: a row in collectives.c. */
-struct zt_sharding {
-    const char *name; /* "ddp", "zero1", "zero2", "zero3", "dp", "zero3" of one rank */
-    bool optimizer, gradients, parameters;
-    bool first_owns; /* rank 0 owns everything (zt_flat_give_to_first) */
-};
-/* The row of ZeRO stage 0 (ddp) to 3. */
+/* The data that are sharded over the data-parallel ranks: a row of collectives.c, constant and never freed. Its fields
+ * are private; other files ask the questions below. */
+struct zt_sharding;
+/* Returns the row of ZeRO stage 0 (ddp) to 3 over several ranks. */
 const struct zt_sharding *zt_sharding_of(int zero_stage);
-const struct zt_sharding *zt_sharding_replicas(void); /* mode dp */
-const struct zt_sharding *zt_sharding_streamed(void); /* one rank, whose parameters come from elsewhere when used */
+/* Returns the row of a run. replicas: mode dp, on several ranks. One data-parallel rank shards nothing, but gathers its
+ * parameters for use if they are offloaded. */
+const struct zt_sharding *zt_sharding_of_run(int zero_stage, int data_ranks, bool replicas, bool offloads_parameters);
+/* "ddp", "zero1", "zero2", "zero3", "dp"; "zero3" for one rank whose parameters are offloaded. */
+const char *zt_sharding_name(const struct zt_sharding *sharding);
+/* Whether optimizer states are sharded: each rank updates only its own slices. Otherwise every rank updates all. */
+bool zt_sharding_splits_update(const struct zt_sharding *sharding);
+/* Whether parameters are sharded: a rank holds its slices and gathers a bucket when nodes use it. Otherwise every rank
+ * holds all parameters. */
+bool zt_sharding_gathers_for_use(const struct zt_sharding *sharding);
+/* Whether the optimizer step is followed by an all_gather of the updated parameters, in place in the parameter block.
+ */
+bool zt_sharding_gathers_after_step(const struct zt_sharding *sharding);
+/* Whether every rank holds whole gradients: micro-batches accumulate in the gradient block, which is reduced in place.
+ * Otherwise each micro-batch is reduced from the activation block into the rank's shard. */
+bool zt_sharding_reduces_in_place(const struct zt_sharding *sharding);
 
 /* Limits for the timing of collectives, in elements (frozen weights: units of 4 bytes). The keys of zero_optimization
  * have DeepSpeed's meaning, but the timing is planned when the model is loaded, because the order of nodes is fixed. */
@@ -27,7 +38,7 @@ struct zt_traffic {
                                elements are used in between */
 };
 
-/* How the gradient of a tensor is written to the gradient block. */
+/* The write of a tensor's gradient to the gradient block. */
 struct zt_gradient {
     int value;   /* the gradient, in plain layout; -1: zero */
     int node;    /* the node after which it is complete; -1: before the backward phase */
@@ -40,8 +51,19 @@ struct zt_bucket_use {
     int gather[2]; /* by phase, the node before which the all_gather starts; -1 in backward: still gathered from forward
                     */
     int grad_first, grad_last;
-    int reduced; /* the node after which the reduction is awaited */
+    int reduced;    /* the node after which the reduction is awaited */
+    bool transient; /* the gradients are in the activation block until they are reduced */
 };
+
+/* Assigns the slices of a layout to their owners, as the sharding has it. Call it before zt_flat_persistent(). */
+void zt_collectives_assign(struct zt_flat *flat, const struct zt_sharding *sharding);
+
+/* Elements of parameters and of gradients that a rank holds, without gathered buckets; elements that it updates. */
+int64_t zt_collectives_held_params(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank);
+int64_t zt_collectives_held_gradients(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank);
+int64_t zt_collectives_updated(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank);
+/* The start of rank `rank`'s slice of a bucket in the parameters that a holder of the slice has, in elements. */
+int64_t zt_collectives_param_at(const struct zt_flat *flat, const struct zt_sharding *sharding, int bucket, int rank);
 
 /* The node after which the memory of a bucket gathered for `phase` is free. It is in the backward phase if the bucket
  * stays gathered. */

@@ -22,7 +22,7 @@ double zt_cost_bytes(const struct zt_graph *g, int node) {
     return bytes;
 }
 
-/* Where arithmetic reaches the share `efficiency` of its rate. */
+/* Returns the time of a node's arithmetic at the share `efficiency` of the machine's rate. */
 static double work_seconds(const struct zt_machine *m, const struct zt_graph *g, int node, double efficiency) {
     const struct zt_op *op = g->nodes[node]->op;
     const struct zt_value *v = zt_in(g, node, 0);

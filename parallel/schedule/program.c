@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known while a program is laid out. Arrays are by value unless said otherwise and live in `scratch`. */
+/* State while a program is laid out. Arrays are indexed by value unless noted and live in `scratch`. */
 struct layout {
     struct zt_program *p;
     const struct zt_program_options *o;
@@ -133,7 +133,7 @@ static bool assign(struct zt_program *p, const struct zt_program_options *o, str
     return ok;
 }
 
-/* What others than nodes read is what the stage's graph hands out: no pattern may take it away. */
+/* Fuses nodes. Values that others than nodes read are outputs of the stage's graph, so that no pattern removes them. */
 static bool fuse(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
     struct zt_graph *g = p->training_graph.graph;
     struct read r = read_by_others(p);
@@ -177,11 +177,12 @@ static bool is_constant(const struct layout *l, int value) {
 }
 
 /* A derived node depends on parameters and constants alone: it runs once after an update, not in every micro-batch.
- * Where parameters are gathered for each use there is nothing to keep. Copies of frozen weights, packed or cast, are
+ * If parameters are gathered for each use, none is derived. Copies of frozen weights, packed or cast, are
  * made for each use too: kept, they would take more memory than all that trains. */
 static bool is_derived(const struct layout *l, int n) {
     const struct zt_node *node = l->g->nodes[n];
-    bool derived = !l->o->sharding->parameters && !(node->op->flags & ZT_OP_RANDOM) && node->in_count > 0;
+    bool derived =
+        !zt_sharding_gathers_for_use(l->o->sharding) && !(node->op->flags & ZT_OP_RANDOM) && node->in_count > 0;
     for (int i = 0; i < node->in_count; i++) {
         const struct zt_value *v = zt_in(l->g, n, i);
         derived &= !v || (!l->frozen[node->in[i]] && (l->from_params[node->in[i]] || is_constant(l, node->in[i])));
@@ -228,7 +229,8 @@ static void mark_skipped(struct layout *l) {
     for (int n = 0; n < l->g->node_count; n++) {
         const struct zt_node *node = l->g->nodes[n];
         bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
-        if (view && l->live_out[node->out[0]] && l->o->sharding->parameters && l->from_params[node->in[0]])
+        if (view && l->live_out[node->out[0]] && zt_sharding_gathers_for_use(l->o->sharding) &&
+            l->from_params[node->in[0]])
             view = false; /* the gathered parameter is released by then */
         if (view)
             l->frozen[node->out[0]] = l->frozen[node->in[0]];
@@ -301,13 +303,14 @@ static int output_index(const struct zt_node *node, int value) {
  * the kernel can add to what is there if that may be asked of it. */
 static bool writes_direct(const struct layout *l, int value) {
     int n = l->g->values[value]->producer;
-    if (l->o->rounds && !l->o->sharding->gradients)
+    const bool in_place = zt_sharding_reduces_in_place(l->o->sharding);
+    if (l->o->rounds && in_place)
         return false;
     if (l->gradient_of[value] != 1 || n < 0 || l->derived[n] || root_of(l, value) != value || l->shared[value] ||
         l->last[value] != n || l->g->values[value]->dtype != ZT_FLOAT)
         return false;
-    bool adds = l->o->accumulates && !l->o->sharding->gradients;
-    return !adds || (output_index(l->g->nodes[n], value) == 0 && l->p->prepared[n].can_accumulate);
+    return !l->o->accumulates || !in_place ||
+           (output_index(l->g->nodes[n], value) == 0 && l->p->prepared[n].can_accumulate);
 }
 
 static void place_gradients(struct layout *l) {
@@ -339,12 +342,12 @@ static void add_bucket_intervals(struct layout *l) {
     for (int b = 0; b < zt_flats_buckets(&l->flats); b++) {
         int64_t bytes = zt_flats_elems(&l->flats, b) * (int64_t)sizeof(float);
         const struct zt_bucket_use *u = &l->uses[b];
-        for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++) {
+        for (int phase = 0; phase < 2; phase++) {
             if (u->gather[phase] >= 0)
                 l->gathered[phase][b] =
                     add_interval(l, bytes, u->gather[phase], zt_collectives_gathered_until(u, phase), -1);
         }
-        if (l->o->sharding->gradients && l->p->training_graph.training && u->grad_first >= 0)
+        if (u->transient)
             l->reduced[b] = add_interval(l, bytes, u->grad_first, u->reduced, -1);
     }
 }
@@ -393,14 +396,14 @@ static void place_parameters(struct layout *l) {
         const struct zt_flat_tensor *tensor = &flat->tensors[t];
         int64_t in_bucket = (tensor->offset - flat->bucket[tensor->bucket]) * (int64_t)sizeof(float);
         set_place(l, j->params[t], ZT_PARAMETERS, tensor->offset * (int64_t)sizeof(float));
-        for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++)
+        for (int phase = 0; zt_sharding_gathers_for_use(l->o->sharding) && phase < 2; phase++)
             l->p->place[phase][j->params[t]] =
                 (struct zt_place){ ZT_ACTIVATIONS, l->gathered[phase][tensor->bucket] + in_bucket };
         if (tensor->persistent >= 0)
             set_place(l, j->params[t], ZT_DERIVED, tensor->persistent * (int64_t)sizeof(float));
         if (j->training && l->gradients[t].direct) {
             struct zt_place to = { ZT_GRADIENTS, tensor->offset * (int64_t)sizeof(float) };
-            if (l->o->sharding->gradients)
+            if (l->uses[tensor->bucket].transient)
                 to = (struct zt_place){ ZT_ACTIVATIONS, l->reduced[tensor->bucket] + in_bucket };
             set_place(l, l->gradients[t].value, to.in, to.offset);
         }
@@ -454,13 +457,13 @@ static void plan_memory(struct layout *l) {
         if (l->owner[i] >= 0)
             set_place(l, l->owner[i], ZT_ACTIVATIONS, l->intervals[i].offset);
     for (int b = 0; b < buckets; b++) {
-        for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++) {
+        for (int phase = 0; phase < 2; phase++) {
             if (l->uses[b].gather[phase] >= 0)
                 l->gathered[phase][b] = l->intervals[l->gathered[phase][b]].offset;
             else if (phase == 1 && l->uses[b].first[1] >= 0)
                 l->gathered[1][b] = l->gathered[0][b];
         }
-        if (l->o->sharding->gradients && p->training_graph.training && l->uses[b].grad_first >= 0)
+        if (l->uses[b].transient)
             l->reduced[b] = l->intervals[l->reduced[b]].offset;
     }
 }

@@ -206,12 +206,13 @@ const char *zt_instruction_name(enum zt_instruction_op op) {
 
 /* ---- checking ---- */
 
-/* What has been done of a micro-batch: a bit an instruction. A whole backward is both halves. */
+/* Returns the work that an instruction completes for a micro-batch, one bit per instruction. A whole backward is both
+ * halves. */
 static unsigned does(enum zt_instruction_op op) {
     return op == ZT_DO_BACKWARD ? 1u << ZT_DO_BACKWARD_INPUT | 1u << ZT_DO_BACKWARD_WEIGHT : 1u << op;
 }
 
-/* What must have been done of the same micro-batch before. */
+/* Returns the work that must precede an instruction of the same micro-batch. */
 static unsigned needs(enum zt_instruction_op op, const struct zt_schedule_shape *shape) {
     bool first = shape->stage == 0, last = shape->stage == shape->stages - 1;
     switch (op) {
@@ -256,7 +257,7 @@ static bool check_one(const struct zt_instruction *i, unsigned *done, const stru
     return true;
 }
 
-/* What is left of any micro-batch when the step's end begins. */
+/* Fails if work of a micro-batch is left when the end of the step begins. */
 static bool check_end(const unsigned *done, const struct zt_schedule_shape *shape, struct zt_err *err) {
     for (int i = 0; i < shape->micro_batches; i++)
         for (int op = 0; op < ZT_INSTRUCTION_OPS; op++)

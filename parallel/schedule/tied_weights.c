@@ -21,7 +21,8 @@ static struct zt_range *ranges_of(const struct maker *m, int stage, int tensor, 
     return to;
 }
 
-/* Where tensor-relative [first, last) of a range lies: elements of the tensor that starts at flat index `start`. */
+/* Clips a range to the tensor that starts at flat index `start`: sets [first, last) relative to the tensor. Returns
+ * whether it is not empty. */
 static bool clip(const struct zt_range *range, int64_t start, int64_t count, int64_t *first, int64_t *last) {
     *first = range->first > start ? range->first - start : 0;
     *last = range->last - start < count ? range->last - start : count;
@@ -68,8 +69,9 @@ int zt_tie_runs(struct zt_arena *arena, const struct zt_grid *grid, const struct
         const struct zt_tie_pair *p = &ties->pairs[i];
         for (int h = 0; h < grid->data; h++)
             for (int c = 0; c < grid->data; c++)
-                if ((ties->sharding->optimizer || h == c) && ((grid->stage == p->home_stage && grid->data_rank == h) ||
-                                                              (grid->stage == p->copy_stage && grid->data_rank == c)))
+                if ((zt_sharding_splits_update(ties->sharding) || h == c) &&
+                    ((grid->stage == p->home_stage && grid->data_rank == h) ||
+                     (grid->stage == p->copy_stage && grid->data_rank == c)))
                     pair_ranks(&m, p, h, c);
     }
     int count = m.runs.count;

@@ -26,7 +26,8 @@ char *zt_arena_vprintf(struct zt_arena *arena, const char *fmt, va_list ap) __at
 void *zt_arena_copy(struct zt_arena *arena, const void *from, size_t bytes);
 /* Lends an empty arena its first memory, aligned to 64; what does not fit is allocated. */
 void zt_arena_lend(struct zt_arena *arena, void *memory, size_t bytes);
-/* What an object of `bytes` bytes takes of an arena, and the lent memory in which all objects of an arena have room. */
+/* Returns the bytes that an object of `bytes` bytes takes in an arena, and the bytes of lent memory that all objects of
+ * an arena need. */
 size_t zt_arena_object(size_t bytes);
 size_t zt_arena_bytes(const struct zt_arena *arena);
 

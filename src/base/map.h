@@ -16,11 +16,12 @@ struct zt_map {
 void zt_map_put(struct zt_map *map, const char *name, int number);
 /* Returns the number of `name`, or `otherwise` if there is none. */
 int zt_map_get(const struct zt_map *map, const char *name, int otherwise);
+/* Frees the entries; the map is empty afterwards. */
 void zt_map_finish(struct zt_map *map);
 
+#define ZT_HASH_START UINT64_C(0xcbf29ce484222325)
 /* 64-bit FNV-1a of `bytes` bytes. `seed` is ZT_HASH_START or the hash of preceding bytes. The result is the same on
  * every machine. */
-#define ZT_HASH_START UINT64_C(0xcbf29ce484222325)
 uint64_t zt_hash(uint64_t seed, const void *data, size_t bytes);
 
 #endif

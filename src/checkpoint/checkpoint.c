@@ -17,10 +17,11 @@
 static void list_weights(struct zt_checkpoints *c) {
     const struct zt_rank_plan *p = c->o.plan;
     struct zt_stored_file *file = &c->files[ZT_WEIGHTS_FILE];
-    file->count = p->model_count;
-    file->tensors = ZT_NEW_N(c->arena, struct zt_stored_tensor, p->model_count + 1);
-    for (int i = 0; i < p->model_count; i++)
-        file->tensors[i] = (struct zt_stored_tensor){ .name = p->model[i].name, .shape = p->model[i].shape };
+    file->count = p->tensors.model_count;
+    file->tensors = ZT_NEW_N(c->arena, struct zt_stored_tensor, p->tensors.model_count + 1);
+    for (int i = 0; i < p->tensors.model_count; i++)
+        file->tensors[i] =
+            (struct zt_stored_tensor){ .name = p->tensors.model[i].name, .shape = p->tensors.model[i].shape };
 }
 
 static void list_states(struct zt_checkpoints *c) {
@@ -28,18 +29,19 @@ static void list_states(struct zt_checkpoints *c) {
     const struct zt_optimizer_config *config = &p->job->config->optimizer;
     const struct zt_optimizer *row = zt_optimizer_find(config->type);
     struct zt_stored_file *file = &c->files[ZT_OPTIMIZER_FILE];
-    const int own = p->optimizer_states - p->averages;
-    file->tensors = ZT_NEW_N(c->arena, struct zt_stored_tensor, (p->optimizer_states + 1) * p->model_params + 1);
-    for (int s = 0; s < p->optimizer_states; s++)
-        for (int i = 0; i < p->model_params; i++)
+    const int own = p->memory.optimizer_states - p->memory.averages;
+    file->tensors =
+        ZT_NEW_N(c->arena, struct zt_stored_tensor, (p->memory.optimizer_states + 1) * p->tensors.model_params + 1);
+    for (int s = 0; s < p->memory.optimizer_states; s++)
+        for (int i = 0; i < p->tensors.model_params; i++)
             file->tensors[file->count++] =
                 (struct zt_stored_tensor){ .name =
-                                               zt_arena_printf(c->arena, "%s.%s", p->model[i].name,
+                                               zt_arena_printf(c->arena, "%s.%s", p->tensors.model[i].name,
                                                                s < own ? zt_optimizer_state(row, config, s) : "ema"),
-                                           .shape = p->model[i].shape };
-    for (int i = 0; c->o.rank->trust && i < p->model_params; i++)
+                                           .shape = p->tensors.model[i].shape };
+    for (int i = 0; c->o.rank->trust && i < p->tensors.model_params; i++)
         file->tensors[file->count++] =
-            (struct zt_stored_tensor){ .name = zt_arena_printf(c->arena, "%s.trust", p->model[i].name),
+            (struct zt_stored_tensor){ .name = zt_arena_printf(c->arena, "%s.trust", p->tensors.model[i].name),
                                        .shape = { .rank = 1, .dim = { ZT_TRUST_FLOATS } } };
 }
 
@@ -87,9 +89,9 @@ static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
     c->peer_crc = ZT_NEW_N(c->arena, uint32_t, most + 1);
     if (c->o.rank->device_memory) {
         int64_t bytes = ZT_PIECE * (int64_t)sizeof(float);
-        for (int i = 0; i < c->o.plan->statistic_total; i++)
-            if (c->o.plan->statistic_count[i] * (int64_t)sizeof(float) > bytes)
-                bytes = c->o.plan->statistic_count[i] * (int64_t)sizeof(float);
+        for (int i = 0; i < c->o.plan->tensors.statistic_total; i++)
+            if (c->o.plan->tensors.statistic_count[i] * (int64_t)sizeof(float) > bytes)
+                bytes = c->o.plan->tensors.statistic_count[i] * (int64_t)sizeof(float);
         c->bounce = zt_arena_alloc(c->arena, (size_t)bytes);
     }
     return true;

@@ -33,7 +33,7 @@ static int list_training_nodes(const struct zt_graph *g, struct zt_onnx_inferenc
     int count = 0;
     for (int n = 0; n < g->node_count; n++) {
         const struct zt_node *node = g->nodes[n];
-        const struct zt_op *op = zt_op_find(&zt_ops, node->domain, node->op_type, node->opset);
+        const struct zt_op *op = zt_op_of(&zt_ops, node);
         const struct zt_attr *mode = zt_node_attr(node, "training_mode");
         const int input = op && op->train ? training_input(g, node, op) : 0;
         if (input || (op && op->train && mode && mode->i))

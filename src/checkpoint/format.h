@@ -6,7 +6,7 @@
  *     ranks.safetensors        1-bit optimizers on several ranks: the states of each rank (rank_states.h)
  *     manifest.json            position of the run, its inputs, a checksum for every block of the other files
  *
- * Where every host has storage of its own and none has the whole state (storage.h), each rank has a file instead:
+ * If every host has storage of its own and none has the whole state (storage.h), each rank has a file instead:
  *
  *     part-R-of-N.safetensors  slices of the tensors of these files (parts.h), and the same manifest.json on every host
  *

@@ -209,14 +209,14 @@ static bool take(struct zt_loading *l, void *to, int f, int64_t at, int64_t byte
 static bool take_range(struct zt_loading *l, const struct zt_range *range) {
     const struct zt_rank_plan *p = l->c->o.plan;
     const struct zt_stored_file *file = &l->c->files[ZT_WEIGHTS_FILE];
-    for (int t = 0; t < p->flat->tensor_count; t++) {
-        const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
+    for (int t = 0; t < p->tensors.flat->tensor_count; t++) {
+        const struct zt_flat_tensor *tensor = &p->tensors.flat->tensors[t];
         int64_t first = range->first, last = range->last;
         if (!zt_flat_cut(tensor, &first, &last))
             continue;
         float *to = l->c->o.rank->shard + range->param_at + (first - range->first);
         if (!take(l, to, ZT_WEIGHTS_FILE,
-                  file->tensors[p->param_model[t]].at + (first - tensor->offset) * (int64_t)sizeof(float),
+                  file->tensors[p->tensors.param_model[t]].at + (first - tensor->offset) * (int64_t)sizeof(float),
                   (last - first) * (int64_t)sizeof(float)))
             return false;
     }
@@ -244,14 +244,14 @@ static bool take_piece(void *with, const struct zt_piece *piece, struct zt_err *
     struct zt_loading *l = with;
     const struct zt_checkpoints *c = l->c;
     const struct zt_rank_plan *p = c->o.plan;
-    const int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float);
-    const int param = p->param_model[piece->tensor];
+    const int64_t skip = (piece->first - p->tensors.flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float);
+    const int param = p->tensors.param_model[piece->tensor];
     (void)err; /* `l` has it */
     if (c->o.rank->offload &&
         !take_part(l, piece, piece->param, ZT_WEIGHTS_FILE, c->files[ZT_WEIGHTS_FILE].tensors[param].at + skip))
         return false;
-    for (int s = 0; s < p->optimizer_states; s++) {
-        const int tensor = s * p->model_params + param;
+    for (int s = 0; s < p->memory.optimizer_states; s++) {
+        const int tensor = s * p->tensors.model_params + param;
         if (!take_part(l, piece, piece->state[s], ZT_OPTIMIZER_FILE,
                        c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at + skip))
             return false;
@@ -263,8 +263,8 @@ static bool take_trust(struct zt_loading *l) {
     const struct zt_rank_plan *p = l->c->o.plan;
     const struct zt_rank *r = l->c->o.rank;
     bool ok = true;
-    for (int t = 0; r->trust && ok && t < p->flat->tensor_count; t++) {
-        const int tensor = p->optimizer_states * p->model_params + p->param_model[t];
+    for (int t = 0; r->trust && ok && t < p->tensors.flat->tensor_count; t++) {
+        const int tensor = p->memory.optimizer_states * p->tensors.model_params + p->tensors.param_model[t];
         ok = take(l, &r->trust[t], ZT_OPTIMIZER_FILE, l->c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at,
                   sizeof *r->trust);
     }
@@ -304,9 +304,9 @@ static bool take_all(struct zt_loading *l) {
     for (int i = 0; i < r->held_count && p->offload.parameters == ZT_HOME_DEVICE; i++)
         if (!take_range(l, &r->held[i]))
             return false;
-    for (int i = 0; i < p->statistic_total; i++) {
-        const struct zt_stored_tensor *from = &c->files[ZT_WEIGHTS_FILE].tensors[p->statistic_model[i]];
-        struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
+    for (int i = 0; i < p->tensors.statistic_total; i++) {
+        const struct zt_stored_tensor *from = &c->files[ZT_WEIGHTS_FILE].tensors[p->tensors.statistic_model[i]];
+        struct zt_place place = { ZT_STATISTICS, p->tensors.statistic_offset[i] };
         if (!take(l, zt_rank_at(r, NULL, &place, NULL), ZT_WEIGHTS_FILE, from->at, from->bytes))
             return false;
     }

@@ -6,6 +6,7 @@
 #include "checkpoint/format.h"
 #include "graph/passes/precision/to_float.h"
 #include "graph/passes/trainable/trainable.h"
+#include "ops/table.h"
 #include "plan/job/override.h"
 #include "plan/job/qat.h"
 
@@ -102,7 +103,7 @@ static bool open_model(struct zt_weights *w, const char *path, struct zt_err *er
         zt_session_hint_model(path, err);
         return false;
     }
-    zt_pass_split_merged(w->model);
+    zt_pass_split_merged(w->model, &zt_ops);
     for (int i = 0; i < w->model->graph->value_count; i++) {
         const struct zt_value *v = w->model->graph->values[i];
         const struct zt_tensor tensor = { v->dtype, v->shape, v->data };

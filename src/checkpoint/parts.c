@@ -18,11 +18,12 @@ struct making {
 
 enum writes { NOTHING, ORIGINAL, COPY };
 
-/* What this rank writes of elements that data rank `owner` updates; `shared`: all ranks of the stage have them. */
+/* Returns whether and how this rank writes elements that data rank `owner` updates; `shared`: all ranks of the stage
+ * have them. */
 static enum writes choose(const struct zt_checkpoints *c, int tensor, int owner, bool shared) {
     const struct zt_rank_plan *p = c->o.plan;
     const struct zt_checkpoint_storage *s = &c->storage;
-    if (p->model[tensor].stage == p->grid.stage) {
+    if (p->tensors.model[tensor].stage == p->grid.stage) {
         const int writer = zt_grid_rank(&p->grid, p->grid.stage, owner);
         if (writer == p->grid.rank)
             return ORIGINAL;
@@ -52,12 +53,12 @@ static void add_pieces(struct making *m, int state) {
     const struct zt_rank *r = m->c->o.rank;
     for (int i = 0; i < r->piece_count; i++) {
         const struct zt_piece *piece = &r->pieces[i];
-        const int param = p->param_model[piece->tensor];
+        const int param = p->tensors.param_model[piece->tensor];
         const int owner = zt_rank_states_exist(p) ? 0 : r->owned[piece->range].rank;
-        const int64_t first = piece->first - p->flat->tensors[piece->tensor].offset;
-        add(m, choose(m->c, param, owner, !p->sharding->optimizer),
+        const int64_t first = piece->first - p->tensors.flat->tensors[piece->tensor].offset;
+        add(m, choose(m->c, param, owner, !zt_sharding_splits_update(p->sharding)),
             &(struct zt_part_slice){ .file = state < 0 ? ZT_WEIGHTS_FILE : ZT_OPTIMIZER_FILE,
-                                     .tensor = state < 0 ? param : state * p->model_params + param,
+                                     .tensor = state < 0 ? param : state * p->tensors.model_params + param,
                                      .first = first,
                                      .end = first + piece->count });
     }
@@ -66,12 +67,12 @@ static void add_pieces(struct making *m, int state) {
 /* The elements first..last-1 of the flat parameters, which data rank `owner` updates and this rank holds too. */
 static void add_held(struct making *m, int owner, int64_t first, int64_t last, const float *from) {
     const struct zt_rank_plan *p = m->c->o.plan;
-    for (int t = 0; t < p->flat->tensor_count; t++) {
-        const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
-        const int param = p->param_model[t];
+    for (int t = 0; t < p->tensors.flat->tensor_count; t++) {
+        const struct zt_flat_tensor *tensor = &p->tensors.flat->tensors[t];
+        const int param = p->tensors.param_model[t];
         int64_t begin = first, end = last;
         if (zt_flat_cut(tensor, &begin, &end))
-            add(m, choose(m->c, param, owner, !p->sharding->parameters),
+            add(m, choose(m->c, param, owner, !zt_sharding_gathers_for_use(p->sharding)),
                 &(struct zt_part_slice){ .file = ZT_WEIGHTS_FILE,
                                          .tensor = param,
                                          .first = begin - tensor->offset,
@@ -84,16 +85,17 @@ static void add_held(struct making *m, int owner, int64_t first, int64_t last, c
 static void add_all_held(struct making *m) {
     const struct zt_rank_plan *p = m->c->o.plan;
     const struct zt_sharding *sharding = p->sharding;
-    const struct zt_flat *flat = p->flat;
+    const struct zt_flat *flat = p->tensors.flat;
     if (p->offload.parameters != ZT_HOME_DEVICE)
         return;
     for (int b = 0; b < flat->bucket_count; b++)
         for (int r = 0; r < flat->ranks; r++) {
             const int64_t first = zt_slice_first(flat, b, r);
-            const bool own = r == p->grid.data_rank, updates = b < flat->own_buckets && (own || !sharding->optimizer);
-            if (!updates && (own || !sharding->parameters))
+            const bool own = r == p->grid.data_rank, holds = own || !zt_sharding_gathers_for_use(sharding),
+                       updates = b < flat->own_buckets && (own || !zt_sharding_splits_update(sharding));
+            if (holds && !updates)
                 add_held(m, r, first, zt_slice_first(flat, b, r + 1),
-                         m->c->o.rank->shard + (sharding->parameters ? zt_shard_offset(flat, b, r) : first));
+                         m->c->o.rank->shard + zt_collectives_param_at(flat, sharding, b, r));
         }
 }
 
@@ -126,13 +128,15 @@ void zt_part_make(const struct zt_checkpoints *c, struct zt_arena *arena, struct
                   struct zt_stored_file *file) {
     const struct zt_rank_plan *p = c->o.plan;
     struct making m = { .c = c };
-    for (int state = -1; state < p->optimizer_states; state++)
+    for (int state = -1; state < p->memory.optimizer_states; state++)
         add_pieces(&m, state);
     add_all_held(&m);
-    for (int i = 0; i < p->statistic_total; i++)
-        add_shared(&m, ZT_WEIGHTS_FILE, p->statistic_model[i], p->statistic_model[i]);
-    for (int t = 0; c->o.rank->trust && t < p->flat->tensor_count; t++)
-        add_shared(&m, ZT_OPTIMIZER_FILE, p->optimizer_states * p->model_params + p->param_model[t], p->param_model[t]);
+    for (int i = 0; i < p->tensors.statistic_total; i++)
+        add_shared(&m, ZT_WEIGHTS_FILE, p->tensors.statistic_model[i], p->tensors.statistic_model[i]);
+    for (int t = 0; c->o.rank->trust && t < p->tensors.flat->tensor_count; t++)
+        add_shared(&m, ZT_OPTIMIZER_FILE,
+                   p->memory.optimizer_states * p->tensors.model_params + p->tensors.param_model[t],
+                   p->tensors.param_model[t]);
     add_rank_states(&m);
     if (m.list.count)
         qsort(m.list.at, (size_t)m.list.count, sizeof *m.list.at, in_order);

@@ -10,7 +10,7 @@ static const struct zt_optimizer *optimizer_of(const struct zt_rank_plan *p) {
 }
 
 bool zt_rank_states_exist(const struct zt_rank_plan *p) {
-    return p->compressed != NULL;
+    return p->memory.compressed != NULL;
 }
 
 bool zt_rank_states_apart(const struct zt_rank_plan *p, int64_t updates) {
@@ -22,15 +22,15 @@ bool zt_rank_states_apart(const struct zt_rank_plan *p, int64_t updates) {
 enum { ERRORS = ZT_COMPRESSED_SIDES };
 
 int zt_rank_states_count(const struct zt_rank_plan *p, bool apart) {
-    return ERRORS + (apart ? 1 + p->optimizer_states : 0);
+    return ERRORS + (apart ? 1 + p->memory.optimizer_states : 0);
 }
 
 static const char *name_of(const struct zt_rank_plan *p, int i) {
     static const char *const names[ERRORS + 1] = { "worker_error", "server_error", "weights" };
     const int state = i - ERRORS - 1;
-    return i <= ERRORS                                 ? names[i]
-           : state < p->optimizer_states - p->averages ? optimizer_of(p)->state_names[state]
-                                                       : "ema";
+    return i <= ERRORS                                               ? names[i]
+           : state < p->memory.optimizer_states - p->memory.averages ? optimizer_of(p)->state_names[state]
+                                                                     : "ema";
 }
 
 void zt_rank_states_list(const struct zt_rank_plan *p, struct zt_arena *arena, bool apart,
@@ -39,7 +39,7 @@ void zt_rank_states_list(const struct zt_rank_plan *p, struct zt_arena *arena, b
     file->count = p->grid.data * each;
     file->tensors = ZT_NEW_N(arena, struct zt_stored_tensor, file->count + 1);
     for (int i = 0; i < file->count; i++) {
-        const int64_t elems = i % each < ERRORS ? p->compressed->errors[i % each] : p->flat->count;
+        const int64_t elems = i % each < ERRORS ? p->memory.compressed->errors[i % each] : p->tensors.flat->count;
         file->tensors[i] = (struct zt_stored_tensor){
             .name = zt_arena_printf(arena, "rank.%d.%s", i / each, name_of(p, i % each)),
             .shape = { .rank = 1, .dim = { elems } },

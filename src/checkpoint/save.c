@@ -159,24 +159,25 @@ static bool open_files(struct writer *w) {
  * rank of the folder does, and a tensor on several stages belongs to the first of them. */
 static bool writes(const struct zt_checkpoints *c, int tensor, int owner) {
     const struct zt_checkpoint_storage *s = &c->storage;
-    return s->parts || (owner % s->peers == s->index && c->o.plan->model[tensor].stage == c->o.plan->grid.stage);
+    return s->parts ||
+           (owner % s->peers == s->index && c->o.plan->tensors.model[tensor].stage == c->o.plan->grid.stage);
 }
 
 static bool write_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
     struct writer *w = with;
     const struct zt_checkpoints *c = w->c;
     const struct zt_rank_plan *p = c->o.plan;
-    int tensor = p->param_model[piece->tensor];
+    int tensor = p->tensors.param_model[piece->tensor];
     (void)err; /* the writer has it */
     if (!writes(c, tensor, w->apart ? 0 : c->o.rank->owned[piece->range].rank))
         return true;
-    int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
+    int64_t skip = (piece->first - p->tensors.flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
             bytes = piece->count * (int64_t)sizeof(float);
     if (!put_own(w, &(struct part){ ZT_WEIGHTS_FILE, tensor, skip, bytes, piece->param, piece->on_host }))
         return false;
-    for (int s = 0; s < p->optimizer_states; s++)
-        if (!put_own(w, &(struct part){ ZT_OPTIMIZER_FILE, s * p->model_params + tensor, skip, bytes, piece->state[s],
-                                        piece->on_host }))
+    for (int s = 0; s < p->memory.optimizer_states; s++)
+        if (!put_own(w, &(struct part){ ZT_OPTIMIZER_FILE, s * p->tensors.model_params + tensor, skip, bytes,
+                                        piece->state[s], piece->on_host }))
             return false;
     return true;
 }
@@ -188,25 +189,25 @@ static bool write_slices(struct writer *w) {
     struct zt_rank *r = c->o.rank;
     if (!zt_rank_each_piece(r, ZT_READS_ALL, write_piece, w, w->err))
         return false;
-    for (int i = 0; i < p->statistic_total; i++) {
-        const struct zt_stored_tensor *to = &c->files[ZT_WEIGHTS_FILE].tensors[p->statistic_model[i]];
-        struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
-        if (writes(c, p->statistic_model[i], 0) &&
-            !put_own(w, &(struct part){ ZT_WEIGHTS_FILE, p->statistic_model[i], 0, to->bytes,
+    for (int i = 0; i < p->tensors.statistic_total; i++) {
+        const struct zt_stored_tensor *to = &c->files[ZT_WEIGHTS_FILE].tensors[p->tensors.statistic_model[i]];
+        struct zt_place place = { ZT_STATISTICS, p->tensors.statistic_offset[i] };
+        if (writes(c, p->tensors.statistic_model[i], 0) &&
+            !put_own(w, &(struct part){ ZT_WEIGHTS_FILE, p->tensors.statistic_model[i], 0, to->bytes,
                                         zt_rank_at(r, NULL, &place, NULL), false }))
             return false;
     }
     return true;
 }
 
-/* What the optimizer remembers of tensors is the same on every rank. */
+/* Writes the state of tensors in the optimizer, which is equal on all ranks. */
 static bool write_trust(struct writer *w) {
     const struct zt_checkpoints *c = w->c;
     const struct zt_rank_plan *p = c->o.plan;
     const struct zt_rank *r = c->o.rank;
-    for (int t = 0; r->trust && t < p->flat->tensor_count; t++) {
-        const int tensor = p->optimizer_states * p->model_params + p->param_model[t];
-        if (writes(c, p->param_model[t], 0) &&
+    for (int t = 0; r->trust && t < p->tensors.flat->tensor_count; t++) {
+        const int tensor = p->memory.optimizer_states * p->tensors.model_params + p->tensors.param_model[t];
+        if (writes(c, p->tensors.param_model[t], 0) &&
             !put_own(w, &(struct part){ ZT_OPTIMIZER_FILE, tensor, 0, sizeof *r->trust, &r->trust[t], false }))
             return false;
     }

@@ -1,4 +1,4 @@
-/* Where the contents of a checkpoint's files are in memory: whole files, or slices of them. */
+/* Locations in memory of the contents of a checkpoint's files: whole files, or slices of them. */
 #ifndef ZT_CHECKPOINT_SOURCES_H
 #define ZT_CHECKPOINT_SOURCES_H
 
@@ -14,6 +14,8 @@ struct zt_sources {
     ZT_VEC(struct zt_extent) list[ZT_STORED_FILES][2]; /* by file; originals and copies (parts.h) */
 };
 
+/* Adds bytes at..end-1 of a file (enum of format.h), which lie at `from` in memory of the caller, who keeps it until
+ * zt_sources_finish(). copy: another rank writes the original (parts.h). */
 void zt_sources_add(struct zt_sources *s, int file, bool copy, const struct zt_extent *extent);
 /* Must be called after the last extent is added. */
 void zt_sources_sort(struct zt_sources *s);

@@ -99,7 +99,7 @@ bool zt_storage_open(struct zt_checkpoint_storage *s, const struct zt_checkpoint
     }
     if (!s->several)
         return true;
-    s->parts = p->sharding->optimizer || zt_rank_states_exist(p) || !has_all_stages(s, &p->grid);
+    s->parts = zt_sharding_splits_update(p->sharding) || zt_rank_states_exist(p) || !has_all_stages(s, &p->grid);
     count_peers(s, &p->grid);
     s->here = o->world->api->split(o->world, s->first[me], err);
     return s->here && (me == 0 || s->first[me] != me || take_folder(s, o, err));

@@ -1,4 +1,5 @@
-/* Which ranks share a folder of checkpoints: all of them, or with checkpoint.use_node_local_storage those of one host.
+/* The ranks that share a folder of checkpoints: all of them, or with checkpoint.use_node_local_storage those of one
+ * host.
  *
  * Each folder has one rank that changes it, the first of its ranks. A host whose ranks have the whole state writes a
  * whole checkpoint, each host the same bytes. Otherwise every rank writes a part (parts.h). */

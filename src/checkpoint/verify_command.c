@@ -58,7 +58,7 @@ static bool verify_parts(struct verifying *v) {
     return ok && (v->parts || zt_fail(v->err, ZT_EXIT_DATA, "%s: has none of its %d parts", v->path, count));
 }
 
-/* What is there, and what hosts with storage of their own have elsewhere. */
+/* Lists the parts that are in the folder, and those that hosts with node-local storage have. */
 static void say_parts(const struct verifying *v, FILE *to) {
     char have[512], lacks[512];
     if (!v->manifest.part_count)

@@ -227,7 +227,7 @@ static bool open_model(struct zt_arrays *a, struct zt_err *err) {
         return false;
     a->graph = a->model->graph;
     if (a->split_aliases) {
-        zt_pass_split_merged(a->model);
+        zt_pass_split_merged(a->model, &zt_ops);
         zt_pass_detach(a->graph, a->model);
         zt_pass_split_aliases(a->graph, &zt_ops, a->model);
     }

@@ -96,7 +96,7 @@ static void find_libcrypto(struct finding *f) {
     snprintf(f->says, sizeof f->says, "%s: authenticates ranks over TCP", zt_mac_library());
 }
 
-/* What offload to NVMe uses. */
+/* Reports the asynchronous I/O that offload to NVMe uses. */
 static void find_aio(struct finding *f) {
     struct zt_err err = { 0 };
     struct zt_aio *aio = zt_aio_create(

@@ -17,7 +17,7 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
     zt_report_findings(s);
     if (!plan)
         return zt_session_locate(s, err, 0);
-    zt_report_notes(s, &plan->evaluation);
+    zt_report_notes(s, &plan->programs.evaluation);
     struct zt_rank *rank = zt_rank_create(plan, device, comm, comm, NULL, err);
     struct zt_loader *loader = NULL;
     if (rank)

@@ -350,7 +350,7 @@ bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err) {
     struct inspection s = { .model = zt_onnx_read(options->model, ZT_WEIGHTS_ABSENT_OK, err) };
     if (!s.model)
         return false;
-    zt_pass_split_merged(s.model);
+    zt_pass_split_merged(s.model, &zt_ops);
     look_at_nodes(&s);
     print_header(&s);
     print_values(s.g, "inputs", s.g->inputs, s.g->input_count);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What is drawn over the steps. */
+/* Curves over the steps. */
 enum zt_run_kind {
     ZT_RUN_LOSS,
     ZT_RUN_EVAL_LOSS,

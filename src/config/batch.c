@@ -1,6 +1,6 @@
 /* train_batch = micro_batch * accumulation * data_parallel, data_parallel = ranks / (stages * tensor), as DeepSpeed
  * computes it. A missing size is derived from the others. "auto" counts as missing where the other two determine it.
- * Where nothing determines them, the micro-batch is 8 and the accumulation 1 (Hugging Face's defaults). */
+ * If nothing determines them, the micro-batch is 8 and the accumulation 1 (Hugging Face's defaults). */
 #include "config/batch.h"
 
 #include "base/text.h"

@@ -108,7 +108,7 @@ static void tag(struct zt_reading *r) {
              "\"%s\" is no name of at most 32 characters that ends in {step}: \"global_step{step}\"", text);
 }
 
-/* What a static loss scale does not read may have any value, as in DeepSpeed 0.19.8. */
+/* Checks keys of the dynamic loss scale. With a static one they may have any value, as in DeepSpeed 0.19.8. */
 static void dynamic_scale(struct zt_reading *r) {
     static const char *const keys[] = { "fp16.loss_scale_window", "fp16.min_loss_scale" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

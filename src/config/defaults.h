@@ -1,4 +1,4 @@
-/* What a configuration takes where neither the files nor the command line give it. */
+/* Defaults of sections that neither the files nor the command line give. */
 #ifndef ZT_CONFIG_DEFAULTS_H
 #define ZT_CONFIG_DEFAULTS_H
 

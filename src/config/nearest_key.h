@@ -1,4 +1,4 @@
-/* What an unknown key or value of a config probably means. */
+/* Suggestions for unknown keys and values of a config. */
 #ifndef ZT_CONFIG_NEAREST_KEY_H
 #define ZT_CONFIG_NEAREST_KEY_H
 

@@ -1,4 +1,4 @@
-/* Which keys of offload a configuration reads. */
+/* Keys of offload: validity, and which of them a configuration reads. */
 #ifndef ZT_CONFIG_OFFLOAD_H
 #define ZT_CONFIG_OFFLOAD_H
 

@@ -150,7 +150,7 @@ enum zt_key_kind zt_key_kind_of(const char *parent);
 bool zt_key_exists(const struct zt_key_table *table, int i);
 /* Whether row i has a value in the configuration: the one that was given, or the default. */
 bool zt_key_has_value(const struct zt_key_table *table, int i);
-/* Where the value of a key is stored; NULL: the params of its type do not exist, since no type was chosen. */
+/* Returns the address of a key's value; NULL: the params of its type do not exist, because no type was chosen. */
 void *zt_key_stored(const struct zt_config *config, const struct zt_key_row *row);
 /* Whether `value` is the default of a key called `key`. */
 bool zt_key_is_default(const struct zt_key_table *table, const char *key, const char *value);

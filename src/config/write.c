@@ -200,7 +200,7 @@ static void new_line(FILE *to, int depth) {
     fprintf(to, "\n%*s", 2 * depth, "");
 }
 
-/* How many leading path parts two keys share, not counting the last part of either. */
+/* Returns the number of leading path parts that two keys share, not counting the last part of either. */
 static int shared_depth(const char *a, const char *b) {
     int depth = 0;
     for (size_t i = 0; a[i] && a[i] == b[i]; i++)

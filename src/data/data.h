@@ -25,7 +25,7 @@ struct zt_column {
     size_t sample_bytes;
 };
 
-/* What reads a column: the graph, or the loss. */
+/* The reader of a column: the graph, or the loss. */
 enum zt_want_use { ZT_WANT_INPUT, ZT_WANT_TARGET, ZT_WANT_WEIGHT };
 
 /* A column that the graph reads. The source converts to this dtype where the kind of number stays the same: any float

@@ -42,7 +42,7 @@ struct zt_epoch_piece zt_epochs_piece(const struct zt_epochs *e, int64_t step, i
 int64_t zt_epochs_batches(const struct zt_epochs *e);
 /* Epochs that have ended after `steps` steps. */
 int64_t zt_epochs_ended(const struct zt_epochs *e, int64_t steps);
-/* Steps of so many epochs. What is left of a stream makes no step. */
+/* Steps of `epochs` epochs. Samples left over at the end of a stream make no step. */
 int64_t zt_epochs_steps(const struct zt_epochs *e, int64_t epochs);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "data/augment.h"
 
-/* How the image columns of a source are made of its format's pictures. Owned by the source. */
+/* Conversion of a format's pictures to the image columns of a source. Owned by the source. */
 struct zt_images;
 
 /* Prepares the columns that are images: [C, H, W] of floats. `resize`: the shorter side of a picture before cropping;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How an array is converted: the type, and factors in fp32, 1 where there is none. */
+/* Conversion of an array: the type, and factors in fp32, 1 where there is none. */
 struct zt_half_cast {
     bool fp16;    /* float16, otherwise bfloat16 */
     float exact;  /* narrow: applied before the first rounding */

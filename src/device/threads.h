@@ -34,10 +34,10 @@ int zt_parallel_cores(void);
  * cores, at least 1. `ranks`: how many share the host. */
 int zt_parallel_default(int ranks);
 
-/* Where the environment makes OpenMP bind each thread to a place (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), it
- * binds the first thread of every rank to the same one, and the threads that read data with them. Takes the variables
- * from the environment, lets the calling thread run on the processors of all places, and returns true: OpenMP is bound
- * until the program executes itself again. To be called before other threads start. */
+/* Undoes OpenMP's binding of threads to places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), which would bind the
+ * first thread of every rank, and the threads that read data, to the same place. If such variables are set, removes
+ * them from the environment, lets the calling thread run on the processors of all places, and returns true: OpenMP
+ * stays bound until the program executes itself again. Call it before other threads start. */
 bool zt_parallel_unbind(void);
 
 #endif

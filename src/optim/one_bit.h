@@ -1,4 +1,4 @@
-/* What the optimizers have in common whose ranks exchange one bit an element (1-bit Adam, 0/1 Adam, 1-bit LAMB).
+/* Interface of the optimizers whose ranks exchange one bit per element (1-bit Adam, 0/1 Adam, 1-bit LAMB).
  *
  * In some updates the schedule does not reduce gradients: each rank has the gradient of its own samples. pack() then
  * turns the gradient of each element into what the ranks average, in place; the compressed all-reduce of

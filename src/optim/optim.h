@@ -94,7 +94,7 @@ struct zt_rate {
     int group;      /* 0: the optimizer's own; i: ztrain.param_groups[i - 1] */
     int64_t update; /* from 0 on */
 };
-/* What a rule that follows a value (ReduceLROnPlateau) has seen. A checkpoint has it. */
+/* State of a rule that follows a value (ReduceLROnPlateau), kept in checkpoints. */
 struct zt_lr_state {
     double lr;          /* of the optimizer since the last value */
     double best;        /* value so far */

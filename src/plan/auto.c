@@ -49,8 +49,8 @@ static void measure_plan(struct zt_auto_candidate *k, const struct zt_plan *plan
     k->seconds = plan->timeline.seconds;
     k->bytes = zt_plan_most_bytes(plan);
     for (int s = 0; s < plan->grid.stages; s++)
-        if (plan->stage[s]->train.count)
-            k->recomputed += plan->stage[s]->train.at[0]->recomputed.count;
+        if (plan->stage[s]->programs.train.count)
+            k->recomputed += plan->stage[s]->programs.train.at[0]->recomputed.count;
 }
 
 static void plan_candidate(struct search *q, struct zt_auto_candidate *k) {

@@ -2,6 +2,7 @@
 
 #include "optim/types/types.h"
 #include "parallel/schedule/cost.h"
+#include "plan/rank_plan.h"
 
 #include <stdio.h>
 
@@ -9,7 +10,7 @@ enum { MOST_UPDATES = 1 << 24 };
 
 static const struct zt_optimizer *one_bit_optimizer(const struct zt_rank_plan *p) {
     const char *type = p->job->config->optimizer.type;
-    const struct zt_optimizer *row = type && p->train.count ? zt_optimizer_find(type) : NULL;
+    const struct zt_optimizer *row = type && p->programs.train.count ? zt_optimizer_find(type) : NULL;
     return row && row->one_bit ? row : NULL;
 }
 
@@ -22,11 +23,11 @@ int64_t zt_compressed_first(const struct zt_rank_plan *p) {
 }
 
 int64_t zt_compressed_reduced_bytes(const struct zt_rank_plan *p) {
-    return 2 * zt_cost_sent(p->grid.data, p->flat->count * (int64_t)sizeof(float));
+    return 2 * zt_cost_sent(p->grid.data, p->tensors.flat->count * (int64_t)sizeof(float));
 }
 
 int64_t zt_compressed_bytes_sent(const struct zt_rank_plan *p) {
-    return p->compressed ? zt_compressed_sent(p->compressed) : 0;
+    return p->memory.compressed ? zt_compressed_sent(p->memory.compressed) : 0;
 }
 
 static double share(const struct zt_rank_plan *p) {
@@ -35,7 +36,7 @@ static double share(const struct zt_rank_plan *p) {
 
 void zt_compressed_print(const struct zt_rank_plan *p, FILE *to) {
     const struct zt_optimizer *row = one_bit_optimizer(p);
-    const struct zt_compressed *l = p->compressed;
+    const struct zt_compressed *l = p->memory.compressed;
     if (!row)
         return;
     if (!l) {
@@ -59,7 +60,7 @@ void zt_compressed_describe(const struct zt_rank_plan *p, int64_t steps, struct 
     if (!row)
         return;
     const int64_t first = zt_compressed_first(p);
-    if (!p->compressed)
+    if (!p->memory.compressed)
         zt_text_add(to, "one rank, nothing is compressed");
     else if (first == 0 || first > steps)
         zt_text_add(to, "update %lld is the first to be compressed, the run has %lld: nothing is", (long long)first,

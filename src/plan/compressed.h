@@ -1,9 +1,12 @@
-/* What a plan says about the compressed all-reduce of 1-bit optimizers. */
+/* The compressed all-reduce of 1-bit optimizers in a plan. */
 #ifndef ZT_PLAN_COMPRESSED_H
 #define ZT_PLAN_COMPRESSED_H
 
 #include "base/text.h"
-#include "plan/rank_plan.h"
+
+#include <stdio.h>
+
+struct zt_rank_plan;
 
 /* The first update without reduced gradients, from 1 on; 0: there is none, or only after many million. */
 int64_t zt_compressed_first(const struct zt_rank_plan *plan);

@@ -16,7 +16,7 @@ static double larger(double a, double b) {
 
 /* A layer is the set of parameters that one node reads (weight and bias), as in the split into stages. */
 static double largest_layer(const struct zt_rank_plan *p) {
-    const struct zt_graph *g = p->train.count ? p->train.at[0]->training_graph.graph : NULL;
+    const struct zt_graph *g = p->programs.train.count ? p->programs.train.at[0]->training_graph.graph : NULL;
     double largest = 0;
     for (int n = 0; g && n < g->node_count; n++) {
         double layer = 0;
@@ -33,7 +33,7 @@ static struct setup find_setup(const struct zt_plan *plan) {
     int per_host = plan->grid.world < plan->machine.per_host ? plan->grid.world : plan->machine.per_host;
     struct setup s = { .gpus = per_host, .nodes = (plan->grid.world + per_host - 1) / per_host };
     for (int i = 0; i < plan->grid.stages; i++) {
-        s.params += (double)zt_flat_stepped(plan->stage[i]->flat);
+        s.params += (double)zt_flat_stepped(plan->stage[i]->tensors.flat);
         s.largest = larger(s.largest, largest_layer(plan->stage[i]));
     }
     s.total = s.gpus * s.nodes;
@@ -77,9 +77,10 @@ void zt_plan_print_estimate(const struct zt_plan *plan, FILE *to) {
     struct setup s = find_setup(plan);
     int64_t activations = 0;
     for (int i = 0; i < plan->grid.stages; i++)
-        if (plan->stage[i]->activation_bytes > activations)
-            activations = plan->stage[i]->activation_bytes;
-    double weights = 4 * s.params, states = 4.0 * plan->stage[0]->optimizer_states * s.params, n = plan->grid.data;
+        if (plan->stage[i]->memory.activation_bytes > activations)
+            activations = plan->stage[i]->memory.activation_bytes;
+    double weights = 4 * s.params, states = 4.0 * plan->stage[0]->memory.optimizer_states * s.params,
+           n = plan->grid.data;
     const double bytes[4] = { 2 * weights + states, 2 * weights + states / n, weights + (weights + states) / n,
                               (2 * weights + states) / n };
     fputc('\n', to);

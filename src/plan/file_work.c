@@ -34,7 +34,7 @@ static bool misses(struct shelves *s, int bucket) {
 /* Returns the bytes of slices that a list of commands reads, and those of the first one. */
 static int64_t bytes_read(const struct zt_rank_plan *p, struct shelves *s, const struct zt_command *at, int count,
                           int64_t *first) {
-    const struct zt_flat *f = p->flat;
+    const struct zt_flat *f = p->tensors.flat;
     const int rank = zt_rank_plan_largest(p);
     const int64_t kept = zt_offload_kept(&p->offload, f->owned[rank]);
     int64_t elems = 0;
@@ -53,7 +53,7 @@ static int64_t bytes_read(const struct zt_rank_plan *p, struct shelves *s, const
 }
 
 static void count_gathers(const struct zt_rank_plan *p, struct zt_file_work *to) {
-    const struct zt_program *program = p->train.at[0];
+    const struct zt_program *program = p->programs.train.at[0];
     struct shelves s = { .bucket = zt_calloc((size_t)p->offload.shelves + 1, sizeof *s.bucket),
                          .room = p->offload.shelves };
     to->forward_read = bytes_read(p, &s, program->forward, program->forward_count, &to->forward_first);
@@ -66,11 +66,11 @@ struct zt_file_work zt_plan_file_work(const struct zt_rank_plan *p) {
     const struct zt_config *c = p->job->config;
     const struct zt_offload *o = &p->offload;
     const int rank = zt_rank_plan_largest(p);
-    const int64_t owned = p->flat->owned[rank];
+    const int64_t owned = p->tensors.flat->owned[rank];
     const bool states = o->optimizer == ZT_HOME_NVME, weights = o->parameters == ZT_HOME_NVME;
     struct zt_file_work work = { .reads_ahead = o->depth > 1 && c->zero.offload_optimizer.pipeline_read,
                                  .writes_behind = o->depth > 1 && c->zero.offload_optimizer.pipeline_write };
-    if (!p->train.count || (!states && !weights))
+    if (!p->programs.train.count || (!states && !weights))
         return work;
     int64_t elems = states ? zt_offload_away(o, zt_rank_plan_stepped(p, rank)) * o->arrays : 0;
     elems += weights ? owned - zt_offload_kept(o, owned) : 0;

@@ -1,4 +1,4 @@
-/* What a rank moves between memory and files (offload to NVMe), for the cost model and plan.txt. */
+/* Transfers of a rank between memory and files (offload to NVMe), for the cost model and plan.txt. */
 #ifndef ZT_PLAN_FILE_WORK_H
 #define ZT_PLAN_FILE_WORK_H
 

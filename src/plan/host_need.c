@@ -3,8 +3,8 @@
 #include "base/text.h"
 #include "session/session.h"
 
-/* What a process of a small network takes besides its blocks, and the part of the page cache that stays in use while
- * files are read and written in order: rounded up from runs of the sample models. */
+/* Memory of a process besides its blocks, for a small network, and the part of the page cache in use while files are
+ * read and written sequentially: rounded up from runs of the sample models. */
 enum { PROCESS_BYTES = 64 << 20, CACHE_BYTES = 64 << 20 };
 
 int64_t zt_host_need_total(const struct zt_host_need *n) {
@@ -25,15 +25,15 @@ static int64_t least(int64_t a, int64_t b) {
 /* Elements of all tensors of the model, or of those of one stage. */
 static int64_t elements(const struct zt_rank_plan *p, bool all) {
     int64_t sum = 0;
-    for (int i = 0; i < p->model_count; i++)
-        if (all || p->model[i].stage == p->grid.stage)
-            sum += zt_shape_count(&p->model[i].shape);
+    for (int i = 0; i < p->tensors.model_count; i++)
+        if (all || p->tensors.model[i].stage == p->grid.stage)
+            sum += zt_shape_count(&p->tensors.model[i].shape);
     return sum;
 }
 
 /* Whether the weights are written from where they lie (run/collect.c): in host memory, and whole. */
 static bool exports_in_place(const struct zt_rank_plan *p) {
-    return !p->device_memory && p->offload.parameters == ZT_HOME_DEVICE && !p->sharding->parameters;
+    return !p->device_memory && p->offload.parameters == ZT_HOME_DEVICE && !zt_sharding_gathers_for_use(p->sharding);
 }
 
 struct zt_host_need zt_rank_plan_need(const struct zt_rank_plan *p, int data_rank) {

@@ -19,7 +19,7 @@ static bool inputs_first(const struct zt_graph *g, int value) {
     return false;
 }
 
-/* What param_groups says about the tensor: use_muon of the last group that matches and has it; -1: nothing. */
+/* Returns use_muon of the last of param_groups that matches the tensor and has the key; -1: none has. */
 static int asked(const struct zt_config *config, const char *name) {
     int use = -1;
     for (int i = 0; i < config->group_count; i++)
@@ -95,11 +95,11 @@ struct zt_matrix_workspace zt_plan_matrix_workspace(const struct zt_rank_plan *p
 double zt_plan_matrix_flops(const struct zt_rank_plan *plan) {
     const struct zt_optimizer_config *config = &plan->job->config->optimizer;
     double flops = 0;
-    for (int t = 0; t < plan->flat->tensor_count; t++) {
-        if (!plan->matrices[t].rows)
+    for (int t = 0; t < plan->tensors.flat->tensor_count; t++) {
+        if (!plan->tensors.matrices[t].rows)
             continue;
         const struct zt_matrix_optimizer *optimizer = zt_optimizer_find(config->type)->matrix;
-        flops += optimizer->flops(optimizer->method(config), &plan->matrices[t]);
+        flops += optimizer->flops(optimizer->method(config), &plan->tensors.matrices[t]);
     }
-    return plan->sharding->optimizer ? flops / plan->flat->ranks : flops;
+    return zt_sharding_splits_update(plan->sharding) ? flops / plan->tensors.flat->ranks : flops;
 }

@@ -109,7 +109,7 @@ static enum zt_home home_of(const struct zt_config *c, bool own_memory, const st
                                    : ZT_HOME_DEVICE;
 }
 
-/* What the host cannot update while the device updates the rest. */
+/* Refuses what the host cannot update while the device updates the rest. */
 static bool check_gpu(const struct zt_config *c, const struct zt_offload *o, struct zt_err *err) {
     const struct zt_optimizer *row = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
     const bool whole = o->optimizer == ZT_HOME_DEVICE || o->ratio == 1;

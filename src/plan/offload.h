@@ -1,5 +1,5 @@
-/* Where the optimizer states and the parameters of a rank are (zero_optimization.offload_optimizer, offload_param), and
- * how much memory and disk that takes. A pure function of configuration and device. */
+/* Locations of the optimizer states and parameters of a rank (zero_optimization.offload_optimizer, offload_param), and
+ * the memory and disk space that they take. A pure function of configuration and device. */
 #ifndef ZT_PLAN_OFFLOAD_H
 #define ZT_PLAN_OFFLOAD_H
 
@@ -36,8 +36,8 @@ enum { ZT_SUB_GROUP_LEAST = 65536, ZT_SUB_GROUP_MOST = 1 << 22 };
 bool zt_offload_decide(const struct zt_config *config, bool own_memory, struct zt_arena *arena, struct zt_offload *to,
                        struct zt_err *err);
 
-/* What the config states, at whatever ZeRO stage: the least stage at which all of it is offloaded, and the object that
- * demands the stage. stage 0: nothing is offloaded on this device. */
+/* The least ZeRO stage at which everything that the config offloads is offloaded, whatever its own stage, and the
+ * object that requires it. stage 0: nothing is offloaded on this device. */
 struct zt_offload_demand {
     int stage;
     const char *object, *device;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 static const struct zt_program *training(const struct zt_rank_plan *p) {
-    return p->train.count ? p->train.at[0] : NULL;
+    return p->programs.train.count ? p->programs.train.at[0] : NULL;
 }
 
 /* Bytes of a rank's slices of the weights, as one array of floats. */
@@ -50,30 +50,30 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
         const struct zt_rank_plan *p = plan->stage[s];
         if (!training(p))
             return true;
-        struct zt_command *after = ZT_NEW_N(plan->arena, struct zt_command, 2 * p->flat->bucket_count + 1);
-        int after_count = zt_collectives_after_step(p->flat, p->sharding, after);
+        struct zt_command *after = ZT_NEW_N(plan->arena, struct zt_command, 2 * p->tensors.flat->bucket_count + 1);
+        int after_count = zt_collectives_after_step(p->tensors.flat, p->sharding, after);
         /* the norm reads the gradients; the optimizer reads weight, gradient and states and writes weight and states */
         int64_t norm = stepped_bytes(p);
         struct zt_stage_work work = { .program = training(p),
-                                      .micro_batches = p->full.micro_batches,
-                                      .flats = zt_rank_plan_flats(p),
+                                      .micro_batches = p->steps.full.micro_batches,
+                                      .flats = zt_rank_flats(&p->tensors),
                                       .after = after,
                                       .after_count = after_count,
                                       .reduce_width = (int64_t)zt_dtype_bytes(zt_rank_plan_wire(p)),
                                       .norm_bytes = norm,
-                                      .update_bytes = norm * (3 + 2 * p->optimizer_states),
+                                      .update_bytes = norm * (3 + 2 * p->memory.optimizer_states),
                                       .update_flops = zt_plan_matrix_flops(p),
                                       .files = zt_plan_file_work(p),
                                       .times = times ? times[s] : NULL };
         zt_cost_stage(plan->arena, &plan->machine, &plan->grid, &work, &plan->cost[s]);
-        if (p->loss_train.count)
-            zt_cost_replicas(&plan->machine, &plan->grid, training(p), p->loss_train.at[0], input_bytes(p),
+        if (p->programs.loss_train.count)
+            zt_cost_replicas(&plan->machine, &plan->grid, training(p), p->programs.loss_train.at[0], input_bytes(p),
                              &plan->cost[s]);
-        schedules[s] = p->full_schedule;
+        schedules[s] = p->steps.full_schedule;
     }
-    return zt_simulate(plan->arena,
-                       &(struct zt_simulation){ stages, schedules, plan->cost, plan->stage[0]->full.micro_batches },
-                       &plan->timeline, err);
+    return zt_simulate(
+        plan->arena, &(struct zt_simulation){ stages, schedules, plan->cost, plan->stage[0]->steps.full.micro_batches },
+        &plan->timeline, err);
 }
 
 struct zt_plan *zt_plan_create(const struct zt_job *job, const struct zt_plan_options *o, struct zt_err *err) {
@@ -117,6 +117,6 @@ int64_t zt_plan_most_bytes(const struct zt_plan *plan) {
 double zt_plan_flops(const struct zt_plan *plan) {
     double flops = 0;
     for (int s = 0; s < plan->grid.stages; s++)
-        flops += plan->stage[s]->flops * plan->stage[s]->full.micro_batches * plan->grid.data;
+        flops += plan->stage[s]->flops * plan->stage[s]->steps.full.micro_batches * plan->grid.data;
     return flops;
 }

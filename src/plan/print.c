@@ -23,10 +23,10 @@ static void print_head(const struct zt_plan *plan, FILE *to) {
     fprintf(to, "step: %lld samples = %lld per micro-batch x %lld micro-batch%s x %d rank%s\n",
             (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation,
             c->accumulation == 1 ? "" : "es", plan->grid.data, zt_plural(plan->grid.data));
-    if (p->tail.samples)
-        fprintf(to, "last step of an epoch: %lld samples\n", (long long)p->tail.samples);
-    if (p->short_rows)
-        fprintf(to, "last micro-batch of an epoch: %lld samples\n", (long long)p->short_rows);
+    if (p->steps.tail.samples)
+        fprintf(to, "last step of an epoch: %lld samples\n", (long long)p->steps.tail.samples);
+    if (p->steps.short_rows)
+        fprintf(to, "last micro-batch of an epoch: %lld samples\n", (long long)p->steps.short_rows);
 }
 
 enum { SHOWN_KINDS = 4 };
@@ -107,7 +107,7 @@ static void print_prediction(const struct zt_plan *plan, FILE *to) {
     }
     double seconds = plan->timeline.seconds;
     fprintf(to, "predicted step %.3f ms, bubble %.1f %%, %.0f samples/s, %.3g FLOPs per step, %.3g FLOP/s per rank\n",
-            1e3 * seconds, 100 * plan->timeline.bubble, (double)plan->stage[0]->full.samples / seconds,
+            1e3 * seconds, 100 * plan->timeline.bubble, (double)plan->stage[0]->steps.full.samples / seconds,
             zt_plan_flops(plan), zt_plan_flops(plan) / seconds / plan->grid.world);
 }
 
@@ -138,11 +138,11 @@ static void print_cut(const struct zt_program *p, FILE *to) {
 }
 
 static void print_cuts(const struct zt_plan *plan, FILE *to) {
-    if (plan->grid.stages > 1 && plan->stage[0]->train.count)
+    if (plan->grid.stages > 1 && plan->stage[0]->programs.train.count)
         fputs("\nsent between stages per micro-batch\n", to);
     for (int s = 1; s < plan->grid.stages; s++)
-        if (plan->stage[s]->train.count)
-            print_cut(plan->stage[s]->train.at[0], to);
+        if (plan->stage[s]->programs.train.count)
+            print_cut(plan->stage[s]->programs.train.at[0], to);
 }
 
 static void print_machine(const struct zt_machine *m, FILE *to) {
@@ -167,8 +167,8 @@ static void print_paths(const struct zt_plan *plan, FILE *to) {
             "kernels\n",
             to);
     for (int s = 0; s < plan->grid.stages; s++)
-        if (plan->stage[s]->train.count)
-            zt_paths_list(plan->stage[s]->train.at[0], &paths);
+        if (plan->stage[s]->programs.train.count)
+            zt_paths_list(plan->stage[s]->programs.train.at[0], &paths);
     if (paths.at)
         fprintf(to, "kernels: %s", paths.at);
     zt_text_finish(&paths);

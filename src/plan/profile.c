@@ -34,7 +34,7 @@ struct phase {
 };
 
 static void add_nodes(const struct zt_profile *p, int stage, struct phase phase, rows *to) {
-    const struct zt_program *program = p->plan->stage[stage]->train.at[0];
+    const struct zt_program *program = p->plan->stage[stage]->programs.train.at[0];
     const struct zt_graph *g = program->training_graph.graph;
     for (int i = 0; i < phase.count; i++)
         if (phase.at[i].kind == ZT_RUN_NODE) {
@@ -71,10 +71,10 @@ static void add_part(const struct zt_profile *p, int stage, enum zt_part part, i
 static void list_rows(const struct zt_profile *p, rows *to) {
     for (int s = 0; s < p->plan->grid.stages; s++) {
         const struct zt_rank_plan *r = p->plan->stage[s];
-        const struct zt_program *program = r->train.count ? r->train.at[0] : NULL;
+        const struct zt_program *program = r->programs.train.count ? r->programs.train.at[0] : NULL;
         if (!program)
             continue;
-        const int runs = r->full.micro_batches;
+        const int runs = r->steps.full.micro_batches;
         add_part(p, s, ZT_PART_LOAD, runs, to);
         add_nodes(p, s, (struct phase){ "derive", program->derive, program->derive_count, 1 }, to);
         add_nodes(p, s, (struct phase){ "forward", program->forward, program->forward_count, runs }, to);

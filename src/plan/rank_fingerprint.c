@@ -2,6 +2,7 @@
 #include "plan/rank_fingerprint.h"
 
 #include "base/map.h"
+#include "plan/rank_plan.h"
 
 #include <string.h>
 
@@ -38,10 +39,10 @@ void zt_rank_plan_stir_graph(struct zt_rank_plan *p, int64_t rows, const struct 
 
 void zt_rank_plan_stir_config(struct zt_rank_plan *p, const struct zt_config *c) {
     uint64_t *hash = &p->hash;
-    const struct zt_step_shape *shapes[2] = { &p->full, &p->tail };
+    const struct zt_step_shape *shapes[2] = { &p->steps.full, &p->steps.tail };
     stir_int(hash, p->grid.world);
     stir_int(hash, p->grid.stages);
-    stir_text(hash, p->sharding->name);
+    stir_text(hash, zt_sharding_name(p->sharding));
     stir_text(hash, c->parallel.schedule);
     stir_int(hash, c->zero.reduce_bucket_size);
     stir_int(hash, c->memory_limit);
@@ -55,8 +56,8 @@ void zt_rank_plan_stir_config(struct zt_rank_plan *p, const struct zt_config *c)
         stir_int(hash, shapes[i]->rows);
         stir_int(hash, shapes[i]->last_rows);
     }
-    if (p->short_rows)
-        stir_int(hash, p->short_rows);
+    if (p->steps.short_rows)
+        stir_int(hash, p->steps.short_rows);
     for (int i = 0; i < c->recompute.names.count; i++)
         stir_text(hash, c->recompute.names.at[i]);
     stir_int(hash, c->recompute.enabled ? c->recompute.segments : -1);

@@ -2,7 +2,11 @@
 #ifndef ZT_PLAN_RANK_FINGERPRINT_H
 #define ZT_PLAN_RANK_FINGERPRINT_H
 
-#include "plan/rank_plan.h"
+#include <stdint.h>
+
+struct zt_rank_plan;
+struct zt_config;
+struct zt_graph;
 
 /* Add to plan->hash what must be equal on all ranks: the training graph of a program, and the config keys about ranks.
  */

@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "plan/matrices.h"
+#include "plan/rank_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,7 @@ static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_tra
                                               .copy = v->copy_of != NULL };
     }
     struct zt_flat *flat = zt_flat_make(arena, tensors, count, p->grid.data, p->job->config->zero.reduce_bucket_size);
-    if (p->sharding->first_owns)
-        zt_flat_give_to_first(flat);
+    zt_collectives_assign(flat, p->sharding);
     return flat;
 }
 
@@ -42,7 +42,8 @@ static void tie_stages(struct zt_rank_plan *p, const struct zt_training_graph *t
         const struct seat *home = &seats[training_graph->home[i]];
         pairs[count++] = (struct zt_tie_pair){ home->stage, home->tensor, seats[i].stage, seats[i].tensor };
     }
-    p->tie_count = zt_tie_runs(p->arena, &p->grid, &(struct zt_ties){ p->sharding, flats, pairs, count }, &p->ties);
+    p->tensors.tie_count =
+        zt_tie_runs(p->arena, &p->grid, &(struct zt_ties){ p->sharding, flats, pairs, count }, &p->tensors.ties);
 }
 
 /* Appends the parameters or statistics of all stages to the plan's `model`. own[i] becomes the index of the i-th one of
@@ -59,24 +60,25 @@ static void list_model(struct zt_rank_plan *p, const struct zt_training_graph *t
         for (int i = 0; i < count; i++)
             stage[indices[i]] = s;
     }
-    struct zt_model_tensor *all = ZT_NEW_N(p->arena, struct zt_model_tensor, p->model_count + total + 1);
-    if (p->model_count)
-        memcpy(all, p->model, (size_t)p->model_count * sizeof *all);
+    struct zt_model_tensor *all = ZT_NEW_N(p->arena, struct zt_model_tensor, p->tensors.model_count + total + 1);
+    if (p->tensors.model_count)
+        memcpy(all, p->tensors.model, (size_t)p->tensors.model_count * sizeof *all);
     for (int i = 0; i < total; i++) {
         const struct zt_value *v =
             training_graph->graph->values[params ? training_graph->params[i] : training_graph->statistics[i]];
-        at[i] = p->model_count;
+        at[i] = p->tensors.model_count;
         if (params && training_graph->home[i] >= 0)
             at[i] = at[training_graph->home[i]];
         else if (stage[i] >= 0)
-            all[p->model_count++] = (struct zt_model_tensor){ zt_arena_strdup(p->arena, v->name), v->shape, stage[i] };
+            all[p->tensors.model_count++] =
+                (struct zt_model_tensor){ zt_arena_strdup(p->arena, v->name), v->shape, stage[i] };
     }
     int count = params ? zt_program_params(training_graph, p->grid.stage, indices)
                        : zt_program_statistics(training_graph, p->grid.stage, indices);
     for (int i = 0; i < count; i++)
         own[i] = at[indices[i]];
-    p->model = all;
-    p->model_params = params ? p->model_count : p->model_params;
+    p->tensors.model = all;
+    p->tensors.model_params = params ? p->tensors.model_count : p->tensors.model_params;
     free(at);
     free(stage);
     free(indices);
@@ -90,37 +92,40 @@ static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_training_
     struct zt_flat **flats = ZT_NEW_N(p->arena, struct zt_flat *, p->grid.stages);
     for (int s = 0; s < p->grid.stages; s++)
         flats[s] = lay_out_stage(p, training_graph, s, indices, seats);
-    p->flat = flats[p->grid.stage];
-    p->param_initial = ZT_NEW_N(p->arena, const void *, p->flat->tensor_count + 1);
-    p->matrices = ZT_NEW_N(p->arena, struct zt_matrix, p->flat->tensor_count + 1);
+    p->tensors.flat = flats[p->grid.stage];
+    p->tensors.param_initial = ZT_NEW_N(p->arena, const void *, p->tensors.flat->tensor_count + 1);
+    p->tensors.matrices = ZT_NEW_N(p->arena, struct zt_matrix, p->tensors.flat->tensor_count + 1);
     for (int i = 0; i < training_graph->param_count; i++) {
         if (seats[i].stage != p->grid.stage)
             continue;
-        p->param_initial[seats[i].tensor] = g->values[training_graph->params[i]]->data;
-        p->matrices[seats[i].tensor] = zt_plan_matrix(p->job->config, training_graph, training_graph->params[i]);
+        p->tensors.param_initial[seats[i].tensor] = g->values[training_graph->params[i]]->data;
+        p->tensors.matrices[seats[i].tensor] =
+            zt_plan_matrix(p->job->config, training_graph, training_graph->params[i]);
     }
     tie_stages(p, training_graph, seats, flats);
     free(seats);
-    list_model(p, training_graph, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
+    list_model(p, training_graph, true,
+               p->tensors.param_model = ZT_NEW_N(p->arena, int, p->tensors.flat->tensor_count + 1));
     p->stage_bounds =
         zt_arena_copy(p->arena, training_graph->bounds, ((size_t)p->grid.stages + 1) * sizeof *p->stage_bounds);
     const int layers = training_graph->layers ? p->stage_bounds[p->grid.stages].layer : 0;
     p->layers = layers ? ZT_NEW_N(p->arena, const char *, layers) : NULL;
     for (int i = 0; i < layers; i++)
         p->layers[i] = zt_arena_strdup(p->arena, training_graph->layers[i]);
-    p->statistic_total = zt_program_statistics(training_graph, p->grid.stage, indices);
-    list_model(p, training_graph, false, p->statistic_model = ZT_NEW_N(p->arena, int, p->statistic_total + 1));
-    p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
-    p->statistic_count = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
-    p->statistic_name = ZT_NEW_N(p->arena, const char *, p->statistic_total + 1);
-    p->statistic_initial = ZT_NEW_N(p->arena, const void *, p->statistic_total + 1);
-    for (int i = 0; i < p->statistic_total; i++) {
+    p->tensors.statistic_total = zt_program_statistics(training_graph, p->grid.stage, indices);
+    list_model(p, training_graph, false,
+               p->tensors.statistic_model = ZT_NEW_N(p->arena, int, p->tensors.statistic_total + 1));
+    p->tensors.statistic_offset = ZT_NEW_N(p->arena, int64_t, p->tensors.statistic_total + 1);
+    p->tensors.statistic_count = ZT_NEW_N(p->arena, int64_t, p->tensors.statistic_total + 1);
+    p->tensors.statistic_name = ZT_NEW_N(p->arena, const char *, p->tensors.statistic_total + 1);
+    p->tensors.statistic_initial = ZT_NEW_N(p->arena, const void *, p->tensors.statistic_total + 1);
+    for (int i = 0; i < p->tensors.statistic_total; i++) {
         const struct zt_value *v = g->values[training_graph->statistics[indices[i]]];
-        p->statistic_offset[i] = p->statistic_bytes;
-        p->statistic_count[i] = zt_shape_count(&v->shape);
-        p->statistic_name[i] = zt_arena_strdup(p->arena, v->name);
-        p->statistic_initial[i] = v->data;
-        p->statistic_bytes += zt_align_64(p->statistic_count[i] * (int64_t)sizeof(float));
+        p->tensors.statistic_offset[i] = p->tensors.statistic_bytes;
+        p->tensors.statistic_count[i] = zt_shape_count(&v->shape);
+        p->tensors.statistic_name[i] = zt_arena_strdup(p->arena, v->name);
+        p->tensors.statistic_initial[i] = v->data;
+        p->tensors.statistic_bytes += zt_align_64(p->tensors.statistic_count[i] * (int64_t)sizeof(float));
     }
     free(indices);
 }
@@ -166,24 +171,24 @@ static int64_t largest_bucket(const struct zt_flat *flat) {
  * and keep at most a hundredth of the rank's elements persistent, or none if that is less than a block. */
 static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
     const struct zt_zero_config *c = &p->job->config->zero;
-    const double h = (double)(p->hidden = hidden_size(training_graph));
-    p->traffic = (struct zt_traffic){ .overlap = c->overlap_comm,
-                                      .prefetch = c->prefetch_bucket_size,
-                                      .max_live = c->max_live_parameters,
-                                      .reuse_distance = c->max_reuse_distance };
-    p->largest_bucket = largest_bucket(p->flat);
+    const double h = (double)(p->traffic.hidden = hidden_size(training_graph));
+    p->traffic.limits = (struct zt_traffic){ .overlap = c->overlap_comm,
+                                             .prefetch = c->prefetch_bucket_size,
+                                             .max_live = c->max_live_parameters,
+                                             .reuse_distance = c->max_reuse_distance };
+    p->traffic.largest_bucket = largest_bucket(p->tensors.flat);
     if (c->prefetch_bucket_size < 0)
-        p->traffic.prefetch = lesser((int64_t)(0.9 * h * h), p->largest_bucket);
+        p->traffic.limits.prefetch = lesser((int64_t)(0.9 * h * h), p->traffic.largest_bucket);
     int64_t each = c->param_persistence_threshold, together = c->model_persistence_threshold;
     if (each < 0) {
-        int64_t hundredth = p->flat->count / p->flat->ranks / 100;
+        int64_t hundredth = p->tensors.flat->count / p->tensors.flat->ranks / 100;
         each = (int64_t)(10 * h);
         together = lesser(together, hundredth < ZT_SLICE_BLOCK ? 0 : hundredth);
     }
-    p->persistent_each = each;
-    p->persistent_together = together;
-    if (p->sharding->parameters)
-        zt_flat_persistent(p->arena, p->flat, each, together);
+    p->traffic.persistent_each = each;
+    p->traffic.persistent_together = together;
+    if (zt_sharding_gathers_for_use(p->sharding))
+        zt_flat_persistent(p->arena, p->tensors.flat, each, together);
 }
 
 /* ---- frozen weights ---- */
@@ -193,14 +198,15 @@ static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph 
 static void limit_frozen(const struct zt_rank_plan *p, const struct zt_graph *g, const int *values, int count,
                          struct small *to) {
     const struct zt_zero_config *c = &p->job->config->zero;
-    *to = (struct small){ c->param_persistence_threshold, c->model_persistence_threshold - p->flat->persistent };
+    *to =
+        (struct small){ c->param_persistence_threshold, c->model_persistence_threshold - p->tensors.flat->persistent };
     if (to->each >= 0)
         return;
     int64_t elems = 0;
     for (int i = 0; i < count; i++)
         elems += zt_shape_count(&g->values[values[i]]->shape);
     const int64_t hundredth = elems / p->grid.data / 100;
-    to->each = 10 * p->hidden;
+    to->each = 10 * p->traffic.hidden;
     to->together = lesser(to->together, hundredth < ZT_SLICE_BLOCK ? 0 : hundredth);
 }
 
@@ -229,24 +235,25 @@ static void lay_out_frozen(struct zt_rank_plan *p, const struct zt_training_grap
         return;
     struct zt_flat_tensor *tensors = ZT_NEW_N(p->arena, struct zt_flat_tensor, count);
     struct zt_frozen_weight *weights = ZT_NEW_N(p->arena, struct zt_frozen_weight, count);
-    p->frozen_source = ZT_NEW_N(p->arena, struct zt_frozen_source, count);
-    p->frozen_elems = ZT_NEW_N(p->arena, int64_t, count);
+    p->tensors.frozen_source = ZT_NEW_N(p->arena, struct zt_frozen_source, count);
+    p->tensors.frozen_elems = ZT_NEW_N(p->arena, int64_t, count);
     for (int i = 0; i < count; i++) {
         const struct zt_value *v = g->values[values[i]];
         weights[i] = zt_frozen_weight_of(v);
         weights[i].name = zt_arena_strdup(p->arena, weights[i].name);
         tensors[i] = (struct zt_flat_tensor){ .name = weights[i].name, .count = zt_frozen_units(v) };
-        p->frozen_elems[i] = zt_shape_count(&v->shape);
-        p->frozen_source[i] = zt_frozen_source(p->job->frozen, v);
+        p->tensors.frozen_elems[i] = zt_shape_count(&v->shape);
+        p->tensors.frozen_source[i] = zt_frozen_source(p->job->frozen, v);
     }
-    p->frozen = ZT_NEW(p->arena, struct zt_frozen_layout);
-    p->frozen->weights = weights;
-    p->frozen->flat = zt_flat_make(p->arena, tensors, count, p->grid.data, p->job->config->zero.reduce_bucket_size);
+    p->tensors.frozen = ZT_NEW(p->arena, struct zt_frozen_layout);
+    p->tensors.frozen->weights = weights;
+    p->tensors.frozen->flat =
+        zt_flat_make(p->arena, tensors, count, p->grid.data, p->job->config->zero.reduce_bucket_size);
 }
 
 void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
     lay_out_parameters(p, training_graph);
     plan_traffic(p, training_graph);
-    if (p->sharding->parameters && p->grid.data > 1)
+    if (zt_sharding_gathers_for_use(p->sharding) && p->grid.data > 1)
         lay_out_frozen(p, training_graph);
 }

@@ -2,7 +2,8 @@
 #ifndef ZT_PLAN_RANK_LAYOUT_H
 #define ZT_PLAN_RANK_LAYOUT_H
 
-#include "plan/rank_plan.h"
+struct zt_rank_plan;
+struct zt_training_graph;
 
 /* Lays out the stage's parameters and statistics from the first training graph, and sets prefetching and reuse of ZeRO
  * stage 3 (plan->traffic). */

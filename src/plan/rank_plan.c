@@ -2,6 +2,7 @@
 
 #include "base/map.h"
 #include "base/text.h"
+#include "device/device.h"
 #include "plan/rank_bytes.h"
 #include "plan/rank_fingerprint.h"
 #include "plan/rank_layout.h"
@@ -17,60 +18,10 @@ struct planner {
     struct zt_err *err;
 };
 
-struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int data_ranks) {
-    struct zt_step_shape s = { .samples = samples };
-    if (samples <= 0)
-        return s;
-    int64_t together = micro_batch * data_ranks;
-    s.micro_batches = (int)((samples + together - 1) / together);
-    int64_t rest = samples - (s.micro_batches - 1) * together;
-    s.rows = micro_batch;
-    s.last_rows = (rest + data_ranks - 1) / data_ranks;
-    s.padded = rest % data_ranks != 0;
-    return s;
-}
-
-static bool is_last(const struct zt_step_shape *shape, int micro_batch) {
-    return micro_batch == shape->micro_batches - 1;
-}
-
-int64_t zt_rank_loss_rows(const struct zt_rank_plan *p, const struct zt_step_shape *shape, int micro_batch) {
-    int64_t together = shape->rows * p->grid.data;
-    if (shape->stream)
-        return zt_epochs_piece(&p->epochs, shape->step, micro_batch).samples;
-    return is_last(shape, micro_batch) ? shape->samples - (shape->micro_batches - 1) * together : together;
-}
-
-int64_t zt_rank_rows(const struct zt_rank_plan *p, const struct zt_step_shape *shape, int micro_batch) {
-    if (shape->stream)
-        return zt_rank_loss_rows(p, shape, micro_batch) / p->grid.data;
-    return is_last(shape, micro_batch) ? shape->last_rows : shape->rows;
-}
-
-int64_t zt_rank_rows_before(const struct zt_rank_plan *p, const struct zt_step_shape *shape, int micro_batch) {
-    return shape->stream ? zt_epochs_piece(&p->epochs, shape->step, micro_batch).first
-                         : micro_batch * shape->rows * p->grid.data;
-}
-
-struct zt_step_shape zt_rank_shape(const struct zt_rank_plan *p, int64_t step) {
-    const bool tail = p->tail.samples && zt_epochs_at(&p->epochs, step).batch == zt_epochs_batches(&p->epochs) - 1;
-    struct zt_step_shape shape = tail ? p->tail : p->full;
-    if (shape.stream) {
-        shape.samples = zt_epochs_samples(&p->epochs, step);
-        shape.step = step;
-    }
-    return shape;
-}
-
-/* If padding can occur, the loss and batch statistics read sample weights. Stages with neither use the same program. */
-bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_training_graph *j, int64_t rows, bool padded) {
-    return j->rows == rows && (!padded || j->weighted || (j->loss < 0 && !p->job->statistic_count));
-}
-
 static const struct zt_program *find(const struct zt_rank_plan *p, const struct zt_program_set *set, int64_t rows,
                                      bool padded) {
     for (int i = 0; i < set->count; i++)
-        if (zt_rank_fits(p, &set->at[i]->training_graph, rows, padded))
+        if (zt_program_fits(&set->at[i]->training_graph, rows, padded, p->job->statistic_count > 0))
             return set->at[i];
     return NULL;
 }
@@ -114,12 +65,13 @@ static enum zt_backend fast_of(const struct planner *q) {
     return q->o->device ? (enum zt_backend)q->o->device->api->backend : ZT_CPU;
 }
 
-/* What this rank holds whole gets its contents. */
+/* Sets the contents of the frozen weights that this rank holds whole. */
 static void settle_frozen(const struct zt_rank_plan *p, struct zt_graph *g, bool loss) {
     bool *shared_out = zt_calloc((size_t)g->value_count + 1, sizeof *shared_out);
-    int *values = zt_malloc((p->frozen ? (size_t)p->frozen->flat->tensor_count + 1 : 1) * sizeof *values);
-    if (p->frozen && !loss)
-        zt_frozen_weights_find(p->frozen, g, values, shared_out);
+    int *values =
+        zt_malloc((p->tensors.frozen ? (size_t)p->tensors.frozen->flat->tensor_count + 1 : 1) * sizeof *values);
+    if (p->tensors.frozen && !loss)
+        zt_frozen_weights_find(p->tensors.frozen, g, values, shared_out);
     zt_frozen_settle(p->job->frozen, g, shared_out);
     free(values);
     free(shared_out);
@@ -129,9 +81,9 @@ static void settle_frozen(const struct zt_rank_plan *p, struct zt_graph *g, bool
  * only. */
 static bool add_program(struct planner *q, int64_t rows, bool training, bool padded, bool loss) {
     struct zt_rank_plan *p = q->plan;
-    struct zt_program_set *set = loss       ? (training ? &p->loss_train : &p->loss_evaluation)
-                                 : training ? &p->train
-                                            : &p->evaluation;
+    struct zt_program_set *set = loss       ? (training ? &p->programs.loss_train : &p->programs.loss_evaluation)
+                                 : training ? &p->programs.train
+                                            : &p->programs.evaluation;
     struct zt_training_graph_request request = { .rows = rows,
                                                  .training = training,
                                                  .fast = fast_of(q),
@@ -153,7 +105,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                                    : q->o->source,
                                &request, &training_graph, q->err))
         return false;
-    if (!p->flat)
+    if (!p->tensors.flat)
         zt_rank_plan_lay_out(p, &training_graph);
     settle_frozen(p, training_graph.graph, loss);
     if (training)
@@ -167,16 +119,16 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                           .fast = fast_of(q),
                                           .threads = q->o->threads,
                                           .device = q->o->device,
-                                          .flat = loss ? zt_flat_make(p->arena, NULL, 0, 1, 0) : p->flat,
-                                          .frozen = loss ? NULL : p->frozen,
+                                          .flat = loss ? zt_flat_make(p->arena, NULL, 0, 1, 0) : p->tensors.flat,
+                                          .frozen = loss ? NULL : p->tensors.frozen,
                                           .sharding = loss ? zt_sharding_of(0) : p->sharding,
-                                          .traffic = &p->traffic,
+                                          .traffic = &p->traffic.limits,
                                           .data_rank = p->grid.data_rank,
                                           .stage = p->replicas ? loss : p->grid.stage,
                                           .stages = p->replicas ? 2 : p->grid.stages,
-                                          .accumulates = p->full.micro_batches > 1,
+                                          .accumulates = p->steps.full.micro_batches > 1,
                                           .rounds = p->job->config->accumulation_type != ZT_GRADIENTS_FP32,
-                                          .statistic_offset = p->statistic_offset };
+                                          .statistic_offset = p->tensors.statistic_offset };
     struct zt_program *program = zt_program_create(&training_graph, &options, q->err);
     if (!program)
         return false;
@@ -197,8 +149,9 @@ static bool add_loss_program(struct planner *q, int64_t rows, int64_t loss_rows,
     const struct zt_rank_plan *p = q->plan;
     if (!add_program(q, loss_rows, training, false, true))
         return false;
-    const struct zt_program *loss = find(p, training ? &p->loss_train : &p->loss_evaluation, loss_rows, false),
-                            *model = find(p, training ? &p->train : &p->evaluation, rows, false);
+    const struct zt_program *loss = find(p, training ? &p->programs.loss_train : &p->programs.loss_evaluation,
+                                         loss_rows, false),
+                            *model = find(p, training ? &p->programs.train : &p->programs.evaluation, rows, false);
     if (loss->derived_bytes || !rows_fit(&loss->recv_act, loss_rows, &model->send_act, rows) ||
         !rows_fit(&loss->send_grad, loss_rows, &model->recv_grad, rows))
         return zt_fail(
@@ -214,23 +167,23 @@ static bool add_programs(struct planner *q, const struct zt_step_shape *shape, b
     const int last = shape->micro_batches - 1;
     return add_program(q, many ? shape->rows : 0, training, false, false) &&
            add_program(q, shape->last_rows, training, shape->padded, false) &&
-           (!loss || ((!many || add_loss_program(q, shape->rows, zt_rank_loss_rows(p, shape, 0), training)) &&
-                      add_loss_program(q, shape->last_rows, zt_rank_loss_rows(p, shape, last), training)));
+           (!loss || ((!many || add_loss_program(q, shape->rows, zt_rank_loss_rows(&p->steps, shape, 0), training)) &&
+                      add_loss_program(q, shape->last_rows, zt_rank_loss_rows(&p->steps, shape, last), training)));
 }
 
 /* A stream: all steps have as many micro-batches, the last of each epoch may have fewer samples. */
 static bool plan_stream(struct planner *q) {
     struct zt_rank_plan *p = q->plan;
-    const struct zt_epochs *e = &p->epochs;
+    const struct zt_epochs *e = &p->steps.epochs;
     const int64_t rest = e->samples % e->unit;
     if (!e->samples)
         return true;
-    p->full = zt_step_shape(e->batch, e->unit / p->grid.data, p->grid.data);
-    p->short_rows = rest / p->grid.data;
-    if (!add_programs(q, &p->full, true) || !add_program(q, p->short_rows, true, false, false) ||
-        (rest && p->replicas && p->grid.rank == 0 && !add_loss_program(q, p->short_rows, rest, true)))
+    p->steps.full = zt_step_shape(e->batch, e->unit / p->grid.data, p->grid.data);
+    p->steps.short_rows = rest / p->grid.data;
+    if (!add_programs(q, &p->steps.full, true) || !add_program(q, p->steps.short_rows, true, false, false) ||
+        (rest && p->replicas && p->grid.rank == 0 && !add_loss_program(q, p->steps.short_rows, rest, true)))
         return false;
-    p->full.stream = true;
+    p->steps.full.stream = true;
     return true;
 }
 
@@ -242,39 +195,41 @@ static bool make_schedule(struct planner *q, int micro_batches, bool training, s
     bool ok = p->replicas ? zt_schedule_make_replicas(p->arena, micro_batches, p->grid.rank == 0, training, to, q->err)
               : training  ? zt_schedule_make(p->arena, p->job->config->parallel.schedule, &shape, to, q->err)
                           : zt_schedule_make_forward(p->arena, &shape, to, q->err);
-    if (to->slots > p->slots)
-        p->slots = to->slots;
+    if (to->slots > p->steps.slots)
+        p->steps.slots = to->slots;
     return ok;
 }
 
 static bool make_schedules(struct planner *q) {
     struct zt_rank_plan *p = q->plan;
-    bool ok = make_schedule(q, p->full.micro_batches, true, &p->full_schedule) &&
-              make_schedule(q, p->tail.micro_batches, true, &p->tail_schedule) &&
-              make_schedule(q, q->o->eval_source != NULL, false, &p->eval_schedule);
-    p->keeps_input = p->replicas ? p->grid.rank != 0 : p->slots > 1;
+    bool ok = make_schedule(q, p->steps.full.micro_batches, true, &p->steps.full_schedule) &&
+              make_schedule(q, p->steps.tail.micro_batches, true, &p->steps.tail_schedule) &&
+              make_schedule(q, q->o->eval_source != NULL, false, &p->steps.eval_schedule);
+    p->steps.keeps_input = p->replicas ? p->grid.rank != 0 : p->steps.slots > 1;
     return ok;
 }
 
 static bool plan_training(struct planner *q, const struct zt_config *c) {
     struct zt_rank_plan *p = q->plan;
     int64_t samples = q->o->source ? q->o->source->samples : c->train_batch;
-    p->epochs = zt_epochs_of(c, samples);
-    if (p->epochs.carries)
+    p->steps.epochs = zt_epochs_of(c, samples);
+    if (p->steps.epochs.carries)
         return plan_stream(q);
-    int64_t rest = p->epochs.samples % c->train_batch;
-    p->full = zt_step_shape(samples >= c->train_batch ? c->train_batch : 0, c->micro_batch, p->grid.data);
-    p->tail = zt_step_shape(rest, c->micro_batch, p->grid.data);
-    if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the only step is the last one */
-        p->full = p->tail;
-        p->tail = (struct zt_step_shape){ 0 };
+    int64_t rest = p->steps.epochs.samples % c->train_batch;
+    p->steps.full = zt_step_shape(samples >= c->train_batch ? c->train_batch : 0, c->micro_batch, p->grid.data);
+    p->steps.tail = zt_step_shape(rest, c->micro_batch, p->grid.data);
+    if (!p->steps.full.samples &&
+        p->steps.tail.samples) { /* fewer samples than one batch: the only step is the last one */
+        p->steps.full = p->steps.tail;
+        p->steps.tail = (struct zt_step_shape){ 0 };
     }
-    return add_programs(q, &p->full, true) && add_programs(q, &p->tail, true);
+    return add_programs(q, &p->steps.full, true) && add_programs(q, &p->steps.tail, true);
 }
 
 static bool plan_evaluation(struct planner *q, const struct zt_config *c) {
     struct zt_rank_plan *p = q->plan;
-    int64_t rows = p->eval_rows < c->micro_batch ? p->eval_rows : c->micro_batch, together = rows * p->grid.data;
+    int64_t rows = p->steps.eval_rows < c->micro_batch ? p->steps.eval_rows : c->micro_batch,
+            together = rows * p->grid.data;
     if (!q->o->eval_source)
         return true;
     struct zt_step_shape full =
@@ -291,7 +246,7 @@ struct squeeze {
 
 /* Stages exchange tied weights between their memory blocks. */
 static bool check_ties(const struct zt_rank_plan *p, const struct zt_config *c, struct zt_err *err) {
-    return p->offload.parameters == ZT_HOME_DEVICE || !p->tie_count ||
+    return p->offload.parameters == ZT_HOME_DEVICE || !p->tensors.tie_count ||
            zt_fail(err, ZT_EXIT_CONFIG,
                    "zero_optimization.offload_param.device: \"%s\" excludes weights that pipeline stages share",
                    c->zero.offload_param.device);
@@ -305,16 +260,17 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     struct planner q = { p, o, to->room, err };
     p->arena = arena;
     p->hash = ZT_HASH_START;
-    p->eval_rows = to->eval_rows;
+    p->steps.eval_rows = to->eval_rows;
     p->job = job;
     p->folder = o->folder;
     p->source = o->source;
     p->eval_source = o->eval_source;
-    p->eval_samples = o->eval_source ? o->eval_source->samples : 0;
+    p->steps.eval_samples = o->eval_source ? o->eval_source->samples : 0;
     p->device_memory = o->device && o->device->module;
-    p->slots = 1;
+    p->steps.slots = 1;
     p->threads = o->threads;
-    struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    struct zt_program_set *sets[] = { &p->programs.train, &p->programs.evaluation, &p->programs.loss_train,
+                                      &p->programs.loss_evaluation };
     for (int i = 0; i < 4; i++)
         sets[i]->at = ZT_NEW_N(arena, struct zt_program *, 8);
     bool training = o->source != NULL || !o->eval_source;
@@ -323,16 +279,14 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
         zt_rank_plan_destroy(p);
         return NULL;
     }
+    p->steps.data_ranks = p->grid.data;
     p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
-    p->sharding = p->replicas                               ? zt_sharding_replicas()
-                  : p->grid.data > 1                        ? zt_sharding_of(c->zero.stage)
-                  : p->offload.parameters == ZT_HOME_DEVICE ? zt_sharding_of(0) /* one rank owns everything */
-                                                            : zt_sharding_streamed();
+    p->sharding = zt_sharding_of_run(c->zero.stage, p->grid.data, p->replicas, p->offload.parameters != ZT_HOME_DEVICE);
     if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }
-    if (!p->flat) { /* no program was requested */
+    if (!p->tensors.flat) { /* no program was requested */
         zt_fail(err, ZT_EXIT_DATA, "the data have fewer samples than the %lld of a step, and drop_last drops them all",
                 (long long)c->train_batch);
         zt_rank_plan_destroy(p);
@@ -372,7 +326,7 @@ static void refuse(const struct zt_rank_plan *p, const struct zt_config *c, stru
     struct zt_text help = { 0 };
     if (c->micro_batch > 1)
         zt_text_add(&help, "a smaller train_micro_batch_size_per_gpu (now %lld); ", (long long)c->micro_batch);
-    if (p->grid.data > 1 && !p->sharding->parameters)
+    if (p->grid.data > 1 && !zt_sharding_gathers_for_use(p->sharding))
         zt_text_add(&help, "zero_optimization.stage %d to 3; ", c->zero.stage + 1);
     if (c->recompute.names.count || c->recompute.enabled || c->recompute.layers)
         zt_text_add(&help, "no explicit recomputation, so that the limit selects nodes; ");
@@ -392,13 +346,14 @@ static int64_t activations(const struct zt_program_set *set) {
  * recomputation pass does not model, are subtracted in the next try. Returns false if the targets cannot be lowered. */
 static bool squeeze(const struct zt_rank_plan *p, const struct zt_config *c, int64_t target, struct squeeze *to) {
     bool chosen = c->recompute.names.count || c->recompute.enabled || c->recompute.layers;
-    int64_t train = activations(&p->train) * p->slots, evaluation = activations(&p->evaluation);
+    int64_t train = activations(&p->programs.train) * p->steps.slots, evaluation = activations(&p->programs.evaluation);
     if (target <= 0)
         return false;
     if (train > target) {
         if (chosen)
             return false;
-        double room = to->room ? (double)to->room * (double)target / (double)train * 0.98 : (double)target / p->slots;
+        double room =
+            to->room ? (double)to->room * (double)target / (double)train * 0.98 : (double)target / p->steps.slots;
         to->room = room > 1 ? (int64_t)room : 1;
     }
     if (evaluation > target) {
@@ -416,7 +371,7 @@ struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct 
     struct squeeze to = { .eval_rows = c->micro_batch };
     struct zt_rank_plan *p = make(job, o, &to, err);
     for (int tries = 0; p && c->memory_limit > 0 && most_bytes(p) > c->memory_limit; tries++) {
-        int64_t target = c->memory_limit - (most_bytes(p) - p->activation_bytes);
+        int64_t target = c->memory_limit - (most_bytes(p) - p->memory.activation_bytes);
         if (tries == LIMIT_TRIES || !squeeze(p, c, target, &to)) {
             refuse(p, c, err);
             zt_rank_plan_destroy(p);
@@ -431,7 +386,8 @@ struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct 
 void zt_rank_plan_destroy(struct zt_rank_plan *p) {
     if (!p)
         return;
-    const struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    const struct zt_program_set *sets[] = { &p->programs.train, &p->programs.evaluation, &p->programs.loss_train,
+                                            &p->programs.loss_evaluation };
     for (int s = 0; s < 4; s++)
         for (int i = 0; i < sets[s]->count; i++)
             zt_program_destroy(sets[s]->at[i]);
@@ -440,9 +396,10 @@ void zt_rank_plan_destroy(struct zt_rank_plan *p) {
 
 char *zt_rank_plan_mode(const struct zt_rank_plan *plan, char *to, size_t size) {
     const int stage = plan->job->config->zero.stage;
-    if (stage > 0 && plan->sharding == zt_sharding_of(0))
-        snprintf(to, size, "%s (ZeRO %d divides nothing over one data-parallel rank)", plan->sharding->name, stage);
+    const struct zt_sharding *ddp = zt_sharding_of(0);
+    if (plan->sharding == ddp && zt_sharding_of(stage) != ddp)
+        snprintf(to, size, "%s (ZeRO %d divides nothing over one data-parallel rank)", zt_sharding_name(ddp), stage);
     else
-        snprintf(to, size, "%s", plan->sharding->name);
+        snprintf(to, size, "%s", zt_sharding_name(plan->sharding));
     return to;
 }

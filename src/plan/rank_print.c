@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "plan/job/fusion.h"
 #include "plan/rank_bytes.h"
+#include "plan/rank_plan.h"
 
 #include <stdio.h>
 
@@ -31,7 +32,7 @@ static void print_path(FILE *to, const struct zt_path *path) {
 }
 
 static bool is_frozen(const struct zt_rank_plan *plan, const struct zt_command *c) {
-    return c->bucket >= plan->flat->bucket_count;
+    return c->bucket >= plan->tensors.flat->bucket_count;
 }
 
 static void print_commands(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p,
@@ -42,7 +43,8 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
     for (int i = 0; i < count; i++) {
         const struct zt_command *c = &at[i];
         char tensor[ZT_ERR_TEXT], node[ZT_ERR_TEXT];
-        zt_show(tensor, sizeof tensor, plan->flat->tensor_count ? plan->flat->tensors[c->tensor].name : "");
+        zt_show(tensor, sizeof tensor,
+                plan->tensors.flat->tensor_count ? plan->tensors.flat->tensors[c->tensor].name : "");
         switch (c->kind) {
         case ZT_RUN_NODE:
             fprintf(to, "  %-4s %-24s %s", backend[g->nodes[c->node]->backend], g->nodes[c->node]->op_type,
@@ -61,7 +63,7 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
             fprintf(to, "  GATHER bucket %d%s\n", c->bucket, is_frozen(plan, c) ? ", frozen" : "");
             break;
         case ZT_GATHER_PERSISTENT:
-            fprintf(to, "  KEEP %lld elements of small tensors whole\n", (long long)plan->flat->persistent);
+            fprintf(to, "  KEEP %lld elements of small tensors whole\n", (long long)plan->tensors.flat->persistent);
             break;
         case ZT_GATHERED:
             fprintf(to, "  GATHERED bucket %d\n", c->bucket);
@@ -91,7 +93,7 @@ static void print_recomputed(FILE *to, const struct zt_segments *again) {
 
 /* Mode dp: prints the memory that only device 0 needs. */
 static void print_loss(FILE *to, const struct zt_rank_plan *plan) {
-    const struct zt_program *p = plan->loss_train.count ? plan->loss_train.at[0] : NULL;
+    const struct zt_program *p = plan->programs.loss_train.count ? plan->programs.loss_train.at[0] : NULL;
     char text[2][32];
     double gathered = 0;
     for (int i = 0; p && i < p->recv_act.count; i++)
@@ -100,7 +102,8 @@ static void print_loss(FILE *to, const struct zt_rank_plan *plan) {
         fprintf(to,
                 "device 0 only: optimizer state; the loss, %s of its activations for the outputs of all replicas (%s "
                 "per micro-batch), the loss and its gradient\n",
-                zt_format_bytes(text[0], (double)plan->loss_activation_bytes), zt_format_bytes(text[1], gathered));
+                zt_format_bytes(text[0], (double)plan->memory.loss_activation_bytes),
+                zt_format_bytes(text[1], gathered));
 }
 
 static void print_program(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p) {
@@ -138,7 +141,7 @@ static void print_slices(FILE *to, const struct zt_flat *f, int first, const cha
 }
 
 static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
-    const struct zt_flat *f = plan->flat, *frozen = plan->frozen ? plan->frozen->flat : NULL;
+    const struct zt_flat *f = plan->tensors.flat, *frozen = plan->tensors.frozen ? plan->tensors.frozen->flat : NULL;
     fprintf(to, "%d tensors, %lld elements, %d buckets\n", f->tensor_count, (long long)f->count, f->bucket_count);
     print_slices(to, f, 0, "elements");
     if (!frozen)
@@ -150,13 +153,13 @@ static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
 
 static void print_ties(FILE *to, const struct zt_rank_plan *plan) {
     char name[ZT_ERR_TEXT];
-    for (int t = plan->flat->own_tensors; t < plan->flat->tensor_count; t++)
+    for (int t = plan->tensors.flat->own_tensors; t < plan->tensors.flat->tensor_count; t++)
         fprintf(to, "  copy of %s, which another stage owns\n",
-                zt_show(name, sizeof name, plan->flat->tensors[t].name));
-    for (int i = 0; i < plan->tie_count; i++)
+                zt_show(name, sizeof name, plan->tensors.flat->tensors[t].name));
+    for (int i = 0; i < plan->tensors.tie_count; i++)
         fprintf(to, "  %lld elements of a weight that rank %d holds too: gradient %s, weight %s\n",
-                (long long)plan->ties[i].count, plan->ties[i].peer, plan->ties[i].home ? "received" : "sent",
-                plan->ties[i].home ? "sent" : "received");
+                (long long)plan->tensors.ties[i].count, plan->tensors.ties[i].peer,
+                plan->tensors.ties[i].home ? "received" : "sent", plan->tensors.ties[i].home ? "sent" : "received");
 }
 
 /* The free device memory is only known after all blocks are allocated. */
@@ -179,16 +182,16 @@ static void print_data(FILE *to, const struct zt_rank_plan *plan) {
 void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
     const struct zt_config *c = plan->job->config;
     struct zt_text schedule = { 0 };
-    zt_schedule_print(&schedule, &plan->full_schedule);
+    zt_schedule_print(&schedule, &plan->steps.full_schedule);
     fprintf(to, "schedule %s, %s\n", plan->replicas ? "of replicas" : c->parallel.schedule,
             schedule.at ? schedule.at : "");
     zt_text_finish(&schedule);
     print_loss(to, plan);
     print_data(to, plan);
-    if (plan->sharding->parameters)
+    if (zt_sharding_gathers_for_use(plan->sharding))
         fprintf(to, "prefetch %lld elements, at most %lld gathered, reuse within %lld; persistent on each rank %lld\n",
-                (long long)plan->traffic.prefetch, (long long)plan->traffic.max_live,
-                (long long)plan->traffic.reuse_distance, (long long)plan->flat->persistent);
+                (long long)plan->traffic.limits.prefetch, (long long)plan->traffic.limits.max_live,
+                (long long)plan->traffic.limits.reuse_distance, (long long)plan->tensors.flat->persistent);
     for (int i = 0; i < plan->offload.without_effect.count; i++)
         fprintf(to, "no effect: %s\n", plan->offload.without_effect.at[i]);
     if (plan->offload.note)
@@ -196,8 +199,8 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
     fprintf(to, "%.3g FLOPs per micro-batch\n", plan->flops);
     print_buckets(to, plan);
     print_ties(to, plan);
-    const struct zt_program_set *sets[] = { &plan->train, &plan->loss_train, &plan->evaluation,
-                                            &plan->loss_evaluation };
+    const struct zt_program_set *sets[] = { &plan->programs.train, &plan->programs.loss_train,
+                                            &plan->programs.evaluation, &plan->programs.loss_evaluation };
     for (int s = 0; s < 4; s++)
         for (int i = 0; i < sets[s]->count; i++)
             print_program(to, plan, sets[s]->at[i]);

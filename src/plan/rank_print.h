@@ -2,9 +2,9 @@
 #ifndef ZT_PLAN_RANK_PRINT_H
 #define ZT_PLAN_RANK_PRINT_H
 
-#include "plan/rank_plan.h"
-
 #include <stdio.h>
+
+struct zt_rank_plan;
 
 /* Prints schedule, buckets and programs of the plan's stage. */
 void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to);

@@ -1,27 +1,32 @@
 #include "report/creation.h"
 
 #include "base/clock.h"
+#include "parallel/schedule/collectives.h"
 #include "report/memory.h"
 
 static void say_memory(const struct zt_creation_lines *lines, enum zt_rank_point point) {
     static const struct {
         const char *tag;
-        int first_stage; /* the tag is of this ZeRO stage and those above */
+        enum { ANY, SHARDED_STATES, SHARDED_PARAMETERS } of; /* the optimizer that DeepSpeed prints the tag for */
     } tags[] = {
-        [ZT_RANK_BEGINS] = { "Stage 3 initialize beginning", 3 },
-        [ZT_RANK_HAS_PARAMETERS] = { "After creating fp32 partitions", 3 },
-        [ZT_RANK_LACKS_STATES] = { "Before initializing optimizer states", 0 },
-        [ZT_RANK_HAS_STATES] = { "After initializing optimizer states", 0 },
-        [ZT_RANK_READY] = { "After initializing ZeRO optimizer", 1 },
+        [ZT_RANK_BEGINS] = { "Stage 3 initialize beginning", SHARDED_PARAMETERS },
+        [ZT_RANK_HAS_PARAMETERS] = { "After creating fp32 partitions", SHARDED_PARAMETERS },
+        [ZT_RANK_LACKS_STATES] = { "Before initializing optimizer states", ANY },
+        [ZT_RANK_HAS_STATES] = { "After initializing optimizer states", ANY },
+        [ZT_RANK_READY] = { "After initializing ZeRO optimizer", SHARDED_STATES },
     };
-    const int stage = lines->config->zero.stage;
-    if ((stage > 0 || lines->config->memory_breakdown) && stage >= tags[point].first_stage)
+    const struct zt_sharding *asked = zt_sharding_of(lines->config->zero.stage);
+    const bool printed[] = { [ANY] = zt_sharding_splits_update(asked) || lines->config->memory_breakdown,
+                             [SHARDED_STATES] = zt_sharding_splits_update(asked),
+                             [SHARDED_PARAMETERS] = zt_sharding_gathers_for_use(asked) };
+    if (printed[tags[point].of])
         zt_memory_say(tags[point].tag, lines->device, lines->log);
 }
 
 void zt_creation_at(void *with, enum zt_rank_point point) {
     struct zt_creation_lines *lines = with;
-    if (point == ZT_RANK_HAS_STATES && lines->config->wall_clock_breakdown && lines->config->zero.stage == 3)
+    const bool gathers = zt_sharding_gathers_for_use(zt_sharding_of(lines->config->zero.stage));
+    if (point == ZT_RANK_HAS_STATES && lines->config->wall_clock_breakdown && gathers)
         zt_say(lines->log, ZT_LOG_INFO, "time (ms) | init_optimizer_state: %.2f", 1e3 * (zt_now() - lines->began));
     say_memory(lines, point);
     if (point == ZT_RANK_LACKS_STATES)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What happens to rows that the files hold already. */
+/* Treatment of rows that exist already. */
 enum zt_csv_start {
     ZT_CSV_REPLACE, /* removed */
     ZT_CSV_APPEND,  /* kept */

@@ -50,7 +50,7 @@ static void add_op(op_rows *ops, const char *op, bool backward, const struct zt_
 }
 
 static void count_phase(struct stage *s, const struct zt_command *commands, int count, bool backward) {
-    const struct zt_graph *g = s->plan->train.at[0]->training_graph.graph;
+    const struct zt_graph *g = s->plan->programs.train.at[0]->training_graph.graph;
     for (int i = 0; i < count; i++) {
         const int n = commands[i].node;
         if (commands[i].kind != ZT_RUN_NODE)
@@ -68,8 +68,8 @@ static void count_phase(struct stage *s, const struct zt_command *commands, int 
 }
 
 static void count(struct stage *s) {
-    const struct zt_program *p = s->plan->train.at[0];
-    const struct zt_flat *flat = s->plan->flat;
+    const struct zt_program *p = s->plan->programs.train.at[0];
+    const struct zt_flat *flat = s->plan->tensors.flat;
     count_phase(s, p->forward, p->forward_count, false);
     count_phase(s, p->backward, p->backward_count, true);
     for (int t = 0; t < flat->own_tensors; t++) {
@@ -142,15 +142,15 @@ static void write_sizes(const struct stage *s, FILE *to) {
     double model = 0;
     char text[32];
     for (int i = 0; i < plan->grid.stages; i++)
-        for (int t = 0; t < plan->stage[i]->flat->own_tensors; t++)
-            model += (double)plan->stage[i]->flat->tensors[t].count;
+        for (int t = 0; t < plan->stage[i]->tensors.flat->own_tensors; t++)
+            model += (double)plan->stage[i]->tensors.flat->tensors[t].count;
     count_row(to, "world size:", plan->grid.world);
     count_row(to, "data parallel size:", plan->grid.data);
     count_row(to, "model parallel size:", 1);
     if (plan->grid.stages > 1)
         count_row(to, "pipeline stages:", plan->grid.stages);
-    count_row(to, "batch size per GPU:", (double)s->plan->full.rows);
-    count_row(to, "micro-batches per step:", s->plan->full.micro_batches);
+    count_row(to, "batch size per GPU:", (double)s->plan->steps.full.rows);
+    count_row(to, "micro-batches per step:", s->plan->steps.full.micro_batches);
     row(to, "params per GPU:", with_unit(text, s->params, true));
     row(to, "params of model = params per GPU * mp_size:", with_unit(text, model, true));
     fputc('\n', to);
@@ -173,7 +173,7 @@ static double recompute_factor(const struct stage *s) {
     const double given = s->report->plan->job->config->flops.recompute_fwd_factor;
     if (given >= 0)
         return given;
-    return s->forward_flops > 0 ? s->plan->train.at[0]->recomputed.flops / s->forward_flops : 0;
+    return s->forward_flops > 0 ? s->plan->programs.train.at[0]->recomputed.flops / s->forward_flops : 0;
 }
 
 /* `base` + r with at most 4 significant digits of r. */
@@ -198,7 +198,7 @@ static void write_backward(const struct stage *s, FILE *to) {
 
 static void write_step(const struct stage *s, FILE *to) {
     const double r = recompute_factor(s), iter = s->latency.iter;
-    const int micro_batches = s->plan->full.micro_batches;
+    const int micro_batches = s->plan->steps.full.micro_batches;
     char label[160], times[40] = "", text[32];
     if (micro_batches > 1)
         snprintf(times, sizeof times, " * %d micro-batches", micro_batches);
@@ -220,9 +220,9 @@ static double peak_of(const struct zt_plan *plan) {
     return c->bf16 || c->fp16.enabled ? (m->half_flops > 0 ? m->half_flops : fp32) : fp32;
 }
 
-/* What ztrain counts on the graph, recomputation and fused gradients included. */
+/* Writes the FLOPs counted on the graph, with recomputation and fused gradients. */
 static void write_counted(const struct stage *s, FILE *to) {
-    const double micro_batches = s->plan->full.micro_batches;
+    const double micro_batches = s->plan->steps.full.micro_batches;
     const double all = (s->forward_flops + s->backward_flops) * micro_batches;
     const double achieved = per_second(all, s->latency.iter), peak = peak_of(s->report->plan);
     char text[32], label[160];
@@ -398,7 +398,7 @@ static void write_stage(const struct zt_flops_report *report, int at, FILE *to) 
                        .plan = plan->stage[at],
                        .times = report->times ? report->times[at] : NULL,
                        .latency = report->latency[at] };
-    if (!s.plan->train.count)
+    if (!s.plan->programs.train.count)
         return;
     zt_modules_init(&s.modules, plan->job->model);
     count(&s);

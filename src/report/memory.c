@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/process_memory.h"
+#include "device/device.h"
 #include "plan/rank_bytes.h"
+#include "plan/rank_plan.h"
 #include "report/metrics_file.h"
 
 #include <math.h>

@@ -3,8 +3,10 @@
 #define ZT_REPORT_MEMORY_H
 
 #include "base/log.h"
-#include "plan/rank_plan.h"
 #include "report/append_file.h"
+
+struct zt_device;
+struct zt_rank_plan;
 
 /* memory.jsonl has rows {"step": 1, "memory": BYTES}: the memory of rank 0's process after a step. On a device
  * with its own memory {"step": 1, "memory": BYTES, "device": BYTES} adds the rank's blocks there. A row is written if

@@ -32,6 +32,7 @@ struct zt_modules {
     int *reader;                    /* by value: the first node that reads it; -1: none */
 };
 
+/* Reads the modules of `model`, which is borrowed; all numbers are 0. Free with zt_modules_finish(). */
 void zt_modules_init(struct zt_modules *to, const struct zt_onnx *model);
 void zt_modules_finish(struct zt_modules *modules);
 /* Adds to the module of a node of the training graph, and to its parents. */

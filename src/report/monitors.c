@@ -19,7 +19,7 @@ struct zt_monitors {
     double flushed; /* time of the last flush, from zt_now() */
 };
 
-/* How a monitor of the run begins. */
+/* Start of a monitor of the run. */
 struct start {
     const char *folder; /* output folder of the run */
     int64_t samples;

@@ -13,8 +13,8 @@
 
 /* Returns the number of samples of the first `steps` steps. */
 static int64_t samples_of(const struct zt_rank_plan *p, int64_t steps) {
-    const struct zt_epoch_place place = zt_epochs_at(&p->epochs, steps);
-    return place.epoch * p->epochs.samples + place.first;
+    const struct zt_epoch_place place = zt_epochs_at(&p->steps.epochs, steps);
+    return place.epoch * p->steps.epochs.samples + place.first;
 }
 
 static const struct zt_config *config_of(const struct zt_observers *o) {
@@ -171,7 +171,7 @@ static void take_histogram(const struct zt_histogram_sink *sink, int stage, int 
     const struct zt_observers *o = sink->with;
     struct zt_text tag = { 0 };
     zt_text_add(&tag, "%s/%s", gradient ? "Gradients" : "Weights",
-                o->o.stages->stage[stage]->flat->tensors[tensor].name);
+                o->o.stages->stage[stage]->tensors.flat->tensors[tensor].name);
     zt_monitors_histogram(o->monitors, tag.at, o->samples, histogram);
     zt_text_finish(&tag);
 }
@@ -202,7 +202,7 @@ bool zt_observers_step(struct zt_observers *o, int64_t step, const struct zt_met
     const struct zt_rank_plan *p = o->o.plan;
     const struct zt_step_timers timers = zt_timers_of_step(o->timers);
     const bool timed = config_of(o)->wall_clock_breakdown && timers.step == step;
-    const int micro_batches = zt_rank_shape(p, step).micro_batches;
+    const int micro_batches = zt_rank_shape(&p->steps, step).micro_batches;
     o->samples += row->samples;
     if (traced(o, step) >= 0 && timers.step == step)
         zt_step_trace_add(&o->trace, &timers, o->o.world->rank);

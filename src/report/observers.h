@@ -1,4 +1,4 @@
-/* What a run records besides metrics.jsonl and the progress lines: monitors (monitors.h), memory.jsonl, the lines of
+/* Records of a run besides metrics.jsonl and the progress lines: monitors (monitors.h), memory.jsonl, the lines of
  * wall_clock_breakdown and memory_breakdown. Every rank has one of these objects, because some records need the numbers
  * of all ranks; rank 0 prints and writes. */
 #ifndef ZT_REPORT_OBSERVERS_H

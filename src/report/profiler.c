@@ -55,7 +55,7 @@ void zt_profiler_before(struct zt_profiler *p) {
 static bool share_latency(const struct zt_profiler *p, struct zt_flops_latency *to, struct zt_err *err) {
     enum { FORWARD, BACKWARD, STEP, ITER, FIELDS };
     const struct zt_grid *grid = &p->plan->grid;
-    const int count = p->plan->full.micro_batches;
+    const int count = p->plan->steps.full.micro_batches;
     const struct zt_step_timers timers = zt_timers_of_step(p->timers);
     const struct zt_wall_clock w = zt_wall_clock_of(&timers, -1, count);
     double *all = zt_calloc((size_t)grid->world * FIELDS, sizeof *all), *own = all + FIELDS * grid->rank;
@@ -116,7 +116,7 @@ static bool collect_and_report(const struct zt_profiler *p, int64_t step, int64_
 }
 
 bool zt_profiler_step(struct zt_profiler *p, int64_t step, int64_t samples, struct zt_err *err) {
-    const bool whole = samples == p->plan->full.samples || p->plan->full.samples == 0;
+    const bool whole = samples == p->plan->steps.full.samples || p->plan->steps.full.samples == 0;
     bool ok = !whole || collect_and_report(p, step, samples, err);
     for (enum zt_profile what = 0; whole && what < ZT_PROFILES; what++)
         p->done[what] |= is_due(p, what, step);

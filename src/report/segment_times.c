@@ -47,10 +47,10 @@ static void say_stage(const struct zt_program *p, int stage, const double *times
 void zt_segments_say(const struct zt_plan *plan, const double *const *times, int64_t step, const struct zt_log *log) {
     int count = 0;
     for (int s = 0; s < plan->grid.stages; s++)
-        count += plan->stage[s]->train.count ? plan->stage[s]->train.at[0]->recomputed.count : 0;
+        count += plan->stage[s]->programs.train.count ? plan->stage[s]->programs.train.at[0]->recomputed.count : 0;
     zt_say(log, ZT_LOG_INFO, "Activation checkpointing: %d recomputed segments, times of a micro-batch of step %lld",
            count, (long long)step);
     for (int s = 0; s < plan->grid.stages; s++)
-        if (plan->stage[s]->train.count)
-            say_stage(plan->stage[s]->train.at[0], s, times[s], log);
+        if (plan->stage[s]->programs.train.count)
+            say_stage(plan->stage[s]->programs.train.at[0], s, times[s], log);
 }

@@ -44,7 +44,7 @@ void zt_report_notes(const struct zt_session *s, const struct zt_program_set *pr
 
 /* Lists nodes that run on the reference kernels because no fast kernel supports them. */
 static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to) {
-    const struct zt_program *p = plan->train.count ? plan->train.at[0] : NULL;
+    const struct zt_program *p = plan->programs.train.count ? plan->programs.train.at[0] : NULL;
     const struct zt_graph *g = p ? p->training_graph.graph : NULL;
     int count = 0;
     for (int n = 0; g && n < g->node_count; n++) {
@@ -57,14 +57,14 @@ static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to)
         zt_text_add(to, " and %d more", count - 4);
 }
 
-/* Which tensors are updated as matrices, and the rates of these and of the others. */
+/* Adds a row with the number of tensors that are updated as matrices, and the rates of these and of the others. */
 static void report_matrices(const struct zt_session *s, const struct zt_rank_plan *plan) {
     const struct zt_optimizer_config *o = &s->config->optimizer;
     const struct zt_optimizer *optimizer = zt_optimizer_find(o->type);
-    int matrices = 0, tensors = plan->flat->own_tensors;
+    int matrices = 0, tensors = plan->tensors.flat->own_tensors;
     char text[128];
     for (int t = 0; t < tensors; t++)
-        matrices += plan->matrices[t].rows > 0;
+        matrices += plan->tensors.matrices[t].rows > 0;
     snprintf(text, sizeof text, "%d of %d tensors with rate %g, the others by Adam with %g", matrices, tensors,
              optimizer->rate(o, true), optimizer->rate(o, false));
     row(s, "matrices", text);
@@ -137,7 +137,7 @@ static void report_device(const struct zt_session *s, const struct zt_device *de
 static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
     const struct zt_rank_bytes b = zt_rank_plan_bytes(plan, plan->grid.data_rank);
     char t[8][32], text[384], frozen[64] = "";
-    const int64_t held = plan->frozen_bytes + plan->frozen_shard_bytes;
+    const int64_t held = plan->memory.frozen_bytes + plan->memory.frozen_shard_bytes;
     if (held)
         snprintf(frozen, sizeof frozen, " (%s frozen)", zt_format_bytes(t[7], (double)held));
     int n = snprintf(text, sizeof text, "parameters %s%s, gradients %s, optimizer %s, activations %s, workspace %s",
@@ -162,7 +162,7 @@ static void report_changes(const struct zt_session *s) {
 
 /* --verbose: lists the fusion patterns found in the first training program of this stage, with counts. */
 static void list_fused(const struct zt_session *s, const struct zt_rank_plan *plan) {
-    const int *counts = plan->train.count ? plan->train.at[0]->training_graph.fused : NULL;
+    const int *counts = plan->programs.train.count ? plan->programs.train.at[0]->training_graph.fused : NULL;
     for (int p = 0, listed = 0; counts && zt_patterns[p]; p++)
         if (counts[p])
             zt_say(&s->options->log, ZT_LOG_DEBUG, "  %-15s %s %d", listed++ ? "" : "fused", zt_patterns[p]->name,
@@ -172,8 +172,8 @@ static void list_fused(const struct zt_session *s, const struct zt_rank_plan *pl
 /* --verbose: lists the libraries that run the nodes, and why others do not use one. */
 static void list_paths(const struct zt_session *s, const struct zt_rank_plan *plan) {
     struct zt_text paths = { 0 };
-    if (plan->train.count)
-        zt_paths_list(plan->train.at[0], &paths);
+    if (plan->programs.train.count)
+        zt_paths_list(plan->programs.train.at[0], &paths);
     char *rest = NULL;
     const char *title = "kernels";
     for (char *line = paths.at ? strtok_r(paths.at, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
@@ -183,7 +183,7 @@ static void list_paths(const struct zt_session *s, const struct zt_rank_plan *pl
     zt_text_finish(&paths);
 }
 
-/* What the rules of "auto" gave that needed the model or the data, behind the rules that were listed. */
+/* Adds rows for values of "auto" that depend on the model or the data. */
 static void list_known(const struct zt_session *s, const struct zt_rank_plan *plan) {
     const struct zt_config *c = s->config;
     const char *title = c->resolved_auto.count ? "" : "auto";
@@ -193,18 +193,21 @@ static void list_known(const struct zt_session *s, const struct zt_rank_plan *pl
         row(s, title, text);
         title = "";
     }
-    if (plan->sharding->parameters && c->zero.prefetch_bucket_size < 0) {
+    const bool gathers = zt_sharding_gathers_for_use(plan->sharding);
+    if (gathers && c->zero.prefetch_bucket_size < 0) {
         snprintf(text, sizeof text, "stage3_prefetch_bucket_size is %lld: hidden size %lld, largest bucket %lld",
-                 (long long)plan->traffic.prefetch, (long long)plan->hidden, (long long)plan->largest_bucket);
+                 (long long)plan->traffic.limits.prefetch, (long long)plan->traffic.hidden,
+                 (long long)plan->traffic.largest_bucket);
         row(s, title, text);
         title = "";
     }
-    if (plan->sharding->parameters && c->zero.param_persistence_threshold < 0) {
+    if (gathers && c->zero.param_persistence_threshold < 0) {
         snprintf(
             text, sizeof text,
             "stage3_param_persistence_threshold is %lld: hidden size %lld; %lld elements in all, which is 1 %% of a "
             "rank's",
-            (long long)plan->persistent_each, (long long)plan->hidden, (long long)plan->persistent_together);
+            (long long)plan->traffic.persistent_each, (long long)plan->traffic.hidden,
+            (long long)plan->traffic.persistent_together);
         row(s, title, text);
     }
 }
@@ -215,8 +218,9 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     char text[256];
     zt_say(&s->options->log, ZT_LOG_INFO, "ztrain %s", ZT_VERSION);
     row(s, "model", s->options->model);
-    snprintf(text, sizeof text, "%lld in %d tensors%s%s", (long long)plan->flat->count, plan->flat->tensor_count,
-             plan->frozen_bytes + plan->frozen_shard_bytes ? " train" : "",
+    snprintf(text, sizeof text, "%lld in %d tensors%s%s", (long long)plan->tensors.flat->count,
+             plan->tensors.flat->tensor_count,
+             plan->memory.frozen_bytes + plan->memory.frozen_shard_bytes ? " train" : "",
              plan->grid.stages > 1 ? " on this stage" : "");
     row(s, "parameters", text);
     report_changes(s);
@@ -241,7 +245,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     list_known(s, plan);
     if (plan->offload.note)
         row(s, "offload", plan->offload.note);
-    zt_report_notes(s, &plan->train);
+    zt_report_notes(s, &plan->programs.train);
     snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
     row(s, "start-up", text);
 }
@@ -274,14 +278,14 @@ void zt_report_stages(const struct zt_plan *plan, const struct zt_log *log) {
     const int lines = grid->world > ZT_STAGES_RANKS ? 1 : grid->data; /* of a stage */
     int64_t total = 0, unique = 0;
     for (int s = 0; s < grid->stages; s++) {
-        total += count_params(plan->stage[s]->flat, false);
-        unique += count_params(plan->stage[s]->flat, true);
+        total += count_params(plan->stage[s]->tensors.flat, false);
+        unique += count_params(plan->stage[s]->tensors.flat, true);
         list_layers(plan->stage[0], s, log);
     }
-    zt_say(log, ZT_LOG_INFO, "micro_batches=%d micro_batch_size=%lld", plan->stage[0]->full.micro_batches,
-           (long long)plan->stage[0]->full.rows);
+    zt_say(log, ZT_LOG_INFO, "micro_batches=%d micro_batch_size=%lld", plan->stage[0]->steps.full.micro_batches,
+           (long long)plan->stage[0]->steps.full.rows);
     for (int s = 0; s < grid->stages; s++) {
-        const int64_t params = count_params(plan->stage[s]->flat, false);
+        const int64_t params = count_params(plan->stage[s]->tensors.flat, false);
         const int first = first_layer(bounds, s), end = first_layer(bounds, s + 1);
         for (int i = 0; i < lines; i++)
             zt_say(log, ZT_LOG_INFO,

@@ -1,4 +1,4 @@
-/* What the monitors receive after a step and after an evaluation, by tag. The tags are DeepSpeed's; samples_per_second,
+/* Values for the monitors after a step and after an evaluation, by tag. The tags are DeepSpeed's; samples_per_second,
  * grad_norm and eval_accuracy are additional. */
 #ifndef ZT_REPORT_TAGS_H
 #define ZT_REPORT_TAGS_H

@@ -1,6 +1,7 @@
 #include "report/wall_clock.h"
 
 #include "base/text.h"
+#include "parallel/schedule/collectives.h"
 #include "parallel/schedule/schedule.h"
 
 struct field {
@@ -143,15 +144,16 @@ static void say_swaps(const struct zt_wall_clock *w, const struct zt_log *log) {
 /* The timers of the optimizer: of offloading, of ZeRO 1 and 2, of ZeRO 3, of fp16 without ZeRO. One pass over the
  * gradients computes norm and overflow, and the update unscales and clips. */
 static void say_optimizer(const struct zt_config *config, const struct zt_wall_clock *w, const struct zt_log *log) {
-    const int stage = config->zero.stage;
+    const struct zt_sharding *asked = zt_sharding_of(config->zero.stage);
+    const bool gathers_for_use = zt_sharding_gathers_for_use(asked);
     say_swaps(w, log);
-    if (stage == 1 || stage == 2)
+    if (zt_sharding_gathers_after_step(asked))
         SAY({ "optimizer_allgather", w->gather }, { "optimizer_gradients", w->gradients },
             { "optimizer_step", w->update });
-    else if (stage == 3 && (swapped(w, ZT_TIMER_SWAP_IN) || swapped(w, ZT_TIMER_SWAP_OUT)))
+    else if (gathers_for_use && (swapped(w, ZT_TIMER_SWAP_IN) || swapped(w, ZT_TIMER_SWAP_OUT)))
         SAY({ "optimizer_swap_in_state", swap_seconds(w, ZT_TIMER_SWAP_IN) },
             { "optimizer_swap_out_state", swap_seconds(w, ZT_TIMER_SWAP_OUT) }, { "optimizer_step", w->step });
-    else if (stage == 3)
+    else if (gathers_for_use)
         SAY({ "optimizer_step", w->step });
     else if (config->fp16.enabled)
         SAY({ "compute_norm", w->gradients }, { "overflow_check", 0 }, { "unscale_and_clip", 0 },

@@ -28,11 +28,10 @@ static bool own_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
 /* Fetches the whole flat parameters of this stage, gathering shards if necessary. Collective over the data-parallel
  * ranks. */
 static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     if (!own_parameters(r, to, err))
         return false;
-    bool whole = !r->plan->sharding->parameters; /* if not sharded, this rank has all parameters; in a small model one
-                                                    rank may own everything */
+    bool whole = !zt_sharding_gathers_for_use(r->plan->sharding); /* a small model may lie whole in one rank's shard */
     for (int b = 0; !whole && b < flat->bucket_count; b++)
         if (!r->data->api->all_gather(r->data, to + flat->bucket[b], r->bound + b * (flat->ranks + 1), sizeof(float),
                                       err))
@@ -43,9 +42,9 @@ static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
 /* The flat parameters where this rank has all of them in one piece of host memory; else NULL. They need no copy, which
  * would be the peak of the process. */
 static const float *in_place(const struct zt_rank *r) {
-    const bool here =
-        !r->device->module && r->plan->offload.parameters == ZT_HOME_DEVICE && !r->plan->sharding->parameters;
-    const bool whole = r->held_count == 1 && r->held[0].first == 0 && r->held[0].last == r->plan->flat->count;
+    const bool here = !r->device->module && r->plan->offload.parameters == ZT_HOME_DEVICE &&
+                      !zt_sharding_gathers_for_use(r->plan->sharding);
+    const bool whole = r->held_count == 1 && r->held[0].first == 0 && r->held[0].last == r->plan->tensors.flat->count;
     return here && whole ? r->shard + r->held[0].param_at : NULL;
 }
 
@@ -53,18 +52,21 @@ static const float *in_place(const struct zt_rank *r) {
 static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_comm_api *api = r->world->api;
-    int64_t head[3] = { p->flat->own_tensors, p->statistic_total, p->flat->count };
+    int64_t head[3] = { p->tensors.flat->own_tensors, p->tensors.statistic_total, p->tensors.flat->count };
     bool ok = api->send(r->world, head, sizeof head, 0, err);
-    for (int i = 0; ok && i < p->flat->own_tensors + p->statistic_total; i++) {
-        bool statistic = i >= p->flat->own_tensors;
-        const char *name = statistic ? p->statistic_name[i - p->flat->own_tensors] : p->flat->tensors[i].name;
+    for (int i = 0; ok && i < p->tensors.flat->own_tensors + p->tensors.statistic_total; i++) {
+        bool statistic = i >= p->tensors.flat->own_tensors;
+        const char *name =
+            statistic ? p->tensors.statistic_name[i - p->tensors.flat->own_tensors] : p->tensors.flat->tensors[i].name;
         int64_t size[2] = { (int64_t)strlen(name) + 1,
-                            statistic ? p->statistic_count[i - p->flat->own_tensors] : p->flat->tensors[i].count };
-        struct zt_place place = { ZT_STATISTICS, statistic ? p->statistic_offset[i - p->flat->own_tensors] : 0 };
+                            statistic ? p->tensors.statistic_count[i - p->tensors.flat->own_tensors]
+                                      : p->tensors.flat->tensors[i].count };
+        struct zt_place place = { ZT_STATISTICS,
+                                  statistic ? p->tensors.statistic_offset[i - p->tensors.flat->own_tensors] : 0 };
         size_t bytes = (size_t)size[1] * sizeof(float);
         ok = api->send(r->world, size, sizeof size, 0, err) && api->send(r->world, name, (size_t)size[0], 0, err) &&
              (statistic ? r->bulk_world->api->send(r->bulk_world, zt_rank_at(r, NULL, &place, NULL), bytes, 0, err)
-                        : api->send(r->world, params + p->flat->tensors[i].offset, bytes, 0, err));
+                        : api->send(r->world, params + p->tensors.flat->tensors[i].offset, bytes, 0, err));
     }
     return ok;
 }
@@ -72,24 +74,24 @@ static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *er
 static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct zt_collected *to,
                      struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
-    int total = p->flat->own_tensors + p->statistic_total;
+    int total = p->tensors.flat->own_tensors + p->tensors.statistic_total;
     to->payloads = ZT_NEW_N(arena, struct zt_onnx_payload, total + 1);
     to->elements = ZT_NEW_N(arena, int64_t, total + 1);
     to->statistic = ZT_NEW_N(arena, bool, total + 1);
-    for (int i = 0; i < p->flat->own_tensors; i++) {
+    for (int i = 0; i < p->tensors.flat->own_tensors; i++) {
         to->payloads[to->count] =
-            (struct zt_onnx_payload){ p->flat->tensors[i].name, params + p->flat->tensors[i].offset };
-        to->elements[to->count++] = p->flat->tensors[i].count;
+            (struct zt_onnx_payload){ p->tensors.flat->tensors[i].name, params + p->tensors.flat->tensors[i].offset };
+        to->elements[to->count++] = p->tensors.flat->tensors[i].count;
     }
-    for (int i = 0; i < p->statistic_total; i++) {
-        struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
-        size_t bytes = (size_t)p->statistic_count[i] * sizeof(float);
+    for (int i = 0; i < p->tensors.statistic_total; i++) {
+        struct zt_place place = { ZT_STATISTICS, p->tensors.statistic_offset[i] };
+        size_t bytes = (size_t)p->tensors.statistic_count[i] * sizeof(float);
         void *contents = zt_arena_alloc(arena, bytes);
         if (!zt_rank_fetch(r, contents, zt_rank_at(r, NULL, &place, NULL), bytes, err))
             return false;
-        to->payloads[to->count] = (struct zt_onnx_payload){ p->statistic_name[i], contents };
+        to->payloads[to->count] = (struct zt_onnx_payload){ p->tensors.statistic_name[i], contents };
         to->statistic[to->count] = true;
-        to->elements[to->count++] = p->statistic_count[i];
+        to->elements[to->count++] = p->tensors.statistic_count[i];
     }
     return true;
 }
@@ -130,7 +132,7 @@ bool zt_rank_collect(struct zt_rank *r, struct zt_arena *arena, struct zt_collec
     const float *params = in_place(r);
     *to = (struct zt_collected){ 0 };
     if (!params) {
-        float *copy = zt_arena_alloc(arena, (size_t)r->plan->flat->count * sizeof *copy);
+        float *copy = zt_arena_alloc(arena, (size_t)r->plan->tensors.flat->count * sizeof *copy);
         if (!whole_parameters(r, copy, err))
             return false;
         params = copy;

@@ -1,4 +1,4 @@
-/* What a run does about non-finite losses, gradients and weights: the errors that end it. The weights are tested here,
+/* Handling of non-finite losses, gradients and weights: the errors that end a run. The weights are tested here,
  * at the end of a run; gradients in run/rank/update.c. */
 #ifndef ZT_RUN_FINITE_H
 #define ZT_RUN_FINITE_H
@@ -9,8 +9,8 @@
 
 enum { ZT_SKIPS_SEEN = 100 };
 
-/* Which of the last steps were skipped because loss or gradient was not finite. The skipped steps with which a dynamic
- * loss scale begins, before the first step that is applied, do not count. */
+/* Record of the last steps: a step is skipped if its loss or gradient is not finite. Steps before the first applied
+ * one, in which a dynamic loss scale settles, do not count. */
 struct zt_skips {
     bool at[ZT_SKIPS_SEEN]; /* a ring buffer */
     int64_t counted;        /* steps */

@@ -111,7 +111,7 @@ bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank *run, int ste
 }
 
 void zt_forecast_step(struct zt_forecast *f, int64_t step, int64_t samples, double seconds) {
-    if (!f->plan || samples != f->plan->stage[0]->full.samples)
+    if (!f->plan || samples != f->plan->stage[0]->steps.full.samples)
         return;
     f->latest = seconds;
     if (step < COLD_STEPS || f->count == MOST_STEPS)

@@ -152,7 +152,7 @@ static bool count_tensor(struct counting *c, const struct which *w, const struct
 /* Shares the number of tensors of each stage. */
 static bool share_counts(const struct zt_rank *r, double *counts, struct zt_err *err) {
     for (int s = 0; s < r->plan->grid.stages; s++)
-        counts[s] = s == r->plan->grid.stage && r->plan->grid.data_rank == 0 ? r->plan->flat->own_tensors : 0;
+        counts[s] = s == r->plan->grid.stage && r->plan->grid.data_rank == 0 ? r->plan->tensors.flat->own_tensors : 0;
     return r->world->api->sum(r->world, counts, r->plan->grid.stages, err);
 }
 

@@ -24,7 +24,7 @@ struct probe {
     int node;
 };
 
-/* What a probe measures: `times` runs of an operator on inputs of these shapes. */
+/* The workload of a probe: `times` runs of an operator on inputs of these shapes. */
 struct workload {
     enum zt_backend backend;
     const char *op;

@@ -33,7 +33,7 @@ static bool last_tensor(const struct zt_rank *r, int *tensor, struct zt_err *err
 }
 
 bool zt_rank_overflow(struct zt_rank *r, struct zt_overflow *to, struct zt_err *err) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     struct zt_comm *world = r->world;
     /* by rank: 0: none, else a number that grows against the order of the backward pass */
     double *place = zt_calloc((size_t)world->size, sizeof *place);

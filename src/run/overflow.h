@@ -4,7 +4,7 @@
 
 #include "run/rank/rank.h"
 
-/* What the backward pass reaches first of the gradients that are not finite. */
+/* The first non-finite gradient in the order of the backward pass. */
 struct zt_overflow {
     int rank;                 /* the first that owns a part of it which is not finite */
     char tensor[ZT_ERR_TEXT]; /* name of the weight; empty: all gradients are finite, the loss is not */

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "parallel/launch/cores.h"
 #include "plan/host_need.h"
+#include "plan/rank_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -232,14 +233,15 @@ static uint64_t hash_slices(uint64_t hash, const struct zt_flat *f) {
 
 static struct plan_card card_of(const struct zt_rank_plan *plan) {
     struct plan_card card = { .stage = plan->grid.stage };
-    card.common = zt_hash(ZT_HASH_START, plan->sharding->name, strlen(plan->sharding->name));
+    const char *sharding = zt_sharding_name(plan->sharding);
+    card.common = zt_hash(ZT_HASH_START, sharding, strlen(sharding));
     card.common =
         zt_hash(card.common, plan->stage_bounds, ((size_t)plan->grid.stages + 1) * sizeof *plan->stage_bounds);
-    card.stage_hash = hash_slices(ZT_HASH_START, plan->flat);
-    if (plan->frozen)
-        card.stage_hash = hash_slices(card.stage_hash, plan->frozen->flat);
-    for (int i = 0; i < plan->train.count; i++)
-        card.stage_hash = hash_program(card.stage_hash, plan->train.at[i]);
+    card.stage_hash = hash_slices(ZT_HASH_START, plan->tensors.flat);
+    if (plan->tensors.frozen)
+        card.stage_hash = hash_slices(card.stage_hash, plan->tensors.frozen->flat);
+    for (int i = 0; i < plan->programs.train.count; i++)
+        card.stage_hash = hash_program(card.stage_hash, plan->programs.train.at[i]);
     return card;
 }
 

@@ -2,10 +2,11 @@
 #ifndef ZT_RUN_PREFLIGHT_H
 #define ZT_RUN_PREFLIGHT_H
 
-#include "plan/rank_plan.h"
 #include "session/session.h"
 
 #include <sched.h>
+
+struct zt_rank_plan;
 
 /* Checks that model file, external data, resolved config and version are equal on all ranks; otherwise all ranks report
  * the same error. Collective over `world`. Then assigns this rank its share of the host's cores, before any thread

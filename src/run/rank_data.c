@@ -15,7 +15,7 @@ bool zt_rank_loader(struct zt_rank *r, bool training, int64_t first, int64_t ste
                     struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_config *c = p->job->config;
-    int64_t rows = training ? c->micro_batch : p->eval_rows, together = rows * p->grid.data;
+    int64_t rows = training ? c->micro_batch : p->steps.eval_rows, together = rows * p->grid.data;
     struct zt_loader_options options = { .source = training ? p->source : p->eval_source,
                                          .train_batch = training ? c->train_batch : together,
                                          .micro_batch = p->replicas ? together : rows,
@@ -24,10 +24,10 @@ bool zt_rank_loader(struct zt_rank *r, bool training, int64_t first, int64_t ste
                                          .shuffle = training && c->data.shuffle,
                                          .drop_last = training && c->data.drop_last,
                                          .seed = (uint64_t)c->seed,
-                                         .stream = training ? p->epochs : (struct zt_epochs){ 0 },
+                                         .stream = training ? p->steps.epochs : (struct zt_epochs){ 0 },
                                          .first_step = training ? first : 0,
-                                         .steps =
-                                             training ? steps - first : (p->eval_samples + together - 1) / together,
+                                         .steps = training ? steps - first
+                                                           : (p->steps.eval_samples + together - 1) / together,
                                          .readers = readers(r) };
     options.depth = zt_loader_depth(options.source, options.micro_batch);
     if (r->device_memory)

@@ -21,12 +21,12 @@ static void tell(const struct zt_rank *r, enum zt_instruction_op op, bool ended)
 
 bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
-    struct zt_epoch_place place = zt_epochs_at(&p->epochs, step);
-    const struct zt_step_shape shape = zt_rank_shape(p, step);
-    const enum zt_step_kind kind = shape.samples == p->full.samples ? ZT_STEP_FULL
-                                   : shape.stream                   ? ZT_STEP_MIXED
-                                                                    : ZT_STEP_TAIL;
-    const struct zt_schedule *schedule = kind == ZT_STEP_TAIL ? &p->tail_schedule : &p->full_schedule;
+    struct zt_epoch_place place = zt_epochs_at(&p->steps.epochs, step);
+    const struct zt_step_shape shape = zt_rank_shape(&p->steps, step);
+    const enum zt_step_kind kind = shape.samples == p->steps.full.samples ? ZT_STEP_FULL
+                                   : shape.stream                         ? ZT_STEP_MIXED
+                                                                          : ZT_STEP_TAIL;
+    const struct zt_schedule *schedule = kind == ZT_STEP_TAIL ? &p->steps.tail_schedule : &p->steps.full_schedule;
     r->random.step = (uint64_t)step;
     r->first_sample = place.first;
     r->loss = 0;

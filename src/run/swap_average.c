@@ -18,7 +18,7 @@ static void swap_piece(void *arg, int64_t i) {
 }
 
 bool zt_rank_swap_average(struct zt_rank *r, struct zt_err *err) {
-    if (!r->plan->averages)
+    if (!r->plan->memory.averages)
         return true;
     const struct zt_piece_pass pass = {
         .use = ZT_READS_ALL | ZT_WRITES_ALL, .count = r->piece_count, .body = swap_piece, .arg = r

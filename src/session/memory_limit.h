@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Where the system states its limits. */
+/* Files with the limits of the system. */
 struct zt_memory_files {
     const char *meminfo; /* "/proc/meminfo" */
     const char *cgroup;  /* "/proc/self/cgroup": the groups of the process */

@@ -8,6 +8,7 @@
 #include "device/module.h"
 #include "device/threads.h"
 #include "graph/passes/trainable/trainable.h"
+#include "ops/table.h"
 #include "optim/types/types.h"
 
 #include <stdlib.h>
@@ -145,7 +146,7 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
         zt_session_hint_model(options->model, err);
         return false;
     }
-    zt_pass_split_merged(s->model);
+    zt_pass_split_merged(s->model, &zt_ops);
     return s->config->allow_future_opset || zt_onnx_check_opset(s->model, err);
 }
 

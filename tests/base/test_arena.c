@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes from the first on are `value`. Check writes a line for every assertion, so one is made of all of them.
+/* Returns the number of leading bytes that are `value`. Check writes a line for every assertion, so one is made of all
+ * of them.
  */
 static size_t count_first(const unsigned char *at, size_t bytes, unsigned char value) {
     size_t count = 0;

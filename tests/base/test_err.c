@@ -9,7 +9,7 @@ enum { PRINTED = 1 << 15 };
 
 static struct zt_err err;
 
-/* What zt_err_print writes; free with free(). */
+/* Returns the output of zt_err_print(); free with free(). */
 static char *printed(void) {
     char *text = calloc(1, PRINTED);
     FILE *to = fmemopen(text, PRINTED - 1, "w");

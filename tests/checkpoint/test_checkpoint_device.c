@@ -40,7 +40,7 @@ static void train(struct zt_session *s, struct part *part) {
                                              .folder = part->folder,
                                              .from = part->from,
                                              .steps = STEPS,
-                                             .epochs = plan->epochs };
+                                             .epochs = plan->steps.epochs };
     int64_t first = 0;
     struct zt_checkpoints *checkpoints = zt_checkpoints_open(&saving, &first, &err);
     ck_assert_msg(checkpoints != NULL && zt_checkpoints_begin(checkpoints, &err), "%s", err.text[0]);

@@ -1,4 +1,4 @@
-/* What ztrain bench makes of measurements: quantiles, rates, efficiency, warnings, and the names of modes. */
+/* Evaluation of measurements by ztrain bench: quantiles, rates, efficiency, warnings, and the names of modes. */
 #include "cli/bench.h"
 #include "cli/html.h"
 #include "tests/suite.h"

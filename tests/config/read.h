@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a config needs beside what a case is about. */
+/* The keys that every config needs. */
 #define BATCH "\"train_batch_size\": 8"
 #define ADAM  "\"optimizer\": {\"type\": \"Adam\"}"
 

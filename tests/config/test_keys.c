@@ -132,7 +132,7 @@ static int outside(const struct row *row, double number[2]) {
     return count;
 }
 
-/* How numbers are written where a key wants a number or a list of numbers: formats of one number. */
+/* Spellings of numbers for keys of numbers and lists of numbers: formats of one number. */
 static const struct {
     const char *type, *format[2];
 } numeric[] = {

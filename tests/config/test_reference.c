@@ -92,7 +92,7 @@ START_TEST(every_case_is_read) {
 }
 END_TEST
 
-/* What each of DeepSpeed's files asks for that is not there yet; with that switched off, the file loads. */
+/* Unsupported keys of each of DeepSpeed's files; with these switched off, the file loads. */
 START_TEST(configs_of_deepspeed_users_are_refused_by_key_or_loaded) {
     static const struct {
         const char *file, *words[5];

@@ -1,5 +1,5 @@
-/* What a config is refused for: unknown keys, types, ranges, conflicts, missing companions; and, only where none of
- * these is wrong, what is not there yet. */
+/* Reasons to refuse a config: unknown keys, types, ranges, conflicts, missing companions; and, only if there are none
+ * of these, unsupported features. */
 #include "read.h"
 
 struct refusal {

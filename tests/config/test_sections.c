@@ -1,4 +1,4 @@
-/* What sections become whose keys depend on each other: offload, fp16, monitors, and keys that follow a plan chosen
+/* Resolution of sections whose keys depend on each other: offload, fp16, monitors, and keys that follow a plan chosen
  * later. */
 #include "read.h"
 

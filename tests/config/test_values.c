@@ -1,4 +1,4 @@
-/* What a config's values become: defaults, "auto", spellings, the command line, the batch arithmetic, writing. */
+/* Resolution of a config's values: defaults, "auto", spellings, the command line, the batch arithmetic, writing. */
 #include "read.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What the suites of this folder share: reference files, scratch files, arrays as npz files, checks of messages. */
+/* Shared by the suites of this folder: reference files, scratch files, arrays as npz files, checks of messages. */
 #ifndef ZT_TESTS_DATA_FIXTURE_H
 #define ZT_TESTS_DATA_FIXTURE_H
 

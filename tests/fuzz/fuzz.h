@@ -1,4 +1,4 @@
-/* What the fuzz targets share: files from bytes, and the program's own main as a function.
+/* Helpers of the fuzz targets: files from bytes, and the program's own main as a function.
  *
  * A target is one file with LLVMFuzzerTestOneInput. It writes nowhere but into memory (memfd) and into one folder of
  * its process, below TMPDIR. A broken promise aborts, which libFuzzer reports with the input. */
@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The target, called by libFuzzer and by the replay of seeds (read only). Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Aborts unless it holds. */

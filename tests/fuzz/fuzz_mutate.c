@@ -1,5 +1,5 @@
-// How libFuzzer changes a model: one field of one message, at any depth, with the lengths around it made right again.
-// Bytes changed anywhere rarely leave a file that the wire scan lets through.
+// Mutation of a model for libFuzzer: one field of one message changes, at any depth, and the enclosing lengths follow.
+// After changes of arbitrary bytes the wire scan refuses nearly every file.
 #include "fuzz.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* How fast the module's Adam goes through its memory: a tool, no test, since it is about time.
+/* Memory bandwidth of the module's Adam: a tool, no test, since it is about time.
  *
  *     adam_bandwidth FOLDER [ELEMENTS [UPDATES]]
  *

@@ -1,5 +1,5 @@
-/* What a step launches on a CUDA device, node by node, over the emulated module with ZT_EMULATED_DRY, whose clock
- * counts launches: a tool of device_list.py, which holds what it writes against files.
+/* Lists the launches of a step on a CUDA device by node, over the emulated module with ZT_EMULATED_DRY, whose clock
+ * counts launches. device_list.py compares its output with files.
  *
  *     device_list FOLDER MODEL CONFIG CLUSTER FILE [KEY=VALUE ...]
  *

@@ -161,7 +161,7 @@ static void far_destroy(struct zt_device *device) {
 
 /* ---- kernels ---- */
 
-/* What the reference kernel's prepare left, and how it is freed. */
+/* State of a prepared reference kernel, and the function that frees it. */
 struct prepared {
     void *state;
     void (*release)(void *state);

@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 
+/* Creates the device; free it through its api, as any device. */
 struct zt_device *far_device_create(void);
 
 #endif

@@ -26,8 +26,8 @@ static const char *const zt_gpus[ZT_GPUS] = {
 };
 #undef GPU
 
-/* Which of a test's plans cuDNN makes, for which it compiles kernels: every seventh, so that types, orders of
- * tensors and GPUs take turns, or all of them with the argument "all". All are described to it. */
+/* Whether cuDNN finalizes a plan of a test, for which it compiles kernels: every seventh, so that types, orders of
+ * tensors and GPUs alternate, or all with the argument "all". All are described to cuDNN. */
 static bool zt_every_plan;
 static inline bool zt_is_planned(size_t number) {
     return zt_every_plan || number % 7 == 0;

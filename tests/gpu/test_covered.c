@@ -1,6 +1,6 @@
-/* No node of what users train falls back to the host: the programs of every visible case and every sample model,
- * planned for a device of CUDA's back end (far_device.h), in float and in bfloat16. What does is listed with its
- * nodes. */
+/* No node of users' models falls back to the host: the programs of every visible case and every sample model,
+ * planned for a device of CUDA's back end (far_device.h), in float and in bfloat16. Programs that do are listed with
+ * these nodes. */
 #include "tests/gpu/far_device.h"
 #include "tests/gpu/reference_case.h"
 #include "tests/suite.h"
@@ -61,10 +61,10 @@ static void note_model(struct missing *all, const char *model, const char *confi
     struct zt_rank_options of = { .source = s.source, .eval_source = s.eval_source, .device = device, .threads = 1 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s.job, &of, &err);
     ck_assert_msg(plan != NULL, "%s: %s", model, err.text[0]);
-    for (int i = 0; i < plan->train.count; i++)
-        note_program(all, plan->train.at[i], model);
-    for (int i = 0; i < plan->evaluation.count; i++)
-        note_program(all, plan->evaluation.at[i], model);
+    for (int i = 0; i < plan->programs.train.count; i++)
+        note_program(all, plan->programs.train.at[i], model);
+    for (int i = 0; i < plan->programs.evaluation.count; i++)
+        note_program(all, plan->programs.evaluation.at[i], model);
     zt_rank_plan_destroy(plan);
     device->api->destroy(device);
     zt_open_finish(&s);

@@ -1,5 +1,4 @@
-/* ONNX files made field by field, for tests. Nothing here knows what is right: numbers of fields and types are as the
- * caller says. */
+/* ONNX files written field by field, for tests. Field numbers and types are not checked, so that files may be wrong. */
 #ifndef ZT_TESTS_GRAPH_BUILD_H
 #define ZT_TESTS_GRAPH_BUILD_H
 
@@ -9,6 +8,7 @@
 #include <check.h>
 #include <stdint.h>
 
+/* Append a field to a message. */
 void put_int(struct zt_text *to, unsigned field, uint64_t value); /* a varint */
 void put_bytes(struct zt_text *to, unsigned field, const void *bytes, size_t count);
 void put_string(struct zt_text *to, unsigned field, const char *text);
@@ -39,6 +39,7 @@ struct zt_onnx *read_file(char *path, struct zt_err *err);
 /* Reads a model with this graph, which must be refused with a message that contains `words`. */
 void refuse_graph(struct zt_text *graph, const char *words);
 
+/* Runs the cases as a suite named `name`; returns the exit status of main(). */
 int run_cases(const char *name, TCase *cases);
 
 #endif

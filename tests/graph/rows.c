@@ -142,5 +142,5 @@ const struct zt_op_table zt_test_rows = { families };
 
 void zt_test_resolve(struct zt_graph *g) {
     for (int n = 0; n < g->node_count; n++)
-        g->nodes[n]->op = zt_op_find(&zt_test_rows, g->nodes[n]->domain, g->nodes[n]->op_type, g->nodes[n]->opset);
+        g->nodes[n]->op = zt_op_of(&zt_test_rows, g->nodes[n]);
 }

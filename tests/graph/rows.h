@@ -1,5 +1,5 @@
-/* What the graph's passes must know of the operators in the reference cases, without the operators: whether a gradient
- * flows, through which inputs it does not, and what is a copy. */
+/* Rows of the operators in the reference cases with the properties that passes need, without kernels: whether gradients
+ * flow, inputs without gradient, copies. */
 #ifndef ZT_TESTS_GRAPH_ROWS_H
 #define ZT_TESTS_GRAPH_ROWS_H
 

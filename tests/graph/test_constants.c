@@ -1,5 +1,5 @@
-/* Which initializers without a mark are constants, by name, contents and reader (graph/passes/trainable/constants.h);
- * which are only doubted. */
+/* Initializers without a mark that are constants by name, contents and reader (graph/passes/trainable/constants.h), and
+ * those that are only suspected. */
 #include "graph/passes/trainable/trainable.h"
 #include "rows.h"
 #include "tests/suite.h"

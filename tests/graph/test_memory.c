@@ -17,7 +17,7 @@ static void check_plan(const struct zt_interval *at, int count, int64_t size) {
     }
 }
 
-/* What lives at one position takes its sum at least. */
+/* Returns a lower bound: the largest sum of the intervals that live at one position. */
 static int64_t lower_bound(const struct zt_interval *at, int count) {
     int64_t most = 0;
     for (int i = 0; i < count; i++) {

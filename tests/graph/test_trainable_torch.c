@@ -1,4 +1,4 @@
-/* What PyTorch's exporters do to parameters, in graphs made by hand. tests/exported has files that they wrote. */
+/* Changes of parameters by PyTorch's exporters, in graphs made by hand. tests/exported has files of the exporters. */
 #include "build.h"
 #include "base/map.h"
 #include "graph/passes/trainable/derived.h"

@@ -185,7 +185,7 @@ int fdatasync(int fd) {
     return hit("fsync", "") ? -1 : NEXT(fdatasync)(fd);
 }
 
-/* What fails to close is closed all the same, as on Linux. */
+/* Closes the file also when the call fails, as Linux does. */
 int close(int fd) {
     int done = (int)syscall(SYS_close, fd);
     return hit("close", "") ? -1 : done;

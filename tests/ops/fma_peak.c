@@ -1,4 +1,4 @@
-/* How many floating-point operations a second this machine's cores can do at most: a tool, no test, since it is about
+/* Peak floating-point operations per second of this machine's cores: a tool, no test, since it is about
  * time.
  *
  *     fma_peak [THREADS [ROUNDS]]        all cores, 40

@@ -297,7 +297,7 @@ static const struct {
 } modes[MODES] = { { "check", check_case }, { "grad", grad_case },  { "backward", backward_case },
                    { "bench", bench },      { "support", support }, { "list", list } };
 
-/* How many inputs have `least` to `most` axes. */
+/* Returns the number of inputs with `least` to `most` axes. */
 static int inputs_of_rank(const char *in, int least, int most) {
     int found = 0;
     for (const char *at = strchr(in, '['); at; at = strchr(at + 1, '[')) {

@@ -57,7 +57,7 @@ static void fill(const struct zt_shape *shape, enum zt_dtype dtype, const char *
                                            : (double)normal_next(&normal));
 }
 
-/* What stands behind a name that comes first: its kind and shape. */
+/* Reads kind and shape after the first occurrence of a name. */
 static int declare(struct reader *r, const char *name) {
     struct zt_graph *g = r->g;
     struct zt_shape shape = { 0 };

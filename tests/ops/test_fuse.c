@@ -120,7 +120,7 @@ static void finish(struct made *m) {
     zt_graph_destroy(m->g);
 }
 
-/* Where b is not finite, a may be: a row that is masked whole, the logarithm of a softmax that is 0. */
+/* a may be finite where b is not: in a fully masked row, for the logarithm of a softmax of 0. */
 static void expect_close(const char *text, const char *what, struct zt_tensor a, struct zt_tensor b, double limit,
                          double least) {
     double largest = 0, worst = 0;

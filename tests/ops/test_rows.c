@@ -1,4 +1,5 @@
-/* What a list of cases cannot say: training forms, ties, padding rows, errors, the same bits at any thread count. */
+/* Tests of rows that a list of cases cannot express: training forms, ties, padding rows, errors, the same bits at any
+ * thread count. */
 #include "ops/loss/loss.h"
 #include "graph/passes/eval.h"
 #include "tests/suite.h"
@@ -70,6 +71,54 @@ static int differentiate(struct run *r) {
 static bool train(struct run *r, struct zt_train_options options) {
     return r->made.graph->nodes[0]->op->train(r->made.graph, 0, &options, &r->err);
 }
+
+/* ---- properties of rows ---- */
+
+START_TEST(products_name_the_axis_of_their_output_channels) {
+    static struct zt_attr transposed = { .name = "transB", .type = ZT_ATTR_INT, .i = 1 };
+    static const struct {
+        const char *op;
+        int rank, axis[2]; /* of the weight; by input */
+        bool transposed, channels;
+    } rows[] = { { "MatMul", 3, { 1, 2 }, false, true },
+                 { "Gemm", 2, { 0, 1 }, false, true },
+                 { "Gemm", 2, { 0, 0 }, true, true },
+                 { "Conv", 4, { -1, 0 }, false, true },
+                 { "ConvTranspose", 4, { -1, 1 }, false, false } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct zt_node n = { .op_type = rows[i].op,
+                                   .domain = "",
+                                   .opset = ZT_OPSET,
+                                   .attr = &transposed,
+                                   .attr_count = rows[i].transposed };
+        const struct zt_op *op = zt_op_of(&zt_ops, &n);
+        for (int in = 0; in < 2; in++)
+            ck_assert_msg(op->channel_axis(&n, in, rows[i].rank) == rows[i].axis[in], "%s, input %d", n.op_type, in);
+        ck_assert_int_eq(zt_op_has_channels(op), rows[i].channels);
+    }
+    ck_assert(!zt_op_has_channels(zt_op_find(&zt_ops, "", "Add", ZT_OPSET)));
+}
+END_TEST
+
+START_TEST(a_transpose_names_the_axis_that_it_moves) {
+    static const int64_t order[] = { 2, 0, 1 };
+    static struct zt_attr perm = { .name = "perm", .type = ZT_ATTR_INTS, .count = 3, .ints = order };
+    struct zt_node n = { .op_type = "Transpose", .domain = "", .opset = ZT_OPSET, .attr = &perm };
+    const struct zt_op *op = zt_op_of(&zt_ops, &n);
+    ck_assert_int_eq(op->axis_before(&n, 3, 0), 2);
+    n.attr_count = 1;
+    for (int axis = 0; axis < 3; axis++)
+        ck_assert_int_eq(op->axis_before(&n, 3, axis), order[axis]);
+    ck_assert_int_eq(op->axis_before(&n, 4, 0), -1);
+}
+END_TEST
+
+START_TEST(only_indices_of_gather_select_slices) {
+    struct zt_op_cursor at = { 0 };
+    for (const struct zt_op *row; (row = zt_op_next(&zt_ops, &at));)
+        ck_assert_msg((row->slice_in == 1 << 1) == (strcmp(row->name, "Gather") == 0), "%s", row->name);
+}
+END_TEST
 
 /* ---- windows ---- */
 
@@ -421,6 +470,9 @@ END_TEST
 
 int main(void) {
     TCase *t = tcase_create("rows");
+    tcase_add_test(t, products_name_the_axis_of_their_output_channels);
+    tcase_add_test(t, a_transpose_names_the_axis_that_it_moves);
+    tcase_add_test(t, only_indices_of_gather_select_slices);
     tcase_add_test(t, same_upper_pads_the_odd_side_last_and_same_lower_first);
     tcase_add_test(t, a_stretch_and_its_way_back_name_the_same_pairs);
     tcase_add_test(t, a_max_pool_gives_its_gradient_to_the_first_of_equal_maxima);

@@ -1,4 +1,4 @@
-/* How fast an optimizer of the CPU goes through memory, as a share of what the machine can do: a tool, no test, since
+/* Memory bandwidth of an optimizer on the CPU, as a share of the machine's: a tool, no test, since
  * it is about time.
  *
  *     step_bandwidth [TYPE [THREADS [ROUNDS [ELEMENTS...]]]]        Adam, all cores, 15, ResNet-18

@@ -374,7 +374,7 @@ START_TEST(clipping_is_that_of_the_host) {
 }
 END_TEST
 
-/* Where other ranks have more of it, loss and squares wait for theirs: in any order of the blocks the same bits. */
+/* With other ranks, loss and squares wait for theirs; the bits are the same in any order of the blocks. */
 START_TEST(the_norm_of_several_ranks_is_not_found_yet) {
     const struct zt_step_state from = { .loss_scale = 1, .loss = 3, .updates = 5, .finite = 1 };
     struct slice *s = make();

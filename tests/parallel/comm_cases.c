@@ -382,7 +382,7 @@ static void splits_join_the_ranks_of_a_color(struct zt_comm *c, struct rank_repo
     part->api->destroy(part);
 }
 
-/* What this thread has used: seconds of a processor, and how often it gave one up. */
+/* Resources that this thread has used: processor seconds, and voluntary context switches. */
 struct usage {
     double cpu;
     long switches;

@@ -1,4 +1,4 @@
-/* What every communicator must do, written so that each row can be put to it: a case is a function that every rank runs
+/* Tests that every communicator must pass. A case is a function that every rank runs
  * on its own communicator and that shares no memory with the other ranks. Ranks as threads run it through
  * comm_fixture.h; a launcher's ranks call the bodies on their own communicator. */
 #ifndef ZT_TESTS_PARALLEL_COMM_CASES_H
@@ -6,7 +6,7 @@
 
 #include "parallel/comm/comm.h"
 
-/* What a rank found wrong, "" when all was well. */
+/* The error that a rank found; "": none. */
 struct rank_report {
     char text[600];
 };

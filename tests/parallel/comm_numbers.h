@@ -1,5 +1,5 @@
-/* What comm_cases.c and comm_abort_cases.c exchange: numbers that tell one order of addition from another, slices of
- * uneven lengths, transfers underway. */
+/* Data that comm_cases.c and comm_abort_cases.c exchange: numbers that tell one order of addition from another, slices
+ * of uneven lengths, transfers underway. */
 #ifndef ZT_TESTS_PARALLEL_COMM_NUMBERS_H
 #define ZT_TESTS_PARALLEL_COMM_NUMBERS_H
 
@@ -7,6 +7,7 @@
 
 enum { MOST = 16, BUFFERED = 8, UNDERWAY = 4 }; /* ranks; messages a pair; transfers at once */
 
+/* Sleeps `ms` milliseconds. */
 void sleep_ms(int ms);
 
 /* Numbers of very different size, so that another order of addition gives other bits. */

@@ -1,5 +1,5 @@
-/* Who proves what to whom (handshake.h), and what proves nothing: records heard earlier, sent back, meant for another
- * identity, changed or cut. */
+/* Proofs of identity in the handshake (handshake.h), and records that are refused: replayed, reflected, meant for
+ * another identity, changed or truncated. */
 #include "parallel/comm/handshake.h"
 
 #include "base/clock.h"

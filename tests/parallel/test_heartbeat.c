@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What rank 1 sent last. Its rank is the first word of a datagram. */
+/* The last datagram of rank 1. Its first word is the rank. */
 static struct {
     pthread_mutex_t lock;
     unsigned char datagram[128];

@@ -1,4 +1,4 @@
-/* What stands between a command line and ranks as processes: launchers' variables, hostfiles, shares of cores, frames.
+/* Parts of the launch of ranks as processes: launchers' variables, hostfiles, shares of cores, frames.
  */
 #include "parallel/launch/cores.h"
 #include "parallel/launch/hostfile.h"

@@ -1,7 +1,7 @@
-/* Where the values of a program lie, and what is derived. */
-#include "made.h"
+/* Memory locations of the values of a program, and its derived values. */
+#include "small_program.h"
 #include "tests/suite.h"
-#include "walk.h"
+#include "memory_check.h"
 
 #include "device/threads.h"
 #include "graph/passes/grad.h"
@@ -15,10 +15,10 @@ static const struct {
 } models[] = { { "mlp", tiny_mlp, 3 }, { "shared", tiny_shared, 3 }, { "norm", tiny_norm, 2 } };
 
 static void walk(int model, const struct wish *wish) {
-    struct made m;
-    made_program(&m, models[model].make(), wish);
-    walk_program(m.program, m.flat, zt_sharding_of(wish->zero));
-    made_finish(&m);
+    struct small_program m;
+    small_program_create(&m, models[model].make(), wish);
+    check_program_memory(m.program, m.flat, zt_sharding_of(wish->zero));
+    small_program_finish(&m);
 }
 
 START_TEST(nothing_lies_over_what_is_still_read) {
@@ -47,11 +47,13 @@ END_TEST
 START_TEST(both_sides_of_a_boundary_list_the_same_crossings) {
     for (int model = 0; model < (int)(sizeof models / sizeof *models); model++) {
         for (int low = 0; low + 1 < models[model].stages; low++) {
-            struct made a, b;
-            made_program(&a, models[model].make(),
-                         &(struct wish){ .ranks = 1, .stage = low, .stages = models[model].stages, .fast = true });
-            made_program(&b, models[model].make(),
-                         &(struct wish){ .ranks = 1, .stage = low + 1, .stages = models[model].stages, .fast = true });
+            struct small_program a, b;
+            small_program_create(
+                &a, models[model].make(),
+                &(struct wish){ .ranks = 1, .stage = low, .stages = models[model].stages, .fast = true });
+            small_program_create(
+                &b, models[model].make(),
+                &(struct wish){ .ranks = 1, .stage = low + 1, .stages = models[model].stages, .fast = true });
             const struct zt_boundary_tensors *pairs[2][2] = { { &a.program->send_act, &b.program->recv_act },
                                                               { &b.program->send_grad, &a.program->recv_grad } };
             for (int i = 0; i < 2; i++) {
@@ -60,8 +62,8 @@ START_TEST(both_sides_of_a_boundary_list_the_same_crossings) {
                 for (int k = 0; k < pairs[i][0]->count; k++)
                     ck_assert_uint_eq(pairs[i][0]->at[k].bytes, pairs[i][1]->at[k].bytes);
             }
-            made_finish(&a);
-            made_finish(&b);
+            small_program_finish(&a);
+            small_program_finish(&b);
         }
     }
 }
@@ -71,12 +73,12 @@ END_TEST
 
 /* Takes over g: its last node's output is the loss, its parameters are all trainable values; `seed` in
  * training_graph->seed. */
-static void build_by_hand(struct made *m, struct zt_graph *g, int x, bool training, const struct wish *wish) {
+static void build_by_hand(struct small_program *m, struct zt_graph *g, int x, bool training, const struct wish *wish) {
     struct zt_training_graph training_graph = {
         .graph = g, .rows = 4, .training = training, .seed = -1, .row_weight = -1, .correct = -1, .counted = -1
     };
     struct zt_err err = { 0 };
-    *m = (struct made){ .arena = zt_arena_create() };
+    *m = (struct small_program){ .arena = zt_arena_create() };
     net_infer(g, &zt_ops);
     training_graph.loss = net_last(g)->out[0];
     training_graph.columns = zt_arena_copy(g->arena, &x, sizeof x);
@@ -96,21 +98,21 @@ static void build_by_hand(struct made *m, struct zt_graph *g, int x, bool traini
                           training_graph.grads, &err),
             "%s", err.text[0]);
     }
-    made_build(m, &training_graph, wish);
+    small_program_build(m, &training_graph, wish);
 }
 
-static void finish_by_hand(struct made *m) {
+static void finish_by_hand(struct small_program *m) {
     zt_program_destroy(m->program);
     zt_arena_destroy(m->arena);
 }
 
-static struct zt_place place_of(const struct made *m, const char *name) {
+static struct zt_place place_of(const struct small_program *m, const char *name) {
     return m->program->place[0][zt_graph_find(m->program->training_graph.graph, name)];
 }
 
 START_TEST(what_parameters_alone_decide_is_derived_once_unless_they_are_gathered) {
     for (int zero = 0; zero < 4; zero += 3) {
-        struct made m;
+        struct small_program m;
         struct wish wish = { .zero = zero, .ranks = 2, .stages = 1 };
         struct zt_graph *g = zt_graph_create("derived");
         int x = net_input(g, "x", ZT_FLOAT, SHAPE(4, 3)), w = net_param(g, "w", SHAPE(4, 3));
@@ -118,7 +120,7 @@ START_TEST(what_parameters_alone_decide_is_derived_once_unless_they_are_gathered
         int half = NET(g, "Mul", "half", flat, zt_graph_add_float(g, "0.5", ZT_FLOAT, 0.5));
         NET(g, "ReduceMean", "loss", NET(g, "MatMul", "y", x, NET(g, "Tanh", "tanh", half)));
         build_by_hand(&m, g, x, true, &wish);
-        walk_program(m.program, m.flat, zt_sharding_of(zero));
+        check_program_memory(m.program, m.flat, zt_sharding_of(zero));
         ck_assert_int_eq(m.program->derive_count, zero ? 0 : 2 + 1 - 1);
         ck_assert_int_eq(place_of(&m, "half").in, zero ? ZT_ACTIVATIONS : ZT_DERIVED);
         ck_assert_int_eq(place_of(&m, "flat").in,
@@ -131,7 +133,7 @@ START_TEST(what_parameters_alone_decide_is_derived_once_unless_they_are_gathered
 END_TEST
 
 START_TEST(a_view_of_a_constant_is_a_constant_with_its_contents) {
-    struct made m;
+    struct small_program m;
     struct wish wish = { .ranks = 1, .stages = 1 };
     static const float numbers[4] = { 1, 2, 3, 4 };
     struct zt_graph *g = zt_graph_create("view");
@@ -140,7 +142,7 @@ START_TEST(a_view_of_a_constant_is_a_constant_with_its_contents) {
     NET(g, "Reshape", "view", c, zt_graph_add_ints(g, "shape", (int64_t[]){ 2, 2 }, 2));
     NET(g, "ReduceMean", "loss", NET(g, "Mul", "y", NET(g, "Mul", "xw", x, net_param(g, "w", SHAPE(1))), view));
     build_by_hand(&m, g, x, true, &wish);
-    walk_program(m.program, m.flat, zt_sharding_of(0));
+    check_program_memory(m.program, m.flat, zt_sharding_of(0));
     ck_assert_int_eq(place_of(&m, "view").in, ZT_CONSTANT);
     ck_assert_ptr_eq(m.program->training_graph.graph->values[view]->data,
                      m.program->training_graph.graph->values[c]->data);
@@ -150,17 +152,17 @@ END_TEST
 
 START_TEST(a_gradient_that_no_backward_node_makes_still_arrives) {
     for (int zero = 0; zero < 4; zero++) {
-        struct made m;
+        struct small_program m;
         struct wish wish = { .zero = zero, .ranks = 2, .stages = 1 };
         struct zt_text text = { 0 };
         struct zt_graph *g = zt_graph_create("bare");
         int x = net_input(g, "x", ZT_FLOAT, SHAPE(4));
         NET(g, "Identity", "loss", net_param(g, "w", SCALAR));
         build_by_hand(&m, g, x, true, &wish);
-        walk_program(m.program, m.flat, zt_sharding_of(zero));
+        check_program_memory(m.program, m.flat, zt_sharding_of(zero));
         for (int n = 0; n < m.program->training_graph.graph->node_count; n++)
             ck_assert_int_eq(m.program->training_graph.graph->nodes[n]->phase, ZT_FORWARD);
-        made_commands(&text, &m, m.program->backward, m.program->backward_count);
+        small_program_print(&text, &m, m.program->backward, m.program->backward_count);
         ck_assert_ptr_nonnull(strstr(text.at, "ADD w"));
         ck_assert_ptr_nonnull(strstr(text.at, "REDUCE 0"));
         zt_text_finish(&text);
@@ -170,7 +172,7 @@ START_TEST(a_gradient_that_no_backward_node_makes_still_arrives) {
 END_TEST
 
 START_TEST(a_parameter_without_path_gets_zeros) {
-    struct made m;
+    struct small_program m;
     struct wish wish = { .zero = 1, .ranks = 2, .stages = 1 };
     struct zt_text text = { 0 };
     struct zt_graph *g = zt_graph_create("no path");
@@ -179,8 +181,8 @@ START_TEST(a_parameter_without_path_gets_zeros) {
     zt_node_set_int(g, g->node_count - 1, "to", ZT_FLOAT);
     NET(g, "ReduceMean", "loss", NET(g, "Mul", "y", NET(g, "Mul", "xw", x, net_param(g, "w", SHAPE(4))), bound));
     build_by_hand(&m, g, x, true, &wish);
-    walk_program(m.program, m.flat, zt_sharding_of(1));
-    made_commands(&text, &m, m.program->backward, m.program->backward_count);
+    check_program_memory(m.program, m.flat, zt_sharding_of(1));
+    small_program_print(&text, &m, m.program->backward, m.program->backward_count);
     ck_assert_int_eq(strncmp(text.at, "ZERO aside\n", 11), 0);
     zt_text_finish(&text);
     finish_by_hand(&m);
@@ -189,7 +191,7 @@ END_TEST
 
 /* One gradient of two parameters, and one that another node reads, are copied; the rest is written where it belongs. */
 START_TEST(only_a_gradient_of_its_own_is_written_in_place) {
-    struct made m;
+    struct small_program m;
     struct wish wish = { .ranks = 1, .stages = 1 };
     struct zt_text text = { 0 };
     struct zt_graph *g = zt_graph_create("direct");
@@ -197,8 +199,8 @@ START_TEST(only_a_gradient_of_its_own_is_written_in_place) {
     int sum = NET(g, "Add", "sum", a, b), c = net_param(g, "c", SHAPE(4));
     NET(g, "ReduceMean", "loss", NET(g, "Mul", "y", NET(g, "Mul", "xc", x, c), sum));
     build_by_hand(&m, g, x, true, &wish);
-    walk_program(m.program, m.flat, zt_sharding_of(0));
-    made_commands(&text, &m, m.program->backward, m.program->backward_count);
+    check_program_memory(m.program, m.flat, zt_sharding_of(0));
+    small_program_print(&text, &m, m.program->backward, m.program->backward_count);
     ck_assert_ptr_nonnull(strstr(text.at, "ADD a"));
     ck_assert_ptr_nonnull(strstr(text.at, "ADD b"));
     ck_assert_ptr_null(strstr(text.at, "ADD c"));

@@ -1,5 +1,5 @@
 /* The commands of a program, as text. Where its values lie is in test_places.c. */
-#include "made.h"
+#include "small_program.h"
 #include "tests/suite.h"
 
 #include "device/threads.h"
@@ -7,18 +7,18 @@
 #include <string.h>
 
 static void check_text(const struct wish *wish, const char *wanted) {
-    struct made m;
+    struct small_program m;
     struct zt_text text = { 0 };
     struct zt_command after[16];
-    made_program(&m, tiny_mlp(), wish);
-    made_commands(&text, &m, m.program->forward, m.program->forward_count);
+    small_program_create(&m, tiny_mlp(), wish);
+    small_program_print(&text, &m, m.program->forward, m.program->forward_count);
     zt_text_add(&text, "-\n");
-    made_commands(&text, &m, m.program->backward, m.program->backward_count);
+    small_program_print(&text, &m, m.program->backward, m.program->backward_count);
     zt_text_add(&text, "-\n");
-    made_commands(&text, &m, after, zt_collectives_after_step(m.flat, zt_sharding_of(wish->zero), after));
+    small_program_print(&text, &m, after, zt_collectives_after_step(m.flat, zt_sharding_of(wish->zero), after));
     ck_assert_msg(strcmp(text.at, wanted) == 0, "got:\n%s\nwanted:\n%s", text.at, wanted);
     zt_text_finish(&text);
-    made_finish(&m);
+    small_program_finish(&m);
 }
 
 /* fc1 192 + 16, fc2 256 + 16, y 80 + 5 parameters: buckets of 300 hold one layer each. */

@@ -1,4 +1,4 @@
-/* Where the secret of a job comes from, and what is refused as one. */
+/* Sources of the secret of a job, and values that are refused. */
 #include "parallel/comm/secret.h"
 
 #include "tests/suite.h"

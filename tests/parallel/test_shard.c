@@ -71,25 +71,51 @@ static void check_ranges(const struct zt_flat *f) {
             int64_t shard = 0, all = 0;
             for (int i = 0; i < count; i++) {
                 ck_assert_int_lt(at[i].first, at[i].last);
-                ck_assert(!s->optimizer || at[i].rank == r);
-                ck_assert_int_eq(at[i].state_at, s->optimizer ? shard : at[i].first);
-                ck_assert_int_eq(at[i].grad_at, s->gradients ? shard : at[i].first);
-                ck_assert_int_eq(at[i].param_at, s->parameters ? shard : at[i].first);
+                ck_assert(!zt_sharding_splits_update(s) || at[i].rank == r);
+                ck_assert_int_eq(at[i].state_at, zt_sharding_splits_update(s) ? shard : at[i].first);
+                ck_assert_int_eq(at[i].grad_at, zt_sharding_reduces_in_place(s) ? at[i].first : shard);
+                ck_assert_int_eq(at[i].param_at, zt_sharding_gathers_for_use(s) ? shard : at[i].first);
                 shard += at[i].rank == r ? at[i].last - at[i].first : 0;
                 mine += at[i].rank == r ? at[i].last - at[i].first : 0;
                 all += at[i].last - at[i].first;
             }
             ck_assert_int_eq(shard, f->owned[r]);
-            ck_assert_int_eq(all, s->optimizer ? f->owned[r] : f->count);
+            ck_assert_int_eq(all, zt_sharding_splits_update(s) ? f->owned[r] : f->count);
+            ck_assert_int_eq(all, zt_collectives_updated(f, s, r));
             int64_t held = 0;
             count = zt_collectives_held(f, s, r, at);
             for (int i = 0; i < count; i++)
                 held += at[i].last - at[i].first;
-            ck_assert_int_eq(held, s->parameters ? f->owned[r] : f->count);
+            ck_assert_int_eq(held, zt_sharding_gathers_for_use(s) ? f->owned[r] : f->count);
+            ck_assert_int_eq(held, zt_collectives_held_params(f, s, r));
+            ck_assert_int_eq(zt_collectives_held_gradients(f, s, r),
+                             zt_sharding_reduces_in_place(s) ? f->count : f->owned[r]);
         }
         ck_assert_int_eq(mine, f->count);
     }
 }
+
+START_TEST(each_stage_shards_one_thing_more) {
+    static const bool split[] = { false, true, true, true }, in_place[] = { true, true, false, false },
+                      after_step[] = { false, true, true, false }, for_use[] = { false, false, false, true };
+    const struct zt_sharding *s = zt_sharding_of(_i);
+    ck_assert_int_eq(zt_sharding_splits_update(s), split[_i]);
+    ck_assert_int_eq(zt_sharding_reduces_in_place(s), in_place[_i]);
+    ck_assert_int_eq(zt_sharding_gathers_after_step(s), after_step[_i]);
+    ck_assert_int_eq(zt_sharding_gathers_for_use(s), for_use[_i]);
+}
+END_TEST
+
+START_TEST(one_rank_shards_nothing_and_gathers_offloaded_parameters) {
+    for (int stage = 0; stage < 4; stage++) {
+        ck_assert_ptr_eq(zt_sharding_of_run(stage, 2, false, false), zt_sharding_of(stage));
+        ck_assert_ptr_eq(zt_sharding_of_run(stage, 1, false, false), zt_sharding_of(0));
+        const struct zt_sharding *offloaded = zt_sharding_of_run(stage, 1, false, true);
+        ck_assert(zt_sharding_gathers_for_use(offloaded) && !zt_sharding_splits_update(offloaded));
+    }
+    ck_assert_str_eq(zt_sharding_name(zt_sharding_of_run(0, 2, true, false)), "dp");
+}
+END_TEST
 
 START_TEST(layouts_of_random_tensors_cover_all_and_cut_at_blocks) {
     struct zt_rng rng = zt_rng_start(31, 0);
@@ -146,6 +172,8 @@ END_TEST
 int main(void) {
     TCase *cases = tcase_create("shard");
     tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_loop_test(cases, each_stage_shards_one_thing_more, 0, 4);
+    tcase_add_test(cases, one_rank_shards_nothing_and_gathers_offloaded_parameters);
     tcase_add_test(cases, layouts_of_random_tensors_cover_all_and_cut_at_blocks);
     tcase_add_test(cases, the_default_bucket_is_the_largest_tensor_or_a_sixteenth_of_the_model);
     tcase_add_test(cases, a_stage_without_parameters_has_an_empty_layout);

@@ -1,4 +1,4 @@
-/* How even the stages of real models are: for every model of models/ and every reference case, on 2 to 6 stages, the
+/* Evenness of the stages of real models: for every model of models/ and every reference case, on 2 to 6 stages, the
  * cost of the dearest stage against the best contiguous cut of the same nodes, wherever it lies. Fails above 1.1, and
  * where there is no model.
  *

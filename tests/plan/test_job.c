@@ -1,3 +1,4 @@
+#include "device/device.h"
 #include "tests/suite.h"
 #include "tests/run/tiny.h"
 

@@ -64,7 +64,7 @@ START_TEST(weights_gradients_and_states_follow_the_formulas) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct tiny t;
         struct zt_plan *plan = must_make(&t, tiny_wide(), (struct wants){ N, 1, rows[i].zero, NULL, NULL });
-        int64_t all = 0, count = plan->stage[0]->flat->count;
+        int64_t all = 0, count = plan->stage[0]->tensors.flat->count;
         for (int r = 0; r < N; r++) {
             struct zt_rank_bytes b = zt_plan_bytes(plan, 0, r);
             all += b.parameters + b.gradients + b.optimizer;
@@ -89,7 +89,7 @@ START_TEST(a_rank_sends_what_the_formulas_say) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct tiny t;
         struct zt_plan *plan = must_make(&t, tiny_wide(), (struct wants){ N, 1, rows[i].zero, NULL, rows[i].sharding });
-        double once = 4.0 * (double)plan->stage[0]->flat->count * (N - 1) / N;
+        double once = 4.0 * (double)plan->stage[0]->tensors.flat->count * (N - 1) / N;
         double gathered = (double)plan->cost[0].gather_bytes; /* backward does without the first layer's weights */
         ck_assert_double_le(gathered, 1.01 * rows[i].gathers * once);
         ck_assert_double_ge(gathered, (rows[i].gathers > 1 ? 0.8 : 0.99) * rows[i].gathers * once);
@@ -246,7 +246,7 @@ START_TEST(measured_times_stand_for_estimates) {
     struct tiny t;
     struct zt_err err = { 0 };
     struct zt_plan *plan = must_make(&t, tiny_mlp(), (struct wants){ 1, 1, 0, NULL, NULL });
-    const struct zt_program *p = plan->stage[0]->train.at[0];
+    const struct zt_program *p = plan->stage[0]->programs.train.at[0];
     int count = zt_rank_plan_times(plan->stage[0]);
     double estimated = plan->timeline.seconds, times[200];
     const double *by_stage[] = { times };

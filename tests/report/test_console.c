@@ -321,7 +321,7 @@ START_TEST(finishing_none_is_harmless) {
 }
 END_TEST
 
-/* What a terminal gets from four steps. */
+/* Returns the output of four steps on a terminal. */
 static const char *said_to_a_terminal(void) {
     static char text[8192];
     int terminal;

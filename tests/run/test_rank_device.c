@@ -16,7 +16,7 @@
 
 enum { STEPS = 6 };
 
-/* What a run leaves. */
+/* Results of a run. */
 struct outcome {
     double loss[STEPS], norm[STEPS];
     double weights; /* sum of |w| over all trained tensors */

@@ -31,18 +31,19 @@ START_TEST(planned_bytes_are_those_of_the_formulas) {
                 struct zt_rank_plan *p = zt_rank_plan_create(t.job, &options, &err);
                 ck_assert_msg(p, "%s", err.text[0]);
                 double n = ranks, formula[4] = { 16, 8 + 8 / n, 4 + 12 / n, 16 / n };
-                int64_t bytes = p->parameter_bytes - p->statistic_bytes + p->gradient_bytes + p->optimizer_bytes;
-                double each = (double)bytes / (double)p->flat->count;
+                int64_t bytes = p->memory.parameter_bytes - p->tensors.statistic_bytes + p->memory.gradient_bytes +
+                                p->memory.optimizer_bytes;
+                double each = (double)bytes / (double)p->tensors.flat->count;
                 ck_assert_msg(fabs(each - formula[zero]) <= 0.03 * formula[zero],
                               "zero %d, rank %d of %d: %g, wants %g", zero, rank, ranks, each, formula[zero]);
                 /* what comes and goes: two buckets of sums, and of parameters the one in use and the next */
-                int64_t bucket = (int64_t)sizeof(float) * (p->flat->bucket[1] - p->flat->bucket[0]);
-                activations[zero] = p->activation_bytes;
-                ck_assert_int_le(p->activation_bytes, activations[0] + (zero == 3   ? 4
-                                                                        : zero == 2 ? 2
-                                                                                    : 0) *
-                                                                           bucket * 103 / 100);
-                ck_assert_int_eq(p->derived_bytes, zero == 3 ? 2 * 4 * (8 * 512 + 5) + 24 : 0);
+                int64_t bucket = (int64_t)sizeof(float) * (p->tensors.flat->bucket[1] - p->tensors.flat->bucket[0]);
+                activations[zero] = p->memory.activation_bytes;
+                ck_assert_int_le(p->memory.activation_bytes, activations[0] + (zero == 3   ? 4
+                                                                               : zero == 2 ? 2
+                                                                                           : 0) *
+                                                                                  bucket * 103 / 100);
+                ck_assert_int_eq(p->memory.derived_bytes, zero == 3 ? 2 * 4 * (8 * 512 + 5) + 24 : 0);
                 zt_rank_plan_destroy(p);
             }
             tiny_finish(&t);
@@ -64,9 +65,9 @@ START_TEST(only_device_0_has_optimizer_state_and_the_loss) {
         struct zt_rank_options options = { .source = t.source, .rank = rank, .device = device, .threads = 1 };
         struct zt_rank_plan *plan = zt_rank_plan_create(t.job, &options, &err);
         ck_assert_msg(plan != NULL, "%s", err.text[0]);
-        ck_assert_int_eq(plan->optimizer_bytes, rank == 0 ? 2 * 4 * plan->flat->count : 0);
-        ck_assert_int_eq(plan->gradient_bytes, 4 * plan->flat->count);
-        ck_assert_int_eq(plan->loss_activation_bytes > 0, rank == 0);
+        ck_assert_int_eq(plan->memory.optimizer_bytes, rank == 0 ? 2 * 4 * plan->tensors.flat->count : 0);
+        ck_assert_int_eq(plan->memory.gradient_bytes, 4 * plan->tensors.flat->count);
+        ck_assert_int_eq(plan->memory.loss_activation_bytes > 0, rank == 0);
         zt_rank_plan_destroy(plan);
     }
     device->api->destroy(device);
@@ -140,10 +141,10 @@ static void check_times(struct zt_rank *run, const struct zt_rank_plan *plan, in
         zt_rank_time(run, TIMED);
     if (step != TIMED)
         return;
-    const struct zt_program *p = plan->train.at[0];
+    const struct zt_program *p = plan->programs.train.at[0];
     double *times = zt_calloc((size_t)zt_rank_plan_times(plan), sizeof *times);
     for (int k = 0; k < TIMED; k++) {
-        int runs = plan->full.micro_batches;
+        int runs = plan->steps.full.micro_batches;
         zt_rank_timed(run, k, times);
         ck_assert(times[ZT_PART_LOAD] > 0 && times[ZT_PART_NORM] > 0 && times[ZT_PART_UPDATE] > 0);
         double all = 0;

@@ -1,4 +1,5 @@
 /* Recomputation changes what is kept, never a bit of what is learnt. */
+#include "device/device.h"
 #include "tests/suite.h"
 #include "tests/run/tiny.h"
 
@@ -34,7 +35,7 @@ static struct tiny_run train(struct zt_graph *graph, struct layout l, const char
     return tiny_learn(graph, config.text, l.ranks, STEPS, NULL);
 }
 
-/* What rank 0's first training program makes again, and its activations. */
+/* The recomputation of rank 0's first training program, and its activation bytes. */
 struct cost {
     int segments, nodes;
     int64_t bytes;
@@ -52,7 +53,7 @@ static struct cost plan(struct zt_graph *graph, struct layout l, const char *mor
     struct zt_rank_options options = { .source = t.source, .device = device, .threads = 1 };
     struct zt_rank_plan *p = zt_rank_plan_create(t.job, &options, &err);
     ck_assert_msg(p != NULL, "%s", err.text[0]);
-    const struct zt_program *program = p->train.at[0];
+    const struct zt_program *program = p->programs.train.at[0];
     cost.segments = program->recomputed.count;
     for (int i = 0; i < cost.segments; i++)
         cost.nodes += program->recomputed.at[i].nodes;

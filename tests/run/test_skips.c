@@ -1,4 +1,4 @@
-/* When skipped steps make a run fail. */
+/* Skipped steps that make a run fail. */
 #include "run/finite.h"
 
 #include <check.h>

@@ -225,9 +225,9 @@ static bool ties_agree(struct worker *w) {
     const struct zt_rank_plan *p = w->plan;
     struct zt_err *err = &w->result.err;
     bool ok = true;
-    w->result.ties = p->tie_count;
-    for (int i = 0; ok && i < p->tie_count; i++) {
-        const struct zt_tie_run *t = &p->ties[i];
+    w->result.ties = p->tensors.tie_count;
+    for (int i = 0; ok && i < p->tensors.tie_count; i++) {
+        const struct zt_tie_run *t = &p->tensors.ties[i];
         const float *at = (const float *)w->run->parameters + t->param_at;
         size_t bytes = (size_t)t->count * sizeof *at;
         void *home = zt_malloc(bytes), *own = zt_malloc(bytes);
@@ -261,7 +261,8 @@ static bool finish(struct worker *w) {
     struct zt_loader *loader = NULL;
     bool ok = zt_rank_loader(w->run, false, 0, 0, &loader, &r->err) && ties_agree(w) &&
               zt_rank_swap_average(w->run, &r->err) && zt_rank_evaluate(w->run, loader, &eval, &r->err) &&
-              hash_weights(w) && zt_rank_swap_average(w->run, &r->err) && (!w->plan->averages || hash_weights(w));
+              hash_weights(w) && zt_rank_swap_average(w->run, &r->err) &&
+              (!w->plan->memory.averages || hash_weights(w));
     if (ok)
         r->eval_loss = eval.loss;
     zt_loader_destroy(loader);

@@ -41,7 +41,7 @@ struct zt_graph *tiny_output(struct zt_graph *g, int value);
 
 enum { TINY_STEPS = 16 };
 
-/* What a run leaves. */
+/* Results of a run. */
 struct tiny_run {
     double loss[TINY_STEPS], norm[TINY_STEPS], eval_loss;
     int ties;      /* runs that rank 0 exchanges for weights of several stages */

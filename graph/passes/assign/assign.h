@@ -8,7 +8,7 @@
 
 #include "graph/passes/assign/prepare_kernel.h"
 
-/* What the assignment reads besides the graph. */
+/* Inputs of the assignment besides the graph. */
 struct zt_assign_options {
     const struct zt_op_table *table;
     enum zt_backend fast;

@@ -10,7 +10,7 @@
  * that the node sums over. For a convolution A is [rank, in / group, kernel ...] and B is [out, rank, 1 ...]: the
  * change of its weight is the product of B and A as matrices [out, rank] and [rank, rest].
  *
- * Where nodes need the changed weight itself, as those that quantize it, it is formed, and all nodes read it:
+ * If nodes need the changed weight itself, as those that quantize it, it is computed, and all nodes read it:
  *
  *     B, A, W ---- Gemm -- W + s B A
  *

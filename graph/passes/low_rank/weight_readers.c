@@ -41,7 +41,7 @@ struct room {
 };
 
 static const struct zt_op *row_of(const struct walk *w, const struct zt_node *n) {
-    return n->op ? n->op : w->g->table ? zt_op_find(w->g->table, n->domain, n->op_type, n->opset) : NULL;
+    return n->op ? n->op : w->g->table ? zt_op_of(w->g->table, n) : NULL;
 }
 
 /* Whether the node hands on the matrix in input 0; *transposed is inverted where it hands on the transpose. */

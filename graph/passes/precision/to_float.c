@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What to convert. */
+/* The types and tensors to convert. */
 struct conversion {
     unsigned types; /* ZT_BIT mask */
     const float *const *contents;

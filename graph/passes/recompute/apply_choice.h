@@ -16,7 +16,7 @@ struct zt_forward {
     int64_t *bytes;       /* by value; 0 for values that no node computes */
 };
 
-/* Which forward nodes are recomputed. */
+/* The forward nodes that are recomputed. */
 struct zt_choice {
     int *segment;     /* by node: segment number, -1: none */
     bool *recomputed; /* by node */

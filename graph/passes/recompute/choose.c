@@ -1,4 +1,4 @@
-/* Which nodes to make recomputed: by name, evenly, or whatever fits with the fewest FLOPs. */
+/* Choice of the nodes to recompute: by name, evenly, or those that fit with the fewest FLOPs. */
 #include "graph/passes/recompute/choose.h"
 
 #include "base/text.h"

@@ -5,8 +5,8 @@
 #include "graph/passes/recompute/apply_choice.h"
 #include "graph/passes/recompute/peak.h"
 
-/* What to recompute; all zero: nothing. Several fields may be set: `names` takes precedence, then `layers`, `segments`
- * and `room`. */
+/* The requested recomputation; all zero: none. Several fields may be set: `names` takes precedence, then `layers`,
+ * `segments` and `room`. */
 struct zt_recompute {
     /* Globs over node names. Adjacent forward nodes whose names fit one glob form a segment. Where the glob has a `*`,
      * a segment ends where the text matched by the `*`, up to the next '/', changes: "/blocks.*" makes one segment per

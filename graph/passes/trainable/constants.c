@@ -85,7 +85,7 @@ static bool is_jax_constant(const char *name) {
            zt_torch_is_numbered(name, "reduce_window_sum_kernel_");
 }
 
-/* What scalers, a principal component analysis and quantiles have learned before. */
+/* Whether the name is of a constant that a scaler, a principal component analysis or quantiles learned before. */
 static bool is_sklearn_constant(const char *name) {
     static const char *const names[] = { "Ad_Addcst", "Di_Divcst",        "Mu_Mulcst", "Su_Subcst",
                                          "mean",      "transform_matrix", "quantiles", "references" };

@@ -6,7 +6,7 @@
 #include "graph/ir/graph.h"
 #include "graph/onnx/onnx.h"
 
-/* Who wrote the file, as far as names depend on it. */
+/* The exporter of the file, as far as names depend on it. */
 enum zt_writer {
     ZT_WRITER_DYNAMO,      /* lists the parameters */
     ZT_WRITER_TORCHSCRIPT, /* parameters have names of the module's state */

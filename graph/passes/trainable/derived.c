@@ -262,8 +262,8 @@ static const struct zt_value *initializer(const struct zt_graph *g, const char *
     return id >= 0 && g->values[id]->origin == ZT_FROM_INITIALIZER ? g->values[id] : NULL;
 }
 
-/* What dynamo folded, by the operations that it names: one, or two of which the second is the value's own. More stand
- * in no order that is known. */
+/* Finds a folding by dynamo from the operations in its metadata: one, or two of which the second is the value's own.
+ * The order of more than two is unknown. */
 static bool find_folded(struct search *s, const struct zt_value *v, struct zt_derived *d) {
     struct zt_torch_folding f;
     zt_torch_read_folding(s->arena, v, &s->listed, &f);
@@ -321,14 +321,14 @@ static bool meet(const struct zt_graph *g, const struct zt_value *p, const struc
     return false;
 }
 
-/* How much speaks for it beside the numbers: it meets its parameter; its constant is 1. */
+/* Returns the evidence besides the contents: a node reads the tensor with its parameter; its constant is 1. */
 static int evidence(const struct zt_graph *g, const struct zt_value *v, const struct zt_derived *d) {
     return 2 * meet(g, initializer(g, d->parameter), v) + (d->step[0].constant == 1);
 }
 
-/* What TorchScript folded: a numbered tensor that is a constant minus, plus or times a parameter of the same shape. The
- * file says nothing, so that the numbers must, and those of a uniform parameter do not. Of several that fit the one for
- * which more speaks is taken, and none where as much speaks for two. */
+/* Finds a folding by TorchScript: a numbered tensor that is a constant minus, plus or times a parameter of the same
+ * shape. The file has no metadata of it, so the contents decide; a parameter of equal elements decides nothing. Of
+ * several candidates the one with the most evidence is taken, and none if two have the same. */
 static bool find_numbered(struct search *s, const struct zt_value *v, struct zt_derived *d) {
     static const char *const tried[] = { "rsub", "add", "mul" };
     int best = -1;

@@ -1,5 +1,5 @@
-/* Where gradients stop. PyTorch's detach() and JAX's stop_gradient() compute nothing, and only some exporters leave a
- * trace of them:
+/* Positions at which gradients stop. PyTorch's detach() and JAX's stop_gradient() compute nothing, and only some
+ * exporters leave a trace of them:
  *
  *     torch, dynamo, optimize=False    Identity, traced as aten.detach
  *     torch, dynamo, optimized         the Identity is gone, but the traced call of what read it still names it:

@@ -10,6 +10,7 @@
  * unclear is left as it is, and told (zt_trainable_missing). */
 #include "graph/passes/trainable/trainable.h"
 
+#include "graph/ir/op.h"
 #include "graph/passes/trainable/torch.h"
 
 #include <string.h>
@@ -21,6 +22,7 @@ enum {
 
 struct merged {
     struct zt_onnx *model;
+    const struct zt_op_table *table;
     struct zt_graph *g;
     struct zt_arena *arena;
     struct zt_map listed, held, at_placeholder;
@@ -195,17 +197,17 @@ static int64_t attribute(const struct zt_node *n, const char *name, int64_t othe
     return a ? a->i : otherwise;
 }
 
-/* The channels that the node puts out, by its weight; 0: unknown. */
-static int64_t find_channels(const struct zt_node *n, const struct zt_value *weight) {
+/* Returns the number of output channels, by the weight; 0: unknown. */
+static int64_t find_channels(const struct merged *m, const struct zt_node *n, const struct zt_value *weight) {
+    const struct zt_op *op = zt_op_of(m->table, n);
     const int64_t group = attribute(n, "group", 1);
     if (weight->origin != ZT_FROM_INITIALIZER || !zt_dtype_in(weight->dtype, ZT_ANY_FLOAT) || weight->shape.rank < 2 ||
         zt_shape_count(&weight->shape) < 1 || group < 1 || group > weight->shape.dim[0])
         return 0;
-    if (strcmp(n->op_type, "Gemm") == 0)
-        return weight->shape.dim[attribute(n, "transB", 0) ? 0 : 1];
-    if (strcmp(n->op_type, "Conv") == 0)
-        return weight->shape.dim[0];
-    return strcmp(n->op_type, "ConvTranspose") == 0 ? weight->shape.dim[1] * group : 0;
+    if (!op || !op->channel_axis || op->max_in < 3)
+        return 0;
+    const int64_t channels = weight->shape.dim[op->channel_axis(n, 1, weight->shape.rank)];
+    return op->flags & ZT_OP_GROUP_CHANNELS ? channels * group : channels;
 }
 
 /* The rewriter removes a third input of zeros. */
@@ -221,7 +223,7 @@ static void restore_bias(struct merged *m, const struct call *c) {
         c->n->in[1] < 0 || count != 1)
         return;
     const struct zt_value *weight = m->g->values[c->n->in[1]];
-    const int64_t channels = find_channels(c->n, weight);
+    const int64_t channels = find_channels(m, c->n, weight);
     if (channels < 1 || channels > MOST_CHANNELS)
         return;
     const size_t bytes = (size_t)channels * zt_dtype_bytes(weight->dtype);
@@ -255,9 +257,9 @@ static void survey(struct merged *m) {
                 m->reads[m->g->nodes[n]->in[i]]++;
 }
 
-void zt_pass_split_merged(struct zt_onnx *model) {
+void zt_pass_split_merged(struct zt_onnx *model, const struct zt_op_table *table) {
     struct zt_graph *g = model->graph;
-    struct merged m = { .model = model, .g = g, .arena = g->arena };
+    struct merged m = { .model = model, .table = table, .g = g, .arena = g->arena };
     if (!model->torch_signature)
         return;
     m.reads = ZT_NEW_N(g->arena, int, g->value_count + 1);

@@ -148,7 +148,7 @@ int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pair
 
 /* ---- copies that are tied by default ---- */
 
-/* What is known of a value beside its contents. */
+/* Properties of a value besides its contents. */
 struct role {
     bool embedding, weight; /* read by Gather, by a product */
     bool numbered;          /* TorchScript made it of some parameter */

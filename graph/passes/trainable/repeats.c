@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How vectors along one axis lie in a tensor: vector p, element k at (p / inner * dim + k) * inner + p % inner. */
+/* Positions of vectors along one axis of a tensor: vector p, element k at (p / inner * dim + k) * inner + p % inner. */
 struct vectors {
     int axis;
     int64_t dim, inner, count;
@@ -114,7 +114,7 @@ void zt_derived_repeat(const struct zt_derived *d, const struct zt_value *v, enu
                             zt_load_double(dtype, parameter, d->repeated.index[p] * s.dim + k));
 }
 
-/* Where nodes are added. */
+/* Position and properties of added nodes. */
 struct site {
     struct zt_graph *g;
     const struct zt_op_table *table;

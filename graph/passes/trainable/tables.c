@@ -116,8 +116,8 @@ static bool is_whole_numbers(const struct zt_value *v, int64_t count) {
     return true;
 }
 
-/* What hides elements of a matrix: of two values one is 0, and some row has both. One or two rows may be biases: those
- * of an LSTM start from zeros and ones. */
+/* Whether the matrix is a mask: it has two values, one of them 0, and some row has both. One or two rows may be biases:
+ * those of an LSTM start from zeros and ones. */
 static bool is_mask(const struct zt_value *v, int64_t count) {
     const int64_t columns = v->shape.dim[v->shape.rank - 1];
     bool zero = false, both = false;

@@ -156,7 +156,7 @@ static bool is_bucketed(struct zt_arena *arena, const char *sources, const char 
     return is_one_of(moves, own) && rows && logarithm && minimum && counted;
 }
 
-/* `own`: the operation that made the tensor. What stands before a lookup may be its indices' arithmetic. */
+/* `own`: the operation that made the tensor. Operations before a lookup may compute its indices. */
 static void count_operation(struct zt_torch_folding *to, const char *operation, const char *own) {
     enum { MOST = sizeof to->operations / sizeof *to->operations };
     to->moved |= is_one_of(moves, operation) || is_one_of(picks, operation) || is_one_of(copies, operation);

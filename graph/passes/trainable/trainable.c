@@ -3,7 +3,7 @@
  *     1. it is float and a differentiable path leads from it to the loss, and
  *     2. where the graph carries PyTorch's signature (dynamo exporter): it is marked PARAMETER, or was made of
  * PARAMETERs by picking and placing elements, or bears no mark and has a dimension (what BatchNormalization folding
- * leaves has lost its mark). What was computed from a PARAMETER is another tensor (graph/passes/trainable/derived.h),
+ * leaves has lost its mark). A tensor computed from a PARAMETER is a different one (graph/passes/trainable/derived.h),
  *     3. in a file of PyTorch's TorchScript exporter: its name is one of the module's state, whatever its rank, since
  * constants are Constant nodes there; or it is numbered by the exporter ("onnx::MatMul_7") and has a dimension,
  *     4. elsewhere: it has a dimension, tf2onnx's name of a variable, or is the slope of a PRelu. Other scalars are
@@ -24,7 +24,7 @@
 
 /* ---- the differentiable path ---- */
 
-/* What the walk knows of a value. */
+/* State of the walk for a value. */
 struct path {
     int through;  /* node through which its gradient comes, -1: none does */
     int reader;   /* a node that reads it, -1: none does */
@@ -223,8 +223,7 @@ void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, 
         copied[i] = i;
     for (int i = 0; i < g->node_count; i++) {
         struct zt_node *n = g->nodes[i];
-        if (n->dead || !is_copy(zt_op_find(table, n->domain, n->op_type, n->opset), n) ||
-            g->values[copied[n->in[0]]]->origin != ZT_FROM_INITIALIZER)
+        if (n->dead || !is_copy(zt_op_of(table, n), n) || g->values[copied[n->in[0]]]->origin != ZT_FROM_INITIALIZER)
             continue;
         if (script)
             split(g, n);

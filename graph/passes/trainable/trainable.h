@@ -19,8 +19,8 @@ void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss
  * nodes are dropped: a copy that the loss does not need must not change with its source. */
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, const struct zt_onnx *model);
 
-/* Where PyTorch's dynamo exporter or jax2onnx left a trace of detach() or stop_gradient(), values are read through
- * ztrain.Detach, which has no gradient (detached.c). Runs on the file's whole graph, before the other passes. */
+/* Inserts ztrain.Detach, which has no gradient, at the traces of detach() and stop_gradient() that PyTorch's dynamo
+ * exporter and jax2onnx leave (detached.c). Runs on the file's whole graph, before the other passes. */
 void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model);
 /* Traced calls that read something detached at a place that is not known: gradients flow there. Returns the count;
  * names are in the graph's arena. */
@@ -33,7 +33,7 @@ void zt_pass_keep_one_bias(struct zt_graph *g, const struct zt_onnx *model);
  * to biases of zeros, which it removes: each gets an initializer of its own again, in the model's graph and in what is
  * written. A buffer or a constant that was merged with a parameter gets one too and does not train. The traced call
  * that the exporter keeps for each node says whose the tensor was; tied parameters are one in it and stay one. */
-void zt_pass_split_merged(struct zt_onnx *model);
+void zt_pass_split_merged(struct zt_onnx *model, const struct zt_op_table *table);
 
 /* Parameters that PyTorch's signature lists but the file lacks, both as initializers and as sources of folded ones: the
  * exporter merged them with equal parameters or removed them. Returns the count; names are in the graph's arena. */
@@ -102,10 +102,9 @@ int zt_trainable_shared(const struct zt_graph *g);
 /* "mean of a normalization" or "variance ...", where plain operators show an initializer to be one; NULL: none. */
 const char *zt_trainable_statistic(const struct zt_graph *g, const struct zt_value *v);
 
-/* What contents show that somebody computed them or wrote them down, as buffers are; NULL: nothing. They are what
- * neither training nor a random start gives: sinusoids, whole numbers, a window or filter that is the same read
- * backwards, and where the file does not mark the initializer as a PARAMETER, masks, evenly spaced numbers, powers of a
- * number. */
+/* Returns the kind of contents that neither training nor random initialization produces, as buffers have; NULL: other
+ * contents. The kinds: sinusoids, whole numbers, a window or filter that is the same read backwards, and where the file
+ * does not mark the initializer as a PARAMETER, masks, evenly spaced numbers, powers of a number. */
 const char *zt_trainable_table(const struct zt_value *v, bool marked);
 
 /* Whether a node holds a float tensor with a dimension, as a Constant does: some exporters put weights there, where

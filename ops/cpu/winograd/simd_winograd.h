@@ -29,8 +29,8 @@ struct zt_winograd_product {
 struct zt_winograd_part {
     int first[2], end[2];
 };
-/* What becomes of the 2 x 2 results: + bias (a vector), + added (at the same places as y; NULL, as before a pool:
- * none), then max(, 0) if relu; NaN stays. */
+/* Operations on the 2 x 2 results: + bias (a vector), + added (at the positions of y; NULL, as before a pool: none),
+ * then max(, 0) if relu; NaN stays. */
 struct zt_winograd_finish {
     const float *bias, *added;
     int relu;

@@ -1,5 +1,5 @@
-/* The tiles of Winograd's filtering: where they lie, and the walk that hands them to simd_winograd.h. Tile (r, c) of a
- * sample holds the inputs of the 2 x 2 results from (2 r, 2 c) on. */
+/* The tiles of Winograd's filtering: their positions, and the loop that passes them to simd_winograd.h. Tile (r, c) of
+ * a sample holds the inputs of the 2 x 2 results from (2 r, 2 c) on. */
 #ifndef ZT_OPS_CPU_WINOGRAD_TILES_H
 #define ZT_OPS_CPU_WINOGRAD_TILES_H
 
@@ -20,8 +20,9 @@ struct zt_winograd_conv {
 struct zt_winograd_tile {
     int64_t sample, row, column;
 };
+/* Tile `index` of the batch, 0 to t->all - 1: by sample, then row, then column. */
 struct zt_winograd_tile zt_winograd_tile_of(const struct zt_winograd_tiles *t, int64_t index);
-/* Goes on to the next tile. */
+/* Advances to the next tile. */
 void zt_winograd_next(const struct zt_winograd_tiles *t, struct zt_winograd_tile *tile);
 
 /* Planes whose tiles are transformed. `run`: the kernel's `input` on squares of 4 of x, or its `gradient` on squares of

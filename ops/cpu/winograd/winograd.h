@@ -7,8 +7,8 @@
 
 struct zt_winograd;
 
-/* Which convolution: forwards, or backwards, where x below is the gradient of the convolution's result and y that of
- * its input. rows, columns: of y that are wanted, from the first on. */
+/* The requested convolution: forward, or backward, in which x below is the gradient of the convolution's result and y
+ * that of its input. rows, columns: requested ones of y, from the first on. */
 struct zt_winograd_wish {
     struct zt_winograd_conv conv;
     bool backward;

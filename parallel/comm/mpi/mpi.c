@@ -372,7 +372,7 @@ static void mpi_abort(struct zt_comm *base, const char *why) {
         zt_messages_abort(f->messages, why);
 }
 
-/* What was sent arrives after the sender left its communicator, so messages live as long as the family. */
+/* Messages may arrive after their sender has left its communicator, so they live as long as the family. */
 static void end_family(struct family *f, bool leave) {
     for (int i = 0; i < f->next_group; i++)
         zt_message_group_destroy(f->groups[i]);

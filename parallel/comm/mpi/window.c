@@ -20,8 +20,8 @@ enum {
     MOST_CONTEXTS = 64,
 };
 
-/* What a rank says on entering a round; all ranks must say the same function, bytes and root, and where in shared
- * blocks their data lies. */
+/* Entry of a rank into a round. All ranks must have the same function, bytes and root; the position of their data in
+ * shared blocks may differ. */
 struct entry {
     char function[24];
     size_t bytes;
@@ -319,7 +319,7 @@ static bool entries_agree(const struct zt_window_group *g, int half, struct zt_e
     return true;
 }
 
-/* Where rank r would take it from for this one, were the data its own. */
+/* Returns the address from which rank r gives its data to this rank, in the shared block. */
 static const void *given_in_place(const struct zt_window_group *g, const struct zt_rounds *op, int r) {
     struct zt_rounds theirs = *op;
     theirs.rank = r;

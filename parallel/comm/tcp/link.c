@@ -238,7 +238,7 @@ static void take_frame(struct zt_links *l, int from, struct zt_frame *f) {
     k->in_end = &f->next;
 }
 
-/* A head alone is not believed: there is room for GROWTH times what has come. What that copies again is little. */
+/* The size in a head is not trusted: the buffer grows to GROWTH times the received bytes, which copies little. */
 static bool make_room(struct link *k) {
     const size_t all = (size_t)k->head.bytes, have = k->have - sizeof k->head;
     size_t room = have ? GROWTH * have : ZT_FRAME_ROUND_MOST;
@@ -252,7 +252,7 @@ static bool make_room(struct link *k) {
     return f != NULL;
 }
 
-/* How many bytes are to be read next. */
+/* Returns the number of bytes to read next. */
 static size_t wanted(const struct link *k) {
     return k->coming ? sizeof k->head + k->room - k->have : sizeof k->head - k->have;
 }

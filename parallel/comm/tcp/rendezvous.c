@@ -20,7 +20,7 @@
 enum { PENDING_CONNECTIONS = 128, UNAUTHENTICATED = 4, AGAIN_MS = 100, DIAL_MS = 5000 };
 #define GUEST_SECONDS 1.0
 
-/* Where a rank listens, as rank 0 sees it: an address of IPv6, or one of IPv4 in its form. */
+/* The address at which a rank listens, as rank 0 sees it: IPv6, or IPv4 mapped to IPv6. */
 struct place {
     struct in6_addr at;
     uint16_t port, unused[3];

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* What completes a value. */
+/* Kinds of completions of a value. */
 enum values { NOTHING, FILES, FOLDERS, COMMANDS, WORDS };
 
 static enum values values_of(const char *argument) {

@@ -49,7 +49,7 @@ static void print_member(const char *name, const char *text, FILE *to) {
     print_text(text, to);
 }
 
-/* What a choice is listed as. */
+/* Returns the list that a choice belongs to. */
 static const char *list_of(const struct zt_key_choice *choice) {
     static const char *const lists[] = {
         [ZT_KEY_WORKS] = "choices", [ZT_KEY_ACCEPT] = "choices", [ZT_KEY_LATER] = "later", [ZT_KEY_REJECT] = "refused"
@@ -120,7 +120,7 @@ static void print_status(const struct zt_key_table *table, const struct zt_key_r
         print_member("why", of->why, to);
 }
 
-/* What "auto" becomes: the rule where it has one, else the value. */
+/* Returns the rule of "auto" if the row has one, else its value. */
 static const char *automatic_of(const struct zt_key_row *row) {
     return row->rule && row->keeps_auto ? row->rule : row->automatic;
 }

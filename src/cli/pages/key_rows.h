@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Prints an object for each row, in the order of the table. What a row lacks is absent. Members:
+/* Prints an object for each row, in the order of the table. Members that a row lacks are absent. Members:
  *
  *   key, type            "zero_optimization.stage", "integer"
  *   of                   the type that owns the key: "Adam"

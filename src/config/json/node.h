@@ -46,6 +46,8 @@ struct zt_json_node {
     struct zt_json_node *parent, *first, *next;
 };
 
+/* Creates a value in the arena, without parent or position in a file. key: NULL for elements of lists. option: the
+ * command-line option that gives the value, as `option` above. Both texts are borrowed. */
 struct zt_json_node *zt_json_node_create(struct zt_arena *arena, enum zt_json_node_kind kind, const char *key,
                                          const char *option);
 /* A value from the same place as `of`. */

@@ -1,4 +1,4 @@
-/* What the keys of the configuration mean, for docs/config-keys.md and `ztrain help --keys`: a sentence for each key,
+/* Meanings of the keys of the configuration, for docs/config-keys.md and `ztrain help --keys`: a sentence for each key,
  * and the difference to DeepSpeed where there is one. Former names of keys have the meaning of the current name. */
 #ifndef ZT_CONFIG_MEANINGS_MEANINGS_H
 #define ZT_CONFIG_MEANINGS_MEANINGS_H

@@ -13,7 +13,7 @@ struct zt_one_bit_adam {
     int frozen;           /* the variance is, and the momentum is averaged */
 };
 
-/* What is averaged: the momentum with this rank's gradient. */
+/* Returns the number to average: the momentum with this rank's gradient. */
 ZT_ELEMENT float zt_one_bit_adam_pack(const struct zt_one_bit_adam *c, float g, float m) {
     return c->b1 * m + c->a1 * (g * (c->scale * c->gain));
 }

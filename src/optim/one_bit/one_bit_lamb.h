@@ -20,13 +20,13 @@ ZT_ELEMENT float zt_one_bit_lamb_direction(const struct zt_one_bit_lamb *c, floa
     return m / (sqrtf(v) + c->eps) + c->decay * p;
 }
 
-/* What is averaged: the momentum with this rank's gradient, as a multiple of the tensor's magnitude. A tensor whose
- * momentum was zero keeps it. */
+/* Returns the number to average: the momentum with this rank's gradient, divided by the magnitude of the tensor's
+ * momentum. A zero momentum stays zero. */
 ZT_ELEMENT float zt_one_bit_lamb_pack(const struct zt_one_bit_lamb *c, const struct zt_trust *t, float g, float m) {
     return t->rms > 0 ? (c->b1 * m + c->a1 * (g * (c->scale * c->gain))) / t->rms : 0;
 }
 
-/* What an element adds to the norms. */
+/* Contributions of one element to the norms. */
 struct zt_one_bit_lamb_terms {
     float weight, direction, moment, quotient;
 };

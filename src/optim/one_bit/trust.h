@@ -1,4 +1,4 @@
-/* What 1-bit LAMB remembers of a tensor, and the sums over its elements. */
+/* The state of a tensor in 1-bit LAMB, and the sums over its elements. */
 #ifndef ZT_OPTIM_ONE_BIT_TRUST_H
 #define ZT_OPTIM_ONE_BIT_TRUST_H
 

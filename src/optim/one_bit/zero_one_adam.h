@@ -22,8 +22,8 @@ ZT_ELEMENT float zt_zero_one_adam_move(const struct zt_zero_one_adam *c, float *
     return change;
 }
 
-/* Where no update of the variance had a gradient, updates without one move nothing: compression cannot bring a zero,
- * and eps alone would make it large. */
+/* Elements with zero variance are not updated: compression does not transmit zeros, and a division by eps alone would
+ * make the update large. */
 ZT_ELEMENT float zt_zero_one_adam_masked(float x, float v) {
     return v > 0 ? x : 0;
 }
@@ -36,7 +36,7 @@ ZT_ELEMENT void zt_zero_one_adam_local(const struct zt_zero_one_adam *c, float *
         *u -= zt_zero_one_adam_move(c, p, *m, v);
 }
 
-/* What is averaged: this rank's gradient, or its local steps, which are taken back from p. */
+/* Returns the number to average: this rank's gradient, or its local steps, which are subtracted from p. */
 ZT_ELEMENT float zt_zero_one_adam_pack(const struct zt_zero_one_adam *c, float *p, float g, float *m, float v,
                                        float *u) {
     if (c->kind == ZT_ZERO_ONE_GRADIENT)

@@ -157,13 +157,12 @@ static void find_folds(struct findings *f) {
 /* Whether a tensor numbered by TorchScript is only rearranged: the transposed weight of a product, or packed weights of
  * a recurrent node. */
 static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
-    static const char *const products[] = { "MatMul", "Gemm", NULL }, *const recurrent[] = { "LSTM", "GRU", "RNN",
-                                                                                             NULL };
+    static const char *const recurrent[] = { "LSTM", "GRU", "RNN", NULL };
     int reader = -1;
     if (zt_graph_users(f->g, v->id, &reader) == 0)
         return true;
     const struct zt_node *n = f->g->nodes[reader];
-    return zt_node_is_any(n, recurrent) || (zt_node_is_any(n, products) && v->shape.rank == 2);
+    return zt_node_is_any(n, recurrent) || (n->op->flags & ZT_OP_PRODUCT && v->shape.rank == 2);
 }
 
 /* Whether a tensor is a guess: TorchScript numbers everything it computes from parameters. Folded normalizations are
@@ -316,9 +315,8 @@ static void find_dropout(struct findings *f) {
 
 /* Whether a product with trained weights has a bias, its own or of the Add behind it. *counts: it has such weights. */
 static bool has_bias(const struct zt_graph *g, const struct zt_node *n, bool *counts) {
-    static const char *const products[] = { "MatMul", "Gemm", "Conv", NULL };
     int reader = -1;
-    *counts = zt_node_is_any(n, products) && n->in[1] >= 0 && g->values[n->in[1]]->trainable;
+    *counts = zt_op_has_channels(n->op) && n->in[1] >= 0 && g->values[n->in[1]]->trainable;
     if (!*counts || (n->in_count > 2 && n->in[2] >= 0))
         return *counts;
     if (zt_graph_users(g, n->out[0], &reader) != 1 || !zt_node_is(g->nodes[reader], "Add"))

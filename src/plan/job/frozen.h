@@ -3,7 +3,7 @@
  * A weight that does not train is read where the mapped model file holds it. A copy is made where the file holds it
  * unaligned or in another type than the nodes read. All graphs and all rank threads of a process use the same copy.
  *
- * Where ranks share weights out (parallel/schedule/frozen_weights.h) no copy of a whole matrix is made: each rank
+ * If ranks share weights out (parallel/schedule/frozen_weights.h), no copy of a whole matrix is made: each rank
  * converts its own slice from the file. Graphs are then built without the contents of these weights in half types, and
  * zt_frozen_settle() supplies those of weights that are not shared out after all. */
 #ifndef ZT_PLAN_JOB_FROZEN_H
@@ -27,7 +27,7 @@ void zt_frozen_settle(struct zt_frozen *frozen, struct zt_graph *g, const bool *
 
 /* Remembers where the contents of a weight are, for the life of the job. */
 void zt_frozen_know(struct zt_frozen *frozen, const struct zt_value *weight);
-/* Where the contents of a weight are, and in which type. */
+/* Address and type of the contents of a weight. */
 struct zt_frozen_source {
     const void *data; /* at any address; NULL: the weight has no contents (plan) */
     enum zt_dtype dtype;

@@ -59,8 +59,8 @@ static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct
 
 /* ---- required data columns ---- */
 
-/* The elements of the shortest axis that an input holds indices of, which Gathers read as they are or behind nodes that
- * copy them; 0: none. */
+/* Returns the elements of the shortest axis that an input holds indices of, directly or through nodes that copy them;
+ * 0: the input holds no indices. */
 static int64_t indexed_by(const struct zt_graph *g, int input) {
     bool *copies = zt_calloc((size_t)g->value_count + 1, sizeof *copies);
     int64_t least = 0;
@@ -69,8 +69,10 @@ static int64_t indexed_by(const struct zt_graph *g, int input) {
         const struct zt_node *n = g->nodes[i];
         if (n->in_count > 0 && n->in[0] >= 0 && copies[n->in[0]] && n->op->flags & (ZT_OP_VIEW | ZT_OP_CAST))
             copies[n->out[0]] = true;
-        if (n->in_count < 2 || n->in[0] < 0 || n->in[1] < 0 || !copies[n->in[1]] || n->domain[0] ||
-            strcmp(n->op_type, "Gather") != 0)
+        bool selects = false;
+        for (int k = 0; k < n->in_count; k++)
+            selects |= zt_op_mask_has(n->op->slice_in, k) && n->in[k] >= 0 && copies[n->in[k]];
+        if (!selects || n->in[0] < 0)
             continue;
         const struct zt_shape *table = &g->values[n->in[0]]->shape;
         const int64_t axis = zt_attr_int(n, "axis", 0), at = axis < 0 ? axis + table->rank : axis;
@@ -149,7 +151,8 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     struct zt_arena *arena = zt_arena_create();
     struct zt_job *job = ZT_NEW(arena, struct zt_job);
     *job = (struct zt_job){ .config = config, .model = model, .arena = arena };
-    job->frozen = zt_frozen_create(zt_sharding_of(config->zero.stage)->parameters && config->data_parallel > 1);
+    job->frozen = zt_frozen_create(
+        zt_sharding_gathers_for_use(zt_sharding_of_run(config->zero.stage, config->data_parallel, false, false)));
     job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;

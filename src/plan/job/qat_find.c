@@ -1,4 +1,4 @@
-/* Which operands are quantized. */
+/* Selection of the operands that ztrain.qat quantizes. */
 #include "plan/job/qat.h"
 
 #include "base/text.h"
@@ -32,17 +32,16 @@ static const struct zt_node *producer_of(const struct zt_graph *g, int value) {
     return made ? g->nodes[v->producer] : NULL;
 }
 
-/* Whether the node only rearranges its input. */
+/* Whether the node only copies its input or permutes its axes. */
 static bool is_move(const struct zt_node *n) {
-    return (zt_node_is(n, "Transpose") || zt_node_is(n, "Identity")) && n->in_count > 0 && n->in[0] >= 0;
+    const struct zt_op *op = zt_op_of(&zt_ops, n);
+    return op && (op->axis_before || zt_op_copies(op)) && n->in_count > 0 && n->in[0] >= 0;
 }
 
-/* The axis of the input that is axis `axis` of the output; -1: the attribute does not say. */
-static int axis_before(const struct zt_node *transpose, int rank, int axis) {
-    const struct zt_attr *perm = zt_node_attr(transpose, "perm");
-    if (!perm)
-        return rank - 1 - axis;
-    return perm->count == rank && perm->ints[axis] >= 0 && perm->ints[axis] < rank ? (int)perm->ints[axis] : -1;
+/* Returns the axis of the input of a move that is axis `axis` of its output; -1: unknown. */
+static int axis_before(const struct zt_node *move, int rank, int axis) {
+    const struct zt_op *op = zt_op_of(&zt_ops, move);
+    return op->axis_before && axis < rank ? op->axis_before(move, rank, axis) : axis;
 }
 
 struct zt_qat_source zt_qat_source_of(const struct zt_graph *g, int value, int axis) {
@@ -57,35 +56,27 @@ struct zt_qat_source zt_qat_source_of(const struct zt_graph *g, int value, int a
     if (v->origin != ZT_FROM_INITIALIZER)
         return (struct zt_qat_source){ -1, -1 };
     for (int i = 0; i < hops && axis >= 0; i++)
-        axis = zt_node_is(chain[i], "Transpose") && axis < v->shape.rank ? axis_before(chain[i], v->shape.rank, axis)
-                                                                         : axis;
+        axis = axis_before(chain[i], v->shape.rank, axis);
     return (struct zt_qat_source){ value, axis };
 }
 
-/* The axis of the outputs of the node in operand `in` of that rank; -1: there is none. */
-static int output_axis(const struct zt_node *n, int in, int rank) {
-    if (rank < 2)
-        return -1;
-    if (strcmp(n->op_type, "Conv") == 0)
-        return 0;
-    if (strcmp(n->op_type, "Gemm") == 0)
-        return in == 1 ? !zt_attr_int(n, "transB", 0) : zt_attr_int(n, "transA", 0) != 0;
-    return in == 1 ? rank - 1 : rank - 2;
+/* Returns the axis of the output channels in operand `in` of that rank; -1: it has none. */
+static int channel_axis(const struct zt_node *n, int in, int rank) {
+    return rank < 2 ? -1 : zt_op_of(&zt_ops, n)->channel_axis(n, in, rank);
 }
 
-/* The operand that is a weight; -1: none is, or both are. */
+/* Returns the operand that is a weight; -1: neither or both. */
 static int weight_in(const struct finder *f, const struct zt_node *n) {
-    const bool conv = strcmp(n->op_type, "Conv") == 0;
-    const bool second = zt_qat_source_of(f->g, n->in[1], -1).value >= 0,
-               first = !conv && zt_qat_source_of(f->g, n->in[0], -1).value >= 0;
-    return second && first ? -1 : second ? 1 : first ? 0 : -1;
+    bool weight[2];
+    for (int in = 0; in < 2; in++)
+        weight[in] = channel_axis(n, in, 2) >= 0 && zt_qat_source_of(f->g, n->in[in], -1).value >= 0;
+    return weight[0] == weight[1] ? -1 : weight[1];
 }
 
 /* ---- selection ---- */
 
 static bool is_product(const struct zt_node *n) {
-    return n->in_count >= 2 && n->in[0] >= 0 && n->in[1] >= 0 &&
-           (zt_node_is(n, "MatMul") || zt_node_is(n, "Gemm") || zt_node_is(n, "Conv"));
+    return n->in_count >= 2 && n->in[0] >= 0 && n->in[1] >= 0 && zt_op_has_channels(zt_op_of(&zt_ops, n));
 }
 
 static bool selects(const struct finder *f, const char *pattern, const struct zt_node *n, const struct zt_value *w) {
@@ -148,7 +139,7 @@ static void quantize(struct finder *f, const struct zt_node *n, int in, bool wei
     const struct zt_value *v = f->g->values[n->in[in]];
     const struct zt_qat_source any = zt_qat_source_of(f->g, n->in[in], -1);
     const int rank = weight ? f->g->values[any.value]->shape.rank : 0;
-    const int axis = weight && !f->job->config->qat.per_tensor ? output_axis(n, in, rank) : -1;
+    const int axis = weight && !f->job->config->qat.per_tensor ? channel_axis(n, in, rank) : -1;
     const char *key = zt_arena_printf(f->job->arena, "%d:%s", axis, v->name);
     int at = zt_map_get(&f->pair_of, key, -1);
     if (at < 0) {

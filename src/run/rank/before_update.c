@@ -22,7 +22,7 @@ union zt_coefficients zt_rank_coefficients(const struct zt_rank *r, const struct
     one.lr *= r->tensor_lr[tensor];
     one.lr_sum *= r->tensor_lr[tensor];
     one.weight_decay = r->tensor_decay[tensor];
-    one.matrix = r->plan->matrices[tensor];
+    one.matrix = r->plan->tensors.matrices[tensor];
     r->row->prepare(&one, &c);
     return c;
 }
@@ -30,13 +30,13 @@ union zt_coefficients zt_rank_coefficients(const struct zt_rank *r, const struct
 /* ---- whole tensors ---- */
 
 double *zt_rank_own_norms(struct zt_rank *r) {
-    int tensors = r->plan->flat->tensor_count;
+    int tensors = r->plan->tensors.flat->tensor_count;
     memset(r->tensor_norms, 0, 2 * (size_t)tensors * (size_t)r->data->size * sizeof *r->tensor_norms);
     return r->tensor_norms + 2 * tensors * r->data->rank;
 }
 
 bool zt_rank_share_norms(struct zt_rank *r, const struct zt_update *u, struct zt_err *err) {
-    int tensors = r->plan->flat->tensor_count, ranks = r->data->size;
+    int tensors = r->plan->tensors.flat->tensor_count, ranks = r->data->size;
     if (!r->data->api->sum(r->data, r->tensor_norms, 2 * tensors * ranks, err))
         return false;
     union zt_coefficients c;
@@ -55,7 +55,7 @@ bool zt_rank_share_norms(struct zt_rank *r, const struct zt_update *u, struct zt
 
 /* Whether several ranks have slices of the matrix; sets m->bound, [data ranks + 1] relative to the tensor. */
 static bool is_split(struct zt_rank *r, struct zt_rank_matrix *m) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     const struct zt_flat_tensor *t = &flat->tensors[m->tensor];
     int owners = 0;
     m->bound = ZT_NEW_N(r->arena, int64_t, flat->ranks + 1);
@@ -64,11 +64,11 @@ static bool is_split(struct zt_rank *r, struct zt_rank_matrix *m) {
         m->bound[k] = at < 0 ? 0 : at > t->count ? t->count : at;
         owners += k > 0 && m->bound[k] > m->bound[k - 1];
     }
-    return r->plan->sharding->optimizer && owners > 1;
+    return zt_sharding_splits_update(r->plan->sharding) && owners > 1;
 }
 
 static struct zt_rank_matrix matrix_of(struct zt_rank *r, int tensor) {
-    struct zt_rank_matrix m = { .tensor = tensor, .shape = r->plan->matrices[tensor] };
+    struct zt_rank_matrix m = { .tensor = tensor, .shape = r->plan->tensors.matrices[tensor] };
     for (int i = 0; i < r->piece_count; i++)
         if (r->pieces[i].tensor == tensor && m.piece_count++ == 0)
             m.first_piece = i;
@@ -79,13 +79,13 @@ static struct zt_rank_matrix matrix_of(struct zt_rank *r, int tensor) {
 }
 
 void zt_rank_list_matrices(struct zt_rank *r) {
-    const int tensors = r->plan->flat->own_tensors;
-    if (!r->row || !r->row->matrix || !r->plan->train.count)
+    const int tensors = r->plan->tensors.flat->own_tensors;
+    if (!r->row || !r->row->matrix || !r->plan->programs.train.count)
         return;
     r->matrices = ZT_NEW_N(r->arena, struct zt_rank_matrix, tensors + 1);
     for (int split = 1; split >= 0; split--)
         for (int t = 0; t < tensors; t++) {
-            if (!r->plan->matrices[t].rows)
+            if (!r->plan->tensors.matrices[t].rows)
                 continue;
             struct zt_rank_matrix m = matrix_of(r, t);
             if (m.split == split && (m.split || m.piece_count))
@@ -129,19 +129,20 @@ float *zt_rank_orthogonalise(struct zt_rank *r, const struct zt_rank_matrix *m) 
 bool zt_rank_one_bit_create(struct zt_rank *r, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_one_bit *one_bit = r->row->one_bit;
-    if (!one_bit || !p->train.count)
+    if (!one_bit || !p->programs.train.count)
         return true;
     if (one_bit->norms) {
-        r->trust = (struct zt_trust *)(void *)(r->optimizer + p->trust_at);
+        r->trust = (struct zt_trust *)(void *)(r->optimizer + p->memory.trust_at);
         r->trust_norms = ZT_NEW_N(r->arena, struct zt_trust_norms, r->piece_count + 1);
     }
-    if (!p->compressed)
+    if (!p->memory.compressed)
         return true;
     r->compressed.rank = p->grid.data_rank;
     r->compressed.x = (float *)(void *)r->gradients;
     for (int side = 0; side < ZT_COMPRESSED_SIDES; side++)
-        r->compressed.error[side] = (float *)(void *)(r->optimizer + p->error_at[side]);
-    return zt_compressed_place(p->compressed, r->device, r->optimizer + p->compressed_at, &r->compressed, err);
+        r->compressed.error[side] = (float *)(void *)(r->optimizer + p->memory.error_at[side]);
+    return zt_compressed_place(p->memory.compressed, r->device, r->optimizer + p->memory.compressed_at, &r->compressed,
+                               err);
 }
 
 void zt_rank_one_bit_begin(struct zt_rank *r) {
@@ -184,7 +185,7 @@ void zt_rank_lr_applied(struct zt_rank *r, double lr) {
 }
 
 bool zt_rank_one_bit_average(struct zt_rank *r, struct zt_err *err) {
-    const struct zt_compressed *layout = r->plan->compressed;
+    const struct zt_compressed *layout = r->plan->memory.compressed;
     if (!layout || !r->sharing.compressed)
         return true;
     for (int side = 0; r->sharing.clears && side < ZT_COMPRESSED_SIDES; side++)

@@ -1,4 +1,4 @@
-/* What data-parallel ranks exchange between the gradients and the update: norms of tensors whose slices belong to
+/* Exchanges of data-parallel ranks between the gradients and the update: norms of tensors whose slices belong to
  * several ranks (Lamb), tensors that are updated as matrices (Muon), and the mean of 1-bit optimizers
  * (optim/one_bit.h). */
 #ifndef ZT_RUN_RANK_BEFORE_UPDATE_H

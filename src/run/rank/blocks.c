@@ -14,7 +14,7 @@ void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const stru
     case ZT_PARAMETERS:
         return r->parameters + place->offset;
     case ZT_STATISTICS:
-        return r->parameters + (r->plan->parameter_bytes - r->plan->statistic_bytes) + place->offset;
+        return r->parameters + (r->plan->memory.parameter_bytes - r->plan->tensors.statistic_bytes) + place->offset;
     case ZT_DERIVED:
         return r->derived + place->offset;
     case ZT_GRADIENTS:
@@ -30,18 +30,20 @@ void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const stru
 
 const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int chunk,
                                              const struct zt_step_shape *shape, int micro_batch) {
-    int64_t rows = chunk ? zt_rank_loss_rows(r->plan, shape, micro_batch) : zt_rank_rows(r->plan, shape, micro_batch);
+    int64_t rows = chunk ? zt_rank_loss_rows(&r->plan->steps, shape, micro_batch)
+                         : zt_rank_rows(&r->plan->steps, shape, micro_batch);
     bool padded = micro_batch == shape->micro_batches - 1 && shape->padded && !r->plan->replicas;
     for (int i = 0; i < r->program_count; i++) {
         const struct zt_training_graph *j = &r->programs[i].program->training_graph;
-        if (r->programs[i].chunk == chunk && j->training == training && zt_rank_fits(r->plan, j, rows, padded))
+        if (r->programs[i].chunk == chunk && j->training == training &&
+            zt_program_fits(j, rows, padded, r->plan->job->statistic_count > 0))
             return &r->programs[i];
     }
     return NULL;
 }
 
 float *zt_piece_average(const struct zt_rank *r, const struct zt_piece *piece) {
-    return r->plan->averages ? piece->state[r->plan->optimizer_states - 1] : NULL;
+    return r->plan->memory.averages ? piece->state[r->plan->memory.optimizer_states - 1] : NULL;
 }
 
 bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err) {

@@ -3,6 +3,7 @@
 #ifndef ZT_RUN_RANK_BLOCKS_H
 #define ZT_RUN_RANK_BLOCKS_H
 
+#include "device/device.h"
 #include "optim/optim.h"
 #include "optim/loss_scale.h"
 #include "parallel/comm/compressed.h"

@@ -40,7 +40,7 @@ static bool start_gather(struct zt_rank *r, int b, void *to, size_t width, struc
     for (int i = 0; i < m->parts; i++) {
         struct zt_transfer *t = &m->at[m->count++];
         *t = (struct zt_transfer){ ZT_ALL_GATHER, (char *)to + (size_t)m->first[i] * width,
-                                   m->bound + i * (r->plan->flat->ranks + 1), width };
+                                   m->bound + i * (r->plan->tensors.flat->ranks + 1), width };
         if (!r->bulk_data->api->start(r->bulk_data, t, err))
             return false;
     }
@@ -48,7 +48,7 @@ static bool start_gather(struct zt_rank *r, int b, void *to, size_t width, struc
 }
 
 bool zt_rank_gather(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, struct zt_err *err) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     int me = r->plan->grid.data_rank, b = c->bucket;
     float *to = zt_rank_at(r, slot, &c->at, NULL);
     const int64_t *bound = r->bound + b * (flat->ranks + 1);
@@ -91,7 +91,7 @@ static bool widen_bucket(struct zt_rank *r, float *bucket, int64_t first, int64_
 }
 
 bool zt_rank_reduce(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, struct zt_err *err) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     const enum zt_dtype dtype = zt_rank_plan_wire(r->plan);
     const size_t width = zt_dtype_bytes(dtype);
     struct zt_moving *m = &r->moving[c->bucket];
@@ -116,7 +116,7 @@ bool zt_rank_wait_for_bucket(struct zt_rank *r, int b, struct zt_err *err) {
 
 /* Adds the own slice of a bucket to the shard of the gradients. */
 static bool add_to_shard(struct zt_rank *r, int bucket, const float *slice, bool accumulate, struct zt_err *err) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     const int me = r->plan->grid.data_rank;
     const int64_t *bound = r->bound + bucket * (flat->ranks + 1), count = bound[me + 1] - bound[me];
     float *to = (float *)r->gradients + zt_shard_offset(flat, bucket, me);
@@ -131,7 +131,7 @@ static bool add_to_shard(struct zt_rank *r, int bucket, const float *slice, bool
 
 bool zt_rank_reduced(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, bool accumulate,
                      struct zt_err *err) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     int me = r->plan->grid.data_rank;
     float *at = zt_rank_at(r, slot, &c->at, NULL);
     const int64_t *bound = r->bound + c->bucket * (flat->ranks + 1);
@@ -144,7 +144,7 @@ bool zt_rank_reduced(struct zt_rank *r, const struct zt_slot *slot, const struct
 
 /* Copies this rank's part of the persistent tensors. */
 static bool pack_persistent(struct zt_rank *r, float *packed, struct zt_err *err) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     for (int i = 0; i < flat->persistent_piece_count; i++) {
         const struct zt_persistent_piece *piece = &flat->persistent_pieces[i];
         if (piece->rank != r->plan->grid.data_rank)
@@ -160,7 +160,7 @@ static bool pack_persistent(struct zt_rank *r, float *packed, struct zt_err *err
 
 /* Gathers all small persistent tensors with one all_gather. */
 bool zt_rank_gather_persistent(struct zt_rank *r, struct zt_err *err) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     float *persistent = (float *)r->derived, *packed = persistent + flat->persistent;
     if (!pack_persistent(r, packed, err) ||
         !r->bulk_data->api->all_gather(r->bulk_data, packed, flat->persistent_bound, sizeof *packed, err))

@@ -63,7 +63,7 @@ static bool copy_value(struct zt_rank *r, void *to, const struct zt_place *place
 
 static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
                          const struct zt_command *c, bool accumulate, struct zt_err *err) {
-    int64_t count = r->plan->flat->tensors[c->tensor].count;
+    int64_t count = r->plan->tensors.flat->tensors[c->tensor].count;
     struct zt_action a = { .run = zero,
                            .to = zt_rank_at(r, slot, &c->at, NULL),
                            .bytes = (size_t)count * sizeof(float) };
@@ -71,7 +71,7 @@ static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const st
         return accumulate || zt_rank_do(r, &a, err);
     const struct zt_place *place = &p->place[ZT_BACKWARD][c->value];
     a.from = zt_rank_at(r, slot, place, p->training_graph.graph->values[c->value]->data);
-    const bool rounded = zt_rank_rounds_gradients(r) && !r->plan->sharding->gradients;
+    const bool rounded = zt_rank_rounds_gradients(r) && c->accumulate;
     if (!accumulate && !copy_value(r, a.to, place, a.from, a.bytes, err))
         return false;
     a.run = rounded ? zt_rank_add_rounded : add;

@@ -34,7 +34,7 @@ static int cast_below(const struct zt_run_program *rp, int node) {
     const struct zt_graph *g = rp->program->training_graph.graph;
     const struct zt_node *n = g->nodes[node];
     const struct zt_ready *ready = &rp->ready[node];
-    if (!ready->run || strcmp(n->op->name, "Reorder") != 0 || g->values[n->in[0]]->origin != ZT_FROM_NODE ||
+    if (!ready->run || !(n->op->flags & ZT_OP_REORDER) || g->values[n->in[0]]->origin != ZT_FROM_NODE ||
         !zt_layout_is_last(g->values[n->out[0]]->layout) || !ready->place[1] || ready->place[1]->in != ZT_DERIVED)
         return -1;
     const int below = g->values[n->in[0]]->producer;

@@ -103,7 +103,7 @@ static bool switch_side(struct zt_rank *r, int at, struct zt_err *err) {
 
 bool zt_rank_device_align(struct zt_rank *r, int *side, struct zt_err *err) {
     struct zt_rank_device *d = r->device_memory;
-    for (int i = 0; i < r->plan->slots; i++)
+    for (int i = 0; i < r->plan->steps.slots; i++)
         if (d->feeds[i].side != d->side && !switch_side(r, i, err))
             return false;
     *side = d->side;
@@ -302,8 +302,8 @@ static void report(struct zt_rank *r, const struct zt_run_program *rp, const str
     struct zt_rank_device *d = r->device_memory;
     const struct zt_training_graph *j = &rp->program->training_graph;
     const char *op_type = ready->call.node->op_type;
-    bool trains = r->plan->train.count > 0;
-    if (trains && (!j->training || rp->program != r->plan->train.at[0]))
+    bool trains = r->plan->programs.train.count > 0;
+    if (trains && (!j->training || rp->program != r->plan->programs.train.at[0]))
         return;
     int k = 0;
     while (k < d->kind_count && strcmp(d->kinds[k].op_type, op_type) != 0)
@@ -311,7 +311,7 @@ static void report(struct zt_rank *r, const struct zt_run_program *rp, const str
     if (k == d->kind_count)
         d->kinds[d->kind_count++] = (struct host_kind){ op_type, ready->name, 0, 0 };
     d->kinds[k].nodes++;
-    d->kinds[k].bytes += moved * (trains ? r->plan->full.micro_batches : 1);
+    d->kinds[k].bytes += moved * (trains ? r->plan->steps.full.micro_batches : 1);
 }
 
 /* Adds up the host memory that a host node needs for its tensors and workspace. */
@@ -359,7 +359,7 @@ static bool open_events(struct zt_rank *r, struct feed *f, struct zt_err *err) {
 }
 
 static size_t feeds_bytes(const struct zt_rank *r) {
-    return (size_t)(r->feed_bytes * r->plan->slots);
+    return (size_t)(r->feed_bytes * r->plan->steps.slots);
 }
 
 static bool open_feed(struct zt_rank *r, struct zt_err *err) {
@@ -368,10 +368,10 @@ static bool open_feed(struct zt_rank *r, struct zt_err *err) {
     for (int i = 0; i < ZT_RANK_HELD; i++)
         if (!(d->sent[i] = api->event_create(r->device, err)))
             return false;
-    d->feeds = ZT_NEW_N(r->arena, struct feed, r->plan->slots + 1);
+    d->feeds = ZT_NEW_N(r->arena, struct feed, r->plan->steps.slots + 1);
     if (api->copy_ahead && !(d->feed_room = zt_device_allocate(r->device, feeds_bytes(r), "the next batches", err)))
         return false;
-    for (int i = 0; i < r->plan->slots; i++)
+    for (int i = 0; i < r->plan->steps.slots; i++)
         if (!open_events(r, &d->feeds[i], err))
             return false;
     return true;
@@ -380,7 +380,7 @@ static bool open_feed(struct zt_rank *r, struct zt_err *err) {
 static void close_feed(struct zt_rank *r) {
     struct zt_rank_device *d = r->device_memory;
     const struct zt_device_api *api = r->device->api;
-    for (int i = 0; d->feeds && i < r->plan->slots; i++)
+    for (int i = 0; d->feeds && i < r->plan->steps.slots; i++)
         for (int side = 0; side < 2; side++)
             if (d->feeds[i].taken[side])
                 api->event_destroy(r->device, d->feeds[i].taken[side]);

@@ -61,7 +61,7 @@ static bool tell(struct zt_rank *r, void *to, const void *from, size_t bytes, st
 
 static bool is_in_group(const struct zt_rank *r, int t, int g) {
     const struct zt_rank_stepping *s = r->stepping;
-    const struct zt_matrix *a = &s->group_matrix[g], *b = &r->plan->matrices[t];
+    const struct zt_matrix *a = &s->group_matrix[g], *b = &r->plan->tensors.matrices[t];
     return s->group_lr[g] == r->tensor_lr[t] && s->group_decay[g] == r->tensor_decay[t] &&
            s->group_rate[g] == r->tensor_group[t] && a->rows == b->rows && a->columns == b->columns &&
            a->inputs_first == b->inputs_first;
@@ -75,7 +75,7 @@ static int group_of(struct zt_rank *r, int t) {
     while (g < s->call.groups && !is_in_group(r, t, g))
         g++;
     if (g == s->call.groups) {
-        s->group_matrix[g] = r->plan->matrices[t];
+        s->group_matrix[g] = r->plan->tensors.matrices[t];
         s->group_lr[g] = r->tensor_lr[t];
         s->group_decay[g] = r->tensor_decay[t];
         s->group_rate[g] = r->tensor_group[t];
@@ -90,11 +90,11 @@ static void fill_piece(struct zt_rank *r, const struct zt_piece *from, struct zt
                                   .count = from->count,
                                   .group = group_of(r, from->tensor),
                                   .tensor = from->tensor,
-                                  .matrix = r->plan->matrices[from->tensor].rows > 0,
-                                  .at = from->first - r->plan->flat->tensors[from->tensor].offset,
+                                  .matrix = r->plan->tensors.matrices[from->tensor].rows > 0,
+                                  .at = from->first - r->plan->tensors.flat->tensors[from->tensor].offset,
                                   .measured = r->owned[from->range].rank == r->plan->grid.data_rank };
     to->average = zt_piece_average(r, from);
-    for (int i = 0; i < r->plan->optimizer_states - r->plan->averages; i++)
+    for (int i = 0; i < r->plan->memory.optimizer_states - r->plan->memory.averages; i++)
         to->state[i] = from->state[i];
 }
 
@@ -174,12 +174,12 @@ bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err) {
     s->optimizer = zt_optimizer_id(r->row);
     struct zt_step_piece *pieces = ZT_NEW_N(r->arena, struct zt_step_piece, r->piece_count + 1);
     s->first = -1;
-    s->group_lr = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
-    s->group_decay = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
-    s->group_rate = ZT_NEW_N(r->arena, int, r->plan->flat->tensor_count + 1);
-    s->group_matrix = ZT_NEW_N(r->arena, struct zt_matrix, r->plan->flat->tensor_count + 1);
+    s->group_lr = ZT_NEW_N(r->arena, double, r->plan->tensors.flat->tensor_count + 1);
+    s->group_decay = ZT_NEW_N(r->arena, double, r->plan->tensors.flat->tensor_count + 1);
+    s->group_rate = ZT_NEW_N(r->arena, int, r->plan->tensors.flat->tensor_count + 1);
+    s->group_matrix = ZT_NEW_N(r->arena, struct zt_matrix, r->plan->tensors.flat->tensor_count + 1);
     s->call.trust = r->trust;
-    s->call.tensor_count = r->plan->flat->tensor_count;
+    s->call.tensor_count = r->plan->tensors.flat->tensor_count;
     group_of(r, 0); /* at least one group exists, even if this rank owns nothing */
     for (int i = 0; i < r->piece_count; i++)
         if (!r->pieces[i].on_host)
@@ -416,7 +416,7 @@ bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
         ok = zt_rank_do(r, &norms, err) && (r->data->size == 1 || (zt_rank_flush(r, err) && share_norms(r, &u, err)));
     if (ok && !zt_plan_matrices_on_host(r->plan))
         ok = update_matrices(r, err);
-    return ok && zt_rank_do(r, &last, err) && (!r->plan->averages || zt_rank_do(r, &mean, err));
+    return ok && zt_rank_do(r, &last, err) && (!r->plan->memory.averages || zt_rank_do(r, &mean, err));
 }
 
 void zt_rank_stepping_rates(struct zt_rank *r) {

@@ -170,8 +170,8 @@ const struct zt_program *zt_instruction_program(const struct zt_rank *r, const s
 }
 
 static void point_random(struct zt_rank *r, const struct zt_instruction_context *t, int micro_batch) {
-    const int64_t before = zt_rank_rows_before(r->plan, t->shape, micro_batch),
-                  rows = zt_rank_rows(r->plan, t->shape, micro_batch);
+    const int64_t before = zt_rank_rows_before(&r->plan->steps, t->shape, micro_batch),
+                  rows = zt_rank_rows(&r->plan->steps, t->shape, micro_batch);
     r->random.micro_batch = (uint64_t)micro_batch;
     r->random.first_sample = (uint64_t)(r->first_sample + before + r->plan->grid.data_rank * rows);
 }
@@ -215,7 +215,7 @@ bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t,
     case ZT_DO_SCATTER:
     case ZT_DO_GATHER_ACT:
     case ZT_DO_SCATTER_GRAD:
-        share.piece = zt_rank_loss_rows(r->plan, t->shape, at->micro_batch);
+        share.piece = zt_rank_loss_rows(&r->plan->steps, t->shape, at->micro_batch);
         share.loss = zt_instruction_program(r, t, 1, at->micro_batch);
         return at->op == ZT_DO_SCATTER      ? zt_rank_scatter(r, &share, err)
                : at->op == ZT_DO_GATHER_ACT ? zt_rank_gather_act(r, &share, err)

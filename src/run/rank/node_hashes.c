@@ -102,7 +102,7 @@ bool zt_rank_hashes_create(struct zt_rank *r, const char *folder, struct zt_err 
                                    .data_ranks = (uint32_t)grid->data,
                                    .stage = (uint32_t)grid->stage,
                                    .stages = (uint32_t)grid->stages,
-                                   .rows = (uint32_t)r->plan->full.rows };
+                                   .rows = (uint32_t)r->plan->steps.full.rows };
     tensors list = { 0 };
     *h = (struct zt_rank_hashes){ .arena = arena };
     r->hashes = h;

@@ -55,7 +55,7 @@ static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status
 
 static unsigned char *status_at(const struct zt_rank *r, const struct zt_run_program *rp, const struct zt_slot *slot) {
     const int values = rp->program->training_graph.graph->value_count;
-    const int at = slot ? (int)(slot - r->slots) : r->plan->slots;
+    const int at = slot ? (int)(slot - r->slots) : r->plan->steps.slots;
     return r->tracing->status[rp - r->programs] + (size_t)at * (size_t)values;
 }
 
@@ -154,8 +154,9 @@ void zt_rank_tracing_begin(struct zt_rank *r) {
     struct zt_rank_tracing *t = zt_calloc(1, sizeof *t);
     t->status = zt_calloc((size_t)r->program_count + 1, sizeof *t->status);
     for (int p = 0; p < r->program_count; p++)
-        t->status[p] = zt_calloc(
-            (size_t)(r->plan->slots + 1) * ((size_t)r->programs[p].program->training_graph.graph->value_count + 1), 1);
+        t->status[p] = zt_calloc((size_t)(r->plan->steps.slots + 1) *
+                                     ((size_t)r->programs[p].program->training_graph.graph->value_count + 1),
+                                 1);
     r->tracing = t;
 }
 

@@ -114,7 +114,7 @@ static int count_states_away(const struct zt_rank *r, const int64_t *at) {
 
 /* Returns the number of pieces whose parameters stay in the block: those of the first ranges. */
 static int count_params_kept(const struct zt_rank *r) {
-    const int64_t kept = zt_offload_kept(&r->plan->offload, r->plan->flat->owned[r->plan->grid.data_rank]);
+    const int64_t kept = zt_offload_kept(&r->plan->offload, r->plan->tensors.flat->owned[r->plan->grid.data_rank]);
     int count = 0;
     while (count < r->piece_count) {
         const struct zt_range *owned = &r->owned[r->pieces[count].range];
@@ -142,7 +142,7 @@ static void divide(struct zt_rank *r, const int64_t *at, struct zt_sub_group lik
 static void make_sub_groups(struct zt_rank *r, int64_t *at) {
     const bool params = r->plan->offload.parameters == ZT_HOME_NVME;
     lay_out(r, at);
-    const int states = r->plan->optimizer_states || on_gpu(r) ? count_states_away(r, at) : 0,
+    const int states = r->plan->memory.optimizer_states || on_gpu(r) ? count_states_away(r, at) : 0,
               kept = params ? count_params_kept(r) : r->piece_count;
     const int first = states < kept ? states : kept, second = states < kept ? kept : states;
     r->sub_groups = ZT_NEW_N(r->arena, struct zt_sub_group, r->piece_count + 1);
@@ -214,7 +214,7 @@ static void move_pieces(struct zt_rank *r) {
             piece->device_param = params ? piece->param : NULL;
             if (o->masters.memory)
                 piece->param = aligned(&o->masters) + o->at[i];
-            for (int s = 0; o->host_states.memory && s < r->plan->optimizer_states; s++)
+            for (int s = 0; o->host_states.memory && s < r->plan->memory.optimizer_states; s++)
                 piece->state[s] = aligned(&o->host_states) + s * o->states_total + o->at[i];
         }
 }
@@ -227,8 +227,8 @@ static bool open_host(struct zt_rank *r, struct zt_err *err) {
     if (!on_gpu(r))
         return true;
     if ((masters && !allocate(r, &o->masters, o->states_total, "the master weights", err)) ||
-        (host &&
-         !allocate(r, &o->host_states, o->states_total * r->plan->optimizer_states, "the optimizer states", err)) ||
+        (host && !allocate(r, &o->host_states, o->states_total * r->plan->memory.optimizer_states,
+                           "the optimizer states", err)) ||
         !allocate(r, &o->gradients, depth_of(r) * o->room, "buffers of the gradients", err))
         return false;
     if (host)
@@ -258,7 +258,7 @@ static bool measure(struct zt_rank *r) {
             o->states_total = group->last;
     }
     const bool states = o->states_total && r->plan->offload.optimizer == ZT_HOME_NVME;
-    o->state_arrays = states ? r->plan->optimizer_states : 0;
+    o->state_arrays = states ? r->plan->memory.optimizer_states : 0;
     o->param_arrays = params || (states && on_gpu(r) && r->plan->offload.parameters == ZT_HOME_DEVICE);
     return o->room > 0;
 }
@@ -266,14 +266,14 @@ static bool measure(struct zt_rank *r) {
 bool zt_rank_offload_shard(struct zt_rank *r, struct zt_err *err) {
     r->offload = ZT_NEW(r->arena, struct zt_rank_offload);
     r->offload->params.file = r->offload->states.file = -1;
-    if (on_gpu(r) && r->plan->matrix_bytes) {
-        if (!allocate(r, &r->offload->matrices, r->plan->matrix_bytes / (int64_t)sizeof(float), "a matrix", err))
+    if (on_gpu(r) && r->plan->memory.matrix_bytes) {
+        if (!allocate(r, &r->offload->matrices, r->plan->memory.matrix_bytes / (int64_t)sizeof(float), "a matrix", err))
             return false;
         r->matrix_space = (char *)aligned(&r->offload->matrices);
     }
     if (!on_gpu(r) || r->plan->offload.parameters == ZT_HOME_DEVICE)
         return true;
-    if (!allocate(r, &r->offload->shard, r->plan->shard_elems, "the parameters", err))
+    if (!allocate(r, &r->offload->shard, r->plan->memory.shard_elems, "the parameters", err))
         return false;
     r->shard = aligned(&r->offload->shard);
     return true;

@@ -31,7 +31,7 @@ bool zt_rank_offload_shard(struct zt_rank *r, struct zt_err *err);
 bool zt_rank_offload_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_offload_destroy(struct zt_rank *r);
 
-/* What happens to a sub-group while it is in memory. */
+/* Access to a sub-group while it is in memory (bitmask). */
 enum zt_sub_group_use {
     ZT_READS_STATES = 1,
     ZT_WRITES_STATES = 2,

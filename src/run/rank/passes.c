@@ -4,7 +4,7 @@
 
 static bool takes(const struct zt_rank *r, const struct zt_piece_pass *pass, int i) {
     return i >= pass->first && i < pass->first + pass->count &&
-           !(pass->leaves_matrices && r->plan->matrices[r->pieces[i].tensor].rows);
+           !(pass->leaves_matrices && r->plan->tensors.matrices[r->pieces[i].tensor].rows);
 }
 
 /* Whether the pass has pieces in sub-group `g`. */

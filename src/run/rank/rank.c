@@ -65,7 +65,8 @@ static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
 
 static void make_programs(struct zt_rank *r) {
     const struct zt_rank_plan *p = r->plan;
-    const struct zt_program_set *sets[4] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    const struct zt_program_set *sets[4] = { &p->programs.train, &p->programs.evaluation, &p->programs.loss_train,
+                                             &p->programs.loss_evaluation };
     int count = sets[0]->count + sets[1]->count + sets[2]->count + sets[3]->count;
     r->programs = ZT_NEW_N(r->arena, struct zt_run_program, count + 1);
     for (int s = 0; s < 4; s++) {
@@ -88,15 +89,16 @@ static void tell(const struct zt_rank_progress *progress, enum zt_rank_point poi
 
 static bool allocate(struct zt_rank *r, const struct zt_rank_progress *progress, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
-    int64_t start = zt_align_64(p->parameter_bytes);
-    size_t activations = (size_t)(p->activation_bytes + r->feed_bytes * p->slots);
-    r->parameters = zt_device_allocate(r->device, (size_t)(start + p->derived_bytes), "parameters", err);
+    int64_t start = zt_align_64(p->memory.parameter_bytes);
+    size_t activations = (size_t)(p->memory.activation_bytes + r->feed_bytes * p->steps.slots);
+    r->parameters = zt_device_allocate(r->device, (size_t)(start + p->memory.derived_bytes), "parameters", err);
     if (!r->parameters)
         return false;
     tell(progress, ZT_RANK_HAS_PARAMETERS);
-    r->gradients = zt_device_allocate(r->device, (size_t)p->gradient_bytes, "gradients", err);
+    r->gradients = zt_device_allocate(r->device, (size_t)p->memory.gradient_bytes, "gradients", err);
     r->activations = r->gradients ? zt_device_allocate(r->device, activations, "activations", err) : NULL;
-    r->workspace = r->activations ? zt_device_allocate(r->device, (size_t)p->workspace_bytes, "workspace", err) : NULL;
+    r->workspace =
+        r->activations ? zt_device_allocate(r->device, (size_t)p->memory.workspace_bytes, "workspace", err) : NULL;
     if (!r->workspace)
         return false;
     r->derived = r->parameters + start;
@@ -105,19 +107,19 @@ static bool allocate(struct zt_rank *r, const struct zt_rank_progress *progress,
     return true;
 }
 
-/* Collectives use whole gradients, and whole parameters if the optimizer is sharded (parallel/schedule/collectives.c).
- */
+/* Shares the blocks in which collectives run in place. */
 static bool share(struct zt_rank *r, struct zt_err *err) {
     const struct zt_comm_api *api = r->data->api;
     const struct zt_sharding *s = r->plan->sharding;
-    bool here = !r->device->module && r->plan->train.count > 0;
-    bool gathers = here && s->optimizer && !s->parameters, reduces = here && !s->gradients;
-    return (!gathers || api->share(r->data, r->parameters, (size_t)r->plan->parameter_bytes, err)) &&
-           (!reduces || api->share(r->data, r->gradients, (size_t)r->plan->gradient_bytes, err));
+    bool here = !r->device->module && r->plan->programs.train.count > 0;
+    bool gathers = here && zt_sharding_gathers_after_step(s), reduces = here && zt_sharding_reduces_in_place(s);
+    return (!gathers || api->share(r->data, r->parameters, (size_t)r->plan->memory.parameter_bytes, err)) &&
+           (!reduces || api->share(r->data, r->gradients, (size_t)r->plan->memory.gradient_bytes, err));
 }
 
 static int64_t largest_rows(const struct zt_rank_plan *p) {
-    const struct zt_program_set *sets[4] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    const struct zt_program_set *sets[4] = { &p->programs.train, &p->programs.evaluation, &p->programs.loss_train,
+                                             &p->programs.loss_evaluation };
     int64_t rows = 0;
     for (int s = 0; s < 4; s++)
         for (int i = 0; i < sets[s]->count; i++)
@@ -128,14 +130,14 @@ static int64_t largest_rows(const struct zt_rank_plan *p) {
 
 static void make_slots(struct zt_rank *r) {
     const struct zt_rank_plan *p = r->plan;
-    int64_t model = p->activation_bytes - p->loss_activation_bytes;
-    int in_flight = p->slots - (p->loss_train.count + p->loss_evaluation.count > 0);
+    int64_t model = p->memory.activation_bytes - p->memory.loss_activation_bytes;
+    int in_flight = p->steps.slots - (p->programs.loss_train.count + p->programs.loss_evaluation.count > 0);
     int64_t each = model / in_flight / 64 * 64;
-    r->slots = ZT_NEW_N(r->arena, struct zt_slot, p->slots);
-    for (int i = 0; i < p->slots; i++) {
+    r->slots = ZT_NEW_N(r->arena, struct zt_slot, p->steps.slots);
+    for (int i = 0; i < p->steps.slots; i++) {
         struct zt_slot *s = &r->slots[i];
         s->activations = r->activations + (i < in_flight ? each * i : model);
-        s->feed = r->feed_bytes ? r->activations + p->activation_bytes + r->feed_bytes * i : NULL;
+        s->feed = r->feed_bytes ? r->activations + p->memory.activation_bytes + r->feed_bytes * i : NULL;
         s->row_weight = ZT_NEW_N(r->arena, float, r->feed_rows + 1);
         s->fed[p->job->want_count] = &s->seed;
         s->fed[p->job->want_count + 1] = s->row_weight;
@@ -151,7 +153,7 @@ static int64_t sample_bytes(const struct zt_source *source, int column) {
 /* Bytes of a slot's copy of the input columns. With several micro-batches in flight, or with device memory, the
  * loader's buffer is reused before the backward phase reads it, so each slot keeps a copy. */
 static int64_t feed_bytes(const struct zt_rank_plan *p, const struct zt_device *device) {
-    bool copies = p->keeps_input || device->module;
+    bool copies = p->steps.keeps_input || device->module;
     int64_t bytes = 0;
     for (int i = 0; copies && i < ZT_COLUMNS; i++) {
         int64_t train = sample_bytes(p->source, i), evaluation = sample_bytes(p->eval_source, i);
@@ -182,7 +184,7 @@ static int64_t resident_at(const struct zt_rank *r, int64_t at) {
 }
 
 static void add_pieces(struct zt_rank *r, int range) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     const struct zt_range *o = &r->owned[range];
     const int64_t states = /* elements of an array in the rank's block */
         zt_offload_resident(&r->plan->offload, zt_rank_plan_stepped(r->plan, r->plan->grid.data_rank));
@@ -196,7 +198,7 @@ static void add_pieces(struct zt_rank *r, int range) {
             *piece = (struct zt_piece){ .tensor = t, .range = range, .first = first, .count = end - first };
             piece->param = r->shard + o->param_at + (first - o->first);
             piece->grad = (float *)r->gradients + o->grad_at + (first - o->first);
-            for (int s = 0; s < r->plan->optimizer_states; s++)
+            for (int s = 0; s < r->plan->memory.optimizer_states; s++)
                 piece->state[s] = (float *)r->optimizer + s * states + resident_at(r, o->state_at + (first - o->first));
             first = end;
         }
@@ -204,7 +206,7 @@ static void add_pieces(struct zt_rank *r, int range) {
 }
 
 static void make_pieces(struct zt_rank *r) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     int most = flat->bucket_count * flat->ranks + 1;
     r->owned = ZT_NEW_N(r->arena, struct zt_range, most);
     r->held = ZT_NEW_N(r->arena, struct zt_range, most);
@@ -216,7 +218,7 @@ static void make_pieces(struct zt_rank *r) {
         add_pieces(r, i);
     r->after_step = ZT_NEW_N(r->arena, struct zt_command, 2 * flat->bucket_count + 1);
     r->after_step_count = zt_collectives_after_step(flat, r->plan->sharding, r->after_step);
-    const struct zt_flats flats = zt_rank_plan_flats(r->plan);
+    const struct zt_flats flats = zt_rank_flats(&r->plan->tensors);
     r->bound = ZT_NEW_N(r->arena, int64_t, (zt_flats_buckets(&flats) + 1) * (flat->ranks + 1));
     for (int number = 0, b; number < zt_flats_buckets(&flats); number++) {
         const struct zt_flat *of = zt_flats_of(&flats, number, &b);
@@ -227,8 +229,8 @@ static void make_pieces(struct zt_rank *r) {
 
 /* Divides buckets for all_gathers of at most allgather_bucket_size elements (whole blocks; 0: whole buckets). */
 static void make_moving(struct zt_rank *r) {
-    const struct zt_flat *flat = r->plan->flat;
-    const struct zt_flats flats = zt_rank_plan_flats(r->plan);
+    const struct zt_flat *flat = r->plan->tensors.flat;
+    const struct zt_flats flats = zt_rank_flats(&r->plan->tensors);
     int64_t most = r->plan->job->config->zero.allgather_bucket_size, stride = flat->ranks + 1;
     most = (most + ZT_SLICE_BLOCK - 1) / ZT_SLICE_BLOCK * ZT_SLICE_BLOCK;
     r->moving = ZT_NEW_N(r->arena, struct zt_moving, zt_flats_buckets(&flats) + 1);
@@ -252,8 +254,8 @@ static void make_moving(struct zt_rank *r) {
 
 static bool place_piece(void *with, const struct zt_piece *piece, struct zt_err *err) {
     const struct zt_rank *r = with;
-    const int64_t first = piece->first - r->plan->flat->tensors[piece->tensor].offset;
-    const char *from = (const char *)r->plan->param_initial[piece->tensor] + first * (int64_t)sizeof(float);
+    const int64_t first = piece->first - r->plan->tensors.flat->tensors[piece->tensor].offset;
+    const char *from = (const char *)r->plan->tensors.param_initial[piece->tensor] + first * (int64_t)sizeof(float);
     const size_t bytes = (size_t)piece->count * sizeof(float);
     (void)err;
     if (piece->on_host || !r->device_memory) {
@@ -267,14 +269,15 @@ static bool place_held(struct zt_rank *r, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_device_api *api = r->device->api;
     for (int i = 0; i < r->held_count; i++) {
-        for (int t = tensor_at(p->flat, r->held[i].first); t < p->flat->tensor_count; t++) {
-            const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
+        for (int t = tensor_at(p->tensors.flat, r->held[i].first); t < p->tensors.flat->tensor_count; t++) {
+            const struct zt_flat_tensor *tensor = &p->tensors.flat->tensors[t];
             if (tensor->offset >= r->held[i].last)
                 break;
             int64_t first = r->held[i].first, last = r->held[i].last;
             if (!zt_flat_cut(tensor, &first, &last))
                 continue;
-            const char *from = (const char *)p->param_initial[t] + (first - tensor->offset) * (int64_t)sizeof(float);
+            const char *from =
+                (const char *)p->tensors.param_initial[t] + (first - tensor->offset) * (int64_t)sizeof(float);
             const size_t bytes = (size_t)(last - first) * sizeof(float);
             if (!api->to_device(r->device, r->shard + r->held[i].param_at + (first - r->held[i].first), from, bytes,
                                 err))
@@ -292,10 +295,10 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
     if (!zt_rank_place_frozen(r, err) || (held && !place_held(r, err)) ||
         ((r->offload || !held) && !zt_rank_each_piece(r, ZT_WRITES_PARAMS, place_piece, r, err)))
         return false;
-    for (int i = 0; i < p->statistic_total; i++) {
-        struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
-        if (!api->to_device(r->device, zt_rank_at(r, NULL, &place, NULL), p->statistic_initial[i],
-                            (size_t)p->statistic_count[i] * sizeof(float), err))
+    for (int i = 0; i < p->tensors.statistic_total; i++) {
+        struct zt_place place = { ZT_STATISTICS, p->tensors.statistic_offset[i] };
+        if (!api->to_device(r->device, zt_rank_at(r, NULL, &place, NULL), p->tensors.statistic_initial[i],
+                            (size_t)p->tensors.statistic_count[i] * sizeof(float), err))
             return false;
     }
     return true;
@@ -313,14 +316,14 @@ static bool start_average(void *with, const struct zt_piece *piece, struct zt_er
 }
 
 static bool start_averages(struct zt_rank *r, struct zt_err *err) {
-    return !r->plan->averages || zt_rank_each_piece(r, ZT_READS_ALL | ZT_WRITES_STATES, start_average, r, err);
+    return !r->plan->memory.averages || zt_rank_each_piece(r, ZT_READS_ALL | ZT_WRITES_STATES, start_average, r, err);
 }
 
 /* param_groups: the last group whose pattern matches is used. Where the schedule gives each group its own rates, a
  * group's `lr` does not apply. */
 static void make_groups(struct zt_rank *r) {
     const struct zt_config *c = r->plan->job->config;
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     r->tensor_lr = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
     r->tensor_decay = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
     r->tensor_group = ZT_NEW_N(r->arena, int, flat->tensor_count + 1);
@@ -328,7 +331,7 @@ static void make_groups(struct zt_rank *r) {
     for (int t = 0; t < flat->tensor_count; t++) {
         double lr = c->optimizer.lr;
         if (r->row && r->row->rate)
-            lr = r->row->rate(&c->optimizer, r->plan->matrices[t].rows > 0);
+            lr = r->row->rate(&c->optimizer, r->plan->tensors.matrices[t].rows > 0);
         r->tensor_decay[t] = c->optimizer.weight_decay;
         for (int i = 0; i < c->group_count; i++) {
             if (!zt_glob(c->groups[i].match, flat->tensors[t].name))
@@ -350,7 +353,7 @@ static bool sum_over_ranks(void *with, double *values, int count, struct zt_err 
 
 /* Opens the state of the optimizer step on a device. */
 static bool open_step(struct zt_rank *r, struct zt_err *err) {
-    if (!r->device_memory || !r->plan->train.count)
+    if (!r->device_memory || !r->plan->programs.train.count)
         return true;
     zt_rank_graphs_create(r);
     return zt_rank_stepping_create(r, err);
@@ -358,9 +361,9 @@ static bool open_step(struct zt_rank *r, struct zt_err *err) {
 
 /* Creates the optimizer's states and what divides them. */
 static bool create_states(struct zt_rank *r, const struct zt_rank_progress *progress, struct zt_err *err) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     tell(progress, ZT_RANK_LACKS_STATES);
-    r->optimizer = zt_device_allocate(r->device, (size_t)r->plan->optimizer_bytes, "optimizer state", err);
+    r->optimizer = zt_device_allocate(r->device, (size_t)r->plan->memory.optimizer_bytes, "optimizer state", err);
     if (!r->optimizer)
         return false;
     make_pieces(r);
@@ -450,7 +453,7 @@ void zt_rank_destroy(struct zt_rank *r) {
     if (!r)
         return;
     const struct zt_rank_plan *p = r->plan;
-    int64_t start = zt_align_64(p->parameter_bytes);
+    int64_t start = zt_align_64(p->memory.parameter_bytes);
     zt_rank_hashes_destroy(r);
     zt_rank_time_end(r);
     zt_rank_stored_destroy(r);
@@ -461,10 +464,10 @@ void zt_rank_destroy(struct zt_rank *r) {
     zt_rank_offload_destroy(r);
     r->data->api->unshare(r->data, r->parameters);
     r->data->api->unshare(r->data, r->gradients);
-    zt_device_free(r->device, r->parameters, (size_t)(start + p->derived_bytes));
-    zt_device_free(r->device, r->gradients, (size_t)p->gradient_bytes);
-    zt_device_free(r->device, r->optimizer, (size_t)p->optimizer_bytes);
-    zt_device_free(r->device, r->activations, (size_t)(p->activation_bytes + r->feed_bytes * p->slots));
-    zt_device_free(r->device, r->workspace, (size_t)p->workspace_bytes);
+    zt_device_free(r->device, r->parameters, (size_t)(start + p->memory.derived_bytes));
+    zt_device_free(r->device, r->gradients, (size_t)p->memory.gradient_bytes);
+    zt_device_free(r->device, r->optimizer, (size_t)p->memory.optimizer_bytes);
+    zt_device_free(r->device, r->activations, (size_t)(p->memory.activation_bytes + r->feed_bytes * p->steps.slots));
+    zt_device_free(r->device, r->workspace, (size_t)p->memory.workspace_bytes);
     zt_arena_destroy(r->arena);
 }

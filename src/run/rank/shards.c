@@ -26,7 +26,7 @@ struct zt_rank_shards {
 };
 
 static int64_t slice_elems(const struct zt_rank *r, int bucket) {
-    const int64_t *bound = r->bound + bucket * (r->plan->flat->ranks + 1);
+    const int64_t *bound = r->bound + bucket * (r->plan->tensors.flat->ranks + 1);
     return bound[r->plan->grid.data_rank + 1] - bound[r->plan->grid.data_rank];
 }
 
@@ -34,9 +34,9 @@ static int64_t slice_elems(const struct zt_rank *r, int bucket) {
 
 /* Finds the slices that are in the file. Returns the elements of the largest one. */
 static int64_t find_slices(struct zt_rank *r, int *piece) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     int64_t largest = 0;
-    const struct zt_flats flats = zt_rank_plan_flats(r->plan);
+    const struct zt_flats flats = zt_rank_flats(&r->plan->tensors);
     for (int b = 0; b < zt_flats_buckets(&flats); b++)
         piece[b] = -1;
     for (int g = 0; g < r->sub_group_count; g++) {
@@ -54,7 +54,7 @@ static int64_t find_slices(struct zt_rank *r, int *piece) {
 
 bool zt_rank_shards_create(struct zt_rank *r, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
-    const struct zt_flats flats = zt_rank_plan_flats(r->plan);
+    const struct zt_flats flats = zt_rank_flats(&r->plan->tensors);
     int *piece = ZT_NEW_N(r->arena, int, zt_flats_buckets(&flats) + 1);
     const int64_t largest = r->plan->offload.parameters == ZT_HOME_NVME ? find_slices(r, piece) : 0;
     if (!largest)
@@ -126,13 +126,13 @@ static struct shelf *fetch(struct zt_rank *r, int bucket, struct zt_err *err) {
 /* Slices of frozen weights are between the parameters of the block and the statistics. */
 static char *frozen_shard(const struct zt_rank *r) {
     const struct zt_rank_plan *p = r->plan;
-    return r->parameters + (p->parameter_bytes - p->statistic_bytes - p->frozen_shard_bytes);
+    return r->parameters + (p->memory.parameter_bytes - p->tensors.statistic_bytes - p->memory.frozen_shard_bytes);
 }
 
 bool zt_rank_shard_copy(struct zt_rank *r, struct zt_shard_part part, float *to, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
     const size_t bytes = (size_t)part.count * sizeof *to;
-    const struct zt_flats flats = zt_rank_plan_flats(r->plan);
+    const struct zt_flats flats = zt_rank_flats(&r->plan->tensors);
     int own;
     const struct zt_flat *flat = zt_flats_of(&flats, part.bucket, &own);
     if (flat == flats.frozen) {
@@ -177,7 +177,7 @@ bool zt_rank_shards_changed(struct zt_rank *r, struct zt_err *err) {
 }
 
 int zt_rank_shard_bucket(const struct zt_rank *r, int64_t param_at) {
-    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_flat *flat = r->plan->tensors.flat;
     int b = 0;
     while (b + 1 < flat->bucket_count && zt_shard_offset(flat, b + 1, r->plan->grid.data_rank) <= param_at)
         b++;
@@ -190,10 +190,10 @@ enum { SOME = 1 << 14 }; /* units that are converted together */
 
 /* Units first .. last - 1 of a tensor, at most SOME. Behind its elements they are 0. */
 static void convert(const struct zt_rank_plan *p, int tensor, int64_t first, int64_t last, void *to) {
-    const enum zt_dtype dtype = p->frozen->weights[tensor].dtype;
-    const struct zt_frozen_source *source = &p->frozen_source[tensor];
+    const enum zt_dtype dtype = p->tensors.frozen->weights[tensor].dtype;
+    const struct zt_frozen_source *source = &p->tensors.frozen_source[tensor];
     const int64_t width = (int64_t)zt_dtype_bytes(dtype), unit = (int64_t)sizeof(float),
-                  elems = p->frozen_elems[tensor], from = first * unit / width;
+                  elems = p->tensors.frozen_elems[tensor], from = first * unit / width;
     int64_t until = last * unit / width;
     until = until < elems ? until : elems;
     memset(to, 0, (size_t)((last - first) * unit));
@@ -206,7 +206,7 @@ static void convert(const struct zt_rank_plan *p, int tensor, int64_t first, int
 
 /* Units first .. last - 1 of the layout, which are this rank's, at `to`. */
 static bool place_slice(struct zt_rank *r, int64_t first, int64_t last, char *to, struct zt_err *err) {
-    const struct zt_flat *f = r->plan->frozen->flat;
+    const struct zt_flat *f = r->plan->tensors.frozen->flat;
     float some[SOME];
     for (int t = 0; t < f->tensor_count; t++) {
         const struct zt_flat_tensor *tensor = &f->tensors[t];
@@ -223,7 +223,7 @@ static bool place_slice(struct zt_rank *r, int64_t first, int64_t last, char *to
 }
 
 bool zt_rank_place_frozen(struct zt_rank *r, struct zt_err *err) {
-    const struct zt_flat *f = r->plan->frozen ? r->plan->frozen->flat : NULL;
+    const struct zt_flat *f = r->plan->tensors.frozen ? r->plan->tensors.frozen->flat : NULL;
     const int me = r->plan->grid.data_rank;
     for (int b = 0; f && b < f->bucket_count; b++)
         if (!place_slice(r, zt_slice_first(f, b, me), zt_slice_first(f, b, me + 1),

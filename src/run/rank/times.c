@@ -24,7 +24,7 @@ struct zt_rank_times {
 };
 
 int zt_rank_plan_times(const struct zt_rank_plan *p) {
-    return p->train.count ? ZT_PARTS + p->train.at[0]->training_graph.graph->node_count : 0;
+    return p->programs.train.count ? ZT_PARTS + p->programs.train.at[0]->training_graph.graph->node_count : 0;
 }
 
 bool zt_rank_can_time(const struct zt_device *device) {
@@ -33,10 +33,10 @@ bool zt_rank_can_time(const struct zt_device *device) {
 
 void zt_rank_time(struct zt_rank *r, int steps) {
     const struct zt_rank_plan *p = r->plan;
-    if (r->times || !zt_rank_can_time(r->device) || !p->train.count)
+    if (r->times || !zt_rank_can_time(r->device) || !p->programs.train.count)
         return;
     struct zt_rank_times *t = zt_calloc(1, sizeof *t);
-    t->program = p->train.at[0];
+    t->program = p->programs.train.at[0];
     t->steps = steps;
     t->entries = zt_rank_plan_times(p);
     t->runs = zt_calloc((size_t)t->entries, sizeof *t->runs);

@@ -18,8 +18,8 @@
 
 /* Both ends list their exchanges in the same order, and a rank that waits for one has sent all before it. */
 bool zt_rank_tie_gradients(struct zt_rank *r, struct zt_err *err) {
-    for (int i = 0; i < r->plan->tie_count; i++) {
-        const struct zt_tie_run *t = &r->plan->ties[i];
+    for (int i = 0; i < r->plan->tensors.tie_count; i++) {
+        const struct zt_tie_run *t = &r->plan->tensors.ties[i];
         float *grad = (float *)r->gradients + t->grad_at, *copy = (float *)r->workspace;
         size_t bytes = (size_t)t->count * sizeof *grad;
         if (t->home ? !r->bulk_world->api->recv(r->bulk_world, copy, bytes, t->peer, err)
@@ -32,8 +32,8 @@ bool zt_rank_tie_gradients(struct zt_rank *r, struct zt_err *err) {
 }
 
 bool zt_rank_tie_weights(struct zt_rank *r, struct zt_err *err) {
-    for (int i = 0; i < r->plan->tie_count; i++) {
-        const struct zt_tie_run *t = &r->plan->ties[i];
+    for (int i = 0; i < r->plan->tensors.tie_count; i++) {
+        const struct zt_tie_run *t = &r->plan->tensors.ties[i];
         float *param = (float *)r->parameters + t->param_at;
         size_t bytes = (size_t)t->count * sizeof *param;
         if (t->home ? !r->bulk_world->api->send(r->bulk_world, param, bytes, t->peer, err)
@@ -135,7 +135,7 @@ static bool find_ratios(struct update *u, struct zt_err *err) {
 
 /* The place of a piece in its tensor. */
 static int64_t place_of(const struct zt_rank *r, const struct zt_piece *piece) {
-    return piece->first - r->plan->flat->tensors[piece->tensor].offset;
+    return piece->first - r->plan->tensors.flat->tensors[piece->tensor].offset;
 }
 
 static void direct_piece(void *arg, int64_t i) {
@@ -168,7 +168,7 @@ static bool update_matrix(struct update *u, struct zt_err *err) {
     if (u->matrix->piece_count == 0)
         return true;
     u->direction = zt_rank_orthogonalise(r, u->matrix);
-    pass.use = params | (r->plan->averages ? states : 0);
+    pass.use = params | (r->plan->memory.averages ? states : 0);
     pass.body = apply_piece;
     return zt_rank_pass(r, &pass, err);
 }

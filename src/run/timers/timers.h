@@ -33,7 +33,7 @@ enum {
     ZT_TIMER_SWAPS = ZT_TIMER_SWAPS_END - ZT_TIMER_SWAP_IN
 };
 
-/* What is timed. */
+/* Granularity of the timers. */
 enum zt_timers_level { ZT_TIMERS_OFF, ZT_TIMERS_INSTRUCTIONS, ZT_TIMERS_NODES };
 
 struct zt_timer {

@@ -154,7 +154,7 @@ static bool is_known(int epilogue) {
     return false;
 }
 
-/* What the documentation asks of addresses and of the argument's columns. */
+/* Whether the operation fulfils the documentation's conditions on addresses and on the columns of the argument. */
 static bool is_whole(const struct operation *o, const struct matrix *result) {
     const bool aux = o->epilogue & AUX;
     return is_known(o->epilogue) && !(o->epilogue & (CUBLASLT_EPILOGUE_BIAS | SUMS)) == !o->bias &&
@@ -182,7 +182,7 @@ static bool has_algorithm(const struct operation *o, const struct matrix *const 
            (m[2]->rows > 1 || !(o->epilogue & CUBLASLT_EPILOGUE_BIAS));
 }
 
-/* What is stored for `sum`, the element (i, k) of the product. */
+/* Returns the number to store for `sum`, the element (i, k) of the product. */
 static double finish(const struct operation *o, const struct matrix *result, int64_t i, int64_t k, double sum) {
     const enum zt_dtype dtype = dtype_of(result);
     const int64_t aux = i + k * o->aux_leading;

@@ -2,7 +2,7 @@
 #ifndef ZT_TESTS_GPU_EMULATED_CUBLASLT_H
 #define ZT_TESTS_GPU_EMULATED_CUBLASLT_H
 
-/* How often its rule was asked for an algorithm. */
+/* Number of calls of its heuristic. */
 int emulated_heuristics(void);
 
 /* From now on it knows no algorithm that it gave before. */

@@ -1,6 +1,6 @@
-/* What the operations of a graph do: convolutions, pools, products, normalisations and what is done to elements are
- * plain loops over the dims, strides and paddings that the descriptors give, in double, so that what was described is
- * held against the reference kernels. */
+/* Execution of the operations of a graph: convolutions, pools, products, normalisations and elementwise operations are
+ * plain loops over the dims, strides and paddings of the descriptors, in double, so that tests compare the descriptions
+ * with the reference kernels. */
 #include "tests/gpu/emulated/cudnn_descriptor.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { RANK = 8, TENSORS = 64 };
 
-/* Where the tensors are; inner ones in fp32 of their own. */
+/* Locations of the tensors; inner ones have fp32 memory of their own. */
 struct places {
     const struct cudnnBackendDescriptor *pack;
     void *inner[TENSORS];
@@ -144,7 +144,7 @@ static void pool(const struct cudnnBackendDescriptor *d, const struct pool *n, s
     free(dx);
 }
 
-/* Where an element of a result finds its operand: along a shorter axis there is one for several. */
+/* Returns the offset of the operand of a result's element, with broadcast along shorter axes. */
 static int64_t offset_of_shorter(const struct tensor *t, const int64_t *dim, const int64_t *at) {
     int64_t sum = 0;
     for (int k = 0; k < t->rank; k++)
@@ -279,7 +279,7 @@ static void put_value(const struct normalised *n, int which, const int64_t *at, 
         put(t, n->data[which], offset_of_shorter(t, n->t[NORM_X].dim, at), v);
 }
 
-/* What of an element is summed up, over those that share an element of `which`. */
+/* The summand of an element, summed over the elements that share an element of `which`. */
 typedef double summand(const struct normalised *n, const int64_t *at);
 static double *sum_up(const struct normalised *n, int which, summand *f) {
     const struct tensor *x = &n->t[NORM_X], *t = &n->t[which];

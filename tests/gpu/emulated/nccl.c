@@ -24,7 +24,7 @@ struct call {
     ncclDataType_t type;
 };
 
-/* What the ranks that met share. */
+/* State shared by the ranks of a communicator. */
 struct meeting {
     struct meeting *next;
     ncclUniqueId id;

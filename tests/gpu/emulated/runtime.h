@@ -1,5 +1,5 @@
 /* The emulated CUDA runtime, in host memory: one device (ZT_EMULATED_DEVICES of them), on which everything is done when
- * the call returns. What emulated kernels and libraries need of it besides CUDA's own API. */
+ * the call returns. Functions for emulated kernels and libraries besides CUDA's own API. */
 #ifndef ZT_TESTS_GPU_EMULATED_RUNTIME_H
 #define ZT_TESTS_GPU_EMULATED_RUNTIME_H
 

@@ -1,6 +1,5 @@
-/* What cuDNN itself says of the attention that is described for it, which needs no GPU: that it knows the operations as
- * flash attention and has an engine for them, whose kernels it compiles, on GPUs whose properties it is told; and that
- * the gradient is the one that gives the same bits every time. */
+/* Checks of attention against the real cuDNN without a GPU: for given GPU properties it recognizes the described
+ * operations as flash attention, has an engine, compiles its kernels, and takes the deterministic gradient. */
 #include "ops/attention/attention_dnn.h"
 #include "tests/gpu/gpus.h"
 #include "tests/suite.h"

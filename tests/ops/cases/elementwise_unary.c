@@ -10,7 +10,7 @@
         op, "bfloat16[4,5]" range, .tolerance = 5e-2                                                                   \
     }
 
-/* What is infinite, or no number. */
+/* Infinities and NaN. */
 #define WITHOUT_END(op)                                                                                                \
     { op, "float{-inf,-2,nan,0,1,inf,-inf,3,nan,-inf,2,inf,-1,5,-inf,-inf,-inf,nan,inf}" }
 

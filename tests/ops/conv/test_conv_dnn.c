@@ -1,6 +1,5 @@
-/* What cuDNN itself says of what is described for it, which needs no GPU: tensors, convolutions and operations of every
- * case in tests/ops/cases/conv.c, each of the three ways, alone and with a bias; and the
- * engines that it has for them on a GPU whose properties it is told. */
+/* Checks of convolutions against the real cuDNN without a GPU: tensors, convolutions and operations of every case in
+ * tests/ops/cases/conv.c, in the three directions, alone and with a bias; and the engines for given GPU properties. */
 #include "ops/conv/conv_dnn.h"
 #include "tests/gpu/gpus.h"
 #include "tests/suite.h"
@@ -84,8 +83,8 @@ static size_t workspace_of(const struct zt_conv *conv, enum zt_conv_direction di
     return bytes;
 }
 
-/* What convolutions keep channels last for: with planes cuDNN turns x and y in its workspace, each time. One of
- * ResNet-50's. */
+/* The reason for channels last: with planes cuDNN transposes x and y in its workspace in each call. The convolution is
+ * one of ResNet-50. */
 START_TEST(cudnn_turns_no_activation_whose_channels_are_last) {
     struct zt_conv conv = { .n = 128, .c = 64, .m = 64, .groups = 1 };
     conv.window = (struct zt_window){ .axes = 2,

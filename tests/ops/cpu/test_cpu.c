@@ -277,7 +277,7 @@ START_TEST(a_step_agrees_with_the_reference_kernels) {
 }
 END_TEST
 
-/* What the net has not: x plus a convolution of it. */
+/* A pattern that the net lacks: x plus a convolution of x. */
 static void fuse_sum(int *counts) {
     struct net n = { .g = zt_graph_create("sum") };
     const int x = add_leaf(&n, "image", ZT_FLOAT, (struct zt_shape){ 4, { 2, 3, SIDE, SIDE } }, ZT_FROM_INPUT);

@@ -1,4 +1,4 @@
-/* What cuBLASLt chose for a product is kept on disk and taken from there, over the emulated library. */
+/* The disk cache of cuBLASLt's choices for products, over the emulated library. */
 #include "ops/cuda/blas_cuda.h"
 
 #include "device/cuda.h"

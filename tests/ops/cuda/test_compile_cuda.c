@@ -1,5 +1,5 @@
-/* What the CUDA module compiles at run time, without a GPU: NVRTC takes the generated source of every elementwise
- * expression, for every type and architecture, and what it gives is kept on disk safely. */
+/* Run-time compilation of the CUDA module, without a GPU: NVRTC compiles the generated source of every elementwise
+ * expression, for every type and architecture, and the disk cache of the results is safe. */
 #include "ops/cuda/compile_cuda.h"
 #include "tests/gpu/cache_folder.h"
 #include "tests/suite.h"

@@ -1,5 +1,5 @@
-/* What the sample models become on a CUDA device in bfloat16, planned over the emulated libraries: tensors lie channels
- * last from convolution to convolution, and change their order at the edges alone. Those are the images, with few
+/* Layouts of the sample models on a CUDA device in bfloat16, planned over the emulated libraries: tensors are channels
+ * last from convolution to convolution and change their layout only at the edges. Those are the images, with few
  * channels, what is flattened for the first dense layer, and its gradient on the way back: the kernels there read one
  * order and write the other, so that nothing is reordered by itself. */
 #include "tests/suite.h"
@@ -65,7 +65,7 @@ static struct counts plan_sample(const char *model, const char *config) {
     struct zt_rank_options of = { .source = s.source, .device = device, .threads = 1 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s.job, &of, &err);
     ck_assert_msg(plan != NULL, "%s: %s", model, err.text[0]);
-    count_nodes(plan->train.at[0], &counts);
+    count_nodes(plan->programs.train.at[0], &counts);
     zt_rank_plan_destroy(plan);
     device->api->destroy(device);
     zt_open_finish(&s);

@@ -1,5 +1,5 @@
-/* What a node says of the library that runs it, over the emulated module: which one, why it is none, and where it runs
- * another way than planned. */
+/* Reports of a node about the library that runs it, over the emulated module: the library, the reason if there is none,
+ * and differences from the plan. */
 #include "tests/ops/cases.h"
 #include "tests/suite.h"
 

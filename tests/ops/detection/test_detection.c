@@ -1,5 +1,5 @@
-/* What the cases of the family cannot say: errors, numbers that are none, sizes that depend on data, and the same bits
- * at any thread count. */
+/* Tests that the cases of the family cannot express: errors, NaN, sizes that depend on data, and the same bits at any
+ * thread count. */
 #include "device/threads.h"
 #include "graph/passes/eval.h"
 #include "tests/ops/machine.h"

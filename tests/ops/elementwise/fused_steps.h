@@ -1,4 +1,4 @@
-/* Which chains of elementwise nodes a graph has. */
+/* The chains of fused elementwise nodes of a graph. */
 #ifndef ZT_TESTS_OPS_ELEMENTWISE_ELEMENTWISE_STEPS_H
 #define ZT_TESTS_OPS_ELEMENTWISE_ELEMENTWISE_STEPS_H
 

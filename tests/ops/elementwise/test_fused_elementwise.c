@@ -2,7 +2,7 @@
  * the backward phase, a parameter's gradient or another stage reads, and training with and without them leaves the same
  * bits. */
 #include "tests/gpu/far_device.h"
-#include "tests/gpu/fused.h"
+#include "tests/gpu/fused_programs.h"
 #include "tests/ops/elementwise/fused_steps.h"
 #include "tests/suite.h"
 
@@ -32,7 +32,7 @@ static struct zt_graph *shifted(bool trains) {
     return fused_output(g, NET(g, "Exp", "exp", NET(g, "Add", "sum", NET(g, "Neg", "neg", start(g)), shift)));
 }
 
-/* What Neg makes is read by Exp and, over a layer, by the last sum: of two stages, on the second one. */
+/* Exp reads the output of Neg, and so does the last sum, behind a layer: with two stages, on the second one. */
 static struct zt_graph *skipping(void) {
     struct zt_graph *g = zt_graph_create("skipping");
     int neg = NET(g, "Neg", "neg", start(g));

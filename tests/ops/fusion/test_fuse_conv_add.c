@@ -1,6 +1,6 @@
 /* Sums behind convolutions on the CPU, in whole programs: which become part of a convolution or of the gradient of its
  * data, and that weights stay the same to the last bit. */
-#include "tests/parallel/made.h"
+#include "tests/parallel/small_program.h"
 #include "tests/suite.h"
 
 #include <check.h>
@@ -51,7 +51,7 @@ static struct zt_graph *branches(void) {
     return output(g, NET(g, "Add", "sum", conv(g, "left", h, 6, 1), conv(g, "right", h, 6, 1)));
 }
 
-/* What the convolution makes is read once more, and one number a row is added. */
+/* The output of the convolution has a second reader, and the summand has one number per row. */
 static struct zt_graph *shared(void) {
     struct zt_graph *g = zt_graph_create("shared");
     const int h = conv(g, "first", planes(g), 3, 1), c = conv(g, "second", NET(g, "Tanh", "tanh", h), 6, 1);
@@ -62,8 +62,8 @@ static struct zt_graph *shared(void) {
 /* ---- tests ---- */
 
 static void expect(struct zt_graph *graph, int forward, int backward) {
-    struct made m;
-    made_program(&m, graph, &(struct wish){ .ranks = 1, .stages = 1, .fast = true });
+    struct small_program m;
+    small_program_create(&m, graph, &(struct wish){ .ranks = 1, .stages = 1, .fast = true });
     const struct zt_graph *g = m.program->training_graph.graph;
     int found[2] = { 0 };
     for (int n = 0; n < g->node_count; n++) {
@@ -72,7 +72,7 @@ static void expect(struct zt_graph *graph, int forward, int backward) {
     }
     ck_assert_int_eq(found[0], forward);
     ck_assert_int_eq(found[1], backward);
-    made_finish(&m);
+    small_program_finish(&m);
 }
 
 START_TEST(sums_become_part_of_convolutions) {

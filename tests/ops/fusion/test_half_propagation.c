@@ -1,7 +1,7 @@
 /* Normalisations, pools and moves between products of bfloat16, in whole programs on a device of CUDA's back end: which
  * of them read and write bfloat16, and that training gives the same losses within rounding. Without arguments the
  * device is far_device.h's, whose kernels are the reference; with the folder of a CUDA module it is the module's. */
-#include "tests/gpu/fused.h"
+#include "tests/gpu/fused_programs.h"
 #include "tests/suite.h"
 
 #include "device/threads.h"

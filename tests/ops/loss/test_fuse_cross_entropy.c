@@ -2,7 +2,7 @@
  * training gives the same tensors. Without
  * arguments the device is far_device.h's, whose kernels are the reference; with the folder of a CUDA module it is the
  * module's. */
-#include "tests/gpu/fused.h"
+#include "tests/gpu/fused_programs.h"
 #include "tests/suite.h"
 
 #include "device/threads.h"
@@ -139,7 +139,7 @@ START_TEST(products_around_the_loss_have_filled_rows) {
 }
 END_TEST
 
-/* Which of these a pair has beside what the job makes. */
+/* Additional nodes of a pair of loss and gradient. */
 enum { VIEWS = 1, COMPUTED = 2, KEPT = 4, READ = 8, RETOLD = 16, SCALED = 32 };
 
 static int input(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
@@ -198,8 +198,8 @@ END_TEST
 
 START_TEST(the_gradient_takes_the_place_of_the_logits) {
     struct wish wish = { .device = loss.device(), .ranks = 1, .stages = 1 };
-    struct made m;
-    made_program(&m, many(), &wish);
+    struct small_program m;
+    small_program_create(&m, many(), &wish);
     const struct zt_graph *g = m.program->training_graph.graph;
     for (int n = 0; n < g->node_count; n++) {
         if (strcmp(g->nodes[n]->op_type, "CrossEntropyTrain") != 0)
@@ -208,7 +208,7 @@ START_TEST(the_gradient_takes_the_place_of_the_logits) {
                               *dx = &m.program->place[0][g->nodes[n]->out[0]];
         ck_assert(x->in == ZT_ACTIVATIONS && dx->in == x->in && dx->offset == x->offset);
     }
-    made_finish(&m);
+    small_program_finish(&m);
     wish.device->api->destroy(wish.device);
 }
 END_TEST
@@ -232,7 +232,7 @@ START_TEST(training_gives_the_same_tensors) {
 }
 END_TEST
 
-/* What is added at the end of sums is 0: the bits of the reference stay. */
+/* Filled rows add 0 at the end of sums, so that the bits of the reference stay. */
 START_TEST(filled_rows_train_alike) {
     struct zt_graph *(*const make)(void) = _i ? turned : many;
     for (const struct fused_layout *l = fused_half_layouts; l->ranks; l++)

@@ -30,7 +30,7 @@ static bool is_soft(const struct row *row) {
     return strncmp(row->op, "Soft", 4) == 0 && !row->reduction[0];
 }
 
-/* What loss_table.py calls numbers(), in any type. */
+/* numbers() of loss_table.py, in any type. */
 static int constant(struct zt_graph *g, enum zt_dtype dtype, struct zt_shape shape, int factor, int shift, int modulus,
                     double scale, double from) {
     int64_t count = zt_shape_count(&shape);

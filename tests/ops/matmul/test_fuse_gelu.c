@@ -1,7 +1,7 @@
 /* Matrix products that take GELU in, in whole programs on a device of CUDA's back end: which of them do, that nothing
  * is lost that others read, and that training gives the same losses within rounding. Without arguments the device is
  * far_device.h's, whose kernels are the reference; with the folder of a CUDA module it is the module's. */
-#include "tests/gpu/fused.h"
+#include "tests/gpu/fused_programs.h"
 #include "tests/suite.h"
 
 #include "device/threads.h"
@@ -84,7 +84,7 @@ static struct zt_graph *shifted(void) {
     return fused_output(g, gelu(g, "gelu", NET(g, "Add", "add", h, net_param(g, "shift", SHAPE(4, 1)))));
 }
 
-/* What the product makes is read beside its bias. */
+/* The product has another reader besides the addition of its bias. */
 static struct zt_graph *read_early(void) {
     struct zt_graph *g = zt_graph_create("read_early");
     const int z = linear(g, "fc", fused_input(g), 8, 8), product = zt_graph_find(g, "fc.product");

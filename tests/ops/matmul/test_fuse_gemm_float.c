@@ -2,7 +2,7 @@
  * device of CUDA's back end: which of them are one node with their cast or sum, and that training gives the same losses
  * within rounding. Without arguments the device is
  * far_device.h's, whose kernels are the reference; with the folder of a CUDA module it is the module's. */
-#include "tests/gpu/fused.h"
+#include "tests/gpu/fused_programs.h"
 #include "tests/suite.h"
 
 #include "device/threads.h"

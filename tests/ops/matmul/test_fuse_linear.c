@@ -2,7 +2,7 @@
  * programs on a device of CUDA's back end: which of them do, that nothing is lost that others read, and that training
  * gives the same losses within rounding. Without arguments the device is far_device.h's, whose kernels are the
  * reference; with the folder of a CUDA module it is the module's. */
-#include "tests/gpu/fused.h"
+#include "tests/gpu/fused_programs.h"
 #include "tests/suite.h"
 
 #include "device/threads.h"
@@ -81,7 +81,7 @@ static struct zt_graph *two(void) {
     return fused_output(g, NET(g, "Tanh", "tanh", s));
 }
 
-/* What is added is stretched, or the product is: no summand of its shape. */
+/* The summand or the product is broadcast, so that their shapes differ. */
 static struct zt_graph *stretched(void) {
     struct zt_graph *g = zt_graph_create("stretched");
     const int64_t apart[] = { -1, 2, 4 }, together[] = { -1, 8 };

@@ -2,7 +2,7 @@
  * have ReLU and a residual in them, and that training gives the same losses, and of statistics the same tensors.
  * Without arguments the device is far_device.h's, whose kernels are the reference; with the folder of a CUDA module it
  * is the module's. */
-#include "tests/gpu/fused.h"
+#include "tests/gpu/fused_programs.h"
 #include "tests/suite.h"
 
 #include "device/threads.h"
@@ -110,7 +110,7 @@ static struct zt_graph *both(void) {
     const int x = fused_input(g), a = normed(g, "bn1", x), b = normed(g, "bn2", x);
     return fused_output(g, NET(g, "Relu", "relu", NET(g, "Add", "sum", a, b)));
 }
-/* What is normalised has another reader. */
+/* The normalised value has another reader. */
 static struct zt_graph *shared(void) {
     struct zt_graph *g = zt_graph_create("shared");
     const int b = normed(g, "bn", fused_input(g));
@@ -122,7 +122,7 @@ static struct zt_graph *shared_sum(void) {
     const int x = fused_input(g), sum = NET(g, "Add", "sum", normed(g, "bn", x), x);
     return fused_output(g, NET(g, "Mul", "product", NET(g, "Relu", "relu", sum), sum));
 }
-/* What is added is stretched. */
+/* The summand is broadcast. */
 static struct zt_graph *shifted(void) {
     struct zt_graph *g = zt_graph_create("shifted");
     const int b = normed(g, "bn", fused_input(g));

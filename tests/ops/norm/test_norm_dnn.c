@@ -1,5 +1,5 @@
-/* What cuDNN itself says of the normalisations that are described for it, which needs no GPU: that it has an engine for
- * them, whose kernels it compiles, on GPUs whose properties it is told, and that gives the same bits every time. */
+/* Checks of normalisations against the real cuDNN without a GPU: for given GPU properties it has a deterministic engine
+ * and compiles its kernels. */
 #include "ops/norm/norm_dnn.h"
 
 #include "graph/ir/op.h"

@@ -1,6 +1,5 @@
-/* What cuDNN itself says of the pools that are described for it, which needs no GPU: every case in
- * tests/ops/cases/pool.c of which it may be asked, forward, and backward where it is a mean; and the engines that it
- * has for them on GPUs whose properties it is told. */
+/* Checks of pools against the real cuDNN without a GPU: every case in tests/ops/cases/pool.c that it supports, forward,
+ * and backward for average pooling; and the engines for given GPU properties. */
 #include "ops/pool/pool_dnn.h"
 
 #include "tests/gpu/gpus.h"
@@ -40,7 +39,7 @@ static bool has_engine(const struct zt_pool *pool, const struct zt_pool_dnn *for
     return planned;
 }
 
-/* How many have engines; and of fp32 without tensor cores, forward and backward. */
+/* Numbers of described pools, and of those in fp32 that have an engine without tensor cores, forward and backward. */
 struct counts {
     int all, exact[2];
 };

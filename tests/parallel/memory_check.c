@@ -1,4 +1,4 @@
-#include "walk.h"
+#include "memory_check.h"
 #include "parallel/schedule/collectives.h"
 
 #include <check.h>
@@ -92,7 +92,7 @@ static void put_gradient(const struct walk *w, const struct zt_command *c) {
     const struct zt_flat_tensor *t = &w->flat->tensors[c->tensor];
     if (c->kind == ZT_ADD_GRAD)
         expect_value(w, ZT_BACKWARD, c->value);
-    ck_assert_int_eq(c->at.in, w->sharding->gradients ? ZT_ACTIVATIONS : ZT_GRADIENTS);
+    ck_assert_int_eq(c->at.in, zt_sharding_reduces_in_place(w->sharding) ? ZT_GRADIENTS : ZT_ACTIVATIONS);
     if (c->at.in == ZT_ACTIVATIONS)
         write_name(w, c->at.offset, t->count * 4, gradient_name(w, c->tensor));
     else
@@ -211,7 +211,7 @@ static void check_derived(struct walk *w) {
     }
 }
 
-void walk_program(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding) {
+void check_program_memory(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding) {
     struct zt_arena *arena = zt_arena_create();
     struct walk w = { .p = p, .g = p->training_graph.graph, .flat = flat, .sharding = sharding, .arena = arena };
     w.block = ZT_NEW_N(arena, int, p->activation_bytes / 4 + 16);

@@ -1,8 +1,8 @@
-#include "made.h"
+#include "small_program.h"
 
 #include "tests/suite.h"
 
-static void lay_out(struct made *m, const struct zt_training_graph *training_graph, const struct wish *wish,
+static void lay_out(struct small_program *m, const struct zt_training_graph *training_graph, const struct wish *wish,
                     struct zt_program_options *o) {
     int *index = ZT_NEW_N(m->arena, int, training_graph->param_count + training_graph->statistic_count + 1);
     int count = zt_program_params(training_graph, wish->stage, index);
@@ -20,7 +20,8 @@ static void lay_out(struct made *m, const struct zt_training_graph *training_gra
     o->statistic_offset = offset;
 }
 
-void made_build(struct made *m, const struct zt_training_graph *training_graph, const struct wish *wish) {
+void small_program_build(struct small_program *m, const struct zt_training_graph *training_graph,
+                         const struct wish *wish) {
     struct zt_program_options o = { .table = &zt_ops,
                                     .fusion = wish->fast || wish->device ? &m->t.job->fusion : NULL,
                                     .fast = wish->device ? (enum zt_backend)wish->device->api->backend
@@ -39,7 +40,7 @@ void made_build(struct made *m, const struct zt_training_graph *training_graph, 
     ck_assert_msg(m->program != NULL, "%s", err.text[0]);
 }
 
-void made_program(struct made *m, struct zt_graph *graph, const struct wish *wish) {
+void small_program_create(struct small_program *m, struct zt_graph *graph, const struct wish *wish) {
     struct zt_training_graph_request request = { 4, !wish->evaluation, wish->weighted, wish->stages, NULL };
     struct zt_training_graph training_graph;
     char config[200];
@@ -47,19 +48,19 @@ void made_program(struct made *m, struct zt_graph *graph, const struct wish *wis
              "'train_batch_size': 4, '%s': {'enabled': %s}, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",
              wish->fp16 ? "fp16" : "bf16", wish->bf16 || wish->fp16 ? "true" : "false");
     struct zt_err err = { 0 };
-    *m = (struct made){ .arena = zt_arena_create() };
+    *m = (struct small_program){ .arena = zt_arena_create() };
     ck_assert_msg(tiny_open(&m->t, graph, config, 1, &err), "%s", err.text[0]);
     ck_assert_msg(zt_job_training_graph(m->t.job, m->t.source, &request, &training_graph, &err), "%s", err.text[0]);
-    made_build(m, &training_graph, wish);
+    small_program_build(m, &training_graph, wish);
 }
 
-void made_finish(struct made *m) {
+void small_program_finish(struct small_program *m) {
     zt_program_destroy(m->program);
     tiny_finish(&m->t);
     zt_arena_destroy(m->arena);
 }
 
-void made_commands(struct zt_text *to, const struct made *m, const struct zt_command *at, int count) {
+void small_program_print(struct zt_text *to, const struct small_program *m, const struct zt_command *at, int count) {
     const struct zt_graph *g = m->program->training_graph.graph;
     for (int i = 0; i < count; i++) {
         const struct zt_command *c = &at[i];

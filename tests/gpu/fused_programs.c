@@ -1,6 +1,6 @@
 #include "tests/gpu/far_device.h"
-#include "tests/gpu/fused.h"
-#include "tests/parallel/walk.h"
+#include "tests/gpu/fused_programs.h"
+#include "tests/parallel/memory_check.h"
 
 #include "device/module.h"
 
@@ -37,22 +37,22 @@ struct zt_graph *fused_output(struct zt_graph *g, int h) {
 
 /* ---- what is merged ---- */
 
-static void expect(const struct fused *f, const struct made *m, const struct wish *wish, const char *wanted) {
+static void expect(const struct fused *f, const struct small_program *m, const struct wish *wish, const char *wanted) {
     struct zt_text listed = { 0 };
     f->list(m->program->training_graph.graph, &listed);
     ck_assert_str_eq(listed.at ? listed.at : "", wanted);
     zt_text_finish(&listed);
-    walk_program(m->program, m->flat, zt_sharding_of(wish->zero));
+    check_program_memory(m->program, m->flat, zt_sharding_of(wish->zero));
 }
 
 void fused_expect(const struct fused *f, struct zt_graph *graph, struct wish wish, const char *wanted) {
-    struct made m;
+    struct small_program m;
     wish.device = f->device();
     wish.ranks = 1;
     wish.stages = 1;
-    made_program(&m, graph, &wish);
+    small_program_create(&m, graph, &wish);
     expect(f, &m, &wish, wanted);
-    made_finish(&m);
+    small_program_finish(&m);
     wish.device->api->destroy(wish.device);
 }
 
@@ -60,15 +60,15 @@ void fused_expect_stages(const struct fused *f, struct zt_graph *(*make)(void), 
                          const char *const wanted[2]) {
     struct wish wish = { .ranks = 1, .stages = 2, .device = f->device() };
     for (; wish.stage < 2; wish.stage++) {
-        struct made m;
-        made_program(&m, make(), &wish);
+        struct small_program m;
+        small_program_create(&m, make(), &wish);
         const struct zt_boundary_tensors *all = wish.stage ? &m.program->recv_act : &m.program->send_act;
         bool crosses = false;
         for (int i = 0; i < all->count; i++)
             crosses |= all->at[i].value == zt_graph_find(m.program->training_graph.graph, crossing);
         ck_assert(crosses);
         expect(f, &m, &wish, wanted[wish.stage]);
-        made_finish(&m);
+        small_program_finish(&m);
     }
     wish.device->api->destroy(wish.device);
 }

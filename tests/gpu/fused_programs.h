@@ -1,9 +1,9 @@
-/* What fusions make of whole programs: a few small graphs, x [N, 8] -> ... -> y [N, 5], are planned and trained on a
- * device of CUDA's back end. */
-#ifndef ZT_TESTS_GPU_FUSED_H
-#define ZT_TESTS_GPU_FUSED_H
+/* Tests of fusions in whole programs: small graphs, x [N, 8] -> ... -> y [N, 5], are planned and trained on a device of
+ * the CUDA back end. */
+#ifndef ZT_TESTS_GPU_FUSED_PROGRAMS_H
+#define ZT_TESTS_GPU_FUSED_PROGRAMS_H
 
-#include "tests/parallel/made.h"
+#include "tests/parallel/small_program.h"
 
 struct fused {
     struct zt_device *(*device)(void);
@@ -17,6 +17,7 @@ struct zt_device *fused_device(void);
 
 /* ---- graphs ---- */
 
+/* Adds the input x [N, 8]; returns its value. */
 int fused_input(struct zt_graph *g);
 /* x w, with w called NAME.weight [in, out]. */
 int fused_product(struct zt_graph *g, const char *name, int x, int64_t in, int64_t out);

@@ -1,6 +1,6 @@
 /* Outputs of the gradient kernels of this family on CUDA. */
-#ifndef ZT_OPS_LINEAR_ATTENTION_GIVEN_CUDA_H
-#define ZT_OPS_LINEAR_ATTENTION_GIVEN_CUDA_H
+#ifndef ZT_OPS_LINEAR_ATTENTION_GRADIENT_OUTPUTS_CUDA_H
+#define ZT_OPS_LINEAR_ATTENTION_GRADIENT_OUTPUTS_CUDA_H
 
 #include "ops/cuda/describe.h"
 

@@ -1,8 +1,8 @@
-#include "ops/kernel/order.h"
+#include "ops/kernel/compare.h"
 
 #include <math.h>
 
-int zt_order_elements(enum zt_dtype dtype, const void *data, int64_t i, int64_t j) {
+int zt_compare_elements(enum zt_dtype dtype, const void *data, int64_t i, int64_t j) {
     if (dtype == ZT_UINT64) {
         uint64_t a = ((const uint64_t *)data)[i], b = ((const uint64_t *)data)[j];
         return (a > b) - (a < b);

@@ -84,8 +84,8 @@ static bool ends_in(const char *name, const char *const *parts) {
     return false;
 }
 
-/* Scalars are constants as often: only what no constant would be. The scale and shift of a folded normalization are
- * told elsewhere. What only moves elements, "Reshape", is no operation here. */
+/* A scalar is a constant as often, so only operations that no constant has count for it. The scale and shift of a
+ * folded normalization are reported elsewhere. Operations that only move elements, as "Reshape", do not count. */
 bool zt_trainable_is_computed(const struct zt_onnx *model, const struct zt_value *v) {
     static const char *const any[] = { "truediv",  "l2_normalize", "Exp",  "Sqrt",    "Rsqrt", "Square",
                                        "Softplus", "Sigmoid",      "Tanh", "Softmax", "div",   NULL };
