@@ -45,6 +45,8 @@ enum zt_op_flags {
                                         outputs that are not in full_in and full_out, and rounds once */
     ZT_OP_BFLOAT_PRODUCTS = 1 << 16, /* with the attribute bfloat_products, which the half pass sets for the CPU,
                                         products round their factors to bfloat16; tensors stay fp32 */
+    ZT_OP_SHARES = 1 << 17, /* outputs are shares of an axis of input 0: they vary where its length does, also if the
+                               next smaller length gives some of them the same size (Split); needs `bound` */
 };
 
 /* Options of training and evaluation forms. */

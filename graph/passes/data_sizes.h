@@ -9,8 +9,8 @@
  * The shapes that vary are found by inferring what follows twice: with the largest size that there can be (`bound` of
  * the op's row) and with one less. A value has a fixed shape where both give it the same. Contents that are known in
  * both and differ (the size itself, read by Shape) vary too. So does every part of a Split into equal parts of an axis
- * that varies, also where one less takes nothing from that part: where a node with `bound` reads what varies and gives
- * the same, the trial with less takes what its `bound` says. */
+ * that varies, also where one less takes nothing from that part: where a node of shares (ZT_OP_SHARES) reads what
+ * varies and gives the same, the trial with less takes what its `bound` says. */
 #ifndef ZT_GRAPH_PASSES_DATA_SIZES_H
 #define ZT_GRAPH_PASSES_DATA_SIZES_H
 

@@ -119,11 +119,11 @@ static bool any_same(const struct inference *f, const int *values, int count, bo
     return false;
 }
 
-/* A node with bounds that has read what varies in the trial with one less, and gives the same as with the largest
+/* A node of shares that has read what varies in the trial with one less, and gives the same as with the largest
  * sizes: its bounds for one less, without the contents that vary. */
 static bool settle_varying(struct inference *f, int n, struct zt_err *err) {
     const struct zt_node *node = f->g->nodes[n];
-    if (!f->most || f->nested || !node->op->bound || !any_same(f, node->in, node->in_count, false) ||
+    if (!f->most || f->nested || !(node->op->flags & ZT_OP_SHARES) || !any_same(f, node->in, node->in_count, false) ||
         !any_same(f, node->out, node->out_count, true))
         return true;
     const void **contents = ZT_NEW_N(f->g->arena, const void *, node->in_count + 1);

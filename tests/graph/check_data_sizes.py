@@ -86,6 +86,17 @@ def chosen(rng, above=0, size=8):
     return model(nodes, base(rng) | {"nothing": np.float32(above), "all": np.array([-1])}, size=size)
 
 
+def cut(rng):
+    """As many of the features as are positive, every second one from the end, and those from this number on."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["positive"], {}), ("Reshape", ["f", "all"], ["list"], {}), ("Cast", ["positive"], ["ones"], {"to": TensorProto.INT64}),
+        ("ReduceSum", ["ones"], ["sum"], {}), ("Reshape", ["sum", "all"], ["long"], {}), ("Slice", ["list", "long", "end", "zero", "back"], ["first"], {}),
+        ("Slice", ["list", "long", "end_of_all"], ["rest"], {}), ("ReduceSumSquare", ["first"], ["mean0"], {"keepdims": 0}),
+        ("ReduceMean", ["rest"], ["mean1"], {"keepdims": 0}), ("Add", ["mean0", "mean1"], ["both"], {}), ("Mul", ["both", "factor"], ["mean"], {})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1]), "end": np.array([-9999]), "zero": np.array([0]), "back": np.array([-2]),
+                                     "end_of_all": np.array([9999]), "factor": np.float32(0.05)})
+
+
 def behind(rng):
     """A number that is written, and reshaped, behind the node whose size depends on data."""
     nodes = BACKBONE + [
@@ -224,6 +235,7 @@ def main():
         check(ztrain, "chosen", chosen(rng), folder)
         check(ztrain, "behind", behind(rng), folder)
         check(ztrain, "experts", experts(rng), folder)
+        check(ztrain, "cut", cut(rng), folder)
         check(ztrain, "halves", halves(rng), folder)
         if "--sanitized" not in sys.argv:
             check_memory(ztrain, folder)
