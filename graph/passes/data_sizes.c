@@ -47,7 +47,20 @@ static void find_nodes(struct enclosing *e) {
     }
 }
 
-/* A node between two enclosed ones is enclosed too: one node cannot read what depends on its own results. */
+/* Numbers of which shapes may be made are known in an eager run too; what has a gradient stays an input. */
+static bool is_known(const struct zt_value *v) {
+    const bool settled = v->origin == ZT_FROM_CONSTANT || v->origin == ZT_FROM_INITIALIZER;
+    return zt_value_is_constant(v) && (settled || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT));
+}
+
+/* Whether both trials found the same contents. */
+static bool is_settled(const struct enclosing *e, int value) {
+    return !e->varies[value] && is_known(e->most->values[value]);
+}
+
+/* A node between two enclosed ones is enclosed too: one node cannot read what depends on its own results. Contents that
+ * are settled do not: enclosed nodes read them as constants. Those of a Shape stay outside, where other nodes make
+ * shapes of them. */
 static bool add_between(struct enclosing *e) {
     bool added = false;
     memset(e->behind, 0, (size_t)e->g->value_count * sizeof *e->behind);
@@ -56,7 +69,7 @@ static bool add_between(struct enclosing *e) {
         const struct zt_node *node = e->g->nodes[n];
         const bool of = e->inside[n] || any_of(e->behind, node->in, node->in_count);
         for (int i = 0; of && i < node->out_count; i++)
-            if (node->out[i] >= 0)
+            if (node->out[i] >= 0 && !is_settled(e, node->out[i]))
                 e->behind[node->out[i]] = true;
     }
     for (int n = e->last - 1; n >= e->first; n--) {
@@ -65,7 +78,7 @@ static bool add_between(struct enclosing *e) {
         if (!node->dead && !e->inside[n] && read && any_of(e->behind, node->in, node->in_count))
             e->inside[n] = added = true;
         for (int i = 0; (e->inside[n] || read) && i < node->in_count; i++)
-            if (node->in[i] >= 0)
+            if (node->in[i] >= 0 && !is_settled(e, node->in[i]))
                 e->needed[node->in[i]] = true;
     }
     return added;
@@ -115,20 +128,15 @@ static bool check_nodes(const struct enclosing *e, struct zt_err *err) {
 
 /* ---- the enclosed graph ---- */
 
-/* Numbers of which shapes may be made are known in an eager run too; what has a gradient stays an input. */
-static bool is_known(const struct zt_value *v) {
-    const bool settled = v->origin == ZT_FROM_CONSTANT || v->origin == ZT_FROM_INITIALIZER;
-    return zt_value_is_constant(v) && (settled || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT));
-}
-
 /* The contents of a value that is a constant, also of one that a node behind this one writes, which is not inferred
  * yet: both trials found the same, of which this is a copy. NULL: it is none. */
 static const void *known_contents(const struct enclosing *e, int value) {
     const struct zt_value *v = e->g->values[value], *tried = e->most->values[value];
     if (is_known(v))
         return v->data;
-    const bool same = v->producer >= e->first && !e->varies[value] && is_known(tried);
-    return same ? zt_arena_copy(e->g->arena, tried->data, (size_t)zt_value_bytes(tried)) : NULL;
+    return v->producer >= e->first && is_settled(e, value)
+               ? zt_arena_copy(e->g->arena, tried->data, (size_t)zt_value_bytes(tried))
+               : NULL;
 }
 
 /* The copy of a value that an enclosed node reads or writes; from outside it is a constant or an input. */

@@ -86,6 +86,19 @@ def chosen(rng, above=0, size=8):
     return model(nodes, base(rng) | {"nothing": np.float32(above), "all": np.array([-1])}, size=size)
 
 
+def layers(rng):
+    """Two choices one behind the other; a shape that is read between them is that of a tensor behind both too."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}), ("Transpose", ["at"], ["places"], {}),
+        ("GatherND", ["f", "places"], ["values"], {}), ("ReduceMean", ["values"], ["mean0"], {"keepdims": 0}), ("Mul", ["f", "mean0"], ["g"], {}),
+        ("Shape", ["g"], ["shape"], {}), ("Reshape", ["g", "all"], ["list"], {}), ("Reshape", ["list", "shape"], ["again"], {}),
+        ("Greater", ["again", "factor"], ["large"], {}), ("NonZero", ["large"], ["at1"], {}), ("Transpose", ["at1"], ["places1"], {}),
+        ("GatherND", ["again", "places1"], ["values1"], {}), ("ReduceMean", ["values1"], ["mean1"], {"keepdims": 0}),
+        ("Mul", ["list", "mean1"], ["h"], {}), ("Reshape", ["h", "shape"], ["maps"], {}), ("ReduceSum", ["maps"], ["sum"], {"keepdims": 0}),
+        ("Mul", ["sum", "factor"], ["mean"], {})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1]), "factor": np.float32(0.01)})
+
+
 def cut(rng):
     """As many of the features as are positive, every second one from the end, and those from this number on."""
     nodes = BACKBONE + [
@@ -235,6 +248,7 @@ def main():
         check(ztrain, "chosen", chosen(rng), folder)
         check(ztrain, "behind", behind(rng), folder)
         check(ztrain, "experts", experts(rng), folder)
+        check(ztrain, "layers", layers(rng), folder)
         check(ztrain, "cut", cut(rng), folder)
         check(ztrain, "halves", halves(rng), folder)
         if "--sanitized" not in sys.argv:
