@@ -25,6 +25,7 @@
     FAMILY(loss)                                                                                                       \
     FAMILY(control)                                                                                                    \
     FAMILY(training)                                                                                                   \
+    FAMILY(microsoft)                                                                                                  \
     FAMILY(fusion)
 
 #endif

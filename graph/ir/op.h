@@ -47,6 +47,8 @@ enum zt_op_flags {
                                         products round their factors to bfloat16; tensors stay fp32 */
     ZT_OP_GROUP_CHANNELS = 1 << 17,  /* the axis that `channel_axis` names has the channels of one group */
     ZT_OP_REORDER = 1 << 18,         /* output 0 has the values of input 0 in another memory layout */
+    ZT_OP_SHARES = 1 << 19, /* outputs are shares of an axis of input 0: they vary where its length does, also if the
+                               next smaller length gives some of them the same size (Split); needs `bound` */
 };
 
 /* Options of training and evaluation forms. */

@@ -17,17 +17,19 @@ struct enclosing {
 
 /* ---- what varies ---- */
 
-static bool same_contents(const struct zt_value *a, const struct zt_value *b) {
+bool zt_data_sizes_same_contents(const struct zt_value *a, const struct zt_value *b) {
     if (!a->data || !b->data)
         return !a->data == !b->data;
     return a->data == b->data || memcmp(a->data, b->data, (size_t)zt_value_bytes(a)) == 0;
 }
 
+bool zt_data_sizes_same(const struct zt_value *a, const struct zt_value *b) {
+    return zt_shape_equal(&a->shape, &b->shape) && zt_data_sizes_same_contents(a, b);
+}
+
 static void find_what_varies(struct enclosing *e) {
-    for (int v = 0; v < e->g->value_count; v++) {
-        const struct zt_value *a = e->most->values[v], *b = e->less->values[v];
-        e->varies[v] = !zt_shape_equal(&a->shape, &b->shape) || !same_contents(a, b);
-    }
+    for (int v = 0; v < e->g->value_count; v++)
+        e->varies[v] = !zt_data_sizes_same(e->most->values[v], e->less->values[v]);
 }
 
 static bool any_of(const bool *of, const int *values, int count) {
@@ -45,7 +47,20 @@ static void find_nodes(struct enclosing *e) {
     }
 }
 
-/* A node between two enclosed ones is enclosed too: one node cannot read what depends on its own results. */
+/* Numbers of which shapes may be made are known in an eager run too; what has a gradient stays an input. */
+static bool is_known(const struct zt_value *v) {
+    const bool settled = v->origin == ZT_FROM_CONSTANT || v->origin == ZT_FROM_INITIALIZER;
+    return zt_value_is_constant(v) && (settled || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT));
+}
+
+/* Whether both trials found the same contents. */
+static bool is_settled(const struct enclosing *e, int value) {
+    return !e->varies[value] && is_known(e->most->values[value]);
+}
+
+/* A node between two enclosed ones is enclosed too: one node cannot read what depends on its own results. Contents that
+ * are settled do not: enclosed nodes read them as constants. Those of a Shape stay outside, where other nodes make
+ * shapes of them. */
 static bool add_between(struct enclosing *e) {
     bool added = false;
     memset(e->behind, 0, (size_t)e->g->value_count * sizeof *e->behind);
@@ -54,7 +69,7 @@ static bool add_between(struct enclosing *e) {
         const struct zt_node *node = e->g->nodes[n];
         const bool of = e->inside[n] || any_of(e->behind, node->in, node->in_count);
         for (int i = 0; of && i < node->out_count; i++)
-            if (node->out[i] >= 0)
+            if (node->out[i] >= 0 && !is_settled(e, node->out[i]))
                 e->behind[node->out[i]] = true;
     }
     for (int n = e->last - 1; n >= e->first; n--) {
@@ -63,7 +78,7 @@ static bool add_between(struct enclosing *e) {
         if (!node->dead && !e->inside[n] && read && any_of(e->behind, node->in, node->in_count))
             e->inside[n] = added = true;
         for (int i = 0; (e->inside[n] || read) && i < node->in_count; i++)
-            if (node->in[i] >= 0)
+            if (node->in[i] >= 0 && !is_settled(e, node->in[i]))
                 e->needed[node->in[i]] = true;
     }
     return added;
@@ -114,20 +129,15 @@ static bool check_nodes(const struct enclosing *e, struct zt_err *err) {
 
 /* ---- the enclosed graph ---- */
 
-/* Numbers of which shapes may be made are known in an eager run too; what has a gradient stays an input. */
-static bool is_known(const struct zt_value *v) {
-    const bool settled = v->origin == ZT_FROM_CONSTANT || v->origin == ZT_FROM_INITIALIZER;
-    return zt_value_is_constant(v) && (settled || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT));
-}
-
 /* The contents of a value that is a constant, also of one that a node behind this one writes, which is not inferred
  * yet: both trials found the same, of which this is a copy. NULL: it is none. */
 static const void *known_contents(const struct enclosing *e, int value) {
     const struct zt_value *v = e->g->values[value], *tried = e->most->values[value];
     if (is_known(v))
         return v->data;
-    const bool same = v->producer >= e->first && !e->varies[value] && is_known(tried);
-    return same ? zt_arena_copy(e->g->arena, tried->data, (size_t)zt_value_bytes(tried)) : NULL;
+    return v->producer >= e->first && is_settled(e, value)
+               ? zt_arena_copy(e->g->arena, tried->data, (size_t)zt_value_bytes(tried))
+               : NULL;
 }
 
 /* The copy of a value that an enclosed node reads or writes; from outside it is a constant or an input. */
@@ -217,11 +227,22 @@ static bool enclose(struct enclosing *e, struct zt_err *err) {
 
 /* ---- the pass ---- */
 
+/* A node whose bounds are the same, from the shapes of its inputs, has another fault. */
+static bool check_bounds_differ(const struct enclosing *e, struct zt_err *err) {
+    const struct zt_node *n = e->g->nodes[e->first];
+    if (!n->op->bound(e->most, e->first, false, err) || !n->op->bound(e->less, e->first, true, err))
+        return false;
+    for (int i = 0; i < n->out_count; i++)
+        if (n->out[i] >= 0 && !zt_data_sizes_same(e->most->values[n->out[i]], e->less->values[n->out[i]]))
+            return true;
+    return zt_op_infer(e->most, e->first, err);
+}
+
 static bool run_trials(struct enclosing *e, const struct zt_size_trial *trial, struct zt_err *err) {
     e->most = zt_graph_clone(e->g);
     e->less = zt_graph_clone(e->g);
-    return trial->infer(trial->with, e->most, e->first, false, err) &&
-           trial->infer(trial->with, e->less, e->first, true, err);
+    return check_bounds_differ(e, err) && trial->infer(trial->with, e->most, e->first, NULL, err) &&
+           trial->infer(trial->with, e->less, e->first, e->most, err);
 }
 
 bool zt_data_sizes_enclose(struct zt_graph *g, int node, const struct zt_size_trial *trial, struct zt_err *err) {

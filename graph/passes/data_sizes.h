@@ -8,22 +8,30 @@
  *
  * The shapes that vary are found by inferring what follows twice: with the largest size that there can be (`bound` of
  * the op's row) and with one less. A value has a fixed shape where both give it the same. Contents that are known in
- * both and differ (the size itself, read by Shape) vary too. */
+ * both and differ (the size itself, read by Shape) vary too. So does every part of a Split into equal parts of an axis
+ * that varies, also where one less takes nothing from that part: where a node of shares (ZT_OP_SHARES) reads what
+ * varies and gives the same, the trial with less takes what its `bound` says. */
 #ifndef ZT_GRAPH_PASSES_DATA_SIZES_H
 #define ZT_GRAPH_PASSES_DATA_SIZES_H
 
 #include "graph/ir/graph.h"
 #include "graph/ir/op.h"
 
-/* Infers nodes `first` to the last one of a copy of the graph; rows with `bound` by that. */
+/* Infers nodes `first` to the last one of a copy of the graph; rows with `bound` by that. `most`: NULL for the largest
+ * sizes, for one less the copy with the largest. */
 struct zt_size_trial {
     void *with;
-    bool (*infer)(void *with, struct zt_graph *g, int first, bool less, struct zt_err *err);
+    bool (*infer)(void *with, struct zt_graph *g, int first, const struct zt_graph *most, struct zt_err *err);
 };
+
+/* Whether trials found the same contents, or none, and whether they found the same value. */
+bool zt_data_sizes_same_contents(const struct zt_value *a, const struct zt_value *b);
+bool zt_data_sizes_same(const struct zt_value *a, const struct zt_value *b);
 
 /* Encloses `node`, whose row has `bound`, with what follows from it: the nodes die and an EagerRun is appended, whose
  * outputs have their shapes. All nodes before `node` are inferred, and no later one. Fails where a result of the graph
- * itself varies, and at nodes that an EagerRun cannot hold: with a training form, with subgraphs, of random numbers. */
+ * itself varies, and at nodes that an EagerRun cannot hold: with a training form, with subgraphs, of random numbers. A
+ * node whose bounds do not vary has another fault, which its rule reports. */
 bool zt_data_sizes_enclose(struct zt_graph *g, int node, const struct zt_size_trial *trial, struct zt_err *err);
 
 #endif

@@ -58,8 +58,9 @@ struct inference {
     struct zt_graph *g;
     const struct zt_watch *watch; /* NULL: no callbacks */
     struct zt_folding folding;
-    int nested;       /* expansions that are under way */
-    bool trial, less; /* sizes that depend on data are taken to be their bounds, or one less (data_sizes.h) */
+    int nested;                  /* expansions that are under way */
+    bool trial;                  /* sizes that depend on data are taken to be their bounds (data_sizes.h) */
+    const struct zt_graph *most; /* in a trial with one less: the graph of the trial with the bounds; otherwise NULL */
 };
 
 static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err *err) {
@@ -85,26 +86,60 @@ static bool is_sized(struct zt_graph *g, int n) {
     return !g->nodes[n]->op->bound || zt_op_infer(g, n, &unknown);
 }
 
-bool zt_pass_infer_bounds(struct zt_graph *g, int first, bool less, size_t fold_limit, struct zt_err *err) {
-    struct inference trial = { .g = g, .folding = zt_folding_begin(fold_limit), .trial = true, .less = less };
+bool zt_pass_infer_bounds(struct zt_graph *g, int first, const struct zt_graph *most, size_t fold_limit,
+                          struct zt_err *err) {
+    struct inference trial = { .g = g, .folding = zt_folding_begin(fold_limit), .trial = true, .most = most };
     const bool good = infer_nodes(&trial, first, g->node_count, err);
     zt_folding_finish(&trial.folding);
     return good;
 }
 
-static bool infer_bounds(void *inference, struct zt_graph *g, int first, bool less, struct zt_err *err) {
+static bool infer_bounds(void *inference, struct zt_graph *g, int first, const struct zt_graph *most,
+                         struct zt_err *err) {
     const struct inference *f = inference;
-    return zt_pass_infer_bounds(g, first, less, f->folding.node_limit, err);
+    return zt_pass_infer_bounds(g, first, most, f->folding.node_limit, err);
 }
 
 /* The bounds of the sizes in a trial, else the node as part of an EagerRun. */
 static bool infer_unsized(struct inference *f, int n, struct zt_err *err) {
     const struct zt_size_trial trial = { f, infer_bounds };
     if (f->trial)
-        return f->g->nodes[n]->op->bound(f->g, n, f->less, err);
+        return f->g->nodes[n]->op->bound(f->g, n, f->most != NULL, err);
     if (f->nested || f->watch)
         return zt_op_infer(f->g, n, err);
     return zt_data_sizes_enclose(f->g, n, &trial, err);
+}
+
+/* Whether one of the values is the same in both trials, or is not. */
+static bool any_same(const struct inference *f, const int *values, int count, bool same) {
+    for (int i = 0; i < count; i++)
+        if (values[i] >= 0 && values[i] < f->most->value_count &&
+            zt_data_sizes_same(f->g->values[values[i]], f->most->values[values[i]]) == same)
+            return true;
+    return false;
+}
+
+/* A node of shares that has read what varies in the trial with one less, and gives the same as with the largest
+ * sizes: its bounds for one less, without the contents that vary. */
+static bool settle_varying(struct inference *f, int n, struct zt_err *err) {
+    const struct zt_node *node = f->g->nodes[n];
+    if (!f->most || f->nested || !(node->op->flags & ZT_OP_SHARES) || !any_same(f, node->in, node->in_count, false) ||
+        !any_same(f, node->out, node->out_count, true))
+        return true;
+    const void **contents = ZT_NEW_N(f->g->arena, const void *, node->in_count + 1);
+    for (int i = 0; i < node->in_count; i++) {
+        struct zt_value *v = zt_in(f->g, n, i);
+        if (!v)
+            continue;
+        contents[i] = v->data;
+        if (!zt_data_sizes_same_contents(v, f->most->values[node->in[i]]))
+            v->data = NULL;
+    }
+    const bool good = node->op->bound(f->g, n, true, err);
+    for (int i = 0; i < node->in_count; i++)
+        if (zt_in(f->g, n, i))
+            zt_in(f->g, n, i)->data = contents[i];
+    return good;
 }
 
 static bool expand(struct inference *f, int n, struct zt_err *err) {
@@ -125,7 +160,7 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
         const bool good = zt_op_expands(f->g, n) ? expand(f, n, err)
                           : is_sized(f->g, n)    ? infer_watched(f, n, err)
                                                  : infer_unsized(f, n, err);
-        if (!good)
+        if (!good || !settle_varying(f, n, err))
             return false;
     }
     return true;

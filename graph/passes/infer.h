@@ -25,9 +25,10 @@ bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, e
  * are not constants. */
 bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err);
 
-/* Infers nodes `first` to the last one, in place: a size that depends on data is the largest that there can be, or one
- * less. Folded nodes stay, marked as dead. */
-bool zt_pass_infer_bounds(struct zt_graph *g, int first, bool less, size_t fold_limit, struct zt_err *err);
+/* Infers nodes `first` to the last one, in place: a size that depends on data is the largest that there can be, or,
+ * with `most`, the copy of the graph with these sizes, one less (data_sizes.h). Folded nodes stay, marked as dead. */
+bool zt_pass_infer_bounds(struct zt_graph *g, int first, const struct zt_graph *most, size_t fold_limit,
+                          struct zt_err *err);
 
 /* Callbacks before and after the inference of each node. */
 struct zt_watch {

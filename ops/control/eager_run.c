@@ -85,13 +85,13 @@ static int *add_given(struct zt_graph *g, const struct zt_node *n) {
 /* Infers the body, and what its gradient needs, for the largest sizes. */
 static bool bound_body(struct zt_prepare *p, struct zt_graph *g, struct zt_err *err) {
     const struct zt_node *n = p->graph->nodes[p->node];
-    if (!zt_graph_index(g, err) || !zt_pass_infer_bounds(g, 0, false, ZT_BODY_FOLD, err))
+    if (!zt_graph_index(g, err) || !zt_pass_infer_bounds(g, 0, NULL, ZT_BODY_FOLD, err))
         return false;
     if (!zt_node_attr(n, "given"))
         return true;
     const int forward = g->node_count;
     int *grads = ZT_NEW_N(g->arena, int, n->out_count + 1);
-    return build_back(g, n, add_given(g, n), grads, err) && zt_pass_infer_bounds(g, forward, false, ZT_BODY_FOLD, err);
+    return build_back(g, n, add_given(g, n), grads, err) && zt_pass_infer_bounds(g, forward, NULL, ZT_BODY_FOLD, err);
 }
 
 static bool prepare(struct zt_prepare *p, struct zt_err *err) {

@@ -8,6 +8,7 @@
 #include "ops/kernel/shape.h"
 
 #include "device/threads.h"
+#include "ops/cpu/blocked_layout.h"
 
 #include <string.h>
 
@@ -187,6 +188,94 @@ static bool im2col_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* ---- CPU kernels of floats; workspace: where each place in the block meets the image ---- */
+
+struct planes {
+    const struct zt_call *call;
+    struct zt_window w;
+    int64_t rows;                 /* of blocks: all axes of a plane but the last */
+    const struct zt_stretch *row; /* [place in the block][row]; partners lie in the image's plane */
+};
+
+static bool takes_cpu(const struct zt_graph *g, int node) {
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT;
+}
+
+static bool prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
+    struct zt_window w;
+    zt_layout_plain(p);
+    if (!read_window(p->graph, p->node, &w, err))
+        return false;
+    p->workspace_bytes = sizeof(struct zt_stretch) * (size_t)(w.out_elems / w.out[w.axes - 1] * w.kernel_elems);
+    return true;
+}
+
+static bool run_planes(const struct zt_call *call, void (*each)(void *planes, int64_t n), struct zt_err *err) {
+    struct zt_stretch *row = call->workspace;
+    struct planes p = { .call = call, .row = row };
+    int64_t place[ZT_WINDOW_AXES], outer[ZT_WINDOW_AXES];
+    if (!read_window(call->graph, zt_call_node(call), &p.w, err))
+        return false;
+    const int64_t width = p.w.out[p.w.axes - 1];
+    p.rows = p.w.out_elems / width;
+    for (int64_t i = 0; i < p.rows * p.w.kernel_elems; i++) {
+        zt_window_split(i / p.rows, p.w.kernel, p.w.axes, place);
+        outer_of(&p.w, p.w.out, i % p.rows, outer);
+        zt_window_stretch(&p.w, outer, place, 0, width, &row[i]);
+    }
+    const struct zt_shape *in = &call->in[0].shape, *out = &call->out[0].shape;
+    const double work = (double)zt_shape_count(in) + (double)zt_shape_count(out);
+    zt_parallel_for(zt_threads_worth(call->threads, work), out->dim[0] * out->dim[1], each, &p);
+    return true;
+}
+
+/* A plane of the image: the places in the block one after the other. */
+static void add_plane(void *arg, int64_t plane) {
+    const struct planes *s = arg;
+    const struct zt_call *call = s->call;
+    const int64_t width = s->w.out[s->w.axes - 1];
+    const float *from = (const float *)call->in[0].data + plane * s->w.kernel_elems * s->w.out_elems;
+    float *image = (float *)call->out[0].data + plane * s->w.in_elems;
+    memset(image, 0, (size_t)s->w.in_elems * sizeof *image);
+    for (int64_t i = 0; i < s->rows * s->w.kernel_elems; i++) {
+        const struct zt_stretch *t = &s->row[i];
+        const float *restrict x = from + i * width + t->first;
+        float *restrict y = image + t->partner;
+        for (int64_t k = 0; k < t->count && t->stride == 1; k++)
+            y[k] += x[k];
+        for (int64_t k = 0; k < t->count && t->stride != 1; k++)
+            y[k * t->stride] += x[k];
+    }
+}
+
+static bool col2im_cpu(const struct zt_call *call, struct zt_err *err) {
+    return run_planes(call, add_plane, err);
+}
+
+/* All blocks' elements of one place in the block, of one plane. */
+static void copy_place(void *arg, int64_t n) {
+    const struct planes *s = arg;
+    const struct zt_call *call = s->call;
+    const int64_t width = s->w.out[s->w.axes - 1], place = n % s->w.kernel_elems;
+    const float *image = (const float *)call->in[0].data + n / s->w.kernel_elems * s->w.in_elems;
+    float *to = (float *)call->out[0].data + n * s->w.out_elems;
+    for (int64_t row = 0; row < s->rows; row++, to += width) {
+        const struct zt_stretch *t = &s->row[place * s->rows + row];
+        const float *restrict x = image + t->partner;
+        float *restrict y = to + t->first;
+        if (t->count < width)
+            memset(to, 0, (size_t)width * sizeof *to);
+        for (int64_t k = 0; k < t->count && t->stride == 1; k++)
+            y[k] = x[k];
+        for (int64_t k = 0; k < t->count && t->stride != 1; k++)
+            y[k] = x[k * t->stride];
+    }
+}
+
+static bool im2col_cpu(const struct zt_call *call, struct zt_err *err) {
+    return run_planes(call, copy_place, err);
+}
+
 /* A struct zt_columns for other back ends, of either row: the image is the result, or the input. */
 static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     const struct zt_value *image = g->nodes[node]->domain[0] ? zt_in(g, node, 0) : zt_out(g, node, 0);
@@ -224,7 +313,9 @@ const struct zt_op zt_op_col2im = {
     .infer = col2im_infer,
     .grad = col2im_grad,
     .no_grad_in = 0x6,
-    .kernel = { [ZT_REF] = { .run = col2im_run }, [ZT_CUDA] = ZT_CUDA_AS(col2im, takes_cuda, describe) },
+    .kernel = { [ZT_REF] = { .run = col2im_run },
+                [ZT_CPU] = { .supports = takes_cpu, .prepare = prepare_cpu, .run = col2im_cpu },
+                [ZT_CUDA] = ZT_CUDA_AS(col2im, takes_cuda, describe) },
 };
 const struct zt_op zt_op_im2col = {
     .name = "Im2Col",
@@ -235,5 +326,7 @@ const struct zt_op zt_op_im2col = {
     .attrs = attrs,
     .infer = im2col_infer,
     .body = zt_im2col_function_body,
-    .kernel = { [ZT_REF] = { .run = im2col_run }, [ZT_CUDA] = ZT_CUDA_AS(im2col, takes_cuda, describe) },
+    .kernel = { [ZT_REF] = { .run = im2col_run },
+                [ZT_CPU] = { .supports = takes_cpu, .prepare = prepare_cpu, .run = im2col_cpu },
+                [ZT_CUDA] = ZT_CUDA_AS(im2col, takes_cuda, describe) },
 };

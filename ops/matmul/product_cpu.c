@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* False where the batch axes do not merge to one. */
-static bool merge_batch(struct zt_product_cpu *p) {
+bool zt_product_cpu_merge(struct zt_product_cpu *p) {
     struct zt_shape batch = p->shape.batch;
     int64_t a[ZT_MAX_RANK], b[ZT_MAX_RANK];
     memcpy(a, p->shape.a_batch, sizeof a);
@@ -43,5 +42,5 @@ bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_c
     const struct zt_matmul *s = &p->shape;
     p->relu = strcmp(n->op_type, "GemmRelu") == 0;
     return s->m > 0 && s->n > 0 && s->k > 0 && s->m <= INT32_MAX && s->n <= INT32_MAX && s->k <= INT32_MAX &&
-           merge_batch(p) && p->count > 0 && p->count <= INT32_MAX && read_addend(g, node, p);
+           zt_product_cpu_merge(p) && p->count > 0 && p->count <= INT32_MAX && read_addend(g, node, p);
 }

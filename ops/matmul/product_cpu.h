@@ -15,6 +15,8 @@ struct zt_product_cpu {
     bool weight_gradient; /* may be asked to add to y */
 };
 
+/* Sets count and the steps from `shape`; false where the batch axes do not merge to one. */
+bool zt_product_cpu_merge(struct zt_product_cpu *p);
 /* False where the node is not one product of matrices of one type, or is empty. */
 bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_cpu *to);
 

@@ -119,10 +119,9 @@ const struct zt_op zt_op_concat = {
 
 enum { MOST_PARTS = 1024 };
 
-/* Sizes of the parts: given, else as equal as whole numbers allow with the smaller ones last. */
-static bool sizes_of(const struct zt_graph *g, int node, int axis, int64_t size[MOST_PARTS], struct zt_err *err) {
+/* Sizes of the parts: stated, else as equal as whole numbers allow with the smaller ones last. */
+static bool sizes_of(const struct zt_graph *g, int node, int64_t whole, int64_t size[MOST_PARTS], struct zt_err *err) {
     const struct zt_node *n = g->nodes[node];
-    const int64_t whole = zt_in(g, node, 0)->shape.dim[axis];
     int given, parts = n->out_count;
     if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, "split" }, &(struct zt_int_list){ size, MOST_PARTS, &given },
                      err))
@@ -133,41 +132,71 @@ static bool sizes_of(const struct zt_graph *g, int node, int axis, int64_t size[
         return zt_node_fail(g, node, err, "has %d outputs, num_outputs is %lld", parts,
                             (long long)zt_attr_int(n, "num_outputs", parts));
     int64_t left = whole, each = whole / parts + (whole % parts != 0);
-    for (int i = 0; i < parts; i++) {
-        if (given < 0)
-            size[i] = left < each ? left : each;
-        if (size[i] < 0 || size[i] > left)
-            return zt_node_fail(g, node, err, "size %d is %lld, axis %d has %lld left", i, (long long)size[i], axis,
-                                (long long)left);
-        left -= size[i];
-    }
-    if (left)
-        return zt_node_fail(g, node, err, "the sizes leave %lld of axis %d over", (long long)left, axis);
+    for (int i = 0; i < parts && given < 0; left -= size[i++])
+        size[i] = left < each ? left : each;
     return true;
 }
 
-static bool split_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_value *x = zt_in(g, node, 0);
-    struct zt_shape shape = x->shape;
-    int64_t size[MOST_PARTS];
-    int axis;
-    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 0), shape.rank, &axis, err) ||
-        !sizes_of(g, node, axis, size, err))
-        return false;
+/* The sizes must add up to `whole`, or may leave `over` of it. */
+static bool check_sum(const struct zt_graph *g, int node, int64_t whole, int64_t over, const int64_t *size,
+                      struct zt_err *err) {
+    int64_t left = whole;
+    for (int i = 0; i < g->nodes[node]->out_count; left -= size[i++])
+        if (size[i] < 0 || size[i] > left)
+            return zt_node_fail(g, node, err, "size %d is %lld, but of the %lld along its axis %lld are left", i,
+                                (long long)size[i], (long long)whole, (long long)left);
+    return left <= over || zt_node_fail(g, node, err, "its sizes leave %lld of the %lld along its axis over",
+                                        (long long)left, (long long)whole);
+}
+
+static bool set_parts(struct zt_graph *g, int node, int axis, const int64_t *size, struct zt_err *err) {
+    struct zt_shape shape = zt_in(g, node, 0)->shape;
     for (int i = 0; i < g->nodes[node]->out_count; i++) {
         if (!zt_out(g, node, i))
             return zt_node_fail(g, node, err, "output %d has no name", i);
         shape.dim[axis] = size[i];
-        zt_set_out(g, node, i, x->dtype, &shape);
+        zt_set_out(g, node, i, zt_in(g, node, 0)->dtype, &shape);
     }
     return true;
+}
+
+static bool split_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    int64_t size[MOST_PARTS];
+    int axis;
+    return zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 0), x->rank, &axis, err) &&
+           sizes_of(g, node, x->dim[axis], size, err) && check_sum(g, node, x->dim[axis], 0, size, err) &&
+           set_parts(g, node, axis, size, err);
+}
+
+/* Stated sizes stay as they are, of an axis that may be longer than in the step; each size that the step computes may
+ * be the whole axis. `less` takes one from each equal part. */
+static bool split_bound(struct zt_graph *g, int node, bool less, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    const struct zt_value *stated = zt_in(g, node, 1);
+    const int parts = g->nodes[node]->out_count;
+    int64_t size[MOST_PARTS];
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 0), x->rank, &axis, err))
+        return false;
+    const int64_t whole = x->dim[axis], fewer = less ? parts - 1 : 0;
+    if (stated && !stated->data) {
+        if (zt_shape_count(&stated->shape) != parts)
+            return zt_node_fail(g, node, err, "has %d outputs and %lld sizes", parts,
+                                (long long)zt_shape_count(&stated->shape));
+        for (int i = 0; i < parts; i++)
+            size[i] = whole - (less && whole > 0);
+        return set_parts(g, node, axis, size, err);
+    }
+    return sizes_of(g, node, whole > fewer ? whole - fewer : 0, size, err) &&
+           (less || check_sum(g, node, whole, whole, size, err)) && set_parts(g, node, axis, size, err);
 }
 
 static bool split_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg, struct zt_err *err) {
     const struct zt_shape *whole = &zt_in(g, node, 0)->shape;
     const int axis = axis_of(g->nodes[node], whole->rank, 0);
     int64_t size[MOST_PARTS], at = 0;
-    if (!sizes_of(g, node, axis, size, err))
+    if (!sizes_of(g, node, whole->dim[axis], size, err))
         return false;
     for (int i = 0; i < g->nodes[node]->out_count; at += size[i++]) {
         struct zt_shape part = *whole;
@@ -195,13 +224,22 @@ static bool split_run(const struct zt_call *call, struct zt_err *err) {
     return zt_strided_copies_run(call, split_moves, err);
 }
 
-/* dx = the gradients of the parts joined, zeros where a part has none */
+/* dx = the gradients of the parts joined, zeros where a part has none. The largest sizes of parts need not add up to
+ * the largest size of x (split_bound); then only the memory of dx matters. */
 static bool split_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    int parts[MOST_PARTS], count = zt_grad_graph(b)->nodes[node]->out_count, dx;
-    int64_t axis = zt_attr_int(zt_grad_graph(b)->nodes[node], "axis", 0);
-    for (int i = 0; i < count; i++)
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    const struct zt_shape *x = zt_grad_in_shape(b, node, 0);
+    int parts[MOST_PARTS], count = n->out_count, dx, axis = axis_of(n, x->rank, 0);
+    int64_t left = x->dim[axis];
+    for (int i = 0; i < count; i++) {
         parts[i] = zt_grad_out_or_zero(b, node, i);
+        left -= zt_out(zt_grad_graph(b), node, i)->shape.dim[axis];
+    }
+    if (left) {
+        zt_grad_give(b, node, 0, zt_emit_zeros_like(b, n->in[0]));
+        return true;
+    }
     struct zt_attr attr = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
     zt_emit_node(b, &(struct zt_emission){ "Concat", "", parts, count, NULL, &attr, 1 }, &dx, 1);
     zt_grad_give(b, node, 0, dx);
@@ -222,10 +260,11 @@ static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, {
         .max_in = MOST_IN,                                                                                             \
         .min_out = 1,                                                                                                  \
         .max_out = MOST_PARTS,                                                                                         \
-        .flags = ZT_OP_LIGHT | ZT_OP_PASSES_HALF,                                                                      \
+        .flags = ZT_OP_LIGHT | ZT_OP_PASSES_HALF | ZT_OP_SHARES,                                                       \
         .in_types = { 0, ZT_BIT(ZT_INT64) },                                                                           \
         .attrs = ATTRS,                                                                                                \
         .infer = split_infer,                                                                                          \
+        .bound = split_bound,                                                                                          \
         .grad = split_grad,                                                                                            \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_split_old_function_body,                                                                            \

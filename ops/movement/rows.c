@@ -27,7 +27,6 @@
     ROW(pad_grad)                                                                                                      \
     ROW(range)                                                                                                         \
     ROW(range_11)                                                                                                      \
-    ROW(range_microsoft)                                                                                               \
     ROW(reorder)                                                                                                       \
     ROW(reshape)                                                                                                       \
     ROW(reverse_sequence)                                                                                              \

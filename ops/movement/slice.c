@@ -24,19 +24,41 @@ static void cut_axis(struct zt_slice_bounds *c, int axis, int64_t start, int64_t
     c->shape.dim[axis] = span > 0 ? (span - 1) / stride + 1 : 0;
 }
 
-bool zt_slice_read(const struct zt_graph *g, int node, struct zt_slice_bounds *c, struct zt_err *err) {
+/* The longest cut of an axis, whose bounds are not known; `less`: one element less. */
+static void cut_unknown(struct zt_slice_bounds *c, int axis, int64_t step, bool less) {
+    const int64_t far = INT64_C(1) << 62, size = c->shape.dim[axis];
+    c->step[axis] = step = clamp(step, -far, far);
+    c->start[axis] = step < 0 && size ? size - 1 : 0;
+    c->shape.dim[axis] = size ? (size - 1) / (step < 0 ? -step : step) + !less : 0;
+}
+
+/* Numbers that the step may compute, where `open` is not NULL: it is set where they are not known. */
+static bool read_limits(const struct zt_graph *g, int node, struct zt_int_source from, const struct zt_int_list *to,
+                        bool *open, struct zt_err *err) {
+    const struct zt_value *v = zt_in(g, node, from.in);
+    const int64_t count = v ? zt_shape_count(&v->shape) : 0;
+    if (!open || !v || v->data || !count || count > to->room)
+        return zt_ops_ints(g, node, from, to, err);
+    *to->count = (int)count;
+    return *open = true;
+}
+
+/* `less`: NULL where all numbers must be known; otherwise the longest cuts, or one element less. */
+static bool read_cut(const struct zt_graph *g, int node, const bool *less, struct zt_slice_bounds *c,
+                     struct zt_err *err) {
     int64_t starts[ZT_MAX_RANK], ends[ZT_MAX_RANK], axes[ZT_MAX_RANK], steps[ZT_MAX_RANK];
     int count, end_count, axis_count, step_count;
+    bool open = false, *may_open = less ? &open : NULL;
     struct zt_axis_set distinct;
     c->shape = zt_in(g, node, 0)->shape;
     for (int k = 0; k < c->shape.rank; k++) {
         c->start[k] = 0;
         c->step[k] = 1;
     }
-    if (!zt_ops_ints(g, node, (struct zt_int_source){ 1, "starts" },
-                     &(struct zt_int_list){ starts, ZT_MAX_RANK, &count }, err) ||
-        !zt_ops_ints(g, node, (struct zt_int_source){ 2, "ends" },
-                     &(struct zt_int_list){ ends, ZT_MAX_RANK, &end_count }, err) ||
+    if (!read_limits(g, node, (struct zt_int_source){ 1, "starts" },
+                     &(struct zt_int_list){ starts, ZT_MAX_RANK, &count }, may_open, err) ||
+        !read_limits(g, node, (struct zt_int_source){ 2, "ends" },
+                     &(struct zt_int_list){ ends, ZT_MAX_RANK, &end_count }, may_open, err) ||
         !zt_ops_ints(g, node, (struct zt_int_source){ 3, "axes" },
                      &(struct zt_int_list){ axes, ZT_MAX_RANK, &axis_count }, err) ||
         !zt_ops_ints(g, node, (struct zt_int_source){ 4, NULL },
@@ -51,14 +73,30 @@ bool zt_slice_read(const struct zt_graph *g, int node, struct zt_slice_bounds *c
         int64_t axis = axis_count < 0 ? i : axes[i], step = step_count < 0 ? 1 : steps[i];
         if (step == 0)
             return zt_node_fail(g, node, err, "step %d is 0", i);
-        cut_axis(c, (int)(axis < 0 ? axis + c->shape.rank : axis), starts[i], ends[i], step);
+        axis = axis < 0 ? axis + c->shape.rank : axis;
+        if (open)
+            cut_unknown(c, (int)axis, step, *less);
+        else
+            cut_axis(c, (int)axis, starts[i], ends[i], step);
     }
     return true;
+}
+
+bool zt_slice_read(const struct zt_graph *g, int node, struct zt_slice_bounds *c, struct zt_err *err) {
+    return read_cut(g, node, NULL, c, err);
 }
 
 static bool slice_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_slice_bounds c;
     if (!zt_slice_read(g, node, &c, err))
+        return false;
+    zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &c.shape);
+    return true;
+}
+
+static bool slice_bound(struct zt_graph *g, int node, bool less, struct zt_err *err) {
+    struct zt_slice_bounds c;
+    if (!read_cut(g, node, &less, &c, err))
         return false;
     zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &c.shape);
     return true;
@@ -115,10 +153,11 @@ static bool slice_run(const struct zt_call *call, struct zt_err *err) {
     return zt_strided_copies_run(call, slice_moves, err);
 }
 
+/* Also of the longest cuts, for their memory. */
 static bool slice_grad(struct zt_grad *b, int node, struct zt_err *err) {
     struct zt_shape x = *zt_grad_in_shape(b, node, 0);
     struct zt_slice_bounds c;
-    if (!zt_slice_read(zt_grad_graph(b), node, &c, err))
+    if (!read_cut(zt_grad_graph(b), node, &(bool){ false }, &c, err))
         return false;
     int dy = zt_grad_out(b, node, 0);
     struct zt_ints lists[] = {
@@ -211,6 +250,7 @@ const struct zt_op zt_op_slice = {
     .flags = ZT_OP_LIGHT | ZT_OP_PASSES_HALF,
     .in_types = { 0, INDEX, INDEX, INDEX, INDEX },
     .infer = slice_infer,
+    .bound = slice_bound,
     .grad = slice_grad,
     .no_grad_in = 0x1e,
     .kernel = { [ZT_REF] = { .run = slice_run },

@@ -75,18 +75,66 @@ static double rounded(enum zt_dtype dtype, double x) {
     return zt_load_double(dtype, &to, 0);
 }
 
-void zt_requantize(const struct zt_requantize *r, double sum, const int64_t at[2], int64_t index) {
-    const struct zt_view *in = r->call->in, *y = &r->call->out[0], *a = &in[r->scales[0]], *b = &in[r->scales[1]];
+static double factor_of(const struct zt_requantize *r, int64_t a_at, int64_t b_at) {
+    const struct zt_view *in = r->call->in, *a = &in[r->scales[0]], *b = &in[r->scales[1]];
     const enum zt_dtype type = a->dtype;
+    const double product = rounded(type, zt_load_double(type, a->data, a_at) * zt_load_double(type, b->data, b_at));
+    return rounded(type, product / zt_load_double(type, in[r->out_scale].data, 0));
+}
+
+void zt_requantize(const struct zt_requantize *r, double sum, const int64_t at[2], int64_t index) {
+    const struct zt_view *in = r->call->in, *y = &r->call->out[0];
     const double zero = zt_load_double(in[r->out_zero].dtype, in[r->out_zero].data, 0);
-    const double product = rounded(type, zt_load_double(type, a->data, at[0]) * zt_load_double(type, b->data, at[1]));
-    const double v = sum * rounded(type, product / zt_load_double(type, in[r->out_scale].data, 0));
+    const double v = (sum + r->added) * factor_of(r, at[0], at[1]);
     if (!zt_dtype_in(y->dtype, ZT_ANY_INT)) {
         zt_store_double(y->dtype, y->data, index, zero != 0 ? v + zero : v);
         return;
     }
     const double low = y->dtype == ZT_INT8 ? -128 : 0, high = low + 255, q = rint(v) + zero;
     zt_store_int(y->dtype, y->data, index, (int64_t)(!(q > low) ? low : q < high ? q : high));
+}
+
+/* What a row has in common: the factors are one number (step 0) or one a sum. */
+struct row {
+    double added, zero, low;
+    const double *factor;
+    int step;
+};
+
+/* Adding 1.5 * 2^52 rounds to a whole number, ties to even, of numbers that are small enough; results beyond 2^20 are
+ * at an end of the range, NaN is at the lower one. */
+static void round_row(const struct row *row, const int32_t *sum, int64_t count, uint8_t *y) {
+    const double shift = 6755399441055744.0, most = 1048576, high = row->low + 255;
+    for (int64_t i = 0; i < count; i++) {
+        double v = ((double)sum[i] + row->added) * row->factor[row->step ? i : 0];
+        v = v > -most ? v : -most;
+        v = v < most ? v : most;
+        double q = (v + shift) - shift + row->zero;
+        q = q > row->low ? q : row->low;
+        q = q < high ? q : high;
+        y[i] = (uint8_t)(int32_t)q;
+    }
+}
+
+void zt_requantize_row(const struct zt_requantize *r, const int32_t *sum, int64_t count, const int64_t at[2],
+                       const int64_t step[2], int64_t index) {
+    const struct zt_view *zero = &r->call->in[r->out_zero], *y = &r->call->out[0];
+    const bool one = !step[0] && !step[1];
+    const struct zt_view *in = r->call->in;
+    const float *a = (const float *)in[r->scales[0]].data + at[0], *b = (const float *)in[r->scales[1]].data + at[1];
+    const float y_scale = *(const float *)in[r->out_scale].data;
+    double factor[ZT_ELEMENT_BLOCK] = { *a * *b / y_scale };
+    const struct row row = { .added = r->added,
+                             .zero = zt_load_double(zero->dtype, zero->data, 0),
+                             .low = y->dtype == ZT_INT8 ? -128 : 0,
+                             .factor = factor,
+                             .step = !one };
+    for (int64_t i = 0; i < count; i += ZT_ELEMENT_BLOCK) {
+        const int64_t n = count - i < ZT_ELEMENT_BLOCK ? count - i : ZT_ELEMENT_BLOCK;
+        for (int64_t k = 0; k < n && !one; k++)
+            factor[k] = a[(i + k) * step[0]] * b[(i + k) * step[1]] / y_scale;
+        round_row(&row, sum + i, n, zt_element(y->data, 1, index + i));
+    }
 }
 
 void zt_store_wrapped(const struct zt_call *call, const double *sum) {

@@ -32,9 +32,14 @@ bool zt_quantized_out(const struct zt_graph *g, int node, int scale, int zero, s
 struct zt_requantize {
     const struct zt_call *call;
     int scales[2], out_scale, out_zero; /* inputs */
+    double added;                       /* to each sum: a bias */
 };
 /* Stores sum as element `index` of output 0; `at`: elements of the two operands' scales. */
 void zt_requantize(const struct zt_requantize *r, double sum, const int64_t at[2], int64_t index);
+/* The same of a row of integers, for scales of float and results of 8 bits: elements index.., `step` from one scale to
+ * the next. */
+void zt_requantize_row(const struct zt_requantize *r, const int32_t *sum, int64_t count, const int64_t at[2],
+                       const int64_t step[2], int64_t index);
 /* Stores sums that wrap to int32. */
 void zt_store_wrapped(const struct zt_call *call, const double *sum);
 

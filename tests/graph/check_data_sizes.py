@@ -86,6 +86,30 @@ def chosen(rng, above=0, size=8):
     return model(nodes, base(rng) | {"nothing": np.float32(above), "all": np.array([-1])}, size=size)
 
 
+def layers(rng):
+    """Two choices one behind the other; a shape that is read between them is that of a tensor behind both too."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}), ("Transpose", ["at"], ["places"], {}),
+        ("GatherND", ["f", "places"], ["values"], {}), ("ReduceMean", ["values"], ["mean0"], {"keepdims": 0}), ("Mul", ["f", "mean0"], ["g"], {}),
+        ("Shape", ["g"], ["shape"], {}), ("Reshape", ["g", "all"], ["list"], {}), ("Reshape", ["list", "shape"], ["again"], {}),
+        ("Greater", ["again", "factor"], ["large"], {}), ("NonZero", ["large"], ["at1"], {}), ("Transpose", ["at1"], ["places1"], {}),
+        ("GatherND", ["again", "places1"], ["values1"], {}), ("ReduceMean", ["values1"], ["mean1"], {"keepdims": 0}),
+        ("Mul", ["list", "mean1"], ["h"], {}), ("Reshape", ["h", "shape"], ["maps"], {}), ("ReduceSum", ["maps"], ["sum"], {"keepdims": 0}),
+        ("Mul", ["sum", "factor"], ["mean"], {})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1]), "factor": np.float32(0.01)})
+
+
+def cut(rng):
+    """As many of the features as are positive, every second one from the end, and those from this number on."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["positive"], {}), ("Reshape", ["f", "all"], ["list"], {}), ("Cast", ["positive"], ["ones"], {"to": TensorProto.INT64}),
+        ("ReduceSum", ["ones"], ["sum"], {}), ("Reshape", ["sum", "all"], ["long"], {}), ("Slice", ["list", "long", "end", "zero", "back"], ["first"], {}),
+        ("Slice", ["list", "long", "end_of_all"], ["rest"], {}), ("ReduceSumSquare", ["first"], ["mean0"], {"keepdims": 0}),
+        ("ReduceMean", ["rest"], ["mean1"], {"keepdims": 0}), ("Add", ["mean0", "mean1"], ["both"], {}), ("Mul", ["both", "factor"], ["mean"], {})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1]), "end": np.array([-9999]), "zero": np.array([0]), "back": np.array([-2]),
+                                     "end_of_all": np.array([9999]), "factor": np.float32(0.05)})
+
+
 def behind(rng):
     """A number that is written, and reshaped, behind the node whose size depends on data."""
     nodes = BACKBONE + [
@@ -97,8 +121,34 @@ def behind(rng):
     return model(nodes, base(rng) | {"nothing": np.float32(0)})
 
 
+# Two of four channels are chosen and read one by one, as a loop over experts that were chosen, in a TorchScript file: the
+# number of parts of the Split is that of the exporter's example.
+def experts(rng, most=2):
+    nodes = BACKBONE + [
+        ("GlobalAveragePool", ["f"], ["pooled"], {}), ("Reshape", ["pooled", "all"], ["scores"], {}), ("TopK", ["scores", "most"], ["best", "which"], {}),
+        ("ReduceMin", ["best"], ["least"], {"keepdims": 0}), ("GreaterOrEqual", ["scores", "least"], ["hit"], {}), ("NonZero", ["hit"], ["at"], {}),
+        ("Transpose", ["at"], ["places"], {}), ("Split", ["places", "ones"], ["expert0", "expert1"], {}),
+        ("GatherND", ["scores", "expert0"], ["first"], {}), ("GatherND", ["scores", "expert1"], ["second"], {}),
+        ("Mul", ["second", "factor"], ["scaled"], {}), ("Add", ["first", "scaled"], ["sum"], {}), ("Reshape", ["sum", "row"], ["y"], {})]
+    return model(nodes, base(rng) | {"all": np.array([-1]), "most": np.array([most]), "ones": np.array([1, 1]), "factor": weights(rng, 1)})
+
+
+def halves(rng):
+    """Two halves of the positive features; the features in two parts, the first as long as there are positive ones, the second whole."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["positive"], {}), ("Reshape", ["f", "all"], ["list"], {}), ("Reshape", ["positive", "all"], ["flags"], {}),
+        ("Compress", ["list", "flags"], ["values"], {}), ("Split", ["values"], ["first", "second"], {"num_outputs": 2}),
+        ("ReduceMean", ["first"], ["mean0"], {"keepdims": 0}), ("ReduceSumSquare", ["second"], ["mean1"], {"keepdims": 0}),
+        ("Cast", ["flags"], ["ones"], {"to": TensorProto.INT64}), ("ReduceSum", ["ones"], ["long"], {}), ("Size", ["list"], ["whole"], {}),
+        ("Sub", ["whole", "long"], ["rest"], {}), ("Concat", ["long", "rest"], ["sizes"], {"axis": 0}),
+        ("Split", ["list", "sizes"], ["start", "end"], {}), ("ReduceSumSquare", ["start"], ["mean2"], {"keepdims": 0}),
+        ("ReduceMean", ["end"], ["mean3"], {"keepdims": 0}), ("Sum", ["mean0", "mean1", "mean2", "mean3"], ["sum"], {}), ("Mul", ["sum", "factor"], ["mean"], {})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1]), "factor": np.float32(0.01)})
+
+
 def refused(rng):
     """(what, the model, words of the message)"""
+    yield "sizes of other data", experts(rng, most=3), ["expert0_node (Split)", "leave 1 of the 3 along its axis over"]
     start = BACKBONE + [("Greater", ["f", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}),
                         ("Transpose", ["at"], ["places"], {}), ("GatherND", ["f", "places"], ["values"], {})]
     tensors = base(rng) | {"nothing": np.float32(0), "pair": np.array([-1, 1])}
@@ -197,9 +247,14 @@ def main():
         check(ztrain, "detection", detection(rng), folder)
         check(ztrain, "chosen", chosen(rng), folder)
         check(ztrain, "behind", behind(rng), folder)
+        check(ztrain, "experts", experts(rng), folder)
+        check(ztrain, "layers", layers(rng), folder)
+        check(ztrain, "cut", cut(rng), folder)
+        check(ztrain, "halves", halves(rng), folder)
         if "--sanitized" not in sys.argv:
             check_memory(ztrain, folder)
         (folder / "config.json").write_text(json.dumps(config()))
+        save(folder / "data.npz", x=rng.standard_normal((1, 1, 8, 8)).astype(np.float32), target=np.ones((1, 1), np.float32))
         for what, made, words in refused(rng):
             onnx.save(made, folder / "model.onnx")
             code, said = run([ztrain, "train", "--model", folder / "model.onnx", "--config", folder / "config.json", "--output",

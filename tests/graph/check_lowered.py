@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Functions, If, Loop, Scan and sequences: what ztrain makes of them against onnxruntime and finite differences.
+"""Functions, If, Loop, Scan, sequences and onnxruntime's operators: what ztrain makes of them against onnxruntime and finite differences.
 
     check_lowered.py ZTRAIN [--only NAME]
 
-Every model here is double, so that onnxruntime differentiates it numerically to 1e-7. A model that is named in TRAINED is also
+Every model here is double, so that onnxruntime differentiates it numerically to 1e-7, but those of onnxruntime's operators, which take float. A model that is named in TRAINED is also
 trained, as it stands and with everything written out by onnx's own inliner: the weights must be the same bits, and the file that
 training leaves must differ from the one it was given in the weights alone. Needs numpy, onnx and onnxruntime.
 """
@@ -22,6 +22,8 @@ import onnx.parser
 import onnx.reference
 import onnxruntime
 from onnx import numpy_helper
+
+from microsoft_models import MICROSOFT
 
 HEADER = '<ir_version: 10, opset_import: ["": 18, "my": 1, "other": 2, "ai.onnx.preview": 1, "ai.onnx.ml": 3, "com.microsoft": 1]>\n'
 OTHER = 'opset_import: ["": 18, "my": 1, "other": 2]'
@@ -353,6 +355,15 @@ REFUSED.update({
 })
 
 
+REFUSED.update({
+    "FusedGemm of another activation": ("""m (double[2] x) => (double[1,1] y) { s = Constant<value = int64[2] {1, 2}>()  u = Reshape(x, s)
+        y = com.microsoft.FusedGemm<transB = 1, activation = "Mish">(u, u) }""", ["(FusedGemm)", 'activation "Mish" is not supported']),
+    "MultiHeadAttention of packed queries": ("""m (double[2] x) => (double[1,1,2] y) { s = Constant<value = int64[5] {1, 1, 2, 1, 1}>()
+        u = Reshape(x, s)  y = com.microsoft.MultiHeadAttention<num_heads = 2>(u) }""", ["(MultiHeadAttention)", "packed queries"]),
+    "an operator of onnxruntime": ("m (double[2] x) => (double[2] y) { y = com.microsoft.Inverse(x) }", ["com.microsoft.Inverse of onnxruntime"]),
+})
+
+
 def report(name, problem):
     global passed, failures
     passed += not problem
@@ -379,9 +390,9 @@ def run_ztrain(ztrain, *arguments):
 
 
 def reference_outputs(model, feed):
-    """onnxruntime's, or onnx's own evaluator's where onnxruntime does not take the model."""
+    """onnxruntime's, or onnx's own evaluator's where onnxruntime does not take the model, which may be a session already."""
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        session = model if isinstance(model, onnxruntime.InferenceSession) else onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     except Exception:  # its own classes share no other base
         session = onnx.reference.ReferenceEvaluator(model)
     return [np.asarray(y) for y in session.run(None, feed)]
@@ -420,7 +431,8 @@ def compare(name, have, want):
     if have.shape != want.shape or have.dtype != want.dtype:
         return f"{name} is {have.dtype}{have.shape}, wants {want.dtype}{want.shape}"
     worst = np.max(np.abs(have - want), initial=0) if have.dtype != bool else np.any(have != want)
-    return "" if worst <= 1e-6 * max(1, np.max(np.abs(want), initial=0)) else f"{name} is off by {worst:.2e}"
+    within = 2e-6 if have.dtype == np.float32 else 1e-6
+    return "" if worst <= within * max(1, np.max(np.abs(want), initial=0)) else f"{name} is off by {worst:.2e}"
 
 
 def compare_slope(name, have, loss, array):
@@ -481,6 +493,31 @@ def check_outputs(ztrain, model, reference, feed, folder):
         problem = compare(value.name, have[value.name], want)
         if problem:
             return problem
+    return ""
+
+
+def check_microsoft(ztrain, name, folder):
+    """Outputs, and the derivative by each input in one direction, beside onnxruntime's of the same file in float."""
+    text, inputs = MICROSOFT[name]
+    model = parse(text)
+    model.opset_import[0].version = 14 if "opset 14" in name else 18
+    feed = {k: v if isinstance(v, np.ndarray) else numbers(k, v).astype(np.float32) for k, v in inputs.items()}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    problem = check_outputs(ztrain, model, session, feed, folder)
+    if problem:
+        return problem
+    code, said = run_ztrain(ztrain, "grad", "--model", folder / "m.onnx", "--inputs", folder / "in.npz", "--output", folder / "grad")
+    if code:
+        return f"grad ended with {code}: {said.strip()}"
+    for i, (name, value) in enumerate((v.name, feed[v.name]) for v in model.graph.input):
+        if value.dtype != np.float32:
+            continue
+        direction = numbers(name + "'", value.shape)
+        up, down = (sum(y.sum(dtype=np.float64) for y in session.run(None, feed | {name: (value + step * direction).astype(np.float32)}))
+                    for step in (0.002, -0.002))
+        have = np.sum(direction * numpy_helper.to_array(onnx.load_tensor(folder / "grad" / f"grad_input_{i}.pb")))
+        if not abs(have - (up - down) / 0.004) <= 0.01 * max(1, abs(have)):
+            return f"the derivative by {name} is {have}, by differences {(up - down) / 0.004}"
     return ""
 
 
@@ -704,6 +741,9 @@ def main():
         for name, (text, shapes) in PREDICTED.items():
             if options.only in name:
                 report(name, check_predicted(options.ztrain, text, shapes, folder()))
+        for name in MICROSOFT:
+            if options.only in f"com.microsoft {name}":
+                report(f"com.microsoft {name}", check_microsoft(options.ztrain, name, folder()))
         for name, check_loop in {"10,000 iterations in one Loop and in ten": check_running, "memory of a Loop that runs": check_memory,
                                  "threads of a Loop that runs": check_threads}.items():
             if options.only in name:

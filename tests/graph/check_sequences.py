@@ -78,12 +78,13 @@ MODELS = {
 }
 
 # A Loop with a condition, as the dynamo exporter writes nn.EmbeddingBag(num, 4, mode) of 3 indices a sample: bag k is the rows
-# offsets[k] to offsets[k + 1] - 1 of the gathered table.
-def embedding_bag(reduce):
+# offsets[k] to offsets[k + 1] - 1 of the gathered table. With `offsets` these are an input of the model.
+def embedding_bag(reduce, offsets=False):
+    starts, given = ("", ", int64[n] starts") if offsets else ("starts = Range(zero, count, three)", "")
     return f"""
-        m (int64[n,3] x) => (double[n,2] y) {{ minus = Constant<value = int64[1] {{-1}}>()  flat = Reshape(x, minus)  rows = Gather(table, flat)
+        m (int64[n,3] x{given}) => (double[n,2] y) {{ minus = Constant<value = int64[1] {{-1}}>()  flat = Reshape(x, minus)  rows = Gather(table, flat)
           size = Shape(flat)  count = Squeeze(size)  zero = Constant<value_int = 0>()  three = Constant<value_int = 3>()
-          starts = Range(zero, count, three)  bags = Size(starts)  offsets = Concat<axis = 0>(starts, size)
+          {starts}  bags = Size(starts)  offsets = Concat<axis = 0>(starts, size)
           empty = SequenceEmpty<dtype = 11>()  more = Less(zero, bags)
           last, seq = Loop(, more, zero, empty) <body = b (int64 i, bool c, int64 k, seq(double) s) => (go, k1, s1)
             {{ at = Reshape(k, minus)  one = Constant<value = int64[1] {{1}}>()  next = Add(at, one)  after = Add(next, one)
@@ -102,13 +103,15 @@ BAGS = """
         q = ReduceSum<keepdims = 0>(r, axes) }>
       all = ConcatFromSequence<axis = 0, new_axis = 1>(t)  y = MatMul(all, w) }"""
 
-# name: (text, {input: (shape of a sample, number of values or 0 for floats)}, {initializer: shape}, words of the plan)
+# name: (text, {input: (shape of a sample, number of values, 0 for floats, or all values)}, {initializer: shape}, words of the plan)
+OFFSETS = {"starts": ((), np.array([0, 2, 2, 0, 0, 7, 0, 4, 5, 0, 1, 9]))}  # of batches of 3, with empty bags
 BAG = {"x": ((3,), 7)}, {"table": (7, 4), "w": (4, 2)}
 ROW = {"x": ((3,), 0)}
 TRAINED = {
     "EmbeddingBag, sum, as a Loop": (embedding_bag("ReduceSum"), *BAG, []),
     "EmbeddingBag, mean, as a Loop": (embedding_bag("ReduceMean"), *BAG, []),
     "EmbeddingBag, max, as a Loop": (embedding_bag("ReduceMax"), *BAG, []),
+    "EmbeddingBag, mean, with offsets": (embedding_bag("ReduceMean", True), BAG[0] | OFFSETS, BAG[1], ["IfRun", "IfRunGrad"]),
     "EmbeddingBag as a SequenceMap": (BAGS, *BAG, []),
     "an If that data decide": ("""
         m (double[n,3] x) => (double[n,3] y) { m = ReduceSum<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()  c = Greater(m, zero)
@@ -235,7 +238,8 @@ SAMPLES, BATCH, RATE = 12, 3, 0.05
 
 def samples(inputs):
     rng = np.random.default_rng(5)
-    return {name: rng.integers(0, values, (SAMPLES, *shape)) if values else rng.uniform(-1.5, 1.5, (SAMPLES, *shape))
+    return {name: values if isinstance(values, np.ndarray) else
+            rng.integers(0, values, (SAMPLES, *shape)) if values else rng.uniform(-1.5, 1.5, (SAMPLES, *shape))
             for name, (shape, values) in inputs.items()}
 
 

@@ -9,6 +9,7 @@
 
 #define TENSORFLOW "tf2onnx"
 #define SCRIPT     "pytorch 2.15.0"
+#define DYNAMO     "pytorch"
 #define NAMED      "named as a constant by the exporter"
 #define SINGULAR   "a singular vector of spectral_norm, a buffer in PyTorch"
 #define NUMBER     "one number: epsilon, factor or exponent"
@@ -48,6 +49,7 @@ static const struct one ones[] = {
     { TENSORFLOW, "m/norm/batchnorm/mul:0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
     { TENSORFLOW, "m/w/multiplier:0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
     { TENSORFLOW, "m/norm/add_1:0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
+    { DYNAMO, "val_3", "Mul", 1, { 1, { 1 } }, { 1 }, NUMBER, "" },
     { SCRIPT, "/block/Constant_12_output_0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
     { SCRIPT, "c.parametrizations.weight.0._u", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, SINGULAR, "" },
     { SCRIPT, "m.weight_v", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" }, /* of weight_norm */
@@ -98,10 +100,38 @@ static int product(struct zt_graph *g, const char *name) {
     return y;
 }
 
+static bool never_expands(struct zt_expansion *x, struct zt_err *err) {
+    (void)x, (void)err;
+    return false;
+}
+
+/* As the row of an empty bag of nn.EmbeddingBag; what is not 0 may be a parameter. */
+START_TEST(zeros_that_a_branch_hands_out_do_not_train) {
+    struct zt_graph *g = zt_graph_create("by hand");
+    const struct zt_onnx model = { .graph = g, .producer = DYNAMO, .torch_signature = "" };
+    const float element[4] = { 0, 0, 0, (float)_i };
+    const struct zt_attr_spec graphs[] = { { "then_branch", ZT_ATTR_GRAPH, true }, { 0 } };
+    const struct zt_op row = { .name = "If", .attrs = graphs, .expand = never_expands };
+    const int condition = zt_graph_add_value(g, "condition", ZT_BOOL, &(struct zt_shape){ 0 });
+    const int v = zt_graph_add_value(g, "row_result", ZT_FLOAT, &(struct zt_shape){ 2, { 1, 4 } });
+    g->values[v]->origin = ZT_FROM_INITIALIZER;
+    g->values[v]->data = element;
+    const int loss = zt_graph_add_value(g, "loss", ZT_UNDEFINED, NULL);
+    zt_graph_add_node(g, &(struct zt_node_spec){ "bag", "If", "", 17, (const int[]){ condition, v }, 2, &loss, 1 });
+    g->nodes[0]->captured = 1;
+    g->nodes[0]->op = &row;
+    zt_pass_trainable(g, &model, loss);
+    ck_assert_int_eq(g->values[v]->trainable, _i != 0);
+    zt_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(what_no_file_marks_is_told_by_name_contents_and_reader) {
     const struct one *t = &ones[_i];
     struct zt_graph *g = zt_graph_create("by hand");
-    const struct zt_onnx model = { .graph = g, .producer = t->producer };
+    const struct zt_onnx model = { .graph = g,
+                                   .producer = t->producer,
+                                   .torch_signature = strcmp(t->producer, DYNAMO) == 0 ? "" : NULL };
     int in[8];
     for (int i = 0; i < 8; i++)
         in[i] = product(g, zt_arena_printf(g->arena, "product %d", i));
@@ -289,6 +319,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("constants");
+    tcase_add_loop_test(cases, zeros_that_a_branch_hands_out_do_not_train, 0, 2);
     tcase_add_test(cases, an_lstm_of_tf2onnx_trains_one_bias);
     tcase_add_test(cases, statistics_of_normalizations_are_fixed);
     tcase_add_test(cases, what_only_looks_like_a_statistic_trains);

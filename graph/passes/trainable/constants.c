@@ -238,6 +238,12 @@ static bool is_zero_state(const struct zt_graph *g, const struct zt_value *v) {
     return zt_node_is_any(n, recurrent) && place_of(n, v->id) >= 5;
 }
 
+/* Zeros that a branch of an If hands out (an empty bag of nn.EmbeddingBag). */
+static bool is_zeros_of_branch(const struct zt_graph *g, const struct zt_value *v) {
+    const struct zt_node *n = zt_constant_is_all(v, 0) ? reader_of(g, v->id) : NULL;
+    return n && n->op && n->op->expand && !n->op->infer;
+}
+
 bool zt_constant_is_window_sum(const struct zt_graph *g, const struct zt_value *v) {
     if (v->shape.rank < 3 || !v->data || zt_constant_at(v, 0) == 0 || !zt_constant_is_uniform(v))
         return false;
@@ -266,7 +272,9 @@ const char *zt_constant_reason(const struct zt_graph *g, const struct zt_value *
     const char *statistic = zt_trainable_statistic(g, v);
     if (statistic)
         return statistic;
-    return writer == ZT_WRITER_TENSORFLOW && numbers && is_folded_number(g, v)
+    if (writer == ZT_WRITER_DYNAMO && numbers && is_zeros_of_branch(g, v))
+        return "zeros that a branch hands out";
+    return (writer == ZT_WRITER_TENSORFLOW || writer == ZT_WRITER_DYNAMO) && numbers && is_folded_number(g, v)
                ? "one number: epsilon, factor or exponent"
                : NULL;
 }

@@ -52,6 +52,17 @@ const struct zt_case zt_cases_speed[] = {
     { "Where", "bool[128,128] float[64,4,128,128] float[]", .grad = 2, .checked = true },
     { "Where", "bool[64,128,256] " TOKENS " " TOKENS, .grad = 6 },
     { "Clip", TOKENS " float(-0.5) float(0.5)", .grad = 1 },
+    { "MatMulInteger", "int8[512,1024]:-128..127 int8[1024,1024]:-128..127" },
+    { "QLinearMatMul",
+      "uint8[512,1024]:0..255 float(0.02) uint8(128) int8[1024,1024]:-128..127 float[1024]:0.001..0.002 "
+      "int8[1024]:0..0 "
+      "float(0.1) uint8(128)" },
+    { "ConvInteger", "uint8[8,64,28,28]:0..255 int8[64,64,3,3]:-128..127 uint8(128)", .attrs = "pads=[1,1,1,1]" },
+    { "QLinearConv",
+      "uint8[8,64,28,28]:0..255 float(0.02) uint8(128) int8[64,64,3,3]:-128..127 float[64]:0.001..0.002 int8[64]:0..0 "
+      "float(0.1) uint8(128) int32[64]:-9999..9999",
+      .attrs = "pads=[1,1,1,1]" },
+    { "DynamicQuantizeLinear", TOKENS, .outs = 3 },
     { "FakeQuantize", TOKENS " float(0.03125) int8(0)", .domain = "ztrain", .grad = 3 },
     { "FakeQuantize", "float[512,512,3,3] float[512]:0.01..0.03 int8[512]:0..0", .attrs = "axis=0", .domain = "ztrain",
       .grad = 3 },

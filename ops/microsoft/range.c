@@ -1,7 +1,7 @@
 /* com.microsoft.Range, which tf2onnx writes for tf.linalg.diag and its like: Range of ONNX, whose delta may be left
  * out. */
 #include "graph/passes/lower.h"
-#include "ops/movement/kernels.h"
+#include "ops/kernel/shape.h"
 
 static bool range_expand(struct zt_expansion *x, struct zt_err *err) {
     const struct zt_node *n = x->g->nodes[x->node];
@@ -22,7 +22,7 @@ static bool range_expand(struct zt_expansion *x, struct zt_err *err) {
 
 enum { RANGE_TYPES = ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_DOUBLE) | ZT_BIT(ZT_INT16) | ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64) };
 
-const struct zt_op zt_op_range_microsoft = {
+const struct zt_op zt_op_microsoft_range = {
     .name = "Range",
     .domain = "com.microsoft",
     .since = 0, /* tf2onnx does not import the domain */

@@ -1,0 +1,47 @@
+#include "ops/microsoft/lowering.h"
+
+#include <string.h>
+
+void zt_lower_all(struct zt_lowering *l, const struct zt_expand_node *node, int *out, int count) {
+    l->failed = l->failed || !zt_expand_emit(l->x, node, out, count, l->err);
+}
+
+int zt_lower(struct zt_lowering *l, int out, const struct zt_expand_node *node) {
+    zt_lower_all(l, node, &out, 1);
+    return out;
+}
+
+int zt_lower_add(struct zt_lowering *l, int out, int value, int added) {
+    if (added >= 0)
+        return ZT_LOWER(l, out, "Add", value, added);
+    return out < 0 ? value : ZT_LOWER(l, out, "Identity", value);
+}
+
+struct zt_attr *zt_lower_attrs(const struct zt_lowering *l, const char *const *names, int *count) {
+    struct zt_attr *found = ZT_NEW_N(l->g->arena, struct zt_attr, l->n->attr_count + 1);
+    *count = 0;
+    for (int i = 0; i < l->n->attr_count; i++)
+        for (int k = 0; names[k]; k++)
+            if (strcmp(names[k], l->n->attr[i].name) == 0)
+                found[(*count)++] = l->n->attr[i];
+    return found;
+}
+
+void zt_lower_refuse_in(struct zt_lowering *l, int first, int last, const char *what) {
+    for (int i = first; i <= last && !l->failed; i++)
+        if (zt_lower_in(l, i) >= 0)
+            ZT_LOWER_FAIL(l, "input %d (%s) is not supported", i, what);
+}
+
+void zt_lower_refuse_out(struct zt_lowering *l, int first, int last, const char *what) {
+    for (int i = first; i <= last && !l->failed; i++)
+        if (zt_lower_out(l, i) >= 0)
+            ZT_LOWER_FAIL(l, "output %d (%s) is not supported", i, what);
+}
+
+bool zt_lower_run(struct zt_expansion *x, void (*body)(struct zt_lowering *l), struct zt_err *err) {
+    struct zt_lowering l = { .x = x, .g = x->g, .n = x->g->nodes[x->node], .err = err };
+    x->done = true;
+    body(&l);
+    return !l.failed;
+}
