@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 
-from runs import THREAD, Bench, check, main
+from runs import THREAD, Bench, check, few_images, main
 
 SAVES = ["--set", "ztrain.checkpoint.keep=0"]
 EVERY_4 = ["--steps", "12", "--set", "ztrain.checkpoint.every_steps=4"]
@@ -105,9 +105,9 @@ def histograms(args, tmp, rng):
 
 def averages(args, tmp, rng):
     """the average of the weights and Muon's momentum are in the files too: the same evaluation, model and checkpoints, resumed or not"""
-    small = ["--set", "zero_optimization.sub_group_size=1"]
+    small = ["--set", "zero_optimization.sub_group_size=1", "--data", f"cifar10:{few_images(args.source, tmp / 'images', 300)}"]
     for kind, optimizer in (("Adam", []), ("Muon", ["--set", 'optimizer={"type": "Muon", "params": {"lr": 0.02, "adam_lr": 0.002}}'])):
-        b = bench(args, tmp / kind, *EVERY_4, "--set", "ztrain.ema=0.8", "--set", "train_batch_size=250", *optimizer, *small)
+        b = bench(args, tmp / kind, *EVERY_4, "--set", "ztrain.ema=0.8", "--set", "train_batch_size=50", *optimizer, *small)
         for ranks in ([], ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=3"]):
             name = f"averages: {kind}, {len(ranks) and 2 or 1} ranks"
             ways = {"memory": [], "files": nvme(b, "pipeline_read=true", "pipeline_write=true"), "all": nvme(b) + params(b)}

@@ -88,6 +88,14 @@ class Bench:
         return subprocess.run([self.program, "verify", path], capture_output=True, text=True, timeout=60)
 
 
+def few_images(source, folder, count):
+    """A folder of the first `count` digits, and a fifth as many to evaluate on, whose epochs are short."""
+    folder.mkdir()
+    for name, images in (("data_batch_1.bin", count), ("test_batch.bin", count // 5)):
+        (folder / name).write_bytes((source / "models/digits" / name).read_bytes()[:images * (1 + 3 * 32 * 32)])
+    return folder
+
+
 def files(folder):
     return {p.name: p.read_bytes() for p in pathlib.Path(folder).iterdir()}
 

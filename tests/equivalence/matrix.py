@@ -3,7 +3,7 @@
 
     matrix.py ZTRAIN SOURCE_ROOT [--all] [--steps N] [--only GLOB]
 
-For convnet, mlp, gpt and resnet20 of models/, ten steps of two micro-batches, and for the reference case resnet-bn-train as it is, of
+For convnet, mlp, gpt and resnet20 of models/, six steps of two micro-batches, and for the reference case resnet-bn-train as it is, of
 one (the last two with sync_batch_norm): data x stages of 4 x 1, 2 x 2 and 1 x 4, ZeRO 0 to 3 where there are data ranks to spread things over, schedules 1f1b and gpipe where there are stages,
 and mode dp. One rank runs the same micro-batches whole; the ranks divide each among them. Losses may differ by as much, of their
 value, as the losses of a reference case of the same kind (CASES) may by its loss_tol, step by step. Then, without accumulation, ddp, zero1,
@@ -28,9 +28,9 @@ SLOW = ["scheduler.params.cycle_min_lr=1e-5", "scheduler.params.cycle_max_lr=1e-
 MODELS = {
     # name: config, samples of a step, its micro-batches, whole matrix in every run, options
     "mlp": ("configs/mlp.json", 48, 2, True, ["bf16.enabled=false"]),
-    "convnet": ("configs/ds_config.json", 64, 2, False, []),
-    "gpt": ("configs/gpt.json", 16, 2, False, []),
-    "resnet20": ("configs/resnet20.json", 32, 2, False, ["ztrain.parallel.sync_batch_norm=true", *SLOW]),
+    "convnet": ("configs/ds_config.json", 32, 2, False, []),
+    "gpt": ("configs/gpt.json", 8, 2, False, []),
+    "resnet20": ("configs/resnet20.json", 16, 2, False, ["ztrain.parallel.sync_batch_norm=true", *SLOW]),
     "resnet-bn-train": (None, 32, 1, False, ["ztrain.parallel.sync_batch_norm=true"]),
 }
 ACCUMULATED = 1e-6
@@ -105,7 +105,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("--all", action="store_true", help="every layout of every model (some minutes)")
-    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--only", default="*", help="models whose name fits")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as tmp:

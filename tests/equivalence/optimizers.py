@@ -20,8 +20,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+for folder in ("cli", "checkpoint"):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / folder))
 import onnx_bytes as onnx  # noqa: E402
+from runs import few_images  # noqa: E402
 
 failures, checks = [], 0
 OPTIMIZERS = {
@@ -151,10 +153,12 @@ def average(program, source, tmp):
 def evaluated(program, source, tmp):
     """evaluations of the average are those of the exported model"""
     (tmp / "evaluated").mkdir()
-    b = Bench(program, source, tmp / "evaluated", "gpt", "--epochs", "1", *sets("ztrain.ema=0.9", "gradient_accumulation_steps=1"))
+    images = few_images(source, tmp / "evaluated" / "images", 320)
+    b = Bench(program, source, tmp / "evaluated", "convnet", "--epochs", "2", "--data", f"cifar10:{images}", *sets("ztrain.ema=0.9"))
+    b.config = source / "configs/ds_config.json"
     for name, options in (("one rank", []), ("zero3", thread_ranks(2, "zero_optimization.stage=3")), ("stages", thread_ranks(2, "pipeline.stages=2"))):
         out = b.run(*options)
-        done = subprocess.run([program, "evaluate", "--model", out / "model.onnx", "--config", b.config], capture_output=True, text=True)
+        done = subprocess.run([program, "evaluate", "--model", out / "model.onnx", "--config", b.config, "--data", f"cifar10:{images}"], capture_output=True, text=True)
         loss, found = json.loads(done.stdout)["loss"], rows(out, True)[-1]["loss"]
         check(math.isclose(loss, found, rel_tol=1e-5), f"average, {name}: the evaluation is that of model.onnx ({loss} and {found})")
 
