@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/run_files.h"
 
 #include <ftw.h>
@@ -132,6 +133,20 @@ START_TEST(the_files_of_a_replaced_run_are_removed_and_no_others) {
 }
 END_TEST
 
+START_TEST(checkpoints_after_the_step_of_a_resumed_run_count_as_the_oldest) {
+    const struct zt_checkpoint_folder checkpoints = { folder, "step-" };
+    for (int kept = 3; kept > 0; kept--) {
+        static const char *const names[] = { "step-11", "step-10", "step-14", "step-12" }; /* in the order they stay */
+        for (int i = 0; i < 4; i++)
+            mkdir(in_folder(names[i]), 0777);
+        ck_assert(zt_checkpoint_prune(&checkpoints, 11, kept, 12, &err));
+        for (int i = 0; i < 4; i++)
+            ck_assert_msg(zt_file_exists(in_folder(names[i])) == (i < kept || i == 3 /* the best */), "%d: %s", kept,
+                          names[i]);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *tests = tcase_create("run-files");
     tcase_add_checked_fixture(tests, make_folder, remove_folder);
@@ -139,5 +154,6 @@ int main(void) {
     tcase_add_test(tests, a_run_does_not_write_over_what_it_reads);
     tcase_add_test(tests, a_name_that_is_taken_by_something_else_is_refused);
     tcase_add_test(tests, the_files_of_a_replaced_run_are_removed_and_no_others);
+    tcase_add_test(tests, checkpoints_after_the_step_of_a_resumed_run_count_as_the_oldest);
     return run_suite("run-files", tests, CK_FORK);
 }
