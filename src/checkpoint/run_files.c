@@ -96,7 +96,9 @@ static bool check(const struct search *s, const struct row *row, const char *nam
 }
 
 bool zt_run_files_writable(const struct zt_session *session, const char *folder, struct zt_err *err) {
-    return visit_all(&(struct search){ check, folder, session, err });
+    const struct zt_flops_config *flops = &session->config->flops;
+    return (!flops->enabled || zt_inputs_spare(session->options, session->config, flops->output_file, err)) &&
+           visit_all(&(struct search){ check, folder, session, err });
 }
 
 static bool remove_one(const struct search *s, const struct row *row, const char *name) {

@@ -90,6 +90,9 @@ START_TEST(a_run_does_not_write_over_what_it_reads) {
     put("config.resolved.json");
     strcpy(name, in_folder("config.resolved.json"));
     refused(zt_run_files_writable(&session, folder, &err), "config.resolved.json: cannot be written");
+    config.flops = (struct zt_flops_config){ .enabled = true, .output_file = name };
+    refused(zt_run_files_writable(&session, "/nonexistent", &err), "config.resolved.json: cannot be written");
+    config.flops.enabled = false;
     options.configs.count = 0;
     /* external data, and a checkpoint of --load */
     put("model.onnx.data");
