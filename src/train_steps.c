@@ -7,6 +7,8 @@
 #include "run/rank_data.h"
 #include "run/step.h"
 
+#include <math.h>
+
 static int64_t in_ns(double seconds) {
     return (int64_t)(seconds * 1e9);
 }
@@ -62,13 +64,30 @@ static bool report_step(struct zt_training *t, int64_t step, const struct zt_ste
            zt_observers_step(&t->observers, step, &row, err);
 }
 
+/* Warns of an evaluation whose loss is not finite. The run goes on: the data of the evaluation may be the cause. The
+ * cause is sought once, because that takes another evaluation. Collective: all ranks have the same loss. */
+static bool check_evaluation(struct zt_training *t, double loss, struct zt_err *err) {
+    struct zt_err why = { 0 };
+    struct zt_trace trace;
+    if (isfinite(loss) || t->traced_evaluation)
+        return true;
+    t->traced_evaluation = true;
+    if (!zt_rank_trace_evaluation(t->rank, &trace, err))
+        return false;
+    zt_finite_fail_evaluation(loss, &trace, &why);
+    zt_console_clear(t->console);
+    if (t->worker.rank == 0)
+        zt_say(&t->session->options->log, ZT_LOG_WARNING, "%s", why.text[0]);
+    return true;
+}
+
 static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct zt_eval_result *to,
                      struct zt_err *err) {
     zt_training_phase(t, "evaluating");
     struct zt_loader *loader = NULL;
     bool ok = zt_rank_loader(t->rank, false, 0, 0, &loader, err) && zt_rank_swap_average(t->rank, err) &&
-              zt_rank_evaluate(t->rank, loader, to, err) && zt_rank_swap_average(t->rank, err) &&
-              files_intact(t, zt_now(), err);
+              zt_rank_evaluate(t->rank, loader, to, err) && check_evaluation(t, to->loss, err) &&
+              zt_rank_swap_average(t->rank, err) && files_intact(t, zt_now(), err);
     zt_loader_destroy(loader);
     return ok && (!t->console || zt_console_eval(t->console, step, epoch, to->loss, to->accuracy, err)) &&
            zt_observers_eval(&t->observers, to->loss, to->accuracy, err);

@@ -27,9 +27,10 @@ struct zt_training {
     struct zt_forecast forecast; /* rank 0 only */
     struct zt_kernel_times times;
     struct zt_observers observers;
-    bool names_overflow; /* the gradient that overflowed is sought where a step is skipped; the same on all ranks */
-    double looked;       /* time of the last check of mapped files */
-    double step_seconds; /* of all steps so far */
+    bool names_overflow;    /* the gradient that overflowed is sought where a step is skipped; the same on all ranks */
+    bool traced_evaluation; /* the cause of an evaluation's non-finite loss was sought */
+    double looked;          /* time of the last check of mapped files */
+    double step_seconds;    /* of all steps so far */
 };
 
 /* Sets the name of the current phase, for messages about ranks that hang. */

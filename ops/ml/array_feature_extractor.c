@@ -41,5 +41,6 @@ const struct zt_op zt_op_array_feature_extractor = {
     ZT_ONE_OUT(2, 2),
     .in_types = { ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_DOUBLE) | ZT_BIT(ZT_INT64) | ZT_BIT(ZT_INT32), ZT_BIT(ZT_INT64) },
     .infer = extractor_infer,
+    .body = zt_array_feature_extractor_function_body,
     .kernel = { [ZT_REF] = { .run = extractor_run } },
 };

@@ -120,6 +120,11 @@ static FILE *create_new(char *path, size_t length) {
 
 bool zt_file_out_open(struct zt_file_out *out, const char *path, struct zt_err *err) {
     size_t length = strlen(path);
+    struct stat st;
+    *out = (struct zt_file_out){ 0 };
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", path,
+                       S_ISDIR(st.st_mode) ? "it is a folder" : "it is not a regular file");
     *out = (struct zt_file_out){ .path = zt_strdup(path), .temporary = zt_malloc(length + 48) };
     memcpy(out->temporary, path, length + 1);
     out->stream = create_new(out->temporary, length);
@@ -193,8 +198,9 @@ bool zt_file_make_folder(const char *path, struct zt_err *err) {
         char end = *p;
         *p = 0;
         struct stat st;
-        if (mkdir(copy, 0777) != 0 && !(stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
-            ok = zt_fail(err, ZT_EXIT_DATA, "%s: cannot create the folder: %s", copy, strerror(errno));
+        const int why = mkdir(copy, 0777) == 0 ? 0 : errno;
+        if (why && !(stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
+            ok = zt_fail(err, ZT_EXIT_DATA, "%s: cannot create the folder: %s", copy, strerror(why));
         *p = end;
         if (!end)
             break;

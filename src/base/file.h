@@ -34,7 +34,8 @@ struct zt_file_out {
     FILE *stream; /* for stdio; commit reports write errors */
     char *path, *temporary;
 };
-/* Creates the temporary file of `path`. Errors have the code ZT_EXIT_DATA. */
+/* Creates the temporary file of `path`. A folder, device or fifo at `path`, or one that a link there leads to, is an
+ * error. Errors have the code ZT_EXIT_DATA. */
 bool zt_file_out_open(struct zt_file_out *out, const char *path, struct zt_err *err);
 /* Opens the file `name` in `folder` (zt_path_join). */
 bool zt_file_out_open_in(struct zt_file_out *out, const char *folder, const char *name, struct zt_err *err);

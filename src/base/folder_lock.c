@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LOCK_NAME ".ztrain-lock"
+
 enum { HOLDER_ROOM = 200, TRIES = 100 };
 
 struct zt_folder_lock {
@@ -69,7 +71,7 @@ static int try_lock(struct zt_folder_lock *lock, const char *folder, struct zt_e
 struct zt_folder_lock *zt_folder_lock(const char *folder, struct zt_err *err) {
     struct zt_folder_lock *lock = zt_calloc(1, sizeof *lock);
     int got = 0;
-    lock->path = zt_path_join(folder, ".ztrain-lock");
+    lock->path = zt_path_join(folder, LOCK_NAME);
     for (int i = 0; got == 0 && i < TRIES; i++)
         got = try_lock(lock, folder, err);
     if (got > 0) {
@@ -83,6 +85,19 @@ struct zt_folder_lock *zt_folder_lock(const char *folder, struct zt_err *err) {
     free(lock->path);
     free(lock);
     return NULL;
+}
+
+bool zt_folder_is_free(const char *folder, struct zt_err *err) {
+    struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char *path = zt_path_join(folder, LOCK_NAME);
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const bool locked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &all) == 0 && all.l_type != F_UNLCK;
+    if (locked)
+        refuse(folder, fd, err);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return !locked;
 }
 
 const char *zt_folder_unlockable(const struct zt_folder_lock *lock) {

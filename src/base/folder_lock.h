@@ -13,6 +13,8 @@ struct zt_folder_lock;
 /* Locks `folder`. Returns NULL with an error (ZT_EXIT_DATA) if another process holds the lock, which the error names,
  * or if the file cannot be created. */
 struct zt_folder_lock *zt_folder_lock(const char *folder, struct zt_err *err);
+/* Returns false with the error of zt_folder_lock() if another process or thread holds the lock. Changes nothing. */
+bool zt_folder_is_free(const char *folder, struct zt_err *err);
 /* Returns the reason why the file system does not support locks; NULL if the folder is locked. */
 const char *zt_folder_unlockable(const struct zt_folder_lock *lock);
 /* Accepts NULL. */

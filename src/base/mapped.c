@@ -185,6 +185,15 @@ bool zt_mapped_all_intact(struct zt_err *err) {
     return ok;
 }
 
+bool zt_mapped_any(bool (*is)(const char *path, const void *with), const void *with) {
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (const struct zt_mapped *m = atomic_load(&list); !found && m; m = m->next)
+        found = m->path && is(m->path, with);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 bool zt_mapped_faults(void) {
     return atomic_load_explicit(&faults, memory_order_relaxed);
 }

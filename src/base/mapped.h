@@ -34,6 +34,8 @@ bool zt_mapped_intact(const struct zt_mapped *mapped, struct zt_err *err);
 /* zt_mapped_intact() for all registered mappings except those marked by zt_mapped_checked_by_reader(). */
 bool zt_mapped_all_intact(struct zt_err *err);
 void zt_mapped_checked_by_reader(struct zt_mapped *mapped);
+/* Whether `is` is true for the path of a registered mapping. It must not call functions of this file. */
+bool zt_mapped_any(bool (*is)(const char *path, const void *with), const void *with);
 /* Whether any mapping had an unreadable page since the start of the process. This check is cheap. */
 bool zt_mapped_faults(void);
 

@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const float *find(const struct zt_collected *weights, const char *name) {
     for (int i = 0; i < weights->count; i++)
@@ -161,13 +160,4 @@ bool zt_adapters_write(const struct zt_session *s, const char *folder, const str
     const bool ok = write_tensors(s, folder, weights, arena, err) && write_config(s, folder, arena, err);
     zt_arena_destroy(arena);
     return ok;
-}
-
-void zt_adapters_remove(const char *folder) {
-    static const char *const names[] = { TENSORS, CONFIG };
-    for (int i = 0; i < 2; i++) {
-        char *path = zt_path_join(folder, names[i]);
-        unlink(path);
-        free(path);
-    }
 }

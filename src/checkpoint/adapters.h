@@ -15,7 +15,5 @@ struct zt_collected zt_adapters_merge(const struct zt_job *job, struct zt_graph 
  * running statistics follow by their own names. */
 bool zt_adapters_write(const struct zt_session *s, const char *folder, const struct zt_collected *weights,
                        struct zt_err *err);
-/* Removes both files, which an earlier run may have left in a folder that this run replaces. */
-void zt_adapters_remove(const char *folder);
 
 #endif

@@ -239,11 +239,8 @@ bool zt_export_model(const struct zt_session *s, const char *folder, const struc
                      struct zt_err *err) {
     const bool apart = s->config->lora.apart && s->job->adapter_count;
     *hash = hash_of(weights);
-    if (!apart) {
-        if (s->options->overwrite)
-            zt_adapters_remove(folder);
+    if (!apart)
         return write_trained(s, folder, weights, err);
-    }
     char *path = zt_path_join(folder, "model.onnx");
     const bool ok = zt_adapters_write(s, folder, weights, err) && write_base(s, path, err);
     free(path);

@@ -209,14 +209,13 @@ bool zt_checkpoint_commit(const struct zt_checkpoint_folder *f, int64_t step, st
 struct steps {
     const struct zt_checkpoint_folder *folder;
     ZT_VEC(int64_t) list;
-    int64_t up_to;
 };
 
 static void list_step(int at, const char *name, void *arg) {
     struct steps *steps = arg;
     int64_t step = step_of(steps->folder, name);
     (void)at;
-    if (step >= 0 && step <= steps->up_to)
+    if (step >= 0)
         zt_vec_push(&steps->list, step);
 }
 
@@ -227,17 +226,21 @@ static int newest_first(const void *a, const void *b) {
 
 bool zt_checkpoint_prune(const struct zt_checkpoint_folder *f, int64_t step, int64_t keep, int64_t best,
                          struct zt_err *err) {
-    struct steps steps = { .folder = f, .up_to = step };
+    struct steps steps = { .folder = f };
+    int later = 0;
     if (keep <= 0)
         return true;
     int at = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok = (at >= 0 && each_name(f, list_step, &steps)) || fail(f->path, "", "cannot be read", err);
     if (steps.list.count)
         qsort(steps.list.at, (size_t)steps.list.count, sizeof *steps.list.at, newest_first);
-    for (int64_t i = keep; ok && i < steps.list.count; i++) {
+    while (later < steps.list.count && steps.list.at[later] > step)
+        later++;
+    for (int i = 0; ok && i < steps.list.count; i++) {
+        const int newer = i < later ? steps.list.count - later + i : i - later;
         char name[NAME_ROOM];
         step_name(f, name, "", steps.list.at[i]);
-        if (steps.list.at[i] != best)
+        if (newer >= keep && steps.list.at[i] != best)
             remove_checkpoint(at, name);
     }
     if (at >= 0)
@@ -283,12 +286,13 @@ static bool hint_deepspeed(const char *folder, struct zt_err *err) {
 
 /* Reports that the file `path` names `name`, which is the folder `to` (NULL: no name of a folder). */
 static void fail_follow(const char *path, const char *name, const char *to, struct zt_err *err) {
-    zt_fail(err, ZT_EXIT_DATA, "%s: does not name a checkpoint: %s%s%s", path, to ? "\"" : "", to ? name : "no name",
+    zt_fail(err, ZT_EXIT_DATA, "%s: does not name a checkpoint: %s%s%s", path, to ? "\"" : "",
+            to ? name : "it holds no name of a folder beside it",
             !to                  ? ""
             : zt_file_exists(to) ? "\" has no " ZT_MANIFEST
                                  : "\" does not exist");
     if (!to || !hint_deepspeed(to, err))
-        zt_hint(err, "--resume accepts an earlier checkpoint");
+        zt_hint(err, "a checkpoint can also be given by its folder, step-N");
 }
 
 /* Returns the checkpoint that the file `path` (`latest` or `best`) names. */

@@ -40,8 +40,8 @@ bool zt_checkpoint_point(const struct zt_checkpoint_folder *folder, const char *
 /* The same if there is a checkpoint of that step; otherwise removes FOLDER/NAME. */
 bool zt_checkpoint_point_back(const struct zt_checkpoint_folder *folder, const char *name, int64_t step,
                               struct zt_err *err);
-/* Removes checkpoints up to `step` except the newest `keep` (0: all) and that of step `best`. Later checkpoints, which
- * remain when a run resumed from an earlier one, are not removed. */
+/* Removes checkpoints except the newest `keep` (0: all) and that of step `best`. Those after `step`, which remain when
+ * a run resumed from an earlier one, count as the oldest. */
 bool zt_checkpoint_prune(const struct zt_checkpoint_folder *folder, int64_t step, int64_t keep, int64_t best,
                          struct zt_err *err);
 /* Removes all files that this program writes there, for --overwrite, and nothing else. */

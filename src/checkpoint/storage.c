@@ -3,29 +3,29 @@
 #include "base/file.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/rank_states.h"
+#include "checkpoint/run_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-bool zt_storage_check(const struct zt_options *o, const char *folder, struct zt_err *err) {
-    static const char *const marks[] = { "metrics.jsonl", "model.onnx", ZT_CHECKPOINTS };
-    for (size_t i = 0; !o->overwrite && !o->resume && i < sizeof marks / sizeof *marks; i++) {
-        char *path = zt_path_join(folder, marks[i]);
-        bool there = zt_file_exists(path);
-        free(path);
-        if (there) {
-            zt_fail(err, ZT_EXIT_DATA, "%s: the folder already holds a run (%s)", folder, marks[i]);
-            return zt_hint(err,
-                           "choose another --output, or --resume to continue the run, or --overwrite to replace it");
-        }
+/* Whether the folder does not lie in the folder of checkpoints of a run that is running. */
+static bool is_outside(const char *folder, struct zt_err *err) {
+    char *path = realpath(folder, NULL);
+    bool ok = true;
+    for (char *at = path; ok && at && (at = strstr(at, "/" ZT_CHECKPOINTS));) {
+        const char end = at[sizeof ZT_CHECKPOINTS];
+        *at = 0;
+        ok = (end && end != '/') || zt_folder_is_free(path, err);
+        *at++ = '/';
     }
-    return true;
+    free(path);
+    return ok;
 }
 
-bool zt_storage_take(const struct zt_options *o, const char *folder, struct zt_folder_lock **lock, struct zt_err *err) {
-    return zt_file_make_folder(folder, err) && (*lock = zt_folder_lock(folder, err)) &&
-           zt_storage_check(o, folder, err);
+bool zt_storage_take(const struct zt_session *s, const char *folder, struct zt_folder_lock **lock, struct zt_err *err) {
+    return zt_file_make_folder(folder, err) && is_outside(folder, err) && (*lock = zt_folder_lock(folder, err)) &&
+           zt_run_files_absent(s->options, folder, err) && zt_run_files_writable(s, folder, err);
 }
 
 bool zt_storage_agree(struct zt_comm *world, bool ok, struct zt_err *err) {
@@ -46,7 +46,7 @@ bool zt_storage_agree(struct zt_comm *world, bool ok, struct zt_err *err) {
 }
 
 static bool take_folder(struct zt_checkpoint_storage *s, const struct zt_checkpoints_options *o, struct zt_err *err) {
-    if (zt_storage_take(o->session->options, o->folder, &s->lock, err))
+    if (zt_storage_take(o->session, o->folder, &s->lock, err))
         return true;
     zt_err_within(err, 0, "%s", s->host[o->world->rank]);
     if (!s->lock)

@@ -37,11 +37,9 @@ static inline bool zt_storage_leads(const struct zt_checkpoint_storage *s) {
  * printed once. Collective. */
 bool zt_storage_agree(struct zt_comm *world, bool ok, struct zt_err *err);
 
-/* Protects a run from being overwritten by accident: it is an error if the folder has one, and neither --resume nor
- * --overwrite is given. */
-bool zt_storage_check(const struct zt_options *options, const char *folder, struct zt_err *err);
-/* Makes the output folder of a run, locks it and checks it. If this fails, nothing in it has changed. */
-bool zt_storage_take(const struct zt_options *options, const char *folder, struct zt_folder_lock **lock,
+/* Makes the output folder of a run, locks it and checks it (run_files.h). It must not lie in the checkpoints of a run
+ * that is running. If this fails, nothing in it has changed. */
+bool zt_storage_take(const struct zt_session *session, const char *folder, struct zt_folder_lock **lock,
                      struct zt_err *err);
 
 #endif

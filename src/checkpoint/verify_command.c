@@ -3,6 +3,7 @@
 #include "checkpoint/format.h"
 #include "checkpoint/parts.h"
 
+#include "base/show.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -65,9 +66,14 @@ static void say_parts(const struct verifying *v, FILE *to) {
         return;
     zt_parts_list(v->path, &v->manifest, true, have, sizeof have);
     zt_parts_list(v->path, &v->manifest, false, lacks, sizeof lacks);
-    fprintf(to, "parts of %d ranks: %s\n", v->manifest.part_count, have);
-    if (v->parts < v->manifest.part_count)
-        fprintf(to, "elsewhere: %s; in one folder together they are a whole checkpoint\n", lacks);
+    fprintf(to, "parts of %d ranks: ", v->manifest.part_count);
+    zt_show_print(to, have);
+    if (v->parts < v->manifest.part_count) {
+        fputs("\nelsewhere: ", to);
+        zt_show_print(to, lacks);
+        fputs("; in one folder together they are a whole checkpoint", to);
+    }
+    fputc('\n', to);
 }
 
 bool zt_checkpoint_verify(const char *path, FILE *to, struct zt_err *err) {
@@ -79,10 +85,10 @@ bool zt_checkpoint_verify(const char *path, FILE *to, struct zt_err *err) {
     for (int f = 0, readable = ok; readable && f < v.manifest.files; f++)
         ok &= verify_file(&v, zt_stored_names[f], &v.manifest.file[f]);
     if (ok) {
-        fprintf(to, "%s: %s: step %lld, epoch %lld, %d %s, %s\n", path,
-                v.parts < v.manifest.part_count ? "a part" : "whole", (long long)v.manifest.step,
-                (long long)v.manifest.epoch, v.tensors, v.manifest.part_count ? "slices" : "tensors",
-                zt_format_bytes(bytes, (double)v.bytes));
+        zt_show_print(to, path);
+        fprintf(to, ": %s: step %lld, epoch %lld, %d %s, %s\n", v.parts < v.manifest.part_count ? "a part" : "whole",
+                (long long)v.manifest.step, (long long)v.manifest.epoch, v.tensors,
+                v.manifest.part_count ? "slices" : "tensors", zt_format_bytes(bytes, (double)v.bytes));
         say_parts(&v, to);
     }
     if (ok && v.manifest.client_state)

@@ -8,16 +8,12 @@
 #include "graph/passes/infer.h"
 #include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
+#include "session/inputs.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-static bool is_folder(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
 
 static char *file_in(struct zt_arena *arena, const char *folder, const char *kind, int index) {
     return zt_arena_printf(arena, "%s/%s_%d.pb", folder, kind, index);
@@ -65,6 +61,47 @@ int *zt_arrays_add_list(struct zt_arrays *a, const char *name, const struct zt_o
         zt_eval_feed(a->eval, at[i], t);
     }
     return at;
+}
+
+/* Reports a name KIND_N, of `length` characters, whose N is no number below that of `key`. */
+static bool check_number(const struct zt_arrays *a, const char *name, size_t length, const struct zt_array_key *key,
+                         struct zt_err *err) {
+    const size_t before = strlen(key->kind) + 1;
+    char digits[24] = "", again[24];
+    int64_t number = -1;
+    if (length < before || strncmp(name, key->kind, before - 1) != 0 || name[before - 1] != '_')
+        return true;
+    if (length - before < sizeof digits)
+        memcpy(digits, name + before, length - before);
+    zt_text_number(digits, &number);
+    snprintf(again, sizeof again, "%lld", (long long)number);
+    if (number >= 0 && number < key->index && strcmp(again, digits) == 0)
+        return true;
+    zt_fail(err, ZT_EXIT_DATA, "%s: %s: the model has no such output", a->options->inputs, name);
+    return zt_hint(err, "the model has %d output%s, counted from 0", key->index, zt_plural(key->index));
+}
+
+static bool check_folder(const struct zt_arrays *a, const struct zt_array_key *key, struct zt_err *err) {
+    DIR *dir = opendir(a->options->inputs);
+    bool ok = true;
+    for (const struct dirent *entry; dir && ok && (entry = readdir(dir));) {
+        const char *dot = strrchr(entry->d_name, '.');
+        ok = !dot || strcmp(dot, ".pb") != 0 || check_number(a, entry->d_name, (size_t)(dot - entry->d_name), key, err);
+    }
+    if (dir)
+        closedir(dir);
+    return ok;
+}
+
+bool zt_arrays_none_beyond(const struct zt_arrays *a, const struct zt_array_key *end, struct zt_err *err) {
+    if (a->folder)
+        return check_folder(a, end, err);
+    for (int i = 0; i < a->npz.count; i++) {
+        const char *name = a->npz.at[i].name;
+        if (zt_graph_find(a->graph, name) < 0 && !check_number(a, name, strlen(name), end, err))
+            return false;
+    }
+    return true;
 }
 
 /* ---- inputs ---- */
@@ -214,7 +251,7 @@ static bool open_npy(struct zt_arrays *a, struct zt_err *err) {
 }
 
 static bool open_source(struct zt_arrays *a, struct zt_err *err) {
-    a->folder = is_folder(a->options->inputs);
+    a->folder = zt_file_is_folder(a->options->inputs);
     if (a->folder)
         return true;
     return zt_npz_is_npy(a->options->inputs) ? open_npy(a, err)
@@ -297,5 +334,6 @@ bool zt_arrays_write_npz(const struct zt_arrays *a, const char *file, const char
                                            .data = (void *)tensors[i].data,
                                            .bytes = (size_t)zt_shape_count(&tensors[i].shape) *
                                                     zt_dtype_bytes(tensors[i].dtype) };
-    return zt_npz_write(zt_arena_printf(a->arena, "%s/%s", a->options->output, file), arrays, count, err);
+    const char *path = zt_arena_printf(a->arena, "%s/%s", a->options->output, file);
+    return zt_inputs_spare(a->options, NULL, path, err) && zt_npz_write(path, arrays, count, err);
 }

@@ -42,6 +42,9 @@ bool zt_arrays_read(struct zt_arrays *a, const struct zt_array_key *key, struct 
 /* The same of a sequence or optional of this type, which only a folder can hold. */
 bool zt_arrays_read_list(struct zt_arrays *a, const struct zt_array_key *key, const struct zt_list *type,
                          struct zt_onnx_list *list, bool *there, struct zt_err *err);
+/* Returns false with an error if SRC has an array that is named like outputs of the kind of `end`, but has another
+ * number than 0..end->index-1. */
+bool zt_arrays_none_beyond(const struct zt_arrays *a, const struct zt_array_key *end, struct zt_err *err);
 /* Adds its tensors to the graph as inputs "NAME.I" with these contents; returns their ids. */
 int *zt_arrays_add_list(struct zt_arrays *a, const char *name, const struct zt_onnx_list *from);
 /* Writes a value as KIND_INDEX.pb to the output folder. */

@@ -6,8 +6,12 @@
 #include "base/folder_lock.h"
 #include "base/vec.h"
 #include "device/threads.h"
+#include "run/stop/stop.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -190,9 +194,37 @@ static bool take_folder(const struct zt_options *o, struct zt_folder_lock **lock
     return zt_hint(err, "choose another --output, or --overwrite");
 }
 
+/* Removes what a killed one has left in the folder, which is locked. */
+static void remove_left(const char *output) {
+    DIR *dir = opendir(output);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));)
+        if (fnmatch("running.tmp-??????", entry->d_name, 0) == 0) {
+            char *path = zt_path_join(output, entry->d_name);
+            zt_bench_remove(path);
+            free(path);
+        }
+    if (dir)
+        closedir(dir);
+}
+
 /* Creates a temporary folder; mkdtemp replaces the last six characters. */
 static bool make_temporary(char *path, struct zt_err *err) {
     return mkdtemp(path) || zt_fail(err, ZT_EXIT_DATA, "%s: cannot create the folder: %s", path, strerror(errno));
+}
+
+/* Measures in a folder of its own, which also a signal leaves no trace of. */
+static bool measure(struct zt_bench *b, struct zt_err *err) {
+    const char *output = b->options->output;
+    char *temporary = zt_path_join(output, "running.tmp-XXXXXX");
+    remove_left(output);
+    zt_stop_arm(b->stop, true);
+    const bool ok = make_temporary(temporary, err) && run_all(b, temporary, err) && report(b, output, temporary, err);
+    zt_bench_remove(temporary);
+    free(temporary);
+    if (!ok && zt_bench_stopped(b))
+        zt_say(&b->options->log, ZT_LOG_INFO, "Stopped by SIG%s: no results are written",
+               sigabbrev_np(zt_bench_stopped(b)));
+    return ok;
 }
 
 bool zt_cli_bench(const struct zt_options *options, struct zt_err *err) {
@@ -201,18 +233,16 @@ bool zt_cli_bench(const struct zt_options *options, struct zt_err *err) {
                           .warmup = options->warmup >= 0 ? options->warmup : 5,
                           .repeats = options->repeats > 0 ? options->repeats : 3 };
     struct zt_folder_lock *lock = NULL;
+    b.stop = zt_stop_create(false, err); /* before OpenMP makes threads */
     zt_parallel_enter();
     describe_machine(&b);
-    char *temporary = zt_path_join(options->output, "running.tmp-XXXXXX");
-    bool ok = make_rows(&b, err);
+    bool ok = b.stop && make_rows(&b, err);
     if (ok && b.warmup >= b.steps)
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--warmup: %d of %lld steps leaves none to time", b.warmup,
                      (long long)b.steps);
-    ok = ok && take_folder(options, &lock, err) && make_temporary(temporary, err) && run_all(&b, temporary, err) &&
-         report(&b, options->output, temporary, err);
-    zt_bench_remove(temporary);
+    ok = ok && take_folder(options, &lock, err) && measure(&b, err);
     zt_folder_unlock(lock);
-    free(temporary);
+    zt_stop_destroy(b.stop);
     for (int i = 0; i < b.row_count; i++)
         free(b.rows[i].seconds);
     free(b.rows);

@@ -63,6 +63,7 @@ struct zt_bench {
     int warmup;    /* steps at the start of a run that are not counted */
     int repeats;   /* runs of each combination */
     char machine[256], when[40];
+    struct zt_stop *stop; /* NULL: signals have their usual effect */
 };
 
 /* Returns the quantile `at` (0..1) of sorted values, with linear interpolation; NAN if count is 0. */
@@ -96,7 +97,8 @@ void zt_bench_refuse(struct zt_bench_row *row, const char *error);
 void zt_bench_predict(const struct zt_bench *bench, struct zt_bench_row *row);
 
 /* Runs the combination once in `folder`, which must not exist and is removed afterwards. `say` receives the number of
- * steps done. If the run fails, row->reason says why; `err` is for failures of bench itself. */
+ * steps done. If the run fails, row->reason says why; `err` is for failures of bench itself and for a signal that
+ * stops it, whose code it has without a message. */
 struct zt_bench_progress {
     void (*say)(const struct zt_bench_progress *p, int64_t steps);
     const struct zt_bench *bench;
@@ -106,6 +108,8 @@ struct zt_bench_progress {
 };
 bool zt_bench_run(const struct zt_bench *bench, struct zt_bench_row *row, const char *folder,
                   const struct zt_bench_progress *progress, struct zt_err *err);
+/* Returns the signal that asks the command to stop (run/stop/stop.h); 0: none. */
+int zt_bench_stopped(const struct zt_bench *bench);
 /* Starts `argv` (ends with NULL) with both outputs to `log`; *pid is -1 if there is no such program. The child ends
  * with this process. */
 bool zt_bench_start(char *const *argv, const char *log, int *pid, struct zt_err *err);

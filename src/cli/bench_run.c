@@ -5,6 +5,7 @@
 #include "base/process_memory.h"
 #include "base/vec.h"
 #include "report/metrics_file.h"
+#include "run/stop/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 /* ---- processes ---- */
+
+/* The signals that the command waits for in a thread (run/stop/stop.h) have their usual effect in a child. */
+static void unblock(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
 
 bool zt_bench_start(char *const *argv, const char *log, int *pid, struct zt_err *err) {
     int to = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), told[2] = { -1, -1 }, why = 0;
@@ -29,6 +41,7 @@ bool zt_bench_start(char *const *argv, const char *log, int *pid, struct zt_err 
     if (*pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         signal(SIGPIPE, SIG_DFL);
+        unblock();
         int from = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (getppid() == parent && dup2(from, 0) >= 0 && dup2(to, 1) >= 0 && dup2(to, 2) >= 0)
             execvp(argv[0], argv);
@@ -145,6 +158,12 @@ static void take_weights(struct zt_bench_row *row, const char *line) {
     snprintf(row->weights, sizeof row->weights, "%s", hash);
 }
 
+/* Whether the file system of a file has no space left, also not for the messages of a run. */
+static bool is_full(const char *path) {
+    struct statvfs st;
+    return statvfs(path, &st) == 0 && st.f_bavail == 0;
+}
+
 /* Reads the hash, or the first error as the reason. */
 static void read_log(struct zt_bench_row *row, const char *path, int status) {
     char line[2048];
@@ -160,7 +179,8 @@ static void read_log(struct zt_bench_row *row, const char *path, int status) {
     if (status && !row->reason[0] && WIFSIGNALED(status))
         snprintf(row->reason, sizeof row->reason, "ended by signal %d", WTERMSIG(status));
     else if (status && !row->reason[0])
-        snprintf(row->reason, sizeof row->reason, "ended with status %d and no message", WEXITSTATUS(status));
+        snprintf(row->reason, sizeof row->reason, "ended with status %d and no message%s", WEXITSTATUS(status),
+                 is_full(path) ? ": no space is left on the device of --output" : "");
 }
 
 /* Reads the forecast in plan.txt, which the run rewrote after its own measurements. */
@@ -183,16 +203,25 @@ static void read_forecast(struct zt_bench_row *row, const char *path) {
 
 /* ---- one run ---- */
 
+int zt_bench_stopped(const struct zt_bench *bench) {
+    double requests[ZT_REQUESTS] = { 0 };
+    zt_stop_take(bench->stop, requests);
+    return zt_stop_signal(requests);
+}
+
 static int wait_for(int pid, const char *self, const struct zt_bench_progress *progress, const char *metrics,
                     struct zt_bench_row *row) {
     enum { OFTEN_MS = 5, SELDOM_MS = 50, OFTEN = 100, SAY_MS = 100 };
     sights all = { 0 };
     int status = 0;
     int64_t most = 0;
+    bool stopped = false;
     for (int round = 0; waitpid(pid, &status, WNOHANG) == 0; round++) {
         const int ms = round < OFTEN ? OFTEN_MS : SELDOM_MS;
         int64_t bytes = peak_below(&all, pid, self, 0);
         most = bytes > most ? bytes : most;
+        if (!stopped && (stopped = zt_bench_stopped(progress->bench)))
+            kill(pid, SIGTERM);
         if (progress->terminal && round % (SAY_MS / ms) == 0)
             progress->say(progress, read_metrics(progress->bench, row, metrics, false));
         nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
@@ -264,6 +293,11 @@ bool zt_bench_run(const struct zt_bench *bench, struct zt_bench_row *row, const 
             read_forecast(row, plan);
             row->repeats++;
         }
+    }
+    const int stopped = ok ? zt_bench_stopped(bench) : 0;
+    if (stopped) {
+        err->code = (enum zt_exit)(128 + stopped);
+        ok = false;
     }
     zt_bench_remove(folder);
     zt_vec_finish(&w);

@@ -18,7 +18,7 @@ struct run {
     const char *folder;
     struct zt_hash_file *ranks;
     int count;
-    uint32_t steps; /* the last step for which all ranks have hashes */
+    uint32_t first, last; /* all ranks have hashes of these steps; a run that resumed has none of earlier ones */
 };
 
 /* A hash with the fields that are compared or printed. */
@@ -53,7 +53,7 @@ static bool read_run(struct run *run, const char *folder, struct zt_err *err) {
     char *first = zt_hash_path(folder, 0);
     bool there = zt_file_exists(first);
     free(first);
-    *run = (struct run){ .folder = folder, .steps = UINT32_MAX };
+    *run = (struct run){ .folder = folder, .first = 1, .last = UINT32_MAX };
     if (!there) {
         zt_fail(err, ZT_EXIT_DATA, "%s: no hashes of a run (hashes-0.bin)", folder);
         return zt_hint(err, "train with --set ztrain.hashes=N to write the hashes of the first N steps");
@@ -64,8 +64,10 @@ static bool read_run(struct run *run, const char *folder, struct zt_err *err) {
         if (!read_rank(run, rank, err))
             return false;
         const struct zt_hash_file *f = &run->ranks[rank];
-        uint32_t steps = f->record_count ? f->records[f->record_count - 1].step : 0;
-        run->steps = steps < run->steps ? steps : run->steps;
+        const uint32_t begin = f->record_count ? f->records[0].step : 1;
+        const uint32_t end = f->record_count ? f->records[f->record_count - 1].step : 0;
+        run->first = begin > run->first ? begin : run->first;
+        run->last = end < run->last ? end : run->last;
     }
     return true;
 }
@@ -78,7 +80,17 @@ static void finish_run(struct run *run) {
 
 /* ---- matching ---- */
 
-static void add_entries(const struct run *run, uint32_t steps, struct zt_map *ids, struct zt_arena *arena,
+/* The steps that are compared; none if first > last. */
+struct steps {
+    uint32_t first, last;
+};
+
+static struct steps common(const struct run *runs) {
+    return (struct steps){ runs[0].first > runs[1].first ? runs[0].first : runs[1].first,
+                           runs[0].last < runs[1].last ? runs[0].last : runs[1].last };
+}
+
+static void add_entries(const struct run *run, const struct steps *steps, struct zt_map *ids, struct zt_arena *arena,
                         entries *to) {
     for (int rank = 0; rank < run->count; rank++) {
         const struct zt_hash_file *f = &run->ranks[rank];
@@ -91,9 +103,11 @@ static void add_entries(const struct run *run, uint32_t steps, struct zt_map *id
             zt_map_put(ids, key, id[t]);
         }
         int64_t order = 0;
-        for (int64_t i = 0; i < f->record_count && f->records[i].step <= steps; i++) {
+        for (int64_t i = 0; i < f->record_count && f->records[i].step <= steps->last; i++) {
             const struct zt_hash_record *r = &f->records[i];
             order = i && f->records[i - 1].step == r->step ? order + 1 : 0;
+            if (r->step < steps->first)
+                continue;
             zt_vec_push(to, (struct entry){ .step = r->step,
                                             .data_rank = f->place.data_rank,
                                             .micro_batch = r->micro_batch,
@@ -195,8 +209,30 @@ static void print_tensor(const struct entry *e) {
 
 static void print_layout(const struct run *run) {
     const struct zt_hash_place *p = &run->ranks[0].place;
-    printf("  %-24s %u samples a micro-batch, %u data-parallel ranks, %u stages, hashes of %u steps\n", run->folder,
-           p->rows, p->data_ranks, p->stages, run->steps);
+    printf("  %-24s %u samples a micro-batch, %u data-parallel ranks, %u stages, hashes of ", run->folder, p->rows,
+           p->data_ranks, p->stages);
+    if (run->first == 1)
+        printf("%u steps\n", run->last);
+    else
+        printf("steps %u to %u\n", run->first, run->last);
+}
+
+static void print_left_out(const struct run *run, const struct run *other, uint32_t first, uint32_t last) {
+    if (first == last)
+        printf("Step %u of %s was not compared: %s has no hashes of it.\n", first, run->folder, other->folder);
+    else if (first < last)
+        printf("Steps %u to %u of %s were not compared: %s has no hashes of them.\n", first, last, run->folder,
+               other->folder);
+}
+
+static void print_steps(const struct run *runs, const struct steps *compared) {
+    const bool none = compared->first > compared->last;
+    for (int i = 0; i < 2; i++) {
+        const struct run *run = &runs[i], *other = &runs[1 - i];
+        print_left_out(run, other, run->first, none ? run->last : compared->first - 1);
+        if (!none)
+            print_left_out(run, other, compared->last + 1, run->last);
+    }
 }
 
 static void print_notes(const struct run *runs, const struct result *r, bool same_samples) {
@@ -214,7 +250,7 @@ static void print_notes(const struct run *runs, const struct result *r, bool sam
             printf("%lld tensors are only in %s.\n", (long long)r->alone[i], runs[i].folder);
 }
 
-static void print_result(const struct run *runs, const struct result *r, bool same_samples) {
+static void print_result(const struct run *runs, const struct result *r, const struct steps *steps, bool same_samples) {
     print_layout(&runs[0]);
     print_layout(&runs[1]);
     if (r->differ) {
@@ -224,10 +260,14 @@ static void print_result(const struct run *runs, const struct result *r, bool sa
             print_place(runs[i].folder, &r->parts[i]);
         printf("%lld of %lld tensors compared differ.\n", (long long)r->differ, (long long)r->compared);
     } else if (r->compared) {
-        printf("Equal: %lld tensors compared.\n", (long long)r->compared);
+        printf("Equal: %lld tensors compared", (long long)r->compared);
+        if (steps->first > 1)
+            printf(", of steps %u to %u", steps->first, steps->last);
+        printf(".\n");
     } else {
         printf("Nothing could be compared.\n");
     }
+    print_steps(runs, steps);
     print_notes(runs, r, same_samples);
 }
 
@@ -237,17 +277,17 @@ bool zt_cli_diff(const struct zt_options *options, struct zt_err *err) {
     bool ok = read_run(&runs[0], options->operands[0], err) && read_run(&runs[1], options->operands[1], err);
     if (ok) {
         const struct zt_hash_place *a = &runs[0].ranks[0].place, *b = &runs[1].ranks[0].place;
-        uint32_t steps = runs[0].steps < runs[1].steps ? runs[0].steps : runs[1].steps;
+        const struct steps steps = common(runs);
         bool same_samples = a->rows == b->rows && a->data_ranks == b->data_ranks;
         struct zt_arena *arena = zt_arena_create();
         struct zt_map ids = { 0 };
         for (int i = 0; i < 2; i++) {
-            add_entries(&runs[i], steps, &ids, arena, &lists[i]);
+            add_entries(&runs[i], &steps, &ids, arena, &lists[i]);
             if (lists[i].count)
                 qsort(lists[i].at, (size_t)lists[i].count, sizeof *lists[i].at, by_key_and_place);
         }
         struct result r = compare(&lists[0], &lists[1], same_samples);
-        print_result(runs, &r, same_samples);
+        print_result(runs, &r, &steps, same_samples);
         ok = r.differ == 0 && r.compared > 0;
         if (!ok)
             err->code = ZT_EXIT_RUN; /* a result on stdout, without an error message */

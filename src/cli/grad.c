@@ -8,8 +8,10 @@
 #include "graph/passes/grad.h"
 #include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
+#include "session/inputs.h"
 
 #include "base/file.h"
+#include "base/map.h"
 #include "base/vec.h"
 
 #include <string.h>
@@ -58,6 +60,11 @@ static bool read_list_cotangent(struct product *p, int output, const char *name,
     const int id = g->outputs[output], count = zt_list_tensor_count(g, id);
     struct zt_onnx_list list;
     bool there;
+    if (zt_npz_find(&p->arrays.npz, name)) {
+        zt_fail(err, ZT_EXIT_DATA, "%s: %s: output \"%s\" is a list of tensors, which a file of arrays cannot hold",
+                p->arrays.options->inputs, name, g->values[id]->name);
+        return zt_hint(err, "give a folder with %s.pb", name);
+    }
     if (!zt_arrays_read_list(&p->arrays, &(struct zt_array_key){ "grad_output", output, name }, g->values[id]->list,
                              &list, &there, err))
         return false;
@@ -106,6 +113,8 @@ static void add_all_ones(struct product *p, int output) {
 static bool read_cotangents(struct product *p, struct zt_err *err) {
     struct zt_graph *g = p->arrays.graph;
     bool any = false;
+    if (!zt_arrays_none_beyond(&p->arrays, &(struct zt_array_key){ "grad_output", g->output_count, NULL }, err))
+        return false;
     for (int i = 0; i < g->output_count; i++)
         if (!read_cotangent(p, i, &any, err))
             return false;
@@ -198,12 +207,33 @@ static const char *gradient_name(const struct product *p, int i) {
                : zt_arena_printf(arena, "grad_input_%d", p->index[i]);
 }
 
+/* The name of gradient `i`, with a number where another value of the graph or an earlier output has it. */
+static const char *free_name(const struct product *p, int i, struct zt_map *taken) {
+    const char *name = gradient_name(p, i), *to = name;
+    for (int n = 2;; n++) {
+        const int id = zt_graph_find(p->arrays.graph, to);
+        if ((id < 0 || id == p->grads[i]) && zt_map_get(taken, to, -1) < 0)
+            break;
+        to = zt_arena_printf(p->arrays.arena, "%s.%d", name, n);
+    }
+    zt_map_put(taken, to, i);
+    return to;
+}
+
 /* A gradient that no path leads to is a constant of zeros. */
-static int gradient_value(const struct product *p, int i) {
+static int gradient_value(const struct product *p, int i, const char *name) {
     struct zt_tensor zeros = gradient(p, i);
-    return p->grads[i] >= 0
-               ? p->grads[i]
-               : zt_graph_add_constant(p->arrays.graph, gradient_name(p, i), zeros.dtype, &zeros.shape, zeros.data);
+    return p->grads[i] >= 0 ? p->grads[i]
+                            : zt_graph_add_constant(p->arrays.graph, name, zeros.dtype, &zeros.shape, zeros.data);
+}
+
+static void list_gradients(const struct product *p, struct zt_emit_output *to) {
+    struct zt_map taken = { 0 };
+    for (int i = 0; i < p->wanted.count; i++) {
+        const char *name = free_name(p, i, &taken);
+        to[i] = (struct zt_emit_output){ name, gradient_value(p, i, name) };
+    }
+    zt_map_finish(&taken);
 }
 
 /* The tensors of graph inputs or outputs, into `to` (NULL: none); returns their number. */
@@ -230,8 +260,7 @@ static bool emit(const struct product *p, const char *path, struct zt_err *err) 
     list_tensors(g, g->outputs, g->output_count, made);
     for (int i = 0; i < outs; i++)
         outputs[i] = (struct zt_emit_output){ g->values[made[i]]->name, made[i] };
-    for (int i = 0; i < p->wanted.count; i++)
-        outputs[outs + i] = (struct zt_emit_output){ gradient_name(p, i), gradient_value(p, i) };
+    list_gradients(p, outputs + outs);
     for (int i = 0; i < p->from.count; i++)
         inputs[ins + i] = p->from.at[i].cotangent;
     struct zt_emit what = { inputs, ins + p->from.count, outputs, count,
@@ -242,7 +271,8 @@ static bool emit(const struct product *p, const char *path, struct zt_err *err) 
 }
 
 static bool run(struct product *p, const struct zt_options *options, struct zt_err *err) {
-    if (!zt_arrays_open(&p->arrays, options, true, err))
+    if (!zt_arrays_open(&p->arrays, options, true, err) ||
+        (options->emit && !zt_inputs_spare(options, NULL, options->emit, err)))
         return false;
     zt_pass_trainable(p->arrays.graph, p->arrays.model, -1);
     if (!zt_arrays_run(&p->arrays, 0, err) || !read_cotangents(p, err))

@@ -7,6 +7,7 @@
 #include "plan/profile.h"
 #include "plan/trace.h"
 #include "report/start_table.h"
+#include "session/inputs.h"
 
 #include "base/mapped.h"
 #include "base/text.h"
@@ -71,11 +72,18 @@ static bool make(struct zt_session *s, struct zt_err *err) {
     return ok;
 }
 
+/* The files that are written are not those that are read. */
+static bool spares(const struct zt_session *s, struct zt_err *err) {
+    const struct zt_options *o = s->options;
+    return (!o->trace || zt_inputs_spare(o, s->config, o->trace, err)) &&
+           (!o->nodes || zt_inputs_spare(o, s->config, o->nodes, err));
+}
+
 bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
     struct zt_session s;
     zt_parallel_enter();
     bool ok = zt_open(&s, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL | ZT_DATA_IF_THERE, err) &&
-              zt_session_alone(&s, err) && make(&s, err);
+              zt_session_alone(&s, err) && spares(&s, err) && make(&s, err);
     zt_open_finish(&s);
     return ok;
 }

@@ -121,6 +121,10 @@ bool zt_cli_report(const struct zt_options *o, struct zt_err *err) {
     bool ok = true;
     for (int i = 0; i < count; i++)
         ok = zt_run_read(&runs[i], o->runs[i], err) && ok;
+    for (int i = 0; ok && i < count; i++)
+        if (runs[i].broken)
+            zt_say(&o->log, ZT_LOG_WARNING, "%s: %lld line%s no rows of a run and left out", o->runs[i],
+                   (long long)runs[i].broken, runs[i].broken == 1 ? " is" : "s are");
     char *path = zt_path_join(o->output ? o->output : o->runs[0], "report.html");
     ok = ok && (!o->output || zt_file_make_folder(o->output, err)) && write_file(path, runs, count, err);
     for (int i = 0; i < count; i++)

@@ -127,6 +127,8 @@ bool zt_run_read(struct zt_run *r, const char *folder, struct zt_err *err) {
     bool ok =
         zt_file_exists(metrics) || zt_fail(err, ZT_EXIT_DATA, "%s: the folder holds no run (metrics.jsonl)", folder);
     ok = ok && read_rows(r, metrics, add_metrics, err) &&
+         (r->last > 0 || !r->broken ||
+          zt_fail(err, ZT_EXIT_DATA, "%s: none of its %lld lines is a row of a run", metrics, (long long)r->broken)) &&
          (!zt_file_exists(memory) || read_rows(r, memory, add_memory, err));
     const struct zt_run_series *m = &r->series[ZT_RUN_MEMORY];
     if (ok && m->count && (double)r->steps > m->at[m->count - 1].step) /* a row is written when the memory changes */

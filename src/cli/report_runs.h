@@ -44,7 +44,8 @@ struct zt_run {
 };
 
 /* Reads metrics.jsonl and memory.jsonl of the run in `folder`, a line at a time. A folder without metrics.jsonl is an
- * error; lines that are no rows are counted. Free with zt_run_finish(), also after an error. */
+ * error, and so are lines none of which is a row; others that are none are counted. Free with zt_run_finish(), also
+ * after an error. */
 bool zt_run_read(struct zt_run *run, const char *folder, struct zt_err *err);
 void zt_run_finish(struct zt_run *run);
 

@@ -6,6 +6,7 @@
 #include "base/folder_lock.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/load_weights.h"
+#include "checkpoint/run_files.h"
 #include "checkpoint/storage.h"
 #include "cli/autotune.h"
 #include "cli/launch.h"
@@ -42,8 +43,11 @@ static int count_missing(const char *path) {
     return count;
 }
 
-/* Removes the `count` last folders of the path if they are empty: they were created for a run that did not begin. */
+/* Removes the `count` last folders of the path if they are empty: they were created for a run that did not begin. The
+ * lock file of a rank that was killed goes with them. */
 static void remove_empty(const char *path, int count) {
+    if (count && zt_file_is_folder(path))
+        zt_folder_unlock(zt_folder_lock(path, &(struct zt_err){ 0 }));
     char *at = zt_strdup(path), *slash = at;
     for (; slash && count-- && rmdir(at) == 0;) {
         slash = strrchr(at, '/');
@@ -54,12 +58,12 @@ static void remove_empty(const char *path, int count) {
 }
 
 /* Takes over the folder. If this fails, nothing in the folder has changed. */
-static bool take_folder(const struct zt_options *o, const char *folder, struct zt_folder_lock **lock,
+static bool take_folder(const struct zt_session *s, const char *folder, struct zt_folder_lock **lock,
                         struct zt_err *err) {
-    const bool taken = zt_storage_take(o, folder, lock, err);
+    const bool taken = zt_storage_take(s, folder, lock, err);
     const char *why = *lock ? zt_folder_unlockable(*lock) : NULL;
     if (why)
-        zt_say(&o->log, ZT_LOG_WARNING,
+        zt_say(&s->options->log, ZT_LOG_WARNING,
                "%s: its file system does not support locks (%s): do not start a second run in it", folder, why);
     return taken;
 }
@@ -91,7 +95,7 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) &&
               (!o->load || (weights = zt_weights_load(&s, o->load, err)) != NULL);
     if (ok && s.launched.rank == 0)
-        ok = take_folder(o, folder, &lock, err);
+        ok = take_folder(&s, folder, &lock, err);
     if (ok && o->resume) {
         /* hosts with storage of their own tell each other first which one lacks the checkpoint */
         const bool waits = s.processes && s.config->checkpoint.node_local;
@@ -141,7 +145,7 @@ bool zt_cli_train(const struct zt_options *options, struct zt_err *err) {
     const int missing = count_missing(folder);
     bool tunes, ok = zt_autotune_wanted(options, &tunes, err);
     if (ok && tunes)
-        ok = zt_storage_check(options, folder, err) && tune_and_train(options, folder, err);
+        ok = zt_run_files_absent(options, folder, err) && tune_and_train(options, folder, err);
     else
         ok = ok && launch_or_train(options, folder, err);
     if (!ok && clears_folder(options))

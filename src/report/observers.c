@@ -1,15 +1,9 @@
 #include "report/observers.h"
 
-#include "base/file.h"
 #include "base/text.h"
 #include "report/start_table.h"
 #include "report/tags.h"
 #include "run/histogram.h"
-
-#include <dirent.h>
-#include <fnmatch.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* Returns the number of samples of the first `steps` steps. */
 static int64_t samples_of(const struct zt_rank_plan *p, int64_t steps) {
@@ -45,28 +39,6 @@ static void say_notes(const struct zt_observers *o) {
                "the run");
 }
 
-/* Removes the CSV files of Train/Samples (csv_files.h). */
-static void remove_csv(const char *folder) {
-    DIR *dir = opendir(folder);
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (fnmatch("Train_Samples_*.csv", entry->d_name, 0) == 0)
-            unlinkat(dirfd(dir), entry->d_name, 0);
-    if (dir)
-        closedir(dir);
-}
-
-/* Removes what the run that is replaced left in the folder and this run may not write. */
-static void remove_old(const char *folder) {
-    static const char *const names[] = { "trace.json",       "flops.txt",   "profile.tsv",
-                                         "model.16bit.onnx", "report.html", "model.16bit.onnx.data" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = zt_path_join(folder, names[i]);
-        unlink(path);
-        free(path);
-    }
-    remove_csv(folder);
-}
-
 /* Warns if the step that a key asks for (from 1) is not a step of this run. */
 static void warn_outside(const struct zt_observers *o, const char *key, int64_t step) {
     if (step <= o->o.first || step > o->o.steps)
@@ -86,8 +58,6 @@ static void warn(const struct zt_observers *o) {
 
 static bool open_files(struct zt_observers *o, struct zt_err *err) {
     const int64_t resumed = o->o.resumed ? o->o.first : -1;
-    if (o->o.session->options->overwrite)
-        remove_old(o->o.folder);
     o->monitors = zt_monitors_create(config_of(o), o->o.folder, o->samples, o->o.resumed, err);
     return o->monitors && zt_memory_file_open(&o->memory, o->o.folder, o->o.plan, resumed, err);
 }

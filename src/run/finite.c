@@ -1,7 +1,5 @@
 #include "run/finite.h"
 
-#include "run/non_finite_origin.h"
-
 #include <math.h>
 
 /* Removes the sign of a NaN, which printf would print and which has no meaning. */
@@ -36,6 +34,11 @@ bool zt_finite_fail(struct zt_rank *rank, int64_t step, const struct zt_step_res
     return zt_hint(err,
                    "lower the learning rate, or clip the gradient (gradient_clipping); "
                    "ztrain.on_non_finite: \"skip\" skips such steps");
+}
+
+bool zt_finite_fail_evaluation(double loss, const struct zt_trace *trace, struct zt_err *err) {
+    zt_fail(err, ZT_EXIT_RUN, "the loss of the evaluation is not finite (%g): %s", unsigned_nan(loss), trace->text);
+    return trace->data && zt_hint(err, data_hint);
 }
 
 bool zt_finite_weights(struct zt_comm *world, const struct zt_collected *weights, const char *folder,

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "run/collect.h"
-#include "run/rank/rank.h"
+#include "run/non_finite_origin.h"
 
 enum { ZT_SKIPS_SEEN = 100 };
 
@@ -23,6 +23,8 @@ struct zt_skips {
  * that overflowed. */
 bool zt_finite_fail(struct zt_rank *rank, int64_t step, const struct zt_step_result *r, int *blamed,
                     struct zt_err *err);
+/* Reports the error of an evaluation whose loss is not finite, with the cause `trace` (non_finite_origin.h). */
+bool zt_finite_fail_evaluation(double loss, const struct zt_trace *trace, struct zt_err *err);
 /* Reports an error if a trained tensor is not finite, because such a model is not written. Rank 0 has all tensors and
  * shares the result. Collective. */
 bool zt_finite_weights(struct zt_comm *world, const struct zt_collected *weights, const char *folder,

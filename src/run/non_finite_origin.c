@@ -1,6 +1,7 @@
 #include "run/non_finite_origin.h"
 
 #include "data/sampler.h"
+#include "run/evaluate.h"
 #include "run/rank/non_finite_nodes.h"
 #include "run/rank_data.h"
 #include "run/step.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES_SHOWN = 5 };
+enum { SAMPLES_SHOWN = 5, EVALUATION = -1 /* in place of a step */ };
 
 /* ---- text ---- */
 
@@ -19,48 +20,75 @@ static int column_of(const struct zt_training_graph *training_graph, int value) 
     return -1;
 }
 
-/* Appends the samples of the step that are not finite in column `c`: " in sample 3, 17 and 2 more"; nothing if there
- * are none. */
-static void list_samples(const struct zt_rank *r, int c, int64_t step, struct zt_text *to) {
-    const struct zt_source *source = r->plan->source;
+/* Samples of a source, by their index. */
+struct samples {
+    const struct zt_source *source;
+    int64_t *index, count, epoch;
+};
+
+static struct samples samples_of(const struct zt_rank *r, int64_t step) {
     const struct zt_config *config = r->plan->job->config;
-    const struct zt_column *column = &source->column[c];
+    const struct zt_sampling sampling = zt_sampling_of(config, r->plan->source);
+    struct samples s = { .source = r->plan->source };
     struct zt_err ignored = { 0 };
     struct zt_sampler sampler;
-    int64_t *indices = zt_malloc((size_t)config->train_batch * sizeof *indices), epoch, batch, found = 0;
+    int64_t batch;
+    s.index = zt_malloc((size_t)config->train_batch * sizeof *s.index);
+    if (zt_sampler_init(&sampler, &sampling, &ignored))
+        s.count = zt_sampler_step(&sampler, step, s.index, &s.epoch, &batch);
+    zt_sampler_finish(&sampler);
+    return s;
+}
+
+static struct samples samples_evaluated(const struct zt_rank *r) {
+    const int64_t count = r->plan->eval_samples;
+    struct samples s = { r->plan->eval_source, zt_malloc((size_t)count * sizeof *s.index + 1), count, 0 };
+    for (int64_t i = 0; i < count; i++)
+        s.index[i] = i;
+    return s;
+}
+
+/* Appends the samples that are not finite in column `c`: " in sample 3, 17 and 2 more"; nothing if there are none. */
+static void list_samples(const struct samples *s, int c, struct zt_text *to) {
+    const struct zt_column *column = &s->source->column[c];
+    struct zt_err ignored = { 0 };
     void *sample = zt_malloc(column->sample_bytes + 1);
-    const struct zt_sampling sampling = zt_sampling_of(config, source);
-    bool ok = zt_sampler_init(&sampler, &sampling, &ignored);
-    const int64_t count = ok ? zt_sampler_step(&sampler, step, indices, &epoch, &batch) : 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (!zt_source_read(source, c, (struct zt_sample){ indices[i], epoch }, sample, &ignored) ||
+    int64_t found = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        if (!zt_source_read(s->source, c, (struct zt_sample){ s->index[i], s->epoch }, sample, &ignored) ||
             !zt_trace_status(column->dtype, sample, zt_shape_count(&column->shape)))
             continue;
         if (found++ < SAMPLES_SHOWN)
-            zt_text_add(to, "%s %lld", found == 1 ? " in sample" : ",", (long long)indices[i]);
+            zt_text_add(to, "%s %lld", found == 1 ? " in sample" : ",", (long long)s->index[i]);
     }
     if (found > SAMPLES_SHOWN)
         zt_text_add(to, " and %lld more", (long long)(found - SAMPLES_SHOWN));
-    zt_sampler_finish(&sampler);
-    free(indices);
     free(sample);
 }
 
 static void say_data(const struct zt_rank *r, const struct zt_trace_origin *o, int c, int64_t step,
                      struct zt_trace *trace) {
-    const struct zt_config *config = r->plan->job->config;
+    const struct zt_data_config *data = &r->plan->job->config->data;
+    struct samples samples = step == EVALUATION ? samples_evaluated(r) : samples_of(r, step);
+    const char *path = step == EVALUATION && data->eval_path ? data->eval_path : data->path;
     struct zt_text text = { 0 };
-    zt_text_add(&text, "%s: column \"%s\" holds %s", config->data.path ? config->data.path : config->data.format,
-                r->plan->job->wants[c].name, zt_trace_kind(o->kind));
-    list_samples(r, c, step, &text);
+    zt_text_add(&text, "%s: column \"%s\" holds %s", path ? path : data->format, r->plan->job->wants[c].name,
+                zt_trace_kind(o->kind));
+    list_samples(&samples, c, &text);
     snprintf(trace->text, sizeof trace->text, "%s", text.at);
     trace->data = true;
+    free(samples.index);
     zt_text_finish(&text);
 }
 
-static void say_node(const struct zt_trace_origin *o, struct zt_trace *trace) {
+static void say_node(const struct zt_trace_origin *o, int64_t step, struct zt_trace *trace) {
     const struct zt_graph *g = o->program->program->training_graph.graph;
     const struct zt_node *node = g->nodes[o->node];
+    if (step == EVALUATION) {
+        snprintf(trace->text, sizeof trace->text, "node \"%s\" (%s) makes %s in \"%s\"", node->name, node->op_type,
+                 zt_trace_kind(o->kind), g->values[o->value]->name);
+        return;
+    }
     snprintf(trace->text, sizeof trace->text, "node \"%s\" (%s) makes %s in \"%s\" (%s, micro-batch %llu)", node->name,
              node->op_type, zt_trace_kind(o->kind), g->values[o->value]->name,
              node->phase == ZT_FORWARD ? "forward" : "backward", (unsigned long long)o->micro_batch);
@@ -70,14 +98,15 @@ static void say(const struct zt_rank *r, const struct zt_trace_origin *o, int64_
     const struct zt_training_graph *training_graph = &o->program->program->training_graph;
     const int column = column_of(training_graph, o->value);
     if (o->node >= 0)
-        say_node(o, trace);
+        say_node(o, step, trace);
     else if (column >= 0)
         say_data(r, o, column, step, trace);
     else if (o->value == training_graph->seed)
         snprintf(trace->text, sizeof trace->text, "the loss scale %g is beyond fp16", r->scaling.scale);
     else
-        snprintf(trace->text, sizeof trace->text, "weight \"%s\" holds %s before the step",
-                 training_graph->graph->values[o->value]->name, zt_trace_kind(o->kind));
+        snprintf(trace->text, sizeof trace->text, "weight \"%s\" holds %s%s",
+                 training_graph->graph->values[o->value]->name, zt_trace_kind(o->kind),
+                 step == EVALUATION ? "" : " before the step");
 }
 
 /* ---- the search over all ranks ---- */
@@ -122,8 +151,22 @@ bool zt_rank_trace(struct zt_rank *r, int64_t step, struct zt_trace *trace, stru
             return false;
     if (!zt_rank_loader(r, true, step, step + 1, &loader, err))
         return false;
-    zt_rank_tracing_begin(r);
+    zt_rank_tracing_begin(r, true);
     const bool ok = zt_rank_step(r, loader, step, &result, err) && share(r, zt_rank_tracing_first(r), step, trace, err);
+    zt_rank_tracing_end(r);
+    zt_loader_destroy(loader);
+    return ok;
+}
+
+bool zt_rank_trace_evaluation(struct zt_rank *r, struct zt_trace *trace, struct zt_err *err) {
+    struct zt_loader *loader = NULL;
+    struct zt_eval_result result;
+    *trace = (struct zt_trace){ 0 };
+    if (!zt_rank_loader(r, false, 0, 0, &loader, err))
+        return false;
+    zt_rank_tracing_begin(r, false);
+    const bool ok =
+        zt_rank_evaluate(r, loader, &result, err) && share(r, zt_rank_tracing_first(r), EVALUATION, trace, err);
     zt_rank_tracing_end(r);
     zt_loader_destroy(loader);
     return ok;

@@ -1,5 +1,5 @@
-/* Search for the origin of the first non-finite number: the step is run again and the outputs of every node are
- * checked. */
+/* Search for the origin of the first non-finite number: the step or evaluation is run again and the outputs of
+ * every node are checked. */
 #ifndef ZT_RUN_NON_FINITE_ORIGIN_H
 #define ZT_RUN_NON_FINITE_ORIGIN_H
 
@@ -15,4 +15,6 @@ struct zt_trace {
  * Collective: all ranks call it and get the same trace. The rank must not run further steps. If the device runs ahead,
  * the weights may be those of a later step. */
 bool zt_rank_trace(struct zt_rank *r, int64_t step, struct zt_trace *trace, struct zt_err *err);
+/* Runs an evaluation again whose loss was not finite. Collective in the same way; the rank may run on. */
+bool zt_rank_trace_evaluation(struct zt_rank *r, struct zt_trace *trace, struct zt_err *err);
 #endif

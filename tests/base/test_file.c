@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -143,6 +144,24 @@ START_TEST(a_folder_that_is_not_there_is_an_error_with_the_path) {
 }
 END_TEST
 
+START_TEST(a_folder_or_fifo_is_not_replaced_by_a_file) {
+    char *folder_path = path_of("there"), *fifo = path_of("fifo"), *linked = path_of("link");
+    ck_assert(zt_file_make_folder(folder_path, &err) && mkfifo(fifo, 0666) == 0);
+    link_to("fifo", "link");
+    const char *const paths[] = { folder_path, fifo, linked };
+    for (int i = 0; i < 3; i++) {
+        err = (struct zt_err){ 0 };
+        ck_assert(!zt_file_write(paths[i], "x", 1, &err) && err.code == ZT_EXIT_DATA);
+        ck_assert_msg(strstr(err.text[0], i ? "cannot be written: it is not a regular file" : "it is a folder"), "%s",
+                      err.text[0]);
+    }
+    err = (struct zt_err){ 0 };
+    free(folder_path);
+    free(fifo);
+    free(linked);
+}
+END_TEST
+
 START_TEST(below_a_folder_only_plain_files_inside_it_are_opened) {
     static const struct {
         const char *name, *words;
@@ -201,6 +220,11 @@ START_TEST(folders_are_made_with_their_parents_and_a_file_in_the_way_is_named) {
     write_text("file", "");
     ck_assert(!zt_file_make_folder(blocked, &err));
     ck_assert_ptr_nonnull(strstr(err.text[0], "/file"));
+    if (zt_file_exists("/sys/kernel")) { /* no folder can be made there, for another reason than that there is none */
+        err = (struct zt_err){ 0 };
+        ck_assert(!zt_file_make_folder("/sys/kernel/ztrain", &err));
+        ck_assert_msg(!strstr(err.text[0], strerror(ENOENT)), "%s", err.text[0]);
+    }
     free(deep);
     free(blocked);
 }
@@ -240,6 +264,7 @@ int main(void) {
     tcase_add_test(cases, nothing_is_written_through_a_link);
     tcase_add_test(cases, a_full_disk_is_found_by_commit_and_says_so);
     tcase_add_test(cases, a_folder_that_is_not_there_is_an_error_with_the_path);
+    tcase_add_test(cases, a_folder_or_fifo_is_not_replaced_by_a_file);
     tcase_add_test(cases, below_a_folder_only_plain_files_inside_it_are_opened);
     tcase_add_test(cases, a_part_longer_than_any_name_is_refused);
     tcase_add_test(cases, folders_are_made_with_their_parents_and_a_file_in_the_way_is_named);

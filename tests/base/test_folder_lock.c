@@ -32,12 +32,14 @@ START_TEST(one_holds_it_and_the_other_is_told_who) {
     struct zt_folder_lock *lock = zt_folder_lock(folder, &err);
     ck_assert_ptr_nonnull(lock);
     ck_assert_ptr_null(zt_folder_unlockable(lock));
+    ck_assert(!zt_folder_is_free(folder, &err) && strstr(err.text[0], "another run writes here: process "));
+    err.count = 0;
     ck_assert_ptr_null(zt_folder_lock(folder, &err));
     ck_assert_int_eq(err.code, ZT_EXIT_DATA);
     snprintf(who, sizeof who, "another run writes here: process %ld on ", (long)getpid());
     ck_assert_msg(strstr(err.text[0], folder) == err.text[0] && strstr(err.text[0], who), "%s", err.text[0]);
     zt_folder_unlock(lock);
-    ck_assert(!zt_file_exists(path));
+    ck_assert(zt_folder_is_free(folder, &err) && !zt_file_exists(path));
     lock = zt_folder_lock(folder, &err);
     ck_assert_ptr_nonnull(lock);
     zt_folder_unlock(lock);

@@ -258,7 +258,7 @@ def refusals(args, tmp, rng):
     (b.folder / "broken/checkpoints").mkdir(parents=True)
     (b.folder / "broken/checkpoints/latest").write_text("step-04\n")
     check(b.run("broken", "--steps", "8", "--resume", status=4) and 'does not name a checkpoint: "step-04" does not exist' in b.says
-          and "hint: --resume accepts an earlier checkpoint" in b.says and "has left no" not in b.says,
+          and "hint: a checkpoint can also be given by its folder, step-N" in b.says and "has left no" not in b.says,
           "refusals: a damaged pointer is not taken for a run without checkpoints")
     check(b.run("none", "--steps", "8", "--resume", b.folder / "nowhere", status=4) and "nowhere" in b.says, "refusals: no such folder")
     check(b.run("run", "--steps", "4", status=4) and "--resume" in b.says, "refusals: a folder that holds a run")

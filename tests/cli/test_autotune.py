@@ -5,6 +5,7 @@
 """
 import json
 import os
+import shutil
 import sys
 import unittest
 
@@ -106,14 +107,10 @@ class Autotune(test_jobs.Job):
         self.tune(train_micro_batch_size_per_gpu=4)
         self.tune("--overwrite", train_micro_batch_size_per_gpu=4)
         self.tune(code=4, says=["already holds a run"], train_micro_batch_size_per_gpu=4)
-        for name in ["metrics.jsonl", "model.onnx"]:
-            (self.folder / "run" / name).unlink()
-        for path in (self.folder / "run" / "checkpoints").rglob("*"):
+        shutil.rmtree(self.folder / "run" / "checkpoints")
+        for path in (self.folder / "run").iterdir():
             if path.is_file():
                 path.unlink()
-        for path in sorted((self.folder / "run" / "checkpoints").rglob("*"), reverse=True):
-            path.rmdir()
-        (self.folder / "run" / "checkpoints").rmdir()
         self.tune(code=4, says=["autotuning_results: the folder already holds the results", "hint: ", "autotuning.overwrite"],
                   train_micro_batch_size_per_gpu=4)
         self.tune(train_micro_batch_size_per_gpu=4, overwrite=True)

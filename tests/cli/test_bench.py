@@ -8,7 +8,9 @@ import os
 import pathlib
 import shlex
 import shutil
+import subprocess
 import sys
+import time
 import unittest
 import xml.etree.ElementTree
 
@@ -142,6 +144,18 @@ class Bench(test_cli.Case):
             fcntl.lockf(held, fcntl.LOCK_EX)
             done = self.bench("--overwrite", modes="ddp", ranks="1", code=4)
             self.assertIn("another run writes here: process 1 on elsewhere since then", done.stderr)
+
+    def test_a_signal_leaves_nothing_behind(self):
+        self.output = self.folder / "out"
+        (self.output / "running.tmp-killed/run").mkdir(parents=True)  # of one that was killed
+        words = ["bench", "--model", MODEL, "--config", CONFIG, "--output", self.output, "--modes", "ddp", "--ranks", "1", "--steps", "1000000"]
+        with subprocess.Popen([test_cli.ZTRAIN, *map(str, words)], stderr=subprocess.PIPE, text=True) as running:
+            while not [*self.output.glob("running.tmp-*/run/metrics.jsonl")] and running.poll() is None:
+                time.sleep(0.01)
+            running.terminate()
+            said = running.communicate(timeout=60)[1]
+        self.assertEqual((running.returncode, [*self.output.iterdir()]), (143, []))
+        self.assertIn("Stopped by SIGTERM: no results are written", said)
 
     def test_wrong_lists_are_refused(self):
         for option, value in [("--modes", "ddp,,zero1"), ("--modes", "zero9"), ("--modes", "ddp,ddp"), ("--ranks", "0"),

@@ -372,20 +372,47 @@ class Grad(Case):
 
     def test_the_emitted_graph_gives_the_gradients(self):
         data = model([node("MatMul", ["x", "w"], ["h"]), node("Gelu", ["h"], ["g"]), node("Softmax", ["g"], ["s"]),
-                      node("Add", ["s", "b"], ["y"])],
-                     [value_info("x", ["n", 2])], [value_info("y", ["n", 3])],
-                     [tensor([2, 3], W, FLOAT, "w"), tensor([3], B, FLOAT, "b")], opset=20)
+                      node("Add", ["s", "b"], ["y"]), node("ArrayFeatureExtractor", ["y", "last"], ["z"], domain="ai.onnx.ml")],
+                     [value_info("x", ["n", 2])], [value_info("y", ["n", 3]), value_info("z", ["n", 1])],
+                     [tensor([2, 3], W, FLOAT, "w"), tensor([3], B, FLOAT, "b"), tensor([1, 1], [2], INT64, "last")], opset=20, domains=["ai.onnx.ml"])
         cotangent = ([2, 3], [0.5, -1, 2, 1, 0, -3])
         out, gradient_graph = self.emit(data, {"x": ([2, 2], X), "grad_output_0": cotangent})
         source = self.write("gradient_graph.npz", npz({"x": ([2, 2], X), "grad_output_0": cotangent}))
         self.run_ztrain("predict", "--model", gradient_graph, "--inputs", source, "--output", self.folder / "again")
         again, params = read_npz(self.folder / "again" / "outputs.npz"), read_npz(out / "grad_params.npz")
-        self.assertEqual(set(again), {"y", "grad_input_0", "grad:w", "grad:b"})
+        self.assertEqual(set(again), {"y", "z", "grad_input_0", "grad:w", "grad:b"})
+        self.assertEqual(again["z"], ([2, 1], again["y"][1][2::3]))
         for name, want in {"grad_input_0": read_tensor((out / "grad_input_0.pb").read_bytes())[2],
                            "grad:w": params["w"][1], "grad:b": params["b"][1]}.items():
             self.assertTrue(any(want), name)
             for a, b in zip(again[name][1], want):
                 self.assertAlmostEqual(a, b, 5, name)
+
+    def test_names_of_emitted_gradients_collide_with_none_of_the_model(self):
+        data = model([node("Mul", ["x", "w"], ["grad_input_0"]), node("Relu", ["grad_input_0"], ["grad:w"])], [value_info("x", [2])],
+                     [value_info("grad_input_0", [2]), value_info("grad:w", [2])], [tensor([2], [3, 4], FLOAT, "w")])
+        _, gradient_graph = self.emit(data, {"x": ([2], [5, 7]), "grad_output_0": ([2], [1, 1])})
+        self.run_ztrain("predict", "--model", gradient_graph, "--inputs", self.folder / "in.npz", "--output", self.folder / "again")
+        again = read_npz(self.folder / "again" / "outputs.npz")
+        self.assertEqual({name: values for name, (_, values) in again.items()},
+                         {"grad_input_0": [15, 28], "grad:w": [15, 28], "grad_input_0.2": [3, 4], "grad:w.2": [5, 7]})
+
+    def test_a_cotangent_of_no_output_is_named(self):
+        x = {"x": ([2, 2], X)}
+        self.emit(linear(), {**x, "grad_output_1": ([2, 3], Y)}, code=4, says=["in.npz: grad_output_1: the model has no such output", "1 output,"])
+        self.grad(linear(), {"input_0.pb": tensor([2, 2], X), "grad_output_00.pb": tensor([2, 3], Y)}, code=4,
+                  says=["grad_output_00.pb: the model has no such output"])
+
+    def test_no_input_is_written_over_and_no_fifo_replaced(self):
+        path, source = self.write("m.onnx", linear()), self.write("outputs.npz", npz({"x": ([2, 2], X)}))
+        self.refused("grad", "--model", path, "--inputs", source, "--output", self.folder / "out", "--emit", path, code=4,
+                     says=["m.onnx: cannot be written: the command reads it"])
+        self.assertEqual(path.read_bytes(), linear())
+        self.refused("predict", "--model", path, "--inputs", source, "--output", self.folder, code=4, says=["outputs.npz: cannot be written"])
+        os.mkfifo(self.folder / "fifo")
+        self.refused("grad", "--model", path, "--inputs", source, "--output", self.folder / "out", "--emit", self.folder / "fifo", code=4,
+                     says=["fifo: cannot be written: it is not a regular file"])
+        self.refused("grad", "--model", path, "--inputs", self.folder / "fifo", "--output", self.folder / "out", code=4, says=["fifo: not a regular file"])
 
     def test_an_emitted_gradient_without_a_path_is_zeros(self):
         data = model([node("Relu", ["x"], ["y"])], [value_info("x", [2]), value_info("unused", [3])], [value_info("y", [2])])

@@ -98,6 +98,21 @@ class Diff(test_cli.Case):
         self.train("b", "--set", "optimizer.params.weight_decay=0.5")
         self.assertRegex(self.diff("a", "b", code=1), r"differ at step 2, micro-batch 0, rank 0, forward node first ")
 
+    def test_steps_that_one_run_lacks_are_named(self):
+        """A run that resumed has no hashes of the steps before."""
+        step = lambda *steps: hash_file(0, [("f", 0)], []) + b"".join(struct.pack("<IIIQ", s, 0, 0, s) for s in steps)
+        one_rank = lambda data: data[:8] + struct.pack("<7I", 0, 1, 0, 1, 0, 1, 4) + data[36:]
+        for name, steps in [("a", range(3, 6)), ("b", range(1, 5)), ("c", [1])]:
+            self.write(f"{name}/hashes-0.bin", one_rank(step(*steps)))
+        said, a, b, c = self.diff("a", "b"), *(self.folder / name for name in "abc")
+        self.assertIn("hashes of steps 3 to 5\n", said)
+        self.assertIn("\nEqual: 2 tensors compared, of steps 3 to 4.\n"
+                      f"Step 5 of {a} was not compared: {b} has no hashes of it.\n"
+                      f"Steps 1 to 2 of {b} were not compared: {a} has no hashes of them.\n", said)
+        self.assertNotIn("only in", said)
+        self.assertIn(f"\nNothing could be compared.\nSteps 3 to 5 of {a} were not compared: {c} has no hashes of them.\n"
+                      f"Step 1 of {c} was not compared: {a} has no", self.diff("a", "c", code=1))
+
     def test_layouts_with_the_same_samples_are_compared(self):
         self.train("ddp", "--ranks=2", *THREADS)
         self.train("dp", "--ranks=2", "--set", "ztrain.parallel.mode=dp")

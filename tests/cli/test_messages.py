@@ -97,6 +97,8 @@ class Names(test_jobs.Job):
             for line in run.stderr.decode().splitlines():
                 self.assertIsInstance(json.loads(line), dict, line)
             self.assertIsNone(OBEYED.search((self.folder / "run" / "plan.txt").read_bytes().decode()))
+            checkpoint = (self.folder / "run" / "checkpoints").rename(self.folder / ("c" + os.fsdecode(hostile)))
+            self.sane("verify", checkpoint)
 
 
 class Terminal(test_cli.Case):

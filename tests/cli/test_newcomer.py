@@ -466,6 +466,7 @@ class NonFinite(Underway):
             self.train({"data": {"format": "npz", "path": "d.npz", "shuffle": True}}, code=1, says=["in sample "])
             self.train({}, "--ranks", "2", "--set", "ztrain.parallel.communicator=thread", code=1,
                        says=[f'd.npz: column "x" holds {name} in sample 7, 9'])
+        self.train(code=1, train_micro_batch_size_per_gpu=1, says=['column "x" holds inf in sample 7, 9'])  # not in the first micro-batch
         self.data(target=([N, 3], [float("nan") if i == 8 else 0.5 for i in range(3 * N)]))
         self.train({"loss": {"type": "mse"}}, code=1, says=['column "target" holds nan in sample 2'])
 
@@ -488,12 +489,20 @@ class NonFinite(Underway):
         self.train({}, "--ranks", "2", "--set", "pipeline.stages=2", "--set", "ztrain.parallel.communicator=thread", code=1,
                    says=['node "huge" (Exp) makes inf in "huge_out"'])
 
-    def test_an_evaluation_that_is_not_finite_stays_json(self):
+    def test_an_evaluation_that_is_not_finite_stays_json_and_is_an_error(self):
         self.chain(("Log", "log"))
-        self.train({"on_non_finite": "skip"})
-        done = self.run_ztrain("evaluate", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--data",
-                               f"npz:{self.folder / 'd.npz'}")
+        says = "the loss of the evaluation is not finite (nan): "
+        self.train({"on_non_finite": "skip", "data": {"format": "npz", "path": "d.npz", "eval_path": "d.npz"}},
+                   says=["warning: " + says + 'node "log" (Log) makes nan in "log_out"'])
+        evaluate = ["evaluate", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--data", f"npz:{self.folder / 'd.npz'}"]
+        done = self.run_ztrain(*evaluate, code=1)
         self.assertIsNone(json.loads(done.stdout)["loss"])
+        self.assertIn("ztrain: error: " + says + 'node "log" (Log) makes nan in "log_out"\n', done.stderr)
+        self.chain(w=[float("nan")] * 6)
+        self.refused(*evaluate, code=1, says=[says + 'weight "w" holds nan\n'])
+        self.chain()
+        self.data(x=([N, 2], [float("nan") if i == 14 else 1.0 for i in range(2 * N)]))
+        self.refused(*evaluate, code=1, says=[says, 'd.npz: column "x" holds nan in sample 7\n', "hint: samples"])
 
     def test_a_run_that_skips_most_of_its_end_fails(self):
         self.chain(("Log", "log"))

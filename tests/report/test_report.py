@@ -99,11 +99,16 @@ class Report(unittest.TestCase):
         good = "".join(step(i) + "\n" for i in (1, 2, 3)).encode()
         bad = [b"", b"{", b"\xff\xfe\0\0", b'{"step": 4, "loss": 1', b"[1, 2]", b'{"loss": 3}', b'{"step": -1, "loss": 2}', b"x" * 200000]
         self.run_of("a", good + b"\n".join(bad) + b"\n" + good.split(b"\n")[2] + b"\n" + b'{"step": 5, "ep')
-        page = self.report("a")
+        page = self.report("a", says=[f"ztrain: warning: a: {len(bad) + 1} lines are no rows of a run and left out\n"])
         self.assertEqual(self.cells(page)[0][1], "3")
         self.assertEqual(len(self.points(page, "Loss")), 4)
         [warning] = [p for p in page.iter("p") if p.get("class") == "warning"]
         self.assertIn(f"{len(bad) + 1} lines of a are no rows", warning.text)
+
+    def test_a_run_without_a_row_is_an_error(self):
+        self.run_of("a", [step(1)])
+        self.run_of("b", b"\xff\xfe\0\0\n{}\n")
+        self.report("a", "b", code=4, says=["b/metrics.jsonl: none of its 2 lines is a row of a run"])
 
     def test_numbers_that_are_none_are_left_out(self):
         self.run_of("a", [step(1), step(2, loss=None), step(3).replace('"loss": 3.1', '"loss": 1e999'), step(4, seconds=0), step(5).replace("2.5", "nan")])

@@ -11,6 +11,7 @@
 enum { IS_NAN = 1, IS_INF = 2, IS_MINUS_INF = 4, KNOWN = 8 };
 
 struct zt_rank_tracing {
+    bool training;
     unsigned char **status;               /* [program][(slots + 1) x values]: status of node outputs */
     struct zt_trace_origin nan, infinity; /* the first of each */
     void *copy;                           /* host copy of a tensor in device memory */
@@ -67,7 +68,7 @@ static bool look_at_input(struct zt_rank *r, const struct zt_run_program *rp, un
     const int value = ready->call.node->in[i];
     const struct zt_place *place = ready->place[i];
     unsigned found = 0;
-    if (value < 0 || status[value] & KNOWN || !place)
+    if (value < 0 || !place || (status[value] & KNOWN && place->in != ZT_FED)) /* each micro-batch has other columns */
         return true;
     const bool stays = place->in == ZT_FED || place->in == ZT_PARAMETERS || place->in == ZT_STATISTICS ||
                        place->in == ZT_DERIVED ||
@@ -123,7 +124,7 @@ bool zt_rank_trace_node(struct zt_rank *r, const struct zt_run_program *rp, cons
     const struct zt_ready *ready = &rp->ready[n];
     const struct zt_node *node = ready->call.node;
     unsigned char *status = status_at(r, rp, slot);
-    if (t->nan.program || !rp->program->training_graph.training)
+    if (t->nan.program || rp->program->training_graph.training != t->training)
         return true;
     for (int i = 0; i < node->in_count; i++)
         if (!look_at_input(r, rp, status, n, i, err))
@@ -150,8 +151,9 @@ const struct zt_trace_origin *zt_rank_tracing_first(const struct zt_rank *r) {
     return r->tracing->nan.program ? &r->tracing->nan : &r->tracing->infinity;
 }
 
-void zt_rank_tracing_begin(struct zt_rank *r) {
+void zt_rank_tracing_begin(struct zt_rank *r, bool training) {
     struct zt_rank_tracing *t = zt_calloc(1, sizeof *t);
+    t->training = training;
     t->status = zt_calloc((size_t)r->program_count + 1, sizeof *t->status);
     for (int p = 0; p < r->program_count; p++)
         t->status[p] = zt_calloc((size_t)(r->plan->steps.slots + 1) *

@@ -13,8 +13,8 @@ struct zt_trace_origin {
     uint64_t micro_batch;
 };
 
-/* Node outputs are checked between begin and end (r->tracing is set). */
-void zt_rank_tracing_begin(struct zt_rank *r);
+/* Node outputs are checked between begin and end (r->tracing is set), of training graphs or of those of evaluations. */
+void zt_rank_tracing_begin(struct zt_rank *r, bool training);
 void zt_rank_tracing_end(struct zt_rank *r);
 /* Checks outputs of a node that has just run. Called if r->tracing. */
 bool zt_rank_trace_node(struct zt_rank *r, const struct zt_run_program *rp, const struct zt_slot *slot, int n,
