@@ -11,10 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* `read_only`: a run writes no such file, but it describes the run. */
+/* `read_only`: a run writes no such file, but it describes the run. `config`: the next run of the folder may read it,
+ * which is how a run is continued or repeated. */
 static const struct row {
     const char *pattern;
-    bool folder, read_only, removed;
+    bool folder, read_only, removed, config;
 } rows[] = {
     { .pattern = "metrics.jsonl", .removed = true },
     { .pattern = "model.onnx", .removed = true },
@@ -25,7 +26,7 @@ static const struct row {
     { .pattern = "adapter_config.json", .removed = true },
     { .pattern = ZT_CHECKPOINTS, .folder = true },
     { .pattern = "plan.txt" },
-    { .pattern = "config.resolved.json" },
+    { .pattern = "config.resolved.json", .config = true },
     { .pattern = "memory.jsonl", .removed = true },
     { .pattern = "trace.json", .removed = true },
     { .pattern = "flops.txt", .removed = true },
@@ -89,7 +90,7 @@ static bool check(const struct search *s, const struct row *row, const char *nam
                       : S_ISDIR(st.st_mode) ? "a folder"
                                             : "not a regular file");
     /* a run that resumes adds to its checkpoints */
-    ok = ok && ((row->folder && !s->session->options->overwrite) ||
+    ok = ok && (row->config || (row->folder && !s->session->options->overwrite) ||
                 zt_inputs_spare(s->session->options, s->session->config, path, s->err));
     free(path);
     return ok;

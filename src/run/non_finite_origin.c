@@ -41,7 +41,7 @@ static struct samples samples_of(const struct zt_rank *r, int64_t step) {
 }
 
 static struct samples samples_evaluated(const struct zt_rank *r) {
-    const int64_t count = r->plan->eval_samples;
+    const int64_t count = r->plan->steps.eval_samples;
     struct samples s = { r->plan->eval_source, zt_malloc((size_t)count * sizeof *s.index + 1), count, 0 };
     for (int64_t i = 0; i < count; i++)
         s.index[i] = i;

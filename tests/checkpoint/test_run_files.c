@@ -89,7 +89,11 @@ START_TEST(a_run_does_not_write_over_what_it_reads) {
     options.configs = (struct zt_texts){ (const char **)configs, 1 };
     put("config.resolved.json");
     strcpy(name, in_folder("config.resolved.json"));
-    refused(zt_run_files_writable(&session, folder, &err), "config.resolved.json: cannot be written");
+    ck_assert(zt_run_files_writable(&session, folder, &err)); /* a run is continued with its own config */
+    put("plan.txt");
+    strcpy(name, in_folder("plan.txt"));
+    refused(zt_run_files_writable(&session, folder, &err), "plan.txt: cannot be written");
+    strcpy(name, in_folder("config.resolved.json"));
     config.flops = (struct zt_flops_config){ .enabled = true, .output_file = name };
     refused(zt_run_files_writable(&session, "/nonexistent", &err), "config.resolved.json: cannot be written");
     config.flops.enabled = false;
