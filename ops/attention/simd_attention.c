@@ -26,9 +26,9 @@
 #include "ops/attention/simd_attention.inc"
 
 const struct zt_attention_kernels *zt_attention_kernels(int cols) {
-    if (cols == kernels_16.cols && zt_isa() >= ZT_ISA_AVX512)
+    if (cols == kernels_16.cols && zt_isa_has(ZT_ISA_AVX512))
         return &kernels_16;
-    if (cols == kernels_8.cols && zt_isa() >= ZT_ISA_AVX2)
+    if (cols == kernels_8.cols && zt_isa_has(ZT_ISA_AVX2))
         return &kernels_8;
     return NULL;
 }

@@ -24,7 +24,7 @@
 #include "ops/conv/simd_conv.inc"
 
 zt_simd_conv_run *zt_simd_conv_kernel(int vector) {
-    if (vector == 16 && zt_isa() >= ZT_ISA_AVX512)
+    if (vector == 16 && zt_isa_has(ZT_ISA_AVX512))
         return conv_16;
     return NULL;
 }

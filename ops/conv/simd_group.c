@@ -98,8 +98,8 @@ const struct zt_simd_group_kernel *zt_simd_group_kernel(int64_t width) {
     static const struct zt_simd_group_kernel
         *const wide[] = { &kernel_16_1, &kernel_16_2, &kernel_16_4, &kernel_16_8, NULL },
                *const narrow[] = { &kernel_8_1, &kernel_8_2, &kernel_8_4, NULL }, *const none = NULL;
-    const struct zt_simd_group_kernel *const *k = zt_isa() >= ZT_ISA_AVX512 ? wide
-                                                  : zt_isa() >= ZT_ISA_AVX2 ? narrow
+    const struct zt_simd_group_kernel *const *k = zt_isa_has(ZT_ISA_AVX512) ? wide
+                                                  : zt_isa_has(ZT_ISA_AVX2) ? narrow
                                                                             : &none;
     while (*k && (*k)->width != width)
         k++;

@@ -46,7 +46,7 @@ TARGET static void run(const struct zt_simd_weight_gradient *r, const float *x, 
 }
 
 zt_simd_weight_gradient_run *zt_simd_weight_gradient_kernel(void) {
-    return zt_isa() == ZT_ISA_AVX2 ? run : NULL;
+    return zt_isa_has(ZT_ISA_AVX2) && !zt_isa_has(ZT_ISA_AVX512) ? run : NULL;
 }
 
 #else

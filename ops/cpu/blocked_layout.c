@@ -7,7 +7,7 @@
 
 /* Channels that a vector of this machine holds. */
 static int machine_lanes(void) {
-    return zt_isa() >= ZT_ISA_AVX512 ? 16 : 8;
+    return zt_isa_has(ZT_ISA_AVX512) ? 16 : 8;
 }
 
 const struct zt_layout *zt_layout_vector(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,

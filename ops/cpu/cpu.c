@@ -17,5 +17,5 @@ const char *zt_cpu_onednn(void) {
 bool zt_cpu_lacks_bf16(const struct zt_graph *g, int node) {
     (void)g;
     (void)node;
-    return zt_isa() < ZT_ISA_AVX512_BF16;
+    return !zt_isa_has(ZT_ISA_AVX512_BF16);
 }

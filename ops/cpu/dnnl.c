@@ -363,7 +363,7 @@ static bool make(struct zt_dnnl *d, const struct zt_dnnl_spec *spec) {
 }
 
 bool zt_dnnl_takes(enum zt_dtype dtype) {
-    return dtype == ZT_FLOAT || (dtype == ZT_BFLOAT16 && zt_isa() >= ZT_ISA_AVX512_BF16);
+    return dtype == ZT_FLOAT || (dtype == ZT_BFLOAT16 && zt_isa_has(ZT_ISA_AVX512_BF16));
 }
 
 /* oneDNN's code generator writes to a NULL address if it gets no memory, so memory is checked before. */

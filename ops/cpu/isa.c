@@ -22,7 +22,7 @@ static bool has_amx(void) {
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 24 & 1 && d >> 22 & 1;
 }
 
-static enum zt_isa of_cpu(void) {
+static enum zt_isa find(void) {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         return ZT_ISA_GENERIC;
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
@@ -33,10 +33,15 @@ static enum zt_isa of_cpu(void) {
     return has_amx() ? ZT_ISA_AMX : ZT_ISA_AVX512_BF16;
 }
 #else
-static enum zt_isa of_cpu(void) {
+static enum zt_isa find(void) {
     return ZT_ISA_GENERIC;
 }
 #endif
+
+static enum zt_isa of_cpu(void) {
+    const enum zt_isa cpu = find();
+    return cpu < ZT_ISA_BUILT ? cpu : ZT_ISA_BUILT;
+}
 
 /* ZT_ISAS: no such name. */
 static enum zt_isa named(const char *name) {
@@ -67,6 +72,6 @@ bool zt_isa_check(struct zt_err *err) {
     if (asked == ZT_ISAS)
         return zt_fail(err, ZT_EXIT_CONFIG, ZT_ISA_VARIABLE ": %s is none of generic, avx2, avx512, avx512_bf16, amx",
                        getenv(ZT_ISA_VARIABLE));
-    return asked <= cpu || zt_fail(err, ZT_EXIT_CONFIG, ZT_ISA_VARIABLE ": this CPU has no %s, its best is %s",
+    return asked <= cpu || zt_fail(err, ZT_EXIT_CONFIG, ZT_ISA_VARIABLE ": this CPU or build has no %s, its best is %s",
                                    names[asked], names[cpu]);
 }

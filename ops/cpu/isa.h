@@ -17,8 +17,13 @@ enum zt_isa {
 
 #define ZT_ISA_VARIABLE "ZTRAIN_ISA"
 
-/* The CPU's best, or what the environment variable ZTRAIN_ISA names where that is less. Any thread. */
+/* The CPU's best, or what the environment variable ZTRAIN_ISA names where that is less; at most ZT_ISA_BUILT, the widest
+ * that kernels are built for (the option `isa` of the build). Any thread. */
 enum zt_isa zt_isa(void);
+/* Whether kernels for `isa` may run. A constant for what is not built, so that the compiler leaves out such kernels. */
+static inline bool zt_isa_has(enum zt_isa isa) {
+    return isa <= ZT_ISA_BUILT && zt_isa() >= isa;
+}
 /* As ZTRAIN_ISA spells it: generic, avx2, avx512, avx512_bf16, amx. */
 const char *zt_isa_name(enum zt_isa isa);
 /* Whether ZTRAIN_ISA is absent or names one that the CPU has. ZT_EXIT_CONFIG. */

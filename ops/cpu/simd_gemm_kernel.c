@@ -108,13 +108,13 @@ BFLOAT static inline void side_by_side_bfloat(const float *from, int64_t next, i
 #include "ops/cpu/simd_gemm.inc"
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void) {
-    return zt_isa() >= ZT_ISA_AVX512_BF16 ? &kernel_bfloat : NULL;
+    return zt_isa_has(ZT_ISA_AVX512_BF16) ? &kernel_bfloat : NULL;
 }
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector) {
-    if (vector == 16 && zt_isa() >= ZT_ISA_AVX512)
+    if (vector == 16 && zt_isa_has(ZT_ISA_AVX512))
         return &kernel_16;
-    if (vector == 8 && zt_isa() >= ZT_ISA_AVX2)
+    if (vector == 8 && zt_isa_has(ZT_ISA_AVX2))
         return &kernel_8;
     return NULL;
 }

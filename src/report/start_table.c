@@ -130,7 +130,7 @@ static void report_device(const struct zt_session *s, const struct zt_device *de
     else
         snprintf(text, sizeof text, "%s%s", device->api->name, strcmp(s->config->device, "auto") == 0 ? " (auto)" : "");
     row(s, "device", text);
-    if (s->config->bf16 && device->api->backend == ZT_CPU && zt_isa() < ZT_ISA_AVX512_BF16)
+    if (s->config->bf16 && device->api->backend == ZT_CPU && !zt_isa_has(ZT_ISA_AVX512_BF16))
         row(s, "bf16", "this CPU has no products of bf16: they are computed in fp32, in which it is faster");
 }
 

@@ -99,16 +99,16 @@ static bool tiles_granted(void) {
 }
 
 static struct loop fp32_loop(void) {
-    if (zt_isa() >= ZT_ISA_AVX512)
+    if (zt_isa_has(ZT_ISA_AVX512))
         return (struct loop){ avx512, 2.0 * 16 * 24 * REPEATS };
-    return zt_isa() >= ZT_ISA_AVX2 ? (struct loop){ avx2, 2.0 * 8 * 12 * REPEATS }
+    return zt_isa_has(ZT_ISA_AVX2) ? (struct loop){ avx2, 2.0 * 8 * 12 * REPEATS }
                                    : (struct loop){ plain, 2.0 * 4 * 12 * REPEATS };
 }
 
 static struct loop bf16_loop(void) {
-    if (zt_isa() >= ZT_ISA_AMX && tiles_granted())
+    if (zt_isa_has(ZT_ISA_AMX) && tiles_granted())
         return (struct loop){ amx, 2.0 * 16 * 16 * 32 * 4 * (REPEATS / 16) };
-    return zt_isa() >= ZT_ISA_AVX512_BF16 ? (struct loop){ bf16, 2.0 * 32 * 24 * REPEATS } : (struct loop){ NULL, 0 };
+    return zt_isa_has(ZT_ISA_AVX512_BF16) ? (struct loop){ bf16, 2.0 * 32 * 24 * REPEATS } : (struct loop){ NULL, 0 };
 }
 #else
 #if defined(__aarch64__)
