@@ -71,15 +71,14 @@ static void divide_parameters(const struct zt_rank_plan *p, int data_rank, struc
 }
 
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_rank) {
-    bool training = p->gradient_bytes > 0;
     struct zt_rank_bytes bytes = {
         .parameters = held(p, p->sharding->parameters, data_rank) + frozen_held(p, data_rank) * (int64_t)sizeof(float) +
                       p->statistic_bytes + p->derived_bytes + p->frozen_bytes,
-        .gradients = training ? held(p, p->sharding->gradients, data_rank) : 0,
+        .gradients = p->trains ? held(p, p->sharding->gradients, data_rank) : 0,
         .activations = p->activation_bytes - (data_rank == 0 ? 0 : p->loss_activation_bytes),
         .workspace = p->workspace_bytes,
     };
-    if (training) {
+    if (p->trains) {
         divide_states(p, data_rank, &bytes);
         divide_parameters(p, data_rank, &bytes);
     }
@@ -153,11 +152,11 @@ enum zt_dtype zt_rank_plan_wire(const struct zt_rank_plan *p) {
     return p->grid.data > 1 ? types[p->job->config->communication_type] : ZT_FLOAT;
 }
 
-void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool training) {
+void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c) {
     const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
     int me = p->grid.data_rank;
     p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
-    p->averages = training && c->ema > 0;
+    p->averages = p->trains && c->ema > 0;
     p->optimizer_states += p->averages;
     p->shard_elems = p->offload.parameters == ZT_HOME_DEVICE
                          ? held(p, p->sharding->parameters, me) / (int64_t)sizeof(float)
@@ -169,7 +168,7 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
         p->parameter_bytes =
             zt_align_64(p->parameter_bytes - p->statistic_bytes) + p->frozen_shard_bytes + p->statistic_bytes;
     p->frozen_bytes = frozen_bytes(p);
-    if (training) {
+    if (p->trains) {
         zt_offload_fit(&p->offload, c, p->arena, p->flat->bucket_count, largest_slice(p->flat, me));
         p->gradient_bytes = held(p, p->sharding->gradients, me);
         p->optimizer_bytes = zt_offload_resident(&p->offload, zt_rank_plan_stepped(p, me)) * (int64_t)sizeof(float) *

@@ -317,8 +317,8 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
     for (int i = 0; i < 4; i++)
         sets[i]->at = ZT_NEW_N(arena, struct zt_program *, 8);
-    bool training = o->source != NULL || !o->eval_source;
-    if ((training && !zt_offload_decide(c, p->device_memory || o->elsewhere, arena, &p->offload, err)) ||
+    p->trains = o->source != NULL || !o->eval_source;
+    if ((p->trains && !zt_offload_decide(c, p->device_memory || o->elsewhere, arena, &p->offload, err)) ||
         !zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
         zt_rank_plan_destroy(p);
         return NULL;
@@ -328,7 +328,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
                   : p->grid.data > 1                        ? zt_sharding_of(c->zero.stage)
                   : p->offload.parameters == ZT_HOME_DEVICE ? zt_sharding_of(0) /* one rank owns everything */
                                                             : zt_sharding_streamed();
-    if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
+    if ((p->trains && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }
@@ -342,7 +342,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
         zt_rank_plan_destroy(p);
         return NULL;
     }
-    zt_rank_plan_count(p, c, training);
+    zt_rank_plan_count(p, c);
     zt_rank_plan_stir_config(p, c);
     return p;
 }

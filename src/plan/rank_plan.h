@@ -86,6 +86,7 @@ struct zt_rank_plan {
     bool keeps_input;   /* slots copy the input columns, because the loader reuses its memory before the backward phase
                            reads them */
     int64_t loss_activation_bytes; /* the part of activation_bytes for the loss, in the last slot */
+    bool trains;                   /* the rank plans gradients and optimizer states; false: only an evaluation */
     int optimizer_states;          /* number of optimizer state arrays */
     /* 1-bit optimizers: what follows the state arrays in the optimizer block, in bytes from its start. The errors of
      * the compression by side, what is remembered of tensors (optim/one_bit/trust.h), working memory of the

@@ -20,11 +20,6 @@ static void row(const struct zt_session *s, const char *name, const char *value)
     zt_say(&s->options->log, ZT_LOG_INFO, "  %-15s %s", name, value);
 }
 
-static void say_lines(const struct zt_session *s, const char *text) {
-    for (size_t n; (n = strcspn(text, "\n")) > 0; text += n + (text[n] != 0))
-        zt_say(&s->options->log, ZT_LOG_INFO, "%.*s", (int)n, text);
-}
-
 static void list_texts(const struct zt_session *s, const char *title, const struct zt_texts *texts) {
     for (int i = 0; i < texts->count; i++)
         row(s, i ? "" : title, texts->at[i]);
@@ -135,8 +130,9 @@ static void report_device(const struct zt_session *s, const struct zt_device *de
 }
 
 static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
-    const struct zt_rank_bytes b = zt_rank_plan_bytes(plan, plan->grid.data_rank);
-    char t[8][32], text[384], frozen[64] = "";
+    const int largest = zt_rank_plan_largest(plan); /* rank 0, which prints, may own nothing of a small model */
+    const struct zt_rank_bytes b = zt_rank_plan_bytes(plan, largest);
+    char t[8][32], text[416], frozen[64] = "";
     const int64_t held = plan->frozen_bytes + plan->frozen_shard_bytes;
     if (held)
         snprintf(frozen, sizeof frozen, " (%s frozen)", zt_format_bytes(t[7], (double)held));
@@ -145,8 +141,10 @@ static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *
                      zt_format_bytes(t[2], (double)b.optimizer), zt_format_bytes(t[3], (double)b.activations),
                      zt_format_bytes(t[4], (double)b.workspace));
     if (b.host || b.nvme)
-        snprintf(text + n, sizeof text - (size_t)n, "; offloaded: host memory %s, NVMe %s",
-                 zt_format_bytes(t[5], (double)b.host), zt_format_bytes(t[6], (double)b.nvme));
+        n += snprintf(text + n, sizeof text - (size_t)n, "; offloaded: host memory %s, NVMe %s",
+                      zt_format_bytes(t[5], (double)b.host), zt_format_bytes(t[6], (double)b.nvme));
+    if (largest != plan->grid.data_rank)
+        snprintf(text + n, sizeof text - (size_t)n, " (rank %d)", zt_grid_rank(&plan->grid, plan->grid.stage, largest));
     row(s, "bytes per rank", text);
 }
 
@@ -226,7 +224,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     report_device(s, device);
     report_step(s, plan, steps);
     report_compression(s, plan, steps);
-    say_lines(s, s->job->chosen ? s->job->chosen : "");
+    zt_say_lines(&s->options->log, ZT_LOG_INFO, s->job->chosen ? s->job->chosen : "");
     report_bytes(s, plan);
     list_slow_nodes(plan, &slow);
     if (slow.at)

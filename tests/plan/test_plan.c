@@ -61,15 +61,19 @@ START_TEST(weights_gradients_and_states_follow_the_formulas) {
         int zero;
         double whole, shared; /* bytes a weight: whole + shared / N */
     } rows[] = { { 0, 16, 0 }, { 1, 8, 8 }, { 2, 4, 12 }, { 3, 0, 16 } };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        const bool small = i % 2; /* rank 0 owns nothing of it */
+        const double whole = rows[i / 2].whole, shared = rows[i / 2].shared;
         struct tiny t;
-        struct zt_plan *plan = must_make(&t, tiny_wide(), (struct wants){ N, 1, rows[i].zero, NULL, NULL });
+        struct zt_plan *plan =
+            must_make(&t, small ? tiny_mlp() : tiny_wide(), (struct wants){ N, 1, rows[i / 2].zero, NULL, NULL });
         int64_t all = 0, count = plan->stage[0]->flat->count;
         for (int r = 0; r < N; r++) {
             struct zt_rank_bytes b = zt_plan_bytes(plan, 0, r);
             all += b.parameters + b.gradients + b.optimizer;
         }
-        ck_assert_int_eq(all, (int64_t)(count * (N * rows[i].whole + rows[i].shared)));
+        ck_assert_int_eq(plan->stage[0]->flat->owned[0] == 0, small);
+        ck_assert_int_eq(all, (int64_t)(count * (N * whole + shared)));
         finish(&t, plan);
     }
 }
