@@ -224,10 +224,18 @@ class Ranks(Case):
         self.assertEqual(process.returncode, 128 + signal.SIGTERM, said)
         self.assertNotIn("error", said)
 
+    def pid_of(self, run, rank):
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (str(run).encode() in (process / "cmdline").read_bytes().split(b"\0")
+                        and f"OMPI_COMM_WORLD_RANK={rank}".encode() in (process / "environ").read_bytes().split(b"\0")):
+                    return int(process.name)
+        return self.fail(f"there is no rank {rank}")
+
     def test_signals_save_and_stop(self):
-        for number in [signal.SIGINT, signal.SIGTERM]:
+        for number, rank in [(signal.SIGINT, None), (signal.SIGTERM, "1")]:
             process, run = self.start(*self.words("--ranks", "2", steps=ENDLESS))
-            process.send_signal(number)
+            os.kill(process.pid if rank is None else self.pid_of(run, rank), number)
             said = process.communicate(timeout=60)[1]
             self.assertEqual(process.returncode, 128 + number, said)
             self.assertNotIn("error", said)
