@@ -133,6 +133,8 @@ void zt_config_lay_options(struct zt_reading *r, const struct zt_config_override
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].value != -1)
             put(&o, numbers[i].key, integer_node(r, numbers[i].value, numbers[i].option));
+    if (over->epochs != -1 && !zt_json_node_find(o.root, "ztrain.steps") && zt_json_node_find(r->root, "ztrain.steps"))
+        put(&o, "ztrain.steps", integer_node(r, 0, "--epochs")); /* steps of a file would win over epochs */
     if (over->data)
         set_data(&o, over->data, over->evaluates);
     if (over->device)

@@ -293,6 +293,11 @@ START_TEST(the_command_line_wins) {
     ck_assert_str_eq(c->data.eval_path, "e.npz");
     ck_assert_str_eq(c->device, "cpu");
     zt_config_destroy(c);
+    struct zt_config_overrides epochs = no_overrides();
+    epochs.epochs = 2;
+    c = with("{" BATCH ", " ADAM ", \"ztrain\": {\"steps\": 5}}", &epochs);
+    ck_assert(c->epochs == 2 && c->steps == 0); /* the steps of a file win over its epochs alone */
+    zt_config_destroy(c);
 }
 END_TEST
 
