@@ -1,6 +1,7 @@
 #include "train_report.h"
 
 #include "parallel/launch/supervisor_channel.h"
+#include "plan/resolve.h"
 #include "report/start_table.h"
 #include "run/hashes/hashes.h"
 #include "run/rank/device_memory.h"
@@ -31,9 +32,10 @@ static bool open_files(struct zt_training *t, struct zt_err *err) {
                                                 .skipped = t->first - zt_rank_updates(t->rank),
                                                 .columns = zt_supervisor_channel_columns(s->options->supervisor),
                                                 .quiet = s->options->quiet };
+    const struct zt_config resolved = zt_rank_plan_resolve(t->plan);
     return zt_observers_prepare(s->config, folder, err) &&
            zt_forecast_open(&t->forecast, s, t->plan, t->worker.device, folder, err) &&
-           zt_config_write_in(s->config, folder, "config.resolved.json", err) &&
+           zt_config_write_in(&resolved, folder, "config.resolved.json", err) &&
            zt_checkpoints_begin(t->checkpoints, err) && (t->console = zt_console_create(&options, err));
 }
 

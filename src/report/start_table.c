@@ -2,6 +2,7 @@
 #include "report/start_table.h"
 
 #include "ops/cpu/isa.h"
+#include "ops/loss/loss.h"
 #include "optim/types/types.h"
 #include "plan/compressed.h"
 #include "plan/job/fusion.h"
@@ -110,6 +111,17 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
         row(s, "cores", s->cores);
 }
 
+static void report_loss(const struct zt_session *s) {
+    const struct zt_job *job = s->job;
+    char text[512];
+    if (job->loss)
+        snprintf(text, sizeof text, "%s of output %.160s, target %.160s%s", job->loss->type, job->logits, job->target,
+                 s->config->loss.type ? "" : " (no ztrain.loss.type)");
+    else
+        snprintf(text, sizeof text, "output %.160s of the model", job->logits);
+    row(s, "loss", text);
+}
+
 static void report_compression(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     struct zt_text text = { 0 };
     zt_compressed_describe(plan, steps, &text);
@@ -191,6 +203,12 @@ static void list_known(const struct zt_session *s, const struct zt_rank_plan *pl
         row(s, title, text);
         title = "";
     }
+    if (c->zero.reduce_bucket_size < 0) {
+        snprintf(text, sizeof text, "reduce_bucket_size is %lld: hidden size %lld, a block of %d for each rank",
+                 (long long)plan->flat->bucket_elems, (long long)plan->hidden, (int)ZT_SLICE_BLOCK);
+        row(s, title, text);
+        title = "";
+    }
     if (plan->sharding->parameters && c->zero.prefetch_bucket_size < 0) {
         snprintf(text, sizeof text, "stage3_prefetch_bucket_size is %lld: hidden size %lld, largest bucket %lld",
                  (long long)plan->traffic.prefetch, (long long)plan->hidden, (long long)plan->largest_bucket);
@@ -222,6 +240,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
              s->config->data.shuffle ? ", shuffled" : "");
     row(s, "data", text);
     report_device(s, device);
+    report_loss(s);
     report_step(s, plan, steps);
     report_compression(s, plan, steps);
     zt_say_lines(&s->options->log, ZT_LOG_INFO, s->job->chosen ? s->job->chosen : "");
