@@ -1,7 +1,9 @@
 #include "parallel/launch/environment.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A launcher's variables; the third and fourth may be missing. `step`: also wanted, since Slurm sets the others for
  * every process of a batch script, ranks or not. */
@@ -98,4 +100,17 @@ bool zt_launched_find(struct zt_launched *launched, struct zt_err *err) {
     }
     *launched = found;
     return true;
+}
+
+void zt_launched_place(bool trains, struct zt_err *err) {
+    enum { PATIENCE_MS = 2000 };
+    struct zt_launched launched;
+    struct zt_err ignored = { 0 };
+    if (err->place[0] || !zt_launched_find(&launched, &ignored) || launched.size == 1)
+        return;
+    if (!trains && strcmp(launched.launcher, torchrun.launcher) == 0)
+        return;
+    snprintf(err->place, sizeof err->place, "rank %d", launched.rank);
+    if (launched.rank > 0)
+        poll(NULL, 0, PATIENCE_MS);
 }
