@@ -90,9 +90,11 @@ static void report_optimizer(const struct zt_session *s, const struct zt_rank_pl
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     const struct zt_config *c = s->config;
     const int threads = zt_session_threads(s);
-    char text[256], mode[120];
-    snprintf(text, sizeof text, "%lld samples = %lld per micro-batch x %lld x %d rank%s; %lld step%s",
-             (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
+    char text[256], mode[120], fewer[48] = "";
+    if (!c->data.carries && c->train_batch > s->source->samples)
+        snprintf(fewer, sizeof fewer, " (the data have %lld)", (long long)s->source->samples);
+    snprintf(text, sizeof text, "%lld samples%s = %lld per micro-batch x %lld x %d rank%s; %lld step%s",
+             (long long)c->train_batch, fewer, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
              zt_plural(c->data_parallel), (long long)steps, zt_plural(steps));
     row(s, "batch", text);
     report_optimizer(s, plan);
