@@ -114,8 +114,10 @@ static void set_data(const struct options *o, const char *data, bool evaluates) 
     if (evaluates && eval_path) /* --data replaces the evaluation data of the files */
         zt_json_node_remove(eval_path);
     put(o, "ztrain.data.format", text_node(r, zt_arena_strndup(r->arena, data, n), "--data"));
-    if (data[n] && data[n + 1])
-        put(o, "ztrain.data.path", text_node(r, data + n + 1, "--data"));
+    const bool names = data[n] && data[n + 1]; /* otherwise the path of the files goes, too: it is another format's */
+    put(o, "ztrain.data.path",
+        names ? text_node(r, data + n + 1, "--data")
+              : zt_json_node_create(r->arena, ZT_JSON_NODE_NULL, NULL, "--data"));
 }
 
 void zt_config_lay_options(struct zt_reading *r, const struct zt_config_overrides *over) {

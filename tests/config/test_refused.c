@@ -398,6 +398,9 @@ START_TEST(problems_of_the_command_line_name_the_option) {
     refuse_with("{" BATCH "}", &over, "--data: ztrain.data.format: unknown \"nqz\", did you mean \"npz\"?", 1);
     over.data = "npz";
     refuse_with("{" BATCH "}", &over, "needs ztrain.data.path", 1);
+    over.data = "npz:";
+    refuse_with("{" BATCH ", \"ztrain\": {\"data\": {\"format\": \"npz\", \"path\": \"a\"}}}", &over,
+                "needs ztrain.data.path", 1);
 }
 END_TEST
 
