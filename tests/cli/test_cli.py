@@ -144,6 +144,7 @@ class Options(Case):
 
     def test_quiet_and_verbose_exclude_each_other(self):
         self.refused("--model", "m", "--config", "c", "--quiet", "--verbose", says=["--quiet", "--verbose"])
+        self.refused("--model", "m", "--config", "c", "--resume", "--load", "x", "--weights-only", says=["--load and --resume exclude"])
 
     def test_no_argument_crashes_it(self):
         words = ["--model", "--model=", "--", "-", "", "=", "--=", "---model", "--help=", "train", "ops", "--set", "a=b", "--ranks",
@@ -529,7 +530,7 @@ class Train(Case):
 
     def test_options_of_other_launchers_are_answered(self):
         for option, hint in [("--deepspeed_config", "--config FILE"), ("--num_gpus", "--ranks N"), ("--local_rank=3", "LOCAL_RANK"),
-                             ("--nproc-per-node", "--ranks N"), ("--master_port", "MASTER_PORT"), ("--num_nodes", "--hostfile")]:
+                             ("--nproc-per-node", "--ranks N"), ("--master_port", "MASTER_PORT"), ("--num_nodes", "--hostfile"), ("-H", "--hostfile"), ("-i", "--include")]:
             self.refused("train", option, "4", code=2, says=[f"unknown option {option.split('=')[0]}", "hint: ", hint])
 
     def test_quiet_leaves_the_last_line_alone(self):
