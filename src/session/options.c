@@ -424,9 +424,6 @@ bool zt_options_parse(struct zt_options *o, const struct zt_command_row *command
     if (ok && !o->hostfile && (o->include || o->exclude))
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--%s selects hosts of a --hostfile, which is missing",
                      o->include ? "include" : "exclude");
-    if (ok && o->load && o->resume)
-        ok = zt_fail(err, ZT_EXIT_CONFIG,
-                     "--load and --resume exclude each other: --resume takes the checkpoint's weights");
     if (ok && o->resume && o->overwrite)
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--resume and --overwrite exclude each other");
     o->configs = (struct zt_texts){ p.configs.at, p.configs.count };

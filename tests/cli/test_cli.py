@@ -144,7 +144,6 @@ class Options(Case):
 
     def test_quiet_and_verbose_exclude_each_other(self):
         self.refused("--model", "m", "--config", "c", "--quiet", "--verbose", says=["--quiet", "--verbose"])
-        self.refused("--model", "m", "--config", "c", "--resume", "--load", "x", "--weights-only", says=["--load and --resume exclude"])
 
     def test_no_argument_crashes_it(self):
         words = ["--model", "--model=", "--", "-", "", "=", "--=", "---model", "--help=", "train", "ops", "--set", "a=b", "--ranks",
