@@ -7,6 +7,7 @@
 #include "ops/cpu/isa.h"
 #include "session/options.h"
 #include "parallel/comm/comm.h"
+#include "parallel/launch/environment.h"
 #include "parallel/launch/supervisor_channel.h"
 #include "run/stop/stop.h"
 
@@ -126,6 +127,8 @@ static bool run(int argc, char **argv, struct zt_supervisor_channel *supervisor,
         ok = options.command->run(&options, err);
     if (ok && (fflush(stdout) != 0 || ferror(stdout)) && !reader_has_left())
         ok = zt_fail(err, ZT_EXIT_DATA, "standard output: %s", strerror(errno));
+    if (!ok && !supervisor)
+        zt_launched_place(options.command && options.command->takes & ZT_TAKES_HOSTS, err);
     zt_options_finish(&options);
     return ok;
 }

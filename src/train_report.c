@@ -2,6 +2,7 @@
 
 #include "checkpoint/run_files.h"
 #include "parallel/launch/supervisor_channel.h"
+#include "plan/resolve.h"
 #include "report/start_table.h"
 #include "run/hashes/hashes.h"
 #include "run/rank/device_memory.h"
@@ -32,12 +33,13 @@ static bool open_files(struct zt_training *t, struct zt_err *err) {
                                                 .skipped = t->first - zt_rank_updates(t->rank),
                                                 .columns = zt_supervisor_channel_columns(s->options->supervisor),
                                                 .quiet = s->options->quiet };
+    const struct zt_config resolved = zt_rank_plan_resolve(t->plan);
     if (!zt_observers_prepare(s->config, folder, err))
         return false;
     if (s->options->overwrite)
         zt_run_files_remove(folder);
     return zt_forecast_open(&t->forecast, s, t->plan, t->worker.device, folder, err) &&
-           zt_config_write_in(s->config, folder, "config.resolved.json", err) &&
+           zt_config_write_in(&resolved, folder, "config.resolved.json", err) &&
            zt_checkpoints_begin(t->checkpoints, err) && (t->console = zt_console_create(&options, err));
 }
 

@@ -131,6 +131,7 @@ static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_r
 /* Measures memory and the machine after the first step of this run. */
 static bool measure(struct zt_training *t, struct zt_err *err) {
     struct zt_worker *w = &t->worker;
+    zt_console_clear(t->console);
     if (!zt_forecast_memory(&t->forecast, t->first + 1, w->device, w->world, err))
         return false;
     if (t->steps > t->first + 2 && !t->stopped) {

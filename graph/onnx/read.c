@@ -33,7 +33,11 @@ static bool read_imports(struct reader *r, struct zt_map *to, size_t count, Onnx
     for (size_t i = 0; i < count; i++) {
         const char *domain = zt_onnx_domain(imports[i]->domain);
         int64_t version = imports[i]->version;
-        if (version < 1 || version > INT_MAX)
+        if (version > INT_MAX)
+            return zt_fail(err, ZT_EXIT_MODEL,
+                           "opset %" PRId64 " of domain \"%s\" is newer than any that ztrain supports", version,
+                           domain);
+        if (version < 1)
             return zt_fail(err, ZT_EXIT_MODEL, "opset of domain \"%s\" is version %" PRId64 ", wants 1 or more", domain,
                            version);
         if (zt_map_get(to, domain, (int)version) != (int)version)

@@ -17,8 +17,8 @@ enum zt_isa {
 
 #define ZT_ISA_VARIABLE "ZTRAIN_ISA"
 
-/* The CPU's best, or what the environment variable ZTRAIN_ISA names where that is less; at most ZT_ISA_BUILT, the widest
- * that kernels are built for (the option `isa` of the build). Any thread. */
+/* The CPU's best, or what the environment variable ZTRAIN_ISA names where that is less; at most ZT_ISA_BUILT, the
+ * widest that kernels are built for (the option `isa` of the build). Any thread. */
 enum zt_isa zt_isa(void);
 /* Whether kernels for `isa` may run. A constant for what is not built, so that the compiler leaves out such kernels. */
 static inline bool zt_isa_has(enum zt_isa isa) {

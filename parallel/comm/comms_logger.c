@@ -110,22 +110,22 @@ static int by_op_and_size(const void *a, const void *b) {
     return order ? order : x->bytes != y->bytes ? (x->bytes > y->bytes ? 1 : -1) : x->ranks - y->ranks;
 }
 
-void zt_counts_print(const struct zt_counts *counts, FILE *to) {
+void zt_counts_table(const struct zt_counts *counts, struct zt_text *to) {
     struct row *rows = zt_malloc(((size_t)counts->count + 1) * sizeof *rows);
     if (counts->count)
         memcpy(rows, counts->rows, (size_t)counts->count * sizeof *rows);
     qsort(rows, (size_t)counts->count, sizeof *rows, by_op_and_size);
-    fprintf(to, "%-20s%-20s%-20s%-20s%-20s%-20s%-20s\n", "Comm. Op", "Message Size", "Count", "Total Latency(ms)",
-            "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)");
+    zt_text_add(to, "%-20s%-20s%-20s%-20s%-20s%-20s%-20s\n", "Comm. Op", "Message Size", "Count", "Total Latency(ms)",
+                "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)");
     for (int i = 0; i < counts->count; i++) {
         const struct row *row = &rows[i];
         double total = 0, mean = trimmed_mean(row);
         for (int k = 0; k < row->count; k++)
             total += row->ms[k];
         if (i == 0 || strcmp(rows[i - 1].op, row->op))
-            fprintf(to, "%s\n", row->op);
-        fprintf(to, "%-20s%-20s%-20d%-20.2f%-20.2f%-20.2f%-20.2f\n", "", size_text((char[32]){ 0 }, row->bytes),
-                row->count, total, mean, algbw(row, mean), algbw(row, mean) * bus_share(row));
+            zt_text_add(to, "%s\n", row->op);
+        zt_text_add(to, "%-20s%-20s%-20d%-20.2f%-20.2f%-20.2f%-20.2f\n", "", size_text((char[32]){ 0 }, row->bytes),
+                    row->count, total, mean, algbw(row, mean), algbw(row, mean) * bus_share(row));
     }
     free(rows);
 }
@@ -163,9 +163,9 @@ static bool count(struct zt_comm *c, const char *op, size_t bytes, double since,
     }
     row->ms[row->count++] = ms;
     if (counts->options.verbose)
-        fprintf(counts->options.verbose,
-                "comm op: %s | time (ms): %.2f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f\n", op, ms,
-                size_text((char[32]){ 0 }, bytes), algbw(row, ms), algbw(row, ms) * bus_share(row));
+        zt_say(counts->options.verbose, ZT_LOG_INFO,
+               "comm op: %s | time (ms): %.2f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f", op, ms,
+               size_text((char[32]){ 0 }, bytes), algbw(row, ms), algbw(row, ms) * bus_share(row));
     return true;
 }
 

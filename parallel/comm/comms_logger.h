@@ -7,16 +7,16 @@
 #ifndef ZT_PARALLEL_COMM_COMMS_LOGGER_H
 #define ZT_PARALLEL_COMM_COMMS_LOGGER_H
 
+#include "base/log.h"
+#include "base/text.h"
 #include "parallel/comm/comm.h"
-
-#include <stdio.h>
 
 struct zt_count_options {
     bool all; /* prof_all; false: only the operations in `ops` (prof_ops): all_reduce, reduce_scatter, all_gather,
                  broadcast, barrier, send, recv, all_to_all */
     const char *const *ops; /* borrowed */
     int op_count;
-    FILE *verbose; /* receives one line per call; NULL: none. Borrowed */
+    const struct zt_log *verbose; /* receives one line per call; NULL: none. Borrowed */
 };
 
 struct zt_counts;                                                           /* of one rank, for all its communicators */
@@ -27,8 +27,8 @@ void zt_counts_destroy(struct zt_counts *counts);                           /* N
  * The time of a started transfer ends with its wait, so it includes kernels that overlap with the transfer. */
 struct zt_comm *zt_comm_count_create(struct zt_comm *inner, struct zt_counts *counts);
 
-/* Prints DeepSpeed's summary: columns of 20 characters, one row per message size under each operation. Averages exclude
+/* Adds DeepSpeed's summary: columns of 20 characters, one row per message size under each operation. Averages exclude
  * the fastest and the slowest tenth of the calls. */
-void zt_counts_print(const struct zt_counts *counts, FILE *to);
+void zt_counts_table(const struct zt_counts *counts, struct zt_text *to);
 
 #endif

@@ -1,7 +1,9 @@
 #include "parallel/launch/environment.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A launcher's variables; those of this host may be missing. `other_size`: the name of another launcher for
  * local_size. `step`: also wanted, since Slurm sets the others for
@@ -122,4 +124,17 @@ bool zt_launched_find(struct zt_launched *launched, struct zt_err *err) {
     }
     *launched = found;
     return true;
+}
+
+void zt_launched_place(bool trains, struct zt_err *err) {
+    enum { PATIENCE_MS = 2000 };
+    struct zt_launched launched;
+    struct zt_err ignored = { 0 };
+    if (err->place[0] || !zt_launched_find(&launched, &ignored) || launched.size == 1)
+        return;
+    if (!trains && strcmp(launched.launcher, torchrun.launcher) == 0)
+        return;
+    snprintf(err->place, sizeof err->place, "rank %d", launched.rank);
+    if (launched.rank > 0)
+        poll(NULL, 0, PATIENCE_MS);
 }

@@ -14,6 +14,10 @@ struct zt_launched {
 /* Reads the variables of Open MPI, PMI (MPICH, Intel MPI), Slurm, and torchrun or the deepspeed launcher; the first set
  * that is present wins. Contradictory variables are an error. */
 bool zt_launched_find(struct zt_launched *launched, struct zt_err *err);
+/* Adds the rank to an error that has none, where a launcher started several. Ranks above 0 wait before that: rank 0
+ * finds the errors of the start too, and launchers end all ranks as soon as one has ended, so that it is printed once.
+ */
+void zt_launched_place(bool trains, struct zt_err *err);
 /* The rendezvous of torchrun's ranks: MASTER_ADDR and MASTER_PORT, which are required, and the optional secret, which
  * is removed from the environment (secret.h). `address` is borrowed from the environment. */
 bool zt_launched_meeting(const struct zt_launched *launched, struct zt_meeting *meeting, struct zt_err *err);

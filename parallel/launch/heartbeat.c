@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/show.h"
 #include "base/thread.h"
 #include "parallel/comm/addresses.h"
 #include "parallel/comm/mac.h"
@@ -102,6 +103,7 @@ static void end_process(const struct zt_heartbeat *p) {
     struct zt_err err = { 0 };
     zt_comm_missed(p->status, &err);
     snprintf(err.place, sizeof err.place, "%s", p->status->place);
+    zt_show_line_begin(stderr);
     zt_err_print(&err, stderr);
     _exit(ZT_EXIT_RANK);
 }

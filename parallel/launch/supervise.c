@@ -89,6 +89,7 @@ bool zt_supervise(const struct zt_supervise *job, struct zt_err *err) {
             clean_folder(&p, *folder);
         clean_shared_memory(&p);
         ok = zt_parent_result(&p, err);
+        zt_parent_end_line(&p);
     }
     zt_parent_finish(&p);
     sigprocmask(SIG_SETMASK, &old, NULL);

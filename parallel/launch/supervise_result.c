@@ -95,9 +95,10 @@ static void say_where(const struct zt_parent *p, int rank, char *to, size_t room
     snprintf(to, room, "%s (%s)%s", step, last->phase[0] ? last->phase : "start-up", waiting);
 }
 
-/* The last line a rank wrote itself before it ended; "" where there is none. */
+/* The last line a rank wrote itself before it ended, or MPI's that names the signal; "" where there is none. */
 static void last_line(const struct zt_rank_seen *r, char *to, size_t room) {
-    size_t end = strlen(r->words);
+    const char *mpi = strstr(r->words, "] Signal: ");
+    size_t end = mpi ? (size_t)(mpi - r->words) + strcspn(mpi, "\n") : strlen(r->words);
     while (end && (r->words[end - 1] == '\n' || r->words[end - 1] == '\r'))
         end--;
     size_t first = end;
@@ -107,7 +108,16 @@ static void last_line(const struct zt_rank_seen *r, char *to, size_t room) {
     zt_control_clean(to, room);
 }
 
-/* The first paragraph that mpirun said itself; "" where there is none. */
+/* Whether a paragraph only tells that some rank has ended, and how mpirun ends the others. */
+static bool says_nothing(const char *paragraph) {
+    static const char *const starts[] = { "Primary job ", "mpirun noticed ", "mpirun detected ", "mpirun: abort is " };
+    bool nothing = false;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        nothing |= strncmp(paragraph, starts[i], strlen(starts[i])) == 0;
+    return nothing;
+}
+
+/* The first paragraph that mpirun said itself and that says something; "" where there is none. */
 static void mpirun_words(const struct zt_parent *p, char *to, size_t room) {
     size_t length = 0;
     to[0] = 0;
@@ -115,10 +125,14 @@ static void mpirun_words(const struct zt_parent *p, char *to, size_t room) {
         const size_t n = strcspn(at, "\n");
         if (strspn(at, "- ") < n)
             length += (size_t)snprintf(to + length, room - length, "%s%.*s", length ? " " : "", (int)n, at);
-        else if (length)
+        else if (length && !says_nothing(to))
             break;
+        else
+            length = 0;
         at += at[n] ? n + 1 : n;
     }
+    if (says_nothing(to))
+        to[0] = 0;
     zt_control_clean(to, room);
 }
 

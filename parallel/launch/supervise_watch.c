@@ -2,7 +2,6 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/show.h"
 #include "base/text.h"
 #include "parallel/comm/addresses.h"
 #include "parallel/comm/rank_status.h"
@@ -77,11 +76,13 @@ bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct z
 
 /* Rank 0 talks for all. A line that a rank wrote as an error before it ended itself becomes the parent's one message.
  */
-static void pass_on(int fd, const char *text, size_t bytes) {
+static void pass_on(struct zt_parent *p, int which, const char *text, size_t bytes) {
     const char *error = memmem(text, bytes, ZT_ERR_MARK, strlen(ZT_ERR_MARK));
     size_t n = error ? (size_t)(error - text) : bytes;
+    if (which == 1 && n)
+        p->line_open = text[n - 1] != '\n';
     for (size_t done = 0; done < n;) {
-        ssize_t written = write(fd, text + done, n - done);
+        ssize_t written = write(which ? STDERR_FILENO : STDOUT_FILENO, text + done, n - done);
         if (written < 0 && errno != EINTR)
             return;
         done += written > 0 ? (size_t)written : 0;
@@ -92,7 +93,13 @@ static void take_text(struct zt_parent *p, int rank, int which, const char *text
     if (which == 1)
         zt_text_keep_end(p->ranks[rank].words, sizeof p->ranks[rank].words, text, bytes);
     if (rank == 0 && !p->ending)
-        pass_on(which ? STDERR_FILENO : STDOUT_FILENO, text, bytes);
+        pass_on(p, which, text, bytes);
+}
+
+void zt_parent_end_line(struct zt_parent *p) {
+    if (p->line_open)
+        fputc('\n', stderr);
+    p->line_open = false;
 }
 
 /* ---- connections ---- */
@@ -253,7 +260,7 @@ static void take_frame(struct zt_parent *p, int rank, int kind, const void *data
         char line[1024];
         snprintf(line, sizeof line, "%.*s", (int)bytes, (const char *)data);
         zt_control_clean(line, sizeof line);
-        zt_show_line_begin(stderr);
+        zt_parent_end_line(p);
         fprintf(stderr, "%s\n", line);
     } else if (kind == ZT_CONTROL_ERROR && bytes == sizeof *r->error) {
         take_error(r, data);

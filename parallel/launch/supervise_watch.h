@@ -66,12 +66,15 @@ struct zt_parent {
     int stop_signal;   /* SIGINT, SIGTERM or SIGHUP; 0: none */
     bool save;         /* received SIGUSR1 */
     bool stop_at_once; /* received a stop signal twice */
+    bool line_open;    /* what ranks wrote to standard error ends within a line */
     bool ending;       /* all ranks are being ended */
     bool no_mpi;       /* the ranks have been in MPI_Init for too long */
 };
 
 /* Opens the listening socket, generates the token, and writes the value of ZT_CONTROL_VARIABLE to `variable`. */
 bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct zt_err *err);
+/* Ends a line on standard error that the ranks have begun, so that a message begins on its own. */
+void zt_parent_end_line(struct zt_parent *p);
 /* Waits up to `ms` milliseconds for events and handles them: connections, frames, output, signals, the end of mpirun.
  */
 void zt_parent_take(struct zt_parent *p, int ms);

@@ -12,9 +12,9 @@ static int64_t bucket_size(const struct zt_flat_tensor *tensors, int count, int6
     return largest > total / 16 ? largest : total / 16;
 }
 
-/* A tensor is added to the bucket while its size stays within `size`; a tensor larger than `size` has a separate
+/* A tensor is added to the bucket while its size stays within bucket_elems; a tensor larger than that has a separate
  * bucket. */
-static void fill_buckets(struct zt_flat *f, int64_t size) {
+static void fill_buckets(struct zt_flat *f) {
     int64_t at = 0;
     f->bucket_count = f->own_buckets = f->own_tensors = 0;
     while (f->own_tensors < f->tensor_count && !f->tensors[f->own_tensors].copy)
@@ -22,7 +22,7 @@ static void fill_buckets(struct zt_flat *f, int64_t size) {
     for (int i = 0; i < f->tensor_count; i++) {
         struct zt_flat_tensor *t = &f->tensors[i];
         bool first_copy = t->copy && i == f->own_tensors;
-        if (f->bucket_count == 0 || first_copy || at + t->count - f->bucket[f->bucket_count - 1] > size)
+        if (f->bucket_count == 0 || first_copy || at + t->count - f->bucket[f->bucket_count - 1] > f->bucket_elems)
             f->bucket[f->bucket_count++] = at;
         if (!t->copy)
             f->own_buckets = f->bucket_count;
@@ -59,7 +59,8 @@ struct zt_flat *zt_flat_make(struct zt_arena *arena, const struct zt_flat_tensor
     f->tensor_count = tensor_count;
     f->ranks = ranks;
     f->bucket = ZT_NEW_N(arena, int64_t, tensor_count + 1);
-    fill_buckets(f, bucket_size(tensors, tensor_count, bucket_elems));
+    f->bucket_elems = bucket_size(tensors, tensor_count, bucket_elems);
+    fill_buckets(f);
     f->bound = ZT_NEW_N(arena, int64_t, (f->bucket_count + 1) * (ranks + 1));
     f->shard = ZT_NEW_N(arena, int64_t, (f->bucket_count + 1) * ranks);
     f->owned = ZT_NEW_N(arena, int64_t, ranks + 1);

@@ -42,11 +42,12 @@ struct zt_flat {
     int ranks;
     int own_tensors, own_buckets; /* without copies, which have separate buckets */
     int bucket_count;
-    int64_t *bucket;    /* bucket_count + 1 ascending offsets */
-    int64_t *bound;     /* [bucket_count][ranks + 1]: flat offsets of the slices */
-    int64_t *shard;     /* [bucket_count][ranks]: start of rank r's slice in its shard (its slices, concatenated) */
-    int64_t *owned;     /* [ranks + 1] elements that rank r owns in all buckets; owned[ranks] is unused */
-    int64_t persistent; /* elements of all persistent tensors */
+    int64_t bucket_elems; /* a bucket of several tensors has at most so many */
+    int64_t *bucket;      /* bucket_count + 1 ascending offsets */
+    int64_t *bound;       /* [bucket_count][ranks + 1]: flat offsets of the slices */
+    int64_t *shard;       /* [bucket_count][ranks]: start of rank r's slice in its shard (its slices, concatenated) */
+    int64_t *owned;       /* [ranks + 1] elements that rank r owns in all buckets; owned[ranks] is unused */
+    int64_t persistent;   /* elements of all persistent tensors */
     struct zt_persistent_piece
         *persistent_pieces; /* ordered by rank: one all_gather with the slice bounds persistent_bound brings them */
     int persistent_piece_count;

@@ -98,8 +98,6 @@ static int print_rest(const struct zt_err *err, FILE *to) {
 
 void zt_err_print(const struct zt_err *err, FILE *to) {
     int shown = err->count < ZT_ERR_LINES ? err->count : ZT_ERR_LINES;
-    if (shown)
-        zt_show_line_begin(to);
     for (int i = 0; i < shown; i++) {
         fprintf(to, ZT_ERR_MARK "%s%s%s\n", err->place, err->place[0] ? ": " : "", err->text[i]);
         if (err->hint[i][0])

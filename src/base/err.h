@@ -49,7 +49,7 @@ void zt_err_prepend(struct zt_err *err, int index, const char *prefix);
 /* The prefix of every line with an error. */
 #define ZT_ERR_MARK "ztrain: error: "
 /* Prints ZT_ERR_MARK "TEXT" and "hint: TEXT" lines: at most ten problems and those in `rest`, then the count of those
- * without text. On a terminal the output starts at the beginning of a line. */
+ * without text. Where a progress bar may be on the terminal, zt_show_line_begin() must have been called. */
 void zt_err_print(const struct zt_err *err, FILE *to);
 /* Frees `rest`. Only errors whose `keeps_all` may be set need it. */
 void zt_err_finish(struct zt_err *err);

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The text has been escaped: it has no control characters and is UTF-8. */
 static void print_json_text(FILE *to, const char *text) {
@@ -31,4 +32,9 @@ void zt_say(const struct zt_log *log, enum zt_log_level level, const char *fmt, 
         fprintf(stderr, "%s%s\n", level == ZT_LOG_WARNING ? "ztrain: warning: " : "", text);
     }
     funlockfile(stderr);
+}
+
+void zt_say_lines(const struct zt_log *log, enum zt_log_level level, const char *text) {
+    for (size_t n; (n = strcspn(text, "\n")) > 0; text += n + (text[n] != 0))
+        zt_say(log, level, "%.*s", (int)n, text);
 }

@@ -15,5 +15,7 @@ struct zt_log {
 /* Prints one line and a newline. Warnings start with "ztrain: warning: ". Text is escaped as base/show.h describes. */
 void zt_say(const struct zt_log *log, enum zt_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Prints each line of `text` as zt_say() prints one. */
+void zt_say_lines(const struct zt_log *log, enum zt_log_level level, const char *text);
 
 #endif

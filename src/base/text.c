@@ -136,3 +136,12 @@ char *zt_format_bytes(char *to, double bytes) {
     snprintf(to, 32, u && bytes < 99.95 ? "%.1f %s" : "%.0f %s", bytes, unit[u]);
     return to;
 }
+
+char *zt_format_number(char to[ZT_NUMBER_TEXT], double value) {
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(to, ZT_NUMBER_TEXT, "%.*g", digits, value);
+        if (strtod(to, NULL) == value)
+            break;
+    }
+    return to;
+}

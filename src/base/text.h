@@ -39,5 +39,8 @@ static inline const char *zt_plural(int64_t count) {
 }
 /* Formats bytes as "1.5 MB" (1 MB = 10^6 bytes) into `to`, which has at least 32 bytes; returns `to`. */
 char *zt_format_bytes(char *to, double bytes);
+enum { ZT_NUMBER_TEXT = 40 };
+/* Formats the shortest decimal that reads back to the same double; returns `to`. */
+char *zt_format_number(char to[ZT_NUMBER_TEXT], double value);
 
 #endif

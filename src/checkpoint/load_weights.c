@@ -211,8 +211,9 @@ static void print_table(const struct matching *m) {
     int listed = 0;
     if (m->s->launched.rank != 0)
         return;
-    zt_say(log, ZT_LOG_INFO, "weights of %s: %d of %d tensors match, %lld elements; optimizer and step start anew",
-           m->path, m->matched, m->wanted, (long long)m->elements);
+    zt_say(log, ZT_LOG_INFO, "weights of %s: %d of %d tensors match, %lld elements; %s", m->path, m->matched, m->wanted,
+           (long long)m->elements,
+           m->s->options->resume ? "--resume replaces those that train" : "optimizer and step start anew");
     for (int i = 0; i < m->lines.count; i++)
         if (m->lines.at[i].matched)
             zt_say(log, listed++ < LISTED ? ZT_LOG_INFO : ZT_LOG_DEBUG, "  %s", m->lines.at[i].text);

@@ -52,6 +52,9 @@ static bool read_numbers(const char *option, const char *list, int64_t most, num
         if (!zt_text_number(parts.at[i], &number) || number < 1 || number > most)
             ok = zt_fail(err, ZT_EXIT_CONFIG, "--%s: \"%s\", allowed: comma-separated whole numbers from 1 to %lld",
                          option, parts.at[i], (long long)most);
+        for (int k = 0; ok && k < to->count; k++)
+            if (to->at[k] == number)
+                ok = zt_fail(err, ZT_EXIT_CONFIG, "--%s: %s is named twice", option, parts.at[i]);
         zt_vec_push(to, number);
     }
     finish_names(&parts);
@@ -99,9 +102,13 @@ static void say_progress(const struct zt_bench_progress *p, int64_t steps) {
             (long long)p->bench->steps);
 }
 
-static void say_done(const struct zt_bench_progress *p, const struct zt_log *log) {
+static void clear_progress(const struct zt_bench_progress *p) {
     if (p->terminal)
         fputs("\r\033[K", stderr);
+}
+
+static void say_done(const struct zt_bench_progress *p, const struct zt_log *log) {
+    clear_progress(p);
     char batch[32] = ""; /* unknown where the config was refused */
     if (p->row->batch > 0)
         snprintf(batch, sizeof batch, ", batch %lld", (long long)p->row->batch);
@@ -130,6 +137,8 @@ static bool run_all(struct zt_bench *b, const char *folder, struct zt_err *err) 
                 say_done(&progress, log);
         }
     }
+    if (!ok)
+        clear_progress(&progress);
     return ok;
 }
 
@@ -171,6 +180,14 @@ static bool write_page(const struct zt_bench *b, const char *folder, const char 
     return ok;
 }
 
+/* A table without one measurement is a failure. */
+static bool check_ran(const struct zt_bench *b, struct zt_err *err) {
+    for (int i = 0; i < b->row_count; i++)
+        if (!b->rows[i].reason[0])
+            return true;
+    return zt_fail(err, ZT_EXIT_RUN, "no combination ran: %s", b->rows[0].reason);
+}
+
 static bool report(struct zt_bench *b, const char *folder, const char *temporary, struct zt_err *err) {
     struct zt_text warnings = { 0 };
     zt_bench_finish(b->rows, b->row_count);
@@ -179,7 +196,7 @@ static bool report(struct zt_bench *b, const char *folder, const char *temporary
     for (char *line = warnings.at; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
         zt_say(&b->options->log, ZT_LOG_WARNING, "%.*s", (int)strcspn(line, "\n"), line);
     zt_text_finish(&warnings);
-    return write_table(b, folder, err) && write_page(b, folder, temporary, err);
+    return write_table(b, folder, err) && write_page(b, folder, temporary, err) && check_ran(b, err);
 }
 
 static bool take_folder(const struct zt_options *o, struct zt_folder_lock **lock, struct zt_err *err) {

@@ -20,7 +20,8 @@ const char zt_help_plan[] =
     "Prints the plan of a training run: programs, slices, bytes per rank and lifetime, collectives and their\n"
     "volume per step, the predicted time of a step. It runs nothing, reads no weights, and needs neither\n"
     "devices nor data. With --device cuda it plans for a GPU; if this host has one, the plan shows which\n"
-    "of cuDNN, cuBLASLt and our own kernels runs each node, and why.\n";
+    "of cuDNN, cuBLASLt and our own kernels runs each node, and why. --json prints the layout, bytes and times\n"
+    "as one object.\n";
 
 const char zt_help_inspect[] =
     "usage: ztrain inspect --model M.onnx\n"

@@ -26,7 +26,10 @@ static struct zt_device *open_device(struct zt_session *s, bool *elsewhere) {
 }
 
 static bool write(const struct zt_plan *plan, const struct zt_options *options, struct zt_err *err) {
-    zt_plan_print(plan, stdout);
+    if (options->json)
+        zt_plan_print_json(plan, stdout);
+    else
+        zt_plan_print(plan, stdout);
     return (!options->trace || zt_plan_trace(plan, options->trace, err)) &&
            (!options->nodes || zt_profile_write(&(struct zt_profile){ .plan = plan }, options->nodes, err));
 }

@@ -122,8 +122,9 @@ static bool open_part(struct tuning *t, struct zt_err *err) {
     return true;
 }
 
-static void print_best(const struct zt_aio_options *o, const struct speed *speed) {
-    printf("Best performance (GB/sec): read = %5.2f, write = %5.2f\n", speed->read / 1e9, speed->write / 1e9);
+static void print_best(const struct zt_log *log, const struct zt_aio_options *o, const struct speed *speed) {
+    zt_say(log, ZT_LOG_INFO, "Best performance (GB/sec): read = %5.2f, write = %5.2f", speed->read / 1e9,
+           speed->write / 1e9);
     printf(
         "{\"aio\": {\"block_size\": %lld, \"queue_depth\": %d, \"intra_op_parallelism\": %d, \"single_submit\": %s, "
         "\"overlap_events\": %s}}\n",
@@ -143,7 +144,7 @@ bool zt_cli_tune_nvme(const struct zt_options *options, struct zt_err *err) {
     ok = ok && sweep(&t, &best, &fastest, err);
     if (ok) {
         zt_say(t.log, ZT_LOG_INFO, "measured with %s", t.name);
-        print_best(&best, &fastest);
+        print_best(t.log, &best, &fastest);
     }
     zt_swap_file_finish(&t.file);
     zt_block_destroy(t.block, t.block_bytes);

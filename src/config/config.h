@@ -163,8 +163,9 @@ struct zt_zero_config {
     int stage;                        /* 0..3 */
     bool overlap_comm;                /* as zt_config_derive_overlap has it */
     bool overlap_asked, overlap_open; /* the value in the file; the file has none */
-    int64_t reduce_bucket_size,
-        allgather_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model) */
+    int64_t reduce_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model); -1: "auto", h^2
+                                   of the hidden size h */
+    int64_t allgather_bucket_size; /* elements; 0: default (whole buckets of reduce_bucket_size) */
     int64_t prefetch_bucket_size,
         param_persistence_threshold;                 /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
     int64_t model_persistence_threshold;             /* elements of all persistent tensors together */

@@ -117,18 +117,18 @@ static const char *key_inside(const struct zt_key_table *table, const char *pare
     return NULL;
 }
 
-/* The only key of the object `parent` that `name` is the beginning of. */
+/* The shortest key of the object `parent` that `name` is the beginning of. */
 static const char *key_beginning(const struct zt_key_table *table, const char *parent, const char *name) {
     enum { SHORTEST = 4 };
     const char *found = NULL;
     const size_t length = strlen(name);
-    int count = 0;
-    for (int i = 0; length >= SHORTEST && i < table->count; i++)
-        if (is_offered(table, i) && is_member(table, i, parent) && strncmp(leaf_of(table->row[i]), name, length) == 0) {
-            found = table->row[i]->key;
-            count++;
-        }
-    return count == 1 ? found : NULL;
+    for (int i = 0; length >= SHORTEST && i < table->count; i++) {
+        const char *key = table->row[i]->key;
+        if (is_offered(table, i) && is_member(table, i, parent) && strncmp(leaf_of(table->row[i]), name, length) == 0 &&
+            (!found || strlen(key) < strlen(found)))
+            found = key;
+    }
+    return found;
 }
 
 const char *zt_key_nearest(const struct zt_key_table *table, const char *parent, const char *name) {

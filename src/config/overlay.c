@@ -85,12 +85,12 @@ static bool has_free_names(const struct zt_reading *r, const struct zt_json_node
 
 static void drop_comments(const struct zt_reading *r, struct zt_json_node *parent, struct zt_text *dropped) {
     const bool free_names = has_free_names(r, parent);
-    char path[256];
+    char path[256], origin[ZT_JSON_ORIGIN];
     for (struct zt_json_node *child = parent->first, *next; child; child = next) {
         next = child->next;
         if (child->key && !free_names && zt_json_is_comment(child->key)) {
-            zt_text_add(dropped, "%s%s (line %d)", dropped->length ? ", " : "",
-                        zt_json_node_path(child, path, sizeof path), child->line);
+            zt_text_add(dropped, "%s%s (%s)", dropped->length ? ", " : "", zt_json_node_path(child, path, sizeof path),
+                        zt_json_node_origin(child, origin));
             zt_json_node_remove(child);
         } else {
             drop_comments(r, child, dropped);

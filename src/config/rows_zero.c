@@ -25,7 +25,7 @@ static const struct zt_key_row rows[] = {
     { .key = Z "reduce_bucket_size",
       INT(0),
       DEF("0"),
-      AUTO("0", BUCKET),
+      AUTO("-1", "hidden size squared"),
       .keeps_auto = true,
       AT(zero.reduce_bucket_size) },
     { .key = Z "use_multi_rank_bucket_allreduce", BOOL, DEF("true"), ACCEPT("the reduce-scatter is a true one") },

@@ -19,8 +19,11 @@ static const char *kind_name(enum zt_json_node_kind kind) {
 
 static bool wrong_type(struct zt_reading *r, const struct zt_json_node *node, const char *wants) {
     char value[64];
-    return zt_key_fail(r, node, "wants %s, found %s: %s", wants, kind_name(node->kind),
-                       zt_json_node_show(node, value, sizeof value));
+    zt_key_fail(r, node, "wants %s, found %s: %s", wants, kind_name(node->kind),
+                zt_json_node_show(node, value, sizeof value));
+    if (node->not_json)
+        zt_key_hint(r, "read as a text, because it is not JSON: %s", node->not_json);
+    return false;
 }
 
 /* Whether DeepSpeed reads the key without pydantic. It then keeps a text as it is, and every text is true. */

@@ -2,6 +2,7 @@
  * same configuration. */
 #include "config/config.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "config/json/node.h"
 #include "config/offload.h"
 #include "config/table.h"
@@ -24,15 +25,9 @@ static void write_text(FILE *to, const char *text) {
     fputc('"', to);
 }
 
-/* The shortest decimal that reads back to the same double. */
 static void write_number(FILE *to, double value) {
-    char text[40];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    fputs(text, to);
+    char text[ZT_NUMBER_TEXT];
+    fputs(zt_format_number(text, value), to);
 }
 
 static void write_numbers(FILE *to, const double *at, int count) {

@@ -84,6 +84,10 @@ static int between(int least, int n, int most) {
     return n < least ? least : n < most ? n : most;
 }
 
+static int64_t lesser(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 int zt_loader_readers(int cores, int threads) {
     return between(1, cores - threads, ZT_READERS);
 }
@@ -388,6 +392,10 @@ struct zt_loader *zt_loader_create(const struct zt_loader_options *options, stru
                                           .drop_last = options->drop_last,
                                           .seed = options->seed,
                                           .stream = options->stream };
+    if (!options->stream.carries) { /* a step has at most all samples once */
+        l->options.train_batch = lesser(options->train_batch, sampling.samples);
+        l->options.micro_batch = lesser(options->micro_batch, sampling.samples);
+    }
     if (zt_sampler_init(&l->sampler, &sampling, err) && make_ring(l, err) && start_readers(l, err))
         return l;
     zt_loader_destroy(l);

@@ -73,17 +73,16 @@ static void divide_parameters(const struct zt_rank_plan *p, int data_rank, struc
 }
 
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_rank) {
-    bool training = p->memory.gradient_bytes > 0;
     struct zt_rank_bytes bytes = {
         .parameters =
             (zt_collectives_held_params(p->tensors.flat, p->sharding, data_rank) + frozen_held(p, data_rank)) *
                 (int64_t)sizeof(float) +
             p->tensors.statistic_bytes + p->memory.derived_bytes + p->memory.frozen_bytes,
-        .gradients = training ? gradient_bytes(p, data_rank) : 0,
+        .gradients = p->trains ? gradient_bytes(p, data_rank) : 0,
         .activations = p->memory.activation_bytes - (data_rank == 0 ? 0 : p->memory.loss_activation_bytes),
         .workspace = p->memory.workspace_bytes,
     };
-    if (training) {
+    if (p->trains) {
         divide_states(p, data_rank, &bytes);
         divide_parameters(p, data_rank, &bytes);
     }
@@ -157,11 +156,11 @@ enum zt_dtype zt_rank_plan_wire(const struct zt_rank_plan *p) {
     return p->grid.data > 1 ? types[p->job->config->communication_type] : ZT_FLOAT;
 }
 
-void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool training) {
+void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c) {
     const struct zt_optimizer *optimizer = zt_optimizer_find(c->optimizer.type);
     int me = p->grid.data_rank;
     p->memory.optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
-    p->memory.averages = training && c->ema > 0;
+    p->memory.averages = p->trains && c->ema > 0;
     p->memory.optimizer_states += p->memory.averages;
     p->memory.shard_elems = p->offload.parameters == ZT_HOME_DEVICE
                                 ? zt_collectives_held_params(p->tensors.flat, p->sharding, me)
@@ -174,7 +173,7 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
         p->memory.parameter_bytes = zt_align_64(p->memory.parameter_bytes - p->tensors.statistic_bytes) +
                                     p->memory.frozen_shard_bytes + p->tensors.statistic_bytes;
     p->memory.frozen_bytes = frozen_bytes(p);
-    if (training) {
+    if (p->trains) {
         zt_offload_fit(&p->offload, c, p->arena, p->tensors.flat->bucket_count, largest_slice(p->tensors.flat, me));
         p->memory.gradient_bytes = gradient_bytes(p, me);
         p->memory.optimizer_bytes = zt_offload_resident(&p->offload, zt_rank_plan_stepped(p, me)) *

@@ -22,7 +22,7 @@ int64_t zt_rank_plan_stepped(const struct zt_rank_plan *plan, int data_rank);
 int zt_rank_plan_largest(const struct zt_rank_plan *plan);
 
 /* Fills the bytes of the rank's memory blocks and the FLOPs of a micro-batch. All programs must exist. */
-void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool training);
+void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c);
 
 /* The type in which gradients are summed over ranks: ZT_FLOAT, ZT_FLOAT16 or ZT_BFLOAT16; fp32 for one rank. */
 enum zt_dtype zt_rank_plan_wire(const struct zt_rank_plan *plan);

@@ -13,6 +13,34 @@ struct seat {
     int stage, tensor;
 };
 
+/* The hidden size h in DeepSpeed's formulas for "auto": the most frequent trailing dimension of the weight matrices
+ * (the larger one of two equally frequent), 0 without matrices. */
+static int64_t hidden_size(const struct zt_training_graph *training_graph) {
+    int64_t best = 0;
+    int best_count = 0;
+    for (int i = 0; i < training_graph->param_count; i++) {
+        const struct zt_shape *shape = &training_graph->graph->values[training_graph->params[i]]->shape;
+        int count = 0;
+        for (int k = 0; shape->rank == 2 && k < training_graph->param_count; k++) {
+            const struct zt_shape *other = &training_graph->graph->values[training_graph->params[k]]->shape;
+            count += other->rank == 2 && other->dim[1] == shape->dim[1];
+        }
+        if (count > best_count || (count && count == best_count && shape->dim[1] > best)) {
+            best_count = count;
+            best = shape->dim[1];
+        }
+    }
+    return best;
+}
+
+/* The key of that name for zt_flat_make(). "auto" is Hugging Face's h^2, but at least a block of each rank, so that
+ * ZeRO has something to divide. */
+static int64_t reduce_bucket_size(const struct zt_rank_plan *p) {
+    const int64_t given = p->job->config->zero.reduce_bucket_size, square = p->hidden * p->hidden,
+                  blocks = (int64_t)p->grid.data * ZT_SLICE_BLOCK;
+    return given >= 0 || square == 0 ? (given > 0 ? given : 0) : square > blocks ? square : blocks;
+}
+
 static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_training_graph *training_graph, int stage,
                                      int *indices, struct seat *seats) {
     struct zt_arena *arena = p->arena;
@@ -26,7 +54,7 @@ static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_tra
                                               .count = zt_shape_count(&v->shape),
                                               .copy = v->copy_of != NULL };
     }
-    struct zt_flat *flat = zt_flat_make(arena, tensors, count, p->grid.data, p->job->config->zero.reduce_bucket_size);
+    struct zt_flat *flat = zt_flat_make(arena, tensors, count, p->grid.data, reduce_bucket_size(p));
     zt_collectives_assign(flat, p->sharding);
     return flat;
 }
@@ -130,26 +158,6 @@ static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_training_
     free(indices);
 }
 
-/* The hidden size h in DeepSpeed's formulas for "auto": the most frequent trailing dimension of the weight matrices
- * (the larger one of two equally frequent), 0 without matrices. */
-static int64_t hidden_size(const struct zt_training_graph *training_graph) {
-    int64_t best = 0;
-    int best_count = 0;
-    for (int i = 0; i < training_graph->param_count; i++) {
-        const struct zt_shape *shape = &training_graph->graph->values[training_graph->params[i]]->shape;
-        int count = 0;
-        for (int k = 0; shape->rank == 2 && k < training_graph->param_count; k++) {
-            const struct zt_shape *other = &training_graph->graph->values[training_graph->params[k]]->shape;
-            count += other->rank == 2 && other->dim[1] == shape->dim[1];
-        }
-        if (count > best_count || (count && count == best_count && shape->dim[1] > best)) {
-            best_count = count;
-            best = shape->dim[1];
-        }
-    }
-    return best;
-}
-
 /* Elements of tensors that every rank holds whole: of one, and of all. */
 struct small {
     int64_t each, together;
@@ -169,9 +177,9 @@ static int64_t largest_bucket(const struct zt_flat *flat) {
 
 /* Sets the keys of stage 3 that are "auto" so that the stage still saves memory: prefetch at most the largest bucket,
  * and keep at most a hundredth of the rank's elements persistent, or none if that is less than a block. */
-static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
+static void plan_traffic(struct zt_rank_plan *p) {
     const struct zt_zero_config *c = &p->job->config->zero;
-    const double h = (double)(p->traffic.hidden = hidden_size(training_graph));
+    const double h = (double)p->traffic.hidden;
     p->traffic.limits = (struct zt_traffic){ .overlap = c->overlap_comm,
                                              .prefetch = c->prefetch_bucket_size,
                                              .max_live = c->max_live_parameters,
@@ -247,13 +255,13 @@ static void lay_out_frozen(struct zt_rank_plan *p, const struct zt_training_grap
     }
     p->tensors.frozen = ZT_NEW(p->arena, struct zt_frozen_layout);
     p->tensors.frozen->weights = weights;
-    p->tensors.frozen->flat =
-        zt_flat_make(p->arena, tensors, count, p->grid.data, p->job->config->zero.reduce_bucket_size);
+    p->tensors.frozen->flat = zt_flat_make(p->arena, tensors, count, p->grid.data, reduce_bucket_size(p));
 }
 
 void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *training_graph) {
+    p->traffic.hidden = hidden_size(training_graph);
     lay_out_parameters(p, training_graph);
-    plan_traffic(p, training_graph);
+    plan_traffic(p);
     if (zt_sharding_gathers_for_use(p->sharding) && p->grid.data > 1)
         lay_out_frozen(p, training_graph);
 }

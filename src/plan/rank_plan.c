@@ -273,8 +273,8 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
                                       &p->programs.loss_evaluation };
     for (int i = 0; i < 4; i++)
         sets[i]->at = ZT_NEW_N(arena, struct zt_program *, 8);
-    bool training = o->source != NULL || !o->eval_source;
-    if ((training && !zt_offload_decide(c, p->device_memory || o->elsewhere, arena, &p->offload, err)) ||
+    p->trains = o->source != NULL || !o->eval_source;
+    if ((p->trains && !zt_offload_decide(c, p->device_memory || o->elsewhere, arena, &p->offload, err)) ||
         !zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
         zt_rank_plan_destroy(p);
         return NULL;
@@ -282,7 +282,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     p->steps.data_ranks = p->grid.data;
     p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
     p->sharding = zt_sharding_of_run(c->zero.stage, p->grid.data, p->replicas, p->offload.parameters != ZT_HOME_DEVICE);
-    if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
+    if ((p->trains && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }
@@ -296,7 +296,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
         zt_rank_plan_destroy(p);
         return NULL;
     }
-    zt_rank_plan_count(p, c, training);
+    zt_rank_plan_count(p, c);
     zt_rank_plan_stir_config(p, c);
     return p;
 }

@@ -24,6 +24,7 @@ struct zt_rank_plan {
     int threads;        /* compute threads of the rank */
     bool device_memory; /* planned for a device with its own memory, which may hold the data set
                            (run/rank/stored_data.h) */
+    bool trains;        /* the rank plans gradients and optimizer states; false: only an evaluation */
     const char *folder; /* output folder of the run; NULL: none */
     struct zt_stage_bounds *stage_bounds; /* bounds of the stages, the same for all programs */
     const char **layers;                  /* names of the layers in the bounds; NULL: one stage */

@@ -27,17 +27,17 @@ static void add_step(struct zt_text *text, const struct zt_metrics_row *row) {
     add_integer(text, "step", row->step);
     zt_text_add(text, ", ");
     add_integer(text, "epoch", row->epoch);
+    char scale[ZT_NUMBER_TEXT];
     const struct {
         const char *name;
         double value;
-    } numbers[] = {
-        { "loss", row->loss }, { "lr", row->lr }, { "grad_norm", row->grad_norm }, { "loss_scale", row->loss_scale }
-    };
+    } numbers[] = { { "loss", row->loss }, { "lr", row->lr }, { "grad_norm", row->grad_norm } };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         zt_text_add(text, ", ");
         zt_metrics_add_number(text, numbers[i].name, numbers[i].value);
     }
-    zt_text_add(text, ", \"skipped\": %s, ", row->skipped ? "true" : "false");
+    zt_text_add(text, ", \"loss_scale\": %s, \"skipped\": %s, ", zt_format_number(scale, row->loss_scale),
+                row->skipped ? "true" : "false");
     add_integer(text, "samples", row->samples);
     zt_text_add(text, ", ");
     zt_metrics_add_number(text, "seconds", row->seconds);

@@ -1,6 +1,7 @@
 #include "report/observers.h"
 
 #include "base/text.h"
+#include "plan/resolve.h"
 #include "report/start_table.h"
 #include "report/tags.h"
 #include "run/histogram.h"
@@ -58,7 +59,8 @@ static void warn(const struct zt_observers *o) {
 
 static bool open_files(struct zt_observers *o, struct zt_err *err) {
     const int64_t resumed = o->o.resumed ? o->o.first : -1;
-    o->monitors = zt_monitors_create(config_of(o), o->o.folder, o->samples, o->o.resumed, err);
+    const struct zt_config resolved = zt_rank_plan_resolve(o->o.plan);
+    o->monitors = zt_monitors_create(&resolved, o->o.folder, o->samples, o->o.resumed, err);
     return o->monitors && zt_memory_file_open(&o->memory, o->o.folder, o->o.plan, resumed, err);
 }
 

@@ -2,6 +2,7 @@
 #include "report/start_table.h"
 
 #include "ops/cpu/isa.h"
+#include "ops/loss/loss.h"
 #include "optim/types/types.h"
 #include "plan/compressed.h"
 #include "plan/job/fusion.h"
@@ -18,11 +19,6 @@
 
 static void row(const struct zt_session *s, const char *name, const char *value) {
     zt_say(&s->options->log, ZT_LOG_INFO, "  %-15s %s", name, value);
-}
-
-static void say_lines(const struct zt_session *s, const char *text) {
-    for (size_t n; (n = strcspn(text, "\n")) > 0; text += n + (text[n] != 0))
-        zt_say(&s->options->log, ZT_LOG_INFO, "%.*s", (int)n, text);
 }
 
 static void list_texts(const struct zt_session *s, const char *title, const struct zt_texts *texts) {
@@ -94,9 +90,11 @@ static void report_optimizer(const struct zt_session *s, const struct zt_rank_pl
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     const struct zt_config *c = s->config;
     const int threads = zt_session_threads(s);
-    char text[256], mode[120];
-    snprintf(text, sizeof text, "%lld samples = %lld per micro-batch x %lld x %d rank%s; %lld step%s",
-             (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
+    char text[256], mode[120], fewer[48] = "";
+    if (!c->data.carries && c->train_batch > s->source->samples)
+        snprintf(fewer, sizeof fewer, " (the data have %lld)", (long long)s->source->samples);
+    snprintf(text, sizeof text, "%lld samples%s = %lld per micro-batch x %lld x %d rank%s; %lld step%s",
+             (long long)c->train_batch, fewer, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
              zt_plural(c->data_parallel), (long long)steps, zt_plural(steps));
     row(s, "batch", text);
     report_optimizer(s, plan);
@@ -113,6 +111,17 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
     row(s, "parallel", text);
     if (s->cores[0])
         row(s, "cores", s->cores);
+}
+
+static void report_loss(const struct zt_session *s) {
+    const struct zt_job *job = s->job;
+    char text[512];
+    if (job->loss)
+        snprintf(text, sizeof text, "%s of output %.160s, target %.160s%s", job->loss->type, job->logits, job->target,
+                 s->config->loss.type ? "" : " (no ztrain.loss.type)");
+    else
+        snprintf(text, sizeof text, "output %.160s of the model", job->logits);
+    row(s, "loss", text);
 }
 
 static void report_compression(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
@@ -135,8 +144,9 @@ static void report_device(const struct zt_session *s, const struct zt_device *de
 }
 
 static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
-    const struct zt_rank_bytes b = zt_rank_plan_bytes(plan, plan->grid.data_rank);
-    char t[8][32], text[384], frozen[64] = "";
+    const int largest = zt_rank_plan_largest(plan); /* rank 0, which prints, may own nothing of a small model */
+    const struct zt_rank_bytes b = zt_rank_plan_bytes(plan, largest);
+    char t[8][32], text[416], frozen[64] = "";
     const int64_t held = plan->memory.frozen_bytes + plan->memory.frozen_shard_bytes;
     if (held)
         snprintf(frozen, sizeof frozen, " (%s frozen)", zt_format_bytes(t[7], (double)held));
@@ -145,8 +155,10 @@ static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *
                      zt_format_bytes(t[2], (double)b.optimizer), zt_format_bytes(t[3], (double)b.activations),
                      zt_format_bytes(t[4], (double)b.workspace));
     if (b.host || b.nvme)
-        snprintf(text + n, sizeof text - (size_t)n, "; offloaded: host memory %s, NVMe %s",
-                 zt_format_bytes(t[5], (double)b.host), zt_format_bytes(t[6], (double)b.nvme));
+        n += snprintf(text + n, sizeof text - (size_t)n, "; offloaded: host memory %s, NVMe %s",
+                      zt_format_bytes(t[5], (double)b.host), zt_format_bytes(t[6], (double)b.nvme));
+    if (largest != plan->grid.data_rank)
+        snprintf(text + n, sizeof text - (size_t)n, " (rank %d)", zt_grid_rank(&plan->grid, plan->grid.stage, largest));
     row(s, "bytes per rank", text);
 }
 
@@ -193,6 +205,12 @@ static void list_known(const struct zt_session *s, const struct zt_rank_plan *pl
         row(s, title, text);
         title = "";
     }
+    if (c->zero.reduce_bucket_size < 0) {
+        snprintf(text, sizeof text, "reduce_bucket_size is %lld: hidden size %lld, a block of %d for each rank",
+                 (long long)plan->tensors.flat->bucket_elems, (long long)plan->traffic.hidden, (int)ZT_SLICE_BLOCK);
+        row(s, title, text);
+        title = "";
+    }
     const bool gathers = zt_sharding_gathers_for_use(plan->sharding);
     if (gathers && c->zero.prefetch_bucket_size < 0) {
         snprintf(text, sizeof text, "stage3_prefetch_bucket_size is %lld: hidden size %lld, largest bucket %lld",
@@ -228,9 +246,10 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
              s->config->data.shuffle ? ", shuffled" : "");
     row(s, "data", text);
     report_device(s, device);
+    report_loss(s);
     report_step(s, plan, steps);
     report_compression(s, plan, steps);
-    say_lines(s, s->job->chosen ? s->job->chosen : "");
+    zt_say_lines(&s->options->log, ZT_LOG_INFO, s->job->chosen ? s->job->chosen : "");
     report_bytes(s, plan);
     list_slow_nodes(plan, &slow);
     if (slow.at)

@@ -1,6 +1,7 @@
 #include "run/worker.h"
 
 #include "base/mapped.h"
+#include "base/show.h"
 #include "device/threads.h"
 #include "parallel/comm/comms_logger.h"
 #include "parallel/launch/heartbeat.h"
@@ -30,7 +31,7 @@ static bool place(struct zt_worker *w, struct zt_grid *grid) {
     w->world->status = &w->status;
     if (c->comms.enabled) {
         struct zt_count_options options = { c->comms.prof_all, c->comms.prof_ops.at, c->comms.prof_ops.count,
-                                            c->comms.verbose && w->rank == 0 ? stderr : NULL };
+                                            c->comms.verbose && w->rank == 0 ? &w->session->options->log : NULL };
         w->counts = zt_counts_create(&options);
         w->world = zt_comm_count_create(w->world, w->counts);
     }
@@ -85,8 +86,12 @@ static void *run_worker(void *arg) {
 }
 
 void zt_worker_print_counts(const struct zt_worker *w) {
-    if (w->counts && w->rank == 0)
-        zt_counts_print(w->counts, stderr);
+    struct zt_text table = { 0 };
+    if (!w->counts || w->rank != 0)
+        return;
+    zt_counts_table(w->counts, &table);
+    zt_say_lines(&w->session->options->log, ZT_LOG_INFO, table.at);
+    zt_text_finish(&table);
 }
 
 void zt_worker_finish(struct zt_worker *w) {
@@ -134,6 +139,7 @@ static void run_threads(struct zt_worker *const *workers, int held, struct zt_er
     for (int i = 1; i < held; i++) {
         if (pthread_create(&workers[i]->thread, NULL, run_worker, workers[i]) != 0) {
             zt_fail(err, ZT_EXIT_RUN, "rank %d: cannot create a thread", i);
+            zt_show_line_begin(stderr);
             zt_err_print(err, stderr); /* otherwise the running ranks would wait for it */
             _Exit(ZT_EXIT_RUN);
         }

@@ -203,6 +203,19 @@ static const char *foreign_hint(const struct foreign *list, size_t count, const 
     return NULL;
 }
 
+/* Short options of other programs. */
+static const char *short_hint(const struct parser *p, const char *argument) {
+    static const struct foreign of_hosts[] = { { "i", "use --include HOSTS, with --hostfile FILE" },
+                                               { "e", "use --exclude HOSTS, with --hostfile FILE" },
+                                               { "H", "use --hostfile FILE" } };
+    const char *hint = p->o->command->takes & ZT_TAKES_HOSTS
+                           ? foreign_hint(of_hosts, sizeof of_hosts / sizeof *of_hosts, argument + 1)
+                           : NULL;
+    return hint                          ? hint
+           : strcmp(argument, "-h") == 0 ? "did you mean --help?"
+                                         : "options are long, for example `--model FILE`";
+}
+
 /* Reports an option of another program; false: none that is known has it. */
 static bool is_foreign(const struct parser *p, const char *name) {
     const char *launcher = foreign_hint(of_launchers, sizeof of_launchers / sizeof *of_launchers, name);
@@ -353,8 +366,7 @@ static bool parse_arguments(struct parser *p) {
                 return false;
         } else if (argument[0] == '-' && argument[1]) {
             zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option %s", argument);
-            return zt_hint(p->err, strcmp(argument, "-h") == 0 ? "did you mean --help?"
-                                                               : "options are long, for example `--model FILE`");
+            return zt_hint(p->err, "%s", short_hint(p, argument));
         } else if (p->o->command->repeats_operand) {
             zt_vec_push(&p->runs, argument);
             p->operand_count = 1;

@@ -19,6 +19,10 @@ static bool find_world(struct zt_session *s, struct zt_config_overrides *over, s
     if (!zt_launched_find(&s->launched, err))
         return false;
     s->processes = s->launched.size > 1;
+    if (zt_session_meets(s) && !(s->options->command->takes & ZT_TAKES_HOSTS)) { /* this command starts no ranks */
+        s->launched = (struct zt_launched){ .size = 1, .local_rank = -1 };
+        s->processes = false;
+    }
     if (s->processes && over->ranks > 0 && over->ranks != s->launched.size)
         return zt_fail(err, ZT_EXIT_CONFIG, "--ranks %d, but %s started %d ranks", over->ranks, s->launched.launcher,
                        s->launched.size);

@@ -128,6 +128,21 @@ START_TEST(bytes_are_told_in_the_unit_that_fits) {
 }
 END_TEST
 
+START_TEST(a_number_has_the_digits_that_read_back) {
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = { { 4294967296, "4294967296" },
+                  { 0.1, "0.1" },
+                  { 1e300, "1e+300" },
+                  { 1.0 / 3, "0.3333333333333333" },
+                  { 0, "0" } };
+    char text[ZT_NUMBER_TEXT];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_str_eq(zt_format_number(text, cases[i].value), cases[i].text);
+}
+END_TEST
+
 START_TEST(a_text_ends_with_itself_and_with_nothing) {
     ck_assert(zt_text_ends("bn.running_var", "running_var"));
     ck_assert(zt_text_ends("w_u", "w_u") && zt_text_ends("w_u", "") && zt_text_ends("", ""));
@@ -144,6 +159,7 @@ int main(void) {
     tcase_add_test(cases, of_a_long_text_the_end_is_kept);
     tcase_add_test(cases, a_number_is_digits_alone_and_fits);
     tcase_add_test(cases, bytes_are_told_in_the_unit_that_fits);
+    tcase_add_test(cases, a_number_has_the_digits_that_read_back);
     tcase_add_test(cases, a_text_ends_with_itself_and_with_nothing);
     return run_suite("text", cases, CK_FORK);
 }

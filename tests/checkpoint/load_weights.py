@@ -142,6 +142,7 @@ def frozen(run, folder, config, first):
     run(model, config, "--resume", folder_of / "checkpoints/step-2", "--steps", 4, sets=freeze, status=4)
     check("made from another model" in run.says and "resumes with the same --load" in run.says, "without --load such a run does not resume")
     check(run(model, config, *load, "--resume", folder_of / "checkpoints/step-2", "--steps", 4, sets=freeze) == weights, "with it, bit for bit")
+    check("--resume replaces those that train" in run.says and "start anew" not in run.says, "and the start says what --resume replaces")
 
 
 def adapters(run, folder, config, first):

@@ -110,12 +110,13 @@ class Bench(test_cli.Case):
         self.assertIn("nosuch", rows[1]["reason"])
         self.assertEqual(rows[2]["reason"], "pipeline.stages: 3 stages need as many ranks, found 2")
         self.assertIn("pp3, 2 ranks: pipeline.stages: 3 stages", said)
-        self.bench("--overwrite", "--set", "ztrain.loss.label_smoothing=2", modes="ddp", ranks="1")
+        self.bench("--overwrite", "--set", "ztrain.loss.label_smoothing=2", modes="ddp", ranks="1", code=1)
         self.assertTrue(self.rows()[0]["reason"].startswith("--set ztrain.loss.label_smoothing: "), self.rows())
         self.assertEqual((rows[1]["median_ms"], rows[1]["weights"]), ("", ""))
 
     def test_a_run_that_fails_is_a_row_with_its_error(self):
-        self.bench("--set", "optimizer.params.lr=1e30", modes="ddp", ranks="1")
+        said = self.bench("--set", "optimizer.params.lr=1e30", modes="ddp", ranks="1", code=1).stderr
+        self.assertIn("ztrain: error: no combination ran: ", said)
         self.assertIn("not finite", self.rows()[0]["reason"])
 
     def test_batch_sizes_are_steps_of_so_many_samples(self):
@@ -159,7 +160,7 @@ class Bench(test_cli.Case):
 
     def test_wrong_lists_are_refused(self):
         for option, value in [("--modes", "ddp,,zero1"), ("--modes", "zero9"), ("--modes", "ddp,ddp"), ("--ranks", "0"),
-                              ("--ranks", "1,x"), ("--ranks", "1,"), ("--batch-sizes", "-1"), ("--batch-sizes", "99999999999999999999"),
+                              ("--ranks", "1,x"), ("--ranks", "1,"), ("--ranks", "1,2,1"), ("--batch-sizes", "-1"), ("--batch-sizes", "99999999999999999999"),
                               ("--repeats", "0")]:
             words = {"--modes": "ddp", "--ranks": "1", option: value}
             self.refused("bench", "--model", MODEL, "--config", CONFIG, "--output", self.folder / "out",

@@ -556,7 +556,7 @@ class Train(Case):
 
     def test_options_of_other_launchers_are_answered(self):
         for option, hint in [("--deepspeed_config", "--config FILE"), ("--num_gpus", "--ranks N"), ("--local_rank=3", "LOCAL_RANK"),
-                             ("--nproc-per-node", "--ranks N"), ("--master_port", "MASTER_PORT"), ("--num_nodes", "--hostfile")]:
+                             ("--nproc-per-node", "--ranks N"), ("--master_port", "MASTER_PORT"), ("--num_nodes", "--hostfile"), ("-H", "--hostfile"), ("-i", "--include")]:
             self.refused("train", option, "4", code=2, says=[f"unknown option {option.split('=')[0]}", "hint: ", hint])
 
     def test_quiet_leaves_the_last_line_alone(self):

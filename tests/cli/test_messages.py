@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How messages look, whatever names hold and whatever stands on the terminal.
+"""How messages look, whatever names hold, and on a terminal.
 
     test_messages.py ZTRAIN [TEST ...]
 """
@@ -101,20 +101,26 @@ class Names(test_jobs.Job):
             self.sane("verify", checkpoint)
 
 
-class Terminal(test_cli.Case):
+class Terminal(test_jobs.Job):
+    def show(self, *words, code, **env):
+        """What a terminal is sent."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        done = subprocess.run([test_cli.ZTRAIN, *map(str, words)], stdout=slave, stderr=slave, timeout=60, env={**os.environ, **env})
+        os.close(slave)
+        data = b"".join(iter(lambda: read_terminal(master), b""))
+        os.close(master)
+        self.assertEqual(done.returncode, code, data)
+        return data
+
     def test_an_error_begins_a_line_of_its_own(self):
-        for before in [b"", b"partial", b"x" * 79, b"x" * 80, b"[====>   ] 40%"]:
-            master, slave = pty.openpty()
-            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-            os.write(slave, before)
-            done = subprocess.run([test_cli.ZTRAIN, "--nonsense"], stdout=slave, stderr=slave, timeout=60)
-            self.assertEqual(done.returncode, 2)
-            os.close(slave)
-            lines = screen(b"".join(iter(lambda: read_terminal(master), b"")), 80)
-            os.close(master)
-            wanted = [before.decode()] if before else []
-            self.assertEqual(lines[:len(wanted)], wanted)
-            self.assertTrue(lines[len(wanted)].startswith("ztrain: error: unknown option --nonsense"), lines)
+        self.assertTrue(self.show("--nonsense", code=2).startswith(b"ztrain: error: unknown option --nonsense"))
+        self.train()
+        data = self.show("--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "run", "--overwrite",
+                         "--set", "optimizer.params.weight_decay=1e38", code=1, TERM="xterm")
+        self.assertIn(b"\x1b[K", data)
+        self.assertIn(b"\nztrain: error: ", data)
+        self.assertTrue(any(line.startswith("Memory after step 1") for line in screen(data, 80)), data)
 
 
 if __name__ == "__main__":

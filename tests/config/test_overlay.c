@@ -236,6 +236,58 @@ START_TEST(later_problems_name_the_origin_of_their_key) {
 }
 END_TEST
 
+/* The command line of `count` options that are laid over one another in their order. */
+static struct zt_config_overrides options(const char *const *set) {
+    struct zt_config_overrides over = no_overrides();
+    over.set = set;
+    while (set[over.set_count])
+        over.set_count++;
+    return over;
+}
+
+START_TEST(an_option_inside_another_is_laid_over_it_or_refused) {
+    static const char *const accepted[] = { "_note=1",
+                                            "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.5}}",
+                                            "optimizer.params.momentum=0.25",
+                                            "ztrain.loss.type=huber",
+                                            "ztrain.loss={\"delta\": 2}",
+                                            "ztrain.loss.delta=3",
+                                            "zero_optimization=null",
+                                            "zero_optimization.stage=2",
+                                            NULL };
+    const struct zt_config_overrides over = options(accepted);
+    struct zt_config *c =
+        with("{" BATCH ", " ADAM ", \"zero_optimization\": {\"stage\": 1, \"overlap_comm\": false}}", &over);
+    ck_assert_str_eq(c->optimizer.type, "SGD");
+    ck_assert_double_eq(c->optimizer.lr, 0.5);
+    ck_assert_double_eq(param(c, "optimizer.params.momentum"), 0.25);
+    ck_assert_str_eq(c->loss.type, "huber");
+    ck_assert_double_eq(param(c, "ztrain.loss.delta"), 3);
+    ck_assert_int_eq(c->zero.stage, 2);
+    ck_assert(mentions(&c->notes, "comments: _note (--set _note)"));
+    zt_config_destroy(c);
+    static const struct {
+        const char *set[3], *words;
+    } refused[] = {
+        { { "zero_optimization=true", "zero_optimization.overlap_comm=true" },
+          "--set zero_optimization.overlap_comm: sets a key inside zero_optimization, but --set zero_optimization "
+          "makes "
+          "it true" },
+        { { "ztrain.loss.type=mse", "ztrain.loss=4" },
+          "--set ztrain.loss: ztrain.loss is 4 here, but --set ztrain.loss.type sets a key inside it" },
+        { { "ztrain.loss={\"type\": \"mse\", \"type\": \"l1\"}" }, "not JSON: 1:17: type: given twice" },
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        const struct zt_config_overrides wrong = options(refused[i].set);
+        refuse_with("{" BATCH ", " ADAM "}", &wrong, refused[i].words, 1);
+    }
+    static const char *const whole[] = { "ztrain=3", NULL };
+    struct zt_config_overrides steps = options(whole);
+    steps.steps = 1;
+    refuse_with("{" BATCH ", " ADAM "}", &steps, "--steps: sets a key inside ztrain, but --set ztrain makes it 3", 0);
+}
+END_TEST
+
 int main(void) {
     const TTest *const cases[] = { later_files_win_key_by_key,
                                    another_optimizer_takes_no_parameters_of_the_former,
@@ -247,6 +299,7 @@ int main(void) {
                                    comments_are_ignored_with_a_note,
                                    no_object_swallows_a_typo,
                                    the_command_line_is_above_all_files,
+                                   an_option_inside_another_is_laid_over_it_or_refused,
                                    later_problems_name_the_origin_of_their_key };
     return run_cases("config overlay", cases, sizeof cases / sizeof cases[0]);
 }

@@ -54,6 +54,8 @@ START_TEST(unknown_keys_offer_the_nearest) {
         { SCHED("StepLR", "\"T_max\": 5, \"step_size\": 3"), "StepLR has no such parameter", 1 },
         { SCHED("ReduceLROnPlateau", "\"gamma\": 0.5"), "ReduceLROnPlateau has no such parameter", 1 },
         { SCHED("WarmupLR", "\"total_num_steps\": 5"), "WarmupLR has no such parameter", 1 },
+        { ZTRAIN("\"checkpoint\": {\"every\": 1}"), "ztrain.checkpoint.every: unknown key, did you mean every_steps?",
+          1 },
         { ZTRAIN("\"data\": {\"pth\": 1}"), "ztrain.data.pth: unknown key, did you mean path?", 1 },
         { ZTRAIN("\"param_groups\": [{\"match\": \"a\"}, {\"match\": \"b\", \"lrr\": 1}]"),
           "ztrain.param_groups[1].lrr: unknown key", 1 },
@@ -406,6 +408,9 @@ START_TEST(problems_of_the_command_line_name_the_option) {
     refuse_with("{" BATCH "}", &over, "--data: ztrain.data.format: unknown \"nqz\", did you mean \"npz\"?", 1);
     over.data = "npz";
     refuse_with("{" BATCH "}", &over, "needs ztrain.data.path", 1);
+    over.data = "npz:";
+    refuse_with("{" BATCH ", \"ztrain\": {\"data\": {\"format\": \"npz\", \"path\": \"a\"}}}", &over,
+                "needs ztrain.data.path", 1);
 }
 END_TEST
 

@@ -113,7 +113,7 @@ START_TEST(auto_is_resolved_and_listed) {
               param(c, "optimizer.params.eps") == 1e-8);
     ck_assert(param(c, "scheduler.params.warmup_max_lr") == 5e-5 && param(c, "scheduler.params.warmup_min_lr") == 0 &&
               c->scheduler.total_num_steps == 0);
-    ck_assert(c->parallel.stages == 1 && c->zero.reduce_bucket_size == 0 && c->zero.prefetch_bucket_size == -1);
+    ck_assert(c->parallel.stages == 1 && c->zero.reduce_bucket_size == -1 && c->zero.prefetch_bucket_size == -1);
     ck_assert(mentions(&c->resolved_auto, "optimizer.params.lr = 5e-05 (auto: "));
     ck_assert(mentions(&c->resolved_auto, "optimizer.params.betas = [0.9, 0.999] (auto: "));
     ck_assert(mentions(&c->resolved_auto, "scheduler.params.warmup_max_lr = 5e-05 (auto: optimizer.params.lr)"));
@@ -325,6 +325,11 @@ START_TEST(the_command_line_wins) {
     ck_assert_str_eq(c->data.path, "d/x.npz");
     ck_assert_str_eq(c->data.eval_path, "e.npz");
     ck_assert_str_eq(c->device, "cpu");
+    zt_config_destroy(c);
+    struct zt_config_overrides epochs = no_overrides();
+    epochs.epochs = 2;
+    c = with("{" BATCH ", " ADAM ", \"ztrain\": {\"steps\": 5}}", &epochs);
+    ck_assert(c->epochs == 2 && c->steps == 0); /* the steps of a file win over its epochs alone */
     zt_config_destroy(c);
 }
 END_TEST

@@ -404,11 +404,23 @@ END_TEST
 
 START_TEST(a_micro_batch_too_big_for_memory_is_refused) {
     struct zt_source source = count_to(10, &none_broken);
-    source.column[0].sample_bytes = (size_t)1 << 60;
-    struct zt_loader_options options = options_for(&source, 1000, 1, 0, 1, 1);
+    source.column[0].sample_bytes = (size_t)1 << 61;
+    struct zt_loader_options options = options_for(&source, 10, 1, 0, 1, 1);
     struct zt_err err = { 0 };
     ck_assert_ptr_null(zt_loader_create(&options, &err));
-    MENTIONS(&err, "\"i\"", "1000");
+    MENTIONS(&err, "\"i\"", "10 samples");
+}
+END_TEST
+
+START_TEST(a_step_larger_than_the_data_takes_the_memory_of_the_data) {
+    struct zt_source source = count_to(10, &none_broken);
+    struct zt_loader_options options = options_for(&source, (int64_t)1 << 50, 1, 0, 1, 1);
+    struct zt_err err = { 0 };
+    struct zt_loader *loader = zt_loader_create(&options, &err);
+    const struct zt_batch *batch;
+    ck_assert_msg(loader && zt_loader_next(loader, &batch, &err), "%s", err.text[0]);
+    ck_assert(batch->samples == 10 && batch->rows == 10 && batch->step_samples == 10);
+    zt_loader_destroy(loader);
 }
 END_TEST
 
@@ -471,5 +483,6 @@ int main(void) {
     tcase_add_test(cases, small_micro_batches_are_read_many_at_a_time);
     tcase_add_test(cases, large_micro_batches_are_read_two_ahead);
     tcase_add_test(cases, a_micro_batch_too_big_for_memory_is_refused);
+    tcase_add_test(cases, a_step_larger_than_the_data_takes_the_memory_of_the_data);
     return test_run("loader", cases);
 }

@@ -158,7 +158,7 @@ class Ranks(Case):
 
     def test_a_world_of_another_size_is_refused(self):
         said = self.run_it("mpirun", "-n", "2", *self.words("--ranks", "3"), code=None, env=ROOTLY)
-        self.assertRegex(said, "--ranks 3, but (mpirun|PMI) started 2 ranks")
+        self.assertRegex(self.one_error(said), "rank 0: --ranks 3, but (mpirun|PMI) started 2 ranks")
 
     def test_processes_that_are_to_be_threads_are_refused(self):
         said = self.run_it("mpirun", "-n", "2", *self.words("--set", "ztrain.parallel.communicator=thread"), code=None, env=ROOTLY)
@@ -224,10 +224,18 @@ class Ranks(Case):
         self.assertEqual(process.returncode, 128 + signal.SIGTERM, said)
         self.assertNotIn("error", said)
 
+    def pid_of(self, run, rank):
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (str(run).encode() in (process / "cmdline").read_bytes().split(b"\0")
+                        and f"OMPI_COMM_WORLD_RANK={rank}".encode() in (process / "environ").read_bytes().split(b"\0")):
+                    return int(process.name)
+        return self.fail(f"there is no rank {rank}")
+
     def test_signals_save_and_stop(self):
-        for number in [signal.SIGINT, signal.SIGTERM]:
+        for number, rank in [(signal.SIGINT, None), (signal.SIGTERM, "1")]:
             process, run = self.start(*self.words("--ranks", "2", steps=ENDLESS))
-            process.send_signal(number)
+            os.kill(process.pid if rank is None else self.pid_of(run, rank), number)
             said = process.communicate(timeout=60)[1]
             self.assertEqual(process.returncode, 128 + number, said)
             self.assertNotIn("error", said)
@@ -376,8 +384,10 @@ class Refusals(Case):
         self.assertIn("hint: ranks are processes over MPI: install Open MPI", said)
 
     def test_torchruns_variables_are_refused_on_the_cpu(self):
-        said = self.run_it(*self.words(), code=2, env={"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"})
+        torchrun = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+        said = self.run_it(*self.words(), code=2, env=torchrun)
         self.assertIn("torchrun", self.one_error(said))
+        self.run_it(ZTRAIN, "plan", *self.words()[1:-2], env=torchrun)
         self.assertIn("hint: start them with --ranks 2", said)
         self.assertIn('ztrain.parallel.communicator to "tcp"', said)
 

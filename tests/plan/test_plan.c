@@ -6,6 +6,7 @@
 
 #include "device/threads.h"
 #include "plan/rank_bytes.h"
+#include "plan/resolve.h"
 #include "plan/rank_plan.h"
 #include "run/rank/times.h"
 
@@ -61,17 +62,39 @@ START_TEST(weights_gradients_and_states_follow_the_formulas) {
         int zero;
         double whole, shared; /* bytes a weight: whole + shared / N */
     } rows[] = { { 0, 16, 0 }, { 1, 8, 8 }, { 2, 4, 12 }, { 3, 0, 16 } };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        const bool small = i % 2; /* rank 0 owns nothing of it */
+        const double whole = rows[i / 2].whole, shared = rows[i / 2].shared;
         struct tiny t;
-        struct zt_plan *plan = must_make(&t, tiny_wide(), (struct wants){ N, 1, rows[i].zero, NULL, NULL });
+        struct zt_plan *plan =
+            must_make(&t, small ? tiny_mlp() : tiny_wide(), (struct wants){ N, 1, rows[i / 2].zero, NULL, NULL });
         int64_t all = 0, count = plan->stage[0]->tensors.flat->count;
         for (int r = 0; r < N; r++) {
             struct zt_rank_bytes b = zt_plan_bytes(plan, 0, r);
             all += b.parameters + b.gradients + b.optimizer;
         }
-        ck_assert_int_eq(all, (int64_t)(count * (N * rows[i].whole + rows[i].shared)));
+        ck_assert_int_eq(plan->stage[0]->flat->owned[0] == 0, small);
+        ck_assert_int_eq(all, (int64_t)(count * (N * whole + shared)));
         finish(&t, plan);
     }
+}
+END_TEST
+
+START_TEST(a_plan_resolves_what_the_config_leaves_open) {
+    struct tiny t;
+    struct zt_plan *plan =
+        must_make(&t, tiny_wide(), (struct wants){ 2, 1, 3, NULL, ", 'reduce_bucket_size': 'auto'" });
+    const struct zt_rank_plan *stage = plan->stage[0];
+    const struct zt_config resolved = zt_rank_plan_resolve(stage);
+    const int64_t square = stage->hidden * stage->hidden;
+    ck_assert_int_gt(square, 2 * ZT_SLICE_BLOCK);
+    ck_assert_int_eq(resolved.zero.reduce_bucket_size, square < stage->flat->count ? square : stage->flat->count);
+    ck_assert_int_ge(resolved.zero.allgather_bucket_size, stage->largest_bucket);
+    ck_assert_int_eq(resolved.zero.prefetch_bucket_size, stage->traffic.prefetch);
+    ck_assert_int_eq(resolved.zero.param_persistence_threshold, 10 * stage->hidden);
+    ck_assert_str_eq(resolved.loss.type, "cross_entropy");
+    ck_assert_str_eq(resolved.loss.logits, stage->job->logits);
+    finish(&t, plan);
 }
 END_TEST
 
@@ -324,6 +347,7 @@ END_TEST
 int main(void) {
     TCase *cases = tcase_create("plan");
     tcase_add_test(cases, weights_gradients_and_states_follow_the_formulas);
+    tcase_add_test(cases, a_plan_resolves_what_the_config_leaves_open);
     tcase_add_test(cases, a_rank_sends_what_the_formulas_say);
     tcase_add_test(cases, every_rank_has_the_same_hash_and_other_plans_have_others);
     tcase_add_test(cases, the_bubble_of_equal_stages_is_that_of_the_formula);

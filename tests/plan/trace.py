@@ -3,7 +3,7 @@
 
     trace.py ZTRAIN SOURCE_ROOT
 """
-import json, pathlib, re, subprocess, sys, tempfile
+import json, pathlib, subprocess, sys, tempfile
 
 
 def main():
@@ -12,7 +12,7 @@ def main():
     ztrain, root = sys.argv[1], pathlib.Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "trace.json"
-        done = subprocess.run([ztrain, "plan", "--model", root / "models/gpt.onnx", "--config", root / "configs/gpt.json", "--trace", path,
+        done = subprocess.run([ztrain, "plan", "--model", root / "models/gpt.onnx", "--config", root / "configs/gpt.json", "--trace", path, "--json",
                                "--cluster", "h200", "--ranks", "4", "--set", "pipeline.stages=2", "--set", "zero_optimization.stage=3",
                                "--set", "gradient_accumulation_steps=4", "--set", "ztrain.parallel.communicator=thread"],
                               capture_output=True, text=True, timeout=60)
@@ -20,7 +20,10 @@ def main():
         trace = json.loads(path.read_text())
         there = sorted(p.name for p in pathlib.Path(folder).iterdir())
     assert there == ["trace.json"], there
-    step = float(re.search(r"predicted step (\S+) ms", done.stdout)[1])
+    plan = json.loads(done.stdout)
+    step = 1e3 * plan["step_seconds"]
+    assert [(r["rank"], r["stage"]) for r in plan["bytes_per_rank"]] == [(r, r // 2) for r in range(4)], plan
+    assert all(r["parameters"] > 0 and r["activations"] > 0 for r in plan["bytes_per_rank"]) and plan["mode"] == "zero3", plan
     events = trace["traceEvents"]
     assert {e["args"]["name"] for e in events if e["name"] == "process_name"} == {f"rank {r} (stage {r // 2})" for r in range(4)}
     for rank in range(4):

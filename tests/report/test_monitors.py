@@ -437,9 +437,12 @@ class Lines(Case):
             self.assertEqual(rows[key], row, key)
 
     def test_comms_logger_prints_its_table_after_sigusr1_and_at_the_end(self):
-        self.train(THREADS, {"comms_logger": {"enabled": True}, "train_micro_batch_size_per_gpu": 4, "ztrain": {"steps": 1}}, options=["--ranks", "2"], out="short")
+        said = self.train(THREADS, {"comms_logger": {"enabled": True, "verbose": True}, "train_micro_batch_size_per_gpu": 4, "ztrain": {"steps": 1}}, options=["--ranks", "2", "--json"], out="short")
+        texts = [json.loads(line).get("text", "") for line in said.splitlines()]
+        self.assertTrue(any(text.startswith("comm op: ") for text in texts) and any(text.startswith("Comm. Op ") for text in texts), texts)
         config = json.loads((self.folder / "c.json").read_text())
         config["ztrain"]["steps"] = 10 ** 9
+        config["comms_logger"]["verbose"] = False
         (self.folder / "c.json").write_text(json.dumps(config))
         with subprocess.Popen([ZTRAIN, "--model", "m.onnx", "--config", "c.json", "--output", "run", "--threads", "2", "--device", DEVICE, "--ranks", "2"],
                               cwd=self.folder, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL) as run:

@@ -125,6 +125,11 @@ static const char *automatic_of(const struct zt_key_row *row) {
     return row->rule && row->keeps_auto ? row->rule : row->automatic;
 }
 
+/* Whether the default of a key is what "auto" means. */
+static bool is_automatic(const struct zt_key_row *row) {
+    return row->keeps_auto && row->def && (!row->automatic || strcmp(row->automatic, row->def) == 0);
+}
+
 static void print_row(const struct zt_key_table *table, int i, FILE *to) {
     const struct zt_key_row *row = table->row[i];
     const struct zt_meaning *meaning = zt_meaning_of(row->key);
@@ -139,7 +144,7 @@ static void print_row(const struct zt_key_table *table, int i, FILE *to) {
     print_choices(row, "aliases", to);
     print_choices(row, "later", to);
     print_choices(row, "refused", to);
-    print_member("default", row->keeps_auto && row->def ? "auto" : row->def, to);
+    print_member("default", is_automatic(row) ? "auto" : row->def, to);
     print_member("automatic", automatic_of(row), to);
     print_status(table, row, table->owner[i], to);
     print_member("meaning", meaning ? meaning->meaning : NULL, to);

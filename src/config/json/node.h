@@ -39,10 +39,11 @@ struct zt_json_node {
     double number;
     bool whole; /* `integer` is the exact value */
     int64_t integer;
-    const char *text; /* of a text; of a number from a file or --set, its characters */
-    bool automatic;   /* was "auto": the value is the one that the row states */
-    const char *rule; /* automatic: its rule, where it is not that of the row; listed already */
-    bool ignored;     /* without effect, and listed as such already */
+    const char *text;     /* of a text; of a number from a file or --set, its characters */
+    const char *not_json; /* --set: why the text is not JSON, "LINE:COLUMN: ...", where it looks like it; NULL: no */
+    bool automatic;       /* was "auto": the value is the one that the row states */
+    const char *rule;     /* automatic: its rule, where it is not that of the row; listed already */
+    bool ignored;         /* without effect, and listed as such already */
     struct zt_json_node *parent, *first, *next;
 };
 

@@ -7,8 +7,11 @@ const struct zt_meaning zt_meanings_zero[] = {
       "0: nothing is distributed; 1: optimizer states; 2: gradients too; 3: parameters too." },
     { "zero_optimization.contiguous_gradients", "Copies gradients into one buffer as they are produced." },
     { "zero_optimization.reduce_scatter", "Reduces gradients to the rank that owns them instead of all ranks." },
-    { "zero_optimization.reduce_bucket_size", "Elements that are reduced in one collective.",
-      "DeepSpeed has the default 5e8; \"auto\" is the square of the hidden size in Hugging Face's Trainer." },
+    { "zero_optimization.reduce_bucket_size",
+      "Elements that are reduced in one collective; 0: the larger of the largest tensor and 1/16 of the model.",
+      "DeepSpeed has the default 5e8; \"auto\" is Hugging Face's square of the hidden size, but at least 4096 elements "
+      "for "
+      "each rank." },
     { "zero_optimization.use_multi_rank_bucket_allreduce", "Reduces slices of several owners in one all-reduce." },
     { "zero_optimization.allgather_partitions", "Gathers parameters with an all-gather instead of broadcasts." },
     { "zero_optimization.allgather_bucket_size", "Elements that are gathered in one collective; an even number.",

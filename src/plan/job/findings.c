@@ -237,7 +237,11 @@ static void find_doubts(struct findings *f) {
             zt_vec_push(&guesses, v->name);
     }
     if (doubts.count)
-        find(f, true, "%s: may be a buffer, but is trained; ztrain.freeze keeps it fixed", listed(f, &doubts));
+        find(f, true,
+             "%s: may be a buffer or have requires_grad=False, but is trained; ztrain.freeze keeps it fixed, its name "
+             "in "
+             "ztrain.trainable confirms it",
+             listed(f, &doubts));
     if (guesses.count)
         find(f, true,
              "%s: created by the exporter, possibly computed from a parameter; do_constant_folding=False keeps the "

@@ -37,6 +37,12 @@ static void hand_on(const struct zt_stop *s, int signal) {
             s->actions[i].sa_handler(signal);
 }
 
+/* The launcher's daemon is the parent of its ranks; 0: a terminal or the kernel, which signal the supervisor as well.
+ */
+static bool is_launchers(const siginfo_t *info) {
+    return info->si_pid == getppid() || info->si_pid == 0;
+}
+
 static void *watch(void *arg) {
     struct zt_stop *s = arg;
     while (!atomic_load(&s->ends)) {
@@ -46,7 +52,7 @@ static void *watch(void *arg) {
             continue;
         if (signal < 0)
             continue;
-        if (s->supervised && info.si_pid != getpid())
+        if (s->supervised && is_launchers(&info))
             hand_on(s, signal);
         else if (signal == SIGUSR1)
             atomic_store(&s->save, true);

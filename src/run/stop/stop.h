@@ -20,9 +20,10 @@ enum { ZT_REQUEST_TERM, ZT_REQUEST_INT, ZT_REQUEST_HUP, ZT_REQUEST_SAVE, ZT_REQU
  * limit of file sizes is an error of the write. */
 void zt_stop_prepare(void);
 /* Starts to wait for signals. Must be called before any other thread starts, because threads inherit the mask of
- * blocked signals. One object per process. `supervised`: the process has a supervisor, which forwards signals through
- * the supervisor channel as signals from this process to itself. Only those count then: launchers end the other ranks
- * when one is lost, and that must not ask for a checkpoint. */
+ * blocked signals. One object per process. `supervised`: the process has a supervisor, which forwards its own signals
+ * through the supervisor channel as signals from this process to itself. Signals of the launcher, the parent of this
+ * process, do not count then: launchers end the other ranks when one is lost, and that must not ask for a checkpoint.
+ */
 struct zt_stop *zt_stop_create(bool supervised, struct zt_err *err);
 /* Stops waiting and restores the previous effect of the signals. Accepts NULL. */
 void zt_stop_destroy(struct zt_stop *stop);

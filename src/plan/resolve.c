@@ -1,0 +1,31 @@
+#include "plan/resolve.h"
+
+#include "ops/loss/loss.h"
+
+static void resolve_zero(const struct zt_rank_plan *p, struct zt_zero_config *to) {
+    if (to->reduce_bucket_size <= 0)
+        to->reduce_bucket_size = p->flat->bucket_elems;
+    if (to->allgather_bucket_size == 0)
+        to->allgather_bucket_size = p->largest_bucket + p->largest_bucket % 2; /* the key wants an even number */
+    if (!p->sharding->parameters)
+        return;
+    if (to->prefetch_bucket_size < 0)
+        to->prefetch_bucket_size = p->traffic.prefetch;
+    if (to->param_persistence_threshold < 0) {
+        to->param_persistence_threshold = p->persistent_each;
+        to->model_persistence_threshold = p->persistent_together;
+    }
+}
+
+struct zt_config zt_rank_plan_resolve(const struct zt_rank_plan *p) {
+    const struct zt_job *job = p->job;
+    struct zt_config resolved = *job->config;
+    if (job->loss) {
+        resolved.loss.type = job->loss->type;
+        resolved.loss.logits = job->logits;
+        resolved.loss.target = job->target;
+    }
+    if (p->grid.stages == 1 && !p->frozen)
+        resolve_zero(p, &resolved.zero);
+    return resolved;
+}
