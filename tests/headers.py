@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 FOLDERS = ["src", "graph", "ops", "parallel", "tests"]
-FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", '-DZT_VERSION="0"', "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", "c", "-"]
+FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", '-DZT_VERSION="0"', "-DZT_ISA_BUILT=ZT_ISA_AMX", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", "c", "-"]
 
 
 def compile_text(compiler, root, text):

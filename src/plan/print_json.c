@@ -27,8 +27,9 @@ void zt_plan_print_json(const struct zt_plan *plan, FILE *to) {
             "{\"plan\": \"%016llx\", \"mode\": \"%s\", \"ranks\": %d, \"stages\": %d, \"data_parallel\": %d,\n"
             " \"train_batch_size\": %lld, \"train_micro_batch_size_per_gpu\": %lld, \"gradient_accumulation_steps\": "
             "%lld,\n \"bytes_per_rank\": [",
-            (unsigned long long)plan->hash, plan->stage[0]->sharding->name, plan->grid.world, plan->grid.stages,
-            plan->grid.data, (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation);
+            (unsigned long long)plan->hash, zt_sharding_name(plan->stage[0]->sharding), plan->grid.world,
+            plan->grid.stages, plan->grid.data, (long long)c->train_batch, (long long)c->micro_batch,
+            (long long)c->accumulation);
     print_ranks(plan, to);
     fputs("],\n \"bytes_sent_per_step\": [", to);
     print_traffic(plan, to);
@@ -36,6 +37,6 @@ void zt_plan_print_json(const struct zt_plan *plan, FILE *to) {
     if (plan->timeline.count)
         fprintf(to, ",\n \"step_seconds\": %.9g, \"bubble\": %.6g, \"samples_per_second\": %.9g",
                 plan->timeline.seconds, plan->timeline.bubble,
-                (double)plan->stage[0]->full.samples / plan->timeline.seconds);
+                (double)plan->stage[0]->steps.full.samples / plan->timeline.seconds);
     fputs("}\n", to);
 }

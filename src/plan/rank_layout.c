@@ -36,7 +36,7 @@ static int64_t hidden_size(const struct zt_training_graph *training_graph) {
 /* The key of that name for zt_flat_make(). "auto" is Hugging Face's h^2, but at least a block of each rank, so that
  * ZeRO has something to divide. */
 static int64_t reduce_bucket_size(const struct zt_rank_plan *p) {
-    const int64_t given = p->job->config->zero.reduce_bucket_size, square = p->hidden * p->hidden,
+    const int64_t given = p->job->config->zero.reduce_bucket_size, square = p->traffic.hidden * p->traffic.hidden,
                   blocks = (int64_t)p->grid.data * ZT_SLICE_BLOCK;
     return given >= 0 || square == 0 ? (given > 0 ? given : 0) : square > blocks ? square : blocks;
 }

@@ -4,16 +4,17 @@
 
 static void resolve_zero(const struct zt_rank_plan *p, struct zt_zero_config *to) {
     if (to->reduce_bucket_size <= 0)
-        to->reduce_bucket_size = p->flat->bucket_elems;
+        to->reduce_bucket_size = p->tensors.flat->bucket_elems;
     if (to->allgather_bucket_size == 0)
-        to->allgather_bucket_size = p->largest_bucket + p->largest_bucket % 2; /* the key wants an even number */
-    if (!p->sharding->parameters)
+        to->allgather_bucket_size =
+            p->traffic.largest_bucket + p->traffic.largest_bucket % 2; /* the key wants an even number */
+    if (!zt_sharding_gathers_for_use(p->sharding))
         return;
     if (to->prefetch_bucket_size < 0)
-        to->prefetch_bucket_size = p->traffic.prefetch;
+        to->prefetch_bucket_size = p->traffic.limits.prefetch;
     if (to->param_persistence_threshold < 0) {
-        to->param_persistence_threshold = p->persistent_each;
-        to->model_persistence_threshold = p->persistent_together;
+        to->param_persistence_threshold = p->traffic.persistent_each;
+        to->model_persistence_threshold = p->traffic.persistent_together;
     }
 }
 
@@ -25,7 +26,7 @@ struct zt_config zt_rank_plan_resolve(const struct zt_rank_plan *p) {
         resolved.loss.logits = job->logits;
         resolved.loss.target = job->target;
     }
-    if (p->grid.stages == 1 && !p->frozen)
+    if (p->grid.stages == 1 && !p->tensors.frozen)
         resolve_zero(p, &resolved.zero);
     return resolved;
 }

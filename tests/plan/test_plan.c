@@ -73,7 +73,7 @@ START_TEST(weights_gradients_and_states_follow_the_formulas) {
             struct zt_rank_bytes b = zt_plan_bytes(plan, 0, r);
             all += b.parameters + b.gradients + b.optimizer;
         }
-        ck_assert_int_eq(plan->stage[0]->flat->owned[0] == 0, small);
+        ck_assert_int_eq(plan->stage[0]->tensors.flat->owned[0] == 0, small);
         ck_assert_int_eq(all, (int64_t)(count * (N * whole + shared)));
         finish(&t, plan);
     }
@@ -86,12 +86,13 @@ START_TEST(a_plan_resolves_what_the_config_leaves_open) {
         must_make(&t, tiny_wide(), (struct wants){ 2, 1, 3, NULL, ", 'reduce_bucket_size': 'auto'" });
     const struct zt_rank_plan *stage = plan->stage[0];
     const struct zt_config resolved = zt_rank_plan_resolve(stage);
-    const int64_t square = stage->hidden * stage->hidden;
+    const int64_t square = stage->traffic.hidden * stage->traffic.hidden;
     ck_assert_int_gt(square, 2 * ZT_SLICE_BLOCK);
-    ck_assert_int_eq(resolved.zero.reduce_bucket_size, square < stage->flat->count ? square : stage->flat->count);
-    ck_assert_int_ge(resolved.zero.allgather_bucket_size, stage->largest_bucket);
-    ck_assert_int_eq(resolved.zero.prefetch_bucket_size, stage->traffic.prefetch);
-    ck_assert_int_eq(resolved.zero.param_persistence_threshold, 10 * stage->hidden);
+    ck_assert_int_eq(resolved.zero.reduce_bucket_size,
+                     square < stage->tensors.flat->count ? square : stage->tensors.flat->count);
+    ck_assert_int_ge(resolved.zero.allgather_bucket_size, stage->traffic.largest_bucket);
+    ck_assert_int_eq(resolved.zero.prefetch_bucket_size, stage->traffic.limits.prefetch);
+    ck_assert_int_eq(resolved.zero.param_persistence_threshold, 10 * stage->traffic.hidden);
     ck_assert_str_eq(resolved.loss.type, "cross_entropy");
     ck_assert_str_eq(resolved.loss.logits, stage->job->logits);
     finish(&t, plan);
