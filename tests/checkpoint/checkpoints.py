@@ -27,7 +27,7 @@ from onnx_bytes import INT64, external_tensor, model, node, npz, tensor, value_i
 def resumes(args, tmp, rng):
     """every step of a run with accumulation, a schedule and clipping, from the middle of an epoch"""
     b = Bench(args, tmp / "resume", "gpt", "gpt", "--steps", "20", "--set", "ztrain.checkpoint.keep=0",
-              "--set", "ztrain.checkpoint.every_steps=1")
+              "--set", "ztrain.checkpoint.every_steps=1", "--set", "train_batch_size=8")
     if not check(b.run("whole"), "resume: a run that saves at each step"):
         return
     held = 0
