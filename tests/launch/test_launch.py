@@ -233,9 +233,10 @@ class Ranks(Case):
         return self.fail(f"there is no rank {rank}")
 
     def test_signals_save_and_stop(self):
-        for number, rank in [(signal.SIGINT, None), (signal.SIGTERM, "1")]:
+        for number, ranks in [(signal.SIGINT, [None]), (signal.SIGTERM, ["1"]), (signal.SIGTERM, ["0", "1", None])]:
             process, run = self.start(*self.words("--ranks", "2", steps=ENDLESS))
-            os.kill(process.pid if rank is None else self.pid_of(run, rank), number)
+            for pid in [process.pid if rank is None else self.pid_of(run, rank) for rank in ranks]:
+                os.kill(pid, number)
             said = process.communicate(timeout=60)[1]
             self.assertEqual(process.returncode, 128 + number, said)
             self.assertNotIn("error", said)

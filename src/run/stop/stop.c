@@ -17,6 +17,7 @@ struct zt_stop {
     sigset_t watched, before; /* before: signal mask of the thread that created it */
     struct sigaction actions[SIGNALS];
     bool supervised;
+    bool heard[2]; /* stop signals of others; those that the supervisor passed on */
     atomic_bool armed, save, ends;
     atomic_int signal; /* signal to stop for; 0: none */
 };
@@ -43,11 +44,22 @@ static bool is_launchers(const siginfo_t *info) {
     return info->si_pid == getppid() || info->si_pid == 0;
 }
 
+/* Takes a stop signal; false where it is the second one. What ends all processes of a job at once, as Slurm's scancel
+ * does, reaches a rank twice: itself, and through the supervisor. */
+static bool take(struct zt_stop *s, int signal, bool passed_on) {
+    int none = 0;
+    if (s->heard[passed_on])
+        return false;
+    s->heard[passed_on] = true;
+    atomic_compare_exchange_strong(&s->signal, &none, signal);
+    return true;
+}
+
 static void *watch(void *arg) {
     struct zt_stop *s = arg;
     while (!atomic_load(&s->ends)) {
         siginfo_t info;
-        int signal = sigwaitinfo(&s->watched, &info), none = 0;
+        int signal = sigwaitinfo(&s->watched, &info);
         if (signal == SIGRTMIN)
             continue;
         if (signal < 0)
@@ -56,7 +68,7 @@ static void *watch(void *arg) {
             hand_on(s, signal);
         else if (signal == SIGUSR1)
             atomic_store(&s->save, true);
-        else if (!atomic_load(&s->armed) || !atomic_compare_exchange_strong(&s->signal, &none, signal))
+        else if (!atomic_load(&s->armed) || !take(s, signal, info.si_pid == getpid()))
             _exit(128 + signal);
     }
     return NULL;

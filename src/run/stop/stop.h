@@ -23,7 +23,7 @@ void zt_stop_prepare(void);
  * blocked signals. One object per process. `supervised`: the process has a supervisor, which forwards its own signals
  * through the supervisor channel as signals from this process to itself. Signals of the launcher, the parent of this
  * process, do not count then: launchers end the other ranks when one is lost, and that must not ask for a checkpoint.
- */
+ * Signals of the supervisor and of others are counted apart, so that one signal to all processes is a first one. */
 struct zt_stop *zt_stop_create(bool supervised, struct zt_err *err);
 /* Stops waiting and restores the previous effect of the signals. Accepts NULL. */
 void zt_stop_destroy(struct zt_stop *stop);
