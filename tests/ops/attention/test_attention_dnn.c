@@ -21,7 +21,7 @@ static const struct shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* The attention of a shape, whose random inputs are made once: the larger ones take half a second. */
+/* The attention of a shape, whose random inputs are made once. */
 static struct zt_attention read_shape(const struct shape *s) {
     static struct zt_attention known[SHAPES];
     static bool is_known[SHAPES];
