@@ -44,29 +44,6 @@ struct matmul_state {
     void *dnnl; /* its state */
 };
 
-static struct zt_simd_gemm gemm_of(const struct zt_product_cpu *p) {
-    const struct zt_matmul *s = &p->shape;
-    return (struct zt_simd_gemm){
-        .count = p->count,
-        .m = s->m,
-        .n = s->n,
-        .k = s->k,
-        .a_step = p->a_step,
-        .a_row = s->a_row,
-        .a_col = s->a_col,
-        .b_step = p->b_step,
-        .b_row = s->b_row,
-        .b_col = s->b_col,
-        .y_step = s->m * s->n,
-        .y_row = s->n,
-        .bias_row = p->bias_row,
-        .bias_col = p->bias_col,
-        .alpha = p->scale,
-        .beta = p->bias_scale,
-        .relu = p->relu,
-    };
-}
-
 bool zt_matmul_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_product_cpu product;
     if (!zt_product_cpu_read(p->graph, p->node, &product))
@@ -74,7 +51,7 @@ bool zt_matmul_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct matmul_state *s = zt_calloc(1, sizeof *s);
     if (takes_own(&product) && (own_first() || !takes_dnnl(p->graph, p->node))) {
         s->kernel = zt_simd_gemm_best();
-        s->gemm = gemm_of(&product);
+        s->gemm = zt_product_cpu_gemm(&product);
         p->workspace_bytes = zt_simd_gemm_bytes(s->kernel, &s->gemm, p->threads);
         p->can_accumulate = product.weight_gradient;
         for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)

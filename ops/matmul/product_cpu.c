@@ -44,3 +44,26 @@ bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_c
     return s->m > 0 && s->n > 0 && s->k > 0 && s->m <= INT32_MAX && s->n <= INT32_MAX && s->k <= INT32_MAX &&
            zt_product_cpu_merge(p) && p->count > 0 && p->count <= INT32_MAX && read_addend(g, node, p);
 }
+
+struct zt_simd_gemm zt_product_cpu_gemm(const struct zt_product_cpu *p) {
+    const struct zt_matmul *s = &p->shape;
+    return (struct zt_simd_gemm){
+        .count = p->count,
+        .m = s->m,
+        .n = s->n,
+        .k = s->k,
+        .a_step = p->a_step,
+        .a_row = s->a_row,
+        .a_col = s->a_col,
+        .b_step = p->b_step,
+        .b_row = s->b_row,
+        .b_col = s->b_col,
+        .y_step = s->m * s->n,
+        .y_row = s->n,
+        .bias_row = p->bias_row,
+        .bias_col = p->bias_col,
+        .alpha = p->scale,
+        .beta = p->bias_scale,
+        .relu = p->relu,
+    };
+}

@@ -2,6 +2,7 @@
 #ifndef ZT_OPS_MATMUL_PRODUCT_CPU_H
 #define ZT_OPS_MATMUL_PRODUCT_CPU_H
 
+#include "ops/cpu/simd_gemm.h"
 #include "ops/matmul/matmul.h"
 
 /* A node's product with its batch axes made one: y = relu(scale a b + bias_scale bias). */
@@ -19,5 +20,7 @@ struct zt_product_cpu {
 bool zt_product_cpu_merge(struct zt_product_cpu *p);
 /* False where the node is not one product of matrices of one type, or is empty. */
 bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_cpu *to);
+/* The same for our own kernels. */
+struct zt_simd_gemm zt_product_cpu_gemm(const struct zt_product_cpu *p);
 
 #endif

@@ -152,6 +152,7 @@ struct matmul_state {
 static bool read_cpu(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
     const struct operands *o = operands_of(g->nodes[node]);
     struct zt_err none = { 0 };
+    *p = (struct zt_product_cpu){ .scale = 1 };
     if (!zt_integer_cpu_takes(g, node, o->a) || !zt_integer_cpu_takes(g, node, o->b) ||
         !read(g, node, o, &p->shape, &none))
         return false;
@@ -163,23 +164,6 @@ static bool read_cpu(const struct zt_graph *g, int node, struct zt_product_cpu *
 static bool takes_cpu(const struct zt_graph *g, int node) {
     struct zt_product_cpu p;
     return read_cpu(g, node, &p);
-}
-
-static struct zt_simd_gemm gemm_of(const struct zt_product_cpu *p) {
-    const struct zt_matmul *s = &p->shape;
-    return (struct zt_simd_gemm){ .count = p->count,
-                                  .m = s->m,
-                                  .n = s->n,
-                                  .k = s->k < ZT_INTEGER_DEPTH ? s->k : ZT_INTEGER_DEPTH,
-                                  .a_step = p->a_step,
-                                  .a_row = s->a_row,
-                                  .a_col = s->a_col,
-                                  .b_step = p->b_step,
-                                  .b_row = s->b_row,
-                                  .b_col = s->b_col,
-                                  .y_step = s->m * s->n,
-                                  .y_row = s->n,
-                                  .alpha = 1 };
 }
 
 static bool prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
@@ -195,7 +179,9 @@ static bool prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
     zt_layout_plain(p);
     const int64_t count = zt_shape_count(&zt_out(g, p->node, 0)->shape);
     const int64_t a_zeros = zt_integer_zeros(g, p->node, o->a), b_zeros = zt_integer_zeros(g, p->node, o->b);
-    s->gemm = gemm_of(&s->product);
+    s->gemm = zt_product_cpu_gemm(&s->product);
+    if (s->gemm.k > ZT_INTEGER_DEPTH)
+        s->gemm.k = ZT_INTEGER_DEPTH;
     s->a = zt_integer_part(bytes, zt_shape_count(a));
     s->b = zt_integer_part(bytes, zt_shape_count(b));
     s->part = zt_integer_part(bytes, count);

@@ -46,7 +46,7 @@ static void forget_launcher(void) {
         bool drop = false;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
         for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-            drop |= strncmp(name, prefixes[i], strlen(prefixes[i])) == 0 && strlen(name) < sizeof name - 1;
+            drop |= zt_text_begins(name, prefixes[i]) && strlen(name) < sizeof name - 1;
         if (drop)
             unsetenv(name);
         else

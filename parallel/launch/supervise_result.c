@@ -1,6 +1,8 @@
 /* Reduction of all events of the ranks to one error: the earliest and most specific one. */
 #include "parallel/launch/supervise_watch.h"
 
+#include "base/text.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +115,7 @@ static bool says_nothing(const char *paragraph) {
     static const char *const starts[] = { "Primary job ", "mpirun noticed ", "mpirun detected ", "mpirun: abort is " };
     bool nothing = false;
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
-        nothing |= strncmp(paragraph, starts[i], strlen(starts[i])) == 0;
+        nothing |= zt_text_begins(paragraph, starts[i]);
     return nothing;
 }
 

@@ -53,6 +53,10 @@ void zt_text_keep_end(char *to, size_t room, const char *bytes, size_t count) {
     to[have - drop + count] = 0;
 }
 
+bool zt_text_begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
 bool zt_text_ends(const char *text, const char *with) {
     const size_t length = strlen(text), tail = strlen(with);
     return length >= tail && strcmp(text + length - tail, with) == 0;

@@ -22,7 +22,8 @@ void zt_text_keep_end(char *to, size_t room, const char *bytes, size_t count);
  * locale. On failure returns false and leaves *number unchanged. */
 bool zt_text_number(const char *text, int64_t *number);
 
-/* Whether `text` ends with `with`, byte by byte; true for an empty `with`. */
+/* Whether `text` begins or ends with `with`, byte by byte; true for an empty `with`. */
+bool zt_text_begins(const char *text, const char *with);
 bool zt_text_ends(const char *text, const char *with);
 
 /* Case-insensitive edit distance; insertion, deletion, replacement and swap of neighbours cost 1 each. */

@@ -25,15 +25,11 @@ static void step_name(const struct zt_checkpoint_folder *f, char *to, const char
     snprintf(to, NAME_ROOM, "%s%.32s%lld", before, f->tag, (long long)step);
 }
 
-static bool starts(const char *name, const char *with) {
-    return strncmp(name, with, strlen(with)) == 0;
-}
-
 /* Returns the step in a name of the form of step_name(); -1: another name. */
 static int64_t step_of(const struct zt_checkpoint_folder *f, const char *name) {
     char again[NAME_ROOM];
     int64_t step;
-    if (!starts(name, f->tag) || !zt_text_number(name + strlen(f->tag), &step) || step < 0)
+    if (!zt_text_begins(name, f->tag) || !zt_text_number(name + strlen(f->tag), &step) || step < 0)
         return -1;
     step_name(f, again, "", step);
     return strcmp(name, again) == 0 ? step : -1;
@@ -109,10 +105,12 @@ static bool each_name(const struct zt_checkpoint_folder *f, void (*visit)(int at
 /* Names that another tag left begin alike; only checkpoints have them. */
 static void remove_leftover(int at, const char *name, void *arg) {
     const struct zt_checkpoint_folder *f = arg;
-    const size_t before = starts(name, TEMPORARY) ? sizeof TEMPORARY - 1 : starts(name, OLD) ? sizeof OLD - 1 : 0;
+    const size_t before = zt_text_begins(name, TEMPORARY) ? sizeof TEMPORARY - 1
+                          : zt_text_begins(name, OLD)     ? sizeof OLD - 1
+                                                          : 0;
     if (before && step_of(f, name + before) >= 0)
         remove_folder(at, name);
-    else if (starts(name, "latest.tmp-") || starts(name, "best.tmp-"))
+    else if (zt_text_begins(name, "latest.tmp-") || zt_text_begins(name, "best.tmp-"))
         unlinkat(at, name, 0);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/folder_lock.h"
+#include "base/text.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/load_weights.h"
 #include "checkpoint/run_files.h"
@@ -73,14 +74,10 @@ static char *resume_from(const struct zt_options *o, const char *folder, struct 
     return o->resume_from ? zt_checkpoint_find(o->resume_from, err) : zt_checkpoint_latest(folder, err);
 }
 
-static bool begins(const char *text, const char *with) {
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* With a foreign launcher each rank prints its own errors, except errors that only repeat those of another rank. */
 static void leave_to_others(const struct zt_session *s, struct zt_err *err) {
-    if (err->code == ZT_EXIT_RANK && !begins(err->text[0], ZT_LOST_RANK) &&
-        (s->launched.rank != 0 || begins(err->text[0], "rank ")))
+    if (err->code == ZT_EXIT_RANK && !zt_text_begins(err->text[0], ZT_LOST_RANK) &&
+        (s->launched.rank != 0 || zt_text_begins(err->text[0], "rank ")))
         err->count = 0;
 }
 

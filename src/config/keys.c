@@ -81,7 +81,7 @@ static bool may_be_axis(const struct zt_key_row *row) {
     static const char *const without[] = { "ztrain.", "autotuning.", "optimizer.", "scheduler." };
     const enum zt_key_type type = row->type;
     for (size_t i = 0; i < sizeof without / sizeof *without; i++)
-        if (strncmp(row->key, without[i], strlen(without[i])) == 0)
+        if (zt_text_begins(row->key, without[i]))
             return false;
     return row->status == ZT_KEY_WORKS && row->size &&
            (type == ZT_KEY_BOOL || type == ZT_KEY_INT || type == ZT_KEY_NUMBER || type == ZT_KEY_CHOICE ||

@@ -42,7 +42,7 @@ static bool keeps_texts(const struct zt_key_row *row) {
                                              "compile.",
                                              "hybrid_engine." };
     for (size_t i = 0; i < sizeof converted / sizeof *converted; i++)
-        if (strncmp(row->key, converted[i], strlen(converted[i])) == 0)
+        if (zt_text_begins(row->key, converted[i]))
             return false;
     return true;
 }

@@ -144,6 +144,8 @@ START_TEST(a_number_has_the_digits_that_read_back) {
 END_TEST
 
 START_TEST(a_text_ends_with_itself_and_with_nothing) {
+    ck_assert(zt_text_begins("w_u", "w_") && zt_text_begins("w_u", "w_u") && zt_text_begins("", ""));
+    ck_assert(!zt_text_begins("w_", "w_u") && !zt_text_begins("xw_", "w_"));
     ck_assert(zt_text_ends("bn.running_var", "running_var"));
     ck_assert(zt_text_ends("w_u", "w_u") && zt_text_ends("w_u", "") && zt_text_ends("", ""));
     ck_assert(!zt_text_ends("_u", "w_u") && !zt_text_ends("w_u", "_v") && !zt_text_ends("w_u.x", "w_u"));

@@ -33,32 +33,28 @@ bool zt_writer_names_parameter(enum zt_writer writer, const char *name) {
                                            : writer == ZT_WRITER_TENSORFLOW && strstr(name, "ReadVariableOp");
 }
 
-static bool starts(const char *name, const char *with) {
-    return strncmp(name, with, strlen(with)) == 0;
-}
-
 /* The last part of a TensorFlow name, "scope/part_2:0", is one of its own for constants. */
 static bool is_tensorflow_constant(const char *name) {
     static const char *const parts[] = { "Const", "x", "y", "zeros", "ones" };
     const char *part = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const char *behind = part + strlen(parts[i]);
-        if (starts(part, parts[i]) && behind[0] == '_')
+        if (zt_text_begins(part, parts[i]) && behind[0] == '_')
             behind += 1 + strspn(behind + 1, "0123456789");
-        if (starts(part, parts[i]) && (!behind[0] || behind[0] == ':'))
+        if (zt_text_begins(part, parts[i]) && (!behind[0] || behind[0] == ':'))
             return true;
     }
-    return zt_torch_is_numbered(name, "p2__") || starts(name, "cst_") || strstr(name, "_recip:");
+    return zt_torch_is_numbered(name, "p2__") || zt_text_begins(name, "cst_") || strstr(name, "_recip:");
 }
 
 /* "/layer/Constant_2_output_0": the output of a node, which onnxruntime's optimizer turned into an initializer. */
 static bool is_torchscript_constant(const char *name) {
     const char *part = strrchr(name, '/');
-    if (!part || !starts(part, "/Constant"))
+    if (!part || !zt_text_begins(part, "/Constant"))
         return false;
     part += strlen("/Constant");
     part += part[0] == '_' && part[1] != 'o' ? 1 + strspn(part + 1, "0123456789") : 0;
-    return starts(part, "_output_");
+    return zt_text_begins(part, "_output_");
 }
 
 bool zt_trainable_is_singular(const struct zt_graph *g, const struct zt_value *v) {
@@ -75,8 +71,8 @@ bool zt_trainable_is_no_parameter(const char *name) {
 }
 
 static bool is_paddle_constant(const char *name) {
-    return starts(name, "p2o.pd_op.full") || starts(name, "helper.constant.") || zt_torch_is_numbered(name, "const.") ||
-           zt_trainable_is_no_parameter(name);
+    return zt_text_begins(name, "p2o.pd_op.full") || zt_text_begins(name, "helper.constant.") ||
+           zt_torch_is_numbered(name, "const.") || zt_trainable_is_no_parameter(name);
 }
 
 /* The scale and bias that a normalization lacks, the ones of a sum over windows. */
@@ -90,7 +86,7 @@ static bool is_sklearn_constant(const char *name) {
     static const char *const names[] = { "Ad_Addcst", "Di_Divcst",        "Mu_Mulcst", "Su_Subcst",
                                          "mean",      "transform_matrix", "quantiles", "references" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (starts(name, names[i]))
+        if (zt_text_begins(name, names[i]))
             return true;
     return false;
 }
