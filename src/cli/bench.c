@@ -193,8 +193,8 @@ static bool report(struct zt_bench *b, const char *folder, const char *temporary
     zt_bench_finish(b->rows, b->row_count);
     zt_bench_print(b->rows, b->row_count, stdout);
     zt_bench_warn(b->rows, b->row_count, &warnings);
-    for (char *line = warnings.at; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
-        zt_say(&b->options->log, ZT_LOG_WARNING, "%.*s", (int)strcspn(line, "\n"), line);
+    if (warnings.at)
+        zt_say_lines(&b->options->log, ZT_LOG_WARNING, warnings.at);
     zt_text_finish(&warnings);
     return write_table(b, folder, err) && write_page(b, folder, temporary, err) && check_ran(b, err);
 }
