@@ -10,6 +10,7 @@
 #include "ops/cpu/winograd/winograd.h"
 #include "ops/fusion/conv_pool.h"
 #include "ops/fusion/few_channels_cpu.h"
+#include "ops/fusion/few_channels_grad_cpu.h"
 #include "ops/pool/pool_cpu.h"
 #include "ops/fusion/kernels.h"
 #include "ops/fusion/sparse_conv_cpu.h"
@@ -24,8 +25,9 @@ struct state {
     /* our own kernels, in place of the members below but `small`; NULL: not used */
     const struct zt_winograd *winograd; /* forward, as few */
     const struct zt_few_channels *few;
-    const struct zt_sparse_conv *sparse; /* backward */
-    struct zt_planes places;             /* of x and dx, for our own kernels */
+    const struct zt_few_channels_grad *few_grad; /* backward, as sparse */
+    const struct zt_sparse_conv *sparse;
+    struct zt_planes places; /* of x and dx, for our own kernels */
 
     struct zt_batch_blocks main;  /* forward: the convolution; backward: by weights */
     struct zt_batch_blocks input; /* backward by data; whole NULL: not wanted */
@@ -279,24 +281,47 @@ static size_t most(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+/* Sets the layouts of the pool's tensors, in which `vector` channels lie side by side. */
+static void take_pooled(struct zt_prepare *p, int vector, struct zt_planes *to) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_shape *shape = &zt_in(g, p->node, 4)->shape;
+    const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[3], ZT_FLOAT, shape);
+    zt_planes_of(layout, shape, to);
+    if (to->vector % vector != 0) {
+        layout = zt_layout_vector(g->arena, NULL, ZT_FLOAT, shape);
+        zt_planes_of(layout, shape, to);
+    }
+    for (int i = 2; i < 5; i++)
+        p->in_layout[i] = zt_layout_vector(g->arena, layout, zt_in(g, p->node, i)->dtype, shape);
+}
+
+/* Prepares the weight gradient of few input channels; false where it does not take the node. */
+static bool take_few_grad(struct zt_prepare *p, const struct zt_conv_pool *c) {
+    const struct zt_few_channels_grad *few =
+        zt_out(p->graph, p->node, 2) ? NULL : zt_few_channels_grad_make(p->graph->arena, c);
+    if (!few)
+        return false;
+    struct state *s = zt_calloc(1, sizeof *s);
+    s->few_grad = few;
+    take_pooled(p, zt_few_channels_grad_vector(few), &s->small);
+    p->in_layout[0] = p->in_layout[1] = NULL;
+    p->state = s;
+    p->can_accumulate = true; /* dw; db is always written anew */
+    p->workspace_bytes = zt_few_channels_grad_bytes(few, p->threads);
+    return true;
+}
+
 /* Prepares the kernels of single places; false where they do not take the node. x stays in its layout where that is
  * one that they read in whole vectors. */
 static bool take_sparse(struct zt_prepare *p, const struct zt_conv_pool *c) {
     const struct zt_graph *g = p->graph;
-    const struct zt_value *x = zt_in(g, p->node, 0), *y = zt_in(g, p->node, 4);
+    const struct zt_value *x = zt_in(g, p->node, 0);
     const struct zt_sparse_conv *sparse = zt_sparse_conv_make(g->arena, c);
     if (!sparse)
         return false;
     struct state *s = zt_calloc(1, sizeof *s);
     s->sparse = sparse;
-    const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[3], ZT_FLOAT, &y->shape);
-    zt_planes_of(layout, &y->shape, &s->small);
-    if (s->small.vector % zt_sparse_conv_vector(sparse) != 0) {
-        layout = zt_layout_vector(g->arena, NULL, ZT_FLOAT, &y->shape);
-        zt_planes_of(layout, &y->shape, &s->small);
-    }
-    for (int i = 2; i < 5; i++)
-        p->in_layout[i] = zt_layout_vector(g->arena, layout, zt_in(g, p->node, i)->dtype, &y->shape);
+    take_pooled(p, zt_sparse_conv_vector(sparse), &s->small);
     if (c->conv.c >= zt_sparse_conv_vector(sparse))
         p->in_layout[0] = zt_layout_vector(g->arena, p->in_layout[0], ZT_FLOAT, &x->shape);
     zt_planes_of(p->in_layout[0], &x->shape, &s->places);
@@ -315,7 +340,7 @@ bool zt_conv_pool_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_conv_pool c;
     if (!zt_conv_pool_read(g, p->node, &c, err))
         return false;
-    if (take_sparse(p, &c))
+    if (take_few_grad(p, &c) || take_sparse(p, &c))
         return true;
     struct state *s = zt_calloc(1, sizeof *s);
     const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[3], ZT_FLOAT, &y->shape);
@@ -385,6 +410,19 @@ static void gradient_block(void *arg, int64_t block) {
         __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 
+static void run_few_grad(const struct zt_call *call) {
+    const struct state *s = call->state;
+    const struct zt_few_channels_grad_data data = { .x = call->in[0].data,
+                                                    .dp = call->in[2].data,
+                                                    .position = call->in[3].data,
+                                                    .p = call->in[4].data,
+                                                    .dw = call->out[0].data,
+                                                    .db = call->out_count > 1 ? call->out[1].data : NULL,
+                                                    .p_planes = s->small,
+                                                    .accumulate = call->accumulate };
+    zt_few_channels_grad_run(s->few_grad, &data, call->workspace, call->threads);
+}
+
 static void run_sparse(const struct zt_call *call) {
     const struct state *s = call->state;
     const struct zt_sparse_conv_data data = { .x = call->in[0].data,
@@ -403,8 +441,8 @@ static void run_sparse(const struct zt_call *call) {
 
 bool zt_conv_pool_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct state *s = call->state;
-    if (s->sparse) {
-        run_sparse(call);
+    if (s->few_grad || s->sparse) {
+        (s->few_grad ? run_few_grad : run_sparse)(call);
         return true;
     }
     struct job j = { .call = call, .parts = call->workspace };

@@ -9,6 +9,7 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
+#define AHEAD 32 /* windows that are fetched before they are read */
 #define FUSED_ONLY
 #define BODY "ops/fusion/simd_few_channels.inc"
 #include "ops/cpu/simd_targets.inc"

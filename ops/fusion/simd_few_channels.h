@@ -20,11 +20,27 @@ struct zt_few_channels_row {
 /* `groups` vectors of output channels and `windows` windows in a row of the pool. */
 typedef void zt_few_channels_row_run(const struct zt_few_channels_row *r);
 
+/* Windows of the pool in order; their inputs are patches of 4 x 4 floats, aligned. */
+struct zt_few_channels_patches {
+    const float *patches; /* of the first window and input channel */
+    int64_t channel;      /* floats from the patches of an input channel to those of the next */
+    int64_t windows;
+    const float *dp, *p; /* of a vector of output channels in the first window; dp passes where not p <= 0 */
+    const uint8_t *position;
+    int64_t pixel; /* elements of these from a window to the next */
+};
+/* sums[c][t] += sum over the windows of dp * the input of tap t at the window's position, the weight gradient, and
+ * db += sum of dp, unless NULL; vectors. For a constant number of input channels. */
+typedef void zt_few_channels_weight(const struct zt_few_channels_patches *p, float *sums, float *db);
+
 enum { ZT_FEW_CHANNELS_GROUPS = 2, ZT_FEW_CHANNELS_WINDOWS = 3 };
+/* Of a weight gradient: rows and columns of the kernel, places of it, input channels whose sums stay in registers. */
+enum { ZT_FEW_CHANNELS_KERNEL = 3, ZT_FEW_CHANNELS_TAPS = 9, ZT_FEW_CHANNELS_TOGETHER = 3 };
 struct zt_few_channels_kernels {
     int vector;                          /* floats */
     int windows[ZT_FEW_CHANNELS_GROUPS]; /* the most that a function of so many groups takes */
     zt_few_channels_row_run *run[ZT_FEW_CHANNELS_GROUPS][ZT_FEW_CHANNELS_WINDOWS]; /* [groups - 1][windows - 1] */
+    zt_few_channels_weight *weight[ZT_FEW_CHANNELS_TOGETHER]; /* NULL where a vector does not hold a patch */
 };
 /* NULL on machines without fused multiply-add. */
 const struct zt_few_channels_kernels *zt_few_channels_kernels(void);

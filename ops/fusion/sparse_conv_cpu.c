@@ -26,8 +26,9 @@
 
 /* A band holds at least so many windows, where there are as many, and so many bytes of x: less would load and store
  * sums too often, more would leave the second cache. The output channels that are listed at once are a vector, or so
- * many that their places take LIST_BYTES and their weights in one group GROUP_BYTES, which the first cache holds. */
-enum { FEWEST_WINDOWS = 96, BAND_BYTES = 1 << 18, LIST_BYTES = 1 << 17, GROUP_BYTES = 24 << 10, MOST_POSITIONS = 256 };
+ * many that their places take LIST_BYTES and their weights in one group GROUP_VECTORS vectors, which the first cache
+ * holds. */
+enum { FEWEST_WINDOWS = 96, BAND_BYTES = 1 << 18, LIST_BYTES = 1 << 17, GROUP_VECTORS = 640, MOST_POSITIONS = 256 };
 
 struct zt_sparse_conv {
     const struct zt_sparse_kernels *kernels;
@@ -84,7 +85,7 @@ static int64_t kernel_elems(const struct zt_sparse_conv *s) {
 static int64_t listed_at_once(const struct zt_sparse_conv *s) {
     const int64_t vector = s->kernels->vector;
     const int64_t lists = LIST_BYTES / (list_elems(s) * (int64_t)(sizeof(float) + sizeof(int32_t)));
-    const int64_t most = zt_min_int(lists, GROUP_BYTES / (kernel_elems(s) * (int64_t)sizeof(float)));
+    const int64_t most = zt_min_int(lists, GROUP_VECTORS * vector / kernel_elems(s));
     return zt_min_int(zt_max_int(most / vector, 1), zt_ceil_div(s->c.conv.m, vector)) * vector;
 }
 

@@ -61,5 +61,16 @@ const struct zt_case zt_cases_conv_pool[] = {
       .attrs = POOL("[2,2]", "[1,1]", "[0,0]", "[4,4]"), .domain = "ztrain", .outs = 3 },
     { "ConvReluPoolGrad", "float[2,4,6,6] float[8,2,3,3] float[2,8,2,2] uint8[2,8,2,2]:0..3 float[2,8,2,2]",
       .attrs = "group=2 " POOL_2X2("[2,2]"), .domain = "ztrain", .outs = 3 },
+    /* without dx: few input channels, each number of them that a function takes together, and more */
+    { "ConvReluPoolGrad", "float[3,3,12,10] float[20,3,3,3] float[3,20,5,4] uint8[3,20,5,4]:0..3 float[3,20,5,4]",
+      .attrs = POOL_2X2("[5,4]"), .domain = "ztrain", .outs = 2 },
+    { "ConvReluPoolGrad", "float[2,1,9,11] float[16,1,3,3] float[2,16,4,5] uint8[2,16,4,5]:0..3 float[2,16,4,5]",
+      .attrs = "pads=[1,1,1,1] " POOL_2X2("[4,5]"), .domain = "ztrain", .outs = 2 },
+    { "ConvReluPoolGrad", "float[2,5,41,38] float[37,5,3,3] float[2,37,20,19] uint8[2,37,20,19]:0..3 float[2,37,20,19]",
+      .attrs = "pads=[2,1,0,1] " POOL_2X2("[20,19]"), .domain = "ztrain", .outs = 2 }, /* several bands */
+    { "ConvReluPoolGrad", "float[4,15,6,7] float[8,15,3,3] float[4,8,2,2] uint8[4,8,2,2]:0..3 float[4,8,2,2]:nan..nan",
+      .attrs = POOL_2X2("[2,2]"), .domain = "ztrain", .outs = 1 },
+    { "ConvReluPoolGrad", "float[2,2,9,9] float[24,2,5,3] float[2,24,2,3] uint8[2,24,2,3]:0..3 float[2,24,2,3]",
+      .attrs = POOL_2X2("[2,3]"), .domain = "ztrain", .outs = 2 },
     { NULL },
 };
