@@ -8,6 +8,7 @@
 
 #include "base/align.h"
 #include "device/threads.h"
+#include "ops/cpu/fetch.h"
 #include "ops/fusion/simd_few_channels.h"
 #include "ops/kernel/tile.h"
 
@@ -111,10 +112,11 @@ static void read_band(const struct job *job, int64_t sample, int64_t top, float 
     for (int64_t c = 0; c < s->c.conv.c; c++)
         for (int64_t i = 0; i < s->rows; i++) {
             const int64_t y = top + i - w->pad[0];
-            if (y >= 0 && y < w->in[0])
-                memcpy(copy + (c * s->rows + i) * s->columns + left,
-                       job->d->x + ((sample * s->c.conv.c + c) * w->in[0] + y) * w->in[1],
-                       (size_t)count * sizeof *copy);
+            if (y < 0 || y >= w->in[0])
+                continue;
+            const float *row = job->d->x + ((sample * s->c.conv.c + c) * w->in[0] + y) * w->in[1];
+            zt_fetch_ahead(row, count);
+            memcpy(copy + (c * s->rows + i) * s->columns + left, row, (size_t)count * sizeof *copy);
         }
 }
 

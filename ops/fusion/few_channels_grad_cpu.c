@@ -13,6 +13,7 @@
 #include "device/threads.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/cpu/block_sum.h"
+#include "ops/cpu/fetch.h"
 #include "ops/fusion/simd_few_channels.h"
 #include "ops/kernel/tile.h"
 
@@ -22,7 +23,7 @@ enum {
     MOST_CHANNELS = 15,
     SIDE = 4,
     PATCH = SIDE * SIDE,
-    BAND_FLOATS = 1 << 12 /* of patches, some: the first cache */
+    BAND_FLOATS = 1 << 14 /* of patches, some */
 };
 
 struct zt_few_channels_grad {
@@ -103,8 +104,10 @@ static void read_line(const struct zt_few_channels_grad *s, const float *plane, 
     const int64_t left = zt_min_int(w->pad[1], s->columns), count = zt_min_int(w->in[1], s->columns - left);
     y -= w->pad[0];
     memset(line, 0, (size_t)s->columns * sizeof *line);
-    if (y >= 0 && y < w->in[0])
-        memcpy(line + left, plane + y * w->in[1], (size_t)count * sizeof *line);
+    if (y < 0 || y >= w->in[0])
+        return;
+    zt_fetch_ahead(plane + y * w->in[1], count);
+    memcpy(line + left, plane + y * w->in[1], (size_t)count * sizeof *line);
 }
 
 /* Row `row` of the patches of a row of windows. */

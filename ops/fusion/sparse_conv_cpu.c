@@ -19,6 +19,7 @@
 #include "device/threads.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/cpu/block_sum.h"
+#include "ops/cpu/fetch.h"
 #include "ops/fusion/simd_sparse_conv.h"
 #include "ops/kernel/tile.h"
 
@@ -224,7 +225,9 @@ static bool is_alike(const struct zt_planes *p, const struct row *r, int64_t pix
 static void read_row(const struct zt_planes *p, const struct row *r, int64_t pixel, const float *x) {
     x += r->sample * p->sample + r->from * p->pixel;
     if (is_alike(p, r, pixel)) {
-        memcpy(r->copy, x + zt_planes_channel(p, r->channel), (size_t)(r->count * pixel) * sizeof *x);
+        x += zt_planes_channel(p, r->channel);
+        zt_fetch_ahead(x, r->count * pixel);
+        memcpy(r->copy, x, (size_t)(r->count * pixel) * sizeof *x);
         return;
     }
     for (int64_t c = 0; c < r->channels; c++) {
@@ -278,8 +281,8 @@ static int64_t end_row(const struct zt_sparse_conv *s, const struct band *b) {
 static void read_band(const struct job *job, const struct band *b) {
     const struct zt_sparse_conv *s = job->s;
     memset(b->x, 0, (size_t)copy_elems(s) * sizeof *b->x);
-    for (int64_t g = 0; g < s->groups; g++)
-        for (int64_t n = 0; n < b->samples; n++)
+    for (int64_t n = 0; n < b->samples; n++)
+        for (int64_t g = 0; g < s->groups; g++)
             for (int64_t y = first_row(s, b); y < end_row(s, b); y++) {
                 const struct row r = find_row(s, b, g, n, y, b->x);
                 read_row(&job->d->x_planes, &r, s->pixel, job->d->x);
@@ -292,8 +295,8 @@ static void write_band(const struct job *job, struct band *b) {
     const struct zt_planes *p = &job->d->x_planes;
     const int64_t width = s->c.conv.window.in[1], rows = s->c.conv.window.in[0];
     const int64_t end = b->pool_row + b->pool_rows < s->c.pool.out[0] ? end_row(s, b) : rows;
-    for (int64_t g = 0; g < s->groups; g++)
-        for (int64_t n = 0; n < b->samples; n++)
+    for (int64_t n = 0; n < b->samples; n++)
+        for (int64_t g = 0; g < s->groups; g++)
             for (int64_t y = zt_min_int(b->written, first_row(s, b)); y < end; y++) {
                 const struct row r = find_row(s, b, g, n, y, b->dx);
                 if (y < b->written)
