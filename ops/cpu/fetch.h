@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* For a row of `count` floats of a tensor that is read in order: fetches as many that lie 4 KB further. The processor by
- * itself stops at the end of each page. */
+/* For a row of `count` floats of a tensor that is read in order: fetches as many that lie 4 KB further. The processor
+ * by itself stops at the end of each page. */
 static inline void zt_fetch_ahead(const float *row, int64_t count) {
     enum { AHEAD = 1024, LINE = 16 };
     for (int64_t i = 0; i < count; i += LINE)
