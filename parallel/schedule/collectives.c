@@ -5,6 +5,7 @@
  *     dp     backward  ... dw2 dw1 REDUCE(b0)                      as zero1, where rank 0 owns everything
  *     zero1  backward  ... dw2 dw1 REDUCE(b0)                      last micro-batch only; the owner holds the sum
  *     zero2  backward  ... dw2 dw1 REDUCE(b0, to shard)            every micro-batch; the bucket's memory is free again
+ *            without reduce_scatter: as above, but REDUCE(b0, all), from which the owner takes its slice
  *     zero3  forward   GATHER(b0) n1 n2 RELEASE(b0) GATHER(b1) n3 ...
  *            backward  GATHER(b1) n3' RELEASE(b1) GATHER(b0) n2' n1' RELEASE(b0) REDUCE(b0, to shard)
  *            Buckets of frozen weights are gathered and released in the same way. Nothing reduces them.
@@ -24,7 +25,8 @@
 struct zt_sharding {
     const char *name;
     bool optimizer, gradients, parameters;
-    bool first_owns; /* rank 0 owns everything (zt_flat_give_to_first) */
+    bool first_owns;  /* rank 0 owns everything (zt_flat_give_to_first) */
+    bool all_reduces; /* every rank gets the sums of gradients, though it uses its own slices alone */
 };
 
 static const struct zt_sharding rows[] = {
@@ -32,6 +34,12 @@ static const struct zt_sharding rows[] = {
     { .name = "zero1", .optimizer = true },
     { .name = "zero2", .optimizer = true, .gradients = true },
     { .name = "zero3", .optimizer = true, .gradients = true, .parameters = true },
+};
+
+/* Stages 1 and 2 without reduce_scatter. */
+static const struct zt_sharding all_reducing[] = {
+    { .name = "zero1", .optimizer = true, .all_reduces = true },
+    { .name = "zero2", .optimizer = true, .gradients = true, .all_reduces = true },
 };
 
 /* One rank has no gradients or states of others. */
@@ -43,12 +51,14 @@ const struct zt_sharding *zt_sharding_of(int zero_stage) {
     return &rows[zero_stage];
 }
 
-const struct zt_sharding *zt_sharding_of_run(int zero_stage, int data_ranks, bool replicas, bool offloads_parameters) {
-    if (replicas)
+const struct zt_sharding *zt_sharding_of_run(const struct zt_sharding_wish *wish) {
+    if (wish->replicas)
         return &of_replicas;
-    if (data_ranks > 1)
-        return zt_sharding_of(zero_stage);
-    return offloads_parameters ? &streamed : zt_sharding_of(0);
+    if (wish->data_ranks == 1)
+        return wish->offloads_parameters ? &streamed : zt_sharding_of(0);
+    if (!wish->reduce_scatter && (wish->zero_stage == 1 || wish->zero_stage == 2))
+        return &all_reducing[wish->zero_stage - 1];
+    return zt_sharding_of(wish->zero_stage);
 }
 
 const char *zt_sharding_name(const struct zt_sharding *s) {
@@ -376,7 +386,7 @@ static void emit_reduce(struct emitter *e, int b, enum zt_command_kind kind) {
                                  .at = gradient_place(e->in, b),
                                  .last_only = !e->in->sharding->gradients,
                                  .shard = e->in->sharding->gradients,
-                                 .all = !e->in->sharding->optimizer });
+                                 .all = !e->in->sharding->optimizer || e->in->sharding->all_reduces });
 }
 
 /* Emits the reductions at a node; those that began earlier end before new ones begin. */

@@ -11,9 +11,15 @@
 struct zt_sharding;
 /* Returns the row of ZeRO stage 0 (ddp) to 3 over several ranks. */
 const struct zt_sharding *zt_sharding_of(int zero_stage);
-/* Returns the row of a run. replicas: mode dp, on several ranks. One data-parallel rank shards nothing, but gathers its
- * parameters for use if they are offloaded. */
-const struct zt_sharding *zt_sharding_of_run(int zero_stage, int data_ranks, bool replicas, bool offloads_parameters);
+struct zt_sharding_wish {
+    int zero_stage, data_ranks;
+    bool replicas;            /* mode dp, on several ranks */
+    bool offloads_parameters; /* to host memory or NVMe */
+    bool reduce_scatter;      /* false: stages 1 and 2 all-reduce their gradients */
+};
+/* Returns the row of a run. One data-parallel rank shards nothing, but gathers its parameters for use if they are
+ * offloaded. */
+const struct zt_sharding *zt_sharding_of_run(const struct zt_sharding_wish *wish);
 /* "ddp", "zero1", "zero2", "zero3", "dp"; "zero3" for one rank whose parameters are offloaded. */
 const char *zt_sharding_name(const struct zt_sharding *sharding);
 /* Whether optimizer states are sharded: each rank updates only its own slices. Otherwise every rank updates all. */

@@ -161,6 +161,7 @@ struct zt_aio_config {   /* aio */
 
 struct zt_zero_config {
     int stage;                        /* 0..3 */
+    bool reduce_scatter;              /* false: stages 1 and 2 all-reduce their gradients */
     bool overlap_comm;                /* as zt_config_derive_overlap has it */
     bool overlap_asked, overlap_open; /* the value in the file; the file has none */
     int64_t reduce_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model); -1: "auto", h^2

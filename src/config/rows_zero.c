@@ -21,7 +21,7 @@ static const struct zt_key_row rows[] = {
     { .key = "zero_optimization", OBJECT, ACCEPT(SAME) },
     { .key = Z "stage", COUNT(0, 3), DEF("0"), AT(zero.stage) },
     { .key = Z "contiguous_gradients", BOOL, DEF("true"), ACCEPT("gradients always lie in one flat block") },
-    { .key = Z "reduce_scatter", BOOL, DEF("true"), ACCEPTED },
+    { .key = Z "reduce_scatter", BOOL, DEF("true"), AT(zero.reduce_scatter) },
     { .key = Z "reduce_bucket_size",
       INT(0),
       DEF("0"),

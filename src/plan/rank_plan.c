@@ -281,7 +281,12 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     }
     p->steps.data_ranks = p->grid.data;
     p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
-    p->sharding = zt_sharding_of_run(c->zero.stage, p->grid.data, p->replicas, p->offload.parameters != ZT_HOME_DEVICE);
+    p->sharding =
+        zt_sharding_of_run(&(struct zt_sharding_wish){ .zero_stage = c->zero.stage,
+                                                       .data_ranks = p->grid.data,
+                                                       .replicas = p->replicas,
+                                                       .offloads_parameters = p->offload.parameters != ZT_HOME_DEVICE,
+                                                       .reduce_scatter = c->zero.reduce_scatter });
     if ((p->trains && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;

@@ -2,6 +2,11 @@
 
 #include "tests/suite.h"
 
+const struct zt_sharding *wished_sharding(const struct wish *wish) {
+    const struct zt_sharding_wish all_reducing = { .zero_stage = wish->zero, .data_ranks = wish->ranks };
+    return wish->all_reduces ? zt_sharding_of_run(&all_reducing) : zt_sharding_of(wish->zero);
+}
+
 static void lay_out(struct small_program *m, const struct zt_training_graph *training_graph, const struct wish *wish,
                     struct zt_program_options *o) {
     int *index = ZT_NEW_N(m->arena, int, training_graph->param_count + training_graph->statistic_count + 1);
@@ -29,7 +34,7 @@ void small_program_build(struct small_program *m, const struct zt_training_graph
                                                          : ZT_REF,
                                     .threads = 1,
                                     .device = wish->device,
-                                    .sharding = zt_sharding_of(wish->zero),
+                                    .sharding = wished_sharding(wish),
                                     .traffic = &wish->traffic,
                                     .stage = wish->stage,
                                     .stages = wish->stages,

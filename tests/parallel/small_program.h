@@ -16,11 +16,14 @@ struct small_program {
 /* The requested layout. */
 struct wish {
     int zero, ranks, stage, stages;
+    bool all_reduces; /* without reduce_scatter; on several ranks */
     bool accumulates, fast, bf16, fp16, evaluation, weighted;
     int64_t bucket;
     struct zt_traffic traffic;
     struct zt_device *device; /* whose back end is fast; NULL: the host's, and `fast` chooses */
 };
+
+const struct zt_sharding *wished_sharding(const struct wish *wish);
 
 /* Plans a program for `graph` (takes ownership), with Adam and 4 samples. A failure fails the test. */
 void small_program_create(struct small_program *m, struct zt_graph *graph, const struct wish *wish);

@@ -15,7 +15,7 @@ static void check_text(const struct wish *wish, const char *wanted) {
     zt_text_add(&text, "-\n");
     small_program_print(&text, &m, m.program->backward, m.program->backward_count);
     zt_text_add(&text, "-\n");
-    small_program_print(&text, &m, after, zt_collectives_after_step(m.flat, zt_sharding_of(wish->zero), after));
+    small_program_print(&text, &m, after, zt_collectives_after_step(m.flat, wished_sharding(wish), after));
     ck_assert_msg(strcmp(text.at, wanted) == 0, "got:\n%s\nwanted:\n%s", text.at, wanted);
     zt_text_finish(&text);
     small_program_finish(&m);
@@ -64,57 +64,79 @@ START_TEST(ddp_reduces_to_all_in_the_last_micro_batch) {
 }
 END_TEST
 
+#define ZERO1_TEXT(to_all)                                                                                             \
+    FORWARD                                                                                                            \
+    "-\n"                                                                                                              \
+    "CrossEntropyGrad grad of loss\n"                                                                                  \
+    "Gemm grad of y\n"                                                                                                 \
+    "Gemm grad of y +=\n"                                                                                              \
+    "ReduceSum grad of y +=\n"                                                                                         \
+    "REDUCE 2" to_all                                                                                                  \
+    " last\n"                                                                                                          \
+    "ReluGrad grad of relu2\n"                                                                                         \
+    "Gemm grad of fc2\n"                                                                                               \
+    "Gemm grad of fc2 +=\n"                                                                                            \
+    "ReduceSum grad of fc2 +=\n"                                                                                       \
+    "REDUCE 1" to_all                                                                                                  \
+    " last\n"                                                                                                          \
+    "ReluGrad grad of relu1\n"                                                                                         \
+    "Gemm grad of fc1 +=\n"                                                                                            \
+    "ReduceSum grad of fc1 +=\n"                                                                                       \
+    "REDUCE 0" to_all                                                                                                  \
+    " last\n"                                                                                                          \
+    "-\n"                                                                                                              \
+    "GATHER 0\n"                                                                                                       \
+    "GATHER 1\n"                                                                                                       \
+    "GATHER 2\n"                                                                                                       \
+    "GATHERED 0\n"                                                                                                     \
+    "GATHERED 1\n"                                                                                                     \
+    "GATHERED 2\n"
+
 START_TEST(zero1_reduces_to_the_owner_and_gathers_after_the_step) {
-    check_text(&(struct wish){ .zero = 1, .ranks = 2, .stages = 1, .bucket = BUCKET }, FORWARD
-               "-\n"
-               "CrossEntropyGrad grad of loss\n"
-               "Gemm grad of y\n"
-               "Gemm grad of y +=\n"
-               "ReduceSum grad of y +=\n"
-               "REDUCE 2 last\n"
-               "ReluGrad grad of relu2\n"
-               "Gemm grad of fc2\n"
-               "Gemm grad of fc2 +=\n"
-               "ReduceSum grad of fc2 +=\n"
-               "REDUCE 1 last\n"
-               "ReluGrad grad of relu1\n"
-               "Gemm grad of fc1 +=\n"
-               "ReduceSum grad of fc1 +=\n"
-               "REDUCE 0 last\n"
-               "-\n"
-               "GATHER 0\n"
-               "GATHER 1\n"
-               "GATHER 2\n"
-               "GATHERED 0\n"
-               "GATHERED 1\n"
-               "GATHERED 2\n");
+    check_text(&(struct wish){ .zero = 1, .ranks = 2, .stages = 1, .bucket = BUCKET }, ZERO1_TEXT(""));
 }
 END_TEST
 
+#define ZERO2_TEXT(to_all)                                                                                             \
+    FORWARD                                                                                                            \
+    "-\n"                                                                                                              \
+    "CrossEntropyGrad grad of loss\n"                                                                                  \
+    "Gemm grad of y\n"                                                                                                 \
+    "Gemm grad of y\n"                                                                                                 \
+    "ReduceSum grad of y\n"                                                                                            \
+    "REDUCE 2" to_all                                                                                                  \
+    " to shard\n"                                                                                                      \
+    "ReluGrad grad of relu2\n"                                                                                         \
+    "Gemm grad of fc2\n"                                                                                               \
+    "Gemm grad of fc2\n"                                                                                               \
+    "ReduceSum grad of fc2\n"                                                                                          \
+    "REDUCE 1" to_all                                                                                                  \
+    " to shard\n"                                                                                                      \
+    "ReluGrad grad of relu1\n"                                                                                         \
+    "Gemm grad of fc1\n"                                                                                               \
+    "ReduceSum grad of fc1\n"                                                                                          \
+    "REDUCE 0" to_all                                                                                                  \
+    " to shard\n"                                                                                                      \
+    "-\n"                                                                                                              \
+    "GATHER 0\n"                                                                                                       \
+    "GATHER 1\n"                                                                                                       \
+    "GATHER 2\n"                                                                                                       \
+    "GATHERED 0\n"                                                                                                     \
+    "GATHERED 1\n"                                                                                                     \
+    "GATHERED 2\n"
+
 START_TEST(zero2_reduces_to_shards_in_every_micro_batch) {
-    check_text(&(struct wish){ .zero = 2, .ranks = 2, .stages = 1, .bucket = BUCKET }, FORWARD
-               "-\n"
-               "CrossEntropyGrad grad of loss\n"
-               "Gemm grad of y\n"
-               "Gemm grad of y\n"
-               "ReduceSum grad of y\n"
-               "REDUCE 2 to shard\n"
-               "ReluGrad grad of relu2\n"
-               "Gemm grad of fc2\n"
-               "Gemm grad of fc2\n"
-               "ReduceSum grad of fc2\n"
-               "REDUCE 1 to shard\n"
-               "ReluGrad grad of relu1\n"
-               "Gemm grad of fc1\n"
-               "ReduceSum grad of fc1\n"
-               "REDUCE 0 to shard\n"
-               "-\n"
-               "GATHER 0\n"
-               "GATHER 1\n"
-               "GATHER 2\n"
-               "GATHERED 0\n"
-               "GATHERED 1\n"
-               "GATHERED 2\n");
+    check_text(&(struct wish){ .zero = 2, .ranks = 2, .stages = 1, .bucket = BUCKET }, ZERO2_TEXT(""));
+}
+END_TEST
+
+START_TEST(without_reduce_scatter_all_ranks_get_the_sums) {
+    struct wish wish = { .zero = 1, .ranks = 2, .stages = 1, .bucket = BUCKET, .all_reduces = true };
+    check_text(&wish, ZERO1_TEXT(" to all"));
+    wish.zero = 2;
+    check_text(&wish, ZERO2_TEXT(" to all"));
+    wish.zero = 3; /* has no all-reduce */
+    ck_assert_ptr_eq(wished_sharding(&wish), zt_sharding_of(3));
 }
 END_TEST
 
@@ -340,6 +362,7 @@ int main(void) {
     tcase_add_test(cases, ddp_reduces_to_all_in_the_last_micro_batch);
     tcase_add_test(cases, zero1_reduces_to_the_owner_and_gathers_after_the_step);
     tcase_add_test(cases, zero2_reduces_to_shards_in_every_micro_batch);
+    tcase_add_test(cases, without_reduce_scatter_all_ranks_get_the_sums);
     tcase_add_test(cases, overlapped_sums_in_the_gradient_block_are_awaited_at_the_end);
     tcase_add_test(cases, overlapped_sums_to_shards_are_awaited_before_the_next_begins);
     tcase_add_test(cases, zero3_gathers_the_next_bucket_ahead_within_prefetch_and_max_live);

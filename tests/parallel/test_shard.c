@@ -108,12 +108,16 @@ END_TEST
 
 START_TEST(one_rank_shards_nothing_and_gathers_offloaded_parameters) {
     for (int stage = 0; stage < 4; stage++) {
-        ck_assert_ptr_eq(zt_sharding_of_run(stage, 2, false, false), zt_sharding_of(stage));
-        ck_assert_ptr_eq(zt_sharding_of_run(stage, 1, false, false), zt_sharding_of(0));
-        const struct zt_sharding *offloaded = zt_sharding_of_run(stage, 1, false, true);
+        struct zt_sharding_wish wish = { .zero_stage = stage, .data_ranks = 2, .reduce_scatter = true };
+        ck_assert_ptr_eq(zt_sharding_of_run(&wish), zt_sharding_of(stage));
+        wish.data_ranks = 1;
+        ck_assert_ptr_eq(zt_sharding_of_run(&wish), zt_sharding_of(0));
+        wish.offloads_parameters = true;
+        const struct zt_sharding *offloaded = zt_sharding_of_run(&wish);
         ck_assert(zt_sharding_gathers_for_use(offloaded) && !zt_sharding_splits_update(offloaded));
     }
-    ck_assert_str_eq(zt_sharding_name(zt_sharding_of_run(0, 2, true, false)), "dp");
+    ck_assert_str_eq(
+        zt_sharding_name(zt_sharding_of_run(&(struct zt_sharding_wish){ .data_ranks = 2, .replicas = true })), "dp");
 }
 END_TEST
 

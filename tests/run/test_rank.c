@@ -98,6 +98,7 @@ START_TEST(overlap_and_bucket_sizes_leave_the_same_bits) {
         ", 'overlap_comm': true, 'reduce_bucket_size': 5000, 'allgather_bucket_size': 4096",
         ", 'overlap_comm': true, 'reduce_bucket_size': 500000000",
         ", 'overlap_comm': true, 'reduce_bucket_size': 1",
+        ", 'overlap_comm': true, 'reduce_bucket_size': 5000, 'reduce_scatter': false",
     };
     struct layout l = { .ranks = 4, .stages = 1, .micro = 2 };
     struct tiny_run plain = layout_train(tiny_wide, l);

@@ -6,7 +6,8 @@ const struct zt_meaning zt_meanings_zero[] = {
     { "zero_optimization.stage",
       "0: nothing is distributed; 1: optimizer states; 2: gradients too; 3: parameters too." },
     { "zero_optimization.contiguous_gradients", "Copies gradients into one buffer as they are produced." },
-    { "zero_optimization.reduce_scatter", "Reduces gradients to the rank that owns them instead of all ranks." },
+    { "zero_optimization.reduce_scatter",
+      "Reduces gradients of stages 1 and 2 to the rank that owns them; false: to all ranks, twice the traffic." },
     { "zero_optimization.reduce_bucket_size",
       "Elements that are reduced in one collective; 0: the larger of the largest tensor and 1/16 of the model.",
       "DeepSpeed has the default 5e8; \"auto\" is Hugging Face's square of the hidden size, but at least 4096 elements "

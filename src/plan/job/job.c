@@ -151,8 +151,8 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     struct zt_arena *arena = zt_arena_create();
     struct zt_job *job = ZT_NEW(arena, struct zt_job);
     *job = (struct zt_job){ .config = config, .model = model, .arena = arena };
-    job->frozen = zt_frozen_create(
-        zt_sharding_gathers_for_use(zt_sharding_of_run(config->zero.stage, config->data_parallel, false, false)));
+    job->frozen = zt_frozen_create(zt_sharding_gathers_for_use(zt_sharding_of_run(
+        &(struct zt_sharding_wish){ .zero_stage = config->zero.stage, .data_ranks = config->data_parallel })));
     job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;

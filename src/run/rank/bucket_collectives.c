@@ -139,7 +139,7 @@ bool zt_rank_reduced(struct zt_rank *r, const struct zt_slot *slot, const struct
     if (!zt_rank_wait_for_bucket(r, c->bucket, err) ||
         (zt_dtype_is_half(zt_rank_plan_wire(r->plan)) && !widen_bucket(r, at, first, last, err)))
         return false;
-    return !c->shard || add_to_shard(r, c->bucket, at + first, accumulate, err);
+    return !c->shard || add_to_shard(r, c->bucket, at + bound[me], accumulate, err);
 }
 
 /* Copies this rank's part of the persistent tensors. */
