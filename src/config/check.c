@@ -527,6 +527,12 @@ static void derive_overlap(struct zt_reading *r) {
     zt_config_derive_overlap(config);
 }
 
+static void derive_non_finite(struct zt_reading *r) {
+    struct zt_config *config = r->config;
+    if (config->bf16 && config->bf16_checks_overflow && !given(r, "ztrain.on_non_finite"))
+        config->skip_non_finite = true;
+}
+
 /* DeepSpeed loads these settings as well, and its checkpointing module fails with them when the model runs. */
 static void note_checkpointing(struct zt_reading *r) {
 #define A "activation_checkpointing."
@@ -563,6 +569,7 @@ void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *ov
     struct zt_data_config *data_config = &config->data;
     derive_scheduler(r);
     derive_overlap(r);
+    derive_non_finite(r);
     derive_fixed(r);
     zt_config_derive_monitors(r);
     settle_types(r);

@@ -436,6 +436,7 @@ START_TEST(a_written_config_reads_back_to_the_same) {
         "\"ERROR\","
         "\"optimizer\": {\"type\": \"lamb\", \"params\": {\"lr\": 0.1234567890123456789, \"betas\": [0.1, 0.7]}},"
         "\"scheduler\": {\"type\": \"onecycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": [0.3]}}}",
+        "{" BATCH ", \"bf16\": {\"enabled\": true, \"check_grad_overflow\": true}}",
         "{" BATCH
         ", \"bf16\": {\"enabled\": true}, \"optimizer\": {\"type\": \"Adagrad\"}, \"seed\": 3, \"zero_optimization\": "
         "{\"stage\": 3,"
@@ -466,6 +467,28 @@ START_TEST(a_written_config_reads_back_to_the_same) {
         zt_config_destroy(second);
         free(one);
         free(two);
+    }
+}
+END_TEST
+
+START_TEST(bf16_skips_steps_that_overflow_where_the_key_says_so) {
+    static const struct {
+        const char *rest;
+        bool skips;
+    } cases[] = {
+        { ", \"bf16\": {\"enabled\": true}", false },
+        { ", \"bf16\": {\"enabled\": true, \"check_grad_overflow\": false}", false },
+        { ", \"bf16\": {\"enabled\": true, \"check_grad_overflow\": true}", true },
+        { ", \"bf16\": {\"enabled\": false, \"check_grad_overflow\": true}", false },
+        { ", \"bf16\": {\"enabled\": true, \"check_grad_overflow\": true}, \"ztrain\": {\"on_non_finite\": \"abort\"}",
+          false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "{\"train_batch_size\": 8%s}", cases[i].rest);
+        struct zt_config *c = accept(text);
+        ck_assert_msg(c->skip_non_finite == cases[i].skips, "%s", text);
+        zt_config_destroy(c);
     }
 }
 END_TEST
@@ -506,6 +529,7 @@ int main(void) {
                                    parameter_groups_keep_what_they_do_not_set,
                                    the_batch_follows_the_table,
                                    a_written_config_reads_back_to_the_same,
+                                   bf16_skips_steps_that_overflow_where_the_key_says_so,
                                    a_schedule_may_give_each_parameter_group_its_rate };
     return run_cases("config values", cases, sizeof cases / sizeof cases[0]);
 }
