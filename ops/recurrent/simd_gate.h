@@ -16,9 +16,11 @@ struct zt_simd_gate {
     float clip, low, high;
 };
 
-/* Vectors of a row at a step, `hidden` long or one a gate. h and c are read and written in place. */
+/* Vectors of a row at a step, `hidden` long or one a gate, of which hidden units [first, end) are computed. h and c are
+ * read and written in place. */
 struct zt_simd_row {
-    int64_t hidden;
+    int64_t hidden, first, end;
+    int64_t next; /* back: rows of gate and saved from here to the row that is fetched for the next call */
     const struct zt_simd_gate *function;
     int on;                /* input_forget */
     const float *peephole; /* NULL: none */
