@@ -2,10 +2,10 @@
  *
  *     many products      a thread computes a whole product
  *     else               b is divided into blocks of depth 4096 and BLOCK floats at most. All threads pack the panels
- * of 16 columns of a block, then they compute units of y. A packed b is one block. Where one unit has all rows of y,
- * it reads each panel of b once: it packs the panel into the first cache and multiplies it there. Products of little
- * depth, gradients of weights at small batches, go along the rows of y. The panel that a unit packs next is fetched
- * into the second cache beside the products.
+ * of 16 columns of a block, then they compute units of y. Where one unit has all rows of y, it reads each panel of b
+ * once: it packs the panel into the first cache and multiplies it there. Products of little depth, gradients of weights
+ * at small batches, go along the rows of y. The panel that a unit packs next is fetched into the second cache beside
+ * the products.
  *
  * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
  * where there are too few rows, fewer columns; one each where there are at most FEW_TILES, whose packing would count.
@@ -77,8 +77,7 @@ static void cut_units(struct cut *c, const struct zt_simd_gemm_kernel *kernel, c
     int64_t tiles = parts(g->m, kernel->rows), panels = c->cols / kernel->cols;
     int64_t wanted = c->threads > 1 && tiles > FEW_TILES ? (int64_t)UNITS * c->threads : c->threads;
     int64_t across = c->whole ? 1 : units_of(panels / LEAST_PANELS, wanted);
-    if (!g->packed && !c->direct && g->k > SHALLOW && tiles * kernel->rows <= ONCE_ROWS &&
-        (c->whole || across >= c->threads)) {
+    if (!c->direct && g->k > SHALLOW && tiles * kernel->rows <= ONCE_ROWS && (c->whole || across >= c->threads)) {
         c->once = true;
         c->down = 1;
         c->across = across;
@@ -92,18 +91,16 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
     struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
     if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
         c.threads = 1;
-    c.direct = kernel->depths == 1 && !g->packed && g->b_col == 1 && g->m <= (int64_t)FEW_TILES * kernel->rows;
-    c.depth = g->packed ? g->k : least(g->k, MOST_DEPTH);
-    c.cols = round_up(g->n, kernel->cols);
-    if (!g->packed)
-        c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
+    c.direct = kernel->depths == 1 && g->b_col == 1 && g->m <= (int64_t)FEW_TILES * kernel->rows;
+    c.depth = least(g->k, MOST_DEPTH);
+    c.cols = least(round_up(g->n, kernel->cols), BLOCK / c.depth / kernel->cols * kernel->cols);
     cut_units(&c, kernel, g);
     const int64_t slice = words(kernel, least(g->k, ZT_GEMM_DEPTH));
     c.panel = c.a_elems =
         round_up(least(parts(g->m, kernel->rows) * kernel->rows, c.once ? ONCE_ROWS : MOST_ROWS) * slice, 16);
     if (c.once)
         c.a_elems += slice * kernel->cols;
-    else if (!g->packed)
+    else
         c.b_elems = words(kernel, c.depth) * (c.direct ? kernel->cols : c.cols);
     return c;
 }
@@ -330,28 +327,15 @@ static void multiply_unit(void *arg, int64_t i) {
 static void multiply(struct job job, int threads) {
     const struct zt_simd_gemm *g = job.g;
     const struct cut *cut = job.cut;
-    if (g->packed)
-        job.packed_b = (float *)job.at.b;
     for (job.j = 0; job.j < g->n; job.j += cut->cols) {
         job.cols = least(g->n - job.j, cut->cols);
         for (job.k = 0; job.k < g->k; job.k += cut->depth) {
             job.depth = least(g->k - job.k, cut->depth);
-            if (!g->packed && !cut->once)
+            if (!cut->once)
                 pack_all(&job, threads);
             zt_parallel_for(threads, cut->down * cut->across, multiply_unit, &job);
         }
     }
-}
-
-int64_t zt_simd_gemm_packed(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g) {
-    return round_up(words(kernel, g->k) * round_up(g->n, kernel->cols), 16);
-}
-
-void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *b,
-                       float *to, int threads) {
-    struct cut cut = { .depth = g->k };
-    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .at.b = b, .packed_b = to, .depth = g->k, .cols = g->n };
-    pack_all(&job, threads);
 }
 
 static struct job product(const struct job *first, int64_t i) {
