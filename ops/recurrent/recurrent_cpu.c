@@ -72,7 +72,14 @@ void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_produ
     struct zt_simd_gemm g = product_of(t->r, which);
     g.add = add;
     const float *bias = which == ZT_DIRECTION_GATES ? t->bias : NULL;
-    zt_simd_gemm_run(t->kernel, &g, &(struct zt_simd_gemm_operands){ a, b, bias, y }, t->scratch, t->threads);
+    zt_simd_gemm_run(t->kernel, &g, &(struct zt_simd_gemm_operands){ a, b, bias, y, NULL }, t->scratch, t->threads);
+}
+
+void zt_direction_multiply_da(const struct zt_direction *t, const float *x, float *dw, const float *h, float *dr) {
+    struct zt_simd_gemm w = product_of(t->r, ZT_DIRECTION_DW), r = product_of(t->r, ZT_DIRECTION_DR);
+    const struct zt_simd_gemm_operands of_r = { t->da, h, NULL, dr, NULL }, of_w = { t->da, x, NULL, dw, &of_r };
+    w.beside = &r;
+    zt_simd_gemm_run(t->kernel, &w, &of_w, t->scratch, t->threads);
 }
 
 /* R does not fit a quarter of the second cache. */
@@ -111,6 +118,8 @@ static int64_t scratch_of(const struct zt_direction *t, int threads) {
     int64_t most = 0;
     for (int i = 0; i < ZT_DIRECTION_PRODUCTS; i++) {
         struct zt_simd_gemm g = product_of(t->r, (enum zt_direction_product)i);
+        const struct zt_simd_gemm r = product_of(t->r, ZT_DIRECTION_DR);
+        g.beside = i == ZT_DIRECTION_DW ? &r : NULL;
         if (g.m)
             most = zt_max_int(most, (int64_t)zt_simd_gemm_bytes(t->kernel, &g, threads));
     }

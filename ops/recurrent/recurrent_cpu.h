@@ -63,6 +63,8 @@ enum zt_direction_product {
 /* Runs the product; a, b and y point to the first row. add: y += the result. ZT_DIRECTION_GATES adds t->bias. */
 void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
                            const float *b, float *y);
+/* ZT_DIRECTION_DW and ZT_DIRECTION_DR, which pack da once. */
+void zt_direction_multiply_da(const struct zt_direction *t, const float *x, float *dw, const float *h, float *dr);
 
 /* The products of a step: h R^T, or backward da R, with the gates that see h or with the last one where it is apart. */
 struct zt_step_product zt_direction_step_product(const struct zt_direction *t, bool backward, bool last);

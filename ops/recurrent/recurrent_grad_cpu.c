@@ -202,9 +202,11 @@ static void give_weights(const struct zt_direction *t) {
     const int64_t h = r->hidden, wide = zt_direction_width(r);
     const float *x = t->lengths ? t->x : t->call->in[0].data;
     float *dw = gradient(t, ZT_IN_W, wide * r->input), *dr = gradient(t, ZT_IN_R, wide * h);
-    if (dw)
+    if (dw && dr)
+        zt_direction_multiply_da(t, x, dw, t->before_h, dr);
+    else if (dw)
         zt_direction_multiply(t, ZT_DIRECTION_DW, false, t->da, x, dw);
-    if (dr)
+    else if (dr)
         zt_direction_multiply(t, ZT_DIRECTION_DR, false, t->da, t->before_h, dr);
     if (dr && r->cell->apart)
         zt_direction_multiply(t, ZT_DIRECTION_DR_LAST, false, r->on ? t->u : t->da + wide - h,
