@@ -165,7 +165,8 @@ int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward,
         t->before_h = take(base, &at, places * h);
         t->x = take(base, &at, t->cut ? places * r->input : 0);
         t->zero = take(base, &at, h);
-        t->part = take(base, &at, ZT_DIRECTION_PARTS * wide);
+        t->sum = take(base, &at, r->rows * wide);
+        t->sum_u = take(base, &at, apart && r->on ? nh : 0);
     } else {
         t->bias = take(base, &at, wide);
         t->gate = take(base, &at, places * wide);

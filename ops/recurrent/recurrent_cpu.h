@@ -20,8 +20,6 @@
 #include "ops/cpu/simd_gemm.h"
 #include "ops/recurrent/recurrent.h"
 
-enum { ZT_DIRECTION_PARTS = 16 }; /* that a sum over all steps is made of */
-
 /* One direction of a call. */
 struct zt_direction {
     const struct zt_recurrent *r;
@@ -42,7 +40,7 @@ struct zt_direction {
     float *bias;                   /* forward: Wb + Rb; NULL without B */
     float *h, *c, *product;        /* [N, H]; backward: gradients of h and c, and da_g R_g */
     float *da, *u, *before_h, *x;  /* backward, [places, ...]: as zt_simd_row has them; X without rows that are over */
-    float *zero, *part;            /* backward: [H], [ZT_DIRECTION_PARTS, G H] */
+    float *zero, *sum, *sum_u;     /* backward: [H]; sums of da and u over the steps, [N, ...], NULL: not wanted */
     float *scratch;                /* of products */
     int64_t time;                  /* of the step that is computed */
     bool goes_on;                  /* a step was computed before */

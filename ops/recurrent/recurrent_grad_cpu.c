@@ -3,6 +3,7 @@
 #include "ops/recurrent/recurrent_cpu.h"
 
 #include "device/threads.h"
+#include "ops/cpu/block_sum.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>
@@ -90,7 +91,9 @@ static void backward_row(struct zt_direction *t, int64_t n, zt_simd_row_function
                                .dh = t->h + n * h,
                                .dc = zt_direction_at(t->c, n * h),
                                .da = t->da + place * wide,
-                               .u = zt_direction_at(t->u, place * h) };
+                               .u = zt_direction_at(t->u, place * h),
+                               .sum = zt_direction_at(t->sum, n * wide),
+                               .sum_u = zt_direction_at(t->sum_u, n * h) };
     function(&row);
 }
 
@@ -135,43 +138,20 @@ static void step_back(struct zt_direction *t, int64_t phase) {
 
 /* ---- sums over all steps ---- */
 
-/* Of ZT_DIRECTION_PARTS equal parts, which are then added up in order. */
-struct sums {
-    const float *of; /* [rows, columns] */
-    float *part;     /* [ZT_DIRECTION_PARTS, columns] */
-    int64_t rows, columns, of_row;
-};
-
-static void sum_part(void *arg, int64_t part) {
-    const struct sums *s = arg;
-    float *to = s->part + part * s->columns;
-    memset(to, 0, (size_t)s->columns * sizeof *to);
-    for (int64_t n = s->rows * part / ZT_DIRECTION_PARTS; n < s->rows * (part + 1) / ZT_DIRECTION_PARTS; n++)
-        for (int64_t i = 0; i < s->columns; i++)
-            to[i] += s->of[n * s->of_row + i];
-}
-
-static void sum_rows(const struct zt_direction *t, const float *of, int64_t of_row, int64_t columns, float *to) {
-    struct sums s = { .of = of, .part = t->part, .rows = t->places, .columns = columns, .of_row = of_row };
-    zt_parallel_for(t->threads, ZT_DIRECTION_PARTS, sum_part, &s);
-    for (int64_t i = 0; i < columns; i++) {
-        float sum = 0;
-        for (int part = 0; part < ZT_DIRECTION_PARTS; part++)
-            sum += t->part[part * columns + i];
-        to[i] = sum;
-    }
-}
-
+/* The sums over the steps become those over the rows too, in order. */
 static void give_bias(const struct zt_direction *t) {
     const struct zt_recurrent *r = t->r;
     const int64_t h = r->hidden, wide = zt_direction_width(r);
     float *to = gradient(t, ZT_IN_B, 2 * wide);
     if (!to)
         return;
-    sum_rows(t, t->da, wide, wide, to);
-    memcpy(to + wide, to, (size_t)wide * sizeof *to);
-    if (t->u)
-        sum_rows(t, t->u, h, h, to + 2 * wide - h);
+    zt_sum_blocks(t->sum, wide, r->rows, t->threads);
+    memcpy(to, t->sum, (size_t)wide * sizeof *to);
+    memcpy(to + wide, t->sum, (size_t)wide * sizeof *to);
+    if (!t->sum_u)
+        return;
+    zt_sum_blocks(t->sum_u, h, r->rows, t->threads);
+    memcpy(to + 2 * wide - h, t->sum_u, (size_t)h * sizeof *to);
 }
 
 /* P_i and P_f meet c before the step, P_o c after it; gates stand in the order i o f. */
@@ -223,6 +203,16 @@ static void load_last(const struct zt_direction *t, int out, float *to) {
             memset(to + n * t->r->hidden, 0, (size_t)t->r->hidden * sizeof *to);
 }
 
+static void clear_sums(struct zt_direction *t) {
+    const int64_t wide = zt_direction_width(t->r);
+    if (!gradient(t, ZT_IN_B, 2 * wide))
+        t->sum = t->sum_u = NULL;
+    if (t->sum)
+        memset(t->sum, 0, (size_t)(t->rows * wide) * sizeof *t->sum);
+    if (t->sum_u)
+        memset(t->sum_u, 0, (size_t)(t->rows * t->r->hidden) * sizeof *t->sum_u);
+}
+
 bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err) {
     struct zt_recurrent r;
     struct zt_direction t;
@@ -240,11 +230,12 @@ bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call 
         load_last(&t, 1, t.h);
         if (cell->outs > 2)
             load_last(&t, 2, t.c);
-        zt_direction_run(
-            &t, &(struct zt_direction_steps){ .backward = true,
-                                              .phases = cell->apart && !r.on ? 2 : 1,
-                                              .step = step_back,
-                                              .end = gradient(&t, ZT_IN_H, r.h_direction) ? finish_step : NULL });
+        clear_sums(&t);
+        const struct zt_direction_steps steps = { .backward = true,
+                                                  .phases = cell->apart && !r.on ? 2 : 1,
+                                                  .step = step_back,
+                                                  .end = gradient(&t, ZT_IN_H, r.h_direction) ? finish_step : NULL };
+        zt_direction_run(&t, &steps);
         zt_direction_store(&t, gradient(&t, ZT_IN_H, r.h_direction), t.h);
         if (cell->ins > ZT_IN_C)
             zt_direction_store(&t, gradient(&t, ZT_IN_C, r.h_direction), t.c);

@@ -35,6 +35,7 @@ struct zt_simd_row {
     float *dh, *dc;                   /* back: gradients of the state, after the step on entry, before it on exit, where
                                          the matrix product is still to be added */
     float *da, *u;                    /* back: gradients of what entered the gates; GRU: of R_g h */
+    float *sum, *sum_u;               /* back: da and u are added to these; NULL: not */
 };
 typedef void zt_simd_row_function(const struct zt_simd_row *row);
 
