@@ -20,7 +20,7 @@ struct zt_simd_gate {
  * read and written in place. */
 struct zt_simd_row {
     int64_t hidden, first, end;
-    int64_t next; /* back: rows of gate and saved from here to the row that is fetched for the next call */
+    int64_t next; /* back: from this row's vectors of gate and saved to the next row's, which are fetched: rows of X */
     const struct zt_simd_gate *function;
     int on;                /* input_forget */
     const float *peephole; /* NULL: none */
