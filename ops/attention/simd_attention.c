@@ -15,7 +15,9 @@
 #define FMA(a, b, c)  ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #define BIGGER(a, b)  ((FLOATS)_mm512_max_ps((__m512)(a), (__m512)(b)))
 #define SMALLER(a, b) ((FLOATS)_mm512_min_ps((__m512)(a), (__m512)(b)))
+#define POWER(x, k)   ((FLOATS)_mm512_scalef_ps((__m512)(x), (__m512)(k)))
 #include "ops/attention/simd_attention.inc"
+#undef POWER
 
 #define VECTOR        8
 #define TARGET        __attribute__((target("avx2,fma")))

@@ -2,10 +2,10 @@
  *
  *     many products      a thread computes a whole product
  *     else               b is divided into blocks of depth 4096 and BLOCK floats at most. All threads pack the panels
- * of 16 columns of a block, then they compute units of y. A packed b is one block. Where one unit has all rows of y,
- * it reads each panel of b once: it packs the panel into the first cache and multiplies it there. Products of little
- * depth, gradients of weights at small batches, go along the rows of y. The panel that a unit packs next is fetched
- * into the second cache beside the products.
+ * of 16 columns of a block, then they compute units of y. Where one unit has all rows of y, it reads each panel of b
+ * once: it packs the panel into the first cache and multiplies it there. Products of little depth, gradients of weights
+ * at small batches, go along the rows of y. The panel that a unit packs next is fetched into the second cache beside
+ * the products.
  *
  * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
  * where there are too few rows, fewer columns; one each where there are at most FEW_TILES, whose packing would count.
@@ -38,6 +38,7 @@ struct cut {
     bool direct;              /* only an unfinished panel of b is packed */
     bool once;                /* a unit has all rows of y, and packs the panels of b as it gets to them */
     int threads;              /* for products, or for the units of one */
+    int64_t n;                /* columns of the widest b */
     int64_t depth, cols;      /* of a block of b */
     int64_t down, across;     /* units of a block of y */
     int64_t a_elems, b_elems; /* of packed memory */
@@ -77,8 +78,7 @@ static void cut_units(struct cut *c, const struct zt_simd_gemm_kernel *kernel, c
     int64_t tiles = parts(g->m, kernel->rows), panels = c->cols / kernel->cols;
     int64_t wanted = c->threads > 1 && tiles > FEW_TILES ? (int64_t)UNITS * c->threads : c->threads;
     int64_t across = c->whole ? 1 : units_of(panels / LEAST_PANELS, wanted);
-    if (!g->packed && !c->direct && g->k > SHALLOW && tiles * kernel->rows <= ONCE_ROWS &&
-        (c->whole || across >= c->threads)) {
+    if (!c->direct && g->k > SHALLOW && tiles * kernel->rows <= ONCE_ROWS && (c->whole || across >= c->threads)) {
         c->once = true;
         c->down = 1;
         c->across = across;
@@ -92,18 +92,18 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
     struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
     if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
         c.threads = 1;
-    c.direct = kernel->depths == 1 && !g->packed && g->b_col == 1 && g->m <= (int64_t)FEW_TILES * kernel->rows;
-    c.depth = g->packed ? g->k : least(g->k, MOST_DEPTH);
-    c.cols = round_up(g->n, kernel->cols);
-    if (!g->packed)
-        c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
+    c.direct = kernel->depths == 1 && g->b_col == 1 && (!g->beside || g->beside->b_col == 1) &&
+               g->m <= (int64_t)FEW_TILES * kernel->rows;
+    c.depth = least(g->k, MOST_DEPTH);
+    c.n = g->beside ? most(g->n, g->beside->n) : g->n;
+    c.cols = least(round_up(c.n, kernel->cols), BLOCK / c.depth / kernel->cols * kernel->cols);
     cut_units(&c, kernel, g);
     const int64_t slice = words(kernel, least(g->k, ZT_GEMM_DEPTH));
     c.panel = c.a_elems =
         round_up(least(parts(g->m, kernel->rows) * kernel->rows, c.once ? ONCE_ROWS : MOST_ROWS) * slice, 16);
     if (c.once)
         c.a_elems += slice * kernel->cols;
-    else if (!g->packed)
+    else
         c.b_elems = words(kernel, c.depth) * (c.direct ? kernel->cols : c.cols);
     return c;
 }
@@ -111,6 +111,7 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
 size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {
     struct cut c = cut_of(kernel, g, threads);
     int64_t elems = c.whole ? (c.a_elems + c.b_elems) * c.threads : c.b_elems + c.a_elems * c.threads;
+    elems += g->beside ? c.b_elems : 0;
     return (size_t)elems * sizeof(float);
 }
 
@@ -123,6 +124,7 @@ struct job {
     float *packed_a, *packed_b;
     int64_t a_elems; /* from one thread's rows to the next's; 0: one thread */
     int64_t k, depth, j, cols;
+    const struct job *beside; /* the same block of the product beside this one */
 };
 
 /* The columns from panel * cols on of the block, at its depth k, a multiple of ZT_GEMM_DEPTH; *row: the distance of
@@ -189,6 +191,16 @@ static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k, int64_
 struct unit {
     int64_t row, rows, col, end;
 };
+
+static struct unit unit_at(const struct job *job, int64_t down, int64_t across) {
+    const struct cut *cut = job->cut;
+    const int rows = job->kernel->rows, cols = job->kernel->cols;
+    int64_t tiles = parts(job->g->m, rows), panels = parts(job->cols, cols);
+    struct unit u = { .row = tiles * down / cut->down * rows, .col = panels * across / cut->across * cols };
+    u.rows = least(tiles * (down + 1) / cut->down * rows, job->g->m) - u.row;
+    u.end = least(panels * (across + 1) / cut->across * cols, job->cols);
+    return u;
+}
 
 /* A unit at one depth of the block. */
 struct slice {
@@ -282,25 +294,22 @@ static struct ahead next_rows(const struct slice *s, int64_t k, int64_t tiles) {
                     least(job->k + job->depth - at, ZT_GEMM_DEPTH), tiles);
 }
 
-/* The products of a unit at depth k of the block. */
-static void multiply_depth(const struct job *job, const struct unit *u, int64_t k, float *packed) {
-    const struct zt_simd_gemm *g = job->g;
+/* The products of a unit at depth k of the block by its packed rows. */
+static void multiply_packed(const struct job *job, const struct unit *u, int64_t k, float *packed) {
     const struct zt_simd_gemm_kernel *kernel = job->kernel;
-    const int64_t depth = least(job->depth - k, ZT_GEMM_DEPTH);
-    const struct slice slice = { job, u, tile_at(job, k, depth), packed };
-    const float *a = job->at.a + u->row * g->a_row + (job->k + k) * g->a_col;
-    kernel->pack_rows(a, g->a_row, g->a_col, u->rows, depth, packed);
-    if (g->k <= SHALLOW) {
+    const struct slice slice = { job, u, tile_at(job, k, least(job->depth - k, ZT_GEMM_DEPTH)), packed };
+    if (job->g->k <= SHALLOW) {
         multiply_shallow(&slice, k);
         return;
     }
     const int64_t tiles = parts(u->rows, kernel->rows);
     struct ahead rows = next_rows(&slice, k, tiles * parts(u->end - u->col, kernel->cols));
     for (int64_t j = u->col; j < u->end; j += kernel->cols) {
-        const float *panel = packed + job->cut->panel;
+        float *own = packed + job->cut->panel;
+        const float *panel = own;
         int64_t panel_row = kernel->cols;
         if (job->cut->once)
-            pack_slice(job, j / kernel->cols, 1, k, packed + job->cut->panel);
+            pack_slice(job, j / kernel->cols, 1, k, own);
         else
             panel = panel_at(job, j / kernel->cols, k, &panel_row);
         struct ahead cols = next_panel(&slice, j, k, tiles);
@@ -312,46 +321,59 @@ static void multiply_depth(const struct job *job, const struct unit *u, int64_t 
     }
 }
 
-static void multiply_unit(void *arg, int64_t i) {
-    const struct job *job = arg;
-    const struct cut *cut = job->cut;
-    int64_t tiles = parts(job->g->m, job->kernel->rows), panels = parts(job->cols, job->kernel->cols);
-    int64_t down = i / cut->across, across = i % cut->across;
-    struct unit u = { .row = tiles * down / cut->down * job->kernel->rows,
-                      .col = panels * across / cut->across * job->kernel->cols };
-    u.rows = least(tiles * (down + 1) / cut->down * job->kernel->rows, job->g->m) - u.row;
-    u.end = least(panels * (across + 1) / cut->across * job->kernel->cols, job->cols);
-    float *packed = job->packed_a + zt_parallel_thread() * job->a_elems;
-    for (int64_t k = 0; k < job->depth && u.col < u.end; k += ZT_GEMM_DEPTH)
-        multiply_depth(job, &u, k, packed);
+static bool empty(const struct unit *u) {
+    return u->rows <= 0 || u->col >= u->end;
 }
 
-/* One product on `threads` threads. */
-static void multiply(struct job job, int threads) {
-    const struct zt_simd_gemm *g = job.g;
-    const struct cut *cut = job.cut;
-    if (g->packed)
-        job.packed_b = (float *)job.at.b;
-    for (job.j = 0; job.j < g->n; job.j += cut->cols) {
-        job.cols = least(g->n - job.j, cut->cols);
-        for (job.k = 0; job.k < g->k; job.k += cut->depth) {
-            job.depth = least(g->k - job.k, cut->depth);
-            if (!g->packed && !cut->once)
-                pack_all(&job, threads);
-            zt_parallel_for(threads, cut->down * cut->across, multiply_unit, &job);
-        }
+static void multiply_unit(void *arg, int64_t i) {
+    const struct job *job = arg;
+    const struct zt_simd_gemm *g = job->g;
+    const int64_t down = i / job->cut->across, across = i % job->cut->across;
+    const struct unit u = unit_at(job, down, across);
+    struct unit beside = { 0 };
+    if (job->beside) {
+        beside = unit_at(job->beside, down, across);
+        beside.row = u.row;
+        beside.rows = least(u.rows, job->beside->g->m - u.row);
+    }
+    float *packed = job->packed_a + zt_parallel_thread() * job->a_elems;
+    for (int64_t k = 0; k < job->depth && !(empty(&u) && empty(&beside)); k += ZT_GEMM_DEPTH) {
+        job->kernel->pack_rows(job->at.a + u.row * g->a_row + (job->k + k) * g->a_col, g->a_row, g->a_col, u.rows,
+                               least(job->depth - k, ZT_GEMM_DEPTH), packed);
+        if (!empty(&u))
+            multiply_packed(job, &u, k, packed);
+        if (!empty(&beside))
+            multiply_packed(job->beside, &beside, k, packed);
     }
 }
 
-int64_t zt_simd_gemm_packed(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g) {
-    return round_up(words(kernel, g->k) * round_up(g->n, kernel->cols), 16);
+/* Sets the columns j.. and depths k.. of a block, and packs them. */
+static void begin_block(struct job *job, int64_t j, int64_t k, int threads) {
+    job->j = j;
+    job->cols = most(0, least(job->g->n - j, job->cut->cols));
+    job->k = k;
+    job->depth = least(job->g->k - k, job->cut->depth);
+    if (!job->cut->once)
+        pack_all(job, threads);
 }
 
-void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *b,
-                       float *to, int threads) {
-    struct cut cut = { .depth = g->k };
-    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .at.b = b, .packed_b = to, .depth = g->k, .cols = g->n };
-    pack_all(&job, threads);
+/* One product, and that beside it, on `threads` threads. */
+static void multiply(struct job job, int threads) {
+    const struct cut *cut = job.cut;
+    struct job beside = job;
+    if (job.g->beside) {
+        beside.g = job.g->beside;
+        beside.at = *job.at.beside;
+        beside.packed_b += cut->b_elems;
+        job.beside = &beside;
+    }
+    for (int64_t j = 0; j < cut->n; j += cut->cols)
+        for (int64_t k = 0; k < job.g->k; k += cut->depth) {
+            begin_block(&job, j, k, threads);
+            if (job.beside)
+                begin_block(&beside, j, k, threads);
+            zt_parallel_for(threads, cut->down * cut->across, multiply_unit, &job);
+        }
 }
 
 static struct job product(const struct job *first, int64_t i) {

@@ -23,7 +23,9 @@ struct zt_simd_gemm {
     int64_t bias_row, bias_col; /* bias_row any, bias_col 0 or 1; all products share it */
     float alpha, beta;
     int add, relu; /* y += the result; then y = max(y, 0), NaN stays */
-    int packed;    /* b is the result of zt_simd_gemm_pack; all products share it */
+    /* NULL, or another product of the same a, or of its first rows, by a b of its own; count is 1 then. What is packed
+     * of a serves both. */
+    const struct zt_simd_gemm *beside;
 };
 
 /* One tile, which tile() computes from packed rows and columns. */
@@ -56,18 +58,13 @@ const struct zt_simd_gemm_kernel *zt_simd_gemm_best(void);
  * instruction for it. */
 const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void);
 
-/* Packing b once for several runs: the floats of the packed b (to be aligned to 64), and the packing. Of `g`, they read
- * k, n and the strides of b. */
-int64_t zt_simd_gemm_packed(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g);
-void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *b,
-                       float *to, int threads);
-
 /* Workspace bytes of a run on at most `threads` threads; the workspace must be aligned to 64. */
 size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads);
 /* The matrices of the first product. */
 struct zt_simd_gemm_operands {
     const float *a, *b, *bias; /* bias NULL: none */
     float *y;
+    const struct zt_simd_gemm_operands *beside; /* of zt_simd_gemm.beside */
 };
 /* Runs the products. With count 1 and one thread, a function that zt_parallel_for runs may call it. */
 void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g,

@@ -1,15 +1,16 @@
-/* Many Slices that cut one tensor into parts become a Split:
+/* Slices that cut one tensor into parts become a Split:
  *
  *     a = x[0:2]  b = x[2:5]  ..  z = x[n-1:n]   ->   a, b, .., z = Split(x)
  *
  * The gradient of a Slice is a whole tensor of zeros around dy, so that n of them write and add n times the size of x;
- * that of a Split is one Concat. Exported loops over the rows of a tensor make such Slices, written out. */
+ * that of a Split is one Concat. Exported loops over the rows of a tensor make such Slices, written out, and
+ * exported recurrent nodes, whose gates stand in another order. */
 #include "graph/passes/fusion/fuse.h"
 
 #include <stdlib.h>
 
-/* Fewer parts are left as they are: their gradients cost little. */
-enum { LEAST_PARTS = 8 };
+/* Two parts are left as they are: their gradients cost little. */
+enum { LEAST_PARTS = 3 };
 
 struct part {
     int node;

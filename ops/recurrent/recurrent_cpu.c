@@ -39,28 +39,14 @@ static const struct zt_simd_gemm_kernel *kernel_of(const struct zt_node *n) {
     return bfloat ? zt_simd_gemm_bfloat() : zt_simd_gemm_best();
 }
 
-struct zt_simd_gemm zt_direction_product(const struct zt_recurrent *r, enum zt_direction_product which) {
-    const int64_t h = r->hidden, wide = zt_direction_width(r), last = r->cell->apart * h, seen = wide - last;
-    const int64_t places = r->steps * r->rows, row = r->rows_first ? r->steps : 1;
-    const int64_t last_row = r->on ? h : wide; /* of u, or of da_g */
+static struct zt_simd_gemm product_of(const struct zt_recurrent *r, enum zt_direction_product which) {
+    const int64_t h = r->hidden, wide = zt_direction_width(r), last = r->cell->apart * h;
+    const int64_t places = r->steps * r->rows, last_row = r->on ? h : wide; /* of u, or of da_g */
     struct zt_simd_gemm g = { .count = 1, .alpha = 1, .beta = 1, .bias_col = 1, .a_col = 1, .b_col = 1 };
 #define SIZES(M, N, K) g.m = (M), g.n = (N), g.k = (K)
     switch (which) {
     case ZT_DIRECTION_GATES:
         SIZES(places, wide, r->input), g.a_row = r->input, g.b_row = 1, g.b_col = r->input, g.y_row = wide;
-        break;
-    case ZT_DIRECTION_RECUR:
-        SIZES(r->rows, seen, h), g.a_row = h, g.b_row = 1, g.b_col = h, g.y_row = row * wide, g.packed = 1;
-        break;
-    case ZT_DIRECTION_LAST:
-        SIZES(r->rows, last, h), g.a_row = r->on ? h : row * h, g.b_row = 1, g.b_col = h;
-        g.y_row = r->on ? h : row * wide, g.packed = 1;
-        break;
-    case ZT_DIRECTION_BACK:
-        SIZES(r->rows, h, seen), g.a_row = row * wide, g.b_row = h, g.y_row = h, g.packed = 1;
-        break;
-    case ZT_DIRECTION_LAST_BACK:
-        SIZES(r->rows, h, last), g.a_row = row * last_row, g.b_row = h, g.y_row = h, g.packed = 1;
         break;
     case ZT_DIRECTION_DX:
         SIZES(places, r->input, wide), g.a_row = wide, g.b_row = r->input, g.y_row = r->input;
@@ -69,7 +55,7 @@ struct zt_simd_gemm zt_direction_product(const struct zt_recurrent *r, enum zt_d
         SIZES(wide, r->input, places), g.a_row = 1, g.a_col = wide, g.b_row = r->input, g.y_row = r->input;
         break;
     case ZT_DIRECTION_DR:
-        SIZES(seen, h, places), g.a_row = 1, g.a_col = wide, g.b_row = h, g.y_row = h;
+        SIZES(wide - last, h, places), g.a_row = 1, g.a_col = wide, g.b_row = h, g.y_row = h;
         break;
     case ZT_DIRECTION_DR_LAST:
         SIZES(last, h, places), g.a_row = 1, g.a_col = last_row, g.b_row = h, g.y_row = h;
@@ -81,30 +67,42 @@ struct zt_simd_gemm zt_direction_product(const struct zt_recurrent *r, enum zt_d
     return g;
 }
 
-static bool of_a_step(int which) {
-    return which >= ZT_DIRECTION_RECUR && which <= ZT_DIRECTION_LAST_BACK;
-}
-
 void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
                            const float *b, float *y) {
-    struct zt_simd_gemm g = zt_direction_product(t->r, which);
+    struct zt_simd_gemm g = product_of(t->r, which);
     g.add = add;
-    if (of_a_step(which))
-        g.m = t->rows;
     const float *bias = which == ZT_DIRECTION_GATES ? t->bias : NULL;
-    zt_simd_gemm_run(t->kernel, &g, &(struct zt_simd_gemm_operands){ a, b, bias, y }, t->scratch, t->threads);
+    zt_simd_gemm_run(t->kernel, &g, &(struct zt_simd_gemm_operands){ a, b, bias, y, NULL }, t->scratch, t->threads);
 }
 
-void zt_direction_pack(struct zt_direction *t, bool transposed) {
-    const int64_t h = t->r->hidden;
-    const float *recurrent = zt_direction_in(t, ZT_IN_R, zt_direction_width(t->r) * h);
-    struct zt_simd_gemm g = zt_direction_product(t->r, transposed ? ZT_DIRECTION_RECUR : ZT_DIRECTION_BACK);
-    zt_simd_gemm_pack(t->kernel, &g, recurrent, t->packed, t->threads);
-    if (!t->r->cell->apart)
-        return;
-    g = zt_direction_product(t->r, transposed ? ZT_DIRECTION_LAST : ZT_DIRECTION_LAST_BACK);
-    recurrent += (zt_direction_width(t->r) - h) * h;
-    zt_simd_gemm_pack(t->kernel, &g, recurrent, t->packed_last, t->threads);
+void zt_direction_multiply_da(const struct zt_direction *t, const float *x, float *dw, const float *h, float *dr) {
+    struct zt_simd_gemm w = product_of(t->r, ZT_DIRECTION_DW), r = product_of(t->r, ZT_DIRECTION_DR);
+    const struct zt_simd_gemm_operands of_r = { t->da, h, NULL, dr, NULL }, of_w = { t->da, x, NULL, dw, &of_r };
+    w.beside = &r;
+    zt_simd_gemm_run(t->kernel, &w, &of_w, t->scratch, t->threads);
+}
+
+/* R does not fit a quarter of the second cache. */
+static bool by_units(const struct zt_recurrent *r) {
+    enum { CACHED = 1 << 16 }; /* floats */
+    return zt_direction_width(r) * r->hidden > CACHED;
+}
+
+struct zt_step_product zt_direction_step_product(const struct zt_direction *t, bool backward, bool last) {
+    const int64_t gates = last ? t->r->cell->apart : t->r->cell->gates - t->r->cell->apart, h = t->r->hidden;
+    const int64_t blocks = by_units(t->r) ? gates : 1, wide = gates * h / blocks;
+    return backward ? (struct zt_step_product){ t->kernel, 1, h, blocks, wide }
+                    : (struct zt_step_product){ t->kernel, blocks, wide, 1, h };
+}
+
+void zt_direction_pack(struct zt_direction *t, bool backward) {
+    const int64_t h = t->r->hidden, wide = zt_direction_width(t->r);
+    const float *recurrent = zt_direction_in(t, ZT_IN_R, wide * h);
+    for (int last = 0; last <= t->r->cell->apart; last++) {
+        struct zt_step_product p = zt_direction_step_product(t, backward, last);
+        zt_step_product_pack_b(&p, last ? recurrent + (wide - h) * h : recurrent, backward ? h : 1, backward ? 1 : h,
+                               last ? t->packed_last : t->packed, t->threads);
+    }
 }
 
 /* ---- memory ---- */
@@ -115,41 +113,64 @@ static float *take(float *base, int64_t *at, int64_t count) {
     return base && count ? base + from : NULL;
 }
 
-/* Floats that any product needs on so many threads; any of a step, which have little of it. */
-static int64_t scratch_of(const struct zt_direction *t, int threads, bool step) {
+/* Floats that any product over all steps needs on so many threads. */
+static int64_t scratch_of(const struct zt_direction *t, int threads) {
     int64_t most = 0;
     for (int i = 0; i < ZT_DIRECTION_PRODUCTS; i++) {
-        struct zt_simd_gemm g = zt_direction_product(t->r, (enum zt_direction_product)i);
-        if (g.m && (!step || of_a_step(i)))
+        struct zt_simd_gemm g = product_of(t->r, (enum zt_direction_product)i);
+        const struct zt_simd_gemm r = product_of(t->r, ZT_DIRECTION_DR);
+        g.beside = i == ZT_DIRECTION_DW ? &r : NULL;
+        if (g.m)
             most = zt_max_int(most, (int64_t)zt_simd_gemm_bytes(t->kernel, &g, threads));
     }
     return zt_ceil_div(most, 64) * 16;
+}
+
+/* Pieces of the rows, or of the hidden units, whose work of a step takes some microseconds at least. */
+static int64_t pieces_of(const struct zt_direction *t, int64_t threads) {
+    enum { LEAST_ROWS = 4, LEAST_PRODUCTS = 1 << 17 };
+    const struct zt_recurrent *r = t->r;
+    int64_t most = r->rows / LEAST_ROWS;
+    if (by_units(r))
+        most = zt_min_int(zt_ceil_div(r->hidden, t->kernel->cols),
+                          r->rows * zt_direction_width(r) * r->hidden / LEAST_PRODUCTS);
+    return zt_max_int(1, zt_min_int(threads, most));
+}
+
+/* Floats of a packed matrix of a step's products for one piece, or for all pieces of the hidden units. */
+static int64_t step_floats(const struct zt_direction *t, bool backward, bool last, int64_t pieces) {
+    struct zt_step_product p = zt_direction_step_product(t, backward, last);
+    return zt_ceil_div(zt_step_product_a(&p, by_units(t->r) ? t->r->rows : zt_ceil_div(t->r->rows, pieces)), 16) * 16;
 }
 
 /* GRU and LSTM have a second state or product, and all use the memory of both directions one after the other. */
 int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward, int threads) {
     const struct zt_recurrent *r = t->r;
     const int64_t h = r->hidden, wide = zt_direction_width(r), nh = r->rows * h, places = r->steps * r->rows;
-    struct zt_simd_gemm seen = zt_direction_product(r, backward ? ZT_DIRECTION_BACK : ZT_DIRECTION_RECUR);
-    struct zt_simd_gemm last = zt_direction_product(r, backward ? ZT_DIRECTION_LAST_BACK : ZT_DIRECTION_LAST);
+    const int64_t pieces = pieces_of(t, threads), apart = r->cell->apart, groups = by_units(r) ? 1 : pieces;
     int64_t at = 0;
-    t->packed = take(base, &at, zt_simd_gemm_packed(t->kernel, &seen));
-    t->packed_last = take(base, &at, r->cell->apart ? zt_simd_gemm_packed(t->kernel, &last) : 0);
+    for (int last = 0; last <= apart; last++) {
+        struct zt_step_product p = zt_direction_step_product(t, backward, last);
+        *(last ? &t->packed_last : &t->packed) = take(base, &at, zt_step_product_b(&p));
+        for (int turn = 0; turn < 2; turn++)
+            (last ? t->last : t->seen)[turn] = take(base, &at, groups * step_floats(t, backward, last, pieces));
+    }
     t->h = take(base, &at, nh);
     t->c = take(base, &at, r->cell->ins > ZT_IN_C ? nh : 0);
-    t->product = take(base, &at, r->cell->apart ? nh : 0);
-    t->scratch = take(base, &at, zt_max_int(scratch_of(t, threads, false), threads * scratch_of(t, 1, true)));
+    t->product = take(base, &at, apart ? nh : 0);
+    t->scratch = take(base, &at, scratch_of(t, threads));
     if (backward) {
         t->da = take(base, &at, places * wide);
-        t->u = take(base, &at, r->cell->apart && r->on ? places * h : 0);
+        t->u = take(base, &at, apart && r->on ? places * h : 0);
         t->before_h = take(base, &at, places * h);
         t->x = take(base, &at, t->cut ? places * r->input : 0);
         t->zero = take(base, &at, h);
-        t->part = take(base, &at, ZT_DIRECTION_PARTS * wide);
+        t->sum = take(base, &at, r->rows * wide);
+        t->sum_u = take(base, &at, apart && r->on ? nh : 0);
     } else {
         t->bias = take(base, &at, wide);
         t->gate = take(base, &at, places * wide);
-        t->saved = take(base, &at, r->cell->apart ? places * h : 0);
+        t->saved = take(base, &at, apart ? places * h : 0);
     }
     return at;
 }
@@ -169,6 +190,7 @@ bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, co
     *t = (struct zt_direction){ .r = r, .call = call, .kernel = kernel_of(call->node), .rows = r->rows };
     t->threads = call->threads;
     t->places = r->steps * r->rows;
+    t->units = (struct zt_step_range){ 0, r->hidden };
     t->place_step = r->rows_first ? 1 : r->rows;
     t->place_row = r->rows_first ? r->steps : 1;
     t->cut = call->in_count > ZT_IN_LENGTHS && call->in[ZT_IN_LENGTHS].data;
@@ -183,54 +205,79 @@ void zt_direction_to(struct zt_direction *t, int64_t direction) {
         read_gate(&t->r->function[direction][i], (float)t->r->clip, &t->function[i]);
 }
 
-struct rows_job {
-    struct zt_direction *t;
-    void (*row)(struct zt_direction *t, int64_t n);
-    int64_t block;
-};
-
-static void rows_block(void *arg, int64_t block) {
-    const struct rows_job *job = arg;
-    int64_t end = zt_min_int((block + 1) * job->block, job->t->rows);
-    for (int64_t n = block * job->block; n < end; n++)
-        job->row(job->t, job->t->first + n);
-}
-
-void zt_direction_rows(struct zt_direction *t, void (*row)(struct zt_direction *t, int64_t n)) {
-    enum { BLOCK = 1 << 12 }; /* values of gates, some microseconds of work */
-    struct rows_job job = { t, row, zt_max_int(1, BLOCK / zt_direction_width(t->r)) };
-    zt_parallel_for(t->threads, (t->rows + job.block - 1) / job.block, rows_block, &job);
-}
-
 struct steps_job {
     const struct zt_direction *t;
-    void (*step)(struct zt_direction *t);
-    bool last_first;
-    int64_t pieces, scratch; /* of the rows; floats of a piece */
+    const struct zt_direction_steps *steps;
+    int64_t pieces, seen, last; /* floats of a piece's packed matrices, 0: pieces share them */
 };
 
-static void steps_piece(void *arg, int64_t piece) {
-    const struct steps_job *job = arg;
+static struct zt_direction piece_of(const struct steps_job *job, int64_t piece) {
     struct zt_direction t = *job->t;
-    const int64_t steps = t.r->steps;
-    t.first = t.r->rows * piece / job->pieces;
-    t.rows = t.r->rows * (piece + 1) / job->pieces - t.first;
-    t.threads = job->pieces > 1 ? 1 : t.threads;
-    t.scratch += piece * job->scratch;
-    for (int64_t s = 0; s < steps; s++) {
-        t.time = zt_direction_time(&t, job->last_first ? steps - 1 - s : s);
-        job->step(&t);
+    const int64_t rows = t.r->rows, cols = t.kernel->cols, panels = zt_ceil_div(t.r->hidden, cols);
+    if (by_units(t.r)) {
+        t.units.first = panels * piece / job->pieces * cols;
+        t.units.end = zt_min_int(panels * (piece + 1) / job->pieces * cols, t.r->hidden);
+    } else {
+        t.first = rows * piece / job->pieces;
+        t.rows = rows * (piece + 1) / job->pieces - t.first;
+    }
+    return t;
+}
+
+/* Call 0 is `begin`, the last one `end`. */
+static void run_call(void *arg, int64_t call, int64_t piece) {
+    const struct steps_job *job = arg;
+    const struct zt_direction_steps *s = job->steps;
+    struct zt_direction t = piece_of(job, piece);
+    const int64_t steps = t.r->steps, step = call > 0 ? (call - 1) / s->phases : -1;
+    for (int turn = 0; turn < 2; turn++) {
+        t.seen[turn] = job->t->seen[(step + turn) & 1] + piece * job->seen;
+        t.last[turn] = zt_direction_at(job->t->last[(step + turn) & 1], piece * job->last);
+    }
+    if (step >= 0 && step < steps) {
+        t.time = zt_direction_time(&t, s->backward ? steps - 1 - step : step);
+        t.goes_on = step > 0;
+        s->step(&t, (call - 1) % s->phases);
+    } else if (call == 0 && s->begin) {
+        s->begin(&t);
+    } else if (call > 0 && s->end) {
+        s->end(&t);
     }
 }
 
-void zt_direction_steps(struct zt_direction *t, bool last_first, void (*step)(struct zt_direction *t)) {
-    enum { CACHED = 1 << 16, LEAST = 4 }; /* floats of R, a quarter of the second cache; rows of a piece */
-    const struct zt_recurrent *r = t->r;
-    struct steps_job job = { .t = t, .step = step, .last_first = last_first, .pieces = 1 };
-    if (zt_direction_width(r) * r->hidden <= CACHED && r->rows >= LEAST * 2)
-        job.pieces = zt_max_int(1, zt_min_int(t->threads, r->rows / LEAST));
-    job.scratch = scratch_of(t, 1, true);
-    zt_parallel_for((int)job.pieces, job.pieces, steps_piece, &job);
+static int64_t calls_of(const struct steps_job *job) {
+    return 2 + job->t->r->steps * job->steps->phases;
+}
+
+static void run_rows(void *arg, int64_t piece) {
+    for (int64_t call = 0; call < calls_of(arg); call++)
+        run_call(arg, call, piece);
+}
+
+void zt_direction_run(const struct zt_direction *t, const struct zt_direction_steps *steps) {
+    struct steps_job job = { .t = t, .steps = steps, .pieces = pieces_of(t, t->threads) };
+    if (by_units(t->r)) {
+        zt_parallel_steps(t->threads, calls_of(&job), job.pieces, run_call, &job);
+        return;
+    }
+    job.seen = step_floats(t, steps->backward, false, job.pieces);
+    job.last = t->r->cell->apart ? step_floats(t, steps->backward, true, job.pieces) : 0;
+    zt_parallel_for(t->threads, job.pieces, run_rows, &job);
+}
+
+/* Of a product. Rows that a thread has to itself are not divided further. */
+static struct zt_step_range range_of(const struct zt_direction *t) {
+    return by_units(t->r) ? t->units : (struct zt_step_range){ 0, INT64_MAX };
+}
+
+void zt_direction_step_pack(const struct zt_direction *t, const struct zt_step_product *p, struct zt_step_rows a,
+                            float *to) {
+    zt_step_product_pack_a(p, a, range_of(t), to);
+}
+
+void zt_direction_step_run(const struct zt_direction *t, const struct zt_step_product *p, const float *a,
+                           const float *b, struct zt_step_rows y, bool add) {
+    zt_step_product_run(p, a, b, y, range_of(t), add);
 }
 
 /* ---- forwards ---- */
@@ -273,19 +320,23 @@ static void store_last(const struct zt_direction *t, int out, float *state) {
     zt_direction_store(t, zt_direction_out(t, out, t->r->h_direction), state);
 }
 
-static void forward_row(struct zt_direction *t, int64_t n) {
+static void forward_row(struct zt_direction *t, int64_t n, zt_simd_row_function *function) {
     const struct zt_recurrent *r = t->r;
     const int64_t h = r->hidden, wide = zt_direction_width(r), place = zt_direction_place(t, t->time, n);
+    const int64_t first = t->units.first, count = t->units.end - first;
     float *y = zt_direction_out(t, 0, r->y_direction);
     if (y)
         y += t->time * r->y_step + n * r->y_row;
     if (!zt_direction_runs(t, t->time, n)) {
-        clear(t->gate + place * wide, wide);
-        clear(zt_direction_at(t->saved, place * h), h);
-        clear(y, h);
+        for (int gate = 0; gate < r->cell->gates; gate++)
+            clear(t->gate + place * wide + gate * h + first, count);
+        clear(zt_direction_at(t->saved, place * h + first), count);
+        clear(zt_direction_at(y, first), count);
         return;
     }
     struct zt_simd_row row = { .hidden = h,
+                               .first = first,
+                               .end = t->units.end,
                                .function = t->function,
                                .on = r->on,
                                .peephole = r->cell->ins > ZT_IN_P ? zt_direction_in(t, ZT_IN_P, 3 * h) : NULL,
@@ -297,32 +348,42 @@ static void forward_row(struct zt_direction *t, int64_t n) {
                                .product = zt_direction_at(t->product, n * h) };
     const float *bias = zt_direction_in(t, ZT_IN_B, 2 * wide);
     row.bias = bias && r->on ? bias + 2 * wide - h : NULL;
-    t->row_function(&row);
+    function(&row);
 }
 
 static void forward_rows(struct zt_direction *t, zt_simd_row_function *function) {
-    t->row_function = function;
-    zt_direction_rows(t, forward_row);
+    for (int64_t n = t->first; n < t->first + t->rows; n++)
+        forward_row(t, n, function);
 }
 
-static void step(struct zt_direction *t) {
+static void pack_h(struct zt_direction *t) {
+    const struct zt_step_product seen = zt_direction_step_product(t, false, false);
+    zt_direction_step_pack(t, &seen, zt_direction_state(t, t->h), t->seen[1]);
+}
+
+static void step(struct zt_direction *t, int64_t phase) {
     const struct zt_simd_cells *cells = zt_simd_cells();
     const struct zt_recurrent *r = t->r;
-    const int64_t first = zt_direction_place(t, t->time, t->first), wide = zt_direction_width(r),
-                  row = t->first * r->hidden;
-    float *gate = t->gate + first * wide;
-    zt_direction_multiply(t, ZT_DIRECTION_RECUR, true, t->h + row, t->packed, gate);
+    const struct zt_step_product seen = zt_direction_step_product(t, false, false);
+    const struct zt_step_product last = zt_direction_step_product(t, false, true);
+    struct zt_step_rows gate = zt_direction_now(t, t->gate, zt_direction_width(r));
+    if (phase == 0)
+        zt_direction_step_run(t, &seen, t->seen[0], t->packed, gate, true);
     if (!r->cell->apart) {
         forward_rows(t, r->cell->ins > ZT_IN_C ? cells->lstm : cells->rnn);
     } else if (r->on) {
-        zt_direction_multiply(t, ZT_DIRECTION_LAST, false, t->h + row, t->packed_last, t->product + row);
+        zt_direction_step_run(t, &last, t->seen[0], t->packed_last, zt_direction_state(t, t->product), false);
         forward_rows(t, cells->gru_linear);
-    } else {
+    } else if (phase == 0) {
         forward_rows(t, cells->gru_reset);
-        zt_direction_multiply(t, ZT_DIRECTION_LAST, true, t->saved + first * r->hidden, t->packed_last,
-                              gate + wide - r->hidden);
+        zt_direction_step_pack(t, &last, zt_direction_now(t, t->saved, r->hidden), t->last[0]);
+        return;
+    } else {
+        gate.at += zt_direction_width(r) - r->hidden;
+        zt_direction_step_run(t, &last, t->last[0], t->packed_last, gate, true);
         forward_rows(t, cells->gru_update);
     }
+    pack_h(t);
 }
 
 bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err) {
@@ -351,13 +412,14 @@ bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call
         float *saved = zt_direction_out(&t, cell->outs + 1, t.places * r.hidden);
         t.gate = gate ? gate : t.gate;
         t.saved = saved ? saved : t.saved;
-        zt_direction_pack(&t, true);
+        zt_direction_pack(&t, false);
         zt_direction_load(&t, ZT_IN_H, t.h);
         zt_direction_load(&t, ZT_IN_C, cell->ins > ZT_IN_C ? t.c : NULL);
         sum_bias(&t);
         zt_direction_multiply(&t, ZT_DIRECTION_GATES, false, call->in[0].data,
                               zt_direction_in(&t, ZT_IN_W, wide * r.input), t.gate);
-        zt_direction_steps(&t, false, step);
+        zt_direction_run(
+            &t, &(struct zt_direction_steps){ .phases = cell->apart && !r.on ? 2 : 1, .begin = pack_h, .step = step });
         store_last(&t, 1, t.h);
         if (cell->outs > 2)
             store_last(&t, 2, t.c);

@@ -7,18 +7,18 @@
  * Y and their gradients are used in place. `place` of (time, row) counts rows of X: the vectors of all steps are in X's
  * order in every layout. GRU's last gate has a product of its own (recurrent.h, `apart`).
  *
- * Rows are independent of each other between the steps. Where R fits the second cache, each thread takes all steps of
- * some rows, and threads wait for each other once. Else the threads share each step's work by R's columns.
+ * Where R fits the second cache, each thread takes all steps of some rows, and threads wait for each other once. Else a
+ * thread takes some hidden units of all rows: their columns of R stay in its cache, and threads wait for each other
+ * once a step, before the product that reads what all of them have computed (GRU has two such products).
  *
  * The training form keeps the values of the gates for the gradient; other nodes hold them in the workspace. */
 #ifndef ZT_OPS_RECURRENT_RECURRENT_CPU_H
 #define ZT_OPS_RECURRENT_RECURRENT_CPU_H
 
 #include "ops/recurrent/simd_gate.h"
+#include "ops/recurrent/step_product.h"
 #include "ops/cpu/simd_gemm.h"
 #include "ops/recurrent/recurrent.h"
-
-enum { ZT_DIRECTION_PARTS = 16 }; /* that a sum over all steps is made of */
 
 /* One direction of a call. */
 struct zt_direction {
@@ -30,48 +30,50 @@ struct zt_direction {
     bool back_in_time;
     int64_t place_step, place_row; /* of X */
     int64_t first, rows, places;   /* rows first..first+rows-1 of N are computed; S N */
+    struct zt_step_range units;    /* and these hidden units */
     int threads;                   /* for them */
     bool cut;                      /* sequence_lens is given */
     const int32_t *lengths;        /* NULL: all rows run at all steps */
     float *gate, *saved;           /* [places, G H], [places, H]; saved NULL: not wanted */
     float *packed, *packed_last;   /* R's gates that see h, and the last one where it is apart */
+    float *seen[2], *last[2];      /* packed: what this step's products multiply by R, and what the next step's do */
     float *bias;                   /* forward: Wb + Rb; NULL without B */
     float *h, *c, *product;        /* [N, H]; backward: gradients of h and c, and da_g R_g */
     float *da, *u, *before_h, *x;  /* backward, [places, ...]: as zt_simd_row has them; X without rows that are over */
-    float *zero, *part;            /* backward: [H], [ZT_DIRECTION_PARTS, G H] */
+    float *zero, *sum, *sum_u;     /* backward: [H]; sums of da and u over the steps, [N, ...], NULL: not wanted */
     float *scratch;                /* of products */
     int64_t time;                  /* of the step that is computed */
-    zt_simd_row_function *row_function; /* and what is done to its rows */
+    bool goes_on;                  /* a step was computed before */
 };
 
 /* Inputs of a node; those of its gradient go on with Y, gates, saved and the gradients of the outputs. */
 enum zt_recurrent_in { ZT_IN_W = 1, ZT_IN_R, ZT_IN_B, ZT_IN_LENGTHS, ZT_IN_H, ZT_IN_C, ZT_IN_P };
 
-/* The products of a direction, by their result. */
+/* The products over all steps of a direction, by their result. */
 enum zt_direction_product {
-    ZT_DIRECTION_GATES, /* all steps: X W^T + bias */
-    ZT_DIRECTION_RECUR, /* a step: gates that see h += h R^T */
-    ZT_DIRECTION_LAST,  /* a step: product = h R_g^T; saved R_g^T added to gate g where that comes after the reset */
-    ZT_DIRECTION_BACK,  /* a step: dh += da R */
-    ZT_DIRECTION_LAST_BACK /* a step: dh += u R_g, or product = da_g R_g */,
-    ZT_DIRECTION_DX,      /* all steps: da W */
+    ZT_DIRECTION_GATES,   /* X W^T + bias */
+    ZT_DIRECTION_DX,      /* da W */
     ZT_DIRECTION_DW,      /* da^T X */
     ZT_DIRECTION_DR,      /* da^T h */
     ZT_DIRECTION_DR_LAST, /* u^T h or da_g^T saved */
     ZT_DIRECTION_PRODUCTS
 };
-struct zt_simd_gemm zt_direction_product(const struct zt_recurrent *r, enum zt_direction_product which);
 /* Runs the product; a, b and y point to the first row. add: y += the result. ZT_DIRECTION_GATES adds t->bias. */
 void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
                            const float *b, float *y);
+/* ZT_DIRECTION_DW and ZT_DIRECTION_DR, which pack da once. */
+void zt_direction_multiply_da(const struct zt_direction *t, const float *x, float *dw, const float *h, float *dr);
+
+/* The products of a step: h R^T, or backward da R, with the gates that see h or with the last one where it is apart. */
+struct zt_step_product zt_direction_step_product(const struct zt_direction *t, bool backward, bool last);
 
 /* Fills all fields but the pointers into the workspace. */
 bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, const struct zt_call *call,
                         struct zt_err *err);
 /* Turns t to direction 0 or 1 of the node. */
 void zt_direction_to(struct zt_direction *t, int64_t direction);
-/* Packs R (transposed: for the forward pass). */
-void zt_direction_pack(struct zt_direction *t, bool transposed);
+/* Packs R. */
+void zt_direction_pack(struct zt_direction *t, bool backward);
 /* Assigns the pointers into the workspace at `base` (NULL: only counts); returns the floats of the workspace. */
 int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward, int threads);
 
@@ -96,10 +98,29 @@ static inline bool zt_direction_runs(const struct zt_direction *t, int64_t time,
 static inline int64_t zt_direction_time(const struct zt_direction *t, int64_t s) {
     return t->back_in_time ? t->r->steps - 1 - s : s;
 }
-/* Calls `row` for every row of t. */
-void zt_direction_rows(struct zt_direction *t, void (*row)(struct zt_direction *t, int64_t n));
-/* step(t) for all steps; last_first: in the opposite order. */
-void zt_direction_steps(struct zt_direction *t, bool last_first, void (*step)(struct zt_direction *t));
+/* How the steps of a direction run: `begin`; `step` for every step, backward in the opposite order, and for each of its
+ * phases; then `end`. A call computes t->rows and t->units, and begins when what it reads from other units is there. */
+struct zt_direction_steps {
+    bool backward;
+    int64_t phases;
+    void (*begin)(struct zt_direction *t); /* these two may be NULL */
+    void (*end)(struct zt_direction *t);
+    void (*step)(struct zt_direction *t, int64_t phase);
+};
+void zt_direction_run(const struct zt_direction *t, const struct zt_direction_steps *steps);
+/* t->rows of a state, or of vectors of X's order at t->time. */
+static inline struct zt_step_rows zt_direction_state(const struct zt_direction *t, float *state) {
+    return (struct zt_step_rows){ state + t->first * t->r->hidden, t->rows, t->r->hidden };
+}
+static inline struct zt_step_rows zt_direction_now(const struct zt_direction *t, float *vectors, int64_t wide) {
+    return (struct zt_step_rows){ vectors + zt_direction_place(t, t->time, t->first) * wide, t->rows,
+                                  t->place_row * wide };
+}
+/* Packs t->units of what a product of a step multiplies by R, or computes them from the packed a and b. */
+void zt_direction_step_pack(const struct zt_direction *t, const struct zt_step_product *p, struct zt_step_rows a,
+                            float *to);
+void zt_direction_step_run(const struct zt_direction *t, const struct zt_step_product *p, const float *a,
+                           const float *b, struct zt_step_rows y, bool add);
 
 /* Input i of a direction, `size` floats each; NULL where it is omitted. */
 static inline const float *zt_direction_in(const struct zt_direction *t, int i, int64_t size) {

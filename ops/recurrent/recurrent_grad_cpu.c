@@ -3,6 +3,7 @@
 #include "ops/recurrent/recurrent_cpu.h"
 
 #include "device/threads.h"
+#include "ops/cpu/block_sum.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>
@@ -31,7 +32,8 @@ static int64_t time_before(const struct zt_direction *t, int64_t time, int64_t n
 }
 
 /* h of every row before every step, and X, with zeros for rows that are over. */
-static void load_row(struct zt_direction *t, int64_t n) {
+static void load_row(void *arg, int64_t n) {
+    const struct zt_direction *t = arg;
     const struct zt_recurrent *r = t->r;
     const float *y = zt_direction_in(t, past_own(t, 0), r->y_direction), *x = t->call->in[0].data;
     const float *start = zt_direction_in(t, ZT_IN_H, r->h_direction);
@@ -54,13 +56,16 @@ static void load_row(struct zt_direction *t, int64_t n) {
 
 /* ---- a step ---- */
 
-static void backward_row(struct zt_direction *t, int64_t n) {
+static void backward_row(struct zt_direction *t, int64_t n, zt_simd_row_function *function) {
     const struct zt_recurrent *r = t->r;
     const int64_t h = r->hidden, wide = zt_direction_width(r), place = zt_direction_place(t, t->time, n);
+    const int64_t first = t->units.first;
     if (!zt_direction_runs(t, t->time, n)) {
-        memset(t->da + place * wide, 0, (size_t)wide * sizeof *t->da);
+        const size_t bytes = (size_t)(t->units.end - first) * sizeof *t->da;
+        for (int gate = 0; gate < r->cell->gates; gate++)
+            memset(t->da + place * wide + gate * h + first, 0, bytes);
         if (t->u)
-            memset(t->u + place * h, 0, (size_t)h * sizeof *t->u);
+            memset(t->u + place * h + first, 0, bytes);
         return;
     }
     const float *dy = zt_direction_in(t, gradient_of(t, 0), r->y_direction);
@@ -71,6 +76,9 @@ static void backward_row(struct zt_direction *t, int64_t n) {
     else if (c && start)
         c = start + n * r->h_row;
     struct zt_simd_row row = { .hidden = h,
+                               .first = first,
+                               .end = t->units.end,
+                               .next = t->place_row,
                                .function = t->function,
                                .on = r->on,
                                .peephole = r->cell->ins > ZT_IN_P ? zt_direction_in(t, ZT_IN_P, 3 * h) : NULL,
@@ -83,73 +91,67 @@ static void backward_row(struct zt_direction *t, int64_t n) {
                                .dh = t->h + n * h,
                                .dc = zt_direction_at(t->c, n * h),
                                .da = t->da + place * wide,
-                               .u = zt_direction_at(t->u, place * h) };
-    t->row_function(&row);
+                               .u = zt_direction_at(t->u, place * h),
+                               .sum = zt_direction_at(t->sum, n * wide),
+                               .sum_u = zt_direction_at(t->sum_u, n * h) };
+    function(&row);
 }
 
 static void backward_rows(struct zt_direction *t, zt_simd_row_function *function) {
-    t->row_function = function;
-    zt_direction_rows(t, backward_row);
+    for (int64_t n = t->first; n < t->first + t->rows; n++)
+        backward_row(t, n, function);
 }
 
-static void step_back(struct zt_direction *t) {
+/* The end of a step, when all of da is there: dh += da R, with its last gate apart. */
+static void finish_step(struct zt_direction *t) {
+    const struct zt_step_product seen = zt_direction_step_product(t, true, false);
+    const struct zt_step_product last = zt_direction_step_product(t, true, true);
+    if (t->r->cell->apart && t->r->on)
+        zt_direction_step_run(t, &last, t->last[0], t->packed_last, zt_direction_state(t, t->h), true);
+    zt_direction_step_run(t, &seen, t->seen[0], t->packed, zt_direction_state(t, t->h), true);
+}
+
+static void step_back(struct zt_direction *t, int64_t phase) {
     const struct zt_simd_cells *cells = zt_simd_cells();
     const struct zt_recurrent *r = t->r;
-    const int64_t first = zt_direction_place(t, t->time, t->first), wide = zt_direction_width(r), h = r->hidden;
-    const int64_t row = t->first * h;
-    const float *da = t->da + first * wide;
+    const struct zt_step_product seen = zt_direction_step_product(t, true, false);
+    const struct zt_step_product last = zt_direction_step_product(t, true, true);
+    struct zt_step_rows da = zt_direction_now(t, t->da, zt_direction_width(r));
+    if (t->goes_on && phase == 0)
+        finish_step(t);
     if (!r->cell->apart) {
         backward_rows(t, r->cell->ins > ZT_IN_C ? cells->lstm_back : cells->rnn_back);
     } else if (r->on) {
         backward_rows(t, cells->gru_linear_back);
-        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, true, t->u + first * h, t->packed_last, t->h + row);
-    } else {
+        zt_direction_step_pack(t, &last, zt_direction_now(t, t->u, r->hidden), t->last[1]);
+    } else if (phase == 0) {
         backward_rows(t, cells->gru_back);
-        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, false, da + wide - h, t->packed_last, t->product + row);
+        da.at += zt_direction_width(r) - r->hidden;
+        zt_direction_step_pack(t, &last, da, t->last[0]);
+        return;
+    } else {
+        zt_direction_step_run(t, &last, t->last[0], t->packed_last, zt_direction_state(t, t->product), false);
         backward_rows(t, cells->gru_reset_back);
     }
-    zt_direction_multiply(t, ZT_DIRECTION_BACK, true, da, t->packed, t->h + row);
+    zt_direction_step_pack(t, &seen, da, t->seen[1]);
 }
 
 /* ---- sums over all steps ---- */
 
-/* Of ZT_DIRECTION_PARTS equal parts, which are then added up in order. */
-struct sums {
-    const float *of; /* [rows, columns] */
-    float *part;     /* [ZT_DIRECTION_PARTS, columns] */
-    int64_t rows, columns, of_row;
-};
-
-static void sum_part(void *arg, int64_t part) {
-    const struct sums *s = arg;
-    float *to = s->part + part * s->columns;
-    memset(to, 0, (size_t)s->columns * sizeof *to);
-    for (int64_t n = s->rows * part / ZT_DIRECTION_PARTS; n < s->rows * (part + 1) / ZT_DIRECTION_PARTS; n++)
-        for (int64_t i = 0; i < s->columns; i++)
-            to[i] += s->of[n * s->of_row + i];
-}
-
-static void sum_rows(const struct zt_direction *t, const float *of, int64_t of_row, int64_t columns, float *to) {
-    struct sums s = { .of = of, .part = t->part, .rows = t->places, .columns = columns, .of_row = of_row };
-    zt_parallel_for(t->threads, ZT_DIRECTION_PARTS, sum_part, &s);
-    for (int64_t i = 0; i < columns; i++) {
-        float sum = 0;
-        for (int part = 0; part < ZT_DIRECTION_PARTS; part++)
-            sum += t->part[part * columns + i];
-        to[i] = sum;
-    }
-}
-
+/* The sums over the steps become those over the rows too, in order. */
 static void give_bias(const struct zt_direction *t) {
     const struct zt_recurrent *r = t->r;
     const int64_t h = r->hidden, wide = zt_direction_width(r);
     float *to = gradient(t, ZT_IN_B, 2 * wide);
     if (!to)
         return;
-    sum_rows(t, t->da, wide, wide, to);
-    memcpy(to + wide, to, (size_t)wide * sizeof *to);
-    if (t->u)
-        sum_rows(t, t->u, h, h, to + 2 * wide - h);
+    zt_sum_blocks(t->sum, wide, r->rows, t->threads);
+    memcpy(to, t->sum, (size_t)wide * sizeof *to);
+    memcpy(to + wide, t->sum, (size_t)wide * sizeof *to);
+    if (!t->sum_u)
+        return;
+    zt_sum_blocks(t->sum_u, h, r->rows, t->threads);
+    memcpy(to + 2 * wide - h, t->sum_u, (size_t)h * sizeof *to);
 }
 
 /* P_i and P_f meet c before the step, P_o c after it; gates stand in the order i o f. */
@@ -180,9 +182,11 @@ static void give_weights(const struct zt_direction *t) {
     const int64_t h = r->hidden, wide = zt_direction_width(r);
     const float *x = t->lengths ? t->x : t->call->in[0].data;
     float *dw = gradient(t, ZT_IN_W, wide * r->input), *dr = gradient(t, ZT_IN_R, wide * h);
-    if (dw)
+    if (dw && dr)
+        zt_direction_multiply_da(t, x, dw, t->before_h, dr);
+    else if (dw)
         zt_direction_multiply(t, ZT_DIRECTION_DW, false, t->da, x, dw);
-    if (dr)
+    else if (dr)
         zt_direction_multiply(t, ZT_DIRECTION_DR, false, t->da, t->before_h, dr);
     if (dr && r->cell->apart)
         zt_direction_multiply(t, ZT_DIRECTION_DR_LAST, false, r->on ? t->u : t->da + wide - h,
@@ -199,6 +203,16 @@ static void load_last(const struct zt_direction *t, int out, float *to) {
             memset(to + n * t->r->hidden, 0, (size_t)t->r->hidden * sizeof *to);
 }
 
+static void clear_sums(struct zt_direction *t) {
+    const int64_t wide = zt_direction_width(t->r);
+    if (!gradient(t, ZT_IN_B, 2 * wide))
+        t->sum = t->sum_u = NULL;
+    if (t->sum)
+        memset(t->sum, 0, (size_t)(t->rows * wide) * sizeof *t->sum);
+    if (t->sum_u)
+        memset(t->sum_u, 0, (size_t)(t->rows * t->r->hidden) * sizeof *t->sum_u);
+}
+
 bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err) {
     struct zt_recurrent r;
     struct zt_direction t;
@@ -211,12 +225,17 @@ bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call 
         zt_direction_to(&t, d);
         t.gate = (float *)zt_direction_in(&t, past_own(&t, 1), t.places * wide);
         t.saved = cell->extra > 1 ? (float *)zt_direction_in(&t, past_own(&t, 2), t.places * r.hidden) : NULL;
-        zt_direction_pack(&t, false);
-        zt_direction_rows(&t, load_row);
+        zt_direction_pack(&t, true);
+        zt_parallel_for(t.threads, t.rows, load_row, &t);
         load_last(&t, 1, t.h);
         if (cell->outs > 2)
             load_last(&t, 2, t.c);
-        zt_direction_steps(&t, true, step_back);
+        clear_sums(&t);
+        const struct zt_direction_steps steps = { .backward = true,
+                                                  .phases = cell->apart && !r.on ? 2 : 1,
+                                                  .step = step_back,
+                                                  .end = gradient(&t, ZT_IN_H, r.h_direction) ? finish_step : NULL };
+        zt_direction_run(&t, &steps);
         zt_direction_store(&t, gradient(&t, ZT_IN_H, r.h_direction), t.h);
         if (cell->ins > ZT_IN_C)
             zt_direction_store(&t, gradient(&t, ZT_IN_C, r.h_direction), t.c);

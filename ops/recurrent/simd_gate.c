@@ -18,7 +18,7 @@ void zt_simd_gate_clip(struct zt_simd_gate *gate, float clip) {
     for (int i = 0; i < 2; i++) {
         struct zt_simd_gate open = { gate->kind, INFINITY, -INFINITY, INFINITY };
         float x = cut[i], h, y;
-        struct zt_simd_row row = { .hidden = 1, .function = &open, .gate = &x, .h = &h, .y = &y };
+        struct zt_simd_row row = { .hidden = 1, .end = 1, .function = &open, .gate = &x, .h = &h, .y = &y };
         zt_simd_cells()->rnn(&row);
         bound[i] = y;
     }

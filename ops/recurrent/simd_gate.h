@@ -16,9 +16,11 @@ struct zt_simd_gate {
     float clip, low, high;
 };
 
-/* Vectors of a row at a step, `hidden` long or one a gate. h and c are read and written in place. */
+/* Vectors of a row at a step, `hidden` long or one a gate, of which hidden units [first, end) are computed. h and c are
+ * read and written in place. */
 struct zt_simd_row {
-    int64_t hidden;
+    int64_t hidden, first, end;
+    int64_t next; /* back: from this row's vectors of gate and saved to the next row's, which are fetched: rows of X */
     const struct zt_simd_gate *function;
     int on;                /* input_forget */
     const float *peephole; /* NULL: none */
@@ -33,6 +35,7 @@ struct zt_simd_row {
     float *dh, *dc;                   /* back: gradients of the state, after the step on entry, before it on exit, where
                                          the matrix product is still to be added */
     float *da, *u;                    /* back: gradients of what entered the gates; GRU: of R_g h */
+    float *sum, *sum_u;               /* back: da and u are added to these; NULL: not */
 };
 typedef void zt_simd_row_function(const struct zt_simd_row *row);
 

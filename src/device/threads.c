@@ -141,6 +141,29 @@ void zt_parallel_for(int threads, int64_t blocks, void (*body)(void *arg, int64_
     }
 }
 
+void zt_parallel_steps(int threads, int64_t steps, int64_t pieces, void (*body)(void *arg, int64_t step, int64_t piece),
+                       void *arg) {
+    if (threads > pieces)
+        threads = (int)pieces;
+    if (threads <= 1) {
+        for (int64_t step = 0; step < steps; step++)
+            for (int64_t i = 0; i < pieces; i++)
+                body(arg, step, i);
+        return;
+    }
+#pragma omp parallel num_threads(threads)
+    {
+        flush_denormals();
+        const int thread = omp_get_thread_num(), team = omp_get_num_threads();
+        const int64_t first = pieces * thread / team, end = pieces * (thread + 1) / team;
+        for (int64_t step = 0; step < steps; step++) {
+            for (int64_t i = first; i < end; i++)
+                body(arg, step, i);
+#pragma omp barrier
+        }
+    }
+}
+
 int zt_parallel_thread(void) {
     return omp_get_thread_num();
 }

@@ -16,6 +16,11 @@
  * call it at once; `body` must not. */
 void zt_parallel_for(int threads, int64_t blocks, void (*body)(void *arg, int64_t block), void *arg);
 
+/* Calls body(arg, step, piece) for every piece in 0..pieces-1 of every step in 0..steps-1 on at most `threads` threads.
+ * A step begins when the one before has ended. A thread gets the same pieces of every step. */
+void zt_parallel_steps(int threads, int64_t steps, int64_t pieces, void (*body)(void *arg, int64_t step, int64_t piece),
+                       void *arg);
+
 /* Returns the index of the calling thread in its team, 0..threads-1, for scratch memory per thread. */
 int zt_parallel_thread(void);
 

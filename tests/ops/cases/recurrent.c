@@ -92,6 +92,21 @@ const struct zt_case zt_cases_recurrent[] = {
       .grad = 0xf },
     { "RNN", X WEIGHTS("1", "4"), .opset = 7, .outs = 2, .grad = 7 },
     { "RNN", "float16[5,3,2] float16[1,4,2] float16[1,4,4]" },
+    /* hidden units divided among threads */
+    { "LSTM",
+      "float[4,9,5] float[1,540,5]:-0.2..0.2 float[1,540,135]:-0.2..0.2 float[1,1080] int32{4,0,1,2,3,4,4,2,1} "
+      "float[1,9,135] float[1,9,135] float[1,405]",
+      .outs = 3, .grad = 0xef, .tolerance = 1e-4 },
+    { "GRU",
+      "float[4,9,5] float[1,459,5]:-0.2..0.2 float[1,459,153]:-0.2..0.2 float[1,918] int32{4,0,1,2,3,4,4,2,1} "
+      "float[1,9,153]",
+      .attrs = "direction=reverse", .outs = 2, .grad = 0x2f, .tolerance = 1e-4 },
+    { "GRU",
+      "float[9,4,5] float[2,459,5]:-0.2..0.2 float[2,459,153]:-0.2..0.2 float[2,918] int32{4,0,1,2,3,4,4,2,1} "
+      "float[9,2,153]",
+      .attrs = "direction=bidirectional layout=1 linear_before_reset=1", .outs = 2, .grad = 0x2f, .tolerance = 1e-4 },
+    { "RNN", "float[4,9,5] float[1,270,5]:-0.2..0.2 float[1,270,270]:-0.2..0.2 float[1,540]", .outs = 2, .grad = 0xf,
+      .tolerance = 1e-4 },
     { "GridSample", "float[2,3,5,4] float[2,3,6,2]:-1.3..1.3", .grad = 3 },
     { "GridSample", "float[2,3,5,4] float[2,3,6,2]:-1.3..1.3", .attrs = "align_corners=1 padding_mode=border",
       .grad = 3 },
