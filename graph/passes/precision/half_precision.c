@@ -151,6 +151,41 @@ static bool constants_fit(const struct casts *c, int n) {
     return true;
 }
 
+/* What a value is a view of, or the value. */
+static int source_of(const struct zt_graph *g, int v) {
+    for (int view = view_of(g, v); view >= 0; view = view_of(g, v))
+        v = g->nodes[view]->in[0];
+    return v;
+}
+
+/* Whether a value, or what it is a view of, exists in the half type already. */
+static bool is_half(const struct casts *c, int v) {
+    int view = view_of(c->g, v);
+    while (view >= 0 && (v >= c->values || c->half[v] < 0)) {
+        v = c->g->nodes[view]->in[0];
+        view = view_of(c->g, v);
+    }
+    return v < c->values && c->half[v] >= 0;
+}
+
+/* Whether all activations that the node reads exist in the half type already, directly or as what they are views of.
+ * Constants are none, nor are initializers with `weights`. */
+static bool reads_half(const struct casts *c, int n, bool weights) {
+    const struct zt_node *node = c->g->nodes[n];
+    bool any = false;
+    for (int i = 0; i < node->in_count; i++) {
+        const int v = node->in[i];
+        if (v < 0 || c->g->values[v]->dtype != ZT_FLOAT || zt_op_mask_has(node->op->full_in, i) ||
+            zt_value_is_constant(c->g->values[v]) ||
+            (weights && c->g->values[source_of(c->g, v)]->origin == ZT_FROM_INITIALIZER))
+            continue;
+        if (!is_half(c, v))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 static bool has_half_input(const struct casts *c, int n) {
     for (int i = 0; i < c->g->nodes[n]->in_count; i++) {
         const int v = c->g->nodes[n]->in[i];
@@ -168,13 +203,13 @@ static bool has_frozen_input(const struct casts *c, int n) {
 }
 
 /* In bfloat16 on the CPU: products that say so, but those of frozen weights, which would be read in fp32; and what is
- * no product where nothing that it reads is in bfloat16 already. */
+ * no product where nothing that it reads is in bfloat16 already, and not all is a view of what is. */
 static bool stays_float(const struct casts *c, int n) {
     const struct zt_op *op = c->g->nodes[n]->op;
     if (c->dtype != ZT_BFLOAT16 || c->o->fast != ZT_CPU)
         return false;
     if (!op->flops)
-        return !has_half_input(c, n);
+        return !has_half_input(c, n) && !reads_half(c, n, true);
     const struct zt_kernel *kernel = &op->kernel[ZT_CPU];
     return kernel->prefers_float && kernel->prefers_float(c->g, n) && !has_frozen_input(c, n);
 }
@@ -182,20 +217,8 @@ static bool stays_float(const struct casts *c, int n) {
 /* Whether all activations that the node reads are in bfloat16 already, and the back end is the CPU: CUDA has a fusion
  * for it, which leaves nodes between casts of both sides alone. */
 static bool passes_half(const struct casts *c, int n) {
-    const struct zt_node *node = c->g->nodes[n];
-    bool any = false;
-    if (!(node->op->flags & ZT_OP_PASSES_HALF) || c->dtype != ZT_BFLOAT16 || c->o->fast != ZT_CPU)
-        return false;
-    for (int i = 0; i < node->in_count; i++) {
-        const int v = node->in[i];
-        if (v < 0 || c->g->values[v]->dtype != ZT_FLOAT || zt_op_mask_has(node->op->full_in, i) ||
-            zt_value_is_constant(c->g->values[v]))
-            continue;
-        if (v >= c->values || c->half[v] < 0)
-            return false;
-        any = true;
-    }
-    return any;
+    return c->g->nodes[n]->op->flags & ZT_OP_PASSES_HALF && c->dtype == ZT_BFLOAT16 && c->o->fast == ZT_CPU &&
+           reads_half(c, n, false);
 }
 
 static bool wants_half(const struct casts *c, int n) {
