@@ -195,6 +195,14 @@ static bool has_half_input(const struct casts *c, int n) {
     return false;
 }
 
+/* Whether the node gives a value that must exist in fp32 afterwards: the sum of a weight's gradients, for one. */
+static bool gives_kept(const struct casts *c, int n) {
+    for (int i = 0; i < c->o->keep_count; i++) /* -1 where a run has none */
+        if (c->o->keep_float[i] >= 0 && c->g->values[c->o->keep_float[i]]->producer == n)
+            return true;
+    return false;
+}
+
 static bool has_frozen_input(const struct casts *c, int n) {
     for (int i = 0; i < c->g->nodes[n]->in_count && c->o->frozen; i++)
         if (c->g->nodes[n]->in[i] >= 0 && frozen_of(c->g, c->g->nodes[n]->in[i]) >= 0)
@@ -203,13 +211,14 @@ static bool has_frozen_input(const struct casts *c, int n) {
 }
 
 /* In bfloat16 on the CPU: products that say so, but those of frozen weights, which would be read in fp32; and what is
- * no product where nothing that it reads is in bfloat16 already, and not all is a view of what is. */
+ * no product where nothing that it reads is in bfloat16 already, and not all is a view of what is, or where what it
+ * gives is wanted in fp32. */
 static bool stays_float(const struct casts *c, int n) {
     const struct zt_op *op = c->g->nodes[n]->op;
     if (c->dtype != ZT_BFLOAT16 || c->o->fast != ZT_CPU)
         return false;
     if (!op->flops)
-        return !has_half_input(c, n) && !reads_half(c, n, true);
+        return gives_kept(c, n) || (!has_half_input(c, n) && !reads_half(c, n, true));
     const struct zt_kernel *kernel = &op->kernel[ZT_CPU];
     return kernel->prefers_float && kernel->prefers_float(c->g, n) && !has_frozen_input(c, n);
 }
