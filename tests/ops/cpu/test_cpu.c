@@ -91,6 +91,17 @@ static int add_batch_norm(struct net *n, int x, int scale, int bias) {
     return y;
 }
 
+/* The loss, with the log sum exp that its gradient reads. */
+static int add_loss(struct net *n, int logits) {
+    const int in[2] = { logits, n->label }, out[2] = { zt_graph_add_value(n->g, NULL, ZT_UNDEFINED, NULL),
+                                                       zt_graph_add_value(n->g, NULL, ZT_UNDEFINED, NULL) };
+    const int node =
+        zt_graph_add_node(n->g, &(struct zt_node_spec){ NULL, "CrossEntropy", "ztrain", 1, in, 2, out, 2 });
+    n->g->nodes[node]->name = "CrossEntropy";
+    n->g->values[out[0]]->producer = n->g->values[out[1]]->producer = node;
+    return out[0];
+}
+
 static int add_clip(struct net *n, int x, float low, float high) {
     const int min = zt_graph_add_constant(n->g, NULL, ZT_FLOAT, &(struct zt_shape){ 0 }, &low);
     return add_node(n, "Clip", "", x, min, zt_graph_add_constant(n->g, NULL, ZT_FLOAT, &(struct zt_shape){ 0 }, &high));
@@ -121,7 +132,7 @@ static void add_forward(struct net *n, int64_t batch) {
     y = add_layer(n, add_node(n, "Swish", "", y, -1, -1), p[2], p[3]);
     y = add_node(n, "Reshape", "", y, zt_graph_add_ints(n->g, "flat", flat, 2), -1);
     y = add_node(n, "Relu", "", add_linear(n, y, p[4], p[5]), -1, -1);
-    n->root[0] = add_node(n, "CrossEntropy", "ztrain", add_linear(n, y, p[6], p[7]), n->label, -1);
+    n->root[0] = add_loss(n, add_linear(n, y, p[6], p[7]));
 }
 
 static void differentiate(struct net *n) {
