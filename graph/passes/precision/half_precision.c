@@ -15,6 +15,7 @@ struct casts {
     enum zt_dtype dtype;             /* ZT_BFLOAT16, ZT_FLOAT16 */
     const struct zt_half_options *o; /* NULL: casts between computed values alone */
     int *half;                       /* by value: its half copy, -1 none yet */
+    bool *viewed;                    /* by value: of a node that is in the half type for the sake of views alone */
     struct zt_err *err;
 };
 
@@ -108,10 +109,21 @@ static int half_of(struct casts *c, int v, int at) {
     return c->half[v] = seen < 0 ? -1 : add_view(c, view, seen, at);
 }
 
+/* Whether an input exists in the half type, other than for the sake of views. */
+static bool has_half_input(const struct casts *c, int n) {
+    for (int i = 0; i < c->g->nodes[n]->in_count; i++) {
+        const int v = c->g->nodes[n]->in[i];
+        if (v >= 0 && v < c->values && c->half[v] >= 0 && !c->viewed[v])
+            return true;
+    }
+    return false;
+}
+
 /* Converts a node to the half type. Its float outputs are produced by casts; readers in half precision use the uncast
  * values (c->half). */
 static bool halve_node(struct casts *c, int n) {
     struct zt_graph *g = c->g;
+    const bool viewed = !g->nodes[n]->op->flops && !has_half_input(c, n);
     for (int i = 0; i < g->nodes[n]->in_count; i++) {
         int v = g->nodes[n]->in[i];
         if (v < 0 || v >= c->values || g->values[v]->dtype != ZT_FLOAT || zt_op_mask_has(g->nodes[n]->op->full_in, i))
@@ -129,6 +141,7 @@ static bool halve_node(struct casts *c, int n) {
         int half = zt_graph_add_value(g, NULL, c->dtype, &shape);
         g->nodes[n]->out[i] = half;
         c->half[v] = half;
+        c->viewed[v] = viewed;
         if (add_cast(c, half, v, ZT_FLOAT, n) < 0)
             return false;
     }
@@ -168,31 +181,30 @@ static bool is_half(const struct casts *c, int v) {
     return v < c->values && c->half[v] >= 0;
 }
 
+/* Whether a value is a bias: an initializer of one axis, or a view of one. */
+static bool is_bias(const struct zt_graph *g, int v) {
+    const struct zt_value *source = g->values[source_of(g, v)];
+    int axes = 0;
+    for (int k = 0; k < source->shape.rank; k++)
+        axes += source->shape.dim[k] > 1;
+    return source->origin == ZT_FROM_INITIALIZER && axes <= 1;
+}
+
 /* Whether all activations that the node reads exist in the half type already, directly or as what they are views of.
- * Constants are none, nor are initializers with `weights`. */
-static bool reads_half(const struct casts *c, int n, bool weights) {
+ * Constants are none, nor are biases with `bias`. */
+static bool reads_half(const struct casts *c, int n, bool bias) {
     const struct zt_node *node = c->g->nodes[n];
     bool any = false;
     for (int i = 0; i < node->in_count; i++) {
         const int v = node->in[i];
         if (v < 0 || c->g->values[v]->dtype != ZT_FLOAT || zt_op_mask_has(node->op->full_in, i) ||
-            zt_value_is_constant(c->g->values[v]) ||
-            (weights && c->g->values[source_of(c->g, v)]->origin == ZT_FROM_INITIALIZER))
+            zt_value_is_constant(c->g->values[v]) || (bias && is_bias(c->g, v)))
             continue;
         if (!is_half(c, v))
             return false;
         any = true;
     }
     return any;
-}
-
-static bool has_half_input(const struct casts *c, int n) {
-    for (int i = 0; i < c->g->nodes[n]->in_count; i++) {
-        const int v = c->g->nodes[n]->in[i];
-        if (v >= 0 && v < c->values && c->half[v] >= 0)
-            return true;
-    }
-    return false;
 }
 
 /* Whether the node gives a value that must exist in fp32 afterwards: the sum of a weight's gradients, for one. */
@@ -242,6 +254,7 @@ bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *tabl
     struct casts c = { .g = g, .table = table, .values = g->value_count, .dtype = o->dtype, .o = o, .err = err };
     c.half = zt_malloc(((size_t)c.values + 1) * sizeof *c.half);
     memset(c.half, -1, ((size_t)c.values + 1) * sizeof *c.half);
+    c.viewed = zt_calloc((size_t)c.values + 1, sizeof *c.viewed);
     int count = g->node_count;
     bool ok = true;
     for (int n = 0; ok && n < count; n++) {
@@ -251,6 +264,7 @@ bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *tabl
             zt_node_set_int(g, n, "bfloat_products", 1);
     }
     free(c.half);
+    free(c.viewed);
     return ok && zt_graph_sort(g, err) &&
            zt_graph_prune(g, o->keep_float, o->keep_count, err); /* casts back that nothing reads go */
 }
