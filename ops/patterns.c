@@ -29,7 +29,7 @@
 /* Patterns of the training graph. conv_relu_pool and conv_relu_pool_grad match nodes of conv_relu and pool_relu_grad.
  * half_propagation removes the casts that would hide matches of the other CUDA patterns; it is tried again after
  * bias_grad, which removes readers in fp32. linear_bias comes before linear_add and linear_relu, which match its nodes;
- * fused_elementwise takes the remaining nodes. Four CUDA patterns have the names of CPU patterns. */
+ * fused_elementwise takes the remaining nodes. Seven CUDA patterns have the names of CPU patterns. */
 #define TRAINING(ROW)                                                                                                  \
     ROW(norm_swish)                                                                                                    \
     ROW(batch_norm_activation)                                                                                         \
@@ -53,8 +53,11 @@
     ROW(conv_add)                                                                                                      \
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \
+    ROW(gemm_float_cpu)                                                                                                \
+    ROW(bias_grad_cpu)                                                                                                 \
     ROW(half_propagation)                                                                                              \
     ROW(cross_entropy)                                                                                                 \
+    ROW(cross_entropy_cpu)                                                                                             \
     ROW(padded_classes)                                                                                                \
     ROW(linear_bias)                                                                                                   \
     ROW(linear_add)                                                                                                    \

@@ -1,6 +1,7 @@
 #include "ops/attention/attention_cpu.h"
 
 #include "ops/attention/kernels.h"
+#include "ops/elementwise/simd_elementwise.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
@@ -15,13 +16,19 @@ enum { UNITS = 16, CACHE_LINE = 16 /* floats */ };
 
 /* ---- plan ---- */
 
+/* The products of this type; NULL: none. */
+static const struct zt_simd_gemm_kernel *kernel_of(enum zt_dtype dtype) {
+    return dtype == ZT_FLOAT ? zt_simd_gemm_best() : dtype == ZT_BFLOAT16 ? zt_simd_gemm_bfloat() : NULL;
+}
+
 bool zt_attention_cpu_takes(const struct zt_graph *g, int node) {
     struct zt_attention a;
     struct zt_err err = { 0 };
+    const enum zt_dtype dtype = zt_in(g, node, ZT_Q)->dtype;
     for (int i = ZT_Q; i <= ZT_V; i++)
-        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != ZT_FLOAT)
+        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != dtype)
             return false;
-    const struct zt_simd_gemm_kernel *gemm = zt_simd_gemm_best();
+    const struct zt_simd_gemm_kernel *gemm = kernel_of(dtype);
     return gemm && zt_attention_kernels(gemm->cols) && !zt_in(g, node, ZT_PAST_K) &&
            zt_attention_read(g, node, &a, &err) && a.batch * a.heads > 0 && a.queries > 0 && a.keys > 0 && a.size > 0 &&
            a.v_size > 0 && a.queries < INT32_MAX / 4 && a.keys < INT32_MAX / 4;
@@ -30,7 +37,9 @@ bool zt_attention_cpu_takes(const struct zt_graph *g, int node) {
 bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err) {
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
-    *plan = (struct zt_attention_plan){ .gemm = zt_simd_gemm_best() };
+    const enum zt_dtype dtype = zt_in(p->graph, p->node, ZT_Q)->dtype;
+    *plan = (struct zt_attention_plan){ .dtype = dtype, .gemm = kernel_of(dtype), .floats = zt_simd_gemm_best() };
+    plan->given = dtype == ZT_FLOAT ? plan->gemm : zt_simd_gemm_of_bfloat();
     plan->kernels = zt_attention_kernels(plan->gemm->cols);
     plan->rows = plan->gemm->rows;
     plan->cols = plan->gemm->cols;
@@ -45,36 +54,53 @@ float *zt_attention_take(float *base, int64_t *used, int64_t count) {
     return taken;
 }
 
-int64_t zt_attention_packed(int64_t rows, int64_t depth, int tile) {
-    return zt_ceil_div(rows, tile) * tile * depth;
+int64_t zt_attention_packed(const struct zt_attention_plan *plan, int64_t rows, int64_t depth, int tile) {
+    return zt_ceil_div(rows, tile) * tile * zt_attention_words(plan, depth);
 }
 
-void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
+void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const void *from,
                              int64_t row, int64_t size, float *to) {
-    plan->gemm->pack_cols(from + panel->first * row, row, 1, panel->count, size, to);
+    const char *first = (const char *)from + panel->first * row * plan->given->bytes;
+    plan->given->pack_cols(first, row, 1, panel->count, size, to);
+}
+
+const float *zt_attention_right(const struct zt_attention_plan *plan, const float *from, int64_t keys, float *room) {
+    if (plan->gemm->depths == 1)
+        return from;
+    plan->gemm->pack_cols(from, 1, plan->cols, plan->cols, keys, room);
+    return room;
+}
+
+void zt_attention_give(enum zt_dtype dtype, const float *from, int64_t count, void *to) {
+    if (dtype == ZT_FLOAT)
+        memcpy(to, from, (size_t)count * sizeof *from);
+    else
+        zt_simd_store(dtype, from, count, to);
 }
 
 void zt_attention_store_panel(const struct zt_attention_job *j, const struct zt_panel *panel, const float *from,
-                              int64_t size, float *to, int64_t row) {
+                              int64_t size, void *to, int64_t row) {
     const struct zt_attention_plan *plan = j->plan;
     for (int64_t c = 0; c < size; c += plan->cols) {
         int64_t width = zt_min_int(plan->cols, size - c);
-        plan->gemm->pack_cols(from + c * plan->cols, plan->cols, 1, (int)width, panel->count, j->stored);
+        plan->floats->pack_cols(from + c * plan->cols, plan->cols, 1, (int)width, panel->count, j->stored);
         for (int i = 0; i < panel->count; i++)
-            memcpy(to + (panel->first + i) * row + c, j->stored + i * plan->cols, (size_t)width * sizeof *to);
+            zt_attention_give(plan->dtype, j->stored + i * plan->cols, width,
+                              zt_element(to, zt_dtype_bytes(plan->dtype), (panel->first + i) * row + c));
     }
 }
 
 void zt_attention_multiply(const struct zt_attention_plan *plan, const struct zt_panel_product *p) {
     struct zt_simd_gemm_tile t = { .b = p->b,
                                    .b_row = plan->cols,
-                                   .depth = p->depth,
+                                   .depth = zt_attention_words(plan, p->depth),
                                    .cols = p->panel->count <= plan->cols / 2 ? plan->cols / 2 : plan->cols,
                                    .y_row = plan->cols,
                                    .alpha = p->alpha,
                                    .add = p->add };
+    const int64_t length = zt_attention_words(plan, p->length);
     for (int64_t r = 0; r < p->rows; r += plan->rows) {
-        t.a = p->a + r * p->length;
+        t.a = p->a + r * length;
         t.rows = (int)zt_min_int(plan->rows, p->rows - r);
         t.y = p->y + r * plan->cols;
         plan->gemm->tile(&t);
@@ -131,11 +157,11 @@ bool zt_attention_tile(const struct zt_attention_job *j, const struct zt_panel *
     int64_t offset = j->batch * a->mask_step[0] + j->head * a->mask_step[1] + panel->first * row + first * step;
     tile->bias = j->bias;
     if (mask->dtype == ZT_FLOAT && step == 1) {
-        plan->gemm->pack_cols((const float *)mask->data + offset, row, 1, panel->count, count, j->bias);
+        plan->floats->pack_cols((const float *)mask->data + offset, row, 1, panel->count, count, j->bias);
     } else {
         const struct zt_matrix block = { mask->dtype, mask->data, offset, row, step };
         load_mask(&block, panel->count, count, j->rows);
-        plan->gemm->pack_cols(j->rows, ZT_KEYS, 1, panel->count, count, j->bias);
+        plan->floats->pack_cols(j->rows, ZT_KEYS, 1, panel->count, count, j->bias);
     }
     return plan->kernels->any(count, j->bias);
 }
@@ -146,7 +172,7 @@ struct forward {
     struct zt_attention_job job;
     float *k, *v;                       /* packed rows of k and of v^T */
     float *q[ZT_PANELS], *y[ZT_PANELS]; /* [size][query] */
-    float *score;
+    float *score, *weight;              /* [ZT_KEYS][query]; weight: packed */
     float max[ZT_PANELS][ZT_MOST_COLS], sum[ZT_PANELS][ZT_MOST_COLS];
 };
 
@@ -154,13 +180,14 @@ struct forward {
 static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct forward *f) {
     const struct zt_attention *a = &plan->a;
     int64_t used = 0;
-    f->k = zt_attention_take(base, &used, zt_attention_packed(a->keys, a->size, plan->rows));
-    f->v = zt_attention_take(base, &used, zt_attention_packed(a->v_size, a->keys, plan->rows));
+    f->k = zt_attention_take(base, &used, zt_attention_packed(plan, a->keys, a->size, plan->rows));
+    f->v = zt_attention_take(base, &used, zt_attention_packed(plan, a->v_size, a->keys, plan->rows));
     for (int i = 0; i < ZT_PANELS; i++) {
-        f->q[i] = zt_attention_take(base, &used, a->size * plan->cols);
+        f->q[i] = zt_attention_take(base, &used, zt_attention_words(plan, a->size) * plan->cols);
         f->y[i] = zt_attention_take(base, &used, a->v_size * plan->cols);
     }
     f->score = zt_attention_take(base, &used, (int64_t)ZT_KEYS * plan->cols);
+    f->weight = zt_attention_take(base, &used, zt_attention_words(plan, ZT_KEYS) * plan->cols);
     f->job.bias = zt_attention_take(base, &used, (int64_t)ZT_KEYS * plan->cols);
     f->job.rows = zt_attention_take(base, &used, (int64_t)ZT_KEYS * plan->cols);
     f->job.stored = zt_attention_take(base, &used, (int64_t)plan->cols * plan->cols);
@@ -205,8 +232,8 @@ static void finish_panel(struct forward *f, int i, const struct zt_panel *panel,
         plan->kernels->scale(a->v_size, inverse, f->y[i]);
     else
         memset(f->y[i], 0, (size_t)(a->v_size * plan->cols) * sizeof(float));
-    float *y = (float *)call->out[0].data + zt_attention_place(&a->y, f->job.batch, f->job.head, 0);
-    zt_attention_store_panel(&f->job, panel, f->y[i], a->v_size, y, a->y.row);
+    zt_attention_store_panel(&f->job, panel, f->y[i], a->v_size,
+                             zt_attention_head(&f->job, &call->out[0], &a->y, f->job.head), a->y.row);
     if (call->out_count < 2 || !call->out[1].data)
         return;
     float *statistics =
@@ -222,8 +249,7 @@ static void forward_block(struct forward *f, int64_t first) {
     bool any[ZT_PANELS] = { false };
     int64_t least = a->keys, most = 0;
     int count = 0;
-    const float *q =
-        (const float *)f->job.call->in[ZT_Q].data + zt_attention_place(&a->q, f->job.batch, f->job.head, 0);
+    const void *q = zt_attention_head(&f->job, &f->job.call->in[ZT_Q], &a->q, f->job.head);
     for (; count < ZT_PANELS && first + count * plan->cols < a->queries; count++) {
         panel[count] = zt_attention_panel(&f->job, first + count * plan->cols);
         zt_attention_pack_panel(plan, &panel[count], q, a->q.row, a->size, f->q[count]);
@@ -240,14 +266,15 @@ static void forward_block(struct forward *f, int64_t first) {
             if (keys <= 0 || at + keys <= panel[i].least ||
                 !zt_attention_tile(&f->job, &panel[i], at, keys, f->score, &tile))
                 continue;
-            struct zt_panel_product scores = { &panel[i], f->k + at * a->size, f->q[i], keys,    a->size,
-                                               a->size,   (float)a->scale,     false,   f->score };
+            const float *k = f->k + at * zt_attention_words(plan, a->size);
+            struct zt_panel_product scores = { &panel[i],       k,     f->q[i], keys, a->size, a->size,
+                                               (float)a->scale, false, f->score };
             zt_attention_multiply(plan, &scores);
             if (plan->kernels->exp_scores(&tile, f->max[i], f->sum[i], correct) && any[i])
                 plan->kernels->scale(a->v_size, correct, f->y[i]);
-            struct zt_panel_product values = {
-                &panel[i], f->v + at * plan->rows, f->score, a->v_size, keys, a->keys, 1, any[i], f->y[i]
-            };
+            const float *v = f->v + zt_attention_words(plan, at) * plan->rows,
+                        *weight = zt_attention_right(plan, f->score, keys, f->weight);
+            struct zt_panel_product values = { &panel[i], v, weight, a->v_size, keys, a->keys, 1, any[i], f->y[i] };
             zt_attention_multiply(plan, &values);
             any[i] = true;
         }
@@ -266,12 +293,10 @@ static void forward_unit(void *arg, int64_t unit) {
     f.job.batch = unit / plan->parts / a->kv_heads;
     lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &f);
     memset(f.score, 0, (size_t)(ZT_KEYS * plan->cols) * sizeof(float)); /* columns that a narrow panel leaves */
-    const float *k =
-        (const float *)call->in[a->k.tensor].data + zt_attention_place(&a->k, f.job.batch, f.job.kv_head, 0);
-    const float *v =
-        (const float *)call->in[a->v.tensor].data + zt_attention_place(&a->v, f.job.batch, f.job.kv_head, 0);
-    plan->gemm->pack_rows(k, a->k.row, 1, a->keys, a->size, f.k);
-    plan->gemm->pack_rows(v, 1, a->v.row, a->v_size, a->keys, f.v);
+    const void *k = zt_attention_head(&f.job, &call->in[a->k.tensor], &a->k, f.job.kv_head),
+               *v = zt_attention_head(&f.job, &call->in[a->v.tensor], &a->v, f.job.kv_head);
+    plan->given->pack_rows(k, a->k.row, 1, a->keys, a->size, f.k);
+    plan->given->pack_rows(v, 1, a->v.row, a->v_size, a->keys, f.v);
     int64_t blocks = zt_ceil_div(a->queries, step), all = group * blocks;
     for (int64_t i = all * part / plan->parts; i < all * (part + 1) / plan->parts; i++) {
         f.job.head = f.job.kv_head * group + i / blocks;

@@ -10,6 +10,8 @@
  *     backward, a block:     s = k q^T      p = exp(s - max) / sum       dp = v dy^T      ds = p (dp - delta)
  *                            dv += p dy     dk += ds q     dq^T += k^T ds     delta = sum over columns of dy y
  *
+ * In bfloat16, p and ds are rounded to it where they enter a product; all else is computed in float.
+ *
  * ztrain.AttentionTrain saves max and 1 / sum of every query for the gradient. */
 #ifndef ZT_OPS_ATTENTION_ATTENTION_CPU_H
 #define ZT_OPS_ATTENTION_ATTENTION_CPU_H
@@ -17,6 +19,7 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/simd_attention.h"
 #include "ops/cpu/simd_gemm.h"
+#include "ops/kernel/shape.h"
 
 enum {
     ZT_PANELS = 4,     /* of a block of queries */
@@ -26,7 +29,10 @@ enum {
 
 struct zt_attention_plan {
     struct zt_attention a;
-    const struct zt_simd_gemm_kernel *gemm;
+    enum zt_dtype dtype;                      /* of all tensors but the mask and the statistics */
+    const struct zt_simd_gemm_kernel *gemm;   /* of the products; packs floats */
+    const struct zt_simd_gemm_kernel *given;  /* packs tensors */
+    const struct zt_simd_gemm_kernel *floats; /* copies floats in another order */
     const struct zt_attention_kernels *kernels;
     int rows, cols; /* of a tile */
     int parts;      /* forward: units of a head of keys */
@@ -51,7 +57,8 @@ struct zt_panel {
     bool masked;                                  /* not all see the same */
 };
 
-/* Whether the kernels take the inputs of the node: floats, no past rows. */
+/* Whether the kernels take the inputs of the node: float, or bfloat16 where there are instructions for it; no past
+ * rows. */
 bool zt_attention_cpu_takes(const struct zt_graph *g, int node);
 /* Fills the plan but parts and elems, and asks for plain inputs. */
 bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err);
@@ -59,14 +66,22 @@ bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan,
 /* Allocates `count` floats, rounded up to whole cache lines, of the scratch memory at `base` and adds them to *used.
  * NULL where base is NULL, so that a caller can count. */
 float *zt_attention_take(float *base, int64_t *used, int64_t count);
-/* Floats of the packed rows of [rows, depth]. */
-int64_t zt_attention_packed(int64_t rows, int64_t depth, int tile);
+/* Packed words of a depth: floats, or pairs of bfloat16. */
+static inline int64_t zt_attention_words(const struct zt_attention_plan *plan, int64_t depth) {
+    return (depth + plan->gemm->depths - 1) / plan->gemm->depths;
+}
+/* Words of the packed rows of [rows, depth]. */
+int64_t zt_attention_packed(const struct zt_attention_plan *plan, int64_t rows, int64_t depth, int tile);
 /* Packs a panel of queries as the right side of a product: [size][query]. */
-void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
+void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const void *from,
                              int64_t row, int64_t size, float *to);
+/* [keys][query] of floats as the right side of a product: in bfloat16 packed to `room`. */
+const float *zt_attention_right(const struct zt_attention_plan *plan, const float *from, int64_t keys, float *room);
+/* Floats as elements of a tensor. */
+void zt_attention_give(enum zt_dtype dtype, const float *from, int64_t count, void *to);
 /* Stores the transposed results of a panel, [size][query], to rows `row` elements apart. */
 void zt_attention_store_panel(const struct zt_attention_job *j, const struct zt_panel *panel, const float *from,
-                              int64_t size, float *to, int64_t row);
+                              int64_t size, void *to, int64_t row);
 
 /* The panel of queries from row `first` on. */
 struct zt_panel zt_attention_panel(const struct zt_attention_job *j, int64_t first);
@@ -77,7 +92,7 @@ bool zt_attention_tile(const struct zt_attention_job *j, const struct zt_panel *
 
 /* A product with a panel of queries on the right side: y [rows][query] = (y +) alpha a b, where a is packed rows,
  * [tile] [length][row]; the product takes `depth` of the length. Columns of `panel` beyond its queries may stay what
- * they were. */
+ * they were. Sizes count elements, of which a word has one or two. */
 struct zt_panel_product {
     const struct zt_panel *panel;
     const float *a, *b;
@@ -88,9 +103,10 @@ struct zt_panel_product {
 };
 void zt_attention_multiply(const struct zt_attention_plan *plan, const struct zt_panel_product *p);
 
-/* First element of a row of a head. */
-static inline int64_t zt_attention_place(const struct zt_heads *h, int64_t batch, int64_t head, int64_t row) {
-    return h->first + batch * h->batch + head * h->head + row * h->row;
+/* The first row of a head. */
+static inline void *zt_attention_head(const struct zt_attention_job *j, const struct zt_view *of,
+                                      const struct zt_heads *h, int64_t head) {
+    return zt_element(of->data, zt_dtype_bytes(j->plan->dtype), h->first + j->batch * h->batch + head * h->head);
 }
 
 #endif

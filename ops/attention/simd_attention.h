@@ -29,8 +29,9 @@ struct zt_attention_kernels {
     void (*scale)(int64_t rows, const float *factor, float *x);
     /* x[i] *= y[i] */
     void (*multiply)(int64_t rows, const float *y, float *x);
-    /* sum[c] = sum over r of a[r][c] b[r][c] */
+    /* sum[c] = sum over r of a[r][c] b[r][c]; dot_pairs: of words that are two bfloat16 */
     void (*dot)(int64_t rows, const float *a, const float *b, float *sum);
+    void (*dot_pairs)(int64_t rows, const float *a, const float *b, float *sum);
     /* Whether anything is above -infinity. */
     bool (*any)(int64_t rows, const float *bias);
 };

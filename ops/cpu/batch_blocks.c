@@ -21,8 +21,10 @@ int64_t zt_batch_block_for_cache(int64_t samples, size_t sample_bytes) {
 static struct zt_dnnl_spec block_spec(const struct zt_dnnl_spec *whole, const int *axis, int64_t length) {
     struct zt_dnnl_spec s = *whole;
     for (int i = 0; i < ZT_DNNL_SLOTS; i++)
-        if (s.slot[i].rank && axis[i] >= 0)
+        if (s.slot[i].rank && axis[i] >= 0) {
             s.slot[i].dim[axis[i]] = length;
+            s.slot[i].part = s.slot[i].order == ZT_DESC_VENDOR;
+        }
     return s;
 }
 

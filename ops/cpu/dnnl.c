@@ -59,6 +59,10 @@ static bool md_tagged(md *to, int rank, const int64_t *dim, dnnl_data_type_t typ
 static bool md_copy(md *to, const void *vendor) {
     return dnnl_memory_desc_clone(to, (md_ref)vendor) == dnnl_success;
 }
+static bool md_part(md *to, const void *vendor, const int64_t *dim) {
+    const dnnl_dims_t none = { 0 };
+    return dnnl_memory_desc_create_submemory(to, (md_ref)vendor, dim, none) == dnnl_success;
+}
 #else
 typedef const dnnl_memory_desc_t *md_ref;
 static md_ref ref(const md *m) {
@@ -76,6 +80,10 @@ static bool md_tagged(md *to, int rank, const int64_t *dim, dnnl_data_type_t typ
 static bool md_copy(md *to, const void *vendor) {
     *to = *(md_ref)vendor;
     return true;
+}
+static bool md_part(md *to, const void *vendor, const int64_t *dim) {
+    const dnnl_dims_t none = { 0 };
+    return dnnl_memory_desc_init_submemory(to, (md_ref)vendor, dim, none) == dnnl_success;
 }
 #endif
 
@@ -119,7 +127,7 @@ static bool md_make(md *to, const struct zt_desc *d) {
     if (d->order == ZT_DESC_BLOCKED)
         return md_tagged(to, d->rank, d->dim, type, blocked_tag(d->rank, d->block));
     if (d->order == ZT_DESC_VENDOR)
-        return md_copy(to, d->vendor);
+        return d->part ? md_part(to, d->vendor, d->dim) : md_copy(to, d->vendor);
     int64_t stride[ZT_DESC_RANK];
     strides_of(d, stride);
     return md_strided(to, d->rank, d->dim, type, stride);

@@ -27,6 +27,7 @@ struct zt_desc {
     int block;
     int64_t stride[ZT_DESC_RANK];
     const void *vendor; /* ZT_DESC_VENDOR: oneDNN's descriptor, borrowed from the primitive or layout it came from */
+    bool part;          /* of it, from index 0 of each axis on, as long as `dim` says */
     bool opaque;        /* a weight: either it lies in the graph's plain order, which is `stride`, or it is packed */
 };
 

@@ -29,7 +29,7 @@ enum {
     SHALLOW = 32,                    /* up to this depth, y is most of the memory: whole rows of it are written */
     FEW_TILES = 4,                   /* up to this height b is read about once, so it is not packed */
     PACKED = 4,                      /* panels of b that a thread packs at once, where all pack */
-    LINE = 16,                       /* floats of a cache line */
+    LINE = 64,                       /* bytes of a cache line */
 };
 static const double small_flops = 100000; /* below it one thread */
 
@@ -134,7 +134,7 @@ static const float *panel_at(const struct job *job, int64_t panel, int64_t k, in
     bool direct = job->cut->direct, unfinished = (panel + 1) * cols > job->cols;
     if (direct && !unfinished) {
         *row = job->g->b_row;
-        return job->at.b + (job->k + k) * job->g->b_row + job->j + panel * cols;
+        return (const float *)job->at.b + (job->k + k) * job->g->b_row + job->j + panel * cols;
     }
     *row = cols;
     if (direct)
@@ -143,10 +143,15 @@ static const float *panel_at(const struct job *job, int64_t panel, int64_t k, in
            panel * cols * words(job->kernel, least(job->depth - k, ZT_GEMM_DEPTH));
 }
 
+/* An element of a or b. */
+static const void *element(const struct zt_simd_gemm_kernel *kernel, const void *from, int64_t i) {
+    return (const char *)from + i * kernel->bytes;
+}
+
 /* Returns the address in b of a panel of the block at depth k. */
-static const float *source_of(const struct job *job, int64_t panel, int64_t k) {
+static const void *source_of(const struct job *job, int64_t panel, int64_t k) {
     const struct zt_simd_gemm *g = job->g;
-    return job->at.b + (job->k + k) * g->b_row + (job->j + panel * job->kernel->cols) * g->b_col;
+    return element(job->kernel, job->at.b, (job->k + k) * g->b_row + (job->j + panel * job->kernel->cols) * g->b_col);
 }
 
 /* Packs `panels` panels of the block at its depth k. */
@@ -241,19 +246,23 @@ static void multiply_shallow(const struct slice *s, int64_t k) {
 /* Memory that is fetched into the second cache beside the products: lines of `rows` rows that are `step` apart, the
  * first line of every row, then the second, and so on. */
 struct ahead {
-    const float *at; /* NULL: nothing */
-    int64_t step, rows;
-    int64_t row;  /* the next line's */
-    int64_t each; /* lines that are fetched beside a tile */
+    const char *at;     /* NULL: nothing */
+    int64_t step, rows; /* step: in bytes */
+    int64_t row;        /* the next line's */
+    int64_t each;       /* lines that are fetched beside a tile */
 };
 
-/* `count` rows or columns of a matrix, `step` apart, at `depth` places that are `next` apart, beside `tiles` tiles. */
-static struct ahead ahead_of(const float *from, int64_t step, int64_t next, int64_t count, int64_t depth,
-                             int64_t tiles) {
-    const bool deep = next == 1; /* places of the depth are adjacent */
-    struct ahead a = { .at = from, .step = deep ? step : next, .rows = deep ? count : depth };
-    a.at += LINE - 1; /* a row's first line came with what lies before it where it is not the row's own */
-    a.each = parts(a.rows * parts(deep ? depth : count, LINE), tiles);
+/* `count` rows or columns of a matrix, `step` apart, at `depth` places that are `next` apart. */
+struct strides {
+    int64_t step, next, count, depth;
+};
+
+/* Their lines, beside `tiles` tiles. */
+static struct ahead ahead_of(const void *from, int bytes, const struct strides *s, int64_t tiles) {
+    const bool deep = s->next == 1; /* places of the depth are adjacent */
+    struct ahead a = { .at = from, .step = (deep ? s->step : s->next) * bytes, .rows = deep ? s->count : s->depth };
+    a.at += LINE - bytes; /* a row's first line came with what lies before it where it is not the row's own */
+    a.each = parts(a.rows * parts((deep ? s->depth : s->count) * bytes, LINE), tiles);
     return a;
 }
 
@@ -277,8 +286,8 @@ static struct ahead next_panel(const struct slice *s, int64_t j, int64_t k, int6
     const int64_t at = last ? k + ZT_GEMM_DEPTH : k;
     if (at >= job->depth || !job->cut->once)
         return (struct ahead){ .at = NULL };
-    return ahead_of(source_of(job, (last ? s->unit->col : j + cols) / cols, at), g->b_col, g->b_row, cols,
-                    least(job->depth - at, ZT_GEMM_DEPTH), tiles);
+    return ahead_of(source_of(job, (last ? s->unit->col : j + cols) / cols, at), job->kernel->bytes,
+                    &(struct strides){ g->b_col, g->b_row, cols, least(job->depth - at, ZT_GEMM_DEPTH) }, tiles);
 }
 
 /* Elsewhere: the unit's rows of a at the next depth, or those of the rows that follow. */
@@ -290,8 +299,9 @@ static struct ahead next_rows(const struct slice *s, int64_t k, int64_t tiles) {
     const int64_t at = job->k + (last ? 0 : k + ZT_GEMM_DEPTH), rows = least(s->unit->rows, g->m - row);
     if (job->cut->once || rows <= 0)
         return (struct ahead){ .at = NULL };
-    return ahead_of(job->at.a + row * g->a_row + at * g->a_col, g->a_row, g->a_col, rows,
-                    least(job->k + job->depth - at, ZT_GEMM_DEPTH), tiles);
+    return ahead_of(element(job->kernel, job->at.a, row * g->a_row + at * g->a_col), job->kernel->bytes,
+                    &(struct strides){ g->a_row, g->a_col, rows, least(job->k + job->depth - at, ZT_GEMM_DEPTH) },
+                    tiles);
 }
 
 /* The products of a unit at depth k of the block by its packed rows. */
@@ -338,8 +348,8 @@ static void multiply_unit(void *arg, int64_t i) {
     }
     float *packed = job->packed_a + zt_parallel_thread() * job->a_elems;
     for (int64_t k = 0; k < job->depth && !(empty(&u) && empty(&beside)); k += ZT_GEMM_DEPTH) {
-        job->kernel->pack_rows(job->at.a + u.row * g->a_row + (job->k + k) * g->a_col, g->a_row, g->a_col, u.rows,
-                               least(job->depth - k, ZT_GEMM_DEPTH), packed);
+        const void *a = element(job->kernel, job->at.a, u.row * g->a_row + (job->k + k) * g->a_col);
+        job->kernel->pack_rows(a, g->a_row, g->a_col, u.rows, least(job->depth - k, ZT_GEMM_DEPTH), packed);
         if (!empty(&u))
             multiply_packed(job, &u, k, packed);
         if (!empty(&beside))
@@ -378,8 +388,8 @@ static void multiply(struct job job, int threads) {
 
 static struct job product(const struct job *first, int64_t i) {
     struct job job = *first;
-    job.at.a += i * job.g->a_step;
-    job.at.b += i * job.g->b_step;
+    job.at.a = element(job.kernel, job.at.a, i * job.g->a_step);
+    job.at.b = element(job.kernel, job.at.b, i * job.g->b_step);
     job.at.y += i * job.g->y_step;
     return job;
 }

@@ -1,4 +1,5 @@
-/* Our own product of float matrices, y = alpha a b + beta bias, for machines and builds without a fast library product.
+/* Our own product of matrices, y = alpha a b + beta bias, for machines and builds without a fast library product. a and
+ * b are of float or bfloat16, all else of float.
  *
  *     columns of b are packed in panels of `cols`:    [panel of cols][depth][cols]      shared by all threads
  *     rows of a are packed in panels of `rows`:       [panel of rows][depth][rows]      by the thread that uses them
@@ -44,9 +45,10 @@ struct zt_simd_gemm_tile {
 struct zt_simd_gemm_kernel {
     int rows, cols;
     int depths; /* in a packed word of 32 bits: 1 float, or 2 of bfloat16 */
+    int bytes;  /* of an element of a and b */
     /* to[k][l] = from[l * step + k * next] for l < count, any number, panel by panel; 0 up to `rows` (`cols`) */
-    void (*pack_rows)(const float *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
-    void (*pack_cols)(const float *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
+    void (*pack_rows)(const void *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
+    void (*pack_cols)(const void *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
     void (*tile)(const struct zt_simd_gemm_tile *t);
 };
 
@@ -54,15 +56,17 @@ struct zt_simd_gemm_kernel {
 const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector);
 /* The widest of them, NULL where there is none. */
 const struct zt_simd_gemm_kernel *zt_simd_gemm_best(void);
-/* Rounds a and b to bfloat16 while it packs them, and adds their products in float; NULL where this machine has no
- * instruction for it. */
+/* Products of bfloat16, added in float; NULL where this machine has no instruction for it. The first rounds a and b, of
+ * float, while it packs them; those of the second are bfloat16. */
 const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void);
+const struct zt_simd_gemm_kernel *zt_simd_gemm_of_bfloat(void);
 
 /* Workspace bytes of a run on at most `threads` threads; the workspace must be aligned to 64. */
 size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads);
 /* The matrices of the first product. */
 struct zt_simd_gemm_operands {
-    const float *a, *b, *bias; /* bias NULL: none */
+    const void *a, *b;
+    const float *bias; /* NULL: none */
     float *y;
     const struct zt_simd_gemm_operands *beside; /* of zt_simd_gemm.beside */
 };

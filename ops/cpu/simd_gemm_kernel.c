@@ -50,6 +50,7 @@ __attribute__((always_inline)) static inline void side_by_side_float(const float
 #define word_8          word_float
 #define side_by_side_8  side_by_side_float
 
+#define ELEMENT      float
 #define VECTOR       16
 #define ROWS         12 /* 24 registers of 32 hold sums */
 #define TARGET       __attribute__((target("avx512f")))
@@ -62,6 +63,7 @@ __attribute__((always_inline)) static inline void side_by_side_float(const float
 #define NAME(id)     id##_16
 #include "ops/cpu/simd_gemm.inc"
 
+#define ELEMENT      float
 #define VECTOR       8
 #define ROWS         6 /* 12 of 16 */
 #define TARGET       __attribute__((target("avx2,fma")))
@@ -95,6 +97,7 @@ BFLOAT static inline void side_by_side_bfloat(const float *from, int64_t next, i
     }
 }
 
+#define ELEMENT      float
 #define VECTOR       16
 #define ROWS         12
 #define TARGET       BFLOAT
@@ -107,8 +110,46 @@ BFLOAT static inline void side_by_side_bfloat(const float *from, int64_t next, i
 #define NAME(id)     id##_bfloat
 #include "ops/cpu/simd_gemm.inc"
 
+#define join_lanes_of_bfloat join_lanes_16
+
+static inline float word_of_bfloat(const uint16_t *p, int64_t next, int64_t left) {
+    return zt_float_of_bits(p[0] | (left > 1 ? (uint32_t)p[next] << 16 : 0));
+}
+
+BFLOAT static inline void side_by_side_of_bfloat(const uint16_t *from, int64_t next, int width, float *to) {
+    static const uint16_t first[32] = { 0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+                                        8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47 };
+    for (int l = 0; l < width; l += 32) {
+        const int left = width - l < 32 ? width - l : 32;
+        const __mmask32 used = left < 32 ? (1U << left) - 1 : ~0U;
+        const __m512i low = _mm512_maskz_loadu_epi16(used, from + l),
+                      high = _mm512_maskz_loadu_epi16(used, from + next + l), order = _mm512_loadu_si512(first);
+        _mm512_mask_storeu_epi32(to + l, (__mmask16)used, _mm512_permutex2var_epi16(low, order, high));
+        if (left > 16)
+            _mm512_mask_storeu_epi32(
+                to + l + 16, (__mmask16)(used >> 16),
+                _mm512_permutex2var_epi16(low, _mm512_add_epi16(order, _mm512_set1_epi16(16)), high));
+    }
+}
+
+#define ELEMENT  uint16_t
+#define VECTOR   16
+#define ROWS     12
+#define TARGET   BFLOAT
+#define MM(id)   _mm512_##id
+#define WIDE     __m512
+#define WORDS(p) _mm512_loadu_ps(p)
+#define DEPTHS   2
+#define TILE     tile_bfloat
+#define NAME(id) id##_of_bfloat
+#include "ops/cpu/simd_gemm.inc"
+
 const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void) {
     return zt_isa_has(ZT_ISA_AVX512_BF16) ? &kernel_bfloat : NULL;
+}
+
+const struct zt_simd_gemm_kernel *zt_simd_gemm_of_bfloat(void) {
+    return zt_isa_has(ZT_ISA_AVX512_BF16) ? &kernel_of_bfloat : NULL;
 }
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector) {
@@ -122,6 +163,10 @@ const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector) {
 #else
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void) {
+    return NULL;
+}
+
+const struct zt_simd_gemm_kernel *zt_simd_gemm_of_bfloat(void) {
     return NULL;
 }
 

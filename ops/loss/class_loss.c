@@ -306,7 +306,9 @@ const struct zt_op zt_op_cross_entropy_train = {
     .min_out = 2,
     .max_out = 2,
     .infer = train_infer,
-    .kernel = { [ZT_REF] = { .run = zt_class_loss_train_ref }, [ZT_CUDA] = GRAD_CUDA(class_loss_train) },
+    .kernel = { [ZT_REF] = { .run = zt_class_loss_train_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_class_loss_train_cpu),
+                [ZT_CUDA] = GRAD_CUDA(class_loss_train) },
 };
 /* (dloss, log p, target, row weight, class weight) -> dlog p */
 const struct zt_op zt_op_negative_log_likelihood_grad = {

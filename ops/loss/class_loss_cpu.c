@@ -4,7 +4,9 @@
 #include "ops/loss/simd_loss.h"
 #include "ops/loss/class_loss.h"
 
+#include "base/align.h"
 #include "device/threads.h"
+#include "ops/kernel/tile.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +17,8 @@ enum { VECTOR = 16 }; /* at most */
 struct loss_state {
     struct zt_bundles bundles;
     const struct zt_loss_kernels *kernels;
-    size_t bytes; /* of an element */
+    size_t bytes;   /* of an element */
+    size_t term_at; /* Train: of the terms in the workspace */
 };
 
 /* The workspace: a double per block, then the class weights as floats. */
@@ -24,8 +27,9 @@ struct job {
     const struct loss_state *s;
     struct zt_class_loss loss;
     double *part;
-    float *weight; /* NULL: all 1 */
-    const struct zt_view *saved;
+    float *weight;                    /* NULL: all 1 */
+    float *term;                      /* Train: a slice of a thread */
+    const struct zt_view *saved, *to; /* to: the loss */
     double total;
 };
 
@@ -124,6 +128,21 @@ static void keep_bundle(const struct job *j, const struct zt_bundle *b, const vo
         j->s->kernels->shift(b, x, shift, zt_element(j->saved->data, j->s->bytes, start));
 }
 
+/* The loss of the slice that starts at element `start`; spread: what label smoothing adds. */
+static double slice_loss(const struct job *j, int64_t start, int64_t slice, double lse, double spread) {
+    const struct zt_class_loss *loss = &j->loss;
+    double sample = zt_class_loss_sample(loss, slice), one = 0;
+    if (sample != 0) {
+        int64_t t = zt_class_loss_target(loss, slice);
+        one = (1 - loss->smoothing) * zt_class_loss_weight(loss, t) *
+              (lse - number(loss->x, start + t * loss->rows.inner));
+        one = sample * (one + loss->smoothing / (double)loss->rows.length * spread);
+    }
+    if (loss->reduction == ZT_LOSS_NONE)
+        zt_store_double(j->to->dtype, j->to->data, slice, one);
+    return one;
+}
+
 static double bundle_loss(const struct job *j, int64_t i) {
     const struct zt_class_loss *loss = &j->loss;
     int64_t start, slice;
@@ -133,18 +152,8 @@ static double bundle_loss(const struct job *j, int64_t i) {
     bundle_sums(j, &b, x, lse, spread);
     if (j->saved)
         keep_bundle(j, &b, x, start, slice, lse);
-    for (int k = 0; k < slices_in(&b); k++) {
-        double sample = zt_class_loss_sample(loss, slice + k), one = 0;
-        if (sample != 0) {
-            int64_t t = zt_class_loss_target(loss, slice + k);
-            one = (1 - loss->smoothing) * zt_class_loss_weight(loss, t) *
-                  (lse[k] - number(loss->x, start + k + t * loss->rows.inner));
-            one = sample * (one + loss->smoothing / (double)loss->rows.length * spread[k]);
-        }
-        if (loss->reduction == ZT_LOSS_NONE)
-            zt_store_double(j->call->out[0].dtype, j->call->out[0].data, slice + k, one);
-        all += one;
-    }
+    for (int k = 0; k < slices_in(&b); k++)
+        all += slice_loss(j, start + k, slice + k, lse[k], spread[k]);
     return all;
 }
 
@@ -156,17 +165,22 @@ static void loss_block(void *arg, int64_t block) {
     j->part[block] = sum;
 }
 
+/* The sum of all blocks. */
+static double sum_of(const struct job *j) {
+    double sum = 0;
+    for (int64_t c = 0; c < zt_bundle_blocks(&j->s->bundles); c++)
+        sum += j->part[c];
+    return sum;
+}
+
 bool zt_class_loss_cpu_run(const struct zt_call *call, struct zt_err *err) {
     struct job j;
-    double sum = 0;
     if (!read_job(call, 0, &j, err))
         return false;
     j.saved = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
-    int64_t blocks = zt_bundle_blocks(&j.s->bundles);
-    zt_parallel_for(call->threads, blocks, loss_block, &j);
-    for (int64_t c = 0; c < blocks; c++)
-        sum += j.part[c];
-    zt_class_loss_store(call, &j.loss, sum);
+    j.to = &call->out[0];
+    zt_parallel_for(call->threads, zt_bundle_blocks(&j.s->bundles), loss_block, &j);
+    zt_class_loss_store(call, &j.loss, sum_of(&j));
     return true;
 }
 
@@ -233,5 +247,84 @@ bool zt_class_loss_grad_cpu_run(const struct zt_call *call, struct zt_err *err) 
     j.saved = zt_class_loss_in(call, 5);
     j.total = zt_class_loss_total(&j.loss);
     zt_bundles_each(&j.s->bundles, call->threads, grad_bundle, &j);
+    return true;
+}
+
+/* ---- both at once: the row is read again, as exp(x - max), while it is near ---- */
+
+enum { CACHE_LINE = 16 /* floats */ };
+
+/* Floats of a slice's terms. */
+static int64_t terms_of(const struct zt_class_loss *loss) {
+    return (loss->rows.length + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+}
+
+bool zt_class_loss_train_cpu_supports(const struct zt_graph *g, int node) {
+    struct zt_class_loss loss;
+    return supports(g, node, 1) && zt_class_loss_shape(g, node, 1, &loss, &(struct zt_err){ 0 }) &&
+           loss.rows.inner == 1 && loss.room == loss.rows.length;
+}
+
+/* The workspace of the loss, then a slice of terms a thread. */
+bool zt_class_loss_train_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    struct zt_class_loss loss;
+    if (!prepare(p, 1, err) || !zt_class_loss_shape(p->graph, p->node, 1, &loss, err))
+        return false;
+    struct loss_state *s = p->state;
+    s->term_at = zt_align_64(p->workspace_bytes);
+    p->workspace_bytes = s->term_at + (size_t)(terms_of(&loss) * zt_max_int(p->threads, 1)) * sizeof(float);
+    return true;
+}
+void zt_class_loss_train_cpu_release(void *state) {
+    free(state);
+}
+
+static double train_slice(const struct job *j, int64_t i) {
+    const struct zt_class_loss *loss = &j->loss;
+    const struct loss_state *s = j->s;
+    int64_t start, slice;
+    const struct zt_bundle b = zt_bundle_at(&s->bundles, i, &start, &slice);
+    const void *x = zt_element(loss->x->data, s->bytes, start);
+    const struct zt_view *dx = &j->call->out[0];
+    float *term = j->term + zt_parallel_thread() * terms_of(loss), max, sum, weighed = 0;
+    s->kernels->exp_keep(&b, x, &max, &sum, term);
+    if (loss->smoothing != 0)
+        s->kernels->weighted_sum(&b, x, j->weight, &weighed);
+    const double lse = (double)max + log((double)sum);
+    const double one = slice_loss(j, start, slice, lse, lse * loss->weight_sum - (double)weighed);
+    const struct zt_class_slope slope = zt_class_loss_slope(j->call, loss, slice, j->total);
+    const int64_t at = target_at(loss, start, slice, &slope);
+    const double x_target = at >= 0 ? number(loss->x, at) : 0, p = slope.hit + slope.spread * loss->weight_sum;
+    const float spread = (float)slope.spread, each = (float)(p / (double)sum);
+    void *to = zt_element(dx->data, s->bytes, start);
+    if (p == 0 && spread == 0)
+        clear(j, &b, to);
+    else
+        s->kernels->kept_grad(&b, term, &(struct zt_cross_grad){ &each, NULL, &spread, j->weight }, to);
+    if (at >= 0)
+        zt_store_double(dx->dtype, dx->data, at, hit(j, zt_class_loss_target(loss, slice), x_target, p, lse, &slope));
+    return one;
+}
+
+static void train_block(void *arg, int64_t block) {
+    const struct job *j = arg;
+    double sum = 0;
+    for (int64_t i = first_of(j, block); i < first_of(j, block + 1); i++)
+        sum += train_slice(j, i);
+    j->part[block] = sum;
+}
+
+/* (dloss, logits, target, row weight, class weight) -> dlogits, loss */
+bool zt_class_loss_train_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j;
+    if (!read_job(call, 1, &j, err))
+        return false;
+    j.to = &call->out[1];
+    j.total = zt_class_loss_total(&j.loss);
+    j.term = (float *)((char *)call->workspace + j.s->term_at);
+    zt_parallel_for(call->threads, zt_bundle_blocks(&j.s->bundles), train_block, &j);
+    struct zt_call loss = *call;
+    loss.out = j.to;
+    zt_class_loss_store(&loss, &j.loss, sum_of(&j));
     return true;
 }

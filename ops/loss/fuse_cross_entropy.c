@@ -6,6 +6,7 @@
  * A row's log sum exp goes no further than the kernel, which reads the row again while it is near, and dx lies where
  * x was. The weights of rows in the mean depend on targets and weights alone, so x is not read again for them. */
 #include "graph/passes/fusion/fuse.h"
+#include "ops/loss/kernels.h"
 
 #include <string.h>
 
@@ -58,11 +59,17 @@ static bool is_there(const struct zt_graph *g, int dloss, const struct zt_value 
     return d->origin != ZT_FROM_NODE && d->dtype == loss->dtype && zt_shape_equal(&d->shape, &loss->shape);
 }
 
-static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+/* Whether the back end's kernel of both takes them. */
+static bool takes(const struct zt_graph *g, int loss, int grad, enum zt_backend on) {
+    return zt_op_takes(g, grad, on) && zt_op_takes(g, loss, on) &&
+           (on != ZT_CPU || zt_class_loss_train_cpu_supports(g, grad));
+}
+
+static bool join(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend on,
+                 struct zt_err *err) {
     const struct zt_node *grad = g->nodes[node];
     const int from = grad->op == &zt_op_cross_entropy_grad ? loss_of(g, node) : -1;
-    if (from < 0 || !is_there(g, grad->in[0], zt_out(g, from, 0)) || !zt_op_takes(g, node, ZT_CUDA) ||
-        !zt_op_takes(g, from, ZT_CUDA))
+    if (from < 0 || !is_there(g, grad->in[0], zt_out(g, from, 0)) || !takes(g, from, node, on))
         return false;
     const struct zt_node loss = *g->nodes[from];
     const int in[5] = { grad->in[0], loss.in[0], loss.in[1], in_of(&loss, 2), in_of(&loss, 3) };
@@ -71,4 +78,13 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     return zt_fuse_replace(g, table, from, &(struct zt_fused_node){ "CrossEntropyTrain", in, 5, out, 2, &loss }, err);
 }
 
+static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return join(g, table, node, ZT_CUDA, err);
+}
+
+static bool apply_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return join(g, table, node, ZT_CPU, err);
+}
+
+const struct zt_pattern zt_pattern_cross_entropy_cpu = { "cross_entropy", 1 << ZT_CPU, apply_cpu };
 const struct zt_pattern zt_pattern_cross_entropy = { "cross_entropy", 1 << ZT_CUDA, apply };

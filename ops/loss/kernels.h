@@ -13,6 +13,7 @@ ZT_FUNCTION_BODY(zt_negative_log_likelihood_grad_function_body);
 /* CPU kernels: *_cpu.c */
 ZT_CPU_KERNEL(zt_class_loss_cpu)        /* ztrain.CrossEntropy, NegativeLogLikelihood, and the standard's two */
 ZT_CPU_KERNEL(zt_class_loss_grad_cpu)   /* ztrain.CrossEntropyGrad, NegativeLogLikelihoodGrad */
+ZT_CPU_KERNEL(zt_class_loss_train_cpu)  /* ztrain.CrossEntropyTrain of adjacent classes */
 ZT_CPU_KERNEL(zt_soft_loss_cpu)         /* ztrain.SoftCrossEntropy */
 ZT_CPU_KERNEL(zt_soft_loss_grad_cpu)    /* and its gradient */
 ZT_CPU_KERNEL(zt_element_loss_cpu)      /* ztrain.SquaredError, AbsoluteError, Huber ... */

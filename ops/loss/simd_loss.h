@@ -24,11 +24,15 @@ struct zt_loss_kernels {
     int vector; /* floats of a vector */
     /* The maximum of the numbers of a slice, and sum exp(x - max), which is NaN where the slice holds a NaN. */
     void (*exp_sum)(const struct zt_bundle *b, const void *x, float *max, float *sum);
+    /* The same of one slice (bundles with `across`), and its terms exp(x - max), whole vectors of them. */
+    void (*exp_keep)(const struct zt_bundle *b, const void *x, float *max, float *sum, float *term);
     /* y = x - shift */
     void (*shift)(const struct zt_bundle *b, const void *x, const float *shift, void *y);
     /* Sum of w[c] x[c]; w NULL: all 1. */
     void (*weighted_sum)(const struct zt_bundle *b, const void *x, const float *weight, float *sum);
     void (*cross_grad)(const struct zt_bundle *b, const void *x, const struct zt_cross_grad *g, void *dx);
+    /* dx[c] = p term[c] - spread w[c] of one slice; lse is not read. */
+    void (*kept_grad)(const struct zt_bundle *b, const float *term, const struct zt_cross_grad *g, void *dx);
 
     double (*term[ZT_TERMS])(const struct zt_term *t, const void *x);
     void (*term_grad[ZT_TERMS])(const struct zt_term *t, const void *x, float factor, void *dx);

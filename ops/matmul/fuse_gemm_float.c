@@ -10,7 +10,7 @@
  *     bias_grad     a GemmFloat, or a Gemm of float, and the ReduceSum over rows of one of its operands; a Cast or
  * Reshape of the operand may stand between
  *
- * cuBLASLt sums in fp32 and stores the sums as they are: nothing is rounded to half, and gradients of several
+ * The kernels sum in fp32 and store the sums as they are: nothing is rounded to half, and gradients of several
  * micro-batches are added in the product. */
 #include "graph/passes/fusion/fuse.h"
 #include "ops/matmul/kernels.h"
@@ -84,7 +84,9 @@ const struct zt_op zt_op_gemm_float = {
     .attrs = attrs,
     .infer = infer,
     .flops = zt_matmul_flops,
-    .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda_float) },
+    .kernel = { [ZT_REF] = { .run = ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_gemm_float_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(matmul, zt_matmul_takes_cuda_float) },
 };
 
 /* ---- the patterns ---- */
@@ -94,20 +96,34 @@ extern const struct zt_op zt_op_matmul, zt_op_gemm, zt_op_batch_matmul;
 static bool is_half_product(const struct zt_graph *g, int node) {
     const struct zt_op *op = g->nodes[node]->op;
     return (op == &zt_op_matmul || op == &zt_op_gemm || op == &zt_op_batch_matmul) &&
-           zt_dtype_is_half(zt_out(g, node, 0)->dtype) && !zt_in(g, node, 2) && zt_op_takes(g, node, ZT_CUDA);
+           zt_dtype_is_half(zt_out(g, node, 0)->dtype) && !zt_in(g, node, 2);
 }
 
-static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+/* On the CPU: where its kernel of the fused node takes the product. */
+static bool takes(const struct zt_graph *g, int node, enum zt_backend on) {
+    return on == ZT_CPU ? zt_gemm_float_cpu_supports(g, node) : zt_op_takes(g, node, ZT_CUDA);
+}
+
+static bool make_float(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend on,
+                       struct zt_err *err) {
     const struct zt_node *cast = g->nodes[node];
     if (strcmp(cast->op_type, "Cast") != 0 || zt_out(g, node, 0)->dtype != ZT_FLOAT)
         return false;
     const int product = zt_fuse_producer(g, node, 0, NULL, true);
-    if (product < 0 || !is_half_product(g, product))
+    if (product < 0 || !is_half_product(g, product) || !takes(g, product, on))
         return false;
     const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[product], "beta");
     g->nodes[node]->dead = true;
     return zt_fuse_replace(g, table, product,
                            &(struct zt_fused_node){ "GemmFloat", g->nodes[product]->in, 2, cast->out, 1, &like }, err);
+}
+
+static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return make_float(g, table, node, ZT_CUDA, err);
+}
+
+static bool apply_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return make_float(g, table, node, ZT_CPU, err);
 }
 
 /* The value before nodes that only reshape it or change its type. */
@@ -141,11 +157,11 @@ static bool sums_rows(const struct zt_graph *g, int node) {
 }
 
 /* The side of a product of two matrices whose sums over k are those of `value` over its rows: "a", "b", NULL: none. */
-static const char *side_of(const struct zt_graph *g, int node, int value) {
+static const char *side_of(const struct zt_graph *g, int node, int value, enum zt_backend on) {
     const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &g->values[value]->shape;
     const bool is_gemm = n->op == &zt_op_gemm && zt_out(g, node, 0)->dtype == ZT_FLOAT && !zt_in(g, node, 2);
-    if (n->dead || (!is_gemm && n->op != &zt_op_gemm_float) || zt_out(g, node, 1) || !zt_op_takes(g, node, ZT_CUDA))
+    if (n->dead || (!is_gemm && n->op != &zt_op_gemm_float) || zt_out(g, node, 1) || !takes(g, node, on))
         return NULL;
     for (int side = 0; side < 2; side++) {
         const struct zt_shape *s = &zt_in(g, node, side)->shape;
@@ -157,13 +173,14 @@ static const char *side_of(const struct zt_graph *g, int node, int value) {
     return NULL;
 }
 
-static bool apply_sums(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+static bool add_sums(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend on,
+                     struct zt_err *err) {
     const struct zt_node *sum = g->nodes[node];
     if (!sums_rows(g, node))
         return false;
     for (int k = 0; k < g->node_count; k++) {
         const struct zt_node *n = g->nodes[k];
-        const char *side = n->phase == sum->phase && n->stage == sum->stage ? side_of(g, k, sum->in[0]) : NULL;
+        const char *side = n->phase == sum->phase && n->stage == sum->stage ? side_of(g, k, sum->in[0], on) : NULL;
         if (!side)
             continue;
         struct zt_node like = zt_fuse_attrs_without(g, n, "beta");
@@ -177,5 +194,15 @@ static bool apply_sums(struct zt_graph *g, const struct zt_op_table *table, int 
     return false;
 }
 
+static bool apply_sums(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return add_sums(g, table, node, ZT_CUDA, err);
+}
+
+static bool apply_sums_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return add_sums(g, table, node, ZT_CPU, err);
+}
+
 const struct zt_pattern zt_pattern_bias_grad = { "bias_grad", 1 << ZT_CUDA, apply_sums };
 const struct zt_pattern zt_pattern_gemm_float = { "gemm_float", 1 << ZT_CUDA, apply };
+const struct zt_pattern zt_pattern_bias_grad_cpu = { "bias_grad", 1 << ZT_CPU, apply_sums_cpu };
+const struct zt_pattern zt_pattern_gemm_float_cpu = { "gemm_float", 1 << ZT_CPU, apply_cpu };

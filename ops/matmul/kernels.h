@@ -13,6 +13,7 @@ ZT_FUNCTION_BODY(zt_batch_matmul_function_body);
 /* CPU kernels: *_cpu.c */
 ZT_CPU_KERNEL(zt_einsum_cpu)      /* Einsum of two operands */
 ZT_CPU_KERNEL(zt_einsum_grad_cpu) /* ztrain.EinsumGrad */
+ZT_CPU_KERNEL(zt_gemm_float_cpu)  /* ztrain.GemmFloat of bfloat16 with op(a) transposed */
 ZT_CPU_KERNEL(zt_matmul_cpu)      /* MatMul, ztrain.BatchMatMul, Gemm, ztrain.GemmRelu: in every build */
 
 /* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */

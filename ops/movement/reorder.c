@@ -18,7 +18,24 @@ void zt_reorder_cpu_release(void *state) {
     free(state);
 }
 
-/* Activations are cut over the batch; packed weights are not. */
+enum { GRAIN = 64 }; /* a multiple of the blocks in packed orders */
+
+/* A packed tensor is cut along the axis whose blocks follow each other in memory, those of whole GRAINs; not at all
+ * where no axis is like that. */
+static struct zt_batch_cut cut_packed(const struct zt_desc *packed) {
+    const size_t bytes = zt_desc_bytes(packed);
+    for (int axis = 0; axis < packed->rank; axis++)
+        for (int64_t pieces = ZT_BATCH_BLOCKS; pieces > 1; pieces /= 2) {
+            struct zt_desc piece = *packed;
+            piece.dim[axis] /= pieces;
+            piece.part = true;
+            if (packed->dim[axis] % (GRAIN * pieces) == 0 && zt_desc_bytes(&piece) * (size_t)pieces == bytes)
+                return (struct zt_batch_cut){ { axis, axis, -1, -1, -1 }, packed->dim[axis], piece.dim[axis] };
+        }
+    return (struct zt_batch_cut){ { -1, -1, -1, -1, -1 }, 1, 1 };
+}
+
+/* Activations are cut over the batch. */
 bool zt_reorder_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_value *x = zt_in(p->graph, p->node, 0);
     if (zt_dtype_bytes(x->dtype) != sizeof(float) &&
@@ -36,9 +53,9 @@ bool zt_reorder_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     }
     struct zt_dnnl_spec spec = { .kind = ZT_DNNL_REORDER, .slot = { from, to } };
     struct zt_batch_cut cut = { { 0, 0, -1, -1, -1 }, .total = x->shape.dim[0] };
-    if (packed)
-        cut = (struct zt_batch_cut){ { -1, -1, -1, -1, -1 }, .total = 1 };
     cut.block = zt_batch_block_of(cut.total, ZT_BATCH_BLOCKS, 1);
+    if (packed)
+        cut = cut_packed(from.order == ZT_DESC_VENDOR ? &from : &to);
     struct zt_batch_blocks *blocks = zt_calloc(1, sizeof *blocks);
     if (!zt_batch_blocks_make(blocks, &spec, &cut, p->threads, err)) {
         free(blocks);

@@ -84,6 +84,26 @@ START_TEST(in_bfloat16_the_cpu_keeps_in_float_what_is_faster_there) {
 }
 END_TEST
 
+/* Views of bfloat16 count as it, but what is added to something else, a residual stream, is not rounded for that. */
+START_TEST(in_bfloat16_the_cpu_reads_views_in_half_precision) {
+    const int64_t flat[] = { 6, 4 };
+    const int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3, 4)), w = net_param(g, "w", SHAPE(4, 4));
+    const int soft = NET(g, "Softmax", "soft", x), a = NET(g, "MatMul", "a", soft, w);
+    const int view = NET(g, "Reshape", "view", a, zt_graph_add_ints(g, NULL, flat, 2));
+    const int gelu = NET(g, "Gelu", "gelu", view), stream = NET(g, "Softmax", "stream", gelu);
+    const int other = NET(g, "Reshape", "other", a, zt_graph_add_ints(g, NULL, flat, 2));
+    const int sum = NET(g, "Add", "sum", NET(g, "Add", "first", stream, other), gelu), y = NET(g, "Exp", "y", sum);
+    net_infer(g, &zt_ops);
+    const struct zt_half_options cpu = { ZT_BFLOAT16, &y, 1, NULL, NULL, ZT_CPU };
+    ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, &cpu, &err), "%s", err.text[0]);
+    const bool half = zt_isa_has(ZT_ISA_AVX512_BF16);
+    ck_assert_str_eq(maker(gelu)->op_type, half ? "Cast" : "Gelu");
+    ck_assert_int_eq(g->values[maker(gelu)->in[0]]->dtype, half ? ZT_BFLOAT16 : ZT_FLOAT);
+    ck_assert_str_eq(maker(sum)->op_type, "Add");
+    ck_assert_str_eq(maker(maker(sum)->in[0])->op_type, "Add");
+}
+END_TEST
+
 /* On the CPU alone: its kernels round the factors themselves, and no cast stands beside the node. */
 START_TEST(a_recurrent_node_in_bfloat16_keeps_its_tensors_in_float) {
     for (int cpu = 0; cpu < 2; cpu++) {
@@ -281,6 +301,7 @@ int main(void) {
     tcase_add_checked_fixture(cases, make, destroy);
     tcase_add_test(cases, a_value_is_cast_once_and_chains_in_half_precision_stay_there);
     tcase_add_test(cases, in_bfloat16_the_cpu_keeps_in_float_what_is_faster_there);
+    tcase_add_test(cases, in_bfloat16_the_cpu_reads_views_in_half_precision);
     tcase_add_test(cases, a_recurrent_node_in_bfloat16_keeps_its_tensors_in_float);
     tcase_add_test(cases, what_is_kept_comes_back_as_float);
     tcase_add_test(cases, one_cast_serves_all_views_of_a_value);

@@ -15,6 +15,7 @@ struct casts {
     enum zt_dtype dtype;             /* ZT_BFLOAT16, ZT_FLOAT16 */
     const struct zt_half_options *o; /* NULL: casts between computed values alone */
     int *half;                       /* by value: its half copy, -1 none yet */
+    bool *viewed;                    /* by value: of a node that is in the half type for the sake of views alone */
     struct zt_err *err;
 };
 
@@ -108,10 +109,21 @@ static int half_of(struct casts *c, int v, int at) {
     return c->half[v] = seen < 0 ? -1 : add_view(c, view, seen, at);
 }
 
+/* Whether an input exists in the half type, other than for the sake of views. */
+static bool has_half_input(const struct casts *c, int n) {
+    for (int i = 0; i < c->g->nodes[n]->in_count; i++) {
+        const int v = c->g->nodes[n]->in[i];
+        if (v >= 0 && v < c->values && c->half[v] >= 0 && !c->viewed[v])
+            return true;
+    }
+    return false;
+}
+
 /* Converts a node to the half type. Its float outputs are produced by casts; readers in half precision use the uncast
  * values (c->half). */
 static bool halve_node(struct casts *c, int n) {
     struct zt_graph *g = c->g;
+    const bool viewed = !g->nodes[n]->op->flops && !has_half_input(c, n);
     for (int i = 0; i < g->nodes[n]->in_count; i++) {
         int v = g->nodes[n]->in[i];
         if (v < 0 || v >= c->values || g->values[v]->dtype != ZT_FLOAT || zt_op_mask_has(g->nodes[n]->op->full_in, i))
@@ -129,6 +141,7 @@ static bool halve_node(struct casts *c, int n) {
         int half = zt_graph_add_value(g, NULL, c->dtype, &shape);
         g->nodes[n]->out[i] = half;
         c->half[v] = half;
+        c->viewed[v] = viewed;
         if (add_cast(c, half, v, ZT_FLOAT, n) < 0)
             return false;
     }
@@ -151,12 +164,54 @@ static bool constants_fit(const struct casts *c, int n) {
     return true;
 }
 
-static bool has_half_input(const struct casts *c, int n) {
-    for (int i = 0; i < c->g->nodes[n]->in_count; i++) {
-        const int v = c->g->nodes[n]->in[i];
-        if (v >= 0 && v < c->values && c->half[v] >= 0)
-            return true;
+/* What a value is a view of, or the value. */
+static int source_of(const struct zt_graph *g, int v) {
+    for (int view = view_of(g, v); view >= 0; view = view_of(g, v))
+        v = g->nodes[view]->in[0];
+    return v;
+}
+
+/* Whether a value, or what it is a view of, exists in the half type already. */
+static bool is_half(const struct casts *c, int v) {
+    int view = view_of(c->g, v);
+    while (view >= 0 && (v >= c->values || c->half[v] < 0)) {
+        v = c->g->nodes[view]->in[0];
+        view = view_of(c->g, v);
     }
+    return v < c->values && c->half[v] >= 0;
+}
+
+/* Whether a value is a bias: an initializer of one axis, or a view of one. */
+static bool is_bias(const struct zt_graph *g, int v) {
+    const struct zt_value *source = g->values[source_of(g, v)];
+    int axes = 0;
+    for (int k = 0; k < source->shape.rank; k++)
+        axes += source->shape.dim[k] > 1;
+    return source->origin == ZT_FROM_INITIALIZER && axes <= 1;
+}
+
+/* Whether all activations that the node reads exist in the half type already, directly or as what they are views of.
+ * Constants are none, nor are biases with `bias`. */
+static bool reads_half(const struct casts *c, int n, bool bias) {
+    const struct zt_node *node = c->g->nodes[n];
+    bool any = false;
+    for (int i = 0; i < node->in_count; i++) {
+        const int v = node->in[i];
+        if (v < 0 || c->g->values[v]->dtype != ZT_FLOAT || zt_op_mask_has(node->op->full_in, i) ||
+            zt_value_is_constant(c->g->values[v]) || (bias && is_bias(c->g, v)))
+            continue;
+        if (!is_half(c, v))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Whether the node gives a value that must exist in fp32 afterwards: the sum of a weight's gradients, for one. */
+static bool gives_kept(const struct casts *c, int n) {
+    for (int i = 0; i < c->o->keep_count; i++) /* -1 where a run has none */
+        if (c->o->keep_float[i] >= 0 && c->g->values[c->o->keep_float[i]]->producer == n)
+            return true;
     return false;
 }
 
@@ -168,13 +223,14 @@ static bool has_frozen_input(const struct casts *c, int n) {
 }
 
 /* In bfloat16 on the CPU: products that say so, but those of frozen weights, which would be read in fp32; and what is
- * no product where nothing that it reads is in bfloat16 already. */
+ * no product where nothing that it reads is in bfloat16 already, and not all is a view of what is, or where what it
+ * gives is wanted in fp32. */
 static bool stays_float(const struct casts *c, int n) {
     const struct zt_op *op = c->g->nodes[n]->op;
     if (c->dtype != ZT_BFLOAT16 || c->o->fast != ZT_CPU)
         return false;
     if (!op->flops)
-        return !has_half_input(c, n);
+        return gives_kept(c, n) || (!has_half_input(c, n) && !reads_half(c, n, true));
     const struct zt_kernel *kernel = &op->kernel[ZT_CPU];
     return kernel->prefers_float && kernel->prefers_float(c->g, n) && !has_frozen_input(c, n);
 }
@@ -182,20 +238,8 @@ static bool stays_float(const struct casts *c, int n) {
 /* Whether all activations that the node reads are in bfloat16 already, and the back end is the CPU: CUDA has a fusion
  * for it, which leaves nodes between casts of both sides alone. */
 static bool passes_half(const struct casts *c, int n) {
-    const struct zt_node *node = c->g->nodes[n];
-    bool any = false;
-    if (!(node->op->flags & ZT_OP_PASSES_HALF) || c->dtype != ZT_BFLOAT16 || c->o->fast != ZT_CPU)
-        return false;
-    for (int i = 0; i < node->in_count; i++) {
-        const int v = node->in[i];
-        if (v < 0 || c->g->values[v]->dtype != ZT_FLOAT || zt_op_mask_has(node->op->full_in, i) ||
-            zt_value_is_constant(c->g->values[v]))
-            continue;
-        if (v >= c->values || c->half[v] < 0)
-            return false;
-        any = true;
-    }
-    return any;
+    return c->g->nodes[n]->op->flags & ZT_OP_PASSES_HALF && c->dtype == ZT_BFLOAT16 && c->o->fast == ZT_CPU &&
+           reads_half(c, n, false);
 }
 
 static bool wants_half(const struct casts *c, int n) {
@@ -210,6 +254,7 @@ bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *tabl
     struct casts c = { .g = g, .table = table, .values = g->value_count, .dtype = o->dtype, .o = o, .err = err };
     c.half = zt_malloc(((size_t)c.values + 1) * sizeof *c.half);
     memset(c.half, -1, ((size_t)c.values + 1) * sizeof *c.half);
+    c.viewed = zt_calloc((size_t)c.values + 1, sizeof *c.viewed);
     int count = g->node_count;
     bool ok = true;
     for (int n = 0; ok && n < count; n++) {
@@ -219,6 +264,7 @@ bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *tabl
             zt_node_set_int(g, n, "bfloat_products", 1);
     }
     free(c.half);
+    free(c.viewed);
     return ok && zt_graph_sort(g, err) &&
            zt_graph_prune(g, o->keep_float, o->keep_count, err); /* casts back that nothing reads go */
 }

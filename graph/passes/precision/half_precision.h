@@ -7,11 +7,12 @@
 
 /* bf16 / fp16 propagation: runs every node whose row has ZT_OP_HALF in `dtype`. Float inputs are cast to `dtype`; one
  * Cast serves a value and all its views. Float outputs become `dtype` and are cast back where another node, a graph
- * output or a gradient needs float. Master weights stay fp32. A node with a constant that becomes 0 or infinite in fp16
- * stays in fp32. In bfloat16 on the CPU so does a product that is faster in fp32 (zt_kernel.prefers_float), and what is
- * no product where its inputs are in fp32; a node with ZT_OP_PASSES_HALF whose activations are in bfloat16 reads and
- * writes it; and rows with ZT_OP_BFLOAT_PRODUCTS get its attribute. `keep_float` lists the values that must exist
- * afterwards; casts that nothing reads are removed. */
+ * output or a gradient needs float. Master weights stay fp32. A node with a constant that becomes 0 or infinite in
+ * fp16 stays in fp32. In bfloat16 on the CPU so does a product that is faster in fp32 (zt_kernel.prefers_float), and
+ * what is no product where its inputs are in fp32 (views of bfloat16 count as it where nothing else is read) or what
+ * it gives is in `keep_float`; a node with ZT_OP_PASSES_HALF whose activations are in bfloat16 reads and writes it;
+ * and rows with ZT_OP_BFLOAT_PRODUCTS get its attribute. `keep_float` lists the values that must exist afterwards;
+ * casts that nothing reads are removed. */
 struct zt_half_options {
     enum zt_dtype dtype;
     const int *keep_float;

@@ -70,6 +70,10 @@ const struct zt_case zt_cases_attention[] = {
     { "Attention", "float[1,1,40,3]:-90..90 float[1,1,300,3]:-90..90 float[1,1,300,2]", .attrs = "is_causal=1" },
     { "AttentionTrain", LONG, .domain = "ztrain", .attrs = "is_causal=1", .outs = 2, .results = 1, .grad = QKV,
       .tolerance = LONG_SUMS },
+    { "AttentionTrain", "bfloat16[2,4,150,9] bfloat16[2,2,230,9] bfloat16[2,2,230,13]", .domain = "ztrain",
+      .attrs = "is_causal=1", .outs = 2, .results = 1, .grad = QKV, .tolerance = 5e-2 },
+    { "AttentionTrain", "bfloat16[2,4,47,16] bfloat16[2,2,201,16] bfloat16[2,2,201,40] float[47,201]",
+      .domain = "ztrain", .attrs = "softcap=0.8", .outs = 2, .results = 1, .grad = QKV, .tolerance = 5e-2 },
     /* what cuDNN takes, whose gradient reads y as it was rounded; gradients and heads that it does not take */
     { "Attention", "bfloat16[2,4,18,16] bfloat16[2,4,21,16] bfloat16[2,4,21,8]", .grad = QKV, .tolerance = 5e-2 },
     { "Attention", "bfloat16[2,4,18,16] bfloat16[2,2,21,16] bfloat16[2,2,21,24]", .attrs = "is_causal=1", .grad = QKV,

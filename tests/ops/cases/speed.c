@@ -225,6 +225,8 @@ const struct zt_case zt_cases_speed[] = {
       .image = true },
     { "Attention", HEADS " " HEADS " " HEADS, .grad = 7 },
     { "Attention", HEADS " " HEADS " " HEADS, .attrs = "is_causal=1", .grad = 7 },
+    { "Attention", "bfloat16[8,4,256,64] bfloat16[8,4,256,64] bfloat16[8,4,256,64]", .attrs = "is_causal=1",
+      .grad = 7 },
     { "LinearAttention", "float[8,256,512] float[8,256,512] float[8,256,512]",
       .attrs = "q_num_heads=8 kv_num_heads=8 update_rule=linear", .opset = 27, .grad = 7 },
     { "LinearAttention", "float[8,256,512] float[8,256,512] float[8,256,512] - float[8,256,8]:-0.2..0",

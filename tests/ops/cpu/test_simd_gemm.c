@@ -18,6 +18,7 @@ enum { NO_BIAS, SCALAR, ROW, COLUMN, FULL, BIASES };
 struct problem {
     struct zt_simd_gemm g;
     float *a, *b, *bias, *y;
+    int64_t a_count, b_count;
     size_t y_count;
 };
 
@@ -43,8 +44,10 @@ static struct problem make(int64_t count, int64_t m, int64_t n, int64_t k, bool 
     g->y_step = m * n;
     g->bias_row = bias == FULL ? n : bias == COLUMN;
     g->bias_col = bias == FULL || bias == ROW;
-    p.a = filled(count * m * k, 1);
-    p.b = filled(count * k * n, 2);
+    p.a_count = count * m * k;
+    p.b_count = count * k * n;
+    p.a = filled(p.a_count, 1);
+    p.b = filled(p.b_count, 2);
     p.bias = bias == NO_BIAS ? NULL : filled(bias == FULL ? m * n : bias == ROW ? n : bias == COLUMN ? m : 1, 3);
     p.y_count = (size_t)(count * m * n);
     p.y = filled((int64_t)p.y_count, 4);
@@ -58,6 +61,17 @@ static void destroy(struct problem *p) {
     free(p->y);
 }
 
+/* A new array of a or b as the kernel takes it. */
+static void *elements(const struct zt_simd_gemm_kernel *kernel, const float *x, int64_t count) {
+    char *to = malloc((size_t)(count * kernel->bytes));
+    ck_assert_ptr_nonnull(to);
+    for (int64_t i = 0; i < count; i++) {
+        const uint16_t half = zt_float_to_bfloat(x[i]);
+        memcpy(to + i * kernel->bytes, kernel->bytes == 2 ? (const void *)&half : &x[i], (size_t)kernel->bytes);
+    }
+    return to;
+}
+
 /* A new y. */
 static float *run(const struct zt_simd_gemm_kernel *kernel, const struct problem *p, int threads) {
     size_t bytes = zt_simd_gemm_bytes(kernel, &p->g, threads);
@@ -66,16 +80,19 @@ static float *run(const struct zt_simd_gemm_kernel *kernel, const struct problem
     ck_assert(workspace && y);
     memset(workspace, 0xff, bytes);
     memcpy(y, p->y, p->y_count * sizeof *y);
-    zt_simd_gemm_run(kernel, &p->g, &(struct zt_simd_gemm_operands){ p->a, p->b, p->bias, y }, workspace, threads);
+    void *a = elements(kernel, p->a, p->a_count), *b = elements(kernel, p->b, p->b_count);
+    zt_simd_gemm_run(kernel, &p->g, &(struct zt_simd_gemm_operands){ a, b, p->bias, y, NULL }, workspace, threads);
     free(workspace);
+    free(a);
+    free(b);
     return y;
 }
 
-enum { KERNELS = 3 };
+enum { KERNELS = 4 };
 
 /* NULL where this machine does not have it. */
 static const struct zt_simd_gemm_kernel *kernel_number(int i) {
-    return i < 2 ? zt_simd_gemm_kernel(i ? 16 : 8) : zt_simd_gemm_bfloat();
+    return i < 2 ? zt_simd_gemm_kernel(i ? 16 : 8) : i == 2 ? zt_simd_gemm_bfloat() : zt_simd_gemm_of_bfloat();
 }
 
 /* A factor as the kernel takes it. */
@@ -112,6 +129,7 @@ static void expect_right(const struct zt_simd_gemm_kernel *kernel, const struct 
 
 /* A product beside the same product of fewer rows and columns, or more: both have the same bits as alone. */
 static void expect_same_beside(const struct zt_simd_gemm_kernel *kernel, const struct problem *p, const float *y) {
+    void *a = elements(kernel, p->a, p->a_count), *b = elements(kernel, p->b, p->b_count);
     const int64_t less = p->g.m > 1 ? p->g.m - p->g.m / 3 : 1, fewer = p->g.n > 1 ? p->g.n - p->g.n / 2 : 1;
     for (int narrow = 0; narrow < 2; narrow++) {
         struct zt_simd_gemm g = p->g, beside = p->g;
@@ -123,9 +141,8 @@ static void expect_same_beside(const struct zt_simd_gemm_kernel *kernel, const s
         memcpy(first, p->y, p->y_count * sizeof *y);
         memcpy(second, p->y, p->y_count * sizeof *y);
         void *workspace = aligned_alloc(64, (zt_simd_gemm_bytes(kernel, &g, 2) + 63) / 64 * 64);
-        const struct zt_simd_gemm_operands other = { p->a, p->b, p->bias, second, NULL };
-        zt_simd_gemm_run(kernel, &g, &(struct zt_simd_gemm_operands){ p->a, p->b, p->bias, first, &other }, workspace,
-                         2);
+        const struct zt_simd_gemm_operands other = { a, b, p->bias, second, NULL };
+        zt_simd_gemm_run(kernel, &g, &(struct zt_simd_gemm_operands){ a, b, p->bias, first, &other }, workspace, 2);
         for (int64_t i = 0; i < p->g.m; i++) {
             const size_t row = (size_t)(i * p->g.y_row);
             ck_assert(memcmp(first + row, y + row, (size_t)g.n * sizeof *y) == 0);
@@ -135,13 +152,15 @@ static void expect_same_beside(const struct zt_simd_gemm_kernel *kernel, const s
         free(second);
         free(first);
     }
+    free(b);
+    free(a);
 }
 
 static void check(const struct problem *p) {
     for (int i = 0; i < KERNELS; i++) {
         const struct zt_simd_gemm_kernel *kernel = kernel_number(i);
         const bool seen =
-            kernel == zt_simd_gemm_bfloat() && p->bias && p->g.bias_row == 0; /* the same code as in float */
+            kernel && kernel->depths == 2 && p->bias && p->g.bias_row == 0; /* the same code as in float */
         if (!kernel || seen)
             continue;
         float *one = run(kernel, p, 1);
