@@ -529,7 +529,8 @@ static void derive_overlap(struct zt_reading *r) {
 
 static void derive_non_finite(struct zt_reading *r) {
     struct zt_config *config = r->config;
-    if (config->bf16 && config->bf16_checks_overflow && !given(r, "ztrain.on_non_finite"))
+    const bool asked = given(r, "bf16.check_grad_overflow") && config->bf16_checks_overflow;
+    if (config->bf16 && asked && !given(r, "ztrain.on_non_finite"))
         config->skip_non_finite = true;
 }
 

@@ -278,7 +278,7 @@ struct zt_config {
     int accumulation_type;  /* in which gradients are summed over micro-batches */
     bool sum_gradients;     /* gradient_allreduce_op: sum; default mean */
     bool bf16;
-    bool bf16_checks_overflow; /* bf16.check_grad_overflow: skips, unless on_non_finite is given */
+    bool bf16_checks_overflow; /* bf16.check_grad_overflow: where given, skips, unless on_non_finite is given */
     struct zt_fp16_config fp16;
     struct zt_zero_config zero;
     struct zt_aio_config aio;

@@ -72,8 +72,7 @@ const struct zt_meaning zt_meanings_train[] = {
     { "bf16.enabled", "Turns bf16 on." },
     { "bf16.immediate_grad_update", "Adds gradients to the fp32 accumulator as soon as they exist." },
     { "bf16.check_grad_overflow", "Skips steps whose gradients are not finite.",
-      "Default true; here `ztrain.on_non_finite` decides where the key is not true, and goes first where both are "
-      "given." },
+      "A file must say true; else `ztrain.on_non_finite` decides, which goes first where both are given." },
     { "bf16.auto_cast", "Converts inputs of the model to bfloat16.",
       "Inputs are converted to the type of the graph in any case." },
     { "bf16.loss_scale", "Static loss scale of fp16." },
