@@ -15,7 +15,8 @@ import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto as T, helper, numpy_helper
-from onnx.backend.test.case.node import collect_testcases
+
+import node_cases
 
 NARROW = {T.FLOAT8E4M3FN: 8, T.FLOAT8E4M3FNUZ: 8, T.FLOAT8E5M2: 8, T.FLOAT8E5M2FNUZ: 8, T.FLOAT8E8M0: 8,
           T.UINT4: 4, T.INT4: 4, T.FLOAT4E2M1: 4, T.UINT2: 2, T.INT2: 2}
@@ -27,10 +28,7 @@ def element_types(model):
 
 
 def narrow_cases(only):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
-    return [case for case in cases if any(t in NARROW for t in element_types(case.model)) and
+    return [case for case in node_cases.collect() if any(t in NARROW for t in element_types(case.model)) and
             fnmatch.fnmatch(case.name.removeprefix("test_"), only.removeprefix("test_"))]
 
 

@@ -15,11 +15,12 @@ import importlib.util
 import pathlib
 import sys
 import tempfile
-import warnings
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
+
+import node_cases
 
 AT_LEAST = 29
 
@@ -139,11 +140,8 @@ def check(ztrain, case):
 
 def load_cases():
     """Cases to run, and the names of those with strings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = nodes.collect_testcases(None)
     run, strings = [], []
-    for case in cases:
+    for case in node_cases.collect():
         values = [*case.model.graph.input, *case.model.graph.output]
         if all(kind_of(v) == "tensor_type" for v in values) or not case.data_sets:
             continue
