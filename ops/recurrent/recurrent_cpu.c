@@ -89,7 +89,9 @@ static bool by_units(const struct zt_recurrent *r) {
 }
 
 struct zt_step_product zt_direction_step_product(const struct zt_direction *t, bool backward, bool last) {
-    const int64_t gates = last ? t->r->cell->apart : t->r->cell->gates - t->r->cell->apart, h = t->r->hidden;
+    const int64_t apart = t->r->cell->apart, gates = last ? apart : t->r->cell->gates - apart, h = t->r->hidden;
+    if (gates == 0)
+        return (struct zt_step_product){ .kernel = t->kernel };
     const int64_t blocks = by_units(t->r) ? gates : 1, wide = gates * h / blocks;
     return backward ? (struct zt_step_product){ t->kernel, 1, h, blocks, wide }
                     : (struct zt_step_product){ t->kernel, blocks, wide, 1, h };

@@ -64,7 +64,8 @@ void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_produ
 /* ZT_DIRECTION_DW and ZT_DIRECTION_DR, which pack da once. */
 void zt_direction_multiply_da(const struct zt_direction *t, const float *x, float *dw, const float *h, float *dr);
 
-/* The products of a step: h R^T, or backward da R, with the gates that see h or with the last one where it is apart. */
+/* The products of a step: h R^T, or backward da R, with the gates that see h or with the last one where it is apart;
+ * without a matrix where the cell has no such gate. */
 struct zt_step_product zt_direction_step_product(const struct zt_direction *t, bool backward, bool last);
 
 /* Fills all fields but the pointers into the workspace. */
