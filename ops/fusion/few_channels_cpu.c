@@ -1,7 +1,7 @@
 /* A unit of work is a band: some rows of the pool's results of one sample. Its rows of x are copied with their padding,
  * [channel][row][column]. Weights are ordered once a run, [group of output channels][tap][vector]: a tap is a place
- * of the kernel and an input channel, in the order in which oneDNN adds them up, so that a convolution has the same
- * bits with its pool and without.
+ * of the kernel and an input channel, in the order in which oneDNN adds up the channels of one vector, so that a first
+ * layer has the same bits with its pool and without.
  *
  * workspace: [ weights | bias | copy of each thread ] */
 #include "ops/fusion/few_channels_cpu.h"
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { MOST_CHANNELS = 15, COPY_FLOATS = 1 << 13 /* of a band, some: the first cache */ };
+enum { FEW_CHANNELS = 15, COPY_FLOATS = 1 << 13 /* of a band, some: the first cache */ };
 
 struct zt_few_channels {
     const struct zt_few_channels_kernels *kernels;
@@ -25,6 +25,11 @@ struct zt_few_channels {
 };
 
 /* ---- geometry ---- */
+
+/* Whether blocked layouts would fill a quarter of the input's vectors with zeros, or a whole one has few channels. */
+static bool leaves_room(int64_t channels, int64_t vector) {
+    return channels <= FEW_CHANNELS || 3 * zt_ceil_div(channels, vector) * vector >= 4 * channels;
+}
 
 static int64_t rows_of(const struct zt_conv_pool *c, int64_t pool_rows) {
     const struct zt_window *w = &c->conv.window;
@@ -46,7 +51,7 @@ const struct zt_few_channels *zt_few_channels_make(struct zt_arena *arena, const
     const struct zt_few_channels_kernels *kernels = zt_few_channels_kernels();
     const struct zt_window *w = &c->conv.window;
     if (!kernels || channels % kernels->vector != 0 || w->axes != 2 || c->conv.groups != 1 ||
-        c->conv.c > MOST_CHANNELS || !zt_conv_pool_pairs(&c->pool))
+        !leaves_room(c->conv.c, kernels->vector) || !zt_conv_pool_pairs(&c->pool))
         return NULL;
     struct zt_few_channels *s = ZT_NEW(arena, struct zt_few_channels);
     *s = (struct zt_few_channels){ .kernels = kernels, .c = *c, .pool_rows = c->pool.out[0] };

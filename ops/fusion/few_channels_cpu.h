@@ -1,5 +1,5 @@
-/* A convolution of fewer input channels than a vector has floats, with ReLU and a 2 x 2 max pool, as first layers are:
- * blocked layouts would fill most of each input vector with zeros. */
+/* A convolution of few input channels, with ReLU and a 2 x 2 max pool, as first layers are, or of a number of them that
+ * is no multiple of a vector: blocked layouts would fill a quarter of the input's vectors with zeros, or more. */
 #ifndef ZT_OPS_FUSION_FEW_CHANNELS_CPU_H
 #define ZT_OPS_FUSION_FEW_CHANNELS_CPU_H
 
@@ -9,7 +9,8 @@
 struct zt_few_channels;
 
 /* `channels`: of p in its layout, padding included. In the arena; NULL where the kernels do not take the node: groups,
- * other than two spatial axes, 16 input channels or more, other pools, machines without fused multiply-add. */
+ * other than two spatial axes, input channels that fill whole vectors, other pools, machines without fused
+ * multiply-add. */
 const struct zt_few_channels *zt_few_channels_make(struct zt_arena *arena, const struct zt_conv_pool *c,
                                                    int64_t channels);
 

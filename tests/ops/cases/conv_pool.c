@@ -28,6 +28,10 @@ const struct zt_case zt_cases_conv_pool[] = {
       .domain = "ztrain", .outs = 2 }, /* several bands */
     { "ConvReluPool", "float[1,2,6,6]:nan..nan float[5,2,1,1] float[5]", .attrs = POOL_2X2("[3,3]"), .domain = "ztrain",
       .outs = 2 },
+    { "ConvReluPool", "float[1,17,41,40] float[36,17,5,5] float[36]", .attrs = "pads=[2,2,2,2] " POOL_2X2("[20,20]"),
+      .domain = "ztrain", .outs = 2 }, /* one channel more than a vector, of several bands */
+    { "ConvReluPool", "float[2,20,21,18]:-1..1 float[16,20,3,3]", .attrs = "strides=[2,1] " POOL_2X2("[5,8]"),
+      .domain = "ztrain", .outs = 2 },
     { "ConvReluPoolGrad", "float[3,3,12,10] float[20,3,3,3] float[3,20,5,4] uint8[3,20,5,4]:0..3 float[3,20,5,4]",
       .attrs = POOL_2X2("[5,4]"), .domain = "ztrain", .outs = 3 },
     { "ConvReluPoolGrad", "float[5,32,15,15] float[48,32,3,3] float[5,48,6,6] uint8[5,48,6,6]:0..3 float[5,48,6,6]",
