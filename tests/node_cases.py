@@ -1,7 +1,6 @@
 """The ONNX standard's node tests, made once for all stages of tools/test.
 
-onnx makes them anew in every process that collects them: it runs the Python of some 1,900 examples and windows of pools element by
-element, which takes seconds. With ZT_NODE_CASES=FILE the first process keeps them in FILE and the others read it. The file holds for the
+onnx makes them anew in every process that collects them: it runs the Python of every example, windows of pools element by element. With ZT_NODE_CASES=FILE the first process keeps them in FILE and the others read it. The file holds for the
 versions of onnx and numpy that wrote it.
 """
 import fcntl

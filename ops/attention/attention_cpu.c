@@ -6,13 +6,14 @@
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
+#include "base/align.h"
 #include "device/threads.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNITS = 16, CACHE_LINE = 16 /* floats */ };
+enum { UNITS = 16 };
 
 /* ---- plan ---- */
 
@@ -50,7 +51,7 @@ bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan,
 
 float *zt_attention_take(float *base, int64_t *used, int64_t count) {
     float *taken = base ? base + *used : NULL;
-    *used += (count + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    *used += zt_align_floats(count);
     return taken;
 }
 

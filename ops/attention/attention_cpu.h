@@ -20,6 +20,7 @@
 #include "ops/attention/simd_attention.h"
 #include "ops/cpu/simd_gemm.h"
 #include "ops/kernel/shape.h"
+#include "ops/kernel/tile.h"
 
 enum {
     ZT_PANELS = 4,     /* of a block of queries */
@@ -68,7 +69,7 @@ bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan,
 float *zt_attention_take(float *base, int64_t *used, int64_t count);
 /* Packed words of a depth: floats, or pairs of bfloat16. */
 static inline int64_t zt_attention_words(const struct zt_attention_plan *plan, int64_t depth) {
-    return (depth + plan->gemm->depths - 1) / plan->gemm->depths;
+    return zt_ceil_div(depth, plan->gemm->depths);
 }
 /* Words of the packed rows of [rows, depth]. */
 int64_t zt_attention_packed(const struct zt_attention_plan *plan, int64_t rows, int64_t depth, int tile);

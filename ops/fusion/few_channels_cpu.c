@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { FEW_CHANNELS = 15, COPY_FLOATS = 1 << 13 /* of a band, some: the first cache */ };
+enum { COPY_FLOATS = 1 << 13 /* of a band, some: the first cache */ };
 
 struct zt_few_channels {
     const struct zt_few_channels_kernels *kernels;
@@ -28,7 +28,7 @@ struct zt_few_channels {
 
 /* Whether blocked layouts would fill a quarter of the input's vectors with zeros, or a whole one has few channels. */
 static bool leaves_room(int64_t channels, int64_t vector) {
-    return channels <= FEW_CHANNELS || 3 * zt_ceil_div(channels, vector) * vector >= 4 * channels;
+    return channels <= ZT_FEW_CHANNELS || 3 * zt_ceil_div(channels, vector) * vector >= 4 * channels;
 }
 
 static int64_t rows_of(const struct zt_conv_pool *c, int64_t pool_rows) {

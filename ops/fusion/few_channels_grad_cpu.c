@@ -20,7 +20,6 @@
 #include <string.h>
 
 enum {
-    MOST_CHANNELS = 15,
     SIDE = 4,
     PATCH = SIDE * SIDE,
     BAND_FLOATS = 1 << 14 /* of patches, some */
@@ -39,7 +38,7 @@ struct zt_few_channels_grad {
 
 static bool takes(const struct zt_conv_pool *c) {
     const struct zt_window *w = &c->conv.window;
-    if (w->axes != 2 || c->conv.groups != 1 || c->conv.c > MOST_CHANNELS || !zt_conv_pool_pairs(&c->pool))
+    if (w->axes != 2 || c->conv.groups != 1 || c->conv.c > ZT_FEW_CHANNELS || !zt_conv_pool_pairs(&c->pool))
         return false;
     for (int a = 0; a < 2; a++)
         if (w->kernel[a] != ZT_FEW_CHANNELS_KERNEL || w->stride[a] != 1 || w->dilation[a] != 1)

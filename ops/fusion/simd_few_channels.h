@@ -33,7 +33,8 @@ struct zt_few_channels_patches {
  * db += sum of dp, unless NULL; vectors. For a constant number of input channels. */
 typedef void zt_few_channels_weight(const struct zt_few_channels_patches *p, float *sums, float *db);
 
-enum { ZT_FEW_CHANNELS_GROUPS = 2, ZT_FEW_CHANNELS_WINDOWS = 3 };
+/* The input channels that are few at any width; vectors and windows that a function takes. */
+enum { ZT_FEW_CHANNELS = 15, ZT_FEW_CHANNELS_GROUPS = 2, ZT_FEW_CHANNELS_WINDOWS = 3 };
 /* Of a weight gradient: rows and columns of the kernel, places of it, input channels whose sums stay in registers. */
 enum { ZT_FEW_CHANNELS_KERNEL = 3, ZT_FEW_CHANNELS_TAPS = 9, ZT_FEW_CHANNELS_TOGETHER = 3 };
 struct zt_few_channels_kernels {

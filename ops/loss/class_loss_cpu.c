@@ -26,6 +26,7 @@ struct job {
     const struct zt_call *call;
     const struct loss_state *s;
     struct zt_class_loss loss;
+    double (*loss_of)(const struct job *j, int64_t bundle); /* of all slices of a bundle */
     double *part;
     float *weight;                    /* NULL: all 1 */
     float *term;                      /* Train: a slice of a thread */
@@ -161,13 +162,14 @@ static void loss_block(void *arg, int64_t block) {
     const struct job *j = arg;
     double sum = 0;
     for (int64_t i = first_of(j, block); i < first_of(j, block + 1); i++)
-        sum += bundle_loss(j, i);
+        sum += j->loss_of(j, i);
     j->part[block] = sum;
 }
 
-/* The sum of all blocks. */
-static double sum_of(const struct job *j) {
+/* The sum over all bundles. */
+static double sum_of(struct job *j) {
     double sum = 0;
+    zt_parallel_for(j->call->threads, zt_bundle_blocks(&j->s->bundles), loss_block, j);
     for (int64_t c = 0; c < zt_bundle_blocks(&j->s->bundles); c++)
         sum += j->part[c];
     return sum;
@@ -179,7 +181,7 @@ bool zt_class_loss_cpu_run(const struct zt_call *call, struct zt_err *err) {
         return false;
     j.saved = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
     j.to = &call->out[0];
-    zt_parallel_for(call->threads, zt_bundle_blocks(&j.s->bundles), loss_block, &j);
+    j.loss_of = bundle_loss;
     zt_class_loss_store(call, &j.loss, sum_of(&j));
     return true;
 }
@@ -252,11 +254,9 @@ bool zt_class_loss_grad_cpu_run(const struct zt_call *call, struct zt_err *err) 
 
 /* ---- both at once: the row is read again, as exp(x - max), while it is near ---- */
 
-enum { CACHE_LINE = 16 /* floats */ };
-
 /* Floats of a slice's terms. */
 static int64_t terms_of(const struct zt_class_loss *loss) {
-    return (loss->rows.length + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    return zt_align_floats(loss->rows.length);
 }
 
 bool zt_class_loss_train_cpu_supports(const struct zt_graph *g, int node) {
@@ -306,14 +306,6 @@ static double train_slice(const struct job *j, int64_t i) {
     return one;
 }
 
-static void train_block(void *arg, int64_t block) {
-    const struct job *j = arg;
-    double sum = 0;
-    for (int64_t i = first_of(j, block); i < first_of(j, block + 1); i++)
-        sum += train_slice(j, i);
-    j->part[block] = sum;
-}
-
 /* (dloss, logits, target, row weight, class weight) -> dlogits, loss */
 bool zt_class_loss_train_cpu_run(const struct zt_call *call, struct zt_err *err) {
     struct job j;
@@ -322,7 +314,7 @@ bool zt_class_loss_train_cpu_run(const struct zt_call *call, struct zt_err *err)
     j.to = &call->out[1];
     j.total = zt_class_loss_total(&j.loss);
     j.term = (float *)((char *)call->workspace + j.s->term_at);
-    zt_parallel_for(call->threads, zt_bundle_blocks(&j.s->bundles), train_block, &j);
+    j.loss_of = train_slice;
     struct zt_call loss = *call;
     loss.out = j.to;
     zt_class_loss_store(&loss, &j.loss, sum_of(&j));

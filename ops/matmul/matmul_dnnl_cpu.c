@@ -6,7 +6,7 @@
  *     m >= n           rows of a and y; b is shared by all blocks and is packed once for all of them
  *     m <  n           columns of b, bias and y; every block packs its own columns
  *
- * In bfloat16 many rows are divided also where m < n: the kernel of a packed b is a tenth faster, more than packing
+ * In bfloat16 many rows are divided also where m < n: the kernel of a packed b gains more than packing it
  * costs.
  *
  * A large b is divided into columns wherever there are enough of them: the packed copy of a weight would stay in

@@ -350,7 +350,7 @@ def follows_on_device(args, folder):
 
 
 def roomy_memory():
-    """A folder in memory that holds the 0.3 GB of all runs: a disk takes half their time to keep what each saves. None: there is none."""
+    """A folder in memory with room for what all runs save, which a disk takes long to keep. None: there is none."""
     shared = pathlib.Path("/dev/shm")
     return shared if shared.is_dir() and shutil.disk_usage(shared).free > 2 << 30 else None
 

@@ -23,6 +23,7 @@ static void check_text(const struct wish *wish, const char *wanted) {
 
 /* fc1 192 + 16, fc2 256 + 16, y 80 + 5 parameters: buckets of 300 hold one layer each. */
 enum { BUCKET = 300 };
+#define GATHERS "GATHER 0\nGATHER 1\nGATHER 2\nGATHERED 0\nGATHERED 1\nGATHERED 2\n"
 #define FORWARD "Gemm fc1\nRelu relu1\nGemm fc2\nRelu relu2\nGemm y\nCrossEntropy loss\n"
 
 START_TEST(one_rank_runs_nodes_alone) {
@@ -84,13 +85,7 @@ END_TEST
     "ReduceSum grad of fc1 +=\n"                                                                                       \
     "REDUCE 0" to_all                                                                                                  \
     " last\n"                                                                                                          \
-    "-\n"                                                                                                              \
-    "GATHER 0\n"                                                                                                       \
-    "GATHER 1\n"                                                                                                       \
-    "GATHER 2\n"                                                                                                       \
-    "GATHERED 0\n"                                                                                                     \
-    "GATHERED 1\n"                                                                                                     \
-    "GATHERED 2\n"
+    "-\n" GATHERS
 
 START_TEST(zero1_reduces_to_the_owner_and_gathers_after_the_step) {
     check_text(&(struct wish){ .zero = 1, .ranks = 2, .stages = 1, .bucket = BUCKET }, ZERO1_TEXT(""));
@@ -117,13 +112,7 @@ END_TEST
     "ReduceSum grad of fc1\n"                                                                                          \
     "REDUCE 0" to_all                                                                                                  \
     " to shard\n"                                                                                                      \
-    "-\n"                                                                                                              \
-    "GATHER 0\n"                                                                                                       \
-    "GATHER 1\n"                                                                                                       \
-    "GATHER 2\n"                                                                                                       \
-    "GATHERED 0\n"                                                                                                     \
-    "GATHERED 1\n"                                                                                                     \
-    "GATHERED 2\n"
+    "-\n" GATHERS
 
 START_TEST(zero2_reduces_to_shards_in_every_micro_batch) {
     check_text(&(struct wish){ .zero = 2, .ranks = 2, .stages = 1, .bucket = BUCKET }, ZERO2_TEXT(""));
