@@ -4,7 +4,6 @@
 
 #include "ops/cpu/batch_blocks.h"
 #include "ops/conv/conv.h"
-#include "ops/conv/simd_conv.h"
 #include "ops/cpu/winograd/tiles.h"
 
 enum { ZT_CONV_X, ZT_CONV_W, ZT_CONV_B, ZT_CONV_Y }; /* slots of a convolution in dnnl.h */
@@ -25,21 +24,6 @@ size_t zt_conv_result_bytes(const struct zt_conv *c, enum zt_conv_direction dire
 /* The layout that the primitive of the blocks wants in `slot`, for a graph value of this shape. */
 const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape);
-
-/* Our own kernel in place of the primitive, on the same blocks and layouts: it is as fast and sums in shorter
- * sequences, which round less. */
-struct zt_conv_direct {
-    zt_simd_conv_run *run; /* NULL: not taken */
-    struct zt_simd_conv geometry;
-    int vector;
-    int64_t samples, total, out_blocks; /* of a whole block; of the batch; blocks of output channels */
-};
-/* Fills `to` where our own kernel fits the layouts of the primitive of `blocks` (kind CONV, `samples` per block); else
- * false. */
-bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *blocks, const struct zt_conv *c,
-                         int64_t samples);
-/* Runs one block. data: its slots; the bias may be NULL. */
-void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t block, void *const *data);
 
 /* Arguments of our own kernels of weight gradients: dw (accumulate: +=; NULL: not wanted) and db (NULL: not wanted). */
 struct zt_conv_weights {

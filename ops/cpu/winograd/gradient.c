@@ -1,9 +1,11 @@
-/* A piece of the batch is some units of tiles, which add to the piece's sums
+/* Transformed tiles are [element][tile][channel], sums of products [element][input channel][result channel], and for
+ * db: [result channel].
  *
- *     [element][input channel][vector of result channels], and for db: [result channel]
- *
- * The pieces are added in order. workspace: [ sums of each piece | of each thread: tiles of x | tiles of dy ], both
- * [element][tile][channel]. */
+ *     many tiles   a piece of the batch is some units of tiles, which add to the piece's sums; the pieces are added in
+ *                  order. workspace: [ sums of each piece | of each thread: tiles of x | tiles of dy ]
+ *     few tiles    all are transformed first, and a unit of work is the products of a block of input channels, whose
+ *                  sums stay in the second cache. workspace: [ bias | tiles of x | tiles of dy | of each thread: sums ]
+ */
 #include "ops/cpu/winograd/gradient.h"
 
 #include "base/align.h"
@@ -14,14 +16,23 @@
 
 #include <string.h>
 
-enum { ELEMENTS = ZT_WINOGRAD_ELEMENTS, TAPS = 9, FEWEST_PIECES = 4, MOST_PIECES = 16, SUMS = 1 << 23 /* floats */ };
+enum {
+    ELEMENTS = ZT_WINOGRAD_ELEMENTS,
+    TAPS = 9,
+    FEWEST_PIECES = 4,
+    MOST_PIECES = 16,
+    SUMS = 1 << 23, /* floats of all pieces */
+    FEW = 1 << 22,  /* floats of all transformed tiles, where these are few */
+    BLOCK = 64,     /* input channels of a unit of few tiles */
+    LINE = 16
+};
 
 struct zt_winograd_gradient {
     const struct zt_winograd_kernels *kernels;
     struct zt_winograd_tiles tiles;
     int64_t samples, channels, results;
     int64_t channel_vectors, result_vectors;
-    int64_t unit, pieces; /* tiles; of the batch */
+    int64_t unit, pieces; /* tiles; of the batch, 0: few tiles, which are one unit */
 };
 
 /* ---- geometry ---- */
@@ -45,19 +56,44 @@ static void set_tiles(struct zt_winograd_gradient *w, const struct zt_winograd_c
     t->all = w->samples * t->tiles[0] * t->tiles[1];
 }
 
-static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c) {
+/* From a tile of x to the next, and of dy: adjacent tiles are in different sets of the first cache. */
+static int64_t x_pitch(const struct zt_winograd_gradient *w) {
+    return w->channel_vectors * w->kernels->vector + LINE;
+}
+
+static int64_t dy_pitch(const struct zt_winograd_gradient *w) {
+    return w->result_vectors * w->kernels->vector + LINE;
+}
+
+/* From an element of the tiles of x to the next, and of dy. */
+static int64_t x_step(const struct zt_winograd_gradient *w) {
+    return zt_winograd_step(w->unit, x_pitch(w));
+}
+
+static int64_t dy_step(const struct zt_winograd_gradient *w) {
+    return zt_winograd_step(w->unit, dy_pitch(w));
+}
+
+static int64_t unit_elems(const struct zt_winograd_gradient *w) {
+    return ELEMENTS * (x_step(w) + dy_step(w));
+}
+
+static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c, bool few) {
     struct zt_winograd_gradient w = {
         .kernels = zt_winograd_kernels(), .samples = c->samples, .channels = c->channels, .results = c->results
     };
     w.channel_vectors = zt_ceil_div(c->channels, w.kernels->vector);
     w.result_vectors = zt_ceil_div(c->results, w.kernels->vector);
-    w.unit = zt_winograd_unit(w.kernels, w.channel_vectors + w.result_vectors);
     set_tiles(&w, c);
-    w.pieces = zt_min_int(SUMS / sum_elems(&w), MOST_PIECES);
-    if (w.pieces < FEWEST_PIECES)
-        w.pieces = 0; /* too large */
+    w.unit = few ? w.tiles.all : zt_winograd_unit(w.kernels, w.channel_vectors + w.result_vectors);
+    w.pieces = few ? 0 : zt_min_int(SUMS / sum_elems(&w), MOST_PIECES);
     w.pieces = zt_min_int(w.pieces, zt_ceil_div(w.tiles.all, w.unit));
     return w;
+}
+
+static bool is_too_large(const struct zt_winograd_gradient *w) {
+    return w->pieces == 0 ? unit_elems(w) > FEW
+                          : w->pieces < zt_min_int(FEWEST_PIECES, zt_ceil_div(w->tiles.all, w->unit));
 }
 
 /* As for the other directions (winograd.c); sums are loaded, stored and added up instead of transformed weights. */
@@ -65,83 +101,68 @@ static double share_of(const struct zt_winograd_gradient *w) {
     const double tiles = (double)w->tiles.all, channels = (double)w->channels, results = (double)w->result_vectors;
     const double direct = (double)(w->tiles.out[0] * w->tiles.out[1] * w->samples) * TAPS * channels * results;
     const double products = tiles * ELEMENTS * channels * results * (1 + 3 / (double)w->unit);
-    const double transforms = tiles * (60 * (double)w->channel_vectors + 40 * results);
-    const double sums = (double)w->pieces * (double)weight_elems(w) / w->kernels->vector * 4;
+    const double transforms = tiles * (60 * (double)w->channel_vectors + 40 * results) * (w->pieces ? 1 : 1.5);
+    const double sums = (double)zt_max_int(w->pieces, 1) * (double)weight_elems(w) / w->kernels->vector * 4;
     return zt_winograd_share_of(direct, products + transforms + sums);
 }
 
+/* The faster of both ways; false where neither is used. */
+static bool choose(const struct zt_winograd_conv *c, struct zt_winograd_gradient *to, double *share) {
+    *share = 1;
+    for (int few = 0; few < 2 && zt_winograd_kernels(); few++) {
+        const struct zt_winograd_gradient w = describe(c, few);
+        const double of_w = is_too_large(&w) ? 1 : share_of(&w);
+        if (of_w < *share) {
+            *share = of_w;
+            *to = w;
+        }
+    }
+    return *share < 1;
+}
+
 double zt_winograd_gradient_share(const struct zt_winograd_conv *c) {
-    if (!zt_winograd_kernels())
-        return 1;
-    const struct zt_winograd_gradient w = describe(c);
-    return w.pieces > 0 ? share_of(&w) : 1;
+    struct zt_winograd_gradient w;
+    double share;
+    choose(c, &w, &share);
+    return share;
 }
 
 const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *arena, const struct zt_winograd_conv *c) {
-    if (zt_winograd_gradient_share(c) >= 1)
+    struct zt_winograd_gradient w, *made;
+    double share;
+    if (!choose(c, &w, &share))
         return NULL;
-    struct zt_winograd_gradient *w = ZT_NEW(arena, struct zt_winograd_gradient);
-    *w = describe(c);
-    return w;
+    made = ZT_NEW(arena, struct zt_winograd_gradient);
+    *made = w;
+    return made;
 }
 
-/* From an element of the tiles of x to the next, and of dy. */
-static int64_t x_step(const struct zt_winograd_gradient *w) {
-    return zt_winograd_step(w->unit, w->channel_vectors * w->kernels->vector);
+static int64_t block_elems(const struct zt_winograd_gradient *w) {
+    return (int64_t)ELEMENTS * BLOCK * w->kernels->panel * w->kernels->vector;
 }
 
-static int64_t dy_step(const struct zt_winograd_gradient *w) {
-    return zt_winograd_step(w->unit, w->result_vectors * w->kernels->vector);
-}
-
-static int64_t thread_elems(const struct zt_winograd_gradient *w) {
-    return ELEMENTS * (x_step(w) + dy_step(w));
+static int64_t bias_elems(const struct zt_winograd_gradient *w) {
+    return zt_align_floats(w->result_vectors * w->kernels->vector);
 }
 
 size_t zt_winograd_gradient_bytes(const struct zt_winograd_gradient *w, int threads) {
-    return (size_t)(w->pieces * sum_elems(w) + threads * thread_elems(w)) * sizeof(float);
+    const int64_t pieces = w->pieces * sum_elems(w) + threads * unit_elems(w);
+    const int64_t few = bias_elems(w) + unit_elems(w) + threads * block_elems(w);
+    return (size_t)(w->pieces ? pieces : few) * sizeof(float);
 }
 
-/* ---- pieces ---- */
+/* ---- tiles ---- */
 
 struct job {
     const struct zt_winograd_gradient *w;
     const struct zt_winograd_gradient_data *data;
-    float *sums, *threads;
+    float *sums, *bias, *tiles, *threads;
 };
 
-/* Element (1, 1) of a transformed gradient is a quarter of the sum of its results. */
-static void add_bias(const struct zt_winograd_gradient *w, int64_t tiles, const float *dy, float *sums) {
-    const int64_t row = w->result_vectors * w->kernels->vector;
-    const float *from = dy + 5 * dy_step(w);
-    for (int64_t t = 0; t < tiles; t++, from += row)
-        for (int64_t i = 0; i < row; i++)
-            sums[i] += 4 * from[i];
-}
-
-static void add_products(const struct zt_winograd_gradient *w, int64_t tiles, const float *x, const float *dy,
-                         float *sums) {
-    const int64_t lanes = w->kernels->vector, depth = w->channel_vectors * lanes, row = w->result_vectors * lanes;
-    for (int64_t e = 0; e < ELEMENTS; e++)
-        for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
-            w->kernels->product(
-                &(struct zt_winograd_product){ .a = x + e * x_step(w),
-                                               .b = dy + e * dy_step(w) + o * lanes,
-                                               .m = sums + e * w->channels * row + o * lanes,
-                                               .a_row = 1,
-                                               .a_step = depth,
-                                               .b_step = row,
-                                               .m_row = row,
-                                               .rows = w->channels,
-                                               .depth = tiles,
-                                               .vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o),
-                                               .add = true });
-}
-
-static void do_unit(const struct job *job, int64_t unit, float *own, float *sums) {
+/* Transforms tiles first, first + 1, ... of both planes. */
+static void transform(const struct job *job, int64_t first, int64_t tiles, float *x_tiles, float *dy_tiles) {
     const struct zt_winograd_gradient *w = job->w;
     const struct zt_winograd_tiles *t = &w->tiles;
-    const int64_t first = unit * w->unit, tiles = zt_min_int(w->unit, t->all - first);
     const struct zt_winograd_source x = { .tiles = t,
                                           .planes = &job->data->x_planes,
                                           .data = job->data->x,
@@ -150,7 +171,8 @@ static void do_unit(const struct job *job, int64_t unit, float *own, float *sums
                                           .vector = w->kernels->vector,
                                           .size = { t->in[0], t->in[1] },
                                           .pad = { t->pad[0], t->pad[1] },
-                                          .vectors = w->channel_vectors };
+                                          .vectors = w->channel_vectors,
+                                          .pitch = x_pitch(w) };
     const struct zt_winograd_source dy = { .tiles = t,
                                            .planes = &job->data->dy_planes,
                                            .data = job->data->dy,
@@ -158,50 +180,147 @@ static void do_unit(const struct job *job, int64_t unit, float *own, float *sums
                                            .square = ZT_WINOGRAD_RESULTS,
                                            .vector = w->kernels->vector,
                                            .size = { t->out[0], t->out[1] },
-                                           .vectors = w->result_vectors };
-    float *results = own + ELEMENTS * x_step(w);
-    zt_winograd_transform(&x, zt_winograd_tile_of(t, first), tiles, own, x_step(w));
-    zt_winograd_transform(&dy, zt_winograd_tile_of(t, first), tiles, results, dy_step(w));
-    if (job->data->dw)
-        add_products(w, tiles, own, results, sums);
-    if (job->data->db)
-        add_bias(w, tiles, results, sums + weight_elems(w));
+                                           .vectors = w->result_vectors,
+                                           .pitch = dy_pitch(w) };
+    zt_winograd_transform(&x, zt_winograd_tile_of(t, first), tiles, x_tiles, x_step(w));
+    zt_winograd_transform(&dy, zt_winograd_tile_of(t, first), tiles, dy_tiles, dy_step(w));
+}
+
+/* Element (1, 1) of a transformed gradient is a quarter of the sum of its results. */
+static void add_bias(const struct zt_winograd_gradient *w, int64_t tiles, const float *dy, float *sums) {
+    const float *from = dy + 5 * dy_step(w);
+    for (int64_t t = 0; t < tiles; t++, from += dy_pitch(w))
+        for (int64_t i = 0; i < w->result_vectors * w->kernels->vector; i++)
+            sums[i] += 4 * from[i];
+}
+
+/* The gradient of the kernels between channel c and the vector of results from m on; `sums` of these, `step` from an
+ * element to the next. */
+static void give_kernels(const struct job *job, int64_t c, int64_t m, const float *sums, int64_t step) {
+    const struct zt_winograd_gradient *w = job->w;
+    const int64_t lanes = w->kernels->vector, used = zt_min_int(lanes, w->results - m);
+    float g[TAPS * 16], *to = job->data->dw + (m * w->channels + c) * TAPS;
+    w->kernels->kernel(sums, step, g);
+    for (int64_t l = 0; l < used; l++, to += w->channels * TAPS)
+        for (int t = 0; t < TAPS; t++)
+            to[t] = (job->data->accumulate ? to[t] : 0) + g[t * lanes + l];
+}
+
+/* ---- many tiles ---- */
+
+static void add_products(const struct zt_winograd_gradient *w, int64_t tiles, const float *x, const float *dy,
+                         float *sums) {
+    const int64_t lanes = w->kernels->vector, row = w->result_vectors * lanes;
+    for (int64_t e = 0; e < ELEMENTS; e++)
+        for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
+            w->kernels->product(
+                &(struct zt_winograd_product){ .a = x + e * x_step(w),
+                                               .b = dy + e * dy_step(w) + o * lanes,
+                                               .m = sums + e * w->channels * row + o * lanes,
+                                               .a_row = 1,
+                                               .a_step = x_pitch(w),
+                                               .b_step = dy_pitch(w),
+                                               .m_row = row,
+                                               .rows = w->channels,
+                                               .depth = tiles,
+                                               .vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o),
+                                               .add = true });
 }
 
 static void do_piece(void *arg, int64_t piece) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
     const int64_t units = zt_ceil_div(w->tiles.all, w->unit);
-    float *sums = job->sums + piece * sum_elems(w), *own = job->threads + zt_parallel_thread() * thread_elems(w);
+    float *sums = job->sums + piece * sum_elems(w);
+    float *x = job->threads + zt_parallel_thread() * unit_elems(w), *dy = x + ELEMENTS * x_step(w);
     memset(sums, 0, (size_t)sum_elems(w) * sizeof *sums);
-    for (int64_t u = units * piece / w->pieces; u < units * (piece + 1) / w->pieces; u++)
-        do_unit(job, u, own, sums);
+    for (int64_t u = units * piece / w->pieces; u < units * (piece + 1) / w->pieces; u++) {
+        const int64_t first = u * w->unit, tiles = zt_min_int(w->unit, w->tiles.all - first);
+        transform(job, first, tiles, x, dy);
+        if (job->data->dw)
+            add_products(w, tiles, x, dy, sums);
+        if (job->data->db)
+            add_bias(w, tiles, dy, sums + weight_elems(w));
+    }
 }
-
-/* ---- gradients ---- */
 
 static void finish_channel(void *arg, int64_t c) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
     const int64_t lanes = w->kernels->vector, row = w->result_vectors * lanes;
-    float g[TAPS * 16];
-    for (int64_t m = 0; m < w->results; m++) {
-        if (m % lanes == 0)
-            w->kernels->kernel(job->sums + c * row + m, w->channels * row, g);
-        float *to = job->data->dw + (m * w->channels + c) * TAPS;
-        for (int t = 0; t < TAPS; t++)
-            to[t] = (job->data->accumulate ? to[t] : 0) + g[t * lanes + m % lanes];
+    for (int64_t m = 0; m < w->results; m += lanes)
+        give_kernels(job, c, m, job->sums + c * row + m, w->channels * row);
+}
+
+static void run_pieces(struct job *job, int threads) {
+    const struct zt_winograd_gradient *w = job->w;
+    job->threads = job->sums + w->pieces * sum_elems(w);
+    job->bias = job->sums + weight_elems(w);
+    zt_parallel_for(threads, w->pieces, do_piece, job);
+    zt_sum_blocks(job->sums, sum_elems(w), w->pieces, threads);
+    if (job->data->dw)
+        zt_parallel_for(threads, w->channels, finish_channel, job);
+}
+
+/* ---- few tiles ---- */
+
+enum { SHARE = 8 }; /* tiles that a thread transforms at a time */
+
+static void transform_share(void *arg, int64_t share) {
+    const struct job *job = arg;
+    const struct zt_winograd_gradient *w = job->w;
+    const int64_t first = share * SHARE;
+    float *x = job->tiles + first * x_pitch(w), *dy = job->tiles + ELEMENTS * x_step(w) + first * dy_pitch(w);
+    transform(job, first, zt_min_int(SHARE, w->tiles.all - first), x, dy);
+}
+
+static void do_block(void *arg, int64_t block) {
+    const struct job *job = arg;
+    const struct zt_winograd_gradient *w = job->w;
+    const int64_t lanes = w->kernels->vector, first = block * BLOCK, channels = zt_min_int(BLOCK, w->channels - first);
+    const float *x = job->tiles + first, *dy = job->tiles + ELEMENTS * x_step(w);
+    float *sums = job->threads + zt_parallel_thread() * block_elems(w);
+    for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel) {
+        const int vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o);
+        const int64_t row = vectors * lanes, step = channels * row;
+        for (int64_t e = 0; e < ELEMENTS; e++)
+            w->kernels->product(&(struct zt_winograd_product){ .a = x + e * x_step(w),
+                                                               .b = dy + e * dy_step(w) + o * lanes,
+                                                               .m = sums + e * step,
+                                                               .a_row = 1,
+                                                               .a_step = x_pitch(w),
+                                                               .b_step = dy_pitch(w),
+                                                               .m_row = row,
+                                                               .rows = channels,
+                                                               .depth = w->tiles.all,
+                                                               .vectors = vectors });
+        for (int64_t v = 0; v < vectors; v++)
+            for (int64_t c = 0; c < channels; c++)
+                give_kernels(job, first + c, (o + v) * lanes, sums + c * row + v * lanes, step);
+    }
+}
+
+static void run_few(struct job *job, int threads) {
+    const struct zt_winograd_gradient *w = job->w;
+    job->bias = job->sums;
+    job->tiles = job->bias + bias_elems(w);
+    job->threads = job->tiles + unit_elems(w);
+    zt_parallel_for(threads, zt_ceil_div(w->tiles.all, SHARE), transform_share, job);
+    if (job->data->dw)
+        zt_parallel_for(threads, zt_ceil_div(w->channels, BLOCK), do_block, job);
+    if (job->data->db) {
+        memset(job->bias, 0, (size_t)bias_elems(w) * sizeof *job->bias);
+        add_bias(w, w->tiles.all, job->tiles + ELEMENTS * x_step(w), job->bias);
     }
 }
 
 void zt_winograd_gradient_run(const struct zt_winograd_gradient *w, const struct zt_winograd_gradient_data *data,
                               void *workspace, int threads) {
     struct job job = { .w = w, .data = data, .sums = workspace };
-    job.threads = job.sums + w->pieces * sum_elems(w);
-    zt_parallel_for(threads, w->pieces, do_piece, &job);
-    zt_sum_blocks(job.sums, sum_elems(w), w->pieces, threads);
-    if (data->dw)
-        zt_parallel_for(threads, w->channels, finish_channel, &job);
+    if (w->pieces)
+        run_pieces(&job, threads);
+    else
+        run_few(&job, threads);
     if (data->db)
-        memcpy(data->db, job.sums + weight_elems(w), (size_t)w->results * sizeof *data->db);
+        memcpy(data->db, job.bias, (size_t)w->results * sizeof *data->db);
 }

@@ -17,7 +17,7 @@
 enum { ZT_WINOGRAD_TILE = 4, ZT_WINOGRAD_RESULTS = 2, ZT_WINOGRAD_ELEMENTS = 16 };
 
 /* m[r][o] (+)= sum over k of a[r * a_row + k * a_step] b[k * b_step + o], for `rows` rows r and 1 to `panel` vectors o;
- * rows of m are m_row apart. */
+ * rows of m are m_row apart. The sum is made first and then added, which rounds less. */
 struct zt_winograd_product {
     const float *a, *b;
     float *m;

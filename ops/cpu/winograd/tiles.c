@@ -43,7 +43,7 @@ static void transform(const struct zt_winograd_source *s, const struct zt_winogr
 
 void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile tile, int64_t count, float *to,
                            int64_t step) {
-    for (int64_t i = 0; i < count; i++, to += s->vectors * s->vector) {
+    for (int64_t i = 0; i < count; i++, to += s->pitch) {
         transform(s, &tile, to, step);
         zt_winograd_next(s->tiles, &tile);
     }
@@ -57,9 +57,9 @@ const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct 
     return planes.vector % zt_winograd_kernels()->vector == 0 ? layout : zt_layout_vector(arena, NULL, dtype, shape);
 }
 
-int64_t zt_winograd_step(int64_t unit, int64_t tile) {
+int64_t zt_winograd_step(int64_t unit, int64_t pitch) {
     enum { LINE = 16 };
-    return zt_align_floats(unit * tile) + LINE;
+    return zt_align_floats(unit * pitch) + LINE;
 }
 
 int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors) {

@@ -36,9 +36,10 @@ struct zt_winograd_source {
     int64_t size[2];    /* of a plane */
     int64_t pad[2];     /* rows and columns of padding before it */
     int64_t vectors;    /* of channels */
+    int64_t pitch;      /* floats from a transformed tile to the next */
 };
 /* Transforms all channels of `count` tiles from `tile` on: element e of vector g of tile i goes to
- * to[e * step + (i * vectors + g) * vector]. */
+ * to[e * step + i * pitch + g * vector]. */
 void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile tile, int64_t count, float *to,
                            int64_t step);
 
@@ -53,8 +54,8 @@ static inline double zt_winograd_share_of(double direct, double work) {
 
 /* Tiles of a unit of work with so many vectors of channels, whose transforms stay in the second cache. */
 int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors);
-/* Floats from an element of a unit's tiles to the next, with so many floats of it in a tile. Adjacent elements are in
- * different sets of the first cache: a tile writes or reads all 16 at once. */
-int64_t zt_winograd_step(int64_t unit, int64_t tile);
+/* Floats from an element of a unit's tiles to the next, with so many floats from a tile to the next. Adjacent elements
+ * are in different sets of the first cache: a tile writes or reads all 16 at once. */
+int64_t zt_winograd_step(int64_t unit, int64_t pitch);
 
 #endif
