@@ -3,6 +3,7 @@
  * computed on each block while the block is in cache. */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
+#include "ops/conv/few_results_cpu.h"
 #include "ops/conv/group_cpu.h"
 #include "ops/conv/weight_gradient_3d_cpu.h"
 #include "ops/cpu/winograd/gradient.h"
@@ -114,6 +115,7 @@ struct conv_state {
     const struct zt_conv_directions *directions;
     const struct zt_conv_group *group; /* our own kernels, in place of the members below; NULL: not used */
     const struct zt_winograd *winograd;
+    const struct zt_few_results *few_results;
     const struct zt_winograd_gradient *winograd_gradient;
     const struct zt_conv_weight_gradient *weight_gradient;
     struct zt_batch_blocks blocks;
@@ -211,29 +213,55 @@ static bool take_group(struct zt_prepare *p, const struct conv_node *n) {
     return true;
 }
 
-/* Prepares Winograd's filtering, forwards and to x; false where it does not take the node. */
-static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
-    const struct zt_graph *g = p->graph;
-    const enum zt_conv_direction direction = n->directions->direction;
-    const int from = direction == ZT_CONV_TO_Y ? OF_X : OF_Y, to = direction == ZT_CONV_TO_Y ? OF_Y : OF_X;
-    const int64_t *wanted = direction == ZT_CONV_TO_Y ? n->conv.window.out : n->conv.window.in;
-    struct zt_winograd_wish wish = { .backward = direction == ZT_CONV_TO_X, .rows = wanted[0], .columns = wanted[1] };
-    const bool fits = zt_in(g, p->node, 0)->dtype == ZT_FLOAT && zt_conv_winograd(&n->conv, &wish.conv);
-    const struct zt_winograd *winograd = fits ? zt_winograd_make(g->arena, &wish) : NULL;
-    if (!winograd)
-        return false;
+/* The state of our own kernels, forwards and to x, that read vectors of channels; they write these, or plain planes
+ * from blocks of one vector. */
+static struct conv_state *make_planes(struct zt_prepare *p, const struct conv_node *n, bool plain) {
+    struct zt_arena *arena = p->graph->arena;
+    const bool forward = n->directions->direction == ZT_CONV_TO_Y;
+    const int from = forward ? OF_X : OF_Y, to = forward ? OF_Y : OF_X;
     const struct zt_layout *given = p->in_layout[n->directions->of[from]], *layout;
     struct conv_state *s = make_own(p, n);
-    s->winograd = winograd;
     s->samples = 1;
-    take_activation(p, s, true);
-    layout = zt_winograd_layout(g->arena, given, ZT_FLOAT, plane_of(n, from));
+    layout = zt_winograd_layout(arena, given, ZT_FLOAT, plane_of(n, from));
+    zt_planes_of(layout, plane_of(n, from), &s->from);
+    if (plain && s->from.pixel == s->from.vector)
+        layout = zt_layout_vector(arena, NULL, ZT_FLOAT, plane_of(n, from));
     lay_plane(p, n, from, layout);
     zt_planes_of(layout, plane_of(n, from), &s->from);
-    layout = zt_winograd_layout(g->arena, layout, ZT_FLOAT, plane_of(n, to));
+    layout = plain ? NULL : zt_winograd_layout(arena, layout, ZT_FLOAT, plane_of(n, to));
     lay_plane(p, n, to, layout);
     zt_planes_of(layout, plane_of(n, to), &s->planes);
+    return s;
+}
+
+/* Prepares Winograd's filtering, forwards and to x; false where it does not take the node. */
+static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
+    const int64_t *wanted = n->directions->direction == ZT_CONV_TO_Y ? n->conv.window.out : n->conv.window.in;
+    struct zt_winograd_wish wish = { .backward = n->directions->direction == ZT_CONV_TO_X,
+                                     .rows = wanted[0],
+                                     .columns = wanted[1] };
+    const bool fits = zt_in(p->graph, p->node, 0)->dtype == ZT_FLOAT && zt_conv_winograd(&n->conv, &wish.conv);
+    const struct zt_winograd *winograd = fits ? zt_winograd_make(p->graph->arena, &wish) : NULL;
+    if (!winograd)
+        return false;
+    struct conv_state *s = make_planes(p, n, false);
+    s->winograd = winograd;
+    take_activation(p, s, true);
     p->workspace_bytes = zt_winograd_bytes(winograd, p->threads);
+    return true;
+}
+
+/* Prepares our own kernels of few result channels, forwards and to x; false where they do not take the node. */
+static bool take_few_results(struct zt_prepare *p, const struct conv_node *n) {
+    const bool fits = zt_in(p->graph, p->node, 0)->dtype == ZT_FLOAT && !added_of(n);
+    const struct zt_few_results *few =
+        fits ? zt_few_results_make(p->graph->arena, &n->conv, n->directions->direction) : NULL;
+    if (!few)
+        return false;
+    struct conv_state *s = make_planes(p, n, true);
+    s->few_results = few;
+    take_activation(p, s, false);
+    p->workspace_bytes = zt_few_results_bytes(few);
     return true;
 }
 
@@ -361,19 +389,35 @@ static void activate_sample(void *arg, int64_t sample) {
     activate_block(arg, sample, data);
 }
 
-static bool run_winograd(const struct zt_call *call, int from) {
+static void run_winograd(const struct zt_call *call, const float *from, const float *w) {
+    const struct conv_state *s = call->state;
+    const struct zt_winograd_data data = { .x = from,
+                                           .w = w,
+                                           .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                           .added = added_at(call),
+                                           .y = made_at(call),
+                                           .x_planes = s->from,
+                                           .y_planes = s->planes,
+                                           .relu = s->relu };
+    zt_winograd_run(s->winograd, &data, call->workspace, call->threads);
+}
+
+static void run_few_results(const struct zt_call *call, const float *from, const float *w) {
+    const struct conv_state *s = call->state;
+    const struct zt_few_results_data data = { .from = from,
+                                              .w = w,
+                                              .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                              .to = made_at(call),
+                                              .from_planes = s->from };
+    zt_few_results_run(s->few_results, &data, call->workspace, call->threads);
+}
+
+/* Runs what make_planes prepared. */
+static bool run_planes(const struct zt_call *call, int from) {
     const struct conv_state *s = call->state;
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
-    const struct zt_winograd_data planes = { .x = data[from],
-                                             .w = data[ZT_CONV_W],
-                                             .bias = call->in_count > 2 ? call->in[2].data : NULL,
-                                             .added = added_at(call),
-                                             .y = made_at(call),
-                                             .x_planes = s->from,
-                                             .y_planes = s->planes,
-                                             .relu = s->relu };
-    zt_winograd_run(s->winograd, &planes, call->workspace, call->threads);
+    (s->winograd ? run_winograd : run_few_results)(call, data[from], data[ZT_CONV_W]);
     if (s->activation.run)
         zt_parallel_for(call->threads, s->planes.samples, activate_sample, (void *)call);
     return true;
@@ -384,7 +428,7 @@ static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     struct conv_node n;
     if (!read_node(g, p->node, &n, err))
         return false;
-    if (!take_group(p, &n) && !take_winograd(p, &n)) {
+    if (!take_group(p, &n) && !take_few_results(p, &n) && !take_winograd(p, &n)) {
         struct conv_state *s = make(p, &n, err);
         if (!s)
             return false;
@@ -401,8 +445,8 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
     if (s->group)
         return run_group(call, ZT_CONV_X);
-    if (s->winograd)
-        return run_winograd(call, ZT_CONV_X);
+    if (s->winograd || s->few_results)
+        return run_planes(call, ZT_CONV_X);
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
     place_data(call, s->directions, data);
     data[ZT_CONV_Y] = made_at(call);
@@ -420,7 +464,7 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     struct conv_node n;
     if (!read_node(g, p->node, &n, err))
         return false;
-    if (!take_group(p, &n) && !take_winograd(p, &n)) {
+    if (!take_group(p, &n) && !take_few_results(p, &n) && !take_winograd(p, &n)) {
         struct conv_state *s = make(p, &n, err);
         if (!s)
             return false;
@@ -430,24 +474,6 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     }
     lay_added(p);
     return true;
-}
-
-/* A group of `vector` channels of each pixel. */
-static void add_bias(enum zt_dtype dtype, const struct zt_planes *planes, const void *bias, int64_t group, void *x) {
-    int64_t first = group * planes->vector, rest = planes->channels - first;
-    int vector = rest < planes->vector ? (int)rest : planes->vector;
-    float b[16];
-    for (int i = 0; i < vector; i++)
-        b[i] = dtype == ZT_FLOAT ? ((const float *)bias)[first + i]
-                                 : zt_bfloat_to_float(((const uint16_t *)bias)[first + i]);
-    for (int64_t p = 0; p < planes->pixels; p++)
-        for (int i = 0; i < vector; i++) {
-            int64_t at = p * planes->pixel + i;
-            if (dtype == ZT_FLOAT)
-                ((float *)x)[at] += b[i];
-            else
-                ((uint16_t *)x)[at] = zt_float_to_bfloat(zt_bfloat_to_float(((uint16_t *)x)[at]) + b[i]);
-        }
 }
 
 struct bias_job {
@@ -460,19 +486,15 @@ static void bias_block(void *arg, int64_t block, void *const *data) {
     const struct zt_planes *planes = &job->state->planes;
     enum zt_dtype dtype = zt_dnnl_slot(job->state->blocks.whole, ZT_CONV_X).dtype;
     int64_t first, samples = samples_of(job->state, block, &first);
-    for (int64_t n = 0; n < samples; n++)
-        for (int64_t g = 0; g < planes->groups; g++)
-            add_bias(dtype, planes, job->bias, g,
-                     (char *)data[ZT_CONV_X] +
-                         (size_t)(n * planes->sample + g * planes->group) * zt_dtype_bytes(dtype));
+    zt_conv_add_bias(dtype, planes, samples, job->bias, data[ZT_CONV_X]);
 }
 
 static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
     if (s->group)
         return run_group(call, ZT_CONV_Y);
-    if (s->winograd)
-        return run_winograd(call, ZT_CONV_Y);
+    if (s->winograd || s->few_results)
+        return run_planes(call, ZT_CONV_Y);
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
     struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };

@@ -25,6 +25,9 @@ size_t zt_conv_result_bytes(const struct zt_conv *c, enum zt_conv_direction dire
 const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape);
 
+/* x += bias, a number a channel, for `samples` samples of these planes; both of dtype, float or bfloat16. */
+void zt_conv_add_bias(enum zt_dtype dtype, const struct zt_planes *planes, int64_t samples, const void *bias, void *x);
+
 /* Arguments of our own kernels of weight gradients: dw (accumulate: +=; NULL: not wanted) and db (NULL: not wanted). */
 struct zt_conv_weights {
     const float *x, *dy;

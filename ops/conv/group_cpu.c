@@ -1,24 +1,20 @@
-/* Input planes get margins of zeros as wide as windows reach outside, so that all results of a plane read the same
- * taps:
- *
- *     to y   result o reads x at o stride - pad + k dilation, tap k
- *     to x   result i meets y at (i + pad - k dilation) / stride where that divides: results that are equal modulo the
- *            stride read the same taps of y one after the other. There are stride x stride such phases
- *     to w   tap by tap, the products of y with the elements of x that the results of "to y" read
+/* Input planes get margins of zeros as wide as windows reach outside, so that all results of a phase (axis_cpu.h) read
+ * the same taps. To w: tap by tap, the products of y with the elements of x that the results of "to y" read.
  *
  * A unit of work is a plane of a block of channels; of weight gradients, a block over a piece of the batch. The pieces
  * are added in order. */
 #include "ops/conv/group_cpu.h"
 
 #include "device/threads.h"
-#include "ops/conv/simd_group.h"
+#include "ops/conv/axis_cpu.h"
+#include "ops/conv/simd/simd_group.h"
 #include "ops/cpu/blocked_layout.h"
 #include "ops/cpu/block_sum.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>
 
-enum { AXES = 2, PHASES = 16, PIECES = 16 };
+enum { AXES = ZT_CONV_AXES, PIECES = 16 };
 static const int64_t most_elems = INT64_C(1) << 22; /* of a plane with margins */
 
 /* Results whose taps are the same. */
@@ -31,7 +27,8 @@ struct zt_conv_group {
     const struct zt_simd_group_kernel *kernel;
     enum zt_conv_direction direction;
     int64_t n, blocks, pieces;
-    int64_t in[AXES], out[AXES], kernel_size[AXES], stride[AXES], dilation[AXES], pad[AXES];
+    struct zt_conv_sizes size[AXES];
+    int phases_along[AXES];
     int taps;
     int64_t lead[AXES], wide[AXES]; /* margins before the input plane, and its sizes with all margins */
     bool margins;
@@ -41,74 +38,43 @@ struct zt_conv_group {
 
 /* ---- geometry ---- */
 
-static void read_axes(struct zt_conv_group *g, const struct zt_window *w) {
-    for (int a = 0; a < AXES; a++) {
-        const int from = a - (AXES - w->axes);
-        g->in[a] = from < 0 ? 1 : w->in[from];
-        g->out[a] = from < 0 ? 1 : w->out[from];
-        g->kernel_size[a] = from < 0 ? 1 : w->kernel[from];
-        g->stride[a] = from < 0 ? 1 : w->stride[from];
-        g->dilation[a] = from < 0 ? 1 : w->dilation[from];
-        g->pad[a] = from < 0 ? 0 : w->pad[from];
-    }
-}
-
-/* The index of tap k of the first result of a phase along an axis of the input plane; false where the phase has no such
- * tap. */
-static bool tap_at(const struct zt_conv_group *g, int axis, int64_t phase, int64_t k, int64_t *at) {
-    const int64_t reach = k * g->dilation[axis], to_x = phase + g->pad[axis] - reach;
-    *at = reach - g->pad[axis];
-    if (g->direction != ZT_CONV_TO_X)
-        return true;
-    *at = to_x / g->stride[axis];
-    return to_x % g->stride[axis] == 0;
-}
-
-static int64_t phases_along(const struct zt_conv_group *g, int axis) {
-    return g->direction == ZT_CONV_TO_X ? g->stride[axis] : 1;
-}
-
-/* The number of results of a phase along an axis; step: from the input of a result to that of the next one. */
-static int64_t results_along(const struct zt_conv_group *g, int axis, int64_t phase, int64_t *step) {
-    *step = g->direction == ZT_CONV_TO_X ? 1 : g->stride[axis];
-    return g->direction == ZT_CONV_TO_X ? zt_ceil_div(g->in[axis] - phase, g->stride[axis]) : g->out[axis];
-}
-
 static void set_margins(struct zt_conv_group *g) {
     for (int a = 0; a < AXES; a++) {
-        const int64_t size = g->direction == ZT_CONV_TO_X ? g->out[a] : g->in[a];
-        int64_t least = 0, most = size - 1, at, step;
-        for (int64_t phase = 0; phase < phases_along(g, a); phase++)
-            for (int64_t k = 0; k < g->kernel_size[a]; k++)
-                if (tap_at(g, a, phase, k, &at)) {
-                    least = zt_min_int(least, at);
-                    const int64_t results = results_along(g, a, phase, &step);
-                    most = zt_max_int(most, at + (results - 1) * step);
-                }
+        const int64_t size = g->direction == ZT_CONV_TO_X ? g->size[a].out : g->size[a].in;
+        int64_t least = 0, most = size - 1;
+        for (int phase = 0; phase < g->phases_along[a]; phase++) {
+            struct zt_conv_axis axis;
+            zt_conv_axis_read(&g->size[a], g->direction, phase, &axis);
+            for (int i = 0; i < axis.taps; i++) {
+                least = zt_min_int(least, axis.at[i]);
+                most = zt_max_int(most, axis.at[i] + (axis.count - 1) * axis.advance);
+            }
+        }
         g->lead[a] = -least;
         g->wide[a] = most - least + 1;
         g->margins |= g->wide[a] != size;
     }
 }
 
-static void set_phase(const struct zt_conv_group *g, int64_t p0, int64_t p1, struct phase *to) {
+static void set_phase(const struct zt_conv_group *g, int phase, struct phase *to) {
     const int vector = g->kernel->vector;
-    const int64_t width = g->direction == ZT_CONV_TO_X ? g->in[1] : g->out[1];
-    const int64_t jump[AXES] = { g->direction == ZT_CONV_TO_X ? g->stride[0] : 1,
-                                 g->direction == ZT_CONV_TO_X ? g->stride[1] : 1 };
+    const int64_t width = g->direction == ZT_CONV_TO_X ? g->size[1].in : g->size[1].out;
     struct zt_simd_group *grid = &to->grid;
-    int64_t step[AXES], row, col;
-    to->first = (p0 * width + p1) * vector;
-    grid->rows = results_along(g, 0, p0, &step[0]);
-    grid->cols = results_along(g, 1, p1, &step[1]);
-    grid->x_row = step[0] * g->wide[1] * vector;
-    grid->x_step = step[1] * vector;
-    grid->y_row = jump[0] * width * vector;
-    grid->y_step = jump[1] * vector;
-    for (int64_t k = 0; k < g->taps; k++)
-        if (tap_at(g, 0, p0, k / g->kernel_size[1], &row) && tap_at(g, 1, p1, k % g->kernel_size[1], &col)) {
-            grid->x[grid->taps] = ((g->lead[0] + row) * g->wide[1] + g->lead[1] + col) * vector;
-            grid->w[grid->taps++] = k * g->kernel->width * vector;
+    struct zt_conv_axis rows, cols;
+    zt_conv_axis_read(&g->size[0], g->direction, phase / g->phases_along[1], &rows);
+    zt_conv_axis_read(&g->size[1], g->direction, phase % g->phases_along[1], &cols);
+    to->first = (rows.first * width + cols.first) * vector;
+    grid->rows = rows.count;
+    grid->cols = cols.count;
+    grid->x_row = rows.advance * g->wide[1] * vector;
+    grid->x_step = cols.advance * vector;
+    grid->y_row = rows.step * width * vector;
+    grid->y_step = cols.step * vector;
+    for (int i = 0; i < rows.taps; i++)
+        for (int j = 0; j < cols.taps; j++) {
+            const int64_t row = g->lead[0] + rows.at[i], col = g->lead[1] + cols.at[j];
+            grid->x[grid->taps] = (row * g->wide[1] + col) * vector;
+            grid->w[grid->taps++] = (rows.tap[i] * g->size[1].kernel + cols.tap[j]) * g->kernel->width * vector;
         }
 }
 
@@ -121,21 +87,23 @@ const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const str
         return NULL;
     struct zt_conv_group *g = ZT_NEW(arena, struct zt_conv_group);
     *g = (struct zt_conv_group){ .kernel = kernel, .direction = direction, .n = c->n, .blocks = c->c / kernel->vector };
-    read_axes(g, &c->window);
+    int phases = 1;
+    for (int a = 0; a < AXES; a++) {
+        g->size[a] = zt_conv_sizes_of(&c->window, a);
+        g->phases_along[a] = zt_conv_axis_phases(&g->size[a], direction);
+        phases *= g->phases_along[a];
+    }
     g->taps = (int)c->window.kernel_elems;
     g->pieces = zt_min_int(c->n, zt_ceil_div(PIECES, g->blocks));
-    if (g->stride[0] > PHASES || g->stride[1] > PHASES || g->pad[0] < 0 || g->pad[1] < 0)
+    if (phases == 0 || phases > ZT_CONV_AXIS_PHASES)
         return NULL;
     set_margins(g);
     if (g->wide[0] > most_elems || g->wide[1] > most_elems || g->wide[0] * g->wide[1] * kernel->vector > most_elems)
         return NULL;
-    const int64_t phases = phases_along(g, 0) * phases_along(g, 1);
-    if (phases > PHASES)
-        return NULL;
-    g->phases = (int)phases;
+    g->phases = phases;
     g->phase = ZT_NEW_N(arena, struct phase, g->phases);
     for (int i = 0; i < g->phases; i++)
-        set_phase(g, i / phases_along(g, 1), i % phases_along(g, 1), &g->phase[i]);
+        set_phase(g, i, &g->phase[i]);
     return g;
 }
 
@@ -165,7 +133,9 @@ size_t zt_conv_group_bytes(const struct zt_conv_group *g, int threads) {
 
 /* An input plane with margins: the plane itself where there are none, else a copy at `to`. */
 static const float *with_margins(const struct zt_conv_group *g, const float *plane, float *to) {
-    const int64_t *size = g->direction == ZT_CONV_TO_X ? g->out : g->in, row = g->wide[1] * g->kernel->vector;
+    const bool to_x = g->direction == ZT_CONV_TO_X;
+    const int64_t size[AXES] = { to_x ? g->size[0].out : g->size[0].in, to_x ? g->size[1].out : g->size[1].in };
+    const int64_t row = g->wide[1] * g->kernel->vector;
     const int64_t before = g->lead[1] * g->kernel->vector, inside = size[1] * g->kernel->vector;
     if (!g->margins)
         return plane;
@@ -214,7 +184,8 @@ static void run_plane(void *arg, int64_t plane) {
     const struct job *job = arg;
     const struct zt_conv_group *g = job->g;
     const int vector = g->kernel->vector;
-    const int64_t x = g->in[0] * g->in[1] * vector, y = g->out[0] * g->out[1] * vector, block = plane % g->blocks;
+    const int64_t x = g->size[0].in * g->size[1].in * vector, y = g->size[0].out * g->size[1].out * vector,
+                  block = plane % g->blocks;
     const bool to_x = g->direction == ZT_CONV_TO_X;
     const float *from = with_margins(g, job->planes->from + plane * (to_x ? y : x),
                                      job->scratch + zt_parallel_thread() * plane_elems(g));
@@ -252,7 +223,7 @@ static void gradient_piece(void *arg, int64_t unit) {
     const struct job *job = arg;
     const struct zt_conv_group *g = job->g;
     const int vector = g->kernel->vector;
-    const int64_t x = g->in[0] * g->in[1] * vector, y = g->out[0] * g->out[1] * vector;
+    const int64_t x = g->size[0].in * g->size[1].in * vector, y = g->size[0].out * g->size[1].out * vector;
     const int64_t block = unit / g->pieces, piece = unit % g->pieces;
     float *sums = job->packed + unit * weight_elems(g), *scratch = job->scratch + zt_parallel_thread() * plane_elems(g);
     memset(sums, 0, (size_t)weight_elems(g) * sizeof *sums);
@@ -262,7 +233,7 @@ static void gradient_piece(void *arg, int64_t unit) {
             g->kernel->weight_gradient(
                 &g->phase->grid, with_margins(g, job->weights->x + (n * g->blocks + block) * x, scratch), dy, sums);
         if (job->weights->db)
-            add_plane(dy, g->out[0] * g->out[1], vector, sums + weight_elems(g) - vector);
+            add_plane(dy, g->size[0].out * g->size[1].out, vector, sums + weight_elems(g) - vector);
     }
 }
 

@@ -10,7 +10,7 @@
 
 #include "device/threads.h"
 #include "ops/cpu/blocked_layout.h"
-#include "ops/conv/simd_weight_gradient_3d.h"
+#include "ops/conv/simd/simd_weight_gradient_3d.h"
 #include "ops/cpu/block_sum.h"
 #include "ops/kernel/tile.h"
 

@@ -57,6 +57,21 @@ const struct zt_case zt_cases_conv[] = {
     { "Conv", "float[9,16,7,7] float[80,16,3,3] float[80]", .grad = 7 },
     { "ConvTranspose", "float[2,32,7,9] float[32,20,3,3] float[20]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
     { "ConvRelu", "float[3,20,9,10] float[33,20,3,3] float[33]", .attrs = "pads=[1,1,1,1]", .domain = "ztrain" },
+    /* the same with few tiles and many result channels */
+    { "Conv", "float[2,72,7,9] float[260,72,3,3] float[260]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
+    { "ConvTranspose", "float[2,64,7,8] float[64,272,3,3] float[272]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
+    /* few result channels: one and two axes, taps outside the plane, a bias, an activation behind it */
+    { "Conv", "float[2,33,9,21] float[3,33,3,3] float[3]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
+    { "Conv", "float[3,32,41] float[1,32,5]", .attrs = "pads=[6,1] strides=[2] dilations=[3]", .grad = 3 },
+    { "Conv", "float[2,64,5,9] float[3,64,1,1] float[3]", .grad = 7 },
+    { "Conv", "float[2,64,6,7] float[7,64,3,3] float[7]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
+    { "Conv", "float[1,48,3,4] float[2,48,3,2] float[2]", .attrs = "pads=[4,3,4,5]", .grad = 7 },
+    { "ConvTranspose", "float[2,32,7,9] float[32,3,4,4] float[3]", .attrs = "pads=[1,1,1,1] strides=[2,2]", .grad = 7 },
+    { "ConvTranspose", "float[1,40,5,6] float[40,6,5,4]", .attrs = "dilations=[1,3] output_padding=[1,0] strides=[2,2]",
+      .grad = 3 },
+    { "ConvTranspose", "float[2,16,1,1] float[16,4,4,5]", .grad = 3 },
+    { "ConvRelu", "float[2,32,9,10] float[3,32,3,3] float[3]", .attrs = "pads=[1,1,1,1]", .domain = "ztrain" },
+    { "ConvActivation", "float[3,32,7,5] float[1,32,1,1] float[1]", .attrs = "activation=Sigmoid", .domain = "ztrain" },
     { "ConvActivation", "float[3,20,9,10] float[33,20,3,3] float[33]", .attrs = "activation=Sigmoid pads=[1,1,1,1]",
       .domain = "ztrain", .outs = 2 },
     /* with an activation behind it: channels that leave a block part empty, narrow groups, what the convolution made as

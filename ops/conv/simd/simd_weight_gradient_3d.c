@@ -1,4 +1,4 @@
-#include "ops/conv/simd_weight_gradient_3d.h"
+#include "ops/conv/simd/simd_weight_gradient_3d.h"
 #include "ops/cpu/isa.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "ops/conv/simd_group.h"
+#include "ops/conv/simd/simd_group.h"
 #include "ops/cpu/isa.h"
 
 #include <stddef.h>
@@ -33,21 +33,21 @@
 #define TAPS            9
 #define EACH(DO)        DO(0)
 #define NAME(id)        id##_8_1
-#include "ops/conv/simd_group.inc"
+#include "ops/conv/simd/simd_group.inc"
 #define BROADCAST(x, k) PERMUTE(x, BROADCAST_2(k))
 #define ROTATE(x, k)    PERMUTE(x, ROTATE_2(k))
 #define WIDTH           2
 #define TAPS            3
 #define EACH(DO)        DO(0) DO(1)
 #define NAME(id)        id##_8_2
-#include "ops/conv/simd_group.inc"
+#include "ops/conv/simd/simd_group.inc"
 #define BROADCAST(x, k) PERMUTE(x, BROADCAST_4(k))
 #define ROTATE(x, k)    PERMUTE(x, ROTATE_4(k))
 #define WIDTH           4
 #define TAPS            3
 #define EACH(DO)        DO(0) DO(1) DO(2) DO(3)
 #define NAME(id)        id##_8_4
-#include "ops/conv/simd_group.inc"
+#include "ops/conv/simd/simd_group.inc"
 #undef VECTOR
 #undef SEGMENT
 #undef TARGET
@@ -65,21 +65,21 @@
 #define TAPS            9
 #define EACH(DO)        DO(0)
 #define NAME(id)        id##_16_1
-#include "ops/conv/simd_group.inc"
+#include "ops/conv/simd/simd_group.inc"
 #define BROADCAST(x, k) PERMUTE(x, BROADCAST_2(k))
 #define ROTATE(x, k)    PERMUTE(x, ROTATE_2(k))
 #define WIDTH           2
 #define TAPS            3
 #define EACH(DO)        DO(0) DO(1)
 #define NAME(id)        id##_16_2
-#include "ops/conv/simd_group.inc"
+#include "ops/conv/simd/simd_group.inc"
 #define BROADCAST(x, k) PERMUTE(x, BROADCAST_4(k))
 #define ROTATE(x, k)    PERMUTE(x, ROTATE_4(k))
 #define WIDTH           4
 #define TAPS            3
 #define EACH(DO)        DO(0) DO(1) DO(2) DO(3)
 #define NAME(id)        id##_16_4
-#include "ops/conv/simd_group.inc"
+#include "ops/conv/simd/simd_group.inc"
 /* Groups of eight channels are wider than four elements: the permutation has an index for each element. */
 #define PERMUTE_8(x, a, b, c, d, e, f, g, h)                                                                           \
     ((FLOATS)_mm512_permutexvar_ps(                                                                                    \
@@ -92,7 +92,7 @@
 #define TAPS     3
 #define EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 #define NAME(id) id##_16_8
-#include "ops/conv/simd_group.inc"
+#include "ops/conv/simd/simd_group.inc"
 
 const struct zt_simd_group_kernel *zt_simd_group_kernel(int64_t width) {
     static const struct zt_simd_group_kernel

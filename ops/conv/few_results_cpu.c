@@ -1,0 +1,207 @@
+/* A unit of work is some rows of a sample's results. Rows and columns of taps that lie outside the plane are left out.
+ * workspace: [ weights [tap][vector of channels][result channel][vector] | bias ] */
+#include "ops/conv/few_results_cpu.h"
+
+#include "base/align.h"
+#include "device/threads.h"
+#include "ops/conv/axis_cpu.h"
+#include "ops/conv/simd/simd_few_results.h"
+#include "ops/kernel/tile.h"
+
+#include <string.h>
+
+enum { AXES = ZT_CONV_AXES, MOST_RESULTS = 8, BAND = 8 /* rows */ };
+
+/* Results first..end-1 of a phase of columns, whose windows have the columns tap_first..tap_end-1 inside the plane. */
+struct part {
+    int64_t first, end;
+    int tap_first, tap_end;
+};
+
+struct zt_few_results {
+    const struct zt_few_results_kernels *kernels;
+    bool to_x;
+    int64_t samples, channels, results, channel_vectors;
+    struct zt_conv_sizes size[AXES];
+    int phases[AXES];
+    struct zt_conv_axis *axis[AXES];        /* of each phase */
+    struct part *part[ZT_CONV_AXIS_PHASES]; /* of each phase of columns, in order; the last one has no results */
+};
+
+static struct part part_of(const struct zt_conv_axis *columns, int64_t width, int64_t result) {
+    struct part p = { result, result + 1, columns->taps, 0 };
+    for (int i = 0; i < columns->taps; i++) {
+        const int64_t at = columns->at[i] + result * columns->advance;
+        if (at < 0 || at >= width)
+            continue;
+        p.tap_first = i < p.tap_first ? i : p.tap_first;
+        p.tap_end = i + 1;
+    }
+    return p;
+}
+
+/* Taps enter and leave the plane one after the other, each once. */
+static struct part *parts_of(struct zt_arena *arena, const struct zt_conv_axis *columns, int64_t width) {
+    struct part *parts = ZT_NEW_N(arena, struct part, 2 * columns->taps + 2);
+    int count = 0;
+    for (int64_t i = 0; i < columns->count; i++) {
+        const struct part p = part_of(columns, width, i), *last = count > 0 ? &parts[count - 1] : NULL;
+        if (last && last->tap_first == p.tap_first && last->tap_end == p.tap_end)
+            parts[count - 1].end = p.end;
+        else
+            parts[count++] = p;
+    }
+    parts[count] = (struct part){ 0 };
+    return parts;
+}
+
+/* An additional sum at the end of each result costs some products. Others compute whole vectors of results. */
+static bool is_faster(const struct zt_few_results *f) {
+    enum { SUM = 8 };
+    const int64_t lanes = f->kernels->vector, phases = f->phases[0] * f->phases[1];
+    const int64_t taps = zt_ceil_div(f->size[0].kernel * f->size[1].kernel, phases);
+    const int64_t here = f->results * (f->channel_vectors * taps + SUM);
+    const int64_t others = f->channel_vectors * lanes * taps * zt_ceil_div(f->results, lanes);
+    return f->results <= MOST_RESULTS && f->channels >= lanes && 10 * here < 7 * others;
+}
+
+const struct zt_few_results *zt_few_results_make(struct zt_arena *arena, const struct zt_conv *c,
+                                                 enum zt_conv_direction direction) {
+    struct zt_few_results f = { .kernels = zt_few_results_kernels(),
+                                .to_x = direction == ZT_CONV_TO_X,
+                                .samples = c->n,
+                                .channels = direction == ZT_CONV_TO_X ? c->m : c->c,
+                                .results = direction == ZT_CONV_TO_X ? c->c : c->m };
+    if (!f.kernels || c->groups != 1 || c->window.axes > AXES || c->window.kernel_elems > ZT_CONV_AXIS_TAPS)
+        return NULL;
+    for (int a = 0; a < AXES; a++) {
+        f.size[a] = zt_conv_sizes_of(&c->window, a);
+        f.phases[a] = zt_conv_axis_phases(&f.size[a], direction);
+        if (f.phases[a] == 0)
+            return NULL;
+    }
+    f.channel_vectors = zt_ceil_div(f.channels, f.kernels->vector);
+    if (!is_faster(&f))
+        return NULL;
+    for (int a = 0; a < AXES; a++) {
+        f.axis[a] = ZT_NEW_N(arena, struct zt_conv_axis, f.phases[a]);
+        for (int i = 0; i < f.phases[a]; i++)
+            zt_conv_axis_read(&f.size[a], direction, i, &f.axis[a][i]);
+    }
+    for (int i = 0; i < f.phases[1]; i++)
+        f.part[i] = parts_of(arena, &f.axis[1][i], f.to_x ? f.size[1].out : f.size[1].in);
+    struct zt_few_results *made = ZT_NEW(arena, struct zt_few_results);
+    *made = f;
+    return made;
+}
+
+/* ---- weights ---- */
+
+static int64_t tap_elems(const struct zt_few_results *f) {
+    return f->channel_vectors * f->results * f->kernels->vector;
+}
+
+static int64_t weight_elems(const struct zt_few_results *f) {
+    return f->size[0].kernel * f->size[1].kernel * tap_elems(f);
+}
+
+size_t zt_few_results_bytes(const struct zt_few_results *f) {
+    return (size_t)(weight_elems(f) + zt_align_floats(f->results)) * sizeof(float);
+}
+
+static void pack(const struct zt_few_results *f, const float *w, float *to) {
+    const int64_t taps = f->size[0].kernel * f->size[1].kernel, lanes = f->kernels->vector;
+    const int64_t channel = taps * (f->to_x ? f->results : 1), result = taps * (f->to_x ? 1 : f->channels);
+    for (int64_t t = 0; t < taps; t++)
+        for (int64_t v = 0; v < f->channel_vectors; v++)
+            for (int64_t m = 0; m < f->results; m++)
+                for (int64_t l = 0; l < lanes; l++) {
+                    const int64_t c = v * lanes + l;
+                    *to++ = c < f->channels ? w[c * channel + m * result + t] : 0;
+                }
+}
+
+/* ---- results ---- */
+
+struct job {
+    const struct zt_few_results *f;
+    const struct zt_few_results_data *data;
+    float *weights, *bias;
+};
+
+static int64_t height_of(const struct zt_few_results *f) {
+    return f->to_x ? f->size[0].in : f->size[0].out;
+}
+
+static int64_t width_of(const struct zt_few_results *f) {
+    return f->to_x ? f->size[1].in : f->size[1].out;
+}
+
+/* A row of results of one phase of columns. */
+struct line {
+    const struct zt_conv_axis *rows, *columns;
+    int64_t row; /* its index in the phase of rows */
+    const float *from;
+    float *to;
+};
+
+static void run_part(const struct job *job, const struct line *line, const struct part *part) {
+    const struct zt_few_results *f = job->f;
+    const struct zt_planes *planes = &job->data->from_planes;
+    const int64_t height = f->to_x ? f->size[0].out : f->size[0].in, width = f->to_x ? f->size[1].out : f->size[1].in;
+    int64_t at[ZT_CONV_AXIS_TAPS], of[ZT_CONV_AXIS_TAPS];
+    struct zt_few_results_row r = { .x = line->from + part->first * line->columns->advance * planes->pixel,
+                                    .step = line->columns->advance * planes->pixel,
+                                    .plane = planes->group / planes->vector * f->kernels->vector,
+                                    .vectors = f->channel_vectors,
+                                    .at = at,
+                                    .of = of,
+                                    .w_step = f->results * f->kernels->vector,
+                                    .y_step = line->columns->step,
+                                    .y_plane = height_of(f) * width_of(f),
+                                    .count = part->end - part->first };
+    for (int i = 0; i < line->rows->taps; i++) {
+        const int64_t row = line->row * line->rows->advance + line->rows->at[i];
+        if (row < 0 || row >= height)
+            continue;
+        for (int j = part->tap_first; j < part->tap_end; j++) {
+            at[r.taps] = (row * width + line->columns->at[j]) * planes->pixel;
+            of[r.taps++] = (line->rows->tap[i] * f->size[1].kernel + line->columns->tap[j]) * tap_elems(f);
+        }
+    }
+    for (int64_t m = 0; m < f->results; m += ZT_FEW_RESULTS) {
+        const int64_t count = zt_min_int(f->results - m, ZT_FEW_RESULTS);
+        r.w = job->weights + m * f->kernels->vector;
+        r.bias = job->bias + m;
+        r.y = line->to + part->first * line->columns->step + m * r.y_plane;
+        f->kernels->run[count - 1](&r);
+    }
+}
+
+static void run_band(void *arg, int64_t band) {
+    const struct job *job = arg;
+    const struct zt_few_results *f = job->f;
+    const int64_t height = height_of(f), width = width_of(f), bands = zt_ceil_div(height, BAND);
+    const int64_t sample = band / bands, first = band % bands * BAND;
+    struct line line = { .from = job->data->from + sample * job->data->from_planes.sample };
+    for (int64_t row = first; row < zt_min_int(first + BAND, height); row++) {
+        line.rows = &f->axis[0][row % f->phases[0]];
+        line.row = row / f->phases[0];
+        for (int phase = 0; phase < f->phases[1]; phase++) {
+            line.columns = &f->axis[1][phase];
+            line.to = job->data->to + (sample * f->results * height + row) * width + line.columns->first;
+            for (const struct part *p = f->part[phase]; p->end > 0; p++)
+                run_part(job, &line, p);
+        }
+    }
+}
+
+void zt_few_results_run(const struct zt_few_results *f, const struct zt_few_results_data *data, void *workspace,
+                        int threads) {
+    struct job job = { .f = f, .data = data, .weights = workspace };
+    job.bias = job.weights + weight_elems(f);
+    for (int64_t m = 0; m < f->results; m++)
+        job.bias[m] = data->bias ? data->bias[m] : 0;
+    pack(f, data->w, job.weights);
+    zt_parallel_for(threads, f->samples * zt_ceil_div(height_of(f), BAND), run_band, &job);
+}

@@ -1,0 +1,25 @@
+/* Convolutions with few result channels, forward or to x, as the last layer of a decoder or of a network that marks
+ * pixels: in the kernels of other convolutions most of a vector of result channels would be empty. The input lies in
+ * vectors of channels, weights and results are plain. */
+#ifndef ZT_OPS_CONV_FEW_RESULTS_CPU_H
+#define ZT_OPS_CONV_FEW_RESULTS_CPU_H
+
+#include "ops/conv/conv.h"
+#include "ops/cpu/blocked_layout.h"
+
+struct zt_few_results;
+/* In the arena; NULL where other kernels are faster or the convolution does not fit: one group, 1 or 2 axes. */
+const struct zt_few_results *zt_few_results_make(struct zt_arena *arena, const struct zt_conv *c,
+                                                 enum zt_conv_direction direction);
+
+struct zt_few_results_data {
+    const float *from, *w, *bias; /* bias NULL: none */
+    float *to;
+    struct zt_planes from_planes; /* whole vectors of channels */
+};
+/* Workspace bytes of a run; the workspace must be aligned to 64. */
+size_t zt_few_results_bytes(const struct zt_few_results *f);
+void zt_few_results_run(const struct zt_few_results *f, const struct zt_few_results_data *data, void *workspace,
+                        int threads);
+
+#endif
