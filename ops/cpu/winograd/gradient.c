@@ -23,7 +23,10 @@ enum {
     MOST_PIECES = 16,
     SUMS = 1 << 23, /* floats of all pieces */
     FEW = 1 << 22,  /* floats of all transformed tiles, where these are few */
-    BLOCK = 64,     /* input channels of a unit of few tiles */
+    BLOCKS = 8,     /* units of few tiles: of input channels, */
+    BLOCK = 66,     /* which a unit has at most */
+    DEPTH = 96,     /* tiles whose panel of dy stays in the first cache */
+    ROWS = 6,       /* of a product */
     LINE = 16
 };
 
@@ -54,6 +57,11 @@ static void set_tiles(struct zt_winograd_gradient *w, const struct zt_winograd_c
         t->tiles[a] = zt_ceil_div(t->out[a], ZT_WINOGRAD_RESULTS);
     }
     t->all = w->samples * t->tiles[0] * t->tiles[1];
+}
+
+/* Input channels of a unit of few tiles. */
+static int64_t block_of(const struct zt_winograd_gradient *w) {
+    return zt_min_int(zt_ceil_div(zt_ceil_div(w->channels, BLOCKS), ROWS) * ROWS, BLOCK);
 }
 
 /* From a tile of x to the next, and of dy: adjacent tiles are in different sets of the first cache. */
@@ -96,14 +104,15 @@ static bool is_too_large(const struct zt_winograd_gradient *w) {
                           : w->pieces < zt_min_int(FEWEST_PIECES, zt_ceil_div(w->tiles.all, w->unit));
 }
 
-/* As for the other directions (winograd.c); sums are loaded, stored and added up instead of transformed weights. */
+/* As for the other directions (winograd.c); sums are loaded, stored and added up instead of transformed weights. Of few
+ * tiles, panels of dy come from the second or third cache, and the transformed tiles through the third. */
 static double share_of(const struct zt_winograd_gradient *w) {
     const double tiles = (double)w->tiles.all, channels = (double)w->channels, results = (double)w->result_vectors;
     const double direct = (double)(w->tiles.out[0] * w->tiles.out[1] * w->samples) * TAPS * channels * results;
-    const double products = tiles * ELEMENTS * channels * results * (1 + 3 / (double)w->unit);
-    const double transforms = tiles * (60 * (double)w->channel_vectors + 40 * results) * (w->pieces ? 1 : 1.5);
-    const double sums = (double)zt_max_int(w->pieces, 1) * (double)weight_elems(w) / w->kernels->vector * 4;
-    return zt_winograd_share_of(direct, products + transforms + sums);
+    const double loads = w->pieces ? 3 / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w);
+    const double transforms = tiles * (60 * (double)w->channel_vectors + 40 * results) * (w->pieces ? 1 : 2.5);
+    const double sums = (double)zt_max_int(w->pieces, 1) * (double)weight_elems(w) / w->kernels->vector * 12;
+    return zt_winograd_share_of(direct, tiles * ELEMENTS * channels * results * (1 + loads) + transforms + sums);
 }
 
 /* The faster of both ways; false where neither is used. */
@@ -138,7 +147,7 @@ const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *ar
 }
 
 static int64_t block_elems(const struct zt_winograd_gradient *w) {
-    return (int64_t)ELEMENTS * BLOCK * w->kernels->panel * w->kernels->vector;
+    return zt_align_floats(ELEMENTS * block_of(w) * w->kernels->panel * w->kernels->vector);
 }
 
 static int64_t bias_elems(const struct zt_winograd_gradient *w) {
@@ -274,29 +283,40 @@ static void transform_share(void *arg, int64_t share) {
     transform(job, first, zt_min_int(SHARE, w->tiles.all - first), x, dy);
 }
 
-static void do_block(void *arg, int64_t block) {
-    const struct job *job = arg;
+/* sums [element][channel][result] of channels range[0] to range[1] - 1 and the panel that begins with vector o. */
+static void sum_block(const struct job *job, const int64_t range[2], int64_t o, int vectors, float *sums) {
     const struct zt_winograd_gradient *w = job->w;
-    const int64_t lanes = w->kernels->vector, first = block * BLOCK, channels = zt_min_int(BLOCK, w->channels - first);
-    const float *x = job->tiles + first, *dy = job->tiles + ELEMENTS * x_step(w);
-    float *sums = job->threads + zt_parallel_thread() * block_elems(w);
-    for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel) {
-        const int vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o);
-        const int64_t row = vectors * lanes, step = channels * row;
+    const int64_t row = vectors * w->kernels->vector;
+    const float *x = job->tiles + range[0], *dy = job->tiles + ELEMENTS * x_step(w) + o * w->kernels->vector;
+    const int64_t depth = zt_ceil_div(w->tiles.all, zt_ceil_div(w->tiles.all, DEPTH));
+    for (int64_t t = 0; t < w->tiles.all; t += depth)
         for (int64_t e = 0; e < ELEMENTS; e++)
-            w->kernels->product(&(struct zt_winograd_product){ .a = x + e * x_step(w),
-                                                               .b = dy + e * dy_step(w) + o * lanes,
-                                                               .m = sums + e * step,
+            w->kernels->product(&(struct zt_winograd_product){ .a = x + e * x_step(w) + t * x_pitch(w),
+                                                               .b = dy + e * dy_step(w) + t * dy_pitch(w),
+                                                               .m = sums + e * (range[1] - range[0]) * row,
                                                                .a_row = 1,
                                                                .a_step = x_pitch(w),
                                                                .b_step = dy_pitch(w),
                                                                .m_row = row,
-                                                               .rows = channels,
-                                                               .depth = w->tiles.all,
-                                                               .vectors = vectors });
+                                                               .rows = range[1] - range[0],
+                                                               .depth = zt_min_int(depth, w->tiles.all - t),
+                                                               .vectors = vectors,
+                                                               .add = t > 0 });
+}
+
+static void do_block(void *arg, int64_t block) {
+    const struct job *job = arg;
+    const struct zt_winograd_gradient *w = job->w;
+    const int64_t lanes = w->kernels->vector, first = block * block_of(w);
+    const int64_t range[2] = { first, zt_min_int(first + block_of(w), w->channels) };
+    float *sums = job->threads + zt_parallel_thread() * block_elems(w);
+    for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel) {
+        const int vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o);
+        const int64_t row = vectors * lanes, step = (range[1] - first) * row;
+        sum_block(job, range, o, vectors, sums);
         for (int64_t v = 0; v < vectors; v++)
-            for (int64_t c = 0; c < channels; c++)
-                give_kernels(job, first + c, (o + v) * lanes, sums + c * row + v * lanes, step);
+            for (int64_t c = first; c < range[1]; c++)
+                give_kernels(job, c, (o + v) * lanes, sums + (c - first) * row + v * lanes, step);
     }
 }
 
@@ -307,7 +327,7 @@ static void run_few(struct job *job, int threads) {
     job->threads = job->tiles + unit_elems(w);
     zt_parallel_for(threads, zt_ceil_div(w->tiles.all, SHARE), transform_share, job);
     if (job->data->dw)
-        zt_parallel_for(threads, zt_ceil_div(w->channels, BLOCK), do_block, job);
+        zt_parallel_for(threads, zt_ceil_div(w->channels, block_of(w)), do_block, job);
     if (job->data->db) {
         memset(job->bias, 0, (size_t)bias_elems(w) * sizeof *job->bias);
         add_bias(w, w->tiles.all, job->tiles + ELEMENTS * x_step(w), job->bias);
