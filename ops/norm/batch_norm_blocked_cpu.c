@@ -357,6 +357,28 @@ static struct zt_activation_planes activation_planes_of(const struct job *j, int
                                           .f = &j->s->activation };
 }
 
+/* Whether dy f'(v), which is not cheap, is made once: in dx, until the sums of all planes are known. In bfloat16 it
+ * would be rounded there. */
+static bool keeps_gradient(const struct job *j) {
+    return j->s->activation.kind == ZT_PLANE_SWISH && j->call->out[0].data && j->call->out[0].dtype == ZT_FLOAT;
+}
+
+static void keep_gradient_plane(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    const int64_t part = part_of(j->s, plane);
+    const struct zt_activation_planes in = activation_planes_of(j, plane);
+    const struct zt_swish_grad of = { in.map, in.f->alpha, plane_of(j->s, &j->call->out[0], plane) };
+    const struct zt_row_sums to = { .dy = j->sums.part[0] + part, .dyx = j->sums.part[1] + part };
+    j->s->kernels->swish_sums(&j->s->planes, in.dy, in.x, &of, &to);
+}
+
+static void kept_gradient_plane(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    const struct zt_row_map map = map_of(j, plane, ZT_THIRD, ZT_SECOND, ZT_FIRST);
+    void *dx = plane_of(j->s, &j->call->out[0], plane);
+    j->s->kernels->normalise_grad(&j->s->planes, dx, plane_of(j->s, &j->call->in[1], plane), &map, dx);
+}
+
 static void sums_activation_plane(void *arg, int64_t plane) {
     const struct job *j = arg;
     const int64_t part = part_of(j->s, plane);
@@ -376,10 +398,10 @@ bool zt_batch_norm_activation_grad_cpu_run(const struct zt_call *call, struct zt
     struct job j = job_of(call);
     zt_channel_means(&j.sums, 0, j.sums.wide);
     set_slopes(&j);
-    each_plane(&j, sums_activation_plane);
+    each_plane(&j, keeps_gradient(&j) ? keep_gradient_plane : sums_activation_plane);
     if (!zt_channel_gradients(&j.sums, err))
         return false;
     if (call->out[0].data)
-        each_plane(&j, gradient_activation_plane);
+        each_plane(&j, keeps_gradient(&j) ? kept_gradient_plane : gradient_activation_plane);
     return true;
 }
