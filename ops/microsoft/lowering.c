@@ -11,6 +11,14 @@ int zt_lower(struct zt_lowering *l, int out, const struct zt_expand_node *node) 
     return out;
 }
 
+int zt_lower_int32(struct zt_lowering *l, int32_t value) {
+    return zt_graph_add_constant(l->g, NULL, ZT_INT32, &(struct zt_shape){ 0 }, &value);
+}
+
+int zt_lower_int64(struct zt_lowering *l, int64_t value) {
+    return zt_graph_add_constant(l->g, NULL, ZT_INT64, &(struct zt_shape){ 0 }, &value);
+}
+
 int zt_lower_add(struct zt_lowering *l, int out, int value, int added) {
     if (added >= 0)
         return ZT_LOWER(l, out, "Add", value, added);

@@ -4,7 +4,7 @@
  *     static void bias_gelu(struct zt_lowering *l) {
  *         ZT_LOWER(l, l->n->out[0], "Gelu", ZT_LOWER(l, -1, "Add", l->n->in[0], l->n->in[1]));
  *     }
- *     ZT_LOWERED(bias_gelu, bias_gelu)
+ *     ZT_LOWERED(bias_gelu)
  */
 #ifndef ZT_OPS_MICROSOFT_LOWERING_H
 #define ZT_OPS_MICROSOFT_LOWERING_H
@@ -44,6 +44,12 @@ static inline int zt_lower_out(const struct zt_lowering *l, int i) {
 static inline const struct zt_value *zt_lower_first(const struct zt_lowering *l) {
     return zt_in(l->g, l->x->node, 0);
 }
+/* A constant: a scalar, or (zt_lower_shape) the arguments as a vector of int64. */
+int zt_lower_int32(struct zt_lowering *l, int32_t value);
+int zt_lower_int64(struct zt_lowering *l, int64_t value);
+#define zt_lower_shape(l, ...)                                                                                         \
+    zt_graph_add_ints((l)->g, NULL, (const int64_t[]){ __VA_ARGS__ },                                                  \
+                      (int)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
 /* value + added; the value itself where added is -1. `out` as above, but then also the value's. */
 int zt_lower_add(struct zt_lowering *l, int out, int value, int added);
 /* The attributes of the node that are named in `names`, which NULL ends. */
