@@ -157,6 +157,7 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
             continue;
         if (!check_inputs_known(f->g, n, err))
             return false;
+        zt_op_join(f->g, n);
         const bool good = zt_op_expands(f->g, n) ? expand(f, n, err)
                           : is_sized(f->g, n)    ? infer_watched(f, n, err)
                                                  : infer_unsized(f, n, err);

@@ -36,23 +36,12 @@ static bool fits(const struct zt_shape *x, const struct zt_shape *b) {
 }
 
 static void bias_softmax(struct zt_lowering *l) {
-    const struct zt_shape *x = &zt_lower_first(l)->shape, *b = &zt_in(l->g, l->x->node, 1)->shape;
-    const struct zt_attr last = { .name = "axis", .type = ZT_ATTR_INT, .i = -1 };
-    int axis = 0;
-    if (!zt_axis(l->g, l->x->node, zt_attr_int(l->n, "axis", 1), x->rank, &axis, l->err)) {
-        l->failed = true;
+    int axis;
+    if (!zt_lower_axis(l, zt_attr_int(l->n, "axis", 1), &axis))
         return;
-    }
-    if (!fits(x, b))
+    if (!fits(&zt_lower_first(l)->shape, &zt_in(l->g, l->x->node, 1)->shape))
         ZT_LOWER_FAIL(l, "its bias does not broadcast to its input");
-    const int sum = zt_lower_add(l, -1, l->n->in[0], l->n->in[1]);
-    if (axis == x->rank - 1) {
-        ZT_LOWER_WITH(l, l->n->out[0], "Softmax", &last, 1, sum);
-        return;
-    }
-    const int rows = ZT_LOWER(l, -1, "Reshape", sum, zt_lower_shape(l, zt_dims(x, 0, axis), zt_dims(x, axis, x->rank)));
-    ZT_LOWER(l, l->n->out[0], "Reshape", ZT_LOWER_WITH(l, -1, "Softmax", &last, 1, rows),
-             zt_graph_add_ints(l->g, NULL, x->dim, x->rank));
+    zt_lower_softmax(l, l->n->out[0], zt_lower_add(l, -1, l->n->in[0], l->n->in[1]), axis);
 }
 
 ZT_LOWERED(gelu)

@@ -56,7 +56,7 @@ static int mask_of(struct zt_lowering *l, int in, int64_t keys) {
     const int64_t batch = zt_lower_first(l)->shape.dim[0];
     const int64_t count = s->rank == 1 ? s->dim[0] : 0;
     const bool ends = count == batch || count == 2 * batch || count == 3 * batch + 2;
-    if (keys > INT32_MAX || (!ends && !((s->rank == 2 || s->rank == 3) && s->dim[s->rank - 1] == keys))) {
+    if (!ends && !((s->rank == 2 || s->rank == 3) && s->dim[s->rank - 1] == keys)) {
         char text[ZT_SHAPE_TEXT];
         ZT_LOWER_FAIL(l, "a mask of shape %s is not supported", zt_shape_text(s, text));
         return -1;

@@ -73,9 +73,10 @@ static void check_filled(struct zt_lowering *l, const struct group_query *a) {
 static bool read_operands(struct zt_lowering *l, struct group_query *a) {
     const struct zt_shape *q = &zt_lower_first(l)->shape;
     const int64_t heads = zt_attr_int(l->n, "num_heads", 0), kv_heads = zt_attr_int(l->n, "kv_num_heads", 0);
-    const bool packed = !input(l, K) && !input(l, V);
-    const int64_t all = packed ? heads + 2 * kv_heads : heads;
-    if (q->rank != 3 || heads < 1 || kv_heads < 1 || q->dim[2] % all || !input(l, K) != !input(l, V)) {
+    const bool packed = !input(l, K) && !input(l, V),
+               sizes = heads > 0 && heads <= INT32_MAX && kv_heads > 0 && kv_heads <= INT32_MAX;
+    const int64_t all = !sizes ? 1 : packed ? heads + 2 * kv_heads : heads;
+    if (q->rank != 3 || !sizes || q->dim[2] % all || !input(l, K) != !input(l, V)) {
         ZT_LOWER_FAIL(l, "wants queries of [batch, rows, heads * size], with keys and values beside them or as inputs");
         return false;
     }
@@ -224,11 +225,8 @@ static void attend(struct zt_lowering *l, const struct group_query *a) {
 
 static void group_query(struct zt_lowering *l) {
     struct group_query a;
-    for (int i = LENGTHS; i <= TOTAL; i++)
-        if (!input(l, i))
-            ZT_LOWER_FAIL(l, "input %d is missing", i);
     refuse(l);
-    if (l->failed || !read_operands(l, &a))
+    if (!zt_lower_needs(l, (const int[]){ LENGTHS, TOTAL, -1 }) || !read_operands(l, &a))
         return;
     check_filled(l, &a);
     rotate(l, &a);

@@ -30,6 +30,8 @@ int zt_lower_present(struct zt_lowering *l, int out, int past, int x, int64_t he
 }
 
 int zt_lower_first_keys(struct zt_lowering *l, int lengths, int64_t keys) {
+    if (keys > INT32_MAX)
+        ZT_LOWER_FAIL(l, "%lld keys are not supported", (long long)keys);
     const int numbers =
         ZT_LOWER(l, -1, "Range", zt_lower_int32(l, 0), zt_lower_int32(l, (int32_t)keys), zt_lower_int32(l, 1));
     return ZT_LOWER(l, -1, "Less", numbers, ZT_LOWER(l, -1, "Unsqueeze", lengths, zt_lower_shape(l, 1)));

@@ -24,6 +24,8 @@ struct zt_lowering {
 int zt_lower(struct zt_lowering *l, int out, const struct zt_expand_node *node);
 /* The same with several results: out[i] -1 becomes a new value. */
 void zt_lower_all(struct zt_lowering *l, const struct zt_expand_node *node, int *out, int count);
+/* Reads the attribute `axis` of input 0. */
+bool zt_lower_axis(struct zt_lowering *l, int64_t value, int *axis);
 /* Fails naming the node. */
 #define ZT_LOWER_FAIL(l, ...) ((void)((l)->failed = !zt_node_fail((l)->g, (l)->x->node, (l)->err, __VA_ARGS__)))
 
@@ -52,8 +54,12 @@ int zt_lower_int64(struct zt_lowering *l, int64_t value);
                       (int)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
 /* value + added; the value itself where added is -1. `out` as above, but then also the value's. */
 int zt_lower_add(struct zt_lowering *l, int out, int value, int added);
+/* Softmax of `value`, which has the shape of input 0, over all its axes from `axis` on. */
+int zt_lower_softmax(struct zt_lowering *l, int out, int value, int axis);
 /* The attributes of the node that are named in `names`, which NULL ends. */
 struct zt_attr *zt_lower_attrs(const struct zt_lowering *l, const char *const *names, int *count);
+/* Fails where one of the inputs, whose numbers -1 ends, is omitted: a row's min_in names none after an optional one. */
+bool zt_lower_needs(struct zt_lowering *l, const int *inputs);
 /* Fails where an input or output from `first` to `last` is there. */
 void zt_lower_refuse_in(struct zt_lowering *l, int first, int last, const char *what);
 void zt_lower_refuse_out(struct zt_lowering *l, int first, int last, const char *what);

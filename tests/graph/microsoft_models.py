@@ -165,4 +165,10 @@ MICROSOFT_REFUSED = {
         y = com.microsoft.GroupQueryAttention<num_heads = 1, kv_num_heads = 1, k_quant_type = "PER_TENSOR">(u, u, u, , , n, m) }""",
                                                    ["(GroupQueryAttention)", "k_quant_type is not supported"]),
     "an operator of onnxruntime": ("m (double[2] x) => (double[2] y) { y = com.microsoft.Inverse(x) }", ["com.microsoft.Inverse of onnxruntime"]),
+    "MatMulNBits of 3 bits": ("""m (double[2] x) => (double[2,1] y) { b = Constant<value = uint8[1,1,6] {1, 2, 3, 4, 5, 6}>()  s = Constant<value = double[1,1] {1.0}>()
+        t = Constant<value = int64[2] {2, 16}>()  v = Constant<value = int64[2] {2, 1}>()  u = Reshape(x, v)  w = Expand(u, t)
+        y = com.microsoft.MatMulNBits<K = 16, N = 1, bits = 3, block_size = 16>(w, b, s) }""", ["(MatMulNBits)", "weights of 3 bits are not supported"]),
+    "MatMulNBits with groups": ("""m (double[2] x) => (double[2,1] y) { b = Constant<value = uint8[1,1,8] {1, 2, 3, 4, 5, 6, 7, 8}>()  s = Constant<value = double[1,1] {1.0}>()
+        g = Constant<value = int32[1] {0}>()  t = Constant<value = int64[2] {2, 16}>()  v = Constant<value = int64[2] {2, 1}>()  u = Reshape(x, v)  w = Expand(u, t)
+        y = com.microsoft.MatMulNBits<K = 16, N = 1, block_size = 16>(w, b, s, , g) }""", ["(MatMulNBits)", "input 4 (of groups) is not supported"]),
 }
