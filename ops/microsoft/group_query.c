@@ -200,14 +200,18 @@ static int after_zeros(struct zt_lowering *l, const struct group_query *a, int p
 
 static void attend(struct zt_lowering *l, const struct group_query *a) {
     const bool sink = has_sink(l);
-    const struct zt_attr attrs[] = {
+    const float scale = zt_attr_float(l->n, "scale", 0);
+    struct zt_attr attrs[6] = {
         { .name = "q_num_heads", .type = ZT_ATTR_INT, .i = a->heads },
         { .name = "kv_num_heads", .type = ZT_ATTR_INT, .i = a->kv_heads },
         { .name = "is_causal", .type = ZT_ATTR_INT, .i = a->causal && !sink },
-        { .name = "left_window_size", .type = ZT_ATTR_INT, .i = a->window && !sink ? a->window - 1 : -1 },
         { .name = "softcap", .type = ZT_ATTR_FLOAT, .f = zt_attr_float(l->n, "softcap", 0) },
-        { .name = "scale", .type = ZT_ATTR_FLOAT, .f = zt_attr_float(l->n, "scale", 0) },
     };
+    int count = 4;
+    if (scale != 0)
+        attrs[count++] = (struct zt_attr){ .name = "scale", .type = ZT_ATTR_FLOAT, .f = scale };
+    if (a->window && !sink)
+        attrs[count++] = (struct zt_attr){ .name = "left_window_size", .type = ZT_ATTR_INT, .i = a->window - 1 };
     const int mask = sink ? with_sink(l, a) : masked(l, zt_lower_in(l, BIAS), unpadded(l, a));
     const int in[] = { a->part[Q],
                        a->part[K],
@@ -220,7 +224,7 @@ static void attend(struct zt_lowering *l, const struct group_query *a) {
                                        in[4] >= 0  ? 6
                                        : mask >= 0 ? 4
                                                    : 3,
-                                       attrs, attrs[5].f != 0 ? 6 : 5 });
+                                       attrs, count });
 }
 
 static void group_query(struct zt_lowering *l) {
