@@ -4,6 +4,8 @@
  *     QLinearAdd  QLinearMul  QLinearSigmoid  QLinearLeakyRelu  QLinearSoftmax  QLinearAveragePool
  *     QLinearGlobalAveragePool  QLinearConcat  QLinearWhere
  *
+ * QLinearConv and NhwcMaxPool of com.microsoft are QLinearConv and MaxPool of ONNX with channels last.
+ *
  * QuantizeLinear and DequantizeLinear of com.microsoft are those of ONNX. onnxruntime computes the products of
  * QLinearMul and the exponentials of QLinearSoftmax otherwise: results may be one step of the scale apart. */
 #include "ops/microsoft/quantized.h"
@@ -86,27 +88,59 @@ static void softmax(struct zt_lowering *l) {
            3);
 }
 
-/* ---- pools ---- */
+/* ---- convolution and pools ---- */
 
-/* Exchanges [batch, channels, ..] with [batch, .., channels] if the attribute channels_last asks for it. */
-static int channels(struct zt_lowering *l, int value, bool to_last) {
+/* [batch, channels, ..] as [batch, .., channels], or the reverse. */
+static int transposed(struct zt_lowering *l, int out, int value, bool to_last) {
     const int rank = zt_lower_first(l)->shape.rank;
     int64_t *perm = ZT_NEW_N(l->g->arena, int64_t, ZT_MAX_RANK);
     for (int k = 1; k < rank; k++)
         perm[k] = to_last ? k % (rank - 1) + 1 : k == 1 ? rank - 1 : k - 1;
     const struct zt_attr attr = { .name = "perm", .type = ZT_ATTR_INTS, .count = rank, .ints = perm };
-    return zt_attr_int(l->n, "channels_last", 0) ? ZT_LOWER_WITH(l, -1, "Transpose", &attr, 1, value) : value;
+    return ZT_LOWER_WITH(l, out, "Transpose", &attr, 1, value);
+}
+
+static int channels(struct zt_lowering *l, int value, bool to_last) {
+    return zt_attr_int(l->n, "channels_last", 0) ? transposed(l, -1, value, to_last) : value;
+}
+
+static bool has_channels(struct zt_lowering *l) {
+    if (zt_lower_first(l)->shape.rank < 3)
+        ZT_LOWER_FAIL(l, "wants an input of at least 3 axes");
+    return !l->failed;
+}
+
+static void conv(struct zt_lowering *l) {
+    static const char *const names[] = { "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", NULL };
+    const bool last = zt_attr_int(l->n, "channels_last", 0);
+    int count, in[9];
+    const struct zt_attr *attrs = zt_lower_attrs(l, names, &count);
+    if (!has_channels(l))
+        return;
+    for (int i = 0; i < l->n->in_count; i++)
+        in[i] = i ? l->n->in[i] : channels(l, l->n->in[0], false);
+    const int y = zt_lower(l, last ? -1 : l->n->out[0],
+                           &(struct zt_expand_node){ "QLinearConv", in, l->n->in_count, attrs, count });
+    if (last)
+        transposed(l, l->n->out[0], y, true);
+}
+
+static void max_pool(struct zt_lowering *l) {
+    static const char *const names[] = {
+        "auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides", NULL
+    };
+    int count;
+    const struct zt_attr *attrs = zt_lower_attrs(l, names, &count);
+    if (has_channels(l))
+        transposed(l, l->n->out[0],
+                   ZT_LOWER_WITH(l, -1, "MaxPool", attrs, count, transposed(l, -1, l->n->in[0], false)), true);
 }
 
 static void pool(struct zt_lowering *l, const char *op, const char *const *names) {
     int count;
     const struct zt_attr *attrs = zt_lower_attrs(l, names, &count);
-    if (!is_unary(l))
+    if (!is_unary(l) || !has_channels(l))
         return;
-    if (zt_lower_first(l)->shape.rank < 3) {
-        ZT_LOWER_FAIL(l, "wants an input of at least 3 axes");
-        return;
-    }
     const int x = channels(l, operand(l, 0), false);
     result(l, channels(l, ZT_LOWER_WITH(l, -1, op, attrs, count, x), true), 3);
 }
@@ -162,6 +196,8 @@ ZT_LOWERED(where)
 ZT_LOWERED(sigmoid)
 ZT_LOWERED(leaky_relu)
 ZT_LOWERED(softmax)
+ZT_LOWERED(conv)
+ZT_LOWERED(max_pool)
 ZT_LOWERED(average_pool)
 ZT_LOWERED(global_average_pool)
 ZT_LOWERED(concat)
@@ -178,6 +214,17 @@ static const struct zt_attr_spec pool_attrs[] = { { "auto_pad", ZT_ATTR_STRING }
                                                   { "pads", ZT_ATTR_INTS },
                                                   { "strides", ZT_ATTR_INTS },
                                                   { 0 } };
+static const struct zt_attr_spec max_pool_attrs[] = { { "auto_pad", ZT_ATTR_STRING },
+                                                      { "ceil_mode", ZT_ATTR_INT },
+                                                      { "dilations", ZT_ATTR_INTS },
+                                                      { "kernel_shape", ZT_ATTR_INTS, true },
+                                                      { "pads", ZT_ATTR_INTS },
+                                                      { "strides", ZT_ATTR_INTS },
+                                                      { 0 } };
+static const struct zt_attr_spec conv_attrs[] = { { "auto_pad", ZT_ATTR_STRING },   { "channels_last", ZT_ATTR_INT },
+                                                  { "dilations", ZT_ATTR_INTS },    { "group", ZT_ATTR_INT },
+                                                  { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS },
+                                                  { "strides", ZT_ATTR_INTS },      { 0 } };
 static const struct zt_attr_spec global_attrs[] = { { "channels_last", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec concat_attrs[] = { { "axis", ZT_ATTR_INT, true }, { 0 } };
 static const struct zt_attr_spec axis_attrs[] = { { "axis", ZT_ATTR_INT }, { 0 } };
@@ -235,6 +282,27 @@ LINEAR_ROW(microsoft_quantize, "QuantizeLinear", quantize, FLOATS, FLOATS, INTEG
 LINEAR_ROW(microsoft_dequantize, "DequantizeLinear", dequantize, INTEGERS | ZT_BIT(ZT_INT32), FLOATS,
            INTEGERS | ZT_BIT(ZT_INT32))
 
+const struct zt_op zt_op_microsoft_qlinear_conv = {
+    .name = "QLinearConv",
+    .domain = "com.microsoft",
+    .since = 1,
+    ZT_ONE_OUT(8, 9),
+    .in_types = { BYTES, FLOAT, BYTES, BYTES, FLOAT, BYTES, FLOAT, BYTES | ZT_BIT(ZT_INT32) },
+    .same_type = 1 << 2,
+    .attrs = conv_attrs,
+    .no_grad_in = 0x1ff,
+    .expand = conv_expand,
+};
+const struct zt_op zt_op_nhwc_max_pool = {
+    .name = "NhwcMaxPool",
+    .domain = "com.microsoft",
+    .since = 1,
+    ZT_ONE_OUT(1, 1),
+    .in_types = { BYTES },
+    .attrs = max_pool_attrs,
+    .no_grad_in = 1 << 0,
+    .expand = max_pool_expand,
+};
 const struct zt_op zt_op_qlinear_where = {
     .name = "QLinearWhere",
     .domain = "com.microsoft",

@@ -19,11 +19,13 @@
     ROW(microsoft_dequantize)                                                                                          \
     ROW(microsoft_fast_gelu)                                                                                           \
     ROW(microsoft_gelu)                                                                                                \
+    ROW(microsoft_qlinear_conv)                                                                                        \
     ROW(microsoft_quantize)                                                                                            \
     ROW(microsoft_quick_gelu)                                                                                          \
     ROW(microsoft_range)                                                                                               \
     ROW(microsoft_rotary_embedding)                                                                                    \
     ROW(multi_head_attention)                                                                                          \
+    ROW(nhwc_max_pool)                                                                                                 \
     ROW(qlinear_add)                                                                                                   \
     ROW(qlinear_average_pool)                                                                                          \
     ROW(qlinear_concat)                                                                                                \

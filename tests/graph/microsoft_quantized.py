@@ -69,6 +69,11 @@ QUANTIZED = {
                                                  "(x, s, p, r, z)", (2, 5, 6, 3), (2, 5, 6, 3), "int8"),
     "QLinearGlobalAveragePool": unary("QLinearGlobalAveragePool(x, s, p, r, z)", (2, 3, 5, 6), (2, 3, 1, 1)),
     "QLinearGlobalAveragePool of channels last": unary("QLinearGlobalAveragePool<channels_last = 1>(x, s, p, r, z)", (2, 5, 6, 3), (2, 1, 1, 3)),
+    "QLinearConv of channels last": ("m (uint8[2,5,6,4] x, uint8[6,2,3,3] w, int32[6] b) => (uint8[2,3,3,6] y) { " + scales("uint8", 131, 120, 120) + """
+        y = com.microsoft.QLinearConv<channels_last = 1, group = 2, pads = [1, 1, 1, 1], strides = [2, 2]>(x, s, p, w, t, o, r, z, b) }""",
+                                     {"x": integers(np.uint8, 2, 5, 6, 4), "w": integers(np.uint8, 6, 2, 3, 3), "b": np.arange(-300, 300, 100, np.int32)}),
+    "NhwcMaxPool": ("m (uint8[2,5,6,3] x) => (uint8[2,3,6,3] y) { y = com.microsoft.NhwcMaxPool<kernel_shape = [3, 1], pads = [1, 0, 1, 0], strides = [2, 1]>(x) }",
+                    {"x": integers(np.uint8, 2, 5, 6, 3)}),
     "QLinearConcat": ("m (uint8[2,3] a, uint8[2,4] b) => (uint8[2,7] y) { " + scales("uint8", 131, 7, 120) +
                       " y = com.microsoft.QLinearConcat<axis = 1>(r, z, a, s, p, b, t, o) }", {"a": integers(np.uint8, 2, 3), "b": integers(np.uint8, 2, 4)}),
     "QLinearWhere": ("m (bool[3,1] c, uint8[2,3,4] a, uint8[4] b) => (uint8[2,3,4] y) { " + scales("uint8", 131, 7, 120) +
