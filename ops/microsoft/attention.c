@@ -1,4 +1,5 @@
 /* Attention           q, k, v = the parts of x w + b        y = attention(q, k, v)
+ * QAttention          the same of integers x and w with scales and zero points
  * MultiHeadAttention  q, k, v = the inputs + parts of b
  *
  * as the Attention of ONNX on [batch, rows, heads * size]. MultiHeadAttention also takes
@@ -15,12 +16,15 @@
  *
  * Buffers of which past keys fill only a part belong to generating text: refused. */
 #include "ops/microsoft/heads.h"
+#include "ops/microsoft/quantized.h"
 
-/* Numbers of inputs. */
+/* Numbers of inputs; NONE: the operator has no such input. */
+enum { NONE = 99 };
 struct layout {
     int bias, mask, added, past, refused, last; /* refused: the first input that is, last: the last one */
 };
 static const struct layout packed = { 2, 3, 5, 4, 6, 6 };
+static const struct layout quantized = { 2, 5, NONE, 8, NONE, NONE };
 static const struct layout separate = { 3, 4, 5, 6, 8, 9 };
 
 /* Queries, keys and values of [batch, rows, heads * size]; past keys and values, -1: none. */
@@ -28,6 +32,7 @@ struct operands {
     int part[3], past[2];
     int64_t rows, new_rows; /* of queries and keys */
     int64_t keys;           /* with the past ones */
+    enum zt_dtype dtype;
 };
 
 /* ---- the mask ---- */
@@ -46,10 +51,9 @@ static int keys_within(struct zt_lowering *l, const struct zt_value *mask, int64
 }
 
 /* The tensor that is added to the products, [batch, 1, rows or 1, keys]; -1: none. */
-static int mask_of(struct zt_lowering *l, int in, int64_t keys) {
+static int mask_of(struct zt_lowering *l, int in, int64_t keys, enum zt_dtype dtype) {
     static const int64_t axes[] = { 1, 2 };
     const struct zt_value *mask = in < l->n->in_count ? zt_in(l->g, l->x->node, in) : NULL;
-    const enum zt_dtype dtype = zt_lower_first(l)->dtype;
     if (!mask)
         return -1;
     const struct zt_shape *s = &mask->shape;
@@ -73,7 +77,7 @@ static int mask_of(struct zt_lowering *l, int in, int64_t keys) {
 
 static void attend(struct zt_lowering *l, const struct layout *in, const struct operands *o) {
     const int64_t heads = zt_attr_int(l->n, "num_heads", 0);
-    const int mask = mask_of(l, in->mask, o->keys), added = zt_lower_in(l, in->added);
+    const int mask = mask_of(l, in->mask, o->keys, o->dtype), added = zt_lower_in(l, in->added);
     const int sum = mask < 0 ? added : zt_lower_add(l, -1, mask, added);
     struct zt_attr attrs[4] = {
         { .name = "q_num_heads", .type = ZT_ATTR_INT, .i = heads },
@@ -99,11 +103,10 @@ static void attend(struct zt_lowering *l, const struct layout *in, const struct 
 /* ---- Attention ---- */
 
 /* Past keys and values, which are one tensor. */
-static void read_past(struct zt_lowering *l, struct operands *o) {
-    static const int64_t first = 0;
+static void read_past(struct zt_lowering *l, int in, struct operands *o) {
     const struct zt_attr halves[] = { { .name = "axis", .type = ZT_ATTR_INT, .i = 0 },
                                       { .name = "num_outputs", .type = ZT_ATTR_INT, .i = 2 } };
-    const struct zt_value *past = packed.past < l->n->in_count ? zt_in(l->g, l->x->node, packed.past) : NULL;
+    const struct zt_value *past = in < l->n->in_count ? zt_in(l->g, l->x->node, in) : NULL;
     int half[2] = { -1, -1 };
     if (!past || (past->shape.rank == 5 && past->shape.dim[3] == 0))
         return;
@@ -113,7 +116,7 @@ static void read_past(struct zt_lowering *l, struct operands *o) {
     }
     zt_lower_all(l, &(struct zt_expand_node){ "Split", &past->id, 1, halves, 2 }, half, 2);
     for (int i = 0; i < 2; i++)
-        o->past[i] = ZT_LOWER(l, -1, "Squeeze", half[i], zt_graph_add_ints(l->g, NULL, &first, 1));
+        o->past[i] = ZT_LOWER(l, -1, "Squeeze", half[i], zt_lower_shape(l, 0));
     o->keys += past->shape.dim[3];
 }
 
@@ -129,21 +132,34 @@ static void write_present(struct zt_lowering *l, const struct operands *o) {
     ZT_LOWER_WITH(l, l->n->out[1], "Concat", &first, 1, both[0], both[1]);
 }
 
-static void attention(struct zt_lowering *l) {
+/* Of floats x and w of type `dtype`, which have the shapes of inputs 0 and 1. */
+static void attend_packed(struct zt_lowering *l, const struct layout *in, const int x_w[2], enum zt_dtype dtype) {
     const struct zt_shape *x = &zt_lower_first(l)->shape, *w = &zt_in(l->g, l->x->node, 1)->shape;
     const struct zt_attr *sizes = zt_node_attr(l->n, "qkv_hidden_sizes");
     if (x->rank != 3 || w->rank != 2 || (sizes && sizes->count != 3)) {
         ZT_LOWER_FAIL(l, "wants an input of 3 axes, weights of 2 and sizes of 3 parts");
         return;
     }
-    struct operands o = { .past = { -1, -1 }, .rows = x->dim[1], .new_rows = x->dim[1], .keys = x->dim[1] };
+    struct operands o = {
+        .past = { -1, -1 }, .rows = x->dim[1], .new_rows = x->dim[1], .keys = x->dim[1], .dtype = dtype
+    };
     const int64_t each = w->dim[1] / 3;
-    const int product = ZT_LOWER(l, -1, "MatMul", l->n->in[0], l->n->in[1]);
-    zt_lower_split(l, zt_lower_add(l, -1, product, zt_lower_in(l, packed.bias)),
+    const int product = ZT_LOWER(l, -1, "MatMul", x_w[0], x_w[1]);
+    zt_lower_split(l, zt_lower_add(l, -1, product, zt_lower_in(l, in->bias)),
                    sizes ? sizes->ints : (const int64_t[3]){ each, each, each }, o.part);
-    read_past(l, &o);
-    attend(l, &packed, &o);
+    read_past(l, in->past, &o);
+    attend(l, in, &o);
     write_present(l, &o);
+}
+
+static void attention(struct zt_lowering *l) {
+    attend_packed(l, &packed, l->n->in, zt_lower_first(l)->dtype);
+}
+
+static void quantized_attention(struct zt_lowering *l) {
+    const int x = zt_lower_dequantize(l, (const int[]){ l->n->in[0], l->n->in[3], zt_lower_in(l, 6) }, 1);
+    const int w = zt_lower_dequantize(l, (const int[]){ l->n->in[1], l->n->in[4], zt_lower_in(l, 7) }, -1);
+    attend_packed(l, &quantized, (const int[]){ x, w }, zt_in(l->g, l->x->node, quantized.bias)->dtype);
 }
 
 /* ---- MultiHeadAttention ---- */
@@ -198,7 +214,7 @@ static void add_bias(struct zt_lowering *l, const struct form *f, const int64_t 
 
 static void multi_head(struct zt_lowering *l) {
     const struct form *f = find_form(l);
-    struct operands o = { .past = { -1, -1 } };
+    struct operands o = { .past = { -1, -1 }, .dtype = zt_lower_first(l)->dtype };
     int64_t size[3];
     if (!f)
         return;
@@ -229,6 +245,7 @@ static void multi_head(struct zt_lowering *l) {
 }
 
 ZT_LOWERED(attention)
+ZT_LOWERED(quantized_attention)
 ZT_LOWERED(multi_head)
 
 /* ---- rows ---- */
@@ -242,6 +259,13 @@ static const struct zt_attr_spec packed_attrs[] = { { "do_rotary", ZT_ATTR_INT }
                                                     { "scale", ZT_ATTR_FLOAT },
                                                     { "unidirectional", ZT_ATTR_INT },
                                                     { 0 } };
+static const struct zt_attr_spec quantized_attrs[] = { { "do_rotary", ZT_ATTR_INT },
+                                                       { "mask_filter_value", ZT_ATTR_FLOAT },
+                                                       { "num_heads", ZT_ATTR_INT, true },
+                                                       { "past_present_share_buffer", ZT_ATTR_INT },
+                                                       { "scale", ZT_ATTR_FLOAT },
+                                                       { "unidirectional", ZT_ATTR_INT },
+                                                       { 0 } };
 static const struct zt_attr_spec separate_attrs[] = { { "mask_filter_value", ZT_ATTR_FLOAT },
                                                       { "num_heads", ZT_ATTR_INT, true },
                                                       { "scale", ZT_ATTR_FLOAT },
@@ -263,6 +287,21 @@ const struct zt_op zt_op_microsoft_attention = {
     .attrs = packed_attrs,
     .no_grad_in = 1 << 3 | 1 << 6,
     .expand = attention_expand,
+};
+const struct zt_op zt_op_quantized_attention = {
+    .name = "QAttention",
+    .domain = "com.microsoft",
+    .since = 1,
+    .min_in = 5,
+    .max_in = 9,
+    .min_out = 1,
+    .max_out = 2,
+    .in_types = { ZT_MICROSOFT_BYTES, ZT_MICROSOFT_BYTES, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, MASK,
+                  ZT_MICROSOFT_BYTES, ZT_MICROSOFT_BYTES | ZT_ANY_FLOAT },
+    .attrs = quantized_attrs,
+    .no_grad_in = 1 << 5,
+    .scale_in = 1 << 3 | 1 << 4,
+    .expand = quantized_attention_expand,
 };
 const struct zt_op zt_op_multi_head_attention = {
     .name = "MultiHeadAttention",

@@ -35,6 +35,7 @@
     ROW(qlinear_sigmoid)                                                                                               \
     ROW(qlinear_softmax)                                                                                               \
     ROW(qlinear_where)                                                                                                 \
+    ROW(quantized_attention)                                                                                           \
     ROW(quantized_gemm)                                                                                                \
     ROW(simplified_layer_norm)                                                                                         \
     ROW(skip_layer_norm)                                                                                               \

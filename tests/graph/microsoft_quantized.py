@@ -99,6 +99,14 @@ QUANTIZED = {
     "QGemm to floats": ("m (uint8[5,3] a, uint8[4,3] b, int32[1,4] c) => (float[5,4] y) { " + scales("uint8", 131, 7, 120) +
                         " y = com.microsoft.QGemm<transB = 1>(a, s, p, b, t, o, c) }",
                         {"a": integers(np.uint8, 5, 3), "b": integers(np.uint8, 4, 3), "c": np.array([[900, -100, 40, 3]], np.int32)}),
+    "QAttention": ("""m (uint8[2,3,4] x, uint8[4,12] w, float[12] b, int32[2] k, float[2,2,2,5,2] q) => (float[2,3,4] y, float[2,2,2,8,2] n) {
+        s = Constant<value = float {0.01}>()  t = Constant<value = float {0.02}>()  o = Constant<value = uint8 {120}>()
+        y, n = com.microsoft.QAttention<num_heads = 2, unidirectional = 1>(x, w, b, s, t, k, o, o, q) }""",
+                   {"x": integers(np.uint8, 2, 3, 4), "w": integers(np.uint8, 4, 12), "b": (12,), "k": np.array([7, 8], np.int32), "q": (2, 2, 2, 5, 2)}),
+    "QAttention of columns": ("""m (uint8[2,3,4] x, int8[4,12] w, float[12] b, float[12] t, int32[2,3] k) => (float[2,3,4] y) {
+        s = Constant<value = float {0.01}>()  y = com.microsoft.QAttention<num_heads = 2>(x, w, b, s, t, k) }""",
+                              {"x": integers(np.uint8, 2, 3, 4), "w": integers(np.int8, 4, 12), "b": (12,), "t": np.linspace(0.01, 0.03, 12, dtype=np.float32),
+                               "k": np.array([[1, 1, 0], [1, 1, 1]], np.int32)}),
     "MatMulNBits": bits(4, 32, 16, 4, "bytes", "bias"),
     "MatMulNBits of an odd block": bits(3, 40, 16, 4, "bytes"),
     "MatMulNBits without zero points": bits(3, 40, 32, 4),
