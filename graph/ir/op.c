@@ -123,8 +123,7 @@ bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node
         return fail_missing(table, g, node, err);
     if (!check_counts(g, node, err) || !check_attrs(g, node, err))
         return false;
-    if (n->op->join)
-        n->op->join(g, node);
+    zt_op_join(g, node);
     return true;
 }
 

@@ -93,9 +93,9 @@ struct zt_op {
     /* Converts the node to its training or evaluation form (BatchNormalization, Dropout). NULL: it has only one form.
      */
     bool (*train)(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err);
-    /* Called when the node has been resolved, after its producers; may turn it and a producer into one node that has a
-     * gradient where the two have none (DequantizeLinear of a QuantizeLinear). Dtypes and shapes are not known yet.
-     * NULL: never. */
+    /* Called when the node has been resolved, after its producers, and again before inference, when producers with
+     * `expand` are expanded; may turn it and a producer into one node that has a gradient where the two have none
+     * (DequantizeLinear of a QuantizeLinear). Dtypes and shapes need not be known. NULL: never. */
     void (*join)(struct zt_graph *g, int node);
     /* Nodes with subgraphs (If, Loop, Scan): appends the nodes that replace this node, or fails if a needed input is
      * not constant (graph/passes/lower.h). So do the nodes that make or read sequences and optionals. A row with
@@ -150,6 +150,11 @@ bool zt_op_copies(const struct zt_op *op);
 /* Sets node->op and the graph's table, and checks the numbers of inputs and outputs and the attributes against the row.
  * Without a row, the error names node and op. */
 bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node, struct zt_err *err);
+/* Calls the row's `join`. */
+static inline void zt_op_join(struct zt_graph *g, int node) {
+    if (g->nodes[node]->op->join)
+        g->nodes[node]->op->join(g, node);
+}
 /* Whether the node is to be expanded: its row has `expand`, and no `infer` or an input that is a list. */
 bool zt_op_expands(const struct zt_graph *g, int node);
 /* Checks the dtypes of the inputs against the row, and their sizes against the limit. */

@@ -1,5 +1,7 @@
 #include "graph/passes/data_sizes.h"
 
+#include "graph/ir/list.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,9 +29,25 @@ bool zt_data_sizes_same(const struct zt_value *a, const struct zt_value *b) {
     return zt_shape_equal(&a->shape, &b->shape) && zt_data_sizes_same_contents(a, b);
 }
 
+/* Floats that only one of the trials knows, since it took another branch of an If, are none that sizes follow from. */
+static bool contents_vary(const struct zt_value *a, const struct zt_value *b) {
+    if (!a->data != !b->data && a->dtype == b->dtype && zt_dtype_in(a->dtype, ZT_ANY_FLOAT))
+        return false;
+    return !zt_data_sizes_same_contents(a, b);
+}
+
+/* Whether the value is a sequence or optional that nodes before the enclosed ones made. */
+static bool is_made_list(const struct zt_value *v) {
+    return v->list && v->list->count >= 0;
+}
+
+/* A sequence or optional cannot be what an EagerRun reads or gives. */
 static void find_what_varies(struct enclosing *e) {
-    for (int v = 0; v < e->g->value_count; v++)
-        e->varies[v] = !zt_data_sizes_same(e->most->values[v], e->less->values[v]);
+    for (int v = 0; v < e->g->value_count; v++) {
+        const struct zt_value *a = e->most->values[v], *b = e->less->values[v];
+        e->varies[v] =
+            !zt_shape_equal(&a->shape, &b->shape) || contents_vary(a, b) || (a->list && !is_made_list(e->g->values[v]));
+    }
 }
 
 static bool any_of(const bool *of, const int *values, int count) {
@@ -45,6 +63,7 @@ static void find_nodes(struct enclosing *e) {
         e->inside[n] = !node->dead &&
                        (any_of(e->varies, node->in, node->in_count) || any_of(e->varies, node->out, node->out_count));
     }
+    e->inside[e->first] = true;
 }
 
 /* Numbers of which shapes may be made are known in an eager run too; what has a gradient stays an input. */
@@ -55,7 +74,7 @@ static bool is_known(const struct zt_value *v) {
 
 /* Whether both trials found the same contents. */
 static bool is_settled(const struct enclosing *e, int value) {
-    return !e->varies[value] && is_known(e->most->values[value]);
+    return !e->varies[value] && is_known(e->most->values[value]) && e->less->values[value]->data;
 }
 
 /* A node between two enclosed ones is enclosed too: one node cannot read what depends on its own results. Contents that
@@ -67,21 +86,34 @@ static bool add_between(struct enclosing *e) {
     memset(e->needed, 0, (size_t)e->g->value_count * sizeof *e->needed);
     for (int n = e->first; n < e->last; n++) {
         const struct zt_node *node = e->g->nodes[n];
-        const bool of = e->inside[n] || any_of(e->behind, node->in, node->in_count);
+        const bool of = !node->dead && (e->inside[n] || any_of(e->behind, node->in, node->in_count));
         for (int i = 0; of && i < node->out_count; i++)
             if (node->out[i] >= 0 && !is_settled(e, node->out[i]))
                 e->behind[node->out[i]] = true;
     }
     for (int n = e->last - 1; n >= e->first; n--) {
         const struct zt_node *node = e->g->nodes[n];
-        const bool read = any_of(e->needed, node->out, node->out_count);
-        if (!node->dead && !e->inside[n] && read && any_of(e->behind, node->in, node->in_count))
+        const bool read = !node->dead && any_of(e->needed, node->out, node->out_count);
+        if (!e->inside[n] && read && any_of(e->behind, node->in, node->in_count))
             e->inside[n] = added = true;
         for (int i = 0; (e->inside[n] || read) && i < node->in_count; i++)
             if (node->in[i] >= 0 && !is_settled(e, node->in[i]))
                 e->needed[node->in[i]] = true;
     }
     return added;
+}
+
+/* A sequence or optional that is read from outside is made inside too, by the nodes that made it, which are expanded.
+ */
+static void add_lists(struct enclosing *e) {
+    memset(e->needed, 0, (size_t)e->g->value_count * sizeof *e->needed);
+    for (int n = e->g->node_count - 1; n >= 0; n--) {
+        const struct zt_node *node = e->g->nodes[n];
+        e->inside[n] |= n < e->first && node->dead && any_of(e->needed, node->out, node->out_count);
+        for (int i = 0; e->inside[n] && i < node->in_count; i++)
+            if (node->in[i] >= 0 && is_made_list(e->g->values[node->in[i]]))
+                e->needed[node->in[i]] = true;
+    }
 }
 
 /* ---- what cannot be enclosed ---- */
@@ -101,13 +133,24 @@ static void find_readers(struct enclosing *e) {
         }
 }
 
+/* The node of a graph, subgraphs included, that cannot be inside, with what keeps it from there; NULL: all can. */
+static const struct zt_node *find_outcast(const struct zt_op_table *table, const struct zt_node *node,
+                                          const char **what) {
+    const struct zt_op *op = zt_op_of(table, node);
+    *what = op && op->train ? "has a training form" : op && op->flags & ZT_OP_RANDOM ? "draws random numbers" : NULL;
+    const struct zt_node *found = *what ? node : NULL;
+    for (int i = 0; i < node->attr_count; i++) {
+        const struct zt_graph *body = node->attr[i].graph;
+        for (int k = 0; !found && body && k < body->node_count; k++)
+            found = find_outcast(table, body->nodes[k], what);
+    }
+    return found;
+}
+
 static bool check_node(const struct enclosing *e, int n, struct zt_err *err) {
     const struct zt_node *node = e->g->nodes[n];
-    const char *what = node->op->expand && !node->op->infer ? "has subgraphs"
-                       : node->op->train                    ? "has a training form"
-                       : node->op->flags & ZT_OP_RANDOM     ? "draws random numbers"
-                                                            : NULL;
-    if (what)
+    const char *what;
+    if (find_outcast(e->g->table, node, &what))
         return zt_node_fail(e->g, n, err,
                             "%s, and the size of what it reads depends on data (of \"%s\"): not supported in training",
                             what, e->g->nodes[e->first]->name);
@@ -121,7 +164,7 @@ static bool check_node(const struct enclosing *e, int n, struct zt_err *err) {
 }
 
 static bool check_nodes(const struct enclosing *e, struct zt_err *err) {
-    for (int n = e->first; n < e->last; n++)
+    for (int n = 0; n < e->last; n++)
         if (e->inside[n] && !check_node(e, n, err))
             return false;
     return true;
@@ -175,6 +218,7 @@ static void copy_node(struct enclosing *e, struct zt_graph *to, int n, int *in) 
     for (int i = 0; i < node->attr_count; i++)
         zt_node_set_attr(to, made, &node->attr[i]);
     to->nodes[made]->op = node->op;
+    to->nodes[made]->captured = node->captured;
 }
 
 static int list_outputs(struct enclosing *e, struct zt_graph *to, int *out) {
@@ -194,7 +238,7 @@ static int list_outputs(struct enclosing *e, struct zt_graph *to, int *out) {
 
 static int count_links(const struct enclosing *e) {
     int count = 1;
-    for (int n = e->first; n < e->last; n++)
+    for (int n = 0; n < e->last; n++)
         count += e->inside[n] ? e->g->nodes[n]->in_count + e->g->nodes[n]->out_count : 0;
     return count;
 }
@@ -206,7 +250,8 @@ static bool enclose(struct enclosing *e, struct zt_err *err) {
     to->inputs = ZT_NEW_N(g->arena, int, most);
     to->outputs = ZT_NEW_N(g->arena, int, most);
     to->table = g->table;
-    for (int n = e->first; n < e->last; n++)
+    to->functions = g->functions;
+    for (int n = 0; n < e->last; n++)
         if (e->inside[n])
             copy_node(e, to, n, in);
     const bool good = zt_graph_index(to, err);
@@ -227,9 +272,11 @@ static bool enclose(struct enclosing *e, struct zt_err *err) {
 
 /* ---- the pass ---- */
 
-/* A node whose bounds are the same, from the shapes of its inputs, has another fault. */
+/* A node with bounds that are the same, from the shapes of its inputs, has another fault. */
 static bool check_bounds_differ(const struct enclosing *e, struct zt_err *err) {
     const struct zt_node *n = e->g->nodes[e->first];
+    if (!n->op->bound)
+        return true;
     if (!n->op->bound(e->most, e->first, false, err) || !n->op->bound(e->less, e->first, true, err))
         return false;
     for (int i = 0; i < n->out_count; i++)
@@ -263,6 +310,7 @@ bool zt_data_sizes_enclose(struct zt_graph *g, int node, const struct zt_size_tr
         find_nodes(&e);
         while (add_between(&e))
             ;
+        add_lists(&e);
         find_readers(&e);
         good = check_nodes(&e, err) && enclose(&e, err);
     }

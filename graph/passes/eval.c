@@ -153,6 +153,7 @@ static bool run_nodes(void *with, int first, int last, struct zt_err *err) {
     struct zt_eval *eval = with;
     const struct zt_settler settler = { eval, run_nodes, eval->results_alone ? run_beside : NULL };
     for (int n = first; n < last; n++) {
+        zt_op_join(eval->g, n);
         if (zt_op_expands(eval->g, n) ? !zt_expand(eval->g, n, &settler, err)
                                       : !zt_eval_node(eval->g, n, eval->arena, eval->random, eval->threads, err))
             return false;

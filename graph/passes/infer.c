@@ -143,11 +143,47 @@ static bool settle_varying(struct inference *f, int n, struct zt_err *err) {
 }
 
 static bool expand(struct inference *f, int n, struct zt_err *err) {
-    const struct zt_settler settler = { f, infer_nodes, NULL };
+    const struct zt_settler settler = { f, infer_nodes, NULL,
+                                        !f->trial ? ZT_IF_ALIKE
+                                        : f->most ? ZT_IF_LEAST
+                                                  : ZT_IF_MOST };
     f->nested++;
     const bool good = zt_expand(f->g, n, &settler, err);
     f->nested--;
     return good;
+}
+
+static bool has_graph(const struct zt_node *n) {
+    bool has = false;
+    for (int i = 0; i < n->attr_count; i++)
+        has |= n->attr[i].graph != NULL;
+    return has;
+}
+
+/* Takes back what an expansion has done: the node is there again, what it was replaced by is not. */
+static void take_back(struct zt_graph *g, int node, int first) {
+    for (int n = first; n < g->node_count; n++)
+        g->nodes[n]->dead = true;
+    g->nodes[node]->dead = false;
+}
+
+/* The nodes that the node stands for. Where it holds graphs in which sizes depend on data, it is enclosed as it is. */
+static bool expand_or_enclose(struct inference *f, int n, struct zt_err *err) {
+    const struct zt_size_trial trial = { f, infer_bounds };
+    const int nodes = f->g->node_count;
+    const double lowered_nodes = f->g->lowered_nodes, lowered_bytes = f->g->lowered_bytes;
+    struct zt_err why = { 0 }, unsized = { 0 };
+    if (f->nested || f->trial || f->watch || !has_graph(f->g->nodes[n]))
+        return expand(f, n, err);
+    if (expand(f, n, &why))
+        return true;
+    take_back(f->g, n, nodes);
+    f->g->lowered_nodes = lowered_nodes;
+    f->g->lowered_bytes = lowered_bytes;
+    if (zt_data_sizes_enclose(f->g, n, &trial, &unsized))
+        return true;
+    *err = why;
+    return false;
 }
 
 static bool infer_nodes(void *inference, int first, int last, struct zt_err *err) {
@@ -157,7 +193,8 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
             continue;
         if (!check_inputs_known(f->g, n, err))
             return false;
-        const bool good = zt_op_expands(f->g, n) ? expand(f, n, err)
+        zt_op_join(f->g, n);
+        const bool good = zt_op_expands(f->g, n) ? expand_or_enclose(f, n, err)
                           : is_sized(f->g, n)    ? infer_watched(f, n, err)
                                                  : infer_unsized(f, n, err);
         if (!good || !settle_varying(f, n, err))

@@ -71,13 +71,7 @@ static bool if_expand(struct zt_expansion *x, struct zt_err *err) {
     if (!known_number(x, n->in[0], &condition, "condition", err))
         return false;
     const char *branch = condition ? "then_branch" : "else_branch";
-    if (!check_body(x, branch, 0, n->out_count, err))
-        return false;
-    int *out = ZT_NEW_N(x->g->arena, int, zt_expand_subgraph(x, branch)->output_count);
-    memset(out, -1, (size_t)zt_expand_subgraph(x, branch)->output_count * sizeof *out);
-    memcpy(out, n->out, (size_t)n->out_count * sizeof *out);
-    x->done = true;
-    return zt_expand_copy(x, branch, NULL, out, err);
+    return check_body(x, branch, 0, n->out_count, err) && zt_if_take(x, branch, err);
 }
 
 /* ---- iterations ---- */

@@ -85,7 +85,7 @@ static int *add_given(struct zt_graph *g, const struct zt_node *n) {
 /* Infers the body, and what its gradient needs, for the largest sizes. */
 static bool bound_body(struct zt_prepare *p, struct zt_graph *g, struct zt_err *err) {
     const struct zt_node *n = p->graph->nodes[p->node];
-    if (!zt_graph_index(g, err) || !zt_pass_infer_bounds(g, 0, NULL, ZT_BODY_FOLD, err))
+    if (!zt_graph_index(g, err) || !zt_pass_infer_bounds(g, 0, NULL, ZT_BODY_FOLD, err) || !zt_graph_sort(g, err))
         return false;
     if (!zt_node_attr(n, "given"))
         return true;

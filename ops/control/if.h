@@ -12,8 +12,11 @@
 
 enum { ZT_THEN, ZT_ELSE, ZT_BRANCHES };
 
-/* Appends the node x->node as an IfRun. Fails, naming the branch and the reason, where a branch cannot run so. */
+/* Appends the node x->node as an IfRun, or, in a trial of sizes, takes a branch where the two give other sizes. Fails,
+ * naming the branch and the reason, where a branch cannot run so. */
 bool zt_if_run(struct zt_expansion *x, struct zt_err *err);
+/* Replaces the node x->node by the nodes of its branch `name`. */
+bool zt_if_take(struct zt_expansion *x, const char *name, struct zt_err *err);
 /* The gradient rule of IfRun; adds an IfRunGrad. */
 bool zt_if_gradient(struct zt_grad *b, int node, struct zt_err *err);
 

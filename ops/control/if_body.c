@@ -25,13 +25,16 @@ static const struct zt_graph *make_branch(struct zt_expansion *x, int branch, in
     return zt_body_end(&b, out && zt_body_infer(&b) && check_outputs(&b, b.g->output_count) && zt_body_prune(&b));
 }
 
-/* Both branches must hand out the same types and shapes. */
-static bool check_alike(const struct zt_expansion *x, const struct zt_graph *const *branch, struct zt_err *err) {
+/* Both branches must hand out the same types and, but in a trial of sizes, shapes. *alike: they do. */
+static bool check_alike(const struct zt_expansion *x, const struct zt_graph *const *branch, bool *alike,
+                        struct zt_err *err) {
+    *alike = true;
     for (int i = 0; i < branch[ZT_THEN]->output_count; i++) {
         const struct zt_value *a = branch[ZT_THEN]->values[branch[ZT_THEN]->outputs[i]];
         const struct zt_value *b = branch[ZT_ELSE]->values[branch[ZT_ELSE]->outputs[i]];
         char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
-        if (a->dtype != b->dtype || !zt_shape_equal(&a->shape, &b->shape))
+        *alike &= zt_shape_equal(&a->shape, &b->shape);
+        if (a->dtype != b->dtype || (!*alike && x->settler->if_sizes == ZT_IF_ALIKE))
             return zt_node_fail(x->g, x->node, err,
                                 "its condition depends on data, and its output %d is %s%s in then_branch, %s%s in "
                                 "else_branch",
@@ -59,6 +62,23 @@ static bool emit(struct zt_expansion *x, const struct zt_graph *const *branch, i
                               n->out_count, err);
 }
 
+static int64_t elements(const struct zt_graph *branch) {
+    int64_t sum = 0;
+    for (int i = 0; i < branch->output_count; i++)
+        sum += zt_shape_count(&branch->values[branch->outputs[i]]->shape);
+    return sum;
+}
+
+bool zt_if_take(struct zt_expansion *x, const char *name, struct zt_err *err) {
+    const struct zt_node *n = x->g->nodes[x->node];
+    const int count = zt_expand_subgraph(x, name)->output_count;
+    int *out = ZT_NEW_N(x->g->arena, int, count + 1);
+    memset(out, -1, (size_t)count * sizeof *out);
+    memcpy(out, n->out, (size_t)n->out_count * sizeof *out);
+    x->done = true;
+    return zt_expand_copy(x, name, NULL, out, err);
+}
+
 bool zt_if_run(struct zt_expansion *x, struct zt_err *err) {
     const struct zt_graph *branch[ZT_BRANCHES];
     int *captured[ZT_BRANCHES];
@@ -70,6 +90,12 @@ bool zt_if_run(struct zt_expansion *x, struct zt_err *err) {
                                 "its condition \"%s\" depends on data, and its %s cannot run before it is known: %s",
                                 zt_in(x->g, x->node, 0)->name, names[k], why.text[0]);
     }
+    bool alike;
     x->done = true;
-    return check_alike(x, branch, err) && emit(x, branch, captured, err);
+    if (!check_alike(x, branch, &alike, err))
+        return false;
+    if (alike)
+        return emit(x, branch, captured, err);
+    const bool then_more = elements(branch[ZT_THEN]) >= elements(branch[ZT_ELSE]);
+    return zt_if_take(x, names[then_more == (x->settler->if_sizes == ZT_IF_MOST) ? ZT_THEN : ZT_ELSE], err);
 }

@@ -1,52 +1,72 @@
 /* Attention           q, k, v = the parts of x w + b        y = attention(q, k, v)
+ * QAttention          the same of integers x and w with scales and zero points
  * MultiHeadAttention  q, k, v = the inputs + parts of b
  *
- * as the Attention of ONNX on [batch, rows, heads * size]. A mask adds mask_filter_value to what is not kept:
+ * as the Attention of ONNX on [batch, rows, heads * size]. MultiHeadAttention also takes
  *
- *     [batch]           keys kept, from the first on        [batch, keys]    of each key, [batch, rows, keys] and row:
- *                                                                            more than 0 where it is kept
+ *     q  [batch, rows, heads, 3, size]: keys and values beside the queries       k  [batch, rows, heads, 2, size]:
+ * values k and v  [batch, heads, rows, size]                                           beside the keys
  *
- * Past keys, keys that are cached in other forms and packed tensors belong to generating text: refused. */
-#include "ops/microsoft/lowering.h"
+ * Past keys and values come before these, whose bias they do not get; the present ones are both. Attention has a tensor
+ * with the two in front of each other. A mask adds mask_filter_value to what is not kept:
+ *
+ *     [batch]            keys kept, from the first on       [batch, keys]    of each key, [batch, rows, keys] and row:
+ *     [2 batch]          ends, then starts of these                          more than 0 where it is kept
+ *     [3 batch + 2]      keys kept, then offsets of the sequences among all rows, which say nothing more
+ *
+ * Buffers of which past keys fill only a part belong to generating text: refused. */
+#include "ops/microsoft/heads.h"
+#include "ops/microsoft/quantized.h"
 
-/* Numbers of inputs. */
+/* Numbers of inputs; NONE: the operator has no such input. */
+enum { NONE = 99 };
 struct layout {
-    int bias, mask, added, past, last; /* past: the first input that is refused, last: the last one */
+    int bias, mask, added, past, refused, last; /* refused: the first input that is, last: the last one */
 };
-static const struct layout packed = { 2, 3, 5, 4, 6 };
-static const struct layout separate = { 3, 4, 5, 6, 9 };
+static const struct layout packed = { 2, 3, 5, 4, 6, 6 };
+static const struct layout quantized = { 2, 5, NONE, 8, NONE, NONE };
+static const struct layout separate = { 3, 4, 5, 6, 8, 9 };
+
+/* Queries, keys and values of [batch, rows, heads * size]; past keys and values, -1: none. */
+struct operands {
+    int part[3], past[2];
+    int64_t rows, new_rows; /* of queries and keys */
+    int64_t keys;           /* with the past ones */
+    enum zt_dtype dtype;
+};
 
 /* ---- the mask ---- */
 
-static int constant_int32(struct zt_lowering *l, int32_t value) {
-    return zt_graph_add_constant(l->g, NULL, ZT_INT32, &(struct zt_shape){ 0 }, &value);
-}
-
-/* [batch, keys] of lengths [batch]: whether the key is one of those. */
-static int keys_of_lengths(struct zt_lowering *l, int lengths, int64_t keys) {
-    const int64_t one = 1;
-    const int numbers =
-        ZT_LOWER(l, -1, "Range", constant_int32(l, 0), constant_int32(l, (int32_t)keys), constant_int32(l, 1));
-    return ZT_LOWER(l, -1, "Less", numbers,
-                    ZT_LOWER(l, -1, "Unsqueeze", lengths, zt_graph_add_ints(l->g, NULL, &one, 1)));
+/* [batch, keys] of a vector of the ends of the keys that are kept, and of what follows these. */
+static int keys_within(struct zt_lowering *l, const struct zt_value *mask, int64_t batch, int64_t keys) {
+    const int64_t count = mask->shape.dim[0];
+    const int ends = count == batch
+                         ? mask->id
+                         : ZT_LOWER(l, -1, "Slice", mask->id, zt_lower_shape(l, 0), zt_lower_shape(l, batch)),
+              within = zt_lower_first_keys(l, ends, keys);
+    if (count != 2 * batch)
+        return within;
+    const int starts = ZT_LOWER(l, -1, "Slice", mask->id, zt_lower_shape(l, batch), zt_lower_shape(l, count));
+    return ZT_LOWER(l, -1, "And", within, ZT_LOWER(l, -1, "Not", zt_lower_first_keys(l, starts, keys)));
 }
 
 /* The tensor that is added to the products, [batch, 1, rows or 1, keys]; -1: none. */
-static int mask_of(struct zt_lowering *l, int in, int64_t keys) {
+static int mask_of(struct zt_lowering *l, int in, int64_t keys, enum zt_dtype dtype) {
     static const int64_t axes[] = { 1, 2 };
     const struct zt_value *mask = in < l->n->in_count ? zt_in(l->g, l->x->node, in) : NULL;
-    const enum zt_dtype dtype = zt_lower_first(l)->dtype;
     if (!mask)
         return -1;
     const struct zt_shape *s = &mask->shape;
-    const bool lengths = s->rank == 1 && s->dim[0] == zt_lower_first(l)->shape.dim[0];
-    if (keys > INT32_MAX || (!lengths && !((s->rank == 2 || s->rank == 3) && s->dim[s->rank - 1] == keys))) {
+    const int64_t batch = zt_lower_first(l)->shape.dim[0];
+    const int64_t count = s->rank == 1 ? s->dim[0] : 0;
+    const bool ends = count == batch || count == 2 * batch || count == 3 * batch + 2;
+    if (!ends && !((s->rank == 2 || s->rank == 3) && s->dim[s->rank - 1] == keys)) {
         char text[ZT_SHAPE_TEXT];
         ZT_LOWER_FAIL(l, "a mask of shape %s is not supported", zt_shape_text(s, text));
         return -1;
     }
     const int kept =
-        lengths ? keys_of_lengths(l, mask->id, keys) : ZT_LOWER(l, -1, "Greater", mask->id, constant_int32(l, 0));
+        s->rank == 1 ? keys_within(l, mask, batch, keys) : ZT_LOWER(l, -1, "Greater", mask->id, zt_lower_int32(l, 0));
     const int numbers =
         ZT_LOWER(l, -1, "Where", kept, zt_graph_add_float(l->g, NULL, dtype, 0),
                  zt_graph_add_float(l->g, NULL, dtype, (double)zt_attr_float(l->n, "mask_filter_value", -10000)));
@@ -55,9 +75,9 @@ static int mask_of(struct zt_lowering *l, int in, int64_t keys) {
 
 /* ---- both ---- */
 
-static void attend(struct zt_lowering *l, const struct layout *in, const int qkv[3], int64_t keys) {
+static void attend(struct zt_lowering *l, const struct layout *in, const struct operands *o) {
     const int64_t heads = zt_attr_int(l->n, "num_heads", 0);
-    const int mask = mask_of(l, in->mask, keys), added = zt_lower_in(l, in->added);
+    const int mask = mask_of(l, in->mask, o->keys, o->dtype), added = zt_lower_in(l, in->added);
     const int sum = mask < 0 ? added : zt_lower_add(l, -1, mask, added);
     struct zt_attr attrs[4] = {
         { .name = "q_num_heads", .type = ZT_ATTR_INT, .i = heads },
@@ -65,61 +85,167 @@ static void attend(struct zt_lowering *l, const struct layout *in, const int qkv
         { .name = "is_causal", .type = ZT_ATTR_INT, .i = zt_attr_int(l->n, "unidirectional", 0) },
         { .name = "scale", .type = ZT_ATTR_FLOAT, .f = zt_attr_float(l->n, "scale", 0) },
     };
-    zt_lower_refuse_in(l, in->past, in->past, "of past keys");
-    zt_lower_refuse_in(l, in->added + 1, in->last, "of past keys");
-    zt_lower_refuse_out(l, 1, 3, "keys and values to keep");
+    zt_lower_refuse_in(l, in->refused, in->last, "of buffers of past keys");
     if (zt_attr_int(l->n, "do_rotary", 0))
         ZT_LOWER_FAIL(l, "do_rotary is not supported");
+    if (attrs[2].i && o->rows != o->new_rows)
+        ZT_LOWER_FAIL(l, "one direction with %lld keys of %lld queries is not supported", (long long)o->new_rows,
+                      (long long)o->rows);
+    const int values[] = { o->part[0], o->part[1], o->part[2], sum, o->past[0], o->past[1] };
     zt_lower(l, l->n->out[0],
-             &(struct zt_expand_node){ "Attention", (const int[]){ qkv[0], qkv[1], qkv[2], sum }, sum < 0 ? 3 : 4,
+             &(struct zt_expand_node){ "Attention", values,
+                                       o->past[0] >= 0 ? 6
+                                       : sum >= 0      ? 4
+                                                       : 3,
                                        attrs, attrs[3].f != 0 ? 4 : 3 });
 }
 
-/* Parts of a tensor along its last axis. */
-static void split(struct zt_lowering *l, int value, const int64_t size[3], int part[3]) {
-    const struct zt_attr last = { .name = "axis", .type = ZT_ATTR_INT, .i = -1 };
-    part[0] = part[1] = part[2] = -1;
-    zt_lower_all(
-        l, &(struct zt_expand_node){ "Split", ZT_LOWER_IN(value, zt_graph_add_ints(l->g, NULL, size, 3)), &last, 1 },
-        part, 3);
+/* ---- Attention ---- */
+
+/* Past keys and values, which are one tensor. */
+static void read_past(struct zt_lowering *l, int in, struct operands *o) {
+    const struct zt_attr halves[] = { { .name = "axis", .type = ZT_ATTR_INT, .i = 0 },
+                                      { .name = "num_outputs", .type = ZT_ATTR_INT, .i = 2 } };
+    const struct zt_value *past = in < l->n->in_count ? zt_in(l->g, l->x->node, in) : NULL;
+    int half[2] = { -1, -1 };
+    if (!past || (past->shape.rank == 5 && past->shape.dim[3] == 0))
+        return;
+    if (past->shape.rank != 5 || past->shape.dim[0] != 2 || zt_attr_int(l->n, "past_present_share_buffer", 0)) {
+        ZT_LOWER_FAIL(l, "past keys in another form than [2, batch, heads, rows, size] are not supported");
+        return;
+    }
+    zt_lower_all(l, &(struct zt_expand_node){ "Split", &past->id, 1, halves, 2 }, half, 2);
+    for (int i = 0; i < 2; i++)
+        o->past[i] = ZT_LOWER(l, -1, "Squeeze", half[i], zt_lower_shape(l, 0));
+    o->keys += past->shape.dim[3];
 }
 
-static void attention(struct zt_lowering *l) {
+static void write_present(struct zt_lowering *l, const struct operands *o) {
+    const struct zt_attr first = { .name = "axis", .type = ZT_ATTR_INT, .i = 0 };
+    int both[2];
+    if (zt_lower_out(l, 1) < 0)
+        return;
+    for (int i = 0; i < 2; i++) {
+        const int present = zt_lower_present(l, -1, o->past[i], o->part[1 + i], zt_attr_int(l->n, "num_heads", 0));
+        both[i] = ZT_LOWER(l, -1, "Unsqueeze", present, zt_lower_shape(l, 0));
+    }
+    ZT_LOWER_WITH(l, l->n->out[1], "Concat", &first, 1, both[0], both[1]);
+}
+
+/* Of floats x and w of type `dtype`, which have the shapes of inputs 0 and 1. */
+static void attend_packed(struct zt_lowering *l, const struct layout *in, const int x_w[2], enum zt_dtype dtype) {
     const struct zt_shape *x = &zt_lower_first(l)->shape, *w = &zt_in(l->g, l->x->node, 1)->shape;
     const struct zt_attr *sizes = zt_node_attr(l->n, "qkv_hidden_sizes");
-    int part[3];
     if (x->rank != 3 || w->rank != 2 || (sizes && sizes->count != 3)) {
         ZT_LOWER_FAIL(l, "wants an input of 3 axes, weights of 2 and sizes of 3 parts");
         return;
     }
+    struct operands o = {
+        .past = { -1, -1 }, .rows = x->dim[1], .new_rows = x->dim[1], .keys = x->dim[1], .dtype = dtype
+    };
     const int64_t each = w->dim[1] / 3;
-    const int product = ZT_LOWER(l, -1, "MatMul", l->n->in[0], l->n->in[1]);
-    split(l, zt_lower_add(l, -1, product, zt_lower_in(l, packed.bias)),
-          sizes ? sizes->ints : (const int64_t[3]){ each, each, each }, part);
-    attend(l, &packed, part, x->dim[1]);
+    const int product = ZT_LOWER(l, -1, "MatMul", x_w[0], x_w[1]);
+    zt_lower_split(l, zt_lower_add(l, -1, product, zt_lower_in(l, in->bias)),
+                   sizes ? sizes->ints : (const int64_t[3]){ each, each, each }, o.part);
+    read_past(l, in->past, &o);
+    attend(l, in, &o);
+    write_present(l, &o);
+}
+
+static void attention(struct zt_lowering *l) {
+    attend_packed(l, &packed, l->n->in, zt_lower_first(l)->dtype);
+}
+
+static void quantized_attention(struct zt_lowering *l) {
+    const int x = zt_lower_dequantize(l, (const int[]){ l->n->in[0], l->n->in[3], zt_lower_in(l, 6) }, 1);
+    const int w = zt_lower_dequantize(l, (const int[]){ l->n->in[1], l->n->in[4], zt_lower_in(l, 7) }, -1);
+    attend_packed(l, &quantized, (const int[]){ x, w }, zt_in(l->g, l->x->node, quantized.bias)->dtype);
+}
+
+/* ---- MultiHeadAttention ---- */
+
+/* The tensors that are beside each other along axis 3 of [batch, rows, heads, count, size]. */
+static void unpack(struct zt_lowering *l, const struct zt_value *x, int count, int part[3]) {
+    const struct zt_attr attrs[] = { { .name = "axis", .type = ZT_ATTR_INT, .i = 3 },
+                                     { .name = "num_outputs", .type = ZT_ATTR_INT, .i = count } };
+    int apart[3] = { -1, -1, -1 };
+    zt_lower_all(l, &(struct zt_expand_node){ "Split", &x->id, 1, attrs, 2 }, apart, count);
+    for (int i = 0; i < count; i++)
+        part[i] = ZT_LOWER(l, -1, "Reshape", apart[i], zt_lower_shape(l, 0, 0, x->shape.dim[2] * x->shape.dim[4]));
+}
+
+/* [batch, heads, rows, size] as [batch, rows, heads * size]. */
+static int by_row(struct zt_lowering *l, const struct zt_value *x) {
+    static const int64_t order[] = { 0, 2, 1, 3 };
+    const struct zt_attr perm = { .name = "perm", .type = ZT_ATTR_INTS, .count = 4, .ints = order };
+    return ZT_LOWER(l, -1, "Reshape", ZT_LOWER_WITH(l, -1, "Transpose", &perm, 1, x->id),
+                    zt_lower_shape(l, 0, 0, x->shape.dim[1] * x->shape.dim[3]));
+}
+
+/* How the operands are given: the ranks of the inputs, 0: omitted. `count` of them are in the last one. */
+static const struct form {
+    int rank[3], count;
+} forms[] = { { { 3, 3, 3 }, 1 }, { { 3, 4, 4 }, 1 }, { { 3, 5, 0 }, 2 }, { { 5, 0, 0 }, 3 } };
+
+static const struct form *find_form(struct zt_lowering *l) {
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        bool fits = true;
+        for (int i = 0; i < 3; i++) {
+            const struct zt_value *v = i < l->n->in_count ? zt_in(l->g, l->x->node, i) : NULL;
+            fits &= (v ? v->shape.rank : 0) == forms[f].rank[i];
+            fits &= !v || v->shape.rank != 5 || v->shape.dim[3] == forms[f].count;
+        }
+        if (fits)
+            return &forms[f];
+    }
+    ZT_LOWER_FAIL(l, "queries, keys and values of these shapes are not supported");
+    return NULL;
+}
+
+/* Adds the parts of the bias; keys and values that are given by head have none. */
+static void add_bias(struct zt_lowering *l, const struct form *f, const int64_t size[3], struct operands *o) {
+    int bias[3];
+    if (zt_lower_in(l, separate.bias) < 0)
+        return;
+    zt_lower_split(l, zt_lower_in(l, separate.bias), size, bias);
+    for (int i = 0; i < (f->rank[1] == 4 ? 1 : 3); i++)
+        o->part[i] = ZT_LOWER(l, -1, "Add", o->part[i], bias[i]);
 }
 
 static void multi_head(struct zt_lowering *l) {
+    const struct form *f = find_form(l);
+    struct operands o = { .past = { -1, -1 }, .dtype = zt_lower_first(l)->dtype };
     int64_t size[3];
-    int part[3], bias[3];
+    if (!f)
+        return;
     for (int i = 0; i < 3; i++) {
-        const struct zt_value *v = i < l->n->in_count ? zt_in(l->g, l->x->node, i) : NULL;
-        if (!v || v->shape.rank != 3) {
-            ZT_LOWER_FAIL(l, "input %d must have 3 axes: packed queries, keys and values are not supported", i);
-            return;
-        }
-        part[i] = v->id;
-        size[i] = v->shape.dim[2];
+        const int from = f->rank[i] ? i : 3 - f->count;
+        const struct zt_value *v = zt_in(l->g, l->x->node, from);
+        const struct zt_shape *s = &v->shape;
+        if (s->rank == 3)
+            o.part[i] = v->id;
+        else if (s->rank == 4)
+            o.part[i] = by_row(l, v);
+        else if (i == from)
+            unpack(l, v, f->count, &o.part[i]);
+        size[i] = s->rank == 3 ? s->dim[2] : s->rank == 4 ? s->dim[1] * s->dim[3] : s->dim[2] * s->dim[4];
+        o.keys = s->dim[s->rank == 4 ? 2 : 1];
+        o.rows = i == 0 ? o.keys : o.rows;
     }
-    if (zt_lower_in(l, separate.bias) >= 0) {
-        split(l, zt_lower_in(l, separate.bias), size, bias);
-        for (int i = 0; i < 3; i++)
-            part[i] = ZT_LOWER(l, -1, "Add", part[i], bias[i]);
-    }
-    attend(l, &separate, part, zt_in(l->g, l->x->node, 1)->shape.dim[1]);
+    o.new_rows = o.keys;
+    add_bias(l, f, size, &o);
+    int64_t values = o.keys;
+    o.past[0] = zt_lower_past(l, separate.past, &o.keys);
+    o.past[1] = zt_lower_past(l, separate.past + 1, &values);
+    zt_lower_refuse_out(l, 3, 3, "products of queries and keys");
+    attend(l, &separate, &o);
+    for (int i = 0; i < 2; i++)
+        if (zt_lower_out(l, 1 + i) >= 0)
+            zt_lower_present(l, l->n->out[1 + i], o.past[i], o.part[1 + i], zt_attr_int(l->n, "num_heads", 0));
 }
 
 ZT_LOWERED(attention)
+ZT_LOWERED(quantized_attention)
 ZT_LOWERED(multi_head)
 
 /* ---- rows ---- */
@@ -133,6 +259,13 @@ static const struct zt_attr_spec packed_attrs[] = { { "do_rotary", ZT_ATTR_INT }
                                                     { "scale", ZT_ATTR_FLOAT },
                                                     { "unidirectional", ZT_ATTR_INT },
                                                     { 0 } };
+static const struct zt_attr_spec quantized_attrs[] = { { "do_rotary", ZT_ATTR_INT },
+                                                       { "mask_filter_value", ZT_ATTR_FLOAT },
+                                                       { "num_heads", ZT_ATTR_INT, true },
+                                                       { "past_present_share_buffer", ZT_ATTR_INT },
+                                                       { "scale", ZT_ATTR_FLOAT },
+                                                       { "unidirectional", ZT_ATTR_INT },
+                                                       { 0 } };
 static const struct zt_attr_spec separate_attrs[] = { { "mask_filter_value", ZT_ATTR_FLOAT },
                                                       { "num_heads", ZT_ATTR_INT, true },
                                                       { "scale", ZT_ATTR_FLOAT },
@@ -150,10 +283,25 @@ const struct zt_op zt_op_microsoft_attention = {
     .min_out = 1,
     .max_out = 2,
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, MASK, ZT_ANY_FLOAT, ZT_ANY_FLOAT, MASK },
-    .same_type = 1 << 1 | 1 << 2 | 1 << 5,
+    .same_type = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5,
     .attrs = packed_attrs,
     .no_grad_in = 1 << 3 | 1 << 6,
     .expand = attention_expand,
+};
+const struct zt_op zt_op_quantized_attention = {
+    .name = "QAttention",
+    .domain = "com.microsoft",
+    .since = 1,
+    .min_in = 5,
+    .max_in = 9,
+    .min_out = 1,
+    .max_out = 2,
+    .in_types = { ZT_MICROSOFT_BYTES, ZT_MICROSOFT_BYTES, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, MASK,
+                  ZT_MICROSOFT_BYTES, ZT_MICROSOFT_BYTES | ZT_ANY_FLOAT },
+    .attrs = quantized_attrs,
+    .no_grad_in = 1 << 5,
+    .scale_in = 1 << 3 | 1 << 4,
+    .expand = quantized_attention_expand,
 };
 const struct zt_op zt_op_multi_head_attention = {
     .name = "MultiHeadAttention",
@@ -163,8 +311,9 @@ const struct zt_op zt_op_multi_head_attention = {
     .max_in = 10,
     .min_out = 1,
     .max_out = 4,
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, MASK, ZT_ANY_FLOAT, ZT_ANY_TYPE },
-    .same_type = 0x2e,
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, MASK, ZT_ANY_FLOAT, ZT_ANY_FLOAT,
+                  ZT_ANY_TYPE },
+    .same_type = 0x6e,
     .attrs = separate_attrs,
     .no_grad_in = 1 << 4,
     .expand = multi_head_expand,

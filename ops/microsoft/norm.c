@@ -77,12 +77,8 @@ static void count_mask(struct zt_lowering *l) {
 }
 
 static void embed_layer_norm(struct zt_lowering *l) {
-    static const int needed[] = { WORDS, POSITIONS, GAMMA, BETA };
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (zt_lower_in(l, needed[i]) < 0) {
-            ZT_LOWER_FAIL(l, "input %d is missing", needed[i]);
-            return;
-        }
+    if (!zt_lower_needs(l, (const int[]){ WORDS, POSITIONS, GAMMA, BETA, -1 }))
+        return;
     if (zt_lower_first(l)->shape.rank != 2) {
         ZT_LOWER_FAIL(l, "its ids have %d axes, wants 2", zt_lower_first(l)->shape.rank);
         return;

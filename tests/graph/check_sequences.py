@@ -97,6 +97,29 @@ def embedding_bag(reduce, offsets=False):
           all = ConcatFromSequence<axis = 0>(seq)  y = MatMul(all, w) }}"""
 
 
+# The same with padding_idx = 3: an inner Loop lists the indices of a bag that are not padding, so that the size of the list depends on data.
+def padded_bag(reduce):
+    return f"""
+        m (int64[n,3] x) => (double[n,2] y) {{ minus = Constant<value = int64[1] {{-1}}>()  flat = Reshape(x, minus)  rows = Gather(table, flat)
+          size = Shape(flat)  count = Squeeze(size)  zero = Constant<value_int = 0>()  three = Constant<value_int = 3>()  one = Constant<value_int = 1>()
+          starts = Range(zero, count, three)  bags = Size(starts)  offsets = Concat<axis = 0>(starts, size)
+          empty = SequenceEmpty<dtype = 11>()  more = Less(zero, bags)
+          last, seq = Loop(, more, zero, empty) <body = b (int64 i, bool c, int64 k, seq(double) s) => (go, k1, s1)
+            {{ from = Gather(offsets, k)  k1 = Add(k, one)  to = Gather(offsets, k1)  nothing = Shape<start = 0, end = 0>(flat)  some = Less(from, to)
+              end, kept = Loop(, some, from, nothing) <body = d (int64 i2, bool c2, int64 j, int64[h] list) => (on, j1, longer)
+                {{ id = Gather(flat, j)  is_padding = Equal(id, three)  is_none = Not(is_padding)
+                  longer = If(is_none) <then_branch = t () => (more_of) {{ at = Reshape(j, minus)  more_of = Concat<axis = 0>(list, at) }},
+                                        else_branch = e () => (same) {{ same = Identity(list) }}>
+                  j1 = Add(j, one)  on = Less(j1, to) }}>
+              length = Size(kept)  is_empty = Equal(length, zero)
+              row = If(is_empty) <then_branch = tt () => (zeros) {{ shape = Constant<value = int64[2] {{1, 4}}>()
+                                                                    none = Constant<value = double {{0.0}}>()  zeros = Expand(none, shape) }},
+                                  else_branch = ee () => (bag) {{ part = Gather(rows, kept)  axes = Constant<value = int64[1] {{0}}>()
+                                                                  bag = {reduce}(part, axes) }}>
+              s1 = SequenceInsert(s, row)  go = Less(k1, bags) }}>
+          all = ConcatFromSequence<axis = 0>(seq)  y = MatMul(all, w) }}"""
+
+
 BAGS = """
     m (int64[n,3] x) => (double[n,2] y) { s = SplitToSequence<axis = 0, keepdims = 0>(x)
       t = SequenceMap(s, table) <body = f (int64[3] p, double[7,4] rows) => (q) { r = Gather(rows, p)  axes = Constant<value = int64[1] {0}>()
@@ -106,12 +129,15 @@ BAGS = """
 # name: (text, {input: (shape of a sample, number of values, 0 for floats, or all values)}, {initializer: shape}, words of the plan)
 OFFSETS = {"starts": ((), np.array([0, 2, 2, 0, 0, 7, 0, 4, 5, 0, 1, 9]))}  # of batches of 3, with empty bags
 BAG = {"x": ((3,), 7)}, {"table": (7, 4), "w": (4, 2)}
+PADDED = {"x": ((3,), np.array([[3, 1, 6], [3, 3, 3], [0, 2, 2], [5, 3, 3], [4, 4, 3], [6, 3, 6], [1, 0, 2], [2, 3, 1], [3, 3, 3], [0, 3, 5], [3, 6, 6], [4, 3, 2]]))}
 ROW = {"x": ((3,), 0)}
 TRAINED = {
     "EmbeddingBag, sum, as a Loop": (embedding_bag("ReduceSum"), *BAG, []),
     "EmbeddingBag, mean, as a Loop": (embedding_bag("ReduceMean"), *BAG, []),
     "EmbeddingBag, max, as a Loop": (embedding_bag("ReduceMax"), *BAG, []),
     "EmbeddingBag, mean, with offsets": (embedding_bag("ReduceMean", True), BAG[0] | OFFSETS, BAG[1], ["IfRun", "IfRunGrad"]),
+    "EmbeddingBag, sum, with padding": (padded_bag("ReduceSum"), PADDED, BAG[1], ["EagerRun", "EagerRunGrad"]),
+    "EmbeddingBag, max, with padding": (padded_bag("ReduceMax"), PADDED, BAG[1], ["EagerRun"]),
     "EmbeddingBag as a SequenceMap": (BAGS, *BAG, []),
     "an If that data decide": ("""
         m (double[n,3] x) => (double[n,3] y) { m = ReduceSum<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()  c = Greater(m, zero)
@@ -135,6 +161,17 @@ TRAINED = {
             { h = ReduceMax<keepdims = 0>(v)  d = Greater(h, limit)
               u = If(d) <then_branch = t () => (p) { r = Mul(v, w)  p = Sin(r) }, else_branch = e () => (q) { s = Add(v, b)  q = Tanh(s) }> }> }""",
         ROW, {"w": (3,), "b": (3,)}, ["LoopRun"]),
+    "an If of two shapes": ("""
+        m (double[n,3] x) => (double y) { h = Mul(x, w)  k = ReduceMax<keepdims = 0>(x)  limit = Constant<value = double {1.2}>()  c = Greater(k, limit)
+          s = If(c) <then_branch = t () => (p) { p = Identity(h) }, else_branch = e () => (q) { q = Concat<axis = 1>(h, x) }>
+          m = ReduceMean<keepdims = 0>(s)  z = ReduceSum<keepdims = 0>(h)  y = Mul(m, z) }""", ROW, {"w": (3,)}, ["EagerRun"]),
+    "a Loop that keeps what data choose, of a sequence from before it": ("""
+        m (double[n,3] x) => (double[n,3] y) { h = Mul(x, w)  s = SequenceConstruct(h, x, h)  t = SequenceInsert(s, x)  n = Constant<value_int = 4>()
+          none = Constant<value = double[0,3] {}>()  limit = Constant<value = double {0.1}>()
+          rows = Loop(n, , none) <body = b (int64 i, bool c, double[k,3] v) => (c, u)
+            { r = SequenceAt(t, i)  k = ReduceMean<keepdims = 0>(r)  d = Greater(k, limit)
+              u = If(d) <then_branch = p () => (pp) { pp = Concat<axis = 0>(v, r) }, else_branch = q () => (qq) { qq = Identity(v) }> }>
+          z = ReduceSumSquare<keepdims = 0>(rows)  y = Mul(h, z) }""", ROW, {"w": (3,)}, ["EagerRun"]),
     "an If of sequences inside a branch": ("""
         m (double[n,3] x) => (double[n,3] y) { m = ReduceSum<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()  c = Greater(m, zero)
           h = Mul(x, w)  s = SequenceConstruct(h, x)
@@ -160,10 +197,14 @@ REFUSED = {
           s = If(c) <then_branch = t () => (p) { p = SequenceConstruct(h) }, else_branch = e () => (q) { q = SequenceConstruct(h, x) }>
           i = Constant<value_int = 0>()  y = SequenceAt(s, i) }""",
         ["If", "depends on data", "then_branch", "output 0 is a sequence"], "train"),
-    "branches of two shapes, in training": ("""
+    "branches of two types, in training": ("""
         m (double[n,2] x) => (double y) { h = Mul(x, w)  k = ReduceMax<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()  c = Greater(k, zero)
-          s = If(c) <then_branch = t () => (p) { p = Identity(h) }, else_branch = e () => (q) { q = Concat<axis = 1>(h, x) }>
-          y = ReduceSum<keepdims = 0>(s) }""", ["If", "depends on data", "then_branch", "else_branch", "output 0"], "train"),
+          s = If(c) <then_branch = t () => (p) { p = Identity(h) }, else_branch = e () => (q) { q = Cast<to = 10>(h) }>
+          z = CastLike(s, h)  y = ReduceSum<keepdims = 0>(z) }""", ["If", "depends on data", "float16", "else_branch", "output 0"], "train"),
+    "a Loop as long as data say, in training": ("""
+        m (double[n,2] x) => (double[n,2] y) { h = Mul(x, w)  k = ReduceMax<keepdims = 0>(x)  limit = Constant<value = double {9.0}>()  c = Greater(k, limit)
+          y = Loop(, c, h) <body = b (int64 i, bool c1, double[n,2] v) => (go, u) { u = Mul(v, v)  s = ReduceMax<keepdims = 0>(u)  go = Greater(s, limit) }> }""",
+                                                ["Loop", "its condition", "depends on data"], "train"),
     "a branch that draws numbers, in training": ("""
         m (double[n,2] x) => (double[n,2] y) { h = Mul(x, w)  k = ReduceMax<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()
           c = Greater(k, zero)

@@ -1,7 +1,8 @@
 """Models of onnxruntime's operators for check_lowered.py."""
 import numpy as np
 
-# name: (text, {input: shape or integers}); floats, as onnxruntime has no kernels of double for most of these.
+# name: (text, {input: shape or array}, text for onnxruntime where it has no CPU kernel or refuses the form); floats, as onnxruntime has no
+# kernels of double for most of these.
 IDS = np.array([[0, 3, 1], [2, 2, 4]], np.int32)
 EMBED = "int32[2,3] i, int32[2,3] j, float[5,4] w, float[7,4] p, float[3,4] t, float[4] g, float[4] b"
 EMBED_INPUTS = {"i": IDS, "j": np.array([[0, 2, 1], [1, 1, 0]], np.int32), "w": (5, 4), "p": (7, 4), "t": (3, 4), "g": (4,), "b": (4,)}
@@ -9,6 +10,35 @@ ATTENTION = "m (float[2,3,4] x, float[4,12] w, float[12] b, int32[%s] k, float[2
 ATTENTION_INPUTS = {"x": (2, 3, 4), "w": (4, 12), "b": (12,), "a": (2, 2, 3, 3)}
 HEADS = "m (float[2,3,4] q, float[2,5,4] k, float[2,5,6] v, float[14] b, int32[%s] m) => (float[2,3,6] y) { y = com.microsoft.MultiHeadAttention<num_heads = 2%s>(q, k, v, b, m) }"
 HEADS_INPUTS = {"q": (2, 3, 4), "k": (2, 5, 4), "v": (2, 5, 6), "b": (14,)}
+
+ROTARY = "m (float[%s] x, int64[%s] p, float[7,%d] c, float[7,%d] s) => (float[%s] y) { y = com.microsoft.RotaryEmbedding%s(x, p, c, s) }"
+PRESENT = """m (float[2,3,4] q, float[2,%d,4] k, float[2,%d,4] v, float[12] b, float[2,2,3,2] pk, float[2,2,3,2] pv, int32[2,%d] m) =>
+    (float[2,3,4] y, float[2,2,n,2] nk, float[2,2,n,2] nv)
+    { y, nk, nv = com.microsoft.MultiHeadAttention<num_heads = 2%s>(q, k, v, b, m, , pk, pv) }"""
+GROUPS = "float[2,4,64] q, float[2,4,32] k, float[2,4,32] v"
+GROUP_INPUTS = {"q": (2, 4, 64), "k": (2, 4, 32), "v": (2, 4, 32)}
+CACHES = {"c": (8, 8), "s": (8, 8)}
+LENGTHS = "n = Constant<value = int32[%d] {%s}>()  t = Constant<value = int32 {%d}>()"
+
+
+def rotary(x, p, half, attributes=""):
+    """Of positions p, an array; the caches are any numbers."""
+    shape, positions = (",".join(map(str, s)) for s in (x, p.shape))
+    return (ROTARY % (shape, positions, half, half, shape, attributes), {"x": x, "p": p, "c": (7, half), "s": (7, half)})
+
+
+def with_past(rows, mask, attributes):
+    """Three past keys and so many new ones."""
+    return (PRESENT % (rows, rows, rows + 3, attributes),
+            {"q": (2, 3, 4), "k": (2, rows, 4), "v": (2, rows, 4), "b": (12,), "pk": (2, 2, 3, 2), "pv": (2, 2, 3, 2), "m": mask})
+
+
+def groups(attributes, more="", inputs="", lengths="3, 3", present=True, given=()):
+    """A prompt of 4 rows of 4 heads in 2 groups."""
+    outs, names = ("float[2,4,64] y, float[2,2,4,16] nk, float[2,2,4,16] nv", "y, nk, nv") if present else ("float[2,4,64] y", "y")
+    return (f"m ({GROUPS}{more}) => ({outs}) {{ {LENGTHS % (2, lengths, 4)} "
+            f"{names} = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2{attributes}>(q, k, v, , , n, t{inputs}) }}",
+            GROUP_INPUTS | dict(given))
 
 
 def fused_conv(activation, params="", added=""):
@@ -56,4 +86,89 @@ MICROSOFT = {
                                       ATTENTION_INPUTS | {"k": np.tril(np.ones((2, 3, 3), np.int32))}),
     "Attention of one direction": (ATTENTION % ("2", ", unidirectional = 1, qkv_hidden_sizes = [4, 4, 4]", ""), ATTENTION_INPUTS | {"k": np.array([2, 3], np.int32)}),
     "MultiHeadAttention": (HEADS % ("2,5", ", mask_filter_value = -3.0"), HEADS_INPUTS | {"m": np.array([[1, 1, 0, 1, 0], [1, 1, 1, 1, 1]], np.int32)}),
+    "MultiHeadAttention of a mask of lengths and offsets": (HEADS % ("8", ""), HEADS_INPUTS | {"m": np.array([4, 5, 0, 3, 6, 0, 4, 9], np.int32)}),
+    "Attention of a mask of ends and starts": (ATTENTION % ("4", "", "k"), ATTENTION_INPUTS | {"k": np.array([2, 3, 0, 1], np.int32)}),
+    "Attention of a mask of lengths and offsets": (ATTENTION % ("8", "", "k"), ATTENTION_INPUTS | {"k": np.array([2, 3, 0, 3, 6, 0, 3, 6], np.int32)}),
+    "MultiHeadAttention with past keys": with_past(5, np.array([[1, 1, 0, 1, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1]], np.int32), ""),
+    "MultiHeadAttention of one direction with past keys": with_past(3, np.array([[1, 1, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]], np.int32), ", unidirectional = 1"),
+    "MultiHeadAttention of keys by head": ("""m (float[2,3,4] q, float[2,2,5,2] k, float[2,2,5,2] v, float[12] b) => (float[2,3,4] y)
+        { y = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, v, b) }""", {"q": (2, 3, 4), "k": (2, 2, 5, 2), "v": (2, 2, 5, 2), "b": (12,)}),
+    "MultiHeadAttention of packed keys": ("""m (float[2,3,4] q, float[2,5,2,2,2] k, float[12] b) => (float[2,3,4] y)
+        { y = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, , b) }""", {"q": (2, 3, 4), "k": (2, 5, 2, 2, 2), "b": (12,)},
+        """m (float[2,3,4] q, float[2,5,2,2,2] k, float[12] b) => (float[2,3,4] y)
+        { s = Constant<value = int64[3] {2, 5, 4}>()  k0, v0 = Split<axis = 3, num_outputs = 2>(k)  k1 = Reshape(k0, s)  v1 = Reshape(v0, s)
+          y = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k1, v1, b) }"""),
+    "MultiHeadAttention of packed queries": ("""m (float[2,3,2,3,2] q, int32[2,3] m) => (float[2,3,4] y)
+        { y = com.microsoft.MultiHeadAttention<num_heads = 2, scale = 0.4>(q, , , , m) }""",
+        {"q": (2, 3, 2, 3, 2), "m": np.array([[1, 1, 0], [1, 1, 1]], np.int32)}, """m (float[2,3,2,3,2] q, int32[2,3] m) => (float[2,3,4] y)
+        { s = Constant<value = int64[3] {2, 3, 4}>()  q0, k0, v0 = Split<axis = 3, num_outputs = 3>(q)  q1 = Reshape(q0, s)
+          k1 = Reshape(k0, s)  v1 = Reshape(v0, s)  y = com.microsoft.MultiHeadAttention<num_heads = 2, scale = 0.4>(q1, k1, v1, , m) }"""),
+    "Attention with past keys": ("""m (float[2,3,4] x, float[4,12] w, float[12] b, float[2,2,2,5,2] p) =>
+        (float[2,3,4] y, float[2,2,2,8,2] n) { y, n = com.microsoft.Attention<num_heads = 2, unidirectional = 1>(x, w, b, , p) }""",
+                                 {"x": (2, 3, 4), "w": (4, 12), "b": (12,), "p": (2, 2, 2, 5, 2)}),
+    "Attention with no past keys yet": ("""m (float[2,3,4] x, float[4,12] w, float[12] b) => (float[2,3,4] y, float[2,2,2,3,2] n)
+        { p = Constant<value = float[2,2,2,0,2] {}>()  y, n = com.microsoft.Attention<num_heads = 2, unidirectional = 1>(x, w, b, , p) }""",
+                                        {"x": (2, 3, 4), "w": (4, 12), "b": (12,)}),
+    "RotaryEmbedding": rotary((2, 3, 8), np.array([[3, 0, 6], [1, 2, 2]]), 2),
+    "RotaryEmbedding from one position on": rotary((2, 3, 8), np.array([2]), 2, "<interleaved = 1>"),
+    "RotaryEmbedding by head": rotary((2, 3, 4, 6), np.array([[3, 0, 6, 1], [1, 2, 2, 0]]), 3),
+    "RotaryEmbedding of some columns": rotary((2, 3, 16), np.array([[3, 0, 6], [1, 2, 2]]), 2, "<num_heads = 2, rotary_embedding_dim = 4>"),
+    "RotaryEmbedding of some columns by head": rotary((2, 2, 3, 8), np.array([3]), 2, "<num_heads = 2, rotary_embedding_dim = 4>"),
+    "GroupQueryAttention": groups(""),
+    "GroupQueryAttention with padding": groups(", scale = 0.3", lengths="1, 3"),
+    "GroupQueryAttention of both directions": groups(", causal = 0", lengths="2, 3", present=False),
+    "GroupQueryAttention of a window": groups(", local_window_size = 2"),
+    "GroupQueryAttention with a cap and a bias": groups(", softcap = 0.7", ", float[1,4,4,4] a", ", , , , a", given={"a": (1, 4, 4, 4)}),
+    "GroupQueryAttention with sinks": groups(", local_window_size = 3, softcap = 0.7", ", float[4] z, float[2,1,4,4] a", ", , , , a, z",
+                                             given={"z": (4,), "a": (2, 1, 4, 4)}),
+    "GroupQueryAttention of a smooth softmax": groups(", smooth_softmax = 1", lengths="2, 3"),
+    "GroupQueryAttention that rotates": groups(", do_rotary = 1, rotary_interleaved = 1", ", float[8,8] c, float[8,8] s", ", c, s", given=CACHES),
+    "GroupQueryAttention that rotates from a position on": groups(", do_rotary = 1", ", float[8,8] c, float[8,8] s, int64[2,4] p", ", c, s, p",
+                                                                  given=CACHES | {"p": np.array([[2, 3, 4, 5], [0, 1, 2, 3]])}),
+    "GroupQueryAttention of packed queries": (f"""m (float[2,4,128] q, float[8,8] c, float[8,8] s, int32[2] n) => (float[2,4,64] y, float[2,2,4,16] k, float[2,2,4,16] v)
+        {{ t = Constant<value = int32 {{4}}>()
+          y, k, v = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, do_rotary = 1>(q, , , , , n, t, c, s) }}""",
+                                              {"q": (2, 4, 128), "n": np.array([3, 1], np.int32)} | CACHES),
+    "GroupQueryAttention with past keys": (f"""m (float[1,2,64] q, float[1,2,32] k, float[1,2,32] v, float[1,2,3,16] pk, float[1,2,3,16] pv, float[8,8] c, float[8,8] s) =>
+        (float[1,2,64] y, float[1,2,5,16] nk, float[1,2,5,16] nv) {{ {LENGTHS % (1, "4", 5)}
+          y, nk, nv = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, do_rotary = 1, local_window_size = 3>(q, k, v, pk, pv, n, t, c, s) }}""",
+                                           {"q": (1, 2, 64), "k": (1, 2, 32), "v": (1, 2, 32), "pk": (1, 2, 3, 16), "pv": (1, 2, 3, 16)} | CACHES),
+    "BiasSoftmax": ("""m (float[2,3,4,5] x, float[2,1,1,5] b) => (float[2,3,4,5] y)
+        { y = com.microsoft.BiasSoftmax<axis = 3, is_inner_broadcast = 1>(x, b) }""", {"x": (2, 3, 4, 5), "b": (2, 1, 1, 5)},
+                    "m (float[2,3,4,5] x, float[2,1,1,5] b) => (float[2,3,4,5] y) { s = Add(x, b)  y = Softmax<axis = 3>(s) }"),
+    "BiasSoftmax of two axes": ("""m (float[2,3,4,5] x, float[4,5] b) => (float[2,3,4,5] y)
+        { y = com.microsoft.BiasSoftmax<axis = -2, is_inner_broadcast = 0>(x, b) }""", {"x": (2, 3, 4, 5), "b": (4, 5)},
+                                """m (float[2,3,4,5] x, float[4,5] b) => (float[2,3,4,5] y) { s = Add(x, b)  r = Constant<value = int64[2] {6, 20}>()
+        t = Shape(x)  u = Reshape(s, r)  v = Softmax<axis = 1>(u)  y = Reshape(v, t) }"""),
+    "BiasSplitGelu": ("m (float[2,3,8] x, float[8] b) => (float[2,3,4] y) { y = com.microsoft.BiasSplitGelu(x, b) }", {"x": (2, 3, 8), "b": (8,)},
+                      """m (float[2,3,8] x, float[8] b) => (float[2,3,4] y) { s = Add(x, b)  l, r = Split<axis = -1, num_outputs = 2>(s)
+        g = com.microsoft.Gelu(r)  y = Mul(l, g) }"""),
+}
+
+# name: (text, words of the message)
+MICROSOFT_REFUSED = {
+    "FusedGemm of another activation": ("""m (double[2] x) => (double[1,1] y) { s = Constant<value = int64[2] {1, 2}>()  u = Reshape(x, s)
+        y = com.microsoft.FusedGemm<transB = 1, activation = "Mish">(u, u) }""", ["(FusedGemm)", 'activation "Mish" is not supported']),
+    "MultiHeadAttention of queries alone": ("""m (double[2] x) => (double[1,1,2] y) { s = Constant<value = int64[3] {1, 1, 2}>()
+        u = Reshape(x, s)  y = com.microsoft.MultiHeadAttention<num_heads = 2>(u) }""",
+                                            ["(MultiHeadAttention)", "queries, keys and values of these shapes are not supported"]),
+    "MultiHeadAttention of one direction across": ("""m (double[2] x) => (double[1,1,2] y) { s = Constant<value = int64[3] {1, 1, 2}>()
+        t = Constant<value = int64[3] {1, 2, 2}>()  u = Reshape(x, s)  v = Expand(u, t)
+        y = com.microsoft.MultiHeadAttention<num_heads = 2, unidirectional = 1>(u, v, v) }""",
+                                                   ["(MultiHeadAttention)", "one direction with 2 keys of 1 queries"]),
+    "GroupQueryAttention with a cache that is filled in part": ("""m (double[2] x) => (double[1,1,2] y) { s = Constant<value = int64[3] {1, 1, 2}>()
+        t = Constant<value = int64[4] {1, 1, 1, 2}>()  u = Reshape(x, s)  p = Reshape(x, t)  n = Constant<value = int32[1] {0}>()  m = Constant<value = int32 {2}>()
+        y = com.microsoft.GroupQueryAttention<num_heads = 1, kv_num_heads = 1>(u, u, u, p, p, n, m) }""",
+                                                                ["(GroupQueryAttention)", "only a part may be filled"]),
+    "GroupQueryAttention with a quantized cache": ("""m (double[2] x) => (double[1,1,2] y) { s = Constant<value = int64[3] {1, 1, 2}>()
+        u = Reshape(x, s)  n = Constant<value = int32[1] {0}>()  m = Constant<value = int32 {1}>()
+        y = com.microsoft.GroupQueryAttention<num_heads = 1, kv_num_heads = 1, k_quant_type = "PER_TENSOR">(u, u, u, , , n, m) }""",
+                                                   ["(GroupQueryAttention)", "k_quant_type is not supported"]),
+    "an operator of onnxruntime": ("m (double[2] x) => (double[2] y) { y = com.microsoft.Inverse(x) }", ["com.microsoft.Inverse of onnxruntime"]),
+    "MatMulNBits of 3 bits": ("""m (double[2] x) => (double[2,1] y) { b = Constant<value = uint8[1,1,6] {1, 2, 3, 4, 5, 6}>()  s = Constant<value = double[1,1] {1.0}>()
+        t = Constant<value = int64[2] {2, 16}>()  v = Constant<value = int64[2] {2, 1}>()  u = Reshape(x, v)  w = Expand(u, t)
+        y = com.microsoft.MatMulNBits<K = 16, N = 1, bits = 3, block_size = 16>(w, b, s) }""", ["(MatMulNBits)", "weights of 3 bits are not supported"]),
+    "MatMulNBits with groups": ("""m (double[2] x) => (double[2,1] y) { b = Constant<value = uint8[1,1,8] {1, 2, 3, 4, 5, 6, 7, 8}>()  s = Constant<value = double[1,1] {1.0}>()
+        g = Constant<value = int32[1] {0}>()  t = Constant<value = int64[2] {2, 16}>()  v = Constant<value = int64[2] {2, 1}>()  u = Reshape(x, v)  w = Expand(u, t)
+        y = com.microsoft.MatMulNBits<K = 16, N = 1, block_size = 16>(w, b, s, , g) }""", ["(MatMulNBits)", "input 4 (of groups) is not supported"]),
 }

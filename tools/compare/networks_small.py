@@ -288,6 +288,37 @@ class DetachedFactor(nn.Module):
         return self.head(torch.addcmul(h, torch.sigmoid(h), h.detach()))
 
 
+class Bags(nn.Module):
+    """Sums, means and maxima of embeddings, and a weighted sum."""
+
+    def __init__(self, **more):
+        super().__init__()
+        self.sum, self.mean, self.max, self.weighted = (nn.EmbeddingBag(20, 4, mode=m, **more) for m in ("sum", "mean", "max", "sum"))
+        self.head = nn.Linear(16, 6)
+
+    def forward(self, x, w):
+        return self.head(torch.cat([self.sum(x), self.mean(x), self.max(x), self.weighted(x, per_sample_weights=w)], 1))
+
+
+class PaddedBags(Bags):
+    """The same without the indices of padding."""
+
+    def __init__(self):
+        super().__init__(padding_idx=3)
+
+
+class OffsetBags(nn.Module):
+    """Bags of any length: the indices of all samples in a row, and where each bag starts."""
+
+    def __init__(self):
+        super().__init__()
+        self.sum, self.mean, self.head = nn.EmbeddingBag(20, 4, mode="sum"), nn.EmbeddingBag(20, 4, mode="mean"), nn.Linear(8, 6)
+
+    def forward(self, x):
+        starts = torch.cumsum(1 + x[:, 0] % 4, 0) - 1
+        return self.head(torch.cat([self.sum(x.reshape(-1), starts - starts[0]), self.mean(x.reshape(-1), starts - starts[0])], 1))
+
+
 def small(name, kind, *inputs, fresh=False, ways=None):
     def make():
         return kind(), tuple(f() for f in inputs)
@@ -318,3 +349,6 @@ small("copies", Copies, lambda: rows(5, 8), fresh=True)
 small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))
 small("detached", Detached, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("detached_factor", DetachedFactor, lambda: rows(8), ways=("dynamo", "dynamo-train"))
+small("bags", Bags, lambda: tokens(5, 20), lambda: rows(5))
+small("padded_bags", PaddedBags, lambda: tokens(5, 20), lambda: rows(5), ways=("dynamo", "dynamo-train"))
+small("offset_bags", OffsetBags, lambda: tokens(5, 20))
