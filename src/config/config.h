@@ -45,6 +45,7 @@ struct zt_scheduler_config {
     const char *type;        /* canonical spelling, NULL: constant optimizer.lr */
     int64_t total_num_steps; /* 0: the run's own number (was "auto") */
     bool counts_run;         /* which it has been set to */
+    int64_t last_update;     /* last_batch_iteration, last_epoch: done before the run, counted from 0; -1: none */
     void *params;
 };
 

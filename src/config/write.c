@@ -125,7 +125,6 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
             fputs("null", to);
         break;
     case ZT_KEY_NUMBER:
-    case ZT_KEY_EQUALS:
         if (means_auto(row, *(const double *)at))
             fputs("\"auto\"", to);
         else
@@ -305,7 +304,6 @@ static bool is_default(const struct zt_config *config, const struct zt_key_row *
     case ZT_KEY_INT:
         return (double)whole(row, at) == number;
     case ZT_KEY_NUMBER:
-    case ZT_KEY_EQUALS:
         return *pair == number;
     case ZT_KEY_EACH:
         return ((const struct zt_numbers *)at)->count == 1 && ((const struct zt_numbers *)at)->at[0] == number;

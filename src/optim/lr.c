@@ -14,8 +14,10 @@
 /* The params of a rule. */
 #define RULE(params, field) PLACE(ZT_IN_SCHEDULER, struct params, field)
 
-#define LAST_ITERATION                                                                                                 \
-    { .key = SCHEDULER "last_batch_iteration", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }
+/* The last update that is done before the run; -1: none. */
+#define LAST(name)                                                                                                     \
+    { .key = SCHEDULER name, COUNT(-1, 1e12), DEF("-1"), AT(scheduler.last_update) }
+#define LAST_ITERATION LAST("last_batch_iteration")
 #define TOTAL                                                                                                          \
     {                                                                                                                  \
         .key = SCHEDULER "total_num_steps", INT(1), .needed = true, AUTO("0", "the optimizer steps of the run"),       \
@@ -216,10 +218,9 @@ struct decay {
     int64_t step_size;
 };
 
-#define ROWS_TORCH                                                                                                     \
-    { .key = SCHEDULER "last_epoch", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }, {                   \
-        .key = SCHEDULER "verbose", ANY, ACCEPT("the rate is in every metrics row")                                    \
-    }
+#define VERBOSE                                                                                                        \
+    { .key = SCHEDULER "verbose", ANY, ACCEPT("the rate is in every metrics row") }
+#define ROWS_TORCH LAST("last_epoch"), VERBOSE
 #define GAMMA(...)                                                                                                     \
     { .key = SCHEDULER "gamma", NUMBER, POSITIVE, RULE(decay, gamma), __VA_ARGS__ }
 
@@ -263,7 +264,8 @@ static void cosine_rate(const struct zt_scheduler_config *s, int64_t update, str
 /* ---- PyTorch's ReduceLROnPlateau: a function of what happened ---- */
 
 struct plateau {
-    double factor, threshold, min_lr, eps;
+    double factor, threshold, eps;
+    struct zt_numbers min_lr;
     int64_t patience, cooldown;
     bool max, absolute; /* mode max; threshold_mode abs */
 };
@@ -277,9 +279,10 @@ static const struct zt_key_row plateau_keys[] = {
     { .key = SCHEDULER "threshold", NUMBER, FROM(0), DEF("1e-4"), RULE(plateau, threshold) },
     { .key = SCHEDULER "threshold_mode", INDEX(threshold_modes), DEF("rel"), RULE(plateau, absolute) },
     { .key = SCHEDULER "cooldown", INT(0), DEF("0"), RULE(plateau, cooldown) },
-    { .key = SCHEDULER "min_lr", EQUALS, FROM(0), DEF("0"), RULE(plateau, min_lr) },
+    { .key = SCHEDULER "min_lr", EACH, FROM(0), DEF("0"), .bounds = true, RULE(plateau, min_lr) },
     { .key = SCHEDULER "eps", NUMBER, FROM(0), DEF("1e-8"), RULE(plateau, eps) },
-    ROWS_TORCH,
+    { .key = SCHEDULER "last_epoch", INT(-1), DEF("-1"), ACCEPT("the rule counts epochs without a better value") },
+    VERBOSE,
     { 0 },
 };
 
@@ -289,7 +292,7 @@ static bool is_better(const struct plateau *c, double value, double best) {
 }
 
 /* A value that is no number is no better than any. */
-static void plateau_observe(const struct zt_scheduler_config *s, struct zt_lr_state *state, double value) {
+static bool plateau_observe(const struct zt_scheduler_config *s, struct zt_lr_state *state, double value) {
     const struct plateau *c = s->params;
     bool better = !isnan(value) && (!state->has_best || is_better(c, value, state->best));
     if (better) {
@@ -302,31 +305,39 @@ static void plateau_observe(const struct zt_scheduler_config *s, struct zt_lr_st
         state->bad_epochs = 0;
     }
     if (state->bad_epochs <= c->patience)
-        return;
-    double lower = fmax(state->lr * c->factor, c->min_lr);
-    if (state->lr - lower > c->eps)
-        state->lr = lower;
+        return false;
+    bool changed = false;
+    for (int g = 0; g < state->groups; g++) {
+        const double lower = fmax(state->lr[g] * c->factor, of_group(&c->min_lr, g));
+        if (state->lr[g] - lower <= c->eps)
+            continue;
+        state->lr[g] = lower;
+        changed = true;
+    }
     state->cooldown = c->cooldown;
     state->bad_epochs = 0;
+    return changed;
 }
 
-/* ---- the table: ROW(function and keys, name, params) ---- */
+/* ---- the table: ROW(function and keys, name, params, whether a continued schedule starts late) ---- */
 
 #define RULES(ROW)                                                                                                     \
-    ROW(warmup, "WarmupLR", struct warmup)                                                                             \
-    ROW(warmup_decay, "WarmupDecayLR", struct warmup)                                                                  \
-    ROW(warmup_cosine, "WarmupCosineLR", struct warmup)                                                                \
-    ROW(range_test, "LRRangeTest", struct range_test)                                                                  \
-    ROW(one_cycle, "OneCycle", struct one_cycle)                                                                       \
-    ROW(step, "StepLR", struct decay)                                                                                  \
-    ROW(exponential, "ExponentialLR", struct decay)                                                                    \
-    ROW(cosine, "CosineAnnealingLR", struct decay)
+    ROW(warmup, "WarmupLR", struct warmup, true)                                                                       \
+    ROW(warmup_decay, "WarmupDecayLR", struct warmup, true)                                                            \
+    ROW(warmup_cosine, "WarmupCosineLR", struct warmup, true)                                                          \
+    ROW(range_test, "LRRangeTest", struct range_test, true)                                                            \
+    ROW(one_cycle, "OneCycle", struct one_cycle, true)                                                                 \
+    ROW(step, "StepLR", struct decay, false)                                                                           \
+    ROW(exponential, "ExponentialLR", struct decay, false)                                                             \
+    ROW(cosine, "CosineAnnealingLR", struct decay, false)
 
-#define NUMBER_OF(id, name_, params) RULE_##id,
+#define NUMBER_OF(id, name_, params, late) RULE_##id,
 enum { RULES(NUMBER_OF) RULE_COUNT };
 
-#define ROW_OF(id, name_, params)                                                                                      \
-    [RULE_##id] = { .type = { .name = name_, .keys = id##_keys, .bytes = sizeof(params) }, .rate = id##_rate },
+#define ROW_OF(id, name_, params, late)                                                                                \
+    [RULE_##id] = { .type = { .name = name_, .keys = id##_keys, .bytes = sizeof(params) },                             \
+                    .rate = id##_rate,                                                                                 \
+                    .continues_late = late },
 static const struct zt_lr_rule rules[] = {
     RULES(ROW_OF)[RULE_COUNT] = { .type = { .name = "ReduceLROnPlateau",
                                             .keys = plateau_keys,
@@ -334,7 +345,7 @@ static const struct zt_lr_rule rules[] = {
                                   .observe = plateau_observe },
 };
 
-#define TYPE_OF(id, name_, params) &rules[RULE_##id].type,
+#define TYPE_OF(id, name_, params, late) &rules[RULE_##id].type,
 const struct zt_key_owner *const zt_lr_rule_types[] = { RULES(TYPE_OF) & rules[RULE_COUNT].type, NULL };
 
 const struct zt_lr_rule *zt_lr_rule_find(const char *type) {
@@ -350,6 +361,8 @@ static const struct zt_lr_rule *rule_of(const struct zt_config *config) {
 
 bool zt_lr_by_group(const struct zt_config *config) {
     const struct zt_lr_rule *rule = rule_of(config);
+    if (rule && rule->observe && config->group_count)
+        return true;
     for (const struct zt_key_row *row = rule ? rule->type.keys : NULL; row && row->key; row++)
         if (row->type == ZT_KEY_EACH &&
             ((const struct zt_numbers *)((const char *)config->scheduler.params + row->at))->count > 1)
@@ -357,21 +370,57 @@ bool zt_lr_by_group(const struct zt_config *config) {
     return false;
 }
 
+double zt_lr_of_group(const struct zt_config *config, int group) {
+    const double lr = group > 0 ? config->groups[group - 1].lr : NAN;
+    return isnan(lr) ? config->optimizer.lr : lr;
+}
+
+/* DeepSpeed's constructors set the first rate only where last_batch_iteration is -1. */
 struct zt_rate zt_rate_at(const struct zt_config *config, const struct zt_lr_state *state, int group, int64_t update) {
     const struct zt_optimizer_config *o = &config->optimizer;
-    struct zt_rate rate = { .lr = o->lr, .beta1 = o->beta1, .beta2 = o->beta2, .group = group, .update = update };
+    const struct zt_scheduler_config *s = &config->scheduler;
+    struct zt_rate rate = {
+        .lr = zt_lr_of_group(config, group), .beta1 = o->beta1, .beta2 = o->beta2, .group = group, .update = update
+    };
     const struct zt_lr_rule *rule = rule_of(config);
     if (rule && rule->observe)
-        rate.lr = state->lr;
-    else if (rule)
-        rule->rate(&config->scheduler, update, &rate);
+        rate.lr = state->lr[group];
+    else if (rule && (update > 0 || s->last_update < 0 || !rule->continues_late))
+        rule->rate(s, update + s->last_update + 1, &rate);
     return rate;
 }
 
 /* ---- state ---- */
 
-struct zt_lr_state zt_lr_state_of(const struct zt_config *config) {
-    return (struct zt_lr_state){ .lr = config->optimizer.lr };
+struct zt_lr_state zt_lr_state_of(const struct zt_config *config, struct zt_arena *arena) {
+    struct zt_lr_state state = { .groups = 1 + config->group_count };
+    state.lr = ZT_NEW_N(arena, double, state.groups);
+    state.lr_sum = ZT_NEW_N(arena, double, state.groups);
+    for (int g = 0; g < state.groups; g++)
+        state.lr[g] = zt_lr_of_group(config, g);
+    return state;
+}
+
+bool zt_lr_state_take(const struct zt_config *config, struct zt_lr_state *to, const struct zt_lr_state *from,
+                      struct zt_err *err) {
+    struct zt_lr_state taken = *from;
+    if (from->groups != 1 && from->groups != to->groups)
+        return zt_fail(err, ZT_EXIT_CONFIG,
+                       "the checkpoint has learning rates of %d parameter groups, the config has %d: the optimizer's "
+                       "and those of ztrain.param_groups",
+                       from->groups, to->groups);
+    taken.lr = to->lr;
+    taken.lr_sum = to->lr_sum;
+    taken.groups = to->groups;
+    for (int g = 0; g < to->groups; g++) {
+        const int source = from->groups == 1 ? 0 : g;
+        const double own = config->optimizer.lr;
+        const double ratio = source == g || own == 0 ? 1 : zt_lr_of_group(config, g) / own;
+        taken.lr[g] = from->lr[source] * ratio;
+        taken.lr_sum[g] = from->lr_sum[source] * ratio;
+    }
+    *to = taken;
+    return true;
 }
 
 bool zt_lr_observes(const struct zt_config *config) {
@@ -389,10 +438,9 @@ void zt_lr_add_step(struct zt_lr_state *state, double loss, int64_t samples) {
 }
 
 bool zt_lr_end_epoch(const struct zt_config *config, struct zt_lr_state *state, const double *value) {
-    const double before = state->lr,
-                 mean = state->epoch_samples ? state->epoch_loss / (double)state->epoch_samples : NAN;
-    rule_of(config)->observe(&config->scheduler, state, value ? *value : mean);
+    const double mean = state->epoch_samples ? state->epoch_loss / (double)state->epoch_samples : NAN;
+    const bool changed = rule_of(config)->observe(&config->scheduler, state, value ? *value : mean);
     state->epoch_loss = 0;
     state->epoch_samples = 0;
-    return state->lr != before;
+    return changed;
 }
