@@ -3,6 +3,7 @@
 #include "checkpoint/format.h"
 
 #include "base/crc.h"
+#include "base/map.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -75,6 +76,17 @@ static void add_schedule(const struct zt_lr_state *s, struct zt_text *to) {
     zt_text_add(to, "}");
 }
 
+/* Names and shapes of the weights, whose slices in the parts have neither. */
+static void add_weights(const struct zt_stored_file *weights, struct zt_text *to) {
+    zt_text_add(to, "\n  },\n  \"weights\": {");
+    for (int i = 0; i < weights->count; i++) {
+        zt_text_add(to, i ? ",\n    " : "\n    ");
+        zt_stored_quote(to, weights->tensors[i].name);
+        zt_text_add(to, ": ");
+        zt_stored_add_shape(to, &weights->tensors[i].shape);
+    }
+}
+
 void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
     to->length = 0;
     zt_text_add(to, "{\n  \"format\": \"ztrain checkpoint\",\n  \"version\": %d,\n",
@@ -102,6 +114,8 @@ void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
         zt_stored_quote(to, m->keys[i].key);
         zt_text_add(to, ": %s", m->keys[i].value);
     }
+    if (m->weights)
+        add_weights(m->weights, to);
     zt_text_add(to, "\n  },\n  \"files\": [\n");
     add_files(m, to);
     zt_text_add(to, "  ],\n");
@@ -285,6 +299,41 @@ static bool read_schedule(struct zt_manifest *m, const cJSON *item, struct zt_ar
            zt_err_within(err, 0, "\"schedule\"");
 }
 
+/* Older checkpoints in parts lack this member. */
+static bool read_weights(struct zt_manifest *m, const cJSON *list, struct zt_arena *arena, struct zt_err *err) {
+    struct zt_stored_file *file = ZT_NEW(arena, struct zt_stored_file);
+    struct zt_map seen = { 0 };
+    struct zt_text head = { 0 };
+    const char *wrong = NULL;
+    const cJSON *item;
+    int64_t bytes = 0;
+    if (!list)
+        return true;
+    if (!cJSON_IsObject(list))
+        return zt_fail(err, ZT_EXIT_DATA, "\"weights\" is no object");
+    *file =
+        (struct zt_stored_file){ .tensors = ZT_NEW_N(arena, struct zt_stored_tensor, cJSON_GetArraySize(list) + 1) };
+    cJSON_ArrayForEach(item, list) {
+        struct zt_stored_tensor *t = &file->tensors[file->count++];
+        *t = (struct zt_stored_tensor){ .name = zt_arena_strdup(arena, item->string ? item->string : "") };
+        wrong = zt_map_get(&seen, t->name, -1) >= 0 ? "appears twice" : zt_stored_shape(item, t);
+        if (!wrong && __builtin_add_overflow(bytes, t->bytes, &bytes))
+            wrong = "its shape is larger than any file";
+        if (wrong) {
+            zt_fail(err, ZT_EXIT_DATA, "\"weights\": tensor \"%.200s\": %s", t->name, wrong);
+            break;
+        }
+        zt_map_put(&seen, t->name, file->count);
+    }
+    zt_map_finish(&seen);
+    if (wrong)
+        return false;
+    zt_stored_layout(file, &head);
+    zt_text_finish(&head);
+    m->weights = file;
+    return true;
+}
+
 static bool read_keys(struct zt_manifest *m, const cJSON *config, struct zt_arena *arena, struct zt_err *err) {
     const cJSON *item;
     if (!cJSON_IsObject(config))
@@ -331,7 +380,8 @@ static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena 
     if (!optimizer)
         return zt_fail(err, ZT_EXIT_DATA, "\"optimizer\" is missing");
     m->optimizer = zt_arena_strdup(arena, optimizer);
-    if (!(version == VERSION ? read_whole_files : read_parts)(m, files, arena, err))
+    if (!(version == VERSION ? read_whole_files : read_parts)(m, files, arena, err) ||
+        !read_weights(m, cJSON_GetObjectItemCaseSensitive(root, "weights"), arena, err))
         return false;
     return read_scale(m, cJSON_GetObjectItemCaseSensitive(root, "loss_scale"), err) &&
            read_schedule(m, cJSON_GetObjectItemCaseSensitive(root, "schedule"), arena, err) &&
