@@ -358,9 +358,10 @@ bool zt_config_locate(const struct zt_config *config, const char *files, struct 
  * at ZeRO stage 3. */
 void zt_config_derive_overlap(struct zt_config *config);
 
-/* Writes config.resolved.json: every key with its value, a configuration that gives the same run. */
+/* Writes config.resolved.json: every key with its value, a configuration that gives the same run. Texts have the bytes
+ * of the configuration. */
 void zt_config_write(const struct zt_config *config, FILE *to);
-/* Writes it to a file of a folder. */
+/* Writes it to a file of a folder, as valid JSON (config/json/node_text.h). */
 bool zt_config_write_in(const struct zt_config *config, const char *folder, const char *name, struct zt_err *err);
 /* The same as text of *bytes bytes; free with free(). NULL with an error where there is no memory for it. */
 char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err);
