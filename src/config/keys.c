@@ -55,10 +55,19 @@ const char *zt_keys_text(const struct zt_reading *r, const char *key) {
     return i >= 0 && r->table->row[i]->def ? r->table->row[i]->def : "";
 }
 
+/* Whether an object has the params of an optimizer or a schedule that this program does not have. Which keys they are
+ * is unknown then, and the type is a problem already. */
+static bool is_of_unknown_type(const struct zt_reading *r, enum zt_key_kind kind) {
+    const struct zt_json_node *type = kind < ZT_KEY_FORMAT ? zt_json_node_find(r->root, zt_key_kind_key(kind)) : NULL;
+    return type && type->kind == ZT_JSON_NODE_TEXT && !r->table->chosen[kind];
+}
+
 /* Reports an unknown key of the object `parent`. The nearest key is only searched for problems that are printed. */
 static void report_unknown(struct zt_reading *r, const struct zt_json_node *node, const char *parent, bool exists) {
     enum zt_key_kind kind = zt_key_kind_of(parent);
     const struct zt_key_owner *of = kind < ZT_KEY_KINDS ? r->table->chosen[kind] : NULL;
+    if (is_of_unknown_type(r, kind))
+        return;
     const char *nearest = r->problem_count < ZT_CONFIG_PROBLEMS ? zt_key_nearest(r->table, parent, node->key) : NULL;
     size_t n = strlen(parent);
     if (nearest && n && strncmp(nearest, parent, n) == 0 && nearest[n] == '.')

@@ -1,4 +1,4 @@
-/* The learning-rate rules of DeepSpeed's lr_schedules.py 0.19 (0.16.5 where the two agree) and four of
+/* The learning-rate rules of DeepSpeed's lr_schedules.py 0.19 (0.16.5 where the two agree) and nine of
  * torch.optim.lr_scheduler, which DeepSpeed takes by name: formula, config keys, row.
  *
  * DeepSpeed's counter i is -1 until the first applied update is over, then 0, 1, ... So update u, from 0 on, runs with
@@ -216,6 +216,7 @@ static void one_cycle_rate(const struct zt_scheduler_config *s, int64_t update, 
 struct decay {
     double gamma, eta_min;
     int64_t step_size;
+    struct zt_numbers milestones; /* in any order, repeated ones count again */
 };
 
 #define VERBOSE                                                                                                        \
@@ -231,6 +232,12 @@ static const struct zt_key_row step_keys[] = {
     { 0 },
 };
 static const struct zt_key_row exponential_keys[] = { GAMMA(.needed = true), ROWS_TORCH, { 0 } };
+static const struct zt_key_row multi_step_keys[] = {
+    { .key = SCHEDULER "milestones", NUMBERS, FROM(0), .needed = true, RULE(decay, milestones) },
+    GAMMA(DEF("0.1")),
+    ROWS_TORCH,
+    { 0 },
+};
 /* "auto" of T_max is what it is set to by hand most often. */
 static const struct zt_key_row cosine_keys[] = {
     { .key = SCHEDULER "T_max",
@@ -243,6 +250,90 @@ static const struct zt_key_row cosine_keys[] = {
     ROWS_TORCH,
     { 0 },
 };
+
+/* From `start` to `end` of the optimizer's rate in total_iters updates; ConstantLR stays at `start` until then. */
+struct ramped {
+    double start, end, power;
+    int64_t total;
+};
+
+#define TOTAL_ITERS                                                                                                    \
+    { .key = SCHEDULER "total_iters", INT(1), DEF("5"), RULE(ramped, total) }
+static const struct zt_key_row constant_keys[] = {
+    { .key = SCHEDULER "factor", NUMBER, WITHIN(0, 1), DEF("0.3333333333333333"), RULE(ramped, start) },
+    TOTAL_ITERS,
+    ROWS_TORCH,
+    { 0 },
+};
+static const struct zt_key_row linear_keys[] = {
+    { .key = SCHEDULER "start_factor",
+      NUMBER,
+      WITHIN(0, 1),
+      .above = true,
+      DEF("0.3333333333333333"),
+      RULE(ramped, start) },
+    { .key = SCHEDULER "end_factor", NUMBER, WITHIN(0, 1), DEF("1"), RULE(ramped, end) },
+    TOTAL_ITERS,
+    ROWS_TORCH,
+    { 0 },
+};
+static const struct zt_key_row polynomial_keys[] = {
+    { .key = SCHEDULER "power", NUMBER, FROM(0), DEF("1"), RULE(ramped, power) },
+    TOTAL_ITERS,
+    ROWS_TORCH,
+    { 0 },
+};
+
+struct restarts {
+    double eta_min;
+    int64_t first, times; /* updates of the first cosine; those of each next one are as many times so many */
+};
+
+static const struct zt_key_row restarts_keys[] = {
+    { .key = SCHEDULER "T_0", INT(1), .needed = true, RULE(restarts, first) },
+    { .key = SCHEDULER "T_mult", INT(1), DEF("1"), RULE(restarts, times) },
+    { .key = SCHEDULER "eta_min", NUMBER, FROM(0), DEF("0"), RULE(restarts, eta_min) },
+    ROWS_TORCH,
+    { 0 },
+};
+
+static void constant_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct ramped *c = s->params;
+    rate->lr *= update < c->total ? c->start : 1;
+}
+
+/* The part of total_iters that is done. */
+static double ramped_part(const struct ramped *c, int64_t update) {
+    return update < c->total ? (double)update / (double)c->total : 1;
+}
+
+static void linear_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct ramped *c = s->params;
+    rate->lr *= c->start + (c->end - c->start) * ramped_part(c, update);
+}
+
+static void polynomial_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct ramped *c = s->params;
+    rate->lr *= pow(1 - ramped_part(c, update), c->power);
+}
+
+static void multi_step_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct decay *c = s->params;
+    int passed = 0;
+    for (int i = 0; i < c->milestones.count; i++)
+        passed += c->milestones.at[i] <= (double)update;
+    rate->lr *= pow(c->gamma, passed);
+}
+
+static void restarts_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct restarts *c = s->params;
+    double at = (double)update, length = (double)c->first;
+    if (c->times == 1)
+        at = fmod(at, length);
+    for (; at >= length; length *= (double)c->times)
+        at -= length;
+    rate->lr = c->eta_min + (rate->lr - c->eta_min) * (1 + cos(M_PI * at / length)) / 2;
+}
 
 static void step_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
     const struct decay *c = s->params;
@@ -328,7 +419,12 @@ static bool plateau_observe(const struct zt_scheduler_config *s, struct zt_lr_st
     ROW(range_test, "LRRangeTest", struct range_test, true)                                                            \
     ROW(one_cycle, "OneCycle", struct one_cycle, true)                                                                 \
     ROW(step, "StepLR", struct decay, false)                                                                           \
+    ROW(multi_step, "MultiStepLR", struct decay, false)                                                                \
+    ROW(constant, "ConstantLR", struct ramped, false)                                                                  \
+    ROW(linear, "LinearLR", struct ramped, false)                                                                      \
+    ROW(polynomial, "PolynomialLR", struct ramped, false)                                                              \
     ROW(exponential, "ExponentialLR", struct decay, false)                                                             \
+    ROW(restarts, "CosineAnnealingWarmRestarts", struct restarts, false)                                               \
     ROW(cosine, "CosineAnnealingLR", struct decay, false)
 
 #define NUMBER_OF(id, name_, params, late) RULE_##id,

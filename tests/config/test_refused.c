@@ -121,6 +121,8 @@ START_TEST(types_and_ranges_are_checked) {
         { "\"fp16\": \"false\"", "fp16: wants an object, found a text|\"fp16.enabled\" switches it on and off", 1 },
         { "\"tensorboard\": true", "tensorboard: wants an object|\"tensorboard.enabled\" switches it on and off", 1 },
         { "\"optimizer\": {\"type\": 5}", "wants a text", 1 },
+        { SCHED("CyclicLR", "\"base_lr\": 1, \"max_lr\": 2"), "unknown \"CyclicLR\"", 1 },
+        { PARAMS("Adam8bit", "\"block_wise\": true"), "unknown \"Adam8bit\"", 1 },
         { SCHED("WarmupXLR", ""), "unknown \"WarmupXLR\", did you mean \"WarmupLR\"?", 1 },
         { SCHED("WarmupLR", "\"warmup_type\": \"cubic\""), "unknown \"cubic\"|linear, log", 1 },
         { SCHED("WarmupLR", "\"warmup_min_lr\": []"), "empty list", 1 },
