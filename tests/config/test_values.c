@@ -171,7 +171,7 @@ END_TEST
 
 START_TEST(types_of_gradients_are_stored_and_their_division_works_in_16_bits) {
     struct zt_config *c = CONFIG(
-        "\"communication_data_type\": \"fp16\", \"gradient_allreduce_op\": \"mean\", "
+        "\"communication_data_type\": \"FP16\", \"gradient_allreduce_op\": \"mean\", "
         "\"data_types\": {\"grad_accum_dtype\": \"bf16\"}, \"gradient_predivide_factor\": 4");
     ck_assert(c->communication_type == ZT_GRADIENTS_FP16 && c->accumulation_type == ZT_GRADIENTS_BF16);
     ck_assert(!c->sum_gradients && c->without_effect.count == 0 && c->zero.ignore_unused && !c->zero.half_export);
