@@ -293,6 +293,17 @@ bool zt_json_unquote(struct zt_json_node *node) {
     return true;
 }
 
+/* Hints what to write for a word, such as those of Python. Returns false. */
+static bool hint_word(struct scanner *s) {
+    static const char *const python[][2] = { { "True", "true" }, { "False", "false" }, { "None", "null" } };
+    for (size_t i = 0; i < sizeof python / sizeof *python; i++) {
+        const size_t n = strlen(python[i][0]);
+        if (s->size - s->at >= n && memcmp(s->text + s->at, python[i][0], n) == 0 && !isalnum(peek(s, n)))
+            return zt_hint(s->err, "write %s", python[i][1]);
+    }
+    return zt_hint(s->err, "put double quotes around it");
+}
+
 static bool read_word(struct scanner *s, struct zt_json_node *node) {
     static const char *const words[] = { "true", "false", "null" };
     for (size_t i = 0; i < 3; i++) {
@@ -315,7 +326,7 @@ static bool read_word(struct scanner *s, struct zt_json_node *node) {
     if (!isalpha(c) && c != '_')
         return expected(s, "a value");
     complain(s, "a text without quotes; true, false and null are the only words");
-    return zt_hint(s->err, "put double quotes around it");
+    return hint_word(s);
 }
 
 /* Reads a key and the colon after it; NULL with an error. */
