@@ -58,8 +58,10 @@ struct zt_stored_file {
 /* Computes `at` and `bytes` of the tensors and the file from names and shapes, and writes everything before the data to
  * `head`. */
 void zt_stored_layout(struct zt_stored_file *file, struct zt_text *head);
-/* Reads the list of tensors of a mapped file into `arena`. Accepts only what zt_stored_layout() writes: fp32, at most 8
- * axes, data without gaps in the order of the header, unique names. Errors name the tensor; the caller prepends the
+/* The name of an object of texts beside the tensors, which Hugging Face's files have; it is skipped. */
+#define ZT_STORED_METADATA "__metadata__"
+/* Reads the list of tensors of a mapped file into `arena`. Accepts fp32, at most 8 axes, data without gaps in the order
+ * of the header, unique names, as zt_stored_layout() writes them. Errors name the tensor; the caller prepends the
  * file. */
 bool zt_stored_read(struct zt_stored_file *file, const struct zt_file_map *map, struct zt_arena *arena,
                     struct zt_err *err);

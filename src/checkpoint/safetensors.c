@@ -139,7 +139,11 @@ static bool read_header(struct reader *r, const cJSON *root) {
         return zt_fail(r->err, ZT_EXIT_DATA, "the header is not a JSON object");
     r->file->tensors = ZT_NEW_N(r->arena, struct zt_stored_tensor, cJSON_GetArraySize(root) + 1);
     const cJSON *item;
-    cJSON_ArrayForEach(item, root) if (!read_tensor(r, item)) return false;
+    cJSON_ArrayForEach(item, root) {
+        const bool metadata = item->string && strcmp(item->string, ZT_STORED_METADATA) == 0 && cJSON_IsObject(item);
+        if (!metadata && !read_tensor(r, item))
+            return false;
+    }
     if (r->at != r->data_bytes)
         return zt_fail(r->err, ZT_EXIT_DATA, "%lld bytes of data, the tensors take %lld", (long long)r->data_bytes,
                        (long long)r->at);
