@@ -8,6 +8,7 @@
 #include "session/options.h"
 #include "parallel/comm/comm.h"
 #include "parallel/launch/environment.h"
+#include "parallel/launch/error_once.h"
 #include "parallel/launch/supervisor_channel.h"
 #include "run/stop/stop.h"
 
@@ -115,7 +116,14 @@ static bool reader_has_left(void) {
     return poll(&out, 1, 0) == 1 && out.revents & POLLERR;
 }
 
-static bool run(int argc, char **argv, struct zt_supervisor_channel *supervisor, struct zt_err *err) {
+/* How an error is reported. */
+struct reporting {
+    bool says; /* false: another rank does */
+    int claim; /* for zt_error_release() */
+};
+
+static bool run(int argc, char **argv, struct zt_supervisor_channel *supervisor, struct reporting *r,
+                struct zt_err *err) {
     struct zt_options options;
     bool ok = zt_options_parse(&options, commands, argc, argv, err);
     options.supervisor = supervisor;
@@ -128,7 +136,7 @@ static bool run(int argc, char **argv, struct zt_supervisor_channel *supervisor,
     if (ok && (fflush(stdout) != 0 || ferror(stdout)) && !reader_has_left())
         ok = zt_fail(err, ZT_EXIT_DATA, "standard output: %s", strerror(errno));
     if (!ok && !supervisor)
-        zt_launched_place(options.command && options.command->takes & ZT_TAKES_HOSTS, err);
+        r->says = zt_launched_place(options.command && options.command->takes & ZT_TAKES_HOSTS, err, &r->claim);
     zt_options_finish(&options);
     return ok;
 }
@@ -136,17 +144,20 @@ static bool run(int argc, char **argv, struct zt_supervisor_channel *supervisor,
 int main(int argc, char **argv) {
     struct zt_err err = { 0 };
     struct zt_supervisor_channel *supervisor = NULL;
+    struct reporting reporting = { .says = true, .claim = -1 };
     zt_malloc_begin();
     zt_stored_begin();
     restart_with_own_threads(argv);
-    bool ok = zt_isa_check(&err) && zt_supervisor_channel_open(&supervisor, &err) && run(argc, argv, supervisor, &err);
+    bool ok = zt_isa_check(&err) && zt_supervisor_channel_open(&supervisor, &err) &&
+              run(argc, argv, supervisor, &reporting, &err);
     int code = ok ? ZT_EXIT_OK : (int)err.code;
     if (supervisor && !ok) { /* the supervisor prints the error and ends what MPI still waits for */
         zt_supervisor_channel_close(supervisor, &err, code);
         _exit(code);
     }
-    if (!ok)
+    if (!ok && reporting.says)
         zt_err_print(&err, stderr);
+    zt_error_release(reporting.claim);
     zt_comm_mpi_finalize(code);
     zt_supervisor_channel_close(supervisor, &err, code);
     zt_err_finish(&err);

@@ -47,6 +47,7 @@ static bool report_step(struct zt_training *t, int64_t step, const struct zt_ste
                                   .loss = r->loss,
                                   .lr = r->lr,
                                   .next = r->next,
+                                  .lr_state = r->lr_state,
                                   .grad_norm = r->grad_norm,
                                   .loss_scale = r->loss_scale,
                                   .scaling = r->scaling,

@@ -1,5 +1,7 @@
 #include "parallel/launch/environment.h"
 
+#include "parallel/launch/error_once.h"
+
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -126,15 +128,23 @@ bool zt_launched_find(struct zt_launched *launched, struct zt_err *err) {
     return true;
 }
 
-void zt_launched_place(bool trains, struct zt_err *err) {
+bool zt_launched_place(bool trains, struct zt_err *err, int *claim) {
     enum { PATIENCE_MS = 2000 };
     struct zt_launched launched;
     struct zt_err ignored = { 0 };
+    *claim = -1;
     if (err->place[0] || !zt_launched_find(&launched, &ignored) || launched.size == 1)
-        return;
+        return true;
     if (!trains && strcmp(launched.launcher, torchrun.launcher) == 0)
-        return;
+        return true;
     snprintf(err->place, sizeof err->place, "rank %d", launched.rank);
+    if (strcmp(launched.launcher, "srun") == 0) {
+        const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+        char name[64];
+        snprintf(name, sizeof name, "%s.%s", job ? job : "", step ? step : "");
+        return zt_error_claim(err, name, launched.rank, PATIENCE_MS, claim);
+    }
     if (launched.rank > 0)
         poll(NULL, 0, PATIENCE_MS);
+    return true;
 }

@@ -15,9 +15,10 @@ struct zt_launched {
  * that is present wins. Contradictory variables are an error. */
 bool zt_launched_find(struct zt_launched *launched, struct zt_err *err);
 /* Adds the rank to an error that has none, where a launcher started several. Ranks above 0 wait before that: rank 0
- * finds the errors of the start too, and launchers end all ranks as soon as one has ended, so that it is printed once.
- */
-void zt_launched_place(bool trains, struct zt_err *err);
+ * finds the errors of the start too, and most launchers end all ranks as soon as one has ended, so that it is printed
+ * once. Below srun, which need not, ranks of a host find out who prints it (error_once.h). Returns whether this rank
+ * does; *claim is for zt_error_release(). */
+bool zt_launched_place(bool trains, struct zt_err *err, int *claim);
 /* The rendezvous of torchrun's ranks: MASTER_ADDR and MASTER_PORT, which are required, and the optional secret, which
  * is removed from the environment (secret.h). `address` is borrowed from the environment. */
 bool zt_launched_meeting(const struct zt_launched *launched, struct zt_meeting *meeting, struct zt_err *err);

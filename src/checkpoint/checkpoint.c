@@ -69,8 +69,9 @@ static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
         list_rank_states(c);
     for (int f = 0; f < c->manifest.files; f++) {
         for (int i = 0; i < c->files[f].count; i++)
-            if (strcmp(c->files[f].tensors[i].name, "__metadata__") == 0)
-                return zt_fail(err, ZT_EXIT_MODEL, "tensor \"__metadata__\": safetensors files reserve this name");
+            if (strcmp(c->files[f].tensors[i].name, ZT_STORED_METADATA) == 0)
+                return zt_fail(err, ZT_EXIT_MODEL,
+                               "tensor \"" ZT_STORED_METADATA "\": safetensors files reserve this name");
         if (f != ZT_RANKS_FILE)
             zt_stored_layout(&c->files[f], &c->head[f]);
         if (c->head[f].length > ZT_STORED_TEXT_MAX)

@@ -58,8 +58,10 @@ struct zt_stored_file {
 /* Computes `at` and `bytes` of the tensors and the file from names and shapes, and writes everything before the data to
  * `head`. */
 void zt_stored_layout(struct zt_stored_file *file, struct zt_text *head);
-/* Reads the list of tensors of a mapped file into `arena`. Accepts only what zt_stored_layout() writes: fp32, at most 8
- * axes, data without gaps in the order of the header, unique names. Errors name the tensor; the caller prepends the
+/* The name of an object of texts beside the tensors, which Hugging Face's files have; it is skipped. */
+#define ZT_STORED_METADATA "__metadata__"
+/* Reads the list of tensors of a mapped file into `arena`. Accepts fp32, at most 8 axes, data without gaps in the order
+ * of the header, unique names, as zt_stored_layout() writes them. Errors name the tensor; the caller prepends the
  * file. */
 bool zt_stored_read(struct zt_stored_file *file, const struct zt_file_map *map, struct zt_arena *arena,
                     struct zt_err *err);
@@ -125,7 +127,9 @@ struct zt_manifest {
     struct zt_file_sums file[ZT_STORED_FILES];
     struct zt_part_sums *parts; /* by rank */
     int part_count;
-    uint32_t own_crc; /* checksum of the manifest without its last line; set by reading */
+    const struct zt_stored_file *weights; /* of a checkpoint in parts: the layout of weights.safetensors, which it does
+                                             not have; NULL: none, or an older checkpoint */
+    uint32_t own_crc;                     /* checksum of the manifest without its last line; set by reading */
 };
 
 /* Appends the manifest with its own checksum as text. */
@@ -142,6 +146,11 @@ void zt_stored_quote(struct zt_text *to, const char *text);
 /* Makes cJSON allocate with zt_malloc(), so that a lack of memory ends the process and is not reported as a syntax
  * error. Must be called once before JSON is read. */
 void zt_stored_begin(void);
+/* Appends a shape as a JSON list. */
+void zt_stored_add_shape(struct zt_text *to, const struct zt_shape *shape);
+/* Reads a JSON list into the shape of a tensor, which is empty, and computes its bytes. Returns what is wrong; NULL:
+ * nothing. */
+const char *zt_stored_shape(const struct cJSON *list, struct zt_stored_tensor *to);
 /* Whether `item` is an integer from 0 to 2^53, the range that JSON numbers hold exactly. NULL is not. */
 bool zt_stored_whole(const struct cJSON *item, int64_t *to);
 

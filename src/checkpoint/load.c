@@ -331,13 +331,15 @@ static bool open_all(struct zt_loading *l) {
 
 static bool take_over(struct zt_loading *l) {
     struct zt_checkpoints *c = l->c;
+    const struct zt_config *config = c->o.plan->job->config;
     struct zt_rank *r = c->o.rank;
+    if (l->manifest.observes && zt_lr_observes(config) &&
+        !zt_lr_state_take(config, &r->lr_state, &l->manifest.lr_state, l->err))
+        return false;
     if (!take_all(l) || !zt_rank_shards_changed(r, l->err))
         return false;
     r->updates = l->manifest.updates;
     take_scale(l);
-    if (l->manifest.observes && zt_lr_observes(c->o.plan->job->config))
-        r->lr_state = l->manifest.lr_state;
     r->lr_state.updates = r->updates;
     r->derived_for = NULL;
     return r->device->api->synchronize(r->device, l->err);

@@ -4,6 +4,7 @@
 #include "base/vec.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/format.h"
+#include "checkpoint/part_weights.h"
 #include "graph/passes/precision/to_float.h"
 #include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
@@ -25,7 +26,8 @@ struct zt_weights {
     struct zt_arena *arena;
     struct zt_file_map map; /* of a safetensors file */
     bool mapped;
-    struct zt_onnx *model; /* NULL: a safetensors file */
+    struct zt_part_weights parts; /* of a checkpoint in parts */
+    struct zt_onnx *model;        /* NULL: a safetensors file */
     ZT_VEC(struct source) sources;
     struct zt_map by_name; /* name -> index in `sources` */
 };
@@ -79,16 +81,23 @@ static bool open_tensors(struct zt_weights *w, const char *path, const struct zt
     return w->mapped && (read_tensors(w, manifest, err) || zt_err_within(err, before, "%s", path));
 }
 
+static bool open_parts(struct zt_weights *w, const char *folder, const struct zt_manifest *manifest,
+                       struct zt_err *err) {
+    if (!zt_part_weights_open(&w->parts, folder, manifest, w->arena, err))
+        return false;
+    for (int i = 0; i < w->parts.file->count; i++) {
+        const struct zt_tensor tensor = { ZT_FLOAT, w->parts.file->tensors[i].shape, w->parts.data[i] };
+        add_source(w, w->parts.file->tensors[i].name, &tensor);
+    }
+    return true;
+}
+
 static bool open_checkpoint(struct zt_weights *w, const char *path, struct zt_err *err) {
     struct zt_manifest manifest;
     char *folder = zt_checkpoint_find(path, err);
     bool ok = folder && zt_manifest_load(&manifest, folder, w->arena, err);
     if (ok && manifest.part_count) {
-        ok = zt_fail(err, ZT_EXIT_DATA, "%s: a checkpoint in parts of %d ranks, whose weights alone cannot be loaded",
-                     folder, manifest.part_count) ||
-             zt_hint(err,
-                     "--resume in one folder that has all parts, without checkpoint.use_node_local_storage, saves "
-                     "whole checkpoints");
+        ok = open_parts(w, folder, &manifest, err);
     } else if (ok) {
         char *file = zt_path_join(folder, zt_stored_names[0]);
         ok = open_tensors(w, file, &manifest, err);
@@ -271,6 +280,7 @@ void zt_weights_close(struct zt_weights *w) {
         return;
     if (w->mapped)
         zt_file_unmap(&w->map);
+    zt_part_weights_close(&w->parts);
     zt_onnx_destroy(w->model);
     zt_map_finish(&w->by_name);
     zt_vec_finish(&w->sources);

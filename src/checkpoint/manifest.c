@@ -3,6 +3,7 @@
 #include "checkpoint/format.h"
 
 #include "base/crc.h"
+#include "base/map.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -52,15 +53,38 @@ static void add_files(const struct zt_manifest *m, struct zt_text *to) {
     zt_text_add(to, "\n");
 }
 
+/* Adds a value per parameter group: a number of one group, else a list. */
+static void add_by_group(const char *name, const double *value, int groups, struct zt_text *to) {
+    zt_text_add(to, "\"%s\": %s", name, groups == 1 ? "" : "[");
+    for (int g = 0; g < groups; g++)
+        zt_text_add(to, "%s%.17g", g ? ", " : "", value[g]);
+    zt_text_add(to, groups == 1 ? "" : "]");
+}
+
 /* Without a best value yet, "best" is null. */
 static void add_schedule(const struct zt_lr_state *s, struct zt_text *to) {
-    zt_text_add(to, ",\n  \"schedule\": {\"lr\": %.17g, \"best\": ", s->lr);
+    zt_text_add(to, ",\n  \"schedule\": {");
+    add_by_group("lr", s->lr, s->groups, to);
+    zt_text_add(to, ", \"best\": ");
     zt_text_add(to, s->has_best ? "%.17g" : "null", s->best);
     zt_text_add(to, ", \"bad_epochs\": %lld, \"cooldown\": %lld, \"epoch_loss\": %.17g, \"epoch_samples\": %lld",
                 (long long)s->bad_epochs, (long long)s->cooldown, s->epoch_loss, (long long)s->epoch_samples);
-    if (s->lr_sum > 0)
-        zt_text_add(to, ", \"lr_sum\": %.17g", s->lr_sum);
+    if (s->lr_sum[0] > 0) {
+        zt_text_add(to, ", ");
+        add_by_group("lr_sum", s->lr_sum, s->groups, to);
+    }
     zt_text_add(to, "}");
+}
+
+/* Names and shapes of the weights, whose slices in the parts have neither. */
+static void add_weights(const struct zt_stored_file *weights, struct zt_text *to) {
+    zt_text_add(to, "\n  },\n  \"weights\": {");
+    for (int i = 0; i < weights->count; i++) {
+        zt_text_add(to, i ? ",\n    " : "\n    ");
+        zt_stored_quote(to, weights->tensors[i].name);
+        zt_text_add(to, ": ");
+        zt_stored_add_shape(to, &weights->tensors[i].shape);
+    }
 }
 
 void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
@@ -90,6 +114,8 @@ void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
         zt_stored_quote(to, m->keys[i].key);
         zt_text_add(to, ": %s", m->keys[i].value);
     }
+    if (m->weights)
+        add_weights(m->weights, to);
     zt_text_add(to, "\n  },\n  \"files\": [\n");
     add_files(m, to);
     zt_text_add(to, "  ],\n");
@@ -238,19 +264,74 @@ static bool real(const cJSON *root, const char *name, double *to, struct zt_err 
     return true;
 }
 
+/* Reads a number, or a list of `groups` numbers. */
+static bool read_by_group(const cJSON *root, const char *name, double *to, int groups, struct zt_err *err) {
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, name), *item;
+    int count = 0;
+    if (!cJSON_IsArray(list))
+        return groups == 1 ? real(root, name, to, err) : zt_fail(err, ZT_EXIT_DATA, "\"%s\" is no list", name);
+    if (cJSON_GetArraySize(list) != groups)
+        return zt_fail(err, ZT_EXIT_DATA, "\"%s\" does not have %d values", name, groups);
+    cJSON_ArrayForEach(item, list) {
+        if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble))
+            return zt_fail(err, ZT_EXIT_DATA, "\"%s\" is no list of numbers", name);
+        to[count++] = item->valuedouble;
+    }
+    return true;
+}
+
 /* Only runs whose learning-rate rule follows a value have this member. */
-static bool read_schedule(struct zt_manifest *m, const cJSON *item, struct zt_err *err) {
+static bool read_schedule(struct zt_manifest *m, const cJSON *item, struct zt_arena *arena, struct zt_err *err) {
     struct zt_lr_state *s = &m->lr_state;
     m->observes = item != NULL;
     if (!item)
         return true;
     const bool local = cJSON_GetObjectItemCaseSensitive(item, "lr_sum") != NULL; /* of 1-bit optimizers alone */
+    const cJSON *rates = cJSON_GetObjectItemCaseSensitive(item, "lr");
+    s->groups = cJSON_IsArray(rates) ? cJSON_GetArraySize(rates) : 1;
+    s->lr = ZT_NEW_N(arena, double, s->groups + 1);
+    s->lr_sum = ZT_NEW_N(arena, double, s->groups + 1);
     s->has_best = !cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(item, "best"));
-    return (real(item, "lr", &s->lr, err) && (!s->has_best || real(item, "best", &s->best, err)) &&
-            (!local || real(item, "lr_sum", &s->lr_sum, err)) && real(item, "epoch_loss", &s->epoch_loss, err) &&
-            member(item, "bad_epochs", &s->bad_epochs, err) && member(item, "cooldown", &s->cooldown, err) &&
-            member(item, "epoch_samples", &s->epoch_samples, err)) ||
+    return (read_by_group(item, "lr", s->lr, s->groups, err) && (!s->has_best || real(item, "best", &s->best, err)) &&
+            (!local || read_by_group(item, "lr_sum", s->lr_sum, s->groups, err)) &&
+            real(item, "epoch_loss", &s->epoch_loss, err) && member(item, "bad_epochs", &s->bad_epochs, err) &&
+            member(item, "cooldown", &s->cooldown, err) && member(item, "epoch_samples", &s->epoch_samples, err)) ||
            zt_err_within(err, 0, "\"schedule\"");
+}
+
+/* Older checkpoints in parts lack this member. */
+static bool read_weights(struct zt_manifest *m, const cJSON *list, struct zt_arena *arena, struct zt_err *err) {
+    struct zt_stored_file *file = ZT_NEW(arena, struct zt_stored_file);
+    struct zt_map seen = { 0 };
+    struct zt_text head = { 0 };
+    const char *wrong = NULL;
+    const cJSON *item;
+    int64_t bytes = 0;
+    if (!list)
+        return true;
+    if (!cJSON_IsObject(list))
+        return zt_fail(err, ZT_EXIT_DATA, "\"weights\" is no object");
+    *file =
+        (struct zt_stored_file){ .tensors = ZT_NEW_N(arena, struct zt_stored_tensor, cJSON_GetArraySize(list) + 1) };
+    cJSON_ArrayForEach(item, list) {
+        struct zt_stored_tensor *t = &file->tensors[file->count++];
+        *t = (struct zt_stored_tensor){ .name = zt_arena_strdup(arena, item->string ? item->string : "") };
+        wrong = zt_map_get(&seen, t->name, -1) >= 0 ? "appears twice" : zt_stored_shape(item, t);
+        if (!wrong && __builtin_add_overflow(bytes, t->bytes, &bytes))
+            wrong = "its shape is larger than any file";
+        if (wrong) {
+            zt_fail(err, ZT_EXIT_DATA, "\"weights\": tensor \"%.200s\": %s", t->name, wrong);
+            break;
+        }
+        zt_map_put(&seen, t->name, file->count);
+    }
+    zt_map_finish(&seen);
+    if (wrong)
+        return false;
+    zt_stored_layout(file, &head);
+    zt_text_finish(&head);
+    m->weights = file;
+    return true;
 }
 
 static bool read_keys(struct zt_manifest *m, const cJSON *config, struct zt_arena *arena, struct zt_err *err) {
@@ -299,10 +380,11 @@ static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena 
     if (!optimizer)
         return zt_fail(err, ZT_EXIT_DATA, "\"optimizer\" is missing");
     m->optimizer = zt_arena_strdup(arena, optimizer);
-    if (!(version == VERSION ? read_whole_files : read_parts)(m, files, arena, err))
+    if (!(version == VERSION ? read_whole_files : read_parts)(m, files, arena, err) ||
+        !read_weights(m, cJSON_GetObjectItemCaseSensitive(root, "weights"), arena, err))
         return false;
     return read_scale(m, cJSON_GetObjectItemCaseSensitive(root, "loss_scale"), err) &&
-           read_schedule(m, cJSON_GetObjectItemCaseSensitive(root, "schedule"), err) &&
+           read_schedule(m, cJSON_GetObjectItemCaseSensitive(root, "schedule"), arena, err) &&
            read_best(m, cJSON_GetObjectItemCaseSensitive(root, "best"), arena, err) &&
            read_client_state(m, cJSON_GetObjectItemCaseSensitive(root, "client_state"), arena, err) &&
            read_keys(m, cJSON_GetObjectItemCaseSensitive(root, "config"), arena, err);

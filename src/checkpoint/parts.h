@@ -9,6 +9,8 @@
 #ifndef ZT_CHECKPOINT_PARTS_H
 #define ZT_CHECKPOINT_PARTS_H
 
+#include "base/map.h"
+#include "checkpoint/sources.h"
 #include "checkpoint/state.h"
 
 struct zt_part_slice {
@@ -34,6 +36,22 @@ int zt_part_find(const struct zt_part *part, int file, int tensor, int64_t eleme
 const char *zt_part_slice_name(struct zt_arena *arena, const struct zt_part_slice *slice, const char *tensor);
 /* Reads the name of a slice. Returns false if it is none; `name` is allocated in `arena`. */
 bool zt_part_parse(const char *text, struct zt_arena *arena, struct zt_part_slice *slice, const char **name);
+
+/* Where the slices of the files lie in the parts that are mapped. */
+struct zt_part_contents {
+    const struct zt_stored_file *files[ZT_STORED_FILES]; /* layouts of the whole files; NULL: its slices are skipped */
+    const char *owner;                                   /* of the layouts, for errors: "this run" */
+    struct zt_map names[ZT_STORED_FILES];                /* of the tensors */
+    struct zt_sources *sources;
+    struct zt_arena *arena;
+};
+
+/* Indexes the tensors of `files`, which the caller has set. */
+void zt_part_contents_begin(struct zt_part_contents *c);
+/* Adds the slice that a tensor of the mapped part is; *file: its file. An error names the tensor. */
+bool zt_part_contents_add(struct zt_part_contents *c, const struct zt_stored_tensor *tensor,
+                          const struct zt_file_map *map, int *file, struct zt_err *err);
+void zt_part_contents_finish(struct zt_part_contents *c);
 
 /* Gives all ranks the sums of all parts, in c->manifest; c->crc has those of the own one. Collective. */
 bool zt_parts_gather(struct zt_checkpoints *c, struct zt_err *err);

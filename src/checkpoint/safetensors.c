@@ -31,6 +31,12 @@ void zt_stored_quote(struct zt_text *to, const char *text) {
     zt_text_add(to, "\"");
 }
 
+void zt_stored_add_shape(struct zt_text *to, const struct zt_shape *shape) {
+    for (int k = 0; k < shape->rank; k++)
+        zt_text_add(to, "%s%lld", k ? ", " : "[", (long long)shape->dim[k]);
+    zt_text_add(to, shape->rank ? "]" : "[]");
+}
+
 void zt_stored_layout(struct zt_stored_file *file, struct zt_text *head) {
     struct zt_text json = { 0 };
     int64_t data = 0;
@@ -41,10 +47,9 @@ void zt_stored_layout(struct zt_stored_file *file, struct zt_text *head) {
         data += t->bytes;
         zt_text_add(&json, i ? ", " : "{");
         zt_stored_quote(&json, t->name);
-        zt_text_add(&json, ": {\"dtype\": \"F32\", \"shape\": [");
-        for (int k = 0; k < t->shape.rank; k++)
-            zt_text_add(&json, "%s%lld", k ? ", " : "", (long long)t->shape.dim[k]);
-        zt_text_add(&json, "], \"data_offsets\": [%lld, %lld]}", (long long)t->at, (long long)data);
+        zt_text_add(&json, ": {\"dtype\": \"F32\", \"shape\": ");
+        zt_stored_add_shape(&json, &t->shape);
+        zt_text_add(&json, ", \"data_offsets\": [%lld, %lld]}", (long long)t->at, (long long)data);
     }
     zt_text_add(&json, file->count ? "}" : "{}");
     while ((LENGTH_BYTES + json.length) % ALIGN)
@@ -83,23 +88,22 @@ static bool fail(struct reader *r, const char *name, const char *what) {
     return zt_fail(r->err, ZT_EXIT_DATA, "tensor \"%.200s\": %s", name, what);
 }
 
-static bool read_shape(struct reader *r, const cJSON *item, struct zt_stored_tensor *t) {
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape"), *dim;
-    if (!cJSON_IsArray(shape))
-        return fail(r, t->name, "shape is missing");
+const char *zt_stored_shape(const cJSON *list, struct zt_stored_tensor *t) {
+    const cJSON *dim;
     int64_t count = 1;
-    cJSON_ArrayForEach(dim, shape) {
+    if (!cJSON_IsArray(list))
+        return "shape is missing";
+    cJSON_ArrayForEach(dim, list) {
         if (t->shape.rank == ZT_MAX_RANK)
-            return fail(r, t->name, "more than 8 axes");
+            return "more than 8 axes";
         int64_t *to = &t->shape.dim[t->shape.rank++];
         if (!zt_stored_whole(dim, to))
-            return fail(r, t->name, "a dimension is not a whole number");
+            return "a dimension is not a whole number";
         if (__builtin_mul_overflow(count, *to, &count))
-            return fail(r, t->name, "its shape is larger than any file");
+            return "its shape is larger than any file";
     }
-    if (__builtin_mul_overflow(count, (int64_t)sizeof(float), &t->bytes))
-        return fail(r, t->name, "its shape is larger than any file");
-    return true;
+    return __builtin_mul_overflow(count, (int64_t)sizeof(float), &t->bytes) ? "its shape is larger than any file"
+                                                                            : NULL;
 }
 
 static bool read_tensor(struct reader *r, const cJSON *item) {
@@ -114,8 +118,9 @@ static bool read_tensor(struct reader *r, const cJSON *item) {
     zt_map_put(&r->seen, t->name, r->file->count);
     if (!cJSON_IsString(dtype) || strcmp(dtype->valuestring, "F32") != 0)
         return fail(r, name, "dtype is not F32");
-    if (!read_shape(r, item, t))
-        return false;
+    const char *wrong = zt_stored_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), t);
+    if (wrong)
+        return fail(r, name, wrong);
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 || !zt_stored_whole(offsets->child, &first) ||
         !zt_stored_whole(offsets->child->next, &last))
         return fail(r, name, "data_offsets are not two whole numbers");
@@ -134,7 +139,11 @@ static bool read_header(struct reader *r, const cJSON *root) {
         return zt_fail(r->err, ZT_EXIT_DATA, "the header is not a JSON object");
     r->file->tensors = ZT_NEW_N(r->arena, struct zt_stored_tensor, cJSON_GetArraySize(root) + 1);
     const cJSON *item;
-    cJSON_ArrayForEach(item, root) if (!read_tensor(r, item)) return false;
+    cJSON_ArrayForEach(item, root) {
+        const bool metadata = item->string && strcmp(item->string, ZT_STORED_METADATA) == 0 && cJSON_IsObject(item);
+        if (!metadata && !read_tensor(r, item))
+            return false;
+    }
     if (r->at != r->data_bytes)
         return zt_fail(r->err, ZT_EXIT_DATA, "%lld bytes of data, the tensors take %lld", (long long)r->data_bytes,
                        (long long)r->at);

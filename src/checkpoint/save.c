@@ -355,6 +355,7 @@ static bool make_manifest(struct writer *w, int64_t step, struct zt_text *text) 
     m.since_overflow = scaling->since;
     m.hysteresis = scaling->hysteresis;
     m.files = c->storage.parts ? 0 : m.files;
+    m.weights = c->storage.parts ? &c->files[ZT_WEIGHTS_FILE] : NULL;
     zt_manifest_write(&m, text);
     return true;
 }

@@ -45,6 +45,7 @@ struct zt_scheduler_config {
     const char *type;        /* canonical spelling, NULL: constant optimizer.lr */
     int64_t total_num_steps; /* 0: the run's own number (was "auto") */
     bool counts_run;         /* which it has been set to */
+    int64_t last_update;     /* last_batch_iteration, last_epoch: done before the run, counted from 0; -1: none */
     void *params;
 };
 
@@ -217,6 +218,14 @@ struct zt_tuning_axis {
     struct zt_texts values; /* as JSON; the first is that of the config as it is */
 };
 enum { ZT_TUNING_AXES = 4 };
+struct zt_elasticity_config {     /* elasticity (batch.h) */
+    bool enabled, prefers_larger; /* prefer_larger_batch */
+    bool ignores_batch;           /* batch sizes that are given have no effect; else they are refused */
+    int64_t max_batch, min_ranks, max_ranks, ranks_per_host;
+    struct zt_numbers micro_batches;
+    double version; /* of the algorithm: 0.1 or 0.2 */
+};
+
 struct zt_tuning_config { /* autotuning */
     bool enabled, fast, overwrite;
     int metric, tuner;              /* enum zt_tuning_metric, zt_tuning_tuner */
@@ -284,6 +293,7 @@ struct zt_config {
     struct zt_aio_config aio;
     struct zt_comms_config comms;
     struct zt_tuning_config tuning;
+    struct zt_elasticity_config elasticity;
     struct zt_parallel_config parallel;
     struct zt_recompute_config recompute;
     bool plan_auto; /* ztrain.plan "auto", until the choice is made: then micro_batch, accumulation, parallel.stages,
@@ -357,9 +367,10 @@ bool zt_config_locate(const struct zt_config *config, const char *files, struct 
  * at ZeRO stage 3. */
 void zt_config_derive_overlap(struct zt_config *config);
 
-/* Writes config.resolved.json: every key with its value, a configuration that gives the same run. */
+/* Writes config.resolved.json: every key with its value, a configuration that gives the same run. Texts have the bytes
+ * of the configuration. */
 void zt_config_write(const struct zt_config *config, FILE *to);
-/* Writes it to a file of a folder. */
+/* Writes it to a file of a folder, as valid JSON (config/json/node_text.h). */
 bool zt_config_write_in(const struct zt_config *config, const char *folder, const char *name, struct zt_err *err);
 /* The same as text of *bytes bytes; free with free(). NULL with an error where there is no memory for it. */
 char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err);

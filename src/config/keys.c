@@ -55,10 +55,19 @@ const char *zt_keys_text(const struct zt_reading *r, const char *key) {
     return i >= 0 && r->table->row[i]->def ? r->table->row[i]->def : "";
 }
 
+/* Whether an object has the params of an optimizer or a schedule that this program does not have. Which keys they are
+ * is unknown then, and the type is a problem already. */
+static bool is_of_unknown_type(const struct zt_reading *r, enum zt_key_kind kind) {
+    const struct zt_json_node *type = kind < ZT_KEY_FORMAT ? zt_json_node_find(r->root, zt_key_kind_key(kind)) : NULL;
+    return type && type->kind == ZT_JSON_NODE_TEXT && !r->table->chosen[kind];
+}
+
 /* Reports an unknown key of the object `parent`. The nearest key is only searched for problems that are printed. */
 static void report_unknown(struct zt_reading *r, const struct zt_json_node *node, const char *parent, bool exists) {
     enum zt_key_kind kind = zt_key_kind_of(parent);
     const struct zt_key_owner *of = kind < ZT_KEY_KINDS ? r->table->chosen[kind] : NULL;
+    if (is_of_unknown_type(r, kind))
+        return;
     const char *nearest = r->problem_count < ZT_CONFIG_PROBLEMS ? zt_key_nearest(r->table, parent, node->key) : NULL;
     size_t n = strlen(parent);
     if (nearest && n && strncmp(nearest, parent, n) == 0 && nearest[n] == '.')
@@ -226,26 +235,18 @@ static void join(struct zt_reading *r, int index) {
     zt_value_store(r, a, r->table->row[other]);
 }
 
-/* Checks the length of a list with a value per parameter group and, for ZT_KEY_EQUALS, that its values are equal. The
- * groups are the optimizer's own, which has the parameters that no other group matches, then those of
- * ztrain.param_groups. */
-static void check_group_list(struct zt_reading *r, const struct zt_json_node *list, bool equals) {
+/* Checks the length of a list with a value per parameter group. The groups are the optimizer's own, which has the
+ * parameters that no other group matches, then those of ztrain.param_groups. */
+static void check_group_list(struct zt_reading *r, const struct zt_json_node *list) {
     const int groups = 1 + r->config->group_count;
     int found = 0;
-    bool equal = true;
-    char value[64];
-    for (const struct zt_json_node *item = list->first; item; item = item->next) {
-        equal &= item->number == list->first->number;
+    for (const struct zt_json_node *item = list->first; item; item = item->next)
         found++;
-    }
     if (found != 1 && found != groups)
         zt_key_fail(r, list,
                     "expected %d value%s, one per parameter group: the optimizer's and those of ztrain.param_groups "
                     "(%d); found %d",
                     groups, zt_plural(groups), r->config->group_count, found);
-    else if (equals && !equal)
-        zt_key_fail(r, list, "%s: values that differ between parameter groups are not supported",
-                    zt_json_node_show(list, value, sizeof value));
 }
 
 static void check_group_lists(struct zt_reading *r) {
@@ -253,12 +254,12 @@ static void check_group_lists(struct zt_reading *r) {
     const bool wrong = groups && groups->kind != ZT_JSON_NODE_NULL && !zt_keys_node(r, "ztrain.param_groups");
     const struct zt_json_node *by_group = NULL;
     for (int i = 0; i < r->table->count && !wrong; i++) {
-        const enum zt_key_type type = r->table->row[i]->type;
+        const struct zt_key_row *row = r->table->row[i];
         const struct zt_json_node *list = r->node[i];
-        if ((type != ZT_KEY_EQUALS && type != ZT_KEY_EACH) || !list || list->kind != ZT_JSON_NODE_LIST)
+        if (row->type != ZT_KEY_EACH || !list || list->kind != ZT_JSON_NODE_LIST)
             continue;
-        check_group_list(r, list, type == ZT_KEY_EQUALS);
-        by_group = type == ZT_KEY_EACH && list->first && list->first->next ? list : by_group;
+        check_group_list(r, list);
+        by_group = !row->bounds && list->first && list->first->next ? list : by_group;
     }
     for (int i = 0; by_group && i < r->config->group_count; i++)
         if (!isnan(r->config->groups[i].lr))

@@ -26,7 +26,6 @@
 #define ANY_NUMBER        .min = -HUGE_VAL, .max = HUGE_VAL
 #define INT(low)          .type = ZT_KEY_INT, FROM(low)
 #define NUMBER            .type = ZT_KEY_NUMBER
-#define EQUALS            .type = ZT_KEY_EQUALS
 #define EACH              .type = ZT_KEY_EACH
 #define NUMBERS           .type = ZT_KEY_NUMBERS
 #define COUNT(low, high)  .type = ZT_KEY_INT, WITHIN(low, high)

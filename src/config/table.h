@@ -20,7 +20,6 @@ enum zt_key_type {
     ZT_KEY_BOOL,    /* true, false, or the texts true/false, yes/no, on/off, 1/0 -> bool */
     ZT_KEY_INT,     /* an integral number, 2e8 too -> int or int64_t, by `size` */
     ZT_KEY_NUMBER,  /* -> double */
-    ZT_KEY_EQUALS,  /* a number, or a list of equal numbers, one per parameter group -> double */
     ZT_KEY_EACH,    /* a number, or a list of numbers, one per parameter group -> struct zt_numbers */
     ZT_KEY_PAIR,    /* [a, b] -> two doubles in a row */
     ZT_KEY_NUMBERS, /* list of numbers -> struct zt_numbers */
@@ -78,6 +77,7 @@ struct zt_key_row {
     const struct zt_key_choice *choices;
     bool needed;        /* the type that owns the key demands it */
     bool shared;        /* one type reads the key, but it exists for all types of the kind */
+    bool bounds;        /* ZT_KEY_EACH: a bound of the group's own rate, beside which param_groups[].lr counts */
     bool auto_is_lr;    /* "auto" becomes optimizer.params.lr where there is an optimizer */
     const char *always; /* the only value, by the reason `why`: another one has no effect, and a note says so */
     const char *now;    /* deprecated: the current name in the same object, with the same meaning */

@@ -376,7 +376,6 @@ static const struct {
     [ZT_KEY_BOOL] = { check_bool, store_bool, true },
     [ZT_KEY_INT] = { check_int, store_int, true },
     [ZT_KEY_NUMBER] = { check_number, store_number, true },
-    [ZT_KEY_EQUALS] = { check_each, store_number, true },
     [ZT_KEY_EACH] = { check_each, store_each, true },
     [ZT_KEY_PAIR] = { check_pair, store_pair, true },
     [ZT_KEY_NUMBERS] = { check_numbers, store_numbers, false },
@@ -412,7 +411,6 @@ static void from_text(struct zt_reading *r, struct zt_json_node *node, const str
         break;
     case ZT_KEY_INT:
     case ZT_KEY_NUMBER:
-    case ZT_KEY_EQUALS:
     case ZT_KEY_EACH:
         number_from(node, text);
         break;

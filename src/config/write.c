@@ -3,7 +3,7 @@
 #include "config/config.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "config/json/node.h"
+#include "config/json/node_text.h"
 #include "config/offload.h"
 #include "config/table.h"
 
@@ -125,7 +125,6 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
             fputs("null", to);
         break;
     case ZT_KEY_NUMBER:
-    case ZT_KEY_EQUALS:
         if (means_auto(row, *(const double *)at))
             fputs("\"auto\"", to);
         else
@@ -245,14 +244,6 @@ void zt_config_write(const struct zt_config *config, FILE *to) {
     fputc('\n', to);
 }
 
-bool zt_config_write_in(const struct zt_config *config, const char *folder, const char *name, struct zt_err *err) {
-    struct zt_file_out out;
-    if (!zt_file_out_open_in(&out, folder, name, err))
-        return false;
-    zt_config_write(config, out.stream);
-    return zt_file_out_commit(&out, err);
-}
-
 char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err) {
     char *text = NULL;
     FILE *to = open_memstream(&text, bytes);
@@ -263,6 +254,19 @@ char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_er
     zt_config_write(config, to);
     fclose(to);
     return text;
+}
+
+bool zt_config_write_in(const struct zt_config *config, const char *folder, const char *name, struct zt_err *err) {
+    struct zt_file_out out;
+    size_t bytes;
+    char *text = zt_config_text(config, &bytes, err);
+    bool ok = text && zt_file_out_open_in(&out, folder, name, err);
+    if (ok) {
+        zt_json_print(out.stream, text, bytes);
+        ok = zt_file_out_commit(&out, err);
+    }
+    free(text);
+    return ok;
 }
 
 /* Returns the value of a row as JSON. Free with free(). */
@@ -305,7 +309,6 @@ static bool is_default(const struct zt_config *config, const struct zt_key_row *
     case ZT_KEY_INT:
         return (double)whole(row, at) == number;
     case ZT_KEY_NUMBER:
-    case ZT_KEY_EQUALS:
         return *pair == number;
     case ZT_KEY_EACH:
         return ((const struct zt_numbers *)at)->count == 1 && ((const struct zt_numbers *)at)->at[0] == number;

@@ -1,4 +1,4 @@
-/* The learning-rate rules of DeepSpeed's lr_schedules.py 0.19 (0.16.5 where the two agree) and four of
+/* The learning-rate rules of DeepSpeed's lr_schedules.py 0.19 (0.16.5 where the two agree) and nine of
  * torch.optim.lr_scheduler, which DeepSpeed takes by name: formula, config keys, row.
  *
  * DeepSpeed's counter i is -1 until the first applied update is over, then 0, 1, ... So update u, from 0 on, runs with
@@ -14,8 +14,10 @@
 /* The params of a rule. */
 #define RULE(params, field) PLACE(ZT_IN_SCHEDULER, struct params, field)
 
-#define LAST_ITERATION                                                                                                 \
-    { .key = SCHEDULER "last_batch_iteration", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }
+/* The last update that is done before the run; -1: none. */
+#define LAST(name)                                                                                                     \
+    { .key = SCHEDULER name, COUNT(-1, 1e12), DEF("-1"), AT(scheduler.last_update) }
+#define LAST_ITERATION LAST("last_batch_iteration")
 #define TOTAL                                                                                                          \
     {                                                                                                                  \
         .key = SCHEDULER "total_num_steps", INT(1), .needed = true, AUTO("0", "the optimizer steps of the run"),       \
@@ -214,12 +216,12 @@ static void one_cycle_rate(const struct zt_scheduler_config *s, int64_t update, 
 struct decay {
     double gamma, eta_min;
     int64_t step_size;
+    struct zt_numbers milestones; /* in any order, repeated ones count again */
 };
 
-#define ROWS_TORCH                                                                                                     \
-    { .key = SCHEDULER "last_epoch", INT(-1), DEF("-1"), ACCEPT("a run starts at its own step") }, {                   \
-        .key = SCHEDULER "verbose", ANY, ACCEPT("the rate is in every metrics row")                                    \
-    }
+#define VERBOSE                                                                                                        \
+    { .key = SCHEDULER "verbose", ANY, ACCEPT("the rate is in every metrics row") }
+#define ROWS_TORCH LAST("last_epoch"), VERBOSE
 #define GAMMA(...)                                                                                                     \
     { .key = SCHEDULER "gamma", NUMBER, POSITIVE, RULE(decay, gamma), __VA_ARGS__ }
 
@@ -230,6 +232,12 @@ static const struct zt_key_row step_keys[] = {
     { 0 },
 };
 static const struct zt_key_row exponential_keys[] = { GAMMA(.needed = true), ROWS_TORCH, { 0 } };
+static const struct zt_key_row multi_step_keys[] = {
+    { .key = SCHEDULER "milestones", NUMBERS, FROM(0), .needed = true, RULE(decay, milestones) },
+    GAMMA(DEF("0.1")),
+    ROWS_TORCH,
+    { 0 },
+};
 /* "auto" of T_max is what it is set to by hand most often. */
 static const struct zt_key_row cosine_keys[] = {
     { .key = SCHEDULER "T_max",
@@ -242,6 +250,90 @@ static const struct zt_key_row cosine_keys[] = {
     ROWS_TORCH,
     { 0 },
 };
+
+/* From `start` to `end` of the optimizer's rate in total_iters updates; ConstantLR stays at `start` until then. */
+struct ramped {
+    double start, end, power;
+    int64_t total;
+};
+
+#define TOTAL_ITERS                                                                                                    \
+    { .key = SCHEDULER "total_iters", INT(1), DEF("5"), RULE(ramped, total) }
+static const struct zt_key_row constant_keys[] = {
+    { .key = SCHEDULER "factor", NUMBER, WITHIN(0, 1), DEF("0.3333333333333333"), RULE(ramped, start) },
+    TOTAL_ITERS,
+    ROWS_TORCH,
+    { 0 },
+};
+static const struct zt_key_row linear_keys[] = {
+    { .key = SCHEDULER "start_factor",
+      NUMBER,
+      WITHIN(0, 1),
+      .above = true,
+      DEF("0.3333333333333333"),
+      RULE(ramped, start) },
+    { .key = SCHEDULER "end_factor", NUMBER, WITHIN(0, 1), DEF("1"), RULE(ramped, end) },
+    TOTAL_ITERS,
+    ROWS_TORCH,
+    { 0 },
+};
+static const struct zt_key_row polynomial_keys[] = {
+    { .key = SCHEDULER "power", NUMBER, FROM(0), DEF("1"), RULE(ramped, power) },
+    TOTAL_ITERS,
+    ROWS_TORCH,
+    { 0 },
+};
+
+struct restarts {
+    double eta_min;
+    int64_t first, times; /* updates of the first cosine; those of each next one are as many times so many */
+};
+
+static const struct zt_key_row restarts_keys[] = {
+    { .key = SCHEDULER "T_0", INT(1), .needed = true, RULE(restarts, first) },
+    { .key = SCHEDULER "T_mult", INT(1), DEF("1"), RULE(restarts, times) },
+    { .key = SCHEDULER "eta_min", NUMBER, FROM(0), DEF("0"), RULE(restarts, eta_min) },
+    ROWS_TORCH,
+    { 0 },
+};
+
+static void constant_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct ramped *c = s->params;
+    rate->lr *= update < c->total ? c->start : 1;
+}
+
+/* The part of total_iters that is done. */
+static double ramped_part(const struct ramped *c, int64_t update) {
+    return update < c->total ? (double)update / (double)c->total : 1;
+}
+
+static void linear_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct ramped *c = s->params;
+    rate->lr *= c->start + (c->end - c->start) * ramped_part(c, update);
+}
+
+static void polynomial_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct ramped *c = s->params;
+    rate->lr *= pow(1 - ramped_part(c, update), c->power);
+}
+
+static void multi_step_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct decay *c = s->params;
+    int passed = 0;
+    for (int i = 0; i < c->milestones.count; i++)
+        passed += c->milestones.at[i] <= (double)update;
+    rate->lr *= pow(c->gamma, passed);
+}
+
+static void restarts_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
+    const struct restarts *c = s->params;
+    double at = (double)update, length = (double)c->first;
+    if (c->times == 1)
+        at = fmod(at, length);
+    for (; at >= length; length *= (double)c->times)
+        at -= length;
+    rate->lr = c->eta_min + (rate->lr - c->eta_min) * (1 + cos(M_PI * at / length)) / 2;
+}
 
 static void step_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
     const struct decay *c = s->params;
@@ -263,7 +355,8 @@ static void cosine_rate(const struct zt_scheduler_config *s, int64_t update, str
 /* ---- PyTorch's ReduceLROnPlateau: a function of what happened ---- */
 
 struct plateau {
-    double factor, threshold, min_lr, eps;
+    double factor, threshold, eps;
+    struct zt_numbers min_lr;
     int64_t patience, cooldown;
     bool max, absolute; /* mode max; threshold_mode abs */
 };
@@ -277,9 +370,10 @@ static const struct zt_key_row plateau_keys[] = {
     { .key = SCHEDULER "threshold", NUMBER, FROM(0), DEF("1e-4"), RULE(plateau, threshold) },
     { .key = SCHEDULER "threshold_mode", INDEX(threshold_modes), DEF("rel"), RULE(plateau, absolute) },
     { .key = SCHEDULER "cooldown", INT(0), DEF("0"), RULE(plateau, cooldown) },
-    { .key = SCHEDULER "min_lr", EQUALS, FROM(0), DEF("0"), RULE(plateau, min_lr) },
+    { .key = SCHEDULER "min_lr", EACH, FROM(0), DEF("0"), .bounds = true, RULE(plateau, min_lr) },
     { .key = SCHEDULER "eps", NUMBER, FROM(0), DEF("1e-8"), RULE(plateau, eps) },
-    ROWS_TORCH,
+    { .key = SCHEDULER "last_epoch", INT(-1), DEF("-1"), ACCEPT("the rule counts epochs without a better value") },
+    VERBOSE,
     { 0 },
 };
 
@@ -289,7 +383,7 @@ static bool is_better(const struct plateau *c, double value, double best) {
 }
 
 /* A value that is no number is no better than any. */
-static void plateau_observe(const struct zt_scheduler_config *s, struct zt_lr_state *state, double value) {
+static bool plateau_observe(const struct zt_scheduler_config *s, struct zt_lr_state *state, double value) {
     const struct plateau *c = s->params;
     bool better = !isnan(value) && (!state->has_best || is_better(c, value, state->best));
     if (better) {
@@ -302,31 +396,44 @@ static void plateau_observe(const struct zt_scheduler_config *s, struct zt_lr_st
         state->bad_epochs = 0;
     }
     if (state->bad_epochs <= c->patience)
-        return;
-    double lower = fmax(state->lr * c->factor, c->min_lr);
-    if (state->lr - lower > c->eps)
-        state->lr = lower;
+        return false;
+    bool changed = false;
+    for (int g = 0; g < state->groups; g++) {
+        const double lower = fmax(state->lr[g] * c->factor, of_group(&c->min_lr, g));
+        if (state->lr[g] - lower <= c->eps)
+            continue;
+        state->lr[g] = lower;
+        changed = true;
+    }
     state->cooldown = c->cooldown;
     state->bad_epochs = 0;
+    return changed;
 }
 
-/* ---- the table: ROW(function and keys, name, params) ---- */
+/* ---- the table: ROW(function and keys, name, params, whether a continued schedule starts late) ---- */
 
 #define RULES(ROW)                                                                                                     \
-    ROW(warmup, "WarmupLR", struct warmup)                                                                             \
-    ROW(warmup_decay, "WarmupDecayLR", struct warmup)                                                                  \
-    ROW(warmup_cosine, "WarmupCosineLR", struct warmup)                                                                \
-    ROW(range_test, "LRRangeTest", struct range_test)                                                                  \
-    ROW(one_cycle, "OneCycle", struct one_cycle)                                                                       \
-    ROW(step, "StepLR", struct decay)                                                                                  \
-    ROW(exponential, "ExponentialLR", struct decay)                                                                    \
-    ROW(cosine, "CosineAnnealingLR", struct decay)
+    ROW(warmup, "WarmupLR", struct warmup, true)                                                                       \
+    ROW(warmup_decay, "WarmupDecayLR", struct warmup, true)                                                            \
+    ROW(warmup_cosine, "WarmupCosineLR", struct warmup, true)                                                          \
+    ROW(range_test, "LRRangeTest", struct range_test, true)                                                            \
+    ROW(one_cycle, "OneCycle", struct one_cycle, true)                                                                 \
+    ROW(step, "StepLR", struct decay, false)                                                                           \
+    ROW(multi_step, "MultiStepLR", struct decay, false)                                                                \
+    ROW(constant, "ConstantLR", struct ramped, false)                                                                  \
+    ROW(linear, "LinearLR", struct ramped, false)                                                                      \
+    ROW(polynomial, "PolynomialLR", struct ramped, false)                                                              \
+    ROW(exponential, "ExponentialLR", struct decay, false)                                                             \
+    ROW(restarts, "CosineAnnealingWarmRestarts", struct restarts, false)                                               \
+    ROW(cosine, "CosineAnnealingLR", struct decay, false)
 
-#define NUMBER_OF(id, name_, params) RULE_##id,
+#define NUMBER_OF(id, name_, params, late) RULE_##id,
 enum { RULES(NUMBER_OF) RULE_COUNT };
 
-#define ROW_OF(id, name_, params)                                                                                      \
-    [RULE_##id] = { .type = { .name = name_, .keys = id##_keys, .bytes = sizeof(params) }, .rate = id##_rate },
+#define ROW_OF(id, name_, params, late)                                                                                \
+    [RULE_##id] = { .type = { .name = name_, .keys = id##_keys, .bytes = sizeof(params) },                             \
+                    .rate = id##_rate,                                                                                 \
+                    .continues_late = late },
 static const struct zt_lr_rule rules[] = {
     RULES(ROW_OF)[RULE_COUNT] = { .type = { .name = "ReduceLROnPlateau",
                                             .keys = plateau_keys,
@@ -334,7 +441,7 @@ static const struct zt_lr_rule rules[] = {
                                   .observe = plateau_observe },
 };
 
-#define TYPE_OF(id, name_, params) &rules[RULE_##id].type,
+#define TYPE_OF(id, name_, params, late) &rules[RULE_##id].type,
 const struct zt_key_owner *const zt_lr_rule_types[] = { RULES(TYPE_OF) & rules[RULE_COUNT].type, NULL };
 
 const struct zt_lr_rule *zt_lr_rule_find(const char *type) {
@@ -350,6 +457,8 @@ static const struct zt_lr_rule *rule_of(const struct zt_config *config) {
 
 bool zt_lr_by_group(const struct zt_config *config) {
     const struct zt_lr_rule *rule = rule_of(config);
+    if (rule && rule->observe && config->group_count)
+        return true;
     for (const struct zt_key_row *row = rule ? rule->type.keys : NULL; row && row->key; row++)
         if (row->type == ZT_KEY_EACH &&
             ((const struct zt_numbers *)((const char *)config->scheduler.params + row->at))->count > 1)
@@ -357,21 +466,57 @@ bool zt_lr_by_group(const struct zt_config *config) {
     return false;
 }
 
+double zt_lr_of_group(const struct zt_config *config, int group) {
+    const double lr = group > 0 ? config->groups[group - 1].lr : NAN;
+    return isnan(lr) ? config->optimizer.lr : lr;
+}
+
+/* DeepSpeed's constructors set the first rate only where last_batch_iteration is -1. */
 struct zt_rate zt_rate_at(const struct zt_config *config, const struct zt_lr_state *state, int group, int64_t update) {
     const struct zt_optimizer_config *o = &config->optimizer;
-    struct zt_rate rate = { .lr = o->lr, .beta1 = o->beta1, .beta2 = o->beta2, .group = group, .update = update };
+    const struct zt_scheduler_config *s = &config->scheduler;
+    struct zt_rate rate = {
+        .lr = zt_lr_of_group(config, group), .beta1 = o->beta1, .beta2 = o->beta2, .group = group, .update = update
+    };
     const struct zt_lr_rule *rule = rule_of(config);
     if (rule && rule->observe)
-        rate.lr = state->lr;
-    else if (rule)
-        rule->rate(&config->scheduler, update, &rate);
+        rate.lr = state->lr[group];
+    else if (rule && (update > 0 || s->last_update < 0 || !rule->continues_late))
+        rule->rate(s, update + s->last_update + 1, &rate);
     return rate;
 }
 
 /* ---- state ---- */
 
-struct zt_lr_state zt_lr_state_of(const struct zt_config *config) {
-    return (struct zt_lr_state){ .lr = config->optimizer.lr };
+struct zt_lr_state zt_lr_state_of(const struct zt_config *config, struct zt_arena *arena) {
+    struct zt_lr_state state = { .groups = 1 + config->group_count };
+    state.lr = ZT_NEW_N(arena, double, state.groups);
+    state.lr_sum = ZT_NEW_N(arena, double, state.groups);
+    for (int g = 0; g < state.groups; g++)
+        state.lr[g] = zt_lr_of_group(config, g);
+    return state;
+}
+
+bool zt_lr_state_take(const struct zt_config *config, struct zt_lr_state *to, const struct zt_lr_state *from,
+                      struct zt_err *err) {
+    struct zt_lr_state taken = *from;
+    if (from->groups != 1 && from->groups != to->groups)
+        return zt_fail(err, ZT_EXIT_CONFIG,
+                       "the checkpoint has learning rates of %d parameter groups, the config has %d: the optimizer's "
+                       "and those of ztrain.param_groups",
+                       from->groups, to->groups);
+    taken.lr = to->lr;
+    taken.lr_sum = to->lr_sum;
+    taken.groups = to->groups;
+    for (int g = 0; g < to->groups; g++) {
+        const int source = from->groups == 1 ? 0 : g;
+        const double own = config->optimizer.lr;
+        const double ratio = source == g || own == 0 ? 1 : zt_lr_of_group(config, g) / own;
+        taken.lr[g] = from->lr[source] * ratio;
+        taken.lr_sum[g] = from->lr_sum[source] * ratio;
+    }
+    *to = taken;
+    return true;
 }
 
 bool zt_lr_observes(const struct zt_config *config) {
@@ -389,10 +534,9 @@ void zt_lr_add_step(struct zt_lr_state *state, double loss, int64_t samples) {
 }
 
 bool zt_lr_end_epoch(const struct zt_config *config, struct zt_lr_state *state, const double *value) {
-    const double before = state->lr,
-                 mean = state->epoch_samples ? state->epoch_loss / (double)state->epoch_samples : NAN;
-    rule_of(config)->observe(&config->scheduler, state, value ? *value : mean);
+    const double mean = state->epoch_samples ? state->epoch_loss / (double)state->epoch_samples : NAN;
+    const bool changed = rule_of(config)->observe(&config->scheduler, state, value ? *value : mean);
     state->epoch_loss = 0;
     state->epoch_samples = 0;
-    return state->lr != before;
+    return changed;
 }

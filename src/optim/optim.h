@@ -96,7 +96,8 @@ struct zt_rate {
 };
 /* State of a rule that follows a value (ReduceLROnPlateau), kept in checkpoints. */
 struct zt_lr_state {
-    double lr;          /* of the optimizer since the last value */
+    int groups;         /* parameter groups: the optimizer's own and those of param_groups */
+    double *lr;         /* by group: since the last value */
     double best;        /* value so far */
     bool has_best;      /* false: there was none */
     int64_t bad_epochs; /* without a better value */
@@ -104,36 +105,44 @@ struct zt_lr_state {
     double epoch_loss;  /* of the epoch so far: sum of loss times samples of the steps that were applied */
     int64_t epoch_samples;
     int64_t updates; /* so far */
-    double lr_sum;   /* of the rates of the local updates since ranks of a 1-bit optimizer synchronized (one_bit.h) */
+    double *lr_sum;  /* by group: sum of the local updates' rates since ranks of a 1-bit optimizer synchronized */
 };
 struct zt_lr_rule {
     struct zt_key_owner type; /* name and config keys */
     /* The rates of applied update `update`, from 0 on. On entry `rate` has the optimizer's own values and the group.
      * NULL where the rate is that of the state. */
     void (*rate)(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate);
-    /* Rules that follow a value: takes the next one. NULL for others. */
-    void (*observe)(const struct zt_scheduler_config *s, struct zt_lr_state *state, double value);
+    bool continues_late; /* update 0 of a schedule that continues has the rates of the optimizer */
+    /* Rules that follow a value: takes the next one. Returns whether a rate is another one now. NULL for others. */
+    bool (*observe)(const struct zt_scheduler_config *s, struct zt_lr_state *state, double value);
 };
 const struct zt_lr_rule *zt_lr_rule_find(const char *type);
 /* The types of all rules for the catalog of the configuration; ends with NULL. */
 extern const struct zt_key_owner *const zt_lr_rule_types[];
 /* The rates of update `update` for a group; scheduler.type NULL gives the optimizer's own. `state`: that of the run,
  * read only by rules that follow a value. The caller has replaced a total_num_steps of 0 by the run's number of steps.
- * Without zt_lr_by_group() all groups have the rates of group 0, which param_groups[].lr scales. */
+ * Without zt_lr_by_group() all groups have the rates of group 0, which param_groups[].lr scales. A schedule that
+ * continues (last_batch_iteration, last_epoch) is ahead of `update` by the updates that are done. */
 struct zt_rate zt_rate_at(const struct zt_config *config, const struct zt_lr_state *state, int group, int64_t update);
-/* Whether the rule has lists of values by group. As in DeepSpeed it then gives each group its rates, and
- * param_groups[].lr has no effect. */
+/* Whether the rule gives each group its own rates. A rule that has lists of values by group does, as in DeepSpeed, and
+ * param_groups[].lr has no effect then. So does, as in PyTorch, a rule that follows a value: it lowers the group's. */
 bool zt_lr_by_group(const struct zt_config *config);
+/* The rate of a group without a rule: that of param_groups[].lr or the optimizer's. */
+double zt_lr_of_group(const struct zt_config *config, int group);
 
-/* The state at the start of a run. */
-struct zt_lr_state zt_lr_state_of(const struct zt_config *config);
+/* The state at the start of a run, in `arena`. */
+struct zt_lr_state zt_lr_state_of(const struct zt_config *config, struct zt_arena *arena);
+/* Copies the state of a checkpoint into that of zt_lr_state_of(). A state of one group is that of an older program,
+ * whose groups kept their ratio to the optimizer's rate. False where the checkpoint has other groups. */
+bool zt_lr_state_take(const struct zt_config *config, struct zt_lr_state *to, const struct zt_lr_state *from,
+                      struct zt_err *err);
 /* Whether the rule follows a value at the end of each epoch: the loss of its evaluation, or, where the rule asks for
  * the best accuracy (mode max), that. Without evaluation data it is the mean loss of the epoch's steps. */
 bool zt_lr_observes(const struct zt_config *config);
 bool zt_lr_wants_accuracy(const struct zt_config *config);
 /* Adds a step that was applied to the epoch. */
 void zt_lr_add_step(struct zt_lr_state *state, double loss, int64_t samples);
-/* Ends the epoch with `value`, NULL: the mean of its steps. Returns whether the rate is another one now. */
+/* Ends the epoch with `value`, NULL: the mean of its steps. Returns whether a rate is another one now. */
 bool zt_lr_end_epoch(const struct zt_config *config, struct zt_lr_state *state, const double *value);
 
 /* Advances the average of the weights with the factor `decay` (ztrain.ema):  average = decay average + (1 - decay) p */

@@ -32,7 +32,9 @@
 /* Of PyTorch's constructors; every optimizer has them. */
 #define ROWS_PYTHON                                                                                                    \
     { .key = OPTIMIZER "fused", BOOL, ACCEPT("a hint for Python") },                                                   \
-        { .key = OPTIMIZER "foreach", BOOL, ACCEPT("a hint for Python") }, {                                           \
+        { .key = OPTIMIZER "foreach", BOOL, ACCEPT("a hint for Python") },                                             \
+        { .key = OPTIMIZER "capturable", BOOL, ACCEPT("a hint for Python") },                                          \
+        { .key = OPTIMIZER "differentiable", BOOL, ACCEPT("a hint for Python") }, {                                    \
         .key = OPTIMIZER "set_grad_none", BOOL, ACCEPT("a hint for Python")                                            \
     }
 

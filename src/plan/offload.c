@@ -14,20 +14,41 @@ struct object {
     const struct zt_offload_config *config;
 };
 
+static void add_text(struct zt_arena *arena, struct zt_texts *list, const char *text) {
+    const char **at = ZT_NEW_N(arena, const char *, list->count + 1);
+    if (list->count)
+        memcpy(at, list->at, (size_t)list->count * sizeof *at);
+    at[list->count++] = text;
+    list->at = at;
+}
+
 /* Lists the objects that change nothing on a CPU: device "cpu", and files of an optimizer that has no states. */
 static void add_notice(struct zt_arena *arena, const struct zt_config *c, const struct object *o,
                        struct zt_offload *to) {
     const bool nvme = zt_offload_nvme(c, o->config), empty = !to->arrays && o->config == &c->zero.offload_optimizer;
-    struct zt_texts *list = &to->without_effect;
     if (!zt_offload_on(c, o->config) || (nvme && !empty))
         return;
-    const char **at = ZT_NEW_N(arena, const char *, list->count + 1);
-    if (list->count)
-        memcpy(at, list->at, (size_t)list->count * sizeof *at);
     const char *why = empty ? zt_arena_printf(arena, "%s has no states here", c->optimizer.type)
                             : zt_arena_printf(arena, "the device is the CPU: its memory holds the %s already", o->what);
-    at[list->count++] = zt_arena_printf(arena, "%s.device = \"%s\" (%s)", o->key, o->config->device, why);
-    list->at = at;
+    add_text(arena, &to->without_effect,
+             zt_arena_printf(arena, "%s.device = \"%s\" (%s)", o->key, o->config->device, why));
+}
+
+/* Norms and matrices are those of whole tensors, whose pieces one side updates: the host, beside a GPU, all of them or
+ * none. */
+static void keep_tensors_whole(struct zt_arena *arena, const struct zt_config *c, struct zt_offload *to) {
+    const struct zt_optimizer *row = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
+    if (!row || (!row->norms && !row->matrix) || to->optimizer == ZT_HOME_DEVICE || to->ratio == 1)
+        return;
+    if (to->ratio == 0)
+        to->optimizer = ZT_HOME_DEVICE;
+    else
+        add_text(arena, &to->without_effect,
+                 zt_arena_printf(arena,
+                                 Z "offload_optimizer.ratio = %g (%s updates whole tensors, which the host does: all "
+                                   "states are offloaded)",
+                                 to->ratio, row->type.name));
+    to->ratio = 1;
 }
 
 static int64_t least(int64_t a, int64_t b) {
@@ -109,20 +130,14 @@ static enum zt_home home_of(const struct zt_config *c, bool own_memory, const st
                                    : ZT_HOME_DEVICE;
 }
 
-/* Refuses what the host cannot update while the device updates the rest. */
+/* Refuses parameters that the host has and would not update. */
 static bool check_gpu(const struct zt_config *c, const struct zt_offload *o, struct zt_err *err) {
-    const struct zt_optimizer *row = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
-    const bool whole = o->optimizer == ZT_HOME_DEVICE || o->ratio == 1;
-    if (o->parameters != ZT_HOME_DEVICE && (o->optimizer == ZT_HOME_DEVICE || !whole))
-        return zt_fail(
-            err, ZT_EXIT_CONFIG,
-            Z
-            "offload_param.device: \"%s\" needs offload_optimizer with ratio 1 on a GPU, which cannot update "
-            "parameters that it does not hold",
-            c->zero.offload_param.device);
-    return whole || !row || (!row->norms && !row->matrix) ||
-           zt_fail(err, ZT_EXIT_CONFIG, Z "offload_optimizer.ratio: %g excludes %s on a GPU, wants 1", o->ratio,
-                   row->type.name);
+    return o->parameters == ZT_HOME_DEVICE || (o->optimizer != ZT_HOME_DEVICE && o->ratio == 1) ||
+           zt_fail(err, ZT_EXIT_CONFIG,
+                   Z
+                   "offload_param.device: \"%s\" needs offload_optimizer with ratio 1 on a GPU, which cannot update "
+                   "parameters that it does not hold",
+                   c->zero.offload_param.device);
 }
 
 bool zt_offload_decide(const struct zt_config *c, bool own_memory, struct zt_arena *arena, struct zt_offload *to,
@@ -136,6 +151,8 @@ bool zt_offload_decide(const struct zt_config *c, bool own_memory, struct zt_are
     size_buffers(c, to);
     for (int i = 0; i < 2 && !own_memory; i++)
         add_notice(arena, c, i ? &parameters : &optimizer, to);
+    if (own_memory)
+        keep_tensors_whole(arena, c, to);
     return !own_memory || check_gpu(c, to, err);
 }
 

@@ -149,9 +149,11 @@ struct zt_console *zt_console_create(const struct zt_console_options *options, s
 void zt_console_begin(struct zt_console *c) {
     if (!c || !may_talk(c) || c->bar || c->o.config->steps_per_print <= 0)
         return;
-    const struct zt_lr_state state = zt_lr_state_of(c->o.config);
-    const struct zt_metrics_row row = { .next = zt_rate_at(c->o.config, &state, 0, 0) };
+    struct zt_arena *arena = zt_arena_create();
+    const struct zt_lr_state state = zt_lr_state_of(c->o.config, arena);
+    const struct zt_metrics_row row = { .next = zt_rate_at(c->o.config, &state, 0, 0), .lr_state = &state };
     zt_deepspeed_say_step(c->o.log, c->o.config, &row, 0, fresh(c));
+    zt_arena_destroy(arena);
 }
 
 bool zt_console_step(struct zt_console *c, const struct zt_metrics_row *row, int64_t batch, struct zt_err *err) {

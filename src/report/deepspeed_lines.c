@@ -38,13 +38,14 @@ static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *o
     zt_text_add(to, "]");
 }
 
-/* The rates of a group beside `next`, which are those of group 0. A group with its own learning rate keeps its ratio to
- * the optimizer's. */
-static struct zt_rate rate_of(const struct zt_config *config, const struct zt_rate *next, int group) {
+/* The rates of a group beside row->next, which are those of group 0. A group with its own learning rate keeps its ratio
+ * to the optimizer's. */
+static struct zt_rate rate_of(const struct zt_config *config, const struct zt_metrics_row *row, int group) {
+    const struct zt_rate *next = &row->next;
     struct zt_rate rate = *next;
     const double lr = group > 0 ? config->groups[group - 1].lr : NAN;
     if (zt_lr_by_group(config))
-        return zt_rate_at(config, NULL, group, next->update);
+        return zt_rate_at(config, row->lr_state, group, next->update);
     if (!isnan(lr) && config->optimizer.lr > 0)
         rate.lr *= lr / config->optimizer.lr;
     return rate;
@@ -55,11 +56,11 @@ void zt_deepspeed_say_step(const struct zt_log *log, const struct zt_config *con
     zt_text_add(text, "step=%lld, skipped=%lld, lr=[", (long long)row->step, (long long)skipped);
     for (int i = 0; i <= config->group_count; i++) {
         zt_text_add(text, i ? ", " : "");
-        add_shortest(text, rate_of(config, &row->next, i).lr);
+        add_shortest(text, rate_of(config, row, i).lr);
     }
     zt_text_add(text, "], mom=[");
     for (int i = 0; i <= config->group_count; i++) {
-        const struct zt_rate rate = rate_of(config, &row->next, i);
+        const struct zt_rate rate = rate_of(config, row, i);
         zt_text_add(text, i ? ", " : "");
         add_momentum(text, &config->optimizer, &rate);
     }

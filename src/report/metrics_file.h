@@ -15,7 +15,8 @@
 struct zt_metrics_row {
     int64_t step, epoch, samples;
     double loss, lr, grad_norm, loss_scale, seconds;
-    struct zt_rate next;       /* of the step after this one */
+    struct zt_rate next; /* of the step after this one */
+    const struct zt_lr_state *lr_state;
     struct zt_scaling scaling; /* state after the step */
     int micro_batches;         /* of a rank */
     size_t allocated, peak;    /* bytes of the rank's blocks: now; most (struct zt_device) */

@@ -33,7 +33,9 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     r->finite = true;
     zt_rank_one_bit_begin(r);
     struct zt_step_result *result = &r->begun[r->begun_count++];
-    *result = (struct zt_step_result){ .samples = shape.samples, .epoch = place.epoch, .batch = place.batch };
+    *result = (struct zt_step_result){
+        .samples = shape.samples, .epoch = place.epoch, .batch = place.batch, .lr_state = &r->lr_state
+    };
     result->lr = zt_rate_at(p->job->config, &r->lr_state, 0, r->updates).lr;
     zt_timers_begin(r->timers, step);
     if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, kind, err)))
@@ -69,7 +71,7 @@ bool zt_rank_end(struct zt_rank *r, struct zt_step_result *result, struct zt_err
         return false;
     if (result->finite && zt_lr_observes(r->plan->job->config)) {
         zt_lr_add_step(&r->lr_state, result->loss, result->samples);
-        zt_rank_lr_applied(r, result->lr);
+        zt_rank_lr_applied(r);
     }
     return true;
 }

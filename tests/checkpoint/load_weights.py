@@ -145,6 +145,15 @@ def frozen(run, folder, config, first):
     check("--resume replaces those that train" in run.says and "start anew" not in run.says, "and the start says what --resume replaces")
 
 
+def as_peft(data):
+    """the same tensors in a file as PEFT writes it"""
+    length = int.from_bytes(data[:8], "little")
+    names = {(k if k.startswith("base_model.model.") else "base_model.model." + k): v for k, v in json.loads(data[8:8 + length]).items()}
+    head = json.dumps({"__metadata__": {"format": "pt"}, **names}).encode()
+    head += b" " * (-(8 + len(head)) % 8)
+    return len(head).to_bytes(8, "little") + head + data[8 + length:]
+
+
 def adapters(run, folder, config, first):
     lora = ['ztrain.lora={"match": ["w1"], "rank": 2, "export": "adapters"}']
     run(folder / "first.onnx", config, "--load", first, "--weights-only", "--steps", 4, sets=lora)
@@ -158,6 +167,11 @@ def adapters(run, folder, config, first):
     plain = run.rows()
     run(base / "model.onnx", config, "--load", base / "adapter_model.safetensors", "--weights-only", "--steps", 1, sets=[*lora, *STILL])
     check(run.rows()[0]["loss"] != plain[0]["loss"], "and they act")
+    peft = folder / "peft.safetensors"
+    peft.write_bytes(as_peft((base / "adapter_model.safetensors").read_bytes()))
+    run(base / "model.onnx", config, "--load", peft, "--weights-only", "--steps", 1, sets=[*lora, *STILL])
+    got = safetensors(run.out / "adapter_model.safetensors")
+    check(all(got[name] == tensors[name] for name in got), "and from a file of PEFT, whose header has metadata")
 
 
 def refused(run, folder, config, first):

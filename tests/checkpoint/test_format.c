@@ -94,6 +94,9 @@ END_TEST
 
 static void make_manifest(bool parts, struct zt_text *to) {
     static uint32_t crc[2][3] = { { 1, 0xffffffff, 0x12345678 }, { 7 } }, tensors[2] = { 11, 0xfedcba98 };
+    static struct zt_stored_tensor named[] = { { "a \"w\"", { 2, { 3, 4 } } }, { "scalar", { 0 } } };
+    static struct zt_stored_file weights = { named, 2 };
+    static double rates[] = { 0.1 / 3, 0.7 }, sums[] = { 2.5, 1e-9 };
     static struct zt_recorded_key keys[] = { { "optimizer.params.lr", "0.001" }, { "ztrain.tie", "[[\"a\",\"b\"]]" } };
     struct zt_manifest m = { .step = 24,
                              .epoch = 1,
@@ -107,7 +110,9 @@ static void make_manifest(bool parts, struct zt_text *to) {
                              .since_overflow = 7,
                              .hysteresis = 2,
                              .observes = true,
-                             .lr_state = { .lr = 0.1 / 3,
+                             .lr_state = { .groups = parts ? 2 : 1,
+                                           .lr = rates,
+                                           .lr_sum = sums,
                                            .best = 1.0 / 7,
                                            .has_best = true,
                                            .bad_epochs = 2,
@@ -127,6 +132,7 @@ static void make_manifest(bool parts, struct zt_text *to) {
         m.files = 0;
         m.part_count = 2;
         m.parts = both;
+        m.weights = &weights;
     }
     zt_manifest_write(&m, to);
 }
@@ -139,9 +145,9 @@ START_TEST(a_manifest_reads_as_it_was_written) {
     make_manifest(false, &text);
     ck_assert_msg(zt_manifest_read(&m, text.at, text.length, arena, &err), "%s", err.text[0]);
     ck_assert_int_eq(m.step, 24);
-    ck_assert(m.observes && m.lr_state.lr == 0.1 / 3 && m.lr_state.has_best && m.lr_state.best == 1.0 / 7 &&
-              m.lr_state.epoch_loss == 12.3 && m.lr_state.epoch_samples == 96 && m.lr_state.bad_epochs == 2 &&
-              m.lr_state.cooldown == 1);
+    ck_assert(m.observes && m.lr_state.groups == 1 && m.lr_state.lr[0] == 0.1 / 3 && m.lr_state.lr_sum[0] == 2.5 &&
+              m.lr_state.has_best && m.lr_state.best == 1.0 / 7 && m.lr_state.epoch_loss == 12.3 &&
+              m.lr_state.epoch_samples == 96 && m.lr_state.bad_epochs == 2 && m.lr_state.cooldown == 1);
     ck_assert_uint_eq(m.seed, UINT64_C(9007199254740993)); /* more than a JSON number holds */
     ck_assert_uint_eq(m.file[0].crc[1], 0xffffffff);
     ck_assert(m.file[0].tensors == 2 && m.file[0].tensor_crc[1] == 0xfedcba98 && m.file[1].tensors == 1 &&
@@ -167,6 +173,11 @@ START_TEST(a_manifest_names_the_parts_of_ranks_and_their_hosts) {
     ck_assert_msg(zt_manifest_read(&m, text.at, text.length, arena, &err), "%s", err.text[0]);
     ck_assert(m.files == 0 && m.part_count == 2 && m.parts[1].sums.bytes == 8 && m.parts[1].sums.crc[0] == 7);
     ck_assert_str_eq(m.parts[1].host, "a \"far\" one");
+    ck_assert(m.weights->count == 2 && m.weights->tensors[1].shape.rank == 0 && m.weights->tensors[0].bytes == 48);
+    ck_assert(strcmp(m.weights->tensors[0].name, "a \"w\"") == 0 && m.weights->tensors[0].shape.dim[1] == 4 &&
+              m.weights->tensors[1].at == m.weights->tensors[0].at + 48);
+    ck_assert(m.lr_state.groups == 2 && m.lr_state.lr[0] == 0.1 / 3 && m.lr_state.lr[1] == 0.7);
+    ck_assert(m.lr_state.lr_sum[0] == 2.5 && m.lr_state.lr_sum[1] == 1e-9);
     ck_assert(strstr(text.at, "\"version\": 2,") && strstr(text.at, "\"part-1-of-2.safetensors\""));
     zt_manifest_write(&m, &again);
     ck_assert_str_eq(text.at, again.at);

@@ -566,6 +566,14 @@ class Train(Case):
         for line in self.train("--json").stderr.splitlines():
             self.assertIsInstance(json.loads(line), dict, line)
 
+    def test_errors_among_json_lines_are_plain(self):
+        lines = self.run_ztrain("--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "run", "--json",
+                                "--set", "optimizer.params.weight_decay=1e38", code=1).stderr.splitlines()
+        plain = [line for line in lines if not line.startswith("{")]
+        self.assertTrue(all(isinstance(json.loads(line), dict) for line in lines if line not in plain), lines)
+        self.assertTrue(len(lines) > len(plain) > 0 and plain[0].startswith("ztrain: error: "), lines)
+        self.assertTrue(all(line.startswith(("ztrain: error: ", "hint: ")) for line in plain), plain)
+
     def test_plan_writes_nothing(self):
         before = sorted(self.folder.rglob("*"))
         text = self.run_ztrain("plan", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json", cwd=self.folder).stdout

@@ -19,6 +19,9 @@ START_TEST(a_byte_order_mark_and_escapes_are_understood) {
         accept("\xef\xbb\xbf{" BATCH ", \"ztrain\": {\"loss\": {\"logits\": \"\\u00e4\\n\\ud83d\\ude00\"}}}");
     ck_assert_str_eq(c->loss.logits, "\xc3\xa4\n\xf0\x9f\x98\x80");
     zt_config_destroy(c);
+    c = accept("{" BATCH ", \"ztrain\": {\"loss\": {\"logits\": \"a\\udc80\\udcFF\"}}}"); /* bytes */
+    ck_assert_str_eq(c->loss.logits, "a\x80\xff");
+    zt_config_destroy(c);
 }
 END_TEST
 
@@ -37,7 +40,9 @@ START_TEST(syntax_errors_say_line_and_column) {
         { "{\"train_batch_size\": 'a'}", ":1:22:|double quotes" },
         { "{\"train_batch_size\" 8}", ":1:21:|':'" },
         { "{\"log_level\": debug}", ":1:15:|without quotes" },
-        { "{\"log_level\": True}", ":1:15:|without quotes" },
+        { "{\"log_level\": True}", ":1:15:|without quotes|write true" },
+        { "{\"fp16\": {\"enabled\": None}}", "without quotes|write null" },
+        { "{\"log_level\": Truth}", "without quotes|put double quotes" },
         { "{\"gradient_clipping\": NaN}", ":1:23:|without quotes" },
         { "{\"gradient_clipping\": 01}", ":1:23:|number" },
         { "{\"gradient_clipping\": 1.}", ":1:23:|number" },
@@ -55,6 +60,8 @@ START_TEST(syntax_errors_say_line_and_column) {
         { "{\"log_level\": \"a\\u0000b\"}", ":1:17:|u0000" },
         { "{\"log_level\": \"\\ud800x\"}", ":1:16:|no character" },
         { "{\"log_level\": \"\\udc00\"}", ":1:16:|no character" },
+        { "{\"log_level\": \"\\udc7f\"}", ":1:16:|no character" },
+        { "{\"log_level\": \"\\udd00\"}", ":1:16:|no character" },
         { "{\"log_level\": \"\\u12g4\"}", ":1:16:|no character" },
         { "{\n/* never closed", ":2:1:|never ends" },
         { "{\"log_level\": \"\xc3(\"}", ":1:16:|UTF-8" },

@@ -79,7 +79,6 @@ START_TEST(stored_rows_have_the_size_of_their_type) {
         { ZT_KEY_INT, sizeof(int), sizeof(int64_t) },
         { ZT_KEY_BYTES, sizeof(int64_t), 0 },
         { ZT_KEY_NUMBER, sizeof(double), 0 },
-        { ZT_KEY_EQUALS, sizeof(double), 0 },
         { ZT_KEY_PAIR, sizeof(double), 0 },
         { ZT_KEY_EACH, sizeof(struct zt_numbers), 0 },
         { ZT_KEY_NUMBERS, sizeof(struct zt_numbers), 0 },
@@ -110,7 +109,7 @@ END_TEST
 START_TEST(defaults_are_in_range) {
     for (size_t i = 0, n = (size_t)table->count; i < n; i++) {
         const struct zt_key_row *row = row_at(i);
-        bool number = row->type == ZT_KEY_INT || row->type == ZT_KEY_NUMBER || row->type == ZT_KEY_EQUALS;
+        bool number = row->type == ZT_KEY_INT || row->type == ZT_KEY_NUMBER;
         if (!row->def)
             continue;
         if (number && !row->keeps_auto) {

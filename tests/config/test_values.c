@@ -171,7 +171,7 @@ END_TEST
 
 START_TEST(types_of_gradients_are_stored_and_their_division_works_in_16_bits) {
     struct zt_config *c = CONFIG(
-        "\"communication_data_type\": \"fp16\", \"gradient_allreduce_op\": \"mean\", "
+        "\"communication_data_type\": \"FP16\", \"gradient_allreduce_op\": \"mean\", "
         "\"data_types\": {\"grad_accum_dtype\": \"bf16\"}, \"gradient_predivide_factor\": 4");
     ck_assert(c->communication_type == ZT_GRADIENTS_FP16 && c->accumulation_type == ZT_GRADIENTS_BF16);
     ck_assert(!c->sum_gradients && c->without_effect.count == 0 && c->zero.ignore_unused && !c->zero.half_export);
@@ -471,6 +471,24 @@ START_TEST(a_written_config_reads_back_to_the_same) {
 }
 END_TEST
 
+/* A path may have bytes that are not UTF-8. The file is JSON, and read back it has the path. */
+START_TEST(a_written_config_keeps_the_bytes_of_a_path) {
+    static const char name[] = "bytes-of-a-path.json";
+    struct zt_config *c = CONFIG("\"ztrain\": {\"data\": {\"format\": \"npz\", \"path\": \"/a\\udcff\\u00e4/b.npz\"}}");
+    struct zt_config_overrides over = no_overrides();
+    struct zt_err err = { 0 };
+    struct result again;
+    ck_assert_str_eq(c->data.path, "/a\xff\xc3\xa4/b.npz");
+    ck_assert(zt_config_write_in(c, ".", name, &err));
+    read_path(&again, name, &over);
+    unlink(name);
+    ck_assert_msg(again.config != NULL, "%s", again.text);
+    ck_assert_str_eq(again.config->data.path, c->data.path);
+    zt_config_destroy(again.config);
+    zt_config_destroy(c);
+}
+END_TEST
+
 START_TEST(bf16_skips_steps_that_overflow_where_the_key_says_so) {
     static const struct {
         const char *rest;
@@ -529,6 +547,7 @@ int main(void) {
                                    parameter_groups_keep_what_they_do_not_set,
                                    the_batch_follows_the_table,
                                    a_written_config_reads_back_to_the_same,
+                                   a_written_config_keeps_the_bytes_of_a_path,
                                    bf16_skips_steps_that_overflow_where_the_key_says_so,
                                    a_schedule_may_give_each_parameter_group_its_rate };
     return run_cases("config values", cases, sizeof cases / sizeof cases[0]);

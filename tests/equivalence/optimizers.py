@@ -191,6 +191,23 @@ def plateau(program, source, tmp):
               f"plateau, {name}: rates {rates}")
         half = own[-1]["step"] // 2 + 1
         goes_on(b, f"plateau, {name}", out, half, *options)
+    plateau_of_groups(program, source, tmp)
+
+
+GROUPS = ['ztrain.param_groups=[{"match": "*.bias", "lr": 0.001}]', "steps_per_print=1", "ztrain.checkpoint.every_steps=1", "ztrain.checkpoint.keep=0"]
+BOUNDED = {"type": "ReduceLROnPlateau", "params": {"patience": 0, "factor": 0.5, "threshold": 0.9, "min_lr": [0.0004, 0.0005]}}
+
+
+def plateau_of_groups(program, source, tmp):
+    """each group's rate falls to its own bound; a run that goes on has them from the checkpoint"""
+    (tmp / "bounds").mkdir()
+    b = Bench(program, source, tmp / "bounds", "mlp-wine-sklearn", "--epochs", "5", *sets(
+        f"scheduler={json.dumps(BOUNDED)}", 'optimizer={"type": "Adam", "params": {"lr": 0.002}}', *GROUPS))
+    out = b.run()
+    said = [tuple(map(float, m.split(", "))) for m in re.findall(r"^step=\d+, skipped=0, lr=\[(.*?)\]", b.says, re.M)]
+    seen = list(dict.fromkeys(said))
+    check(out and seen[:3] == [(0.002, 0.001), (0.001, 0.0005), (0.0005, 0.0005)] and seen[3:] in ([], [(0.0004, 0.0005)]), f"plateau of groups: rates {seen}")
+    goes_on(b, "plateau of groups", out, rows(out)[-1]["step"] - 1)
 
 
 def refused(program, source, tmp):
@@ -242,6 +259,9 @@ def device(program, source, tmp, module):
     rates = [r["lr"] for r in rows(there)]
     check(there and rates == [r["lr"] for r in rows(host)] and len(set(rates)) > 1 and worst(there, host) < 1e-5,
           "plateau: rates and losses on the device are those of the host")
+    b = Bench(tmp / "device/ztrain", source, tmp / "device", "mlp-wine-sklearn", "--epochs", "5", *sets(f"scheduler={json.dumps(BOUNDED)}", *GROUPS))
+    host, there = (b.run("--device", d, out=tmp / f"device/bounds-{d}") for d in ("cpu", "cuda"))
+    check(host and there and worst(there, host) < 1e-5, "plateau of groups: losses on the device are those of the host")
     b = Bench(tmp / "device/ztrain", source, tmp / "device", "mlp", "--epochs", "1", *sets("bf16.enabled=false", "ztrain.ema=0.9"))
     host, there = (b.run("--device", d, *thread_ranks(2, "zero_optimization.stage=3"), out=tmp / f"device/evaluated-{d}") for d in ("cpu", "cuda"))
     check(host and there and math.isclose(rows(host, True)[-1]["loss"], rows(there, True)[-1]["loss"], rel_tol=1e-5),

@@ -55,6 +55,9 @@ static void read_manifest(const uint8_t *data, size_t size) {
         fuzz_promise(second.part_count == first.part_count && !first.files == !!first.part_count);
         for (int i = 0; i < first.part_count; i++)
             fuzz_promise(second.parts[i].sums.bytes == first.parts[i].sums.bytes);
+        fuzz_promise(!second.weights == !first.weights);
+        for (int i = 0; first.weights && i < first.weights->count; i++)
+            fuzz_promise(second.weights->tensors[i].at == first.weights->tensors[i].at);
         for (int f = 0; f < ZT_STORED_FILES; f++)
             fuzz_promise(second.file[f].bytes == first.file[f].bytes);
     }

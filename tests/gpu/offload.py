@@ -116,10 +116,21 @@ def refuses(run):
     base = ["zero_optimization.stage=3"]
     run(*base, *run.away("param", "cpu"), status=2)
     check('offload_param.device: "cpu" needs offload_optimizer with ratio 1 on a GPU' in run.says, "parameters without states are refused")
-    run(*base, *run.away("optimizer", "cpu", "ratio=0.5"), "optimizer.type=Lamb", 'optimizer.params={"lr": 0.01}', status=2)
-    check("offload_optimizer.ratio: 0.5 excludes Lamb on a GPU" in run.says, "a part of Lamb's states is refused")
-    run(*base, *run.away("optimizer", "cpu", "ratio=0.5"), "optimizer.type=Muon", 'optimizer.params={"lr": 0.02}', status=2)
-    check("offload_optimizer.ratio: 0.5 excludes Muon on a GPU" in run.says, "a part of Muon's states is refused")
+    run(*base, *run.away("optimizer", "cpu", "ratio=0"), *run.away("param", "cpu"), "optimizer.type=Muon", 'optimizer.params={"lr": 0.02}', status=2)
+    check('offload_param.device: "cpu" needs offload_optimizer with ratio 1 on a GPU' in run.says, "nor with a ratio of 0")
+
+
+def keeps_tensors_whole(run):
+    """Optimizers of whole tensors have all states on one side, with the same bits, and the start says so."""
+    for name in ("Lamb", "Muon"):
+        base = ["zero_optimization.stage=3", f'optimizer={{"type": "{name}", "params": {{"lr": 0.01}}}}', "train_batch_size=40"]
+        for ranks in (1, 2):
+            rows, model = run(*base, ranks=ranks)
+            for ratio, told in (("0.5", True), ("1", False), ("0", False)):
+                there, other = run(*base, *run.away("optimizer", "cpu", f"ratio={ratio}"), ranks=ranks)
+                check(model and other == model and there == rows, f"{name}, ratio {ratio}, {ranks} rank{'s' * (ranks > 1)}: the same rows and model")
+                says = f"offload_optimizer.ratio = {ratio} ({name} updates whole tensors, which the host does: all states are offloaded)"
+                check((says in run.says) == told, f"{name}, ratio {ratio}: the start tells where a ratio has no effect")
 
 
 def main():
@@ -133,7 +144,7 @@ def main():
         if not rows and "no CUDA device" in run.says:
             print("SKIP: no GPU")
             return 77
-        for part in (keeps_bits, resumes, averages, refuses):
+        for part in (keeps_bits, keeps_tensors_whole, resumes, averages, refuses):
             part(run)
         check(not list((scratch / "nvme").iterdir()), "nothing is left in files")
     print(f"{checks - len(failures)} passed, {len(failures)} failed")

@@ -352,6 +352,7 @@ static const struct table tables[] = {
     { "around zero", "evenly spaced numbers", "the same read backwards", { 1, { 4 } }, { -1.5F, -.5F, .5F, 1.5F } },
     { "centres", "evenly spaced numbers", "", { 1, { 4 } }, { .1F, .2F, .3F, .4F } },
     { "grid", "evenly spaced numbers", "", { 2, { 4, 2 } }, { .1F, 0, .1F, .2F, .1F, .4F, .1F, .6F } },
+    { "ramp", "evenly spaced numbers", "", { 1, { 9 } }, { 0, .1F, .2F, .3F, .4F, .5F, .6F, .7F, .8F } },
     { "frequencies", "powers of one number", "", { 1, { 4 } }, { .9F, .09F, .009F, .0009F } },
     { "slopes of heads", "powers of one number", "", { 3, { 4, 1, 1 } }, { .5F, .25F, .125F, .0625F } },
     { "rotary cosines",

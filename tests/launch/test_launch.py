@@ -428,6 +428,37 @@ def can_make_networks():
     return bool(made)
 
 
+class Srun(Case):
+    """Ranks that srun without --kill-on-bad-exit starts, of whom each finds the error of the start."""
+
+    def errors(self, *wrong, ranks=None, late=0):
+        """What each rank says; the words of the ranks above 0 are the last."""
+        job, begun = f"{os.getpid()}{time.monotonic_ns()}", []
+        for rank in ranks or range(len(wrong)):
+            env = {**os.environ, "SLURM_PROCID": str(rank), "SLURM_NTASKS": "4", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": job}
+            words = self.words("--set", wrong[rank])
+            begun.append(subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env))
+            time.sleep(late)
+        said = [process.communicate(timeout=60)[1] for process in begun]
+        self.assertEqual({process.returncode for process in begun}, {2}, said)
+        return said
+
+    def test_an_error_of_all_ranks_is_printed_once(self):
+        for late in [0, 0.3]:
+            said = self.errors("seeed=1", "seeed=1", "seeed=1", late=late)
+            self.assertIn("rank 0: --set seeed", self.one_error(said[0]))
+            self.assertEqual(said[1:], ["", ""])
+
+    def test_without_rank_0_one_of_the_others_prints_it(self):
+        said = self.errors("", "seeed=1", "seeed=1", ranks=[1, 2])
+        self.assertRegex(self.one_error("".join(said)), "rank [12]: --set seeed")
+
+    def test_errors_of_one_rank_are_printed(self):
+        said = self.errors("seeed=1", "stepps=1", "seeed=1")
+        self.assertIn("rank 1: --set stepps", self.one_error(said[1]))
+        self.assertEqual(said[2], "")
+
+
 class Networks(Case):
     """Two hosts, 10.231.7.1 and 10.231.7.2."""
     def setUp(self):

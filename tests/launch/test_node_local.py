@@ -8,6 +8,7 @@ status 77 where that cannot be had.
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,15 @@ STAGE = "zero_optimization.stage="
 def can_be_hosts():
     return subprocess.run(["unshare", "--uts", "--mount", "sh", "-c", "hostname other && mount --bind /tmp /mnt"],
                           capture_output=True).returncode == 0
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
 
 
 @unittest.skipUnless(can_be_hosts(), "a host name and mounts of its own are wanted (root, unshare)")
@@ -123,7 +133,37 @@ class Hosts(test_launch.Case):
         said = self.run_it(*self.words("--resume", both / "checkpoints/step-2", *[word for word in more if "pipeline" not in word],
                                        output=self.folder / "one"))
         self.assertRegex(said, r"resumed +\S+step-2, step 2")
+        self.assertEqual(self.weights_alone(both), self.weights_alone(self.folder / "alone"))
         shutil.rmtree(both)
+
+    STILL = ["optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0}}", "ztrain.batch_norm=frozen"]
+
+    def weights_alone(self, source):
+        """The table and the hash of a new run that takes the weights of the last step by name and shape and leaves them."""
+        said = self.run_it(*self.words("--load", source, "--weights-only", "--overwrite", *self.STILL, output=self.folder / "one", steps=1))
+        return re.search(r"weights of \S+(: \d+ of \d+ tensors match, (?:.*\n  )*)", said)[1], self.hash_of(said)
+
+    def refuses_weights(self, source, says):
+        said = self.run_it(*self.words("--load", source, "--weights-only", output=self.folder / "other"), code=4)
+        self.assertRegex(self.one_error(said), says)
+
+    def test_weights_alone_come_from_what_a_host_has(self):
+        """Below ZeRO stage 3 a host has all weights, its own and copies."""
+        whole = self.hash_of(self.on(["near", "far"], STAGE + "2"))
+        for host in ["near", "far"]:
+            table, found = self.weights_alone(self.folder / host)
+            self.assertRegex(table, r"^: (\d+) of \1 tensors match, ")
+            self.assertEqual(found, whole)
+        manifest = self.folder / "near/checkpoints/step-4/manifest.json"
+        text = re.sub(r'  "weights": \{.*?\},\n', "", manifest.read_text(), flags=re.S)
+        rest = text[:text.rindex('  "crc32c"')]
+        manifest.write_text(rest + f'  "crc32c": "{crc32c(rest.encode()):08x}"\n}}\n')
+        self.refuses_weights(self.folder / "near", r"step-4: a checkpoint in parts of 2 ranks, whose manifest has no shapes")
+        part = self.folder / "far/checkpoints/step-4/part-1-of-2.safetensors"
+        data = bytearray(part.read_bytes())
+        data[-5 if len(data) < 1 << 20 else 1 << 19] ^= 4
+        part.write_bytes(data)
+        self.refuses_weights(self.folder / "far", r"part-1-of-2.safetensors: bytes \d+\.\.")
 
     def refused(self, *more, hosts=("near", "far"), says, speaks=1, code=4):
         codes = [code if rank == speaks else 5 for rank in range(len(hosts))]
@@ -145,8 +185,7 @@ class Hosts(test_launch.Case):
         shutil.copytree(self.folder / "near", self.folder / "alone")
         said = self.run_it(*self.words("--resume", output=self.folder / "alone"), code=4)
         self.assertRegex(self.one_error(said), r"step-4: rank 0 lacks .*has 0 \(near\) and lacks 1 \(far\)")
-        said = self.run_it(*self.words("--load", self.folder / "alone", "--weights-only", output=self.folder / "other"), code=4)
-        self.assertIn("a checkpoint in parts of 2 ranks, whose weights alone cannot be loaded", self.one_error(said))
+        self.refuses_weights(self.folder / "alone", r"step-4: lacks \".*\" from element \d+ on: of the parts of 2 ranks, the folder has 0 \(near\) and lacks 1 \(far\)")
         # a part
         said = self.verify(self.folder / "far")
         self.assertRegex(said, r": a part: step 4, .*\nparts of 2 ranks: 1 \(far\)\nelsewhere: 0 \(near\); in one folder together")

@@ -134,6 +134,47 @@ def cosine_lr(base, o, count):
     return rates
 
 
+def multi_step_lr(base, o, count):
+    rates = [base]
+    for t in range(1, count):
+        rates.append(rates[-1] * o.get("gamma", 0.1) ** o["milestones"].count(t))
+    return rates
+
+
+def constant_lr(base, o, count):
+    factor, total = o.get("factor", 1 / 3), o.get("total_iters", 5)
+    rates = [base * factor]
+    for t in range(1, count):
+        rates.append(rates[-1] / factor if t == total else rates[-1])
+    return rates
+
+
+def linear_lr(base, o, count):
+    start, end, total = o.get("start_factor", 1 / 3), o.get("end_factor", 1), o.get("total_iters", 5)
+    rates = [base * start]
+    for t in range(1, count):
+        rates.append(rates[-1] if t > total else rates[-1] * (1 + (end - start) / (total * start + (t - 1) * (end - start))))
+    return rates
+
+
+def polynomial_lr(base, o, count):
+    power, total = o.get("power", 1), o.get("total_iters", 5)
+    rates = [base]
+    for t in range(1, count):
+        rates.append(rates[-1] if t > total else rates[-1] * ((1 - t / total) / (1 - (t - 1) / total)) ** power)
+    return rates
+
+
+def restarts_lr(base, o, count):
+    least, length, at, rates = o.get("eta_min", 0), o["T_0"], 0, []
+    for _ in range(count):
+        rates.append(least + (base - least) * (1 + math.cos(math.pi * at / length)) / 2)
+        at += 1
+        if at >= length:
+            at, length = at - length, length * o.get("T_mult", 1)
+    return rates
+
+
 def plateau(base, o, values):
     """rates after each value"""
     best = math.inf if o.get("mode", "min") == "min" else -math.inf
@@ -163,6 +204,16 @@ RULES = [
     (exponential_lr, "ExponentialLR", 0.1, {"gamma": 0.97}),
     (cosine_lr, "CosineAnnealingLR", 0.1, {"T_max": 50}),
     (cosine_lr, "CosineAnnealingLR", 0.03, {"T_max": 33, "eta_min": 0.001}),
+    (multi_step_lr, "MultiStepLR", 0.1, {"milestones": [40, 7, 40, 90]}),
+    (multi_step_lr, "MultiStepLR", 0.1, {"milestones": [1, 150], "gamma": 0.5}),
+    (constant_lr, "ConstantLR", 0.1, {}),
+    (constant_lr, "ConstantLR", 0.1, {"factor": 0.25, "total_iters": 60}),
+    (linear_lr, "LinearLR", 0.1, {}),
+    (linear_lr, "LinearLR", 0.02, {"start_factor": 1, "end_factor": 0.125, "total_iters": 150}),
+    (polynomial_lr, "PolynomialLR", 0.1, {}),
+    (polynomial_lr, "PolynomialLR", 0.02, {"power": 2, "total_iters": 150}),
+    (restarts_lr, "CosineAnnealingWarmRestarts", 0.1, {"T_0": 30}),
+    (restarts_lr, "CosineAnnealingWarmRestarts", 0.1, {"T_0": 7, "T_mult": 3, "eta_min": 0.002}),
 ]
 PLATEAUS = [
     {}, {"patience": 2, "factor": 0.5}, {"patience": 1, "factor": 0.5, "cooldown": 3, "threshold": 0.02},

@@ -57,7 +57,7 @@ START_TEST(every_schedule_gives_the_rates_of_deepspeed) {
 END_TEST
 
 START_TEST(every_schedule_gives_the_rates_of_torch) {
-    ck_assert_int_eq(follow("lr-schedules-torch.json"), 5);
+    ck_assert_int_eq(follow("lr-schedules-torch.json"), 15);
 }
 END_TEST
 
@@ -68,11 +68,12 @@ START_TEST(a_plateau_lowers_the_rate) {
     int schedule = 0;
     cJSON_ArrayForEach(entry, cJSON_GetObjectItem(table, "plateaus")) {
         struct zt_config *config = config_from(entry);
-        struct zt_lr_state evaluated = zt_lr_state_of(config), trained = evaluated;
+        struct zt_lr_state evaluated = zt_lr_state_of(config, config->arena);
+        struct zt_lr_state trained = zt_lr_state_of(config, config->arena);
         const cJSON *value = cJSON_GetObjectItem(table, "values")->child;
         int epoch = 0;
         cJSON_ArrayForEach(wanted, cJSON_GetObjectItem(entry, "lr")) {
-            const double before = evaluated.lr;
+            const double before = evaluated.lr[0];
             bool changed = zt_lr_end_epoch(config, &evaluated, &value->valuedouble);
             zt_lr_add_step(&trained, value->valuedouble + 0.25, 6);
             zt_lr_add_step(&trained, value->valuedouble - 0.75, 2);
@@ -80,7 +81,7 @@ START_TEST(a_plateau_lowers_the_rate) {
             check_near(zt_rate_at(config, &evaluated, 0, epoch).lr, wanted->valuedouble, "lr", schedule, epoch);
             check_near(zt_rate_at(config, &trained, 0, epoch).lr, wanted->valuedouble, "lr", schedule, epoch);
             epoch++;
-            ck_assert(changed == (evaluated.lr != before));
+            ck_assert(changed == (evaluated.lr[0] != before));
             value = value->next;
         }
         ck_assert(epoch == 60 && zt_lr_wants_accuracy(config) == (schedule == 5));
@@ -96,10 +97,102 @@ START_TEST(a_loss_that_is_no_number_is_no_better_one) {
     struct zt_config *config = config_of(
         "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1}}, \"scheduler\": {\"type\": "
         "\"ReduceLROnPlateau\", \"params\": {\"patience\": 1}}");
-    struct zt_lr_state state = zt_lr_state_of(config);
+    struct zt_lr_state state = zt_lr_state_of(config, config->arena);
     ck_assert(!zt_lr_end_epoch(config, &state, NULL) && !state.has_best); /* an epoch of skipped steps */
-    ck_assert(zt_lr_end_epoch(config, &state, &(double){ NAN }) && fabs(state.lr - 0.01) < 1e-15);
+    ck_assert(zt_lr_end_epoch(config, &state, &(double){ NAN }) && fabs(state.lr[0] - 0.01) < 1e-15);
     zt_config_destroy(config);
+}
+END_TEST
+
+/* PyTorch: a group's rate falls until its own min_lr, and not by less than eps. */
+START_TEST(a_plateau_lowers_the_rate_of_each_group) {
+    static const struct {
+        const char *least;
+        double wanted[3][3]; /* after each of three values: of the optimizer, of a group with lr 0.01, of one without */
+    } cases[] = {
+        { "[0.02, 0.004, 0.1]", { { 0.05, 0.005, 0.1 }, { 0.025, 0.004, 0.1 }, { 0.02, 0.004, 0.1 } } },
+        { "0.03", { { 0.05, 0.01, 0.05 }, { 0.03, 0.01, 0.03 }, { 0.03, 0.01, 0.03 } } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zt_config *config = config_of(
+            "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1}}, \"scheduler\": {\"type\": "
+            "\"ReduceLROnPlateau\", \"params\": {\"patience\": 0, \"factor\": 0.5, \"min_lr\": %s}}, \"ztrain\": "
+            "{\"param_groups\": [{\"match\": \"*.bias\", \"lr\": 0.01}, {\"match\": \"head.*\"}]}",
+            cases[i].least);
+        struct zt_lr_state state = zt_lr_state_of(config, config->arena);
+        ck_assert(zt_lr_by_group(config));
+        for (int n = 0; n < config->notes.count; n++)
+            ck_assert_ptr_null(strstr(config->notes.at[n], "param_groups"));
+        ck_assert(!zt_lr_end_epoch(config, &state, &(double){ 1 }));
+        for (int epoch = 0; epoch < 3; epoch++) {
+            ck_assert(zt_lr_end_epoch(config, &state, &(double){ 2 }) == (epoch < 2 || i == 0));
+            for (int group = 0; group < 3; group++)
+                check_near(zt_rate_at(config, &state, group, epoch).lr, cases[i].wanted[epoch][group], "lr", group,
+                           epoch);
+        }
+        zt_config_destroy(config);
+    }
+}
+END_TEST
+
+START_TEST(a_plateau_goes_on_from_a_checkpoint) {
+    struct zt_config *config = config_of(
+        "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1}}, \"scheduler\": {\"type\": "
+        "\"ReduceLROnPlateau\"}, \"ztrain\": {\"param_groups\": [{\"match\": \"*.bias\", \"lr\": 0.01}]}");
+    struct zt_lr_state state = zt_lr_state_of(config, config->arena);
+    struct zt_err err = { 0 };
+    double lr[] = { 0.05, 0.02, 0.01 }, lr_sum[] = { 1, 2, 3 };
+    struct zt_lr_state saved = { .groups = 2, .lr = lr, .lr_sum = lr_sum, .bad_epochs = 3 };
+    ck_assert(zt_lr_state_take(config, &state, &saved, &err) && state.bad_epochs == 3);
+    ck_assert(state.lr != lr && state.lr[0] == 0.05 && state.lr[1] == 0.02 && state.lr_sum[1] == 2);
+    saved.groups = 1; /* older programs: the ratio of the groups stays */
+    ck_assert(zt_lr_state_take(config, &state, &saved, &err) && state.lr[0] == 0.05);
+    check_near(state.lr[1], 0.005, "lr", 0, 1);
+    check_near(state.lr_sum[1], 0.1, "sum", 0, 1);
+    saved.groups = 3;
+    ck_assert(!zt_lr_state_take(config, &state, &saved, &err) && strstr(err.text[0], "of 3 parameter groups") &&
+              state.lr[0] == 0.05);
+    zt_err_finish(&err);
+    zt_config_destroy(config);
+}
+END_TEST
+
+/* DeepSpeed: after last_batch_iteration k, update u has counter k + u, and update 0 the optimizer's own rates, which
+ * the constructor leaves. PyTorch: update u is that of epoch last_epoch + 1 + u. */
+START_TEST(a_schedule_continues_behind_the_last_update) {
+    static const struct {
+        const char *type, *params, *last;
+        bool late;
+    } cases[] = {
+        { "WarmupLR", "\"warmup_num_steps\": 40", "last_batch_iteration", true },
+        { "WarmupDecayLR", "\"warmup_num_steps\": 9, \"total_num_steps\": 50", "last_batch_iteration", true },
+        { "WarmupCosineLR", "\"warmup_num_steps\": 9, \"total_num_steps\": 50", "last_batch_iteration", true },
+        { "LRRangeTest", "\"lr_range_test_step_size\": 3", "last_batch_iteration", true },
+        { "OneCycle", "\"cycle_min_lr\": 0, \"cycle_max_lr\": 1, \"cycle_first_step_size\": 15", "last_batch_iteration",
+          true },
+        { "StepLR", "\"step_size\": 4", "last_epoch", false },
+        { "ExponentialLR", "\"gamma\": 0.9", "last_epoch", false },
+        { "CosineAnnealingLR", "\"T_max\": 20", "last_epoch", false },
+        { "MultiStepLR", "\"milestones\": [5, 9]", "last_epoch", false },
+        { "CosineAnnealingWarmRestarts", "\"T_0\": 4, \"T_mult\": 2", "last_epoch", false },
+    };
+    static const char rule[] =
+        "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1}}, "
+        "\"scheduler\": {\"type\": \"%s\", \"params\": {%s, \"%s\": %d}}";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zt_config *whole = config_of(rule, cases[i].type, cases[i].params, cases[i].last, -1);
+        struct zt_config *rest = config_of(rule, cases[i].type, cases[i].params, cases[i].last, 6);
+        for (int update = 0; update < 40; update++) {
+            const struct zt_rate found = zt_rate_at(rest, NULL, 0, update);
+            struct zt_rate wanted = zt_rate_at(whole, NULL, 0, update + 7);
+            if (update == 0 && cases[i].late)
+                wanted = (struct zt_rate){ .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999 };
+            ck_assert_msg(found.lr == wanted.lr && found.beta1 == wanted.beta1 && found.beta2 == wanted.beta2,
+                          "%s, update %d: %.17g, wants %.17g", cases[i].type, update, found.lr, wanted.lr);
+        }
+        zt_config_destroy(whole);
+        zt_config_destroy(rest);
+    }
 }
 END_TEST
 
@@ -199,6 +292,9 @@ int main(void) {
     tcase_add_test(cases, every_schedule_gives_the_rates_of_torch);
     tcase_add_test(cases, a_plateau_lowers_the_rate);
     tcase_add_test(cases, a_loss_that_is_no_number_is_no_better_one);
+    tcase_add_test(cases, a_plateau_lowers_the_rate_of_each_group);
+    tcase_add_test(cases, a_plateau_goes_on_from_a_checkpoint);
+    tcase_add_test(cases, a_schedule_continues_behind_the_last_update);
     tcase_add_test(cases, without_a_scheduler_the_optimizers_own_rate_holds);
     tcase_add_test(cases, rules_are_found_whatever_the_case);
     tcase_add_test(cases, warmup_runs_one_update_late);

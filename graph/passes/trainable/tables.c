@@ -226,11 +226,12 @@ const char *zt_trainable_table(const struct zt_value *v, bool marked) {
     if (is_whole_numbers(v, count))
         return "whole numbers";
     /* where marked, decays and state spaces start so */
-    if (!marked && is_evenly_spaced(v, count))
+    const bool even = is_evenly_spaced(v, count); /* also waves, of frequency 0 */
+    if (!marked && even)
         return "evenly spaced numbers";
     if (!marked && is_geometric(v, count))
         return "powers of one number";
     if (has_mirrored_lines(v, count))
         return "the same read backwards";
-    return is_waves(v, count) ? "sines or cosines in steps" : NULL;
+    return !even && is_waves(v, count) ? "sines or cosines in steps" : NULL;
 }

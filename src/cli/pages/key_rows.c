@@ -13,7 +13,6 @@ static const char *type_name(enum zt_key_type type) {
         [ZT_KEY_BOOL] = "true or false",
         [ZT_KEY_INT] = "integer",
         [ZT_KEY_NUMBER] = "number",
-        [ZT_KEY_EQUALS] = "number, or list of equal numbers",
         [ZT_KEY_EACH] = "list with a number per parameter group, or number",
         [ZT_KEY_PAIR] = "list of two numbers",
         [ZT_KEY_NUMBERS] = "list of numbers",

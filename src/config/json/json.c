@@ -143,7 +143,13 @@ static void put_character(char **to, int code) {
         *(*to)++ = (char)(0x80 | (code >> 6 * left & 0x3f));
 }
 
-/* The character of an escape of four digits, or of a pair of them (a surrogate pair); 0 or -1: none. */
+/* Whether the escape means a byte (json.h). */
+static bool is_byte(int code) {
+    return code >= ZT_JSON_BYTE_ESCAPE + 0x80 && code <= ZT_JSON_BYTE_ESCAPE + 0xff;
+}
+
+/* The character of an escape of four digits, or of a pair of them (a surrogate pair), or the escape of a byte; 0 or -1:
+ * none. */
 static int read_code(struct scanner *s) {
     int code = hex4(s);
     if (code >= 0xd800 && code <= 0xdbff) {
@@ -155,7 +161,7 @@ static int read_code(struct scanner *s) {
         int low = second ? hex4(s) : -1;
         return low >= 0xdc00 && low <= 0xdfff ? 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff)) : -1;
     }
-    return code >= 0xdc00 && code <= 0xdfff ? -1 : code;
+    return code >= 0xdc00 && code <= 0xdfff && !is_byte(code) ? -1 : code;
 }
 
 static bool read_escape(struct scanner *s, char **to) {
@@ -177,7 +183,10 @@ static bool read_escape(struct scanner *s, char **to) {
         return complain_at(s, start, "\\u0000 cannot stand in a text");
     if (code < 0)
         return complain_at(s, start, "an escape \\u that is no character");
-    put_character(to, code);
+    if (is_byte(code))
+        *(*to)++ = (char)(code - ZT_JSON_BYTE_ESCAPE);
+    else
+        put_character(to, code);
     return true;
 }
 
@@ -284,6 +293,17 @@ bool zt_json_unquote(struct zt_json_node *node) {
     return true;
 }
 
+/* Hints what to write for a word, such as those of Python. Returns false. */
+static bool hint_word(struct scanner *s) {
+    static const char *const python[][2] = { { "True", "true" }, { "False", "false" }, { "None", "null" } };
+    for (size_t i = 0; i < sizeof python / sizeof *python; i++) {
+        const size_t n = strlen(python[i][0]);
+        if (s->size - s->at >= n && memcmp(s->text + s->at, python[i][0], n) == 0 && !isalnum(peek(s, n)))
+            return zt_hint(s->err, "write %s", python[i][1]);
+    }
+    return zt_hint(s->err, "put double quotes around it");
+}
+
 static bool read_word(struct scanner *s, struct zt_json_node *node) {
     static const char *const words[] = { "true", "false", "null" };
     for (size_t i = 0; i < 3; i++) {
@@ -306,7 +326,7 @@ static bool read_word(struct scanner *s, struct zt_json_node *node) {
     if (!isalpha(c) && c != '_')
         return expected(s, "a value");
     complain(s, "a text without quotes; true, false and null are the only words");
-    return zt_hint(s->err, "put double quotes around it");
+    return hint_word(s);
 }
 
 /* Reads a key and the colon after it; NULL with an error. */

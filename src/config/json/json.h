@@ -1,5 +1,8 @@
 /* Reads JSON with comments and trailing commas into a tree of values with line and column. Every byte is checked: apart
- * from these two extensions the text must be plain JSON, with texts in UTF-8 without NUL. */
+ * from these two extensions the text must be plain JSON, with texts in UTF-8 without NUL.
+ *
+ * The escapes \udc80 to \udcff, halves of pairs that are no characters alone, mean the bytes 80 to ff, which are not
+ * UTF-8: https://peps.python.org/pep-0383. */
 #ifndef ZT_CONFIG_JSON_H
 #define ZT_CONFIG_JSON_H
 
@@ -8,11 +11,12 @@
 #include <stddef.h>
 
 enum {
-    ZT_JSON_BYTES = 16 << 20, /* largest file */
-    ZT_JSON_DEPTH = 64,       /* deepest nesting: the reader recurses */
-    ZT_JSON_VALUES = 100000,  /* most values: a node costs memory, a config has hundreds */
-    ZT_JSON_KEY = 128,        /* longest key in bytes */
-    ZT_JSON_NUMBER = 60,      /* longest number in bytes */
+    ZT_JSON_BYTE_ESCAPE = 0xdc00, /* and the byte */
+    ZT_JSON_BYTES = 16 << 20,     /* largest file */
+    ZT_JSON_DEPTH = 64,           /* deepest nesting: the reader recurses */
+    ZT_JSON_VALUES = 100000,      /* most values: a node costs memory, a config has hundreds */
+    ZT_JSON_KEY = 128,            /* longest key in bytes */
+    ZT_JSON_NUMBER = 60,          /* longest number in bytes */
 };
 
 struct zt_json_text {

@@ -1,6 +1,8 @@
 #include "config/json/node_text.h"
 
 #include "base/text.h"
+#include "base/utf8.h"
+#include "config/json/json.h"
 
 static void add_quoted(struct zt_text *to, const char *text) {
     zt_text_add(to, "\"");
@@ -56,5 +58,19 @@ void zt_json_node_add_text(const struct zt_json_node *node, struct zt_text *to) 
     case ZT_JSON_NODE_LIST:
     case ZT_JSON_NODE_OBJECT:
         add_members(to, node);
+    }
+}
+
+void zt_json_print(FILE *to, const char *json, size_t bytes) {
+    const unsigned char *at = (const unsigned char *)json;
+    uint32_t character;
+    while (bytes) {
+        const int n = zt_utf8_read(at, bytes, &character);
+        if (n)
+            fwrite(at, 1, (size_t)n, to);
+        else
+            fprintf(to, "\\u%04x", ZT_JSON_BYTE_ESCAPE + *at);
+        at += n ? n : 1;
+        bytes -= n ? (size_t)n : 1;
     }
 }

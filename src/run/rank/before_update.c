@@ -167,7 +167,7 @@ double zt_rank_lr_sum(const struct zt_rank *r, int group, int64_t update) {
         return 0;
     int64_t u = r->row->one_bit->sharing(&c->optimizer, update).lrs_since;
     if (zt_lr_observes(c) && u <= past->updates) {
-        sum = past->lr_sum;
+        sum = past->lr_sum[group];
         u = past->updates + 1;
     }
     for (; u <= update; u++)
@@ -175,13 +175,14 @@ double zt_rank_lr_sum(const struct zt_rank *r, int group, int64_t update) {
     return sum;
 }
 
-void zt_rank_lr_applied(struct zt_rank *r, double lr) {
+void zt_rank_lr_applied(struct zt_rank *r) {
     struct zt_lr_state *past = &r->lr_state;
     past->updates++;
     if (!r->row->one_bit)
         return;
     const struct zt_sharing s = r->row->one_bit->sharing(&r->plan->job->config->optimizer, past->updates);
-    past->lr_sum = s.apart && !s.compressed ? past->lr_sum + lr : 0;
+    for (int g = 0; g < past->groups; g++)
+        past->lr_sum[g] = s.apart && !s.compressed ? past->lr_sum[g] + past->lr[g] : 0;
 }
 
 bool zt_rank_one_bit_average(struct zt_rank *r, struct zt_err *err) {

@@ -35,7 +35,7 @@ double zt_rank_squares(const struct zt_rank *r);
  * the rates of earlier updates are those that zt_rank_lr_applied() has counted: once after every update, in order,
  * before the rate changes. */
 double zt_rank_lr_sum(const struct zt_rank *r, int group, int64_t update);
-void zt_rank_lr_applied(struct zt_rank *r, double lr);
+void zt_rank_lr_applied(struct zt_rank *r);
 /* Averages the packed gradients over ranks, in a step whose r->sharing says so; else does nothing. Collective. */
 bool zt_rank_one_bit_average(struct zt_rank *r, struct zt_err *err);
 /* On the host, everything before update(): packs, averages, and finds trust ratios. */

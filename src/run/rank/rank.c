@@ -319,8 +319,8 @@ static bool start_averages(struct zt_rank *r, struct zt_err *err) {
     return !r->plan->memory.averages || zt_rank_each_piece(r, ZT_READS_ALL | ZT_WRITES_STATES, start_average, r, err);
 }
 
-/* param_groups: the last group whose pattern matches is used. Where the schedule gives each group its own rates, a
- * group's `lr` does not apply. */
+/* param_groups: the last group whose pattern matches is used. Where the schedule has lists of rates, a group's `lr`
+ * does not apply; where it lowers each group's rate, the factor is relative to that. */
 static void make_groups(struct zt_rank *r) {
     const struct zt_config *c = r->plan->job->config;
     const struct zt_flat *flat = r->plan->tensors.flat;
@@ -342,7 +342,9 @@ static void make_groups(struct zt_rank *r) {
             if (!isnan(c->groups[i].weight_decay))
                 r->tensor_decay[t] = c->groups[i].weight_decay;
         }
-        r->tensor_lr[t] = c->optimizer.lr > 0 && r->tensor_group[t] == 0 ? lr / c->optimizer.lr : 1;
+        const bool listed = r->tensor_group[t] > 0 && !zt_lr_observes(c);
+        const double base = zt_lr_of_group(c, r->tensor_group[t]);
+        r->tensor_lr[t] = base > 0 && !listed ? lr / base : 1;
     }
 }
 
@@ -406,7 +408,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                            .grad_scale = 1,
                            .sharing = { .reduced = true },
                            .scaling = zt_scaling_of(plan->job->config),
-                           .lr_state = zt_lr_state_of(plan->job->config) };
+                           .lr_state = zt_lr_state_of(plan->job->config, arena) };
     r->bulk_world = world;
     r->bulk_data = data;
     r->group = (struct zt_group){ data, sum_over_ranks };

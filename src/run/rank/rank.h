@@ -58,7 +58,8 @@ int64_t zt_rank_updates(const struct zt_rank *rank);
 /* The result of an optimizer step. */
 struct zt_step_result {
     double loss, grad_norm, lr;
-    struct zt_rate next;           /* rates of the next step */
+    struct zt_rate next; /* rates of the next step */
+    const struct zt_lr_state *lr_state;
     int stop;                      /* the signal for which all ranks save and stop; 0: none */
     bool save;                     /* all ranks save a checkpoint */
     int64_t samples, epoch, batch; /* batch: index in the epoch */
