@@ -1,6 +1,7 @@
 /* Criteria by which the CPU kernel of a convolution is chosen: whether oneDNN takes it, its specification and layouts
  * (conv_cpu.h), the work that Winograd's filtering leaves of it, and whether it is faster in float. */
 #include "ops/conv/conv_cpu.h"
+#include "ops/conv/few_results_cpu.h"
 #include "ops/conv/kernels.h"
 #include "ops/cpu/winograd/gradient.h"
 #include "ops/cpu/winograd/winograd.h"
@@ -137,14 +138,33 @@ static bool is_before_pool(const struct zt_graph *g, int node) {
                          zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPool") >= 0);
 }
 
-/* Weight gradients of depthwise kernels above 3 x 3, for which oneDNN 2.6 takes many times as long in bfloat16. */
+/* Weight gradients for which oneDNN 2.6 takes many times as long in bfloat16: depthwise ones above 3 x 3, and those of
+ * few input channels beside result channels that leave a vector part empty. */
+static bool is_slow_gradient(const struct zt_conv *c) {
+    enum { VECTOR = 16 };
+    if (c->groups == c->c && c->c > 1)
+        return zt_max_int(c->window.kernel[0], c->window.axes > 1 ? c->window.kernel[1] : 1) > 3;
+    return c->c / c->groups < VECTOR && c->m / c->groups % VECTOR != 0;
+}
+
+/* Whether our own kernels, which are of float, are faster than oneDNN's in bfloat16: few result channels, and weights
+ * whose gradients oneDNN adds up from large parts. */
+static bool has_faster_float(const struct zt_conv *c, enum zt_conv_direction direction) {
+    const int64_t large = INT64_C(1) << 21;
+    struct zt_winograd_conv winograd;
+    if (direction != ZT_CONV_TO_W)
+        return zt_few_results_fits(c, direction);
+    return c->m * c->c * c->window.kernel_elems >= large && zt_conv_winograd(c, &winograd) &&
+           zt_winograd_gradient_share(&winograd) < 1;
+}
+
 static bool is_slow_in_half(const struct zt_graph *g, int node) {
     const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
-    if (d->direction != ZT_CONV_TO_W || !d->read(g, node, &c, &err) || c.groups != c.c)
+    if (!d->read(g, node, &c, &err))
         return false;
-    return zt_max_int(c.window.kernel[0], c.window.axes > 1 ? c.window.kernel[1] : 1) > 3;
+    return has_faster_float(&c, d->direction) || (d->direction == ZT_CONV_TO_W && is_slow_gradient(&c));
 }
 
 bool zt_conv_cpu_prefers_float(const struct zt_graph *g, int node) {

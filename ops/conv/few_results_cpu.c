@@ -65,23 +65,34 @@ static bool is_faster(const struct zt_few_results *f) {
     return f->results <= MOST_RESULTS && f->channels >= lanes && 10 * here < 7 * others;
 }
 
+/* False where other kernels are faster or the convolution does not fit. */
+static bool describe(const struct zt_conv *c, enum zt_conv_direction direction, struct zt_few_results *to) {
+    *to = (struct zt_few_results){ .kernels = zt_few_results_kernels(),
+                                   .to_x = direction == ZT_CONV_TO_X,
+                                   .samples = c->n,
+                                   .channels = direction == ZT_CONV_TO_X ? c->m : c->c,
+                                   .results = direction == ZT_CONV_TO_X ? c->c : c->m };
+    if (!to->kernels || c->groups != 1 || c->window.axes > AXES || c->window.kernel_elems > ZT_CONV_AXIS_TAPS)
+        return false;
+    for (int a = 0; a < AXES; a++) {
+        to->size[a] = zt_conv_sizes_of(&c->window, a);
+        to->phases[a] = zt_conv_axis_phases(&to->size[a], direction);
+        if (to->phases[a] == 0)
+            return false;
+    }
+    to->channel_vectors = zt_ceil_div(to->channels, to->kernels->vector);
+    return is_faster(to);
+}
+
+bool zt_few_results_fits(const struct zt_conv *c, enum zt_conv_direction direction) {
+    struct zt_few_results f;
+    return direction != ZT_CONV_TO_W && describe(c, direction, &f);
+}
+
 const struct zt_few_results *zt_few_results_make(struct zt_arena *arena, const struct zt_conv *c,
                                                  enum zt_conv_direction direction) {
-    struct zt_few_results f = { .kernels = zt_few_results_kernels(),
-                                .to_x = direction == ZT_CONV_TO_X,
-                                .samples = c->n,
-                                .channels = direction == ZT_CONV_TO_X ? c->m : c->c,
-                                .results = direction == ZT_CONV_TO_X ? c->c : c->m };
-    if (!f.kernels || c->groups != 1 || c->window.axes > AXES || c->window.kernel_elems > ZT_CONV_AXIS_TAPS)
-        return NULL;
-    for (int a = 0; a < AXES; a++) {
-        f.size[a] = zt_conv_sizes_of(&c->window, a);
-        f.phases[a] = zt_conv_axis_phases(&f.size[a], direction);
-        if (f.phases[a] == 0)
-            return NULL;
-    }
-    f.channel_vectors = zt_ceil_div(f.channels, f.kernels->vector);
-    if (!is_faster(&f))
+    struct zt_few_results f, *made;
+    if (!describe(c, direction, &f))
         return NULL;
     for (int a = 0; a < AXES; a++) {
         f.axis[a] = ZT_NEW_N(arena, struct zt_conv_axis, f.phases[a]);
@@ -90,7 +101,7 @@ const struct zt_few_results *zt_few_results_make(struct zt_arena *arena, const s
     }
     for (int i = 0; i < f.phases[1]; i++)
         f.part[i] = parts_of(arena, &f.axis[1][i], f.to_x ? f.size[1].out : f.size[1].in);
-    struct zt_few_results *made = ZT_NEW(arena, struct zt_few_results);
+    made = ZT_NEW(arena, struct zt_few_results);
     *made = f;
     return made;
 }

@@ -8,7 +8,9 @@
 #include "ops/cpu/blocked_layout.h"
 
 struct zt_few_results;
-/* In the arena; NULL where other kernels are faster or the convolution does not fit: one group, 1 or 2 axes. */
+/* Whether the convolution fits, one group with 1 or 2 axes, and other kernels are slower. */
+bool zt_few_results_fits(const struct zt_conv *c, enum zt_conv_direction direction);
+/* In the arena; NULL where it does not fit. `direction`: forward or to x. */
 const struct zt_few_results *zt_few_results_make(struct zt_arena *arena, const struct zt_conv *c,
                                                  enum zt_conv_direction direction);
 
