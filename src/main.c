@@ -141,10 +141,19 @@ static bool run(int argc, char **argv, struct zt_supervisor_channel *supervisor,
     return ok;
 }
 
+/* Under a limit of address space the stack's growth ends in a signal, so it grows here, as far as commands need it. */
+static void __attribute__((noinline)) grow_stack(void) {
+    enum { MOST = 1 << 19 };
+    volatile char stack[MOST];
+    stack[0] = 0;
+    (void)stack[0];
+}
+
 int main(int argc, char **argv) {
     struct zt_err err = { 0 };
     struct zt_supervisor_channel *supervisor = NULL;
     struct reporting reporting = { .says = true, .claim = -1 };
+    grow_stack();
     zt_malloc_begin();
     zt_stored_begin();
     restart_with_own_threads(argv);
