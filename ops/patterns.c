@@ -59,6 +59,7 @@
     ROW(cross_entropy)                                                                                                 \
     ROW(cross_entropy_cpu)                                                                                             \
     ROW(padded_classes)                                                                                                \
+    ROW(extreme_grad)                                                                                                  \
     ROW(linear_bias)                                                                                                   \
     ROW(linear_add)                                                                                                    \
     ROW(linear_relu)                                                                                                   \
