@@ -59,6 +59,8 @@
     ROW(cross_entropy)                                                                                                 \
     ROW(cross_entropy_cpu)                                                                                             \
     ROW(padded_classes)                                                                                                \
+    ROW(extreme_grad)                                                                                                  \
+    ROW(ranges)                                                                                                        \
     ROW(linear_bias)                                                                                                   \
     ROW(linear_add)                                                                                                    \
     ROW(linear_relu)                                                                                                   \

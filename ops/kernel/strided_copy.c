@@ -2,7 +2,7 @@
  * copy consists of rows along the last axis. Where the source of a row is strided, but contiguous along another axis,
  * both axes are walked in tiles of a cache line's elements (transposes). Those of 4 and 2 bytes are turned in a buffer:
  * every line of either side is touched once, also where lines a power of two apart share a set of the cache. Short rows
- * are copied many at a time. */
+ * are copied many at a time, and long ones in parts. */
 #include "ops/kernel/strided_copy.h"
 
 #include "ops/kernel/element_blocks.h"
@@ -18,6 +18,7 @@ enum {
     SHORT = 8,       /* elements of a row */
     TOGETHER = 256,  /* short rows */
     BLOCK = 1 << 14, /* elements a thread takes at a time at least */
+    LEAST = 1 << 10, /* elements of a part of a long row */
 };
 
 struct copy {
@@ -243,6 +244,20 @@ static void walk_across(struct copy *c, int k) {
     remove_axis(c, k);
 }
 
+/* Makes a row longer than BLOCK, the whole copy maybe, an axis of equal parts, where its length has a divisor for that.
+ */
+static void cut_row(struct copy *c) {
+    int64_t parts = c->n / BLOCK + 1;
+    while (c->n % parts != 0 && c->n / parts >= LEAST)
+        parts++;
+    if (c->n <= BLOCK || c->n / parts < LEAST)
+        return;
+    c->n /= parts;
+    c->dim[c->outer] = parts;
+    c->to_step[c->outer] = c->n * c->to_row;
+    c->from_step[c->outer++] = c->n * c->from_row;
+}
+
 void zt_strided_copy_run(int threads, size_t bytes, const struct zt_strided_copy *copy, void *to, const void *from) {
     const struct zt_shape *shape = &copy->shape;
     if (zt_shape_count(shape) == 0)
@@ -268,6 +283,8 @@ void zt_strided_copy_run(int threads, size_t bytes, const struct zt_strided_copy
     const int other = other_axis(&c);
     if (other >= 0)
         walk_across(&c, other);
+    else
+        cut_row(&c);
     c.side = c.n < SHORT ? TOGETHER : bytes == 2 ? LINE / 2 : LINE / 4;
     c.tiles = (c.across + c.side - 1) / c.side;
     c.units = c.tiles;

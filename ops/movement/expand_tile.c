@@ -60,6 +60,7 @@ const struct zt_op zt_op_expand = {
     .no_grad_in = 1 << 1,
     .shape_in = 1 << 1,
     .kernel = { [ZT_REF] = { .run = expand_run },
+                [ZT_CPU] = { .run = expand_run },
                 [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, expand_describe) },
 };
 
@@ -254,6 +255,7 @@ const struct zt_op zt_op_tile = {
     .no_grad_in = 1 << 1,
     .size_in = 1 << 1,
     .kernel = { [ZT_REF] = { .run = tile_run },
+                [ZT_CPU] = { .run = tile_run },
                 [ZT_CUDA] = ZT_CUDA_AS(strided_copies, tile_takes_cuda, tile_describe) },
 };
 

@@ -19,6 +19,7 @@
     ROW(gather_nd)                                                                                                     \
     ROW(gather_nd_grad)                                                                                                \
     ROW(identity)                                                                                                      \
+    ROW(join_ranges)                                                                                                   \
     ROW(non_zero)                                                                                                      \
     ROW(one_hot)                                                                                                       \
     ROW(pad)                                                                                                           \

@@ -112,6 +112,7 @@ const struct zt_op zt_op_transpose = {
     .axis_before = axis_before_transpose,
     .low_rank = &transpose_low_rank_row,
     .kernel = { [ZT_REF] = { .run = transpose_run },
+                [ZT_CPU] = { .run = transpose_run },
                 [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, transpose_describe) },
 };
 
@@ -241,6 +242,7 @@ static const struct zt_attr_spec blocks_attrs[] = { { "blocksize", ZT_ATTR_INT, 
         .infer = id##_infer,                                                                                           \
         .grad = id##_grad,                                                                                             \
         .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
+                    [ZT_CPU] = { .run = id##_run },                                                                    \
                     [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, id##_describe) },                              \
     };
 

@@ -9,6 +9,7 @@
 #include "ops/movement/kernels.h"
 #include "ops/elementwise/pointwise.h"
 #include "device/threads.h"
+#include "ops/random/dropout_cpu.h"
 #include "ops/random/kernels.h"
 #include "ops/random/launch_random.h"
 #include "ops/kernel/strided_copies.h"
@@ -73,7 +74,7 @@ static double mersenne_uniform(struct mersenne *m) {
 
 /* ---- kernels ---- */
 
-static double ratio_of(const struct zt_call *call, int in) {
+double zt_dropout_ratio_of(const struct zt_call *call, int in) {
     const struct zt_view *v = in < call->in_count && call->in[in].data ? &call->in[in] : NULL;
     return v ? zt_load_double(v->dtype, v->data, 0) : (double)zt_attr_float(call->node, "ratio", 0.5f);
 }
@@ -124,7 +125,7 @@ static void drop_row(void *arg, int64_t row) {
 static bool train_ref(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_shape *x = &call->in[0].shape;
-    struct dropping d = { .call = call, .ratio = ratio_of(call, 1) };
+    struct dropping d = { .call = call, .ratio = zt_dropout_ratio_of(call, 1) };
     int64_t rows = x->rank > 0 ? x->dim[0] : 1;
     d.draws = zt_draws_of(call, zt_attr_text(call->node, "key", call->node->name));
     d.width = rows ? zt_shape_count(x) / rows : 0;
@@ -147,7 +148,7 @@ static void drop_in_order(const struct zt_call *call, struct mersenne *m, double
 static bool dropout_ref(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *mode = call->in_count > 2 && call->in[2].data ? &call->in[2] : NULL;
     const struct zt_attr *seed = zt_node_attr(call->node, "seed");
-    double ratio = ratio_of(call, 1);
+    double ratio = zt_dropout_ratio_of(call, 1);
     bool drops = mode && zt_load_int(mode->dtype, mode->data, 0) && ratio != 0;
     struct mersenne m;
     if (drops && !seed)
@@ -178,7 +179,7 @@ static void grad_block(void *arg, int64_t block) {
 
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     (void)err;
-    struct backward b = { call, zt_dropout_scale(ratio_of(call, 2)) };
+    struct backward b = { call, zt_dropout_scale(zt_dropout_ratio_of(call, 2)) };
     const int64_t total = zt_shape_count(&call->in[0].shape);
     zt_parallel_for(zt_threads_worth(call->threads, (double)total), (total + ZT_ELEMENT_BLOCK - 1) / ZT_ELEMENT_BLOCK,
                     grad_block, &b);
@@ -257,11 +258,24 @@ static bool dropout_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* ---- training form ---- */
 
-extern const struct zt_op zt_op_dropout_train;
+extern const struct zt_op zt_op_dropout_train, zt_op_identity;
 
+static bool wants_mask(const struct zt_graph *g, const struct zt_node *n) {
+    const int mask = n->out_count > 1 ? n->out[1] : -1;
+    return mask >= 0 && (zt_graph_users(g, mask, NULL) > 0 || zt_graph_is_output(g, mask));
+}
+
+/* Inference, and training with a ratio of 0, are views of x unless something reads the mask. */
 static bool dropout_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
-    if (g->nodes[node]->in_count > 2)
-        g->nodes[node]->in_count = 2; /* no training_mode: inference, or decided here */
+    struct zt_node *n = g->nodes[node];
+    double ratio;
+    if (n->in_count > 2)
+        n->in_count = 2; /* no training_mode: inference, or decided here */
+    if (!wants_mask(g, n) && (options->evaluation || (zt_dropout_ratio(g, node, 1, &ratio) && ratio == 0))) {
+        n->in_count = 1;
+        n->attr_count = 0;
+        return zt_train_rewrite(g, node, &zt_op_identity, 1, err);
+    }
     return options->evaluation || zt_train_rewrite(g, node, &zt_op_dropout_train, 2, err);
 }
 
@@ -296,7 +310,9 @@ const struct zt_op zt_op_dropout_train = {
     .attrs = own_attrs,
     .infer = dropout_infer,
     .grad = train_grad,
-    .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CUDA] = ZT_CUDA_AS(dropout, train_supports, train_describe) },
+    .kernel = { [ZT_REF] = { .run = train_ref },
+                [ZT_CPU] = ZT_DROPOUT_TRAIN_CPU,
+                [ZT_CUDA] = ZT_CUDA_AS(dropout, train_supports, train_describe) },
 };
 /* dx = dy / (1 - ratio) where the mask is true, with a ratio that is known. */
 static bool grad_expression(const struct zt_graph *g, int node, struct zt_pointwise *to) {
@@ -325,5 +341,5 @@ const struct zt_op zt_op_dropout_grad = {
     .infer = zt_infer_first,
     .body = zt_dropout_grad_function_body,
     .detail = &(const struct zt_elementwise){ .expression = grad_expression },
-    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CUDA] = ZT_POINTWISE_CUDA },
+    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_DROPOUT_GRAD_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

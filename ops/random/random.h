@@ -15,8 +15,9 @@ struct zt_draws zt_draws_own(const struct zt_call *call);
 /* Elements [at, at + count) of row `row`, `at` a multiple of 4: uniform in [0, 1), 32 bits each. */
 void zt_draws_uniform(const struct zt_draws *draws, int64_t row, int64_t at, int64_t count, double *to);
 
-/* The ratio of a Dropout of any form, input `in` or the attribute; false where it is not known before it runs. And the
- * factor of what is kept. */
+/* The ratio of a Dropout of any form, input `in` or the attribute: of a call, and of a node, false where it is not
+ * known before it runs. And the factor of what is kept. */
+double zt_dropout_ratio_of(const struct zt_call *call, int in);
 bool zt_dropout_ratio(const struct zt_graph *g, int node, int in, double *ratio);
 double zt_dropout_scale(double ratio);
 

@@ -71,8 +71,23 @@ void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_produ
                            const float *b, float *y) {
     struct zt_simd_gemm g = product_of(t->r, which);
     g.add = add;
-    const float *bias = which == ZT_DIRECTION_GATES ? t->bias : NULL;
-    zt_simd_gemm_run(t->kernel, &g, &(struct zt_simd_gemm_operands){ a, b, bias, y, NULL }, t->scratch, t->threads);
+    zt_simd_gemm_run(t->kernel, &g, &(struct zt_simd_gemm_operands){ a, b, NULL, y, NULL }, t->scratch, t->threads);
+}
+
+/* The gates of both directions are products of the same X, which is packed once. */
+static void multiply_gates(const struct zt_direction *t) {
+    const struct zt_recurrent *r = t->r;
+    struct zt_simd_gemm g[2] = { product_of(r, ZT_DIRECTION_GATES), product_of(r, ZT_DIRECTION_GATES) };
+    struct zt_simd_gemm_operands of[2];
+    for (int64_t d = 0; d < r->directions; d++)
+        of[d] = (struct zt_simd_gemm_operands){ t->call->in[0].data,
+                                                zt_direction_in(&t[d], ZT_IN_W, zt_direction_width(r) * r->input),
+                                                t[d].bias, t[d].gate, NULL };
+    if (r->directions > 1) {
+        g[0].beside = &g[1];
+        of[0].beside = &of[1];
+    }
+    zt_simd_gemm_run(t->kernel, g, of, t->scratch, t->threads);
 }
 
 void zt_direction_multiply_da(const struct zt_direction *t, const float *x, float *dw, const float *h, float *dr) {
@@ -82,17 +97,17 @@ void zt_direction_multiply_da(const struct zt_direction *t, const float *x, floa
     zt_simd_gemm_run(t->kernel, &w, &of_w, t->scratch, t->threads);
 }
 
-/* R does not fit a quarter of the second cache. */
-static bool by_units(const struct zt_recurrent *r) {
+/* R fits a quarter of the second cache: a step has one product with all gates, else one a gate. */
+static bool is_small(const struct zt_recurrent *r) {
     enum { CACHED = 1 << 16 }; /* floats */
-    return zt_direction_width(r) * r->hidden > CACHED;
+    return zt_direction_width(r) * r->hidden <= CACHED;
 }
 
 struct zt_step_product zt_direction_step_product(const struct zt_direction *t, bool backward, bool last) {
     const int64_t apart = t->r->cell->apart, gates = last ? apart : t->r->cell->gates - apart, h = t->r->hidden;
     if (gates == 0)
         return (struct zt_step_product){ .kernel = t->kernel };
-    const int64_t blocks = by_units(t->r) ? gates : 1, wide = gates * h / blocks;
+    const int64_t blocks = is_small(t->r) ? 1 : gates, wide = gates * h / blocks;
     return backward ? (struct zt_step_product){ t->kernel, 1, h, blocks, wide }
                     : (struct zt_step_product){ t->kernel, blocks, wide, 1, h };
 }
@@ -120,47 +135,60 @@ static int64_t scratch_of(const struct zt_direction *t, int threads) {
     int64_t most = 0;
     for (int i = 0; i < ZT_DIRECTION_PRODUCTS; i++) {
         struct zt_simd_gemm g = product_of(t->r, (enum zt_direction_product)i);
-        const struct zt_simd_gemm r = product_of(t->r, ZT_DIRECTION_DR);
-        g.beside = i == ZT_DIRECTION_DW ? &r : NULL;
+        const struct zt_simd_gemm r = product_of(t->r, ZT_DIRECTION_DR), gates = g;
+        g.beside = i == ZT_DIRECTION_DW ? &r : i == ZT_DIRECTION_GATES && t->r->directions > 1 ? &gates : NULL;
         if (g.m)
             most = zt_max_int(most, (int64_t)zt_simd_gemm_bytes(t->kernel, &g, threads));
     }
     return zt_ceil_div(most, 64) * 16;
 }
 
-/* Pieces of the rows, or of the hidden units, whose work of a step takes some microseconds at least. */
-static int64_t pieces_of(const struct zt_direction *t, int64_t threads) {
-    enum { LEAST_ROWS = 4, LEAST_PRODUCTS = 1 << 17 };
+/* How the steps of a direction are divided: pieces of its rows or of its hidden units, whose work of a step takes some
+ * microseconds at least. */
+struct division {
+    bool by_units;
+    int64_t pieces;
+};
+
+static struct division divide(const struct zt_direction *t, int64_t threads) {
+    enum { LEAST_ROWS = 4, STREAMED_ROWS = 8, STREAMED = 1 << 20, LEAST_PRODUCTS = 1 << 17 };
     const struct zt_recurrent *r = t->r;
-    int64_t most = r->rows / LEAST_ROWS;
-    if (by_units(r))
-        most = zt_min_int(zt_ceil_div(r->hidden, t->kernel->cols),
-                          r->rows * zt_direction_width(r) * r->hidden / LEAST_PRODUCTS);
-    return zt_max_int(1, zt_min_int(threads, most));
+    const int64_t floats = zt_direction_width(r) * r->hidden;
+    threads = zt_ceil_div(threads, r->directions);
+    struct division d = { .by_units = !is_small(r) && (floats > STREAMED || r->rows < STREAMED_ROWS * threads) };
+    const int64_t units = zt_min_int(zt_ceil_div(r->hidden, t->kernel->cols), r->rows * floats / LEAST_PRODUCTS);
+    d.pieces = zt_max_int(1, zt_min_int(threads, d.by_units ? units : r->rows / LEAST_ROWS));
+    return d;
 }
 
-/* Floats of a packed matrix of a step's products for one piece, or for all pieces of the hidden units. */
-static int64_t step_floats(const struct zt_direction *t, bool backward, bool last, int64_t pieces) {
+/* Floats of a packed matrix of a step's products for so many rows. */
+static int64_t step_floats(const struct zt_direction *t, bool backward, bool last, int64_t rows) {
     struct zt_step_product p = zt_direction_step_product(t, backward, last);
-    return zt_ceil_div(zt_step_product_a(&p, by_units(t->r) ? t->r->rows : zt_ceil_div(t->r->rows, pieces)), 16) * 16;
+    return zt_ceil_div(zt_step_product_a(&p, rows), 16) * 16;
 }
 
-/* GRU and LSTM have a second state or product, and all use the memory of both directions one after the other. */
-int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward, int threads) {
+/* Of all pieces, for any division among so many pieces at most. */
+static int64_t most_step_floats(const struct zt_direction *t, bool backward, bool last, int64_t pieces) {
+    int64_t most = 0;
+    for (int64_t n = 1; n <= pieces; n++)
+        most = zt_max_int(most, n * step_floats(t, backward, last, zt_ceil_div(t->r->rows, n)));
+    return most;
+}
+
+/* GRU and LSTM have a second state or product. Returns the next free place. */
+static int64_t lay_out(struct zt_direction *t, float *base, int64_t at, bool backward, int64_t pieces) {
     const struct zt_recurrent *r = t->r;
     const int64_t h = r->hidden, wide = zt_direction_width(r), nh = r->rows * h, places = r->steps * r->rows;
-    const int64_t pieces = pieces_of(t, threads), apart = r->cell->apart, groups = by_units(r) ? 1 : pieces;
-    int64_t at = 0;
+    const int64_t apart = r->cell->apart;
     for (int last = 0; last <= apart; last++) {
         struct zt_step_product p = zt_direction_step_product(t, backward, last);
         *(last ? &t->packed_last : &t->packed) = take(base, &at, zt_step_product_b(&p));
         for (int turn = 0; turn < 2; turn++)
-            (last ? t->last : t->seen)[turn] = take(base, &at, groups * step_floats(t, backward, last, pieces));
+            (last ? t->last : t->seen)[turn] = take(base, &at, most_step_floats(t, backward, last, pieces));
     }
     t->h = take(base, &at, nh);
     t->c = take(base, &at, r->cell->ins > ZT_IN_C ? nh : 0);
     t->product = take(base, &at, apart ? nh : 0);
-    t->scratch = take(base, &at, scratch_of(t, threads));
     if (backward) {
         t->da = take(base, &at, places * wide);
         t->u = take(base, &at, apart && r->on ? places * h : 0);
@@ -177,6 +205,16 @@ int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward,
     return at;
 }
 
+int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward, int threads) {
+    int64_t at = 0;
+    float *scratch = take(base, &at, scratch_of(t, threads));
+    for (int64_t d = 0; d < t->r->directions; d++) {
+        t[d].scratch = scratch;
+        at = lay_out(&t[d], base, at, backward, divide(t, threads).pieces);
+    }
+    return at;
+}
+
 /* ---- a direction ---- */
 
 static bool check_lengths(const struct zt_direction *t, struct zt_err *err) {
@@ -185,6 +223,14 @@ static bool check_lengths(const struct zt_direction *t, struct zt_err *err) {
             return zt_call_fail(t->call, err, "sequence_lens: %d at row %lld, wants 0..%lld", (int)t->lengths[n],
                                 (long long)n, (long long)t->r->steps);
     return true;
+}
+
+/* Turns t to a direction of the node. */
+static void turn_to(struct zt_direction *t, int64_t direction) {
+    t->d = direction;
+    t->back_in_time = t->r->reverse || direction == 1;
+    for (int i = 0; i < t->r->cell->functions; i++)
+        read_gate(&t->r->function[direction][i], (float)t->r->clip, &t->function[i]);
 }
 
 bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, const struct zt_call *call,
@@ -197,44 +243,46 @@ bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, co
     t->place_row = r->rows_first ? r->steps : 1;
     t->cut = call->in_count > ZT_IN_LENGTHS && call->in[ZT_IN_LENGTHS].data;
     t->lengths = t->cut ? call->in[ZT_IN_LENGTHS].data : NULL;
-    return check_lengths(t, err);
-}
-
-void zt_direction_to(struct zt_direction *t, int64_t direction) {
-    t->d = direction;
-    t->back_in_time = t->r->reverse || direction == 1;
-    for (int i = 0; i < t->r->cell->functions; i++)
-        read_gate(&t->r->function[direction][i], (float)t->r->clip, &t->function[i]);
+    if (!check_lengths(t, err))
+        return false;
+    for (int64_t d = r->directions - 1; d >= 0; d--) {
+        t[d] = *t;
+        turn_to(&t[d], d);
+    }
+    return true;
 }
 
 struct steps_job {
-    const struct zt_direction *t;
+    const struct zt_direction *t; /* the directions of the node */
     const struct zt_direction_steps *steps;
-    int64_t pieces, seen, last; /* floats of a piece's packed matrices, 0: pieces share them */
+    struct division division;
+    int64_t seen, last; /* floats of a piece's packed matrices, 0: pieces share them */
 };
 
-static struct zt_direction piece_of(const struct steps_job *job, int64_t piece) {
-    struct zt_direction t = *job->t;
+static struct zt_direction piece_of(const struct steps_job *job, const struct zt_direction *of, int64_t piece) {
+    struct zt_direction t = *of;
     const int64_t rows = t.r->rows, cols = t.kernel->cols, panels = zt_ceil_div(t.r->hidden, cols);
-    if (by_units(t.r)) {
-        t.units.first = panels * piece / job->pieces * cols;
-        t.units.end = zt_min_int(panels * (piece + 1) / job->pieces * cols, t.r->hidden);
+    if (job->division.by_units) {
+        t.units.first = panels * piece / job->division.pieces * cols;
+        t.units.end = zt_min_int(panels * (piece + 1) / job->division.pieces * cols, t.r->hidden);
     } else {
-        t.first = rows * piece / job->pieces;
-        t.rows = rows * (piece + 1) / job->pieces - t.first;
+        t.first = rows * piece / job->division.pieces;
+        t.rows = rows * (piece + 1) / job->division.pieces - t.first;
     }
     return t;
 }
 
 /* Call 0 is `begin`, the last one `end`. */
-static void run_call(void *arg, int64_t call, int64_t piece) {
+static void run_call(void *arg, int64_t call, int64_t unit) {
     const struct steps_job *job = arg;
     const struct zt_direction_steps *s = job->steps;
-    struct zt_direction t = piece_of(job, piece);
+    const struct zt_direction *of = &job->t[unit / job->division.pieces];
+    const int64_t piece = unit % job->division.pieces;
+    struct zt_direction t = piece_of(job, of, piece);
     const int64_t steps = t.r->steps, step = call > 0 ? (call - 1) / s->phases : -1;
     for (int turn = 0; turn < 2; turn++) {
-        t.seen[turn] = job->t->seen[(step + turn) & 1] + piece * job->seen;
-        t.last[turn] = zt_direction_at(job->t->last[(step + turn) & 1], piece * job->last);
+        t.seen[turn] = of->seen[(step + turn) & 1] + piece * job->seen;
+        t.last[turn] = zt_direction_at(of->last[(step + turn) & 1], piece * job->last);
     }
     if (step >= 0 && step < steps) {
         t.time = zt_direction_time(&t, s->backward ? steps - 1 - step : step);
@@ -251,25 +299,28 @@ static int64_t calls_of(const struct steps_job *job) {
     return 2 + job->t->r->steps * job->steps->phases;
 }
 
-static void run_rows(void *arg, int64_t piece) {
+/* All steps of a piece that waits for no other. */
+static void run_alone(void *arg, int64_t unit) {
     for (int64_t call = 0; call < calls_of(arg); call++)
-        run_call(arg, call, piece);
+        run_call(arg, call, unit);
 }
 
 void zt_direction_run(const struct zt_direction *t, const struct zt_direction_steps *steps) {
-    struct steps_job job = { .t = t, .steps = steps, .pieces = pieces_of(t, t->threads) };
-    if (by_units(t->r)) {
-        zt_parallel_steps(t->threads, calls_of(&job), job.pieces, run_call, &job);
+    struct steps_job job = { .t = t, .steps = steps, .division = divide(t, t->threads) };
+    const int64_t pieces = job.division.pieces, units = t->r->directions * pieces;
+    if (job.division.by_units && pieces > 1) {
+        zt_parallel_steps(t->threads, calls_of(&job), units, run_call, &job);
         return;
     }
-    job.seen = step_floats(t, steps->backward, false, job.pieces);
-    job.last = t->r->cell->apart ? step_floats(t, steps->backward, true, job.pieces) : 0;
-    zt_parallel_for(t->threads, job.pieces, run_rows, &job);
+    const int64_t rows = zt_ceil_div(t->r->rows, pieces);
+    job.seen = step_floats(t, steps->backward, false, rows);
+    job.last = t->r->cell->apart ? step_floats(t, steps->backward, true, rows) : 0;
+    zt_parallel_for(t->threads, units, run_alone, &job);
 }
 
-/* Of a product. Rows that a thread has to itself are not divided further. */
+/* Of a product: a piece of hidden units, of each gate. */
 static struct zt_step_range range_of(const struct zt_direction *t) {
-    return by_units(t->r) ? t->units : (struct zt_step_range){ 0, INT64_MAX };
+    return is_small(t->r) ? (struct zt_step_range){ 0, INT64_MAX } : t->units;
 }
 
 void zt_direction_step_pack(const struct zt_direction *t, const struct zt_step_product *p, struct zt_step_rows a,
@@ -391,40 +442,45 @@ static void step(struct zt_direction *t, int64_t phase) {
 bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err) {
     struct zt_recurrent r;
     const struct zt_node *n = p->graph->nodes[p->node];
-    struct zt_direction t = { .r = &r, .kernel = kernel_of(n) };
+    struct zt_direction t[2] = { { .r = &r, .kernel = kernel_of(n) } };
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
     if (!zt_recurrent_read(cell, p->graph, p->node, &r, err))
         return false;
-    t.cut = zt_in(p->graph, p->node, ZT_IN_LENGTHS) != NULL;
-    p->workspace_bytes = (size_t)zt_direction_lay_out(&t, NULL, backward, p->threads) * sizeof(float);
+    t->cut = zt_in(p->graph, p->node, ZT_IN_LENGTHS) != NULL;
+    t[1] = *t;
+    p->workspace_bytes = (size_t)zt_direction_lay_out(t, NULL, backward, p->threads) * sizeof(float);
     return true;
+}
+
+/* What the steps of a direction start from. */
+static void begin(struct zt_direction *t) {
+    const struct zt_recurrent *r = t->r;
+    float *gate = zt_direction_out(t, r->cell->outs, t->places * zt_direction_width(r));
+    float *saved = zt_direction_out(t, r->cell->outs + 1, t->places * r->hidden);
+    t->gate = gate ? gate : t->gate;
+    t->saved = saved ? saved : t->saved;
+    zt_direction_pack(t, false);
+    zt_direction_load(t, ZT_IN_H, t->h);
+    zt_direction_load(t, ZT_IN_C, r->cell->ins > ZT_IN_C ? t->c : NULL);
+    sum_bias(t);
 }
 
 bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err) {
     struct zt_recurrent r;
-    struct zt_direction t;
-    if (!zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) || !zt_direction_begin(&t, &r, call, err))
+    struct zt_direction t[2];
+    if (!zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) || !zt_direction_begin(t, &r, call, err))
         return false;
-    const int64_t wide = zt_direction_width(&r);
-    zt_direction_lay_out(&t, call->workspace, false, call->threads);
+    zt_direction_lay_out(t, call->workspace, false, call->threads);
+    for (int64_t d = 0; d < r.directions; d++)
+        begin(&t[d]);
+    multiply_gates(t);
+    zt_direction_run(
+        t, &(struct zt_direction_steps){ .phases = cell->apart && !r.on ? 2 : 1, .begin = pack_h, .step = step });
     for (int64_t d = 0; d < r.directions; d++) {
-        zt_direction_to(&t, d);
-        float *gate = zt_direction_out(&t, cell->outs, t.places * wide);
-        float *saved = zt_direction_out(&t, cell->outs + 1, t.places * r.hidden);
-        t.gate = gate ? gate : t.gate;
-        t.saved = saved ? saved : t.saved;
-        zt_direction_pack(&t, false);
-        zt_direction_load(&t, ZT_IN_H, t.h);
-        zt_direction_load(&t, ZT_IN_C, cell->ins > ZT_IN_C ? t.c : NULL);
-        sum_bias(&t);
-        zt_direction_multiply(&t, ZT_DIRECTION_GATES, false, call->in[0].data,
-                              zt_direction_in(&t, ZT_IN_W, wide * r.input), t.gate);
-        zt_direction_run(
-            &t, &(struct zt_direction_steps){ .phases = cell->apart && !r.on ? 2 : 1, .begin = pack_h, .step = step });
-        store_last(&t, 1, t.h);
+        store_last(&t[d], 1, t[d].h);
         if (cell->outs > 2)
-            store_last(&t, 2, t.c);
+            store_last(&t[d], 2, t[d].c);
     }
     return true;
 }

@@ -7,9 +7,11 @@
  * Y and their gradients are used in place. `place` of (time, row) counts rows of X: the vectors of all steps are in X's
  * order in every layout. GRU's last gate has a product of its own (recurrent.h, `apart`).
  *
- * Where R fits the second cache, each thread takes all steps of some rows, and threads wait for each other once. Else a
- * thread takes some hidden units of all rows: their columns of R stay in its cache, and threads wait for each other
- * once a step, before the product that reads what all of them have computed (GRU has two such products).
+ * The two directions of a node run beside each other, on half of the threads each. Each thread takes all steps of some
+ * rows, and threads wait for each other once. Where that would leave few rows for a large R, which then comes from far
+ * memory for little work, a thread takes some hidden units of all rows: their columns of R stay in its cache, and
+ * threads wait for each other once a step, before the product that reads what all of them have computed (GRU has two
+ * such products).
  *
  * The training form keeps the values of the gates for the gradient; other nodes hold them in the workspace. */
 #ifndef ZT_OPS_RECURRENT_RECURRENT_CPU_H
@@ -20,7 +22,7 @@
 #include "ops/cpu/simd_gemm.h"
 #include "ops/recurrent/recurrent.h"
 
-/* One direction of a call. */
+/* One direction of a call. Functions that take all directions of a node get an array of them. */
 struct zt_direction {
     const struct zt_recurrent *r;
     const struct zt_call *call;
@@ -51,14 +53,14 @@ enum zt_recurrent_in { ZT_IN_W = 1, ZT_IN_R, ZT_IN_B, ZT_IN_LENGTHS, ZT_IN_H, ZT
 
 /* The products over all steps of a direction, by their result. */
 enum zt_direction_product {
-    ZT_DIRECTION_GATES,   /* X W^T + bias */
+    ZT_DIRECTION_GATES,   /* X W^T + bias, of both directions at once */
     ZT_DIRECTION_DX,      /* da W */
     ZT_DIRECTION_DW,      /* da^T X */
     ZT_DIRECTION_DR,      /* da^T h */
     ZT_DIRECTION_DR_LAST, /* u^T h or da_g^T saved */
     ZT_DIRECTION_PRODUCTS
 };
-/* Runs the product; a, b and y point to the first row. add: y += the result. ZT_DIRECTION_GATES adds t->bias. */
+/* Runs the product, which is not ZT_DIRECTION_GATES; a, b and y point to the first row. add: y += the result. */
 void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
                            const float *b, float *y);
 /* ZT_DIRECTION_DW and ZT_DIRECTION_DR, which pack da once. */
@@ -68,14 +70,12 @@ void zt_direction_multiply_da(const struct zt_direction *t, const float *x, floa
  * without a matrix where the cell has no such gate. */
 struct zt_step_product zt_direction_step_product(const struct zt_direction *t, bool backward, bool last);
 
-/* Fills all fields but the pointers into the workspace. */
+/* Fills all fields of all directions but the pointers into the workspace. */
 bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, const struct zt_call *call,
                         struct zt_err *err);
-/* Turns t to direction 0 or 1 of the node. */
-void zt_direction_to(struct zt_direction *t, int64_t direction);
 /* Packs R. */
 void zt_direction_pack(struct zt_direction *t, bool backward);
-/* Assigns the pointers into the workspace at `base` (NULL: only counts); returns the floats of the workspace. */
+/* Assigns the pointers of all directions into the workspace at `base` (NULL: only counts); returns its floats. */
 int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward, int threads);
 
 /* Loads a state [N, H] from input `in` (zeros where the input is omitted; nothing where `to` is NULL), and stores one
@@ -99,8 +99,9 @@ static inline bool zt_direction_runs(const struct zt_direction *t, int64_t time,
 static inline int64_t zt_direction_time(const struct zt_direction *t, int64_t s) {
     return t->back_in_time ? t->r->steps - 1 - s : s;
 }
-/* How the steps of a direction run: `begin`; `step` for every step, backward in the opposite order, and for each of its
- * phases; then `end`. A call computes t->rows and t->units, and begins when what it reads from other units is there. */
+/* How the steps of all directions run: `begin`; `step` for every step, backward in the opposite order, and for each of
+ * its phases; then `end`. A call computes t->rows and t->units, and begins when what it reads from other units is
+ * there. */
 struct zt_direction_steps {
     bool backward;
     int64_t phases;

@@ -213,36 +213,46 @@ static void clear_sums(struct zt_direction *t) {
         memset(t->sum_u, 0, (size_t)(t->rows * t->r->hidden) * sizeof *t->sum_u);
 }
 
+/* What the steps of a direction start from. */
+static void begin(struct zt_direction *t) {
+    const struct zt_recurrent *r = t->r;
+    t->gate = (float *)zt_direction_in(t, past_own(t, 1), t->places * zt_direction_width(r));
+    t->saved = r->cell->extra > 1 ? (float *)zt_direction_in(t, past_own(t, 2), t->places * r->hidden) : NULL;
+    memset(t->zero, 0, (size_t)r->hidden * sizeof *t->zero);
+    zt_direction_pack(t, true);
+    zt_parallel_for(t->threads, t->rows, load_row, t);
+    load_last(t, 1, t->h);
+    if (r->cell->outs > 2)
+        load_last(t, 2, t->c);
+    clear_sums(t);
+}
+
+/* The gradients of what the steps of a direction read. */
+static void give(const struct zt_direction *t) {
+    const struct zt_recurrent *r = t->r;
+    zt_direction_store(t, gradient(t, ZT_IN_H, r->h_direction), t->h);
+    if (r->cell->ins > ZT_IN_C)
+        zt_direction_store(t, gradient(t, ZT_IN_C, r->h_direction), t->c);
+    give_weights(t);
+    if (t->call->out[0].data)
+        zt_direction_multiply(t, ZT_DIRECTION_DX, t->d > 0, t->da,
+                              zt_direction_in(t, ZT_IN_W, zt_direction_width(r) * r->input), t->call->out[0].data);
+}
+
 bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err) {
     struct zt_recurrent r;
-    struct zt_direction t;
-    if (!zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) || !zt_direction_begin(&t, &r, call, err))
+    struct zt_direction t[2];
+    if (!zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) || !zt_direction_begin(t, &r, call, err))
         return false;
-    const int64_t wide = zt_direction_width(&r);
-    zt_direction_lay_out(&t, call->workspace, true, call->threads);
-    memset(t.zero, 0, (size_t)r.hidden * sizeof *t.zero);
-    for (int64_t d = 0; d < r.directions; d++) {
-        zt_direction_to(&t, d);
-        t.gate = (float *)zt_direction_in(&t, past_own(&t, 1), t.places * wide);
-        t.saved = cell->extra > 1 ? (float *)zt_direction_in(&t, past_own(&t, 2), t.places * r.hidden) : NULL;
-        zt_direction_pack(&t, true);
-        zt_parallel_for(t.threads, t.rows, load_row, &t);
-        load_last(&t, 1, t.h);
-        if (cell->outs > 2)
-            load_last(&t, 2, t.c);
-        clear_sums(&t);
-        const struct zt_direction_steps steps = { .backward = true,
-                                                  .phases = cell->apart && !r.on ? 2 : 1,
-                                                  .step = step_back,
-                                                  .end = gradient(&t, ZT_IN_H, r.h_direction) ? finish_step : NULL };
-        zt_direction_run(&t, &steps);
-        zt_direction_store(&t, gradient(&t, ZT_IN_H, r.h_direction), t.h);
-        if (cell->ins > ZT_IN_C)
-            zt_direction_store(&t, gradient(&t, ZT_IN_C, r.h_direction), t.c);
-        give_weights(&t);
-        if (call->out[0].data)
-            zt_direction_multiply(&t, ZT_DIRECTION_DX, d > 0, t.da, zt_direction_in(&t, ZT_IN_W, wide * r.input),
-                                  call->out[0].data);
-    }
+    zt_direction_lay_out(t, call->workspace, true, call->threads);
+    for (int64_t d = 0; d < r.directions; d++)
+        begin(&t[d]);
+    const struct zt_direction_steps steps = { .backward = true,
+                                              .phases = cell->apart && !r.on ? 2 : 1,
+                                              .step = step_back,
+                                              .end = gradient(t, ZT_IN_H, r.h_direction) ? finish_step : NULL };
+    zt_direction_run(t, &steps);
+    for (int64_t d = 0; d < r.directions; d++)
+        give(&t[d]);
     return true;
 }

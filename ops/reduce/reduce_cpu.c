@@ -89,6 +89,7 @@ struct plan {
     bool reduced[ZT_MAX_RANK];
     int64_t results;
     double count; /* of elements a result */
+    struct zt_reduce_channels channels;
     /* kept last: results of a block, blocks of a row of results, rows folded for a result, pieces of these rows */
     int64_t columns, blocks, rows, pieces;
 };
@@ -110,38 +111,22 @@ static size_t cut_rows(struct plan *plan) {
     return plan->pieces > 1 ? sizeof(double) * (size_t)(rows * plan->blocks * plan->pieces * COLUMNS) : 0;
 }
 
-/* The axes of x in memory. Of a blocked tensor with no place kept and no padding these are one more, the channels of a
- * block, and the results are plain; else x is wanted plain. */
-static struct zt_shape axes_of(struct zt_prepare *p, bool over[ZT_MAX_RANK]) {
-    struct zt_shape x = zt_in(p->graph, p->node, 0)->shape;
-    int block;
-    bool blocked = zt_layout_order(p->in_layout[0], &block) == ZT_ORDER_BLOCKED && x.dim[1] % block == 0;
-    for (int k = 2; blocked && k < x.rank; k++)
-        blocked = over[k];
-    for (int i = blocked ? 1 : 0; i < p->graph->nodes[p->node]->in_count; i++)
-        p->in_layout[i] = NULL;
-    if (blocked) {
-        x.dim[1] /= block;
-        over[x.rank] = over[1];
-        x.dim[x.rank++] = block;
-    }
-    return x;
-}
-
 bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct plan *plan = ZT_NEW(p->graph->arena, struct plan);
     bool over[ZT_MAX_RANK];
     if (!zt_reduce_axes(p->graph, p->node, over, err))
         return false;
-    const struct zt_shape x = axes_of(p, over);
+    const struct zt_shape x = zt_reduce_memory(p, over, &plan->channels);
     plan->axes = zt_merge_marked_axes(&x, over, plan->dim, plan->reduced);
     if (plan->axes == 0)
         plan->dim[plan->axes++] = 1;
-    int64_t stride = 1, count = zt_shape_count(&x);
-    for (int k = plan->axes - 1; k >= 0; stride *= plan->dim[k--])
+    int64_t stride = 1;
+    plan->results = 1;
+    for (int k = plan->axes - 1; k >= 0; stride *= plan->dim[k--]) {
         plan->stride[k] = stride;
-    plan->results = zt_shape_count(&zt_out(p->graph, p->node, 0)->shape);
-    plan->count = (double)(count / plan->results);
+        plan->results *= plan->reduced[k] ? 1 : plan->dim[k];
+    }
+    plan->count = (double)(stride / plan->results);
     plan->kind = kinds;
     while (strcmp(plan->kind->op, p->graph->nodes[p->node]->op->name) != 0)
         plan->kind++;
@@ -255,7 +240,7 @@ struct block {
 static struct block block_of(const struct plan *plan, int64_t unit) {
     const int64_t piece = unit % plan->pieces, at = unit / plan->pieces, width = plan->dim[plan->axes - 1];
     struct block b = { .row = at / plan->blocks, .first = at % plan->blocks * plan->columns };
-    b.columns = zt_min_int(plan->columns, width - b.first);
+    b.columns = zt_min_int(plan->columns, zt_reduce_width(&plan->channels, b.row, width) - b.first);
     b.from = plan->rows * piece / plan->pieces;
     b.end = plan->rows * (piece + 1) / plan->pieces;
     return b;
@@ -292,7 +277,7 @@ static void fold_columns(const struct job *job, const struct fold *fold, const s
 /* shift NULL: none. */
 static void give(const struct job *job, const struct block *b, const double *total, const float *shift) {
     const struct plan *plan = job->plan;
-    float *y = job->y + b->row * plan->dim[plan->axes - 1] + b->first;
+    float *y = job->y + zt_reduce_row(&plan->channels, b->row, plan->dim[plan->axes - 1]) + b->first;
     for (int64_t k = 0; k < b->columns; k++)
         y[k] = (float)finish(plan, total[k], shift ? (double)shift[k] : 0);
 }

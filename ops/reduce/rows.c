@@ -6,6 +6,7 @@
     ROW(arg_min)                                                                                                       \
     ROW(cum_prod)                                                                                                      \
     ROW(cum_sum)                                                                                                       \
+    ROW(reduce_extreme_grad)                                                                                           \
     ROW(reduce_l1)                                                                                                     \
     ROW(reduce_l1_1)                                                                                                   \
     ROW(reduce_l2)                                                                                                     \

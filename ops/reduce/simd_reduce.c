@@ -1,6 +1,7 @@
 #include "ops/reduce/simd_reduce.h"
 
 #include <math.h>
+#include <string.h>
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
 
@@ -21,4 +22,8 @@ zt_rows_function *const *zt_rows_functions(void) {
 
 zt_row_function *const *zt_row_functions(void) {
     return OF_MACHINE(row_folds);
+}
+
+const struct zt_ties_functions *zt_ties_functions(void) {
+    return OF_MACHINE(&ties);
 }

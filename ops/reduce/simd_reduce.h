@@ -39,4 +39,18 @@ typedef double zt_row_function(const float *x, int64_t n);
 zt_rows_function *const *zt_rows_functions(void);
 zt_row_function *const *zt_row_functions(void);
 
+/* `columns` results side by side, each of `rows` elements that lie `step` apart: dx = m (dy / sum m), m = [x = y]. The
+ * sum is exact up to 2^24 rows. */
+struct zt_ties_block {
+    const float *x, *y, *dy;
+    float *dx;
+    int64_t step, rows, columns;
+};
+struct zt_ties_functions {
+    void (*columns)(const struct zt_ties_block *b);
+    /* One result whose n elements are neighbours. */
+    void (*row)(const float *x, int64_t n, float y, float dy, float *dx);
+};
+const struct zt_ties_functions *zt_ties_functions(void);
+
 #endif

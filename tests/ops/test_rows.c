@@ -269,6 +269,28 @@ START_TEST(dropout_depends_on_the_sample_and_the_step_not_on_where_the_row_stand
 }
 END_TEST
 
+START_TEST(dropout_that_drops_nothing_is_a_view) {
+    static const struct {
+        const char *in;
+        bool evaluation;
+        int outs;
+        const char *becomes;
+    } cases[] = { { "float[4,3] float(0) bool(1)", false, 1, "Identity" },
+                  { "float[4,3] float(0.1) bool(1)", false, 1, "DropoutTrain" },
+                  { "float[4,3] float(0) bool(1)", false, 2, "DropoutTrain" }, /* its mask is an output */
+                  { "float[4,3] float(0.1) bool(0)", true, 1, "Identity" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run r = make((struct zt_case){ "Dropout", cases[i].in, .outs = cases[i].outs });
+        ck_assert(train(&r, (struct zt_train_options){ .evaluation = cases[i].evaluation }));
+        ck_assert_str_eq(r.made.graph->nodes[0]->op->name, cases[i].becomes);
+        ck_assert_msg(execute(&r, &(struct zt_random){ .seed = 5 }, 1), "%s", r.err.text[0]);
+        if (strcmp(cases[i].becomes, "Identity") == 0)
+            ck_assert_mem_eq(output(&r, 0), input(&r, 0), 12 * sizeof(float));
+        finish(&r);
+    }
+}
+END_TEST
+
 /* ---- losses ---- */
 
 START_TEST(rows_of_weight_zero_change_neither_loss_nor_gradient) {
@@ -480,6 +502,7 @@ int main(void) {
     tcase_add_test(t, batch_norm_trains_with_population_variance_whatever_it_was_exported_as);
     tcase_add_test(t, frozen_and_evaluated_batch_norm_uses_the_running_statistics);
     tcase_add_test(t, dropout_depends_on_the_sample_and_the_step_not_on_where_the_row_stands);
+    tcase_add_test(t, dropout_that_drops_nothing_is_a_view);
     tcase_add_test(t, rows_of_weight_zero_change_neither_loss_nor_gradient);
     tcase_add_test(t, a_target_out_of_range_is_named_with_its_row);
     tcase_add_test(t, a_sequence_longer_than_its_input_is_named_with_its_row);

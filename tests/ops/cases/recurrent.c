@@ -105,6 +105,13 @@ const struct zt_case zt_cases_recurrent[] = {
       "float[9,4,5] float[2,459,5]:-0.2..0.2 float[2,459,153]:-0.2..0.2 float[2,918] int32{4,0,1,2,3,4,4,2,1} "
       "float[9,2,153]",
       .attrs = "direction=bidirectional layout=1 linear_before_reset=1", .outs = 2, .grad = 0x2f, .tolerance = 1e-4 },
+    /* rows divided among threads */
+    { "LSTM",
+      "float[3,33,5] float[2,540,5]:-0.2..0.2 float[2,540,135]:-0.2..0.2 float[2,1080] "
+      "int32{3,0,1,2,3,3,3,2,1,3,0,1,2,3,3,3,2,1,3,0,1,2,3,3,3,2,1,3,0,1,2,3,3}",
+      .attrs = "direction=bidirectional", .outs = 3, .grad = 0xf, .tolerance = 1e-4 },
+    { "GRU", "float[3,33,5] float[1,459,5]:-0.2..0.2 float[1,459,153]:-0.2..0.2 float[1,918]", .outs = 2, .grad = 0xf,
+      .tolerance = 1e-4 },
     { "RNN", "float[4,9,5] float[1,270,5]:-0.2..0.2 float[1,270,270]:-0.2..0.2 float[1,540]", .outs = 2, .grad = 0xf,
       .tolerance = 1e-4 },
     { "GridSample", "float[2,3,5,4] float[2,3,6,2]:-1.3..1.3", .grad = 3 },

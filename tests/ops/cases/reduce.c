@@ -39,8 +39,9 @@
         { op, "float[3,32,5,7]" range " int64{2,3}", .attrs = "keepdims=0", .grad = 1 },                               \
         { op, "float[2,32,5,2,3]" range " int64{1,2,3,4}", .grad = 1 },                                                \
         { op, "float[2,32,5,7]" range, .attrs = "keepdims=0" }, { op, "float[2,32,5,7]" range " int64{1,3}" },         \
-        { op, "float[3,24,5,7]" range " int64{0,2,3}", .attrs = "keepdims=0" }, {                                      \
-        op, "float[3,20,5,7]" range " int64{0,2,3}"                                                                    \
+        { op, "float[3,24,5,7]" range " int64{0,2,3}", .attrs = "keepdims=0" },                                        \
+        { op, "float[3,20,5,7]" range " int64{0,2,3}" }, { op, "float[3,20,5,7]" range " int64{2,3}", .grad = 1 }, {   \
+        op, "float[3,20,1,1]" range " int64{2,3}"                                                                      \
     }
 
 const struct zt_case zt_cases_reduce[] = {

@@ -51,5 +51,9 @@ const struct zt_case zt_cases_softmax[] = {
     { "Dropout", "float[3,700] float(0.25) bool(1)", .grad = 1 },
     { "DropoutTrain", "float[3,700] float(0.25)", .domain = "ztrain", .outs = 2, .grad = 1 },
     { "DropoutTrain", "float[3,4]", .attrs = "ratio=0.3", .domain = "ztrain", .outs = 2, .grad = 1 },
+    { "DropoutTrain", "float[2,8501] float(0.1)", .domain = "ztrain", .outs = 2, .grad = 1 }, /* rows of two blocks */
+    { "DropoutTrain", "float[3,41] float(0)", .domain = "ztrain", .outs = 2, .grad = 1 },
+    { "DropoutTrain", "float[3,41] float(1)", .domain = "ztrain", .outs = 2, .grad = 1 },
+    { "DropoutTrain", "float16[3,41] float(0.5)", .domain = "ztrain", .outs = 2, .grad = 1 },
     { NULL },
 };

@@ -319,6 +319,29 @@ static void fuse_gradients(int *counts) {
     zt_graph_destroy(n.g);
 }
 
+/* The gradient of a ReduceMax, and a parameter whose halves change places. */
+static void fuse_passes(int *counts) {
+    struct net n = { .g = zt_graph_create("passes") };
+    const int x = add_leaf(&n, "x", ZT_FLOAT, (struct zt_shape){ 2, { 4, 6 } }, ZT_FROM_INPUT),
+              most = add_leaf(&n, "most", ZT_FLOAT, (struct zt_shape){ 2, { 4, 1 } }, ZT_FROM_INPUT),
+              dy = add_leaf(&n, "dy", ZT_FLOAT, (struct zt_shape){ 2, { 4, 1 } }, ZT_FROM_INPUT);
+    const int ties = add_node(&n, "Cast", "", add_node(&n, "Equal", "", x, most, -1), -1, -1);
+    zt_node_set_int(n.g, n.g->node_count - 1, "to", ZT_FLOAT);
+    const int sum = add_node(&n, "ReduceSum", "", ties, zt_graph_add_ints(n.g, NULL, (int64_t[]){ 1 }, 1), -1);
+    const int dx = add_node(&n, "Mul", "", ties, add_node(&n, "Div", "", dy, sum, -1), -1);
+    const int w = add_param(&n, "w", (struct zt_shape){ 2, { 4, 3 } });
+    const int from = zt_graph_add_ints(n.g, NULL, (int64_t[]){ 0 }, 1),
+              to = zt_graph_add_ints(n.g, NULL, (int64_t[]){ 2 }, 1),
+              end = zt_graph_add_ints(n.g, NULL, (int64_t[]){ 4 }, 1);
+    const int head = add_node(&n, "Slice", "", w, from, to), tail = add_node(&n, "Slice", "", w, to, end);
+    const int turned = add_node(&n, "Concat", "", tail, head, -1);
+    zt_node_set_int(n.g, n.g->node_count - 1, "axis", 0);
+    OK(zt_graph_index(n.g, &err) && zt_pass_resolve(n.g, &zt_ops, (int[]){ dx, turned }, 2, &err) &&
+       zt_pass_infer(n.g, 1 << 20, &err));
+    OK(zt_pass_fuse(n.g, &zt_ops, &(struct zt_fuse_options){ &all, 1u << ZT_CPU, NULL, counts }, &err));
+    zt_graph_destroy(n.g);
+}
+
 /* Whether this machine can match a pattern. */
 static bool can_match(const struct zt_pattern *p) {
     const bool bfloat = strcmp(p->name, "gemm_float") == 0 || strcmp(p->name, "bias_grad") == 0;
@@ -330,6 +353,7 @@ START_TEST(fusion_changes_nothing_beyond_rounding) {
     struct net fused = make(batches[_i], ZT_CPU, 2, true, counts), plain = make(batches[_i], ZT_CPU, 2, false, NULL);
     fuse_sum(counts);
     fuse_gradients(counts);
+    fuse_passes(counts);
     for (int i = 0; zt_patterns[i]; i++)
         ck_assert_msg(counts[i] > 0 || !can_match(zt_patterns[i]), "pattern \"%s\" was not found",
                       zt_patterns[i]->name);

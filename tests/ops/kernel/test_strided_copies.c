@@ -39,14 +39,15 @@ static void strides(struct zt_rng *rng, const struct zt_shape *shape, bool some,
     }
 }
 
-/* A shape of at most ROOM / 8 elements, one axis in eight long. */
+/* A shape of at most ROOM / 8 elements, one axis in eight long, one in sixteen as long as there is room. */
 static struct zt_strided_copy make(struct zt_rng *rng) {
     struct zt_strided_copy c = { 0 };
     struct zt_shape *shape = &c.shape;
     int64_t left = ROOM / 8;
     shape->rank = 1 + (int)zt_rng_below(rng, 5);
     for (int k = 0; k < shape->rank; k++) {
-        const int64_t most = zt_rng_below(rng, 8) == 0 ? 700 : 70;
+        const uint64_t kind = zt_rng_below(rng, 16);
+        const int64_t most = kind == 0 ? left : kind < 3 ? 700 : 70;
         shape->dim[k] = 1 + (int64_t)zt_rng_below(rng, (uint64_t)(left < most ? left : most));
         left /= shape->dim[k];
     }
