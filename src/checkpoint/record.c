@@ -29,7 +29,6 @@ static const char *const left_out[] = {
     "pipeline*",
     "checkpoint*",
     "dataloader_*",
-    "elasticity*", /* the batch is recorded */
     "ztrain.data.path",
     "ztrain.data.eval_path",
     "ztrain.data.samples", /* the actual number is recorded */

@@ -166,8 +166,7 @@ static void offload_off(struct zt_reading *r) {
 }
 
 static void sections_off(struct zt_reading *r) {
-    static const char *const sections[] = { "fp16",        "elasticity",  "autotuning",
-                                            "tensorboard", "csv_monitor", "flops_profiler" };
+    static const char *const sections[] = { "fp16", "autotuning", "tensorboard", "csv_monitor", "flops_profiler" };
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
         section_off(r, sections[i]);
     offload_off(r);
@@ -336,10 +335,16 @@ static void curriculum(struct zt_reading *r) {
 }
 
 static void tuning(struct zt_reading *r) {
+    static const char *const batch[] = { "train_batch_size", "train_micro_batch_size_per_gpu",
+                                         "gradient_accumulation_steps" };
     not_above(r, "autotuning.start_profile_step", "autotuning.end_profile_step");
     not_above(r, "autotuning.min_train_batch_size", "autotuning.max_train_batch_size");
     not_above(r, "autotuning.min_train_micro_batch_size_per_gpu", "autotuning.max_train_micro_batch_size_per_gpu");
     not_above(r, "elasticity.min_gpus", "elasticity.max_gpus");
+    bool elastic = on(r, "elasticity.enabled") && !on(r, "elasticity.ignore_non_elastic_batch_info");
+    for (size_t i = 0; elastic && i < 3; i++)
+        if (given(r, batch[i]))
+            FAIL(batch[i], "elasticity sets it: remove it, or set elasticity.ignore_non_elastic_batch_info");
 }
 
 static void parallel(struct zt_reading *r) {

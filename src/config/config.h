@@ -218,14 +218,6 @@ struct zt_tuning_axis {
     struct zt_texts values; /* as JSON; the first is that of the config as it is */
 };
 enum { ZT_TUNING_AXES = 4 };
-struct zt_elasticity_config {     /* elasticity (batch.h) */
-    bool enabled, prefers_larger; /* prefer_larger_batch */
-    bool ignores_batch;           /* batch sizes that are given have no effect; else they are refused */
-    int64_t max_batch, min_ranks, max_ranks, ranks_per_host;
-    struct zt_numbers micro_batches;
-    double version; /* of the algorithm: 0.1 or 0.2 */
-};
-
 struct zt_tuning_config { /* autotuning */
     bool enabled, fast, overwrite;
     int metric, tuner;              /* enum zt_tuning_metric, zt_tuning_tuner */
@@ -293,7 +285,6 @@ struct zt_config {
     struct zt_aio_config aio;
     struct zt_comms_config comms;
     struct zt_tuning_config tuning;
-    struct zt_elasticity_config elasticity;
     struct zt_parallel_config parallel;
     struct zt_recompute_config recompute;
     bool plan_auto; /* ztrain.plan "auto", until the choice is made: then micro_batch, accumulation, parallel.stages,

@@ -1,5 +1,5 @@
-/* The keys of features that are not supported yet: curriculum learning, data efficiency, progressive layer drop,
- * mixture of experts, the hybrid engine. They are without effect while they are off, and refused by name
+/* The keys of features that are not supported yet: elasticity, curriculum learning, data efficiency, progressive layer
+ * drop, mixture of experts, the hybrid engine. They are without effect while they are off, and refused by name
  * otherwise. */
 #include "config/rows.h"
 
@@ -27,6 +27,7 @@ static const struct zt_key_choice pickings[] = {
 };
 static const struct zt_key_choice model_kinds[] = { { .name = "encoder" }, { .name = "decoder" }, { 0 } };
 
+#define E       "elasticity."
 #define C       "curriculum_learning."
 #define SAMPLES "data_efficiency.data_sampling."
 #define METRIC  SAMPLES "curriculum_learning.curriculum_metrics.*."
@@ -35,6 +36,19 @@ static const struct zt_key_choice model_kinds[] = { { .name = "encoder" }, { .na
 #define INTS    .type = ZT_KEY_NUMBERS, FROM(0)
 
 static const struct zt_key_row rows[] = {
+    { .key = "elasticity", OBJECT, ACCEPT("elasticity is off") },
+    { .key = E "enabled", BOOL, DEF("false"), LATER("elasticity") },
+    { .key = E "max_train_batch_size", INT(1), DEF("2000"), ACCEPTED },
+    { .key = E "micro_batch_sizes", .type = ZT_KEY_NUMBERS, FROM(1), ACCEPTED },
+    { .key = E "min_gpus", INT(1), DEF("1"), ACCEPTED },
+    { .key = E "max_gpus", INT(1), DEF("10000"), ACCEPTED },
+    { .key = E "num_gpus_per_node", INT(1), DEF("1"), ACCEPTED },
+    { .key = E "model_parallel_size", INT(1), DEF("1"), ACCEPTED },
+    { .key = E "min_time", INT(0), DEF("0"), ACCEPTED },
+    { .key = E "prefer_larger_batch", BOOL, DEF("true"), ACCEPTED },
+    { .key = E "ignore_non_elastic_batch_info", BOOL, DEF("false"), ACCEPTED },
+    { .key = E "version", NUMBER, WITHIN(0.1, 0.2), DEF("0.2"), ACCEPTED },
+
     { .key = "curriculum_learning", OBJECT, ACCEPT("curriculum learning is off") },
     { .key = C "enabled", BOOL, DEF("false"), LATER("curriculum learning") },
     { .key = C "curriculum_type", CHOICE(seqlen_only), ACCEPTED },

@@ -41,25 +41,11 @@ static const struct zt_key_choice log_levels[] = {
 #define SCRIPT   "no engine reads it"
 #define NO_SCALE "bfloat16 needs no loss scale"
 
-#define E "elasticity."
-
 static const struct zt_key_row rows[] = {
     { .key = "train_batch_size", COUNT(1, 1e9), AT(train_batch) },
     { .key = "train_micro_batch_size_per_gpu", COUNT(1, 1e9), AT(micro_batch) },
     { .key = "micro_batch_per_gpu", COUNT(1, 1e9), .now = "train_micro_batch_size_per_gpu" },
     { .key = "gradient_accumulation_steps", COUNT(1, 1e9), AT(accumulation) },
-    { .key = "elasticity", OBJECT },
-    { .key = E "enabled", BOOL, DEF("false"), AT(elasticity.enabled) },
-    { .key = E "max_train_batch_size", COUNT(1, 1e9), DEF("2000"), AT(elasticity.max_batch) },
-    { .key = E "micro_batch_sizes", NUMBERS, FROM(1), AT(elasticity.micro_batches) },
-    { .key = E "min_gpus", INT(1), DEF("1"), AT(elasticity.min_ranks) },
-    { .key = E "max_gpus", INT(1), DEF("10000"), AT(elasticity.max_ranks) },
-    { .key = E "num_gpus_per_node", INT(1), DEF("1"), AT(elasticity.ranks_per_host) },
-    { .key = E "model_parallel_size", INT(1), DEF("1"), LATER("tensor parallelism") },
-    { .key = E "min_time", INT(0), DEF("0"), ACCEPT("a run keeps its number of ranks") },
-    { .key = E "prefer_larger_batch", BOOL, DEF("true"), AT(elasticity.prefers_larger) },
-    { .key = E "ignore_non_elastic_batch_info", BOOL, DEF("false"), AT(elasticity.ignores_batch) },
-    { .key = E "version", NUMBER, WITHIN(0.1, 0.2), DEF("0.2"), AT(elasticity.version) },
     { .key = "managed_gradient_accumulation", BOOL, DEF("true"), REJECT("ztrain itself decides when to step") },
     { .key = "steps_per_print", INT(0), DEF("10"), AT(steps_per_print) },
     { .key = "dump_state", BOOL, DEF("false"), AT(dump_state) },

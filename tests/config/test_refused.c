@@ -231,6 +231,7 @@ START_TEST(conflicts_and_missing_companions_are_named) {
         { "\"communication_data_type\": \"fp8\"", "fp32, fp16, bf16", 1 },
         { "\"communication_data_type\": 16", "communication_data_type", 1 },
         { "\"data_types\": {\"grad_accum_dtype\": \"fp61\"}", "fp16", 1 },
+        { "\"elasticity\": {\"enabled\": true}", "elasticity sets it", 0 },
         { "\"curriculum_learning\": {\"enabled\": true}", "min_difficulty|max_difficulty|schedule_type", 4 },
         { "\"curriculum_learning\": {\"enabled\": true, \"min_difficulty\": 1, \"max_difficulty\": 9, "
           "\"schedule_type\": \"fixed_root\"}",
@@ -308,17 +309,16 @@ END_TEST
 /* Wrong, unknown, missing and unsupported keys, in the order of the lines and not of the checks. */
 START_TEST(all_problems_are_one_list_in_the_order_of_lines) {
     struct result got;
-    const char *words[] = { ":2:1: progressive_layer_drop.enabled: progressive layer drop is not supported yet",
+    const char *words[] = { ":2:1: elasticity.enabled: elasticity is not supported yet",
                             ":3:1: gradient_clipping: -1",
                             ":4:1: traim_batch_size: unknown key, did you mean train_batch_size?",
                             ":6:1: fp16.enabled: true excludes bf16.enabled",
                             ":7:1: scheduler.params: WarmupDecayLR needs total_num_steps",
                             ":8:1: hybrid_engine.enabled: the hybrid engine is not supported yet" };
-    read_text(
-        &got,
-        "{\"progressive_layer_drop\": {\n\"enabled\": true},\n\"gradient_clipping\": -1,\n\"traim_batch_size\": 8,\n"
-        "\"fp16\": {\n\"enabled\": true}, \"bf16\": {\"enabled\": true}, \"scheduler\": {\"type\": "
-        "\"WarmupDecayLR\",\n\"params\": {}}, \"hybrid_engine\": {\n\"enabled\": true}}");
+    read_text(&got,
+              "{\"elasticity\": {\n\"enabled\": true},\n\"gradient_clipping\": -1,\n\"traim_batch_size\": 8,\n"
+              "\"fp16\": {\n\"enabled\": true}, \"bf16\": {\"enabled\": true}, \"scheduler\": {\"type\": "
+              "\"WarmupDecayLR\",\n\"params\": {}}, \"hybrid_engine\": {\n\"enabled\": true}}");
     const char *at = got.text;
     ck_assert_int_eq(got.err.count, 6);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

@@ -2,6 +2,18 @@
 #include "config/meanings/meanings.h"
 
 const struct zt_meaning zt_meanings_later[] = {
+    { "elasticity", "Choice of batch sizes that fit many numbers of ranks." },
+    { "elasticity.enabled", "Turns elasticity on." },
+    { "elasticity.max_train_batch_size", "Largest batch." },
+    { "elasticity.micro_batch_sizes", "Micro-batches that may be chosen." },
+    { "elasticity.min_gpus", "Least number of ranks." },
+    { "elasticity.max_gpus", "Largest number of ranks." },
+    { "elasticity.num_gpus_per_node", "Ranks of a host." },
+    { "elasticity.model_parallel_size", "Ranks of model parallelism." },
+    { "elasticity.min_time", "Minutes between changes of the number of ranks." },
+    { "elasticity.prefer_larger_batch", "Chooses the larger of equally good batches." },
+    { "elasticity.ignore_non_elastic_batch_info", "Ignores the batch keys instead of refusing them." },
+    { "elasticity.version", "Version of the algorithm." },
     { "curriculum_learning", "Short sequences at the start of training." },
     { "curriculum_learning.enabled", "Turns the curriculum on." },
     { "curriculum_learning.curriculum_type", "What grows with the steps." },
