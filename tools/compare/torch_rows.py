@@ -52,6 +52,31 @@ JOBS = {
     "resnet50": Job(2, image(224), classes(1000), 12),
     "dlrm": Job(256, {"dense": ((13,), None), "sparse": ((8,), 4000)}, classes(2), 60),
 }
+OTHERS = {
+    "lenet": Job(128, image(28, 1), classes(10), 80),
+    "alexnet": Job(16, image(224), classes(100), 15),
+    "inception": Job(64, image(32), classes(10), 15),
+    "resnext": Job(64, image(32), classes(10), 12),
+    "shufflenet": Job(64, image(96), classes(100), 20),
+    "efficientnet": Job(32, image(96), classes(100), 20),
+    "mobilenetv3": Job(32, image(96), classes(100), 20),
+    "groupnorm": Job(64, image(32), classes(10), 20),
+    "autoencoder": Job(64, image(64), ((3, 64, 64), None), 20),
+    "generator": Job(64, {"numbers": ((100,), None)}, ((3, 32, 32), None), 25),
+    "pyramid": Job(16, image(64), ((3, 64, 64), None), 25),
+    "temporal": Job(64, {"series": ((32, 128), None)}, classes(10), 30),
+    "gru": Job(32, tokens(64, 5000), classes(10), 25),
+    "elman": Job(32, tokens(64, 5000), classes(10), 25),
+    "bilstm": Job(32, tokens(64, 5000), classes(10), 15),
+    "text": Job(64, tokens(64, 5000), classes(10), 40),
+    "encoder": Job(32, tokens(64, 4000), classes(10), 15),
+    "translator": Job(16, tokens(48, 4000), ((48,), 4000), 20),
+    "llama": Job(8, tokens(128, 4096), ((128,), 4096), 15),
+    "mixer": Job(32, image(64), classes(100), 20),
+    "perceptron": Job(128, image(28, 1), classes(10), 100),
+}
+MEASURED = list(JOBS)  # whose memory is a row of its own
+JOBS.update(OTHERS)
 for name, job in JOBS.items():
     job.name, job.network = name, job.network or name
 
@@ -84,9 +109,9 @@ ROWS = [
     *steps("C4", "convnet-32", ratios=(3.5, 3.5)), *steps("C5", "resnet20", "resnet20-bf16", **OWN), *steps("C6", "gpt", "gpt-bf16", **OWN),
     *steps("C7", "mobilenet", "vit", "unet", "lstm", **OWN),
     *steps("C12", "resnet18", "gpt-768", "vgg", "two-branch", "odd", "densenet", "convnext", "dlrm", **OWN),
-    *steps("C14", "gpt2-124m", "vit-b16", "resnet50", ratios=(1, 1)),
+    *steps("C14", "gpt2-124m", "vit-b16", "resnet50", ratios=(1, 1)), *steps("C15", *OTHERS, **OWN),
     Row("C8", "convnet", "start", 2, ratio=20), Row("C9", "convnet", "memory", 2, ratio=6),
-    *[Row("C13", job, "memory", 2, ratio=1, planned=1.1) for job in JOBS],
+    *[Row("C13", job, "memory", 2, ratio=1, planned=1.1) for job in MEASURED],
 ]
 
 
