@@ -31,6 +31,7 @@
  * bias_grad, which removes readers in fp32. linear_bias comes before linear_add and linear_relu, which match its nodes;
  * fused_elementwise takes the remaining nodes. Seven CUDA patterns have the names of CPU patterns. */
 #define TRAINING(ROW)                                                                                                  \
+    ROW(shuffle_channels)                                                                                              \
     ROW(norm_swish)                                                                                                    \
     ROW(batch_norm_activation)                                                                                         \
     ROW(pool_relu_grad)                                                                                                \

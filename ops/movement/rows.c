@@ -38,6 +38,7 @@
     ROW(scatter_nd_11)                                                                                                 \
     ROW(shape)                                                                                                         \
     ROW(shape_1)                                                                                                       \
+    ROW(shuffle_channels)                                                                                              \
     ROW(size)                                                                                                          \
     ROW(slice)                                                                                                         \
     ROW(slice_1)                                                                                                       \
