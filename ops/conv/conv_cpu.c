@@ -122,6 +122,7 @@ struct conv_state {
     bool relu;                       /* done by our own kernels */
     struct zt_activation activation; /* of y, otherwise; run NULL: none */
     struct zt_conv_partial partial;  /* weight gradient only */
+    struct zt_conv_direct direct;    /* to y only */
     struct zt_planes planes;         /* x, where a bias is added to it; y, where it has an activation */
     struct zt_planes from;           /* Winograd's: the other tensor beside `planes`; to w: x, beside dy */
     int64_t samples;                 /* of a whole block */
@@ -423,6 +424,11 @@ static bool run_planes(const struct zt_call *call, int from) {
     return true;
 }
 
+static void direct_block(void *arg, int64_t block, void *const *data) {
+    const struct zt_call *call = arg;
+    zt_conv_direct_run(&((const struct conv_state *)call->state)->direct, block, data);
+}
+
 static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
     struct conv_node n;
@@ -432,7 +438,8 @@ static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
         struct conv_state *s = make(p, &n, err);
         if (!s)
             return false;
-        take_activation(p, s, false);
+        take_activation(p, s, zt_conv_direct_take(&s->direct, &s->blocks, &n.conv, s->samples));
+        s->direct.geometry.relu = s->relu;
         zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
     }
     if (g->nodes[p->node]->out_count > 1)
@@ -450,7 +457,8 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
     place_data(call, s->directions, data);
     data[ZT_CONV_Y] = made_at(call);
-    const struct zt_batch_block_work work = { .after = s->activation.run ? activate_block
+    const struct zt_batch_block_work work = { .instead = s->direct.run ? direct_block : NULL,
+                                              .after = s->activation.run ? activate_block
                                                        : added_at(call)  ? add_block
                                                                          : NULL,
                                               .arg = (void *)call };

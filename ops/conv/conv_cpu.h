@@ -4,6 +4,7 @@
 
 #include "ops/cpu/batch_blocks.h"
 #include "ops/conv/conv.h"
+#include "ops/conv/simd/simd_conv.h"
 #include "ops/cpu/winograd/tiles.h"
 
 enum { ZT_CONV_X, ZT_CONV_W, ZT_CONV_B, ZT_CONV_Y }; /* slots of a convolution in dnnl.h */
@@ -24,6 +25,22 @@ size_t zt_conv_result_bytes(const struct zt_conv *c, enum zt_conv_direction dire
 /* The layout that the primitive of the blocks wants in `slot`, for a graph value of this shape. */
 const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *blocks, int slot,
                                        const struct zt_shape *shape);
+
+/* Our own kernel in place of the primitive, on the same blocks and layouts, for small convolutions: it sums in shorter
+ * sequences, which round less, and decides ReLU's kinks and ties of pools more often as exact arithmetic does. Large
+ * ones are oneDNN's, which on 512-bit units takes as little as half of the time. */
+struct zt_conv_direct {
+    zt_simd_conv_run *run; /* NULL: not taken */
+    struct zt_simd_conv geometry;
+    int vector;
+    int64_t samples, total, out_blocks; /* of a whole block; of the batch; blocks of output channels */
+};
+/* Fills `to` where the convolution is small and our own kernel fits the layouts of the primitive of `blocks` (kind
+ * CONV, `samples` per block); else false. */
+bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *blocks, const struct zt_conv *c,
+                         int64_t samples);
+/* Runs one block. data: its slots; the bias may be NULL. */
+void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t block, void *const *data);
 
 /* x += bias, a number a channel, for `samples` samples of these planes; both of dtype, float or bfloat16. */
 void zt_conv_add_bias(enum zt_dtype dtype, const struct zt_planes *planes, int64_t samples, const void *bias, void *x);

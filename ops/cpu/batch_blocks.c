@@ -125,7 +125,9 @@ static void run_block(void *arg, int64_t block) {
     }
     if (work->before)
         work->before(work->arg, block, data);
-    if (!zt_batch_blocks_run_one(c, block, data, job->scratch))
+    if (work->instead)
+        work->instead(work->arg, block, data);
+    else if (!zt_batch_blocks_run_one(c, block, data, job->scratch))
         __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
     if (work->after)
         work->after(work->arg, block, data);

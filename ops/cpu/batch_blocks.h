@@ -20,7 +20,8 @@ struct zt_batch_blocks {
 
 /* Work around the primitive on each block, while its data are in cache. data: the slots of this block. */
 struct zt_batch_block_work {
-    void (*before)(void *arg, int64_t block, void *const *data); /* NULL: nothing */
+    void (*before)(void *arg, int64_t block, void *const *data);  /* NULL: nothing */
+    void (*instead)(void *arg, int64_t block, void *const *data); /* NULL: the primitive */
     void (*after)(void *arg, int64_t block, void *const *data);
     void *arg;
     size_t local[ZT_DNNL_SLOTS]; /* not 0: the slot lives in a buffer of the thread, this many bytes each, one after the

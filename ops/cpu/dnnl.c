@@ -431,6 +431,17 @@ struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot) {
     return d->slot[slot].desc;
 }
 
+bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int vector) {
+    const struct zt_desc *w = &d->slot[slot].desc;
+    md m;
+    if (w->rank != 4 || w->order != ZT_DESC_VENDOR ||
+        !md_tagged(&m, 4, w->dim, dnnl_f32, vector == 16 ? dnnl_ABcd16b16a : dnnl_ABcd8b8a))
+        return false;
+    bool same = dnnl_memory_desc_equal(ref(&m), w->vendor);
+    md_free(&m);
+    return same;
+}
+
 size_t zt_dnnl_scratch_bytes(const struct zt_dnnl *d) {
     return d->scratch_bytes;
 }

@@ -59,6 +59,9 @@ struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, str
 void zt_dnnl_destroy(struct zt_dnnl *d); /* NULL is harmless */
 /* The layout that the primitive chose for an argument: never ANY. Vendor descriptors live as long as the primitive. */
 struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot);
+/* Whether a weight [m, c, kernel, kernel] lies as [m / vector][c / vector][kernel][kernel][channel of c][channel of m].
+ */
+bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int vector);
 size_t zt_dnnl_scratch_bytes(const struct zt_dnnl *d); /* for each thread, a multiple of 64 */
 const char *zt_dnnl_name(const struct zt_dnnl *d);     /* oneDNN's name of the implementation */
 /* Runs on the calling thread, whose index in its team is `thread` < threads; data[i] belongs to slot i (ignored where

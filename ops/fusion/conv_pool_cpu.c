@@ -32,7 +32,8 @@ struct state {
     struct zt_batch_blocks main;  /* forward: the convolution; backward: by weights */
     struct zt_batch_blocks input; /* backward by data; whole NULL: not wanted */
     struct zt_conv_partial partial;
-    struct zt_activation relu; /* forward */
+    struct zt_conv_direct direct; /* forward */
+    struct zt_activation relu;    /* forward */
     struct zt_simd_pool pool;
     const struct zt_pool_kernels *kernels;
     struct zt_planes big, small; /* of the convolution's result, of the pool's */
@@ -183,6 +184,7 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         release(s);
         return zt_err_within(err, 0, "%s", g->nodes[p->node]->name);
     }
+    zt_conv_direct_take(&s->direct, &s->main, &c.conv, s->samples);
     set_pool(s, &c, blocked);
     zt_activation_of(g->nodes[p->node], &zt_op_relu, &s->relu);
     p->state = s;
@@ -206,6 +208,11 @@ static void pool_block(void *arg, int64_t block, void *const *data) {
     }
     p += block * s->samples * s->small.sample;
     zt_activation_run(&s->relu, ZT_FLOAT, planes / s->small.groups * s->small.sample, p, p);
+}
+
+static void direct_block(void *arg, int64_t block, void *const *data) {
+    const struct zt_call *call = arg;
+    zt_conv_direct_run(&((const struct state *)call->state)->direct, block, data);
 }
 
 static void run_winograd(const struct zt_call *call) {
@@ -243,7 +250,8 @@ bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
                                   [ZT_CONV_W] = call->in[1].data,
                                   [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL,
                                   [ZT_CONV_Y] = buffers };
-    const struct zt_batch_block_work work = { .after = pool_block,
+    const struct zt_batch_block_work work = { .instead = s->direct.run ? direct_block : NULL,
+                                              .after = pool_block,
                                               .arg = (void *)call,
                                               .local = { [ZT_CONV_Y] = s->buffer_bytes } };
     return zt_batch_blocks_run(&s->main, call->threads, data, buffers + s->buffer_bytes * (size_t)call->threads, &work,

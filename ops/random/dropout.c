@@ -74,19 +74,6 @@ static double mersenne_uniform(struct mersenne *m) {
 
 /* ---- kernels ---- */
 
-double zt_dropout_ratio_of(const struct zt_call *call, int in) {
-    const struct zt_view *v = in < call->in_count && call->in[in].data ? &call->in[in] : NULL;
-    return v ? zt_load_double(v->dtype, v->data, 0) : (double)zt_attr_float(call->node, "ratio", 0.5f);
-}
-
-bool zt_dropout_ratio(const struct zt_graph *g, int node, int in, double *ratio) {
-    const struct zt_value *v = zt_in(g, node, in);
-    if (v && !v->data)
-        return false;
-    *ratio = v ? zt_load_double(v->dtype, v->data, 0) : (double)zt_attr_float(g->nodes[node], "ratio", 0.5f);
-    return true;
-}
-
 /* y and mask of elements [from, from + count). */
 static void apply(const struct zt_call *call, int64_t from, int64_t count, const bool *mask, double scale) {
     double x[ZT_ELEMENT_BLOCK];
@@ -96,10 +83,6 @@ static void apply(const struct zt_call *call, int64_t from, int64_t count, const
     zt_store_block(call->out[0].dtype, call->out[0].data, from, 1, count, x);
     for (int64_t i = 0; call->out_count > 1 && call->out[1].data && i < count; i++)
         ((bool *)call->out[1].data)[from + i] = mask[i];
-}
-
-double zt_dropout_scale(double ratio) {
-    return ratio < 1 ? 1 / (1 - ratio) : 0;
 }
 
 struct dropping {

@@ -410,7 +410,7 @@ def memory(run, folder):
     elements = sum(t.size for t in initializers(folder / "gpt.onnx").values() if t.dtype == np.float32)
     for half in ("bf16.enabled=true", "fp16.enabled=true"):
         least, _ = state_bytes(run, *start, *batch, adapted, half)
-        check(least < less - 1.8 * elements, f"memory, {half}: {least} bytes, without fp32 copies of {elements} frozen elements")
+        check(least < 2.4 * elements, f"memory, {half}: {least} bytes, without fp32 copies of {elements} frozen elements")
         full, _ = state_bytes(run, *start, *batch, half)
         check(3 * least <= full, f"memory, {half}: a third of {full}")
     run(*start, *batch, adapted, more=["--steps", 2])
