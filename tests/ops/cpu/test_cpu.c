@@ -319,7 +319,7 @@ static void fuse_gradients(int *counts) {
     zt_graph_destroy(n.g);
 }
 
-/* The gradient of a ReduceMax, and a parameter whose halves change places. */
+/* The gradient of a ReduceMax, a parameter whose halves change places, and shuffled channels. */
 static void fuse_passes(int *counts) {
     struct net n = { .g = zt_graph_create("passes") };
     const int x = add_leaf(&n, "x", ZT_FLOAT, (struct zt_shape){ 2, { 4, 6 } }, ZT_FROM_INPUT),
@@ -336,7 +336,13 @@ static void fuse_passes(int *counts) {
     const int head = add_node(&n, "Slice", "", w, from, to), tail = add_node(&n, "Slice", "", w, to, end);
     const int turned = add_node(&n, "Concat", "", tail, head, -1);
     zt_node_set_int(n.g, n.g->node_count - 1, "axis", 0);
-    OK(zt_graph_index(n.g, &err) && zt_pass_resolve(n.g, &zt_ops, (int[]){ dx, turned }, 2, &err) &&
+    const int image = add_leaf(&n, "image", ZT_FLOAT, (struct zt_shape){ 4, { 2, 6, 3, 3 } }, ZT_FROM_INPUT);
+    const int parts = zt_graph_add_ints(n.g, NULL, (int64_t[]){ 2, 2, 3, 3, 3 }, 5);
+    const int exchanged = add_node(&n, "Transpose", "", add_node(&n, "Reshape", "", image, parts, -1), -1, -1);
+    zt_node_set_ints(n.g, n.g->node_count - 1, "perm", (int64_t[]){ 0, 2, 1, 3, 4 }, 5);
+    const int whole = zt_graph_add_ints(n.g, NULL, (int64_t[]){ 2, 6, 3, 3 }, 4);
+    const int shuffled = add_node(&n, "Reshape", "", exchanged, whole, -1);
+    OK(zt_graph_index(n.g, &err) && zt_pass_resolve(n.g, &zt_ops, (int[]){ dx, turned, shuffled }, 3, &err) &&
        zt_pass_infer(n.g, 1 << 20, &err));
     OK(zt_pass_fuse(n.g, &zt_ops, &(struct zt_fuse_options){ &all, 1u << ZT_CPU, NULL, counts }, &err));
     zt_graph_destroy(n.g);
