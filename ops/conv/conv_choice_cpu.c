@@ -28,6 +28,17 @@ bool zt_conv_fits(const struct zt_conv *c) {
     return w->axes <= 3;
 }
 
+bool zt_conv_safe_in_half(const struct zt_window *w) {
+    if (w->axes > 2)
+        return false;
+    for (int a = 0; a < w->axes; a++) {
+        int64_t span = (w->kernel[a] - 1) * w->dilation[a] + 1;
+        if (w->pad[a] >= span || (w->out[a] - 1) * w->stride[a] - w->pad[a] >= w->in[a])
+            return false;
+    }
+    return true;
+}
+
 bool zt_conv_types(const struct zt_graph *g, int node) {
     enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
     for (int i = 0; i < g->nodes[node]->in_count; i++)

@@ -6,29 +6,16 @@
 #include "ops/conv/few_results_cpu.h"
 #include "ops/conv/group_cpu.h"
 #include "ops/conv/weight_gradient_3d_cpu.h"
+#include "ops/conv/whole_window_cpu.h"
 #include "ops/cpu/winograd/gradient.h"
 #include "ops/cpu/winograd/winograd.h"
 #include "ops/conv/kernels.h"
 #include "ops/kernel/tile.h"
 
-#include "base/clones.h"
 #include "device/threads.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* In bfloat16 oneDNN 2.6 crashes where a whole window is in the padding, and its 3-D weight gradients are wrong in some
- * cases. */
-static bool safe_in_half(const struct zt_window *w) {
-    if (w->axes > 2)
-        return false;
-    for (int a = 0; a < w->axes; a++) {
-        int64_t span = (w->kernel[a] - 1) * w->dilation[a] + 1;
-        if (w->pad[a] >= span || (w->out[a] - 1) * w->stride[a] - w->pad[a] >= w->in[a])
-            return false;
-    }
-    return true;
-}
 
 /* The tensors and directions of struct zt_conv_directions in dnnl.h's terms. */
 enum { OF_X, OF_W, OF_Y };
@@ -108,12 +95,13 @@ static bool supports(const struct zt_graph *g, int node) {
             return false;
     if (added_of(&n))
         return zt_in(g, node, 0)->dtype == ZT_FLOAT && n.conv.groups == 1;
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT || (safe_in_half(w) && exists(&n));
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT || (zt_conv_safe_in_half(w) && exists(&n));
 }
 
 struct conv_state {
     const struct zt_conv_directions *directions;
     const struct zt_conv_group *group; /* our own kernels, in place of the members below; NULL: not used */
+    const struct zt_simd_gemm *whole_window;
     const struct zt_winograd *winograd;
     const struct zt_few_results *few_results;
     const struct zt_winograd_gradient *winograd_gradient;
@@ -266,6 +254,22 @@ static bool take_few_results(struct zt_prepare *p, const struct conv_node *n) {
     return true;
 }
 
+/* Prepares the product of a convolution whose window is the whole plane; false for others. */
+static bool take_whole_window(struct zt_prepare *p, const struct conv_node *n) {
+    const enum zt_conv_direction direction = n->directions->direction;
+    struct zt_simd_gemm product;
+    if (zt_in(p->graph, p->node, 0)->dtype != ZT_FLOAT || zt_out(p->graph, p->node, 0)->dtype != ZT_FLOAT ||
+        added_of(n) || !zt_whole_window_product(&n->conv, direction, &product))
+        return false;
+    struct conv_state *s = make_own(p, n);
+    s->whole_window = zt_arena_copy(p->graph->arena, &product, sizeof product);
+    s->samples = 1;
+    take_activation(p, s, false);
+    zt_planes_of(NULL, plane_of(n, direction == ZT_CONV_TO_X ? OF_X : OF_Y), &s->planes);
+    p->workspace_bytes = zt_whole_window_bytes(&product, p->threads);
+    return true;
+}
+
 static bool take_winograd_gradient(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
     struct zt_winograd_conv conv;
@@ -285,12 +289,12 @@ static bool take_winograd_gradient(struct zt_prepare *p, const struct conv_node 
     return true;
 }
 
-/* Prepares our own kernels of weight gradients: narrow groups, Winograd's filtering, or planes of three axes. */
+/* Prepares our own kernels of weight gradients, those of three axes too. */
 static bool take_weights(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
     if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
         return false;
-    if (take_group(p, n) || take_winograd_gradient(p, n))
+    if (take_whole_window(p, n) || take_group(p, n) || take_winograd_gradient(p, n))
         return true;
     const struct zt_conv_weight_gradient *weight_gradient =
         zt_conv_weight_gradient_make(g->arena, &n->conv, zt_in(g, p->node, 0)->dtype);
@@ -340,35 +344,15 @@ static int64_t samples_of(const struct conv_state *s, int64_t block, int64_t *fi
     return zt_min_int(s->samples, s->planes.samples - *first);
 }
 
-ZT_CLONES static void add_to_convolution(const float *restrict from, int64_t count, float *restrict to) {
-    for (int64_t i = 0; i < count; i++)
-        to[i] += from[i];
-}
-
 static void add_block(void *arg, int64_t block, void *const *data) {
     const struct zt_call *call = arg;
     const struct conv_state *s = call->state;
     int64_t first, samples = samples_of(s, block, &first);
-    add_to_convolution(added_at(call) + first * s->planes.sample, samples * s->planes.sample,
-                       data[s->directions->direction == ZT_CONV_TO_X ? ZT_CONV_X : ZT_CONV_Y]);
+    zt_conv_add(added_at(call) + first * s->planes.sample, samples * s->planes.sample,
+                data[s->directions->direction == ZT_CONV_TO_X ? ZT_CONV_X : ZT_CONV_Y]);
 }
 
 /* ---- to y: forwards ---- */
-
-/* Clears the unused channels of the last block of channels of `samples` samples. */
-static void clear_padding(const struct zt_planes *planes, enum zt_dtype dtype, int64_t samples, char *y) {
-    const size_t bytes = zt_dtype_bytes(dtype);
-    const int64_t used = planes->channels - (planes->groups - 1) * planes->vector, rest = planes->vector - used;
-    for (int64_t n = 0; n < samples; n++)
-        for (int64_t p = 0; p < planes->pixels; p++)
-            memset(y + (size_t)(n * planes->sample + (planes->groups - 1) * planes->group + p * planes->pixel + used) *
-                           bytes,
-                   0, (size_t)rest * bytes);
-}
-
-static bool is_padded(const struct zt_planes *planes) {
-    return planes->pixel == planes->vector && planes->channels % planes->vector != 0;
-}
 
 /* data: the block of the convolution's result, which may be the place of the activation's result. */
 static void activate_block(void *arg, int64_t block, void *const *data) {
@@ -379,8 +363,8 @@ static void activate_block(void *arg, int64_t block, void *const *data) {
     int64_t first, samples = samples_of(s, block, &first);
     char *y = (char *)call->out[0].data + (size_t)(first * planes->sample) * zt_dtype_bytes(dtype);
     zt_activation_run(&s->activation, dtype, samples * planes->sample, data[ZT_CONV_Y], y);
-    if (!s->activation.keeps_zero && is_padded(planes))
-        clear_padding(planes, dtype, samples, y);
+    if (!s->activation.keeps_zero)
+        zt_conv_clear_padding(planes, dtype, samples, y);
 }
 
 static void activate_sample(void *arg, int64_t sample) {
@@ -413,6 +397,28 @@ static void run_few_results(const struct zt_call *call, const float *from, const
     zt_few_results_run(s->few_results, &data, call->workspace, call->threads);
 }
 
+static bool run_whole_window(const struct zt_call *call) {
+    const struct conv_state *s = call->state;
+    const enum zt_conv_direction direction = s->directions->direction;
+    const bool to_w = direction == ZT_CONV_TO_W;
+    void *data[ZT_DNNL_SLOTS] = { 0 };
+    place_data(call, s->directions, data);
+    if (!to_w)
+        data[direction == ZT_CONV_TO_Y ? ZT_CONV_Y : ZT_CONV_X] = made_at(call);
+    zt_whole_window_run(s->whole_window, direction,
+                        &(struct zt_whole_window_data){ .x = data[ZT_CONV_X],
+                                                        .w = data[ZT_CONV_W],
+                                                        .y = data[ZT_CONV_Y],
+                                                        .bias = !to_w && call->in_count > 2 ? call->in[2].data : NULL,
+                                                        .x_planes = &s->planes,
+                                                        .db = to_w && call->out_count > 1 ? call->out[1].data : NULL,
+                                                        .accumulate = call->accumulate },
+                        call->workspace, call->threads);
+    if (s->activation.run)
+        zt_parallel_for(call->threads, s->planes.samples, activate_sample, (void *)call);
+    return true;
+}
+
 /* Runs what make_planes prepared. */
 static bool run_planes(const struct zt_call *call, int from) {
     const struct conv_state *s = call->state;
@@ -434,7 +440,7 @@ static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     struct conv_node n;
     if (!read_node(g, p->node, &n, err))
         return false;
-    if (!take_group(p, &n) && !take_few_results(p, &n) && !take_winograd(p, &n)) {
+    if (!take_whole_window(p, &n) && !take_group(p, &n) && !take_few_results(p, &n) && !take_winograd(p, &n)) {
         struct conv_state *s = make(p, &n, err);
         if (!s)
             return false;
@@ -450,6 +456,8 @@ static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
 
 static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
+    if (s->whole_window)
+        return run_whole_window(call);
     if (s->group)
         return run_group(call, ZT_CONV_X);
     if (s->winograd || s->few_results)
@@ -472,7 +480,7 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     struct conv_node n;
     if (!read_node(g, p->node, &n, err))
         return false;
-    if (!take_group(p, &n) && !take_few_results(p, &n) && !take_winograd(p, &n)) {
+    if (!take_whole_window(p, &n) && !take_group(p, &n) && !take_few_results(p, &n) && !take_winograd(p, &n)) {
         struct conv_state *s = make(p, &n, err);
         if (!s)
             return false;
@@ -484,32 +492,29 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-struct bias_job {
-    const struct conv_state *state;
-    const void *bias;
-};
-
 static void bias_block(void *arg, int64_t block, void *const *data) {
-    const struct bias_job *job = arg;
-    const struct zt_planes *planes = &job->state->planes;
-    enum zt_dtype dtype = zt_dnnl_slot(job->state->blocks.whole, ZT_CONV_X).dtype;
-    int64_t first, samples = samples_of(job->state, block, &first);
-    zt_conv_add_bias(dtype, planes, samples, job->bias, data[ZT_CONV_X]);
+    const struct zt_call *call = arg;
+    const struct conv_state *s = call->state;
+    int64_t first, samples = samples_of(s, block, &first);
+    zt_conv_add_bias(call->out[0].dtype, &s->planes, samples, call->in[2].data, data[ZT_CONV_X]);
 }
 
 static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
+    if (s->whole_window)
+        return run_whole_window(call);
     if (s->group)
         return run_group(call, ZT_CONV_Y);
     if (s->winograd || s->few_results)
         return run_planes(call, ZT_CONV_Y);
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
-    struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };
-    const struct zt_batch_block_work bias = { .after = job.bias ? bias_block : NULL, .arg = &job };
-    const struct zt_batch_block_work add = { .after = add_block, .arg = (void *)call };
-    const struct zt_batch_block_work *work = added_at(call) ? &add : &bias;
-    return zt_batch_blocks_run(&s->blocks, call->threads, data, call->workspace, work, err);
+    const bool biased = call->in_count > 2 && call->in[2].data;
+    const struct zt_batch_block_work work = { .after = added_at(call) ? add_block
+                                                       : biased       ? bias_block
+                                                                      : NULL,
+                                              .arg = (void *)call };
+    return zt_batch_blocks_run(&s->blocks, call->threads, data, call->workspace, &work, err);
 }
 
 /* ---- to w: workspace [ partial sums | scratch ] ---- */
@@ -537,6 +542,8 @@ static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
 static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
     const struct zt_conv_partial *partial = &s->partial;
+    if (s->whole_window)
+        return run_whole_window(call);
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
     const struct zt_conv_weights weights = { .x = data[ZT_CONV_X],

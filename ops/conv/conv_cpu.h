@@ -14,6 +14,9 @@ struct zt_batch_cut zt_conv_cut(const struct zt_conv *c, int64_t block);
 
 /* Whether oneDNN takes the sizes: 1 to 3 spatial axes, no empty tensor, 32-bit dims. */
 bool zt_conv_fits(const struct zt_conv *c);
+/* False where bfloat16 is not safe: oneDNN 2.6 crashes where a whole window is in the padding, and its 3-D weight
+ * gradients are wrong in some cases. */
+bool zt_conv_safe_in_half(const struct zt_window *w);
 /* Whether all inputs of the node, bytes aside, are of one type that oneDNN computes with here: float, bfloat16. */
 bool zt_conv_types(const struct zt_graph *g, int node);
 /* The specification of the whole convolution; oneDNN chooses every layout, the caller sets kind and post-ops. */
@@ -42,6 +45,10 @@ bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks
 /* Runs one block. data: its slots; the bias may be NULL. */
 void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t block, void *const *data);
 
+/* to[i] += from[i], which do not overlap. */
+void zt_conv_add(const float *from, int64_t count, float *to);
+/* Clears the unused channels of the last block of channels of `samples` samples, where there are any. */
+void zt_conv_clear_padding(const struct zt_planes *planes, enum zt_dtype dtype, int64_t samples, char *y);
 /* x += bias, a number a channel, for `samples` samples of these planes; both of dtype, float or bfloat16. */
 void zt_conv_add_bias(enum zt_dtype dtype, const struct zt_planes *planes, int64_t samples, const void *bias, void *x);
 

@@ -60,6 +60,12 @@ const struct zt_case zt_cases_conv[] = {
     /* the same with few tiles and many result channels */
     { "Conv", "float[2,72,7,9] float[260,72,3,3] float[260]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
     { "ConvTranspose", "float[2,64,7,8] float[64,272,3,3] float[272]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
+    /* windows that are the whole plane */
+    { "Conv", "float[5,7,4,3] float[9,7,4,3] float[9]", .attrs = "strides=[2,3]", .grad = 7 },
+    { "Conv", "float[4,18,6] float[3,18,6]", .grad = 3 },
+    { "ConvTranspose", "float[3,20,1,1] float[20,6,4,5] float[6]", .attrs = "strides=[2,1]", .grad = 7 },
+    { "ConvActivation", "float[3,8,2,2] float[17,8,2,2] float[17]", .attrs = "activation=Sigmoid", .domain = "ztrain" },
+    { "ConvRelu", "float[2,3,5,5] float[33,3,5,5] float[33]", .domain = "ztrain" },
     /* few result channels: one and two axes, taps outside the plane, a bias, an activation behind it */
     { "Conv", "float[2,33,9,21] float[3,33,3,3] float[3]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
     { "Conv", "float[3,32,41] float[1,32,5]", .attrs = "pads=[6,1] strides=[2] dilations=[3]", .grad = 3 },
