@@ -2,6 +2,8 @@
 
 #include "tests/suite.h"
 
+#include <string.h>
+
 const struct zt_sharding *wished_sharding(const struct wish *wish) {
     const struct zt_sharding_wish all_reducing = { .zero_stage = wish->zero, .data_ranks = wish->ranks };
     return wish->all_reduces ? zt_sharding_of_run(&all_reducing) : zt_sharding_of(wish->zero);
@@ -104,4 +106,21 @@ void small_program_print(struct zt_text *to, const struct small_program *m, cons
             break;
         }
     }
+}
+
+int small_program_nodes(const struct small_program *m, const char *op_type) {
+    const struct zt_graph *g = m->program->training_graph.graph;
+    int found = 0;
+    for (int n = 0; n < g->node_count; n++)
+        found += !g->nodes[n]->dead && strcmp(g->nodes[n]->op_type, op_type) == 0;
+    return found;
+}
+
+struct tiny_run learn_fused(struct zt_graph *graph, const char *fuse, const char *more, int ranks) {
+    char config[400];
+    snprintf(config, sizeof config,
+             "'train_batch_size': 8, 'optimizer': {'type': 'AdamW', 'params': {'lr': 0.01}}, 'ztrain': {'parallel': "
+             "{'communicator': 'thread'}, 'data': {'samples': 22}, 'fuse': [%s]}%s",
+             fuse, more);
+    return tiny_learn(graph, config, ranks, 6, NULL);
 }

@@ -29,6 +29,12 @@ const struct zt_sharding *wished_sharding(const struct wish *wish);
 void small_program_create(struct small_program *m, struct zt_graph *graph, const struct wish *wish);
 void small_program_finish(struct small_program *m);
 
+/* The living nodes of an operator in the program's training graph. */
+int small_program_nodes(const struct small_program *m, const char *op_type);
+/* Trains `graph` (takes ownership) for 6 steps on thread ranks with the fusions of `fuse`, "'name', 'name'", and other
+ * keys of the config, ", 'key': value". */
+struct tiny_run learn_fused(struct zt_graph *graph, const char *fuse, const char *more, int ranks);
+
 /* Does the same for a training graph (takes ownership). The caller creates m->arena, and destroys it and m->program. */
 void small_program_build(struct small_program *m, const struct zt_training_graph *training_graph,
                          const struct wish *wish);

@@ -26,8 +26,7 @@ enum {
     BLOCKS = 8,     /* units of few tiles: of input channels, */
     BLOCK = 66,     /* which a unit has at most */
     DEPTH = 96,     /* tiles whose panel of dy stays in the first cache */
-    ROWS = 6,       /* of a product */
-    LINE = 16
+    ROWS = 6        /* of a product */
 };
 
 struct zt_winograd_gradient {
@@ -64,13 +63,13 @@ static int64_t block_of(const struct zt_winograd_gradient *w) {
     return zt_min_int(zt_ceil_div(zt_ceil_div(w->channels, BLOCKS), ROWS) * ROWS, BLOCK);
 }
 
-/* From a tile of x to the next, and of dy: adjacent tiles are in different sets of the first cache. */
+/* From a tile of x to the next, and of dy. */
 static int64_t x_pitch(const struct zt_winograd_gradient *w) {
-    return w->channel_vectors * w->kernels->vector + LINE;
+    return zt_winograd_pitch(w->kernels, w->channel_vectors);
 }
 
 static int64_t dy_pitch(const struct zt_winograd_gradient *w) {
-    return w->result_vectors * w->kernels->vector + LINE;
+    return zt_winograd_pitch(w->kernels, w->result_vectors);
 }
 
 /* From an element of the tiles of x to the next, and of dy. */
@@ -273,14 +272,12 @@ static void run_pieces(struct job *job, int threads) {
 
 /* ---- few tiles ---- */
 
-enum { SHARE = 8 }; /* tiles that a thread transforms at a time */
-
 static void transform_share(void *arg, int64_t share) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
-    const int64_t first = share * SHARE;
+    const int64_t first = share * ZT_WINOGRAD_SHARE;
     float *x = job->tiles + first * x_pitch(w), *dy = job->tiles + ELEMENTS * x_step(w) + first * dy_pitch(w);
-    transform(job, first, zt_min_int(SHARE, w->tiles.all - first), x, dy);
+    transform(job, first, zt_min_int(ZT_WINOGRAD_SHARE, w->tiles.all - first), x, dy);
 }
 
 /* sums [element][channel][result] of channels range[0] to range[1] - 1 and the panel that begins with vector o. */
@@ -325,7 +322,7 @@ static void run_few(struct job *job, int threads) {
     job->bias = job->sums;
     job->tiles = job->bias + bias_elems(w);
     job->threads = job->tiles + unit_elems(w);
-    zt_parallel_for(threads, zt_ceil_div(w->tiles.all, SHARE), transform_share, job);
+    zt_parallel_for(threads, zt_ceil_div(w->tiles.all, ZT_WINOGRAD_SHARE), transform_share, job);
     if (job->data->dw)
         zt_parallel_for(threads, zt_ceil_div(w->channels, block_of(w)), do_block, job);
     if (job->data->db) {

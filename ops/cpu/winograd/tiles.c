@@ -57,9 +57,14 @@ const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct 
     return planes.vector % zt_winograd_kernels()->vector == 0 ? layout : zt_layout_vector(arena, NULL, dtype, shape);
 }
 
+enum { LINE = 16 }; /* floats of a cache line */
+
 int64_t zt_winograd_step(int64_t unit, int64_t pitch) {
-    enum { LINE = 16 };
     return zt_align_floats(unit * pitch) + LINE;
+}
+
+int64_t zt_winograd_pitch(const struct zt_winograd_kernels *kernels, int64_t vectors) {
+    return vectors * kernels->vector + LINE;
 }
 
 int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors) {

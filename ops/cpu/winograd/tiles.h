@@ -57,5 +57,9 @@ int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vect
 /* Floats from an element of a unit's tiles to the next, with so many floats from a tile to the next. Adjacent elements
  * are in different sets of the first cache: a tile writes or reads all 16 at once. */
 int64_t zt_winograd_step(int64_t unit, int64_t pitch);
+/* Floats from a tile of so many vectors of channels to the next: adjacent tiles are in different sets of the first
+ * cache. */
+int64_t zt_winograd_pitch(const struct zt_winograd_kernels *kernels, int64_t vectors);
+enum { ZT_WINOGRAD_SHARE = 8 }; /* tiles that a thread transforms at a time where all are transformed first */
 
 #endif

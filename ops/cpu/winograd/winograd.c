@@ -25,8 +25,7 @@ enum {
     MOST_PANEL = 4, /* of any kernels */
     CHUNK = 64,
     FEW = 192, /* tiles whose products stay in the second cache */
-    FEW_PANELS = 4,
-    LINE = 16
+    FEW_PANELS = 4
 };
 
 struct zt_winograd {
@@ -128,9 +127,9 @@ static int64_t chunk_elems(const struct zt_winograd *w) {
     return ELEMENTS * CHUNK * panel_lanes(w);
 }
 
-/* From a tile to the next: adjacent tiles are in different sets of the first cache. */
+/* From a tile to the next. */
 static int64_t tile_pitch(const struct zt_winograd *w) {
-    return w->depth_vectors * w->kernels->vector + LINE;
+    return zt_winograd_pitch(w->kernels, w->depth_vectors);
 }
 
 /* From an element of the tiles to the next, and of the products. */
@@ -330,12 +329,11 @@ static void run_many(struct job *job, int threads) {
 
 /* ---- few tiles ---- */
 
-enum { SHARE = 8 }; /* tiles that a thread transforms at a time */
-
 static void transform_share(void *arg, int64_t share) {
     const struct job *job = arg;
-    const int64_t first = share * SHARE;
-    transform_tiles(job, first, zt_min_int(SHARE, job->w->tiles.all - first), job->tiles + first * tile_pitch(job->w));
+    const int64_t first = share * ZT_WINOGRAD_SHARE;
+    transform_tiles(job, first, zt_min_int(ZT_WINOGRAD_SHARE, job->w->tiles.all - first),
+                    job->tiles + first * tile_pitch(job->w));
 }
 
 static void do_panel(void *arg, int64_t panel) {
@@ -358,7 +356,7 @@ static void do_panel(void *arg, int64_t panel) {
 static void run_few(struct job *job, int threads) {
     const struct zt_winograd *w = job->w;
     job->tiles = job->bias + bias_elems(w);
-    zt_parallel_for(threads, zt_ceil_div(w->tiles.all, SHARE), transform_share, job);
+    zt_parallel_for(threads, zt_ceil_div(w->tiles.all, ZT_WINOGRAD_SHARE), transform_share, job);
     zt_parallel_for(threads, zt_ceil_div(w->result_vectors, w->kernels->panel), do_panel, job);
 }
 

@@ -4,7 +4,6 @@
 #include "tests/suite.h"
 
 #include <check.h>
-#include <string.h>
 
 /* ---- graphs: x [N, 12] -> ... -> y [N, 5] ---- */
 
@@ -64,14 +63,8 @@ static struct zt_graph *shared(void) {
 static void expect(struct zt_graph *graph, int forward, int backward) {
     struct small_program m;
     small_program_create(&m, graph, &(struct wish){ .ranks = 1, .stages = 1, .fast = true });
-    const struct zt_graph *g = m.program->training_graph.graph;
-    int found[2] = { 0 };
-    for (int n = 0; n < g->node_count; n++) {
-        found[0] += !g->nodes[n]->dead && strcmp(g->nodes[n]->op_type, "ConvAdd") == 0;
-        found[1] += !g->nodes[n]->dead && strcmp(g->nodes[n]->op_type, "ConvGradInputAdd") == 0;
-    }
-    ck_assert_int_eq(found[0], forward);
-    ck_assert_int_eq(found[1], backward);
+    ck_assert_int_eq(small_program_nodes(&m, "ConvAdd"), forward);
+    ck_assert_int_eq(small_program_nodes(&m, "ConvGradInputAdd"), backward);
     small_program_finish(&m);
 }
 
@@ -83,22 +76,14 @@ START_TEST(sums_become_part_of_convolutions) {
 }
 END_TEST
 
-static struct tiny_run learn(struct zt_graph *graph, const char *fuse, const char *more, int ranks) {
-    char config[400];
-    snprintf(config, sizeof config,
-             "'train_batch_size': 8, 'optimizer': {'type': 'AdamW', 'params': {'lr': 0.01}}, 'ztrain': {'parallel': "
-             "{'communicator': 'thread'}, 'data': {'samples': 22}, 'fuse': [%s]}%s",
-             fuse, more);
-    return tiny_learn(graph, config, ranks, 6, NULL);
-}
-
 START_TEST(weights_stay_the_same) {
     static struct zt_graph *(*const graphs[])(void) = { residual, branches, grouped, shared };
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
-        const uint64_t alone = learn(graphs[i](), "", "", 1).hash;
-        ck_assert_uint_eq(learn(graphs[i](), "'conv_add'", "", 1).hash, alone);
+        const uint64_t alone = learn_fused(graphs[i](), "", "", 1).hash;
+        ck_assert_uint_eq(learn_fused(graphs[i](), "'conv_add'", "", 1).hash, alone);
         const char *parts = ", 'train_micro_batch_size_per_gpu': 2, 'zero_optimization': {'stage': 2}";
-        ck_assert_uint_eq(learn(graphs[i](), "'conv_add'", parts, 2).hash, learn(graphs[i](), "", parts, 2).hash);
+        ck_assert_uint_eq(learn_fused(graphs[i](), "'conv_add'", parts, 2).hash,
+                          learn_fused(graphs[i](), "", parts, 2).hash);
     }
 }
 END_TEST
