@@ -1,10 +1,11 @@
-/* Transformed tiles are [element][tile][channel], sums of products [element][input channel][result channel], and for
- * db: [result channel].
+/* Transformed tiles are [element][tile][channel], those of x [element][tile][phase][channel], sums of products
+ * [element][phase][input channel][result channel], and for db: [result channel].
  *
  *     many tiles   a piece of the batch is some units of tiles, which add to the piece's sums; the pieces are added in
  *                  order. workspace: [ sums of each piece | of each thread: tiles of x | tiles of dy ]
  *     few tiles    all are transformed first, and a unit of work is the products of a block of input channels, whose
- *                  sums stay in the second cache. workspace: [ bias | tiles of x | tiles of dy | of each thread: sums ]
+ *                  sums of a phase stay in the second cache. workspace: [ bias | tiles of x | tiles of dy | of each
+ *                  thread: sums ]
  */
 #include "ops/cpu/winograd/gradient.h"
 
@@ -17,8 +18,7 @@
 #include <string.h>
 
 enum {
-    ELEMENTS = ZT_WINOGRAD_ELEMENTS,
-    TAPS = 9,
+    MOST_PHASES = 4,
     FEWEST_PIECES = 4,
     MOST_PIECES = 16,
     SUMS = 1 << 23, /* floats of all pieces */
@@ -31,31 +31,35 @@ enum {
 
 struct zt_winograd_gradient {
     const struct zt_winograd_kernels *kernels;
+    struct zt_winograd_conv conv;
     struct zt_winograd_tiles tiles;
-    int64_t samples, channels, results;
+    struct zt_winograd_phase phase[MOST_PHASES];
+    int phases;
+    int64_t channels, results;
     int64_t channel_vectors, result_vectors;
     int64_t unit, pieces; /* tiles; of the batch, 0: few tiles, which are one unit */
 };
 
 /* ---- geometry ---- */
 
+static int64_t elements_of(const struct zt_winograd_gradient *w) {
+    return w->kernels->elements;
+}
+
 static int64_t weight_elems(const struct zt_winograd_gradient *w) {
-    return ELEMENTS * w->channels * w->result_vectors * w->kernels->vector;
+    return elements_of(w) * w->phases * w->channels * w->result_vectors * w->kernels->vector;
 }
 
 static int64_t sum_elems(const struct zt_winograd_gradient *w) {
     return zt_align_floats(weight_elems(w) + w->result_vectors * w->kernels->vector);
 }
 
-static void set_tiles(struct zt_winograd_gradient *w, const struct zt_winograd_conv *c) {
-    struct zt_winograd_tiles *t = &w->tiles;
+static void set_tiles(struct zt_winograd_gradient *w) {
+    w->tiles.all = w->conv.samples;
     for (int a = 0; a < 2; a++) {
-        t->out[a] = c->out[a];
-        t->in[a] = c->in[a];
-        t->pad[a] = c->pad[a];
-        t->tiles[a] = zt_ceil_div(t->out[a], ZT_WINOGRAD_RESULTS);
+        w->tiles.tiles[a] = zt_ceil_div(w->conv.out[a], ZT_WINOGRAD_RESULTS);
+        w->tiles.all *= w->tiles.tiles[a];
     }
-    t->all = w->samples * t->tiles[0] * t->tiles[1];
 }
 
 /* Input channels of a unit of few tiles. */
@@ -65,7 +69,7 @@ static int64_t block_of(const struct zt_winograd_gradient *w) {
 
 /* From a tile of x to the next, and of dy. */
 static int64_t x_pitch(const struct zt_winograd_gradient *w) {
-    return zt_winograd_pitch(w->kernels, w->channel_vectors);
+    return zt_winograd_pitch(w->kernels, w->phases * w->channel_vectors);
 }
 
 static int64_t dy_pitch(const struct zt_winograd_gradient *w) {
@@ -82,44 +86,53 @@ static int64_t dy_step(const struct zt_winograd_gradient *w) {
 }
 
 static int64_t unit_elems(const struct zt_winograd_gradient *w) {
-    return ELEMENTS * (x_step(w) + dy_step(w));
+    return elements_of(w) * (x_step(w) + dy_step(w));
 }
 
 static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c, bool few) {
-    struct zt_winograd_gradient w = {
-        .kernels = zt_winograd_kernels(), .samples = c->samples, .channels = c->channels, .results = c->results
-    };
+    struct zt_winograd_gradient w = { .kernels = zt_winograd_kernels_of(c),
+                                      .conv = *c,
+                                      .phases = zt_winograd_phases(c),
+                                      .channels = c->channels,
+                                      .results = c->results };
+    for (int p = 0; p < w.phases; p++)
+        w.phase[p] = zt_winograd_phase_of(c, false, p);
     w.channel_vectors = zt_ceil_div(c->channels, w.kernels->vector);
     w.result_vectors = zt_ceil_div(c->results, w.kernels->vector);
-    set_tiles(&w, c);
-    w.unit = few ? w.tiles.all : zt_winograd_unit(w.kernels, w.channel_vectors + w.result_vectors);
+    set_tiles(&w);
+    w.unit = few ? w.tiles.all : zt_winograd_unit(w.kernels, w.phases * w.channel_vectors + w.result_vectors);
     w.pieces = few ? 0 : zt_min_int(SUMS / sum_elems(&w), MOST_PIECES);
     w.pieces = zt_min_int(w.pieces, zt_ceil_div(w.tiles.all, w.unit));
     return w;
 }
 
-static bool is_too_large(const struct zt_winograd_gradient *w) {
-    return w->pieces == 0 ? unit_elems(w) > FEW
-                          : w->pieces < zt_min_int(FEWEST_PIECES, zt_ceil_div(w->tiles.all, w->unit));
+static bool is_too_large(const struct zt_winograd_gradient *w, bool few) {
+    return few ? unit_elems(w) > FEW : w->pieces < zt_min_int(FEWEST_PIECES, zt_ceil_div(w->tiles.all, w->unit));
 }
 
 /* As for the other directions (winograd.c); sums are loaded, stored and added up instead of transformed weights. Of few
  * tiles, panels of dy come from the second or third cache, and the transformed tiles through the third. */
 static double share_of(const struct zt_winograd_gradient *w) {
+    const struct zt_winograd_conv *c = &w->conv;
     const double tiles = (double)w->tiles.all, channels = (double)w->channels, results = (double)w->result_vectors;
-    const double direct = (double)(w->tiles.out[0] * w->tiles.out[1] * w->samples) * TAPS * channels * results;
-    const double loads = w->pieces ? 3 / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w);
-    const double transforms = tiles * (60 * (double)w->channel_vectors + 40 * results) * (w->pieces ? 1 : 2.5);
+    const double places = (double)(c->out[0] * c->out[1] * c->samples);
+    const double direct = places * (double)zt_winograd_kernel_elems(c) * channels * results;
+    const double products = tiles * (double)elements_of(w) * w->phases * channels * results;
+    const double added = w->phases > 1 ? 9 : 3;             /* sums of more phases do not stay in the second cache */
+    const double waits = w->result_vectors == 1 ? 1.35 : 1; /* a sum for the one before */
+    const double loads = w->pieces ? added / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w);
+    const double moved = 3.8 * w->phases * (double)w->channel_vectors + 2.5 * results;
+    const double transforms = tiles * (double)elements_of(w) * moved * (w->pieces ? 1 : 2.5);
     const double sums = (double)zt_max_int(w->pieces, 1) * (double)weight_elems(w) / w->kernels->vector * 12;
-    return zt_winograd_share_of(direct, tiles * ELEMENTS * channels * results * (1 + loads) + transforms + sums);
+    return zt_winograd_share_of(direct, products * (1 + loads) * waits + transforms + sums);
 }
 
 /* The faster of both ways; false where neither is used. */
 static bool choose(const struct zt_winograd_conv *c, struct zt_winograd_gradient *to, double *share) {
     *share = 1;
-    for (int few = 0; few < 2 && zt_winograd_kernels(); few++) {
+    for (int few = 0; few < 2 && zt_winograd_kernels_of(c); few++) {
         const struct zt_winograd_gradient w = describe(c, few);
-        const double of_w = is_too_large(&w) ? 1 : share_of(&w);
+        const double of_w = is_too_large(&w, few) ? 1 : share_of(&w);
         if (of_w < *share) {
             *share = of_w;
             *to = w;
@@ -146,7 +159,7 @@ const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *ar
 }
 
 static int64_t block_elems(const struct zt_winograd_gradient *w) {
-    return zt_align_floats(ELEMENTS * block_of(w) * w->kernels->panel * w->kernels->vector);
+    return zt_align_floats(elements_of(w) * block_of(w) * w->kernels->panel * w->kernels->vector);
 }
 
 static int64_t bias_elems(const struct zt_winograd_gradient *w) {
@@ -170,69 +183,89 @@ struct job {
 /* Transforms tiles first, first + 1, ... of both planes. */
 static void transform(const struct job *job, int64_t first, int64_t tiles, float *x_tiles, float *dy_tiles) {
     const struct zt_winograd_gradient *w = job->w;
-    const struct zt_winograd_tiles *t = &w->tiles;
-    const struct zt_winograd_source x = { .tiles = t,
-                                          .planes = &job->data->x_planes,
-                                          .data = job->data->x,
-                                          .run = w->kernels->input,
-                                          .square = ZT_WINOGRAD_TILE,
-                                          .vector = w->kernels->vector,
-                                          .size = { t->in[0], t->in[1] },
-                                          .pad = { t->pad[0], t->pad[1] },
-                                          .vectors = w->channel_vectors,
-                                          .pitch = x_pitch(w) };
-    const struct zt_winograd_source dy = { .tiles = t,
+    const struct zt_winograd_conv *c = &w->conv;
+    const struct zt_winograd_tile tile = zt_winograd_tile_of(&w->tiles, first);
+    struct zt_winograd_source x = { .tiles = &w->tiles,
+                                    .planes = &job->data->x_planes,
+                                    .data = job->data->x,
+                                    .run = w->kernels->input,
+                                    .square = w->kernels->square,
+                                    .vector = w->kernels->vector,
+                                    .size = { c->in[0], c->in[1] },
+                                    .stride = c->stride,
+                                    .vectors = w->channel_vectors,
+                                    .pitch = x_pitch(w) };
+    const struct zt_winograd_source dy = { .tiles = &w->tiles,
                                            .planes = &job->data->dy_planes,
                                            .data = job->data->dy,
                                            .run = w->kernels->gradient,
                                            .square = ZT_WINOGRAD_RESULTS,
                                            .vector = w->kernels->vector,
-                                           .size = { t->out[0], t->out[1] },
+                                           .size = { c->out[0], c->out[1] },
+                                           .stride = 1,
                                            .vectors = w->result_vectors,
                                            .pitch = dy_pitch(w) };
-    zt_winograd_transform(&x, zt_winograd_tile_of(t, first), tiles, x_tiles, x_step(w));
-    zt_winograd_transform(&dy, zt_winograd_tile_of(t, first), tiles, dy_tiles, dy_step(w));
+    for (int p = 0; p < w->phases; p++, x_tiles += w->channel_vectors * w->kernels->vector) {
+        memcpy(x.origin, w->phase[p].origin, sizeof x.origin);
+        zt_winograd_transform(&x, tile, tiles, x_tiles, x_step(w));
+    }
+    zt_winograd_transform(&dy, tile, tiles, dy_tiles, dy_step(w));
 }
 
-/* Element (1, 1) of a transformed gradient is a quarter of the sum of its results. */
+/* From element (1, 1) of the transformed gradients. */
 static void add_bias(const struct zt_winograd_gradient *w, int64_t tiles, const float *dy, float *sums) {
-    const float *from = dy + 5 * dy_step(w);
+    const float *from = dy + (w->kernels->square + 1) * dy_step(w);
     for (int64_t t = 0; t < tiles; t++, from += dy_pitch(w))
         for (int64_t i = 0; i < w->result_vectors * w->kernels->vector; i++)
-            sums[i] += 4 * from[i];
+            sums[i] += w->kernels->sum_scale * from[i];
 }
 
-/* The gradient of the kernels between channel c and the vector of results from m on; `sums` of these, `step` from an
- * element to the next. */
-static void give_kernels(const struct job *job, int64_t c, int64_t m, const float *sums, int64_t step) {
+/* The kernels of a phase between input channel c and the vector of results from m on. */
+struct place {
+    int phase;
+    int64_t c, m;
+};
+
+/* Their gradient; `sums` of these, `step` from an element to the next. */
+static void give_kernels(const struct job *job, const struct place *at, const float *sums, int64_t step) {
     const struct zt_winograd_gradient *w = job->w;
-    const int64_t lanes = w->kernels->vector, used = zt_min_int(lanes, w->results - m);
-    float g[TAPS * 16], *to = job->data->dw + (m * w->channels + c) * TAPS;
+    const int64_t lanes = w->kernels->vector, used = zt_min_int(lanes, w->results - at->m);
+    const int64_t elems = zt_winograd_kernel_elems(&w->conv), *tap = w->phase[at->phase].tap;
+    const int taps = w->kernels->taps * w->kernels->taps;
+    float g[ZT_WINOGRAD_TAPS * 16], *to = job->data->dw + (at->m * w->channels + at->c) * elems;
     w->kernels->kernel(sums, step, g);
-    for (int64_t l = 0; l < used; l++, to += w->channels * TAPS)
-        for (int t = 0; t < TAPS; t++)
-            to[t] = (job->data->accumulate ? to[t] : 0) + g[t * lanes + l];
+    for (int64_t l = 0; l < used; l++, to += w->channels * elems)
+        for (int t = 0; t < taps; t++)
+            to[tap[t]] = (job->data->accumulate ? to[tap[t]] : 0) + g[t * lanes + l];
 }
 
 /* ---- many tiles ---- */
 
+/* Of element e of a phase, to all its sums. */
+static void add_element(const struct zt_winograd_gradient *w, int64_t tiles, const float *x, const float *dy,
+                        float *sums) {
+    const int64_t lanes = w->kernels->vector, row = w->result_vectors * lanes;
+    for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
+        w->kernels->product(
+            &(struct zt_winograd_product){ .a = x,
+                                           .b = dy + o * lanes,
+                                           .m = sums + o * lanes,
+                                           .a_row = 1,
+                                           .a_step = x_pitch(w),
+                                           .b_step = dy_pitch(w),
+                                           .m_row = row,
+                                           .rows = w->channels,
+                                           .depth = tiles,
+                                           .vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o),
+                                           .add = true });
+}
+
 static void add_products(const struct zt_winograd_gradient *w, int64_t tiles, const float *x, const float *dy,
                          float *sums) {
-    const int64_t lanes = w->kernels->vector, row = w->result_vectors * lanes;
-    for (int64_t e = 0; e < ELEMENTS; e++)
-        for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
-            w->kernels->product(
-                &(struct zt_winograd_product){ .a = x + e * x_step(w),
-                                               .b = dy + e * dy_step(w) + o * lanes,
-                                               .m = sums + e * w->channels * row + o * lanes,
-                                               .a_row = 1,
-                                               .a_step = x_pitch(w),
-                                               .b_step = dy_pitch(w),
-                                               .m_row = row,
-                                               .rows = w->channels,
-                                               .depth = tiles,
-                                               .vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o),
-                                               .add = true });
+    const int64_t lanes = w->kernels->vector, of_phase = w->channels * w->result_vectors * lanes;
+    for (int64_t e = 0; e < elements_of(w); e++)
+        for (int64_t p = 0; p < w->phases; p++, sums += of_phase)
+            add_element(w, tiles, x + e * x_step(w) + p * w->channel_vectors * lanes, dy + e * dy_step(w), sums);
 }
 
 static void do_piece(void *arg, int64_t piece) {
@@ -240,7 +273,7 @@ static void do_piece(void *arg, int64_t piece) {
     const struct zt_winograd_gradient *w = job->w;
     const int64_t units = zt_ceil_div(w->tiles.all, w->unit);
     float *sums = job->sums + piece * sum_elems(w);
-    float *x = job->threads + zt_parallel_thread() * unit_elems(w), *dy = x + ELEMENTS * x_step(w);
+    float *x = job->threads + zt_parallel_thread() * unit_elems(w), *dy = x + elements_of(w) * x_step(w);
     memset(sums, 0, (size_t)sum_elems(w) * sizeof *sums);
     for (int64_t u = units * piece / w->pieces; u < units * (piece + 1) / w->pieces; u++) {
         const int64_t first = u * w->unit, tiles = zt_min_int(w->unit, w->tiles.all - first);
@@ -256,8 +289,10 @@ static void finish_channel(void *arg, int64_t c) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
     const int64_t lanes = w->kernels->vector, row = w->result_vectors * lanes;
-    for (int64_t m = 0; m < w->results; m += lanes)
-        give_kernels(job, c, m, job->sums + c * row + m, w->channels * row);
+    for (int p = 0; p < w->phases; p++)
+        for (int64_t m = 0; m < w->results; m += lanes)
+            give_kernels(job, &(struct place){ p, c, m }, job->sums + (p * w->channels + c) * row + m,
+                         w->phases * w->channels * row);
 }
 
 static void run_pieces(struct job *job, int threads) {
@@ -276,45 +311,60 @@ static void transform_share(void *arg, int64_t share) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
     const int64_t first = share * ZT_WINOGRAD_SHARE;
-    float *x = job->tiles + first * x_pitch(w), *dy = job->tiles + ELEMENTS * x_step(w) + first * dy_pitch(w);
+    float *x = job->tiles + first * x_pitch(w), *dy = job->tiles + elements_of(w) * x_step(w) + first * dy_pitch(w);
     transform(job, first, zt_min_int(ZT_WINOGRAD_SHARE, w->tiles.all - first), x, dy);
 }
 
-/* sums [element][channel][result] of channels range[0] to range[1] - 1 and the panel that begins with vector o. */
-static void sum_block(const struct job *job, const int64_t range[2], int64_t o, int vectors, float *sums) {
+/* A block of input channels of a phase: first..end-1. */
+struct block {
+    int phase;
+    int64_t first, end;
+};
+
+/* sums [element][channel][result] of a block and the panel that begins with vector o. */
+static void sum_block(const struct job *job, const struct block *b, int64_t o, int vectors, float *sums) {
     const struct zt_winograd_gradient *w = job->w;
-    const int64_t row = vectors * w->kernels->vector;
-    const float *x = job->tiles + range[0], *dy = job->tiles + ELEMENTS * x_step(w) + o * w->kernels->vector;
+    const int64_t lanes = w->kernels->vector, row = vectors * lanes;
+    const float *x = job->tiles + b->phase * w->channel_vectors * lanes + b->first;
+    const float *dy = job->tiles + elements_of(w) * x_step(w) + o * lanes;
     const int64_t depth = zt_ceil_div(w->tiles.all, zt_ceil_div(w->tiles.all, DEPTH));
     for (int64_t t = 0; t < w->tiles.all; t += depth)
-        for (int64_t e = 0; e < ELEMENTS; e++)
+        for (int64_t e = 0; e < elements_of(w); e++)
             w->kernels->product(&(struct zt_winograd_product){ .a = x + e * x_step(w) + t * x_pitch(w),
                                                                .b = dy + e * dy_step(w) + t * dy_pitch(w),
-                                                               .m = sums + e * (range[1] - range[0]) * row,
+                                                               .m = sums + e * (b->end - b->first) * row,
                                                                .a_row = 1,
                                                                .a_step = x_pitch(w),
                                                                .b_step = dy_pitch(w),
                                                                .m_row = row,
-                                                               .rows = range[1] - range[0],
+                                                               .rows = b->end - b->first,
                                                                .depth = zt_min_int(depth, w->tiles.all - t),
                                                                .vectors = vectors,
                                                                .add = t > 0 });
 }
 
-static void do_block(void *arg, int64_t block) {
+/* The gradient of the kernels between a block and the panel that begins with vector o. */
+static void do_panel(const struct job *job, const struct block *b, int64_t o, float *sums) {
+    const struct zt_winograd_gradient *w = job->w;
+    const int64_t lanes = w->kernels->vector;
+    const int vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o);
+    const int64_t row = vectors * lanes, step = (b->end - b->first) * row;
+    sum_block(job, b, o, vectors, sums);
+    for (int64_t v = 0; v < vectors; v++)
+        for (int64_t c = b->first; c < b->end; c++)
+            give_kernels(job, &(struct place){ b->phase, c, (o + v) * lanes }, sums + (c - b->first) * row + v * lanes,
+                         step);
+}
+
+static void do_block(void *arg, int64_t index) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
-    const int64_t lanes = w->kernels->vector, first = block * block_of(w);
-    const int64_t range[2] = { first, zt_min_int(first + block_of(w), w->channels) };
+    const int64_t first = index * block_of(w);
+    struct block block = { 0, first, zt_min_int(first + block_of(w), w->channels) };
     float *sums = job->threads + zt_parallel_thread() * block_elems(w);
-    for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel) {
-        const int vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o);
-        const int64_t row = vectors * lanes, step = (range[1] - first) * row;
-        sum_block(job, range, o, vectors, sums);
-        for (int64_t v = 0; v < vectors; v++)
-            for (int64_t c = first; c < range[1]; c++)
-                give_kernels(job, c, (o + v) * lanes, sums + (c - first) * row + v * lanes, step);
-    }
+    for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
+        for (block.phase = 0; block.phase < w->phases; block.phase++)
+            do_panel(job, &block, o, sums);
 }
 
 static void run_few(struct job *job, int threads) {
@@ -327,7 +377,7 @@ static void run_few(struct job *job, int threads) {
         zt_parallel_for(threads, zt_ceil_div(w->channels, block_of(w)), do_block, job);
     if (job->data->db) {
         memset(job->bias, 0, (size_t)bias_elems(w) * sizeof *job->bias);
-        add_bias(w, w->tiles.all, job->tiles + ELEMENTS * x_step(w), job->bias);
+        add_bias(w, w->tiles.all, job->tiles + elements_of(w) * x_step(w), job->bias);
     }
 }
 

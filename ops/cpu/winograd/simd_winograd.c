@@ -15,6 +15,7 @@ enum { ROWS = 6 }; /* of a product in registers */
 #define BODY "ops/cpu/winograd/simd_winograd.inc"
 #include "ops/cpu/simd_targets.inc"
 
-const struct zt_winograd_kernels *zt_winograd_kernels(void) {
-    return OF_MACHINE(&kernels);
+const struct zt_winograd_kernels *zt_winograd_kernels(enum zt_winograd_form form) {
+    const struct zt_winograd_kernels *const *kernels = OF_MACHINE(kernels);
+    return kernels ? kernels[form] : NULL;
 }

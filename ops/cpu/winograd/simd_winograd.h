@@ -7,14 +7,16 @@
  *
  *     dg = A3' [ sum over tiles of (G2 dY G2') * (B' d B) ] A3
  *
- * A transformed tile has 16 elements, each a vector of channels, `step` floats apart. */
+ * F(2x2, 2x2) makes them of a 2 x 2 convolution from a tile of 3 x 3 inputs by 9 products instead of 16, with additions
+ * alone. A transformed tile has 16 or 9 elements, each a vector of channels, `step` floats apart. */
 #ifndef ZT_OPS_CPU_WINOGRAD_SIMD_WINOGRAD_H
 #define ZT_OPS_CPU_WINOGRAD_SIMD_WINOGRAD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ZT_WINOGRAD_TILE = 4, ZT_WINOGRAD_RESULTS = 2, ZT_WINOGRAD_ELEMENTS = 16 };
+enum zt_winograd_form { ZT_WINOGRAD_3X3, ZT_WINOGRAD_2X2, ZT_WINOGRAD_FORMS };
+enum { ZT_WINOGRAD_RESULTS = 2, ZT_WINOGRAD_TAPS = 9 }; /* a square's edge; the most taps of a kernel */
 
 /* m[r][o] (+)= sum over k of a[r * a_row + k * a_step] b[k * b_step + o], for `rows` rows r and 1 to `panel` vectors o;
  * rows of m are m_row apart. The sum is made first and then added, which rounds less. */
@@ -38,7 +40,10 @@ struct zt_winograd_finish {
 
 struct zt_winograd_kernels {
     int vector, panel; /* floats; vectors of results that a product makes at once */
-    /* G g G' of a vector of kernels, g[9][vector]. */
+    int taps, square;  /* edges of a kernel and of a tile */
+    int elements;      /* of a transformed tile */
+    float sum_scale;   /* the sum of dY over element (1, 1) of G2 dY G2' */
+    /* G g G' of a vector of kernels, g[taps^2][vector]. */
     void (*weight)(const float *g, float *u, int64_t step);
     /* B' d B: pixels of the tile lie `pixel` floats apart, rows `row`; 0 outside the part (NULL: all inside). */
     void (*input)(const float *d, int64_t row, int64_t pixel, const struct zt_winograd_part *part, float *v,
@@ -51,10 +56,10 @@ struct zt_winograd_kernels {
     void (*output)(const float *m, int64_t step, const struct zt_winograd_finish *f, float *y, const int64_t *at);
     /* The maximum of the results, or the first NaN, and its index 0..3. */
     void (*pool)(const float *m, int64_t step, const struct zt_winograd_finish *f, float *p, uint8_t *position);
-    /* A3' m A3 of a vector of kernels to g[9][vector]. */
+    /* A3' m A3 of a vector of kernels to g[taps^2][vector]. */
     void (*kernel)(const float *m, int64_t step, float *g);
 };
 /* NULL on machines without fused multiply-add. */
-const struct zt_winograd_kernels *zt_winograd_kernels(void);
+const struct zt_winograd_kernels *zt_winograd_kernels(enum zt_winograd_form form);
 
 #endif

@@ -3,6 +3,39 @@
 #include "base/align.h"
 #include "ops/kernel/tile.h"
 
+const struct zt_winograd_kernels *zt_winograd_kernels_of(const struct zt_winograd_conv *c) {
+    return zt_winograd_kernels(c->stride == 1 ? ZT_WINOGRAD_3X3 : ZT_WINOGRAD_2X2);
+}
+
+static int64_t taps_of(const struct zt_winograd_conv *c) {
+    return c->stride == 1 ? 3 : 2;
+}
+
+int64_t zt_winograd_kernel_elems(const struct zt_winograd_conv *c) {
+    const int64_t edge = c->stride * taps_of(c);
+    return edge * edge;
+}
+
+/* Result i of the convolution sums kernel[k] * padded[stride * i + k]; tap t of phase p is k = stride * t + p, and
+ * reads padded[stride * (i + t) + p]. Backward, padded row stride * u + p sums the same taps with dy[u - t]. */
+struct zt_winograd_phase zt_winograd_phase_of(const struct zt_winograd_conv *c, bool backward, int phase) {
+    const int64_t stride = c->stride, taps = taps_of(c);
+    const int64_t of_axis[2] = { phase / stride, phase % stride };
+    struct zt_winograd_phase to = { 0 };
+    int64_t first[2];
+    for (int a = 0; a < 2; a++) {
+        first[a] = backward ? (of_axis[a] + c->pad[a]) % stride : of_axis[a];
+        to.origin[a] = backward ? (of_axis[a] + c->pad[a]) / stride - (taps - 1) : of_axis[a] - c->pad[a];
+        to.result[a] = backward ? of_axis[a] : 0;
+    }
+    for (int64_t t = 0; t < taps * taps; t++) {
+        const int64_t row = backward ? taps - 1 - t / taps : t / taps;
+        const int64_t column = backward ? taps - 1 - t % taps : t % taps;
+        to.tap[t] = (stride * row + first[0]) * stride * taps + stride * column + first[1];
+    }
+    return to;
+}
+
 struct zt_winograd_tile zt_winograd_tile_of(const struct zt_winograd_tiles *t, int64_t index) {
     const int64_t in_sample = t->tiles[0] * t->tiles[1], at = index % in_sample;
     return (struct zt_winograd_tile){ index / in_sample, at / t->tiles[1], at % t->tiles[1] };
@@ -18,22 +51,35 @@ void zt_winograd_next(const struct zt_winograd_tiles *t, struct zt_winograd_tile
     }
 }
 
+static bool is_inside(const struct zt_winograd_source *s, int axis, int64_t at) {
+    return at >= 0 && at + (s->square - 1) * s->stride < s->size[axis];
+}
+
+/* The pixels of a tile inside the plane, along one axis; its first one lies at `at`. */
+static void clip(const struct zt_winograd_source *s, int axis, int64_t at, struct zt_winograd_part *to) {
+    to->first[axis] = (int)(at < 0 ? zt_ceil_div(-at, s->stride) : 0);
+    to->end[axis] = (int)(at < s->size[axis] ? zt_min_int(s->square, zt_ceil_div(s->size[axis] - at, s->stride)) : 0);
+}
+
 static void transform(const struct zt_winograd_source *s, const struct zt_winograd_tile *t, float *to, int64_t step) {
     const struct zt_planes *p = s->planes;
-    const int64_t row = t->row * ZT_WINOGRAD_RESULTS - s->pad[0], column = t->column * ZT_WINOGRAD_RESULTS - s->pad[1];
-    const struct zt_winograd_part inside = { { (int)zt_max_int(0, -row), (int)zt_max_int(0, -column) },
-                                             { (int)zt_min_int(s->square, s->size[0] - row),
-                                               (int)zt_min_int(s->square, s->size[1] - column) } };
-    const bool whole = inside.first[0] + inside.first[1] == 0 && inside.end[0] + inside.end[1] == 2 * s->square;
+    const int64_t apart = ZT_WINOGRAD_RESULTS * s->stride, pixel = s->stride * p->pixel;
+    const int64_t row = t->row * apart + s->origin[0], column = t->column * apart + s->origin[1];
+    const bool whole = is_inside(s, 0, row) && is_inside(s, 1, column);
+    struct zt_winograd_part inside = { 0 };
+    if (!whole) {
+        clip(s, 0, row, &inside);
+        clip(s, 1, column, &inside);
+    }
     const int64_t corner = t->sample * p->sample + (row * s->size[1] + column) * p->pixel;
-    const int64_t row_step = s->size[1] * p->pixel;
+    const int64_t row_step = s->size[1] * pixel;
     const int64_t in_group = p->vector / s->vector;
     const float *group = s->data + corner;
     for (int64_t g = 0, part = 0; g < s->vectors; g++, to += s->vector) {
         const float *from = group + part * s->vector;
         for (int i = 0; i < ZT_WINOGRAD_RESULTS; i++) /* what the tile below adds */
-            __builtin_prefetch(from + (s->square + i) * row_step + ZT_WINOGRAD_RESULTS * p->pixel);
-        s->run(from, row_step, p->pixel, whole ? NULL : &inside, to, step);
+            __builtin_prefetch(from + (s->square + i) * row_step + ZT_WINOGRAD_RESULTS * pixel);
+        s->run(from, row_step, pixel, whole ? NULL : &inside, to, step);
         if (++part == in_group) {
             part = 0;
             group += p->group;
@@ -54,7 +100,9 @@ const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct 
     const struct zt_layout *layout = zt_layout_vector(arena, given, dtype, shape);
     struct zt_planes planes;
     zt_planes_of(layout, shape, &planes);
-    return planes.vector % zt_winograd_kernels()->vector == 0 ? layout : zt_layout_vector(arena, NULL, dtype, shape);
+    return planes.vector % zt_winograd_kernels(ZT_WINOGRAD_3X3)->vector == 0
+               ? layout
+               : zt_layout_vector(arena, NULL, dtype, shape);
 }
 
 enum { LINE = 16 }; /* floats of a cache line */
@@ -69,7 +117,7 @@ int64_t zt_winograd_pitch(const struct zt_winograd_kernels *kernels, int64_t vec
 
 int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors) {
     enum { MOST_TILES = 48, LEAST_TILES = 12, ROWS = 6, UNIT_BYTES = 3 << 18 };
-    const int64_t tile = ZT_WINOGRAD_ELEMENTS * vectors * kernels->vector * (int64_t)sizeof(float);
+    const int64_t tile = kernels->elements * vectors * kernels->vector * (int64_t)sizeof(float);
     const int64_t fit = UNIT_BYTES / tile / ROWS * ROWS;
     return fit < LEAST_TILES ? LEAST_TILES : zt_min_int(fit, MOST_TILES);
 }

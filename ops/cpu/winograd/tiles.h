@@ -1,5 +1,9 @@
 /* The tiles of Winograd's filtering: their positions, and the loop that passes them to simd_winograd.h. Tile (r, c) of
- * a sample holds the inputs of the 2 x 2 results from (2 r, 2 c) on. */
+ * a sample holds the inputs of the 2 x 2 results from (2 r, 2 c) on.
+ *
+ * A 4 x 4 convolution with stride 2 is a sum of four of 2 x 2 with stride 1, its phases: that of even rows and columns
+ * of the padded input and of the kernel, of even rows and odd columns, and so on. Its data gradient is four of them
+ * beside each other, each of which makes every second row and column. */
 #ifndef ZT_OPS_CPU_WINOGRAD_TILES_H
 #define ZT_OPS_CPU_WINOGRAD_TILES_H
 
@@ -7,15 +11,32 @@
 #include "ops/cpu/blocked_layout.h"
 
 struct zt_winograd_tiles {
-    int64_t in[2], pad[2], out[2]; /* rows, columns: of x, before it, of the results */
-    int64_t tiles[2], all;         /* of a sample; of the batch */
+    int64_t tiles[2], all; /* of a sample; of the batch */
 };
 
-/* A 3 x 3 convolution of one group with stride and dilation 1, and padding of 0 to 2. */
+/* A convolution of one group with dilation 1: 3 x 3 with stride 1 and padding of 0 to 2, or 4 x 4 with stride 2 and
+ * padding of 0 to 3. */
 struct zt_winograd_conv {
     int64_t samples, channels, results; /* channels of its input and of its result */
     int64_t in[2], out[2], pad[2];      /* rows, columns: of the input, of the result, before the input */
+    int stride;
 };
+/* The kernels of its phases; NULL on machines without fused multiply-add. */
+const struct zt_winograd_kernels *zt_winograd_kernels_of(const struct zt_winograd_conv *c);
+/* Of its kernel. */
+int64_t zt_winograd_kernel_elems(const struct zt_winograd_conv *c);
+static inline int zt_winograd_phases(const struct zt_winograd_conv *c) {
+    return c->stride * c->stride;
+}
+
+/* Rows, columns: of the first pixel of tile (0, 0) in the plane that is transformed; of its first result in the plane
+ * of results. */
+struct zt_winograd_phase {
+    int64_t origin[2], result[2];
+    int64_t tap[ZT_WINOGRAD_TAPS]; /* of the phase's kernel in that of the convolution */
+};
+/* backward: of the data gradient, which reads dy. */
+struct zt_winograd_phase zt_winograd_phase_of(const struct zt_winograd_conv *c, bool backward, int phase);
 
 struct zt_winograd_tile {
     int64_t sample, row, column;
@@ -25,16 +46,17 @@ struct zt_winograd_tile zt_winograd_tile_of(const struct zt_winograd_tiles *t, i
 /* Advances to the next tile. */
 void zt_winograd_next(const struct zt_winograd_tiles *t, struct zt_winograd_tile *tile);
 
-/* Planes whose tiles are transformed. `run`: the kernel's `input` on squares of 4 of x, or its `gradient` on squares of
- * 2 of the results. */
+/* Planes whose tiles are transformed. `run`: the kernel's `input` on tiles of x, or its `gradient` on squares of 2 of
+ * the results. */
 struct zt_winograd_source {
     const struct zt_winograd_tiles *tiles;
     const struct zt_planes *planes;
     const float *data;
     void (*run)(const float *, int64_t, int64_t, const struct zt_winograd_part *, float *, int64_t);
-    int square, vector; /* 4 or 2; floats of a vector */
+    int square, vector; /* the tile's edge; floats of a vector */
     int64_t size[2];    /* of a plane */
-    int64_t pad[2];     /* rows and columns of padding before it */
+    int64_t origin[2];  /* of tile (0, 0): below 0 in the padding */
+    int stride;         /* from a pixel of a tile to the next */
     int64_t vectors;    /* of channels */
     int64_t pitch;      /* floats from a transformed tile to the next */
 };
@@ -55,7 +77,7 @@ static inline double zt_winograd_share_of(double direct, double work) {
 /* Tiles of a unit of work with so many vectors of channels, whose transforms stay in the second cache. */
 int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors);
 /* Floats from an element of a unit's tiles to the next, with so many floats from a tile to the next. Adjacent elements
- * are in different sets of the first cache: a tile writes or reads all 16 at once. */
+ * are in different sets of the first cache: a tile writes or reads all at once. */
 int64_t zt_winograd_step(int64_t unit, int64_t pitch);
 /* Floats from a tile of so many vectors of channels to the next: adjacent tiles are in different sets of the first
  * cache. */

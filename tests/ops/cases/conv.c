@@ -60,6 +60,27 @@ const struct zt_case zt_cases_conv[] = {
     /* the same with few tiles and many result channels */
     { "Conv", "float[2,72,7,9] float[260,72,3,3] float[260]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
     { "ConvTranspose", "float[2,64,7,8] float[64,272,3,3] float[272]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
+    /* more sums than the parts of a batch may have */
+    { "ConvGradWeight", "float[1,256,12,12] float[1,2064,12,12]", .attrs = "kernel_shape=[3,3] pads=[1,1,1,1]",
+      .domain = "ztrain", .outs = 2 },
+    /* kernels of 4 x 4 with stride 2: many and few tiles, odd planes, short last vectors, uneven padding, a bias */
+    { "Conv", "float[6,44,16,19] float[60,44,4,4] float[60]", .attrs = "pads=[1,1,1,1] strides=[2,2]", .grad = 7 },
+    { "Conv", "float[6,64,15,17] float[96,64,4,4]", .attrs = "pads=[0,2,3,1] strides=[2,2]", .grad = 3 },
+    { "Conv", "float[2,72,16,20] float[260,72,4,4] float[260]", .attrs = "pads=[1,1,1,1] strides=[2,2]", .grad = 7 },
+    { "ConvTranspose", "float[6,80,8,9] float[80,92,4,4] float[92]", .attrs = "pads=[1,1,1,1] strides=[2,2]",
+      .grad = 7 },
+    { "ConvTranspose", "float[3,128,8,10] float[128,272,4,4] float[272]",
+      .attrs = "pads=[2,1,0,3] strides=[2,2] output_padding=[1,1]", .grad = 7 },
+    { "ConvGradWeight", "float[8,64,16,16] float[8,96,8,8]", .attrs = "kernel_shape=[4,4] pads=[1,1,1,1] strides=[2,2]",
+      .domain = "ztrain", .outs = 2 },
+    { "ConvGradWeight", "float[6,380,16,12] float[6,92,8,6]",
+      .attrs = "kernel_shape=[4,4] pads=[1,1,1,1] strides=[2,2]", .domain = "ztrain", .outs = 2 },
+    { "ConvRelu", "float[6,44,16,19] float[60,44,4,4] float[60]", .attrs = "pads=[1,1,1,1] strides=[2,2]",
+      .domain = "ztrain" },
+    { "ConvAdd", "float[6,64,15,17] float[96,64,4,4] float[96] float[6,96,8,9]",
+      .attrs = "pads=[0,2,3,1] strides=[2,2]", .domain = "ztrain" },
+    { "ConvGradInputAdd", "float[80,92,4,4] float[6,80,8,9] - float[6,92,16,18]",
+      .attrs = "pads=[1,1,1,1] strides=[2,2] input_shape=[6,92,16,18]", .domain = "ztrain" },
     /* windows that are the whole plane */
     { "Conv", "float[5,7,4,3] float[9,7,4,3] float[9]", .attrs = "strides=[2,3]", .grad = 7 },
     { "Conv", "float[4,18,6] float[3,18,6]", .grad = 3 },
