@@ -108,6 +108,15 @@ bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to) {
     return true;
 }
 
+bool zt_conv_pointwise(const struct zt_conv *c, struct zt_pointwise *to) {
+    const struct zt_window *w = &c->window;
+    bool fits = c->groups == 1;
+    for (int a = 0; a < w->axes; a++)
+        fits = fits && w->kernel[a] == 1 && w->stride[a] == 1 && w->pad[a] == 0 && w->in[a] == w->out[a];
+    *to = (struct zt_pointwise){ .samples = c->n, .places = w->out_elems, .channels = c->c, .results = c->m };
+    return fits;
+}
+
 size_t zt_conv_result_bytes(const struct zt_conv *c, enum zt_conv_direction direction) {
     const bool to_x = direction == ZT_CONV_TO_X;
     const int64_t channels = to_x ? c->c : c->m, places = to_x ? c->window.in_elems : c->window.out_elems;

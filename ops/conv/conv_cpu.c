@@ -7,6 +7,7 @@
 #include "ops/conv/group_cpu.h"
 #include "ops/conv/weight_gradient_3d_cpu.h"
 #include "ops/conv/whole_window_cpu.h"
+#include "ops/cpu/pointwise_gradient.h"
 #include "ops/cpu/winograd/gradient.h"
 #include "ops/cpu/winograd/winograd.h"
 #include "ops/conv/kernels.h"
@@ -105,6 +106,7 @@ struct conv_state {
     const struct zt_winograd *winograd;
     const struct zt_few_results *few_results;
     const struct zt_winograd_gradient *winograd_gradient;
+    const struct zt_pointwise_gradient *pointwise;
     const struct zt_conv_weight_gradient *weight_gradient;
     struct zt_batch_blocks blocks;
     bool relu;                       /* done by our own kernels */
@@ -270,22 +272,28 @@ static bool take_whole_window(struct zt_prepare *p, const struct conv_node *n) {
     return true;
 }
 
-static bool take_winograd_gradient(struct zt_prepare *p, const struct conv_node *n) {
+/* Prepares the weight gradients of planes of vectors of channels; false where they do not take the node. */
+static bool take_planes_gradient(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
     struct zt_winograd_conv conv;
-    const bool fits = zt_in(g, p->node, 0)->dtype == ZT_FLOAT && zt_conv_winograd(&n->conv, &conv);
-    const struct zt_winograd_gradient *gradient = fits ? zt_winograd_gradient_make(g->arena, &conv) : NULL;
-    if (!gradient)
+    struct zt_pointwise places;
+    const bool filters = zt_conv_winograd(&n->conv, &conv), pointwise_fits = zt_conv_pointwise(&n->conv, &places);
+    const struct zt_winograd_gradient *winograd = filters ? zt_winograd_gradient_make(g->arena, &conv) : NULL;
+    const struct zt_pointwise_gradient *pointwise =
+        pointwise_fits ? zt_pointwise_gradient_make(g->arena, &places) : NULL;
+    if (zt_in(g, p->node, 0)->dtype != ZT_FLOAT || (!winograd && !pointwise))
         return false;
     const int x = n->directions->of[OF_X], y = n->directions->of[OF_Y];
     const struct zt_layout *given[2] = { p->in_layout[x], p->in_layout[y] };
     struct conv_state *s = make_own(p, n);
-    s->winograd_gradient = gradient;
+    s->winograd_gradient = winograd;
+    s->pointwise = pointwise;
     p->in_layout[x] = zt_winograd_layout(g->arena, given[0], ZT_FLOAT, plane_of(n, OF_X));
     p->in_layout[y] = zt_winograd_layout(g->arena, given[1], ZT_FLOAT, plane_of(n, OF_Y));
     zt_planes_of(p->in_layout[x], plane_of(n, OF_X), &s->from);
     zt_planes_of(p->in_layout[y], plane_of(n, OF_Y), &s->planes);
-    p->workspace_bytes = zt_winograd_gradient_bytes(gradient, p->threads);
+    p->workspace_bytes =
+        winograd ? zt_winograd_gradient_bytes(winograd, p->threads) : zt_pointwise_gradient_bytes(pointwise);
     return true;
 }
 
@@ -294,7 +302,7 @@ static bool take_weights(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
     if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
         return false;
-    if (take_whole_window(p, n) || take_group(p, n) || take_winograd_gradient(p, n))
+    if (take_whole_window(p, n) || take_group(p, n) || take_planes_gradient(p, n))
         return true;
     const struct zt_conv_weight_gradient *weight_gradient =
         zt_conv_weight_gradient_make(g->arena, &n->conv, zt_in(g, p->node, 0)->dtype);
@@ -541,38 +549,30 @@ static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
 
 static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
-    const struct zt_conv_partial *partial = &s->partial;
     if (s->whole_window)
         return run_whole_window(call);
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
-    const struct zt_conv_weights weights = { .x = data[ZT_CONV_X],
-                                             .dy = data[ZT_CONV_Y],
-                                             .dw = data[ZT_CONV_W],
-                                             .db = call->out_count > 1 ? call->out[1].data : NULL,
-                                             .accumulate = call->accumulate };
+    float *db = call->out_count > 1 ? call->out[1].data : NULL;
+    const struct zt_conv_weights weights = { data[ZT_CONV_X], data[ZT_CONV_Y], data[ZT_CONV_W], db, call->accumulate };
+    const struct zt_planes_weights planes = { weights.x, weights.dy, weights.dw,      db,
+                                              s->from,   s->planes,  call->accumulate };
     if (s->group)
         zt_conv_group_weight_gradient(s->group, &weights, call->workspace, call->threads);
     else if (s->winograd_gradient)
-        zt_winograd_gradient_run(s->winograd_gradient,
-                                 &(struct zt_winograd_gradient_data){ .x = weights.x,
-                                                                      .dy = weights.dy,
-                                                                      .dw = weights.dw,
-                                                                      .db = weights.db,
-                                                                      .x_planes = s->from,
-                                                                      .dy_planes = s->planes,
-                                                                      .accumulate = weights.accumulate },
-                                 call->workspace, call->threads);
+        zt_winograd_gradient_run(s->winograd_gradient, &planes, call->workspace, call->threads);
+    else if (s->pointwise)
+        zt_pointwise_gradient_run(s->pointwise, &planes, call->workspace, call->threads);
     else if (s->weight_gradient)
         zt_conv_weight_gradient_run(s->weight_gradient, &weights, call->workspace, call->threads);
-    if (s->group || s->winograd_gradient || s->weight_gradient)
+    if (s->group || s->winograd_gradient || s->pointwise || s->weight_gradient)
         return true;
-    char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(partial);
-    data[ZT_CONV_B] = parts + (size_t)partial->blocks * partial->dw_bytes;
+    char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(&s->partial);
+    data[ZT_CONV_B] = parts + (size_t)s->partial.blocks * s->partial.dw_bytes;
     data[ZT_CONV_W] = parts;
-    const struct zt_conv_gradients gradients = { call->out[0].data, weights.db, call->accumulate };
+    const struct zt_conv_gradients gradients = { call->out[0].data, db, call->accumulate };
     return zt_batch_blocks_run(&s->blocks, call->threads, data, scratch, NULL, err) &&
-           zt_conv_partial_sum(partial, parts, scratch, &gradients, call->threads, err);
+           zt_conv_partial_sum(&s->partial, parts, scratch, &gradients, call->threads, err);
 }
 
 /* ---- rows ---- */

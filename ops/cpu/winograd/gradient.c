@@ -176,7 +176,7 @@ size_t zt_winograd_gradient_bytes(const struct zt_winograd_gradient *w, int thre
 
 struct job {
     const struct zt_winograd_gradient *w;
-    const struct zt_winograd_gradient_data *data;
+    const struct zt_planes_weights *data;
     float *sums, *bias, *tiles, *threads;
 };
 
@@ -381,7 +381,7 @@ static void run_few(struct job *job, int threads) {
     }
 }
 
-void zt_winograd_gradient_run(const struct zt_winograd_gradient *w, const struct zt_winograd_gradient_data *data,
+void zt_winograd_gradient_run(const struct zt_winograd_gradient *w, const struct zt_planes_weights *data,
                               void *workspace, int threads) {
     struct job job = { .w = w, .data = data, .sums = workspace };
     if (w->pieces)

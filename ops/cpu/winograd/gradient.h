@@ -13,15 +13,9 @@ double zt_winograd_gradient_share(const struct zt_winograd_conv *c);
 /* In the arena; NULL where it is not used. */
 const struct zt_winograd_gradient *zt_winograd_gradient_make(struct zt_arena *arena, const struct zt_winograd_conv *c);
 
-struct zt_winograd_gradient_data {
-    const float *x, *dy;
-    float *dw, *db; /* NULL: not wanted */
-    struct zt_planes x_planes, dy_planes;
-    bool accumulate; /* dw is added to; db is always written anew */
-};
 /* Workspace bytes of a run; the workspace must be aligned to 64. */
 size_t zt_winograd_gradient_bytes(const struct zt_winograd_gradient *w, int threads);
-void zt_winograd_gradient_run(const struct zt_winograd_gradient *w, const struct zt_winograd_gradient_data *data,
+void zt_winograd_gradient_run(const struct zt_winograd_gradient *w, const struct zt_planes_weights *data,
                               void *workspace, int threads);
 
 #endif

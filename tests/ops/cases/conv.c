@@ -81,6 +81,15 @@ const struct zt_case zt_cases_conv[] = {
       .attrs = "pads=[0,2,3,1] strides=[2,2]", .domain = "ztrain" },
     { "ConvGradInputAdd", "float[80,92,4,4] float[6,80,8,9] - float[6,92,16,18]",
       .attrs = "pads=[1,1,1,1] strides=[2,2] input_shape=[6,92,16,18]", .domain = "ztrain" },
+    /* kernels of one element: rows of either tensor, chunks that are uneven, more sums than a group may have, other
+       axes */
+    { "Conv", "float[3,40,9,16] float[72,40,1,1] float[72]", .grad = 7 },
+    { "Conv", "float[2,150,13,11] float[24,150,1,1]", .grad = 3 },
+    { "Conv", "float[2,20,150] float[33,20,1] float[33]", .grad = 7 },
+    { "Conv", "float[1,18,3,5,4] float[17,18,1,1,1]", .grad = 3 },
+    { "ConvGradWeight", "float[2,272,5,7] float[2,264,5,7]", .attrs = "kernel_shape=[1,1]", .domain = "ztrain",
+      .outs = 2 },
+    { "ConvTranspose", "float[2,30,7,9] float[30,50,1,1] float[50]", .grad = 7 },
     /* windows that are the whole plane */
     { "Conv", "float[5,7,4,3] float[9,7,4,3] float[9]", .attrs = "strides=[2,3]", .grad = 7 },
     { "Conv", "float[4,18,6] float[3,18,6]", .grad = 3 },
