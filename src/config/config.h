@@ -138,7 +138,8 @@ struct zt_fp16_config {
     bool enabled;
     double loss_scale;       /* 0: dynamic, by the values below (optim/loss_scale.h) */
     int initial_scale_power; /* the first one is 2 to this power */
-    int64_t loss_scale_window, hysteresis, min_loss_scale;
+    int64_t loss_scale_window, hysteresis;
+    double min_loss_scale; /* 0: the least number that fp32 holds without loss of digits */
     bool consecutive_hysteresis;
 };
 

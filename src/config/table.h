@@ -72,8 +72,10 @@ struct zt_key_row {
     double min, max;       /* numbers and list items; -HUGE_VAL and HUGE_VAL: unbounded */
     bool above, below;     /* min or max itself is outside */
     bool any_case;         /* choices match whatever their case */
-    bool false_is_off;     /* object: `false` in its place means absent */
-    bool keeps_auto;       /* "auto" depends on the model: the value `automatic` means it, and is written as "auto" */
+    const char
+        *otherwise;    /* choices: what DeepSpeed reads a text as that is none of them, and near none, with a note */
+    bool false_is_off; /* object: `false` in its place means absent */
+    bool keeps_auto;   /* "auto" depends on the model: the value `automatic` means it, and is written as "auto" */
     const struct zt_key_choice *choices;
     bool needed;        /* the type that owns the key demands it */
     bool shared;        /* one type reads the key, but it exists for all types of the kind */

@@ -49,7 +49,7 @@ static const struct zt_key_choice warmups[] = { { .name = "linear" }, { .name = 
 /* The rules take max(2, n), so 0, Hugging Face's default, is as good as 1 (DeepSpeed 0.16.5 allows it). */
 #define WARMUP_STEPS                                                                                                   \
     { .key = SCHEDULER "warmup_num_steps", INT(0), DEF("1000"), AUTO("0", HF), RULE(warmup, num_steps) }, {            \
-        .key = SCHEDULER "warmup_type", INDEX(warmups), DEF("log"), RULE(warmup, log)                                  \
+        .key = SCHEDULER "warmup_type", INDEX(warmups), .otherwise = "log", DEF("log"), RULE(warmup, log)              \
     }
 static const struct zt_key_row warmup_keys[] = { WARMUP_RATES, WARMUP_STEPS, LAST_ITERATION, { 0 } };
 static const struct zt_key_row warmup_decay_keys[] = { WARMUP_RATES, WARMUP_STEPS, TOTAL, LAST_ITERATION, { 0 } };

@@ -65,7 +65,9 @@ const struct zt_meaning zt_meanings_train[] = {
     { "fp16.loss_scale_window", "Steps without overflow after which the dynamic loss scale doubles; 1 or more." },
     { "fp16.hysteresis", "Number of overflows of which the last one halves the dynamic loss scale." },
     { "fp16.consecutive_hysteresis", "Restores the hysteresis at every step without overflow." },
-    { "fp16.min_loss_scale", "Least dynamic loss scale, 1 or more; an overflow at it ends the run." },
+    { "fp16.min_loss_scale",
+      "Least dynamic loss scale; an overflow at it ends the run. 0: 2^-126, the end of fp32. DeepSpeed 0.19 wants an "
+      "integer of 1 or more, earlier ones take any number." },
     { "fp16.opt_level", "Optimization level of apex." },
     { "fp16.fp16_master_weights_and_grads", "Keeps master weights and gradients in fp16." },
     { "bf16", "Training in bfloat16 with fp32 master weights and without a loss scale." },
