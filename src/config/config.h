@@ -37,6 +37,7 @@ struct zt_numbers {
 struct zt_optimizer_config {
     const char *type;                      /* canonical spelling of a row of src/optim */
     double lr, beta1, beta2, weight_decay; /* 0 where the optimizer has no such parameter */
+    bool momentum_moves;                   /* a schedule gives beta1 or the momentum of every update */
     void *params;                          /* the struct of the row; in the config's arena */
 };
 

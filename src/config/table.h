@@ -118,6 +118,8 @@ struct zt_key_owner {
     /* Sets values that were not given and whose default depends on other keys. NULL: there are none. */
     void (*settle)(const struct zt_settling *s);
     bool dynamic_scale;    /* optimizers: fp16 needs the dynamic loss scale */
+    bool moves_momentum;   /* rules: cycle_momentum is refused for an optimizer with no_momentum */
+    bool no_momentum;      /* optimizers: PyTorch's rules find neither betas nor a momentum in them */
     bool replicated;       /* optimizers: each rank has the whole model, which excludes ZeRO and pipeline stages */
     bool computed;         /* formats: the samples are computed, so that no path is needed */
     const char *eval_file; /* formats: the evaluation data below data.path, where this file exists and eval_path is not
