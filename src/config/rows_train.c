@@ -39,6 +39,7 @@ static const struct zt_key_choice log_levels[] = {
 
 /* Sections that configurations keep for their own scripts. */
 #define SCRIPT   "no engine reads it"
+#define LAUNCH   "a launcher's; --ranks says it"
 #define NO_SCALE "bfloat16 needs no loss scale"
 
 static const struct zt_key_row rows[] = {
@@ -80,6 +81,12 @@ static const struct zt_key_row rows[] = {
     { .key = "comment", ANY, ACCEPT("a comment") },
     { .key = "log", ANY, ACCEPT(SCRIPT) },
     { .key = "cuda_visible_devices", ANY, ACCEPT(SCRIPT) },
+    { .key = "num_gpus", INT(0), ACCEPT(LAUNCH) },
+    { .key = "num_nodes", INT(1), ACCEPT(LAUNCH) },
+    { .key = "num_processes", INT(1), ACCEPT(LAUNCH) },
+    { .key = "num_machines", INT(1), ACCEPT(LAUNCH) },
+    { .key = "same_network", BOOL, ACCEPT("a key of accelerate; " SCRIPT) },
+    { .key = "use_cpu", BOOL, ACCEPT("a key of accelerate; --device says it") },
     { .key = "comms_config", ANY, ACCEPT(SCRIPT ", comms_logger is the section of the engine") },
     { .key = "monitor_config", ANY, ACCEPT(SCRIPT ", tensorboard and csv_monitor are the sections of the engine") },
     { .key = "allgather_size", INT(0), ACCEPT("only read with zero_optimization: true") },
