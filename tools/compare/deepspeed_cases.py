@@ -93,7 +93,7 @@ SCHEDULES = [
     scheduled("OneCycleLR", "SGD", {"lr": 0.05}, max_lr=0.2, epochs=4, steps_per_epoch=5, pct_start=0.4, anneal_strategy="linear", three_phase=True),
     scheduled("CyclicLR", "SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True}, base_lr=0.02, max_lr=0.1, step_size_up=3, step_size_down=5,
               mode="triangular2"),
-    scheduled("CyclicLR", "RMSprop", {"lr": 1e-3}, base_lr=1e-3, max_lr=4e-3, step_size_up=4, mode="exp_range", gamma=0.95),
+    scheduled("CyclicLR", "RMSprop", {"lr": 1e-3}, base_lr=1e-4, max_lr=5e-4, step_size_up=4, mode="exp_range", gamma=0.95),
     scheduled("MultiStepLR", "SGD", {"lr": 0.05, "momentum": 0.9}, milestones=[6, 12]),
 ]
 
