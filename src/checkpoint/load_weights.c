@@ -35,7 +35,7 @@ struct zt_weights {
 /* A line of the table. */
 struct line {
     const char *text;
-    bool matched;
+    enum { MATCHED, MISSED, FIXED } is; /* FIXED: nothing is missing, because the tensor does not train here */
 };
 
 struct matching {
@@ -132,12 +132,12 @@ static bool open_source(struct zt_weights *w, const char *path, struct zt_err *e
 
 /* ---- matching ---- */
 
-static void add_line(struct matching *m, bool matched, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void add_line(struct matching *m, int is, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-static void add_line(struct matching *m, bool matched, const char *fmt, ...) {
+static void add_line(struct matching *m, int is, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    zt_vec_push(&m->lines, (struct line){ zt_arena_vprintf(m->w->arena, fmt, args), matched });
+    zt_vec_push(&m->lines, (struct line){ zt_arena_vprintf(m->w->arena, fmt, args), is });
     va_end(args);
 }
 
@@ -148,31 +148,41 @@ static const float *find(struct matching *m, const char *name, const struct zt_s
     zt_shape_text(shape, here);
     m->wanted++;
     if (at < 0) {
-        add_line(m, false, "%s %s: missing in the source, keeps its initial values", name, here);
+        add_line(m, MISSED, "%s %s: missing in the source, keeps its initial values", name, here);
         return NULL;
     }
     struct source *from = &m->w->sources.at[at];
     from->used = true;
     if (!zt_shape_equal(&from->tensor.shape, shape)) {
-        add_line(m, false, "%s %s: has shape %s in the source, keeps its initial values", name, here,
+        add_line(m, MISSED, "%s %s: has shape %s in the source, keeps its initial values", name, here,
                  zt_shape_text(&from->tensor.shape, there));
         return NULL;
     }
     if (from->tensor.dtype == dtype)
-        add_line(m, true, "%s %s: loaded", name, here);
+        add_line(m, MATCHED, "%s %s: loaded", name, here);
     else
-        add_line(m, true, "%s %s: loaded, converted from %s to %s", name, here, zt_dtype_name(from->tensor.dtype),
+        add_line(m, MATCHED, "%s %s: loaded, converted from %s to %s", name, here, zt_dtype_name(from->tensor.dtype),
                  zt_dtype_name(dtype));
     m->matched++;
     m->elements += zt_shape_count(shape);
     return zt_to_float(m->w->arena, &from->tensor);
 }
 
+/* Whether the source is a checkpoint, which has what trained and the statistics alone, and this run does not train the
+ * value either. Other sources have the whole model. */
+static bool is_fixed(struct matching *m, const struct zt_value *v) {
+    char shape[ZT_SHAPE_TEXT];
+    if (m->w->model || v->trainable || v->statistic || zt_map_get(&m->w->by_name, v->name, -1) >= 0)
+        return false;
+    add_line(m, FIXED, "%s %s: does not train, keeps the model's values", v->name, zt_shape_text(&v->shape, shape));
+    return true;
+}
+
 static void match_parameters(struct matching *m, const struct zt_graph *g) {
     bool *holds = zt_job_holds(g);
     for (int i = 0; i < g->value_count; i++) {
         const struct zt_value *v = g->values[i];
-        const float *from = holds[i] ? find(m, v->name, &v->shape, v->dtype) : NULL;
+        const float *from = holds[i] && !is_fixed(m, v) ? find(m, v->name, &v->shape, v->dtype) : NULL;
         if (from)
             zt_job_override(m->s->job, v, from);
     }
@@ -200,12 +210,22 @@ static void match_pairs(struct matching *m) {
     }
 }
 
+/* Whether the model of this run has the same tensor with the same contents, as a constant. */
+static bool is_constant_here(const struct matching *m, const struct source *from) {
+    const struct zt_graph *g = m->s->job->model->graph;
+    const int at = zt_graph_find(g, from->name);
+    const struct zt_value *v = at >= 0 ? g->values[at] : NULL;
+    const size_t bytes = (size_t)zt_shape_count(&from->tensor.shape) * zt_dtype_bytes(from->tensor.dtype);
+    return v && v->origin == ZT_FROM_INITIALIZER && v->data && v->dtype == from->tensor.dtype &&
+           zt_shape_equal(&v->shape, &from->tensor.shape) && memcmp(v->data, from->tensor.data, bytes) == 0;
+}
+
 static void list_unused(struct matching *m) {
     char shape[ZT_SHAPE_TEXT];
     for (int i = 0; i < m->w->sources.count; i++) {
         const struct source *from = &m->w->sources.at[i];
-        if (!from->used)
-            add_line(m, false, "%s %s: not used, this run has no parameter of that name", from->name,
+        if (!from->used && !is_constant_here(m, from))
+            add_line(m, MISSED, "%s %s: not used, this run has no parameter of that name", from->name,
                      zt_shape_text(&from->tensor.shape, shape));
     }
 }
@@ -224,13 +244,13 @@ static void print_table(const struct matching *m) {
            (long long)m->elements,
            m->s->options->resume ? "--resume replaces those that train" : "optimizer and step start anew");
     for (int i = 0; i < m->lines.count; i++)
-        if (m->lines.at[i].matched)
+        if (m->lines.at[i].is == MATCHED)
             zt_say(log, listed++ < LISTED ? ZT_LOG_INFO : ZT_LOG_DEBUG, "  %s", m->lines.at[i].text);
     if (listed > LISTED)
         zt_say(log, ZT_LOG_INFO, "  and %d more that match (--verbose lists them)", listed - LISTED);
     for (int i = 0; i < m->lines.count; i++)
-        if (!m->lines.at[i].matched)
-            zt_say(log, ZT_LOG_INFO, "  %s", m->lines.at[i].text);
+        if (m->lines.at[i].is != MATCHED)
+            zt_say(log, m->lines.at[i].is == MISSED ? ZT_LOG_INFO : ZT_LOG_DEBUG, "  %s", m->lines.at[i].text);
 }
 
 static bool check(const struct matching *m) {
@@ -244,7 +264,7 @@ static bool check(const struct matching *m) {
                    : false;
     }
     for (int i = 0; m->s->options->strict && i < m->lines.count; i++)
-        if (!m->lines.at[i].matched)
+        if (m->lines.at[i].is == MISSED)
             zt_fail(m->err, ZT_EXIT_DATA, "--load %s: %s", m->path, m->lines.at[i].text);
     return m->err->count == before;
 }

@@ -145,6 +145,17 @@ def frozen(run, folder, config, first):
     check("--resume replaces those that train" in run.says and "start anew" not in run.says, "and the start says what --resume replaces")
 
 
+def constants(run, folder, source):
+    """The exporter's constants do not train: no checkpoint has them, and a model file has them unused."""
+    model, config = source / "models/gpt.onnx", folder / "constants.json"
+    config.write_text(json.dumps({"train_batch_size": 2, "ztrain": {"data": {"format": "synthetic", "samples": 4}, "loss": {"type": "mse"}, "steps": 1}}))
+    run(model, config)
+    for path in (run.out / "checkpoints/latest", run.out / "model.onnx", model):
+        run(model, config, "--load", path, "--weights-only", "--strict", "--verbose")
+        check("val_67 [1]: does not train, keeps the model's values" in run.says or path.suffix, f"{path.name}: constants are listed with --verbose")
+        check("missing in the source" not in run.says and "not used" not in run.says, f"{path.name}: --strict, no constant is missing")
+
+
 def as_peft(data):
     """the same tensors in a file as PEFT writes it"""
     length = int.from_bytes(data[:8], "little")
@@ -204,6 +215,7 @@ def main():
         first = run.out
         for part in (same, changed, frozen, adapters, refused):
             part(run, folder, config, first)
+        constants(run, folder, source)
     print(f"{checks - len(failures)} passed, {len(failures)} failed")
     sys.exit(bool(failures))
 
