@@ -66,6 +66,7 @@ static const struct zt_key_row rows[] = {
     { .key = "sparse_gradients", BOOL, DEF("false"), ACCEPT("embedding gradients are dense: the same result") },
     { .key = "gradient_clipping", NUMBER, FROM(0), DEF("0"), AUTO("1", HF), AT(gradient_clipping) },
     { .key = "graph_harvesting", BOOL, DEF("false"), ACCEPT("steps on a GPU are captured without it") },
+    { .key = "disable_python_gc", BOOL, DEF("false"), ACCEPT("there is no Python") },
     { .key = "zero_allow_untested_optimizer", BOOL, DEF("false"), ACCEPT("every optimizer can be sharded") },
     { .key = "zero_force_ds_cpu_optimizer", BOOL, DEF("true"), ACCEPT("the CPU optimizer is native") },
     { .key = "wall_clock_breakdown", BOOL, DEF("false"), AT(wall_clock_breakdown) },
@@ -95,6 +96,7 @@ static const struct zt_key_row rows[] = {
     { .key = "data_types.grad_accum_dtype", INDEX(data_types), DEF("fp32"), AT(accumulation_type) },
     { .key = "data_types.param_dtype", CHOICE(data_types), ACCEPTED },
     { .key = "data_types.buffer_dtype", CHOICE(data_types), ACCEPTED },
+    { .key = "data_types.keep_in_fp32_modules", ANY, ACCEPTED },
 
     { .key = "optimizer", OBJECT },
     { .key = "optimizer.type", TYPE, .any_case = true, AT(optimizer.type) },
