@@ -107,6 +107,21 @@ static bool open_checkpoint(struct zt_weights *w, const char *path, struct zt_er
     return ok;
 }
 
+/* PyTorch's TorchScript exporter writes equal tensors once, and an Identity for each of the others, whose output has
+ * the name of the parameter. It is no tensor that a run would miss. */
+static void add_aliases(struct zt_weights *w) {
+    const struct zt_graph *g = w->model->graph;
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_value *v = zt_node_is(g->nodes[n], "Identity") ? zt_in(g, n, 0) : NULL;
+        const int of = v ? zt_map_get(&w->by_name, v->name, -1) : -1;
+        if (of < 0)
+            continue;
+        const struct zt_tensor tensor = w->sources.at[of].tensor;
+        add_source(w, g->values[g->nodes[n]->out[0]]->name, &tensor);
+        w->sources.at[w->sources.count - 1].used = true;
+    }
+}
+
 static bool open_model(struct zt_weights *w, const char *path, struct zt_err *err) {
     if (!(w->model = zt_onnx_read(path, ZT_WEIGHTS_MAPPED, err))) {
         zt_session_hint_model(path, err);
@@ -119,6 +134,7 @@ static bool open_model(struct zt_weights *w, const char *path, struct zt_err *er
         if (v->origin == ZT_FROM_INITIALIZER && zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && v->data)
             add_source(w, v->name, &tensor);
     }
+    add_aliases(w);
     return true;
 }
 

@@ -154,6 +154,9 @@ def constants(run, folder, source):
         run(model, config, "--load", path, "--weights-only", "--strict", "--verbose")
         check("val_67 [1]: does not train, keeps the model's values" in run.says or path.suffix, f"{path.name}: constants are listed with --verbose")
         check("missing in the source" not in run.says and "not used" not in run.says, f"{path.name}: --strict, no constant is missing")
+    merged = source / "tests/exported/merged/merged.torchscript.onnx"  # a.weight is b.weight too, by an Identity
+    run(merged, config, "--load", merged, "--weights-only")
+    check("b.weight [8]: loaded" in run.says and "missing in the source" not in run.says, "a parameter that the exporter merged is in the file")
 
 
 def as_peft(data):
