@@ -6,6 +6,7 @@
 #include "checkpoint/format.h"
 #include "checkpoint/part_weights.h"
 #include "graph/passes/precision/to_float.h"
+#include "graph/passes/trainable/derived.h"
 #include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
 #include "plan/job/override.h"
@@ -157,12 +158,35 @@ static void add_line(struct matching *m, int is, const char *fmt, ...) {
     va_end(args);
 }
 
+/* A parameter that the exporter folded away, computed from what a model file has instead; NULL: it has none. */
+static const float *unfold(struct matching *m, const char *name, const struct zt_shape *shape) {
+    const struct zt_job *job = m->s->job;
+    char text[ZT_SHAPE_TEXT];
+    for (int i = 0; m->w->model && i < job->derived_count; i++) {
+        const struct zt_derived *d = &job->derived[i];
+        const int at = d->lost && strcmp(d->parameter, name) == 0 ? zt_map_get(&m->w->by_name, d->name, -1) : -1;
+        if (at < 0 || !zt_shape_equal(&m->w->sources.at[at].tensor.shape, shape))
+            continue;
+        float *to = ZT_NEW_N(m->w->arena, float, zt_shape_count(shape) + 1);
+        if (!zt_derived_invert(d, zt_to_float(m->w->arena, &m->w->sources.at[at].tensor), zt_shape_count(shape), to))
+            continue;
+        add_line(m, MATCHED, "%s %s: loaded, computed from %s", name, zt_shape_text(shape, text), d->name);
+        m->matched++;
+        m->elements += zt_shape_count(shape);
+        return to;
+    }
+    return NULL;
+}
+
 /* The contents for a tensor of the job as float; NULL with a line where the source has none that fit. */
 static const float *find(struct matching *m, const char *name, const struct zt_shape *shape, enum zt_dtype dtype) {
     const int at = zt_map_get(&m->w->by_name, name, -1);
     char here[ZT_SHAPE_TEXT], there[ZT_SHAPE_TEXT];
     zt_shape_text(shape, here);
     m->wanted++;
+    const float *unfolded = at < 0 ? unfold(m, name, shape) : NULL;
+    if (unfolded)
+        return unfolded;
     if (at < 0) {
         add_line(m, MISSED, "%s %s: missing in the source, keeps its initial values", name, here);
         return NULL;
@@ -231,16 +255,45 @@ static bool is_constant_here(const struct matching *m, const struct source *from
     const struct zt_graph *g = m->s->job->model->graph;
     const int at = zt_graph_find(g, from->name);
     const struct zt_value *v = at >= 0 ? g->values[at] : NULL;
+    while (v && v->producer >= 0 && zt_node_is(g->nodes[v->producer], "Identity")) /* a merged constant */
+        v = zt_in(g, v->producer, 0);
     const size_t bytes = (size_t)zt_shape_count(&from->tensor.shape) * zt_dtype_bytes(from->tensor.dtype);
     return v && v->origin == ZT_FROM_INITIALIZER && v->data && v->dtype == from->tensor.dtype &&
            zt_shape_equal(&v->shape, &from->tensor.shape) && memcmp(v->data, from->tensor.data, bytes) == 0;
 }
 
+/* Whether the tensor is the copy of one that the source has too, and this run has the two as one parameter. */
+static bool is_tied_copy(const struct matching *m, const struct source *from) {
+    const struct zt_value y = { .dtype = from->tensor.dtype, .shape = from->tensor.shape, .data = from->tensor.data };
+    for (int i = 0; i < m->s->job->tie_count; i++) {
+        const struct zt_tie *tie = &m->s->job->ties[i];
+        const int at = strcmp(tie->name, from->name) == 0 ? zt_map_get(&m->w->by_name, tie->to, -1) : -1;
+        if (at < 0 || m->w->sources.at[at].tensor.dtype != y.dtype)
+            continue;
+        const struct zt_tensor *to = &m->w->sources.at[at].tensor;
+        const struct zt_value x = { .dtype = to->dtype, .shape = to->shape, .data = to->data };
+        int64_t perm[ZT_TIE_RANK];
+        if (zt_trainable_is_reshaped(&x, &y) || zt_trainable_find_perm(&x, &y, perm))
+            return true;
+    }
+    return false;
+}
+
+/* What the run computes from its parameters is no tensor that it would read. */
+static void pass_over_derived(struct matching *m) {
+    for (int i = 0; i < m->s->job->derived_count; i++) {
+        const int at = zt_map_get(&m->w->by_name, m->s->job->derived[i].name, -1);
+        if (at >= 0)
+            m->w->sources.at[at].used = true;
+    }
+}
+
 static void list_unused(struct matching *m) {
     char shape[ZT_SHAPE_TEXT];
+    pass_over_derived(m);
     for (int i = 0; i < m->w->sources.count; i++) {
         const struct source *from = &m->w->sources.at[i];
-        if (!from->used && !is_constant_here(m, from))
+        if (!from->used && !is_constant_here(m, from) && !is_tied_copy(m, from))
             add_line(m, MISSED, "%s %s: not used, this run has no parameter of that name", from->name,
                      zt_shape_text(&from->tensor.shape, shape));
     }
